@@ -1,0 +1,99 @@
+"""Make the project's virtual environment: ``environment.py VENV EXTRA...``
+
+Creates ``VENV`` when it is missing, installs the requirements that ``pyproject.toml`` lists (those of the build, of the
+package itself and of each extra), and puts the repository on the environment's import path. What was installed is
+written down in the environment, so that later runs touch no network and take no time until the list changes.
+
+Runs on the bare Python that the user has, so it uses the standard library alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD_TOOLS = ["cmake>=3.26", "ninja"]  # a wheel's build gets them from its backend, build_lib.py from here
+RECORD = "warp_like-installed.json"
+
+
+def main(venv: Path, extras: list[str]) -> int:
+    """Create the environment when it is missing, and go on inside it."""
+    python = interpreter_of(venv)
+    if not python.exists():
+        print(f"Creating the virtual environment {venv}", flush=True)
+        fresh = not venv.exists()
+        failed = subprocess.run([sys.executable, "-m", "venv", str(venv)]).returncode
+        if failed:
+            if fresh:  # half of an environment would be taken for a whole one the next time
+                shutil.rmtree(venv, ignore_errors=True)
+            return failed
+    return subprocess.run([str(python), __file__, "--inside", str(venv), *extras]).returncode
+
+
+def interpreter_of(venv: Path) -> Path:
+    return venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def install(venv: Path, extras: list[str]) -> int:
+    """Install what is not on record. Runs on the environment's own Python."""
+    project = read_pyproject()
+    wanted = [*BUILD_TOOLS, *project["build-system"]["requires"], *project["project"]["dependencies"]]
+    for extra in extras:
+        wanted += expand(project["project"]["optional-dependencies"], extra)
+    record = venv / RECORD
+    installed = json.loads(record.read_text()) if record.exists() else []
+    missing = [r for r in dict.fromkeys(wanted) if r not in installed]
+    if missing:
+        print(f"Installing into {venv} (once): {', '.join(missing)}", flush=True)
+        options = os.environ.get("PIP_FLAGS", "").split()
+        command = [sys.executable, "-m", "pip", "install", *options, *dict.fromkeys(wanted)]
+        failed = subprocess.run(command).returncode
+        if failed:
+            return failed
+        record.write_text(json.dumps(sorted({*installed, *missing}), indent=1))
+    add_to_import_path()
+    return 0
+
+
+def read_pyproject() -> dict:
+    try:
+        import tomllib
+    except ModuleNotFoundError:  # Python 3.10
+        from pip._vendor import tomli as tomllib
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def expand(table: dict[str, list[str]], extra: str) -> list[str]:
+    """Return the requirements of ``extra``, with references to the project's other extras replaced by their content."""
+    found: list[str] = []
+    for requirement in table[extra]:
+        if requirement.startswith(("warp_like[", "warp-like[")):
+            for name in requirement[requirement.index("[") + 1 : requirement.index("]")].split(","):
+                found += expand(table, name.strip())
+        else:
+            found.append(requirement)
+    return found
+
+
+def add_to_import_path() -> None:
+    """Let the environment's Python import the package from the working tree, as an editable install would."""
+    path = Path(sysconfig.get_paths()["purelib"]) / "warp_like-development.pth"
+    line = f"{ROOT}\n"
+    if not path.exists() or path.read_text() != line:
+        path.write_text(line)
+
+
+if __name__ == "__main__":
+    if sys.version_info < (3, 10):
+        sys.exit(
+            f"warp_like needs Python 3.10 or later; this is {sys.version.split()[0]}. Try: make PYTHON=python3.12"
+        )
+    if sys.argv[1] == "--inside":
+        sys.exit(install(Path(sys.argv[2]), sys.argv[3:]))
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

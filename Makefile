@@ -1,0 +1,74 @@
+# The project's commands. `make help` lists them.
+#
+#   PYTHON     the interpreter that a new environment is made with      (make demo PYTHON=python3.12)
+#   VENV       where the environment lives                              (make test VENV=/tmp/env)
+#   PIP_FLAGS  passed on to pip, e.g. an index that has PyTorch without CUDA:
+#              make demo PIP_FLAGS="--extra-index-url https://download.pytorch.org/whl/cpu"
+#   EXTRAS     more of pyproject.toml's extras                          (make test EXTRAS="jax paddle")
+#   ARGS       passed on to the demo, the tests or the benchmarks       (make demo ARGS="--iterations 100")
+
+PYTHON ?= python3
+VENV ?= .venv
+PIP_FLAGS ?=
+EXTRAS ?=
+ARGS ?=
+
+export PIP_FLAGS
+
+BIN := $(VENV)/bin
+ENVIRONMENT := $(PYTHON) .ci/environment.py $(VENV)
+SOURCES := warp_like examples tests docs .ci build_lib.py
+NATIVE := $(wildcard native/*.cpp native/*.h)
+
+.PHONY: help demo test test-cuda lint format docs bench build clean
+
+help:
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
+
+demo: ## fit Gaussians to a photograph: environment, build, run
+	@$(ENVIRONMENT) demo
+	@$(BIN)/python build_lib.py
+	$(BIN)/python examples/gaussian_splatting_2d.py $(ARGS)
+
+test: ## environment, build, the whole test suite (which also builds the documentation)
+	@$(ENVIRONMENT) demo docs test $(EXTRAS)
+	@$(BIN)/python build_lib.py
+	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+test-cuda: ## the tests that need an NVIDIA GPU; skips, saying why, where there is none
+	@$(ENVIRONMENT) demo docs test cuda $(EXTRAS)
+	@$(BIN)/python build_lib.py
+	@if $(BIN)/python .ci/has_gpu.py; then $(BIN)/python -m pytest -m cuda -rs $(ARGS); fi
+
+lint: ## formatting, lint rules, types
+	@$(ENVIRONMENT) test
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/mypy
+	@if command -v clang-format >/dev/null; then echo clang-format --dry-run; clang-format --dry-run --Werror $(NATIVE); \
+	else echo "clang-format is not installed: the formatting of native/ was not checked"; fi
+
+format: ## format all sources
+	@$(ENVIRONMENT) test
+	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/ruff check --fix-only $(SOURCES)
+	@if command -v clang-format >/dev/null; then clang-format -i $(NATIVE); fi
+
+docs: build ## the documentation, into build/docs
+	@$(ENVIRONMENT) docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+	@echo "open build/docs/index.html"
+
+bench: ## launch overhead and throughput, beside other libraries
+	@$(ENVIRONMENT) demo bench
+	@$(BIN)/python build_lib.py
+	$(BIN)/python examples/benchmarks/run.py $(ARGS)
+
+build: ## the native extension alone
+	@$(ENVIRONMENT)
+	@$(BIN)/python build_lib.py
+
+clean: ## remove what was built; the environment stays
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -f warp_like/*.so warp_like/*.pyd
+	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,25 @@
+"""Sphinx configuration. Build with ``make docs``; every warning is an error."""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE / "_ext")]
+
+project = "warp_like"
+author = "the warp_like developers"
+copyright = f"2026, {author}"
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "tables"]
+exclude_patterns = ["_ext"]
+html_theme = "furo"
+html_title = "warp_like"
+
+myst_enable_extensions = ["deflist", "dollarmath", "colon_fence"]
+myst_heading_anchors = 3
+
+default_role = "code"  # docstrings may write `name` as well as ``name``
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+napoleon_numpy_docstring = False

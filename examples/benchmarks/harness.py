@@ -1,0 +1,160 @@
+"""What the benchmarks share: find the peers, check a result, time it, print a table, write JSON.
+
+A column of a table is a framework, and one that is not installed shows "-". A kernel is written once, in a factory
+``make(wp)``, and both warp_like and warp-lang compile this same text.
+"""
+
+import argparse
+import importlib
+import importlib.metadata
+import json
+import math
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+MODULES = {"warp_like": "warp_like", "warp-lang": "warp", "numba": "numba", "NumPy": "numpy", "PyTorch": "torch"}
+PACKAGES = {"warp_like": "warp_like", "warp-lang": "warp-lang", "numba": "numba", "NumPy": "numpy", "PyTorch": "torch"}
+
+
+WARPS = ("warp_like", "warp-lang")  # the columns that compile the same kernels
+
+
+@dataclass
+class Program:
+    """One framework's program for one row: ``run`` does the work, ``result`` gives what it computed."""
+
+    run: Callable[[], object]
+    result: Callable[[], np.ndarray]
+
+
+def find_frameworks() -> dict[str, object]:
+    """Import what is installed of ``MODULES``, each ready to run on the CPU."""
+    found = {}
+    for column, module in MODULES.items():
+        try:
+            found[column] = importlib.import_module(module)
+        except ImportError as error:
+            print(f"{column}: not here ({error})", file=sys.stderr)
+            continue
+        if column.startswith("warp"):
+            prepare_warp(found[column])
+    return found
+
+
+def prepare_warp(wp) -> None:
+    """Make the CPU the default device, and have no messages between the tables."""
+    if hasattr(wp, "config"):
+        wp.config.quiet = True
+    if hasattr(wp, "init"):
+        wp.init()
+    if hasattr(wp, "set_device"):
+        wp.set_device("cpu")
+
+
+def check(row, column, got, expected, rtol: float = 1.0e-4, atol: float = 1.0e-5, outliers: float = 0.0) -> None:
+    """Raise unless a result agrees with NumPy's, so that nothing wrong gets a time.
+
+    ``outliers`` is the share of elements that may differ, where rounding decides about them (a fractal's edge).
+    """
+    if np.shape(got) != np.shape(expected):
+        raise ValueError(f"{row}: {column} has the shape {np.shape(got)} instead of {np.shape(expected)}")
+    wrong = ~np.isclose(got, expected, rtol=rtol, atol=atol)
+    if wrong.mean() > outliers:
+        raise ValueError(f"{row}: {column} is wrong in {wrong.sum()} of {wrong.size} elements")
+
+
+def seconds_per_call(run: Callable[[], object], calls: int) -> float:
+    start = time.perf_counter()
+    for _ in range(calls):
+        run()
+    return (time.perf_counter() - start) / calls
+
+
+def measure(runs: dict[str, Callable[[], object]], rounds: int = 3, batches: int = 5, seconds: float = 0.02) -> dict:
+    """Return the seconds per call of every program: the best of ``rounds`` medians, each over ``batches`` batches.
+
+    A batch repeats the call for about ``seconds``. The programs take turns, so that what else the machine does
+    meets all of them.
+    """
+    calls = {column: max(1, int(seconds / max(seconds_per_call(run, 1), 1.0e-9))) for column, run in runs.items()}
+    best = dict.fromkeys(runs, float("inf"))
+    for _ in range(rounds):
+        for column, run in runs.items():
+            median = statistics.median(seconds_per_call(run, calls[column]) for _ in range(batches))
+            best[column] = min(best[column], median)
+    return best
+
+
+def measure_row(row: str, programs: dict[str, Program], expected, **tolerance) -> dict[str, float]:
+    """Run every program once, check what it computed, then time them all."""
+    for column, program in programs.items():
+        program.run()
+        check(row, column, program.result(), expected, **tolerance)
+    return measure({column: program.run for column, program in programs.items()})
+
+
+def three_digits(value: float) -> str:
+    """Return a positive number with three significant digits and without an exponent."""
+    return f"{value:.{max(0, 2 - math.floor(math.log10(value)))}f}"
+
+
+def print_table(title: str, columns: list[str], rows: dict[str, dict[str, float]], scale: float) -> None:
+    """Print seconds times ``scale``, one line a row."""
+    width = max(map(len, [*rows, title])) + 2
+    print()
+    print(title.ljust(width) + "".join(column.rjust(12) for column in columns))
+    for row, times in rows.items():
+        cells = [three_digits(times[column] * scale) if column in times else "-" for column in columns]
+        print(row.ljust(width) + "".join(cell.rjust(12) for cell in cells), flush=True)
+
+
+def processor() -> str:
+    """Return the kind of the processor, as the system names it."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def versions() -> dict[str, str]:
+    """Return the version of every package that takes part."""
+    found = {"Python": platform.python_version()}
+    for column, package in PACKAGES.items():
+        try:
+            found[column] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            module = sys.modules.get(MODULES[column])
+            found[column] = getattr(module, "__version__", "-") if module else "-"
+    return found
+
+
+def environment() -> dict:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {"processor": processor(), "cores": cores, "system": platform.system(), "versions": versions()}
+
+
+def arguments(description: str, argv: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write the measurements, in seconds, to this file")
+    parser.add_argument("--quick", action="store_true", help="small sizes: does everything run and agree?")
+    return parser.parse_args(argv)
+
+
+def report(name: str, title: str, columns: list[str], rows: dict, scale: float, path: Path | None) -> None:
+    """Print the table, with the machine below it, and write the JSON file if one is asked for."""
+    print_table(title, columns, rows, scale)
+    here = environment()
+    packages = ", ".join(f"{package} {version}" for package, version in here["versions"].items())
+    print(f"\n{here['processor']}, {here['cores']} cores, {here['system']}, {packages}")
+    if path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        record = {"benchmark": name, "unit": "s", "environment": here, "rows": rows}
+        path.write_text(json.dumps(record, indent=2) + "\n")

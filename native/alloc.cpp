@@ -1,0 +1,145 @@
+#include "alloc.h"
+
+#include <cstdlib>
+
+#include "structmember.h"
+
+namespace wl {
+
+namespace {
+
+PyObject* alloc(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    if (nargs < 1 || nargs > 2) {
+        PyErr_SetString(PyExc_TypeError, "alloc(nbytes, zero=False) takes one or two arguments");
+        return nullptr;
+    }
+    const Py_ssize_t nbytes = PyLong_AsSsize_t(args[0]);
+    if (nbytes == -1 && PyErr_Occurred()) return nullptr;
+    const int zero = nargs > 1 ? PyObject_IsTrue(args[1]) : 0;
+    if (zero < 0) return nullptr;
+    if (nbytes < 0) {
+        PyErr_SetString(PyExc_ValueError, "alloc() needs a size of at least 0 bytes");
+        return nullptr;
+    }
+    if (nbytes > PY_SSIZE_T_MAX - 2 * kAlignment) return PyErr_NoMemory();
+    // Room for the alignment and for one more line, so that a vector load at the end stays inside and that
+    // an empty allocation has an address of its own. calloc leaves fresh pages to the kernel to clear.
+    const size_t room = static_cast<size_t>(nbytes) + 2 * kAlignment - 1;
+    void* base = zero ? std::calloc(room, 1) : std::malloc(room);
+    if (!base) return PyErr_NoMemory();
+    const uintptr_t at = (reinterpret_cast<uintptr_t>(base) + kAlignment - 1) & ~uintptr_t{kAlignment - 1};
+    PyObject* buffer = make_buffer(reinterpret_cast<void*>(at), nbytes, std::free, base);
+    if (!buffer) std::free(base);
+    return buffer;
+}
+
+PyObject* buffer_wrap(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    if (nargs < 2 || nargs > 4) {
+        PyErr_SetString(PyExc_TypeError, "Buffer.wrap(ptr, nbytes, deleter=None, owner=None)");
+        return nullptr;
+    }
+    const unsigned long long address = PyLong_AsUnsignedLongLong(args[0]);
+    if (address == static_cast<unsigned long long>(-1) && PyErr_Occurred()) return nullptr;
+    const Py_ssize_t nbytes = PyLong_AsSsize_t(args[1]);
+    if (nbytes == -1 && PyErr_Occurred()) return nullptr;
+    PyObject* deleter = nargs > 2 && args[2] != Py_None ? args[2] : nullptr;
+    PyObject* owner = nargs > 3 && args[3] != Py_None ? args[3] : nullptr;
+    if (deleter && !PyCallable_Check(deleter)) {
+        PyErr_SetString(PyExc_TypeError, "Buffer.wrap() needs a callable or None as deleter");
+        return nullptr;
+    }
+    PyObject* self = make_buffer(reinterpret_cast<void*>(address), nbytes, nullptr, nullptr);
+    if (!self) return nullptr;
+    Buffer* buffer = reinterpret_cast<Buffer*>(self);
+    Py_XINCREF(deleter);
+    buffer->deleter = deleter;
+    Py_XINCREF(owner);
+    buffer->owner = owner;
+    return self;
+}
+
+void call_deleter(Buffer* self) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    Ref address(PyLong_FromVoidPtr(self->ptr));
+    Ref result(address ? PyObject_CallOneArg(self->deleter, address.get()) : nullptr);
+    if (!result) PyErr_WriteUnraisable(self->deleter);
+    PyErr_Restore(type, value, traceback);
+}
+
+void buffer_dealloc(PyObject* object) {
+    Buffer* self = reinterpret_cast<Buffer*>(object);
+    PyObject_GC_UnTrack(object);
+    if (self->weakrefs) PyObject_ClearWeakRefs(object);
+    if (self->release) self->release(self->context);
+    if (self->deleter) call_deleter(self);
+    Py_CLEAR(self->deleter);
+    Py_CLEAR(self->owner);
+    PyObject_GC_Del(object);
+}
+
+// There is no tp_clear: the deleter must still be there when the memory is given back. A cycle through a
+// deleter is broken at its other members.
+int buffer_traverse(PyObject* object, visitproc visit, void* arg) {
+    Buffer* self = reinterpret_cast<Buffer*>(object);
+    Py_VISIT(self->deleter);
+    Py_VISIT(self->owner);
+    return 0;
+}
+
+PyObject* get_ptr(PyObject* self, void*) { return PyLong_FromVoidPtr(reinterpret_cast<Buffer*>(self)->ptr); }
+
+PyMethodDef buffer_methods[] = {
+    {"wrap", method(buffer_wrap), METH_FASTCALL | METH_STATIC,
+     "wrap(ptr, nbytes, deleter=None, owner=None)\n--\n\nOwn foreign memory; `deleter(ptr)` gives it back."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyMemberDef buffer_members[] = {
+    {"nbytes", T_LONGLONG, offsetof(Buffer, nbytes), READONLY, "Size in bytes."},
+    {"owner", T_OBJECT, offsetof(Buffer, owner), READONLY, "What is kept alive with the memory, or None."},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+PyGetSetDef buffer_getset[] = {
+    {"ptr", get_ptr, nullptr, "Address of the first byte.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyMethodDef functions[] = {
+    {"alloc", method(alloc), METH_FASTCALL,
+     "alloc(nbytes, zero=False)\n--\n\nReturn a Buffer of `nbytes` bytes, aligned to 64."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+PyTypeObject BufferType = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+PyObject* make_buffer(void* ptr, int64_t nbytes, void (*release)(void*), void* context) {
+    Buffer* self = PyObject_GC_New(Buffer, &BufferType);
+    if (!self) return nullptr;
+    self->ptr = ptr;
+    self->nbytes = nbytes;
+    self->release = release;
+    self->context = context;
+    self->deleter = self->owner = self->weakrefs = nullptr;
+    PyObject_GC_Track(reinterpret_cast<PyObject*>(self));
+    return reinterpret_cast<PyObject*>(self);
+}
+
+bool register_alloc(PyObject* module) {
+    BufferType.tp_name = "warp_like._native.Buffer";
+    BufferType.tp_basicsize = sizeof(Buffer);
+    BufferType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
+    BufferType.tp_doc = "The owner of a piece of memory, given back when the last reference goes.";
+    BufferType.tp_dealloc = buffer_dealloc;
+    BufferType.tp_traverse = buffer_traverse;
+    BufferType.tp_methods = buffer_methods;
+    BufferType.tp_members = buffer_members;
+    BufferType.tp_getset = buffer_getset;
+    BufferType.tp_weaklistoffset = offsetof(Buffer, weakrefs);
+    return add_type(module, "Buffer", &BufferType) && PyModule_AddFunctions(module, functions) == 0;
+}
+
+}  // namespace wl

@@ -1,0 +1,28 @@
+// Buffer: the owner of memory. Arrays keep one alive as long as they look at its bytes.
+#pragma once
+
+#include "python.h"
+
+namespace wl {
+
+constexpr int64_t kAlignment = 64;  // a cache line, an AVX-512 vector, and what JAX needs in order to alias
+
+struct Buffer {
+    PyObject_HEAD void* ptr;
+    int64_t nbytes;
+    void (*release)(void* context);  // frees foreign or own memory without Python; may be null
+    void* context;
+    PyObject* deleter;  // a Python callable that gets `ptr`, or null
+    PyObject* owner;    // anything that has to live as long, or null
+    PyObject* weakrefs;
+};
+
+extern PyTypeObject BufferType;
+
+// Returns a new Buffer over memory that `release(context)` gives back; null with an exception set on failure,
+// and `release` is then not called.
+PyObject* make_buffer(void* ptr, int64_t nbytes, void (*release)(void*), void* context);
+
+bool register_alloc(PyObject* module);
+
+}  // namespace wl

@@ -1,0 +1,402 @@
+#include "args.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+#include "array.h"
+#include "numpy_abi.h"
+#include "value.h"
+
+namespace wl {
+
+namespace {
+
+constexpr int64_t kSlot = 8;
+
+int64_t slots(int64_t size) { return (size + kSlot - 1) / kSlot * kSlot; }
+
+// ---- scalars
+
+template <typename T>
+bool store(uint8_t* out, T value) {
+    std::memcpy(out, &value, sizeof value);
+    return true;
+}
+
+bool refuse(const char** why, const char* reason) {
+    *why = reason;
+    return false;
+}
+
+constexpr const char* kRange = "the number does not fit the parameter's type";
+
+bool pack_int(Scalar scalar, PyObject* object, uint8_t* out, const char** why) {
+    if (!PyLong_CheckExact(object)) return refuse(why, "needs an int");
+    int overflow = 0;
+    const long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
+    if (overflow) {
+        if (overflow < 0 || scalar != Scalar::UInt64) return refuse(why, kRange);
+        const unsigned long long large = PyLong_AsUnsignedLongLong(object);
+        if (PyErr_Occurred()) {
+            PyErr_Clear();
+            return refuse(why, kRange);
+        }
+        return store<uint64_t>(out, large);
+    }
+    const int64_t v = value;
+    switch (scalar) {
+        case Scalar::Int8:
+            return v == static_cast<int8_t>(v) ? store<int8_t>(out, v) : refuse(why, kRange);
+        case Scalar::UInt8:
+            return v == static_cast<uint8_t>(v) ? store<uint8_t>(out, v) : refuse(why, kRange);
+        case Scalar::Int16:
+            return v == static_cast<int16_t>(v) ? store<int16_t>(out, v) : refuse(why, kRange);
+        case Scalar::UInt16:
+            return v == static_cast<uint16_t>(v) ? store<uint16_t>(out, v) : refuse(why, kRange);
+        case Scalar::Int32:
+            return v == static_cast<int32_t>(v) ? store<int32_t>(out, v) : refuse(why, kRange);
+        case Scalar::UInt32:
+            return v == static_cast<uint32_t>(v) ? store<uint32_t>(out, v) : refuse(why, kRange);
+        case Scalar::Int64:
+            return store<int64_t>(out, v);
+        default:
+            return v >= 0 ? store<uint64_t>(out, static_cast<uint64_t>(v)) : refuse(why, kRange);
+    }
+}
+
+bool pack_float(Scalar scalar, PyObject* object, uint8_t* out, const char** why) {
+    double value;
+    if (PyFloat_CheckExact(object)) {
+        value = PyFloat_AS_DOUBLE(object);
+    } else if (PyLong_CheckExact(object)) {
+        value = PyLong_AsDouble(object);
+        if (value == -1.0 && PyErr_Occurred()) {
+            PyErr_Clear();
+            return refuse(why, kRange);
+        }
+    } else {
+        return refuse(why, "needs a float");
+    }
+    const bool finite = std::isfinite(value);
+    switch (scalar) {
+        case Scalar::Float64:
+            return store(out, value);
+        case Scalar::Float32: {
+            const float narrow = static_cast<float>(value);
+            return finite && std::isinf(narrow) ? refuse(why, kRange) : store(out, narrow);
+        }
+        case Scalar::Float16: {
+            const uint16_t bits = to_float16(value);
+            return finite && (bits & 0x7fff) == 0x7c00 ? refuse(why, kRange) : store(out, bits);
+        }
+        default: {
+            const uint16_t bits = to_bfloat16(value);
+            return finite && (bits & 0x7fff) == 0x7f80 ? refuse(why, kRange) : store(out, bits);
+        }
+    }
+}
+
+bool pack_scalar(const Param& param, PyObject* object, uint8_t* out, const char** why) {
+    const Scalar scalar = param.element.scalar;
+    if (scalar == Scalar::Bool) {
+        if (object == Py_True) return store<uint8_t>(out, 1);
+        if (object == Py_False) return store<uint8_t>(out, 0);
+        return refuse(why, "needs a bool");
+    }
+    return scalar >= Scalar::Float16 ? pack_float(scalar, object, out, why)
+                                     : pack_int(scalar, object, out, why);
+}
+
+bool pack_value(const Param& param, PyObject* object, uint8_t* out, const char** why) {
+    if (reinterpret_cast<PyObject*>(Py_TYPE(object)) != param.value_class.get()) {
+        return refuse(why, "needs a value of the parameter's class");
+    }
+    if (Py_SIZE(object) < param.value_size) return refuse(why, "the value is smaller than its type");
+    std::memcpy(out, reinterpret_cast<Value*>(object)->bytes, static_cast<size_t>(param.value_size));
+    return true;
+}
+
+// Whether PyTorch's lazy negation, which the exchange API does not tell, is on for `tensor`. It comes only
+// with a view into a complex tensor, which is not contiguous unless it has a single element.
+bool is_negated(PyObject* tensor, PyObject* is_neg) {
+    Ref answer(PyObject_CallOneArg(is_neg, tensor));
+    if (!answer) PyErr_Clear();
+    return answer.get() != Py_False;
+}
+
+}  // namespace
+
+// ---- signature
+
+namespace {
+
+bool read_param(PyObject* item, Param* param) {
+    PyObject *name, *value_class = Py_None;
+    int kind, ndim, writes;
+    unsigned int type_code;
+    if (!PyTuple_Check(item)) {
+        PyErr_SetString(PyExc_TypeError, "a parameter is (name, kind, type_code, ndim, writes, value_class)");
+        return false;
+    }
+    if (!PyArg_ParseTuple(item, "UiIip|O:Dispatcher parameter", &name, &kind, &type_code, &ndim, &writes,
+                          &value_class)) {
+        return false;
+    }
+    if (kind < 0 || kind > 2 || ndim < 0 || ndim > kMaxDims) {
+        PyErr_Format(PyExc_ValueError, "parameter %R: no such kind (%d) or too many dimensions (%d)", name,
+                     kind, ndim);
+        return false;
+    }
+    param->kind = static_cast<ParamKind>(kind);
+    param->writes = writes;
+    param->ndim = ndim;
+    param->type_code = type_code;
+    param->known = Element::decode(type_code, &param->element);
+    if (param->known) param->dtype = dlpack_dtype(param->element.scalar);
+    param->name = Ref::borrow(name);
+    if (param->kind == ParamKind::Scalar && (!param->known || param->element.components)) {
+        PyErr_Format(PyExc_ValueError, "parameter %R: type code %u is no scalar's", name, type_code);
+        return false;
+    }
+    if (param->kind == ParamKind::Value) {
+        if (!PyType_Check(value_class) ||
+            !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(value_class), &ValueType)) {
+            PyErr_Format(PyExc_TypeError, "parameter %R: needs a subclass of Value, got %R", name,
+                         value_class);
+            return false;
+        }
+        param->value_class = Ref::borrow(value_class);
+        param->value_size = param->element.size;
+        if (!param->known) {  // a struct says its size itself
+            Ref size(PyObject_GetAttrString(value_class, "_nbytes_"));
+            param->value_size = size ? PyLong_AsLongLong(size.get()) : -1;
+            if (PyErr_Occurred()) return false;
+        }
+    }
+    return true;
+}
+
+}  // namespace
+
+bool Signature::read(PyObject* object) {
+    Ref items(PySequence_Fast(object, "a Dispatcher needs a sequence of parameters"));
+    if (!items) return false;
+    const Py_ssize_t n = PySequence_Fast_GET_SIZE(items.get());
+    params.clear();
+    params.reserve(static_cast<size_t>(n));
+    args_size = 0;
+    for (Py_ssize_t i = 0; i < n; ++i) {
+        Param param{};
+        if (!read_param(PySequence_Fast_GET_ITEM(items.get(), i), &param)) return false;
+        param.offset = args_size;
+        const int64_t size = param.kind == ParamKind::Array    ? kSlot + 2 * kSlot * param.ndim
+                             : param.kind == ParamKind::Scalar ? param.element.size
+                                                               : param.value_size;
+        args_size += slots(size);
+        params.push_back(std::move(param));
+    }
+    return true;
+}
+
+// ---- arguments
+
+Arguments::Arguments(const Signature& signature) : signature_(signature) {
+    const size_t n = signature.params.size();
+    const size_t block = static_cast<size_t>(signature.args_size);
+    const size_t total = block + n * (2 * sizeof(PyObject*) + sizeof(Py_buffer));
+    block_ = total <= sizeof inline_ ? inline_ : static_cast<uint8_t*>(PyMem_Malloc(total));
+    held_ = reinterpret_cast<PyObject**>(block_ + block);
+    written_ = held_ + n;
+    buffers_ = reinterpret_cast<Py_buffer*>(written_ + n);
+}
+
+Arguments::~Arguments() {
+    for (int i = 0; i < buffer_count_; ++i) PyBuffer_Release(&buffers_[i]);
+    for (int i = 0; i < held_count_; ++i) Py_DECREF(held_[i]);
+    if (block_ != inline_) PyMem_Free(block_);
+}
+
+bool Arguments::pack(PyObject* inputs, PyObject* outputs, PyObject* device, Refusal* refusal) {
+    if (!block_) return refuse(&refusal->reason, "out of memory");
+    const size_t n = signature_.params.size();
+    size_t at = 0;
+    for (PyObject* group : {inputs, outputs}) {
+        const bool list = PyList_Check(group);
+        if (!list && !PyTuple_Check(group))
+            return refuse(&refusal->reason, "needs lists or tuples of arguments");
+        // The size is read each time: packing an argument may run Python code that changes the list.
+        for (Py_ssize_t i = 0; i < Py_SIZE(group); ++i, ++at) {
+            if (at == n) return refuse(&refusal->reason, "too many arguments");
+            PyObject* object = list ? PyList_GET_ITEM(group, i) : PyTuple_GET_ITEM(group, i);
+            refusal->argument = static_cast<int>(at);
+            if (!pack_one(signature_.params[at], object, device, &refusal->reason)) return false;
+        }
+    }
+    refusal->argument = -1;
+    return at == n || refuse(&refusal->reason, "too few arguments");
+}
+
+bool Arguments::pack_one(const Param& param, PyObject* object, PyObject* device, const char** why) {
+    uint8_t* out = block_ + param.offset;
+    switch (param.kind) {
+        case ParamKind::Array:
+            break;
+        case ParamKind::Scalar:
+            return pack_scalar(param, object, out, why);
+        case ParamKind::Value:
+            return pack_value(param, object, out, why);
+    }
+    if (is_array(object)) return pack_array(param, object, device, why);
+    if (!param.known) return refuse(why, "needs an array of structs");
+    if (is_plain_ndarray(object)) return pack_numpy(param, object, why);
+    if (const TensorType* type = find_tensor_type(Py_TYPE(object)))
+        return pack_tensor(param, object, type, why);
+    if (PyObject_CheckBuffer(object) && !PyObject_TypeCheck(object, &ValueType)) {
+        return pack_buffer(param, object, why);
+    }
+    return refuse(why, "needs an array");
+}
+
+bool Arguments::pack_array(const Param& param, PyObject* object, PyObject* device, const char** why) {
+    const Array* array = reinterpret_cast<const Array*>(object);
+    if (array->type_code != param.type_code) return refuse(why, "the array's dtype is another");
+    if (array->ndim != param.ndim) return refuse(why, "the array's number of dimensions is another");
+    if (array->device != device) return refuse(why, "the array is on another device");
+    if (param.writes && array->readonly)
+        return refuse(why, "the kernel writes to the array, which is read-only");
+    if (!array->aligned) return refuse(why, "the array's elements are not aligned");
+    contiguous_ &= array->contiguous;
+    keep(object);
+    if (param.writes && array->hooked) written_[written_count_++] = array->owner;
+    auto* out = reinterpret_cast<int64_t*>(block_ + param.offset);
+    *out++ = reinterpret_cast<int64_t>(array->data);
+    for (int i = 0; i < param.ndim; ++i) {
+        out[i] = array->shape[i];
+        out[param.ndim + i] = array->strides[i];
+    }
+    return true;
+}
+
+bool Arguments::pack_tensor(const Param& param, PyObject* object, const TensorType* type, const char** why) {
+    PyObject* is_neg = type->is_neg;
+    const bool hook = type->write_hook != nullptr;
+    DLTensor tensor{};
+    if (type->api->dltensor_from_py_object_no_sync(object, &tensor) != 0) {
+        PyErr_Clear();
+        return refuse(why, "the tensor cannot be read through DLPack");
+    }
+    const DLDataType dtype = tensor.dtype;
+    if (dtype.code != param.dtype.code || dtype.bits != param.dtype.bits || dtype.lanes != 1) {
+        return refuse(why, "the tensor's dtype is another");
+    }
+    if (tensor.device.device_type != kDLCPU) return refuse(why, "the tensor is not in the CPU's memory");
+    if (!tensor.strides && tensor.ndim) return refuse(why, "the tensor has no strides");
+    char* data = static_cast<char*>(tensor.data) + tensor.byte_offset;
+    const bool was_contiguous = contiguous_;
+    contiguous_ = true;
+    if (!pack_foreign(param, data, tensor.ndim, tensor.shape, tensor.strides, param.element.scalar_size,
+                      why)) {
+        return false;
+    }
+    int64_t elements = 1;
+    for (int i = 0; i < tensor.ndim; ++i) elements *= tensor.shape[i];
+    const bool strided = !contiguous_;
+    contiguous_ &= was_contiguous;
+    keep(object);  // before the call, which runs code of the framework
+    if (is_neg && (strided || elements <= 1) && is_negated(object, is_neg)) {
+        return refuse(why, "the tensor's negation is pending");
+    }
+    if (param.writes && hook) written_[written_count_++] = object;
+    return true;
+}
+
+bool Arguments::pack_buffer(const Param& param, PyObject* object, const char** why) {
+    Py_buffer* view = &buffers_[buffer_count_];
+    if (PyObject_GetBuffer(object, view, PyBUF_RECORDS_RO) != 0) {
+        PyErr_Clear();
+        return refuse(why, "the object gives no strided buffer");
+    }
+    ++buffer_count_;
+    adopt_ndarray(object, *view);
+    if (!matches_format(param.element.scalar, view->format, view->itemsize)) {
+        return refuse(why, "the buffer's format is another");
+    }
+    if (param.writes && view->readonly)
+        return refuse(why, "the kernel writes to the buffer, which is read-only");
+    if (view->ndim && (!view->strides || !view->shape)) return refuse(why, "the buffer has no strides");
+    return pack_foreign(param, static_cast<char*>(view->buf), view->ndim,
+                        reinterpret_cast<const int64_t*>(view->shape),
+                        reinterpret_cast<const int64_t*>(view->strides), 1, why);
+}
+
+bool Arguments::pack_numpy(const Param& param, PyObject* object, const char** why) {
+    const NdArray array = read_ndarray(object);
+    if (array.dtype.code != param.dtype.code || array.dtype.bits != param.dtype.bits) {
+        return refuse(why, "the NumPy array's dtype is another");
+    }
+    if (param.writes && !array.writeable)
+        return refuse(why, "the kernel writes to the array, which is read-only");
+    if (!pack_foreign(param, array.data, array.ndim, array.shape, array.strides, 1, why)) return false;
+    keep(object);
+    return true;
+}
+
+// `strides` count in `unit` bytes. The trailing dimensions must be those of the parameter's elements, packed.
+bool Arguments::pack_foreign(const Param& param, char* data, int ndim, const int64_t* shape,
+                             const int64_t* strides, int64_t unit, const char** why) {
+    const Element& element = param.element;
+    if (ndim != param.ndim + element.components) return refuse(why, "the number of dimensions is another");
+    auto* out = reinterpret_cast<int64_t*>(block_ + param.offset);
+    int64_t* out_strides = out + 1 + param.ndim;
+    out[0] = reinterpret_cast<int64_t>(data);
+    bool packed = true, empty = false;
+    uint64_t bits = reinterpret_cast<uintptr_t>(data);
+    for (int i = 0; i < element.components; ++i) {
+        const int64_t extent = shape[param.ndim + i];
+        if (extent != element.extents[i])
+            return refuse(why, "the last dimensions are not those of an element");
+        if (extent != 1 && strides[param.ndim + i] * unit != element.strides[i]) packed = false;
+    }
+    const bool packed_element = packed;
+    int64_t expected = element.size;
+    for (int i = param.ndim - 1; i >= 0; --i) {
+        const int64_t stride = strides[i] * unit;
+        out[1 + i] = shape[i];
+        out_strides[i] = stride;
+        if (shape[i] == 0) empty = true;
+        if (shape[i] != 1) {
+            if (stride != expected) packed = false;
+            bits |= static_cast<uint64_t>(stride);
+            expected *= shape[i];
+        }
+    }
+    if (empty) return true;
+    if (!packed_element) return refuse(why, "the elements' components are not packed");
+    if (bits & static_cast<uint64_t>(element.scalar_size - 1))
+        return refuse(why, "the elements are not aligned");
+    contiguous_ &= packed;
+    return true;
+}
+
+bool Arguments::call_hooks() {
+    for (int i = 0; i < written_count_; ++i) {
+        if (!written_[i]) continue;
+        const TensorType* first = find_tensor_type(Py_TYPE(written_[i]));
+        Ref hook = Ref::borrow(first ? first->write_hook : nullptr);
+        if (!hook) continue;
+        Ref tensors(PyList_New(0));
+        if (!tensors) return false;
+        for (int j = i; j < written_count_; ++j) {
+            const TensorType* type = written_[j] ? find_tensor_type(Py_TYPE(written_[j])) : nullptr;
+            if (!type || type->write_hook != hook.get()) continue;
+            if (PyList_Append(tensors.get(), written_[j]) < 0) return false;
+            written_[j] = nullptr;
+        }
+        Ref tuple(PyList_AsTuple(tensors.get()));
+        if (!tuple || !Ref(PyObject_CallOneArg(hook.get(), tuple.get()))) return false;
+    }
+    return true;
+}
+
+}  // namespace wl

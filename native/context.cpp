@@ -1,0 +1,168 @@
+#include "context.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "alloc.h"
+#include "print.h"
+
+namespace wl {
+
+namespace {
+
+constexpr int64_t kFirstStack = 64 << 10;
+constexpr int64_t kKeptStack = 4 << 20;  // more than this is given back after a launch
+
+std::atomic<int64_t> stack_cap{256 << 20};
+
+// The stack that an OS thread keeps from launch to launch.
+struct Spare {
+    char* memory = nullptr;
+    int64_t capacity = 0;
+    ~Spare() { std::free(memory); }
+};
+thread_local Spare spare;
+
+char* allocate(int64_t nbytes) {
+    void* memory = nullptr;
+    return posix_memalign(&memory, kAlignment, static_cast<size_t>(nbytes)) ? nullptr
+                                                                            : static_cast<char*>(memory);
+}
+
+Worker* worker_of(Context* context) { return static_cast<Worker*>(context); }
+
+}  // namespace
+
+__attribute__((noinline)) void Worker::call(Entry entry, const uint8_t* args, const int64_t* dims,
+                                            int64_t begin, int64_t end) {
+    if (_setjmp(exit_) == 0) entry(args, dims, begin, end, this);
+    top = 0;
+}
+
+void Worker::give_up() { std::longjmp(exit_, 1); }
+
+bool Worker::grow(int64_t nbytes) {
+    const int64_t cap = stack_cap.load(std::memory_order_relaxed);
+    if (nbytes < 0 || nbytes > cap || top > cap - nbytes) return false;
+    const int64_t needed = top + nbytes;
+    if (needed <= capacity) return true;
+    if (!stack && spare.capacity >= needed && spare.capacity <= cap) {
+        stack = std::exchange(spare.memory, nullptr);
+        capacity = std::exchange(spare.capacity, 0);
+        return true;
+    }
+    int64_t room = capacity ? capacity * 2 : kFirstStack;
+    while (room < needed) room *= 2;
+    if (room > cap) room = cap;
+    char* memory = allocate(room);
+    if (!memory) return false;
+    if (top) std::memcpy(memory, stack, static_cast<size_t>(top));
+    std::free(stack);
+    stack = memory;
+    capacity = room;
+    return true;
+}
+
+void Worker::give_back_stack() {
+    if (capacity <= kKeptStack && capacity > spare.capacity) {
+        std::free(spare.memory);
+        spare.memory = stack;
+        spare.capacity = capacity;
+    } else {
+        std::free(stack);
+    }
+    stack = nullptr;
+    capacity = 0;
+}
+
+// ---- called by generated code
+
+extern "C" {
+
+// Records an error of the kernel's thread `thread` and asks the other threads to stop; the caller goes on.
+static void wl_error(Context* context, int32_t code, int32_t where, int64_t thread) {
+    RunRecord* record = context->record;
+    int32_t unclaimed = 0;
+    if (record->claimed.compare_exchange_strong(unclaimed, 1)) {
+        record->where = where;
+        record->thread = thread;
+        record->code.store(code, std::memory_order_release);
+    }
+    record->cancel.store(1, std::memory_order_relaxed);
+}
+
+// As wl_error, but does not return: the rest of the entry's threads are skipped.
+[[noreturn]] static void wl_abort(Context* context, int32_t code, int32_t where, int64_t thread) {
+    wl_error(context, code, where, thread);
+    worker_of(context)->give_up();
+}
+
+// Returns with `capacity - top >= nbytes`, or not at all: over the cap the launch ends with kErrorStackLimit.
+static void wl_stack_grow(Context* context, int64_t nbytes) {
+    if (!worker_of(context)->grow(nbytes)) wl_abort(context, kErrorStackLimit, 0, -1);
+}
+
+}  // extern "C"
+
+// ---- Python
+
+namespace {
+
+PyObject* set_stack_cap(PyObject*, PyObject* arg) {
+    const long long bytes = PyLong_AsLongLong(arg);
+    if (bytes == -1 && PyErr_Occurred()) return nullptr;
+    if (bytes < 0 || bytes > (int64_t{1} << 46)) {
+        PyErr_SetString(PyExc_ValueError, "set_stack_cap() needs a size from 0 to 2**46 bytes");
+        return nullptr;
+    }
+    return PyLong_FromLongLong(stack_cap.exchange(bytes));
+}
+
+bool put(PyObject* dict, const char* name, Ref value) {
+    return value && PyDict_SetItemString(dict, name, value.get()) == 0;
+}
+
+template <typename F>
+bool put_address(PyObject* dict, const char* name, F* function) {
+    return put(dict, name, Ref(PyLong_FromVoidPtr(reinterpret_cast<void*>(function))));
+}
+
+PyObject* symbols(PyObject*, PyObject*) {
+    Ref dict(PyDict_New());
+    if (!dict) return nullptr;
+    PyObject* d = dict.get();
+    const bool done =
+        put_address(d, "wl_error", wl_error) && put_address(d, "wl_abort", wl_abort) &&
+        put_address(d, "wl_stack_grow", wl_stack_grow) && put_address(d, "wl_print_begin", wl_print_begin) &&
+        put_address(d, "wl_print_bool", wl_print_bool) && put_address(d, "wl_print_i64", wl_print_i64) &&
+        put_address(d, "wl_print_u64", wl_print_u64) && put_address(d, "wl_print_f64", wl_print_f64) &&
+        put_address(d, "wl_print_str", wl_print_str) && put_address(d, "wl_print_end", wl_print_end);
+    return done ? dict.release() : nullptr;
+}
+
+PyMethodDef functions[] = {
+    {"symbols", symbols, METH_NOARGS,
+     "symbols()\n--\n\nReturn the addresses of the functions that generated code calls, by name."},
+    {"set_stack_cap", set_stack_cap, METH_O,
+     "set_stack_cap(nbytes)\n--\n\nLimit the adjoint stack of each worker thread; returns the old limit."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+bool register_context(PyObject* module) {
+    Ref layout(PyDict_New());
+    if (!layout || !put(layout.get(), "stack", Ref(PyLong_FromSize_t(offsetof(Context, stack)))) ||
+        !put(layout.get(), "top", Ref(PyLong_FromSize_t(offsetof(Context, top)))) ||
+        !put(layout.get(), "capacity", Ref(PyLong_FromSize_t(offsetof(Context, capacity)))) ||
+        !put(layout.get(), "error", Ref(PyLong_FromSize_t(offsetof(Context, record)))) ||
+        !put(layout.get(), "cancel", Ref(PyLong_FromSize_t(offsetof(Context, cancel))))) {
+        return false;
+    }
+    if (PyModule_AddObject(module, "CONTEXT_OFFSETS", layout.get()) < 0) return false;
+    layout.release();
+    return PyModule_AddIntConstant(module, "ERROR_STACK_LIMIT", kErrorStackLimit) == 0 &&
+           PyModule_AddFunctions(module, functions) == 0;
+}
+
+}  // namespace wl

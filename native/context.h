@@ -1,0 +1,80 @@
+// Context: what a running kernel shares with the runtime. Generated code reads it at the fixed offsets below
+// and calls the wl_ functions; nothing here needs the GIL.
+#pragma once
+
+#include <atomic>
+#include <csetjmp>
+#include <cstddef>
+#include <cstdint>
+
+#include "python.h"
+
+namespace wl {
+
+// Codes below 16 are the runtime's, the rest are the compiler's to give.
+constexpr int32_t kErrorStackLimit = 1;
+
+// One launch's record, shared by all its threads. The first error wins.
+struct RunRecord {
+    std::atomic<int32_t> code{0};  // set last
+    int32_t where = 0;
+    int64_t thread = 0;
+    std::atomic<int32_t> claimed{0};
+    std::atomic<int32_t> cancel{0};   // nonzero: no further chunk is started
+    std::atomic<int32_t> closing{0};  // nonzero: cancelled because the interpreter exits
+    std::atomic<int32_t> printed{0};  // nonzero: C's stdout has to be flushed
+};
+
+// One worker's view of a launch. `stack` is the adjoint's: a push needs `capacity - top >= n` (else call
+// wl_stack_grow, and load `stack` again), writes at `stack + top` and adds n to `top`; a pop is the reverse.
+// The runtime empties it after each call of an entry point.
+struct Context {
+    char* stack = nullptr;        // 0, aligned to 64
+    int64_t top = 0;              // 8
+    int64_t capacity = 0;         // 16
+    RunRecord* record = nullptr;  // 24, its first int32 is the error code
+    const std::atomic<int32_t>* cancel =
+        nullptr;               // 32, nonzero when the launch's results are not wanted any more
+    void* reserved = nullptr;  // 40
+};
+static_assert(offsetof(Context, stack) == 0 && offsetof(Context, top) == 8 &&
+                  offsetof(Context, capacity) == 16 && offsetof(Context, record) == 24 &&
+                  offsetof(Context, cancel) == 32 && sizeof(Context) == 48,
+              "generated code reads these offsets");
+
+using Entry = void (*)(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end,
+                       Context* context);
+
+// A Context with what only the runtime needs. It lives as long as one launch does, and borrows the stack
+// memory that its OS thread keeps from launch to launch.
+class Worker : public Context {
+  public:
+    explicit Worker(RunRecord* shared) {
+        record = shared;
+        cancel = &shared->cancel;
+    }
+    ~Worker() {
+        if (stack) give_back_stack();
+    }
+    Worker(const Worker&) = delete;
+    Worker& operator=(const Worker&) = delete;
+
+    // Calls `entry` for the threads from `begin` to `end`; returns early when the kernel gives up.
+    void call(Entry entry, const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end);
+
+    // Leaves the entry point that is running. Nothing on the way has a destructor: the frames are the
+    // kernel's own and those of the wl_ functions.
+    [[noreturn]] void give_up();
+
+    // Makes room for `nbytes` more; false when the cap or the memory does not allow it.
+    bool grow(int64_t nbytes);
+
+  private:
+    void give_back_stack();
+
+    std::jmp_buf exit_;
+};
+
+bool register_context(PyObject* module);
+
+}  // namespace wl

@@ -1,0 +1,293 @@
+#include "dlpack.h"
+
+#include <cstdlib>
+
+#include "alloc.h"
+#include "array.h"
+
+namespace wl {
+
+namespace {
+
+constexpr const char* kLegacy = "dltensor";
+constexpr const char* kLegacyUsed = "used_dltensor";
+constexpr const char* kVersioned = "dltensor_versioned";
+constexpr const char* kVersionedUsed = "used_dltensor_versioned";
+
+// ---- export
+
+// One allocation holds the tensor, its shape and its strides.
+template <typename Managed>
+struct Exported {
+    Managed managed;
+    int64_t shape[kMaxFullDims];
+    int64_t strides[kMaxFullDims];
+};
+
+// Frees an exported tensor from any thread, with or without the GIL. Once the interpreter has begun to shut
+// down nothing of Python may be touched, and the reference is left to the process's end.
+template <typename Managed>
+void drop_exported(Managed* self) {
+    if (Py_IsInitialized()) {
+        const PyGILState_STATE state = PyGILState_Ensure();
+        Py_DECREF(static_cast<PyObject*>(self->manager_ctx));
+        PyGILState_Release(state);
+    }
+    std::free(reinterpret_cast<Exported<Managed>*>(self));
+}
+
+template <typename Managed>
+void drop_capsule(PyObject* capsule, const char* name) {
+    if (!PyCapsule_IsValid(capsule, name)) return;  // taken: the deleter is the taker's to call
+    auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
+    if (managed->deleter) managed->deleter(managed);
+}
+
+void drop_legacy(PyObject* capsule) { drop_capsule<DLManagedTensor>(capsule, kLegacy); }
+
+void drop_versioned(PyObject* capsule) { drop_capsule<DLManagedTensorVersioned>(capsule, kVersioned); }
+
+void stamp(DLManagedTensor*, bool, bool) {}
+
+void stamp(DLManagedTensorVersioned* managed, bool readonly, bool copied) {
+    managed->version = {kDLPackMajor, kDLPackMinor};
+    managed->flags = (readonly ? kDLReadOnly : 0) | (copied ? kDLIsCopied : 0);
+}
+
+template <typename Managed>
+PyObject* export_array(Array* array, const Element& element, bool copied, const char* name,
+                       PyCapsule_Destructor destructor) {
+    auto* exported = static_cast<Exported<Managed>*>(std::calloc(1, sizeof(Exported<Managed>)));
+    if (!exported) return PyErr_NoMemory();
+    const int ndim = array->ndim + array->components;
+    for (int i = 0; i < ndim; ++i) {
+        exported->shape[i] = array->shape[i];
+        exported->strides[i] = array->strides[i] / element.scalar_size;
+    }
+    Managed* managed = &exported->managed;
+    stamp(managed, array->readonly, copied);
+    managed->deleter = drop_exported<Managed>;
+    managed->manager_ctx = array;
+    managed->dl_tensor = {array->data,
+                          {array->device_type, array->device_id},
+                          ndim,
+                          dlpack_dtype(element.scalar),
+                          exported->shape,
+                          exported->strides,
+                          0};
+    PyObject* capsule = PyCapsule_New(managed, name, destructor);
+    if (!capsule) {
+        std::free(exported);
+        return nullptr;
+    }
+    Py_INCREF(reinterpret_cast<PyObject*>(array));
+    return capsule;
+}
+
+PyObject* dlpack_capsule(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    if (nargs < 2 || nargs > 3 || !is_array(args[0])) {
+        PyErr_SetString(PyExc_TypeError,
+                        "dlpack_capsule(array, versioned, copied=False) needs a native Array");
+        return nullptr;
+    }
+    const int versioned = PyObject_IsTrue(args[1]);
+    const int copied = nargs > 2 ? PyObject_IsTrue(args[2]) : 0;
+    if (versioned < 0 || copied < 0) return nullptr;
+    Array* array = reinterpret_cast<Array*>(args[0]);
+    Element element{};
+    if (!Element::decode(array->type_code, &element)) {
+        PyErr_SetString(PyExc_BufferError, "DLPack has no dtype for the array's elements");
+        return nullptr;
+    }
+    for (int i = 0; i < array->ndim; ++i) {
+        if (array->strides[i] % element.scalar_size) {
+            PyErr_SetString(PyExc_BufferError, "DLPack needs strides that are whole numbers of elements");
+            return nullptr;
+        }
+    }
+    if (versioned) {
+        return export_array<DLManagedTensorVersioned>(array, element, copied, kVersioned, drop_versioned);
+    }
+    if (array->readonly) {
+        PyErr_SetString(PyExc_BufferError,
+                        "a read-only array needs a versioned DLPack capsule: ask with max_version=(1, 0)");
+        return nullptr;
+    }
+    return export_array<DLManagedTensor>(array, element, copied, kLegacy, drop_legacy);
+}
+
+// ---- import
+
+// The tuple (ptr, shape, byte strides, dtype, device, readonly, owner) that describes `tensor`.
+PyObject* describe(const DLTensor& tensor, bool readonly, PyObject* owner) {
+    const int64_t bits = int64_t{tensor.dtype.bits} * tensor.dtype.lanes;
+    if (bits % 8 || tensor.ndim < 0) {
+        PyErr_Format(PyExc_BufferError, "cannot import a DLPack tensor with elements of %lld bits",
+                     static_cast<long long>(bits));
+        return nullptr;
+    }
+    Ref shape(tuple_of(tensor.shape, tensor.ndim));
+    Ref strides(PyTuple_New(tensor.ndim));
+    if (!shape || !strides) return nullptr;
+    int64_t packed = bits / 8;
+    for (int i = tensor.ndim - 1; i >= 0; --i) {
+        PyObject* stride = PyLong_FromLongLong(tensor.strides ? tensor.strides[i] * (bits / 8) : packed);
+        if (!stride) return nullptr;
+        PyTuple_SET_ITEM(strides.get(), i, stride);
+        packed *= tensor.shape[i];
+    }
+    return Py_BuildValue(
+        "(KOO(iii)(ii)OO)",
+        static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(tensor.data)) + tensor.byte_offset,
+        shape.get(), strides.get(), tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes,
+        tensor.device.device_type, tensor.device.device_id, readonly ? Py_True : Py_False, owner);
+}
+
+template <typename Managed>
+void release_imported(void* context) {
+    auto* managed = static_cast<Managed*>(context);
+    if (managed->deleter) managed->deleter(managed);
+}
+
+template <typename Managed>
+PyObject* take(PyObject* capsule, const char* name, const char* used, bool readonly) {
+    auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
+    const DLTensor& tensor = managed->dl_tensor;
+    int64_t bytes = (int64_t{tensor.dtype.bits} * tensor.dtype.lanes + 7) / 8;
+    for (int i = 0; i < tensor.ndim; ++i) bytes *= tensor.shape[i];
+    void* start = static_cast<char*>(tensor.data) + tensor.byte_offset;
+    // From here on the tensor is ours: the buffer gives it back, also when describing it fails.
+    Ref owner(make_buffer(start, bytes, release_imported<Managed>, managed));
+    if (!owner) return nullptr;
+    if (PyCapsule_SetName(capsule, used) < 0) return nullptr;
+    return describe(tensor, readonly, owner.get());
+}
+
+PyObject* dlpack_import(PyObject*, PyObject* capsule) {
+    if (PyCapsule_IsValid(capsule, kVersioned)) {
+        auto* managed = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule, kVersioned));
+        if (managed->version.major != kDLPackMajor) {
+            PyErr_Format(PyExc_BufferError, "cannot import a DLPack tensor of version %u.%u",
+                         managed->version.major, managed->version.minor);
+            return nullptr;
+        }
+        return take<DLManagedTensorVersioned>(capsule, kVersioned, kVersionedUsed,
+                                              managed->flags & kDLReadOnly);
+    }
+    if (PyCapsule_IsValid(capsule, kLegacy))
+        return take<DLManagedTensor>(capsule, kLegacy, kLegacyUsed, false);
+    if (PyCapsule_IsValid(capsule, kLegacyUsed) || PyCapsule_IsValid(capsule, kVersionedUsed)) {
+        PyErr_SetString(PyExc_ValueError,
+                        "this DLPack capsule was consumed already: it can be used once only");
+        return nullptr;
+    }
+    PyErr_Format(PyExc_TypeError, "dlpack_import() needs a DLPack capsule, got %R", capsule);
+    return nullptr;
+}
+
+// ---- the C exchange API
+
+PyObject* api_name = nullptr;
+PyObject* is_neg_name = nullptr;
+PyObject* write_hooks = nullptr;  // dict: class -> callable
+
+constexpr int kCached = 16;
+TensorType cache[kCached];
+int cached = 0;
+int victim = 0;
+
+// The newest table of the major version that this file was written for; null when there is none.
+const DLPackExchangeAPI* usable(const DLPackExchangeAPIHeader* header) {
+    while (header && header->version.major != kDLPackMajor) header = header->prev_api;
+    return reinterpret_cast<const DLPackExchangeAPI*>(header);
+}
+
+// The hook of the nearest class that has one; borrowed.
+PyObject* hook_of(PyTypeObject* type) {
+    PyObject* mro = type->tp_mro;
+    for (Py_ssize_t i = 0; mro && i < PyTuple_GET_SIZE(mro); ++i) {
+        PyObject* hook = PyDict_GetItemWithError(write_hooks, PyTuple_GET_ITEM(mro, i));
+        if (hook) return hook;
+        PyErr_Clear();
+    }
+    return nullptr;
+}
+
+const TensorType* remember(PyTypeObject* type, const DLPackExchangeAPI* api) {
+    TensorType* entry = &cache[cached < kCached ? cached++ : victim++ % kCached];
+    TensorType old = *entry;
+    Py_INCREF(type);
+    PyObject* is_neg = _PyType_Lookup(type, is_neg_name);
+    PyObject* hook = hook_of(type);
+    Py_XINCREF(is_neg);
+    Py_XINCREF(hook);
+    *entry = {type, api, is_neg, hook};
+    Py_XDECREF(reinterpret_cast<PyObject*>(old.type));
+    Py_XDECREF(old.is_neg);
+    Py_XDECREF(old.write_hook);
+    return entry;
+}
+
+PyObject* set_write_hook(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    if (nargs != 2 || !PyType_Check(args[0]) || !PyCallable_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "set_write_hook(cls, hook) needs a class and a callable");
+        return nullptr;
+    }
+    if (PyDict_SetItem(write_hooks, args[0], args[1]) < 0) return nullptr;
+    for (int i = 0; i < cached; ++i) {
+        PyObject* hook = hook_of(cache[i].type);
+        Py_XINCREF(hook);
+        Py_XSETREF(cache[i].write_hook, hook);
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject* tensor_info(PyObject*, PyObject* object) {
+    const TensorType* found = find_tensor_type(Py_TYPE(object));
+    if (!found) Py_RETURN_NONE;
+    DLTensor tensor{};
+    if (found->api->dltensor_from_py_object_no_sync(object, &tensor) != 0) return nullptr;
+    return describe(tensor, false, object);
+}
+
+PyMethodDef functions[] = {
+    {"dlpack_capsule", method(dlpack_capsule), METH_FASTCALL,
+     "dlpack_capsule(array, versioned, copied=False)\n--\n\nReturn a DLPack capsule that keeps `array` "
+     "alive."},
+    {"dlpack_import", dlpack_import, METH_O,
+     "dlpack_import(capsule)\n--\n\nConsume a DLPack capsule: (ptr, shape, byte strides, (code, bits, "
+     "lanes), "
+     "(device type, id), readonly, owner)."},
+    {"tensor_info", tensor_info, METH_O,
+     "tensor_info(obj)\n--\n\nDescribe a tensor, as dlpack_import does, through its type's C exchange API; "
+     "None "
+     "when the type has none."},
+    {"set_write_hook", method(set_write_hook), METH_FASTCALL,
+     "set_write_hook(cls, hook)\n--\n\nCall `hook(tensors)` after each launch with the tuple of the tensors "
+     "of "
+     "`cls` or its subclasses that the kernel wrote."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+const TensorType* find_tensor_type(PyTypeObject* type) {
+    for (int i = 0; i < cached; ++i) {
+        if (cache[i].type == type) return &cache[i];
+    }
+    // A plain look-up along the bases: the capsule is no descriptor, and a miss makes no exception object.
+    PyObject* capsule = _PyType_Lookup(type, api_name);
+    if (!capsule || !PyCapsule_IsValid(capsule, "dlpack_exchange_api")) return nullptr;
+    const DLPackExchangeAPI* api = usable(
+        static_cast<const DLPackExchangeAPIHeader*>(PyCapsule_GetPointer(capsule, "dlpack_exchange_api")));
+    return api && api->dltensor_from_py_object_no_sync ? remember(type, api) : nullptr;
+}
+
+bool register_dlpack(PyObject* module) {
+    api_name = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
+    is_neg_name = PyUnicode_InternFromString("is_neg");
+    write_hooks = PyDict_New();
+    return api_name && is_neg_name && write_hooks && PyModule_AddFunctions(module, functions) == 0;
+}
+
+}  // namespace wl

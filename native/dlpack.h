@@ -1,0 +1,23 @@
+// DLPack, both ways: capsules that other frameworks take, capsules that they give, and the C exchange API,
+// through which a launch reads a foreign tensor without making a Python object.
+#pragma once
+
+#include "dlpack_abi.h"
+#include "python.h"
+
+namespace wl {
+
+// What is known of a type that has the exchange API.
+struct TensorType {
+    PyTypeObject* type;  // a strong reference
+    const DLPackExchangeAPI* api;
+    PyObject* is_neg;      // PyTorch's lazy negation, which the API does not tell; null where there is none
+    PyObject* write_hook;  // called with the tensors that a launch wrote; null where there is none
+};
+
+// Looks `type` up; null without an exception when it has no usable exchange API.
+const TensorType* find_tensor_type(PyTypeObject* type);
+
+bool register_dlpack(PyObject* module);
+
+}  // namespace wl

@@ -1,0 +1,35 @@
+// warp_like._native: registers what the other files define.
+#include "alloc.h"
+#include "array.h"
+#include "context.h"
+#include "dispatch.h"
+#include "dlpack.h"
+#include "python.h"
+#include "thread_pool.h"
+#include "value.h"
+
+namespace {
+
+PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    "_native",
+    "The native part of warp_like: arrays, argument packing, launching and the thread pool.",
+    -1,
+    nullptr,
+    nullptr,
+    nullptr,
+    nullptr,
+    nullptr,
+};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__native() {
+    wl::Ref module(PyModule_Create(&definition));
+    if (!module) return nullptr;
+    PyObject* m = module.get();
+    const bool done = wl::register_alloc(m) && wl::register_value(m) && wl::register_array(m) &&
+                      wl::register_dlpack(m) && wl::register_context(m) && wl::register_thread_pool(m) &&
+                      wl::register_dispatch(m);
+    return done ? module.release() : nullptr;
+}

@@ -1,0 +1,30 @@
+// NumPy arrays read through their C struct. The buffer protocol gives the same and costs ten times as much,
+// since NumPy composes a format string on each request.
+#pragma once
+
+#include "dlpack_abi.h"
+#include "python.h"
+
+namespace wl {
+
+struct NdArray {
+    char* data;
+    int ndim;
+    const int64_t* shape;
+    const int64_t* strides;  // in bytes
+    DLDataType dtype;        // of zero bits where there is none, or where the byte order is not the machine's
+    bool writeable;
+};
+
+extern PyTypeObject* ndarray_type;  // null until adopt_ndarray
+
+// Whether `object` is a plain ndarray (no subclass) that read_ndarray may read.
+inline bool is_plain_ndarray(PyObject* object) { return Py_TYPE(object) == ndarray_type; }
+
+NdArray read_ndarray(PyObject* array);
+
+// Looks at an object that gave the buffer `view`: when it is a plain ndarray of a NumPy whose structs are
+// those that this file knows, and reading it through them gives what the buffer said, later ones are read so.
+void adopt_ndarray(PyObject* object, const Py_buffer& view);
+
+}  // namespace wl

@@ -1,0 +1,356 @@
+#include "thread_pool.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <cfenv>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#ifdef __linux__
+#include <sched.h>
+#endif
+
+namespace wl {
+
+namespace {
+
+constexpr double kShareNs = 20e3;    // what has to be left for workers to be woken
+constexpr double kWorthNs = 10e3;    // of that, what each woken worker has to find
+constexpr double kKeepGilNs = 10e3;  // a launch that takes longer lets other Python threads run
+constexpr double kTargetNs = 100e3;  // a shared chunk
+constexpr double kShortestNs = 5e3;  // a shared chunk near the end
+constexpr double kAloneNs = 2e6;     // a chunk of a launch that runs alone
+constexpr double kSignalNs = 20e6;   // between looks at pending signals
+constexpr double kExitNs = 5e9;      // the exit handler's patience with a chunk that does not end
+constexpr int64_t kBlock = 64;       // chunks end at multiples of this, away from shared cache lines
+constexpr int kMaxThreads = 1024;
+
+using Clock = std::chrono::steady_clock;
+
+double now_ns() { return std::chrono::duration<double, std::nano>(Clock::now().time_since_epoch()).count(); }
+
+// One launch that several threads work on. It lives on the caller's stack.
+struct Shared {
+    const Job& job;
+    RunRecord* record;
+    double thread_ns;  // the first estimate
+    int participants;
+    std::fenv_t floating_point;  // the caller's rounding and denormal modes, which its workers take over
+    alignas(64) std::atomic<int64_t> cursor;
+};
+
+struct Pool {
+    std::mutex mutex;
+    std::condition_variable wake;
+    std::condition_variable idle;
+    std::atomic<bool> busy{false};  // owned by the thread whose launch is shared
+    Shared* shared = nullptr;
+    int seats = 0;   // workers that may still join
+    int inside = 0;  // workers that work on `shared`
+    int workers = 0;
+};
+
+// Never destroyed, since sleeping workers outlive the interpreter; replaced in the child after a fork.
+std::atomic<Pool*> the_pool{nullptr};
+std::atomic<int> thread_setting{0};
+
+int available_cpus() {
+#ifdef __linux__
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return CPU_COUNT(&set);
+#endif
+    const unsigned count = std::thread::hardware_concurrency();
+    return count ? static_cast<int>(count) : 1;
+}
+
+int thread_count() {
+    static const int available = available_cpus();
+    const int setting = thread_setting.load(std::memory_order_relaxed);
+    return setting ? setting : available < kMaxThreads ? available : kMaxThreads;
+}
+
+// ---- chunks
+
+int64_t at_block_end(int64_t begin, int64_t size) {
+    const int64_t end = (begin + size) / kBlock * kBlock;
+    return end > begin && size >= kBlock ? end - begin : size;
+}
+
+// The threads that fit into `budget_ns`, kept within [1, most].
+int64_t within(double budget_ns, double thread_ns, int64_t most) {
+    const double fit = budget_ns / (thread_ns > 1e-3 ? thread_ns : 1e-3);
+    if (fit >= static_cast<double>(most)) return most;
+    return fit < 1 ? 1 : static_cast<int64_t>(fit);
+}
+
+// The next chunk of a launch that runs on the caller's thread: 1 and 15 threads, then ever more.
+int64_t next_alone(int64_t done, int64_t left, double thread_ns) {
+    if (done == 0) return 1;
+    if (done < 16) return thread_ns > kKeepGilNs ? 1 : (left < 16 - done ? left : 16 - done);
+    const int64_t most = done < left / 16 ? done * 16 : left;
+    return at_block_end(done, within(kAloneNs, thread_ns, most));
+}
+
+// Takes the next chunk of a shared launch: about kTargetNs of work, but no more than a fair part of what is
+// left, so that all finish together.
+bool take(Shared* shared, double thread_ns, int64_t* begin, int64_t* end) {
+    int64_t at = shared->cursor.load(std::memory_order_relaxed);
+    for (;;) {
+        const int64_t left = shared->job.count - at;
+        if (left <= 0 || shared->record->cancel.load(std::memory_order_relaxed)) return false;
+        const int64_t fair = left / (2 * shared->participants) + 1;
+        const int64_t least = within(kShortestNs, thread_ns, left);
+        int64_t size = within(kTargetNs, thread_ns, fair);
+        size = at_block_end(at, size < least ? least : size);
+        if (shared->cursor.compare_exchange_weak(at, at + size, std::memory_order_relaxed)) {
+            *begin = at;
+            *end = at + size;
+            return true;
+        }
+    }
+}
+
+// Works on chunks until none is left; `between` is called after each with the time.
+template <typename Between>
+void participate(Shared* shared, Worker* worker, Between between) {
+    double thread_ns = shared->thread_ns;
+    int64_t begin, end;
+    double before = now_ns();
+    while (take(shared, thread_ns, &begin, &end)) {
+        worker->call(shared->job.entry, shared->job.args, shared->job.dims, begin, end);
+        const double after = now_ns();
+        thread_ns = (after - before) / static_cast<double>(end - begin);
+        between(after);
+        before = after;
+    }
+}
+
+// ---- workers
+
+void work(Pool* pool) {
+    std::unique_lock<std::mutex> lock(pool->mutex);
+    for (;;) {
+        pool->wake.wait(lock, [pool] { return pool->seats > 0; });
+        --pool->seats;
+        ++pool->inside;
+        Shared* shared = pool->shared;
+        lock.unlock();
+        {
+            std::fesetenv(&shared->floating_point);
+            Worker worker(shared->record);
+            participate(shared, &worker, [](double) {});
+        }
+        lock.lock();
+        if (--pool->inside == 0) pool->idle.notify_one();
+    }
+}
+
+// Starts workers until there are `wanted`, as far as the system allows. Signals are the main thread's
+// business.
+void start_workers(Pool* pool, int wanted) {
+    if (pool->workers >= wanted) return;
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    try {
+        while (pool->workers < wanted) {
+            std::thread(work, pool).detach();
+            ++pool->workers;
+        }
+    } catch (const std::system_error&) {
+        // Out of threads: fewer workers share the launch.
+    }
+    pthread_sigmask(SIG_SETMASK, &old, nullptr);
+}
+
+Pool* pool_of_process() {
+    Pool* pool = the_pool.load(std::memory_order_acquire);
+    if (pool) return pool;
+    Pool* fresh = new Pool;
+    if (the_pool.compare_exchange_strong(pool, fresh)) return fresh;
+    delete fresh;
+    return pool;
+}
+
+// The parent's workers do not exist in the child, and its locks may be held for ever.
+void forget_pool() {
+    the_pool.store(nullptr);
+    Gil::after_fork();
+}
+
+// Looks at signals every kSignalNs.
+class Signals {
+  public:
+    Signals(RunRecord* record, Gil* gil, double start) : record_(record), gil_(gil), last_(start) {}
+    void poll(double now) {
+        if (interrupted_ || now - last_ < kSignalNs) return;
+        if (!gil_->check_signals()) {
+            interrupted_ = true;
+            record_->cancel.store(1, std::memory_order_relaxed);
+        }
+        last_ = now_ns();
+    }
+    bool interrupted() const { return interrupted_; }
+
+  private:
+    RunRecord* record_;
+    Gil* gil_;
+    double last_;
+    bool interrupted_ = false;
+};
+
+// Runs the threads from `begin` on with the pool; false when another launch has it.
+bool share(const Job& job, Worker* self, int64_t begin, double thread_ns, Signals* signals) {
+    const int threads = static_cast<int>(
+        within(thread_ns * static_cast<double>(job.count - begin), kWorthNs, thread_count()));
+    if (threads < 2) return false;
+    Pool* pool = pool_of_process();
+    if (pool->busy.exchange(true, std::memory_order_acquire)) return false;
+    Shared shared{job, self->record, thread_ns, threads, {}, {begin}};
+    std::fegetenv(&shared.floating_point);
+    {
+        std::lock_guard<std::mutex> lock(pool->mutex);
+        start_workers(pool, threads - 1);
+        pool->shared = &shared;
+        pool->seats = pool->workers < threads - 1 ? pool->workers : threads - 1;
+        for (int i = 0; i < pool->seats; ++i) pool->wake.notify_one();
+    }
+    participate(&shared, self, [signals](double now) { signals->poll(now); });
+    std::unique_lock<std::mutex> lock(pool->mutex);
+    pool->seats = 0;
+    while (pool->inside) {
+        pool->idle.wait_for(lock, std::chrono::milliseconds(20));
+        if (!pool->inside) break;
+        lock.unlock();
+        signals->poll(now_ns());
+        lock.lock();
+    }
+    pool->shared = nullptr;
+    lock.unlock();
+    pool->busy.store(false, std::memory_order_release);
+    return true;
+}
+
+}  // namespace
+
+Gil* Gil::first_ = nullptr;
+bool Gil::closed_ = false;
+
+void Gil::release() {
+    if (saved_ || closed_) return;
+    next_ = first_;
+    previous_ = nullptr;
+    if (first_) first_->previous_ = this;
+    first_ = this;
+    saved_ = PyEval_SaveThread();
+}
+
+void Gil::acquire() {
+    if (!saved_) return;
+    // The exit handler did not wait any longer: this thread ends with the process.
+    while (!Py_IsInitialized()) std::this_thread::sleep_for(std::chrono::seconds(1));
+    PyEval_RestoreThread(std::exchange(saved_, nullptr));
+    (previous_ ? previous_->next_ : first_) = next_;
+    if (next_) next_->previous_ = previous_;
+}
+
+bool Gil::check_signals() {
+    const bool released = saved_ != nullptr;
+    acquire();
+    const bool fine = PyErr_CheckSignals() == 0;
+    if (released) release();
+    return fine;
+}
+
+void Gil::close() {
+    closed_ = true;
+    const double start = now_ns();
+    while (first_ && now_ns() - start < kExitNs) {
+        for (Gil* gil = first_; gil; gil = gil->next_) {
+            gil->record_->closing.store(1, std::memory_order_relaxed);
+            gil->record_->cancel.store(1, std::memory_order_relaxed);
+        }
+        Py_BEGIN_ALLOW_THREADS std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        Py_END_ALLOW_THREADS
+    }
+}
+
+Outcome run(const Job& job, RunRecord* record, Gil* gil) {
+    Outcome outcome;
+    Worker self(record);
+    const double start = now_ns();
+    double last = start;
+    double thread_ns = 0;
+    Signals signals(record, gil, start);
+    for (int64_t done = 0; done < job.count && !record->cancel.load(std::memory_order_relaxed);) {
+        const int64_t size = next_alone(done, job.count - done, thread_ns);
+        self.call(job.entry, job.args, job.dims, done, done + size);
+        if (done && done + size == job.count) break;
+        const double now = now_ns();
+        thread_ns = (now - last) / static_cast<double>(size);
+        last = now;
+        if (!done) outcome.first_ns = thread_ns;
+        done += size;
+        const double left_ns = thread_ns * static_cast<double>(job.count - done);
+        if (left_ns + now - start > kKeepGilNs) gil->release();
+        signals.poll(now);
+        // The first threads may be slow because code and data are cold: a guess needs some substance.
+        const bool sure = now - start > 3e3 || done >= 80;
+        if (left_ns > kShareNs && sure && share(job, &self, done, thread_ns, &signals)) break;
+    }
+    outcome.interrupted = signals.interrupted();
+    return outcome;
+}
+
+// ---- Python
+
+namespace {
+
+PyObject* set_num_threads(PyObject*, PyObject* arg) {
+    const long n = PyLong_AsLong(arg);
+    if (n == -1 && PyErr_Occurred()) return nullptr;
+    if (n < 0 || n > kMaxThreads) {
+        PyErr_Format(PyExc_ValueError,
+                     "set_num_threads() needs a number from 1 to %d, or 0 for one a CPU, got %ld",
+                     kMaxThreads, n);
+        return nullptr;
+    }
+    thread_setting.store(static_cast<int>(n));
+    Py_RETURN_NONE;
+}
+
+PyObject* num_threads(PyObject*, PyObject*) { return PyLong_FromLong(thread_count()); }
+
+PyObject* close(PyObject*, PyObject*) {
+    Gil::close();
+    Py_RETURN_NONE;
+}
+
+PyMethodDef functions[] = {
+    {"_close", close, METH_NOARGS, "_close()\n--\n\nEnd the launches of other threads; called at exit."},
+    {"set_num_threads", set_num_threads, METH_O,
+     "set_num_threads(n)\n--\n\nSet how many threads a launch may use; 0 means one for each available CPU."},
+    {"num_threads", num_threads, METH_NOARGS,
+     "num_threads()\n--\n\nReturn how many threads a launch may use."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+bool register_thread_pool(PyObject* module) {
+    static const int registered = pthread_atfork(nullptr, nullptr, forget_pool);
+    if (registered != 0) {
+        PyErr_NoMemory();
+        return false;
+    }
+    if (PyModule_AddFunctions(module, functions) != 0) return false;
+    Ref atexit(PyImport_ImportModule("atexit"));
+    Ref handler(PyObject_GetAttrString(module, "_close"));
+    return atexit && handler && Ref(PyObject_CallMethod(atexit.get(), "register", "O", handler.get()));
+}
+
+}  // namespace wl

@@ -1,0 +1,191 @@
+"""Making arrays, and what they say of themselves."""
+
+import ctypes
+import gc
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warp_like as wp
+from warp_like.ir import types as ir
+from warp_like.values import ArrayAnnotation
+
+
+def test_without_data_it_is_an_annotation():
+    for made, dtype, ndim in [
+        (wp.array(dtype=float), float, 1),
+        (wp.array(dtype=wp.vec3, ndim=2), wp.vec3, 2),
+        (wp.array2d(dtype=float), float, 2),
+        (wp.array3d[wp.vec3], wp.vec3, 3),
+        (wp.array[float], float, 1),
+        (wp.array(), Any, 1),
+    ]:
+        assert made == ArrayAnnotation(dtype, ndim)
+    assert repr(wp.array2d(dtype=wp.vec3)) == "array(ndim=2, dtype=vec3f)"
+    with pytest.raises(TypeError, match="is an annotation"):
+        wp.array(dtype=float)([1.0])
+
+
+def test_zeros_and_its_description():
+    a = wp.zeros((2, 3), dtype=wp.vec3)
+    assert isinstance(a, wp.array) and isinstance(a, wp.array2d) and not isinstance(a, wp.array1d)
+    assert (a.shape, a.ndim, a.size, a.strides, a.capacity, len(a)) == ((2, 3), 2, 6, (36, 12), 72, 2)
+    assert a.dtype is wp.vec3 and a.device is wp.get_device("cpu") and a.is_contiguous and not a.readonly
+    assert a.ptr % 64 == 0 and not a.requires_grad and a.grad is None and not a.retain_grad
+    assert repr(a) == "array(shape=(2, 3), dtype=vec3f)"
+    assert a.numpy().shape == (2, 3, 3) and not a.numpy().any()
+
+
+def test_other_constructors():
+    assert wp.ones(3).numpy().tolist() == [1, 1, 1] and wp.ones(2, dtype=wp.vec2i).list() == [wp.vec2i(1)] * 2
+    assert wp.full(2, 7).dtype is wp.int32 and wp.full(2, 1.5).dtype is wp.float32
+    assert wp.full(2, wp.vec2(1, 2)).list() == [wp.vec2(1, 2)] * 2
+    assert wp.full((1, 2), (1, 2), dtype=wp.vec2).numpy().tolist() == [[[1, 2], [1, 2]]]
+    assert wp.empty(n=3, dtype=int).shape == (3,)
+    a = wp.full((2, 2), 3.0, dtype=wp.float64, requires_grad=True)
+    for like, value in [(wp.zeros_like(a), 0), (wp.ones_like(a), 1), (wp.full_like(a, 4), 4), (wp.clone(a), 3)]:
+        assert like.shape == a.shape and like.dtype is wp.float64 and (like.numpy() == value).all()
+        assert like.requires_grad and like.ptr != a.ptr and not like.grad.numpy().any()
+    assert not wp.zeros_like(a, requires_grad=False).requires_grad
+    assert wp.zeros_like(np.zeros((4, 2), np.int16)).dtype is wp.int16
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype", "shape", "made"),
+    [
+        ([1, 2, 3], Any, (3,), wp.int64),
+        ([1.0, 2], Any, (2,), wp.float64),
+        ([1, 2, 3], float, (3,), wp.float32),
+        ([[1, 2], [3, 4]], int, (2, 2), wp.int32),
+        ([], float, (0,), wp.float32),
+        ([(1, 2, 3)], wp.vec3, (1,), wp.vec3),
+        ([wp.vec3(1, 2, 3), wp.vec3(0)], wp.vec3, (2,), wp.vec3),
+        (np.zeros((5, 3)), wp.vec3, (5,), wp.vec3),
+        (np.zeros((2, 5, 3)), wp.vec3, (2, 5), wp.vec3),
+        (np.zeros(6), wp.vec3, (2,), wp.vec3),
+        (np.zeros((5, 6)), wp.vec3, (5, 2), wp.vec3),
+        (np.zeros((4, 3, 3)), wp.mat33, (4,), wp.mat33),
+        (np.zeros((4, 9)), wp.mat33, (4, 1), wp.mat33),
+        (np.zeros(3), wp.vec3, (1,), wp.vec3),
+        (np.arange(3), Any, (3,), wp.int64),
+        (np.array(5.0), Any, (1,), wp.float64),
+        ([True, False], bool, (2,), wp.bool),
+        ([1.5, 2.75], wp.bfloat16, (2,), wp.bfloat16),
+        (np.zeros((0, 3)), wp.vec3, (0,), wp.vec3),
+    ],
+)
+def test_from_data(data, dtype, shape, made):
+    a = wp.array(data, dtype=dtype)
+    assert a.shape == shape and a.dtype is made
+    assert np.array_equal(a._values().ravel(), np.array(data, dtype=np.float64).ravel())
+
+
+def test_from_data_is_a_copy():
+    source = np.arange(3, dtype=np.float32)
+    a = wp.array(source)
+    source[0] = 9
+    assert a.numpy().tolist() == [0, 1, 2]
+    b = wp.array(a)
+    b.fill_(5)
+    assert a.numpy().tolist() == [0, 1, 2] and b.dtype is wp.float32
+
+
+def test_copy_false_shares():
+    source = np.arange(3, dtype=np.float32)
+    a = wp.array(source, copy=False)
+    source[0] = 9
+    assert a.ptr == source.ctypes.data and a.numpy()[0] == 9
+    assert wp.array(a, copy=False).ptr == a.ptr
+    with pytest.raises(TypeError, match="expected elements of float64, got a NumPy array of float32"):
+        wp.array(source, dtype=wp.float64, copy=False)
+
+
+def test_data_with_a_shape():
+    assert wp.array(range(6) and list(range(6)), dtype=float, shape=(2, 3)).shape == (2, 3)
+    assert wp.array(np.arange(12.0), dtype=wp.vec3, shape=(2, 2)).shape == (2, 2)
+    assert wp.array2d([[1.0]], dtype=float).shape == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: wp.array([1.5], dtype=int), ValueError, "fraction"),
+        (lambda: wp.array([300], dtype=wp.uint8), OverflowError, "300 does not fit uint8"),
+        (lambda: wp.array(np.array([-1]), dtype=wp.uint32), OverflowError, "-1 does not fit uint32"),
+        (lambda: wp.array([1e39], dtype=float), OverflowError, "float32"),
+        (lambda: wp.array([2**64], dtype=wp.uint64), TypeError, "NumPy type object"),
+        (lambda: wp.array([np.nan], dtype=int), ValueError, "NaN"),
+        (lambda: wp.array(["a"], dtype=float), TypeError, "can't be made of data"),
+        (lambda: wp.array([1j], dtype=float), TypeError, "complex128"),
+        (lambda: wp.array([[1, 2], [3]], dtype=float), ValueError, "inhomogeneous"),
+        (lambda: wp.array(3.0, dtype=float), TypeError, "sequence or an array, got float"),
+        (lambda: wp.array(np.zeros((5, 4)), dtype=wp.vec3), ValueError, "does not divide into vec3f"),
+        (lambda: wp.array([1, 2, 3], dtype=float, shape=2), ValueError, "does not fill"),
+        (lambda: wp.array2d([1.0], dtype=float), ValueError, "`ndim` asks for 2"),
+        (lambda: wp.array(np.zeros((1,) * 5)), ValueError, "1 to 4 dimensions"),
+        (lambda: wp.array([1], dtype="float"), TypeError, "not a type"),
+        (lambda: wp.array([1], dtype=str), TypeError, "not a type"),
+        (lambda: wp.zeros(3, dtype=Any), TypeError, "one concrete type"),
+        (lambda: wp.zeros(-1), ValueError, "can't be negative"),
+        (lambda: wp.zeros((2,) * 5), ValueError, "1 to 4 dimensions"),
+        (lambda: wp.zeros(()), ValueError, "1 to 4 dimensions"),
+        (lambda: wp.zeros(2.0), TypeError, "shape of an array"),
+        (lambda: wp.zeros(), TypeError, "needs a shape"),
+        (lambda: wp.zeros(3, dtype=int, foo=1), TypeError, "foo"),
+        (lambda: wp.zeros(3, device="cuda"), RuntimeError, "'cuda' is not available here; the devices are: cpu"),
+        (lambda: wp.zeros(3, device="tpu"), ValueError, "not the name of a device"),
+        (lambda: wp.full(2, "a"), TypeError, "give `dtype`"),
+        (lambda: wp.zeros((2**40, 2**40)), (ValueError, MemoryError, OverflowError), None),
+    ],
+)
+def test_what_can_not_be_made(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_at_an_address():
+    memory = (ctypes.c_float * 6)(*range(6))
+    at = ctypes.addressof(memory)
+    assert wp.array(ptr=at, shape=(2, 3), dtype=float).numpy().tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert wp.array(ptr=at, shape=3, strides=(8,), dtype=float).numpy().tolist() == [0, 2, 4]
+    assert wp.array(ptr=at + 20, shape=6, strides=(-4,), dtype=float, capacity=4).numpy().tolist() == [5, 4, 3, 2, 1, 0]
+    assert wp.from_ptr(at, 2, dtype=wp.vec3).list() == [wp.vec3(0, 1, 2), wp.vec3(3, 4, 5)]
+    with pytest.raises(ValueError, match="needs 28 bytes at `ptr`, `capacity` is 24"):
+        wp.array(ptr=at, shape=7, dtype=float, capacity=24)
+
+
+def test_deleter_runs_once_all_views_are_gone():
+    memory = (ctypes.c_float * 6)()
+    calls = []
+    a = wp.array(ptr=ctypes.addressof(memory), shape=6, dtype=float, deleter=lambda p, n: calls.append((p, n)))
+    view, seen = a[2:4], a[2:4].numpy()
+    del a
+    gc.collect()
+    assert not calls
+    del view
+    seen[0] = 1
+    del seen
+    gc.collect()
+    assert calls == [(ctypes.addressof(memory), 24)] and memory[2] == 1
+
+
+def test_memory_outlives_the_array():
+    view = wp.full(1000, 7.0).numpy()
+    gc.collect()
+    wp.zeros(1000)
+    assert (view == 7).all()
+
+
+def test_pickle_and_deepcopy():
+    a = wp.array(np.arange(6).reshape(2, 3), dtype=wp.bfloat16, requires_grad=True)
+    a.grad.fill_(2)
+    for b in (pickle.loads(pickle.dumps(a[:, ::2])), __import__("copy").deepcopy(a[:, ::2])):
+        assert b.shape == (2, 2) and b.dtype is wp.bfloat16 and b.list() == [0, 2, 3, 5] and b.requires_grad
+
+
+def test_array_types_of_every_scalar():
+    for t in ir.SCALARS:
+        a = wp.full(3, 1, dtype=t)
+        assert a.dtype._ir_type_ == t and a.list() == [1, 1, 1] and a.itemsize * 8 == t.bits

@@ -1,0 +1,184 @@
+"""Running compiled kernels on NumPy memory through ctypes, with a context and runtime functions made in Python."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tests.interpreter import run
+from warp_like.backend.compile import entry_name, to_object
+from warp_like.backend.cpu import Loaded, load
+from warp_like.backend.target import Options, host_target
+from warp_like.ir.core import Function
+from warp_like.ir.layout import MAX_DIMS, param_offsets
+from warp_like.ir.printer import print_function
+from warp_like.ir.types import Array, Type, bfloat16, element_shape, float16, scalar_of
+from warp_like.ir.verify import verify
+
+P, I64, I32 = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
+ENTRY = ctypes.CFUNCTYPE(None, P, P, I64, I64, P)
+
+
+class _Context(ctypes.Structure):
+    _fields_ = [("stack", P), ("top", I64), ("capacity", I64)]
+
+
+class Runtime:
+    """A context whose functions record what kernels ask for."""
+
+    def __init__(self, capacity: int = 32) -> None:
+        self.printed: list[str] = []
+        self.errors: list[tuple[int, int, int]] = []
+        self.grown = 0
+        self._memory = ctypes.create_string_buffer(max(capacity, 1))
+        self.context = _Context(ctypes.addressof(self._memory), 0, capacity)
+        self._line = ""
+        form = ctypes.CFUNCTYPE
+        self._callbacks = {
+            "wl_stack_grow": form(None, P, I64)(self._grow),
+            "wl_error": form(None, P, I32, I32, I64)(lambda _, *what: self.errors.append(what)),
+            "wl_print_begin": form(None, P)(lambda _: None),
+            "wl_print_bool": form(None, P, I32)(lambda _, x: self._add(str(bool(x)))),
+            "wl_print_i64": form(None, P, I64)(lambda _, x: self._add(str(x))),
+            "wl_print_u64": form(None, P, ctypes.c_uint64)(lambda _, x: self._add(str(x))),
+            "wl_print_f64": form(None, P, ctypes.c_double, I32)(lambda _, x, bits: self._add(f"{x:g}")),
+            "wl_print_str": form(None, P, ctypes.c_char_p)(lambda _, s: self._add(s.decode())),
+            "wl_print_end": form(None, P)(self._end),
+        }
+        self.symbols = {name: ctypes.cast(fn, P).value or 0 for name, fn in self._callbacks.items()}
+
+    def _add(self, text: str) -> None:
+        self._line += text
+
+    def _end(self, _: int) -> None:
+        self.printed.append(self._line + "\n")
+        self._line = ""
+
+    def _grow(self, _: int, nbytes: int) -> None:
+        self.grown += 1
+        room = 2 * (self.context.top + nbytes)
+        bigger = ctypes.create_string_buffer(room)
+        ctypes.memmove(bigger, self._memory, self.context.top)
+        self._memory = bigger
+        self.context.stack, self.context.capacity = ctypes.addressof(bigger), room
+
+
+def pack(f: Function, args: Sequence[Any]) -> bytes:
+    """The argument block of a launch; ``args`` are NumPy arrays and numbers."""
+    offsets, size = param_offsets([p.type for p in f.params])
+    block = bytearray(size)
+    for p, at, a in zip(f.params, offsets, args, strict=True):
+        data = _array(p.type, a) if isinstance(p.type, Array) else _value(p.type, a)
+        block[at : at + len(data)] = data
+    return bytes(block)
+
+
+def _array(t: Array, a: np.ndarray) -> bytes:
+    assert a.ndim == t.ndim + len(element_shape(t.dtype)) and a.dtype == dtype_of(t.dtype), (t, a.dtype, a.shape)
+    return struct.pack(f"={1 + 2 * t.ndim}q", a.ctypes.data, *a.shape[: t.ndim], *a.strides[: t.ndim])
+
+
+def _value(t: Type, value: Any) -> bytes:
+    data = np.asarray(value, np.float32).astype(dtype_of(t)) if scalar_of(t) == float16 else np.asarray(value)
+    assert scalar_of(t) != bfloat16
+    return data.astype(dtype_of(t)).tobytes()
+
+
+def dtype_of(t: Type) -> np.dtype[Any]:
+    """The NumPy dtype of the memory of ``t``."""
+    scalar = scalar_of(t)
+    assert scalar is not None
+    return np.dtype("uint16" if scalar == bfloat16 else "bool" if scalar.is_bool else str(scalar))
+
+
+class Kernel:
+    """A compiled kernel."""
+
+    def __init__(self, f: Function, options: Options = Options(), runtime: Runtime | None = None) -> None:
+        verify(f)
+        self.function = f
+        self.runtime = runtime or Runtime()
+        data = to_object(f, host_target(), options)
+        self.loaded: Loaded = load(data, (entry_name(f),), self.runtime.symbols)
+        self._entry = ENTRY(self.loaded.address(entry_name(f)))
+
+    def __call__(self, args: Sequence[Any], dims: tuple[int, ...], splits: Sequence[int] = ()) -> None:
+        """Run the grid ``dims`` over ``args``, in the pieces that end at ``splits``."""
+        extents = struct.pack(f"={MAX_DIMS}q", *dims, *[1] * (MAX_DIMS - len(dims)))
+        block = pack(self.function, args)
+        total = int(np.prod(dims))
+        begin = 0
+        for end in [*splits, total]:
+            self._entry(block, extents, begin, end, ctypes.addressof(self.runtime.context))
+            begin = end
+
+
+def copies(args: Sequence[Any]) -> list[Any]:
+    """Copies of ``args`` with the strides that they have."""
+    return [_copy(a) if isinstance(a, np.ndarray) else a for a in args]
+
+
+def _copy(a: np.ndarray) -> np.ndarray:
+    base = a
+    while isinstance(base.base, np.ndarray):
+        base = base.base
+    if base is a:
+        return a.copy()
+    memory = base.copy()
+    start = a.ctypes.data - base.ctypes.data
+    flat = memory.reshape(-1).view(np.uint8)
+    return np.ndarray(a.shape, a.dtype, flat.data, start, a.strides)
+
+
+def contiguous(f: Function, args: Sequence[Any]) -> bool:
+    """Whether all array arguments are C-contiguous."""
+    pairs = zip(f.params, args, strict=True)
+    return all(a.flags.c_contiguous for p, a in pairs if isinstance(p.type, Array))
+
+
+def check(
+    f: Function,
+    args: Sequence[Any],
+    dims: tuple[int, ...],
+    rtol: float = 1e-6,
+    splits: Sequence[int] = (),
+    capacity: int = 32,
+) -> list[np.ndarray]:
+    """Run ``f`` compiled and interpreted on copies of ``args`` and compare; return the compiled run's arrays."""
+    wanted = copies(args)
+    told: list[str] = []
+    run(f, wanted, dims, told)
+    got = copies(args)
+    for options in (Options(), Options(contiguous=True), Options(debug=True)):
+        if options.contiguous and not contiguous(f, args):
+            continue
+        got = copies(args)
+        kernel = Kernel(f, options, Runtime(capacity))
+        kernel(got, dims, splits)
+        message = f"{options}\n{print_function(f)}"
+        for p, a, b in zip(f.params, wanted, got, strict=True):
+            if isinstance(a, np.ndarray):
+                compare(_readable(b, p.type), _readable(a, p.type), rtol, message)
+        assert kernel.runtime.printed == told
+        assert kernel.runtime.context.top == 0
+    return [a for a in got if isinstance(a, np.ndarray)]
+
+
+def _readable(a: np.ndarray, t: Type) -> np.ndarray:
+    """``a`` with the bits of bfloat16 elements as float32."""
+    is_bits = isinstance(t, Array) and scalar_of(t.dtype) == bfloat16
+    return (a.astype(np.uint32) << 16).view(np.float32) if is_bits else a
+
+
+def compare(got: np.ndarray, wanted: np.ndarray, rtol: float, message: str = "") -> None:
+    """Check floats to ``rtol`` and everything else exactly; NaN equals NaN."""
+    if got.dtype.kind == "f":
+        np.testing.assert_allclose(got, wanted, rtol=rtol, atol=0 if rtol == 0 else 1e-30, err_msg=message)
+    else:
+        np.testing.assert_array_equal(got, wanted, err_msg=message)
+
+

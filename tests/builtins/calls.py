@@ -1,0 +1,181 @@
+"""Concrete calls of builtin rows: types for their patterns, sample arguments, and a kernel that makes the call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import warp_like.builtins  # noqa: F401  (fills the registry)
+from tests.interpreter import numpy_dtype
+from tests.ir_builder import start, tid
+from warp_like.builtins.patterns import AnyValue, MatOf, VecOf
+from warp_like.builtins.spec import REGISTRY, Overload, Special, resolve
+from warp_like.ir.core import Function
+from warp_like.ir.types import Array, Mat, Scalar, Type, Vec, element_shape, scalar_of
+
+DIMS = {"N": 3, "R": 2, "C": 3, "K": 4}
+
+DOMAIN = {
+    "sqrt": (0.1, 3.0), "log": (0.1, 3.0), "log2": (0.1, 3.0), "log10": (0.1, 3.0), "pow": (0.2, 2.0), "erfinv": (-0.95, 0.95),
+    "erfcinv": (0.05, 1.95), "asin": (-0.9, 0.9), "acos": (-0.9, 0.9), "_asin": (-0.9, 0.9), "_acos": (-0.9, 0.9),
+    "tan": (-1.2, 1.2),
+}  # fmt: skip
+"""Where random arguments lie, for builtins that are not smooth between -3 and 3."""
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A row with types for its arguments."""
+
+    row: Overload
+    types: tuple[Type, ...]
+    result: Type
+
+    def __str__(self) -> str:
+        return f"{self.row.name}({', '.join(map(str, self.types))})"
+
+
+def rows() -> list[Overload]:
+    """All rows that the tables hold a meaning for, in order."""
+    return [row for overloads in REGISTRY.values() for row in overloads if not isinstance(row.lower, Special)]
+
+
+def cases(scalar: Scalar) -> list[Case]:
+    """The rows that take ``scalar``, with types made of it."""
+    return [case for row in rows() for case in _cases(row, scalar)]
+
+
+def _cases(row: Overload, scalar: Scalar) -> Iterator[Case]:
+    for value in (
+        (scalar, Vec(2, scalar)) if any(isinstance(p, AnyValue) for p in row.patterns) else (scalar,)
+    ):
+        types = tuple(_concrete(p, scalar, value) for p in row.patterns)
+        got = row.match(types)
+        if isinstance(got, int) or all(scalar_of(t) != scalar for t in types):
+            continue
+        assert resolve(row.name, types).overload is row, f"{row.name}: an earlier overload takes {types}"
+        yield Case(row, types, got.results[0])
+
+
+def _concrete(pattern: Any, scalar: Scalar, value: Type) -> Type:
+    match pattern:
+        case VecOf(n, _):
+            return Vec(n if isinstance(n, int) else DIMS[n], scalar)
+        case MatOf(r, c, _):
+            return Mat(r if isinstance(r, int) else DIMS[r], c if isinstance(c, int) else DIMS[c], scalar)
+        case AnyValue():
+            return value
+        case Scalar():
+            return pattern
+    return scalar
+
+
+def smooth(case: Case, count: int, seed: int = 5) -> list[np.ndarray]:
+    """Random arguments, ``count`` of each, away from where derivatives jump."""
+    rng = np.random.default_rng(seed)
+    low, high = DOMAIN.get(case.row.name, (-3.0, 3.0))
+    return [_random(rng, t, count, low, high) for t in case.types]
+
+
+def telling(case: Case, seed: int = 7) -> list[np.ndarray]:
+    """Random arguments, and for scalars and zero vectors the edges."""
+    scalars = all(isinstance(t, Scalar) for t in case.types)
+    rng = np.random.default_rng(seed)
+    edges = [_edges(t) for t in case.types]
+    if scalars:
+        if (
+            len(edges) > 2
+        ):  # blending amplifies the rounding of large numbers, and the grid grows with the third power
+            edges = [e if e.dtype.kind != "f" else e[~(np.isfinite(e) & (np.abs(e) > 9))] for e in edges]
+        grids = np.meshgrid(*edges, indexing="ij")
+        found = [g.ravel() for g in grids]
+        return [
+            np.concatenate([a, _random(rng, t, 60, -20, 20)]) for a, t in zip(found, case.types, strict=True)
+        ]
+    made = [_random(rng, t, 40, -3, 3) for t in case.types]
+    for a in made:
+        a[0] = 0
+    return made
+
+
+def _random(rng: np.random.Generator, t: Type, count: int, low: float, high: float) -> np.ndarray:
+    scalar = scalar_of(t)
+    assert scalar is not None
+    shape = (count, *element_shape(t))
+    if scalar.is_bool:
+        return rng.integers(0, 2, shape).astype(bool)
+    if scalar.is_int:
+        return rng.integers(-9 if scalar.is_signed else 0, 10, shape).astype(str(scalar))
+    return rng.uniform(low, high, shape).astype(numpy_dtype(scalar))
+
+
+def _edges(t: Type) -> np.ndarray:
+    scalar = scalar_of(t)
+    assert scalar is not None
+    if scalar.is_bool:
+        return np.array([False, True])
+    if scalar.is_int:
+        info = np.iinfo(str(scalar))
+        return np.array(
+            [0, 1, 2, 7, info.max, info.min, *([-1, -7] if scalar.is_signed else [])], str(scalar)
+        )
+    some = [
+        0.0,
+        -0.0,
+        0.5,
+        -0.5,
+        1.0,
+        -1.0,
+        1.5,
+        2.0,
+        2.5,
+        -2.5,
+        3.5,
+        1e-3,
+        37.25,
+        -1e6,
+        math.inf,
+        -math.inf,
+        math.nan,
+    ]
+    with np.errstate(over="ignore"):
+        return np.array(some).astype(numpy_dtype(scalar))
+
+
+def kernel(case: Case) -> Function:
+    """A kernel ``out[i] = builtin(a0[i], a1[i], ...)``."""
+    params: dict[str, Type] = {f"a{k}": Array(t, 1) for k, t in enumerate(case.types)}
+    f, b = start("call", **params, out=Array(case.result, 1))
+    i = tid(b)
+    args = [b.load(p, [i]) for p in f.params[:-1]]
+    b.store(f.params[-1], [i], b.apply(case.row.name, *args))
+    b.yield_()
+    return f
+
+
+def empty(t: Type, count: int) -> np.ndarray:
+    """Memory for ``count`` values of ``t``."""
+    scalar = scalar_of(t)
+    assert scalar is not None
+    return np.zeros((count, *element_shape(t)), numpy_dtype(scalar))
+
+
+def reference(case: Case, args: list[np.ndarray], double: bool = True) -> np.ndarray:
+    """What the row's reference gives, floats computed in double precision or in the dtype of the arguments."""
+    assert case.row.ref is not None
+    out = empty(case.result, len(args[0]))
+    out = out.astype(np.float64) if double and out.dtype.kind == "f" else out
+    with np.errstate(all="ignore"):
+        for k in range(len(out)):
+            values = [a[k] for a in args]
+            out[k] = case.row.ref(
+                *(v.astype(np.float64) if double and v.dtype.kind == "f" else v for v in values)
+            )
+    return out
+
+
+__all__ = ["Case", "cases", "empty", "kernel", "reference", "rows", "smooth", "telling"]

@@ -1,0 +1,35 @@
+"""Options of the test suite, and the comparison with golden files."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing with them")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compare a text with the file ``golden/NAME.txt`` beside the test, or write it with ``--update-golden``."""
+    folder = Path(str(request.path)).parent / "golden"
+    update = request.config.getoption("--update-golden")
+
+    def check(name: str, text: str) -> None:
+        file = folder / f"{name}.txt"
+        if update:
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+            return
+        if not file.exists():
+            pytest.fail(f"{file} does not exist; run pytest with --update-golden and read what it wrote")
+        expected = file.read_text(encoding="utf-8")
+        if text != expected:
+            diff = difflib.unified_diff(expected.splitlines(), text.splitlines(), "golden", "now", lineterm="")
+            pytest.fail(f"{file.name} differs (--update-golden accepts the change):\n" + "\n".join(diff))
+
+    return check

@@ -1,0 +1,78 @@
+"""The examples do what they are there to show, on problems small enough for a test."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def load(name: str) -> ModuleType:
+    """Import an example without running its command line."""
+    pytest.importorskip("torch")
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def picture(size: int) -> np.ndarray:
+    """A smooth image with an edge in it, shape (size, size, 3), 0 to 1."""
+    y, x = np.mgrid[0:size, 0:size] / size
+    disc = (x - 0.5) ** 2 + (y - 0.5) ** 2 < 0.1
+    return np.stack([x, y, np.where(disc, 0.9, 0.2)], axis=2)
+
+
+def test_gaussian_splatting_fits_a_picture() -> None:
+    example = load("gaussian_splatting_2d")
+    target = picture(40)  # three tiles wide, the last one cut
+    seen: list[tuple[int, float]] = []
+    result = example.fit(
+        target, gaussians=150, iterations=60, report=lambda step, loss: seen.append((step, loss))
+    )
+
+    assert [step for step, _ in seen] == list(range(1, 61))
+    assert result.losses == [loss for _, loss in seen]
+    assert result.losses[-1] < 0.1 * result.losses[0]
+    assert result.image.shape == target.shape and result.image.min() >= 0.0 and result.image.max() <= 1.0
+    mse = float(np.mean((result.image - target) ** 2))
+    assert result.psnr == pytest.approx(-10.0 * np.log10(mse), abs=1e-3)
+    assert result.psnr > 30.0
+    assert result.dropped == 0
+
+
+def test_gaussian_splatting_gradient() -> None:
+    """The gradient that the tape leaves in the tensors is that of the loss, by central differences."""
+    torch = pytest.importorskip("torch")
+    wp = pytest.importorskip("warp_like")
+    example = load("gaussian_splatting_2d")
+    scene = example.Scene(picture(24), 40, seed=1)
+    tape = wp.Tape()
+    with tape:
+        scene.forward()
+    tape.backward(loss=scene.loss)
+
+    def loss_at(tensor: torch.Tensor, direction: torch.Tensor, step: float) -> float:
+        with torch.no_grad():
+            tensor += step * direction
+            scene.forward()
+            value = float(scene.loss.numpy()[0])
+            tensor -= step * direction
+        return value
+
+    generator = torch.Generator().manual_seed(0)
+    for name in ("centres", "log_scales", "colours", "opacities"):
+        tensor = scene.parameters[name]
+        gradient = tensor.grad.clone()
+        direction = torch.randn(tensor.shape, generator=generator)
+        h = 1e-2
+        difference = (loss_at(tensor, direction, h) - loss_at(tensor, direction, -h)) / (2.0 * h)
+        assert float((gradient * direction).sum()) == pytest.approx(difference, rel=0.05), name

@@ -1,0 +1,57 @@
+"""The recipe "add a builtin", followed step by step in a copy of the package."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+RECIPE = ROOT / "docs" / "recipes" / "add_a_builtin.md"
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+APPEND = re.compile(r"# append to (\S+)\n")
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the package with the recipe's rows appended."""
+    folder = tmp_path_factory.mktemp("recipe")
+    shutil.copytree(ROOT / "warp_like", folder / "warp_like", ignore=shutil.ignore_patterns("__pycache__"))
+    for block in BLOCK.findall(RECIPE.read_text(encoding="utf-8")):
+        place = APPEND.match(block)
+        if place:
+            path = folder / place[1]
+            path.write_text(f"{path.read_text(encoding='utf-8')}\n\n{block[place.end() :]}", encoding="utf-8")
+    return folder
+
+
+def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run Python on the copy, with a cache of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(folder), "WARP_LIKE_CACHE_DIR": str(folder / "cache")}
+    return subprocess.run(
+        [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True
+    )
+
+
+def test_the_recipe_changes_one_file() -> None:
+    blocks = BLOCK.findall(RECIPE.read_text(encoding="utf-8"))
+    assert sum(bool(APPEND.match(b)) for b in blocks) == 1
+
+
+def test_what_the_recipe_shows_runs(copy: Path) -> None:
+    blocks = BLOCK.findall(RECIPE.read_text(encoding="utf-8"))
+    program = copy / "program.py"
+    program.write_text("\n\n".join(b for b in blocks if not APPEND.match(b)), encoding="utf-8")
+    done = run(copy, str(program))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_row_is_in_the_reference(copy: Path) -> None:
+    sys_path = f"import sys; sys.path.insert(0, {str(ROOT / 'docs' / '_ext')!r}); import tables; print(tables.builtins())"
+    done = run(copy, "-c", sys_path)
+    assert "`softplus(x: F) -> F`" in done.stdout, done.stdout + done.stderr

@@ -1,0 +1,45 @@
+"""Every Python block of the README and of the documentation runs, and prints what the page says it prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# A recipe changes the package's own files; test_recipe_builtin.py follows it in a copy.
+PAGES = [
+    p
+    for p in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    if p.parent.name != "recipes" and "```python" in p.read_text(encoding="utf-8")
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_page(page: Path, run_page: Callable[[Path], None]) -> None:
+    run_page(page)
+
+
+def test_the_guide_is_found() -> None:
+    names = {p.name for p in PAGES}
+    assert {
+        "README.md",
+        "getting_started.md",
+        "kernels.md",
+        "gradients.md",
+        "pytorch.md",
+        "errors.md",
+    } <= names
+
+
+def test_an_unclosed_or_misspelt_fence_is_not_skipped() -> None:
+    """Fences that the runner would pass over: indented Python, or a language close to the two it knows."""
+    for page in PAGES:
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+            word = line.strip().lstrip("`")
+            if line.strip().startswith("```") and word in ("python", "py", "python3", "output"):
+                assert line in ("```python", "```output"), (
+                    f"{page.name}:{number}: write ```python at the line's start"
+                )

@@ -1,0 +1,466 @@
+"""A scalar interpreter of the IR: the oracle that passes and backends are compared with.
+
+It is written for plainness, and shares no code with passes or backends. Every scalar is computed in its own
+dtype (NumPy scalars, so float32 rounds after each operation and integers wrap). It is stricter than compiled
+code: an array index out of range, a pop that does not match its push, and a loop that does not end are
+errors.
+
+Scalars are NumPy scalars, vec, mat and quat NumPy arrays that nobody changes in place. A bfloat16 is held as
+a float32 that is rounded after each operation; an array of bfloat16 may be given as uint16 (bits) or float32.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+import warp_like.builtins  # noqa: F401  (fills the registry)
+from warp_like.builtins.emit import Emitter
+from warp_like.builtins.spec import Elementwise, Expand, Overload, resolve
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.types import Array, Scalar, Type, bfloat16, element_shape, scalar_of
+
+MAX_STEPS = 20_000_000
+
+
+class InterpreterError(Exception):
+    """IR that no correct program contains: unbalanced pushes, endless loops, a zero step."""
+
+
+def run(
+    function: Function,
+    args: Sequence[Any],
+    dims: tuple[int, ...],
+    printed: list[str] | None = None,
+    max_steps: int = MAX_STEPS,
+) -> None:
+    """Execute every thread of the grid in order; arrays in ``args`` are read and written in place.
+
+    Args:
+        function: A kernel or an adjoint.
+        args: NumPy arrays of any strides (vec and mat elements as trailing dimensions), numbers, or nested
+        sequences
+            for vec and mat.
+        dims: Extents of the grid.
+        printed: Receives the text of each ``print``.
+        max_steps: Ops that the whole launch may execute.
+    """
+    values = [_argument(a, p.type) for a, p in zip(args, function.params, strict=True)]
+    budget = [max_steps]
+    with np.errstate(all="ignore"):
+        for thread in itertools.product(*(range(n) for n in dims)):
+            machine = _Thread(thread, dims, printed if printed is not None else [], budget)
+            machine.call(function, values)
+            if machine.stack:
+                slots = [slot for slot, _ in machine.stack]
+                raise InterpreterError(f"pushes of slots {slots} were not popped")
+
+
+def evaluate(function: Function, args: Sequence[Any], max_steps: int = MAX_STEPS) -> Any:
+    """Return the results of a function (role ``func``): one value, a tuple of several, or None."""
+    values = [_argument(a, p.type) for a, p in zip(args, function.params, strict=True)]
+    with np.errstate(all="ignore"):
+        results = _Thread((0,), (1,), [], [max_steps]).call(function, values)
+    if not results:
+        return None
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def numpy_dtype(t: Scalar) -> np.dtype[Any]:
+    """The dtype that values of ``t`` are computed in (float32 for bfloat16)."""
+    if t == bfloat16:
+        return np.dtype(np.float32)
+    return np.dtype(np.bool_) if t.is_bool else np.dtype(str(t))
+
+
+# --- converting ---------------------------------------------------------------------------------------------
+
+
+def coerce(value: Any, t: Type) -> Any:
+    """``value`` as a value of ``t``: the dtype, the shape, and bfloat16's rounding."""
+    scalar = scalar_of(t)
+    if scalar is None:
+        raise TypeError(f"the interpreter has no values of {t}")
+    made = np.asarray(value).astype(numpy_dtype(scalar)).reshape(element_shape(t))
+    if scalar == bfloat16:
+        made = _round_bfloat16(made)
+    return made[()] if isinstance(t, Scalar) else made
+
+
+def cast_scalar(x: Any, source: Scalar, to: Scalar) -> Any:
+    """Convert one number: saturating from float to integer, ``!= 0`` to bool, wrapping between integers."""
+    if to.is_bool:
+        return np.bool_(x != 0)
+    if source.is_float and to.is_int:
+        if np.isnan(x):
+            return numpy_dtype(to).type(0)
+        info = np.iinfo(numpy_dtype(to))
+        whole = int(np.clip(np.trunc(np.float64(x)), -1e30, 1e30))
+        return numpy_dtype(to).type(min(max(whole, info.min), info.max))
+    return coerce(x, to)
+
+
+def _round_bfloat16(x: np.ndarray) -> np.ndarray:
+    bits = np.ascontiguousarray(x, np.float32).reshape(x.shape).view(np.uint32).astype(np.uint64)
+    rounded = ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+    return np.where(np.isnan(x), np.float32(np.nan), rounded).astype(np.float32)
+
+
+def _bits_to_bfloat16(bits: np.ndarray) -> np.ndarray:
+    return (np.asarray(bits).astype(np.uint32) << 16).view(np.float32)
+
+
+def _argument(a: Any, t: Type) -> Any:
+    if not isinstance(t, Array):
+        return coerce(a, t)
+    a = a if isinstance(a, np.ndarray) else np.asarray(a)
+    shape, scalar = element_shape(t.dtype), scalar_of(t.dtype)
+    if scalar is None:
+        raise TypeError(f"the interpreter has no arrays of {t.dtype}")
+    fine = {numpy_dtype(scalar)} | ({np.dtype(np.uint16)} if scalar == bfloat16 else set())
+    if a.dtype not in fine or a.ndim != t.ndim + len(shape) or a.shape[t.ndim :] != shape:
+        raise TypeError(f"expected {t}, got an array of {a.dtype} with shape {a.shape}")
+    return a
+
+
+# --- execution ----------------------------------------------------------------------------------------------
+
+Env = dict[Value, Any]
+
+
+class _Thread:
+    def __init__(
+        self, thread: tuple[int, ...], dims: tuple[int, ...], printed: list[str], budget: list[int]
+    ) -> None:
+        self.thread = thread
+        self.dims = dims
+        self.printed = printed
+        self.budget = budget
+        self.stack: list[tuple[int, Any]] = []
+
+    def call(self, f: Function, args: Iterable[Any]) -> list[Any]:
+        return self.block(f.body, dict(zip(f.params, args, strict=True)))
+
+    def block(self, b: Block, env: Env) -> list[Any]:
+        for o in b.ops:
+            if type(o) is ops.Yield:
+                return [env[v] for v in o.values]
+            self.budget[0] -= 1
+            if self.budget[0] < 0:
+                raise InterpreterError("the program does not end")
+            results = _EXECUTE[type(o)](self, o, env)
+            for r, value in zip(o.results, results, strict=True):
+                env[r] = value
+        raise InterpreterError("a block without a yield")
+
+    def enter(self, b: Block, env: Env, values: Sequence[Any]) -> list[Any]:
+        for p, value in zip(b.params, values, strict=True):
+            env[p] = value
+        return self.block(b, env)
+
+
+def _constant(m: _Thread, o: ops.Constant, env: Env) -> list[Any]:
+    return [coerce(o.value, o.result.type)]
+
+
+def _apply(m: _Thread, o: ops.Apply, env: Env) -> list[Any]:
+    types = tuple(v.type for v in o.args)
+    return apply(o.fn, types, [env[v] for v in o.args], tuple(r.type for r in o.results))
+
+
+def _cast(m: _Thread, o: ops.Cast, env: Env) -> list[Any]:
+    source, to = scalar_of(o.x.type), scalar_of(o.result.type)
+    assert source is not None and to is not None
+    x = env[o.x]
+    if isinstance(o.result.type, Scalar):
+        return [cast_scalar(x, source, to)]
+    return [coerce([cast_scalar(c, source, to) for c in np.ravel(x)], o.result.type)]
+
+
+def _bitcast(m: _Thread, o: ops.Bitcast, env: Env) -> list[Any]:
+    source, to = o.x.type, o.result.type
+    assert isinstance(source, Scalar) and isinstance(to, Scalar)
+    x = np.asarray(env[o.x])
+    if source == bfloat16:
+        x = (x.view(np.uint32) >> 16).astype(np.uint16)
+    if to == bfloat16:
+        return [_bits_to_bfloat16(x.view(np.uint16))[()]]
+    return [x.view(numpy_dtype(to))[()]]
+
+
+def _make(m: _Thread, o: ops.Make, env: Env) -> list[Any]:
+    return [coerce([env[v] for v in o.elements], o.result.type)]
+
+
+def _extract(m: _Thread, o: ops.Extract, env: Env) -> list[Any]:
+    x = env[o.x]
+    at = tuple(int(env[i]) for i in o.indices)
+    at = tuple(i if 0 <= i < n else 0 for i, n in zip(at, x.shape, strict=False))
+    return [x[at] if len(at) == x.ndim else x[at].copy()]
+
+
+def _insert(m: _Thread, o: ops.Insert, env: Env) -> list[Any]:
+    x = env[o.x].copy()
+    at = tuple(int(env[i]) for i in o.indices)
+    if all(0 <= i < n for i, n in zip(at, x.shape, strict=False)):
+        x[at] = env[o.value]
+    return [x]
+
+
+def _tid(m: _Thread, o: ops.Tid, env: Env) -> list[Any]:
+    return [coerce(_folded(m, o.axis, o.ndim), o.result.type)]
+
+
+def _folded(m: _Thread, axis: int, ndim: int) -> int:
+    if axis >= len(m.dims):
+        return 0
+    if axis < ndim - 1:
+        return m.thread[axis]
+    index = 0
+    for n, i in zip(m.dims[axis:], m.thread[axis:], strict=True):
+        index = index * n + i
+    return index
+
+
+def _dim(m: _Thread, o: ops.Dim, env: Env) -> list[Any]:
+    return [coerce(env[o.array].shape[o.axis], o.result.type)]
+
+
+def _view(m: _Thread, o: ops.View, env: Env) -> list[Any]:
+    return [env[o.array][_index(o, o.array, o.indices, env)]]
+
+
+def _load(m: _Thread, o: ops.Load, env: Env) -> list[Any]:
+    return [_read(env[o.array][_index(o, o.array, o.indices, env)], o.result.type)]
+
+
+def _store(m: _Thread, o: ops.Store, env: Env) -> list[Any]:
+    _write(env[o.array], _index(o, o.array, o.indices, env), env[o.value], o.value.type)
+    return []
+
+
+_COMBINE: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda old, x: old + x,
+    "sub": lambda old, x: old - x,
+    "min": np.fmin,
+    "max": np.fmax,
+    "and": lambda old, x: old & x,
+    "or": lambda old, x: old | x,
+    "xor": lambda old, x: old ^ x,
+    "exch": lambda old, x: x,
+}
+
+
+def _atomic(m: _Thread, o: ops.Atomic, env: Env) -> list[Any]:
+    at = _index(o, o.array, o.indices, env)
+    old = _read(env[o.array][at], o.result.type)
+    _write(env[o.array], at, coerce(_COMBINE[o.kind](old, env[o.value]), o.value.type), o.value.type)
+    return [old]
+
+
+def _atomic_cas(m: _Thread, o: ops.AtomicCas, env: Env) -> list[Any]:
+    at = _index(o, o.array, o.indices, env)
+    old = _read(env[o.array][at], o.result.type)
+    if old == env[o.compare]:
+        _write(env[o.array], at, env[o.value], o.value.type)
+    return [old]
+
+
+def _index(o: Op, array: Value, indices: tuple[Value, ...], env: Env) -> tuple[int, ...]:
+    at = tuple(int(env[i]) for i in indices)
+    shape = env[array].shape
+    if any(not 0 <= i < n for i, n in zip(at, shape, strict=False)):
+        raise IndexError(f"{o.NAME} at {o.loc}: index {at} is outside shape {shape} of {array!r}")
+    return at
+
+
+def _read(raw: Any, t: Type) -> Any:
+    if scalar_of(t) == bfloat16 and raw.dtype == np.uint16:
+        raw = _bits_to_bfloat16(raw)
+    return coerce(np.array(raw), t)
+
+
+def _write(array: np.ndarray, at: tuple[int, ...], value: Any, t: Type) -> None:
+    if scalar_of(t) == bfloat16 and array.dtype == np.uint16:
+        value = (np.asarray(value).view(np.uint32) >> 16).astype(np.uint16)
+    array[at] = value
+
+
+def _print(m: _Thread, o: ops.Print, env: Env) -> list[Any]:
+    text = o.parts[0]
+    for v, after in zip(o.args, o.parts[1:], strict=True):
+        text += _show(env[v]) + after
+    m.printed.append(text)
+    return []
+
+
+def _show(x: Any) -> str:
+    if isinstance(x, np.ndarray):
+        return f"[{', '.join(_show(c) for c in x)}]"
+    return f"{float(x):g}" if isinstance(x, np.floating) else str(x)
+
+
+def _push(m: _Thread, o: ops.Push, env: Env) -> list[Any]:
+    m.stack.append((o.slot, env[o.value]))
+    return []
+
+
+def _pop(m: _Thread, o: ops.Pop, env: Env) -> list[Any]:
+    if not m.stack or m.stack[-1][0] != o.slot:
+        top = f"the top is slot {m.stack[-1][0]}" if m.stack else "the stack is empty"
+        raise InterpreterError(f"pop of slot {o.slot}, but {top}")
+    return [coerce(m.stack.pop()[1], o.result.type)]
+
+
+def _if(m: _Thread, o: ops.If, env: Env) -> list[Any]:
+    return m.block(o.then if env[o.cond] else o.orelse, env)
+
+
+def _for(m: _Thread, o: ops.For, env: Env) -> list[Any]:
+    lo, hi, step = int(env[o.lo]), int(env[o.hi]), int(env[o.step])
+    if step == 0:
+        raise InterpreterError(f"for at {o.loc}: step 0")
+    carried = [env[v] for v in o.init]
+    for i in range(lo, hi, step):
+        carried = m.enter(o.body, env, [coerce(i, o.lo.type), *carried])
+    return carried
+
+
+def _while(m: _Thread, o: ops.While, env: Env) -> list[Any]:
+    carried = [env[v] for v in o.init]
+    while m.enter(o.cond, env, carried)[0]:
+        carried = m.enter(o.body, env, carried)
+    return carried
+
+
+def _call(m: _Thread, o: ops.Call, env: Env) -> list[Any]:
+    return m.call(o.callee, [env[v] for v in o.args])
+
+
+_EXECUTE: dict[type[Op], Callable[[_Thread, Any, Env], list[Any]]] = {
+    ops.Constant: _constant,
+    ops.Apply: _apply,
+    ops.Cast: _cast,
+    ops.Bitcast: _bitcast,
+    ops.Make: _make,
+    ops.Extract: _extract,
+    ops.Insert: _insert,
+    ops.Tid: _tid,
+    ops.Dim: _dim,
+    ops.View: _view,
+    ops.Load: _load,
+    ops.Store: _store,
+    ops.Atomic: _atomic,
+    ops.AtomicCas: _atomic_cas,
+    ops.Print: _print,
+    ops.Push: _push,
+    ops.Pop: _pop,
+    ops.If: _if,
+    ops.For: _for,
+    ops.While: _while,
+    ops.Call: _call,
+}
+
+
+# --- builtins -----------------------------------------------------------------------------------------------
+
+
+def apply(name: str, types: tuple[Type, ...], args: Sequence[Any], results: tuple[Type, ...]) -> list[Any]:
+    """Return the results of builtin ``name``: by body, by components, by the table here, or by reference."""
+    row = resolve(name, types).overload
+    if isinstance(row.lower, Expand):
+        return _Thread((0,), (1,), [], [MAX_STEPS]).call(_expanded(row, types), args)
+    if isinstance(row.lower, Elementwise):
+        return [_elementwise(row.lower.scalar, types, args, results[0])]
+    fn = INSTRUCTIONS.get(name, row.ref)
+    if fn is None:
+        raise NotImplementedError(f"the interpreter does not know {name}({', '.join(map(str, types))})")
+    got = fn(*args)
+    several = got if isinstance(got, tuple) else (got,)
+    return [coerce(x, t) for x, t in zip(several, results, strict=True)]
+
+
+@functools.lru_cache(maxsize=4096)
+def _expanded(row: Overload, types: tuple[Type, ...]) -> Function:
+    assert isinstance(row.lower, Expand)
+    f = Function(row.name, [Value(t) for t in types], role="func")
+    b = Emitter(f.body)
+    got = row.lower.body(b, *f.params)
+    values = () if got is None else (got,) if isinstance(got, Value) else tuple(got)
+    b.yield_(*values)
+    f.results = tuple(v.type for v in values)
+    return f
+
+
+def _elementwise(scalar: str, types: tuple[Type, ...], args: Sequence[Any], result: Type) -> Any:
+    out = scalar_of(result)
+    inner = tuple(scalar_of(t) for t in types)
+    assert out is not None and all(t is not None for t in inner)
+    count = max(np.size(a) for a in args)
+    columns = [np.ravel(a) if np.size(a) == count else [a] * count for a in args]
+    made = [apply(scalar, inner, row, (out,))[0] for row in zip(*columns, strict=True)]  # type: ignore[arg-type]
+    return coerce(made, result)
+
+
+def _divide(a: Any, b: Any) -> Any:
+    if not isinstance(a, np.integer):
+        return a / b
+    return _truncated(a, b)
+
+
+def _truncated(a: Any, b: Any) -> Any:
+    if b == 0:
+        return a.dtype.type(0)
+    quotient = abs(int(a)) // abs(int(b))
+    return _wrap(-quotient if (a < 0) != (b < 0) else quotient, a.dtype)
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    if not isinstance(a, np.integer):
+        return np.fmod(a, b)
+    if b == 0:
+        return a.dtype.type(0)
+    return _wrap(int(a) - int(b) * (abs(int(a)) // abs(int(b))) * (-1 if (a < 0) != (b < 0) else 1), a.dtype)
+
+
+def _wrap(x: int, dtype: np.dtype[Any]) -> Any:
+    info = np.iinfo(dtype)
+    return dtype.type((x - int(info.min)) % (1 << info.bits) + int(info.min))
+
+
+def _shift(left: bool) -> Callable[[Any, Any], Any]:
+    def fn(a: Any, b: Any) -> Any:
+        amount = int(b) & (a.dtype.itemsize * 8 - 1)
+        return _wrap(int(a) << amount if left else int(a) >> amount, a.dtype)
+
+    return fn
+
+
+INSTRUCTIONS: dict[str, Callable[..., Any]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": _divide,
+    "mod": _remainder,
+    "neg": lambda a: -a,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "eq": lambda a, b: np.all(a == b),
+    "ne": lambda a, b: np.any(a != b),
+    "unot": lambda a: a == 0,
+    "where": lambda c, a, b: a if c else b,
+    "bit_and": lambda a, b: a & b,
+    "bit_or": lambda a, b: a | b,
+    "bit_xor": lambda a, b: a ^ b,
+    "invert": lambda a: ~a,
+    "lshift": _shift(True),
+    "rshift": _shift(False),
+}
+"""The builtins that backends lower by hand, whose meaning is settled by the language and not by NumPy."""

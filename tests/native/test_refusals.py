@@ -1,0 +1,287 @@
+"""What is not plainly right is refused: no exception, no side effect, no reference or buffer kept."""
+
+from __future__ import annotations
+
+import enum
+import gc
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from tests.native import support as s
+from tests.native.support import native
+
+
+class Vec3(native.Value):
+    _type_code_ = s.vec(3, s.F32)
+    _nbytes_ = 12
+
+
+class SubVec3(Vec3):
+    pass
+
+
+class Colour(enum.IntEnum):
+    RED = 1
+
+
+def array(ndim: int = 1, code: int = s.F32, writes: bool = False):
+    return s.param(s.ARRAY, code, ndim, writes)
+
+
+def readonly(a: np.ndarray) -> np.ndarray:
+    a.flags.writeable = False
+    return a
+
+
+def unaligned(code: str) -> np.ndarray:
+    return np.zeros(33, "u1")[1:].view(code)
+
+
+PACKED = np.zeros(4, [("a", "u1"), ("b", "f4")])["b"]
+
+REFUSED = [
+    # native arrays
+    (array(), lambda: s.bound((4,), s.F64), "the array's dtype is another"),
+    (array(), lambda: s.bound((4,), s.vec(1, s.F32)), "the array's dtype is another"),
+    (array(), lambda: s.bound((4,), s.I32), "the array's dtype is another"),
+    (array(), lambda: native.Array(), "the array's dtype is another"),
+    (array(), lambda: s.bound((4, 4)), "the array's number of dimensions is another"),
+    (array(), lambda: s.bound((4,), device=object()), "the array is on another device"),
+    (
+        array(writes=True),
+        lambda: s.bound((4,), readonly=True),
+        "the kernel writes to the array, which is read-only",
+    ),
+    (array(), lambda: s.bound((4,), offset=2), "the array's elements are not aligned"),
+    (array(), lambda: s.bound((4,), strides=(5,)), "the array's elements are not aligned"),
+    (
+        array(code=s.vec(4, s.F32) | 1 << 24),
+        lambda: s.bound((4,), s.vec(4, s.F32)),
+        "the array's dtype is another",
+    ),
+    # tensors
+    (array(), lambda: torch.zeros(4, dtype=torch.float64), "the tensor's dtype is another"),
+    (array(), lambda: torch.zeros(4, dtype=torch.int32), "the tensor's dtype is another"),
+    (array(code=s.F16), lambda: torch.zeros(4, dtype=torch.bfloat16), "the tensor's dtype is another"),
+    (array(), lambda: torch.zeros(4, dtype=torch.complex64), "the tensor's dtype is another"),
+    (array(), lambda: torch.tensor(1.0), "the number of dimensions is another"),
+    (array(), lambda: torch.zeros(2, 2), "the number of dimensions is another"),
+    (array(4), lambda: torch.zeros(1, 1, 1, 1, 1), "the number of dimensions is another"),
+    (
+        array(code=s.vec(3, s.F32)),
+        lambda: torch.zeros(4, 4),
+        "the last dimensions are not those of an element",
+    ),
+    (array(code=s.vec(3, s.F32)), lambda: torch.zeros(4), "the number of dimensions is another"),
+    (array(code=s.vec(3, s.F32)), lambda: torch.zeros(3, 4).T, "the elements' components are not packed"),
+    (
+        array(code=s.mat(2, 2, s.F32)),
+        lambda: torch.zeros(4, 2, 2).mT,
+        "the elements' components are not packed",
+    ),
+    (array(), lambda: torch.zeros(4, device="meta"), "the tensor cannot be read through DLPack"),
+    (array(), lambda: torch.zeros(4).to_sparse(), "the tensor cannot be read through DLPack"),
+    (array(), lambda: torch.zeros(4, dtype=torch.complex64).conj().imag, "the tensor's negation is pending"),
+    (array(), lambda: torch.zeros(1, dtype=torch.complex64).conj().imag, "the tensor's negation is pending"),
+    # NumPy arrays and other buffers
+    (array(), lambda: np.zeros(4), "the NumPy array's dtype is another"),
+    (array(), lambda: np.zeros(4, ">f4"), "the NumPy array's dtype is another"),
+    (array(), lambda: np.zeros(4, "c8"), "the NumPy array's dtype is another"),
+    (array(code=s.I64), lambda: np.zeros(4, "M8[s]"), "the NumPy array's dtype is another"),
+    (array(), lambda: np.zeros(4, object), "the NumPy array's dtype is another"),
+    (array(code=s.BF16), lambda: np.zeros(4, "f2"), "the NumPy array's dtype is another"),
+    (array(), lambda: np.zeros((4, 4), "f4"), "the number of dimensions is another"),
+    (array(), lambda: np.zeros((), "f4"), "the number of dimensions is another"),
+    (
+        array(writes=True),
+        lambda: readonly(np.zeros(4, "f4")),
+        "the kernel writes to the array, which is read-only",
+    ),
+    (array(), lambda: unaligned("f4"), "the elements are not aligned"),
+    (array(), lambda: PACKED, "the elements are not aligned"),
+    (array(), lambda: memoryview(bytearray(16)), "the buffer's format is another"),
+    (array(), lambda: memoryview(bytearray(16)).cast("d"), "the buffer's format is another"),
+    (array(code=s.U8, writes=True), lambda: b"abc", "the kernel writes to the buffer, which is read-only"),
+    (array(), lambda: Vec3(), "needs an array"),
+    (array(), lambda: None, "needs an array"),
+    (array(), lambda: [1.0, 2.0], "needs an array"),
+    (array(), lambda: np.float32(1), "the number of dimensions is another"),
+    (array(), lambda: 1.0, "needs an array"),
+    (s.param(s.ARRAY, 0xFF, 1), lambda: np.zeros(4, "f4"), "needs an array of structs"),
+    # scalars
+    (s.param(s.SCALAR, s.I32), lambda: 1.0, "needs an int"),
+    (s.param(s.SCALAR, s.I32), lambda: True, "needs an int"),
+    (s.param(s.SCALAR, s.I32), lambda: np.int32(1), "needs an int"),
+    (s.param(s.SCALAR, s.I32), lambda: Colour.RED, "needs an int"),
+    (s.param(s.SCALAR, s.I32), lambda: None, "needs an int"),
+    (s.param(s.SCALAR, s.U8), lambda: b"a", "needs an int"),
+    (s.param(s.SCALAR, s.I32), lambda: torch.tensor(1), "needs an int"),
+    (s.param(s.SCALAR, s.BOOL), lambda: 1, "needs a bool"),
+    (s.param(s.SCALAR, s.BOOL), lambda: np.bool_(True), "needs a bool"),
+    (s.param(s.SCALAR, s.F32), lambda: True, "needs a float"),
+    (s.param(s.SCALAR, s.F64), lambda: np.float64(1), "needs a float"),
+    (s.param(s.SCALAR, s.F32), lambda: "1", "needs a float"),
+    (s.param(s.SCALAR, s.F32), lambda: np.zeros(1, "f"), "needs a float"),
+    *[
+        (s.param(s.SCALAR, code), lambda v=v: v, "the number does not fit the parameter's type")
+        for code, values in {
+            s.I8: (128, -129),
+            s.U8: (256, -1),
+            s.I16: (2**15, -(2**15) - 1),
+            s.U16: (2**16, -1),
+            s.I32: (2**31, -(2**31) - 1),
+            s.U32: (2**32, -1),
+            s.I64: (2**63, -(2**63) - 1, 10**40),
+            s.U64: (2**64, -1, -(2**70)),
+            s.F16: (65520.0, -1e9),
+            s.BF16: (3.4e38,),
+            s.F32: (1e39, -1e39, 10**39),
+            s.F64: (10**400,),
+        }.items()
+        for v in values
+    ],
+    # values
+    (
+        s.param(s.VALUE, s.vec(3, s.F32), cls=Vec3),
+        lambda: SubVec3(),
+        "needs a value of the parameter's class",
+    ),
+    (
+        s.param(s.VALUE, s.vec(3, s.F32), cls=Vec3),
+        lambda: (1.0, 2.0, 3.0),
+        "needs a value of the parameter's class",
+    ),
+    (
+        s.param(s.VALUE, s.vec(3, s.F32), cls=Vec3),
+        lambda: np.zeros(3, "f"),
+        "needs a value of the parameter's class",
+    ),
+]
+
+
+@pytest.mark.parametrize("param, make, reason", REFUSED)
+def test_refused_argument(param, make, reason: str) -> None:
+    good = [s.bound((4,)), torch.zeros(4), np.zeros(4, "f4"), memoryview(bytearray(16)).cast("f")]
+    d = s.dispatcher(*[array() for _ in good], (*("bad",), *param[1:]), *[array() for _ in good])
+    bad = make()
+    objects = [*good, bad, *good]
+    counted = [o for o in objects if o is not None]
+    before = [sys.getrefcount(o) for o in counted]
+    s.variable("echo_calls").value = 0
+    assert d.try_launch(4, objects[:6], objects[6:], None) is False
+    assert d.required_variant(4, objects[:6], objects[6:]) is None
+    assert d.explain(4, objects[:6], objects[6:]) == (reason, "bad")
+    assert s.variable("echo_calls").value == 0
+    assert [sys.getrefcount(o) for o in counted] == before
+    good[3].release()  # raises if a buffer were still held
+
+
+@pytest.mark.parametrize(
+    "dim",
+    [
+        -1,
+        (3, -1),
+        True,
+        2.0,
+        None,
+        "4",
+        (),
+        (1, 1, 1, 1, 1),
+        (2.0,),
+        (True,),
+        2**63,
+        10**30,
+        (2**32, 2**32),
+        (2**31, 2**31, 2),
+        np.int64(4),
+        (np.int64(4),),
+        Colour.RED,
+        torch.tensor(4),
+    ],
+)
+def test_refused_grid(dim: object) -> None:
+    d = s.dispatcher()
+    s.variable("echo_calls").value = 0
+    assert d.try_launch(dim, [], [], None) is False
+    assert d.required_variant(dim, [], []) is None
+    assert d.explain(dim, [], [])[1] is None
+    assert s.variable("echo_calls").value == 0
+
+
+def test_refused_shape_of_call() -> None:
+    d = s.dispatcher(array(), array())
+    a = s.bound((4,))
+    assert d.explain(4, [a], []) == ("too few arguments", None)
+    assert d.explain(4, [a, a], [a])[0] == "too many arguments"
+    assert d.explain(4, iter([a, a]), [])[0] == "needs lists or tuples of arguments"
+    assert d.explain(4, [a, a], None)[0] == "needs lists or tuples of arguments"
+    assert d.explain(4, [a, a], [], object()) == ("the launch is for another device", None)
+    for inputs, outputs, device in (
+        ([a], [], None),
+        ([a, a], [a], None),
+        ([a, a], None, None),
+        ([a, a], [], 0),
+    ):
+        assert d.try_launch(4, inputs, outputs, device) is False
+    with pytest.raises(TypeError):
+        d.try_launch(4, [a, a])
+
+
+def test_variants_are_not_mixed() -> None:
+    packed, strided = s.bound((4,)), s.bound((4,), strides=(8,))
+    for installed in ((1, 0), (0, 0)):
+        d = s.dispatcher(array(), variants=[installed])
+        assert d.try_launch(4, [packed], [], None) is (installed == (1, 0))
+        assert d.try_launch(4, [strided], [], None) is (installed == (0, 0))
+        assert d.try_launch(2**31, [packed], [], None) is False
+        d.clear()
+        assert d.explain(4, [packed], []) == ("the variant is not installed", None)
+
+
+def test_references_after_a_launch() -> None:
+    objects = [s.bound((4,)), torch.zeros(4), np.zeros(4, "f4"), memoryview(bytearray(16)).cast("f")]
+    d = s.dispatcher(*[array() for _ in objects])
+    before = [sys.getrefcount(o) for o in objects]
+    for _ in range(100):
+        assert d.try_launch(4, objects, [], None)
+    assert [sys.getrefcount(o) for o in objects] == before
+    objects[3].release()
+
+
+def test_dispatcher_is_collected() -> None:
+    class Owner:
+        pass
+
+    owner = Owner()
+    owner.dispatcher = native.Dispatcher("k", [array()], lambda *a, o=owner: None, owner)
+    owner.dispatcher.install(1, 0, s.address("echo"), owner)
+    import weakref
+
+    alive = weakref.ref(owner)
+    del owner
+    gc.collect()
+    assert alive() is None
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        [("x", 3, 0, 0, False, None)],
+        [("x", 0, 0, 5, False, None)],
+        [("x", 1, 0xFF, 0, False, None)],
+        ["x"],
+        [()],
+        [("x", 1, s.vec(3, s.F32), 0, False, None)],
+        [("x", 2, s.vec(3, s.F32), 0, False, int)],
+        None,
+        [(1, 0, 0, 0, 0, 0)],
+        [("x", 2, s.vec(3, s.F32), 0, False, None)],
+        [("x", 2, 0xFF, 0, False, native.Value)],
+    ],
+)
+def test_bad_parameters(bad: object) -> None:
+    with pytest.raises((TypeError, ValueError, AttributeError)):
+        native.Dispatcher("k", bad, print, None)

@@ -1,0 +1,404 @@
+"""Launches: the pool, errors, the adjoint stack, printing, signals, forks, exit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from tests.native import support as s
+from tests.native.support import native
+
+
+@pytest.fixture(autouse=True)
+def default_threads():
+    yield
+    native.set_num_threads(0)
+
+
+def counter():
+    return s.dispatcher(s.param(s.ARRAY, s.I32, 1, True), s.param(s.SCALAR, s.I64), entry="count")
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 63, 64, 100, 1000, 4096, 1_000_003])
+def test_every_thread_runs_once(threads: int, n: int) -> None:
+    native.set_num_threads(threads)
+    counts = np.zeros(n, np.int32)
+    d = counter()
+    for _ in range(3):
+        assert d.try_launch(n, [counts, 0], [], None)
+    assert (counts == 3).all()
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+@pytest.mark.parametrize("n, us", [(40, 1000), (3, 20000), (2000, 20), (300, 200)])
+def test_every_heavy_thread_runs_once(threads: int, n: int, us: int) -> None:
+    native.set_num_threads(threads)
+    counts = np.zeros(n, np.int32)
+    s.variable("longest_chunk").value = 0
+    assert counter().try_launch(n, [counts, us], [], None)
+    assert (counts == 1).all()
+    assert s.variable("longest_chunk").value * us < 20_000 or us >= 1000
+
+
+def test_number_of_threads() -> None:
+    available = len(os.sched_getaffinity(0))
+    assert native.num_threads() == available
+    native.set_num_threads(3)
+    assert native.num_threads() == 3
+    native.set_num_threads(0)
+    assert native.num_threads() == available
+    for bad in (-1, 10**6):
+        with pytest.raises(ValueError):
+            native.set_num_threads(bad)
+
+
+def test_affinity() -> None:
+    s.run_python(
+        "assert native.num_threads() == 1",
+        preexec_fn=lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}),
+    )
+
+
+def test_launches_from_many_python_threads() -> None:
+    native.set_num_threads(4)
+    failures: list[object] = []
+
+    def work(seed: int) -> None:
+        d = counter()
+        rng = np.random.default_rng(seed)
+        for _ in range(150):
+            n = int(rng.integers(1, 30_000))
+            counts = np.zeros(n, np.int32)
+            if not d.try_launch(n, [counts, 0], [], None) or not (counts == 1).all():
+                failures.append(n)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures
+
+
+def test_other_python_threads_run_during_a_long_launch() -> None:
+    ticks = 0
+    stop = threading.Event()
+
+    def tick() -> None:
+        nonlocal ticks
+        while not stop.is_set():
+            ticks += 1
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    before = ticks
+    counter().try_launch(300, [np.zeros(300, np.int32), 1000], [], None)
+    during = ticks - before
+    stop.set()
+    thread.join()
+    assert during > 20
+
+
+def test_arguments_live_until_the_launch_ends() -> None:
+    """Another thread drops its references, and the code's, while the launch runs without the GIL."""
+    arrays = [np.zeros(100, np.int32)]
+    d = counter()
+    result = arrays[0][:]
+
+    def drop() -> None:
+        time.sleep(0.02)
+        arrays.clear()
+        d.clear()
+
+    thread = threading.Thread(target=drop)
+    thread.start()
+    arguments = [arrays[0], 1000]
+    arrays.append(arguments)
+    assert d.try_launch(100, arguments, [], None)
+    thread.join()
+    assert (result == 1).all()
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize("mode", [0, 1])
+@pytest.mark.parametrize(
+    "n, at, us", [(1, 0, 0), (1000, 0, 0), (1000, 999, 0), (4000, 1500, 20), (10**6, 10**6 - 1, 0)]
+)
+def test_error_is_raised(mode: int, n: int, at: int, us: int) -> None:
+    native.set_num_threads(3)
+    d = s.dispatcher(*[s.param(s.SCALAR, s.I64)] * 3, entry="fail")
+    with pytest.raises(s.KernelError) as info:
+        d.try_launch(n, [at, mode, us], [], None)
+    code, where, thread = info.value.args
+    assert (code, where) == (17, 42)
+    assert at <= thread < n
+    assert d.try_launch(n, [n, mode, 0], [], None)  # nothing of the error is left
+
+
+def test_error_stops_the_launch() -> None:
+    native.set_num_threads(2)
+    d = s.dispatcher(*[s.param(s.SCALAR, s.I64)] * 3, entry="fail")
+    for mode, most in ((0, 2000), (1, 1000)):
+        s.variable("fail_ran").value = 0
+        with pytest.raises(s.KernelError):
+            d.try_launch(10**5, [100, mode, 20], [], None)
+        assert s.variable("fail_ran").value < most
+
+
+def test_error_handler_that_fails() -> None:
+    params = [s.param(s.SCALAR, s.I64)] * 3
+    for handler, error in ((lambda *_: 1 / 0, ZeroDivisionError), (lambda *_: "no exception", TypeError)):
+        d = native.Dispatcher("kernel", params, handler, s.CPU)
+        d.install(1, 0, s.address("fail"), None)
+        with pytest.raises(error):
+            d.try_launch(10, [0, 0, 0], [], None)
+
+
+# ---- the adjoint stack
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("n, count", [(1, 1), (100, 10), (50, 20_000), (3, 3_000_000)])
+def test_stack_grows(threads: int, n: int, count: int) -> None:
+    native.set_num_threads(threads)
+    bad = np.zeros(1, np.int32)
+    d = s.dispatcher(s.param(s.SCALAR, s.I64), s.param(s.ARRAY, s.I32, 1), entry="push")
+    for _ in range(2):
+        assert d.try_launch(n, [count, bad], [], None)
+    assert bad[0] == 0
+
+
+def test_stack_limit() -> None:
+    bad = np.zeros(1, np.int32)
+    d = s.dispatcher(s.param(s.SCALAR, s.I64), s.param(s.ARRAY, s.I32, 1), entry="push")
+    old = native.set_stack_cap(1 << 16)
+    try:
+        assert old == 256 << 20
+        assert d.try_launch(1, [1 << 13, bad], [], None)
+        for n in (1, 1000):
+            with pytest.raises(s.KernelError) as info:
+                d.try_launch(n, [(1 << 13) + 1, bad], [], None)
+            assert info.value.args == (native.ERROR_STACK_LIMIT, 0, -1)
+        native.set_stack_cap(1000)
+        with pytest.raises(s.KernelError):
+            d.try_launch(1, [126, bad], [], None)
+        assert d.try_launch(1, [125, bad], [], None)
+        for wrong in (-1, 2**60):
+            with pytest.raises(ValueError):
+                native.set_stack_cap(wrong)
+    finally:
+        native.set_stack_cap(old)
+    assert d.try_launch(1, [(1 << 13) + 1, bad], [], None)
+    assert bad[0] == 0
+
+
+def test_context_offsets() -> None:
+    assert native.CONTEXT_OFFSETS == {"stack": 0, "top": 8, "capacity": 16, "error": 24, "cancel": 32}
+    assert all(isinstance(a, int) and a for a in native.symbols().values())
+
+
+# ---- printing
+
+
+@pytest.mark.parametrize(
+    "value, bits, text",
+    [
+        (0.1, 32, "0.1"),
+        (0.1, 64, "0.1"),
+        (float(np.float32(0.1)), 64, "0.10000000149011612"),
+        (1.0, 32, "1.0"),
+        (-2.5, 32, "-2.5"),
+        (1e20, 32, "1e+20"),
+        (123456.0, 32, "123456.0"),
+        (1e-5, 64, "1e-05"),
+        (0.001, 64, "0.001"),
+        (1 / 3, 16, "0.3333"),
+        (0.333984375, -16, "0.334"),
+        (float("nan"), 32, "nan"),
+        (float("-inf"), 32, "-inf"),
+        (-0.0, 64, "-0.0"),
+        (1.5e300, 64, "1.5e+300"),
+        (5e-324, 64, "5e-324"),
+        (1e16, 64, "1e+16"),
+        (1e15, 64, "1000000000000000.0"),
+        (16777216.0, 32, "16777216.0"),
+        (1234.5678, 64, "1234.5678"),
+    ],
+)
+def test_print(capfd: pytest.CaptureFixture[str], value: float, bits: int, text: str) -> None:
+    d = s.dispatcher(s.param(s.SCALAR, s.F64), s.param(s.SCALAR, s.I64), entry="print")
+    assert d.try_launch(2, [value, bits], [], None)
+    out = capfd.readouterr().out
+    assert out == f"thread 0 {2**64 - 1} True {text}\nthread 1 {2**64 - 1} False {text}\n"
+
+
+def test_printed_floats_are_pythons(capfd: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(1)
+    d = s.dispatcher(s.param(s.SCALAR, s.F64), s.param(s.SCALAR, s.I64), entry="print")
+    values = np.ldexp(rng.normal(size=300), rng.integers(-80, 80, 300)).tolist()
+    for v in values:
+        assert d.try_launch(1, [v, 64], [], None)
+        assert d.try_launch(1, [v, 32], [], None)
+    words = [line.split()[-1] for line in capfd.readouterr().out.splitlines()]
+    assert words[::2] == [repr(v) for v in values]
+    assert [float(np.float32(w)) for w in words[1::2]] == [float(np.float32(v)) for v in values]
+
+
+def test_lines_stay_whole_and_in_order_with_python() -> None:
+    result = s.run_python(
+        """
+        native.set_num_threads(4)
+        d = dispatcher(param(SCALAR, F64), param(SCALAR, I64), entry="print")
+        d.prints = True
+        print("before")
+        d.try_launch(20000, [1.0, 32], [], None)
+        print("after")
+        """
+    )
+    lines = result.stdout.splitlines()
+    assert (lines[0], lines[-1]) == ("before", "after")
+    assert sorted(int(line.split()[1]) for line in lines[1:-1]) == list(range(20000))
+    assert all(line.endswith(" 1.0") and len(line.split()) == 5 for line in lines[1:-1])
+
+
+# ---- signals, forks, exit
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("n, us", [(10**7, 10), (10**5, 2000)])
+def test_interrupt(threads: int, n: int, us: int) -> None:
+    code = f"""
+    import time, numpy as np
+    native.set_num_threads({threads})
+    d = dispatcher(param(ARRAY, I32, 1, True), param(SCALAR, I64), entry="count")
+    counts = np.zeros({n}, np.int32)
+    print("ready", flush=True)
+    try:
+        d.try_launch({n}, [counts, {us}], [], None)
+    except KeyboardInterrupt:
+        print(time.monotonic(), flush=True)
+    assert counts.any() and not counts.all()
+    counts[:] = 0
+    assert d.try_launch(1000, [counts, 0], [], None) and counts.sum() == 1000
+    """
+    prelude = f"import sys; sys.path.insert(0, {str(s.ROOT)!r})\nfrom tests.native.support import *\n"
+    process = subprocess.Popen(
+        [sys.executable, "-c", prelude + textwrap.dedent(code)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.3)
+    sent = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    raised = float(process.stdout.readline())
+    assert process.wait(60) == 0
+    assert raised - sent < 0.5  # typically below 0.05; the machine may be busy
+
+
+def test_signal_handler_may_launch() -> None:
+    s.run_python(
+        """
+        import signal, numpy as np
+        native.set_num_threads(2)
+        d = dispatcher(param(ARRAY, I32, 1, True), param(SCALAR, I64), entry="count")
+        inner = np.zeros(5000, np.int32)
+        signal.signal(signal.SIGALRM, lambda *_: d.try_launch(5000, [inner, 10], [], None))
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        outer = np.zeros(20000, np.int32)
+        assert d.try_launch(20000, [outer, 20], [], None)
+        assert (inner == 1).all() and (outer == 1).all()
+        """
+    )
+
+
+def test_fork() -> None:
+    s.run_python(
+        """
+        import os, threading, numpy as np
+        native.set_num_threads(4)
+        def check():
+            counts = np.zeros(3000, np.int32)
+            d = dispatcher(param(ARRAY, I32, 1, True), param(SCALAR, I64), entry="count")
+            assert d.try_launch(3000, [counts, 5], [], None) and (counts == 1).all()
+        check()
+        stop = threading.Event()
+        def loop():
+            while not stop.is_set():
+                check()
+        busy = threading.Thread(target=loop)
+        busy.start()
+        for _ in range(20):
+            pid = os.fork()
+            if pid == 0:
+                check()
+                check()
+                os._exit(0)
+            assert os.waitpid(pid, 0)[1] == 0
+            check()
+        stop.set()
+        busy.join()
+        """
+    )
+
+
+def test_exit_during_a_launch_of_a_daemon_thread() -> None:
+    s.run_python(
+        """
+        import threading, time, numpy as np
+        native.set_num_threads(3)
+        d = dispatcher(param(ARRAY, I32, 1, True), param(SCALAR, I64), entry="count")
+        counts = np.zeros(10**7, np.int32)
+        threading.Thread(target=lambda: d.try_launch(10**7, [counts, 10], [], None), daemon=True).start()
+        time.sleep(0.2)
+        """
+    )
+
+
+@pytest.mark.parametrize("n, us", [(10**7, 0), (100, 10)])
+def test_launch_after_the_exit_handler(n: int, us: int) -> None:
+    result = s.run_python(
+        f"""
+        import atexit, numpy as np
+        atexit.unregister(native._close)
+        d = dispatcher(param(ARRAY, I32, 1, True), param(SCALAR, I64), entry="count")
+        counts = np.zeros({n}, np.int32)
+        def late():
+            assert d.try_launch({n}, [counts, {us}], [], None)
+            print(counts.min(), counts.max())
+        atexit.register(late)
+        atexit.register(native._close)  # handlers run in the reverse order
+        """
+    )
+    assert result.stdout == "1 1\n"
+
+
+def test_workers_take_the_callers_floating_point_modes() -> None:
+    s.run_python(
+        """
+        import numpy as np, torch
+        native.set_num_threads(4)
+        n = 1 << 20
+        x, y, z = torch.full((n,), 1e-41), torch.zeros(n), torch.ones(n)
+        d = dispatcher(*[param(ARRAY, F32, 1, i == 2) for i in range(3)], entry="axpy")
+        d.try_launch(n, [x, y], [z], None)
+        assert (z != 0).all()
+        if torch.set_flush_denormal(True):
+            d.try_launch(n, [x, y], [z], None)
+            torch.set_flush_denormal(False)
+            assert (z == 0).all()
+        d.try_launch(n, [x, y], [z], None)
+        assert (z != 0).all()
+        """
+    )

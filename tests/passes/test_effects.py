@@ -1,0 +1,56 @@
+"""Which arrays a function reads and writes."""
+
+from __future__ import annotations
+
+from tests.ir_builder import branch, loop, start, tid, while_
+from warp_like.ir import ops
+from warp_like.ir.types import Array, bool_, float32, int32
+from warp_like.passes.effects import Access, array_accesses
+
+X, XX = Array(float32, 1), Array(float32, 2)
+
+
+def test_loads_stores_and_atomics() -> None:
+    f, b = start(a=X, s=float32, c=X, d=X, e=Array(int32, 1), unused=X)
+    a, s, c, d, e, _ = f.params
+    i = tid(b)
+    b.store(c, [i], b.add(b.load(a, [i]), s))
+    b.atomic("add", d, [i], s)
+    b.insert(ops.AtomicCas(e, (i,), i, i), int32)
+    b.dim(a, 0)
+    b.yield_()
+    assert array_accesses(f) == {
+        0: Access(read=True),
+        2: Access(written=True, stored=True),
+        3: Access(read=True, written=True, atomic=True),
+        4: Access(read=True, written=True, atomic=True),
+        5: Access(),
+    }
+
+
+def test_views_calls_and_nesting() -> None:
+    callee, b = start("callee", "func", (X,), m=XX, i=int32)
+    row = b.view(callee.params[0], [callee.params[1]])
+    b.load(row, [callee.params[1]])
+    b.yield_(row)
+    f, b = start(a=XX, c=X, n=int32)
+    a, c, n = f.params
+    with loop(b, 0, n) as body:
+        (row,) = b.insert(ops.Call(callee, (a, body.i)), X).results
+        b.store(row, [n], b.load(c, [n]))
+    b.yield_()
+    both = Access(read=True, written=True, stored=True)
+    assert array_accesses(f) == {0: both, 1: Access(read=True)}
+
+
+def test_arrays_chosen_by_branches_and_carried_by_loops() -> None:
+    f, b = start(a=X, c=X, d=X, e=X, cond=bool_, n=int32)
+    a, c, d, e, cond, n = f.params
+    (either,) = branch(b, cond, lambda: (a,), lambda: (c,))
+    with loop(b, 0, n, init=[either, d]) as body:
+        b.store(body.carried[0], [n], b.constant(1, float32))
+        body.next = (body.carried[1], body.carried[0])  # they take turns
+    while_(b, [e], lambda v: b.lt(b.load(v, [n]), 1.0), lambda v: (v,))
+    b.yield_()
+    written = Access(written=True, stored=True)
+    assert array_accesses(f) == {0: written, 1: written, 2: written, 3: Access(read=True)}

@@ -1,0 +1,96 @@
+"""Unrolling: which loops, and what comes out."""
+
+from __future__ import annotations
+
+from tests.interpreter import evaluate
+from tests.ir_builder import count, expect, loop, start
+from warp_like.ir import ops
+from warp_like.ir.core import Function
+from warp_like.ir.types import float32, int32
+from warp_like.passes.pipeline import Options, prepare
+from warp_like.passes.unroll import unroll
+
+
+def _sum(lo: int, hi: int, step: int) -> Function:
+    f, b = start("f", "func", (int32,), n=int32)
+    with loop(b, lo, hi, step, init=[f.params[0]]) as body:
+        body.next = (b.add(b.mul(body.carried[0], 3), body.i),)
+    b.yield_(body.results[0])
+    return f
+
+
+def test_iterations_follow_each_other() -> None:
+    f = _sum(6, 0, -3)
+    assert unroll(f)
+    expect(
+        f,
+        """
+        func f(%n: int32) -> (int32) {
+          %0 = constant 6 : int32
+          %1 = constant 0 : int32
+          %2 = constant -3 : int32
+          %3 = constant 6 : int32
+          %4 = constant 3 : int32
+          %5 = mul %n, %4 : int32
+          %6 = add %5, %3 : int32
+          %7 = constant 3 : int32
+          %8 = constant 3 : int32
+          %9 = mul %6, %8 : int32
+          %10 = add %9, %7 : int32
+          yield %10
+        }
+        """,
+    )
+
+
+def test_results_are_those_of_the_loop() -> None:
+    for bounds in ((0, 4, 1), (0, 0, 1), (3, 0, 1), (7, -2, -3), (-5, 5, 4)):
+        f = _sum(*bounds)
+        wanted = evaluate(f, [2])
+        assert unroll(f)
+        assert count(f, ops.For) == 0
+        assert evaluate(f, [2]) == wanted
+
+
+def test_limits() -> None:
+    assert not unroll(_sum(0, 17, 1))
+    assert unroll(_sum(0, 17, 1), max_trips=17)
+    assert not unroll(_sum(0, 8, 1), max_ops=15)
+    assert unroll(_sum(0, 8, 1), max_ops=16)
+    assert unroll(_sum(0, 1, 1), max_trips=0)
+    f, b = start("f", "func", (int32,), n=int32)
+    with loop(b, 0, f.params[0], init=[f.params[0]]) as body:
+        body.next = (b.add(body.carried[0], 1),)
+    b.yield_(body.results[0])
+    assert not unroll(f)
+
+
+def _triangle(n: int) -> Function:
+    f, b = start("f", "func", (float32,), x=float32)
+    with loop(b, 0, n, init=[f.params[0]]) as outer:
+        with loop(b, 0, outer.i, init=outer.carried) as inner:
+            inner.next = (b.add(b.mul(inner.carried[0], 0.5), b.cast(inner.i, float32)),)
+        outer.next = inner.results
+    b.yield_(*outer.results)
+    return f
+
+
+def test_inner_bounds_that_become_constant() -> None:
+    f = _triangle(4)
+    wanted = evaluate(f, [1.0])
+    got = prepare(f)
+    assert count(got, ops.For) == 0
+    assert evaluate(got, [1.0]) == wanted
+
+
+def test_large_inner_loops_keep_the_outer_one() -> None:
+    f, b = start("f", "func", (int32,), n=int32)
+    with loop(b, 0, 16, init=[f.params[0]]) as outer:
+        with loop(b, 0, 16, init=outer.carried) as inner:
+            inner.next = (b.add(b.mul(inner.carried[0], 3), b.mul(inner.i, outer.i)),)
+        outer.next = inner.results
+    b.yield_(*outer.results)
+    wanted = evaluate(f, [1])
+    got = prepare(f, Options(max_unrolled_ops=100))
+    assert count(got, ops.For) == 1
+    assert evaluate(got, [1]) == wanted

@@ -1,0 +1,199 @@
+"""The cache on disk: what it keys on, and that nothing that happens to it makes a launch fail or go wrong."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import warp_like as wp
+from warp_like.compiler import cache
+from warp_like.compiler.artifact import Artifact, Damaged
+
+PROGRAM = """
+import numpy as np
+import warp_like as wp
+
+OFFSET = {offset}
+
+@wp.func
+def shift(v: float):
+    return v + {shift}
+
+@wp.kernel
+def k(x: wp.array(dtype=float)):
+    i = wp.tid()
+    x[i] = shift(x[i]) * 2.0 + float(OFFSET)
+
+x = np.ones(3, dtype=np.float32)
+wp.launch(k, dim=3, inputs=[x])
+print(x[0])
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(wp.config, "kernel_cache_dir", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def entries(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.kernel"))
+
+
+def make_kernel():
+    @wp.kernel
+    def k(x: wp.array(dtype=float)):
+        i = wp.tid()
+        x[i] = x[i] + 1.0
+
+    return k
+
+
+def launch_fresh():
+    x = np.zeros(3, dtype=np.float32)
+    wp.launch(make_kernel(), dim=3, inputs=[x])
+    np.testing.assert_array_equal(x, 1)
+
+
+def run_program(tmp_path, folder, *, offset=1, shift="1.0", env=None, **kwargs):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM.format(offset=offset, shift=shift))
+    env = {**os.environ, "WARP_LIKE_CACHE_DIR": str(folder), **(env or {})}
+    done = subprocess.run([sys.executable, str(path)], env=env, capture_output=True, text=True, check=False, **kwargs)
+    assert done.returncode == 0, done.stderr
+    return float(done.stdout)
+
+
+def test_one_entry_serves_equal_kernels(folder):
+    launch_fresh()
+    (entry,) = entries(folder)
+    written = entry.stat().st_mtime_ns
+    launch_fresh()
+    assert entries(folder) == [entry]
+    assert entry.stat().st_mtime_ns == written
+    assert not list(folder.rglob("*.part"))
+
+
+def test_a_warm_start_compiles_nothing(tmp_path, folder):
+    assert run_program(tmp_path, folder) == 5.0
+    path = tmp_path / "warm.py"
+    blocked = "import warp_like.compiler.pipeline as p\ndef build(*a): raise AssertionError('compiled')\np.build = build\n"
+    path.write_text(blocked + PROGRAM.format(offset=1, shift="1.0"))
+    env = {**os.environ, "WARP_LIKE_CACHE_DIR": str(folder)}
+    done = subprocess.run([sys.executable, str(path)], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) == 5.0
+
+
+def test_a_changed_constant_or_function_is_seen(tmp_path, folder):
+    assert run_program(tmp_path, folder) == 5.0
+    assert run_program(tmp_path, folder, offset=2) == 6.0
+    assert run_program(tmp_path, folder, shift="2.0") == 7.0
+    assert run_program(tmp_path, folder) == 5.0
+    assert len(entries(folder)) == 3
+
+
+@pytest.mark.parametrize("damage", [b"", b"rubbish", None, "truncate", "flip"])
+def test_a_damaged_entry_is_compiled_again(folder, damage):
+    launch_fresh()
+    (entry,) = entries(folder)
+    good = entry.read_bytes()
+    if damage == "truncate":
+        entry.write_bytes(good[: len(good) // 2])
+    elif damage == "flip":
+        entry.write_bytes(good[:-10] + bytes([good[-10] ^ 255]) + good[-9:])
+    elif damage is None:
+        entry.unlink()
+        entry.mkdir()
+    else:
+        entry.write_bytes(damage)
+    launch_fresh()
+    if damage is not None:
+        assert Artifact.from_bytes(entry.read_bytes()).entry == Artifact.from_bytes(good).entry
+
+
+def test_a_folder_that_is_a_file(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    path.write_text("")
+    monkeypatch.setattr(wp.config, "kernel_cache_dir", str(path))
+    launch_fresh()
+    assert path.read_text() == ""
+
+
+def test_a_full_disk(folder, monkeypatch):
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cache.os, "replace", full)
+    launch_fresh()
+    assert entries(folder) == []
+    assert not list(folder.rglob("*.part"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="permissions differ on Windows")
+def test_a_read_only_folder(tmp_path, folder):
+    folder.mkdir()
+    folder.chmod(0o500)
+    try:
+        kwargs = {"user": 65534} if os.geteuid() == 0 else {}
+        if kwargs:
+            tmp_path.chmod(0o755)
+            try:
+                subprocess.run([sys.executable, "-c", "import warp_like"], check=True, capture_output=True, **kwargs)
+            except (OSError, subprocess.CalledProcessError):
+                pytest.skip("an unprivileged user can't run the installation here")
+        assert run_program(tmp_path, folder, **kwargs) == 5.0
+    finally:
+        folder.chmod(0o700)
+
+
+def test_no_home_and_no_folder(tmp_path):
+    env = {"HOME": "/nonexistent/home", "XDG_CACHE_HOME": ""}
+    assert run_program(tmp_path, "", env=env) == 5.0
+
+
+def test_many_processes_at_once(tmp_path, folder):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM.format(offset=1, shift="1.0"))
+    env = {**os.environ, "WARP_LIKE_CACHE_DIR": str(folder)}
+    running = [
+        subprocess.Popen([sys.executable, str(path)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    for p in running:
+        out, err = p.communicate()
+        assert p.returncode == 0, err
+        assert float(out) == 5.0
+    assert len(entries(folder)) == 1
+
+
+def test_switched_off(folder, monkeypatch):
+    monkeypatch.setattr(wp.config, "cache_kernels", False)
+    launch_fresh()
+    assert not folder.exists()
+
+
+def test_clearing(folder):
+    launch_fresh()
+    wp.clear_kernel_cache()
+    assert entries(folder) == []
+    launch_fresh()
+
+
+def test_an_artifact_comes_back_whole():
+    a = Artifact("entry", b"\x00\x01code", (0, 2), (1,), (1,), {"llvm": 0.5})
+    assert Artifact.from_bytes(a.to_bytes()) == a
+    for n in range(len(a.to_bytes())):
+        with pytest.raises(Damaged):
+            Artifact.from_bytes(a.to_bytes()[:n])
+
+
+def test_default_folder(monkeypatch, tmp_path):
+    monkeypatch.setattr(wp.config, "kernel_cache_dir", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache.directory() == tmp_path / "warp_like"
+    monkeypatch.setattr(wp.config, "kernel_cache_dir", str(tmp_path / "own"))
+    assert cache.directory() == tmp_path / "own"

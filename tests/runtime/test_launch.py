@@ -1,0 +1,270 @@
+"""Launching: argument forms, grids, and every kind of bad input, checked before anything runs."""
+
+import re
+
+import numpy as np
+import pytest
+
+import warp_like as wp
+
+
+@wp.kernel
+def saxpy(x: wp.array(dtype=float), y: wp.array(dtype=float), a: float):
+    i = wp.tid()
+    y[i] = a * x[i] + y[i]
+
+
+@wp.kernel
+def fill_grid(out: wp.array2d(dtype=int)):
+    i, j = wp.tid()
+    out[i, j] = i * 1000 + j
+
+
+@wp.kernel
+def take_int(out: wp.array(dtype=wp.int64), n: wp.int8):
+    out[0] = wp.int64(n)
+
+
+@wp.kernel
+def take_vec(out: wp.array(dtype=float), v: wp.vec3):
+    out[0] = v[0] + 10.0 * v[1] + 100.0 * v[2]
+
+
+@wp.kernel
+def count(out: wp.array(dtype=int)):
+    wp.atomic_add(out, 0, 1)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 17, 1000, 100_003])
+def test_numpy_arrays_are_used_in_place(n):
+    x = np.arange(n, dtype=np.float32)
+    y = np.ones(n, dtype=np.float32)
+    wp.launch(saxpy, dim=n, inputs=[x, y, 2.0])
+    np.testing.assert_allclose(y, 2 * np.arange(n, dtype=np.float32) + 1)
+
+
+def test_wp_arrays():
+    x = wp.array(np.arange(5), dtype=float)
+    y = wp.zeros(5, dtype=float)
+    wp.launch(saxpy, dim=5, inputs=[x], outputs=[y, 3.0])
+    np.testing.assert_allclose(y.numpy(), 3 * np.arange(5))
+
+
+def test_torch_tensors_directly():
+    torch = pytest.importorskip("torch")
+    x = torch.arange(7, dtype=torch.float32, requires_grad=True)
+    y = torch.ones(7)
+    wp.launch(saxpy, dim=7, inputs=[x, y, 2.0])
+    np.testing.assert_allclose(y.numpy(), 2 * np.arange(7) + 1)
+
+
+@pytest.mark.parametrize("make", [lambda a: a[::-1], lambda a: a[::2], lambda a: np.broadcast_to(a[:1], a.shape)])
+def test_any_stride_is_read_and_written_correctly(make):
+    x = make(np.arange(10, dtype=np.float32))
+    base = np.zeros(3 * len(x), dtype=np.float32)
+    y = base[::-3]
+    wp.launch(saxpy, dim=len(x), inputs=[x, y, 1.0])
+    np.testing.assert_allclose(y, x)
+    assert np.count_nonzero(base) == np.count_nonzero(x)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (64, 1), (1, 64), (33, 129)])
+def test_two_dimensional_grid(shape):
+    out = np.zeros(shape, dtype=np.int32)
+    wp.launch(fill_grid, dim=shape, outputs=[out])
+    i, j = np.indices(shape)
+    np.testing.assert_array_equal(out, i * 1000 + j)
+
+
+@pytest.mark.parametrize("dim", [0, (0,), (4, 0), [0, 3]])
+def test_an_empty_grid_does_nothing(dim):
+    out = np.zeros(1, dtype=np.int32)
+    wp.launch(count, dim=dim, outputs=[out])
+    assert out[0] == 0
+
+
+def test_more_than_2_31_threads():
+    @wp.kernel
+    def last(out: wp.array(dtype=wp.int64)):
+        i = wp.tid()
+        if i == 2147483650:
+            out[0] = wp.int64(i)
+
+    out = np.zeros(1, dtype=np.int64)
+    wp.launch(last, dim=2**31 + 3, outputs=[out])
+    assert out[0] == 2**31 + 2
+
+
+def test_a_numpy_bool_dim_is_refused_and_a_numpy_int_taken():
+    out = np.zeros(1, dtype=np.int32)
+    wp.launch(count, dim=np.int64(3), outputs=[out])
+    assert out[0] == 3
+    with pytest.raises(TypeError, match="dim takes an int"):
+        wp.launch(count, dim=np.bool_(True), outputs=[out])
+
+
+F32 = np.zeros(4, dtype=np.float32)
+READ_ONLY = np.zeros(4, dtype=np.float32)
+READ_ONLY.flags.writeable = False
+
+BAD = [
+    ("wrong dtype", dict(inputs=[F32.astype(np.float64), F32, 1.0]), TypeError, r"`saxpy`, argument 1 `x`.*array1d\[float32\].*float64"),
+    ("wrong ndim", dict(inputs=[F32, np.zeros((4, 2), np.float32), 1.0]), TypeError, r"argument 2 `y`.*array1d.*array2d"),
+    ("too few", dict(inputs=[F32, F32]), ValueError, r"takes 3 arguments \(x, y, a\), got 2"),
+    ("too many", dict(inputs=[F32, F32, 1.0], outputs=[F32]), ValueError, r"takes 3 arguments .* got 4 \(3 inputs and 1 outputs\)"),
+    ("None", dict(inputs=[None, F32, 1.0]), TypeError, r"argument 1 `x`: expected array1d\[float32\], got None"),
+    ("number for array", dict(inputs=[1.0, F32, 1.0]), TypeError, r"argument 1 `x`: expected array1d\[float32\], got float 1.0"),
+    ("array for number", dict(inputs=[F32, F32, F32]), TypeError, r"argument 3 `a`: expected float32, got numpy.ndarray"),
+    ("string for number", dict(inputs=[F32, F32, "1"]), TypeError, r"argument 3 `a`: expected float32, got str '1'"),
+    ("too large", dict(inputs=[F32, F32, 1e39]), ValueError, r"argument 3 `a`: expected float32, .*1e\+39"),
+    ("read-only", dict(inputs=[F32, READ_ONLY, 1.0]), ValueError, r"argument 2 `y`: .*read-only"),
+    ("device", dict(inputs=[F32, F32, 1.0], device="cuda:7"), Exception, r"cuda"),
+    ("unknown device", dict(inputs=[F32, F32, 1.0], device="abacus"), Exception, r"abacus"),
+    ("inputs no list", dict(inputs=F32), TypeError, r"inputs takes a list or a tuple"),
+    ("negative dim", dict(dim=-1, inputs=[F32, F32, 1.0]), ValueError, r"dim can't be negative, got -1"),
+    ("negative in dims", dict(dim=(2, -3), inputs=[F32, F32, 1.0]), ValueError, r"dim can't be negative, got \(2, -3\)"),
+    ("float dim", dict(dim=4.0, inputs=[F32, F32, 1.0]), TypeError, r"dim takes an int or a sequence of ints, got float 4.0"),
+    ("bool dim", dict(dim=True, inputs=[F32, F32, 1.0]), TypeError, r"dim takes an int"),
+    ("string dim", dict(dim="4", inputs=[F32, F32, 1.0]), TypeError, r"dim takes an int"),
+    ("five dims", dict(dim=(1, 1, 1, 1, 1), inputs=[F32, F32, 1.0]), ValueError, r"1 to 4 extents, got 5"),
+    ("no dims", dict(dim=(), inputs=[F32, F32, 1.0]), ValueError, r"1 to 4 extents, got 0"),
+    ("huge", dict(dim=(2**62, 4), inputs=[F32, F32, 1.0]), ValueError, r"at most 2\^63 - 1 threads"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "error", "message"), [b[1:] for b in BAD], ids=[b[0] for b in BAD])
+@pytest.mark.parametrize("warm", [False, True])
+def test_bad_input_is_refused_before_anything_runs(arguments, error, message, warm):
+    if warm:
+        wp.launch(saxpy, dim=0, inputs=[F32, F32.copy(), 1.0])
+    before = F32.copy()
+    with pytest.raises(error, match=re.compile(message, re.DOTALL)):
+        wp.launch(saxpy, **{"dim": 4, **arguments})
+    np.testing.assert_array_equal(F32, before)
+
+
+def test_not_a_kernel():
+    with pytest.raises(TypeError, match="launch\\(\\) takes a kernel made by @wp.kernel, got function"):
+        wp.launch(lambda: None, dim=1)
+    with pytest.raises(TypeError, match="wp.launch\\(saxpy"):
+        saxpy(F32, F32, 1.0)
+
+
+@pytest.mark.parametrize(("value", "fits"), [(127, True), (-128, True), (128, False), (-129, False), (2**70, False)])
+def test_host_integers_must_fit(value, fits):
+    out = np.zeros(1, dtype=np.int64)
+    if fits:
+        wp.launch(take_int, dim=1, inputs=[out, value])
+        assert out[0] == value
+    else:
+        with pytest.raises(ValueError, match="argument 2 `n`: expected int8, which holds -128 to 127"):
+            wp.launch(take_int, dim=1, inputs=[out, value])
+
+
+@pytest.mark.parametrize("value", [5, np.int64(5), np.uint8(5), wp.int8(5), True])
+def test_integer_forms(value):
+    out = np.zeros(1, dtype=np.int64)
+    wp.launch(take_int, dim=1, inputs=[out, value])
+    assert out[0] == int(value)
+
+
+def test_a_float_is_no_integer():
+    with pytest.raises(TypeError, match="expected int8, got float 5.0"):
+        wp.launch(take_int, dim=1, inputs=[np.zeros(1, dtype=np.int64), 5.0])
+
+
+@pytest.mark.parametrize("value", [wp.vec3(1.0, 2.0, 3.0), (1, 2, 3), [1.0, 2.0, 3.0], np.array([1.0, 2.0, 3.0])])
+def test_vectors_by_value(value):
+    out = np.zeros(1, dtype=np.float32)
+    wp.launch(take_vec, dim=1, inputs=[out, value])
+    assert out[0] == 321.0
+
+
+def test_a_vector_of_another_shape_or_dtype_is_refused():
+    out = np.zeros(1, dtype=np.float32)
+    for value in [(1, 2), wp.vec3d(1.0, 2.0, 3.0), wp.vec2(1.0, 2.0), 1.0, "abc"]:
+        with pytest.raises(TypeError, match="argument 2 `v`: expected vec3"):
+            wp.launch(take_vec, dim=1, inputs=[out, value])
+
+
+def test_integer_division_by_zero_does_not_kill():
+    @wp.kernel
+    def divide(x: wp.array(dtype=int), y: wp.array(dtype=int), out: wp.array(dtype=int)):
+        i = wp.tid()
+        out[i] = x[i] / y[i] + x[i] % y[i] + x[i] // y[i]
+
+    x = np.array([1, -7, 2**31 - 1, -(2**31)], dtype=np.int32)
+    y = np.array([0, 0, 0, -1], dtype=np.int32)
+    out = np.zeros(4, dtype=np.int32)
+    wp.launch(divide, dim=4, inputs=[x, y, out])
+    np.testing.assert_array_equal(out[:3], 0)
+
+
+def test_recorded_launch():
+    x, y = np.ones(4, dtype=np.float32), np.zeros(4, dtype=np.float32)
+    command = wp.launch(saxpy, dim=4, inputs=[x, y, 2.0], record_cmd=True)
+    assert not y.any()
+    command.launch()
+    command.set_param_by_name("a", 3.0)
+    command.set_dim(2)
+    command.launch()
+    np.testing.assert_array_equal(y, [5, 5, 2, 2])
+    with pytest.raises(KeyError, match="no parameter `b`"):
+        command.set_param_by_name("b", 1.0)
+    with pytest.raises(IndexError, match="3 parameters, got index 3"):
+        command.set_param_at_index(3, 1.0)
+    with pytest.raises(TypeError, match="argument 3 `a`"):
+        command.set_params([x, y, "no"])
+
+
+def test_a_failing_kernel_takes_no_other_down():
+    @wp.kernel
+    def broken(x: wp.array(dtype=float)):
+        x[0] = undefined_name  # noqa: F821
+
+    @wp.kernel
+    def fine(x: wp.array(dtype=float)):
+        x[wp.tid()] = 1.0
+
+    x = np.zeros(2, dtype=np.float32)
+    for _ in range(2):
+        with pytest.raises(wp.WarpCodegenError, match="undefined_name"):
+            wp.launch(broken, dim=1, inputs=[x])
+    wp.launch(fine, dim=2, inputs=[x])
+    assert x.all()
+
+
+def test_foreign_memory_outlives_its_owner():
+    source = np.arange(1000, dtype=np.float32)
+    a = wp.from_numpy(source)
+    expected = source.copy()
+    del source
+    np.testing.assert_array_equal(a.numpy(), expected)
+    view = a.numpy()
+    del a
+    np.testing.assert_array_equal(view, expected)
+
+
+def test_changed_settings_take_effect_on_compiled_kernels():
+    x, y = np.ones(4, dtype=np.float32), np.zeros(4, dtype=np.float32)
+    wp.launch(saxpy, dim=4, inputs=[x, y, 1.0])
+    assert saxpy.fast is not None
+    wp.config.fast_math = True
+    try:
+        assert saxpy.fast is None
+        wp.launch(saxpy, dim=4, inputs=[x, y, 1.0])
+    finally:
+        wp.config.fast_math = False
+    np.testing.assert_array_equal(y, 2)
+
+
+def test_print_launches(capsys):
+    x, y = np.ones(4, dtype=np.float32), np.zeros(4, dtype=np.float32)
+    wp.launch(saxpy, dim=4, inputs=[x, y, 1.0])
+    wp.config.print_launches = True
+    try:
+        wp.launch(saxpy, dim=(2, 2), inputs=[x, y, 1.0])
+        wp.launch(saxpy, dim=4, inputs=[x, y, 1.0])
+    finally:
+        wp.config.print_launches = False
+    assert capsys.readouterr().out == "kernel: saxpy dim: (2, 2) device: cpu\nkernel: saxpy dim: (4,) device: cpu\n"

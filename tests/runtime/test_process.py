@@ -1,0 +1,131 @@
+"""Interruption, Python threads, fork and exit, each in a process of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+HEAD = """
+import sys, time, threading, os
+import numpy as np
+import warp_like as wp
+
+@wp.kernel
+def spin(out: wp.array(dtype=float), n: int):
+    i = wp.tid()
+    v = float(i)
+    for _ in range(n):
+        v = wp.sin(v) + 1.0
+    wp.atomic_add(out, 0, v)
+
+@wp.kernel
+def add_one(x: wp.array(dtype=float)):
+    i = wp.tid()
+    x[i] = x[i] + 1.0
+
+out = np.zeros(1, dtype=np.float32)
+x = np.zeros(100_000, dtype=np.float32)
+"""
+
+
+def run(tmp_path, body, timeout=60):
+    path = tmp_path / "program.py"
+    path.write_text(HEAD + body)
+    return subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=timeout, check=False)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
+def test_ctrl_c_stops_a_long_launch(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(
+        HEAD
+        + """
+wp.launch(spin, dim=1, inputs=[out, 1])
+print("ready", flush=True)
+try:
+    wp.launch(spin, dim=10_000_000, inputs=[out, 10_000])
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+wp.launch(add_one, dim=len(x), inputs=[x])
+print(x.min(), x.max())
+"""
+    )
+    p = subprocess.Popen([sys.executable, str(path)], stdout=subprocess.PIPE, text=True)
+    assert p.stdout.readline() == "ready\n"
+    time.sleep(0.3)
+    start = time.monotonic()
+    p.send_signal(signal.SIGINT)
+    assert p.stdout.readline() == "interrupted\n"
+    waited = time.monotonic() - start
+    rest, _ = p.communicate(timeout=30)
+    assert rest == "1.0 1.0\n"
+    assert p.returncode == 0
+    assert waited < 10  # the launch itself would take minutes
+
+
+def test_eight_python_threads_launch_at_once(tmp_path):
+    done = run(
+        tmp_path,
+        """
+arrays = [np.zeros(50_000, dtype=np.float32) for _ in range(8)]
+
+def work(a):
+    for _ in range(50):
+        wp.launch(add_one, dim=len(a), inputs=[a])
+
+threads = [threading.Thread(target=work, args=(a,)) for a in arrays]
+for t in threads: t.start()
+for t in threads: t.join()
+print(all((a == 50).all() for a in arrays))
+""",
+    )
+    assert done.stdout == "True\n", done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_launching_after_fork(tmp_path):
+    done = run(
+        tmp_path,
+        """
+wp.launch(spin, dim=10_000, inputs=[out, 100])
+pid = os.fork()
+wp.launch(spin, dim=10_000, inputs=[out, 100])
+wp.launch(add_one, dim=len(x), inputs=[x])
+ok = bool((x == 1).all())
+if pid == 0:
+    os._exit(0 if ok else 1)
+_, status = os.waitpid(pid, 0)
+print(ok, os.waitstatus_to_exitcode(status))
+""",
+    )
+    assert done.stdout == "True 0\n", done.stderr
+
+
+def test_exit_with_arrays_tapes_and_views_alive(tmp_path):
+    done = run(
+        tmp_path,
+        """
+a = wp.zeros(1000, dtype=float, requires_grad=True)
+view = a.numpy()
+tape = wp.Tape()
+with tape:
+    wp.launch(spin, dim=1000, inputs=[a, 10])
+sys.keep = (a, view, tape)
+print("end")
+""",
+    )
+    assert (done.returncode, done.stdout) == (0, "end\n"), done.stderr
+
+
+def test_frameworks_are_not_imported_unless_used(tmp_path):
+    done = run(
+        tmp_path,
+        """
+wp.launch(add_one, dim=len(x), inputs=[x])
+print([m for m in ("torch", "jax", "paddle", "cupy") if m in sys.modules])
+""",
+    )
+    assert done.stdout == "[]\n", done.stderr

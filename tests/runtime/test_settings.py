@@ -1,0 +1,53 @@
+"""The settings table."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import warp_like as wp
+from warp_like.base.settings import SETTINGS, Settings
+
+
+def test_defaults_pass_their_own_checks():
+    fresh = Settings()
+    for s in SETTINGS:
+        setattr(fresh, s.name, s.default)
+        assert s.doc.endswith(".")
+
+
+def test_an_unknown_setting_names_the_nearest():
+    with pytest.raises(AttributeError, match="no setting `fastmath`; did you mean `fast_math`"):
+        wp.config.fastmath = True
+    with pytest.raises(AttributeError, match="no setting `fastmath`"):
+        _ = wp.config.fastmath
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [("fast_math", 1, TypeError), ("mode", "quick", ValueError), ("num_threads", -1, ValueError), ("max_unroll", "4", TypeError)],
+)
+def test_bad_values(name, value, error):
+    before = getattr(wp.config, name)
+    with pytest.raises(error, match=name):
+        setattr(wp.config, name, value)
+    assert getattr(wp.config, name) == before
+
+
+def test_listeners_hear_changes_alone():
+    fresh, heard = Settings(), []
+    fresh.on_change(lambda s: heard.append(s.name))
+    fresh.max_unroll = 8
+    fresh.max_unroll = 8
+    assert heard == ["max_unroll"]
+
+
+@pytest.mark.parametrize(("text", "code"), [("8", 0), ("eight", 1)])
+def test_environment(text, code):
+    program = "import warp_like as wp; print(wp.config.max_unroll)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "WARP_LIKE_MAX_UNROLL": text}, capture_output=True, text=True
+    )
+    assert done.returncode == code
+    assert done.stdout.strip() == text if code == 0 else "WARP_LIKE_MAX_UNROLL" in done.stderr

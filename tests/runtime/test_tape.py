@@ -1,0 +1,163 @@
+"""The tape and explicit adjoint launches."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import warp_like as wp
+
+
+@wp.kernel
+def square(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] = x[i] * x[i]
+
+
+@wp.kernel
+def total(y: wp.array(dtype=float), loss: wp.array(dtype=float)):
+    wp.atomic_add(loss, 0, y[wp.tid()])
+
+
+def chain(n=4):
+    x = wp.array(np.arange(n), dtype=float, requires_grad=True)
+    y = wp.zeros(n, dtype=float, requires_grad=True)
+    loss = wp.zeros(1, dtype=float, requires_grad=True)
+    tape = wp.Tape()
+    with tape:
+        wp.launch(square, dim=n, inputs=[x], outputs=[y])
+        wp.launch(total, dim=n, inputs=[y], outputs=[loss])
+    return x, y, loss, tape
+
+
+def test_two_launches_chain():
+    x, _y, loss, tape = chain()
+    assert loss.numpy()[0] == 14
+    tape.backward(loss=loss)
+    np.testing.assert_array_equal(x.grad.numpy(), [0, 2, 4, 6])
+
+
+def test_gradients_add_up_until_zero():
+    x, _y, loss, tape = chain()
+    tape.backward(loss)
+    tape.zero()
+    assert not x.grad.numpy().any()
+    tape.backward(loss)
+    np.testing.assert_array_equal(tape.gradients[x].numpy(), [0, 2, 4, 6])
+
+
+def test_backward_reads_arrays_as_they_are_now():
+    x, _y, loss, tape = chain()
+    x.assign(np.array([1, 1, 1, 5], dtype=np.float32))
+    tape.backward(loss)
+    np.testing.assert_array_equal(x.grad.numpy(), [2, 2, 2, 10])
+
+
+def test_backward_from_grads():
+    x, y, _loss, tape = chain()
+    seed = wp.array(np.array([1, 10, 100, 1000]), dtype=float)
+    tape.launches = tape.launches[:1]
+    tape.backward(grads={y: seed})
+    np.testing.assert_array_equal(x.grad.numpy(), [0, 20, 400, 6000])
+    np.testing.assert_array_equal(seed.numpy(), [1, 10, 100, 1000])
+
+
+def test_reset_forgets():
+    x, _y, loss, tape = chain()
+    tape.backward(loss)
+    tape.reset()
+    assert tape.launches == []
+    assert not x.grad.numpy().any()
+
+
+def test_record_tape_false_records_nothing():
+    x = wp.ones(2, dtype=float, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(square, dim=2, inputs=[x, x], record_tape=False)
+    assert tape.launches == []
+
+
+def test_own_adjoint():
+    x = wp.ones(2, dtype=float, requires_grad=True)
+    loss = wp.zeros(1, dtype=float, requires_grad=True)
+    tape = wp.Tape()
+    with tape:
+        tape.record_func(lambda: x.grad.fill_(float(loss.grad.numpy()[0]) * 7), [x, loss])
+    tape.backward(loss)
+    np.testing.assert_array_equal(x.grad.numpy(), [7, 7])
+
+
+def test_tapes_nest():
+    x, y, z = (wp.ones(2, dtype=float, requires_grad=True) for _ in range(3))
+    with wp.Tape() as outer:
+        with wp.Tape() as inner:
+            wp.launch(square, dim=2, inputs=[x, y])
+        wp.launch(square, dim=2, inputs=[y, z])
+    assert len(inner.launches) == len(outer.launches) == 1
+
+
+def test_a_tape_stops_recording_when_its_block_raises():
+    with pytest.raises(ZeroDivisionError), wp.Tape():
+        _ = 1 / 0
+    x = wp.ones(2, dtype=float)
+    wp.launch(square, dim=2, inputs=[x, wp.zeros(2, dtype=float)])
+
+
+def test_bad_backward():
+    x, _y, loss, tape = chain()
+    with pytest.raises(RuntimeError, match="needs a loss or grads"):
+        tape.backward()
+    with pytest.raises(ValueError, match=r"loss of one element, got shape \(4,\)"):
+        tape.backward(x)
+    with pytest.raises(TypeError, match="takes a wp.array as loss, got float"):
+        tape.backward(1.0)
+    with pytest.raises(ValueError, match="requires_grad"):
+        tape.backward(wp.zeros(1, dtype=float))
+    with pytest.raises(ValueError, match=r"adjoint of shape \(3,\) was given for an array of shape \(4,\)"):
+        tape.backward(grads={x: wp.zeros(3, dtype=float)})
+    with tape, pytest.raises(RuntimeError, match="after the tape's `with` block"):
+        tape.backward(loss)
+    with tape, pytest.raises(RuntimeError, match="recording already"):
+        tape.__enter__()
+
+
+def test_adjoint_launch():
+    x = np.array([1, 2, 3], dtype=np.float32)
+    y, adj_x, adj_y = np.zeros(3, np.float32), np.zeros(3, np.float32), np.array([1, 10, 100], np.float32)
+    for _ in range(2):
+        wp.launch(square, dim=3, inputs=[x], outputs=[y], adj_inputs=[adj_x], adj_outputs=[adj_y], adjoint=True)
+    np.testing.assert_array_equal(adj_x, [4, 80, 1200])
+    np.testing.assert_array_equal(adj_y, [1, 10, 100])
+    assert not y.any()
+
+
+def test_bad_adjoint_launch():
+    x, y, g = (np.ones(3, np.float32) for _ in range(3))
+    with pytest.raises(TypeError, match="argument 1 `adj_x`: expected array1d\\[float32\\], got numpy.ndarray of dtype float64"):
+        wp.launch(square, 3, [x], [y], adj_inputs=[g.astype(np.float64)], adj_outputs=[g], adjoint=True)
+    with pytest.raises(ValueError, match="`adj_x` has shape \\(2,\\), its array \\(3,\\)"):
+        wp.launch(square, 3, [x], [y], adj_inputs=[g[:2]], adj_outputs=[g], adjoint=True)
+    with pytest.raises(ValueError, match="adj_inputs has 2 entries for 1 arguments"):
+        wp.launch(square, 3, [x], [y], adj_inputs=[g, g], adj_outputs=[g], adjoint=True)
+
+
+def test_arrays_live_as_long_as_the_tape():
+    x, _y, loss, tape = chain()
+    grad = x.grad
+    del x, _y
+    gc.collect()
+    tape.backward(loss)
+    np.testing.assert_array_equal(grad.numpy(), [0, 2, 4, 6])
+
+
+def test_without_gradients_no_adjoint_is_compiled():
+    @wp.kernel
+    def fresh(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        i = wp.tid()
+        y[i] = x[i] * x[i]
+
+    x, y = wp.ones(2, dtype=float), wp.zeros(2, dtype=float, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(fresh, dim=2, inputs=[x, y])
+    tape.backward(grads={y: wp.ones(2, dtype=float)})
+    assert all(wrt is None for _, wrt in fresh._programs)

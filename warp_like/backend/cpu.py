@@ -1,0 +1,94 @@
+"""LLVM IR to object code for the CPU, and object code to addresses in this process."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+from warp_like.backend.llvm_tools import LOCK, binding, binding_with_all_targets, optimize, parse
+from warp_like.backend.target import Target, host_target, load_libmvec
+
+_numbers = itertools.count()
+
+
+def compile_object(text: str, target: Target) -> bytes:
+    """Return the relocatable object of the module ``text``."""
+    with LOCK:
+        machine, module = _optimized(text, target)
+        return bytes(machine.emit_object(module))
+
+
+def compile_assembly(text: str, target: Target) -> str:
+    """Return the assembly of the module ``text``."""
+    with LOCK:
+        machine, module = _optimized(text, target)
+        return str(machine.emit_assembly(module))
+
+
+def optimized_ir(text: str, target: Target) -> str:
+    """Return the module ``text`` after LLVM's optimisations."""
+    with LOCK:
+        return str(_optimized(text, target)[1])
+
+
+def _optimized(text: str, target: Target) -> tuple[Any, Any]:
+    llvm, machine = _machine(target)
+    module = parse(llvm, text, machine)
+    optimize(llvm, module, machine, vectorize=True)
+    return machine, module
+
+
+@functools.lru_cache(maxsize=8)
+def _machine(target: Target) -> tuple[Any, Any]:
+    llvm = binding() if target.triple == host_target().triple else binding_with_all_targets()
+    found = llvm.Target.from_triple(target.triple)
+    machine = found.create_target_machine(
+        cpu=target.name, features=target.features, opt=3, reloc="pic", codemodel="small"
+    )
+    return llvm, machine
+
+
+@functools.lru_cache(maxsize=1)
+def _jit() -> Any:
+    llvm = binding()
+    load_libmvec()
+    target = host_target()
+    found = llvm.Target.from_triple(target.triple)
+    machine = found.create_target_machine(
+        cpu=target.name, features=target.features, opt=3, reloc="pic", codemodel="small", jit=True
+    )
+    return llvm.create_lljit_compiler(machine, use_jit_link=True)
+
+
+class Loaded:
+    """Object code in this process. It stays as long as this object lives; the last reference frees it."""
+
+    def __init__(self, tracker: Any) -> None:
+        self._tracker = tracker
+
+    def address(self, name: str) -> int:
+        """Return the address of entry point ``name``."""
+        return int(self._tracker[name])
+
+
+def load(data: bytes, entries: tuple[str, ...], symbols: Mapping[str, int]) -> Loaded:
+    """Load an object that ``compile_object`` made for this host.
+
+    Args:
+        data: The object.
+        entries: The names of the entry points that will be asked for.
+        symbols: Addresses of functions that the object may call, beyond those of the C and math libraries.
+
+    Raises:
+        RuntimeError: It is damaged, or calls a function that is nowhere.
+    """
+    with LOCK:
+        jit = _jit()
+        builder = binding().JITLibraryBuilder().add_object_img(data).add_current_process()
+        for name, address in symbols.items():
+            builder.import_symbol(name, address)
+        for entry in entries:
+            builder.export_symbol(entry)
+        return Loaded(builder.link(jit, f"kernel{next(_numbers)}"))

@@ -1,0 +1,221 @@
+"""Entry points: parameters out of the argument block, and the loop over the grid around the kernel's body.
+
+The kernel sees the grid as ``ndim`` dimensional, the largest number that one of its ``Tid`` ops asks for; the extents
+that a launch has beyond these fold into the last one, and extents that it lacks are 1.
+
+CPU: ``void entry(args, dims, begin, end, ctx)`` as in ``warp_like.ir.layout``. ``dims`` has ``MAX_DIMS`` extents, unused
+ones 1. One dimension is one loop; more are a loop over rows around a loop over the last dimension. The inner loop
+says that its iterations' memory accesses are independent, as threads have no order.
+
+CUDA: ``.entry entry(args, dims, begin, end)``: the argument block and the ``MAX_DIMS`` extents by value, then two
+int64. The threads of a one-dimensional launch of any size stride over ``begin <= t < end``.
+"""
+
+from __future__ import annotations
+
+import re
+
+from warp_like.backend.llvm.lower import Lowering
+from warp_like.backend.llvm.memory import load_value
+from warp_like.backend.llvm.values import ArrayRef, Rep, leaves
+from warp_like.backend.llvm.writer import Writer
+from warp_like.backend.target import Options, Target
+from warp_like.base.loc import at
+from warp_like.ir import ops
+from warp_like.ir.core import Function
+from warp_like.ir.layout import MAX_DIMS, param_offsets
+from warp_like.ir.types import Array, Type
+
+
+def entry_name(f: Function) -> str:
+    """Return the name of the symbol under which ``f`` is compiled."""
+    return "wl_" + re.sub(r"\W", "_", f.name, flags=re.ASCII)
+
+
+def lower_entry(f: Function, target: Target, options: Options) -> str:
+    """Return the LLVM IR of a module with the entry point of kernel ``f``."""
+    w = Writer(target, options)
+    ndim = max((o.ndim for o in f.body.walk() if isinstance(o, ops.Tid)), default=1)
+    offsets, size = param_offsets([p.type for p in f.params])
+    with at(f.loc):
+        grid = _CudaGrid(w, ndim) if target.is_cuda else _CpuGrid(w, ndim)
+        lowering = Lowering(w, grid.index, lambda: grid.thread)
+        for p, offset in zip(f.params, offsets, strict=True):
+            lowering.bind(p, _parameter(w, p.type, offset))
+        grid.begin()
+        lowering.body(f.body)
+        grid.end()
+    name = entry_name(f)
+    return w.module(name, _signature(w, name, max(size, 8)))
+
+
+def _signature(w: Writer, name: str, size: int) -> str:
+    if w.target.is_cuda:
+        dims = f"ptr byval([{MAX_DIMS} x i64]) align 8 %dims"
+        params = f"ptr byval([{size} x i8]) align 8 %args, {dims}, i64 %begin, i64 %end"
+        return f"define ptx_kernel void @{name}({params}) {w.attributes('nounwind mustprogress')}"
+    block = "noalias readonly align 8"
+    params = f"ptr {block} %args, ptr {block} %dims, i64 %begin, i64 %end, ptr noalias %ctx"
+    vectors = f'"prefer-vector-width"="{w.target.vector_bits}"'
+    return f"define void @{name}({params}) {w.attributes(f'nounwind mustprogress {vectors}')}"
+
+
+def _invariant(w: Writer) -> str:
+    return f", !invariant.load {w.metadata('empty', '!{}')}"
+
+
+def _parameter(w: Writer, t: Type, offset: int) -> Rep:
+    note = _invariant(w)
+
+    def field(type: str, at: int) -> str:
+        return w.op(f"load {type}, ptr {_byte(w, '%args', at)}, align 8{note}")
+
+    if not isinstance(t, Array):
+        return load_value(w, leaves(t), _byte(w, "%args", offset), note)
+    shape = tuple(field("i64", offset + 8 + 8 * k) for k in range(t.ndim))
+    strides = tuple(field("i64", offset + 8 + 8 * (t.ndim + k)) for k in range(t.ndim))
+    return ArrayRef(t, field(w.array_pointer, offset), shape, () if w.options.contiguous else strides)
+
+
+def _byte(w: Writer, base: str, offset: int) -> str:
+    return w.op(f"getelementptr inbounds i8, ptr {base}, i64 {offset}") if offset else base
+
+
+class _Grid:
+    """What both grids share: extents and the thread's indices."""
+
+    def __init__(self, w: Writer, ndim: int) -> None:
+        self.w = w
+        self.ndim = ndim
+        self.thread = ""
+        self._indices: list[str] = []
+        self._extents: list[str] = []
+
+    def index(self, axis: int, ndim: int) -> str:
+        """Return the thread's index along ``axis`` of the grid seen as ``ndim`` dimensional."""
+        if axis < ndim - 1 or ndim == self.ndim:
+            return self._indices[axis]
+        folded = self._indices[axis]
+        for k in range(axis + 1, self.ndim):
+            scaled = self.w.op(f"mul nsw i64 {folded}, {self._extents[k]}")
+            folded = self.w.op(f"add nsw i64 {scaled}, {self._indices[k]}")
+        return folded
+
+    def _load_extents(self) -> None:
+        w = self.w
+        note = _invariant(w)
+        dims = [w.op(f"load i64, ptr {_byte(w, '%dims', 8 * k)}, align 8{note}") for k in range(MAX_DIMS)]
+        last = dims[self.ndim - 1]
+        for extra in dims[self.ndim :]:
+            last = w.op(f"mul nsw i64 {last}, {extra}")
+        self._extents = [*dims[: self.ndim - 1], last]
+
+    def _split(self, flat: str, axes: int) -> list[str]:
+        """Return the indices of ``flat`` along the first ``axes`` dimensions."""
+        w, out = self.w, []
+        for k in range(axes - 1, 0, -1):
+            out.append(w.op(f"urem i64 {flat}, {self._extents[k]}"))
+            flat = w.op(f"udiv i64 {flat}, {self._extents[k]}")
+        return [flat, *reversed(out)]
+
+
+class _CpuGrid(_Grid):
+    def begin(self) -> None:
+        w = self.w
+        some = w.op("icmp slt i64 %begin, %end")
+        w.branch(some, "run", "done")
+        w.start("run")
+        if self.ndim == 1:
+            self._open("%begin", "%end")
+            self._indices = [self.thread]
+            return
+        self._load_extents()
+        inner = self._extents[-1]
+        first = w.op(f"udiv i64 %begin, {inner}")
+        last = w.op(f"udiv i64 {w.op('sub nsw i64 %end, 1')}, {inner}")
+        before = w.block
+        w.jump("row")
+        w.start("row")
+        self._rows = w.phis(["i64"])
+        (row,) = self._rows.registers
+        self._rows.add([first], before)
+        self._row, self._last = row, last
+        start = w.op(f"mul nsw i64 {row}, {inner}")
+        low = w.op(f"sub nsw i64 %begin, {start}")
+        high = w.op(f"sub nsw i64 %end, {start}")
+        low = w.intrinsic("llvm.smax.i64", "i64", ["i64", "i64"], [low, "0"])
+        high = w.intrinsic("llvm.smin.i64", "i64", ["i64", "i64"], [high, inner])
+        outer = self._split(row, self.ndim - 1)
+        self._open(low, high)
+        self._indices = [*outer, self.thread]
+        self.thread = w.op(f"add nsw i64 {start}, {self.thread}")
+
+    def end(self) -> None:
+        if self.ndim == 1:
+            self._close("done")
+        else:
+            w = self.w
+            self._close("row_end")
+            w.start("row_end")
+            following = w.op(f"add nuw nsw i64 {self._row}, 1")
+            self._rows.add([following], w.block)
+            self._rows.finish()
+            more = w.op(f"icmp sle i64 {following}, {self._last}")
+            w.branch(more, "row", "done")
+        self.w.start("done")
+        self.w.do("ret void")
+
+    def _open(self, low: str, high: str) -> None:
+        w = self.w
+        before = w.block
+        w.jump("thread")
+        w.start("thread")
+        self._counter = w.phis(["i64"])
+        (self.thread,) = self._counter.registers
+        self._t, self._high = self.thread, high
+        self._counter.add([low], before)
+
+    def _close(self, target: str) -> None:
+        w = self.w
+        following = w.op(f"add nuw nsw i64 {self._t}, 1")
+        self._counter.add([following], w.block)
+        self._counter.finish()
+        stop = w.op(f"icmp eq i64 {following}, {self._high}")
+        group = w.metadata("access", "distinct !{}")
+        parallel = w.metadata("parallel", f'!{{!"llvm.loop.parallel_accesses", {group}}}')
+        loop = w.metadata("grid", f"distinct !{{{{self}}, {parallel}}}")
+        w.do(f"br i1 {stop}, label %{target}, label %thread, !llvm.loop {loop}")
+
+
+class _CudaGrid(_Grid):
+    def begin(self) -> None:
+        w = self.w
+
+        def special(name: str) -> str:
+            return w.op(f"zext i32 {w.intrinsic(f'llvm.nvvm.read.ptx.sreg.{name}', 'i32', [], [])} to i64")
+
+        size = special("ntid.x")
+        block = w.op(f"mul nuw nsw i64 {special('ctaid.x')}, {size}")
+        own = w.op(f"add nuw nsw i64 {block}, {special('tid.x')}")
+        self._stride = w.op(f"mul nuw nsw i64 {special('nctaid.x')}, {size}")
+        first = w.op(f"add nsw i64 %begin, {own}")
+        if self.ndim > 1:
+            self._load_extents()
+        before = w.block
+        w.jump("grid")
+        w.start("grid")
+        self._counter = w.phis(["i64"])
+        (self.thread,) = self._counter.registers
+        self._counter.add([first], before)
+        w.branch(w.op(f"icmp slt i64 {self.thread}, %end"), "thread", "done")
+        w.start("thread")
+        self._indices = self._split(self.thread, self.ndim)
+
+    def end(self) -> None:
+        w = self.w
+        following = w.op(f"add nsw i64 {self.thread}, {self._stride}")
+        self._counter.add([following], w.block)
+        self._counter.finish()
+        w.jump("grid")
+        w.start("done")
+        w.do("ret void")

@@ -1,0 +1,192 @@
+"""The builtins that have a ``Target`` lowering: what each is in LLVM, by name.
+
+A row of ``SCALAR`` takes the scalar type of the first argument and registers; 16-bit floats reach it as float32 and
+its result is rounded. A row of ``WHOLE`` takes IR types and values. Integer arithmetic wraps and never traps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from warp_like.backend.llvm.casts import cast, extend_half, round_half
+from warp_like.backend.llvm.symbols import call_scalar, call_symbol
+from warp_like.backend.llvm.values import Rep, is_half, leaves, register_type
+from warp_like.backend.llvm.writer import Writer
+from warp_like.builtins.spec import Elementwise, Symbol, Target, resolve
+from warp_like.ir.types import Scalar, Type, float32, int32, scalar_of
+
+ScalarLowering = Callable[..., str]
+WholeLowering = Callable[[Writer, list[Type], list[tuple[str, ...]]], tuple[str, ...]]
+
+SCALAR: dict[str, ScalarLowering] = {}
+WHOLE: dict[str, WholeLowering] = {}
+BOOL_RESULT = {"lt", "le", "gt", "ge", "eq", "ne"}
+
+
+def apply_builtin(w: Writer, name: str, types: list[Type], args: list[Rep]) -> tuple[str, ...]:
+    """Append the call of builtin ``name``; return its result."""
+    lower = resolve(name, types).overload.lower
+    values = [a for a in args if isinstance(a, tuple)]
+    if isinstance(lower, Elementwise):
+        return _elementwise(w, lower.scalar, types, values)
+    if isinstance(lower, Symbol):
+        return (_symbol(w, lower, types[0], [v[0] for v in values]),)
+    if isinstance(lower, Target) and name in WHOLE:
+        return WHOLE[name](w, types, values)
+    if isinstance(lower, Target) and name in SCALAR and all(isinstance(t, Scalar) for t in types):
+        return (_scalar(w, name, types[0], [v[0] for v in values]),)
+    given = ", ".join(map(str, types))
+    raise AssertionError(f"{name}({given}) has the lowering {lower}, which the backend can't lower")
+
+
+def _elementwise(w: Writer, name: str, types: list[Type], args: list[tuple[str, ...]]) -> tuple[str, ...]:
+    scalars = [scalar_of(t) for t in types]
+    n = max(map(len, args))
+    columns = [a if len(a) == n else a * n for a in args]
+    return tuple(apply_builtin(w, name, scalars, [(x,) for x in row])[0] for row in zip(*columns, strict=True))  # type: ignore[arg-type]
+
+
+def _symbol(w: Writer, symbol: Symbol, t: Type, args: list[str]) -> str:
+    assert isinstance(t, Scalar)
+    if not is_half(t):
+        return call_symbol(w, symbol, t, args)
+    return round_half(w, call_symbol(w, symbol, float32, [extend_half(w, x, t) for x in args]), t)
+
+
+def _scalar(w: Writer, name: str, t: Type, args: list[str]) -> str:
+    assert isinstance(t, Scalar)
+    if not is_half(t):
+        return SCALAR[name](w, t, *args)
+    got = SCALAR[name](w, float32, *(extend_half(w, x, t) for x in args))
+    return got if name in BOOL_RESULT else round_half(w, got, t)
+
+
+def _row(*names: str) -> Callable[[ScalarLowering], ScalarLowering]:
+    def add(fn: ScalarLowering) -> ScalarLowering:
+        for name in names:
+            SCALAR[name] = fn
+        return fn
+
+    return add
+
+
+# --- arithmetic -----------------------------------------------------------------------------------------------
+
+
+def _arithmetic(name: str) -> None:
+    def lower(w: Writer, t: Scalar, a: str, b: str) -> str:
+        r = register_type(t)
+        return w.op(f"f{name} {w.fp}{r} {a}, {b}" if t.is_float else f"{name} {r} {a}, {b}")
+
+    SCALAR[name] = lower
+
+
+for _name in ("add", "sub", "mul"):
+    _arithmetic(_name)
+
+
+@_row("neg")
+def _neg(w: Writer, t: Scalar, x: str) -> str:
+    return w.op(f"fneg {register_type(t)} {x}" if t.is_float else f"sub {register_type(t)} 0, {x}")
+
+
+@_row("div")
+def _div(w: Writer, t: Scalar, a: str, b: str) -> str:
+    return w.op(f"fdiv {w.fp}{register_type(t)} {a}, {b}") if t.is_float else _integer_division(w, "div", t, a, b)
+
+
+@_row("mod")
+def _mod(w: Writer, t: Scalar, a: str, b: str) -> str:
+    return call_scalar(w, "fmod", "__nv_fmod", t, a, b) if t.is_float else _integer_division(w, "rem", t, a, b)
+
+
+def _integer_division(w: Writer, what: str, t: Scalar, a: str, b: str) -> str:
+    """Append a division that gives 0 for a zero divisor, and wraps for the least integer over -1."""
+    r = register_type(t)
+    op = f"{'s' if t.is_signed else 'u'}{what}"
+    if b.lstrip("-").isdigit() and b not in ("0", "-1"):
+        return w.op(f"{op} {r} {a}, {b}")
+    zero = w.op(f"icmp eq {r} {b}, 0")
+    bad = zero
+    if t.is_signed:
+        least = w.op(f"icmp eq {r} {a}, {-(1 << t.bits - 1)}")
+        overflow = w.op(f"and i1 {least}, {w.op(f'icmp eq {r} {b}, -1')}")
+        bad = w.op(f"or i1 {zero}, {overflow}")
+    got = w.op(f"{op} {r} {a}, {w.select(bad, r, '1', b)}")
+    return w.select(zero, r, "0", got)
+
+
+# --- comparisons and logic ------------------------------------------------------------------------------------
+
+
+def _comparison(name: str) -> None:
+    ordered = "u" if name == "ne" else "o"
+    signless = name in ("eq", "ne")
+
+    def lower(w: Writer, t: Scalar, a: str, b: str) -> str:
+        r = register_type(t)
+        if t.is_float:
+            return w.op(f"fcmp {ordered}{name} {r} {a}, {b}")
+        sign = "" if signless else "s" if t.is_signed else "u"
+        return w.op(f"icmp {sign}{name} {r} {a}, {b}")
+
+    SCALAR[name] = lower
+
+
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    _comparison(_name)
+
+
+@_row("unot")
+def _unot(w: Writer, t: Scalar, x: str) -> str:
+    return w.op(f"xor i1 {x}, true")
+
+
+def _bitwise(name: str, op: str) -> None:
+    def lower(w: Writer, t: Scalar, a: str, b: str) -> str:
+        return w.op(f"{op} {register_type(t)} {a}, {b}")
+
+    SCALAR[name] = lower
+
+
+for _name, _op in {"bit_and": "and", "bit_or": "or", "bit_xor": "xor"}.items():
+    _bitwise(_name, _op)
+
+
+@_row("invert")
+def _invert(w: Writer, t: Scalar, x: str) -> str:
+    return w.op(f"xor {register_type(t)} {x}, -1")
+
+
+@_row("lshift")
+def _lshift(w: Writer, t: Scalar, a: str, b: str) -> str:
+    return _shift(w, "shl", t, a, b)
+
+
+@_row("rshift")
+def _rshift(w: Writer, t: Scalar, a: str, b: str) -> str:
+    return _shift(w, "ashr" if t.is_signed else "lshr", t, a, b)
+
+
+def _shift(w: Writer, op: str, t: Scalar, a: str, b: str) -> str:
+    r = register_type(t)
+    amount = w.op(f"and {r} {b}, {t.bits - 1}")
+    return w.op(f"{op} {r} {a}, {amount}")
+
+
+@_row("bit_count")
+def _bit_count(w: Writer, t: Scalar, x: str) -> str:
+    r = register_type(t)
+    return cast(w, w.intrinsic(f"llvm.ctpop.{r}", r, [r], [x]), Scalar("uint", t.bits), int32)
+
+
+# --- values of any type ---------------------------------------------------------------------------------------
+
+
+def _where(w: Writer, types: list[Type], args: list[tuple[str, ...]]) -> tuple[str, ...]:
+    (cond,), a, b = args
+    scalars = [s for s, _ in leaves(types[1])]
+    return tuple(w.select(cond, register_type(s), x, y) for s, x, y in zip(scalars, a, b, strict=True))
+
+
+WHOLE["where"] = _where

@@ -1,0 +1,330 @@
+"""One function's body to LLVM: structured control flow becomes basic blocks and phis, ops become instructions.
+
+Every ``Value`` has one representation (``values.Rep``). An int32 that indexes an array is evaluated again in 64 bits
+(add, subtract, multiply, negate, constants, casts, thread and loop indices), so that LLVM sees affine addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from warp_like.backend.llvm import memory, runtime_calls
+from warp_like.backend.llvm.casts import bitcast, cast
+from warp_like.backend.llvm.components import extract, insert
+from warp_like.backend.llvm.instructions import apply_builtin
+from warp_like.backend.llvm.loops import CountedLoop
+from warp_like.backend.llvm.values import ArrayRef, Rep, constant, leaves, register_type
+from warp_like.backend.llvm.writer import Writer
+from warp_like.base.loc import at
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Op, Value
+from warp_like.ir.types import Scalar, Type, int32, int64
+
+_WIDENED = {"add": "add nsw", "sub": "sub nsw", "mul": "mul nsw"}
+
+
+class Lowering:
+    """Lowers the ops of one function into a writer.
+
+    Args:
+        w: Where the text goes.
+        tid: Returns the i64 register of the thread's index, given axis and ndim.
+        thread: Returns the i64 register of the flat thread index.
+    """
+
+    def __init__(self, w: Writer, tid: Callable[[int, int], str], thread: Callable[[], str]) -> None:
+        self.w = w
+        self._tid = tid
+        self._thread = thread
+        self._reps: dict[Value, Rep] = {}
+        self._wide: list[dict[Value, str]] = [{}]
+
+    # --- values ---
+
+    def bind(self, v: Value, rep: Rep) -> None:
+        """Set what ``v`` is."""
+        self._reps[v] = rep
+
+    def rep(self, v: Value) -> Rep:
+        """Return what ``v`` is."""
+        return self._reps[v]
+
+    def scalars(self, v: Value) -> tuple[str, ...]:
+        """Return the registers of a value that is no array."""
+        rep = self._reps[v]
+        assert isinstance(rep, tuple), v
+        return rep
+
+    def scalar(self, v: Value) -> str:
+        """Return the register of a scalar."""
+        (x,) = self.scalars(v)
+        return x
+
+    def array(self, v: Value) -> ArrayRef:
+        """Return an array."""
+        rep = self._reps[v]
+        assert isinstance(rep, ArrayRef), v
+        return rep
+
+    def index(self, v: Value) -> str:
+        """Return integer ``v`` as i64, evaluated in 64 bits where it is an int32 expression."""
+        t = v.type
+        assert isinstance(t, Scalar)
+        if t.bits == 64:
+            return self.scalar(v)
+        for known in reversed(self._wide):
+            if v in known:
+                return known[v]
+        got = self._widen(v) if t == int32 else cast(self.w, self.scalar(v), t, int64)
+        self._wide[-1][v] = got
+        return got
+
+    def _widen(self, v: Value) -> str:
+        match v.op:
+            case ops.Constant(value=value):
+                return str(int(value))
+            case ops.Apply(fn=fn, args=(a, b)) if fn in _WIDENED:
+                return self.w.op(f"{_WIDENED[fn]} i64 {self.index(a)}, {self.index(b)}")
+            case ops.Apply(fn="neg", args=(a,)):
+                return self.w.op(f"sub nsw i64 0, {self.index(a)}")
+            case ops.Cast(x=x) if isinstance(x.type, Scalar) and x.type.is_int and x.type.bits < 32:
+                return self.index(x)
+        return self.w.op(f"sext i32 {self.scalar(v)} to i64")
+
+    # --- blocks ---
+
+    def body(self, b: Block) -> None:
+        """Lower a block that yields nothing that anybody reads."""
+        self._block(b, [])
+
+    def _block(self, b: Block, params: Sequence[tuple[Value, Rep]]) -> list[Rep]:
+        """Lower ``b``; return what it yields."""
+        self._wide.append({})
+        for p, rep in params:
+            self.bind(p, rep)
+        for o in b.ops[:-1]:
+            self.op(o)
+        out = [self.rep(v) for v in b.yielded]
+        self._wide.pop()
+        return out
+
+    def op(self, o: Op) -> None:
+        """Lower one op."""
+        with at(o.loc):
+            _LOWER[type(o)](self, o)
+
+    # --- control flow ---
+
+    def if_(self, o: ops.If) -> None:
+        w = self.w
+        then, orelse, end = w.label("then"), w.label("else"), w.label("endif")
+        w.branch(self.scalar(o.cond), then, orelse)
+        sources = []
+        for label, b in ((then, o.then), (orelse, o.orelse)):
+            w.start(label)
+            got = self._block(b, [])
+            sources.append((flatten(got), w.block))
+            w.jump(end)
+        w.start(end)
+        example = [self.rep(v) for v in o.then.yielded]
+        phis = w.phis(_types(w, [r.type for r in o.results], example))
+        for values, block in sources:
+            phis.add(values, block)
+        phis.finish()
+        self._bind_all(o.results, example, phis.registers)
+
+    def for_(self, o: ops.For) -> None:
+        w, t = self.w, o.lo.type
+        assert isinstance(t, Scalar)
+        init = [self.rep(v) for v in o.init]
+        with CountedLoop(w, t, *(self.index(v) for v in (o.lo, o.hi, o.step))) as loop:
+            phis = w.phis(_types(w, [v.type for v in o.init], init))
+            phis.add(flatten(init), loop.before)
+            loop.enter()
+            i, *carried = o.body.params
+            self._bind_all(carried, init, phis.registers)
+            self._wide.append({i: loop.index})
+            narrow = loop.index if t.bits == 64 else w.op(f"trunc i64 {loop.index} to i{t.bits}")
+            out = self._block(o.body, [(i, (narrow,))])
+            self._wide.pop()
+            phis.add(flatten(out), w.block)
+            phis.finish()
+        self._bind_all(o.results, init, phis.registers)
+
+    def while_(self, o: ops.While) -> None:
+        w = self.w
+        init = [self.rep(v) for v in o.init]
+        before, head, body, end = w.block, w.label("while"), w.label("do"), w.label("endwhile")
+        w.jump(head)
+        w.start(head)
+        phis = w.phis(_types(w, [v.type for v in o.init], init))
+        phis.add(flatten(init), before)
+        for params in (o.cond.params, o.body.params, o.results):
+            self._bind_all(params, init, phis.registers)
+        (go,) = flatten(self._block(o.cond, []))
+        w.branch(go, body, end)
+        w.start(body)
+        out = self._block(o.body, [])
+        phis.add(flatten(out), w.block)
+        phis.finish()
+        w.jump(head)
+        w.start(end)
+
+    def _bind_all(self, values: Sequence[Value], like: Sequence[Rep], registers: Sequence[str]) -> None:
+        """Give ``values`` the form of ``like`` with other registers."""
+        at_ = 0
+        for v, rep in zip(values, like, strict=True):
+            n = len(rep.parts if isinstance(rep, ArrayRef) else rep)
+            parts = tuple(registers[at_ : at_ + n])
+            self.bind(v, rep.with_parts(parts) if isinstance(rep, ArrayRef) else parts)
+            at_ += n
+
+    # --- memory ---
+
+    def indices(self, o: Op, ref: ArrayRef, indices: Sequence[Value]) -> list[str]:
+        """Return indices into ``ref`` as i64, checked where the options ask for it."""
+        wide = [self.index(i) for i in indices]
+        if self.w.options.debug and not self.w.target.is_cuda:
+            self._check(o, ref, wide)
+        return wide
+
+    def address(self, o: Op, array: Value, indices: Sequence[Value]) -> str:
+        """Return the address of an element."""
+        ref = self.array(array)
+        return memory.element_address(self.w, ref, self.indices(o, ref, indices))
+
+    def _check(self, o: Op, ref: ArrayRef, indices: list[str]) -> None:
+        w = self.w
+        tests = [w.op(f"icmp ult i64 {i}, {n}") for i, n in zip(indices, ref.shape, strict=False)]
+        ok = tests[0]
+        for t in tests[1:]:
+            ok = w.op(f"and i1 {ok}, {t}")
+        good, bad = w.label("inside"), w.label("outside")
+        w.branch(ok, good, bad, likely=True)
+        w.start(bad)
+        runtime_calls.leave_at_bad_index(w, o.loc.line if o.loc else 0, self._thread())
+        w.start(good)
+
+    # --- ops ---
+
+    def constant(self, o: ops.Constant) -> None:
+        scalars = [s for s, _ in leaves(o.result.type)]
+        numbers = o.value if isinstance(o.value, tuple) else (o.value,)
+        self.bind(o.result, tuple(constant(x, s) for x, s in zip(numbers, scalars, strict=True)))
+
+    def apply(self, o: ops.Apply) -> None:
+        types = [a.type for a in o.args]
+        self.bind(o.result, apply_builtin(self.w, o.fn, types, [self.rep(a) for a in o.args]))
+
+    def cast(self, o: ops.Cast) -> None:
+        pairs = zip(self.scalars(o.x), leaves(o.x.type), leaves(o.result.type), strict=True)
+        self.bind(o.result, tuple(cast(self.w, x, a, b) for x, (a, _), (b, _) in pairs))
+
+    def bitcast(self, o: ops.Bitcast) -> None:
+        (a, _), (b, _) = leaves(o.x.type)[0], leaves(o.result.type)[0]
+        self.bind(o.result, (bitcast(self.w, self.scalar(o.x), a, b),))
+
+    def make(self, o: ops.Make) -> None:
+        self.bind(o.result, tuple(x for e in o.elements for x in self.scalars(e)))
+
+    def extract(self, o: ops.Extract) -> None:
+        self.bind(o.result, extract(self.w, o.x.type, self.scalars(o.x), [self._component(i) for i in o.indices]))
+
+    def insert(self, o: ops.Insert) -> None:
+        at_ = [self._component(i) for i in o.indices]
+        self.bind(o.result, insert(self.w, o.x.type, self.scalars(o.x), self.scalars(o.value), at_))
+
+    def _component(self, i: Value) -> int | str:
+        known = ops.constant_value(i)
+        return int(known) if known is not None else self.index(i)
+
+    def tid(self, o: ops.Tid) -> None:
+        wide = self._tid(o.axis, o.ndim)
+        t = o.result.type
+        assert isinstance(t, Scalar)
+        if t.bits == 64:
+            self.bind(o.result, (wide,))
+            return
+        self._wide[-1][o.result] = wide
+        self.bind(o.result, (self.w.op(f"trunc i64 {wide} to i32"),))
+
+    def dim(self, o: ops.Dim) -> None:
+        extent = self.array(o.array).shape[o.axis]
+        self._wide[-1][o.result] = extent
+        self.bind(o.result, (self.w.op(f"trunc i64 {extent} to i32"),))
+
+    def view(self, o: ops.View) -> None:
+        ref = self.array(o.array)
+        self.bind(o.result, memory.view(self.w, ref, self.indices(o, ref, o.indices)))
+
+    def load(self, o: ops.Load) -> None:
+        where = self.address(o, o.array, o.indices)
+        self.bind(o.result, memory.load_element(self.w, self.array(o.array), where))
+
+    def store(self, o: ops.Store) -> None:
+        where = self.address(o, o.array, o.indices)
+        memory.store_element(self.w, self.array(o.array), where, self.scalars(o.value))
+
+    def atomic(self, o: ops.Atomic) -> None:
+        where = self.address(o, o.array, o.indices)
+        got = memory.atomic_element(self.w, o.kind, self.array(o.array), where, self.scalars(o.value))
+        self.bind(o.result, got)
+
+    def atomic_cas(self, o: ops.AtomicCas) -> None:
+        t = o.value.type
+        assert isinstance(t, Scalar)
+        where = self.address(o, o.array, o.indices)
+        compare, value = self.scalar(o.compare), self.scalar(o.value)
+        self.bind(o.result, (memory.compare_and_swap(self.w, t, where, compare, value),))
+
+    def print(self, o: ops.Print) -> None:
+        runtime_calls.print_values(self.w, o.parts, [(a.type, self.scalars(a)) for a in o.args])
+
+    def push(self, o: ops.Push) -> None:
+        runtime_calls.push(self.w, o.value.type, self.scalars(o.value))
+
+    def pop(self, o: ops.Pop) -> None:
+        self.bind(o.result, runtime_calls.pop(self.w, o.result.type))
+
+
+_LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
+    getattr(ops, name): getattr(Lowering, method)
+    for name, method in {
+        "Apply": "apply",
+        "Atomic": "atomic",
+        "AtomicCas": "atomic_cas",
+        "Bitcast": "bitcast",
+        "Cast": "cast",
+        "Constant": "constant",
+        "Dim": "dim",
+        "Extract": "extract",
+        "For": "for_",
+        "If": "if_",
+        "Insert": "insert",
+        "Load": "load",
+        "Make": "make",
+        "Pop": "pop",
+        "Print": "print",
+        "Push": "push",
+        "Store": "store",
+        "Tid": "tid",
+        "View": "view",
+        "While": "while_",
+    }.items()
+}
+
+
+def flatten(reps: Sequence[Rep]) -> list[str]:
+    """Return all registers of ``reps`` in order."""
+    return [x for rep in reps for x in (rep.parts if isinstance(rep, ArrayRef) else rep)]
+
+
+def _types(w: Writer, types: Sequence[Type], reps: Sequence[Rep]) -> list[str]:
+    """Return the LLVM types of the registers of values of ``types``."""
+    out: list[str] = []
+    for t, rep in zip(types, reps, strict=True):
+        if isinstance(rep, ArrayRef):
+            out += [w.array_pointer, *["i64"] * (len(rep.parts) - 1)]
+        else:
+            out += [register_type(s) for s, _ in leaves(t)]
+    return out

@@ -1,0 +1,173 @@
+"""Arrays: addresses, loads, stores, atomics and views.
+
+An element's address is evaluated in 64 bits. The accesses of array memory carry the access group by which the grid
+loop says that threads do not order each other's accesses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from warp_like.backend.llvm.casts import bitcast, extend_half, round_half
+from warp_like.backend.llvm.values import ArrayRef, leaves, memory_type, register_type
+from warp_like.backend.llvm.writer import Writer
+from warp_like.ir.layout import align_of, size_of
+from warp_like.ir.types import Array, Scalar, bfloat16, float16
+
+_INT_ATOMICS = {
+    "add": "add",
+    "sub": "sub",
+    "and": "and",
+    "or": "or",
+    "xor": "xor",
+    "exch": "xchg",
+}
+
+
+def access_group(w: Writer) -> str:
+    """Return the metadata that puts an access into the grid loop's access group."""
+    return f", !llvm.access.group {w.metadata('access', 'distinct !{}')}"
+
+
+def element_address(w: Writer, array: ArrayRef, indices: list[str]) -> str:
+    """Return the address of the element (or sub-array) at leading i64 ``indices``."""
+    if array.strides:
+        offset = _sum(w, [w.op(f"mul nsw i64 {i}, {s}") for i, s in zip(indices, array.strides, strict=False)])
+        return w.op(f"getelementptr inbounds i8, {w.array_pointer} {array.data}, i64 {offset}")
+    linear = indices[0]
+    for axis in range(1, len(array.shape)):
+        linear = w.op(f"mul nsw i64 {linear}, {array.shape[axis]}")
+        if axis < len(indices) and indices[axis] != "0":
+            linear = w.op(f"add nsw i64 {linear}, {indices[axis]}")
+    size = size_of(array.type.dtype)
+    return w.op(f"getelementptr inbounds [{size} x i8], {w.array_pointer} {array.data}, i64 {linear}")
+
+
+def _sum(w: Writer, terms: list[str]) -> str:
+    total = terms[0]
+    for t in terms[1:]:
+        total = w.op(f"add nsw i64 {total}, {t}")
+    return total
+
+
+def view(w: Writer, array: ArrayRef, indices: list[str]) -> ArrayRef:
+    """Return the sub-array of ``array`` at leading ``indices``."""
+    n = len(indices)
+    data = element_address(w, array, indices)
+    return ArrayRef(Array(array.type.dtype, array.type.ndim - n), data, array.shape[n:], array.strides[n:])
+
+
+def load_value(
+    w: Writer, t_leaves: tuple[tuple[Scalar, int], ...], address: str, note: str, pointer: str = "ptr"
+) -> tuple[str, ...]:
+    """Return the scalars of a value in memory."""
+    out = []
+    for scalar, offset in t_leaves:
+        mem = memory_type(scalar)
+        at = component_address(w, address, offset, pointer)
+        x = w.op(f"load {mem}, {pointer} {at}, align {align_of(scalar)}{note}")
+        out.append(w.op(f"icmp ne i8 {x}, 0") if scalar.is_bool else x)
+    return tuple(out)
+
+
+def store_value(
+    w: Writer, t_leaves: tuple[tuple[Scalar, int], ...], address: str, values: tuple[str, ...], note: str,
+    pointer: str = "ptr",
+) -> None:  # fmt: skip
+    """Write the scalars of a value to memory."""
+    for (scalar, offset), x in zip(t_leaves, values, strict=True):
+        at = component_address(w, address, offset, pointer)
+        x = w.op(f"zext i1 {x} to i8") if scalar.is_bool else x
+        w.do(f"store {memory_type(scalar)} {x}, {pointer} {at}, align {align_of(scalar)}{note}")
+
+
+def component_address(w: Writer, address: str, offset: int, pointer: str = "ptr") -> str:
+    """Return ``address`` plus a constant number of bytes."""
+    return w.op(f"getelementptr inbounds i8, {pointer} {address}, i64 {offset}") if offset else address
+
+
+def load_element(w: Writer, array: ArrayRef, address: str) -> tuple[str, ...]:
+    """Return the element at ``address``."""
+    return load_value(w, leaves(array.type.dtype), address, access_group(w), w.array_pointer)
+
+
+def store_element(w: Writer, array: ArrayRef, address: str, value: tuple[str, ...]) -> None:
+    """Write the element at ``address``."""
+    store_value(w, leaves(array.type.dtype), address, value, access_group(w), w.array_pointer)
+
+
+def atomic_element(w: Writer, kind: str, array: ArrayRef, address: str, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Update each component of the element at ``address`` atomically; return the old ones."""
+    old = []
+    for (scalar, offset), x in zip(leaves(array.type.dtype), value, strict=True):
+        at = component_address(w, address, offset, w.array_pointer)
+        old.append(_atomic(w, kind, scalar, at, x))
+    return tuple(old)
+
+
+def _atomic(w: Writer, kind: str, t: Scalar, at: str, x: str) -> str:
+    tail = f"monotonic, align {align_of(t)}{access_group(w)}"
+    if t.is_bool:
+        wide = w.op(f"zext i1 {x} to i8")
+        old = w.op(f"atomicrmw {_INT_ATOMICS[kind]} {w.array_pointer} {at}, i8 {wide} {tail}")
+        return w.op(f"icmp ne i8 {old}, 0")
+    reg = register_type(t)
+    if t.is_int:
+        how = _INT_ATOMICS.get(kind) or ("" if t.is_signed else "u") + kind
+        return w.op(f"atomicrmw {how} {w.array_pointer} {at}, {reg} {x} {tail}")
+    if kind == "exch":
+        return w.op(f"atomicrmw xchg {w.array_pointer} {at}, {reg} {x} {tail}")
+    if t in (float16, bfloat16):
+        return _atomic_half(w, kind, t, at, x)
+    if kind == "sub":
+        x = w.op(f"fneg {reg} {x}")
+        kind = "add"
+    return w.op(f"atomicrmw f{kind} {w.array_pointer} {at}, {reg} {x} {tail}")
+
+
+def _atomic_half(w: Writer, kind: str, t: Scalar, at: str, x: str) -> str:
+    """Append a compare-and-swap loop that computes in float32."""
+    value = extend_half(w, x, t)
+
+    def update(old_bits: str) -> str:
+        old = extend_half(w, bitcast(w, old_bits, _INT16, t), t)
+        if kind in ("add", "sub"):
+            new = w.op(f"f{kind} float {old}, {value}")
+        else:
+            name = f"llvm.{kind}num.f32"
+            new = w.intrinsic(name, "float", ["float", "float"], [old, value])
+        return bitcast(w, round_half(w, new, t), t, _INT16)
+
+    return bitcast(w, _swap_loop(w, at, update), _INT16, t)
+
+
+_INT16 = Scalar("int", 16)
+
+
+def _swap_loop(w: Writer, at: str, update: Callable[[str], str]) -> str:
+    first = w.op(f"load atomic i16, {w.array_pointer} {at} monotonic, align 2")
+    before, loop, done = w.block, w.label("retry"), w.label("swapped")
+    w.jump(loop)
+    w.start(loop)
+    phi = w.phis(["i16"])
+    (old,) = phi.registers
+    new = update(old)
+    pair = w.op(f"cmpxchg weak {w.array_pointer} {at}, i16 {old}, i16 {new} monotonic monotonic, align 2")
+    seen = w.op(f"extractvalue {{ i16, i1 }} {pair}, 0")
+    ok = w.op(f"extractvalue {{ i16, i1 }} {pair}, 1")
+    phi.add([first], before)
+    phi.add([seen], w.block)
+    phi.finish()
+    w.branch(ok, done, loop)
+    w.start(done)
+    return old
+
+
+def compare_and_swap(w: Writer, t: Scalar, at: str, compare: str, value: str) -> str:
+    """Store ``value`` at ``at`` where the bits there equal ``compare``; return the old element."""
+    bits = Scalar("int", t.bits)
+    i = f"i{t.bits}"
+    a, b = bitcast(w, compare, t, bits), bitcast(w, value, t, bits)
+    order = f"monotonic monotonic, align {align_of(t)}{access_group(w)}"
+    pair = w.op(f"cmpxchg {w.array_pointer} {at}, {i} {a}, {i} {b} {order}")
+    return bitcast(w, w.op(f"extractvalue {{ {i}, i1 }} {pair}, 0"), bits, t)

@@ -1,0 +1,82 @@
+"""Calls of the functions that ``Symbol`` builtins name: LLVM intrinsics, libm, libmvec and libdevice."""
+
+from __future__ import annotations
+
+from warp_like.backend.llvm.values import register_type
+from warp_like.backend.llvm.writer import PURE_CALL, Writer
+from warp_like.backend.target import Target
+from warp_like.builtins.spec import Symbol
+from warp_like.ir.types import Scalar
+
+# Intrinsics that are one or a few instructions on every target; the others would become scalar calls of libm, out of
+# reach of the vector math library.
+CHEAP = frozenset(
+    f"llvm.{name}"
+    for name in (
+        "sqrt fabs floor ceil trunc rint nearbyint round roundeven copysign fma minnum maxnum minimum maximum "
+        "minimumnum maximumnum"
+    ).split()
+)
+
+_SINCE_2_22 = frozenset("sin cos exp log pow".split())
+_SINCE_2_35 = _SINCE_2_22 | frozenset(
+    "acos acosh asin asinh atan atan2 atanh cbrt cosh erf erfc exp10 exp2 expm1 hypot log10 log1p log2 sinh tan "
+    "tanh".split()
+)
+_LIBMVEC = {"libmvec": _SINCE_2_35, "libmvec-2.22": _SINCE_2_22}
+
+
+def call_symbol(w: Writer, symbol: Symbol, t: Scalar, args: list[str]) -> str:
+    """Append the call of ``symbol`` on float32 or float64 arguments."""
+    reg = register_type(t)
+    types = [reg] * len(args)
+    flags = w.fp if w.options.fast_math else ""
+    if symbol.llvm in CHEAP:
+        return w.intrinsic(f"{symbol.llvm}.f{t.bits}", reg, types, args, flags)
+    suffix = "f" if t.bits == 32 else ""
+    if w.target.is_cuda:
+        return _call(w, symbol.nvptx + suffix, t, args, "nounwind", flags)
+    attributes = PURE_CALL
+    if symbol.vector and w.options.vector_math:
+        attributes += _vector_variants(w, symbol.libm, t, len(args))
+    return _call(w, symbol.libm + suffix, t, args, attributes, flags)
+
+
+def call_scalar(w: Writer, libm: str, nvptx: str, t: Scalar, *args: str) -> str:
+    """Append the call of a libm or libdevice function, named in double precision."""
+    return call_symbol(w, Symbol(libm, nvptx), t, list(args))
+
+
+def _call(w: Writer, name: str, t: Scalar, args: list[str], attributes: str, flags: str) -> str:
+    reg = register_type(t)
+    w.declare(name, f"{reg} @{name}({', '.join([reg] * len(args))})")
+    given = ", ".join(f"{reg} {a}" for a in args)
+    return w.op(f"call {flags}{reg} @{name}({given}) {w.attributes(attributes)}")
+
+
+def _vector_variants(w: Writer, libm: str, t: Scalar, arity: int) -> str:
+    if libm not in _LIBMVEC.get(w.target.vector_math, ()):
+        return ""
+    name = libm + ("f" if t.bits == 32 else "")
+    mappings = []
+    for isa, bits in _isas(w.target):
+        lanes = bits // t.bits
+        vector = f"_ZGV{isa}N{lanes}{'v' * arity}_{name}"
+        mappings.append(f"_ZGV_LLVM_N{lanes}{'v' * arity}_{name}({vector})")
+        v = f"<{lanes} x {register_type(t)}>"
+        w.declare(vector, f"{v} @{vector}({', '.join([v] * arity)})")
+        w.keep(vector)
+    return f' "vector-function-abi-variant"="{",".join(mappings)}"'
+
+
+def _isas(target: Target) -> list[tuple[str, int]]:
+    """Return the vector ABIs of x86-64 that the target has: letter and width in bits."""
+    features = target.feature_set
+    found = [("b", 128)]
+    if "avx2" in features:
+        found.append(("d", 256))
+    elif "avx" in features:
+        found.append(("c", 256))
+    if "avx512f" in features:
+        found.append(("e", 512))
+    return found

@@ -1,0 +1,105 @@
+"""How IR values look in LLVM.
+
+A scalar, vec, mat, quat or struct is the tuple of its scalars, one register each (row-major, fields in order), so that
+LLVM's vectorisers see scalars only; an array is an ``ArrayRef``. Registers and constants are written as text without
+their type. A bool is ``i1`` in a register and one byte in memory; a bfloat16 is its bits, ``i16``, and computes in
+float32.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import struct
+from dataclasses import dataclass
+
+from warp_like.ir.layout import field_offsets, size_of
+from warp_like.ir.types import Array, Scalar, Struct, Type, bfloat16, element_count, float16, float32, scalar_of
+
+_REGISTER_FLOATS = {"float16": "half", "float32": "float", "float64": "double", "bfloat16": "i16"}
+
+
+@dataclass(frozen=True)
+class ArrayRef:
+    """An array in registers: its address and, as i64, extents and byte strides (none when it is contiguous)."""
+
+    type: Array
+    data: str
+    shape: tuple[str, ...]
+    strides: tuple[str, ...]
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """All registers, address first."""
+        return (self.data, *self.shape, *self.strides)
+
+    def with_parts(self, parts: tuple[str, ...]) -> ArrayRef:
+        """Return an array of this form made of other registers."""
+        n = 1 + len(self.shape)
+        return ArrayRef(self.type, parts[0], tuple(parts[1:n]), tuple(parts[n:]))
+
+
+Rep = tuple[str, ...] | ArrayRef
+"""An IR value in LLVM."""
+
+
+@functools.lru_cache(maxsize=None)
+def register_type(t: Scalar) -> str:
+    """Return the LLVM type of ``t`` in a register."""
+    if t.is_bool:
+        return "i1"
+    return f"i{t.bits}" if t.is_int else _REGISTER_FLOATS[str(t)]
+
+
+def memory_type(t: Scalar) -> str:
+    """Return the LLVM type of ``t`` in memory."""
+    return "i8" if t.is_bool else register_type(t)
+
+
+def is_half(t: Scalar) -> bool:
+    """Return whether ``t`` is a 16-bit float, which computes in float32."""
+    return t in (float16, bfloat16)
+
+
+@functools.lru_cache(maxsize=None)
+def leaves(t: Type) -> tuple[tuple[Scalar, int], ...]:
+    """Return the scalars that a value of ``t`` is made of, each with its byte offset in memory."""
+    if isinstance(t, Struct):
+        parts = zip(field_offsets(t), t.fields, strict=True)
+        return tuple((s, offset + at) for offset, (_, f) in parts for s, at in leaves(f))
+    scalar = scalar_of(t)
+    if scalar is None:
+        raise TypeError(f"{t} is not made of scalars")
+    return tuple((scalar, i * size_of(scalar)) for i in range(element_count(t)))
+
+
+def constant(value: float, t: Scalar) -> str:
+    """Return the text of a scalar constant."""
+    if t.is_bool:
+        return "true" if value else "false"
+    if t.is_int:
+        return str(int(value))
+    x = float(value)
+    if t == float16:
+        return f"0xH{_pack('e', 'H', x):04X}"
+    if t == bfloat16:
+        return str(_bfloat16_bits(x))
+    if t == float32:
+        (x,) = struct.unpack("=f", struct.pack("=I", _pack("f", "I", x)))
+    return f"0x{_pack('d', 'Q', x):016X}"
+
+
+def _pack(form: str, bits: str, x: float) -> int:
+    try:
+        raw = struct.pack(f"={form}", x)
+    except OverflowError:
+        raw = struct.pack(f"={form}", math.copysign(math.inf, x))
+    (got,) = struct.unpack(f"={bits}", raw)
+    return int(got)
+
+
+def _bfloat16_bits(x: float) -> int:
+    bits = _pack("f", "I", x)
+    if x != x:
+        return bits >> 16 | 0x40
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16

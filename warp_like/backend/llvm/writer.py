@@ -1,0 +1,165 @@
+"""Writing one LLVM module as text: registers, labels, declarations, attributes, metadata.
+
+Text is assembled once, at the end; a module holds one entry function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from warp_like.backend.target import Options, Target
+
+PURE_CALL = "nounwind willreturn nosync memory(none)"
+_STRICT = "contract "
+_FAST = "reassoc nsz arcp contract afn "
+
+
+class Writer:
+    """Collects the text of a function and of what it refers to."""
+
+    def __init__(self, target: Target, options: Options) -> None:
+        self.target = target
+        self.options = options
+        self.fp = _FAST if options.fast_math else _STRICT
+        self.array_pointer = "ptr addrspace(1)" if target.is_cuda else "ptr"
+        self.lines: list[str] = []
+        self.block = "entry"
+        self._allocas: list[str] = []
+        self._declared: dict[str, str] = {}
+        self._attributes: dict[str, str] = {}
+        self._metadata: list[str] = []
+        self._named_metadata: dict[str, str] = {}
+        self._strings: dict[bytes, str] = {}
+        self._kept: list[str] = []
+        self._next = 0
+
+    # --- instructions ---
+
+    def fresh(self) -> str:
+        """Return the name of a new register."""
+        self._next += 1
+        return f"%v{self._next}"
+
+    def op(self, text: str) -> str:
+        """Append an instruction; return its register."""
+        self._next += 1
+        r = f"%v{self._next}"
+        self.lines.append(f"  {r} = {text}")
+        return r
+
+    def do(self, text: str) -> None:
+        """Append an instruction without a result."""
+        self.lines.append(f"  {text}")
+
+    def label(self, hint: str) -> str:
+        """Return a new label."""
+        self._next += 1
+        return f"{hint}{self._next}"
+
+    def start(self, label: str) -> None:
+        """Begin a basic block."""
+        self.lines.append(f"{label}:")
+        self.block = label
+
+    def branch(self, cond: str, then: str, orelse: str, *, likely: bool = False) -> None:
+        """End the block with a conditional branch; ``likely`` says that ``cond`` is nearly always true."""
+        weights = ""
+        if likely:
+            node = self.metadata("likely", '!{!"branch_weights", i32 1048575, i32 1}')
+            weights = f", !prof {node}"
+        self.do(f"br i1 {cond}, label %{then}, label %{orelse}{weights}")
+
+    def jump(self, label: str) -> None:
+        """End the block with a jump."""
+        self.do(f"br label %{label}")
+
+    def alloca(self, type: str, align: int) -> str:
+        """Return stack memory, reserved once a call of the function."""
+        r = self.fresh()
+        self._allocas.append(f"  {r} = alloca {type}, align {align}")
+        return r
+
+    def phis(self, types: Sequence[str]) -> Phis:
+        """Reserve phis at the start of the current block."""
+        return Phis(self, types)
+
+    def select(self, cond: str, type: str, a: str, b: str) -> str:
+        """Append a select."""
+        return self.op(f"select i1 {cond}, {type} {a}, {type} {b}")
+
+    # --- what the function refers to ---
+
+    def declare(self, name: str, text: str) -> None:
+        """Declare an external function once."""
+        self._declared.setdefault(name, f"declare {text}")
+
+    def intrinsic(self, name: str, result: str, params: Sequence[str], args: Sequence[str], flags: str = "") -> str:
+        """Append the call of an LLVM intrinsic, declaring it."""
+        self.declare(name, f"{result} @{name}({', '.join(params)})")
+        given = ", ".join(f"{t} {a}" for t, a in zip(params, args, strict=True))
+        return self.op(f"call {flags}{result} @{name}({given})")
+
+    def keep(self, symbol: str) -> None:
+        """Keep the declaration of ``symbol`` although nothing calls it yet."""
+        if symbol not in self._kept:
+            self._kept.append(symbol)
+
+    def attributes(self, text: str) -> str:
+        """Return the number of an attribute group."""
+        return self._attributes.setdefault(text, f"#{len(self._attributes)}")
+
+    def metadata(self, name: str, text: str) -> str:
+        """Return the number of the metadata node known here as ``name``; ``{self}`` in ``text`` is that number."""
+        got = self._named_metadata.get(name)
+        if got is None:
+            got = f"!{len(self._metadata)}"
+            self._named_metadata[name] = got
+            self._metadata.append(f"{got} = {text.replace('{self}', got)}")
+        return got
+
+    def string(self, text: str) -> str:
+        """Return a pointer constant to a zero-terminated string."""
+        data = text.encode() + b"\0"
+        name = self._strings.setdefault(data, f"@.str{len(self._strings)}")
+        return f"addrspacecast (ptr addrspace(4) {name} to ptr)" if self.target.is_cuda else name
+
+    # --- the module ---
+
+    def module(self, name: str, signature: str) -> str:
+        """Return the module's text: ``signature`` is the entry's ``define`` line up to its brace."""
+        space = " addrspace(4)" if self.target.is_cuda else ""
+        parts = [f'source_filename = "{name}"', f'target triple = "{self.target.triple}"']
+        for data, symbol in self._strings.items():
+            escaped = "".join(chr(c) if 32 <= c < 127 and c not in (34, 92) else f"\\{c:02X}" for c in data)
+            parts.append(f'{symbol} = private unnamed_addr{space} constant [{len(data)} x i8] c"{escaped}"')
+        if self._kept:
+            refs = ", ".join(f"ptr @{s}" for s in self._kept)
+            array = f"[{len(self._kept)} x ptr]"
+            parts.append(f'@llvm.compiler.used = appending global {array} [{refs}], section "llvm.metadata"')
+        parts += self._declared.values()
+        parts += [f"{signature} {{", "entry:", *self._allocas, *self.lines, "}"]
+        parts += [f"attributes {n} = {{ {text} }}" for text, n in self._attributes.items()]
+        parts += self._metadata
+        return "\n".join(parts) + "\n"
+
+
+class Phis:
+    """Phi nodes of one block, filled in when their sources are known."""
+
+    def __init__(self, w: Writer, types: Sequence[str]) -> None:
+        self._w = w
+        self._types = list(types)
+        self._at = len(w.lines)
+        self._incoming: list[list[str]] = [[] for _ in types]
+        self.registers = tuple(w.fresh() for _ in types)
+        w.lines.extend("" for _ in types)
+
+    def add(self, values: Sequence[str], block: str) -> None:
+        """Add the values that come from ``block``."""
+        for incoming, v in zip(self._incoming, values, strict=True):
+            incoming.append(f"[ {v}, %{block} ]")
+
+    def finish(self) -> None:
+        """Write the nodes; all sources are known."""
+        for i, (r, t) in enumerate(zip(self.registers, self._types, strict=True)):
+            self._w.lines[self._at + i] = f"  {r} = phi {t} {', '.join(self._incoming[i])}"

@@ -1,0 +1,75 @@
+"""LLVM IR to PTX, and PTX to machine code for a CUDA architecture. Neither needs a GPU."""
+
+from __future__ import annotations
+
+import functools
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from warp_like.backend.libdevice import require_libdevice, require_ptxas
+from warp_like.backend.llvm_tools import LOCK, binding_with_all_targets, optimize, parse
+from warp_like.backend.target import Target
+
+_LIBDEVICE_CALL = re.compile(r"^declare .*@(__nv_\w+)\(", re.MULTILINE)
+
+
+def compile_ptx(text: str, target: Target) -> str:
+    """Return the PTX of the module ``text``.
+
+    Raises:
+        RuntimeError: The module calls libdevice, which is not on this machine.
+    """
+    with LOCK:
+        llvm, machine = _machine(target)
+        module = parse(llvm, text, machine)
+        called = _LIBDEVICE_CALL.search(text)
+        if called:
+            _link_libdevice(llvm, module, machine, require_libdevice(called[1]))
+        first = ("add_global_dead_code_eliminate_pass",) if called else ()
+        optimize(llvm, module, machine, vectorize=False, first=first)
+        return str(machine.emit_assembly(module))
+
+
+def assemble(ptx: str, arch: str) -> bytes:
+    """Return the cubin of ``ptx`` for architecture ``arch``.
+
+    Raises:
+        RuntimeError: There is no ptxas, or it rejects the text.
+    """
+    ptxas = require_ptxas()
+    with tempfile.TemporaryDirectory() as folder:
+        source, out = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
+        source.write_text(ptx)
+        command = [str(ptxas), f"--gpu-name={arch}", f"--output-file={out}", str(source)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"ptxas failed for {arch}: {done.stderr.strip() or done.stdout.strip()}")
+        return out.read_bytes()
+
+
+@functools.lru_cache(maxsize=16)
+def _machine(target: Target) -> tuple[Any, Any]:
+    llvm = binding_with_all_targets()
+    found = llvm.Target.from_triple(target.triple)
+    return llvm, found.create_target_machine(cpu=target.name, features=target.features, opt=3, codemodel="default")
+
+
+@functools.lru_cache(maxsize=2)
+def _bitcode(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+def _link_libdevice(llvm: Any, module: Any, machine: Any, path: Path) -> None:
+    library = llvm.parse_bitcode(_bitcode(path), context=module._context)
+    library.triple = machine.triple
+    library.data_layout = str(machine.target_data)
+    for function in library.functions:
+        if not function.is_declaration:
+            function.linkage = "linkonce_odr"
+    module.link_in(library)
+    for function in module.functions:
+        if not function.is_declaration and function.linkage.name == "linkonce_odr":
+            function.linkage = "internal"

@@ -1,0 +1,113 @@
+"""Targets and options of a compilation, as plain data: nothing here needs the hardware it names."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Target:
+    """What code is made for.
+
+    Args:
+        kind: ``cpu`` or ``cuda``.
+        name: The processor (``znver4``) or the CUDA architecture (``sm_80``).
+        features: LLVM's feature string; empty for CUDA.
+        triple: LLVM's target triple.
+        vector_math: The vector math library that may be called: ``libmvec`` (glibc 2.35 and later), ``libmvec-2.22``
+            (older glibc, a handful of functions) or empty.
+    """
+
+    kind: str
+    name: str
+    features: str = ""
+    triple: str = ""
+    vector_math: str = ""
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.kind == "cuda"
+
+    @functools.cached_property
+    def feature_set(self) -> frozenset[str]:
+        """The names of the features that are switched on."""
+        return frozenset(f[1:] for f in self.features.split(",") if f.startswith("+"))
+
+    @property
+    def vector_bits(self) -> int:
+        """The width of vectors that code is made for."""
+        if "avx512f" in self.feature_set:
+            return 512
+        return 256 if "avx" in self.feature_set else 128
+
+    @property
+    def key(self) -> str:
+        """A string that is equal for equal targets and for no others."""
+        return "|".join((self.kind, self.name, self.features, self.triple, self.vector_math))
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+def cuda_target(arch: str) -> Target:
+    """Return the target of a CUDA architecture such as ``sm_80`` (or ``80``)."""
+    name = arch if arch.startswith("sm_") else f"sm_{arch}"
+    if not name[3:].rstrip("af").isdigit():
+        raise ValueError(f"a CUDA architecture is written like sm_80, got {arch!r}")
+    return Target("cuda", name, triple="nvptx64-nvidia-cuda")
+
+
+@functools.lru_cache(maxsize=1)
+def host_target() -> Target:
+    """Return the target of the processor that runs this process."""
+    import llvmlite.binding as llvm
+
+    features = llvm.get_host_cpu_features().flatten()
+    triple = llvm.get_process_triple()
+    return Target("cpu", llvm.get_host_cpu_name(), features, triple, _vector_math(triple))
+
+
+def _vector_math(triple: str) -> str:
+    if sys.platform != "linux" or not triple.startswith("x86_64"):
+        return ""
+    library = load_libmvec()
+    if library is None:
+        return ""
+    return "libmvec" if hasattr(library, "_ZGVbN2v_tan") else "libmvec-2.22"
+
+
+@functools.lru_cache(maxsize=1)
+def load_libmvec() -> ctypes.CDLL | None:
+    """Load glibc's vector math library so that compiled code finds it; None where there is none."""
+    try:
+        return ctypes.CDLL("libmvec.so.1", mode=ctypes.RTLD_GLOBAL)
+    except OSError:
+        return None
+
+
+@dataclass(frozen=True)
+class Options:
+    """How one function is lowered.
+
+    Args:
+        contiguous: Every array parameter is C-contiguous, so strides follow from the shape.
+        wide: ``tid()`` is int64; otherwise every dimension of the grid fits int32.
+        fast_math: Floating-point arithmetic may be reordered and approximated; NaN and infinity keep their meaning.
+        vector_math: The vector math library may stand in for scalar libm (at most 4 ulp).
+        debug: Array indices are checked (CPU).
+    """
+
+    contiguous: bool = False
+    wide: bool = False
+    fast_math: bool = False
+    vector_math: bool = True
+    debug: bool = False
+
+    @property
+    def key(self) -> str:
+        """A string that is equal for equal options and for no others."""
+        flags = (self.contiguous, self.wide, self.fast_math, self.vector_math, self.debug)
+        return "".join("01"[f] for f in flags)

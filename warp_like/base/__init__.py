@@ -1,0 +1,1 @@
+"""The lowest floor: source locations, errors, settings, logging and hashing. Imports nothing of the project."""

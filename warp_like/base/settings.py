@@ -1,0 +1,171 @@
+"""Every setting, once: its name, environment variable, type, default and meaning.
+
+``settings`` holds the values. ``warp_like.config`` is its public face; the documentation's page is generated from
+``SETTINGS``. Code that keeps something derived from a setting asks to be told of changes with ``on_change``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row of the table. ``compiles`` says that the value is part of what a kernel is compiled to."""
+
+    name: str
+    env: str | None
+    type: type
+    default: Any
+    doc: str
+    compiles: bool = False
+    choices: tuple[Any, ...] = ()
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "mode",
+        "WARP_LIKE_MODE",
+        str,
+        "release",
+        "`release`, or `debug`: integer division by zero in a kernel raises ZeroDivisionError.",
+        compiles=True,
+        choices=("release", "debug"),
+    ),
+    Setting(
+        "fast_math",
+        "WARP_LIKE_FAST_MATH",
+        bool,
+        False,
+        "Let the compiler reorder and approximate floating-point arithmetic.",
+        compiles=True,
+    ),
+    Setting(
+        "max_unroll",
+        "WARP_LIKE_MAX_UNROLL",
+        int,
+        16,
+        "Loops over constant ranges with at most this many iterations are unrolled.",
+        compiles=True,
+    ),
+    Setting("enable_backward", None, bool, True, "Whether tapes and adjoint launches may compile adjoints.", compiles=False),
+    Setting(
+        "kernel_cache_dir",
+        "WARP_LIKE_CACHE_DIR",
+        str,
+        "",
+        "Where compiled kernels are kept. Empty: a folder under XDG_CACHE_HOME or the platform's equivalent.",
+    ),
+    Setting("cache_kernels", "WARP_LIKE_CACHE", bool, True, "Keep compiled kernels on disk and use those found there."),
+    Setting(
+        "num_threads",
+        "WARP_LIKE_NUM_THREADS",
+        int,
+        0,
+        "Threads that a CPU launch may use; 0 means one for each core that the process may run on.",
+    ),
+    Setting(
+        "adjoint_stack_limit",
+        "WARP_LIKE_ADJOINT_STACK_LIMIT",
+        int,
+        256 << 20,
+        "Bytes that one thread's reverse sweep may save for its loops before the launch fails.",
+    ),
+    Setting("print_launches", "WARP_LIKE_PRINT_LAUNCHES", bool, False, "Print a line for each launch."),
+    Setting("verbose", "WARP_LIKE_VERBOSE", bool, False, "Log what is compiled, loaded and launched."),
+    Setting("quiet", "WARP_LIKE_QUIET", bool, False, "Log errors alone."),
+    Setting(
+        "dump",
+        "WARP_LIKE_DUMP",
+        str,
+        "",
+        "Stages of compiled kernels to write to standard error, separated by commas: "
+        "`ir`, `passes` (after each pass), `optimised`, `llvm`, `asm`, or `all`.",
+    ),
+    Setting("verify", "WARP_LIKE_VERIFY", bool, False, "Verify the IR after each pass."),
+)
+
+_BY_NAME = {s.name: s for s in SETTINGS}
+
+
+class Settings:
+    """The values, as attributes. Assigning checks name, type and choices."""
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "_values", {s.name: _initial(s) for s in SETTINGS})
+        object.__setattr__(self, "_listeners", [])
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["_values"][name]
+        except KeyError:
+            raise AttributeError(_unknown(name)) from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setting = _BY_NAME.get(name)
+        if setting is None:
+            raise AttributeError(_unknown(name))
+        value = _checked(setting, value)
+        if self._values[name] != value:
+            self._values[name] = value
+            for listener in self._listeners:
+                listener(setting)
+
+    def __delattr__(self, name: str) -> None:
+        """Set the value back to what it was at the start of the process: the environment's, else the default."""
+        setting = _BY_NAME.get(name)
+        if setting is None:
+            raise AttributeError(_unknown(name))
+        setattr(self, name, _initial(setting))
+
+    def __dir__(self) -> list[str]:
+        return list(_BY_NAME)
+
+    def on_change(self, listener: Callable[[Setting], None]) -> None:
+        """Call ``listener(setting)`` after each change of a value."""
+        self._listeners.append(listener)
+
+
+def _initial(setting: Setting) -> Any:
+    text = os.environ.get(setting.env) if setting.env else None
+    if text is None:
+        return setting.default
+    try:
+        return _checked(setting, _parse(setting, text))
+    except (TypeError, ValueError) as e:
+        raise ValueError(f"environment variable {setting.env}: {e}") from None
+
+
+def _parse(setting: Setting, text: str) -> Any:
+    if setting.type is bool:
+        words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+        if text.lower() not in words:
+            raise ValueError(f"expected 0 or 1, got {text!r}")
+        return words[text.lower()]
+    return setting.type(text)
+
+
+def _checked(setting: Setting, value: Any) -> Any:
+    if value is None and setting.type is str:
+        value = setting.default
+    if type(value) is not setting.type:
+        raise TypeError(f"setting `{setting.name}` takes {setting.type.__name__}, got {type(value).__name__} {value!r}")
+    if setting.choices and value not in setting.choices:
+        raise ValueError(f"setting `{setting.name}` is one of {', '.join(map(repr, setting.choices))}, got {value!r}")
+    if setting.type is int and value < 0:
+        raise ValueError(f"setting `{setting.name}` can't be negative, got {value}")
+    return value
+
+
+def _unknown(name: str) -> str:
+    near = difflib.get_close_matches(name, _BY_NAME, n=1)
+    hint = f"; did you mean `{near[0]}`?" if near else ""
+    return f"there is no setting `{name}`{hint}"
+
+
+settings = Settings()
+"""The process's settings."""

@@ -1,0 +1,111 @@
+"""What users see as ``wp.sin``: the object that stands for a builtin, in kernels by its name and on the host as a function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from warp_like.builtins.overload import Overload, Special
+from warp_like.builtins.patterns import Argument, Literal
+from warp_like.builtins.spec import REGISTRY, bind, resolve
+from warp_like.ir import types as ir
+
+
+def public_names() -> list[str]:
+    """Return the names of all public builtins, sorted."""
+    return sorted(name for name in REGISTRY if not name.startswith("_"))
+
+
+class Builtin:
+    """A builtin function.
+
+    In a kernel the compiler knows it by its name. On the host it may be called with numbers, vectors and matrices,
+    where it computes what a kernel would, to the precision of the result's dtype.
+
+    Example:
+        >>> wp.clamp(7, low=0, high=5)
+        5
+        >>> wp.normalize(wp.vec2(3.0, 4.0))
+        vec2f([0.6, 0.8])
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.__name__ = name
+        self.__qualname__ = name
+        self.__doc__ = "\n\n".join(f"``{row.signature()}``: {row.doc}" for row in self.rows)
+
+    @property
+    def rows(self) -> tuple[Overload, ...]:
+        """The overloads, in the order in which they are tried."""
+        return tuple(REGISTRY[self.name])
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        if any(isinstance(row.lower, Special) for row in self.rows):
+            raise TypeError(
+                f"wp.{self.name}() is for kernels: call it inside a function decorated with @wp.kernel or @wp.func"
+            )
+        given = bind(
+            self.name, [self._argument(a) for a in args], {k: self._argument(a) for k, a in keywords.items()}
+        )
+        pairs = [(a, a.value) if isinstance(a, Literal) else a for a in given]
+        resolved = resolve(self.name, [t for t, _ in pairs])
+        ref = resolved.overload.ref
+        if ref is None:
+            raise TypeError(f"wp.{self.name}() is for kernels and has no host form")
+        with np.errstate(all="ignore"):
+            value = ref(*(_working(v, t) for (_, v), t in zip(pairs, resolved.args, strict=True)))
+            return _result(value, resolved.results[0])
+
+    def _argument(self, value: Any) -> tuple[Argument, Any]:
+        if type(value) in (bool, int, float):
+            return Literal(value), value
+        from warp_like.values import (
+            constant_of,
+        )  # needs the native extension, which the compiler's floors do without
+
+        typed = constant_of(value)
+        if typed is None:
+            raise TypeError(
+                f"wp.{self.name}() takes numbers, vectors and matrices on the host, got {type(value).__name__}; "
+                "arrays are for kernels"
+            )
+        return typed
+
+    def __repr__(self) -> str:
+        return f"<builtin wp.{self.name}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Builtin, (self.name,)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Builtin) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash((Builtin, self.name))
+
+
+def _working(value: Any, t: ir.Type) -> Any:
+    """``value`` rounded to ``t`` and then, for floats, held in double precision."""
+    from warp_like.values.dtypes import as_number, numpy_dtype
+
+    scalar = ir.scalar_of(t)
+    if scalar is None:
+        raise TypeError(f"{t} has no host form")
+    dtype = np.dtype(np.float64) if scalar.is_float else numpy_dtype(scalar)
+    if isinstance(t, ir.Scalar):
+        return dtype.type(as_number(value, t))
+    return np.array(value, dtype).reshape(ir.element_shape(t))
+
+
+def _result(value: Any, t: ir.Type) -> Any:
+    from warp_like.values import class_of
+    from warp_like.values.dtypes import host_number
+
+    if not isinstance(t, ir.Scalar):
+        return class_of(t)._from_ndarray(np.asarray(value).reshape(ir.element_shape(t)))
+    array = np.asarray(value).reshape(())
+    if t == ir.bfloat16:
+        return class_of(t)(float(array))
+    return host_number(array.astype("bool" if t.is_bool else str(t)).item(), t)

@@ -1,0 +1,155 @@
+"""One row of the builtin tables: its lowering, its adjoint, and how its signature meets the types of a call.
+
+The lowering forms, in order of preference:
+
+* ``Expand``: the body, written with an IR emitter.
+* ``Inline``: the body, written as a function in the kernel language.
+* ``Elementwise``: the scalar overload of a builtin, for each component.
+* ``Symbol``: data, the name of an LLVM intrinsic, a libm and a libdevice function.
+* ``Target``: written by hand in the backend's table of instructions, under the builtin's name.
+* ``Special``: the frontend builds the ops itself, since the call takes compile-time arguments or arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from warp_like.builtins.patterns import Argument, Env, Literal, Pattern, settle, substitute, unify
+from warp_like.ir import types as ir
+from warp_like.ir.core import Value
+
+
+@dataclass(frozen=True)
+class Expand:
+    """``body(b, *args)`` builds the result with the emitter ``b``."""
+
+    body: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Inline:
+    """``function`` is a Python function in the kernel language; its globals are the builtins."""
+
+    function: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Elementwise:
+    """Apply the scalar overload of builtin ``scalar`` to each component; a scalar argument is repeated."""
+
+    scalar: str
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """An external function of the scalar arguments, all of one float type.
+
+    ``llvm`` is an intrinsic without its type suffix (``llvm.floor``) that both targets lower natively, or empty;
+    ``libm`` the double-precision C name (``sin``; float32 appends ``f``); ``nvptx`` the double-precision libdevice
+    name (``__nv_sin``; float32 appends ``f``). ``vector`` says that the platform's vector math library has it. Half
+    types compute in float32.
+    """
+
+    libm: str
+    nvptx: str
+    llvm: str = ""
+    vector: bool = False
+
+
+@dataclass(frozen=True)
+class Target:
+    """Lowered by the backend's instruction table under the builtin's name."""
+
+
+@dataclass(frozen=True)
+class Special:
+    """Built by the frontend."""
+
+
+Lowering = Expand | Inline | Elementwise | Symbol | Target | Special
+
+
+@dataclass(frozen=True)
+class NoGradient:
+    """Says why there is no adjoint. ``zero`` means the derivative is 0 wherever it exists, so nothing is refused."""
+
+    reason: str
+    zero: bool = True
+
+
+Adjoints = Value | tuple[Value | None, ...]
+"""What an adjoint rule returns: one adjoint for each argument, None where there is none; a single one needs no tuple."""
+
+Rule = Callable[..., Adjoints]
+Adjoint = Rule | NoGradient | None
+"""``rule(b, g, out, *args)`` returns the adjoints of the arguments; for several results ``g`` and ``out`` are tuples.
+None stands for: differentiate the body (``Expand``, ``Inline``) or the scalar rule (``Elementwise``)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Overload:
+    """One row: a signature of a builtin with all that is known of it."""
+
+    name: str
+    group: str
+    params: tuple[str, ...]
+    patterns: tuple[Pattern, ...]
+    result: Pattern | tuple[Pattern, ...] | None
+    doc: str
+    lower: Lowering
+    adjoint: Adjoint
+    ref: Callable[..., Any] | None
+    defaults: tuple[Any, ...] = ()
+
+    def match(self, args: Sequence[Argument]) -> Resolved | int:
+        """Return the types of a call with ``args``, or the position of the first argument that does not fit."""
+        env: Env = {}
+        order = sorted(range(len(args)), key=lambda i: _turn(args[i]))
+        for i in order:
+            arg, pattern = args[i], self.patterns[i]
+            fits = settle(pattern, arg, env) if isinstance(arg, Literal) else unify(pattern, arg, env)
+            if not fits:
+                return i
+        types = tuple(substitute(p, env) for p in self.patterns)
+        if self.result is None:
+            return Resolved(self, types, ())
+        results = self.result if isinstance(self.result, tuple) else (self.result,)
+        return Resolved(self, types, tuple(substitute(r, env) for r in results))
+
+    def signature(self) -> str:
+        """Return the call as a user writes it: ``wp.clamp(x, low, high)``."""
+        first = len(self.params) - len(self.defaults)
+        shown = [p if i < first else f"{p}={self.defaults[i - first]}" for i, p in enumerate(self.params)]
+        return f"wp.{self.name}({', '.join(shown)})"
+
+
+def _turn(arg: Argument) -> int:
+    """When an argument has its say about the types: typed ones first, then float literals, then the others."""
+    if not isinstance(arg, Literal):
+        return 0
+    return 1 if isinstance(arg.value, float) else 2
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """An overload with concrete types."""
+
+    overload: Overload
+    args: tuple[ir.Type, ...]
+    results: tuple[ir.Type, ...]
+
+
+class NoMatch(TypeError):
+    """No overload takes the arguments; the message says which argument of the nearest one does not fit.
+
+    ``help`` holds a suggestion, or None.
+    """
+
+    def __init__(self, message: str, help: str | None = None) -> None:
+        super().__init__(message)
+        self.help = help
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return type(self), (self.args[0], self.help)

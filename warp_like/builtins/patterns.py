@@ -1,0 +1,198 @@
+"""Type patterns: how a builtin's signature is written, and how it is matched against arguments.
+
+A signature is an ordinary annotated Python function whose annotations are IR types or the patterns of this file. A
+variable (``F``, ``I``, ``S``, a dimension name) stands for the same thing wherever it occurs in one signature.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from warp_like.ir import types as ir
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A Python number or bool of the source, which takes the type that its neighbours ask for."""
+
+    value: bool | int | float
+
+    def __eq__(self, other: object) -> bool:
+        """Compare kinds too: 1, 1.0 and True are equal in Python, and different literals."""
+        return (
+            isinstance(other, Literal) and type(self.value) is type(other.value) and self.value == other.value
+        )
+
+    def __hash__(self) -> int:
+        return hash((type(self.value), self.value))
+
+    @property
+    def default(self) -> ir.Scalar:
+        """The type it takes where nothing else decides: bool, int32 (int64 or uint64 if too large) or float32."""
+        if isinstance(self.value, bool):
+            return ir.bool_
+        if isinstance(self.value, float):
+            return ir.float32
+        return next((t for t in (ir.int32, ir.int64, ir.uint64) if self.fits(t)), ir.int32)
+
+    def fits(self, t: ir.Type) -> bool:
+        """Return whether this number can be written as a ``t`` without changing its meaning."""
+        if not isinstance(t, ir.Scalar):
+            return False
+        if isinstance(self.value, bool):
+            return t.is_bool
+        if isinstance(self.value, float):
+            return t.is_float
+        if t.is_float:
+            return True
+        if not t.is_int:
+            return False
+        lo, hi = int_range(t)
+        return lo <= self.value <= hi
+
+    def __str__(self) -> str:
+        return f"literal {self.value}"
+
+
+def int_range(t: ir.Scalar) -> tuple[int, int]:
+    """Return the least and the greatest integer of ``t``."""
+    return (-(1 << t.bits - 1), (1 << t.bits - 1) - 1) if t.is_signed else (0, (1 << t.bits) - 1)
+
+
+Argument = ir.Type | Literal
+"""What a builtin is called with: a typed value or a literal that has no type yet."""
+
+
+@dataclass(frozen=True)
+class Var:
+    """A scalar type out of ``allowed``; ``words`` says so in messages."""
+
+    name: str
+    allowed: tuple[ir.Scalar, ...]
+    words: str
+
+    def __str__(self) -> str:
+        return self.words
+
+
+@dataclass(frozen=True)
+class AnyValue:
+    """Any value type: scalar, vec, mat, quat or struct."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return "a value"
+
+
+@dataclass(frozen=True)
+class VecOf:
+    """A vector; ``length`` is a number or the name of a dimension."""
+
+    length: int | str
+    dtype: Var | ir.Scalar
+
+    def __str__(self) -> str:
+        return f"a vector of {self.length}" if isinstance(self.length, int) else "a vector"
+
+
+@dataclass(frozen=True)
+class MatOf:
+    """A matrix; dimensions are numbers or names."""
+
+    rows: int | str
+    cols: int | str
+    dtype: Var | ir.Scalar
+
+    def __str__(self) -> str:
+        if isinstance(self.rows, int):
+            return f"a {self.rows}x{self.cols} matrix"
+        return "a square matrix" if self.rows == self.cols else "a matrix"
+
+
+@dataclass(frozen=True)
+class QuatOf:
+    """A quaternion."""
+
+    dtype: Var | ir.Scalar
+
+    def __str__(self) -> str:
+        return "a quaternion"
+
+
+Pattern = ir.Type | Var | AnyValue | VecOf | MatOf | QuatOf
+
+F = Var("F", ir.FLOATS, "a float")
+I = Var("I", ir.INTS, "an integer")  # noqa: E741
+S = Var("S", ir.INTS + ir.FLOATS, "a number")
+B = Var("B", (ir.bool_, *ir.INTS), "an integer or a bool")
+X = Var("X", ir.SCALARS, "a scalar")
+T = AnyValue("T")
+V = VecOf("N", S)
+VI = VecOf("N", I)
+VF = VecOf("N", F)
+V3 = VecOf(3, F)
+V3S = VecOf(3, S)
+M = MatOf("R", "C", S)
+MI = MatOf("R", "C", I)
+MF = MatOf("R", "C", F)
+SQUARE = MatOf("N", "N", F)
+Q = QuatOf(F)
+
+Env = dict[str, Any]
+
+
+def unify(pattern: Pattern, t: ir.Type, env: Env) -> bool:
+    """Match ``t`` with ``pattern``, binding variables in ``env``."""
+    match pattern, t:
+        case Var(name, allowed), ir.Scalar():
+            return t in allowed and _bind(env, name, t)
+        case AnyValue(name), _:
+            return not isinstance(t, ir.Array) and _bind(env, name, t)
+        case VecOf(n, d), ir.Vec(length, dtype):
+            return _unify_dim(n, length, env) and unify(d, dtype, env)
+        case MatOf(r, c, d), ir.Mat(rows, cols, dtype):
+            return _unify_dim(r, rows, env) and _unify_dim(c, cols, env) and unify(d, dtype, env)
+        case QuatOf(d), ir.Quat(dtype):
+            return unify(d, dtype, env)
+    return pattern == t
+
+
+def substitute(pattern: Pattern, env: Env) -> ir.Type:
+    """Return the type that ``pattern`` stands for under ``env``."""
+    match pattern:
+        case Var(name) | AnyValue(name):
+            return env[name]  # type: ignore[no-any-return]
+        case VecOf(n, d):
+            return ir.Vec(_dim(n, env), substitute(d, env))  # type: ignore[arg-type]
+        case MatOf(r, c, d):
+            return ir.Mat(_dim(r, env), _dim(c, env), substitute(d, env))  # type: ignore[arg-type]
+        case QuatOf(d):
+            return ir.Quat(substitute(d, env))  # type: ignore[arg-type]
+    return pattern
+
+
+def settle(pattern: Pattern, literal: Literal, env: Env) -> bool:
+    """Match ``literal`` with ``pattern``: a bound variable decides its type, else its default does."""
+    if isinstance(pattern, (Var, AnyValue)):
+        if pattern.name in env:
+            return literal.fits(env[pattern.name])
+        default = literal.default
+        if isinstance(pattern, Var) and default not in pattern.allowed:
+            default = next((t for t in (ir.int32, ir.float32) if t in pattern.allowed), default)
+        env[pattern.name] = default
+        return literal.fits(default) and (isinstance(pattern, AnyValue) or default in pattern.allowed)
+    return isinstance(pattern, ir.Scalar) and literal.fits(pattern)
+
+
+def _bind(env: Env, name: str, value: object) -> bool:
+    return bool(env.setdefault(name, value) == value)
+
+
+def _unify_dim(pattern: int | str, n: int, env: Env) -> bool:
+    return pattern == n if isinstance(pattern, int) else _bind(env, pattern, n)
+
+
+def _dim(pattern: int | str, env: Env) -> int:
+    return pattern if isinstance(pattern, int) else int(env[pattern])

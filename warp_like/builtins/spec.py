@@ -1,0 +1,181 @@
+"""The declaration of builtins and the registry that all later stages read.
+
+A row gives name, signature, documentation, NumPy reference, lowering and adjoint. A call is settled in two steps:
+``bind`` puts keyword arguments and defaults in their places, ``resolve`` finds the overload and all types.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from warp_like.builtins.explain import Call, explain
+from warp_like.builtins.overload import (
+    Adjoint,
+    Adjoints,
+    Elementwise,
+    Expand,
+    Inline,
+    Lowering,
+    NoGradient,
+    NoMatch,
+    Overload,
+    Resolved,
+    Rule,
+    Special,
+    Symbol,
+    Target,
+)
+from warp_like.builtins.patterns import Argument, Literal
+
+REGISTRY: dict[str, list[Overload]] = {}
+"""Every row by the builtin's name, in the order in which overloads are tried.
+
+A name with a leading underscore is no public builtin: the bodies of other rows use it.
+"""
+
+_T = TypeVar("_T")
+
+
+def builtin(
+    *,
+    group: str,
+    lower: Lowering,
+    name: str | None = None,
+    adjoint: Adjoint = None,
+    ref: Callable[..., Any] | None = None,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare one overload; the decorated function gives parameter names, patterns, result and documentation."""
+
+    def decorate(signature: Callable[..., Any]) -> Callable[..., Any]:
+        special = isinstance(lower, Special)
+        hints = signature.__annotations__
+        params = (
+            _parameters(signature)
+            if special
+            else signature.__code__.co_varnames[: signature.__code__.co_argcount]
+        )
+        row = Overload(
+            name=name or signature.__name__.rstrip("_"),
+            group=group,
+            params=params,
+            patterns=() if special else tuple(hints[p] for p in params),
+            result=None if special else hints.get("return"),
+            doc=inspect.cleandoc(signature.__doc__ or ""),
+            lower=lower,
+            adjoint=adjoint,
+            ref=ref,
+            defaults=signature.__defaults__ or (),
+        )
+        REGISTRY.setdefault(row.name, []).append(row)
+        return signature
+
+    return decorate
+
+
+def _parameters(signature: Callable[..., Any]) -> tuple[str, ...]:
+    """Parameter names in order, ``*`` before one that takes any number of arguments."""
+    params = inspect.signature(signature).parameters.values()
+    return tuple("*" + p.name if p.kind is p.VAR_POSITIONAL else p.name for p in params)
+
+
+def resolve(
+    name: str, args: Sequence[Argument], symbol: str | None = None, texts: Sequence[str] | None = None
+) -> Resolved:
+    """Return the overload of builtin ``name`` that takes ``args``.
+
+    Args:
+        name: The builtin.
+        args: Types, or literals that adapt to the other arguments.
+        symbol: The operator that the user wrote instead of the name, for messages.
+        texts: The source text of each argument, for messages.
+
+    Raises:
+        NoMatch: None does.
+    """
+    try:
+        return _resolve(name, tuple(args))
+    except NoMatch:
+        call = Call(
+            name, tuple(args), tuple(REGISTRY[name]), symbol, tuple(texts) if texts is not None else None
+        )
+        raise explain(call) from None
+
+
+@functools.lru_cache(maxsize=8192)
+def _resolve(name: str, args: tuple[Argument, ...]) -> Resolved:
+    literals = [a for a in args if isinstance(a, Literal)]
+    if literals and len(literals) == len(
+        args
+    ):  # nothing to adapt to: abs(-3) is an int although abs takes floats first
+        with contextlib.suppress(NoMatch):
+            return _resolve(name, tuple(a.default for a in literals))
+    for row in REGISTRY[name]:
+        if isinstance(row.lower, Special):
+            raise TypeError(f"{name}() is built by the frontend and has no overloads to resolve")
+        if len(args) == len(row.params):
+            got = row.match(args)
+            if isinstance(got, Resolved):
+                return got
+    raise NoMatch(name)
+
+
+def bind(name: str, args: Sequence[_T], keywords: Mapping[str, _T]) -> list[_T | Literal]:
+    """Return the positional arguments of a call: keywords put in place, left out ones as literals of their defaults.
+
+    Raises:
+        NoMatch: No overload has these arguments by name and number.
+    """
+    rows = REGISTRY[name]
+    for row in rows:
+        bound = _bind(row, args, keywords)
+        if bound is not None:
+            return bound
+    if not keywords:
+        return list(args)  # a wrong number of them: resolve() says so
+    takes = " or ".join(dict.fromkeys(r.signature() for r in rows))
+    known = {p for r in rows for p in r.params}
+    for keyword in keywords:
+        if keyword not in known:
+            raise NoMatch(f"{name}() has no argument `{keyword}`", takes)
+    given = ", ".join([f"{len(args)} by position"] * bool(args) + [f"`{k}`" for k in keywords])
+    raise NoMatch(f"{name}() has no form with these arguments: {given}", takes)
+
+
+def _bind(row: Overload, args: Sequence[_T], keywords: Mapping[str, _T]) -> list[_T | Literal] | None:
+    bound: list[_T | Literal] = list(args)
+    first = len(row.params) - len(row.defaults)
+    for i, param in list(enumerate(row.params))[len(args) :]:
+        if param in keywords:
+            bound.append(keywords[param])
+        elif i >= first:
+            bound.append(Literal(row.defaults[i - first]))
+        else:
+            return None
+    rest = set(keywords) - set(row.params[len(args) :])
+    return bound if not rest and len(bound) == len(row.params) else None
+
+
+__all__ = [
+    "REGISTRY",
+    "Adjoint",
+    "Adjoints",
+    "Elementwise",
+    "Expand",
+    "Inline",
+    "Lowering",
+    "NoGradient",
+    "NoMatch",
+    "Overload",
+    "Resolved",
+    "Rule",
+    "Special",
+    "Symbol",
+    "Target",
+    "bind",
+    "builtin",
+    "resolve",
+]

@@ -1,0 +1,57 @@
+"""A compiled kernel as bytes: object code and what the runtime must know about it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+
+_MAGIC = b"warp_like artifact 1\n"
+
+
+class Damaged(Exception):
+    """Bytes that are not a whole artifact."""
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """Attributes:
+    entry: The name of the entry point.
+    code: Object code (CPU) or PTX text (CUDA).
+    reads: Positions of the array parameters that the entry reads.
+    writes: Positions of the array parameters that the entry stores to or updates.
+    stores: Positions of those that it overwrites (not only updates).
+    seconds: How long each stage took when it was compiled.
+    """
+
+    entry: str
+    code: bytes
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    stores: tuple[int, ...]
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        """Return the artifact with a checksum in front."""
+        facts = asdict(self)
+        del facts["code"]
+        head = json.dumps(facts).encode()
+        body = len(head).to_bytes(8, "little") + head + self.code
+        return _MAGIC + hashlib.blake2b(body, digest_size=16).digest() + body
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Artifact:
+        """Return the artifact that ``to_bytes`` wrote.
+
+        Raises:
+            Damaged: The bytes are truncated, changed or of another format.
+        """
+        start = len(_MAGIC) + 16
+        body = data[start:]
+        if data[: len(_MAGIC)] != _MAGIC or hashlib.blake2b(body, digest_size=16).digest() != data[len(_MAGIC) : start]:
+            raise Damaged("checksum or format differs")
+        size = int.from_bytes(body[:8], "little")
+        facts = json.loads(body[8 : 8 + size])
+        for name in ("reads", "writes", "stores"):
+            facts[name] = tuple(facts[name])
+        return Artifact(code=body[8 + size :], **facts)

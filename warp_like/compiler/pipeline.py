@@ -1,0 +1,156 @@
+"""The whole route from source to artifact, on one page."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from warp_like.backend import compile as backend
+from warp_like.backend.target import Options as LoweringOptions
+from warp_like.backend.target import Target
+from warp_like.base import log
+from warp_like.base.hashing import digest
+from warp_like.base.settings import settings
+from warp_like.compiler import cache
+from warp_like.compiler.artifact import Artifact
+from warp_like.compiler.signature import Signature
+from warp_like.frontend.build import build_kernel
+from warp_like.frontend.closure import reachable
+from warp_like.frontend.source import Source
+from warp_like.ir.core import Function
+from warp_like.ir.printer import print_function
+from warp_like.ir.verify import verify
+from warp_like.passes import pipeline as passes
+from warp_like.passes.ad.reverse import differentiate, needs_expansion, require_available
+from warp_like.passes.effects import array_accesses
+from warp_like.passes.expand import expand
+
+STAGES = ("ir", "optimised", "llvm", "asm", "ptx")
+"""What can be shown of a kernel on its way: the frontend's IR, the IR given to the backend, LLVM IR, machine code."""
+
+
+def compile_kernel(source: Source, signature: Signature, target: Target) -> Artifact:
+    """Return the artifact of one variant of a kernel, from the cache where it is there.
+
+    Raises:
+        WarpCodegenError: The kernel can't be compiled, or not differentiated.
+    """
+    key = cache_key(source, signature, target)
+    artifact = cache.read(key)
+    if artifact is None:
+        artifact = build(source, signature, target)
+        cache.write(key, artifact)
+    return artifact
+
+
+def cache_key(source: Source, signature: Signature, target: Target) -> str:
+    """Return the hash of all that decides what ``build`` gives."""
+    outside = [f"{name}={text}" for name, text in reachable(source)]
+    return digest(cache.compiler_fingerprint(), source.text, *outside, str(signature), target.key)
+
+
+def build(source: Source, signature: Signature, target: Target) -> Artifact:
+    """Compile one variant, without the cache."""
+    clock = _Stopwatch()
+    f = optimised(source, signature, clock)
+    options = _lowering(signature)
+    for stage in ("llvm", "asm"):
+        if log.dumps(stage):
+            log.dump(stage, f.name, _backend_text(f, target, options, stage))
+    with clock.stage("backend"):
+        code = backend.to_ptx(f, target, options).encode() if target.is_cuda else backend.to_object(f, target, options)
+    accesses = array_accesses(f)
+    log.logger.info("compiled %s %s in %.1f ms", f.role, f.name, 1e3 * sum(clock.seconds.values()))
+    return Artifact(
+        entry=backend.entry_name(f),
+        code=code,
+        reads=tuple(i for i, a in accesses.items() if a.read),
+        writes=tuple(i for i, a in accesses.items() if a.written),
+        stores=tuple(i for i, a in accesses.items() if a.stored),
+        seconds=clock.seconds,
+    )
+
+
+def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = None) -> Function:
+    """Return the IR that the backend gets."""
+    clock = clock or _Stopwatch()
+    options = passes.Options(
+        max_unroll=signature.options.max_unroll,
+        verify=settings.verify,
+        dump=_dump_pass if log.dumps("passes") else None,
+    )
+    with clock.stage("frontend"):
+        f = build_kernel(source, signature.args, wide=signature.wide)
+    if log.dumps("ir"):
+        log.dump("ir", f.name, print_function(f))
+    with clock.stage("passes"):
+        f = passes.prepare(f, options)
+    if signature.wrt is not None:
+        with clock.stage("adjoint"):
+            f = adjoint(f, signature.wrt, options)
+    with clock.stage("passes"):
+        f = passes.finish(passes.optimise(f, options), options)
+    if log.dumps("optimised"):
+        log.dump("optimised", f.name, print_function(f))
+    return f
+
+
+def adjoint(f: Function, wrt: tuple[int, ...], options: passes.Options) -> Function:
+    """Return the adjoint of a prepared kernel.
+
+    Raises:
+        WarpCodegenError: The kernel can't be differentiated.
+    """
+    g = differentiate(expand(f, needs_expansion), wrt)
+    if options.verify:
+        verify(g)
+    g = passes.optimise(g, options)
+    require_available(g)
+    return g
+
+
+def stage_text(source: Source, signature: Signature, target: Target, stage: str) -> str:
+    """Return the text of one of ``STAGES``.
+
+    Raises:
+        ValueError: There is no such stage, or the target does not have it.
+    """
+    if stage not in STAGES:
+        raise ValueError(f"there is no stage {stage!r}; stages are {', '.join(STAGES)}")
+    if stage == "ptx" and not target.is_cuda:
+        raise ValueError('PTX needs a CUDA target, e.g. target="sm_80"')
+    if stage == "ir":
+        return print_function(build_kernel(source, signature.args, wide=signature.wide))
+    f = optimised(source, signature)
+    if stage == "optimised":
+        return print_function(f)
+    return _backend_text(f, target, _lowering(signature), stage)
+
+
+def _backend_text(f: Function, target: Target, options: LoweringOptions, stage: str) -> str:
+    if stage == "llvm":
+        return backend.lower_to_llvm(f, target, options)
+    return backend.to_ptx(f, target, options) if target.is_cuda else backend.to_asm(f, target, options)
+
+
+def _lowering(signature: Signature) -> LoweringOptions:
+    o = signature.options
+    return LoweringOptions(
+        contiguous=signature.contiguous, wide=signature.wide, fast_math=o.fast_math, debug=o.debug
+    )
+
+
+def _dump_pass(stage: str, f: Function) -> None:
+    log.dump("passes", f"{f.name} after {stage}", print_function(f))
+
+
+class _Stopwatch:
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start

@@ -1,0 +1,54 @@
+"""What a compiled kernel is specialised on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warp_like.base.settings import SETTINGS, settings
+from warp_like.ir.types import Type
+
+
+@dataclass(frozen=True)
+class Options:
+    """Settings that change the code. ``Options.current()`` reads them from the configuration."""
+
+    debug: bool = False
+    fast_math: bool = False
+    max_unroll: int = 16
+
+    @staticmethod
+    def current() -> Options:
+        """The options that the settings ask for now."""
+        return Options(settings.mode == "debug", settings.fast_math, settings.max_unroll)
+
+
+COMPILE_SETTINGS = frozenset(s.name for s in SETTINGS if s.compiles)
+"""The settings that ``Options`` is made of."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One variant of one kernel.
+
+    Attributes:
+        args: The types of the kernel's parameters.
+        contiguous: All arrays are C-contiguous, so strides follow from shapes.
+        wide: A grid dimension exceeds 2^31 - 1, so ``tid()`` is int64.
+        wrt: For an adjoint, the positions of the arrays that get gradients; None for the kernel itself.
+        options: The settings that change the code.
+    """
+
+    args: tuple[Type, ...]
+    contiguous: bool = True
+    wide: bool = False
+    wrt: tuple[int, ...] | None = None
+    options: Options = Options()
+
+    @property
+    def params(self) -> tuple[Type, ...]:
+        """The types of the compiled entry's parameters: the kernel's, then one adjoint array for each of ``wrt``."""
+        return self.args + tuple(self.args[i] for i in self.wrt or ())
+
+    def __str__(self) -> str:
+        args = ", ".join(map(str, self.args))
+        return f"({args}) contiguous={self.contiguous} wide={self.wide} wrt={self.wrt} {self.options}"

@@ -1,0 +1,1 @@
+"""From Python source to typed IR with structured control flow."""

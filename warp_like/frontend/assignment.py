@@ -1,0 +1,333 @@
+"""Assignment: to names, to components of vectors and matrices, to elements of arrays and their components.
+
+A vector or matrix in a variable is a value: assigning a component makes a new value. ``a[i] += v`` and its like on
+arrays are atomic where the element's type has such an operation, as in Warp.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from warp_like.base.errors import WarpCodegenAttributeError, WarpCodegenError, WarpCodegenTypeError
+from warp_like.frontend import constants, indexing
+from warp_like.frontend.context import Context, statement, with_article
+from warp_like.frontend.expressions import OPERATORS, binary
+from warp_like.frontend.operands import Host, Operand, describe, require_value_kind
+from warp_like.frontend.specials import thread_index
+from warp_like.ir.core import Value
+from warp_like.ir.types import Array, Mat, Quat, Scalar, Type, Vec, int32, int64, scalar_of, uint32, uint64
+
+ATOMIC = {ast.Add: "add", ast.Sub: "sub", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor"}
+"""The augmented assignments that are atomic on array elements."""
+
+_ATOMIC_INTS = (int32, uint32, int64, uint64)
+
+
+@dataclass(frozen=True)
+class Name:
+    """A variable."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Component:
+    """A component, row or matrix element at ``path`` of a variable's value."""
+
+    name: str
+    path: tuple[Value | int, ...]
+
+
+@dataclass(frozen=True)
+class Element:
+    """An array element, or a component of it; ``indices`` may still be too few."""
+
+    array: Value
+    indices: tuple[Value, ...]
+    path: tuple[Value | int, ...] = ()
+
+
+Place = Name | Component | Element
+
+
+# --- statements -----------------------------------------------------------------------------------------------
+
+
+@statement(ast.Assign)
+def build_assign(ctx: Context, node: ast.Assign) -> None:
+    """``target = value``, with several targets and tuples."""
+    target = node.targets[0]
+    count = len(target.elts) if isinstance(target, (ast.Tuple, ast.List)) else 1
+    threads = thread_index(ctx, node.value, count)
+    operand = threads if threads is not None else ctx.expr(node.value)
+    for target in node.targets:
+        assign(ctx, target, operand)
+
+
+@statement(ast.AnnAssign)
+def build_annotated(ctx: Context, node: ast.AnnAssign) -> None:
+    """``name: type = value``: the annotation is the variable's type."""
+    if node.value is None:
+        raise WarpCodegenError("a variable needs a value", help=f"{ast.unparse(node.target)} = ...")
+    annotated = ctx.expr(node.annotation)
+    with ctx.at(node.annotation):
+        if not isinstance(annotated, Host):
+            raise WarpCodegenTypeError(f"an annotation is a type, got {describe(annotated)}")
+        t = constants.type_named(annotated)
+    operand = ctx.expr(node.value)
+    if t is not None:
+        with ctx.at(node.value):
+            operand = ctx.convert(operand, t, f"`{ast.unparse(node.target)}`")
+    assign(ctx, node.target, operand)
+
+
+def assign(ctx: Context, target: ast.expr, operand: Operand) -> None:
+    """Assign an operand to a target."""
+    if isinstance(target, (ast.Tuple, ast.List)):
+        _unpack(ctx, target, operand)
+        return
+    with ctx.at(target):
+        store(ctx, place(ctx, target), operand)
+
+
+def _unpack(ctx: Context, target: ast.Tuple | ast.List, operand: Operand) -> None:
+    with ctx.at(target):
+        if not isinstance(operand, tuple):
+            raise WarpCodegenTypeError(
+                f"{len(target.elts)} names can't be assigned {with_article(describe(operand))}",
+                help="assign it to one name and index it",
+            )
+        if len(operand) != len(target.elts):
+            raise WarpCodegenTypeError(f"{len(target.elts)} names can't be assigned {len(operand)} values")
+    for t, part in zip(target.elts, operand, strict=True):
+        assign(ctx, t, part)
+
+
+@statement(ast.AugAssign)
+def build_augmented(ctx: Context, node: ast.AugAssign) -> None:
+    """``target += value`` and its like."""
+    where = place(ctx, node.target)
+    operand = ctx.expr(node.value)
+    nodes = [node.target, node.value]
+    kind = ATOMIC.get(type(node.op))
+    if isinstance(where, Element):
+        require_full(ctx, where, node.target)
+        if kind is not None and _has_atomic(_element_type(where), kind):
+            _atomic(ctx, where, kind, node, operand)
+            return
+    with ctx.at(node.target):
+        old = load(ctx, where)
+    new = binary(ctx, node.op, old, operand, nodes)
+    store(ctx, where, new)
+
+
+def _has_atomic(t: Type, kind: str) -> bool:
+    scalar = scalar_of(t)
+    return scalar is not None and (scalar in _ATOMIC_INTS or (scalar.is_float and kind in ("add", "sub")))
+
+
+def _atomic(ctx: Context, where: Element, kind: str, node: ast.AugAssign, operand: Operand) -> None:
+    """Update an element; with a path, by a value that changes nothing but the component."""
+    t = _element_type(where)
+    part = _at_path(t, where.path)
+    operand = require_value_kind(operand)
+    if isinstance(operand, Value) and not ctx.fits(operand, part):
+        # The operator's own rule says what is wrong, or gives what can't be stored.
+        _, symbol = OPERATORS[type(node.op)]
+        given = ctx.apply(
+            OPERATORS[type(node.op)][0],
+            ctx.zero(part),
+            operand,
+            symbol=symbol,
+            nodes=[node.target, node.value],
+        )
+        raise WarpCodegenTypeError(
+            f"`{ast.unparse(node.target)}` is {with_article(str(part))}, got {describe(given)}"
+        )
+    value = ctx.convert(operand, part, f"`{ast.unparse(node.target)}`")
+    if where.path:
+        value = ctx.b.insert_component(_neutral(ctx, kind, t), value, *where.path)
+    ctx.b.atomic(kind, where.array, where.indices, value)
+
+
+def _neutral(ctx: Context, kind: str, t: Type) -> Value:
+    """The value that an update by ``kind`` leaves everything as it was; -0.0 even keeps the sign of zero."""
+    scalar = scalar_of(t)
+    assert scalar is not None
+    if kind == "and":
+        return ctx.b.constant((1 << scalar.bits) - 1 if not scalar.is_signed else -1, t)
+    return ctx.b.constant(-0.0 if scalar.is_float and kind == "add" else 0, t)
+
+
+# --- places ---------------------------------------------------------------------------------------------------
+
+
+def place(ctx: Context, node: ast.expr) -> Place:
+    """Return the place that a target names; its indices are evaluated now."""
+    with ctx.at(node):
+        match node:
+            case ast.Name():
+                value = ctx.scope.variable(node.id)
+                if (
+                    value is None
+                    or not isinstance(value.value, Value)
+                    or not isinstance(value.value.type, Array)
+                ):
+                    return Name(node.id)
+                return Name(node.id)
+            case ast.Subscript():
+                return _subscripted(ctx, _inner(ctx, node.value), node)
+            case ast.Attribute():
+                return _attributed(ctx, _inner(ctx, node.value), node)
+            case ast.Starred():
+                raise WarpCodegenError("`*` can't unpack in kernel code", help="name each value")
+    raise WarpCodegenError(f"{ast.unparse(node)} can't be assigned")
+
+
+def _inner(ctx: Context, node: ast.expr) -> Place:
+    """The place that holds the one being assigned; any expression that gives an array will do."""
+    if isinstance(node, (ast.Name, ast.Subscript, ast.Attribute)):
+        inner = place(ctx, node)
+        if not isinstance(inner, Name):
+            return inner
+    operand = ctx.expr(node)
+    if isinstance(operand, Value) and isinstance(operand.type, Array):
+        return Element(operand, ())
+    if isinstance(node, ast.Name):
+        if ctx.scope.variable(node.id) is None:
+            with ctx.at(node):
+                raise WarpCodegenTypeError(
+                    f"`{node.id}` is a constant of the module: its parts can't be assigned",
+                    help="copy it to a variable first",
+                )
+        return Name(node.id)
+    with ctx.at(node):
+        raise WarpCodegenTypeError(
+            f"a part of {with_article(describe(operand))} that has no name can't be assigned"
+        )
+
+
+def _subscripted(ctx: Context, inner: Place, node: ast.Subscript) -> Place:
+    at = indexing.indices(ctx, node.slice)
+    if isinstance(inner, Element) and not inner.path and len(inner.indices) < _ndim(inner):
+        missing = _ndim(inner) - len(inner.indices)
+        if len(at) > missing:
+            view = ctx.b.view(inner.array, inner.indices) if inner.indices else inner.array
+            indexing.array_indices(ctx, view, at)  # raises: too many
+        array, indices = indexing.array_indices(ctx, inner.array, [*inner.indices, *at])
+        return Element(array, tuple(indices))
+    t = _type_at(ctx, inner)
+    done = len(inner.path) if not isinstance(inner, Name) else 0
+    if not isinstance(t, (Vec, Mat, Quat)):
+        raise indexing.not_indexable(_stand_in(ctx, inner))
+    del done
+    return _deeper(inner, indexing.component_indices(ctx, t, at))
+
+
+def _attributed(ctx: Context, inner: Place, node: ast.Attribute) -> Place:
+    t = _type_at(ctx, inner)
+    if not isinstance(t, (Vec, Quat)):
+        shown = with_article(str(t)) if t is not None else describe(_stand_in(ctx, inner))
+        raise WarpCodegenAttributeError(f"{shown} has no attribute `{node.attr}` that can be assigned")
+    return _deeper(inner, [indexing.component(t, node.attr)])
+
+
+def _deeper(inner: Place, more: list[Value | int]) -> Place:
+    match inner:
+        case Name(name):
+            return Component(name, tuple(more))
+        case Component(name, path):
+            return Component(name, (*path, *more))
+        case Element(array, indices, path):
+            return Element(array, indices, (*path, *more))
+
+
+def _type_at(ctx: Context, where: Place) -> Type | None:
+    """The type of what stands at a place; None for a tuple or a Python object."""
+    match where:
+        case Name(name) | Component(name):
+            operand = ctx.scope.read(name)
+            path = where.path if isinstance(where, Component) else ()
+            return _at_path(operand.type, path) if isinstance(operand, Value) else None
+        case Element():
+            if len(where.indices) < _ndim(where):
+                t = where.array.type
+                assert isinstance(t, Array)
+                return Array(t.dtype, t.ndim - len(where.indices))
+            return _at_path(_element_type(where), where.path)
+
+
+def _stand_in(ctx: Context, where: Place) -> Operand:
+    return load(ctx, where)
+
+
+def _at_path(t: Type, path: tuple[Value | int, ...]) -> Type:
+    match t, len(path):
+        case _, 0:
+            return t
+        case Mat(_, cols, dtype), 1:
+            return Vec(cols, dtype)
+    scalar = scalar_of(t)
+    assert scalar is not None
+    return scalar
+
+
+def _element_type(where: Element) -> Type:
+    assert isinstance(where.array.type, Array)
+    return where.array.type.dtype
+
+
+def _ndim(where: Element) -> int:
+    assert isinstance(where.array.type, Array)
+    return where.array.type.ndim
+
+
+def require_full(ctx: Context, where: Element, node: ast.expr) -> None:
+    """Raise unless a place in an array is one element or a part of one."""
+    with ctx.at(node):
+        indexing.require_element(where.array, where.indices)
+
+
+def load(ctx: Context, where: Place) -> Operand:
+    """Return what a place holds."""
+    match where:
+        case Name(name):
+            operand = ctx.scope.read(name)
+            if operand is None:
+                raise WarpCodegenError(f"`{name}` has no value yet", help=f"{name} = ... before this line")
+            return operand
+        case Component(name, path):
+            operand = ctx.scope.read(name)
+            assert isinstance(operand, Value)
+            return ctx.b.extract(operand, *path)
+        case Element(array, indices, path):
+            element = ctx.b.load(array, indices)
+            return ctx.b.extract(element, *path) if path else element
+
+
+def store(ctx: Context, where: Place, operand: Operand) -> None:
+    """Assign ``operand`` to a place."""
+    match where:
+        case Name(name):
+            ctx.bind(name, operand)
+        case Component(name, path):
+            old = ctx.scope.read(name)
+            assert isinstance(old, Value)
+            part = ctx.convert(operand, _at_path(old.type, path), f"this part of `{name}`")
+            new = ctx.b.insert_component(old, part, *path)
+            new.hint = name
+            ctx.scope.replace(name, new)
+        case Element(array, indices, path):
+            indexing.require_element(array, indices)
+            t = _element_type(where)
+            name = array.hint or "the array"
+            if not path:
+                ctx.b.store(array, indices, ctx.convert(operand, t, f"an element of `{name}`"))
+                return
+            part = ctx.convert(operand, _at_path(t, path), f"this part of an element of `{name}`")
+            element = ctx.b.load(array, indices)
+            ctx.b.store(array, indices, ctx.b.insert_component(element, part, *path))
+
+
+__all__ = ["Scalar", "assign"]

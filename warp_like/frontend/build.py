@@ -1,0 +1,177 @@
+"""Build the IR of a kernel and of all functions that it calls."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from warp_like import values
+from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
+from warp_like.base.loc import at
+from warp_like.builtins.overload import Inline
+from warp_like.frontend import assignment, calls, expressions, loops, statements  # noqa: F401  (they register handlers)
+from warp_like.frontend.context import Context, Returns, Session
+from warp_like.frontend.control_flow import run
+from warp_like.frontend.flow import Flow, Tail
+from warp_like.frontend.function import Overload
+from warp_like.frontend.operands import Host
+from warp_like.frontend.scope import Variable
+from warp_like.frontend.source import Source
+from warp_like.ir.core import Block, Function, Value
+from warp_like.ir.types import Type
+
+
+def parameters(source: Source) -> list[tuple[str, Type | None]]:
+    """Return name and type of each parameter of a kernel; None where the type is inferred at launch.
+
+    Raises:
+        WarpCodegenError: A parameter has no annotation or one that means nothing, or can't be given at launch.
+    """
+    a = source.node.args
+    for extra, star in ((a.vararg, "*"), (a.kwarg, "**")):
+        if extra is not None:
+            raise WarpCodegenError(
+                f"kernel `{source.name}` takes `{star}{extra.arg}`, but a kernel has a fixed number of arguments",
+                source.loc(extra),
+                help="name each argument",
+            )
+    found = []
+    for p in [*a.posonlyargs, *a.args, *a.kwonlyargs]:
+        if p.arg not in source.annotations:
+            raise WarpCodegenTypeError(
+                f"argument `{p.arg}` of kernel `{source.name}` has no annotation",
+                source.loc(p),
+                help=f"{p.arg}: float, {p.arg}: wp.array(dtype=float), ...",
+            )
+        try:
+            found.append((p.arg, values.to_ir(source.annotations[p.arg])))
+        except TypeError as error:
+            raise WarpCodegenTypeError(
+                f"argument `{p.arg}` of kernel `{source.name}`: {error}", source.loc(p)
+            ) from None
+    return found
+
+
+def build_kernel(source: Source, arg_types: Sequence[Type], *, wide: bool = False) -> Function:
+    """Build a kernel for concrete argument types.
+
+    Args:
+        source: The kernel.
+        arg_types: A type for each parameter.
+        wide: Make ``tid()`` int64, for grids with a dimension beyond int32. Since the kernel was written for int32,
+            int32 and int64 then convert into each other without a cast.
+
+    Raises:
+        WarpCodegenError: The code can't be compiled; the message shows the place, through all calls.
+    """
+    declared = parameters(source)
+    if len(declared) != len(arg_types):
+        raise WarpCodegenTypeError(
+            f"kernel `{source.name}` has {len(declared)} arguments, got {len(arg_types)} types", source.header
+        )
+    for (name, t), given in zip(declared, arg_types, strict=True):
+        if t is not None and t != given:
+            raise WarpCodegenTypeError(
+                f"argument `{name}` of kernel `{source.name}` is {t}, got {given}", source.header
+            )
+    session = Session(
+        wide, lambda overload, given: _function(session, overload, given), lambda *a: _inline(session, *a)
+    )
+    names = [name for name, _ in declared]
+    return _build(session, source, dict(zip(names, arg_types, strict=True)), source.name)
+
+
+def _function(session: Session, overload: Overload, given: tuple[Any, ...]) -> Function:
+    """A user function for arguments given by their types, or as Python objects where they have none."""
+    key = (overload, tuple(g if isinstance(g, Type) else id(g) for g in given))
+    found = session.functions.get(key)
+    if found is not None:
+        return found
+    running = [k for k, _ in session.building]
+    if key[0] in [k[0] for k in running]:
+        chain = [name for _, name in session.building]
+        first = [k[0] for k in running].index(key[0])
+        names = " -> ".join([*chain[first:], overload.source.name])
+        raise WarpCodegenError(
+            f"`{overload.source.name}` calls itself: {names}", overload.source.header,
+            help="kernel code has no recursion; write a loop",
+        )  # fmt: skip
+    session.building.append((key, overload.source.name))
+    try:
+        found = _build(
+            session, overload.source, dict(zip(overload.params, given, strict=True)), overload.source.name
+        )
+    finally:
+        session.building.pop()
+    session.functions[key] = found
+    return found
+
+
+def _inline(session: Session, lower: Inline, types: tuple[Type, ...]) -> Function:
+    """The body of a builtin that is written in the kernel language."""
+    overload = session.functions.get(lower) or Overload(lower.function)
+    session.functions[lower] = overload  # type: ignore[assignment]
+    return _function(session, overload, types)  # type: ignore[arg-type]
+
+
+def _build(session: Session, source: Source, given: dict[str, Any], name: str) -> Function:
+    params = [Value(t, p) for p, t in given.items() if isinstance(t, Type)]
+    f = Function(_unique(session, name), params, (), source.role, source.header)
+    returns = _annotated_returns(source)
+    ctx = Context(session, source, returns, f.body)
+    by_name = {p.hint: p for p in params}
+    for p, t in given.items():
+        ctx.scope.names[p] = Variable(by_name[p] if isinstance(t, Type) else Host(t, p), None)
+    with at(source.header):
+        flow = run(ctx, source.node.body, Tail.KERNEL if source.role == "kernel" else Tail.NONE)
+        results = _results(ctx, flow)
+        with ctx.b.into(f.body):
+            ctx.b.yield_(*results)
+    f.results = tuple(v.type for v in results)
+    return f
+
+
+def _annotated_returns(source: Source) -> Returns:
+    """The types that the annotation of a function's result asks for."""
+    annotation = source.annotations.get("return", Any)
+    if annotation is None:
+        return Returns([], source.header, annotated=True)
+    if annotation is Any:
+        return Returns()
+    parts = annotation.__args__ if getattr(annotation, "__origin__", None) is tuple else [annotation]
+    try:
+        types = [values.to_ir(p) for p in parts]
+    except TypeError as error:
+        raise WarpCodegenTypeError(
+            f"the result of {source.role} `{source.name}`: {error}", source.header
+        ) from None
+    return Returns(types, source.header, annotated=True)
+
+
+def _results(ctx: Context, flow: Flow) -> list[Value]:
+    if flow.results and flow.returns is not True:
+        raise WarpCodegenError(
+            f"`{ctx.source.name}` returns a value on some paths only",
+            _end(ctx.source),
+            help="end it with a return",
+        )
+    if ctx.returns.annotated and ctx.returns.types and not flow.results:
+        raise WarpCodegenTypeError(
+            f"`{ctx.source.name}` returns nothing, and its annotation says {ctx.returns.types[0]}"
+        )
+    return [ctx.settle(o) for o in flow.results]
+
+
+def _end(source: Source) -> Any:
+    """The place of the last statement, after which the value is missing."""
+    last: ast.stmt = source.node.body[-1]
+    return source.loc(last)
+
+
+def _unique(session: Session, name: str) -> str:
+    plain = re.sub(r"\W", "_", name, flags=re.ASCII)
+    session.names[plain] += 1
+    count = session.names[plain]
+    return plain if count == 1 else f"{plain}_{count}"

@@ -1,0 +1,188 @@
+"""Everything outside of its own text that a kernel depends on: the part of its cache key that no signature holds.
+
+Whatever the frontend may ask about a name, the description recorded here must change when the answer does. The
+frontend only follows names, attributes of Python objects and constant items of tuples, lists and dicts; objects reached
+in other ways (through a local variable, say) are refused when the kernel is built.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from warp_like import values
+from warp_like.base.errors import WarpCodegenError
+from warp_like.frontend.constants import builtin_name
+from warp_like.frontend.function import Function, Overload
+from warp_like.frontend.operands import number
+from warp_like.frontend.source import MISSING, Source
+from warp_like.frontend.specials import evaluate_static
+
+
+def reachable(source: Source) -> list[tuple[str, str]]:
+    """Return what the kernel's code refers to, as pairs of a name and a text that says what it means now.
+
+    The texts of user functions are included, and what they refer to in turn.
+    """
+    walker = _Walker()
+    walker.source("", source)
+    return walker.found
+
+
+@functools.lru_cache(maxsize=4096)
+def _references(source: Source) -> tuple[tuple[str, ...], ...]:
+    """The dotted names in a definition, by parts; in its body only those that are not local to it."""
+    local = _local_names(source.node)
+    found = dict.fromkeys(parts for s in source.node.body for parts in _dotted(s) if parts[0] not in local)
+    a = source.node.args
+    for outside in [*a.defaults, *(d for d in a.kw_defaults if d is not None), *_annotations(source.node)]:
+        found.update(dict.fromkeys(_dotted(outside)))
+    return tuple(found)
+
+
+def _annotations(node: ast.FunctionDef) -> list[ast.expr]:
+    a = node.args
+    given = [p.annotation for p in [*a.posonlyargs, *a.args, *a.kwonlyargs]] + [node.returns]
+    return [g for g in given if g is not None]
+
+
+def _local_names(node: ast.FunctionDef) -> set[str]:
+    a = node.args
+    names = {p.arg for p in [*a.posonlyargs, *a.args, *a.kwonlyargs]}
+    for s in node.body:
+        names.update(n.id for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    return names
+
+
+def _dotted(root: ast.AST) -> Iterator[tuple[str, ...]]:
+    """The names in ``root`` with the attributes taken of them, ``a.b.c`` as one."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        parts: list[str] = []
+        base = node
+        while isinstance(base, ast.Attribute):
+            parts.append(base.attr)
+            base = base.value
+        if isinstance(base, ast.Name):
+            yield (base.id, *reversed(parts))
+        else:
+            stack.extend(ast.iter_child_nodes(node))
+
+
+@functools.lru_cache(maxsize=4096)
+def _static_calls(source: Source) -> tuple[tuple[ast.expr, ast.expr], ...]:
+    """The calls in a definition with one argument: callee and argument. Those of ``wp.static`` are among them."""
+    calls = [n for s in source.node.body for n in ast.walk(s) if isinstance(n, ast.Call)]
+    return tuple(
+        (c.func, c.args[0])
+        for c in calls
+        if len(c.args) == 1 and isinstance(c.func, (ast.Name, ast.Attribute))
+    )
+
+
+class _Walker:
+    def __init__(self) -> None:
+        self.found: list[tuple[str, str]] = []
+        self.seen: set[int] = set()
+
+    def source(self, prefix: str, source: Source) -> None:
+        """Record what a definition refers to."""
+        for parts in _references(source):
+            self.dotted(prefix, source, parts)
+        for callee, argument in _static_calls(source):
+            parts = next(_dotted(callee))
+            if builtin_name(_follow(source.resolve(parts[0]), parts[1:])[0]) == "static":
+                self.static(prefix, source, argument)
+
+    def dotted(self, prefix: str, source: Source, parts: tuple[str, ...]) -> None:
+        """Record what a dotted name means, attribute by attribute as far as they lead."""
+        obj, used = _follow(source.resolve(parts[0]), parts[1:])
+        self.object(f"{prefix}{'.'.join(parts[: 1 + used])}", obj)
+
+    def static(self, prefix: str, source: Source, argument: ast.expr) -> None:
+        """Record the value of the expression of ``wp.static``."""
+        try:
+            value = evaluate_static(source.environment(), argument)
+        except WarpCodegenError as error:
+            value = error.reason
+        self.object(f"{prefix}static({ast.unparse(argument)})", value)
+
+    def object(self, name: str, obj: Any) -> None:
+        """Record one object."""
+        if isinstance(obj, Function):
+            self.found.append((name, f"func {obj.qualname}"))
+            for k, overload in enumerate(obj.overloads):
+                self.overload(f"{name}#{k}.", overload)
+        elif isinstance(obj, (tuple, list)):
+            self.found.append((name, f"{type(obj).__name__} of {len(obj)}"))
+            for k, part in enumerate(obj):
+                self.object(f"{name}[{k}]", part)
+        elif isinstance(obj, dict):
+            self.found.append((name, f"dict of {len(obj)}"))
+            for key, part in obj.items():
+                self.object(f"{name}[{key!r}]", part)
+        else:
+            self.found.append((name, describe(obj)))
+
+    def overload(self, prefix: str, overload: Overload) -> None:
+        """Record one definition of a user function, once."""
+        if id(overload) in self.seen:
+            self.found.append((prefix, "as above"))
+            return
+        self.seen.add(id(overload))
+        try:
+            source = overload.source
+            self.found.append((prefix, source.text))
+            for parameter in overload.params:
+                self.found.append((f"{prefix}{parameter}", _annotation_text(overload.annotation(parameter))))
+            for parameter, value in overload.defaults.items():
+                self.object(f"{prefix}{parameter}=", value)
+        except WarpCodegenError as error:  # the build says so if the function is used
+            self.found.append((prefix, error.reason))
+            return
+        self.source(prefix, source)
+
+
+def _follow(obj: Any, attributes: tuple[str, ...]) -> tuple[Any, int]:
+    """Take attributes of a Python object until one is missing or the object is a value; also return how many."""
+    for used, name in enumerate(attributes):
+        if obj is MISSING or number(obj) is not None or values.constant_of(obj) is not None:
+            return obj, used
+        try:
+            obj = getattr(obj, name)
+        except AttributeError:
+            return MISSING, used + 1
+    return obj, len(attributes)
+
+
+def _annotation_text(annotation: Any) -> str:
+    try:
+        return repr(values.to_ir(annotation)) if not isinstance(annotation, str) else annotation
+    except TypeError:
+        return repr(annotation)
+
+
+def describe(obj: Any) -> str:
+    """Return a text that changes when the meaning of ``obj`` in kernel code does."""
+    if obj is MISSING:
+        return "undefined"
+    literal = number(obj)
+    if literal is not None:
+        return f"{type(literal.value).__name__} {literal.value!r}"
+    typed = values.constant_of(obj)
+    if typed is not None:
+        return f"{typed[0]!r} {typed[1]!r}"
+    builtin = builtin_name(obj)
+    if builtin is not None:
+        return f"builtin {builtin}"
+    if values.is_type(obj):
+        return f"type {_annotation_text(obj)}"
+    if isinstance(obj, types.ModuleType):
+        return f"module {obj.__name__}"
+    if isinstance(obj, str):
+        return f"text {obj!r}"
+    return f"{type(obj).__module__}.{type(obj).__qualname__}"

@@ -1,0 +1,97 @@
+"""Types called as functions: casts of scalars, vectors and matrices from their parts."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Sequence
+
+from warp_like.base.errors import WarpCodegenTypeError
+from warp_like.builtins.patterns import Literal, int_range
+from warp_like.frontend.context import Context, cast_name, with_article
+from warp_like.frontend.operands import Operand, describe, require_value_kind
+from warp_like.ir.core import Value
+from warp_like.ir.types import Aggregate, Array, Mat, Quat, Scalar, Type, Vec, element_count, element_shape
+
+
+def construct(ctx: Context, t: Type, args: Sequence[Operand], nodes: Sequence[ast.expr]) -> Value:
+    """Build ``t(*args)``."""
+    if isinstance(t, Scalar):
+        return _scalar(ctx, t, args)
+    if isinstance(t, Aggregate):
+        return _aggregate(ctx, t, args, nodes)
+    what = "an array" if isinstance(t, Array) else str(t)
+    raise WarpCodegenTypeError(
+        f"{what} can't be made in kernel code", help="pass it as an argument of the kernel"
+    )
+
+
+def _scalar(ctx: Context, t: Scalar, args: Sequence[Operand]) -> Value:
+    if not args:
+        return ctx.zero(t)
+    if len(args) > 1:
+        raise WarpCodegenTypeError(f"{cast_name(t)}() takes one value, got {len(args)}")
+    operand = require_value_kind(args[0])
+    if isinstance(operand, Literal):
+        return ctx.b.constant(converted(operand.value, t), t)
+    if not isinstance(operand.type, Scalar):
+        raise WarpCodegenTypeError(f"{cast_name(t)}() takes a number, got {with_article(str(operand.type))}")
+    return ctx.b.cast(operand, t)
+
+
+def converted(value: bool | int | float, t: Scalar) -> bool | int | float:
+    """Return a literal as a ``t``, as a cast does it: floats are truncated and clamped, integers wrap."""
+    if t.is_bool:
+        return bool(value)
+    if t.is_float:
+        return float(value)
+    lo, hi = int_range(t)
+    if isinstance(value, float):
+        if math.isnan(value):
+            return 0
+        return lo if value <= lo else hi if value >= hi else int(value)
+    return (int(value) - lo) % (1 << t.bits) + lo
+
+
+def _aggregate(
+    ctx: Context, t: Vec | Mat | Quat, args: Sequence[Operand], nodes: Sequence[ast.expr]
+) -> Value:
+    count = element_count(t)
+    if not args:
+        return ctx.zero(t)
+    first = require_value_kind(args[0])
+    if len(args) == 1 and isinstance(first, Value) and isinstance(first.type, Aggregate):
+        if type(first.type) is type(t) and element_shape(first.type) == element_shape(t):
+            return ctx.b.cast(first, t)
+        raise WarpCodegenTypeError(
+            f"{with_article(str(first.type))} can't be converted to {with_article(str(t))}"
+        )
+    if len(args) == 1 and count > 1 and not isinstance(t, Quat):
+        args, nodes = [args[0]] * count, [nodes[0]] * count
+    if len(args) != count:
+        raise _wrong_count(t, args)
+    if all(isinstance(a, Literal) and a.fits(t.dtype) for a in args):
+        return ctx.b.constant(tuple(a.value for a in args if isinstance(a, Literal)), t)
+    same = all(a is args[0] for a in args)
+    parts = [_component(ctx, t, a, n) for a, n in zip(args[: 1 if same else count], nodes, strict=False)]
+    return ctx.b.make(t, parts * count if same else parts)
+
+
+def _component(ctx: Context, t: Vec | Mat | Quat, operand: Operand, node: ast.expr) -> Value:
+    with ctx.at(node):
+        operand = require_value_kind(operand)
+        if isinstance(operand, Value) and isinstance(operand.type, Aggregate):
+            raise WarpCodegenTypeError(
+                f"{with_article(str(t))} is made of numbers, got {with_article(str(operand.type))}",
+                help="wp.matrix_from_rows(...) makes a matrix of vectors"
+                if isinstance(t, Mat)
+                else "give its components one by one",
+            )
+        return ctx.convert(operand, t.dtype, f"a component of {with_article(str(t))}")
+
+
+def _wrong_count(t: Vec | Mat | Quat, args: Sequence[Operand]) -> WarpCodegenTypeError:
+    n = element_count(t)
+    shown = describe(args[0]) if len(args) == 1 else str(len(args))
+    ways = f"{n} numbers" if isinstance(t, Quat) else f"none, 1 or {n} numbers"
+    return WarpCodegenTypeError(f"{with_article(str(t))} is made of {ways}, got {shown}")

@@ -1,0 +1,323 @@
+"""The state of one function being built, and the operations that all handlers of syntax share.
+
+Handlers register themselves for a node class and reach each other through ``Context.expr`` and ``Context.statement``,
+so their files don't import one another.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from warp_like.base.errors import WarpCodegenTypeError
+from warp_like.base.loc import Loc, at, current_loc
+from warp_like.builtins.emit import Emitter
+from warp_like.builtins.overload import Inline, NoMatch
+from warp_like.builtins.patterns import Literal
+from warp_like.builtins.spec import resolve
+from warp_like.frontend import refused
+from warp_like.frontend.operands import NOTHING, Host, Operand, describe, require_value_kind, type_of
+from warp_like.frontend.scope import Scope
+from warp_like.frontend.source import Source
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Function, Value
+from warp_like.ir.types import Array, Scalar, Type, bool_, int32, int64
+
+if TYPE_CHECKING:
+    from warp_like.frontend.flow import Flow
+    from warp_like.frontend.function import Overload
+
+_Handler = TypeVar("_Handler", bound=Callable[..., Any])
+
+EXPRESSIONS: dict[type[ast.expr], Callable[[Context, Any], Operand]] = {}
+STATEMENTS: dict[type[ast.stmt], Callable[[Context, Any], Flow | None]] = {}
+
+
+def expression(*kinds: type[ast.expr]) -> Callable[[_Handler], _Handler]:
+    """Register the handler of an expression's node classes: ``handler(ctx, node) -> Operand``."""
+
+    def register(handler: _Handler) -> _Handler:
+        EXPRESSIONS.update(dict.fromkeys(kinds, handler))
+        return handler
+
+    return register
+
+
+def statement(*kinds: type[ast.stmt]) -> Callable[[_Handler], _Handler]:
+    """Register the handler of a statement's node classes: ``handler(ctx, node) -> Flow | None`` (None: it goes on)."""
+
+    def register(handler: _Handler) -> _Handler:
+        STATEMENTS.update(dict.fromkeys(kinds, handler))
+        return handler
+
+    return register
+
+
+@dataclass
+class Session:
+    """What the functions of one kernel share.
+
+    Attributes:
+        wide: ``tid()`` is int64, since a dimension of the grid is beyond int32. The kernel was written for int32, so
+            the two convert into each other without a cast.
+        call: Builds (once) a user function for given arguments; set by ``build``.
+        inline: Builds (once) the body of a builtin that is written in the kernel language; set by ``build``.
+    """
+
+    wide: bool
+    call: Callable[[Overload, tuple[Any, ...]], Function]
+    inline: Callable[[Inline, tuple[Type, ...]], Function]
+    functions: dict[Any, Function] = field(default_factory=dict)
+    building: list[tuple[Any, str]] = field(default_factory=list)
+    names: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass
+class Returns:
+    """What a function returns: types once they are known, and where they were settled."""
+
+    types: list[Type | None] | None = None
+    loc: Loc | None = None
+    annotated: bool = False
+
+
+class Context:
+    """One function being built."""
+
+    def __init__(self, session: Session, source: Source, returns: Returns, body: Block) -> None:
+        self.session = session
+        self.source = source
+        self.returns = returns
+        self.b = Emitter(body)
+        self.scope = Scope()
+        self.loads = loaded_names([source.node])
+
+    # --- dispatch ---------------------------------------------------------------------------------------------
+
+    def expr(self, node: ast.expr) -> Operand:
+        """Build an expression."""
+        handler = EXPRESSIONS.get(type(node))
+        with self.at(node):
+            if handler is None:
+                raise refused.expression(node)
+            return handler(self, node)
+
+    def statement(self, node: ast.stmt) -> Flow | None:
+        """Build a statement; None where it simply goes on to the next."""
+        handler = STATEMENTS.get(type(node))
+        with self.at(node):
+            if handler is None:
+                raise refused.statement(node)
+            return handler(self, node)
+
+    def at(self, node: ast.AST) -> contextlib.AbstractContextManager[None]:
+        """Give ops and errors the place of ``node``."""
+        return at(self.source.loc(node))
+
+    @contextlib.contextmanager
+    def branch(self) -> Iterator[Block]:
+        """Build into a new block with a scope of its own; the block is not yet ended."""
+        saved = self.scope
+        self.scope = saved.copy()
+        try:
+            with self.b.into(Block()) as block:
+                yield block
+        finally:
+            self.scope = saved
+
+    # --- values -----------------------------------------------------------------------------------------------
+
+    def value(self, node: ast.expr) -> Value:
+        """Build an expression that has to be a value; a literal gets its default type."""
+        operand = self.expr(node)
+        with self.at(node):
+            return self.settle(operand)
+
+    def settle(self, operand: Operand) -> Value:
+        """Return ``operand`` as a value; a literal gets its default type."""
+        operand = require_value_kind(operand)
+        if isinstance(operand, Value):
+            return operand
+        if not operand.fits(operand.default):
+            raise WarpCodegenTypeError(f"{operand.value} is too large for any integer type")
+        return self.b.constant(operand.value, operand.default)
+
+    def fits(self, operand: Operand, type: Type) -> bool:
+        """Return whether ``convert`` would take ``operand`` as a ``type``."""
+        if isinstance(operand, Literal):
+            return operand.fits(type)
+        return isinstance(operand, Value) and (operand.type == type or self._converts(operand.type, type))
+
+    def convert(self, operand: Operand, type: Type, what: str) -> Value:
+        """Return ``operand`` as a ``type``; only literals adapt. ``what`` names the place for messages."""
+        operand = require_value_kind(operand)
+        if isinstance(operand, Literal) and operand.fits(type):
+            return self.b.constant(operand.value, type)
+        if isinstance(operand, Value):
+            if operand.type == type:
+                return operand
+            if self._converts(operand.type, type):
+                return self.b.cast(operand, type)
+        scalar = isinstance(type, Scalar) and isinstance(type_of(operand), (Scalar, Literal))
+        raise WarpCodegenTypeError(
+            f"{what} is {with_article(str(type))}, got {describe(operand)}",
+            help=f"convert it: {cast_name(type)}(...)" if scalar else None,
+        )
+
+    def _converts(self, given: Type, wanted: Type) -> bool:
+        return self.session.wide and {given, wanted} == {int32, int64}
+
+    def condition(self, operand: Operand) -> Value | bool:
+        """Return the truth of ``operand``; a Python bool where it is known now."""
+        operand = require_value_kind(operand)
+        if isinstance(operand, Literal):
+            return bool(operand.value)
+        if operand.type == bool_:
+            return operand
+        if not isinstance(operand.type, Scalar):
+            raise WarpCodegenTypeError(
+                f"a condition is a bool or a number, got {with_article(str(operand.type))}"
+            )
+        got: Value = self.b.apply("ne", operand, 0)
+        return got
+
+    def index(self, node: ast.expr) -> Value | Literal:
+        """Build an index: an integer of any type, or an integer literal."""
+        operand = self.expr(node)
+        with self.at(node):
+            if isinstance(operand, Literal) and type(operand.value) is int:
+                return operand
+            if isinstance(operand, Value) and isinstance(operand.type, Scalar) and operand.type.is_int:
+                return operand
+            is_float = (
+                isinstance(operand, Value) and isinstance(operand.type, Scalar) and operand.type.is_float
+            )
+            raise WarpCodegenTypeError(
+                f"an index is an integer, got {describe(operand)}",
+                help=f"int({ast.unparse(node)})" if is_float else None,
+            )
+
+    # --- builtins ---------------------------------------------------------------------------------------------
+
+    def apply(
+        self, name: str, *args: Operand, symbol: str | None = None, nodes: Sequence[ast.expr] | None = None
+    ) -> Operand:
+        """Call builtin ``name``.
+
+        Args:
+            name: The builtin.
+            args: Values and literals.
+            symbol: The operator that the user wrote, for messages.
+            nodes: The arguments' syntax, for messages.
+        """
+        given = [require_value_kind(a) for a in args]
+        given = _same_kind(given)
+        texts = [ast.unparse(n) for n in nodes] if nodes is not None and len(nodes) == len(given) else None
+        try:
+            resolved = resolve(name, [a.type if isinstance(a, Value) else a for a in given], symbol, texts)
+        except NoMatch as error:
+            if self.session.wide and (widened := self._widened(given)) is not None:
+                return self.apply(name, *widened, symbol=symbol, nodes=nodes)
+            raise WarpCodegenTypeError(str(error), help=error.help) from None
+        values = [
+            a if isinstance(a, Value) else self.b.constant(a.value, t)
+            for a, t in zip(given, resolved.args, strict=True)
+        ]
+        lower = resolved.overload.lower
+        if isinstance(lower, Inline) and resolved.overload.adjoint is None:
+            return self.call(self.session.inline(lower, resolved.args), values)
+        return results_of(self.b.insert(ops.Apply(name, tuple(values)), *resolved.results))
+
+    def _widened(self, given: list[Value | Literal]) -> list[Value | Literal] | None:
+        """``given`` with its int32 as int64, where it holds both."""
+        if not {int32, int64} <= {a.type for a in given if isinstance(a, Value)}:
+            return None
+        return [self.b.cast(a, int64) if isinstance(a, Value) and a.type == int32 else a for a in given]
+
+    def call(self, callee: Function, args: Sequence[Value]) -> Operand:
+        """Call a function that has been built."""
+        return results_of(self.b.insert(ops.Call(callee, tuple(args)), *callee.results))
+
+    def zero(self, type: Type) -> Value:
+        """A value of ``type`` that nobody looks at."""
+        return self.b.zero(type)
+
+    # --- names ------------------------------------------------------------------------------------------------
+
+    def bind(self, name: str, operand: Operand) -> None:
+        """Assign to a local variable; a literal takes the variable's type, or its default type the first time."""
+        old = self.scope.variable(name)
+        value: Operand = self._typed(operand, old.value if old is not None else None)
+        if isinstance(value, Value):
+            if not value.hint:
+                value.hint = name
+        elif isinstance(value, Host):
+            _require_bindable(value, name)
+        elif value == NOTHING:
+            raise WarpCodegenTypeError(f"`{name}` is assigned the result of a call that has none")
+        self.scope.bind(name, value, current_loc())
+
+    def _typed(self, operand: Operand, old: Operand | None) -> Operand:
+        """``operand`` with its literals made values: of the types of ``old`` where they fit."""
+        if isinstance(operand, tuple):
+            olds = old if isinstance(old, tuple) and len(old) == len(operand) else (None,) * len(operand)
+            return tuple(self._typed(part, o) for part, o in zip(operand, olds, strict=True))
+        if isinstance(operand, Host):
+            return operand
+        if isinstance(old, Value) and old.type != type_of(operand) and self.fits(operand, old.type):
+            return self.convert(operand, old.type, "")
+        return self.settle(operand)
+
+
+def results_of(op: ops.Op) -> Operand:
+    """Return the results of an op as an operand."""
+    return op.results[0] if len(op.results) == 1 else tuple(op.results)
+
+
+def _same_kind(given: list[Value | Literal]) -> list[Value | Literal]:
+    """Literals among themselves: beside a float, an integer is a float."""
+    if any(isinstance(a, Value) for a in given) or not any(type(a.value) is float for a in given):  # type: ignore[union-attr]
+        return given
+    return [Literal(float(a.value)) if type(a.value) is int else a for a in given]  # type: ignore[union-attr]
+
+
+def _require_bindable(value: Host, name: str) -> None:
+    """Only what the cache key sees through a plain name may go by another name: functions and types, not modules."""
+    from warp_like.frontend.constants import is_callable
+
+    if not is_callable(value.obj):
+        raise WarpCodegenTypeError(
+            f"`{name}` can't be assigned {describe(value)}: {type(value.obj).__name__} is not a type of kernel code",
+            help="variables hold numbers, vectors, matrices, views of arrays, functions and types",
+        )
+
+
+def with_article(text: str) -> str:
+    """Return ``text`` after ``a`` or ``an``."""
+    return f"an {text}" if text.startswith(("int", "array")) else f"a {text}"
+
+
+def cast_name(type: Type) -> str:
+    """Return how user code calls the conversion to a scalar type."""
+    return {"float32": "float", "int32": "int", "bool": "bool"}.get(str(type), f"wp.{type}")
+
+
+def is_array(operand: Operand) -> bool:
+    """Return whether ``operand`` is an array."""
+    return isinstance(operand, Value) and isinstance(operand.type, Array)
+
+
+def loaded_names(nodes: Sequence[ast.AST]) -> Counter[str]:
+    """Return how often each name is read in ``nodes``; ``x += 1`` and ``x[0] = 1`` read ``x``."""
+    found: Counter[str] = Counter()
+    for root in nodes:
+        for node in ast.walk(root):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                found[node.id] += 1
+            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+                found[node.target.id] += 1
+    return found

@@ -1,0 +1,293 @@
+"""Statement lists and ``if``: early exits become branches where they can, carried bools where they must.
+
+What follows an ``if`` whose one branch always exits is moved into the other branch. Otherwise the ``if`` yields a bool
+for the exit, and the rest is built under it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from warp_like.base.errors import WarpCodegenTypeError
+from warp_like.frontend.context import Context, loaded_names, statement
+from warp_like.frontend.flow import KINDS, ON, Flag, Flow, Tail, may_exit, never_falls
+from warp_like.frontend.operands import Host, Operand, describe, flatten, rebuild, same_shape
+from warp_like.frontend.scope import Scope, Unbound, Variable
+from warp_like.ir.core import Block, Value
+from warp_like.ir.types import Array, Type, bool_
+
+
+def run(ctx: Context, stmts: Sequence[ast.stmt], tail: Tail = Tail.NONE) -> Flow:
+    """Build ``stmts`` into the current block and scope; ``tail`` says what follows them."""
+    for i, s in enumerate(stmts):
+        rest = stmts[i + 1 :]
+        if isinstance(s, ast.If) and (not rest or may_exit(s)):
+            with ctx.at(s):
+                return _if(ctx, s, rest, tail)
+        if _is_end(s, tail):
+            return ON
+        flow = ctx.statement(s) or ON
+        if flow.always_falls:
+            continue
+        if not flow.may_fall or not rest:
+            return flow
+        return _guarded(ctx, flow, rest, tail)
+    return ON
+
+
+def _is_end(s: ast.stmt, tail: Tail) -> bool:
+    """Whether ``s`` exits to where its list ends anyway."""
+    if isinstance(s, ast.Continue):
+        return tail is Tail.LOOP
+    return isinstance(s, ast.Return) and s.value is None and tail is Tail.KERNEL
+
+
+@statement(ast.If)
+def build_if(ctx: Context, node: ast.If) -> Flow:
+    """``if``, ``elif`` and ``else`` that exit nothing, with statements after them."""
+    return _if(ctx, node, [], Tail.NONE)
+
+
+def _if(ctx: Context, node: ast.If, rest: Sequence[ast.stmt], tail: Tail) -> Flow:
+    """An ``if`` followed by ``rest``."""
+    operand = ctx.expr(node.test)
+    with ctx.at(node.test):
+        cond = ctx.condition(operand)
+    if isinstance(cond, bool):
+        return run(ctx, [*(node.body if cond else node.orelse), *rest], tail)
+    if never_falls(node.body):
+        return _branch(ctx, cond, node.body, [*node.orelse, *rest], tail)
+    if never_falls(node.orelse):
+        return _branch(ctx, cond, [*node.body, *rest], node.orelse, tail)
+    flow = _branch(ctx, cond, node.body, node.orelse, Tail.NONE if rest else tail)
+    if not rest or not flow.may_fall:
+        return flow
+    return run(ctx, rest, tail) if flow.always_falls else _guarded(ctx, flow, rest, tail)
+
+
+def _guarded(ctx: Context, flow: Flow, rest: Sequence[ast.stmt], tail: Tail) -> Flow:
+    """Build ``rest`` for the threads that have not taken an exit of ``flow``."""
+    goes_on = ctx.b.apply("unot", any_of(ctx, [f for f in flow.flags if isinstance(f, Value)]))
+    with ctx.branch() as then:
+        after = run(ctx, rest, tail)
+        arms = [_Arm(then, ctx.scope, after)]
+    with ctx.branch() as orelse:
+        taken = Flow(*(f if f is False else True for f in flow.flags), flow.results)
+        exits = [f for f in flow.flags if f is not False]
+        # One exit: it is taken on this path. Several: their bools say which one.
+        arms.append(_Arm(orelse, ctx.scope, taken if len(exits) == 1 else flow, falls=False))
+    return _merge(ctx, goes_on, arms, rest, tail)
+
+
+def any_of(ctx: Context, flags: Sequence[Value]) -> Value:
+    """Return whether one of several bools is true."""
+    total = flags[0]
+    for flag in flags[1:]:
+        total = ctx.b.apply("bit_or", total, flag)
+    return total
+
+
+@dataclass
+class _Arm:
+    """A branch that has been built up to its ``Yield``."""
+
+    block: Block
+    scope: Scope
+    flow: Flow
+    falls: bool | None = None
+
+    @property
+    def may_fall(self) -> bool:
+        return self.flow.may_fall if self.falls is None else self.falls
+
+
+def _branch(
+    ctx: Context, cond: Value, then: Sequence[ast.stmt], orelse: Sequence[ast.stmt], tail: Tail
+) -> Flow:
+    arms = []
+    for stmts in (then, orelse):
+        with ctx.branch() as block:
+            flow = run(ctx, stmts, tail)
+            arms.append(_Arm(block, ctx.scope, flow))
+    return _merge(ctx, cond, arms, [*then, *orelse], tail)
+
+
+class _Yields:
+    """What both arms yield, collected before their ``Yield`` ops are built."""
+
+    def __init__(self, ctx: Context, arms: Sequence[_Arm]) -> None:
+        self.ctx = ctx
+        self.arms = arms
+        self.values: list[list[Value]] = [[] for _ in arms]
+        self.hints: list[str] = []
+
+    def add(self, per_arm: Sequence[Operand | Flag | None], type: Type, hint: str) -> int:
+        """Yield one value of ``type``; an arm that has none yields zero. Returns its position among the results."""
+        for arm, mine, v in zip(self.arms, self.values, per_arm, strict=True):
+            with self.ctx.b.into(arm.block):
+                if isinstance(v, Value):
+                    mine.append(v)
+                elif v is None:
+                    mine.append(self.ctx.zero(type))
+                elif isinstance(v, bool):
+                    mine.append(self.ctx.b.constant(v, type))
+                else:
+                    mine.append(self.ctx.convert(v, type, "the value returned"))
+        self.hints.append(hint)
+        return len(self.hints) - 1
+
+    def add_operand(self, per_arm: Sequence[Operand | None], hint: str) -> list[int]:
+        """Yield all values of an operand that has the same structure in all arms that have it."""
+        shape = next(o for o in per_arm if o is not None)
+        columns = [flatten(o) if o is not None else None for o in per_arm]
+        return [
+            self.add([c[i] if c else None for c in columns], v.type, hint)
+            for i, v in enumerate(flatten(shape))
+        ]
+
+    def finish(self, cond: Value) -> list[Value]:
+        """Build the ``If`` and return its results."""
+        for arm, mine in zip(self.arms, self.values, strict=True):
+            with self.ctx.b.into(arm.block):
+                self.ctx.b.yield_(*mine)
+        results = self.ctx.b.if_(cond, self.arms[0].block, self.arms[1].block)
+        for r, hint in zip(results, self.hints, strict=True):
+            r.hint = hint
+        return list(results)
+
+
+def _merge(ctx: Context, cond: Value, arms: list[_Arm], nodes: Sequence[ast.stmt], tail: Tail) -> Flow:
+    """End both arms, build the ``If``, and make the scope and the flow after it."""
+    yields = _Yields(ctx, arms)
+    flow_at = _merge_flags(yields, arms)
+    results_at = _merge_results(ctx, yields, arms)
+    variables_at = _merge_variables(ctx, yields, arms, nodes, tail)
+    results = yields.finish(cond)
+    for name, (operand, positions) in variables_at.items():
+        new = rebuild(operand, [results[p] for p in positions])
+        loc = next(v.loc for a in arms if (v := a.scope.variable(name)) is not None)
+        ctx.scope.names[name] = Variable(new, loc)
+    flags = [results[f] if not isinstance(f, bool) else f for f in flow_at]
+    returned = tuple(p if not isinstance(p, int) else results[p] for p in results_at)
+    return Flow(*flags, returned)
+
+
+def _merge_flags(yields: _Yields, arms: Sequence[_Arm]) -> list[int | bool]:
+    merged: list[int | bool] = []
+    for kind in KINDS:
+        flags: list[Flag] = [getattr(a.flow, kind) for a in arms]
+        if all(f is flags[0] for f in flags) and isinstance(flags[0], bool):
+            merged.append(flags[0])
+        else:
+            merged.append(_Position(yields.add(flags, bool_, kind)))
+    return merged
+
+
+class _Position(int):
+    """A position among the results of an ``If``, told apart from a bool."""
+
+
+def _merge_results(ctx: Context, yields: _Yields, arms: Sequence[_Arm]) -> list[_Position | Operand]:
+    """What the function returns, from the arms that return."""
+    returning = [a for a in arms if a.flow.returns is not False]
+    if not returning or not returning[0].flow.results:
+        return []
+    merged: list[_Position | Operand] = []
+    for k in range(len(returning[0].flow.results)):
+        column = [a.flow.results[k] if a.flow.returns is not False else None for a in arms]
+        given = [o for o in column if o is not None]
+        if all(o is given[0] for o in given) and len(given) == len(arms):
+            merged.append(given[0])
+            continue
+        t = common_type(given)
+        if isinstance(t, Array):
+            raise WarpCodegenTypeError(
+                "a function can't return one of several arrays",
+                help="choose the array's elements, not the array",
+            )
+        merged.append(_Position(yields.add(column, t, "result")))
+    return merged
+
+
+def common_type(given: Sequence[Operand]) -> Type:
+    """Return the type of several operands that may include literals."""
+    t = next((o.type for o in given if isinstance(o, Value)), None)
+    if t is not None:
+        return t
+    literals = [o for o in given if not isinstance(o, (tuple, Host)) and not isinstance(o, Value)]
+    if len(literals) != len(given):
+        raise WarpCodegenTypeError(f"expected a value, got {describe(given[0])}")
+    defaults = [o.default for o in literals]
+    return next((d for d in defaults if d.is_float), defaults[0])
+
+
+def _merge_variables(
+    ctx: Context, yields: _Yields, arms: Sequence[_Arm], nodes: Sequence[ast.stmt], tail: Tail
+) -> dict[str, tuple[Operand, list[int]]]:
+    """Decide for every name whether it is the same after the ``If``, yielded, or not readable."""
+    base = ctx.scope
+    heeded = [a for a in arms if not a.flow.always_returns]
+    merged: dict[str, tuple[Operand, list[int]]] = {}
+    if not heeded or tail is Tail.KERNEL:
+        return merged  # nothing is read after it
+    inside = loaded_names(nodes)
+    for name in dict.fromkeys(n for a in arms for n in a.scope.names):
+        bound_before = base.variable(name) is not None
+        wanted = [a for a in heeded if a.may_fall or bound_before]
+        found = [a.scope.names.get(name) for a in wanted]
+        before = base.names.get(name)
+        if all(f is before for f in found):
+            continue
+        needless = tail is Tail.LOOP or ctx.loads[name] <= inside[name]
+        if not bound_before and needless:
+            base.names[name] = Unbound(_one_path(name))  # nobody reads it later
+            continue
+        got = _agree(name, found)
+        if isinstance(got, Unbound):
+            base.names[name] = got
+        elif not flatten(got) or _same_everywhere(wanted, arms, name):
+            base.names[name] = next(f for f in found if f is not None)
+        else:
+            column = [
+                v.value if (v := a.scope.variable(name)) and same_shape(v.value, got) else None for a in arms
+            ]
+            merged[name] = (got, yields.add_operand(column, name))
+    return merged
+
+
+def _same_everywhere(wanted: Sequence[_Arm], arms: Sequence[_Arm], name: str) -> bool:
+    """Whether all arms hold the same values, which then were made before the ``If``."""
+    held = [flatten(v.value) if (v := a.scope.variable(name)) else None for a in arms]
+    return len(wanted) == len(arms) and all(h is not None and h == held[0] for h in held)
+
+
+def _agree(name: str, found: Sequence[Variable | Unbound | None]) -> Operand | Unbound:
+    """One operand that stands for what the arms hold, or why there is none."""
+    for f in found:
+        if isinstance(f, Unbound):
+            return f
+    variables = [f for f in found if isinstance(f, Variable)]
+    if len(variables) < len(found):
+        return Unbound(_one_path(name), f"assign `{name}` on every path, or before the `if`")
+    first = variables[0]
+    for other in variables[1:]:
+        if not same_shape(first.value, other.value):
+            a, b = describe(first.value), describe(other.value)
+            where = f" (line {first.loc.line}) or " if first.loc else " or "
+            end = f" (line {other.loc.line})" if other.loc else ""
+            return Unbound(f"`{name}` is {a}{where}{b}{end}, depending on the path that leads here")
+    held = [flatten(v.value) for v in variables]
+    if any(isinstance(v.type, Array) for v in held[0]) and (
+        len(held) == 1 or any(h != held[0] for h in held)
+    ):
+        return Unbound(
+            f"`{name}` would be one of several arrays, depending on the path that leads here",
+            "read the element inside of each branch: kernel code can't choose between arrays",
+        )
+    return first.value
+
+
+def _one_path(name: str) -> str:
+    return f"`{name}` is not assigned on every path that leads here"

@@ -1,0 +1,288 @@
+"""Names, constants, operators, conditions and attributes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+
+from warp_like.base.errors import WarpCodegenAttributeError, WarpCodegenError, WarpCodegenTypeError
+from warp_like.builtins.patterns import Literal
+from warp_like.frontend import constants, indexing, literals
+from warp_like.frontend.context import Context, expression, with_article
+from warp_like.frontend.control_flow import common_type
+from warp_like.frontend.operands import Host, Operand, describe
+from warp_like.frontend.scope import unknown
+from warp_like.frontend.source import MISSING
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Value
+from warp_like.ir.types import Array, Mat, Quat, Vec, bool_, element_shape
+
+OPERATORS: dict[type[ast.AST], tuple[str, str]] = {
+    ast.Add: ("add", "+"),
+    ast.Sub: ("sub", "-"),
+    ast.Mult: ("mul", "*"),
+    ast.MatMult: ("mul", "@"),
+    ast.Div: ("div", "/"),
+    ast.FloorDiv: ("floordiv", "//"),
+    ast.Mod: ("mod", "%"),
+    ast.Pow: ("pow", "**"),
+    ast.LShift: ("lshift", "<<"),
+    ast.RShift: ("rshift", ">>"),
+    ast.BitAnd: ("bit_and", "&"),
+    ast.BitOr: ("bit_or", "|"),
+    ast.BitXor: ("bit_xor", "^"),
+    ast.USub: ("neg", "-"),
+    ast.UAdd: ("pos", "+"),
+    ast.Invert: ("invert", "~"),
+    ast.Lt: ("lt", "<"),
+    ast.LtE: ("le", "<="),
+    ast.Gt: ("gt", ">"),
+    ast.GtE: ("ge", ">="),
+    ast.Eq: ("eq", "=="),
+    ast.NotEq: ("ne", "!="),
+}
+"""The builtin and the sign of each operator."""
+
+
+@expression(ast.Constant)
+def build_constant(ctx: Context, node: ast.Constant) -> Operand:
+    """A literal; text is for ``print`` alone."""
+    if type(node.value) in (bool, int, float):
+        return Literal(node.value)
+    if isinstance(node.value, complex):
+        raise WarpCodegenTypeError(
+            "complex numbers can't be used in kernel code", help="keep both parts in a wp.vec2"
+        )
+    return Host(node.value, ast.unparse(node))
+
+
+@expression(ast.Name)
+def build_name(ctx: Context, node: ast.Name) -> Operand:
+    """A local variable, or what the name means around the function."""
+    local = ctx.scope.read(node.id)
+    if local is not None:
+        return local
+    found = ctx.source.resolve(node.id)
+    if found is MISSING:
+        raise unknown(node.id, [*ctx.scope.names, *ctx.source.environment()])
+    return constants.from_host(ctx, found, node.id)
+
+
+@expression(ast.Tuple)
+def build_tuple(ctx: Context, node: ast.Tuple) -> Operand:
+    """Several values."""
+    return tuple(ctx.expr(e) for e in node.elts)
+
+
+# --- operators ------------------------------------------------------------------------------------------------
+
+
+@expression(ast.BinOp)
+def build_binary(ctx: Context, node: ast.BinOp) -> Operand:
+    """``a + b`` and its like."""
+    a, b = ctx.expr(node.left), ctx.expr(node.right)
+    return binary(ctx, node.op, a, b, [node.left, node.right])
+
+
+def binary(ctx: Context, op: ast.AST, a: Operand, b: Operand, nodes: Sequence[ast.expr]) -> Operand:
+    """Combine two operands by an operator."""
+    name, symbol = OPERATORS[type(op)]
+    for operand in (a, b):
+        _require_operand(operand, symbol)
+    if isinstance(a, Literal) and isinstance(b, Literal):
+        folded = literals.binary(name, a, b)
+        if folded is not None:
+            return folded
+    return ctx.apply(name, a, b, symbol=symbol, nodes=nodes)
+
+
+@expression(ast.UnaryOp)
+def build_unary(ctx: Context, node: ast.UnaryOp) -> Operand:
+    """``-a``, ``not a`` and their like."""
+    a = ctx.expr(node.operand)
+    if isinstance(node.op, ast.Not):
+        truth = ctx.condition(a)
+        if isinstance(truth, bool):
+            return Literal(not truth)
+        return ctx.apply("unot", truth)
+    name, symbol = OPERATORS[type(node.op)]
+    _require_operand(a, symbol)
+    if isinstance(a, Literal):
+        folded = literals.unary(name, a)
+        if folded is not None:
+            return folded
+    return ctx.apply(name, a, symbol=symbol, nodes=[node.operand])
+
+
+def _require_operand(operand: Operand, symbol: str) -> None:
+    if isinstance(operand, Host):
+        raise constants.not_a_value(operand)
+    if isinstance(operand, tuple):
+        raise WarpCodegenTypeError(f"`{symbol}` does not take {describe(operand)}")
+    if isinstance(operand, Value) and isinstance(operand.type, Array):
+        raise WarpCodegenTypeError(
+            f"`{symbol}` does not take an array: a kernel works on elements", help="index it: a[i]"
+        )
+
+
+@expression(ast.Compare)
+def build_compare(ctx: Context, node: ast.Compare) -> Operand:
+    """``a < b``, and chains of it, each operand evaluated once and only if needed."""
+    for op in node.ops:
+        if type(op) not in OPERATORS:
+            word = {ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in"}[type(op)]  # type: ignore[index]
+            raise WarpCodegenError(
+                f"`{word}` can't be used in kernel code", help="compare values with == and !="
+            )
+    left = ctx.expr(node.left)
+
+    def compare(i: int, a: Operand) -> Operand:
+        b = ctx.expr(node.comparators[i])
+        last = node.comparators[i - 1] if i else node.left
+        held = binary(ctx, node.ops[i], a, b, [last, node.comparators[i]])
+        if i + 1 == len(node.ops):
+            return held
+        return _short_circuit(ctx, held, lambda: compare(i + 1, b), stop_on=False)
+
+    return compare(0, left)
+
+
+@expression(ast.BoolOp)
+def build_bool(ctx: Context, node: ast.BoolOp) -> Operand:
+    """``and`` and ``or``: a bool; the right side is evaluated only if needed."""
+    stop_on = isinstance(node.op, ast.Or)
+
+    def part(i: int) -> Operand:
+        operand = ctx.expr(node.values[i])
+        with ctx.at(node.values[i]):
+            truth = ctx.condition(operand)
+        held: Operand = Literal(truth) if isinstance(truth, bool) else truth
+        return held if i + 1 == len(node.values) else _short_circuit(ctx, held, lambda: part(i + 1), stop_on)
+
+    return part(0)
+
+
+def _short_circuit(ctx: Context, held: Operand, more: Callable[[], Operand], stop_on: bool) -> Operand:
+    """``held or more()`` where ``stop_on``, else ``held and more()``."""
+    if isinstance(held, Literal):
+        return held if bool(held.value) is stop_on else more()
+    assert isinstance(held, Value)
+    with ctx.b.into(Block()) as block:
+        other = more()
+        right = ctx.convert(other, bool_, "a condition")
+    if all(o.PURE for o in block.ops):  # cheaper to compute than to jump around
+        ctx.b.block.ops.extend(block.ops)
+        return ctx.apply("bit_or" if stop_on else "bit_and", held, right)
+    with ctx.b.into(block):
+        ctx.b.yield_(right)
+    with ctx.b.into(Block()) as stopped:
+        ctx.b.yield_(ctx.b.constant(stop_on, bool_))
+    then, orelse = (stopped, block) if stop_on else (block, stopped)
+    return ctx.b.if_(held, then, orelse)[0]
+
+
+@expression(ast.IfExp)
+def build_conditional(ctx: Context, node: ast.IfExp) -> Operand:
+    """``a if condition else b``: one of the two is evaluated."""
+    operand = ctx.expr(node.test)
+    with ctx.at(node.test):
+        cond = ctx.condition(operand)
+    if isinstance(cond, bool):
+        return ctx.expr(node.body if cond else node.orelse)
+    blocks, given = [], []
+    for side in (node.body, node.orelse):
+        with ctx.b.into(Block()) as block:
+            given.append(ctx.expr(side))
+        blocks.append(block)
+    for side, g in zip((node.body, node.orelse), given, strict=True):
+        if (
+            isinstance(g, Host)
+            or isinstance(g, tuple)
+            or (isinstance(g, Value) and isinstance(g.type, Array))
+        ):
+            with ctx.at(side):
+                raise WarpCodegenTypeError(
+                    f"`if` can't choose {describe(g)} at run time", help="choose between numbers or vectors"
+                )
+    t = common_type(given)
+    values = []
+    for block, g, side in zip(blocks, given, (node.body, node.orelse), strict=True):
+        with ctx.b.into(block), ctx.at(side):
+            values.append(ctx.convert(g, t, "the other side of this `if`"))
+    if all(isinstance(o, ops.Constant) for block in blocks for o in block.ops):
+        for block in blocks:
+            ctx.b.block.ops.extend(block.ops)
+        return ctx.b.select(cond, *values)
+    for block, v in zip(blocks, values, strict=True):
+        with ctx.b.into(block):
+            ctx.b.yield_(v)
+    return ctx.b.if_(cond, *blocks)[0]
+
+
+# --- parts of values ------------------------------------------------------------------------------------------
+
+
+@expression(ast.Subscript)
+def build_subscript(ctx: Context, node: ast.Subscript) -> Operand:
+    """``a[i]``."""
+    base = ctx.expr(node.value)
+    if isinstance(base, Host):
+        key = ctx.expr(node.slice)
+        literal = key.value if isinstance(key, Literal) else key.obj if isinstance(key, Host) else None
+        if literal is None:
+            raise constants.not_a_value(base)
+        return constants.item(ctx, base, literal)
+    return indexing.read(ctx, base, indexing.indices(ctx, node.slice))
+
+
+@expression(ast.Attribute)
+def build_attribute(ctx: Context, node: ast.Attribute) -> Operand:
+    """``v.x``, ``a.shape``, or an attribute of a module."""
+    base = ctx.expr(node.value)
+    if isinstance(base, Host):
+        return constants.attribute(ctx, base, node.attr)
+    if isinstance(base, Value):
+        match base.type:
+            case Array():
+                return _array_attribute(ctx, base, node.attr)
+            case Vec() | Quat() if node.attr not in ("dtype", "length"):
+                return ctx.b.extract(base, indexing.component(base.type, node.attr))
+        constant = _type_attribute(base, node.attr)
+        if constant is not None:
+            return constant
+    raise WarpCodegenAttributeError(f"{_subject(base)} has no attribute `{node.attr}`")
+
+
+def _subject(base: Operand) -> str:
+    return with_article(describe(base)) if isinstance(base, Value) else describe(base)
+
+
+def _array_attribute(ctx: Context, array: Value, name: str) -> Operand:
+    assert isinstance(array.type, Array)
+    n = array.type.ndim
+    if name == "shape":
+        return tuple(ctx.b.dim(array, axis) for axis in range(n))
+    if name == "ndim":
+        return Literal(n)
+    if name == "dtype":
+        return Host(array.type.dtype, f"{array.hint or 'array'}.dtype")
+    if name == "size":
+        total: Operand = ctx.b.dim(array, 0)
+        for axis in range(1, n):
+            total = ctx.apply("mul", total, ctx.b.dim(array, axis))
+        return total
+    raise WarpCodegenAttributeError(
+        f"{with_article(str(array.type))} has no attribute `{name}` in kernel code",
+        help="it has shape, ndim, size and dtype",
+    )
+
+
+def _type_attribute(base: Value, name: str) -> Operand | None:
+    shape = element_shape(base.type)
+    if name == "dtype" and isinstance(base.type, (Vec, Mat, Quat)):
+        return Host(base.type.dtype, f"{base.hint or base.type}.dtype")
+    if name == "length" and isinstance(base.type, (Vec, Quat)):
+        return Literal(shape[0])
+    if name == "shape" and isinstance(base.type, Mat):
+        return tuple(Literal(n) for n in shape)
+    return None

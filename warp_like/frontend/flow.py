@@ -1,0 +1,130 @@
+"""How a list of statements may end, and what the syntax says about it beforehand.
+
+Break, continue and return have no ops. Statements that end early tell so in a ``Flow``: for each kind of exit whether
+it is taken never, always, or when a bool of the kernel is true. The code after them is built under that condition.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from warp_like.frontend.operands import Operand
+from warp_like.ir.core import Value
+
+Flag = bool | Value
+"""Never (``False``), always (``True``), or as a bool of the kernel says."""
+
+KINDS = ("breaks", "continues", "returns")
+
+
+@dataclass(frozen=True)
+class Flow:
+    """The exits of a list of statements; ``results`` is what the return gives where ``returns`` is not ``False``."""
+
+    breaks: Flag = False
+    continues: Flag = False
+    returns: Flag = False
+    results: tuple[Operand, ...] = ()
+
+    @property
+    def flags(self) -> list[Flag]:
+        """The exits in the order of ``KINDS``."""
+        return [self.breaks, self.continues, self.returns]
+
+    @property
+    def may_fall(self) -> bool:
+        """Whether the end of the list can be reached."""
+        return True not in self.flags
+
+    @property
+    def always_falls(self) -> bool:
+        """Whether the list simply goes on to what follows."""
+        return self.flags == [False, False, False]
+
+    @property
+    def always_returns(self) -> bool:
+        """Whether the function always ends here."""
+        return self.returns is True
+
+
+ON = Flow()
+
+
+class Tail(enum.Enum):
+    """What follows a list of statements."""
+
+    NONE = enum.auto()
+    LOOP = enum.auto()  # the end of the loop's body: `continue` is nothing
+    KERNEL = enum.auto()  # the end of the kernel: `return` is nothing
+
+
+def may_exit(node: ast.stmt | Sequence[ast.stmt]) -> bool:
+    """Return whether a statement, or one of several, may return, or break or continue a loop outside of it."""
+    if not isinstance(node, ast.stmt):
+        return any(may_exit(s) for s in node)
+    if isinstance(node, (ast.Return, ast.Break, ast.Continue)):
+        return True
+    if isinstance(node, ast.If):
+        return may_exit(node.body) or may_exit(node.orelse)
+    return isinstance(node, (ast.For, ast.While)) and leaves_loop(node.body, (ast.Return,))
+
+
+def never_falls(stmts: Sequence[ast.stmt]) -> bool:
+    """Return whether the syntax alone says that the end of ``stmts`` is not reached."""
+    return any(
+        isinstance(s, (ast.Return, ast.Break, ast.Continue))
+        or (isinstance(s, ast.If) and never_falls(s.body) and never_falls(s.orelse))
+        for s in stmts
+    )
+
+
+def leaves_loop(
+    body: Sequence[ast.stmt], kinds: tuple[type[ast.stmt], ...] = (ast.Break, ast.Return)
+) -> bool:
+    """Return whether a loop body has a ``break`` of its own or a ``return``."""
+    for s in body:
+        if isinstance(s, kinds):
+            return True
+        if isinstance(s, ast.If) and (leaves_loop(s.body, kinds) or leaves_loop(s.orelse, kinds)):
+            return True
+        if isinstance(s, (ast.For, ast.While)) and ast.Return in kinds and leaves_loop(s.body, (ast.Return,)):
+            return True
+    return False
+
+
+def assigned_names(stmts: Sequence[ast.stmt]) -> dict[str, bool]:
+    """Return the names that ``stmts`` may rebind; True for those whose components alone are assigned.
+
+    Assigning ``x[i]`` rebinds a vector ``x``, not an array ``x``: only the type tells, so the caller decides.
+    """
+    found: dict[str, bool] = {}
+    for root in stmts:
+        for node in ast.walk(root):
+            for target in _targets(node):
+                if isinstance(target, ast.Name):
+                    found[target.id] = False
+                else:
+                    base: ast.expr = target
+                    while isinstance(base, (ast.Subscript, ast.Attribute)):
+                        base = base.value
+                    if isinstance(base, ast.Name):
+                        found.setdefault(base.id, True)
+    return found
+
+
+def _targets(node: ast.AST) -> list[ast.expr]:
+    match node:
+        case ast.Assign():
+            return [t for target in node.targets for t in _unpacked(target)]
+        case ast.AugAssign() | ast.AnnAssign() | ast.For():
+            return _unpacked(node.target)
+    return []
+
+
+def _unpacked(target: ast.expr) -> list[ast.expr]:
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return [t for e in target.elts for t in _unpacked(e)]
+    return [target]

@@ -1,0 +1,204 @@
+"""User functions: what ``@wp.func`` makes of a Python function, and the choice among overloads.
+
+A ``Function`` never changes: declaring another overload makes a new one that holds the earlier overloads too, so a
+kernel that captured the earlier one keeps its meaning.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import functools
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from warp_like import values
+from warp_like.base.errors import WarpCodegenError
+from warp_like.builtins.patterns import Argument, Literal
+from warp_like.frontend.source import Source, parse
+from warp_like.ir import types as ir
+
+
+@dataclass(frozen=True, eq=False)
+class Overload:
+    """One definition of a function."""
+
+    pyfunc: Callable[..., Any]
+
+    @functools.cached_property
+    def source(self) -> Source:
+        """The parsed source, read when first needed."""
+        return parse(self.pyfunc, "func")
+
+    @functools.cached_property
+    def params(self) -> tuple[str, ...]:
+        """The names of the parameters."""
+        a = self.source.node.args
+        if a.vararg or a.kwarg:
+            raise WarpCodegenError(
+                f"func `{self.source.name}` takes a variable number of arguments, which has no meaning in kernel code",
+                self.source.header,
+                help="name each parameter, or write an overload for each number of them",
+            )
+        return tuple(p.arg for p in [*a.posonlyargs, *a.args, *a.kwonlyargs])
+
+    @functools.cached_property
+    def defaults(self) -> dict[str, Any]:
+        """The default values by parameter."""
+        a = self.source.node.args
+        positional = [p.arg for p in [*a.posonlyargs, *a.args]]
+        given = getattr(self.pyfunc, "__defaults__", None) or ()
+        found = dict(zip(positional[len(positional) - len(given) :], given, strict=True))
+        return found | (getattr(self.pyfunc, "__kwdefaults__", None) or {})
+
+    def annotation(self, name: str) -> Any:
+        """The annotation of a parameter; ``Any`` where there is none."""
+        return self.source.annotations.get(name, Any)
+
+    @functools.cached_property
+    def types(self) -> tuple[ir.Type | None, ...]:
+        """The types of the parameters, None where any or several fit."""
+        return tuple(self._type(name) for name in self.params)
+
+    def _type(self, name: str) -> ir.Type | None:
+        annotation = self.annotation(name)
+        if is_callable_annotation(annotation):
+            return None
+        try:
+            return values.to_ir(annotation)
+        except TypeError as error:
+            node = self.source.parameter_node(name)
+            raise WarpCodegenError(
+                f"argument `{name}` of func `{self.source.name}`: {error}",
+                self.source.loc(node) if node is not None else self.source.header,
+            ) from None
+
+    def place(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> list[Any] | None:
+        """Return the arguments in the order of the parameters, or None where they do not fit by name and number.
+
+        A default is returned as ``Default``.
+        """
+        positional = len(self.params) - len(self.source.node.args.kwonlyargs)
+        if len(args) > positional:
+            return None
+        placed = list(args)
+        for name in self.params[len(args) :]:
+            if name in keywords:
+                placed.append(keywords[name])
+            elif name in self.defaults:
+                placed.append(Default(self.defaults[name]))
+            else:
+                return None
+        return placed if set(keywords) <= set(self.params[len(args) :]) else None
+
+    def accepts(self, name: str, arg: Argument | None) -> int | None:
+        """Return how well an argument fits: 0 exactly, 1 as a generic one, 2 as a literal that adapts; None not at all.
+
+        ``arg`` is None for something that has no type, such as a function.
+        """
+        annotation = self.annotation(name)
+        if arg is None:
+            return 1 if annotation is Any or is_callable_annotation(annotation) else None
+        if is_callable_annotation(annotation):
+            return None
+        t = self.types[self.params.index(name)]
+        if isinstance(arg, Literal):
+            if t is None:
+                return 1 if values.accepts(annotation, arg.default) else None
+            return 0 if t == arg.default else (2 if arg.fits(t) else None)
+        if t is None:
+            return 1 if values.accepts(annotation, arg) else None
+        return 0 if t == arg else None
+
+    def signature(self) -> str:
+        """Return the call as text, with types."""
+        shown = [f"{n}: {t}" if t is not None else n for n, t in zip(self.params, self.types, strict=True)]
+        return f"{self.source.name}({', '.join(shown)})"
+
+
+@dataclass(frozen=True)
+class Default:
+    """A parameter's default value, a Python object."""
+
+    value: Any
+
+
+class Function:
+    """A function of the kernel language, made by ``wp.func``.
+
+    Attributes:
+        name: Its name.
+        module: The module that defines it.
+        qualname: Its name in the module.
+        overloads: Its definitions, in the order of declaration.
+    """
+
+    def __init__(self, overloads: Sequence[Overload]) -> None:
+        last = overloads[-1].pyfunc
+        functools.update_wrapper(self, last)
+        self.name: str = last.__name__
+        self.module: str = last.__module__
+        self.qualname: str = last.__qualname__
+        self.overloads = tuple(overloads)
+
+    @property
+    def key(self) -> str:
+        """The name, as Warp calls it."""
+        return self.name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the Python function on host values; of several overloads, the one declared last."""
+        return self.overloads[-1].pyfunc(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<warp_like function {self.name}>"
+
+
+def make_function(pyfunc: Callable[..., Any], scope: Mapping[str, Any] | None = None) -> Function:
+    """Make a function, or add an overload to the one of the same name that ``scope`` holds.
+
+    Args:
+        pyfunc: The Python function.
+        scope: The names where it is being defined; those of its module, or of the frame that defines it, when left
+            out.
+
+    Raises:
+        WarpCodegenError: It is not a function whose source can be read.
+    """
+    new = Overload(pyfunc)
+    if scope is None:
+        scope = _defining_scope(pyfunc)
+    earlier = scope.get(pyfunc.__name__)
+    if not isinstance(earlier, Function) or (earlier.module, earlier.qualname) != (
+        pyfunc.__module__,
+        pyfunc.__qualname__,
+    ):
+        return Function([new])
+    kept = [o for o in earlier.overloads if not _same_signature(o, new)]
+    return Function([*kept, new])
+
+
+def _defining_scope(pyfunc: Callable[..., Any]) -> Mapping[str, Any]:
+    """The names of the innermost frame on the stack that runs code of the function's own module, else its globals."""
+    module_globals: dict[str, Any] = getattr(pyfunc, "__globals__", {})
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals is module_globals:
+            return frame.f_locals
+        frame = frame.f_back  # type: ignore[assignment]
+    return module_globals
+
+
+def _same_signature(a: Overload, b: Overload) -> bool:
+    """Whether ``b`` replaces ``a``: the same annotations, or a definition that can't be read."""
+    try:
+        return [a.annotation(n) for n in a.params] == [b.annotation(n) for n in b.params]
+    except WarpCodegenError:
+        return a.pyfunc.__annotations__ == b.pyfunc.__annotations__
+
+
+def is_callable_annotation(annotation: Any) -> bool:
+    """Return whether a parameter with this annotation takes a function."""
+    origin = getattr(annotation, "__origin__", annotation)
+    return origin is collections.abc.Callable or annotation is Callable

@@ -1,0 +1,104 @@
+"""What an expression of kernel code can be while it is being built.
+
+* ``ir.Value``: something that the kernel computes.
+* ``Literal``: a number whose type its use decides. Constants stay literals until an op needs them.
+* ``tuple``: several of these.
+* ``Host``: a Python object that only the compiler sees: a function, a type, a module, text.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+from warp_like.base.errors import WarpCodegenTypeError
+from warp_like.builtins.patterns import Literal
+from warp_like.ir.core import Value
+from warp_like.ir.types import Type
+
+
+@dataclass(frozen=True, eq=False)
+class Host:
+    """A Python object; ``text`` is how the user wrote it."""
+
+    obj: Any
+    text: str
+
+
+Operand = Value | Literal | tuple[Any, ...] | Host
+
+NOTHING: tuple[Any, ...] = ()
+"""What a call returns that has no result."""
+
+
+def number(obj: Any) -> Literal | None:
+    """Return a plain Python number as a literal: bool, int, float and integer enums; None for anything else."""
+    if isinstance(obj, enum.Enum):
+        return Literal(int(obj.value)) if isinstance(obj, int) else None
+    if type(obj) in (bool, int, float):
+        return Literal(obj)
+    return None
+
+
+def describe(operand: Operand) -> str:
+    """Return what ``operand`` is, for messages."""
+    match operand:
+        case Value():
+            return str(operand.type)
+        case Literal():
+            return str(operand)
+        case ():
+            return "a call without a result"
+        case tuple():
+            return f"a tuple of {len(operand)}"
+        case Host():
+            return f"`{operand.text}`"
+    raise AssertionError(operand)
+
+
+def type_of(operand: Operand) -> Type | Literal | None:
+    """Return what a signature is matched against; None where ``operand`` has no type."""
+    if isinstance(operand, Value):
+        return operand.type
+    return operand if isinstance(operand, Literal) else None
+
+
+def flatten(operand: Operand) -> list[Value]:
+    """Return the values that ``operand`` holds, in order."""
+    if isinstance(operand, Value):
+        return [operand]
+    if isinstance(operand, tuple):
+        return [v for part in operand for v in flatten(part)]
+    return []
+
+
+def rebuild(operand: Operand, replacements: list[Value]) -> Operand:
+    """Return ``operand`` with its values replaced, taking them from the front of ``replacements``."""
+    if isinstance(operand, Value):
+        return replacements.pop(0)
+    if isinstance(operand, tuple):
+        return tuple(rebuild(part, replacements) for part in operand)
+    return operand
+
+
+def same_shape(a: Operand, b: Operand) -> bool:
+    """Return whether two operands hold values of the same types in the same structure."""
+    if isinstance(a, Value) and isinstance(b, Value):
+        return a.type == b.type
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(same_shape, a, b))
+    if isinstance(a, Host) and isinstance(b, Host):
+        return a.obj is b.obj
+    return isinstance(a, Literal) and a == b
+
+
+def require_value_kind(operand: Operand) -> Value | Literal:
+    """Return ``operand`` where it is a number or another value.
+
+    Raises:
+        WarpCodegenTypeError: It is a tuple, a function, a type or a module.
+    """
+    if isinstance(operand, (Value, Literal)):
+        return operand
+    raise WarpCodegenTypeError(f"expected a value, got {describe(operand)}")

@@ -1,0 +1,82 @@
+"""Python syntax that kernel code does not have: for each the reason, and what to write instead."""
+
+from __future__ import annotations
+
+import ast
+
+from warp_like.base.errors import WarpCodegenError
+
+_EXPRESSIONS: dict[type[ast.expr], tuple[str, str]] = {
+    ast.Lambda: ("a lambda can't be used in kernel code", "write a function with @wp.func"),
+    ast.ListComp: (
+        "a list comprehension can't be used in kernel code: there are no lists",
+        "write a for loop",
+    ),
+    ast.SetComp: ("a set comprehension can't be used in kernel code: there are no sets", "write a for loop"),
+    ast.DictComp: (
+        "a dict comprehension can't be used in kernel code: there are no dicts",
+        "write a for loop",
+    ),
+    ast.GeneratorExp: ("a generator can't be used in kernel code", "write a for loop"),
+    ast.List: (
+        "a list can't be made in kernel code: its length is not part of its type",
+        "use a vector, e.g. wp.vec3(x, y, z)",
+    ),
+    ast.Set: ("a set can't be made in kernel code", "use an array argument"),
+    ast.Dict: ("a dict can't be made in kernel code", "use variables, or an array argument"),
+    ast.Await: ("`await` has no meaning in kernel code", "call the function directly"),
+    ast.Yield: ("`yield` has no meaning in kernel code", "return the value, or write it to an array"),
+    ast.YieldFrom: ("`yield from` has no meaning in kernel code", "write a for loop"),
+    ast.JoinedStr: (
+        "an f-string can't be made in kernel code: there is no text at run time",
+        "print(a, b) prints values",
+    ),
+    ast.NamedExpr: ("`:=` can't be used in kernel code", "assign in a statement of its own"),
+    ast.Starred: ("`*` can't unpack in kernel code", "name each value"),
+    ast.Slice: ("a slice can't be used in kernel code yet", "index the elements one by one"),
+}
+
+_STATEMENTS: dict[type[ast.stmt], tuple[str, str]] = {
+    ast.Try: ("`try` can't be used in kernel code: nothing raises there", "test for the condition with if"),
+    ast.Raise: (
+        "`raise` can't be used in kernel code: a thread has nobody to raise to",
+        "write an error code to an array",
+    ),
+    ast.With: (
+        "`with` can't be used in kernel code: there are no context managers",
+        "write the steps one after the other",
+    ),
+    ast.ClassDef: ("a class can't be defined in kernel code", "define it outside of the kernel"),
+    ast.FunctionDef: ("a function can't be defined inside a kernel", "define it outside with @wp.func"),
+    ast.Import: ("`import` can't be used in kernel code", "import at the top of the module"),
+    ast.ImportFrom: ("`import` can't be used in kernel code", "import at the top of the module"),
+    ast.Global: (
+        "`global` can't be used in kernel code: globals are constants there",
+        "write to an array argument",
+    ),
+    ast.Nonlocal: (
+        "`nonlocal` can't be used in kernel code: captured variables are constants there",
+        "write to an array argument",
+    ),
+    ast.Delete: ("`del` can't be used in kernel code: variables end with the function", "leave it out"),
+    ast.Assert: (
+        "`assert` can't be used in kernel code: a thread has nobody to raise to",
+        "write an error code to an array",
+    ),
+    ast.Match: ("`match` can't be used in kernel code", "write if and elif"),
+    ast.AsyncFor: ("`async for` has no meaning in kernel code", "write a for loop over range(...)"),
+    ast.AsyncWith: ("`async with` has no meaning in kernel code", "write the steps one after the other"),
+    ast.AsyncFunctionDef: ("a function can't be defined inside a kernel", "define it outside with @wp.func"),
+}
+
+
+def expression(node: ast.expr) -> WarpCodegenError:
+    """Return the error for an expression that has no handler."""
+    reason, help = _EXPRESSIONS.get(type(node), (f"{type(node).__name__} can't be used in kernel code", None))
+    return WarpCodegenError(reason, help=help)
+
+
+def statement(node: ast.stmt) -> WarpCodegenError:
+    """Return the error for a statement that has no handler."""
+    reason, help = _STATEMENTS.get(type(node), (f"{type(node).__name__} can't be used in kernel code", None))
+    return WarpCodegenError(reason, help=help)

@@ -1,0 +1,481 @@
+"""Builtins whose calls are built here: they take arrays, types, text or Python expressions."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Sequence
+
+from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError, WarpCodegenValueError
+from warp_like.builtins.patterns import Literal
+from warp_like.frontend import constants, constructors, indexing
+from warp_like.frontend.context import Context, with_article
+from warp_like.frontend.operands import NOTHING, Host, Operand, describe, require_value_kind
+from warp_like.ir import ops
+from warp_like.ir.core import Value
+from warp_like.ir.types import (
+    Aggregate,
+    Array,
+    Mat,
+    Quat,
+    Scalar,
+    Type,
+    Vec,
+    element_count,
+    element_shape,
+    int32,
+    int64,
+    scalar_of,
+)
+
+MAX_DIMS = 4
+
+Handler = Callable[[Context, ast.Call], Operand]
+
+
+# --- arguments ------------------------------------------------------------------------------------------------
+
+
+def arguments(node: ast.Call, name: str, params: Sequence[str], required: int) -> dict[str, ast.expr]:
+    """Return the arguments of a call by parameter.
+
+    Raises:
+        WarpCodegenTypeError: Too many, too few, or one that does not exist.
+    """
+    signature = f"wp.{name}({', '.join(params)})"
+    if len(node.args) > len(params):
+        raise WarpCodegenTypeError(
+            f"{name}() takes {len(params)} arguments, got {len(node.args)}", help=signature
+        )
+    found = dict(zip(params, node.args, strict=False))
+    for keyword in node.keywords:
+        if keyword.arg not in params or keyword.arg in found:
+            problem = "gets" if keyword.arg in found else "has no argument"
+            twice = " twice" if keyword.arg in found else ""
+            raise WarpCodegenTypeError(f"{name}() {problem} `{keyword.arg}`{twice}", help=signature)
+        found[str(keyword.arg)] = keyword.value
+    missing = [p for p in params[:required] if p not in found]
+    if missing:
+        raise WarpCodegenTypeError(f"{name}() is missing argument `{missing[0]}`", help=signature)
+    return found
+
+
+def _type_argument(ctx: Context, node: ast.expr, what: str) -> Type:
+    operand = ctx.expr(node)
+    with ctx.at(node):
+        t = constants.type_named(operand) if isinstance(operand, Host) else None
+        if t is None:
+            raise WarpCodegenTypeError(f"{what} is a type, got {describe(operand)}")
+        return t
+
+
+def _scalar_argument(ctx: Context, node: ast.expr, what: str) -> Scalar:
+    t = _type_argument(ctx, node, what)
+    if not isinstance(t, Scalar):
+        with ctx.at(node):
+            raise WarpCodegenTypeError(f"{what} is a scalar type, got {t}")
+    return t
+
+
+def _count_argument(ctx: Context, node: ast.expr, what: str) -> int:
+    operand = ctx.expr(node)
+    with ctx.at(node):
+        if not isinstance(operand, Literal) or type(operand.value) is not int or operand.value < 1:
+            raise WarpCodegenTypeError(f"{what} is a positive constant, got {describe(operand)}")
+        return operand.value
+
+
+# --- threads --------------------------------------------------------------------------------------------------
+
+
+def thread_index(ctx: Context, node: ast.expr, count: int) -> Operand | None:
+    """Return ``count`` thread indices if ``node`` is a call of ``tid()``, else None."""
+    if count < 2 or not isinstance(node, ast.Call):
+        return None
+    callee = ctx.expr(node.func)
+    if not isinstance(callee, Host) or constants.builtin_name(callee.obj) != "tid":
+        return None
+    with ctx.at(node):
+        return _tid(ctx, node, count)
+
+
+def _tid(ctx: Context, node: ast.Call, count: int = 1) -> Operand:
+    arguments(node, "tid", (), 0)
+    if ctx.source.role != "kernel":
+        raise WarpCodegenError(
+            "tid() belongs to a kernel, not to a function",
+            help=f"pass the index to `{ctx.source.name}` as an argument",
+        )
+    if count > MAX_DIMS:
+        raise WarpCodegenError(f"tid() gives 1 to {MAX_DIMS} indices, got {count} names for them")
+    t = int64 if ctx.session.wide else int32
+    indices = tuple(ctx.b.insert(ops.Tid(axis, count), t).result for axis in range(count))
+    return indices[0] if count == 1 else indices
+
+
+# --- memory ---------------------------------------------------------------------------------------------------
+
+
+def _atomic(name: str, kind: str) -> Handler:
+    def build(ctx: Context, node: ast.Call) -> Operand:
+        array, where, (value_node,) = _element(ctx, node, name, ("value",))
+        t = _element_type(array)
+        if not _has_atomic(t, kind):
+            raise WarpCodegenTypeError(
+                f"{name}() does not work on elements of {t}", help=_ATOMIC_HELP.get(kind)
+            )
+        value = _converted(ctx, value_node, t, f"the value of {name}()")
+        return ctx.b.atomic(kind, array, where, value)
+
+    return build
+
+
+_ATOMIC_HELP = {
+    "and": "it needs 32- or 64-bit integers",
+    "or": "it needs 32- or 64-bit integers",
+    "xor": "it needs 32- or 64-bit integers",
+}
+
+
+def _has_atomic(t: Type, kind: str) -> bool:
+    scalar = scalar_of(t)
+    if scalar is None or scalar.is_bool:
+        return False
+    if kind in ("and", "or", "xor"):
+        return scalar.is_int and scalar.bits >= 32
+    return scalar.bits >= 32 or scalar.is_float
+
+
+def _atomic_cas(ctx: Context, node: ast.Call) -> Operand:
+    array, where, (compare_node, value_node) = _element(ctx, node, "atomic_cas", ("compare", "value"))
+    t = _element_type(array)
+    if not isinstance(t, Scalar) or t.bits < 32:
+        raise WarpCodegenTypeError(
+            f"atomic_cas() does not work on elements of {t}", help="it needs 32- or 64-bit scalars"
+        )
+    compare = _converted(ctx, compare_node, t, "the value compared by atomic_cas()")
+    value = _converted(ctx, value_node, t, "the value of atomic_cas()")
+    return ctx.b.insert(ops.AtomicCas(array, tuple(where), compare, value), t).result
+
+
+def _converted(ctx: Context, node: ast.expr, t: Type, what: str) -> Value:
+    operand = ctx.expr(node)
+    with ctx.at(node):
+        return ctx.convert(operand, t, what)
+
+
+def _element(
+    ctx: Context, node: ast.Call, name: str, last: tuple[str, ...]
+) -> tuple[Value, list[Value], list[ast.expr]]:
+    """The array and the element that an atomic works on, and the syntax of its ``last`` arguments."""
+    keywords = {k.arg: k.value for k in node.keywords}
+    params = ["arr", "i", "j", "k", "l"]
+    positional = list(node.args)
+    tail: list[ast.expr] = [keywords.pop(p) for p in last if p in keywords]
+    if not tail:
+        tail, positional = positional[-len(last) :], positional[: -len(last)]
+    for p in params[len(positional) :]:
+        if p in keywords:
+            positional.append(keywords.pop(p))
+    usage = f"wp.{name}(arr, i, {', '.join(last)})"
+    if keywords:
+        raise WarpCodegenTypeError(f"{name}() has no argument `{next(iter(keywords))}`", help=usage)
+    if len(tail) != len(last) or len(positional) < 2:
+        raise WarpCodegenTypeError(
+            f"{name}() needs an array, an index for each dimension, and {' and '.join(last)}", help=usage
+        )
+    array = ctx.expr(positional[0])
+    if not isinstance(array, Value) or not isinstance(array.type, Array):
+        with ctx.at(positional[0]):
+            raise WarpCodegenTypeError(
+                f"{name}() works on an element of an array, got {describe(array)}", help=usage
+            )
+    n = array.type.ndim
+    if len(positional) - 1 != n:
+        raise WarpCodegenTypeError(
+            f"{name}() needs {n} {'index' if n == 1 else 'indices'} for {with_article(str(array.type))}, got {len(positional) - 1}",
+            help=f"wp.{name}(arr, {', '.join(params[1 : n + 1])}, {', '.join(last)})",
+        )
+    array, where = indexing.array_indices(ctx, array, [ctx.index(i) for i in positional[1:]])
+    return array, where, tail
+
+
+def _element_type(array: Value) -> Type:
+    assert isinstance(array.type, Array)
+    return array.type.dtype
+
+
+def _len(ctx: Context, node: ast.Call) -> Operand:
+    operand = ctx.expr(arguments(node, "len", ("a",), 1)["a"])
+    if isinstance(operand, tuple):
+        return Literal(len(operand))
+    if isinstance(operand, Host) and isinstance(operand.obj, (tuple, list, dict)):
+        return Literal(len(operand.obj))
+    if isinstance(operand, Value):
+        if isinstance(operand.type, Array):
+            return ctx.b.dim(operand, 0)
+        if isinstance(operand.type, Aggregate):
+            return Literal(element_shape(operand.type)[0])
+    raise WarpCodegenTypeError(f"{describe(operand)} has no length")
+
+
+# --- types ----------------------------------------------------------------------------------------------------
+
+
+def _cast(ctx: Context, node: ast.Call) -> Operand:
+    given = arguments(node, "cast", ("a", "dtype"), 2)
+    t = _scalar_argument(ctx, given["dtype"], "the dtype of cast()")
+    x = ctx.value(given["a"])
+    if not isinstance(x.type, Scalar) or x.type.bits != t.bits or x.type.is_bool or t.is_bool:
+        raise WarpCodegenTypeError(
+            f"cast() keeps the bits, and {with_article(str(x.type))} does not have those of {with_article(str(t))}",
+            help=f"wp.{t}(...) converts the value",
+        )
+    return ctx.b.bitcast(x, t)
+
+
+def _type(ctx: Context, node: ast.Call) -> Operand:
+    operand = require_value_kind(ctx.expr(arguments(node, "type", ("a",), 1)["a"]))
+    return Host(operand.type if isinstance(operand, Value) else operand.default, ast.unparse(node))
+
+
+def _vector(ctx: Context, node: ast.Call) -> Operand:
+    options = _options(node, "vector", ("length", "dtype"))
+    args = [ctx.expr(a) for a in node.args]
+    length = (
+        _count_argument(ctx, options["length"], "the length of vector()") if "length" in options else None
+    )
+    if length is None:
+        if not args:
+            raise WarpCodegenTypeError("vector() needs its components or a length", help="wp.vector(x, y, z)")
+        only = args[0] if len(args) == 1 else None
+        length = (
+            element_count(only.type) if isinstance(only, Value) and isinstance(only.type, Vec) else len(args)
+        )
+    return constructors.construct(ctx, Vec(length, _dtype(ctx, options, args, "vector")), args, node.args)
+
+
+def _matrix(ctx: Context, node: ast.Call) -> Operand:
+    options = _options(node, "matrix", ("shape", "dtype"))
+    args = [ctx.expr(a) for a in node.args]
+    shape = ctx.expr(options["shape"]) if "shape" in options else None
+    if isinstance(shape, Host) and isinstance(shape.obj, tuple):
+        shape = tuple(map(Literal, shape.obj))
+    match shape:
+        case (Literal(value=int(rows)), Literal(value=int(cols))) if rows > 0 and cols > 0:
+            return constructors.construct(
+                ctx, Mat(rows, cols, _dtype(ctx, options, args, "matrix")), args, node.args
+            )
+    raise WarpCodegenTypeError("matrix() needs a shape of two constants", help="wp.matrix(..., shape=(2, 3))")
+
+
+def _options(node: ast.Call, name: str, allowed: tuple[str, ...]) -> dict[str, ast.expr]:
+    for k in node.keywords:
+        if k.arg not in allowed:
+            raise WarpCodegenTypeError(
+                f"{name}() has no argument `{k.arg}`", help=f"it has {' and '.join(allowed)}"
+            )
+    return {str(k.arg): k.value for k in node.keywords}
+
+
+def _dtype(ctx: Context, options: dict[str, ast.expr], args: Sequence[Operand], name: str) -> Scalar:
+    """The scalar type asked for, or that of the arguments."""
+    if "dtype" in options:
+        return _scalar_argument(ctx, options["dtype"], f"the dtype of {name}()")
+    found = (scalar_of(a.type) for a in args if isinstance(a, Value))
+    typed = next((s for s in found if s is not None), None)
+    if typed is not None:
+        return typed
+    defaults = [a.default for a in args if isinstance(a, Literal)]
+    if not defaults:
+        raise WarpCodegenTypeError(
+            f"{name}() needs its components or a dtype", help=f"wp.{name}(..., dtype=float)"
+        )
+    return next((d for d in defaults if d.is_float), defaults[0])
+
+
+def _matrix_from(name: str, by_rows: bool) -> Handler:
+    def build(ctx: Context, node: ast.Call) -> Operand:
+        vectors = [ctx.value(a) for a in _options_free(node, name)]
+        types = {v.type for v in vectors}
+        t = vectors[0].type if vectors else None
+        if len(types) != 1 or not isinstance(t, Vec):
+            shown = ", ".join(str(v.type) for v in vectors) or "nothing"
+            raise WarpCodegenTypeError(f"{name}() needs vectors of one type, got {shown}")
+        lines = [ctx.b.components(v) for v in vectors]
+        if not by_rows:
+            lines = [list(column) for column in zip(*lines, strict=True)]
+        return ctx.b.make(Mat(len(lines), len(lines[0]), t.dtype), [c for line in lines for c in line])
+
+    return build
+
+
+def _options_free(node: ast.Call, name: str) -> list[ast.expr]:
+    if node.keywords:
+        raise WarpCodegenTypeError(f"{name}() has no argument `{node.keywords[0].arg}`")
+    return node.args
+
+
+def _identity(ctx: Context, node: ast.Call) -> Operand:
+    given = arguments(node, "identity", ("n", "dtype"), 2)
+    n = _count_argument(ctx, given["n"], "the size of identity()")
+    t = Mat(n, n, _scalar_argument(ctx, given["dtype"], "the dtype of identity()"))
+    return ctx.b.constant(tuple(int(r == c) for r in range(n) for c in range(n)), t)
+
+
+# --- output ---------------------------------------------------------------------------------------------------
+
+
+def _print(ctx: Context, node: ast.Call) -> Operand:
+    if node.keywords:
+        raise WarpCodegenTypeError(f"print() has no argument `{node.keywords[0].arg}` in kernel code")
+    parts, args = [""], []
+    for i, a in enumerate(node.args):
+        parts[-1] += " " if i else ""
+        operand = ctx.expr(a)
+        if isinstance(operand, Host) and isinstance(operand.obj, str):
+            parts[-1] += operand.obj
+            continue
+        with ctx.at(a):
+            _add_value(ctx, operand, parts, args)
+    parts[-1] += "\n"
+    ctx.b.insert(ops.Print(tuple(parts), tuple(args)))
+    return NOTHING
+
+
+def _add_value(ctx: Context, operand: Operand, parts: list[str], args: list[Value]) -> None:
+    """Print a value: components separated by blanks, rows of a matrix by line ends."""
+    if isinstance(operand, Host):
+        raise constants.not_a_value(operand)
+    if isinstance(operand, tuple):
+        for i, part in enumerate(operand):
+            parts[-1] += " " if i else ""
+            _add_value(ctx, part, parts, args)
+        return
+    value = ctx.settle(operand)
+    if not isinstance(value.type, (Scalar, Vec, Mat, Quat)):
+        raise WarpCodegenTypeError(
+            f"print() does not take {with_article(str(value.type))}", help="print its elements"
+        )
+    cols = value.type.cols if isinstance(value.type, Mat) else 0
+    for i, c in enumerate(ctx.b.components(value)):
+        if i:
+            parts[-1] += "\n" if cols and i % cols == 0 else " "
+        args.append(c)
+        parts.append("")
+
+
+_SPECIFIER = re.compile(
+    r"%(?:%|(?P<flags>[-+ #0]*[0-9]*(?:\.[0-9]+)?)(?P<length>hh|h|ll|l|z|j)?(?P<kind>[a-zA-Z]))"
+)
+
+
+def _printf(ctx: Context, node: ast.Call) -> Operand:
+    if node.keywords or not node.args:
+        raise WarpCodegenTypeError(
+            "printf() needs a format and its values by position", help='wp.printf("%d\\n", i)'
+        )
+    fmt = ctx.expr(node.args[0])
+    if not isinstance(fmt, Host) or not isinstance(fmt.obj, str):
+        raise WarpCodegenTypeError(
+            f"the format of printf() is text, got {describe(fmt)}", help='wp.printf("%d\\n", i)'
+        )
+    parts, kinds, end = [""], [], 0
+    for m in _SPECIFIER.finditer(fmt.obj):
+        parts[-1] += fmt.obj[end : m.start()]
+        end = m.end()
+        if m.group() == "%%":
+            parts[-1] += "%"
+            continue
+        if m.group("flags") or m.group("kind") not in "diufeg":
+            raise WarpCodegenValueError(
+                f"printf() has no `{m.group()}`: numbers print in their shortest form",
+                help="%d, %u, %f and %g, without a width",
+            )
+        kinds.append(m.group("kind"))
+        parts.append("")
+    parts[-1] += fmt.obj[end:]
+    if len(kinds) != len(node.args) - 1:
+        raise WarpCodegenTypeError(
+            f"the format of printf() asks for {len(kinds)} values, got {len(node.args) - 1}"
+        )
+    args = [_formatted(ctx, a, kind) for a, kind in zip(node.args[1:], kinds, strict=True)]
+    ctx.b.insert(ops.Print(tuple(parts), tuple(args)))
+    return NOTHING
+
+
+def _formatted(ctx: Context, node: ast.expr, kind: str) -> Value:
+    value = ctx.value(node)
+    wants_float = kind in "feg"
+    if not isinstance(value.type, Scalar) or value.type.is_float != wants_float:
+        with ctx.at(node):
+            wanted = "a float" if wants_float else "an integer"
+            raise WarpCodegenTypeError(f"%{kind} prints {wanted}, got {with_article(str(value.type))}")
+    return value
+
+
+# --- at compile time ------------------------------------------------------------------------------------------
+
+
+def static(ctx: Context, node: ast.Call) -> Operand:
+    """``wp.static(expression)``: evaluate Python now."""
+    if len(node.args) != 1 or node.keywords:
+        raise WarpCodegenTypeError("static() takes one expression", help="wp.static(...)")
+    expression = node.args[0]
+    local = [n.id for n in ast.walk(expression) if isinstance(n, ast.Name) and n.id in ctx.scope.names]
+    if local:
+        raise WarpCodegenError(
+            f"static() is evaluated when the kernel is compiled, and `{local[0]}` has a value only when it runs",
+            help="use names from outside of the kernel",
+        )
+    operand = constants.from_host(
+        ctx, evaluate_static(ctx.source.environment(), expression), ast.unparse(node)
+    )
+    if (
+        isinstance(operand, Host)
+        and not constants.is_callable(operand.obj)
+        and not isinstance(operand.obj, str)
+    ):
+        raise constants.not_a_value(operand)
+    return operand
+
+
+def evaluate_static(environment: dict[str, object], expression: ast.expr) -> object:
+    """Return the value of the expression of a ``wp.static`` call.
+
+    Raises:
+        WarpCodegenError: It can't be evaluated.
+    """
+    try:
+        code = compile(ast.Expression(expression), "<wp.static>", "eval")
+        return eval(code, environment)
+    except Exception as error:
+        raise WarpCodegenError(
+            f"static() can't evaluate its expression: {type(error).__name__}: {error}"
+        ) from None
+
+
+def _range(ctx: Context, node: ast.Call) -> Operand:
+    raise WarpCodegenError("range() belongs to a for loop", help="for i in range(n)")
+
+
+HANDLERS: dict[str, Handler] = {
+    "tid": _tid,
+    "cast": _cast,
+    "len": _len,
+    "print": _print,
+    "printf": _printf,
+    "range": _range,
+    "type": _type,
+    "vector": _vector,
+    "matrix": _matrix,
+    "matrix_from_rows": _matrix_from("matrix_from_rows", by_rows=True),
+    "matrix_from_cols": _matrix_from("matrix_from_cols", by_rows=False),
+    "identity": _identity,
+    "atomic_cas": _atomic_cas,
+    **{
+        f"atomic_{k}": _atomic(f"atomic_{k}", k)
+        for k in ("add", "sub", "min", "max", "and", "or", "xor", "exch")
+    },
+}
+"""The builtins that are built here, by name."""

@@ -1,0 +1,51 @@
+"""Arrays of other libraries, in and out. No framework is imported before the user uses it."""
+
+from warp_like.interop.dlpack import from_dlpack, to_dlpack
+from warp_like.interop.gradients import as_array
+from warp_like.interop.jax import device_from_jax, device_to_jax, dtype_from_jax, dtype_to_jax, from_jax, to_jax
+from warp_like.interop.numpy import dtype_from_numpy, dtype_to_numpy, from_numpy
+from warp_like.interop.paddle import (
+    device_from_paddle,
+    device_to_paddle,
+    dtype_from_paddle,
+    dtype_to_paddle,
+    from_paddle,
+    to_paddle,
+)
+from warp_like.interop.torch import (
+    device_from_torch,
+    device_to_torch,
+    dtype_from_torch,
+    dtype_to_torch,
+    from_torch,
+    to_torch,
+)
+from warp_like.runtime import foreign
+
+foreign.register(as_array)
+
+__all__ = [
+    "device_from_jax",
+    "device_from_paddle",
+    "device_from_torch",
+    "device_to_jax",
+    "device_to_paddle",
+    "device_to_torch",
+    "dtype_from_jax",
+    "dtype_from_numpy",
+    "dtype_from_paddle",
+    "dtype_from_torch",
+    "dtype_to_jax",
+    "dtype_to_numpy",
+    "dtype_to_paddle",
+    "dtype_to_torch",
+    "from_dlpack",
+    "from_jax",
+    "from_numpy",
+    "from_paddle",
+    "from_torch",
+    "to_dlpack",
+    "to_jax",
+    "to_paddle",
+    "to_torch",
+]

@@ -1,0 +1,79 @@
+"""JAX: arrays over the memory of JAX arrays, which are immutable, and JAX arrays over ours."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from warp_like.interop import view
+from warp_like.ir import types as ir
+from warp_like.runtime.array import array, bind_foreign
+from warp_like.runtime.device import Device, DeviceLike, get_device
+from warp_like.values import class_of, scalar_from_numpy, to_ir
+
+
+@functools.cache
+def _jax() -> Any:
+    try:
+        import jax
+    except ImportError as e:
+        raise ImportError("this needs JAX: pip install jax") from e
+    return jax
+
+
+def from_jax(x: Any, dtype: Any = None) -> array:
+    """Return a read-only array over the memory of ``x``, once the work that computes it is done.
+
+    Args:
+        x: A JAX array.
+        dtype: The element type; trailing dimensions become the components of a vec or mat.
+    """
+    if not isinstance(x, _jax().Array):
+        raise TypeError(f"from_jax() needs a JAX array, got {type(x).__name__}")
+    return view.as_array(x, dtype)
+
+
+def to_jax(a: array) -> Any:
+    """Return a JAX array of ``a``'s contents, over the same memory where JAX can share it (it may copy).
+
+    JAX takes its arrays for immutable: don't write to ``a`` while the result is in use.
+    """
+    if not isinstance(a, array):
+        raise TypeError(f"to_jax() needs a warp_like array, got {type(a).__name__}")
+    jax = _jax()
+    if any(s < 0 for s in a.strides):
+        raise ValueError(f"{a!r} has negative strides {a.strides}, which JAX has not; use a.contiguous()")
+    # JAX asks for capsules that can't say that memory is read-only; it never writes, so that needs not be said.
+    return jax.dlpack.from_dlpack(_alias(a) if a.readonly else a)
+
+
+def _alias(a: array) -> array:
+    return bind_foreign(a.element, a.ptr, a.shape, a.strides, False, a.device, a)
+
+
+def dtype_from_jax(dtype: Any) -> Any:
+    """Return the scalar class of a JAX dtype."""
+    scalar = scalar_from_numpy(dtype)
+    if scalar is None:
+        raise TypeError(f"JAX dtype {dtype} has no counterpart")
+    return class_of(scalar)
+
+
+def dtype_to_jax(dtype: Any) -> Any:
+    """Return the JAX dtype of a scalar class."""
+    t = to_ir(dtype)
+    if not isinstance(t, ir.Scalar):
+        raise TypeError(f"only a scalar type has a JAX dtype, got {dtype!r}")
+    name = "bool_" if t.is_bool else str(t)
+    return getattr(_jax().numpy, name)
+
+
+def device_from_jax(device: Any) -> Device:
+    """Return the device of a JAX device."""
+    return get_device("cpu" if device.platform == "cpu" else f"cuda:{device.id}")
+
+
+def device_to_jax(device: DeviceLike) -> Any:
+    """Return the JAX device of a device."""
+    place = get_device(device)
+    return _jax().devices("cpu" if place.is_cpu else "gpu")[max(place.ordinal, 0)]

@@ -1,0 +1,83 @@
+"""NumPy in: arrays share the memory of NumPy arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from warp_like.ir import types as ir
+from warp_like.runtime.array import array
+from warp_like.runtime.device import DeviceLike, get_device
+from warp_like.runtime.memory import element_type, normalize_shape
+from warp_like.values import class_of, numpy_dtype, scalar_from_numpy, to_ir
+
+
+def from_numpy(
+    arr: Any,
+    dtype: Any = None,
+    shape: Any = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    retain_grad: bool = False,
+) -> array:
+    """Return an array over the memory of ``arr``, or a converted copy if ``dtype`` is made of another scalar type.
+
+    Without ``dtype``, a two-dimensional ``arr`` becomes an array of vectors and a three-dimensional one an array of
+    matrices, as in Warp. A read-only ``arr`` gives a read-only array.
+
+    Example:
+        >>> points = np.zeros((100, 3), dtype=np.float32)
+        >>> wp.from_numpy(points, dtype=wp.vec3)
+        array(shape=(100,), dtype=vec3f)
+    """
+    data = np.asarray(arr)
+    get_device(device)
+    element = element_type(_default_dtype(data) if dtype is None else dtype)
+    same = scalar_from_numpy(data.dtype) == element.scalar
+    inner = len(element.shape)
+    packed = data.shape[data.ndim - inner :] == element.shape and data.ndim > inner
+    if shape is not None:
+        data = data.reshape((*normalize_shape(shape), *element.shape))
+    elif not packed and inner:
+        same = False  # the constructor finds the components in a longer last dimension
+    made: array = array(data, element.host, device=device, copy=not same)
+    made.retain_grad = retain_grad
+    if requires_grad:
+        made.requires_grad = True
+    return made
+
+
+def _default_dtype(data: np.ndarray[Any, Any]) -> Any:
+    scalar = scalar_from_numpy(data.dtype)
+    if scalar is None:
+        raise TypeError(f"the NumPy array's dtype {data.dtype} has no counterpart")
+    if data.ndim == 2 and data.shape[1]:
+        return class_of(ir.Vec(data.shape[1], scalar))
+    if data.ndim == 3 and data.shape[1] and data.shape[2]:
+        return class_of(ir.Mat(data.shape[1], data.shape[2], scalar))
+    return class_of(scalar)
+
+
+def dtype_from_numpy(dtype: Any) -> Any:
+    """Return the scalar class of a NumPy dtype.
+
+    Raises:
+        TypeError: It has no counterpart.
+    """
+    scalar = scalar_from_numpy(dtype)
+    if scalar is None:
+        raise TypeError(f"NumPy dtype {dtype} has no counterpart")
+    return class_of(scalar)
+
+
+def dtype_to_numpy(dtype: Any) -> Any:
+    """Return the NumPy scalar type of a scalar class: uint16, its bits, for bfloat16.
+
+    Raises:
+        TypeError: ``dtype`` is no scalar type.
+    """
+    t = to_ir(dtype)
+    if not isinstance(t, ir.Scalar):
+        raise TypeError(f"only a scalar type has a NumPy dtype, got {dtype!r}")
+    return numpy_dtype(t).type

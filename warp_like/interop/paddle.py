@@ -1,0 +1,136 @@
+"""Paddle: tensors and arrays over the same memory, gradients included."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from warp_like.interop import view
+from warp_like.ir import types as ir
+from warp_like.runtime.array import array
+from warp_like.runtime.device import Device, DeviceLike, get_device
+from warp_like.values import class_of, to_ir
+
+
+@functools.cache
+def _paddle() -> Any:
+    try:
+        import paddle
+    except ImportError as e:
+        raise ImportError("this needs Paddle: pip install paddlepaddle") from e
+    return paddle
+
+
+class PaddleGradient:
+    """The tie between a Paddle tensor's gradient and ``grad``, the gradient of the array over the tensor's memory."""
+
+    def __init__(self, tensor: Callable[[], Any], grad: array) -> None:
+        self.tensor = tensor
+        self.grad: array | None = grad
+
+    def attach(self) -> None:
+        """Make the shared buffer the tensor's gradient again; a dropped one means zero, another one is copied in."""
+        tensor = self.tensor()
+        if tensor is None or self.grad is None:
+            return
+        current = tensor.grad
+        if current is not None and current.data_ptr() == self.grad.ptr:
+            return
+        if current is None:
+            self.grad.zero_()
+        else:
+            self.grad.assign(view.as_array(current, self.grad.element.type))
+        # A new tensor: dropping the gradient (`t.grad = None`) empties the old one itself.
+        tensor.grad_ = to_paddle(self.grad, requires_grad=False)
+
+    def covers(self, a: array) -> bool:
+        """Return whether the tensor still lies over all of ``a``'s memory."""
+        t = self.tensor()
+        return t is not None and t.data_ptr() == a.ptr and tuple(t.shape) == (*a.shape, *a.element.shape)
+
+    def replace(self, grad: array | None) -> None:
+        """Follow an array whose gradient was exchanged or dropped."""
+        tensor = self.tensor()
+        self.grad = grad
+        if tensor is not None and grad is not None:
+            tensor.grad_ = to_paddle(grad, requires_grad=False)
+        elif tensor is not None:
+            tensor.clear_gradient(False)
+
+
+def from_paddle(
+    t: Any,
+    dtype: Any = None,
+    requires_grad: bool | None = None,
+    grad: Any = None,
+    return_ctype: bool = False,
+    retain_grad: bool = False,
+) -> array:
+    """Return an array over the memory of Paddle tensor ``t``; the arguments are those of ``from_torch``."""
+    paddle = _paddle()
+    if not isinstance(t, paddle.Tensor):
+        raise TypeError(f"from_paddle() needs a Paddle tensor, got {type(t).__name__}")
+    made = view.as_array(t, dtype)
+    made.retain_grad = retain_grad
+    if grad is not None:
+        made.grad = view.as_array(grad, made.element.type)
+    elif (not t.stop_gradient) if requires_grad is None else requires_grad:
+        if not t.is_leaf or not paddle.is_grad_enabled() or t.stop_gradient:
+            made.requires_grad = True
+            return made
+        if t.grad is None:
+            t.grad_ = paddle.zeros_like(t)
+        made.grad = view.as_array(t.grad, made.element.type)
+        made._grad_links.append(PaddleGradient(lambda: t, made.grad))
+    return made
+
+
+def to_paddle(a: array, requires_grad: bool | None = None) -> Any:
+    """Return a Paddle tensor over the memory of ``a``; with a gradient, the tensor's gradient is the array's."""
+    if not isinstance(a, array):
+        raise TypeError(f"to_paddle() needs a warp_like array, got {type(a).__name__}")
+    if a.readonly:
+        raise ValueError(f"{a!r} is read-only, and Paddle has no read-only tensors; use wp.clone(a)")
+    if any(s < 0 for s in a.strides):
+        raise ValueError(f"{a!r} has negative strides {a.strides}, which Paddle has not; use a.contiguous()")
+    t = _paddle().utils.dlpack.from_dlpack(a)
+    wants = a.requires_grad if requires_grad is None else requires_grad
+    t.stop_gradient = not wants
+    if wants and a.grad is not None:
+        t.grad_ = to_paddle(a.grad, requires_grad=False)
+    return t
+
+
+@functools.cache
+def _dtypes() -> dict[ir.Scalar, Any]:
+    paddle = _paddle()
+    return {t: found for t in ir.SCALARS if (found := getattr(paddle, str(t), None)) is not None}
+
+
+def dtype_to_paddle(dtype: Any) -> Any:
+    """Return the Paddle dtype of a scalar class."""
+    t = to_ir(dtype)
+    found = _dtypes().get(t) if isinstance(t, ir.Scalar) else None
+    if found is None:
+        raise TypeError(f"Paddle has no dtype for {dtype!r}")
+    return found
+
+
+def dtype_from_paddle(dtype: Any) -> Any:
+    """Return the scalar class of a Paddle dtype."""
+    for scalar, known in _dtypes().items():
+        if known == dtype:
+            return class_of(scalar)
+    raise TypeError(f"Paddle dtype {dtype} has no counterpart")
+
+
+def device_from_paddle(place: Any) -> Device:
+    """Return the device of a Paddle place or its name."""
+    name = str(place).removeprefix("Place(").removesuffix(")")
+    return get_device("cpu" if name == "cpu" else name.replace("gpu", "cuda"))
+
+
+def device_to_paddle(device: DeviceLike) -> str:
+    """Return the name by which Paddle knows a device."""
+    return str(get_device(device)).replace("cuda", "gpu")

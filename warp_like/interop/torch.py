@@ -1,0 +1,231 @@
+"""PyTorch: tensors and arrays over the same memory, gradients included.
+
+The gradient of an array made of a leaf tensor is the tensor's ``.grad``: one buffer, so that what a tape adds up is what
+an optimizer reads. A ``TorchGradient`` ties the two and mends the tie when ``.grad`` was dropped or exchanged.
+``.grad`` is published only while PyTorch's grad mode is on: in the body of an ``autograd.Function`` or of a custom
+operator it is off, PyTorch adds up the gradients itself, and the array gets a buffer of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from warp_like import _native
+from warp_like.interop import view
+from warp_like.ir import types as ir
+from warp_like.runtime.array import array
+from warp_like.runtime.device import Device, DeviceLike, get_device
+from warp_like.runtime.memory import element_type
+from warp_like.values import class_of, to_ir
+
+
+@functools.cache
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError as e:
+        raise ImportError("this needs PyTorch: pip install torch") from e
+    return torch
+
+
+class TorchGradient:
+    """The tie between a tensor's ``.grad`` and the gradient of the array that shares the tensor's memory.
+
+    Holds no array, and an exported tensor only weakly: the tensor holds the array, so a cycle would never be freed.
+    """
+
+    def __init__(self, tensor: Callable[[], Any], grad: Any) -> None:
+        self.tensor = tensor
+        self.grad = grad
+
+    def attach(self) -> None:
+        """Make the shared buffer the tensor's ``.grad`` again.
+
+        A dropped ``.grad`` means zero in PyTorch, so the buffer is set to zero. The values of another tensor that was put
+        in its place are copied into the buffer.
+        """
+        tensor = self.tensor()
+        if tensor is None or tensor.grad is self.grad:
+            return
+        torch = _torch()
+        current = tensor.grad
+        with torch.no_grad():
+            if current is None:
+                self.grad.zero_()
+            elif current.data_ptr() != self.grad.data_ptr() or current.stride() != self.grad.stride():
+                self.grad.copy_(current.to_dense() if current.layout is not torch.strided else current)
+        tensor.grad = self.grad
+
+    def covers(self, a: array) -> bool:
+        """Return whether the tensor is alive and still is what ``to_torch(a)`` would give."""
+        t = self.tensor()
+        if t is None or not (t.requires_grad and t.is_leaf) or t.data_ptr() != a.ptr:
+            return False
+        strides = tuple(s * t.element_size() for s in t.stride()[: a.ndim])
+        return tuple(t.shape) == (*a.shape, *a.element.shape) and strides == a.strides
+
+    def replace(self, grad: array | None) -> None:
+        """Follow an array whose gradient was exchanged or dropped."""
+        tensor = self.tensor()
+        self.grad = None if grad is None else _export(grad)
+        if tensor is not None:
+            tensor.grad = self.grad
+
+
+def from_torch(
+    t: Any,
+    dtype: Any = None,
+    requires_grad: bool | None = None,
+    grad: Any = None,
+    return_ctype: bool = False,
+    retain_grad: bool = False,
+) -> array:
+    """Return an array over the memory of tensor ``t``.
+
+    Args:
+        t: A dense tensor on a device that kernels run on; any strides.
+        dtype: The element type; trailing dimensions become the components of a vec or mat. The tensor's when left out.
+        requires_grad: Whether the array has a gradient; as the tensor's when left out. The gradient of a leaf is its
+            ``.grad``, made here if there is none yet.
+        grad: A tensor or array to use as the gradient instead.
+        return_ctype: Accepted for programs written for Warp; an array is as fast to launch with.
+        retain_grad: Keep the gradient of an intermediate array after a backward pass.
+
+    Raises:
+        TypeError: ``t`` is no tensor, or its dtype does not fit.
+        ValueError: Its layout or device can't be used.
+
+    Example:
+        >>> t = torch.zeros(10, requires_grad=True)
+        >>> a = wp.from_torch(t)
+        >>> a.ptr == t.data_ptr(), a.grad.ptr == t.grad.data_ptr()
+        (True, True)
+    """
+    torch = _torch()
+    if not isinstance(t, torch.Tensor):
+        raise TypeError(f"from_torch() needs a PyTorch tensor, got {type(t).__name__}")
+    made = view.as_array(t, dtype)
+    made.retain_grad = retain_grad
+    if grad is not None:
+        made.grad = view.as_array(grad.detach() if isinstance(grad, torch.Tensor) else grad, made.element.type)
+    elif t.requires_grad if requires_grad is None else requires_grad:
+        _share_gradient(made, t)
+    return made
+
+
+def _share_gradient(made: array, t: Any) -> None:
+    torch = _torch()
+    if not t.is_leaf and torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        warnings.warn(
+            "from_torch() was given a tensor that is the result of an operation: gradients computed by a tape stay in "
+            "the array's `grad` and do not flow back through that operation. Wrap the launch in a "
+            "torch.autograd.Function, or pass the leaf tensor.",
+            stacklevel=4,
+        )
+    if not t.is_leaf or not torch.is_grad_enabled():
+        made.requires_grad = True
+        return
+    if t.grad is None:
+        fresh = torch.zeros_like(t, memory_format=torch.preserve_format)
+        if t.requires_grad:
+            t.grad = fresh
+    else:
+        fresh = t.grad
+    made.grad = view.as_array(fresh.detach(), made.element.type)
+    if t.requires_grad:
+        _tie(made, TorchGradient(lambda: t, fresh))
+
+
+def to_torch(a: array, requires_grad: bool | None = None) -> Any:
+    """Return a tensor over the memory of ``a``; components are trailing dimensions.
+
+    With a gradient, the tensor is a leaf whose ``.grad`` is the array's gradient, in the same memory, so it can be given
+    to an optimizer. While a tensor made earlier is alive, it is returned again.
+
+    Args:
+        a: The array.
+        requires_grad: As the array's when left out.
+
+    Raises:
+        TypeError: ``a`` is no array, or PyTorch has no such dtype.
+        ValueError: The array is read-only or has negative strides, which tensors can't be or have.
+    """
+    if not isinstance(a, array):
+        raise TypeError(f"to_torch() needs a warp_like array, got {type(a).__name__}")
+    wants = a.requires_grad if requires_grad is None else requires_grad
+    for link in a._grad_links or () if wants else ():
+        if isinstance(link, TorchGradient) and link.covers(a):
+            link.attach()
+            return link.tensor()
+    t = _export(a)
+    if wants:
+        t.requires_grad_(True)
+        if a.grad is None:
+            return t
+        t.grad = _export(a.grad)
+        _tie(a, TorchGradient(weakref.ref(t), t.grad))
+    return t
+
+
+def _tie(a: array, link: TorchGradient) -> None:
+    """Add a link to those of the gradient, which all views of the array share; dead ones go."""
+    links = a._grad_links
+    links[:] = [old for old in links if not isinstance(old, TorchGradient) or old.tensor() is not None]
+    links.append(link)
+
+
+def _export(a: array) -> Any:
+    torch = _torch()
+    dtype_to_torch(a.element.scalar)
+    if a.readonly:
+        raise ValueError(f"{a!r} is read-only, and PyTorch has no read-only tensors; use wp.clone(a)")
+    if any(s < 0 for s in a.strides):
+        raise ValueError(f"{a!r} has negative strides {a.strides}, which PyTorch has not; use a.contiguous()")
+    if a.size == 0:  # PyTorch's importer is told no address for memory that is not there
+        return torch.empty((*a.shape, *a.element.shape), dtype=dtype_to_torch(a.element.scalar))
+    return torch.utils.dlpack.from_dlpack(_native.dlpack_capsule(a, False))
+
+
+@functools.cache
+def _dtypes() -> dict[ir.Scalar, Any]:
+    torch = _torch()
+    return {t: found for t in ir.SCALARS if (found := getattr(torch, str(t), None)) is not None}
+
+
+def dtype_to_torch(dtype: Any) -> Any:
+    """Return the PyTorch dtype of a scalar class.
+
+    Raises:
+        TypeError: There is none.
+    """
+    t = to_ir(dtype)
+    found = _dtypes().get(t) if isinstance(t, ir.Scalar) else None
+    if found is None:
+        raise TypeError(f"PyTorch has no dtype for {dtype!r}")
+    return found
+
+
+def dtype_from_torch(dtype: Any) -> Any:
+    """Return the scalar class of a PyTorch dtype.
+
+    Raises:
+        TypeError: There is none.
+    """
+    for scalar, known in _dtypes().items():
+        if known == dtype:
+            return class_of(scalar)
+    raise TypeError(f"PyTorch dtype {dtype} has no counterpart")
+
+
+def device_from_torch(device: Any) -> Device:
+    """Return the device of a ``torch.device`` or its name."""
+    return get_device(str(device))
+
+
+def device_to_torch(device: DeviceLike) -> str:
+    """Return the name by which PyTorch knows a device."""
+    return str(get_device(device))

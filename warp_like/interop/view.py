@@ -1,0 +1,196 @@
+"""The one place that decides whether an object of another library can be used without a copy.
+
+``as_array`` gives an array over the object's own memory, or raises and says why it can't: it never copies. In order of
+preference it uses NumPy's own attributes, DLPack's C exchange API, ``__dlpack__``, ``__array_interface__``, the buffer
+protocol and, as read-only data, ``__array__``. The array keeps the memory's owner alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from warp_like import _native
+from warp_like.interop import dlpack
+from warp_like.ir import types as ir
+from warp_like.ir.layout import MAX_DIMS
+from warp_like.runtime.array import array, bind_foreign
+from warp_like.runtime.device import CPU_DLPACK_TYPE, get_device
+from warp_like.runtime.memory import ElementType, contiguous_strides, element_type
+from warp_like.values import Composite, scalar_from_numpy
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What is known of foreign memory: strides in bytes, and the object that keeps it alive."""
+
+    kind: str
+    ptr: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    scalar: ir.Scalar
+    readonly: bool
+    owner: Any
+
+
+def as_array(obj: Any, dtype: Any = None) -> array:
+    """Return an array over the memory of ``obj``.
+
+    Args:
+        obj: An array of any library.
+        dtype: The element type wanted; trailing dimensions become the components of a vec or mat. The scalar type of
+            ``obj`` when left out.
+
+    Raises:
+        TypeError: ``obj`` is no array, or its dtype is another.
+        ValueError: The layout, the device or the number of dimensions can't be used.
+    """
+    if isinstance(obj, array):
+        return obj if dtype is None or element_type(dtype).code == obj.type_code else obj.view(dtype)
+    return over(describe(obj), None if dtype is None else element_type(dtype))
+
+
+def over(memory: Memory, element: ElementType | None) -> array:
+    """Return an array over ``memory`` with elements of type ``element``, or of its own scalars."""
+    if element is None:
+        element = element_type(memory.scalar)
+    if element.scalar != memory.scalar:
+        raise TypeError(f"expected elements of {element.type}, got a {memory.kind} of {memory.scalar}")
+    shape, strides = memory.shape, memory.strides
+    inner = len(element.shape)
+    if inner:
+        if shape[-inner:] != element.shape:
+            raise ValueError(
+                f"expected trailing dimensions {element.shape} for elements of {element.host.__name__}, "
+                f"got a {memory.kind} of shape {shape}"
+            )
+        packed = contiguous_strides(element.shape, memory.scalar.bits // 8)
+        if any(s != p and n > 1 for n, s, p in zip(element.shape, strides[-inner:], packed, strict=True)):
+            raise ValueError(
+                f"the components of {element.host.__name__} have to lie side by side, got a {memory.kind} of shape "
+                f"{shape} with strides {strides} bytes; make it contiguous first"
+            )
+        shape, strides = shape[:-inner], strides[:-inner]
+    if not shape:  # a single element is an array of one
+        shape, strides = (1,), (element.itemsize,)
+    if len(shape) > MAX_DIMS:
+        raise ValueError(f"an array has at most {MAX_DIMS} dimensions, got a {memory.kind} of shape {memory.shape}")
+    _require_aligned(memory)
+    return bind_foreign(element, memory.ptr, shape, strides, memory.readonly, get_device("cpu"), memory.owner)
+
+
+def _require_aligned(memory: Memory) -> None:
+    size = memory.scalar.bits // 8
+    used = [s for n, s in zip(memory.shape, memory.strides, strict=True) if n > 1]
+    if 0 not in memory.shape and (memory.ptr % size or any(s % size for s in used)):
+        raise ValueError(f"the {memory.kind}'s elements are not aligned to their size of {size} bytes; copy it first")
+
+
+def describe(obj: Any) -> Memory:
+    """Return what is known of the memory of ``obj``; see ``as_array`` for what it raises."""
+    if isinstance(obj, np.ndarray):
+        return _numpy_memory(obj, "NumPy array", obj)
+    if not isinstance(obj, (np.generic, Composite)):  # single values, though they offer buffers
+        for way in _WAYS:
+            found = way(obj)
+            if found is not None:
+                return found
+    raise TypeError(f"expected an array, got {type(obj).__module__}.{type(obj).__qualname__}".replace(" builtins.", " "))
+
+
+def _numpy_memory(a: np.ndarray[Any, Any], kind: str, owner: Any) -> Memory:
+    if isinstance(a, np.ma.MaskedArray):
+        raise TypeError("a masked NumPy array can't be used: its mask would be ignored; use a.filled() or a.data")
+    scalar = scalar_from_numpy(a.dtype)
+    if scalar is None:
+        order = " (foreign byte order)" if not a.dtype.isnative else ""
+        raise TypeError(f"the {kind}'s dtype {a.dtype}{order} has no counterpart")
+    return Memory(kind, a.ctypes.data, a.shape, a.strides, scalar, not a.flags.writeable, owner)
+
+
+def _from_exchange_api(obj: Any) -> Memory | None:
+    kind = _kind(obj)
+    try:
+        info = _native.tensor_info(obj)
+    except (RuntimeError, BufferError, TypeError) as e:  # no dense memory: sparse, meta, another layout
+        raise ValueError(f"the {kind} can't be shared: {str(e).partition(chr(10))[0]}") from e
+    if info is None:
+        return None
+    if (getattr(obj, "is_conj", None) and obj.is_conj()) or (getattr(obj, "is_neg", None) and obj.is_neg()):
+        raise ValueError(f"the {kind} is a lazily conjugated or negated view; resolve it first (resolve_conj, resolve_neg)")
+    return from_info(info, kind, _storage_of(obj))
+
+
+def _storage_of(obj: Any) -> Any:
+    """What keeps a tensor's memory alive even when the tensor itself is pointed at other memory later."""
+    detach = getattr(obj, "detach", None)
+    return obj if detach is None else detach()
+
+
+def from_info(info: tuple[Any, ...], kind: str, owner: Any = None) -> Memory:
+    """Return the memory that a tuple of ``_native.tensor_info`` or ``_native.dlpack_import`` describes."""
+    ptr, shape, strides, code, device, readonly, own = info
+    scalar = dlpack.SCALARS.get(code)
+    if scalar is None:
+        raise TypeError(f"the {kind}'s dtype (DLPack code {code[0]}, {code[1]} bits, {code[2]} lanes) has no counterpart")
+    if device[0] != CPU_DLPACK_TYPE:
+        raise ValueError(f"the {kind} lies on DLPack device {device}, and this is the CPU; copy it to the CPU first")
+    return Memory(kind, ptr, shape, strides, scalar, readonly, own if owner is None else owner)
+
+
+def _from_dlpack(obj: Any) -> Memory | None:
+    if not hasattr(obj, "__dlpack__"):
+        return None
+    kind = _kind(obj)
+    immutable = dlpack.is_jax(obj)
+    if immutable:
+        obj.block_until_ready()
+    memory = from_info(_native.dlpack_import(dlpack.capsule_of(obj, kind)), kind)
+    if not immutable:
+        return memory
+    return Memory(kind, memory.ptr, memory.shape, memory.strides, memory.scalar, True, memory.owner)
+
+
+def _from_array_interface(obj: Any) -> Memory | None:
+    if not hasattr(obj, "__array_interface__"):
+        return None
+    a = np.asarray(obj)
+    wanted = obj.__array_interface__["data"]
+    if wanted is None or a.ctypes.data != wanted[0]:
+        raise ValueError(f"NumPy copies the {_kind(obj)} instead of sharing its memory")
+    return _numpy_memory(a, _kind(obj), a)
+
+
+def _from_buffer(obj: Any) -> Memory | None:
+    try:
+        view = memoryview(obj)
+    except TypeError:
+        return None
+    return _numpy_memory(np.asarray(view), _kind(obj), view)
+
+
+def _from_array_method(obj: Any) -> Memory | None:
+    if not hasattr(obj, "__array__") or isinstance(obj, np.generic):
+        return None
+    a = np.asarray(obj)
+    found = _numpy_memory(a, _kind(obj), a)
+    return Memory(found.kind, found.ptr, found.shape, found.strides, found.scalar, True, a)
+
+
+_WAYS: tuple[Callable[[Any], Memory | None], ...] = (
+    _from_exchange_api,
+    _from_dlpack,
+    _from_array_interface,
+    _from_buffer,
+    _from_array_method,
+)
+
+
+def _kind(obj: Any) -> str:
+    """What to call ``obj`` in a message."""
+    module = type(obj).__module__.partition(".")[0]
+    known = {"torch": "PyTorch tensor", "jaxlib": "JAX array", "jax": "JAX array", "paddle": "Paddle tensor"}
+    return known.get(module) or f"{type(obj).__name__} object"

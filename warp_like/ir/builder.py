@@ -1,0 +1,148 @@
+"""Inserting ops into blocks."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from warp_like.base.loc import current_loc
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Op, Value
+from warp_like.ir.types import Array, Mat, Scalar, Type, Vec, bool_, element_count, int32, scalar_of
+
+
+class Builder:
+    """Appends ops to a block, giving each the current source location.
+
+    The methods cover ops whose result type follows from their operands' structure alone; builtin calls are typed
+    one floor up, by ``warp_like.builtins.emit.Emitter``.
+    """
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+
+    @contextlib.contextmanager
+    def into(self, block: Block) -> Iterator[Block]:
+        """Append to ``block`` inside the ``with``."""
+        saved, self.block = self.block, block
+        try:
+            yield block
+        finally:
+            self.block = saved
+
+    def insert(self, op: Op, *types: Type, hint: str = "") -> Op:
+        """Append ``op`` with results of ``types``; an op that has a location already keeps it."""
+        op.results = tuple(Value(t, hint, op) for t in types)
+        if op.loc is None:
+            op.loc = current_loc()
+        self.block.ops.append(op)
+        return op
+
+    def constant(self, value: Any, type: Type) -> Value:
+        """A constant of ``type``; a plain number is repeated over the components of a vec, mat or quat."""
+        scalar = scalar_of(type)
+        if scalar is None:
+            raise TypeError(f"no constant of {type}")
+        if not isinstance(type, Scalar):
+            flat = value if isinstance(value, tuple) else (value,) * element_count(type)
+            return self.insert(ops.Constant(tuple(_as(v, scalar) for v in flat)), type).result
+        return self.insert(ops.Constant(_as(value, scalar)), type).result
+
+    def zero(self, type: Type) -> Value:
+        """The zero of a scalar, vec, mat or quat type."""
+        return self.constant(0, type)
+
+    def index(self, i: int) -> Value:
+        """An int32 constant."""
+        return self.constant(i, int32)
+
+    def cast(self, x: Value, to: Type) -> Value:
+        """``x`` converted to ``to``; ``x`` itself when it has that type."""
+        return x if x.type == to else self.insert(ops.Cast(x), to).result
+
+    def bitcast(self, x: Value, to: Type) -> Value:
+        """The bits of ``x`` as ``to``."""
+        return x if x.type == to else self.insert(ops.Bitcast(x), to).result
+
+    def make(self, type: Type, elements: Sequence[Value]) -> Value:
+        """An aggregate from its scalars."""
+        return self.insert(ops.Make(tuple(elements)), type).result
+
+    def extract(self, x: Value, *indices: Value | int) -> Value:
+        """A component of ``x``; an element of a vec just made or constant is taken directly."""
+        at = tuple(self.index(i) if isinstance(i, int) else i for i in indices)
+        match x.type, len(at):
+            case Mat(_, cols, dtype), 1:
+                t: Type = Vec(cols, dtype)
+            case _:
+                scalar = scalar_of(x.type)
+                assert scalar is not None
+                t = scalar
+        return self.insert(ops.Extract(x, at), t).result
+
+    def insert_component(self, x: Value, value: Value, *indices: Value | int) -> Value:
+        """``x`` with one component replaced."""
+        at = tuple(self.index(i) if isinstance(i, int) else i for i in indices)
+        return self.insert(ops.Insert(x, value, at), x.type).result
+
+    def components(self, x: Value) -> list[Value]:
+        """All scalars of a vec, mat (row-major) or quat; ``[x]`` for a scalar."""
+        match x.type:
+            case Scalar():
+                return [x]
+            case Mat(rows, cols, _):
+                return [self.extract(x, r, c) for r in range(rows) for c in range(cols)]
+        return [self.extract(x, i) for i in range(element_count(x.type))]
+
+    def load(self, array: Value, indices: Sequence[Value]) -> Value:
+        """An element of ``array``."""
+        return self.insert(ops.Load(array, tuple(indices)), _array_type(array).dtype).result
+
+    def store(self, array: Value, indices: Sequence[Value], value: Value) -> None:
+        """Write an element of ``array``."""
+        self.insert(ops.Store(array, tuple(indices), value))
+
+    def atomic(self, kind: str, array: Value, indices: Sequence[Value], value: Value) -> Value:
+        """Update an element of ``array`` atomically; the old value."""
+        return self.insert(ops.Atomic(kind, array, tuple(indices), value), _array_type(array).dtype).result
+
+    def view(self, array: Value, indices: Sequence[Value]) -> Value:
+        """The sub-array of ``array`` at leading ``indices``."""
+        t = _array_type(array)
+        return self.insert(ops.View(array, tuple(indices)), Array(t.dtype, t.ndim - len(indices))).result
+
+    def dim(self, array: Value, axis: int) -> Value:
+        """The extent of ``array`` along ``axis``."""
+        return self.insert(ops.Dim(array, axis), int32).result
+
+    def yield_(self, *values: Value) -> None:
+        """End the current block."""
+        self.insert(ops.Yield(tuple(values)))
+
+    def if_(self, cond: Value, then: Block, orelse: Block) -> tuple[Value, ...]:
+        """Run one of two complete blocks."""
+        return self.insert(ops.If(cond, then, orelse), *(v.type for v in then.yielded)).results
+
+    def for_(self, lo: Value, hi: Value, step: Value, init: Sequence[Value], body: Block) -> tuple[Value, ...]:
+        """Count; ``body`` is complete."""
+        return self.insert(ops.For(lo, hi, step, tuple(init), body), *(v.type for v in init)).results
+
+    def while_(self, init: Sequence[Value], cond: Block, body: Block) -> tuple[Value, ...]:
+        """Repeat; both blocks are complete."""
+        return self.insert(ops.While(tuple(init), cond, body), *(v.type for v in init)).results
+
+    def true(self) -> Value:
+        """The bool constant true."""
+        return self.constant(True, bool_)
+
+
+def _array_type(array: Value) -> Array:
+    assert isinstance(array.type, Array), array.type
+    return array.type
+
+
+def _as(value: Any, t: Scalar) -> bool | int | float:
+    if t.is_bool:
+        return bool(value)
+    return float(value) if t.is_float else int(value)

@@ -1,0 +1,163 @@
+"""Values, ops, blocks and functions: what all IR is made of.
+
+An op is data: operands, attributes and nested blocks, told apart by the markers ``operand()``, ``attr()`` and
+``region()`` on its fields. What is done to ops lives in tables by stage, never on the op classes.
+Every block ends in one ``Yield``. A value is defined once, before its uses, in the same or an enclosing block.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from warp_like.base.loc import Loc
+from warp_like.ir.types import Type
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+else:
+
+    def dataclass_transform(**_: Any) -> Callable[[Any], Any]:
+        return lambda decorator: decorator
+
+
+class Value:
+    """The result of an op or the parameter of a block. Compared by identity."""
+
+    __slots__ = ("hint", "op", "type")
+
+    def __init__(self, type: Type, hint: str = "", op: Op | None = None) -> None:
+        self.type = type
+        self.hint = hint  # a user's name for it, for readable text
+        self.op = op  # None for a block parameter
+
+    def __repr__(self) -> str:
+        return f"<Value {self.hint or hex(id(self))}: {self.type}>"
+
+
+def operand() -> Any:
+    """Mark a field that holds a ``Value`` or a tuple of them."""
+    return field(metadata={"role": "operand"})
+
+
+def attr(default: Any = dataclasses.MISSING) -> Any:
+    """Mark a field that holds compile-time data."""
+    return field(default=default, metadata={"role": "attr"})
+
+
+def region() -> Any:
+    """Mark a field that holds a ``Block``."""
+    return field(metadata={"role": "region"})
+
+
+@dataclass(eq=False)
+class Op:
+    """Base of all ops. ``results`` and ``loc`` are set when a builder inserts the op."""
+
+    NAME: ClassVar[str] = ""
+    PURE: ClassVar[bool] = True
+    _OPERANDS: ClassVar[tuple[str, ...]] = ()
+    _ATTRS: ClassVar[tuple[str, ...]] = ()
+    _REGIONS: ClassVar[tuple[str, ...]] = ()
+
+    results: tuple[Value, ...] = field(init=False, default=())
+    loc: Loc | None = field(init=False, default=None)
+
+    @property
+    def result(self) -> Value:
+        """The only result."""
+        (value,) = self.results
+        return value
+
+    def operands(self) -> list[Value]:
+        """Return all operands in order, tuples flattened."""
+        found: list[Value] = []
+        for name in self._OPERANDS:
+            got = getattr(self, name)
+            if isinstance(got, Value):
+                found.append(got)
+            else:
+                found.extend(got)
+        return found
+
+    def map_operands(self, fn: Callable[[Value], Value]) -> None:
+        """Replace each operand ``v`` by ``fn(v)`` in place."""
+        for name in self._OPERANDS:
+            got = getattr(self, name)
+            setattr(self, name, fn(got) if isinstance(got, Value) else tuple([fn(v) for v in got]))
+
+    def regions(self) -> list[Block]:
+        """Return the nested blocks in order."""
+        return [getattr(self, name) for name in self._REGIONS]
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the compile-time fields by name."""
+        return {name: getattr(self, name) for name in self._ATTRS}
+
+
+_OpClass = TypeVar("_OpClass", bound=type[Op])
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(operand, attr, region))
+def op(name: str, *, pure: bool = True) -> Callable[[_OpClass], _OpClass]:
+    """Make a class an op named ``name``; ``pure`` means it may be removed, repeated or moved freely."""
+
+    def decorate(cls: _OpClass) -> _OpClass:
+        made: _OpClass = dataclass(eq=False)(cls)  # type: ignore[assignment]
+        made.NAME = name
+        made.PURE = pure
+        roles: dict[str, list[str]] = {"operand": [], "attr": [], "region": []}
+        for f in dataclasses.fields(made):
+            role = f.metadata.get("role")
+            if role is not None:
+                roles[role].append(f.name)
+        made._OPERANDS = tuple(roles["operand"])
+        made._ATTRS = tuple(roles["attr"])
+        made._REGIONS = tuple(roles["region"])
+        return made
+
+    return decorate
+
+
+class Block:
+    """A straight list of ops with parameters; the last op is its ``Yield`` once it is complete."""
+
+    __slots__ = ("ops", "params")
+
+    def __init__(self, params: list[Value] | None = None) -> None:
+        self.params: list[Value] = params or []
+        self.ops: list[Op] = []
+
+    @property
+    def yielded(self) -> tuple[Value, ...]:
+        """The operands of the terminating ``Yield``."""
+        return tuple(self.ops[-1].operands())
+
+    def walk(self) -> Iterator[Op]:
+        """Iterate over all ops, nested ones after the op that holds them."""
+        for o in self.ops:
+            yield o
+            for r in o.regions():
+                yield from r.walk()
+
+
+class Function:
+    """A kernel or a function: named parameters, one body, result types.
+
+    ``role`` is ``kernel``, ``func`` or ``adjoint``. A kernel yields nothing.
+    """
+
+    def __init__(
+        self, name: str, params: list[Value], results: tuple[Type, ...] = (), role: str = "kernel", loc: Loc | None = None
+    ) -> None:
+        self.name = name
+        self.body = Block(params)
+        self.results = results
+        self.role = role
+        self.loc = loc
+
+    @property
+    def params(self) -> list[Value]:
+        return self.body.params

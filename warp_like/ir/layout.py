@@ -1,0 +1,91 @@
+"""The memory layout of IR types: the ABI between Python, the native extension and compiled kernels.
+
+* A bool takes one byte. A vector, matrix (row-major) or quaternion is its scalars, packed, aligned as one scalar.
+* A struct has C layout: each field at its natural alignment, the size rounded up to the largest one.
+* A kernel's arguments lie one after the other in a block, each in a slot aligned to 8 bytes. An array of ``n``
+  dimensions is ``{ void* data; int64 shape[n]; int64 stride[n]; }`` with strides in bytes.
+* An entry point is ``void entry(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end, Context*)``:
+  it runs the threads ``begin <= t < end`` of the flattened grid (last dimension fastest) whose extents are ``dims``.
+"""
+
+from __future__ import annotations
+
+from warp_like.ir.types import SCALARS, Aggregate, Array, Mat, Quat, Scalar, Struct, Type, Vec, element_count
+
+SCALAR_CODE: dict[Scalar, int] = {t: i for i, t in enumerate(SCALARS)}
+"""The number that stands for a scalar type in the native extension."""
+
+SLOT = 8
+MAX_DIMS = 4
+
+
+def size_of(t: Type) -> int:
+    """Return the bytes that a value of ``t`` takes in an array or a struct."""
+    if isinstance(t, Scalar):
+        return t.bits // 8
+    if isinstance(t, Aggregate):
+        return element_count(t) * size_of(t.dtype)
+    if isinstance(t, Array):
+        return 8 + 16 * t.ndim
+    if isinstance(t, Struct):
+        end = 0
+        for offset, (_, field) in zip(field_offsets(t), t.fields, strict=True):
+            end = offset + size_of(field)
+        return _align(end, align_of(t))
+    raise TypeError(f"{t} has no layout")
+
+
+def align_of(t: Type) -> int:
+    """Return the alignment of ``t`` in bytes."""
+    if isinstance(t, Scalar):
+        return t.bits // 8
+    if isinstance(t, Aggregate):
+        return align_of(t.dtype)
+    if isinstance(t, Array):
+        return 8
+    if isinstance(t, Struct):
+        return max((align_of(f) for _, f in t.fields), default=1)
+    raise TypeError(f"{t} has no layout")
+
+
+def field_offsets(t: Struct) -> list[int]:
+    """Return the byte offset of each field of ``t``."""
+    offsets: list[int] = []
+    at = 0
+    for _, field in t.fields:
+        at = _align(at, align_of(field))
+        offsets.append(at)
+        at += size_of(field)
+    return offsets
+
+
+def param_offsets(params: list[Type]) -> tuple[list[int], int]:
+    """Return each parameter's offset in the argument block, and the block's size."""
+    offsets: list[int] = []
+    at = 0
+    for t in params:
+        offsets.append(at)
+        at = _align(at + size_of(t), SLOT)
+    return offsets, at
+
+
+def type_code(t: Type) -> int:
+    """Return the number by which the native extension tells element types apart.
+
+    Bits 0-7 hold the scalar code, 8-15 the rows (0 for a scalar), 16-23 the columns (0 unless a matrix),
+    24-27 the kind (0 plain, 1 quaternion).
+    """
+    match t:
+        case Scalar():
+            return SCALAR_CODE[t]
+        case Vec(length, dtype):
+            return SCALAR_CODE[dtype] | length << 8
+        case Mat(rows, cols, dtype):
+            return SCALAR_CODE[dtype] | rows << 8 | cols << 16
+        case Quat(dtype):
+            return SCALAR_CODE[dtype] | 4 << 8 | 1 << 24
+    raise TypeError(f"{t} has no type code")
+
+
+def _align(at: int, to: int) -> int:
+    return (at + to - 1) // to * to

@@ -1,0 +1,255 @@
+"""The op classes of the IR. All data; meaning is given by the interpreter, the passes and the backends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from warp_like.ir.core import Block, Function, Op, Value, attr, op, operand, region
+from warp_like.ir.types import Type
+
+# --- values ---------------------------------------------------------------------------------------------------
+
+
+@op("constant")
+class Constant(Op):
+    """A scalar (Python ``int``, ``float`` or ``bool``), or for vec, mat and quat a flat tuple of them."""
+
+    value: Any = attr()
+
+
+@op("apply")
+class Apply(Op):
+    """The call of a builtin; which overload is meant follows from the operand types."""
+
+    fn: str = attr()
+    args: tuple[Value, ...] = operand()
+
+
+@op("cast")
+class Cast(Op):
+    """Convert between scalars, or aggregates of one shape, by value.
+
+    Float to integer truncates and saturates; NaN becomes 0. To bool is ``!= 0``. Integer to narrower integer wraps.
+    """
+
+    x: Value = operand()
+
+
+@op("bitcast")
+class Bitcast(Op):
+    """Reinterpret the bits of a scalar as another scalar of the same width."""
+
+    x: Value = operand()
+
+
+@op("make")
+class Make(Op):
+    """Build a vec, mat (row-major) or quat from its scalars, or a struct from its fields."""
+
+    elements: tuple[Value, ...] = operand()
+
+
+@op("extract")
+class Extract(Op):
+    """Read a component of an aggregate: one index for a vec, quat or matrix row, two for a matrix element.
+
+    Indices are integers, constant or not, in range; a dynamic index out of range reads component 0.
+    """
+
+    x: Value = operand()
+    indices: tuple[Value, ...] = operand()
+
+
+@op("insert")
+class Insert(Op):
+    """Return ``x`` with the component at ``indices`` replaced; out of range returns ``x`` as it was."""
+
+    x: Value = operand()
+    value: Value = operand()
+    indices: tuple[Value, ...] = operand()
+
+
+# --- threads and memory ---------------------------------------------------------------------------------------
+
+
+@op("tid")
+class Tid(Op):
+    """The thread's index along ``axis`` of a grid seen as ``ndim`` dimensional; surplus grid axes fold into the last."""
+
+    axis: int = attr()
+    ndim: int = attr()
+
+
+@op("dim")
+class Dim(Op):
+    """The extent of an array along ``axis``, as int32."""
+
+    array: Value = operand()
+    axis: int = attr()
+
+
+@op("view")
+class View(Op):
+    """The sub-array at leading ``indices``: its ndim is that of the array less their number."""
+
+    array: Value = operand()
+    indices: tuple[Value, ...] = operand()
+
+
+@op("load", pure=False)
+class Load(Op):
+    """Read an element of an array; as many indices as the array has dimensions."""
+
+    array: Value = operand()
+    indices: tuple[Value, ...] = operand()
+
+
+@op("store", pure=False)
+class Store(Op):
+    """Write an element of an array."""
+
+    array: Value = operand()
+    indices: tuple[Value, ...] = operand()
+    value: Value = operand()
+
+
+@op("atomic", pure=False)
+class Atomic(Op):
+    """Update an element atomically (each component on its own) and return its old value.
+
+    ``kind`` is one of ``add sub min max and or xor exch``.
+    """
+
+    kind: str = attr()
+    array: Value = operand()
+    indices: tuple[Value, ...] = operand()
+    value: Value = operand()
+
+
+@op("atomic_cas", pure=False)
+class AtomicCas(Op):
+    """Store ``value`` where the scalar element equals ``compare``; return the old element."""
+
+    array: Value = operand()
+    indices: tuple[Value, ...] = operand()
+    compare: Value = operand()
+    value: Value = operand()
+
+
+@op("print", pure=False)
+class Print(Op):
+    """Print ``args`` one after the other with ``parts`` around them: one more part than args, end of line included."""
+
+    parts: tuple[str, ...] = attr()
+    args: tuple[Value, ...] = operand()
+
+
+# --- the per-thread stack of the reverse sweep ----------------------------------------------------------------
+
+
+@op("push", pure=False)
+class Push(Op):
+    """Save a value for the ``Pop`` ops of the same ``slot``. Pushes and pops of a thread nest like brackets."""
+
+    slot: int = attr()
+    value: Value = operand()
+
+
+@op("pop", pure=False)
+class Pop(Op):
+    """Take back the value saved last."""
+
+    slot: int = attr()
+
+
+# --- control flow ---------------------------------------------------------------------------------------------
+
+
+@op("if", pure=False)
+class If(Op):
+    """Run one of two blocks; the results are what it yields."""
+
+    cond: Value = operand()
+    then: Block = region()
+    orelse: Block = region()
+
+
+@op("for", pure=False)
+class For(Op):
+    """Count from ``lo`` towards ``hi`` (exclusive) by ``step`` (not 0, either sign), carrying values.
+
+    ``body`` has the parameters ``(i, *carried)`` and yields the next carried values. ``i`` has the type of ``lo``.
+    """
+
+    lo: Value = operand()
+    hi: Value = operand()
+    step: Value = operand()
+    init: tuple[Value, ...] = operand()
+    body: Block = region()
+
+
+@op("while", pure=False)
+class While(Op):
+    """Repeat ``body`` while ``cond`` yields true. Both blocks have the carried values as parameters.
+
+    ``cond`` yields one bool; ``body`` yields the next carried values.
+    """
+
+    init: tuple[Value, ...] = operand()
+    cond: Block = region()
+    body: Block = region()
+
+
+@op("yield", pure=False)
+class Yield(Op):
+    """End a block with its results."""
+
+    values: tuple[Value, ...] = operand()
+
+
+@op("call", pure=False)
+class Call(Op):
+    """Call a user function; the inliner replaces it."""
+
+    callee: Function = attr()
+    args: tuple[Value, ...] = operand()
+
+
+def constant_value(v: Value) -> Any:
+    """Return the Python value of ``v`` when it is a ``Constant``, else None."""
+    return v.op.value if isinstance(v.op, Constant) else None
+
+
+def is_scalar_constant(v: Value, number: float) -> bool:
+    """Return whether ``v`` is the scalar constant ``number``."""
+    got = constant_value(v)
+    return got is not None and not isinstance(got, tuple) and got == number
+
+
+__all__ = [
+    "Apply",
+    "Atomic",
+    "AtomicCas",
+    "Bitcast",
+    "Call",
+    "Cast",
+    "Constant",
+    "Dim",
+    "Extract",
+    "For",
+    "If",
+    "Insert",
+    "Load",
+    "Make",
+    "Pop",
+    "Print",
+    "Push",
+    "Store",
+    "Tid",
+    "Type",
+    "View",
+    "While",
+    "Yield",
+    "constant_value",
+    "is_scalar_constant",
+]

@@ -1,0 +1,104 @@
+"""Copying and transforming IR: what passes have in common."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from warp_like.ir.core import Block, Function, Op, Value
+
+
+class Cloner:
+    """Copies ops into other blocks, replacing values by the map it keeps."""
+
+    def __init__(self, mapping: dict[Value, Value] | None = None) -> None:
+        self.mapping = mapping if mapping is not None else {}
+
+    def value(self, v: Value) -> Value:
+        """What ``v`` is in the copy; a value from outside what was copied stays itself."""
+        return self.mapping.get(v, v)
+
+    def op(self, o: Op) -> Op:
+        """Return a copy of ``o``, nested blocks included, not yet inserted anywhere."""
+        new = object.__new__(type(o))  # copy.copy, which is many times slower, would do the same
+        new.__dict__.update(o.__dict__)
+        new.map_operands(self.value)
+        new.results = tuple(Value(r.type, r.hint, new) for r in o.results)
+        for name in o._REGIONS:
+            setattr(new, name, self.block(getattr(o, name)))
+        self.mapping.update(zip(o.results, new.results, strict=True))
+        return new
+
+    def block(self, b: Block) -> Block:
+        """Return a copy of ``b`` with parameters of its own."""
+        new = Block([Value(p.type, p.hint) for p in b.params])
+        self.mapping.update(zip(b.params, new.params, strict=True))
+        new.ops = [self.op(o) for o in b.ops]
+        return new
+
+
+def clone_function(f: Function) -> Function:
+    """Return an independent copy of ``f``."""
+    new = Function(f.name, [], f.results, f.role, f.loc)
+    new.body = Cloner().block(f.body)
+    return new
+
+
+def blocks(b: Block) -> Iterator[Block]:
+    """Iterate over ``b`` and every block nested in it, outer ones first."""
+    yield b
+    for o in b.ops:
+        for r in o.regions():
+            yield from blocks(r)
+
+
+def count_uses(b: Block) -> Counter[Value]:
+    """Return how often each value is an operand in ``b`` and below."""
+    uses: Counter[Value] = Counter()
+    for o in b.walk():
+        uses.update(o.operands())
+    return uses
+
+
+def substitute(b: Block, mapping: dict[Value, Value]) -> None:
+    """Replace operands in ``b`` and below by ``mapping``, following chains."""
+    if not mapping:
+        return
+
+    def final(v: Value) -> Value:
+        while v in mapping:
+            v = mapping[v]
+        return v
+
+    for o in b.walk():
+        o.map_operands(final)
+
+
+def free_values(b: Block) -> list[Value]:
+    """Return the values that ``b`` uses but does not define, in order of first use."""
+    defined: set[Value] = set()
+    for inner in blocks(b):
+        defined.update(inner.params)
+        for o in inner.ops:
+            defined.update(o.results)
+    seen: dict[Value, None] = {}
+    for o in b.walk():
+        for v in o.operands():
+            if v not in defined:
+                seen.setdefault(v)
+    return list(seen)
+
+
+def has_effects(o: Op) -> bool:
+    """Return whether removing ``o`` could be seen: by memory, by the stack, by output, or by not terminating."""
+    from warp_like.ir import ops
+
+    if isinstance(o, ops.Load):
+        return False
+    if isinstance(o, ops.While):
+        return True
+    if isinstance(o, (ops.If, ops.For)):
+        return any(has_effects(inner) for r in o.regions() for inner in r.ops if not isinstance(inner, ops.Yield))
+    if isinstance(o, ops.Call):
+        return any(has_effects(inner) for inner in o.callee.body.ops if not isinstance(inner, ops.Yield))
+    return not o.PURE

@@ -1,0 +1,191 @@
+"""The types of the IR.
+
+Types are small frozen values, compared by content, that hold no analysis facts. Vectors, matrices and structs
+stay whole in the IR until the backend lowers them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Type:
+    """Base of all IR types."""
+
+
+@dataclass(frozen=True)
+class Scalar(Type):
+    """A number: ``kind`` is ``bool``, ``int``, ``uint``, ``float`` or ``bfloat``; ``bits`` its width in memory."""
+
+    kind: str
+    bits: int
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind in ("float", "bfloat")
+
+    @property
+    def is_int(self) -> bool:
+        """True for signed and unsigned integers, false for bool."""
+        return self.kind in ("int", "uint")
+
+    @property
+    def is_signed(self) -> bool:
+        return self.kind == "int"
+
+    @property
+    def is_bool(self) -> bool:
+        return self.kind == "bool"
+
+    def __str__(self) -> str:
+        return "bool" if self.kind == "bool" else f"{self.kind}{self.bits}"
+
+
+bool_ = Scalar("bool", 8)
+int8 = Scalar("int", 8)
+uint8 = Scalar("uint", 8)
+int16 = Scalar("int", 16)
+uint16 = Scalar("uint", 16)
+int32 = Scalar("int", 32)
+uint32 = Scalar("uint", 32)
+int64 = Scalar("int", 64)
+uint64 = Scalar("uint", 64)
+float16 = Scalar("float", 16)
+bfloat16 = Scalar("bfloat", 16)
+float32 = Scalar("float", 32)
+float64 = Scalar("float", 64)
+
+SCALARS: tuple[Scalar, ...] = (
+    bool_,
+    int8,
+    uint8,
+    int16,
+    uint16,
+    int32,
+    uint32,
+    int64,
+    uint64,
+    float16,
+    bfloat16,
+    float32,
+    float64,
+)
+"""Every scalar type, in the order of the codes of the native ABI."""
+
+INTS = tuple(t for t in SCALARS if t.is_int)
+FLOATS = tuple(t for t in SCALARS if t.is_float)
+
+
+@dataclass(frozen=True)
+class Vec(Type):
+    """A vector of ``length`` scalars."""
+
+    length: int
+    dtype: Scalar
+
+    def __str__(self) -> str:
+        return f"vec{self.length}[{self.dtype}]"
+
+
+@dataclass(frozen=True)
+class Mat(Type):
+    """A matrix of ``rows`` by ``cols`` scalars, row-major."""
+
+    rows: int
+    cols: int
+    dtype: Scalar
+
+    def __str__(self) -> str:
+        return f"mat{self.rows}x{self.cols}[{self.dtype}]"
+
+
+@dataclass(frozen=True)
+class Quat(Type):
+    """A quaternion stored as ``x, y, z, w``."""
+
+    dtype: Scalar
+
+    def __str__(self) -> str:
+        return f"quat[{self.dtype}]"
+
+
+@dataclass(frozen=True)
+class Struct(Type):
+    """A record of named fields."""
+
+    name: str
+    fields: tuple[tuple[str, Type], ...]
+
+    def field_type(self, name: str) -> Type | None:
+        """Return the type of field ``name``, or None when there is no such field."""
+        return dict(self.fields).get(name)
+
+    def __str__(self) -> str:
+        return f"struct {self.name}"
+
+
+@dataclass(frozen=True)
+class Array(Type):
+    """An array of ``ndim`` dimensions with elements of any type that has a layout."""
+
+    dtype: Type
+    ndim: int
+
+    def __str__(self) -> str:
+        return f"array{self.ndim}d[{self.dtype}]"
+
+
+Aggregate = (Vec, Mat, Quat)
+"""The types whose elements all have one scalar type."""
+
+
+def element_shape(t: Type) -> tuple[int, ...]:
+    """Return the dimensions that a value of ``t`` adds to an array: ``()``, ``(n,)`` or ``(rows, cols)``."""
+    match t:
+        case Vec(length, _):
+            return (length,)
+        case Mat(rows, cols, _):
+            return (rows, cols)
+        case Quat():
+            return (4,)
+    return ()
+
+
+def element_count(t: Type) -> int:
+    """Return the number of scalars in a value of ``t``."""
+    count = 1
+    for n in element_shape(t):
+        count *= n
+    return count
+
+
+def scalar_of(t: Type) -> Scalar | None:
+    """Return the scalar type that ``t`` is or is made of; None for structs and arrays."""
+    if isinstance(t, Scalar):
+        return t
+    if isinstance(t, Aggregate):
+        return t.dtype
+    return None
+
+
+def with_scalar(t: Type, dtype: Scalar) -> Type:
+    """Return ``t`` with its scalar type replaced by ``dtype``."""
+    match t:
+        case Scalar():
+            return dtype
+        case Vec(length, _):
+            return Vec(length, dtype)
+        case Mat(rows, cols, _):
+            return Mat(rows, cols, dtype)
+        case Quat():
+            return Quat(dtype)
+    raise TypeError(f"{t} has no single scalar type")
+
+
+def is_differentiable(t: Type) -> bool:
+    """Return whether a value of ``t`` carries a gradient."""
+    if isinstance(t, Struct):
+        return any(is_differentiable(f) for _, f in t.fields)
+    s = scalar_of(t.dtype if isinstance(t, Array) else t)
+    return s is not None and s.is_float

@@ -1,0 +1,126 @@
+"""The rules that every function obeys between passes. A violation is a bug in the compiler, never a user's."""
+
+from __future__ import annotations
+
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.types import Array, Mat, Quat, Scalar, Type, Vec, bool_, element_count, scalar_of
+
+
+class InvalidIR(AssertionError):
+    """IR that breaks a rule; the message names the op and the rule."""
+
+
+def verify(f: Function) -> None:
+    """Check ``f``.
+
+    Raises:
+        InvalidIR: A value used before it is defined or outside its block, a block without its ``Yield``, or
+            operand types that an op does not take.
+    """
+    yielded = _check_block(f.body, set())
+    _require(yielded == f.results, f.body.ops[-1], f"yields {_list(yielded)}, the function returns {_list(f.results)}")
+
+
+def _check_block(b: Block, outer: set[Value]) -> tuple[Type, ...]:
+    known = outer | set(b.params)
+    if not b.ops or not isinstance(b.ops[-1], ops.Yield):
+        raise InvalidIR("a block does not end in a yield")
+    for o in b.ops:
+        _require(not isinstance(o, ops.Yield) or o is b.ops[-1], o, "in the middle of a block")
+        for v in o.operands():
+            _require(v in known, o, f"operand {v!r} is not defined here")
+        for r in o.results:
+            _require(r.op is o, o, "a result that does not point back to its op")
+            _require(r not in known, o, "a value defined twice")
+        _check_op(o, known)
+        known.update(o.results)
+    return tuple(v.type for v in b.yielded)
+
+
+def _check_op(o: Op, known: set[Value]) -> None:
+    match o:
+        case ops.If():
+            _require(o.cond.type == bool_, o, "condition is not a bool")
+            for r in o.regions():
+                _require(not r.params, o, "a branch with parameters")
+                _require(_check_block(r, known) == _types(o.results), o, "a branch yields other types than the results")
+        case ops.For():
+            i = o.lo.type
+            _require(isinstance(i, Scalar) and i.is_int, o, "bounds are not integers")
+            _require(o.hi.type == i and o.step.type == i, o, "bounds differ in type")
+            _require(_types(o.body.params) == (i, *_types(o.init)), o, "body parameters do not match")
+            _require(_check_block(o.body, known) == _types(o.init) == _types(o.results), o, "carried types differ")
+        case ops.While():
+            for r in o.regions():
+                _require(_types(r.params) == _types(o.init), o, "block parameters do not match")
+            _require(_check_block(o.cond, known) == (bool_,), o, "condition does not yield one bool")
+            _require(_check_block(o.body, known) == _types(o.init) == _types(o.results), o, "carried types differ")
+        case ops.Call():
+            _require(_types(o.args) == _types(o.callee.params), o, "arguments do not match the callee")
+            _require(_types(o.results) == o.callee.results, o, "results do not match the callee")
+        case ops.Load():
+            _require(o.result.type == _element(o, o.array, o.indices), o, "result is not the element type")
+        case ops.Store():
+            _require(o.value.type == _element(o, o.array, o.indices), o, "value is not of the element type")
+        case ops.Atomic():
+            t = _element(o, o.array, o.indices)
+            _require(o.value.type == t == o.result.type, o, "value is not of the element type")
+        case ops.AtomicCas():
+            t = _element(o, o.array, o.indices)
+            _require(o.value.type == t == o.compare.type == o.result.type, o, "value is not of the element type")
+        case ops.View():
+            a = o.array.type
+            _require(isinstance(a, Array) and 0 < len(o.indices) < a.ndim, o, "view with a wrong number of indices")
+        case ops.Make():
+            t = o.result.type
+            _require(_types(o.elements) == (scalar_of(t),) * element_count(t), o, "elements do not fit the type")
+        case ops.Extract():
+            _require(o.result.type == _component(o, o.x.type, o.indices), o, "result is not the component type")
+        case ops.Insert():
+            _require(o.value.type == _component(o, o.x.type, o.indices), o, "value is not the component type")
+            _require(o.result.type == o.x.type, o, "result type differs")
+        case ops.Cast():
+            same = type(o.x.type) is type(o.result.type) and element_count(o.x.type) == element_count(o.result.type)
+            _require(same, o, "shapes differ")
+        case ops.Bitcast():
+            a, t = o.x.type, o.result.type
+            _require(isinstance(a, Scalar) and isinstance(t, Scalar) and a.bits == t.bits, o, "widths differ")
+
+
+def _element(o: Op, array: Value, indices: tuple[Value, ...]) -> Type:
+    t = array.type
+    if not isinstance(t, Array):
+        raise InvalidIR(f"{o.NAME}: {t} is not an array")
+    _require(len(indices) == t.ndim, o, "needs one index a dimension")
+    _require(all(_is_int(i) for i in indices), o, "an index is not an integer")
+    return t.dtype
+
+
+def _component(o: Op, t: Type, indices: tuple[Value, ...]) -> Type:
+    _require(all(_is_int(i) for i in indices), o, "an index is not an integer")
+    match t, len(indices):
+        case (Vec(_, dtype) | Quat(dtype)), 1:
+            return dtype
+        case Mat(_, _, dtype), 2:
+            return dtype
+        case Mat(_, cols, dtype), 1:
+            return Vec(cols, dtype)
+    raise InvalidIR(f"{o.NAME}: {len(indices)} indices into {t}")
+
+
+def _is_int(v: Value) -> bool:
+    return isinstance(v.type, Scalar) and v.type.is_int
+
+
+def _types(values: tuple[Value, ...] | list[Value]) -> tuple[Type, ...]:
+    return tuple(v.type for v in values)
+
+
+def _list(types: tuple[Type, ...]) -> str:
+    return f"({', '.join(map(str, types))})"
+
+
+def _require(ok: bool, o: Op, rule: str) -> None:
+    if not ok:
+        raise InvalidIR(f"{o.NAME} at {o.loc}: {rule}")

@@ -1,0 +1,1 @@
+"""Reverse-mode differentiation as a transform from IR to IR."""

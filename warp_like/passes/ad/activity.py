@@ -1,0 +1,90 @@
+"""Which values carry a gradient: the forward analysis that the transform is driven by.
+
+A value is *varied* when it is made of floats and depends on an element of an array that is differentiated. Only varied
+values get adjoints; everything else costs nothing in the reverse sweep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from warp_like.builtins.spec import NoGradient, resolve
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.types import Array, is_differentiable
+
+
+def root_array(v: Value) -> Value:
+    """Return the array that ``v`` is, or is a view of."""
+    while isinstance(v.op, ops.View):
+        v = v.op.array
+    return v
+
+
+def written_arrays(f: Function) -> set[Value]:
+    """Return the array parameters of ``f`` that it stores to or updates."""
+    writes = (ops.Store, ops.Atomic, ops.AtomicCas)
+    return {root_array(o.array) for o in f.body.walk() if isinstance(o, writes)}
+
+
+def varied_values(f: Function, wrt: Iterable[Value]) -> set[Value]:
+    """Return the values of ``f`` that depend differentiably on elements of the arrays ``wrt``."""
+    analysis = _Varied(set(wrt))
+    analysis.block(f.body)
+    return analysis.varied
+
+
+class _Varied:
+    def __init__(self, arrays: set[Value]) -> None:
+        self.arrays = arrays
+        self.varied: set[Value] = set()
+
+    def mark(self, values: Iterable[Value]) -> bool:
+        new = {v for v in values if v not in self.varied and is_differentiable(v.type)}
+        new = {v for v in new if not isinstance(v.type, Array)}
+        self.varied |= new
+        return bool(new)
+
+    def block(self, b: Block) -> None:
+        for o in b.ops:
+            self.op(o)
+
+    def op(self, o: Op) -> None:
+        match o:
+            case ops.Load():
+                if root_array(o.array) in self.arrays:
+                    self.mark(o.results)
+            case ops.Atomic() | ops.AtomicCas():
+                return  # the old value is refused where it is needed
+            case ops.If():
+                for r in o.regions():
+                    self.block(r)
+                    self.mark(res for res, y in zip(o.results, r.yielded, strict=True) if y in self.varied)
+            case ops.For():
+                self.loop(o, [o.body.params[1:]], o.body)
+            case ops.While():
+                self.loop(o, [o.cond.params, o.body.params], o.body)
+            case ops.Apply():
+                if any(a in self.varied for a in o.args) and not _gradient_is_zero(o):
+                    self.mark(o.results)
+            case _:
+                if any(v in self.varied for v in o.operands()):
+                    self.mark(o.results)
+
+    def loop(self, o: ops.For | ops.While, params: list[list[Value]], body: Block) -> None:
+        """Marks what the loop carries, until nothing changes: a carried value may vary only from the second round on."""
+        flow = o.init
+        changed = True
+        while changed:
+            changed = False
+            for group in (*params, list(o.results)):
+                changed |= self.mark(p for p, v in zip(group, flow, strict=True) if v in self.varied)
+            for r in o.regions():
+                self.block(r)
+            for group in (*params, list(o.results)):
+                changed |= self.mark(p for p, v in zip(group, body.yielded, strict=True) if v in self.varied)
+
+
+def _gradient_is_zero(o: ops.Apply) -> bool:
+    rule = resolve(o.fn, [a.type for a in o.args]).overload.adjoint
+    return isinstance(rule, NoGradient) and rule.zero

@@ -1,0 +1,122 @@
+"""Reversing loops: save the carried values on the way forward, take them back on the way back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from warp_like.builtins.emit import Emitter
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Value
+from warp_like.ir.rewrite import free_values
+from warp_like.ir.types import Array, int32
+
+if TYPE_CHECKING:
+    from warp_like.passes.ad.reverse import Reversal
+
+
+class LoopReversal:
+    """One loop at one place of the forward sweep, and later its reverse."""
+
+    def __init__(self, reversal: Reversal, loop: ops.For | ops.While) -> None:
+        self.r = reversal
+        self.loop = loop
+        self.slots = [reversal.new_slot() for _ in loop.init]
+        self.trips: Value | None = None  # counted for a while loop
+
+    @property
+    def carried(self) -> list[Value]:
+        """The loop's carried values as its body sees them."""
+        return self.loop.body.params[1:] if isinstance(self.loop, ops.For) else self.loop.body.params
+
+    def forward(self) -> None:
+        """Emit the loop with a push of each carried value at the start of each iteration."""
+        if isinstance(self.loop, ops.For):
+            self._forward_for(self.loop)
+        else:
+            self._forward_while(self.loop)
+
+    def _forward_for(self, loop: ops.For) -> None:
+        r = self.r
+        body = self._saving_body(loop.body, None)
+        init = [r.value(v) for v in loop.init]
+        results = r.b.for_(r.value(loop.lo), r.value(loop.hi), r.value(loop.step), init, body)
+        r.cloner.mapping.update(zip(loop.results, results, strict=True))
+
+    def _forward_while(self, loop: ops.While) -> None:
+        r = self.r
+        cond = r.block_without_effects(loop.cond)
+        cond.params.append(Value(int32, "trips"))
+        body = self._saving_body(loop.body, Value(int32, "trips"))
+        init = [*(r.value(v) for v in loop.init), r.b.index(0)]
+        *results, self.trips = r.b.while_(init, cond, body)
+        r.cloner.mapping.update(zip(loop.results, results, strict=True))
+
+    def _saving_body(self, body: Block, trips: Value | None) -> Block:
+        r = self.r
+        block = Block([Value(p.type, p.hint) for p in body.params])
+        r.cloner.mapping.update(zip(body.params, block.params, strict=True))
+        with r.b.into(block):
+            for slot, v in zip(self.slots, self.carried, strict=True):
+                r.b.insert(ops.Push(slot, r.value(v)))
+            for o in body.ops[:-1]:
+                r.recompute(o)
+            values = [r.value(v) for v in body.yielded]
+            if trips is not None:
+                block.params.append(trips)
+                values.append(r.b.add(trips, 1))
+            r.b.yield_(*values)
+        return block
+
+    def reverse(self) -> None:
+        """Emit the loop that runs the iterations backwards."""
+        r, loop = self.r, self.loop
+        final = r.adjoints.take_all(loop.results)
+        if all(g is None for g in final) and not r.writes_adjoints(loop):
+            return  # the pushes have no pops and go with the dead code
+        active = [k for k, c in enumerate(self.carried) if c in r.varied]
+        outer = [v for v in free_values(loop.body) if v in r.varied and not isinstance(v.type, Array)]
+        lo, hi, step = self._reversed_range(r.b)
+        init = [r.or_zero(final[k], self.carried[k]) for k in active]
+        init += [r.b.zero(v.type) for v in outer]
+        i = Value(lo.type, loop.body.params[0].hint if isinstance(loop, ops.For) else "")
+        params = [Value(v.type, f"adj_{v.hint}" if v.hint else "") for v in init]
+        body = self._reversed_body(i, params, active, outer)
+        results = r.b.for_(lo, hi, step, init, body)
+        for k, g in zip(active, results, strict=False):
+            r.send(loop.init[k], g)
+        for v, g in zip(outer, results[len(active) :], strict=True):
+            r.send(v, g)
+
+    def _reversed_body(self, i: Value, params: list[Value], active: list[int], outer: list[Value]) -> Block:
+        r, source = self.r, self.loop.body
+        with r.scope([i, *params]) as (block, local):
+            if isinstance(self.loop, ops.For):
+                r.cloner.mapping[source.params[0]] = i
+            for slot, c in reversed(list(zip(self.slots, self.carried, strict=True))):
+                r.cloner.mapping[c] = r.b.insert(ops.Pop(slot), c.type, hint=c.hint).result
+            r.forward(source.ops[:-1])
+            for k, g in zip(active, params, strict=False):
+                r.send(source.yielded[k], g)
+            r.reverse(source.ops[:-1])
+            values = []
+            for k in active:
+                values.append(r.or_zero(local.take(self.carried[k]), self.carried[k]))
+            for v, acc in zip(outer, params[len(active) :], strict=True):
+                more = local.take(v)
+                values.append(acc if more is None else r.b.add(acc, more))
+            r.b.yield_(*values)
+        return block
+
+    def _reversed_range(self, b: Emitter) -> tuple[Value, Value, Value]:
+        """The bounds that give the same indices in reverse order."""
+        if self.trips is not None:
+            return b.index(0), self.trips, b.index(1)
+        assert isinstance(self.loop, ops.For)
+        lo, hi, step = (self.r.value(v) for v in (self.loop.lo, self.loop.hi, self.loop.step))
+        if ops.is_scalar_constant(step, 1):
+            last = b.sub(hi, 1)
+        else:
+            # trips = ceil((hi - lo) / step), not positive when the loop does not run
+            span = b.sub(b.add(b.sub(hi, lo), step), b.sign(step))
+            last = b.add(lo, b.mul(b.sub(b.div(span, step), 1), step))
+        return last, b.sub(lo, step), b.neg(step)

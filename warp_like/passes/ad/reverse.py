@@ -1,0 +1,248 @@
+"""The reverse-mode transform.
+
+The adjoint of a kernel is one kernel: at each nesting level a forward sweep that computes the primal values again and
+writes nothing, then a reverse sweep that walks the ops backwards and sends adjoints from results to operands.
+
+* A branch recomputes its inside in the reverse sweep.
+* A loop's forward sweep pushes the carried values at the start of each iteration; the reverse sweep pops them,
+  recomputes the iteration and reverses it. Pops that nobody needs are removed afterwards together with their pushes,
+  so a plain sum saves nothing.
+* The adjoints of what a block uses from outside leave it as results, so that the adjoint is SSA like any other code.
+* Reading an element adds to the adjoint array atomically. Writing one takes the adjoint of the element and leaves 0,
+  since what stood there before had no influence on what follows.
+
+A primal value that can't be computed again (an element that the same kernel overwrites, the old value of an atomic)
+becomes an ``Unavailable`` op. If one is left once dead code is gone, the reverse sweep really needs it, and the kernel
+is refused with the place in the user's source.
+
+The structure follows Griewank and Walther, "Evaluating Derivatives" (2nd edition, 2008), chapters 3, 4 and 12.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections import ChainMap
+from collections.abc import Iterator, Sequence
+
+from warp_like.base.errors import WarpCodegenError
+from warp_like.base.loc import at
+from warp_like.builtins.emit import Emitter
+from warp_like.builtins.spec import Expand, Overload
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Function, Op, Value, attr, op
+from warp_like.ir.rewrite import Cloner, free_values
+from warp_like.ir.types import Array, is_differentiable
+from warp_like.passes.ad.activity import root_array, varied_values, written_arrays
+from warp_like.passes.ad.adjoints import Adjoints
+from warp_like.passes.ad.loops import LoopReversal
+from warp_like.passes.ad.rules import RULES
+
+
+@op("unavailable")
+class Unavailable(Op):
+    """A primal value that the reverse sweep can't compute again, and why."""
+
+    reason: str = attr()
+    help: str = attr()
+
+
+def differentiate(f: Function, wrt: Sequence[int]) -> Function:
+    """Return the adjoint of kernel ``f`` with respect to the arrays that are its parameters ``wrt``.
+
+    ``f`` holds no calls and no builtins without an adjoint rule of their own. The adjoint's parameters are those of
+    ``f`` and then, in the order of ``wrt``, one array of adjoints for each. Clean it up (``fold``, ``cse``, ``dce``)
+    and then call ``require_available``.
+    """
+    params = [Value(p.type, p.hint) for p in f.params]
+    adjoints = [Value(f.params[i].type, f"adj_{f.params[i].hint}") for i in wrt]
+    g = Function(f.name, [*params, *adjoints], (), "adjoint", f.loc)
+    reversal = Reversal(f, g, dict(zip((f.params[i] for i in wrt), adjoints, strict=True)))
+    reversal.cloner.mapping.update(zip(f.params, params, strict=True))
+    reversal.forward(f.body.ops[:-1])
+    reversal.reverse(f.body.ops[:-1])
+    reversal.b.yield_()
+    return g
+
+
+def needs_expansion(row: Overload) -> bool:
+    """Return whether a builtin must be replaced by its body before it can be differentiated."""
+    return isinstance(row.lower, Expand) and row.adjoint is None
+
+
+def require_available(g: Function) -> None:
+    """Refuse the adjoint ``g`` if its reverse sweep needs a value that can't be computed again.
+
+    Raises:
+        WarpCodegenError: With the reason and the place in the primal kernel.
+    """
+    for o in g.body.walk():
+        if isinstance(o, Unavailable):
+            raise WarpCodegenError(o.reason, o.loc, o.help)
+
+
+class Reversal:
+    """The state of one transform: where code goes, which primal value is what here, and the adjoints so far."""
+
+    def __init__(self, f: Function, g: Function, adjoint_arrays: dict[Value, Value]) -> None:
+        self.b = Emitter(g.body)
+        self.cloner = Cloner(ChainMap())  # type: ignore[arg-type]
+        self.adjoints = Adjoints(self.b)
+        self.adjoint_arrays = adjoint_arrays
+        self.written = written_arrays(f)
+        self.varied = varied_values(f, adjoint_arrays)
+        self.loops: dict[Op, LoopReversal] = {}
+        self.slots = 0
+
+    # --- the forward sweep ----------------------------------------------------------------------------------
+
+    def forward(self, block_ops: Sequence[Op]) -> None:
+        """Emit the primal ops again, loops with the pushes that ``reverse`` of the same ops will pop."""
+        for o in block_ops:
+            if isinstance(o, (ops.For, ops.While)) and self.touches_gradient(o):
+                self.loops[o] = LoopReversal(self, o)
+                self.loops[o].forward()
+            else:
+                self.recompute(o)
+
+    def recompute(self, o: Op) -> None:
+        """Emit ``o`` without effects and without saving anything."""
+        match o:
+            case ops.Store() | ops.Print():
+                return
+            case ops.Atomic() | ops.AtomicCas():
+                self.unavailable(
+                    o,
+                    "the result of an atomic can't be recomputed for the gradient",
+                    "store it to an array in a first kernel and read that array in a second one",
+                )
+            case ops.Load() if root_array(o.array) in self.written:
+                name = root_array(o.array).hint or "an array"
+                self.unavailable(
+                    o,
+                    f"the gradient needs this element of `{name}`, which the same kernel overwrites",
+                    f"write the result to another array than `{name}`",
+                )
+            case ops.If() | ops.For() | ops.While():
+                self.append(self.copy_without_effects(o))
+            case _:
+                self.append(self.cloner.op(o))
+
+    def append(self, new: Op) -> None:
+        self.b.block.ops.append(new)
+
+    def unavailable(self, o: Op, reason: str, help: str) -> None:
+        with at(o.loc):
+            new = self.b.insert(Unavailable(reason, help), o.result.type, hint=o.result.hint)
+        self.cloner.mapping[o.result] = new.result
+
+    def copy_without_effects(self, o: Op) -> Op:
+        """Return a copy of a control-flow op whose blocks hold recomputed ops."""
+        new = copy.copy(o)
+        new.map_operands(self.cloner.value)
+        new.results = tuple(Value(r.type, r.hint, new) for r in o.results)
+        for name in o._REGIONS:
+            setattr(new, name, self.block_without_effects(getattr(o, name)))
+        self.cloner.mapping.update(zip(o.results, new.results, strict=True))
+        return new
+
+    def block_without_effects(self, block: Block) -> Block:
+        copied = Block([Value(p.type, p.hint) for p in block.params])
+        self.cloner.mapping.update(zip(block.params, copied.params, strict=True))
+        with self.b.into(copied):
+            for inner in block.ops:
+                self.recompute(inner)
+        return copied
+
+    # --- the reverse sweep ----------------------------------------------------------------------------------
+
+    def reverse(self, block_ops: Sequence[Op]) -> None:
+        """Walk the ops backwards; ``forward`` of the same ops has been emitted in this scope."""
+        for o in reversed(block_ops):
+            with at(o.loc):
+                match o:
+                    case ops.If():
+                        if self.touches_gradient(o):
+                            self.reverse_if(o)
+                    case ops.For() | ops.While():
+                        if o in self.loops:
+                            self.loops.pop(o).reverse()
+                    case ops.Store() | ops.Atomic() | ops.AtomicCas():
+                        RULES[type(o)](self, o)
+                    case _:
+                        g = self.adjoints.take_all(o.results)
+                        if any(x is not None for x in g):
+                            RULES[type(o)](self, o, *g)
+
+    def touches_gradient(self, o: Op) -> bool:
+        """Return whether the reverse sweep has anything to do for the control-flow op ``o``."""
+        return any(r in self.varied for r in o.results) or self.writes_adjoints(o)
+
+    def writes_adjoints(self, o: Op) -> bool:
+        """Return whether something inside ``o`` writes an array that has adjoints."""
+        writes = (ops.Store, ops.Atomic, ops.AtomicCas)
+        inner = (x for r in o.regions() for x in r.walk())
+        return any(isinstance(x, writes) and root_array(x.array) in self.adjoint_arrays for x in inner)
+
+    def reverse_if(self, o: ops.If) -> None:
+        g = self.adjoints.take_all(o.results)
+        if all(x is None for x in g) and not self.writes_adjoints(o):
+            return
+        blocks, contributions = [], []
+        for branch in (o.then, o.orelse):
+            with self.scope() as (block, local):
+                self.forward(branch.ops[:-1])
+                for y, x in zip(branch.yielded, g, strict=True):
+                    self.send(y, x)
+                self.reverse(branch.ops[:-1])
+                outer = [v for v in free_values(branch) if v in local.sums]
+                contributions.append({v: local.take(v) for v in outer})
+            blocks.append(block)
+        outer = list(dict.fromkeys([*contributions[0], *contributions[1]]))
+        for block, given in zip(blocks, contributions, strict=True):
+            with self.b.into(block):
+                self.b.yield_(*(self.or_zero(given.get(v), v) for v in outer))
+        results = self.b.if_(self.value(o.cond), *blocks)
+        for v, x in zip(outer, results, strict=True):
+            self.adjoints.add(v, x)
+
+    # --- helpers for the rules ------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def scope(self, params: list[Value] | None = None) -> Iterator[tuple[Block, Adjoints]]:
+        """Emit into a new block, with adjoints of its own and a map of primal values that ends with it."""
+        block = Block(params)
+        saved = self.cloner.mapping, self.adjoints, self.loops
+        self.cloner.mapping = self.cloner.mapping.new_child()  # type: ignore[attr-defined]
+        self.adjoints = Adjoints(self.b)
+        self.loops = {}
+        try:
+            with self.b.into(block):
+                yield block, self.adjoints
+        finally:
+            self.cloner.mapping, self.adjoints, self.loops = saved
+
+    def value(self, primal: Value) -> Value:
+        """What ``primal`` is in the adjoint function, here."""
+        return self.cloner.value(primal)
+
+    def send(self, primal: Value, g: Value | None) -> None:
+        """Add ``g`` to the adjoint of ``primal`` if that carries one."""
+        if g is not None and primal in self.varied:
+            self.adjoints.add(primal, g)
+
+    def or_zero(self, g: Value | None, like: Value) -> Value:
+        return g if g is not None else self.b.zero(like.type)
+
+    def adjoint_array(self, array: Value) -> Value | None:
+        """The array of adjoints that belongs to ``array``, which may be a view; None if it has none."""
+        if isinstance(array.op, ops.View):
+            base = self.adjoint_array(array.op.array)
+            return None if base is None else self.b.view(base, [self.value(i) for i in array.op.indices])
+        found = self.adjoint_arrays.get(array)
+        assert found is None or isinstance(found.type, Array)
+        return found if found is not None and is_differentiable(array.type) else None
+
+    def new_slot(self) -> int:
+        self.slots += 1
+        return self.slots

@@ -1,0 +1,192 @@
+"""How each op sends the adjoints of its results to its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from warp_like.base.errors import WarpCodegenError
+from warp_like.builtins.spec import Elementwise, NoGradient, Overload, resolve
+from warp_like.ir import ops
+from warp_like.ir.core import Op, Value
+from warp_like.ir.types import Mat, Scalar, is_differentiable
+from warp_like.passes.ad.activity import root_array
+from warp_like.passes.ad.adjoints import components
+
+if TYPE_CHECKING:
+    from warp_like.passes.ad.reverse import Reversal
+
+
+def _apply(r: Reversal, o: ops.Apply, *g: Value | None) -> None:
+    resolved = resolve(o.fn, [a.type for a in o.args])
+    args = [r.value(a) for a in o.args]
+    full = [r.or_zero(x, res) for x, res in zip(g, o.results, strict=True)]
+    outs = [r.value(res) for res in o.results]
+    for primal, a in zip(o.args, _builtin_adjoints(r, resolved.overload, args, outs, full), strict=True):
+        r.send(primal, a)
+
+
+def _builtin_adjoints(
+    r: Reversal, row: Overload, args: list[Value], outs: list[Value], g: list[Value]
+) -> list[Value | None]:
+    """Return one adjoint for each argument of a builtin, by its rule or that of its scalar form."""
+    rule = row.adjoint
+    if isinstance(rule, NoGradient):
+        if rule.zero:
+            return [None] * len(args)
+        raise WarpCodegenError(f"{row.name}() has no gradient: {rule.reason}")
+    if rule is not None:
+        single = len(outs) == 1
+        found = rule(r.b, g[0] if single else g, outs[0] if single else outs, *args)
+        return list(found) if isinstance(found, tuple) else [found]
+    if isinstance(row.lower, Elementwise):
+        return _elementwise_adjoints(r, row.lower.scalar, args, outs[0], g[0])
+    raise WarpCodegenError(f"{row.name}() has no gradient")
+
+
+def _elementwise_adjoints(r: Reversal, name: str, args: list[Value], out: Value, g: Value) -> list[Value | None]:
+    columns = [None if isinstance(a.type, Scalar) else components(r.b, a) for a in args]
+    sums: list[list[Value | None]] = [[] for _ in args]
+    for i, (gi, oi) in enumerate(zip(components(r.b, g), components(r.b, out), strict=True)):
+        scalars = [a if c is None else c[i] for a, c in zip(args, columns, strict=True)]
+        row = resolve(name, [s.type for s in scalars]).overload
+        for total, x in zip(sums, _builtin_adjoints(r, row, scalars, [oi], [gi]), strict=True):
+            total.append(x)
+    return [_gather(r, a, total) for a, total in zip(args, sums, strict=True)]
+
+
+def _gather(r: Reversal, arg: Value, parts: list[Value | None]) -> Value | None:
+    """Put the adjoints by component together; those of a scalar that was repeated are summed."""
+    known = [p for p in parts if p is not None]
+    if not known:
+        return None
+    if isinstance(arg.type, Scalar):
+        total = known[0]
+        for p in known[1:]:
+            total = r.b.add(total, p)
+        return total
+    zero = None if len(known) == len(parts) else r.b.zero(known[0].type)
+    return r.b.make(arg.type, [zero if p is None and zero is not None else p for p in parts])  # type: ignore[misc]
+
+
+def _cast(r: Reversal, o: ops.Cast, g: Value) -> None:
+    if is_differentiable(o.x.type):
+        r.send(o.x, r.b.cast(g, o.x.type))
+
+
+def _bitcast(r: Reversal, o: ops.Bitcast, g: Value) -> None:
+    raise WarpCodegenError("the gradient does not pass through a reinterpretation of bits")
+
+
+def _make(r: Reversal, o: ops.Make, g: Value) -> None:
+    if any(e in r.varied for e in o.elements):
+        for e, x in zip(o.elements, components(r.b, g), strict=True):
+            r.send(e, x)
+
+
+def _flat_index(t: Any, indices: tuple[Value, ...]) -> int | None:
+    """Return the flat position of a scalar component when all indices are constant, else None."""
+    numbers = [ops.constant_value(i) for i in indices]
+    if any(n is None for n in numbers):
+        return None
+    if isinstance(t, Mat):
+        return int(numbers[0] * t.cols + numbers[1]) if len(numbers) == 2 else None
+    return int(numbers[0])
+
+
+def _extract(r: Reversal, o: ops.Extract, g: Value) -> None:
+    if o.x not in r.varied:
+        return
+    at = _flat_index(o.x.type, o.indices)
+    if at is not None:
+        r.adjoints.add_component(o.x, at, g)
+        return
+    indices = [r.value(i) for i in o.indices]
+    r.send(o.x, r.b.insert_component(r.b.zero(o.x.type), g, *indices))
+
+
+def _insert(r: Reversal, o: ops.Insert, g: Value) -> None:
+    indices = [r.value(i) for i in o.indices]
+    if o.value in r.varied:
+        r.send(o.value, r.b.extract(g, *indices))
+    if o.x in r.varied:
+        r.send(o.x, r.b.insert_component(g, r.b.zero(o.value.type), *indices))
+
+
+def _load(r: Reversal, o: ops.Load, g: Value) -> None:
+    target = r.adjoint_array(o.array)
+    if target is not None:
+        r.b.atomic("add", target, [r.value(i) for i in o.indices], g)
+
+
+def _store(r: Reversal, o: ops.Store) -> None:
+    source = r.adjoint_array(o.array)
+    if source is None:
+        return
+    indices = [r.value(i) for i in o.indices]
+    r.send(o.value, r.b.load(source, indices))
+    r.b.store(source, indices, r.b.zero(o.value.type))
+
+
+def _atomic(r: Reversal, o: ops.Atomic) -> None:
+    if o.value not in r.varied:
+        return
+    source = r.adjoint_array(o.array)
+    if source is None:
+        return
+    indices = [r.value(i) for i in o.indices]
+    if o.kind == "add":
+        r.send(o.value, r.b.load(source, indices))
+    elif o.kind == "sub":
+        r.send(o.value, r.b.neg(r.b.load(source, indices)))
+    elif o.kind in ("min", "max"):
+        _send_to_winner(r, o, source, indices)
+    else:
+        name = root_array(o.array).hint
+        raise WarpCodegenError(
+            f"atomic_{o.kind}() on `{name}` has no gradient: which thread's value stays depends on their order",
+            help="use an array without requires_grad, or atomic_add, atomic_min or atomic_max",
+        )
+
+
+def _send_to_winner(r: Reversal, o: ops.Atomic, source: Value, indices: list[Value]) -> None:
+    """The gradient goes to each thread whose value equals the final one."""
+    final = r.b.load(r.value(o.array), indices)
+    value, g = r.value(o.value), r.b.load(source, indices)
+    parts = []
+    for v, f, x in zip(components(r.b, value), components(r.b, final), components(r.b, g), strict=True):
+        parts.append(r.b.select(r.b.eq(v, f), x, r.b.zero(x.type)))
+    r.send(o.value, parts[0] if isinstance(value.type, Scalar) else r.b.make(value.type, parts))
+
+
+def _atomic_cas(r: Reversal, o: ops.AtomicCas) -> None:
+    if o.value in r.varied and r.adjoint_array(o.array) is not None:
+        name = root_array(o.array).hint
+        raise WarpCodegenError(
+            f"atomic_cas() on `{name}` has no gradient: which thread's value stays depends on their order",
+            help="use an array without requires_grad",
+        )
+
+
+def _nothing(r: Reversal, o: Op, *g: Value | None) -> None:
+    """Constants and indices have no operands that carry a gradient."""
+
+
+RULES: dict[type[Op], Callable[..., None]] = {
+    ops.Apply: _apply,
+    ops.Cast: _cast,
+    ops.Bitcast: _bitcast,
+    ops.Make: _make,
+    ops.Extract: _extract,
+    ops.Insert: _insert,
+    ops.Load: _load,
+    ops.Store: _store,
+    ops.Atomic: _atomic,
+    ops.AtomicCas: _atomic_cas,
+    ops.Constant: _nothing,
+    ops.Tid: _nothing,
+    ops.Dim: _nothing,
+    ops.View: _nothing,
+    ops.Print: _nothing,
+}
+"""The rule of each op: ``rule(reversal, op, *adjoints of the results)``. Control flow is in ``reverse`` and ``loops``."""

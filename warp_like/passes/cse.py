@@ -1,0 +1,110 @@
+"""Merge ops that compute the same value: value numbering over dominance.
+
+A pure op is replaced by an equal one before it in its own or an enclosing block. A load is replaced by an
+equal one with no store between them, to whatever array, since arrays may overlap; loops that store forget all
+loads at entry.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable
+
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.rewrite import has_effects
+from warp_like.ir.types import Scalar
+from warp_like.passes.rewriter import Rewriter, rewrite
+
+COMMUTATIVE = frozenset({"add", "mul", "eq", "ne", "bit_and", "bit_or", "bit_xor"})
+"""Builtins whose two scalar arguments may be exchanged without changing a bit."""
+
+
+def cse(f: Function) -> Function:
+    """Merge equal ops of ``f`` in place."""
+    return rewrite(f, _Numbering(_writers(f.body)))
+
+
+def _writers(b: Block) -> set[Op]:
+    """Return the control-flow ops that write memory."""
+    found: set[Op] = set()
+
+    def visit(block: Block) -> bool:
+        writes = False
+        for o in block.ops:
+            nested = [visit(r) for r in o.regions()]
+            if any(nested):
+                found.add(o)
+            writes |= any(nested) or _writes(o)
+        return writes
+
+    visit(b)
+    return found
+
+
+def _writes(o: Op) -> bool:
+    if isinstance(o, ops.Call):
+        return has_effects(o)
+    return isinstance(o, (ops.Store, ops.Atomic, ops.AtomicCas))
+
+
+class _Numbering(Rewriter):
+    def __init__(self, writers: set[Op]) -> None:
+        super().__init__()
+        self.writers = writers
+        self.numbers: dict[Hashable, Value] = {}
+        self.scope: list[Hashable] = []  # what the current block added
+        self.states = itertools.count(1)
+        self.memory = 0  # the state of memory: another number after every store
+
+    def block(self, block: Block) -> None:
+        outside, self.scope = self.scope, []
+        super().block(block)
+        for key in self.scope:
+            del self.numbers[key]
+        self.scope = outside
+
+    def visit(self, o: Op) -> None:
+        if o in self.writers:
+            before = self.memory if isinstance(o, ops.If) else self.advance()  # iterations see earlier stores
+            for r in o.regions():
+                self.memory = before
+                self.block(r)
+            self.advance()
+            self.keep(o)
+        elif o._REGIONS:
+            super().visit(o)
+        else:
+            if _writes(o):
+                self.advance()
+            self.merge(o)
+
+    def advance(self) -> int:
+        """Forget all loads."""
+        self.memory = next(self.states)
+        return self.memory
+
+    def merge(self, o: Op) -> None:
+        key = self.key(o)
+        found = None if key is None else self.numbers.get(key)
+        if found is not None:
+            self.replace(o, (found,))
+            return
+        if key is not None:
+            self.numbers[key] = o.result
+            self.scope.append(key)
+        self.keep(o)
+
+    def key(self, o: Op) -> Hashable | None:
+        if len(o.results) != 1:
+            return None
+        t = o.result.type
+        match o:
+            case ops.Constant():
+                return ops.Constant, repr(o.value), t
+            case ops.Load():
+                return ops.Load, self.memory, o.array, o.indices
+            case ops.Apply() if o.fn in COMMUTATIVE and isinstance(o.args[0].type, Scalar):
+                if o.args[0].type == o.args[1].type:
+                    return ops.Apply, o.fn, frozenset(o.args), t
+        return (type(o), *o.attributes().values(), *o.operands(), t) if o.PURE else None

@@ -1,0 +1,106 @@
+"""Which arrays a function touches, and how; the runtime checks arguments and orders launches by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.types import Array
+
+Roots = frozenset[int]
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a function does to an array parameter.
+
+    An atomic update reads and writes; ``stored`` means overwritten.
+    """
+
+    read: bool = False
+    written: bool = False
+    atomic: bool = False
+    stored: bool = False
+
+    def __or__(self, other: Access) -> Access:
+        return Access(
+            self.read or other.read,
+            self.written or other.written,
+            self.atomic or other.atomic,
+            self.stored or other.stored,
+        )
+
+
+READ = Access(read=True)
+WRITE = Access(written=True, stored=True)
+UPDATE = Access(read=True, written=True, atomic=True)
+
+
+def array_accesses(f: Function) -> dict[int, Access]:
+    """Return how ``f`` uses each array parameter, by position; through views, branches and calls as well."""
+    positions = [i for i, p in enumerate(f.params) if isinstance(p.type, Array)]
+    finder = _Finder({f.params[i]: frozenset([i]) for i in positions})
+    while finder.grown:  # again only where a loop carries arrays
+        finder.grown = False
+        finder.block(f.body)
+    return {i: finder.found.get(i, Access()) for i in positions}
+
+
+class _Finder:
+    def __init__(self, roots: dict[Value, Roots]) -> None:
+        self.roots = roots  # the parameters that a value of array type may be (a view of)
+        self.found: dict[int, Access] = {}
+        self.grown = True
+
+    def touch(self, array: Value, access: Access) -> None:
+        for i in self.roots.get(array, ()):
+            self.found[i] = self.found.get(i, Access()) | access
+
+    def bind(self, to: Value, *sources: Value) -> None:
+        if not isinstance(to.type, Array):
+            return
+        before = self.roots.get(to, frozenset())
+        after = before.union(*(self.roots.get(s, frozenset()) for s in sources))
+        if after != before:
+            self.roots[to] = after
+            self.grown = True
+
+    def block(self, b: Block) -> None:
+        for o in b.ops:
+            self.op(o)
+
+    def op(self, o: Op) -> None:
+        for r in o.regions():
+            self.block(r)
+        match o:
+            case ops.Load():
+                self.touch(o.array, READ)
+            case ops.Store():
+                self.touch(o.array, WRITE)
+            case ops.Atomic() | ops.AtomicCas():
+                self.touch(o.array, UPDATE)
+            case ops.View():
+                self.bind(o.result, o.array)
+            case ops.Call():
+                self.call(o)
+            case ops.If():
+                for result, yes, no in zip(o.results, o.then.yielded, o.orelse.yielded, strict=True):
+                    self.bind(result, yes, no)
+            case ops.For():
+                counted = zip(o.results, o.body.params[1:], o.init, o.body.yielded, strict=True)
+                for result, p, first, last in counted:
+                    self.bind(p, first, last)
+                    self.bind(result, p)
+            case ops.While():
+                carried = zip(o.results, o.cond.params, o.body.params, o.init, o.body.yielded, strict=True)
+                for result, p, q, first, last in carried:
+                    self.bind(p, first, last)
+                    self.bind(q, p)
+                    self.bind(result, p)
+
+    def call(self, o: ops.Call) -> None:
+        for i, access in array_accesses(o.callee).items():
+            self.touch(o.args[i], access)
+        for result in o.results:
+            self.bind(result, *(a for a in o.args if isinstance(a.type, Array)))

@@ -1,0 +1,68 @@
+"""Replace builtin calls by the bodies that their rows give.
+
+Differentiation first expands rows that have a body and no adjoint rule; what is left is expanded before the
+backend, which therefore sees only rows of ``Symbol``, ``Target`` and ``Elementwise`` of those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from warp_like.base.loc import at
+from warp_like.builtins.spec import Elementwise, Expand, Overload, resolve
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.types import Scalar, Type, element_count, scalar_of
+from warp_like.passes.rewriter import Rewriter, rewrite
+
+
+def expand(f: Function, only: Callable[[Overload], bool] | None = None) -> Function:
+    """Expand calls in place until none is left to expand.
+
+    Args:
+        f: The function.
+        only: Which rows to expand, asked for rows of ``Expand`` and ``Elementwise`` (whose body is the scalar
+        call for
+            each component). Without it: all rows of ``Expand``, and of ``Elementwise`` where the scalar row
+            is one.
+    """
+    return rewrite(f, _Expander(only))
+
+
+class _Expander(Rewriter):
+    def __init__(self, only: Callable[[Overload], bool] | None) -> None:
+        super().__init__()
+        self.only = only
+
+    def visit(self, o: Op) -> None:
+        if not isinstance(o, ops.Apply):
+            super().visit(o)
+            return
+        types = tuple(v.type for v in o.args)
+        row = resolve(o.fn, types).overload
+        lower = row.lower
+        if isinstance(lower, Expand) and (self.only is None or self.only(row)):
+            self.emit(o, lambda *args: lower.body(self.b, *args))
+        elif isinstance(lower, Elementwise) and self.wants_components(row, lower, types):
+            self.emit(o, lambda *args: self.components(o, lower.scalar, args))
+        else:
+            self.keep(o)
+
+    def wants_components(self, row: Overload, lower: Elementwise, types: tuple[Type, ...]) -> bool:
+        if self.only is not None:
+            return self.only(row)
+        scalars = [scalar_of(t) for t in types]
+        return isinstance(resolve(lower.scalar, [s for s in scalars if s is not None]).overload.lower, Expand)
+
+    def components(self, o: ops.Apply, scalar: str, args: tuple[Value, ...]) -> Value:
+        whole = next(a for a in args if not isinstance(a.type, Scalar))
+        count = element_count(whole.type)
+        columns = [[a] * count if isinstance(a.type, Scalar) else self.b.components(a) for a in args]
+        return self.b.make(o.result.type, [self.b.apply(scalar, *row) for row in zip(*columns, strict=True)])
+
+    def emit(self, o: ops.Apply, body: Callable[..., Value | tuple[Value, ...] | None]) -> None:
+        with at(o.loc), self.b.into(Block()) as made:
+            got = body(*o.args)
+        self.splice(made.ops)  # a body may call rows that have bodies themselves
+        results = () if got is None else (got,) if isinstance(got, Value) else got
+        self.replace(o, [self.value(v) for v in results])

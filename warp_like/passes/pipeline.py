@@ -1,0 +1,91 @@
+"""The passes in the order in which they run: the route of a function from the frontend to the backend.
+
+``prepare`` gives what differentiation starts from, ``optimise`` follows for the primal and for the adjoint,
+and ``finish`` leaves only what backends lower. Each works on a copy; the input stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from warp_like.ir.core import Function
+from warp_like.ir.rewrite import clone_function
+from warp_like.ir.verify import verify
+from warp_like.passes.cse import cse
+from warp_like.passes.dce import dce
+from warp_like.passes.expand import expand
+from warp_like.passes.fold import fold
+from warp_like.passes.inline import inline
+from warp_like.passes.licm import licm
+from warp_like.passes.unroll import unroll
+
+MAX_UNROLL_ROUNDS = 4
+"""How deep loops may nest whose bounds become constant only when the loop around them is unrolled."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the pipeline takes from the settings.
+
+    ``dump(stage, function)`` is called after each pass.
+    """
+
+    max_unroll: int = 16
+    max_unrolled_ops: int = 512
+    verify: bool = False
+    dump: Callable[[str, Function], None] | None = None
+
+
+DEFAULT = Options()
+
+
+def prepare(f: Function, options: Options = DEFAULT) -> Function:
+    """Return ``f`` without calls, with constant loops unrolled and dead code gone."""
+    run = _Runner(f, options)
+    run("inline", inline)
+    run("fold", fold)
+    for _ in range(MAX_UNROLL_ROUNDS):
+        if not run("unroll", lambda g: unroll(g, options.max_unroll, options.max_unrolled_ops)):
+            break
+        run("fold", fold)
+    run("cse", cse)
+    run("dce", dce)
+    return run.function
+
+
+def optimise(f: Function, options: Options = DEFAULT) -> Function:
+    """Return ``f`` simplified; the result can still be differentiated."""
+    run = _Runner(f, options)
+    run("fold", fold)
+    run("cse", cse)
+    run("licm", licm)
+    run("dce", dce)
+    return run.function
+
+
+def finish(f: Function, options: Options = DEFAULT) -> Function:
+    """Return ``f`` with the bodies of builtins in place of their calls, ready for a backend."""
+    run = _Runner(f, options)
+    run("expand", expand)
+    run("fold", fold)
+    run("cse", cse)
+    run("dce", dce)
+    return run.function
+
+
+class _Runner:
+    """Applies passes to a copy of a function, verifying and dumping it after each."""
+
+    def __init__(self, f: Function, options: Options) -> None:
+        self.function = clone_function(f)
+        self.options = options
+
+    def __call__(self, stage: str, apply: Callable[[Function], Function | bool]) -> bool:
+        """Run one pass; returns False where the pass says that it changed nothing."""
+        changed = apply(self.function)
+        if self.options.verify:
+            verify(self.function)
+        if self.options.dump is not None:
+            self.options.dump(stage, self.function)
+        return changed is not False

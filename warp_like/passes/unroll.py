@@ -1,0 +1,74 @@
+"""Unroll loops over constant ranges, innermost first.
+
+Loops with at most one iteration always go; others where both their trip count and the size of the result are
+small. A loop whose bounds become constant only when the loop around it is unrolled is found by the next run.
+"""
+
+from __future__ import annotations
+
+from warp_like.base.loc import at
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.rewrite import Cloner
+from warp_like.passes.rewriter import Rewriter, rewrite
+
+
+def unroll(f: Function, max_trips: int = 16, max_ops: int = 512) -> bool:
+    """Unroll in place; returns whether anything changed.
+
+    Args:
+        f: The function.
+        max_trips: Iterations that a loop may have.
+        max_ops: Ops that the unrolled loop may have.
+    """
+    unroller = _Unroller(max_trips, max_ops)
+    rewrite(f, unroller)
+    return unroller.changed
+
+
+def trip_count(loop: ops.For) -> int | None:
+    """Return how often ``loop`` runs, or None when that is not a constant."""
+    bounds = [ops.constant_value(v) for v in (loop.lo, loop.hi, loop.step)]
+    if any(n is None for n in bounds) or bounds[2] == 0:
+        return None
+    return len(range(*bounds))
+
+
+def size(b: Block) -> int:
+    """Return the number of ops in ``b`` and below that do something."""
+    return sum(not isinstance(o, (ops.Constant, ops.Yield)) for o in b.walk())
+
+
+class _Unroller(Rewriter):
+    def __init__(self, max_trips: int, max_ops: int) -> None:
+        super().__init__()
+        self.max_trips = max_trips
+        self.max_ops = max_ops
+        self.changed = False
+
+    def visit(self, o: Op) -> None:
+        for r in o.regions():
+            self.block(r)
+        trips = trip_count(o) if isinstance(o, ops.For) else None
+        if trips is None or not self.worth(o, trips):
+            self.keep(o)
+        else:
+            assert isinstance(o, ops.For)
+            self.expand(o, trips)
+
+    def worth(self, o: Op, trips: int) -> bool:
+        if trips <= 1:
+            return True
+        return trips <= self.max_trips and trips * size(o.regions()[0]) <= self.max_ops
+
+    def expand(self, o: ops.For, trips: int) -> None:
+        self.changed = True
+        carried: tuple[Value, ...] = o.init
+        lo, step = ops.constant_value(o.lo), ops.constant_value(o.step)
+        for k in range(trips):
+            with at(o.loc):
+                i = self.b.constant(lo + k * step, o.lo.type)
+            cloner = Cloner(dict(zip(o.body.params, (i, *carried), strict=True)))
+            self.b.block.ops.extend(cloner.op(inner) for inner in o.body.ops[:-1])
+            carried = tuple(cloner.value(v) for v in o.body.yielded)
+        self.replace(o, carried)

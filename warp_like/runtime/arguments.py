@@ -1,0 +1,205 @@
+"""Checking and converting launch arguments, with messages that name kernel, argument, expected and given.
+
+This is the slow path: the native dispatcher takes well-formed arguments by itself, and what it does not take comes
+here, to be converted into something that it takes or refused with the reason.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from warp_like import values
+from warp_like.builtins.patterns import int_range
+from warp_like.ir import types as ir
+from warp_like.runtime import foreign
+from warp_like.runtime.array import array
+from warp_like.runtime.recording import recorder
+
+
+class Site:
+    """Where an argument stands, for messages."""
+
+    def __init__(self, kernel: str, position: int, name: str, expected: ir.Type | None) -> None:
+        self.text = f"kernel `{kernel}`, argument {position + 1} `{name}`"
+        self.expected = expected
+
+    def type_error(self, given: str) -> TypeError:
+        """The exception for something of another type."""
+        return TypeError(f"{self.text}: expected {self.expected}, got {given}")
+
+    def value_error(self, why: str) -> ValueError:
+        """The exception for a value that does not fit."""
+        return ValueError(f"{self.text}: expected {self.expected}, {why}")
+
+
+def grid_dims(kernel: str, dim: Any) -> tuple[int, ...]:
+    """Return ``dim`` as one to four extents.
+
+    Raises:
+        TypeError: It is neither an int nor a sequence of ints.
+        ValueError: There are no or more than four dimensions, one is negative, or their product exceeds 2^63 - 1.
+    """
+    given = tuple(dim) if isinstance(dim, Sequence) and not isinstance(dim, (str, bytes)) else (dim,)
+    if not 1 <= len(given) <= 4:
+        raise ValueError(f"kernel `{kernel}`: dim takes 1 to 4 extents, got {len(given)}: {dim!r}")
+    extents = []
+    for d in given:
+        if isinstance(d, (bool, np.bool_)) or not hasattr(d, "__index__"):
+            raise TypeError(f"kernel `{kernel}`: dim takes an int or a sequence of ints, got {_describe(d)} in {dim!r}")
+        n = operator.index(d)
+        if n < 0:
+            raise ValueError(f"kernel `{kernel}`: dim can't be negative, got {dim!r}")
+        extents.append(n)
+    if math.prod(extents) > 2**63 - 1:
+        raise ValueError(f"kernel `{kernel}`: a grid has at most 2^63 - 1 threads, got dim={dim!r}")
+    return tuple(extents)
+
+
+def convert(site: Site, value: Any) -> Any:
+    """Return ``value`` as the native dispatcher takes it for ``site.expected``.
+
+    Raises:
+        TypeError: It has another type, number of dimensions, dtype or device.
+        ValueError: It is a number that does not fit.
+    """
+    t = site.expected
+    if isinstance(t, ir.Array):
+        return _convert_array(site, t, value)
+    if isinstance(t, ir.Scalar):
+        return _convert_scalar(site, t, value)
+    assert t is not None
+    return _convert_composite(site, t, value)
+
+
+def _convert_array(site: Site, t: ir.Array, value: Any) -> array:
+    if value is None:
+        raise site.type_error("None")
+    if not isinstance(value, array):
+        try:
+            value = foreign.as_array(value, values.from_ir(t.dtype), recorder.active is not None)
+        except (TypeError, ValueError) as e:
+            raise TypeError(f"{site.text}: expected {t}, got {_describe(value)} ({e})") from e
+    given = array_type(value)
+    if given != t:
+        raise site.type_error(str(given))
+    if not value.device.is_cpu:
+        raise TypeError(f"{site.text}: the launch is on cpu, the array on {value.device}")
+    return value
+
+
+def require_writable(site: Site, value: array) -> None:
+    """Refuse an array that the kernel writes and its owner does not let anybody write.
+
+    Raises:
+        ValueError: ``value`` is read-only.
+    """
+    if value.readonly:
+        raise ValueError(f"{site.text}: the kernel writes this array, and the one given is read-only; pass a copy")
+
+
+def _convert_scalar(site: Site, t: ir.Scalar, value: Any) -> bool | int | float:
+    number = _python_number(value)
+    if number is None:
+        raise site.type_error(_describe(value))
+    if t.is_bool:
+        if not isinstance(number, bool):
+            raise site.type_error(_describe(value))
+        return number
+    if t.is_int:
+        if isinstance(number, float):
+            raise site.type_error(_describe(value))
+        lo, hi = int_range(t)
+        if not lo <= number <= hi:
+            raise site.value_error(f"which holds {lo} to {hi}, got {number}")
+        return int(number)
+    try:
+        real = float(number)
+    except OverflowError:
+        raise site.value_error(f"got {number}, which is too large") from None
+    if math.isfinite(real) and abs(real) > _LARGEST[t]:
+        raise site.value_error(f"whose largest number is {_LARGEST[t]:g}, got {real:g}")
+    return real
+
+
+_LARGEST = {
+    # halfway to the next power of two still rounds down to the largest finite number
+    ir.float16: 65519.99,
+    ir.bfloat16: 3.3961775292304601e38,
+    ir.float32: 3.4028235677973362e38,
+    ir.float64: math.inf,
+}
+
+
+def _python_number(value: Any) -> bool | int | float | None:
+    """Return ``value`` as a Python number of its own kind, None if it is no number."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        return float(value)
+    host = values.constant_of(value)
+    if host is not None and isinstance(host[0], ir.Scalar):
+        return host[1]  # type: ignore[no-any-return]
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+def _convert_composite(site: Site, t: ir.Type, value: Any) -> Any:
+    cls = values.from_ir(t)
+    if type(value) is cls:
+        return value
+    host = values.constant_of(value)
+    if host is not None:
+        if host[0] == t:
+            return cls(*host[1])
+        raise site.type_error(str(host[0]))
+    if isinstance(value, (list, tuple, np.ndarray)):
+        shape = np.shape(value)
+        if shape != ir.element_shape(t):
+            raise site.type_error(f"a {type(value).__name__} of shape {shape}")
+        return cls(*(_convert_scalar(site, t.dtype, x) for x in np.asarray(value, dtype=object).ravel()))  # type: ignore[attr-defined]
+    raise site.type_error(_describe(value))
+
+
+def infer_type(value: Any) -> ir.Type:
+    """Return the IR type of a launch argument whose parameter leaves it open.
+
+    Raises:
+        TypeError: It is nothing that a kernel takes.
+    """
+    if isinstance(value, bool):
+        return ir.bool_
+    if isinstance(value, int):
+        return ir.int32
+    if isinstance(value, float) and not isinstance(value, np.floating):
+        return ir.float32
+    host = values.constant_of(value)
+    if host is not None:
+        return host[0]
+    return array_type(value if isinstance(value, array) else foreign.as_array(value, None))
+
+
+def array_type(a: array) -> ir.Array:
+    """Return the IR type of an array."""
+    dtype = values.to_ir(a.dtype)
+    assert dtype is not None
+    return ir.Array(dtype, a.ndim)
+
+
+def _describe(value: Any) -> str:
+    if value is None:
+        return "None"
+    kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return f"{kind} of dtype {value.dtype} and shape {tuple(value.shape)}"
+    if isinstance(value, (bool, int, float, str)):
+        return f"{kind} {value!r}"
+    return kind

@@ -1,0 +1,643 @@
+"""``wp.array``: memory with a shape, a dtype and, where asked for, a gradient.
+
+An array is bound to its memory once, when it is made; views share the memory and keep its owner alive. A view of an
+array with a gradient has the same view of the gradient.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from warp_like import _native
+from warp_like.ir import types as ir
+from warp_like.runtime import foreign, indexing
+from warp_like.runtime.binding import bind_data, bind_new, bind_pointer, host_data
+from warp_like.runtime.device import Device, DeviceLike, get_device
+from warp_like.runtime.memory import (
+    ElementType,
+    contiguous_strides,
+    element_type,
+    host_scalars,
+    normalize_shape,
+    outer_shape,
+)
+from warp_like.values import ArrayAnnotation, Composite, bfloat, constant_of
+from warp_like.values.dtypes import host_number
+
+
+class array(_native.Array):
+    """A multi-dimensional array of scalars, vectors or matrices.
+
+    Without data, shape and pointer, ``array(dtype=...)`` is the annotation of a kernel's parameter instead.
+
+    Args:
+        data: Host data: a nested sequence of numbers, or an array of any library, which is converted to ``dtype``.
+        dtype: The element type; taken from ``data`` when left out.
+        shape: The extents; taken from ``data`` when left out.
+        strides: In bytes, for memory at ``ptr``.
+        ptr: The address of existing memory, which has to outlive the array unless ``deleter`` gives it back.
+        capacity: The bytes at ``ptr``, checked against shape and strides.
+        device: Where the array lies.
+        pinned: Page-locked memory, which the CPU alone does not have.
+        copy: False to share the memory of ``data``, where that is possible.
+        deleter: Called as ``deleter(ptr, capacity)`` when the memory is no longer used.
+        ndim: The number of dimensions, checked against ``data``.
+        grad: The gradient's array.
+        requires_grad: Allocate a gradient, initially zero.
+        retain_grad: Keep the gradient of an intermediate array after a backward pass.
+    """
+
+    _annotation_ = ArrayAnnotation(Any, 1)  # what the bare class means in a kernel's signature
+    retain_grad = False
+    # What ties the gradient to tensors of other libraries, shared by all views; filled by interop. Each link has
+    # attach(), covers(array) and replace(array).
+    _grad_links: Any = None
+    pinned = False
+
+    def __new__(
+        cls,
+        data: Any = None,
+        dtype: Any = Any,
+        shape: Any = None,
+        strides: Any = None,
+        ptr: int | None = None,
+        capacity: int | None = None,
+        device: DeviceLike = None,
+        pinned: bool = False,
+        copy: bool = True,
+        deleter: Callable[[int, int], None] | None = None,
+        ndim: int | None = None,
+        grad: array | None = None,
+        requires_grad: bool = False,
+        retain_grad: bool = False,
+    ) -> Any:
+        if data is None and shape is None and ptr is None:
+            return ArrayAnnotation(dtype, 1 if ndim is None else ndim)
+        self = super().__new__(cls)
+        place = get_device(device)
+        if ptr is not None:
+            bind_pointer(self, ptr, dtype, shape, strides, capacity, place, deleter)
+        elif data is not None:
+            bind_data(self, data, dtype, shape, ndim, place, copy)
+        else:
+            bind_new(self, element_type(dtype), normalize_shape(shape), place, zero=True)
+        self.retain_grad = retain_grad
+        if grad is not None:
+            self.grad = grad
+        elif requires_grad:
+            self.requires_grad = True
+        return self
+
+    def __class_getitem__(cls, params: Any) -> ArrayAnnotation:
+        dtype, ndim = params if isinstance(params, tuple) else (params, 1)
+        return ArrayAnnotation(dtype, ndim)
+
+    # ---- gradient
+
+    @property
+    def grad(self) -> array | None:
+        """The gradient, an array of the same shape and dtype, or None."""
+        found: array | None = self.grad_array
+        return found
+
+    @grad.setter
+    def grad(self, value: array | None) -> None:
+        if value is not None:
+            value = value if isinstance(value, array) else foreign.as_array(value, self.element.type)
+            if value.shape != self.shape or value.type_code != self.type_code:
+                raise ValueError(f"the gradient of {self!r} has its shape and dtype, got {value!r}")
+            if value.device is not self.device:
+                raise ValueError(f"the gradient lies on {value.device}, the array on {self.device}")
+        self.grad_array = value
+        followers = [link for link in self._grad_links or () if link.covers(self)]
+        self._grad_links = None if value is None else followers
+        for link in followers:
+            link.replace(value)
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether there is a gradient; setting it allocates one, initially zero, or drops it."""
+        return self.grad_array is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if not value:
+            self.grad = None
+        elif self.grad_array is None:
+            self.grad = _new(self.element, self.shape, self.device, zero=True)
+
+    def _attach_grad(self) -> None:
+        """Make the gradient that of the tensors which share the array's memory, where that tie was lost.
+
+        A tape calls this before each backward pass: an optimizer's ``zero_grad()`` may have dropped a tensor's gradient
+        since. A dropped gradient means zero, so the shared memory is then set to zero.
+        """
+        for link in self._grad_links or ():
+            link.attach()
+
+    # ---- description
+
+    @property
+    def element(self) -> ElementType:
+        """What is known of the elements."""
+        return element_type(self.dtype)
+
+    @property
+    def capacity(self) -> int:
+        """Bytes of all elements."""
+        return int(self.size * self.itemsize)
+
+    @property
+    def is_transposed(self) -> bool:
+        """Whether the array reversed, ``a.transpose()``, is contiguous and the array itself is not."""
+        return not self.is_contiguous and bool(self._subview(0, self.shape[::-1], self.strides[::-1]).is_contiguous)
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __repr__(self) -> str:
+        return f"array(shape={self.shape}, dtype={self.dtype.__name__})"
+
+    def __str__(self) -> str:
+        return str(self._values())
+
+    # ---- host access
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """Return a NumPy array over the same memory, which it keeps alive; components are trailing dimensions.
+
+        The elements of a bfloat16 array appear as their bits, as uint16.
+        """
+        if self.element.scalar != ir.bfloat16:
+            return np.asarray(memoryview(self))
+        bits = ir.with_scalar(self.element.type, ir.uint16)
+        return _over(self, element_type(bits)).numpy()
+
+    def list(self) -> Any:
+        """Return the elements, in C order, as plain numbers, vectors or matrices."""
+        if not self.element.shape:
+            return self._values().ravel().tolist()
+        data, size = self.numpy().tobytes(), self.itemsize
+        return [self.dtype._from_bytes(data[at : at + size]) for at in range(0, len(data), size)]
+
+    def _values(self) -> np.ndarray[Any, Any]:
+        """The components as numbers that NumPy can print and compute with; a copy for bfloat16."""
+        raw = self.numpy()
+        return bfloat.decode_array(raw) if self.element.scalar == ir.bfloat16 else raw
+
+    def _writable(self) -> np.ndarray[Any, Any]:
+        if self.readonly:
+            raise ValueError(f"{self!r} is read-only: its memory belongs to a read-only or immutable array")
+        return self.numpy()
+
+    def _check_components(self, value: Any) -> np.ndarray[Any, Any]:
+        """``value`` as raw components that broadcast to the array's."""
+        element = self.element
+        if isinstance(value, array):
+            if value.element.scalar != element.scalar:
+                raise TypeError(f"{self!r} can't take elements of {value.dtype.__name__}; convert them first")
+            return value.numpy()
+        if isinstance(value, Composite) and value._scalar_ == element.scalar and value._shape_ == element.shape:
+            return np.frombuffer(value._bytes(), element.numpy).reshape(element.shape)
+        return host_scalars(value, element.scalar)
+
+    def fill_(self, value: Any) -> None:
+        """Set every element to ``value``: a number, or what the element type can be made of."""
+        element = self.element
+        filler = value if isinstance(value, element.host) else element.host(value)
+        raw = self._writable()
+        if element.shape:
+            components: Any = np.frombuffer(filler._bytes(), element.numpy).reshape(element.shape)
+        else:
+            number = bfloat.encode(filler.value) if element.scalar == ir.bfloat16 else filler.value
+            components = np.array(number, element.numpy)
+        np.copyto(raw, components)
+
+    def zero_(self) -> None:
+        """Set every element to zero."""
+        self._writable().fill(0)
+
+    def assign(self, src: Any) -> None:
+        """Copy ``src``, an array of any library or a nested sequence of the same shape, into this array."""
+        raw = self._writable()
+        values = self._check_components(host_data(src))
+        if values.shape != raw.shape:
+            try:
+                values = values.reshape((*outer_shape(values.shape, self.element), *self.element.shape))
+            except ValueError:
+                values = values[()]
+            if values.shape != raw.shape:
+                raise ValueError(f"can't assign data of shape {values.shape} to {self!r}, whose data has shape {raw.shape}")
+        np.copyto(raw, values)
+
+    # ---- indexing
+
+    def __getitem__(self, key: Any) -> Any:
+        offset, shape, strides = indexing.resolve(key, self.shape, self.strides)
+        if shape:
+            return self._map(lambda a: a._subview(*indexing.resolve(key, a.shape, a.strides)))
+        return self._read(offset)
+
+    def _read(self, offset: int) -> Any:
+        """The element at byte ``offset``."""
+        one = self._subview(offset, (1,), (self.itemsize,))
+        element = self.element
+        if element.shape:
+            return element.host._from_bytes(one.numpy().tobytes())
+        return host_number(one._values()[0].item(), element.scalar)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        offset, shape, strides = indexing.resolve(key, self.shape, self.strides)
+        target = self._subview(offset, shape or (1,), strides or (self.itemsize,))
+        if isinstance(value, (array, np.ndarray, list, tuple)) and shape:
+            raw = target._writable()
+            np.copyto(raw, self._check_components(host_data(value)))
+        else:
+            target.fill_(value)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    # ---- views
+
+    def _map(self, view: Callable[[Any], Any]) -> array:
+        """The view of this array, with the same view of the gradient."""
+        out: array = view(self)
+        if self.grad_array is not None:
+            out.grad_array = view(self.grad_array)
+            out._grad_links = self._grad_links
+            out.retain_grad = self.retain_grad
+        return out
+
+    def reshape(self, *shape: Any) -> array:
+        """Return a view of another shape with as many elements; one extent may be -1. The array has to be contiguous."""
+        dims = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        new = _infer(tuple(map(operator.index, dims)), self.size, self)
+        _require_contiguous(self, "reshape")
+        return self._map(lambda a: _contiguous_view(a, new))
+
+    def flatten(self) -> array:
+        """Return a one-dimensional view. The array has to be contiguous."""
+        _require_contiguous(self, "flatten")
+        return self._map(lambda a: _contiguous_view(a, (self.size,)))
+
+    def transpose(self, axes: Any = None) -> array:
+        """Return a view with the dimensions reversed, or in the order ``axes``."""
+        order = tuple(range(self.ndim))[::-1] if axes is None else tuple(operator.index(i) for i in axes)
+        if sorted(order) != list(range(self.ndim)):
+            raise ValueError(f"the axes of {self!r} are a permutation of {tuple(range(self.ndim))}, got {order}")
+        return self._map(lambda a: a._subview(0, tuple(a.shape[i] for i in order), tuple(a.strides[i] for i in order)))
+
+    def view(self, dtype: Any) -> array:
+        """Return a view of the same bytes as elements of ``dtype``.
+
+        The size of an element stays the same, or the components of a vec or mat become trailing dimensions, or trailing
+        dimensions become components.
+        """
+        element = element_type(dtype)
+        return self._map(lambda a: _reinterpret(a, element))
+
+    def contiguous(self) -> array:
+        """Return the array itself if it is contiguous, else a contiguous copy."""
+        return self if self.is_contiguous else _clone(self, self.requires_grad)
+
+    def to(self, device: DeviceLike, requires_grad: bool | None = None) -> array:
+        """Return the array itself if it is on ``device``, else a copy there."""
+        place = get_device(device)
+        if place is self.device and requires_grad in (None, self.requires_grad):
+            return self
+        return _clone(self, self.requires_grad if requires_grad is None else requires_grad)
+
+    # ---- protocols
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        element = self.element
+        if element.scalar == ir.bfloat16:
+            raise AttributeError("NumPy has no bfloat16; a.numpy() gives the bits")
+        scalar_strides = contiguous_strides(element.shape, element.numpy.itemsize)
+        return {
+            "version": 3,
+            "data": (self.ptr, self.readonly),
+            "shape": (*self.shape, *element.shape),
+            "strides": (*self.strides, *scalar_strides),
+            "typestr": element.numpy.str,
+        }
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"the array lies on {self.device}, it can't be exported to DLPack device {dl_device}")
+        source = _clone(self, False) if copy else self
+        return _native.dlpack_capsule(source, max_version is not None and max_version[0] >= 1, bool(copy))
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return int(self.device_type), int(self.device_id)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        grad = None if self.grad_array is None else np.array(self.grad_array.numpy())
+        return _restore, (self.element.type, self.shape, np.ascontiguousarray(self.numpy()).tobytes(), grad)
+
+    def __deepcopy__(self, memo: Any) -> array:
+        return _clone(self, self.requires_grad)
+
+    def __copy__(self) -> array:
+        return self._map(lambda a: a._subview(0, a.shape, a.strides))
+
+
+class ArrayOf:
+    """``wp.array1d`` to ``wp.array4d``: ``wp.array`` with a fixed number of dimensions, as annotation and constructor."""
+
+    def __init__(self, ndim: int) -> None:
+        self.ndim = ndim
+        self.__name__ = f"array{ndim}d"
+        self._annotation_ = ArrayAnnotation(Any, ndim)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return array(*args, **{"ndim": self.ndim, **kwargs})
+
+    def __getitem__(self, dtype: Any) -> ArrayAnnotation:
+        return ArrayAnnotation(dtype, self.ndim)
+
+    def __instancecheck__(self, obj: object) -> bool:
+        return isinstance(obj, array) and obj.ndim == self.ndim
+
+    def __repr__(self) -> str:
+        return f"warp_like.{self.__name__}"
+
+
+array1d, array2d, array3d, array4d = (ArrayOf(n) for n in (1, 2, 3, 4))
+
+
+def _require_contiguous(a: array, what: str) -> None:
+    if not a.is_contiguous:
+        raise ValueError(f"{what}() needs a contiguous array, {a!r} has strides {a.strides}; call contiguous() first")
+
+
+def _infer(shape: tuple[int, ...], size: int, a: array) -> tuple[int, ...]:
+    if shape.count(-1) > 1:
+        raise ValueError(f"only one extent of a shape can be -1, got {shape}")
+    if -1 in shape:
+        known = math.prod(n for n in shape if n != -1)
+        missing = size // known if known else 0
+        shape = tuple(missing if n == -1 else n for n in shape)
+    shape = normalize_shape(shape)
+    if math.prod(shape) != size:
+        raise ValueError(f"{a!r} has {size} elements and can't be reshaped to {shape}")
+    return shape
+
+
+def _contiguous_view(a: array, shape: tuple[int, ...]) -> array:
+    """``a`` reshaped; a gradient in another layout than its array is refused."""
+    _require_contiguous(a, "reshape")
+    view: array = a._subview(0, shape, contiguous_strides(shape, a.itemsize))
+    return view
+
+
+def _over(a: array, element: ElementType) -> array:
+    """The bytes of ``a`` as elements of the same size."""
+    return bind_foreign(element, a.ptr, a.shape, a.strides, a.readonly, a.device, a)
+
+
+def _reinterpret(a: array, element: ElementType) -> array:
+    old = a.element
+    if element.itemsize == old.itemsize:
+        return _over(a, element)
+    steps = contiguous_strides(old.shape, old.scalar.bits // 8)
+    if old.shape and not element.shape and element.scalar.bits == old.scalar.bits:
+        shape, strides = (*a.shape, *old.shape), (*a.strides, *steps)
+        return bind_foreign(element, a.ptr, normalize_shape(shape), strides, a.readonly, a.device, a)
+    inner = len(element.shape)
+    packed = contiguous_strides(element.shape, a.itemsize)
+    if not old.shape and element.scalar.bits == old.scalar.bits and a.shape[-inner:] == element.shape:
+        if a.strides[-inner:] == packed and a.ndim > inner:
+            shape, strides = a.shape[:-inner], a.strides[:-inner]
+            return bind_foreign(element, a.ptr, shape, strides, a.readonly, a.device, a)
+    raise ValueError(f"{a!r} can't be viewed as {element.host.__name__}: the sizes of the elements differ")
+
+
+def _clone(a: array, requires_grad: bool) -> array:
+    out = _new(a.element, a.shape, a.device, zero=False)
+    np.copyto(out.numpy(), a.numpy())
+    out.requires_grad = requires_grad
+    return out
+
+
+def _restore(t: ir.Type, shape: tuple[int, ...], data: bytes, grad: np.ndarray[Any, Any] | None) -> array:
+    out = _new(element_type(t), shape, get_device("cpu"), zero=False)
+    raw = out.numpy()
+    np.copyto(raw, np.frombuffer(data, raw.dtype).reshape(raw.shape))
+    if grad is not None:
+        out.requires_grad = True
+        np.copyto(out.grad_array.numpy(), grad)
+    return out
+
+
+def bind_foreign(
+    element: ElementType,
+    ptr: int,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...] | None,
+    readonly: bool,
+    device: Device,
+    owner: Any,
+) -> array:
+    """Return an array over memory that ``owner`` keeps alive."""
+    self: array = _native.Array.__new__(array)
+    self._bind(ptr, shape, strides, element.code, element.itemsize, readonly, element.host, device, owner)
+    return self
+
+
+def _new(element: ElementType, shape: tuple[int, ...], device: Device, zero: bool) -> array:
+    self: array = _native.Array.__new__(array)
+    bind_new(self, element, shape, device, zero)
+    return self
+
+
+def _create(shape: Any, dtype: Any, device: DeviceLike, requires_grad: bool, retain_grad: bool, extra: Any) -> array:
+    """A new zeroed array; ``extra`` holds the older spelling ``n=`` of the shape."""
+    if shape is None and "n" in extra:
+        shape = extra.pop("n")
+    if extra:
+        raise TypeError(f"unexpected argument {next(iter(extra))!r}")
+    if shape is None:
+        raise TypeError("a new array needs a shape")
+    out = _new(element_type(dtype), normalize_shape(shape), get_device(device), zero=True)
+    out.requires_grad = requires_grad
+    out.retain_grad = retain_grad
+    return out
+
+
+def zeros(
+    shape: Any = None,
+    dtype: Any = float,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+    retain_grad: bool = False,
+    **kwargs: Any,
+) -> array:
+    """Return a new array of zeros.
+
+    Example:
+        >>> wp.zeros((2, 3), dtype=wp.vec3).numpy().shape
+        (2, 3, 3)
+    """
+    return _create(shape, dtype, device, requires_grad, retain_grad, kwargs)
+
+
+def empty(
+    shape: Any = None,
+    dtype: Any = float,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+    retain_grad: bool = False,
+    **kwargs: Any,
+) -> array:
+    """Return a new array whose contents mean nothing. (They are zeros here: fresh pages are, and so cost nothing.)"""
+    return _create(shape, dtype, device, requires_grad, retain_grad, kwargs)
+
+
+def full(
+    shape: Any = None,
+    value: Any = 0,
+    dtype: Any = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+    retain_grad: bool = False,
+    **kwargs: Any,
+) -> array:
+    """Return a new array with every element set to ``value``, whose type is the dtype where that is left out."""
+    out = _create(shape, _type_of(value) if dtype is None else dtype, device, requires_grad, retain_grad, kwargs)
+    out.fill_(value)
+    return out
+
+
+def ones(
+    shape: Any = None,
+    dtype: Any = float,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+    retain_grad: bool = False,
+    **kwargs: Any,
+) -> array:
+    """Return a new array of ones."""
+    return full(shape, 1, dtype, device, requires_grad, pinned, retain_grad, **kwargs)
+
+
+def zeros_like(
+    src: Any,
+    device: DeviceLike = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
+) -> array:
+    """Return a new array of zeros with the shape and dtype of ``src``, and with a gradient if it has one."""
+    like = src if isinstance(src, array) else foreign.as_array(src)
+    out = _new(like.element, like.shape, like.device if device is None else get_device(device), zero=True)
+    out.requires_grad = like.requires_grad if requires_grad is None else requires_grad
+    out.retain_grad = retain_grad
+    return out
+
+
+def empty_like(
+    src: Any,
+    device: DeviceLike = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
+) -> array:
+    """Return a new array with the shape and dtype of ``src`` whose contents mean nothing."""
+    return zeros_like(src, device, requires_grad, pinned, retain_grad)
+
+
+def full_like(
+    src: Any,
+    value: Any,
+    device: DeviceLike = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
+) -> array:
+    """Return a new array with the shape and dtype of ``src``, every element set to ``value``."""
+    out = zeros_like(src, device, requires_grad, pinned, retain_grad)
+    out.fill_(value)
+    return out
+
+
+def ones_like(
+    src: Any,
+    device: DeviceLike = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
+) -> array:
+    """Return a new array of ones with the shape and dtype of ``src``."""
+    return full_like(src, 1, device, requires_grad, pinned, retain_grad)
+
+
+def clone(
+    src: Any,
+    device: DeviceLike = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
+) -> array:
+    """Return a contiguous copy of ``src``; its gradient, if it gets one, is zero."""
+    out = empty_like(src, device, requires_grad, pinned, retain_grad)
+    out.assign(src)
+    return out
+
+
+def copy(
+    dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: int = 0, stream: Any = None
+) -> None:
+    """Copy the elements of ``src`` to ``dest``.
+
+    With offsets or a ``count``, both arrays are seen as one-dimensional and have to be contiguous; otherwise they have
+    the same shape, or as many elements and both contiguous.
+    """
+    to = dest if isinstance(dest, array) else foreign.as_array(dest)
+    of = src if isinstance(src, array) else foreign.as_array(src)
+    if to.type_code != of.type_code:
+        raise TypeError(f"can't copy {of!r} to {to!r}: the dtypes differ")
+    if dest_offset or src_offset or count or to.shape != of.shape:
+        count = count or of.size - src_offset
+        if min(dest_offset, src_offset, count) < 0 or src_offset + count > of.size or dest_offset + count > to.size:
+            raise ValueError(
+                f"can't copy {count} elements from {src_offset} of {of!r} to {dest_offset} of {to!r}: out of range"
+            )
+        to = to.flatten()[dest_offset : dest_offset + count]
+        of = of.flatten()[src_offset : src_offset + count]
+    np.copyto(to._writable(), of.numpy())
+
+
+def from_ptr(ptr: int, length: int, dtype: Any = None, shape: Any = None, device: DeviceLike = None) -> array:
+    """Return an array over ``length`` elements at address ``ptr``, which has to outlive it."""
+    made: array = array(ptr=ptr, dtype=float if dtype is None else dtype, shape=shape or length, device=device)
+    return made
+
+
+def _type_of(value: Any) -> Any:
+    """The dtype that a fill value asks for by itself."""
+    known = constant_of(value)
+    if known is not None:
+        return known[0]
+    for kind in (bool, int, float):
+        if isinstance(value, kind):
+            return kind
+    raise TypeError(f"the dtype can't be told from a value of type {type(value).__name__}; give `dtype`")

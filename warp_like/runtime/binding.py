@@ -1,0 +1,132 @@
+"""Binding new arrays to memory: fresh, at an address, of host data, or of another library's array."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from warp_like import _native
+from warp_like.ir import types as ir
+from warp_like.runtime import foreign
+from warp_like.runtime.device import Device
+from warp_like.runtime.memory import (
+    ElementType,
+    allocate,
+    contiguous_strides,
+    element_type,
+    host_scalars,
+    normalize_shape,
+    outer_shape,
+)
+from warp_like.values import Composite
+
+Array = _native.Array
+"""The native base of ``wp.array``, by which arrays are recognised here, below the class itself."""
+
+
+def bind_new(self: Any, element: ElementType, shape: tuple[int, ...], device: Device, zero: bool) -> None:
+    buffer = allocate(math.prod(shape) * element.itemsize, zero)
+    self._bind(buffer.ptr, shape, None, element.code, element.itemsize, False, element.host, device, buffer)
+
+
+def bind_pointer(
+    self: Any,
+    ptr: int,
+    dtype: Any,
+    shape: Any,
+    strides: Any,
+    capacity: int | None,
+    device: Device,
+    deleter: Callable[[int, int], None] | None,
+) -> None:
+    element = element_type(dtype)
+    if shape is None:
+        if capacity is None:
+            raise TypeError("an array at `ptr` needs a `shape` or a `capacity`")
+        shape = capacity // element.itemsize
+    dims = normalize_shape(shape)
+    steps = contiguous_strides(dims, element.itemsize) if strides is None else tuple(map(operator.index, strides))
+    if len(steps) != len(dims):
+        raise ValueError(f"shape {dims} and strides {steps} differ in length")
+    # Negative strides reach below `ptr`, so only the extent above it can be compared with the capacity.
+    needed = sum((n - 1) * max(s, 0) for n, s in zip(dims, steps, strict=True)) + element.itemsize if all(dims) else 0
+    if capacity is not None and needed > capacity:
+        raise ValueError(f"an array of shape {dims} needs {needed} bytes at `ptr`, `capacity` is {capacity}")
+    size = needed if capacity is None else capacity
+    release = None if deleter is None else lambda address: deleter(address, size)
+    owner = _native.Buffer.wrap(ptr, size, release)
+    self._bind(ptr, dims, steps, element.code, element.itemsize, False, element.host, device, owner)
+
+
+def bind_data(self: Any, data: Any, dtype: Any, shape: Any, ndim: int | None, device: Device, copy: bool) -> None:
+    if not copy:
+        source = _shared(data, dtype)
+        if shape is not None:
+            source = source.reshape(normalize_shape(shape))
+        _check_ndim(source.ndim, ndim)
+        self._bind(
+            source.ptr,
+            source.shape,
+            source.strides,
+            source.type_code,
+            source.itemsize,
+            source.readonly,
+            source.dtype,
+            device,
+            source,
+        )
+        self._grad_links, self.grad_array = source._grad_links, source.grad_array
+        return
+    values = host_data(data)
+    if dtype is Any and isinstance(values, Array):
+        dtype = values.dtype
+    raw = values.numpy() if isinstance(values, Array) else values
+    if np.ndim(raw) == 0 and not hasattr(data, "__array__") and not isinstance(values, Array):
+        raise TypeError(f"the data of an array is a sequence or an array, got {type(data).__name__}")
+    element = element_type(raw.dtype if dtype is Any else dtype)
+    if isinstance(values, Array) and values.element.scalar == ir.bfloat16 != element.scalar:
+        raw = values._values()
+    scalars = raw if _is_raw(values, element) else host_scalars(raw, element.scalar)
+    outer = outer_shape(scalars.shape, element) if shape is None else normalize_shape(shape)
+    if math.prod(outer) * ir.element_count(element.type) != scalars.size:
+        raise ValueError(f"data of shape {scalars.shape} does not fill an array of shape {outer} of {element.host.__name__}")
+    _check_ndim(len(normalize_shape(outer)), ndim)
+    bind_new(self, element, outer, device, zero=False)
+    np.copyto(self.numpy(), scalars.reshape((*outer, *element.shape)))
+
+
+def _is_raw(values: Any, element: ElementType) -> bool:
+    """Whether the components of ``values`` are already as in memory (which the bits of bfloat16 do not show)."""
+    return isinstance(values, Array) and values.element.scalar == element.scalar
+
+
+def _check_ndim(got: int, wanted: int | None) -> None:
+    if wanted is not None and got != wanted:
+        raise ValueError(f"the data makes an array of {got} dimensions, `ndim` asks for {wanted}")
+
+
+def _shared(data: Any, dtype: Any) -> Any:
+    """``data`` as an array over the same memory."""
+    wanted = None if dtype is Any else dtype
+    if isinstance(data, Array):
+        return data if wanted is None else data.view(wanted)
+    return foreign.as_array(data, wanted)
+
+
+def host_data(data: Any) -> Any:
+    """``data`` as an ``array`` or a NumPy array."""
+    if isinstance(data, (Array, np.ndarray)):
+        return data
+    if isinstance(data, Composite):
+        return data.numpy()
+    if isinstance(data, (list, tuple)):
+        if data and all(isinstance(x, Array) for x in data):
+            return np.stack([x._values() for x in data])
+        return np.array(data)
+    if isinstance(data, (bool, int, float, np.generic)):
+        return np.array(data)
+    return foreign.as_array(data)

@@ -1,0 +1,34 @@
+"""Where the interop floor hangs in: the one function that makes an array of another library's object.
+
+This floor knows no framework. ``interop.view.as_array`` registers itself here when the package is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+_as_array: Callable[..., Any] | None = None
+
+
+def register(as_array: Callable[..., Any]) -> None:
+    """Make ``as_array(obj, dtype=None, gradients=False)`` the way foreign objects become arrays."""
+    global _as_array
+    _as_array = as_array
+
+
+def as_array(obj: Any, dtype: Any = None, gradients: bool = False) -> Any:
+    """Return an array over the memory of ``obj``; an ``array`` as it is.
+
+    Args:
+        obj: An array of any library.
+        dtype: The element type wanted, where it is known; trailing dimensions become the components of a vec or mat.
+        gradients: Share the gradient of a tensor that requires one.
+
+    Raises:
+        TypeError: ``obj`` is no array, or its dtype is another.
+        ValueError: Its memory can't be used as it is; the message says why.
+    """
+    if _as_array is None:
+        raise TypeError(f"{type(obj).__name__} is not a warp_like array, and no converter is registered")
+    return _as_array(obj, dtype, gradients)

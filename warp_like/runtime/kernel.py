@@ -1,0 +1,205 @@
+"""Kernels and functions as users declare them: ``@wp.kernel`` and ``@wp.func``."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from warp_like import values
+from warp_like.backend.target import Target, cuda_target, host_target
+from warp_like.base.settings import Setting, settings
+from warp_like.compiler import pipeline
+from warp_like.compiler.signature import COMPILE_SETTINGS, Options, Signature
+from warp_like.frontend.build import parameters
+from warp_like.frontend.function import Function, make_function
+from warp_like.frontend.source import Source, parse
+from warp_like.ir.types import Type
+from warp_like.runtime.program import Program
+
+_kernels: weakref.WeakSet[Kernel] = weakref.WeakSet()
+
+
+class Kernel:
+    """A kernel: a typed Python function that runs once for each thread of a grid. Made by ``wp.kernel``.
+
+    Attributes:
+        key: The name in messages.
+        func: The Python function.
+    """
+
+    def __init__(self, func: Callable[..., Any], key: str | None = None, enable_backward: bool | None = None) -> None:
+        functools.update_wrapper(self, func)
+        self.func = func
+        self.key = key or func.__name__
+        self.enable_backward = enable_backward
+        self.fast: Any = None  # the native dispatcher that `launch` tries first
+        self._programs: dict[tuple[tuple[Type, ...], tuple[int, ...] | None], Program] = {}
+        _kernels.add(self)
+
+    @functools.cached_property
+    def source(self) -> Source:
+        """The parsed source."""
+        return parse(self.func, "kernel")
+
+    @functools.cached_property
+    def parameters(self) -> list[tuple[str, Type | None]]:
+        """Name and type of each parameter; None where the type is inferred at launch."""
+        return parameters(self.source)
+
+    @property
+    def parameter_names(self) -> list[str]:
+        """The names of the parameters in order."""
+        return [name for name, _ in self.parameters]
+
+    def program(self, types: tuple[Type, ...], wrt: tuple[int, ...] | None = None) -> Program:
+        """Return the program for these argument types, or its adjoint with respect to the arrays ``wrt``."""
+        found = self._programs.get((types, wrt))
+        if found is None:
+            found = self._programs.setdefault((types, wrt), Program(self, types, wrt))
+        return found
+
+    def forget_programs(self) -> None:
+        """Drop what has been compiled, because options changed."""
+        self.fast = None
+        self._programs.clear()
+
+    def inspect(
+        self,
+        stage: str = "optimised",
+        args: Sequence[Any] | None = None,
+        target: str | None = None,
+        wrt: Sequence[str] | None = None,
+    ) -> str:
+        """Return the text of one stage of compilation.
+
+        Args:
+            stage: ``ir`` (as the frontend built it), ``optimised`` (as the backend gets it), ``llvm`` (before LLVM's
+                own passes), ``asm`` or ``ptx``.
+            args: Types or example values for the parameters; needed where annotations leave types open.
+            target: ``cpu`` (this machine, the default) or a CUDA architecture such as ``sm_80``.
+            wrt: Show the adjoint with respect to these array parameters instead of the kernel.
+
+        Raises:
+            ValueError: An unknown stage, target or parameter.
+            WarpCodegenError: The kernel can't be compiled.
+
+        Example:
+            >>> print(saxpy.inspect("asm"))
+        """
+        names = self.parameter_names
+        unknown = [name for name in wrt or () if name not in names]
+        if unknown:
+            raise ValueError(f"kernel `{self.key}` has no parameter `{unknown[0]}`; it has {', '.join(names)}")
+        positions = None if wrt is None else tuple(sorted(names.index(name) for name in wrt))
+        signature = Signature(self._inspected_types(args), wrt=positions, options=Options.current())
+        return pipeline.stage_text(self.source, signature, _target(target), stage)
+
+    def inspect_ir(self, args: Sequence[Any] | None = None) -> str:
+        """Return the IR as the frontend built it."""
+        return self.inspect("ir", args)
+
+    def inspect_llvm(self, args: Sequence[Any] | None = None, target: str | None = None) -> str:
+        """Return the LLVM IR."""
+        return self.inspect("llvm", args, target)
+
+    def inspect_asm(self, args: Sequence[Any] | None = None) -> str:
+        """Return the machine code of this machine's processor as assembly."""
+        return self.inspect("asm", args)
+
+    def inspect_ptx(self, args: Sequence[Any] | None = None, target: str = "sm_80") -> str:
+        """Return the PTX for a CUDA architecture; needs no GPU."""
+        return self.inspect("ptx", args, target)
+
+    def _inspected_types(self, args: Sequence[Any] | None) -> tuple[Type, ...]:
+        from warp_like.runtime.arguments import infer_type
+
+        given = list(args) if args is not None else [None] * len(self.parameters)
+        if len(given) != len(self.parameters):
+            raise ValueError(f"kernel `{self.key}` has {len(self.parameters)} parameters, got {len(given)} args")
+        types = []
+        for (name, declared), arg in zip(self.parameters, given, strict=True):
+            if declared is None and arg is None:
+                raise ValueError(f"kernel `{self.key}`: the type of `{name}` is inferred at launch; pass args=[...]")
+            types.append(declared if declared is not None else _type_or_value(arg, infer_type))
+        return tuple(types)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(f"kernel `{self.key}` is not called; run it with wp.launch({self.key}, dim=..., inputs=[...])")
+
+    def __repr__(self) -> str:
+        return f"<warp_like kernel {self.key}>"
+
+
+def _type_or_value(arg: Any, infer: Callable[[Any], Type]) -> Type:
+    if isinstance(arg, Type):
+        return arg
+    t = values.to_ir(arg) if values.is_type(arg) else infer(arg)
+    assert t is not None
+    return t
+
+
+def _target(text: str | None) -> Target:
+    if text is None or text == "cpu":
+        return host_target()
+    if text.startswith("sm_"):
+        return cuda_target(text)
+    raise ValueError(f'there is no target {text!r}; targets are "cpu" and CUDA architectures such as "sm_80"')
+
+
+def kernel(f: Callable[..., Any] | None = None, *, enable_backward: bool | None = None) -> Any:
+    """Declare a kernel: a function that runs once for each thread of a launch.
+
+    Parameters need annotations: scalars (``int``, ``float``, ``wp.float64``), vectors and matrices (``wp.vec3``),
+    arrays (``wp.array(dtype=float)``, ``wp.array2d[float]``). The function returns nothing. Its source is read when it
+    is first launched, so mistakes in it are reported then.
+
+    Args:
+        f: The function.
+        enable_backward: Whether gradients may be asked of this kernel; ``wp.config.enable_backward`` when left out.
+
+    Example:
+        >>> @wp.kernel
+        ... def scale(x: wp.array(dtype=float), a: float):
+        ...     i = wp.tid()
+        ...     x[i] = a * x[i]
+    """
+    if f is None:
+        return functools.partial(kernel, enable_backward=enable_backward)
+    return Kernel(f, enable_backward=enable_backward)
+
+
+def func(f: Callable[..., Any]) -> Function:
+    """Declare a function that kernels and other functions can call.
+
+    It is compiled into its callers. Functions of one name in one place, with different parameter types, are
+    overloads of each other.
+
+    Example:
+        >>> @wp.func
+        ... def square(v: float):
+        ...     return v * v
+    """
+    return make_function(f)
+
+
+def constant(value: Any) -> Any:
+    """Return ``value``. Kernels may use any number, vector or matrix by its name; this only says so to the reader.
+
+    Example:
+        >>> GRAVITY = wp.constant(wp.vec3(0.0, -9.81, 0.0))
+    """
+    return value
+
+
+def _options_changed(setting: Setting) -> None:
+    if setting.name in COMPILE_SETTINGS:
+        for k in list(_kernels):
+            k.forget_programs()
+    elif setting.name == "print_launches":
+        for k in list(_kernels):
+            k.fast = None
+
+
+settings.on_change(_options_changed)

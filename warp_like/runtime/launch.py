@@ -1,0 +1,301 @@
+"""Launching: the one place where kernels run.
+
+``launch`` first offers the arguments to the kernel's native dispatcher, which takes well-formed ones and runs at once.
+Everything else goes through ``_launch_checked``: checking, converting, compiling what is missing, recording.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from warp_like.base.settings import settings
+from warp_like.ir import types as ir
+from warp_like.runtime.arguments import Site, convert, grid_dims, infer_type, require_writable
+from warp_like.runtime.array import array, clone
+from warp_like.runtime.device import Device, get_device
+from warp_like.runtime.kernel import Kernel
+from warp_like.runtime.program import Program
+from warp_like.runtime.recording import Record, recorder
+
+
+def launch(
+    kernel: Kernel,
+    dim: int | Sequence[int],
+    inputs: Sequence[Any] = (),
+    outputs: Sequence[Any] = (),
+    adj_inputs: Sequence[Any] = (),
+    adj_outputs: Sequence[Any] = (),
+    device: Device | str | None = None,
+    stream: Any = None,
+    adjoint: bool = False,
+    record_tape: bool = True,
+    record_cmd: bool = False,
+    max_blocks: int = 0,
+    block_dim: int | None = None,
+) -> Launch | None:
+    """Run ``kernel`` once for each thread of a grid.
+
+    Arguments are given in the order of the kernel's parameters, ``inputs`` first and then ``outputs``; which of the
+    two lists an argument stands in changes nothing else. Arrays may be of this framework, NumPy, PyTorch, JAX, Paddle
+    or anything that speaks DLPack; none is copied. On the CPU the launch has finished when this returns.
+
+    Args:
+        kernel: A function decorated with ``wp.kernel``.
+        dim: Number of threads, or 1 to 4 extents of a grid.
+        inputs: Arguments for the first parameters.
+        outputs: Arguments for the remaining parameters.
+        adj_inputs: With ``adjoint``, an array of adjoints (or None) for each of ``inputs``.
+        adj_outputs: With ``adjoint``, an array of adjoints (or None) for each of ``outputs``; they are only read.
+        device: Where to run; the current device when left out.
+        stream: For CUDA devices.
+        adjoint: Run the reverse sweep: adds to the adjoints of what the kernel reads. An array for which no adjoint
+            is given uses its own ``grad``.
+        record_tape: Whether an active ``Tape`` records this launch.
+        record_cmd: Do not run; return a ``Launch`` that runs with these arguments as often as wanted.
+        max_blocks: For CUDA devices.
+        block_dim: For CUDA devices.
+
+    Raises:
+        TypeError: An argument has the wrong type, dtype, number of dimensions or device.
+        ValueError: The number of arguments is wrong, a number does not fit, ``dim`` is negative, or the kernel would
+            write a read-only array.
+        WarpCodegenError: The kernel can't be compiled, or not differentiated.
+
+    Example:
+        >>> wp.launch(saxpy, dim=len(x), inputs=[x, y, 2.0])
+    """
+    if not (adjoint or record_cmd or (record_tape and recorder.active)):
+        # Any other object has no `fast`; the checked path says so.
+        fast = getattr(kernel, "fast", None)
+        if fast is not None and fast.try_launch(dim, inputs, outputs, device):
+            return None
+    return _launch_checked(
+        kernel, dim, inputs, outputs, adj_inputs, adj_outputs, device, adjoint, record_tape, record_cmd
+    )
+
+
+def _launch_checked(
+    kernel: Kernel,
+    dim: Any,
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    adj_inputs: Sequence[Any],
+    adj_outputs: Sequence[Any],
+    device: Device | str | None,
+    adjoint: bool,
+    record_tape: bool,
+    record_cmd: bool,
+) -> Launch | None:
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"launch() takes a kernel made by @wp.kernel, got {type(kernel).__name__} {kernel!r}")
+    where = get_device(device)
+    if not where.is_cpu:
+        raise RuntimeError(f"kernel `{kernel.key}`: launching on {where} is not supported by this release")
+    dims = grid_dims(kernel.key, dim)
+    types, args = bind_arguments(kernel, inputs, outputs)
+    if adjoint:
+        adjoints = _bind_adjoints(kernel, types, args, inputs, outputs, adj_inputs, adj_outputs)
+        run_adjoint(Record(kernel, dims, types, args), adjoints)
+        return None
+    program = kernel.program(types)
+    if record_cmd:
+        return Launch(kernel, dims, program, args)
+    run(program, dims, args)
+    if all(t is not None for _, t in kernel.parameters) and not settings.print_launches:
+        kernel.fast = program.dispatcher
+    if record_tape and recorder.active:
+        recorder.record(Record(kernel, dims, types, args))
+    return None
+
+
+def bind_arguments(
+    kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]
+) -> tuple[tuple[ir.Type, ...], list[Any]]:
+    """Return the types of a launch's parameters and the arguments as the dispatcher takes them."""
+    for name, given in (("inputs", inputs), ("outputs", outputs)):
+        if not isinstance(given, (list, tuple)):
+            raise TypeError(f"kernel `{kernel.key}`: {name} takes a list or a tuple, got {type(given).__name__}")
+    params = kernel.parameters
+    given_args = [*inputs, *outputs]
+    if len(given_args) != len(params):
+        names = ", ".join(kernel.parameter_names)
+        raise ValueError(
+            f"kernel `{kernel.key}` takes {len(params)} arguments ({names}), got {len(given_args)} "
+            f"({len(inputs)} inputs and {len(outputs)} outputs)"
+        )
+    types, args = [], []
+    for i, ((name, declared), value) in enumerate(zip(params, given_args, strict=True)):
+        if declared is None:
+            try:
+                declared = infer_type(value)
+            except TypeError as e:
+                raise TypeError(f"kernel `{kernel.key}`, argument {i + 1} `{name}`: {e}") from e
+        types.append(declared)
+        args.append(convert(Site(kernel.key, i, name, declared), value))
+    return tuple(types), args
+
+
+def run(program: Program, dims: tuple[int, ...], args: Sequence[Any]) -> None:
+    """Run a program on checked arguments, compiling the variant that they need."""
+    arrays = [a for a in args if isinstance(a, array)]
+    contiguous = all(a.is_contiguous for a in arrays)
+    dispatcher = program.require(contiguous=contiguous, wide=max(dims) > 2**31 - 1)
+    key, names = program.kernel.key, program.kernel.parameter_names
+    for i in program.any_artifact.writes:
+        if i < len(names):  # what lies beyond are adjoints, checked where they were made
+            require_writable(Site(key, i, names[i], program.types[i]), args[i])
+    if settings.print_launches:
+        adjoint = " (adjoint)" if program.wrt is not None else ""
+        sys.stdout.write(f"kernel: {key}{adjoint} dim: {dims} device: cpu\n")
+    if not dispatcher.try_launch(dims, list(args), (), None):
+        raise RuntimeError(f"kernel `{key}`: the native launch path refused checked arguments; this is a bug")
+
+
+class Launch:
+    """A launch with its arguments bound, made by ``wp.launch(..., record_cmd=True)``.
+
+    ``launch()`` runs it; ``set_dim``, ``set_param_at_index``, ``set_param_by_name`` and ``set_params`` change it.
+    """
+
+    def __init__(self, kernel: Kernel, dims: tuple[int, ...], program: Program, params: list[Any]) -> None:
+        self.kernel = kernel
+        self.program = program
+        self.dims = dims
+        self.params = params
+
+    def launch(self) -> None:
+        """Run it. Nothing is recorded on a tape."""
+        dispatcher = self.program.dispatcher
+        if dispatcher is None or not dispatcher.try_launch(self.dims, self.params, (), None):
+            run(self.program, self.dims, self.params)
+
+    def set_dim(self, dim: int | Sequence[int]) -> None:
+        """Set the grid."""
+        self.dims = grid_dims(self.kernel.key, dim)
+
+    def set_param_at_index(self, index: int, value: Any) -> None:
+        """Set one argument by position.
+
+        Raises:
+            IndexError: There is no such parameter.
+        """
+        if not 0 <= index < len(self.params):
+            raise IndexError(f"kernel `{self.kernel.key}` has {len(self.params)} parameters, got index {index}")
+        name = self.kernel.parameter_names[index]
+        self.params[index] = convert(Site(self.kernel.key, index, name, self.program.types[index]), value)
+
+    def set_param_by_name(self, name: str, value: Any) -> None:
+        """Set one argument by name.
+
+        Raises:
+            KeyError: There is no such parameter.
+        """
+        if name not in self.kernel.parameter_names:
+            raise KeyError(f"kernel `{self.kernel.key}` has no parameter `{name}`")
+        self.set_param_at_index(self.kernel.parameter_names.index(name), value)
+
+    def set_params(self, values: Sequence[Any]) -> None:
+        """Set the first ``len(values)`` arguments."""
+        for i, value in enumerate(values):
+            self.set_param_at_index(i, value)
+
+
+# --- adjoints -------------------------------------------------------------------------------------------------
+
+
+def _bind_adjoints(
+    kernel: Kernel,
+    types: tuple[ir.Type, ...],
+    args: list[Any],
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    adj_inputs: Sequence[Any],
+    adj_outputs: Sequence[Any],
+) -> dict[int, array]:
+    """Return the adjoint array of each array argument that has one."""
+    given: list[Any] = []
+    for name, values, adjoints in (("adj_inputs", inputs, adj_inputs), ("adj_outputs", outputs, adj_outputs)):
+        if len(adjoints) > len(values):
+            raise ValueError(f"kernel `{kernel.key}`: {name} has {len(adjoints)} entries for {len(values)} arguments")
+        given += [*adjoints, *[None] * (len(values) - len(adjoints))]
+    overwritten = kernel.program(types).any_artifact.stores
+    found: dict[int, array] = {}
+    for i, (t, a, adjoint) in enumerate(zip(types, args, given, strict=True)):
+        if not isinstance(t, ir.Array) or not ir.is_differentiable(t):
+            continue
+        if adjoint is None:
+            if a.grad is not None:
+                found[i] = a.grad
+            continue
+        name = f"adj_{kernel.parameter_names[i]}"
+        bound = convert(Site(kernel.key, i, name, t), adjoint)
+        if bound.shape != a.shape:
+            raise ValueError(f"kernel `{kernel.key}`: `{name}` has shape {bound.shape}, its array {a.shape}")
+        if i in overwritten:
+            bound = clone(bound)  # the reverse sweep consumes these; the caller's stay as they are
+        elif len(inputs) > i:
+            require_writable(Site(kernel.key, i, name, t), bound)
+        found[i] = bound
+    return found
+
+
+def adjoint_program(record: Record, adjoints: dict[int, array]) -> Program | None:
+    """Return the compiled adjoint of a launch; None when no gradient passes through it.
+
+    Raises:
+        RuntimeError: Gradients are switched off for the kernel, or it wrote over memory that its gradient needs.
+        WarpCodegenError: The kernel can't be differentiated.
+    """
+    kernel = record.kernel
+    enabled = settings.enable_backward if kernel.enable_backward is None else kernel.enable_backward
+    if not enabled:
+        raise RuntimeError(f"kernel `{kernel.key}`: gradients are switched off (enable_backward=False)")
+    forward = kernel.program(record.types).any_artifact
+    if not set(forward.writes) & set(adjoints) or not set(forward.reads) & set(adjoints):
+        return None
+    program = kernel.program(record.types, tuple(sorted(adjoints)))
+    require_intact(record, program.any_artifact.reads, forward.writes)
+    return program
+
+
+def run_adjoint(record: Record, adjoints: dict[int, array]) -> None:
+    """Run the reverse sweep of a launch: adds to ``adjoints`` of what the kernel reads.
+
+    Raises:
+        As ``adjoint_program``.
+    """
+    program = adjoint_program(record, adjoints)
+    if program is not None:
+        run(program, record.dims, [*record.args, *(adjoints[i] for i in sorted(adjoints))])
+
+
+def require_intact(record: Record, needed: Sequence[int], written: Sequence[int]) -> None:
+    """Refuse an adjoint that reads an array whose memory the kernel wrote through another argument.
+
+    Raises:
+        RuntimeError: Two such arguments share memory.
+    """
+    names = record.kernel.parameter_names
+    for i in needed:
+        for j in written:
+            if i < len(names) and i != j and share_memory(record.args[i], record.args[j]):
+                raise RuntimeError(
+                    f"kernel `{record.kernel.key}`: the gradient needs `{names[i]}`, but the kernel wrote over its memory "
+                    f"through `{names[j]}`; pass separate arrays"
+                )
+
+
+def share_memory(a: array, b: array) -> bool:
+    """Return whether two arrays have an element in common; where finding out takes too long, whether they may."""
+    x, y = a.numpy(), b.numpy()
+    try:
+        return bool(np.shares_memory(x, y, max_work=10_000))
+    except np.exceptions.TooHardError:
+        return True
+
+
+__all__ = ["Launch", "launch"]

@@ -1,0 +1,145 @@
+"""Memory of arrays: allocation, element types, and conversion of host data with checks.
+
+Nothing here converts silently: a number that does not fit the element type raises, as does a fraction for an integer.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from warp_like import _native
+from warp_like.ir import types as ir
+from warp_like.ir.layout import MAX_DIMS, size_of, type_code
+from warp_like.values import from_ir, numpy_dtype, to_ir
+from warp_like.values import bfloat
+
+
+@dataclass(frozen=True)
+class ElementType:
+    """All that an array knows of its elements."""
+
+    type: ir.Type
+    scalar: ir.Scalar
+    shape: tuple[int, ...]
+    host: Any
+    code: int
+    itemsize: int
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy dtype of a component."""
+        return numpy_dtype(self.scalar)
+
+
+_elements: dict[ir.Type, ElementType] = {}
+
+
+def element_type(dtype: Any) -> ElementType:
+    """Return what is known of arrays whose elements are ``dtype``.
+
+    Raises:
+        TypeError: ``dtype`` is no type of elements.
+    """
+    t = to_ir(dtype)
+    found = _elements.get(t) if t is not None else None
+    if found is not None:
+        return found
+    scalar = None if t is None else ir.scalar_of(t)
+    if t is None or scalar is None:
+        raise TypeError(f"the elements of an array need one concrete type such as wp.float32 or wp.vec3, got {dtype!r}")
+    made = ElementType(t, scalar, ir.element_shape(t), from_ir(t), type_code(t), size_of(t))
+    return _elements.setdefault(t, made)
+
+
+def allocate(nbytes: int, zero: bool) -> Any:
+    """Return the owner of ``nbytes`` fresh bytes of host memory, aligned to 64; its ``ptr`` is their address."""
+    return _native.alloc(nbytes, zero)
+
+
+def normalize_shape(shape: Any) -> tuple[int, ...]:
+    """Return a shape as a tuple; one number stands for one dimension.
+
+    Raises:
+        TypeError: It does not consist of integers.
+        ValueError: It has no or more than four dimensions, or a negative one.
+    """
+    parts = shape if isinstance(shape, (tuple, list, np.ndarray)) else (shape,)
+    try:
+        dims = tuple(operator.index(n) for n in parts)
+    except TypeError:
+        raise TypeError(f"the shape of an array is an integer or a tuple of integers, got {shape!r}") from None
+    if not 1 <= len(dims) <= MAX_DIMS:
+        raise ValueError(f"an array has 1 to {MAX_DIMS} dimensions, got shape {dims}")
+    if min(dims) < 0:
+        raise ValueError(f"the dimensions of an array can't be negative, got shape {dims}")
+    return dims
+
+
+def contiguous_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """Return the strides, in bytes, of a C-contiguous array."""
+    strides: list[int] = []
+    step = itemsize
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(strides))
+
+
+def host_scalars(data: Any, scalar: ir.Scalar) -> np.ndarray[Any, Any]:
+    """Return host data as a NumPy array whose dtype is that of ``scalar`` in memory; nothing is changed in meaning.
+
+    Raises:
+        TypeError: ``data`` holds something other than numbers.
+        OverflowError: A number lies outside the range of ``scalar``.
+        ValueError: A number with a fraction where integers are due, or a ragged sequence.
+    """
+    values = data if isinstance(data, np.ndarray) else np.array(data)
+    wanted = np.dtype("float32") if scalar == ir.bfloat16 else numpy_dtype(scalar)
+    if values.dtype.kind == "O" or values.dtype.kind not in "biuf":
+        if getattr(values.dtype, "name", "") != "bfloat16":
+            raise TypeError(f"an array of {scalar} can't be made of data of NumPy type {values.dtype}")
+        values = values.astype(np.float32)
+    if values.dtype != wanted:
+        values = _checked_cast(values, wanted, scalar)
+    return bfloat.encode_array(values).reshape(values.shape) if scalar == ir.bfloat16 else values
+
+
+def _checked_cast(values: np.ndarray[Any, Any], wanted: np.dtype[Any], scalar: ir.Scalar) -> np.ndarray[Any, Any]:
+    if np.can_cast(values.dtype, wanted, "safe") or wanted.kind == "b" or values.size == 0:
+        return values.astype(wanted)
+    if wanted.kind in "iu":
+        limits = np.iinfo(wanted)
+        # Python's integers: the limits of uint64 are no exact float64 and no int64
+        low, high = values.min().item(), values.max().item()
+        if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.trunc(values)).all()):
+            raise ValueError(f"an array of {scalar} can't hold numbers with a fraction, infinities or NaN; round them first")
+        if low < limits.min or high > limits.max:
+            raise OverflowError(f"{low if low < limits.min else high} does not fit {scalar}")
+        return values.astype(wanted)
+    with np.errstate(over="ignore"):
+        cast = values.astype(wanted)
+    if not np.array_equal(np.isinf(cast), np.isinf(values)):
+        raise OverflowError(f"a number of the data does not fit {scalar}")
+    return cast
+
+
+def outer_shape(shape: tuple[int, ...], element: ElementType) -> tuple[int, ...]:
+    """Return the array shape of data of ``shape``: trailing dimensions become components, no dimension left becomes one.
+
+    Raises:
+        ValueError: The trailing dimensions are not those of the element type.
+    """
+    inner = len(element.shape)
+    if inner == 0:
+        return shape or (1,)
+    if shape[-inner:] == element.shape:
+        return shape[:-inner] or (1,)
+    count = ir.element_count(element.type)
+    if shape and shape[-1] % count == 0:
+        return (*shape[:-1], shape[-1] // count)
+    raise ValueError(f"data of shape {shape} does not divide into {element.host.__name__}, whose shape is {element.shape}")

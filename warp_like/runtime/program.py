@@ -1,0 +1,105 @@
+"""A kernel with concrete argument types, compiled on demand and bound to the native launch path."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from warp_like import _native, values
+from warp_like.backend import cpu
+from warp_like.backend.target import host_target
+from warp_like.base.settings import Setting, settings
+from warp_like.compiler.artifact import Artifact
+from warp_like.compiler.pipeline import compile_kernel
+from warp_like.compiler.signature import Options, Signature
+from warp_like.ir.layout import type_code
+from warp_like.ir.types import Array, Scalar, Type
+from warp_like.runtime.device import get_device
+
+if TYPE_CHECKING:
+    from warp_like.runtime.kernel import Kernel
+
+STACK_LIMIT = 1
+DIVISION_BY_ZERO = 2
+
+_ARRAY, _SCALAR, _VALUE = 0, 1, 2
+_compiling = threading.RLock()
+
+
+class Program:
+    """A kernel, or one adjoint of it, for one choice of argument types.
+
+    ``dispatcher`` is the native object that checks arguments, packs them and runs the code. It exists once a variant
+    has been compiled; variants (contiguous or strided arrays, narrow or wide grids) are added when first needed.
+
+    Attributes:
+        kernel: The kernel that this is compiled from.
+        types: The types of the kernel's parameters.
+        wrt: For an adjoint, the positions of the arrays that get gradients; None for the kernel itself.
+    """
+
+    def __init__(self, kernel: Kernel, types: tuple[Type, ...], wrt: tuple[int, ...] | None = None) -> None:
+        self.kernel = kernel
+        self.types = types
+        self.wrt = wrt
+        self.dispatcher: _native.Dispatcher | None = None
+        self.artifacts: dict[tuple[bool, bool], Artifact] = {}
+
+    @property
+    def any_artifact(self) -> Artifact:
+        """An artifact of some variant; what arrays it reads and writes is the same for all."""
+        if not self.artifacts:
+            self.require(contiguous=True, wide=False)
+        return next(iter(self.artifacts.values()))
+
+    def require(self, *, contiguous: bool, wide: bool) -> _native.Dispatcher:
+        """Return the dispatcher with the variant installed.
+
+        Raises:
+            WarpCodegenError: The kernel can't be compiled, or not differentiated.
+        """
+        with _compiling:
+            if (contiguous, wide) not in self.artifacts or self.dispatcher is None:
+                signature = Signature(self.types, contiguous, wide, self.wrt, Options.current())
+                artifact = compile_kernel(self.kernel.source, signature, host_target())
+                loaded = cpu.load(artifact.code, (artifact.entry,), _native.symbols())
+                dispatcher = self.dispatcher or self._new_dispatcher(signature, artifact)
+                dispatcher.install(contiguous, wide, loaded.address(artifact.entry), loaded)
+                self.artifacts[contiguous, wide] = artifact
+                self.dispatcher = dispatcher
+            return self.dispatcher
+
+    def _new_dispatcher(self, signature: Signature, artifact: Artifact) -> _native.Dispatcher:
+        names = list(self.kernel.parameter_names)
+        names += [f"adj_{names[i]}" for i in self.wrt or ()]
+        specs = []
+        for i, (name, t) in enumerate(zip(names, signature.params, strict=True)):
+            if isinstance(t, Array):
+                specs.append((name, _ARRAY, type_code(t.dtype), t.ndim, i in artifact.writes, None))
+            elif isinstance(t, Scalar):
+                specs.append((name, _SCALAR, type_code(t), 0, False, None))
+            else:
+                specs.append((name, _VALUE, type_code(t), 0, False, values.from_ir(t)))
+        return _native.Dispatcher(self.kernel.key, specs, self._explain, get_device("cpu"))
+
+    def _explain(self, code: int, where: int, thread: int) -> Exception:
+        """Make the exception for an error that compiled code recorded."""
+        role = "the adjoint of kernel" if self.wrt is not None else "kernel"
+        if code == STACK_LIMIT:
+            return MemoryError(
+                f"{role} `{self.kernel.key}`: thread {thread} needs more than {settings.adjoint_stack_limit} bytes to "
+                "save the state of its loops for the gradient; raise wp.config.adjoint_stack_limit or make loops shorter"
+            )
+        if code == DIVISION_BY_ZERO:
+            line = f", line {where}" if where > 0 else ""
+            return ZeroDivisionError(f"{role} `{self.kernel.key}`: integer division by zero in thread {thread}{line}")
+        return RuntimeError(f"{role} `{self.kernel.key}`: error {code} in thread {thread}")
+
+
+def _apply_settings(setting: Setting | None = None) -> None:
+    _native.set_num_threads(settings.num_threads)
+    _native.set_stack_cap(settings.adjoint_stack_limit)
+
+
+_apply_settings()
+settings.on_change(_apply_settings)

@@ -1,0 +1,103 @@
+"""Host-side values: scalars, vectors and matrices, and the way between annotations, host classes and IR types."""
+
+from __future__ import annotations
+
+import typing
+from typing import Any
+
+import numpy as np
+
+from warp_like.ir import types as ir
+from warp_like.values import dtypes
+from warp_like.values.annotation import ArrayAnnotation
+from warp_like.values.composite import Composite
+from warp_like.values.dtypes import numpy_dtype, scalar_from_numpy
+from warp_like.values.families import NAMED, class_of, matrix, scalar_type, vector
+from warp_like.values.mat import Mat
+from warp_like.values.vec import Vec
+
+__all__ = [
+    "NAMED",
+    "ArrayAnnotation",
+    "Composite",
+    "Mat",
+    "Vec",
+    "class_of",
+    "constant_of",
+    "from_ir",
+    "is_type",
+    "matrix",
+    "numpy_dtype",
+    "scalar_from_numpy",
+    "to_ir",
+    "vector",
+]
+
+_GENERIC = {dtypes.Scalar: ir.INTS + ir.FLOATS, dtypes.Int: ir.INTS, dtypes.Float: ir.FLOATS}
+
+
+def to_ir(annotation: Any) -> ir.Type | None:
+    """Return the IR type that an annotation or dtype stands for.
+
+    None stands for a generic one: ``typing.Any``, ``wp.Scalar``, ``wp.Int``, ``wp.Float``, or an array of these.
+
+    Raises:
+        TypeError: ``annotation`` is not a type of the kernel language.
+    """
+    if isinstance(annotation, ir.Type):
+        return annotation
+    if annotation is Any or (isinstance(annotation, typing.TypeVar) and annotation in _GENERIC):
+        return None
+    annotation = getattr(annotation, "_annotation_", annotation)  # wp.array, wp.array2d without a dtype
+    if isinstance(annotation, ArrayAnnotation):
+        element = to_ir(annotation.dtype)
+        return None if element is None else ir.Array(element, annotation.ndim)
+    own = getattr(annotation, "_ir_type_", None)
+    if isinstance(annotation, type) and isinstance(own, ir.Type):
+        return own
+    scalar = scalar_type(annotation)
+    if scalar is not None:
+        return scalar
+    shown = annotation.__name__ if isinstance(annotation, type) else repr(annotation)
+    raise TypeError(f"{shown} is not a type of the kernel language; use int, float, bool, wp.float64, wp.vec3, wp.array(...)")
+
+
+def accepts(annotation: Any, t: ir.Type) -> bool:
+    """Return whether a value of type ``t`` fits ``annotation``, generic ones included."""
+    if annotation is Any:
+        return True
+    if isinstance(annotation, typing.TypeVar):
+        return t in _GENERIC.get(annotation, ())
+    annotation = getattr(annotation, "_annotation_", annotation)
+    if isinstance(annotation, ArrayAnnotation):
+        return isinstance(t, ir.Array) and t.ndim == annotation.ndim and accepts(annotation.dtype, t.dtype)
+    return to_ir(annotation) == t
+
+
+def from_ir(t: ir.Type) -> Any:
+    """Return the host class of ``t``; an ``ArrayAnnotation`` for an array type."""
+    return ArrayAnnotation(from_ir(t.dtype), t.ndim) if isinstance(t, ir.Array) else class_of(t)
+
+
+def is_type(obj: Any) -> bool:
+    """Return whether ``obj`` names a concrete or generic type of the kernel language (so that calling it casts or makes)."""
+    try:
+        to_ir(obj)
+    except TypeError:
+        return False
+    return True
+
+
+def constant_of(obj: Any) -> tuple[ir.Type, Any] | None:
+    """Return the IR type and the number (or flat tuple of numbers) of a typed host value.
+
+    None for anything else, plain Python numbers included, which take their type from where they are used.
+    """
+    if isinstance(obj, Composite):
+        return obj._ir_type_, obj._numbers()
+    if isinstance(obj, (dtypes._Integer, dtypes._Float)):
+        return obj._ir_type_, obj.value
+    if isinstance(obj, np.generic):
+        t = scalar_from_numpy(obj.dtype)
+        return None if t is None else (t, dtypes.as_number(obj, t))
+    return None

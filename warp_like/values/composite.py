@@ -1,0 +1,246 @@
+"""What vectors and matrices on the host have in common: packed bytes, arithmetic, comparison, pickling.
+
+An instance owns its bytes, laid out as in an array element, and gives them out through the writable buffer protocol.
+Arithmetic keeps the dtype and means what it means in a kernel: integers wrap, integer division truncates toward zero and
+gives 0 for a divisor of 0. Making an instance is stricter: a number that does not fit the dtype raises.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from warp_like import _native
+from warp_like.ir import types as ir
+from warp_like.ir.layout import size_of, type_code
+from warp_like.values import bfloat
+from warp_like.values.dtypes import SCALAR_CLASSES, as_number, host_number, numpy_dtype, struct_format
+
+
+class Composite(_native.Value):
+    """Base of the classes of vectors and matrices; a concrete class is bound to one IR type by ``bind``."""
+
+    __slots__ = ()
+
+    _ir_type_: ClassVar[ir.Vec | ir.Mat]
+    _type_code_: ClassVar[int]
+    _shape_: ClassVar[tuple[int, ...]]
+    _length_: ClassVar[int]
+    _wp_scalar_type_: ClassVar[type]
+    _scalar_: ClassVar[ir.Scalar]
+    _nbytes_: ClassVar[int]
+    _struct_: ClassVar[struct.Struct]
+    _direct_: ClassVar[bool]
+
+    def __new__(cls, *args: Any) -> Any:
+        if not hasattr(cls, "_ir_type_"):
+            raise TypeError(f"{cls.__name__} is the base of a family of types, use one of them, e.g. wp.vec3 or wp.mat33")
+        self = super().__new__(cls, cls._nbytes_)
+        if len(args) == cls._length_ and cls._direct_:
+            try:
+                cls._struct_.pack_into(self, 0, *args)
+            except (struct.error, OverflowError, TypeError):  # not plain numbers, or too large: the long way says which
+                self._write(cls._arrange(args))
+        elif args:
+            self._write(cls._arrange(args))
+        return self
+
+    @classmethod
+    def _arrange(cls, args: tuple[Any, ...]) -> list[Any]:
+        """Return the scalars that the constructor arguments stand for, in memory order."""
+        raise NotImplementedError
+
+    @classmethod
+    def _from_numbers(cls, numbers: Iterable[Any]) -> Any:
+        self = cls()
+        self._write(numbers)
+        return self
+
+    @classmethod
+    def _from_bytes(cls, data: bytes) -> Any:
+        self = cls()
+        struct.pack_into(f"{cls._nbytes_}s", self, 0, data)
+        return self
+
+    def _bytes(self) -> bytes:
+        data: bytes = struct.unpack(f"{self._nbytes_}s", self)[0]
+        return data
+
+    def _write(self, numbers: Iterable[Any]) -> None:
+        t = self._scalar_
+        values = [as_number(x, t) for x in numbers]
+        if t == ir.bfloat16:
+            values = [bfloat.encode(x) for x in values]
+        self._struct_.pack_into(self, 0, *values)
+
+    def _numbers(self) -> tuple[Any, ...]:
+        """The plain Python numbers in memory order."""
+        values = self._struct_.unpack(self)
+        return tuple(map(bfloat.decode, values)) if self._scalar_ == ir.bfloat16 else values
+
+    def _set(self, position: int, value: Any) -> None:
+        t = self._scalar_
+        number = as_number(value, t)
+        if t == ir.bfloat16:
+            number = bfloat.encode(number)
+        struct.pack_into("<" + struct_format(t), self, position * (t.bits // 8), number)
+
+    def _get(self, position: int) -> Any:
+        t = self._scalar_
+        (raw,) = struct.unpack_from("<" + struct_format(t), self, position * (t.bits // 8))
+        return host_number(bfloat.decode(raw) if t == ir.bfloat16 else raw, t)
+
+    def _ndarray(self) -> np.ndarray[Any, Any]:
+        """The components for arithmetic; bfloat16 ones as float32."""
+        raw = np.frombuffer(self._bytes(), numpy_dtype(self._scalar_)).reshape(self._shape_)
+        return bfloat.decode_array(raw) if self._scalar_ == ir.bfloat16 else raw
+
+    @classmethod
+    def _from_ndarray(cls, values: np.ndarray[Any, Any]) -> Any:
+        if cls._scalar_ == ir.bfloat16:
+            return cls._from_bytes(bfloat.encode_array(values).tobytes())
+        return cls._from_bytes(values.astype(numpy_dtype(cls._scalar_)).tobytes())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if copy is False:
+            raise ValueError(f"a NumPy array of a {type(self).__name__} is a copy")
+        return np.array(self._ndarray(), dtype=dtype)
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """Return the components as a new NumPy array (float32 for bfloat16)."""
+        return np.array(self._ndarray())
+
+    def __eq__(self, other: object) -> bool:
+        try:
+            mine, theirs = self._ndarray(), np.asarray(_unwrap(other))
+        except (TypeError, ValueError):
+            return NotImplemented
+        if theirs.dtype.kind not in "biuf" or mine.shape != theirs.shape:
+            return NotImplemented
+        return bool((mine == theirs).all())
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._numbers()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (self._ir_type_, self._bytes())
+
+    def __copy__(self) -> Any:
+        return self._from_bytes(self._bytes())
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self._from_bytes(self._bytes())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self})"
+
+    def _same(self, other: Any) -> bool:
+        return isinstance(other, Composite) and other._ir_type_ == self._ir_type_
+
+    def _number(self, value: Any) -> Any:
+        """Return ``value`` as a scalar operand of this dtype, or None where it is no number."""
+        own = getattr(type(value), "_ir_type_", None)
+        if isinstance(own, ir.Scalar) and own != self._scalar_:
+            raise TypeError(
+                f"{type(self).__name__} does not mix with {own}: convert the number to {self._scalar_} first"
+            )
+        if not isinstance(value, (bool, int, float, np.generic)):
+            return None
+        number = as_number(value, self._scalar_)
+        working = np.dtype("float32") if self._scalar_ == ir.bfloat16 else numpy_dtype(self._scalar_)
+        return working.type(number)
+
+    def __add__(self, other: Any) -> Any:
+        return self._from_ndarray(_quiet(np.add, self, other)) if self._same(other) else NotImplemented
+
+    def __sub__(self, other: Any) -> Any:
+        return self._from_ndarray(_quiet(np.subtract, self, other)) if self._same(other) else NotImplemented
+
+    def __mul__(self, other: Any) -> Any:
+        number = self._number(other)
+        return NotImplemented if number is None else self._from_ndarray(_quiet(np.multiply, self, number))
+
+    def __rmul__(self, other: Any) -> Any:
+        return self.__mul__(other)
+
+    def __truediv__(self, other: Any) -> Any:
+        number = self._number(other)
+        return NotImplemented if number is None else self._from_ndarray(_quiet(self._divide, self, number))
+
+    def __rtruediv__(self, other: Any) -> Any:
+        number = self._number(other)
+        return NotImplemented if number is None else self._from_ndarray(_quiet(self._divide, number, self))
+
+    def __mod__(self, other: Any) -> Any:
+        value = other if self._same(other) else self._number(other)
+        return NotImplemented if value is None else self._from_ndarray(_quiet(np.fmod, self, value))
+
+    def __neg__(self) -> Any:
+        return self._from_ndarray(_quiet(np.negative, self))
+
+    def __pos__(self) -> Any:
+        return self.__copy__()
+
+    def _divide(self, a: Any, b: Any) -> Any:
+        if self._scalar_.is_float:
+            return np.divide(a, b)
+        quotient = np.floor_divide(a, b)
+        inexact = np.multiply(quotient, b) != a
+        truncated = quotient + (inexact & ((np.less(a, 0)) != (np.less(b, 0)))).astype(quotient.dtype)
+        return np.where(np.equal(b, 0), np.zeros_like(truncated), truncated)
+
+
+def bind(base: type, name: str, t: ir.Vec | ir.Mat, members: dict[str, Any]) -> type:
+    """Return a new class ``name`` derived from ``base`` for IR type ``t``."""
+    shape = (t.length,) if isinstance(t, ir.Vec) else (t.rows, t.cols)
+    count = int(np.prod(shape))
+    return type(
+        name,
+        (base,),
+        {
+            "__slots__": (),
+            "__module__": "warp_like.values.families",
+            "__qualname__": name,
+            "__doc__": f"{'x'.join(map(str, shape))} components of {t.dtype}.",
+            "_ir_type_": t,
+            "_type_code_": type_code(t),
+            "_shape_": shape,
+            "_length_": count,
+            "_wp_scalar_type_": SCALAR_CLASSES[t.dtype],
+            "_scalar_": t.dtype,
+            "_nbytes_": size_of(t),
+            "_struct_": struct.Struct(f"<{count}{struct_format(t.dtype)}"),
+            "_direct_": t.dtype not in (ir.bool_, ir.bfloat16),
+            **members,
+        },
+    )
+
+
+def _quiet(fn: Any, *args: Any) -> np.ndarray[Any, Any]:
+    """Compute ``fn`` of instances and numbers without warnings: wrapping, infinities and NaN are results like others."""
+    with np.errstate(all="ignore"):
+        return np.asarray(fn(*(_unwrap(a) for a in args)))
+
+
+def _unwrap(value: Any) -> Any:
+    return value._ndarray() if isinstance(value, Composite) else value
+
+
+def _restore(t: ir.Vec | ir.Mat, data: bytes) -> Any:
+    from warp_like.values.families import class_of
+
+    return class_of(t)._from_bytes(data)
+
+
+def flatten_argument(value: Any) -> list[Any]:
+    """Return the scalars of a constructor argument: a number, an instance, an array or a nested sequence."""
+    if isinstance(value, Composite):
+        return list(value._numbers())
+    if isinstance(value, np.ndarray):
+        return list(value.ravel())
+    if isinstance(value, (str, bytes, bytearray)) or not isinstance(value, Iterable):
+        return [value]
+    return [x for item in value for x in flatten_argument(item)]

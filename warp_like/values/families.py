@@ -1,0 +1,129 @@
+"""The classes of vectors and matrices by shape and dtype, each made once, and their short names."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from warp_like.ir import types as ir
+from warp_like.values.composite import bind
+from warp_like.values.dtypes import SCALAR_CLASSES, scalar_from_numpy
+from warp_like.values.mat import Mat
+from warp_like.values.vec import Vec, component
+
+_SUFFIX = {
+    ir.bool_: "bool",
+    ir.int8: "b",
+    ir.uint8: "ub",
+    ir.int16: "s",
+    ir.uint16: "us",
+    ir.int32: "i",
+    ir.uint32: "ui",
+    ir.int64: "l",
+    ir.uint64: "ul",
+    ir.float16: "h",
+    ir.bfloat16: "bf",
+    ir.float32: "f",
+    ir.float64: "d",
+}
+MAX_LENGTH = 255
+"""Rows and columns each take a byte in the code by which the native extension tells types apart."""
+
+
+def scalar_type(dtype: Any) -> ir.Scalar | None:
+    """Return the IR scalar that ``dtype`` names: a host class, Python's int, float, bool, a NumPy dtype, an IR scalar."""
+    if isinstance(dtype, ir.Scalar):
+        return dtype
+    if isinstance(dtype, type):
+        own = getattr(dtype, "_ir_type_", None)
+        if own is not None:
+            return own if isinstance(own, ir.Scalar) else None
+        python = {int: ir.int32, float: ir.float32, bool: ir.bool_}.get(dtype)
+        if python is not None:
+            return python
+        if getattr(dtype, "__module__", "") not in ("numpy", "ml_dtypes"):
+            return None
+    elif not (hasattr(dtype, "itemsize") and hasattr(dtype, "kind")):
+        return None
+    return scalar_from_numpy(dtype)
+
+
+def vector(length: Any, dtype: Any) -> Any:
+    """Return the class of vectors of ``length`` components of ``dtype``.
+
+    Example:
+        >>> vec5 = wp.types.vector(length=5, dtype=wp.float64)
+        >>> vec5(1.0)
+        vec5d([1.0, 1.0, 1.0, 1.0, 1.0])
+    """
+    return _vector(_extent(length, "the length of a vector"), _require_scalar(dtype, "a vector"))
+
+
+def matrix(shape: Sequence[Any], dtype: Any) -> Any:
+    """Return the class of matrices of ``shape`` (rows, columns) of ``dtype``."""
+    if not isinstance(shape, Sequence) or len(shape) != 2:
+        raise ValueError(f"the shape of a matrix is a pair (rows, columns), got {shape!r}")
+    rows, cols = (_extent(n, "a dimension of a matrix") for n in shape)
+    return _matrix(rows, cols, _require_scalar(dtype, "a matrix"))
+
+
+def class_of(t: ir.Type) -> Any:
+    """Return the host class of a scalar, vector or matrix type."""
+    match t:
+        case ir.Scalar():
+            return SCALAR_CLASSES[t]
+        case ir.Vec(length, dtype):
+            return _vector(length, dtype)
+        case ir.Mat(rows, cols, dtype):
+            return _matrix(rows, cols, dtype)
+    raise TypeError(f"{t} has no host class")
+
+
+@functools.cache
+def _vector(length: int, dtype: ir.Scalar) -> Any:
+    names = {name: component(i, name) for i, name in enumerate("xyzw"[:length])}
+    return bind(Vec, f"vec{length}{_SUFFIX[dtype]}", ir.Vec(length, dtype), names)
+
+
+@functools.cache
+def _matrix(rows: int, cols: int, dtype: ir.Scalar) -> Any:
+    digits = f"{rows}{cols}" if max(rows, cols) < 10 else f"{rows}x{cols}"
+    return bind(Mat, f"mat{digits}{_SUFFIX[dtype]}", ir.Mat(rows, cols, dtype), {})
+
+
+def _extent(n: Any, what: str) -> int:
+    try:
+        value = operator.index(n)
+    except TypeError:
+        raise TypeError(f"{what} is an integer, got {n!r}") from None
+    if not 1 <= value <= MAX_LENGTH:
+        raise ValueError(f"{what} lies between 1 and {MAX_LENGTH}, got {value}")
+    return value
+
+
+def _require_scalar(dtype: Any, what: str) -> ir.Scalar:
+    t = scalar_type(dtype)
+    if t is None:
+        raise TypeError(f"the dtype of {what} is a scalar type such as wp.float32, got {dtype!r}")
+    return t
+
+
+def _named() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for t, suffix in _SUFFIX.items():
+        if suffix in ("bool", "bf"):
+            continue
+        for n in (2, 3, 4):
+            found[f"vec{n}{suffix}"] = _vector(n, t)
+            if suffix in ("h", "f", "d"):
+                found[f"mat{n}{n}{suffix}"] = _matrix(n, n, t)
+    for n in (2, 3, 4):
+        found[f"vec{n}"] = found[f"vec{n}f"]
+        found[f"mat{n}{n}"] = found[f"mat{n}{n}f"]
+    return found
+
+
+NAMED: dict[str, Any] = _named()
+"""The short names, ``vec2`` to ``vec4`` and ``mat22`` to ``mat44``, with their suffixes (none means float32)."""
