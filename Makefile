@@ -59,10 +59,12 @@ docs: build ## the documentation, into build/docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 	@echo "open build/docs/index.html"
 
-bench: ## launch overhead and throughput, beside other libraries
+bench: ## launch overhead, throughput and gradients, beside other libraries
 	@$(ENVIRONMENT) demo bench
 	@$(BIN)/python build_lib.py
-	$(BIN)/python examples/benchmarks/run.py $(ARGS)
+	@for name in launch throughput backward; do \
+		$(BIN)/python examples/benchmarks/benchmark_$$name.py --json build/benchmarks/$$name.json $(ARGS) || exit 1; \
+	done
 
 build: ## the native extension alone
 	@$(ENVIRONMENT)

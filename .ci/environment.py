@@ -1,8 +1,9 @@
-"""Make the project's virtual environment: ``environment.py VENV EXTRA...``
+"""Make the project's virtual environment.
 
-Creates ``VENV`` when it is missing, installs the requirements that ``pyproject.toml`` lists (those of the build, of the
-package itself and of each extra), and puts the repository on the environment's import path. What was installed is
-written down in the environment, so that later runs touch no network and take no time until the list changes.
+``environment.py VENV EXTRA...`` creates ``VENV`` when it is missing, installs the requirements that
+``pyproject.toml`` lists (those of the build, of the package itself and of each extra), and puts the
+repository on the environment's import path. What was installed is written down in the environment, so that
+later runs touch no network and take no time until the list changes.
 
 Runs on the bare Python that the user has, so it uses the standard library alone.
 """
@@ -18,7 +19,7 @@ import sysconfig
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BUILD_TOOLS = ["cmake>=3.26", "ninja"]  # a wheel's build gets them from its backend, build_lib.py from here
+BUILD_TOOLS = ["cmake", "ninja"]  # a wheel's build gets them from its backend, build_lib.py from here
 RECORD = "warp_like-installed.json"
 
 
@@ -37,6 +38,7 @@ def main(venv: Path, extras: list[str]) -> int:
 
 
 def interpreter_of(venv: Path) -> Path:
+    """Return the path of an environment's Python."""
     return venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
@@ -62,6 +64,7 @@ def install(venv: Path, extras: list[str]) -> int:
 
 
 def read_pyproject() -> dict:
+    """Return the project's table of settings."""
     try:
         import tomllib
     except ModuleNotFoundError:  # Python 3.10
@@ -70,7 +73,7 @@ def read_pyproject() -> dict:
 
 
 def expand(table: dict[str, list[str]], extra: str) -> list[str]:
-    """Return the requirements of ``extra``, with references to the project's other extras replaced by their content."""
+    """Return the requirements of ``extra``, those of other extras that it refers to included."""
     found: list[str] = []
     for requirement in table[extra]:
         if requirement.startswith(("warp_like[", "warp-like[")):
@@ -90,10 +93,9 @@ def add_to_import_path() -> None:
 
 
 if __name__ == "__main__":
-    if sys.version_info < (3, 10):
-        sys.exit(
-            f"warp_like needs Python 3.10 or later; this is {sys.version.split()[0]}. Try: make PYTHON=python3.12"
-        )
+    found = sys.version.split()[0]
+    if sys.version_info < (3, 10):  # noqa: UP036  (whatever Python the user has comes here first)
+        sys.exit(f"warp_like needs Python 3.10 or later; this is {found}. Try: make PYTHON=python3.12")
     if sys.argv[1] == "--inside":
         sys.exit(install(Path(sys.argv[2]), sys.argv[3:]))
     sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

@@ -1,7 +1,7 @@
 """Launch a kernel directly on the arrays of NumPy and PyTorch: no conversion call, no copy.
 
-The kernel reads and writes the memory that the frameworks own, strided views included. The last part launches the
-kernel's adjoint in the same way.
+The kernel reads and writes the memory that the frameworks own, strided views included. The last part
+launches the kernel's adjoint in the same way.
 """
 
 import numpy as np

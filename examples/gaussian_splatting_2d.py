@@ -2,40 +2,47 @@
 
     python examples/gaussian_splatting_2d.py --gaussians 3000 --iterations 300
 
-Every Gaussian ``g`` has a centre ``mu`` (px), two standard deviations ``s1, s2`` (px, at least ``MIN_SCALE``), an angle
-``theta`` (rad), a colour ``c`` (the image's RGB, where 1 is full scale) and an opacity ``o`` (0 to 1). With ``R`` the
-rotation by ``theta``, its falloff at the point ``p`` (px; pixel ``(x, y)`` has its centre at ``(x + 0.5, y + 0.5)``) is
+Every Gaussian ``g`` has a centre ``mu`` (px), two standard deviations ``s1, s2`` (px, at least
+``MIN_SCALE``), an angle ``theta`` (rad), a colour ``c`` (the image's RGB, where 1 is full scale) and an
+opacity ``o`` (0 to 1). With ``R`` the rotation by ``theta``, its falloff at the point ``p`` (px; pixel ``(x,
+y)`` has its centre at ``(x + 0.5, y + 0.5)``) is
 
-    G(p) = max(0, exp(-q / 2) - exp(-CUTOFF / 2)),   q = (p - mu)^T A (p - mu),   A = R diag(1/s1^2, 1/s2^2) R^T.
+    G(p) = max(0, exp(-q / 2) - exp(-CUTOFF / 2)),   q = (p - mu)^T A (p - mu),   A = R diag(1/s1^2, 1/s2^2)
+    R^T.
 
-The second term makes it end at ``q = CUTOFF`` without a step; a step has no gradient, and Gaussians would leave pixels
-uncovered without noticing. An image has no depth, so nothing is sorted: a pixel is the average of its Gaussians,
-weighted by opacity and falloff,
+The second term makes it end at ``q = CUTOFF`` without a step; a step has no gradient, and Gaussians would
+leave pixels uncovered without noticing. An image has no depth, so nothing is sorted: a pixel is the average
+of its Gaussians, weighted by opacity and falloff,
 
     C(p) = sum_g o_g G_g(p) c_g / (EPSILON + sum_g o_g G_g(p)).
 
 The loss is the mean squared error over pixels and channels, and PSNR = -10 log10(loss) dB.
 
-Four differentiable kernels make the loss: ``prepare`` turns the optimizer's unbounded parameters into ``mu``, ``A`` and
-colour premultiplied by opacity; ``rasterise`` evaluates both sums, one thread a pixel; ``normalise`` divides them;
-``squared_error`` compares with the photograph. A tape records these four launches once. Its backward pass leaves the
-gradients in the ``.grad`` of the PyTorch tensors that Adam steps on: the kernels work in the tensors' own memory.
+Four differentiable kernels make the loss: ``prepare`` turns the optimizer's unbounded parameters into
+``mu``, ``A`` and colour premultiplied by opacity; ``rasterise`` evaluates both sums, one thread a pixel;
+``normalise`` divides them; ``squared_error`` compares with the photograph. A tape records these four
+launches once. Its backward pass leaves the gradients in the ``.grad`` of the PyTorch tensors that Adam steps
+on: the kernels work in the tensors' own memory.
 
-A fifth kernel, ``bin_gaussians``, is not differentiated: for every tile of 16 x 16 pixels it lists the Gaussians that
-reach into it, so that a pixel looks at a few dozen of them and not at thousands. It takes about a hundredth of a step's
-time and runs before every rendering, so the tiles change how long that takes but not what comes out.
+A fifth kernel, ``bin_gaussians``, is not differentiated: for every tile of 16 x 16 pixels it lists the
+Gaussians that reach into it, so that a pixel looks at a few dozen of them and not at thousands. It takes
+about a hundredth of a step's time and runs before every rendering, so the tiles change how long that takes
+but not what comes out.
 
 Sources:
-    Zwicker, Pfister, van Baar, Gross: "EWA Splatting", IEEE TVCG 2002 (elliptical Gaussians on an image plane).
-    Kerbl, Kopanas, Leimkuehler, Drettakis: "3D Gaussian Splatting for Real-Time Radiance Field Rendering", ACM TOG
-        2023 (covariance from scales and rotation, 16 x 16 tiles, first scales from the distance to the neighbours).
-    Zhang et al.: "GaussianImage: 1000 FPS Image Representation and Compression by 2D Gaussian Splatting", ECCV 2024
-        (one image, no depth order, weighted sums).
-    Zhang et al.: "Image-GS: Content-Adaptive Image Representation via 2D Gaussians", SIGGRAPH 2025 (normalised
-        weights, first centres drawn by image gradient).
+    Zwicker, Pfister, van Baar, Gross: "EWA Splatting", IEEE TVCG 2002 (elliptical Gaussians on an image
+        plane).
+    Kerbl, Kopanas, Leimkuehler, Drettakis: "3D Gaussian Splatting for Real-Time Radiance Field Rendering",
+        ACM TOG 2023 (covariance from scales and rotation, 16 x 16 tiles, first scales from the distance to
+        the neighbours).
+    Zhang et al.: "GaussianImage: 1000 FPS Image Representation and Compression by 2D Gaussian Splatting",
+        ECCV 2024 (one image, no depth order, weighted sums).
+    Zhang et al.: "Image-GS: Content-Adaptive Image Representation via 2D Gaussians", SIGGRAPH 2025
+        (normalised weights, first centres drawn by image gradient).
     Kingma, Ba: "Adam: A Method for Stochastic Optimization", ICLR 2015.
 
-The photograph is NASA's portrait of Eileen Collins (public domain), which scikit-image ships as ``data.astronaut()``.
+The photograph is NASA's portrait of Eileen Collins (public domain), which scikit-image ships as
+``data.astronaut()``.
 """
 
 import argparse
@@ -52,13 +59,13 @@ import warp_like as wp
 
 TILE = 16  # edge of a tile, px
 CUTOFF = 9.0  # largest q that still counts: a Gaussian ends at 3 standard deviations
-FLOOR = math.exp(-0.5 * CUTOFF)  # taken off every falloff, so that it reaches zero at the cutoff without a step
+FLOOR = math.exp(-0.5 * CUTOFF)  # taken off every falloff, which then reaches zero at the cutoff, no step
 EPSILON = 1.0e-3  # weight of the black background
 MIN_SCALE = 0.3  # smallest standard deviation, px: nothing gets so thin that it slips between pixel centres
 TILE_CAPACITY = 1024  # most Gaussians that one tile can list
 
 
-# --- kernels ---------------------------------------------------------------------------------------------------------
+# --- kernels -----------------------------------------------------------------------------------------------
 
 
 @wp.func
@@ -118,7 +125,8 @@ def bin_gaussians(
 ):
     """Add every Gaussian to the lists of the tiles that its bounding box touches; one thread a Gaussian.
 
-    ``counts`` (zero before the launch) counts also those that found their list full, so that the host can tell.
+    ``counts`` (zero before the launch) counts also those that found their list full, so that the host can
+    tell.
     """
     g = wp.tid()
     mean = means[g]
@@ -147,9 +155,9 @@ def rasterise(
     tiles_x: int,
     sums: wp.array2d(dtype=wp.vec4),
 ):
-    """Add up the Gaussians that reach a pixel: colour in ``xyz``, weight in ``w``, both premultiplied by opacity.
+    """Add up the Gaussians that reach a pixel: colour in ``xyz``, weight in ``w``.
 
-    The threads of one tile are neighbours in the grid, so that they share the tile's list while it is in the cache.
+    The threads of one tile are neighbours in the grid, so that they share its list while it is in the cache.
     """
     tile, k = wp.tid()
     x = (tile % tiles_x) * TILE + k % TILE
@@ -180,7 +188,7 @@ def squared_error(
     factor: float,
     loss: wp.array(dtype=float),
 ):
-    """Add ``factor`` times the squared error; one thread a row, so that few threads meet at the same address."""
+    """Add ``factor`` times the squared error; one thread a row, so that few meet at the same address."""
     y = wp.tid()
     row = wp.float32(0.0)
     for x in range(image.shape[1]):
@@ -189,11 +197,11 @@ def squared_error(
     wp.atomic_add(loss, 0, factor * row)
 
 
-# --- the scene -------------------------------------------------------------------------------------------------------
+# --- the scene ---------------------------------------------------------------------------------------------
 
 
 class Scene:
-    """The Gaussians as PyTorch tensors, and the arrays and launches that turn them into an image and a loss."""
+    """The Gaussians as PyTorch tensors, and the launches that turn them into an image and a loss."""
 
     def __init__(self, target: np.ndarray, count: int, seed: int = 0, device: str = "cpu"):
         height, width, _ = target.shape
@@ -246,8 +254,8 @@ class Scene:
 def initial_parameters(target: np.ndarray, count: int, seed: int, device: str) -> dict[str, torch.Tensor]:
     """Scatter round Gaussians, more of them where the image changes, each with the colour of its pixel.
 
-    Three tenths of the centres are spread evenly, the others follow the gradient's magnitude (Image-GS). The standard
-    deviation comes from the mean distance to the three nearest neighbours (3D Gaussian Splatting).
+    Three tenths of the centres are spread evenly, the others follow the gradient's magnitude (Image-GS). The
+    standard deviation comes from the mean distance to the three nearest neighbours (3D Gaussian Splatting).
     """
     width = target.shape[1]
     rng = np.random.default_rng(seed)
@@ -262,7 +270,8 @@ def initial_parameters(target: np.ndarray, count: int, seed: int, device: str) -
         "colours": target[y, x],
         "opacities": np.zeros(count),
     }
-    return {k: torch.tensor(v, dtype=torch.float32, device=device, requires_grad=True) for k, v in values.items()}
+    options = {"dtype": torch.float32, "device": device, "requires_grad": True}
+    return {name: torch.tensor(value, **options) for name, value in values.items()}
 
 
 def neighbour_distance(points: np.ndarray) -> np.ndarray:
@@ -272,7 +281,7 @@ def neighbour_distance(points: np.ndarray) -> np.ndarray:
     return nearest.mean(dim=1).clamp(min=0.5).numpy()
 
 
-# --- optimisation ----------------------------------------------------------------------------------------------------
+# --- optimisation ------------------------------------------------------------------------------------------
 
 # What Adam may change a parameter by in one step: px, log px, rad, colour (0 to 1), log-odds.
 LEARNING_RATES = {"centres": 0.3, "log_scales": 0.07, "angles": 0.1, "colours": 0.02, "opacities": 0.05}
@@ -280,7 +289,7 @@ LEARNING_RATES = {"centres": 0.3, "log_scales": 0.07, "angles": 0.1, "colours": 
 
 @dataclass
 class Result:
-    """What ``fit`` found: ``image`` is (height, width, 3), 0 to 1; ``losses`` has one mean squared error a step."""
+    """What ``fit`` found: an image (height, width, 3), 0 to 1, and the mean squared error after each step."""
 
     image: np.ndarray
     losses: list[float]
@@ -326,7 +335,7 @@ def fit(target: np.ndarray, gaussians=3000, iterations=300, seed=0, device="cpu"
     return Result(image, losses, psnr, seconds, scene.dropped(), scene.parameters)
 
 
-# --- the program -----------------------------------------------------------------------------------------------------
+# --- the program -------------------------------------------------------------------------------------------
 
 
 def load_photograph(size: int, path: str | None = None) -> np.ndarray:
@@ -341,8 +350,11 @@ def load_photograph(size: int, path: str | None = None) -> np.ndarray:
     return skimage.transform.resize(square, (size, size), anti_aliasing=True)
 
 
+OUTPUT = Path(__file__).parent / "output"
+
+
 class Progress:
-    """A bar that redraws its line on a terminal; elsewhere (a log, a pipe) a plain line for every tenth of the way."""
+    """A bar that redraws its line on a terminal; elsewhere a plain line for every tenth of the way."""
 
     def __init__(self, steps: int, stream=None):
         self.steps, self.stream = steps, stream or sys.stdout
@@ -352,13 +364,14 @@ class Progress:
 
     def __call__(self, step: int, loss: float) -> None:
         now = time.perf_counter()
-        self.start = self.start or now  # the first step compiles the kernels, and says nothing about the others
+        self.start = self.start or now  # the first step compiles the kernels: not typical
         due = now - self.drawn > 0.1 if self.live else step % max(1, self.steps // 10) == 0
         if not due and step not in (1, self.steps):
             return
         self.drawn = now
         left = (now - self.start) / max(1, step - 1) * (self.steps - step)
-        text = f"step {step:3d}/{self.steps}  loss {loss:.6f}  PSNR {decibels(loss):5.2f} dB  {left:3.0f} s left"
+        text = f"step {step:3d}/{self.steps}  loss {loss:.6f}  PSNR {decibels(loss):5.2f} dB"
+        text += f"  {left:3.0f} s left"
         if self.live:
             filled = 20 * step // self.steps
             text = f"\r{self.done * filled}{self.todo * (20 - filled)}  {text}\x1b[K"
@@ -378,11 +391,11 @@ def save_figure(path: Path, target: np.ndarray, result: Result) -> None:
     figure = plt.figure(figsize=(12.0, 7.2), layout="constrained")
     grid = figure.add_gridspec(2, 3, height_ratios=[2.2, 1.0])
     titles = ["photograph", f"{count} Gaussians, {result.psnr:.1f} dB", "error (RMS of the channels, of 255)"]
-    for column, (title, image) in enumerate(zip(titles, [target, result.image, error])):
+    for column, (title, image) in enumerate(zip(titles, [target, result.image, error], strict=True)):
         axes = figure.add_subplot(grid[0, column])
         axes.set_title(title)
         axes.set_axis_off()
-        shown = axes.imshow(image, cmap="inferno", vmin=0.0, vmax=np.percentile(error, 99.5) if column == 2 else None)
+        shown = axes.imshow(image, cmap="inferno", vmin=0.0, vmax=np.percentile(image, 99.5))
     figure.colorbar(shown, ax=axes, shrink=0.85)
     draw_curve(figure.add_subplot(grid[1, :]), result)
     figure.savefig(path, dpi=110)
@@ -417,12 +430,12 @@ def at_least(low: int):
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Fit a photograph with 2-D Gaussians by gradient descent.")
     parser.add_argument("--gaussians", type=at_least(4), default=3000, help="how many (default: %(default)s)")
-    parser.add_argument("--iterations", type=at_least(1), default=300, help="steps of Adam (default: %(default)s)")
-    parser.add_argument("--size", type=at_least(8), default=256, help="edge of the image in px (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of the first centres and angles (default: %(default)s)")
+    parser.add_argument("--iterations", type=at_least(1), default=300, help="of Adam (default: %(default)s)")
+    parser.add_argument("--size", type=at_least(8), default=256, help="edge in px (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of the first guess (default: %(default)s)")
     parser.add_argument("--image", help="a photograph of your own (default: scikit-image's astronaut)")
     parser.add_argument("--device", default="cpu", help="where PyTorch's tensors live (default: %(default)s)")
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output", help="folder for the picture")
+    parser.add_argument("--output", type=Path, default=OUTPUT, help="folder for the picture")
     parser.add_argument("--quiet", action="store_true", help="print nothing")
     return parser.parse_args(argv)
 
@@ -431,7 +444,8 @@ def main(argv: list[str] | None = None) -> Result:
     options = parse_arguments(argv)
     say = (lambda text: None) if options.quiet else print
     target = load_photograph(options.size, options.image)
-    say(f"Fitting {options.gaussians} Gaussians to {options.size} x {options.size} px on {options.device} ...")
+    size = options.size
+    say(f"Fitting {options.gaussians} Gaussians to {size} x {size} px on {options.device} ...")
     report = None if options.quiet else Progress(options.iterations)
     result = fit(target, options.gaussians, options.iterations, options.seed, options.device, report)
     options.output.mkdir(parents=True, exist_ok=True)

@@ -25,13 +25,13 @@ struct Dispatcher {
     PyObject* on_error;
     PyObject* device;
     Variant variants[2][2];  // [contiguous][wide]
+    int grid_ndim;           // the dimensions that the kernel sees; a launch's further ones fold into the last
     char prints;             // Python's stdout is flushed before a launch, so that lines keep their order
 };
 
 struct Grid {
     int64_t dims[kMaxDims];
     int64_t count;
-    bool wide;
 };
 
 Dispatcher* as_dispatcher(PyObject* object) { return reinterpret_cast<Dispatcher*>(object); }
@@ -73,11 +73,7 @@ bool read_grid(PyObject* dim, Grid* grid, const char** why) {
     }
     bool empty = false;
     grid->count = 1;
-    grid->wide = false;
-    for (const int64_t extent : grid->dims) {
-        empty |= extent == 0;
-        grid->wide |= extent > INT32_MAX;
-    }
+    for (const int64_t extent : grid->dims) empty |= extent == 0;
     for (const int64_t extent : grid->dims) {
         if (!empty && __builtin_mul_overflow(grid->count, extent, &grid->count)) {
             *why = "the grid has more threads than 64 bits count";
@@ -86,6 +82,17 @@ bool read_grid(PyObject* dim, Grid* grid, const char** why) {
     }
     if (empty) grid->count = 0;
     return true;
+}
+
+// Whether an index of the grid, seen with `ndim` dimensions, exceeds 32 bits.
+bool is_wide(const Grid& grid, int ndim) {
+    int64_t folded = 1;
+    for (int i = 0; i < kMaxDims; ++i) {
+        const int64_t extent = grid.dims[i];
+        if (i < ndim - 1 && extent > INT32_MAX) return true;
+        if (i >= ndim - 1 && __builtin_mul_overflow(folded, extent, &folded)) return true;
+    }
+    return folded > INT32_MAX;
 }
 
 // ---- launching
@@ -155,7 +162,7 @@ PyObject* try_launch(PyObject* object, PyObject* const* args, Py_ssize_t nargs) 
     Arguments arguments(*self->signature);
     if (!arguments.pack(args[1], args[2], self->device, &refusal)) Py_RETURN_FALSE;
     if (grid.count == 0) Py_RETURN_TRUE;
-    Variant* variant = &self->variants[arguments.contiguous()][grid.wide];
+    Variant* variant = &self->variants[arguments.contiguous()][is_wide(grid, self->grid_ndim)];
     if (!variant->entry) Py_RETURN_FALSE;
     if (!execute(self, variant, grid, &arguments)) return nullptr;
     Py_RETURN_TRUE;
@@ -175,7 +182,7 @@ PyObject* required_variant(PyObject* object, PyObject* const* args, Py_ssize_t n
     }
     Arguments arguments(*self->signature);
     if (!arguments.pack(args[1], args[2], self->device, &refusal)) Py_RETURN_NONE;
-    return Py_BuildValue("(ii)", arguments.contiguous(), grid.wide);
+    return Py_BuildValue("(ii)", arguments.contiguous(), is_wide(grid, self->grid_ndim));
 }
 
 PyObject* explain(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
@@ -197,7 +204,7 @@ PyObject* explain(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
         return Py_BuildValue("(sO)", refusal.reason,
                              named ? self->signature->params[at].name.get() : Py_None);
     }
-    if (grid.count && !self->variants[arguments.contiguous()][grid.wide].entry) {
+    if (grid.count && !self->variants[arguments.contiguous()][is_wide(grid, self->grid_ndim)].entry) {
         return Py_BuildValue("(sO)", "the variant is not installed", Py_None);
     }
     Py_RETURN_NONE;
@@ -271,6 +278,7 @@ PyObject* dispatcher_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     self->name = Ref::borrow(name).release();
     self->on_error = Ref::borrow(on_error).release();
     self->device = Ref::borrow(device).release();
+    self->grid_ndim = kMaxDims;
     return object.release();
 }
 
@@ -344,6 +352,7 @@ PyMethodDef methods[] = {
 PyMemberDef members[] = {
     {"name", T_OBJECT, offsetof(Dispatcher, name), READONLY, "The kernel's name."},
     {"device", T_OBJECT, offsetof(Dispatcher, device), READONLY, "The device that it launches on."},
+    {"grid_ndim", T_INT, offsetof(Dispatcher, grid_ndim), 0, "The dimensions of the grid that the kernel sees."},
     {"prints", T_BOOL, offsetof(Dispatcher, prints), 0, "Whether the kernel prints."},
     {nullptr, 0, 0, 0, nullptr},
 };

@@ -175,7 +175,8 @@ def _apply(m: _Thread, o: ops.Apply, env: Env) -> list[Any]:
 
 def _cast(m: _Thread, o: ops.Cast, env: Env) -> list[Any]:
     source, to = scalar_of(o.x.type), scalar_of(o.result.type)
-    assert source is not None and to is not None
+    assert source is not None
+    assert to is not None
     x = env[o.x]
     if isinstance(o.result.type, Scalar):
         return [cast_scalar(x, source, to)]
@@ -184,7 +185,8 @@ def _cast(m: _Thread, o: ops.Cast, env: Env) -> list[Any]:
 
 def _bitcast(m: _Thread, o: ops.Bitcast, env: Env) -> list[Any]:
     source, to = o.x.type, o.result.type
-    assert isinstance(source, Scalar) and isinstance(to, Scalar)
+    assert isinstance(source, Scalar)
+    assert isinstance(to, Scalar)
     x = np.asarray(env[o.x])
     if source == bfloat16:
         x = (x.view(np.uint32) >> 16).astype(np.uint16)
@@ -400,7 +402,8 @@ def _expanded(row: Overload, types: tuple[Type, ...]) -> Function:
 def _elementwise(scalar: str, types: tuple[Type, ...], args: Sequence[Any], result: Type) -> Any:
     out = scalar_of(result)
     inner = tuple(scalar_of(t) for t in types)
-    assert out is not None and all(t is not None for t in inner)
+    assert out is not None
+    assert None not in inner
     count = max(np.size(a) for a in args)
     columns = [np.ravel(a) if np.size(a) == count else [a] * count for a in args]
     made = [apply(scalar, inner, row, (out,))[0] for row in zip(*columns, strict=True)]  # type: ignore[arg-type]

@@ -27,6 +27,8 @@ from warp_like.runtime.array import (
     array2d,
     array3d,
     array4d,
+)
+from warp_like.runtime.creation import (
     clone,
     copy,
     empty,

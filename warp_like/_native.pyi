@@ -102,6 +102,7 @@ _Args = list[Any] | tuple[Any, ...]
 class Dispatcher:
     """Launches one kernel."""
 
+    grid_ndim: int
     prints: bool
     def __new__(
         cls,

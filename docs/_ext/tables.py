@@ -1,7 +1,7 @@
 """Pages generated from the project's own tables: settings, builtins, IR ops.
 
-A page holds a line ``<!-- generated: NAME -->``; when Sphinx reads the page, the line becomes the Markdown of table
-``NAME``. So the page says what the code says, and there is no second copy to keep in step.
+A page holds a line ``<!-- generated: NAME -->``; when Sphinx reads the page, the line becomes the Markdown of
+table ``NAME``. So the page says what the code says, and there is no second copy to keep in step.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def settings() -> str:
 
 
 def builtins() -> str:
-    """Return a section for each group of builtins, with the signatures, the text and the derivative of each."""
+    """Return a section for each group of builtins, with signature, text and gradient of each."""
     import warp_like  # noqa: F401  (fills the registry)
     from warp_like.builtins.spec import REGISTRY
 
@@ -75,7 +75,7 @@ def _signature(row: Any) -> str:
 
 
 def _pattern(pattern: Any) -> str:
-    """Return a pattern as a signature shows it: ``F`` and its like by name, vectors and matrices by their sizes."""
+    """Return a pattern as a signature shows it: ``F`` and its like by name, vectors and matrices by size."""
     dtype = getattr(pattern, "dtype", None)
     match type(pattern).__name__:
         case "Var" | "AnyValue":

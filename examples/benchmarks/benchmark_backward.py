@@ -2,10 +2,10 @@
 
     python examples/benchmarks/benchmark_backward.py --json backward.json
 
-Two functions: the chained Rosenbrock function, where a thread reads two neighbours, and the potential energy of bodies
-under gravity, where every thread reads all bodies in a dynamic loop, so that all gradients meet at all bodies. PyTorch
-runs its autograd on whole tensors. The gradients are checked against formulas in NumPy (float64) before anything is
-timed; the arrays are float32.
+Two functions: the chained Rosenbrock function, where a thread reads two neighbours, and the potential energy
+of bodies under gravity, where every thread reads all bodies in a dynamic loop, so that all gradients meet at
+all bodies. PyTorch runs its autograd on whole tensors. The gradients are checked against formulas in NumPy
+(float64) before anything is timed; the arrays are float32.
 """
 
 import harness
@@ -106,19 +106,18 @@ def main(argv: list[str] | None = None) -> dict:
     x = rng.uniform(-1.0, 1.0, 2**8 if options.quick else 2**20).astype(np.float32)
     p = rng.standard_normal((64 if options.quick else 2048, 3)).astype(np.float32)
 
-    kernels = {
-        c: (make_rosenbrock(frameworks[c]), make_energy(frameworks[c])) for c in harness.WARPS if c in frameworks
-    }
-    chain = {c: taped(frameworks[c], k[0], len(x) - 1, x, float) for c, k in kernels.items()}
-    pairs = {c: taped(frameworks[c], k[1], len(p), p, frameworks[c].vec3) for c, k in kernels.items()}
+    warps = {column: frameworks[column] for column in harness.WARPS if column in frameworks}
+    kernels = {column: (make_rosenbrock(wp), make_energy(wp)) for column, wp in warps.items()}
+    chain = {c: taped(wp, kernels[c][0], len(x) - 1, x, float) for c, wp in warps.items()}
+    pairs = {c: taped(wp, kernels[c][1], len(p), p, wp.vec3) for c, wp in warps.items()}
     if torch := frameworks.get("PyTorch"):
         chain["PyTorch"] = autograd(torch, rosenbrock_torch, x)
         pairs["PyTorch"] = autograd(torch, energy_torch, p)
 
     tolerance = {"rtol": 1.0e-3, "atol": 1.0e-2}
     rows = {
-        f"Rosenbrock {len(x)}": harness.measure_row("Rosenbrock", chain, rosenbrock_expected(x), **tolerance),
-        f"n-body energy {len(p)}": harness.measure_row("n-body energy", pairs, energy_expected(p), **tolerance),
+        f"Rosenbrock {len(x)}": harness.measure_row("chain", chain, rosenbrock_expected(x), **tolerance),
+        f"n-body energy {len(p)}": harness.measure_row("pairs", pairs, energy_expected(p), **tolerance),
     }
     columns = [*harness.WARPS, "PyTorch"]
     harness.report("backward", "value and gradient, milliseconds", columns, rows, 1.0e3, options.json)

@@ -2,8 +2,8 @@
 
     python examples/benchmarks/benchmark_launch.py --json launch.json
 
-The rows differ in who owns the two arrays. numba compiles ordinary functions, so its column is a call of a function
-that holds the loop, with the same arguments; it takes NumPy arrays only.
+The rows differ in who owns the two arrays. numba compiles ordinary functions, so its column is a call of a
+function that holds the loop, with the same arguments; it takes NumPy arrays only.
 """
 
 import harness

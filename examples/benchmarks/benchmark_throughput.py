@@ -2,10 +2,11 @@
 
     python examples/benchmarks/benchmark_throughput.py --json throughput.json
 
-The shapes: memory bound (saxpy, Jacobi), one special function (sine), arithmetic over all pairs (n-body), divergent
-loops (Mandelbrot), a reduction per thread (matmul, written naively; NumPy and PyTorch call BLAS there), and a small
-neural network evaluated by each thread. Every result is checked against NumPy before anything is timed. All arrays are
-float32. warp-lang's CPU runs on one thread; numba has ``parallel=True, fastmath=True``; the others use all cores.
+The shapes: memory bound (saxpy, Jacobi), one special function (sine), arithmetic over all pairs (n-body),
+divergent loops (Mandelbrot), a reduction per thread (matmul, written naively; NumPy and PyTorch call BLAS
+there), and a small neural network evaluated by each thread. Every result is checked against NumPy before
+anything is timed. All arrays are float32. warp-lang's CPU runs on one thread; numba has ``parallel=True,
+fastmath=True``; the others use all cores.
 """
 
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ SOFTENING = 1.0e-2  # added to the squared distance of two bodies
 ESCAPE_STEPS = 256  # most iterations of a point of the Mandelbrot set
 
 
-# --- the kernels, for warp_like and warp-lang --------------------------------------------------------------------------
+# --- the kernels, for warp_like and warp-lang --------------------------------------------------------------
 
 
 def make_saxpy(wp):
@@ -53,7 +54,11 @@ def make_jacobi(wp):
 
 def make_nbody(wp):
     @wp.kernel
-    def nbody(positions: wp.array(dtype=wp.vec3), masses: wp.array(dtype=float), out: wp.array(dtype=wp.vec3)):
+    def nbody(
+        positions: wp.array(dtype=wp.vec3),
+        masses: wp.array(dtype=float),
+        out: wp.array(dtype=wp.vec3),
+    ):
         i = wp.tid()
         here = positions[i]
         acceleration = wp.vec3(0.0, 0.0, 0.0)
@@ -119,7 +124,7 @@ def make_network(wp):
 FACTORIES = [make_saxpy, make_sine, make_jacobi, make_nbody, make_mandelbrot, make_matmul, make_network]
 
 
-# --- the rows: data, NumPy's answer, the peers' programs ---------------------------------------------------------------
+# --- the rows: data, NumPy's answer, the peers' programs ---------------------------------------------------
 
 
 @dataclass
@@ -131,7 +136,7 @@ class Row:
 
 
 class Peers:
-    """The frameworks that are installed, with all kernels made up front: warp-lang compiles a module as a whole."""
+    """The frameworks here, with all kernels made up front: warp-lang compiles a module as a whole."""
 
     def __init__(self):
         self.found = harness.find_frameworks()
@@ -143,9 +148,13 @@ class Peers:
         self.torch, self.numba = self.found.get("PyTorch"), self.found.get("numba")
 
     def launches(self, name: str, dim, inputs: list, shape, dtypes: list) -> dict[str, Program]:
-        """Return a launch of one kernel for each Warp; ``dtypes`` names those of the arrays in ``inputs``, then ``out``'s."""
+        """Return a launch of one kernel for each Warp.
+
+        ``shape`` is that of the output; ``dtypes`` are those of the arrays in ``inputs`` and of the output.
+        """
         return {
-            c: launch(self.found[c], kernels[name], dim, inputs, shape, dtypes) for c, kernels in self.kernels.items()
+            column: launch(self.found[column], kernels[name], dim, inputs, shape, dtypes)
+            for column, kernels in self.kernels.items()
         }
 
     def jit(self, function):
@@ -342,15 +351,16 @@ def network_row(peers: Peers, n: int, width: int = 64) -> Row:
                     total += output[h] * np.tanh(s)
                 out[i] = total
 
-        programs["numba"] = writes(lambda out: network(points, hidden, bias, output, out), np.empty(n, np.float32))
-    programs["NumPy"] = writes(
-        lambda out: np.matmul(np.tanh(points @ hidden.T + bias), output, out=out), np.empty(n, np.float32)
-    )
-    if peers.torch:
-        torch = peers.torch
+        programs["numba"] = writes(lambda out: network(*inputs, out), np.empty(n, np.float32))
+
+    def layers(out):
+        return np.matmul(np.tanh(points @ hidden.T + bias), output, out=out)
+
+    programs["NumPy"] = writes(layers, np.empty(n, np.float32))
+    if torch := peers.torch:
         tp, th, tb, to = (torch.from_numpy(v) for v in inputs)
         out = torch.empty(n)
-        programs["PyTorch"] = Program(lambda: torch.matmul(torch.tanh(tp @ th.T + tb), to, out=out), out.numpy)
+        programs["PyTorch"] = Program(lambda: torch.mv(torch.tanh(tp @ th.T + tb), to, out=out), out.numpy)
     exact = np.tanh(points.astype(np.float64) @ hidden.T + bias) @ output
     return Row(f"MLP 3-{width}-1, {n} points", exact, programs, {"rtol": 1.0e-3, "atol": 1.0e-4})
 

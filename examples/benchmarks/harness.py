@@ -1,7 +1,7 @@
 """What the benchmarks share: find the peers, check a result, time it, print a table, write JSON.
 
-A column of a table is a framework, and one that is not installed shows "-". A kernel is written once, in a factory
-``make(wp)``, and both warp_like and warp-lang compile this same text.
+A column of a table is a framework, and one that is not installed shows "-". A kernel is written once, in a
+factory ``make(wp)``, and both warp_like and warp-lang compile this same text.
 """
 
 import argparse
@@ -20,10 +20,15 @@ from pathlib import Path
 
 import numpy as np
 
-MODULES = {"warp_like": "warp_like", "warp-lang": "warp", "numba": "numba", "NumPy": "numpy", "PyTorch": "torch"}
-PACKAGES = {"warp_like": "warp_like", "warp-lang": "warp-lang", "numba": "numba", "NumPy": "numpy", "PyTorch": "torch"}
-
-
+# The columns: what to import, and the package that it comes from where the name differs.
+MODULES = {
+    "warp_like": "warp_like",
+    "warp-lang": "warp",
+    "numba": "numba",
+    "NumPy": "numpy",
+    "PyTorch": "torch",
+}
+PACKAGES = MODULES | {"warp-lang": "warp-lang"}
 WARPS = ("warp_like", "warp-lang")  # the columns that compile the same kernels
 
 
@@ -51,18 +56,19 @@ def find_frameworks() -> dict[str, object]:
 
 def prepare_warp(wp) -> None:
     """Make the CPU the default device, and have no messages between the tables."""
-    if hasattr(wp, "config"):
-        wp.config.quiet = True
+    if hasattr(wp, "LOG_ERROR") and hasattr(wp.config, "log_level"):
+        wp.config.log_level = wp.LOG_ERROR
     if hasattr(wp, "init"):
         wp.init()
     if hasattr(wp, "set_device"):
         wp.set_device("cpu")
 
 
-def check(row, column, got, expected, rtol: float = 1.0e-4, atol: float = 1.0e-5, outliers: float = 0.0) -> None:
+def check(row, column, got, expected, rtol=1.0e-4, atol=1.0e-5, outliers=0.0) -> None:
     """Raise unless a result agrees with NumPy's, so that nothing wrong gets a time.
 
-    ``outliers`` is the share of elements that may differ, where rounding decides about them (a fractal's edge).
+    ``outliers`` is the share of elements that may differ, where rounding decides about them (a fractal's
+    edge).
     """
     if np.shape(got) != np.shape(expected):
         raise ValueError(f"{row}: {column} has the shape {np.shape(got)} instead of {np.shape(expected)}")
@@ -78,13 +84,13 @@ def seconds_per_call(run: Callable[[], object], calls: int) -> float:
     return (time.perf_counter() - start) / calls
 
 
-def measure(runs: dict[str, Callable[[], object]], rounds: int = 3, batches: int = 5, seconds: float = 0.02) -> dict:
-    """Return the seconds per call of every program: the best of ``rounds`` medians, each over ``batches`` batches.
+def measure(runs: dict[str, Callable[[], object]], rounds=3, batches=5, seconds=0.02) -> dict[str, float]:
+    """Return every program's seconds per call: the best of ``rounds`` medians over ``batches`` batches each.
 
-    A batch repeats the call for about ``seconds``. The programs take turns, so that what else the machine does
-    meets all of them.
+    A batch repeats the call for about ``seconds``. The programs take turns, so that what else the machine
+    does meets all of them.
     """
-    calls = {column: max(1, int(seconds / max(seconds_per_call(run, 1), 1.0e-9))) for column, run in runs.items()}
+    calls = {column: max(1, int(seconds / seconds_per_call(run, 1))) for column, run in runs.items()}
     best = dict.fromkeys(runs, float("inf"))
     for _ in range(rounds):
         for column, run in runs.items():
@@ -143,7 +149,7 @@ def environment() -> dict:
 
 def arguments(description: str, argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the measurements, in seconds, to this file")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write what was measured to this file")
     parser.add_argument("--quick", action="store_true", help="small sizes: does everything run and agree?")
     return parser.parse_args(argv)
 

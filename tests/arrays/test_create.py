@@ -30,24 +30,44 @@ def test_without_data_it_is_an_annotation():
 
 def test_zeros_and_its_description():
     a = wp.zeros((2, 3), dtype=wp.vec3)
-    assert isinstance(a, wp.array) and isinstance(a, wp.array2d) and not isinstance(a, wp.array1d)
+    assert isinstance(a, wp.array)
+    assert isinstance(a, wp.array2d)
+    assert not isinstance(a, wp.array1d)
     assert (a.shape, a.ndim, a.size, a.strides, a.capacity, len(a)) == ((2, 3), 2, 6, (36, 12), 72, 2)
-    assert a.dtype is wp.vec3 and a.device is wp.get_device("cpu") and a.is_contiguous and not a.readonly
-    assert a.ptr % 64 == 0 and not a.requires_grad and a.grad is None and not a.retain_grad
+    assert a.dtype is wp.vec3
+    assert a.device is wp.get_device("cpu")
+    assert a.is_contiguous
+    assert not a.readonly
+    assert a.ptr % 64 == 0
+    assert not a.requires_grad
+    assert a.grad is None
+    assert not a.retain_grad
     assert repr(a) == "array(shape=(2, 3), dtype=vec3f)"
-    assert a.numpy().shape == (2, 3, 3) and not a.numpy().any()
+    assert a.numpy().shape == (2, 3, 3)
+    assert not a.numpy().any()
 
 
 def test_other_constructors():
-    assert wp.ones(3).numpy().tolist() == [1, 1, 1] and wp.ones(2, dtype=wp.vec2i).list() == [wp.vec2i(1)] * 2
-    assert wp.full(2, 7).dtype is wp.int32 and wp.full(2, 1.5).dtype is wp.float32
+    assert wp.ones(3).numpy().tolist() == [1, 1, 1]
+    assert wp.ones(2, dtype=wp.vec2i).list() == [wp.vec2i(1)] * 2
+    assert wp.full(2, 7).dtype is wp.int32
+    assert wp.full(2, 1.5).dtype is wp.float32
     assert wp.full(2, wp.vec2(1, 2)).list() == [wp.vec2(1, 2)] * 2
     assert wp.full((1, 2), (1, 2), dtype=wp.vec2).numpy().tolist() == [[[1, 2], [1, 2]]]
     assert wp.empty(n=3, dtype=int).shape == (3,)
     a = wp.full((2, 2), 3.0, dtype=wp.float64, requires_grad=True)
-    for like, value in [(wp.zeros_like(a), 0), (wp.ones_like(a), 1), (wp.full_like(a, 4), 4), (wp.clone(a), 3)]:
-        assert like.shape == a.shape and like.dtype is wp.float64 and (like.numpy() == value).all()
-        assert like.requires_grad and like.ptr != a.ptr and not like.grad.numpy().any()
+    for like, value in [
+        (wp.zeros_like(a), 0),
+        (wp.ones_like(a), 1),
+        (wp.full_like(a, 4), 4),
+        (wp.clone(a), 3),
+    ]:
+        assert like.shape == a.shape
+        assert like.dtype is wp.float64
+        assert (like.numpy() == value).all()
+        assert like.requires_grad
+        assert like.ptr != a.ptr
+        assert not like.grad.numpy().any()
     assert not wp.zeros_like(a, requires_grad=False).requires_grad
     assert wp.zeros_like(np.zeros((4, 2), np.int16)).dtype is wp.int16
 
@@ -78,7 +98,8 @@ def test_other_constructors():
 )
 def test_from_data(data, dtype, shape, made):
     a = wp.array(data, dtype=dtype)
-    assert a.shape == shape and a.dtype is made
+    assert a.shape == shape
+    assert a.dtype is made
     assert np.array_equal(a._values().ravel(), np.array(data, dtype=np.float64).ravel())
 
 
@@ -89,14 +110,16 @@ def test_from_data_is_a_copy():
     assert a.numpy().tolist() == [0, 1, 2]
     b = wp.array(a)
     b.fill_(5)
-    assert a.numpy().tolist() == [0, 1, 2] and b.dtype is wp.float32
+    assert a.numpy().tolist() == [0, 1, 2]
+    assert b.dtype is wp.float32
 
 
 def test_copy_false_shares():
     source = np.arange(3, dtype=np.float32)
     a = wp.array(source, copy=False)
     source[0] = 9
-    assert a.ptr == source.ctypes.data and a.numpy()[0] == 9
+    assert a.ptr == source.ctypes.data
+    assert a.numpy()[0] == 9
     assert wp.array(a, copy=False).ptr == a.ptr
     with pytest.raises(TypeError, match="expected elements of float64, got a NumPy array of float32"):
         wp.array(source, dtype=wp.float64, copy=False)
@@ -134,7 +157,11 @@ def test_data_with_a_shape():
         (lambda: wp.zeros(2.0), TypeError, "shape of an array"),
         (lambda: wp.zeros(), TypeError, "needs a shape"),
         (lambda: wp.zeros(3, dtype=int, foo=1), TypeError, "foo"),
-        (lambda: wp.zeros(3, device="cuda"), RuntimeError, "'cuda' is not available here; the devices are: cpu"),
+        (
+            lambda: wp.zeros(3, device="cuda"),
+            RuntimeError,
+            "'cuda' is not available here; the devices are: cpu",
+        ),
         (lambda: wp.zeros(3, device="tpu"), ValueError, "not the name of a device"),
         (lambda: wp.full(2, "a"), TypeError, "give `dtype`"),
         (lambda: wp.zeros((2**40, 2**40)), (ValueError, MemoryError, OverflowError), None),
@@ -150,7 +177,14 @@ def test_at_an_address():
     at = ctypes.addressof(memory)
     assert wp.array(ptr=at, shape=(2, 3), dtype=float).numpy().tolist() == [[0, 1, 2], [3, 4, 5]]
     assert wp.array(ptr=at, shape=3, strides=(8,), dtype=float).numpy().tolist() == [0, 2, 4]
-    assert wp.array(ptr=at + 20, shape=6, strides=(-4,), dtype=float, capacity=4).numpy().tolist() == [5, 4, 3, 2, 1, 0]
+    assert wp.array(ptr=at + 20, shape=6, strides=(-4,), dtype=float, capacity=4).numpy().tolist() == [
+        5,
+        4,
+        3,
+        2,
+        1,
+        0,
+    ]
     assert wp.from_ptr(at, 2, dtype=wp.vec3).list() == [wp.vec3(0, 1, 2), wp.vec3(3, 4, 5)]
     with pytest.raises(ValueError, match="needs 28 bytes at `ptr`, `capacity` is 24"):
         wp.array(ptr=at, shape=7, dtype=float, capacity=24)
@@ -159,7 +193,9 @@ def test_at_an_address():
 def test_deleter_runs_once_all_views_are_gone():
     memory = (ctypes.c_float * 6)()
     calls = []
-    a = wp.array(ptr=ctypes.addressof(memory), shape=6, dtype=float, deleter=lambda p, n: calls.append((p, n)))
+    a = wp.array(
+        ptr=ctypes.addressof(memory), shape=6, dtype=float, deleter=lambda p, n: calls.append((p, n))
+    )
     view, seen = a[2:4], a[2:4].numpy()
     del a
     gc.collect()
@@ -168,7 +204,8 @@ def test_deleter_runs_once_all_views_are_gone():
     seen[0] = 1
     del seen
     gc.collect()
-    assert calls == [(ctypes.addressof(memory), 24)] and memory[2] == 1
+    assert calls == [(ctypes.addressof(memory), 24)]
+    assert memory[2] == 1
 
 
 def test_memory_outlives_the_array():
@@ -182,10 +219,15 @@ def test_pickle_and_deepcopy():
     a = wp.array(np.arange(6).reshape(2, 3), dtype=wp.bfloat16, requires_grad=True)
     a.grad.fill_(2)
     for b in (pickle.loads(pickle.dumps(a[:, ::2])), __import__("copy").deepcopy(a[:, ::2])):
-        assert b.shape == (2, 2) and b.dtype is wp.bfloat16 and b.list() == [0, 2, 3, 5] and b.requires_grad
+        assert b.shape == (2, 2)
+        assert b.dtype is wp.bfloat16
+        assert b.list() == [0, 2, 3, 5]
+        assert b.requires_grad
 
 
 def test_array_types_of_every_scalar():
     for t in ir.SCALARS:
         a = wp.full(3, 1, dtype=t)
-        assert a.dtype._ir_type_ == t and a.list() == [1, 1, 1] and a.itemsize * 8 == t.bits
+        assert a.dtype._ir_type_ == t
+        assert a.list() == [1, 1, 1]
+        assert a.itemsize * 8 == t.bits

@@ -30,25 +30,41 @@ KEYS = [
 @pytest.mark.parametrize("key", KEYS, ids=str)
 def test_index_gives_a_view(a, key):
     got, expected = a[key], a.numpy()[key]
-    assert isinstance(got, wp.array) and got.shape == expected.shape and np.array_equal(got.numpy(), expected)
+    assert isinstance(got, wp.array)
+    assert got.shape == expected.shape
+    assert np.array_equal(got.numpy(), expected)
     if expected.size:
-        assert got.ptr == expected.ctypes.data and got.numpy().strides == expected.strides == got.strides
+        assert got.ptr == expected.ctypes.data
+        assert got.numpy().strides == expected.strides == got.strides
         assert got.is_contiguous == expected.flags.c_contiguous
     got.fill_(-7)
-    assert (expected == -7).all() and (a.numpy() == -7).sum() == expected.size
+    assert (expected == -7).all()
+    assert (a.numpy() == -7).sum() == expected.size
 
 
 def test_index_of_one_element(a):
-    assert a[1, 2, 3] == 23.0 and type(a[1, 2, 3]) is float and a[-1, -1, -1] == 23.0
+    assert a[1, 2, 3] == 23.0
+    assert type(a[1, 2, 3]) is float
+    assert a[-1, -1, -1] == 23.0
     assert wp.array([(1, 2)], dtype=wp.vec2)[0] == wp.vec2(1, 2)
-    assert type(wp.zeros(1, dtype=wp.float64)[0]) is wp.float64 and wp.ones(1, dtype=wp.bfloat16)[0] == 1.0
-    assert [int(x) for x in wp.array([1, 2], dtype=int)] == [1, 2] and [row.shape for row in a] == [(3, 4)] * 2
+    assert type(wp.zeros(1, dtype=wp.float64)[0]) is wp.float64
+    assert wp.ones(1, dtype=wp.bfloat16)[0] == 1.0
+    assert [int(x) for x in wp.array([1, 2], dtype=int)] == [1, 2]
+    assert [row.shape for row in a] == [(3, 4)] * 2
 
 
 @pytest.mark.parametrize(
     ("key", "error"),
-    [(2, IndexError), ((0, 3), IndexError), ((0, 0, 0, 0), IndexError), (1.0, TypeError), (None, TypeError), ([0], TypeError)]
-    + [(True, TypeError), ((Ellipsis, Ellipsis), TypeError)],
+    [
+        (2, IndexError),
+        ((0, 3), IndexError),
+        ((0, 0, 0, 0), IndexError),
+        (1.0, TypeError),
+        (None, TypeError),
+        ([0], TypeError),
+        (True, TypeError),
+        ((Ellipsis, Ellipsis), TypeError),
+    ],
 )
 def test_wrong_index(a, key, error):
     with pytest.raises(error):
@@ -88,7 +104,8 @@ def test_fill():
         n.fill_(2.5)
     h = wp.zeros(2, dtype=wp.bfloat16)
     h.fill_(1.5)
-    assert h.list() == [1.5, 1.5] and h.numpy().dtype == np.uint16
+    assert h.list() == [1.5, 1.5]
+    assert h.numpy().dtype == np.uint16
 
 
 def test_assign(a):
@@ -108,14 +125,17 @@ def test_assign(a):
 
 
 def test_list(a):
-    assert a[0, 0].list() == [0, 1, 2, 3] and a.transpose().list() == a.numpy().T.ravel().tolist()
+    assert a[0, 0].list() == [0, 1, 2, 3]
+    assert a.transpose().list() == a.numpy().T.ravel().tolist()
     m = wp.array(np.arange(8).reshape(2, 2, 2), dtype=wp.mat22)
-    assert m.list() == [wp.mat22(0, 1, 2, 3), wp.mat22(4, 5, 6, 7)] and m[::-1].list() == m.list()[::-1]
+    assert m.list() == [wp.mat22(0, 1, 2, 3), wp.mat22(4, 5, 6, 7)]
+    assert m[::-1].list() == m.list()[::-1]
 
 
 def test_reshape_and_flatten(a):
     for got in (a.reshape((4, 6)), a.reshape(4, -1), a.reshape([4, 6])):
-        assert got.shape == (4, 6) and got.ptr == a.ptr
+        assert got.shape == (4, 6)
+        assert got.ptr == a.ptr
     assert a.flatten().shape == (24,) == a.reshape(-1).shape
     for wrong in ((5, 5), (-1, -1), (-1, 7)):
         with pytest.raises(ValueError):
@@ -126,22 +146,28 @@ def test_reshape_and_flatten(a):
 
 
 def test_transpose(a):
-    assert np.array_equal(a.transpose().numpy(), a.numpy().T) and a.transpose().is_transposed
+    assert np.array_equal(a.transpose().numpy(), a.numpy().T)
+    assert a.transpose().is_transposed
     assert np.array_equal(a.transpose((1, 0, 2)).numpy(), a.numpy().transpose(1, 0, 2))
-    assert not a.is_transposed and a.transpose().ptr == a.ptr
+    assert not a.is_transposed
+    assert a.transpose().ptr == a.ptr
     with pytest.raises(ValueError, match="permutation"):
         a.transpose((0, 0, 1))
 
 
 def test_contiguous_and_to(a):
-    assert a.contiguous() is a and a.to("cpu") is a
+    assert a.contiguous() is a
+    assert a.to("cpu") is a
     b = a.transpose().contiguous()
-    assert b.is_contiguous and np.array_equal(b.numpy(), a.numpy().T) and b.ptr != a.ptr
+    assert b.is_contiguous
+    assert np.array_equal(b.numpy(), a.numpy().T)
+    assert b.ptr != a.ptr
 
 
 def test_view_of_another_dtype():
     v = wp.array([[1, 2, 3], [4, 5, 6]], dtype=wp.vec3)
-    assert v.view(float).numpy().tolist() == [[1, 2, 3], [4, 5, 6]] and v.view(float).ptr == v.ptr
+    assert v.view(float).numpy().tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert v.view(float).ptr == v.ptr
     assert v.view(float).view(wp.vec3).list() == v.list()
     assert wp.ones(2).view(wp.int32).list() == [0x3F800000] * 2
     assert wp.ones(2, dtype=wp.vec2).view(wp.vec2i).dtype is wp.vec2i
@@ -170,7 +196,10 @@ def test_copy_function(a):
 def test_gradient_follows_the_views(a):
     a.requires_grad = True
     grad = a.grad
-    assert grad.shape == a.shape and grad.dtype is a.dtype and not grad.numpy().any() and not grad.requires_grad
+    assert grad.shape == a.shape
+    assert grad.dtype is a.dtype
+    assert not grad.numpy().any()
+    assert not grad.requires_grad
     views = [
         (lambda x: x[1]),
         (lambda x: x[:, 1:, ::2]),
@@ -181,15 +210,18 @@ def test_gradient_follows_the_views(a):
     ]
     for view in views:
         got, expected = view(a), view(grad)
-        assert got.requires_grad and (got.grad.ptr, got.grad.strides) == (expected.ptr, expected.strides)
+        assert got.requires_grad
+        assert (got.grad.ptr, got.grad.strides) == (expected.ptr, expected.strides)
     a.requires_grad = False
-    assert a.grad is None and not a[0].requires_grad
+    assert a.grad is None
+    assert not a[0].requires_grad
 
 
 def test_setting_a_gradient(a):
     g = wp.ones((2, 3, 4))
     a.grad = g
-    assert a.grad is g and a.requires_grad
+    assert a.grad is g
+    assert a.requires_grad
     assert wp.array([1.0], dtype=float, grad=wp.ones(1)).grad.list() == [1.0]
     for wrong in (wp.ones((3, 2, 4)), wp.ones((2, 3, 4), dtype=wp.float64)):
         with pytest.raises(ValueError, match="gradient"):
@@ -200,16 +232,30 @@ def test_readonly_arrays_refuse_writing():
     source = np.arange(3, dtype=np.float32)
     source.flags.writeable = False
     a = wp.array(source, copy=False)
-    assert a.readonly and not a.numpy().flags.writeable and a[1:].readonly
-    for write in (a.zero_, lambda: a.fill_(1), lambda: a.assign([1, 2, 3]), lambda: a.__setitem__(0, 1), lambda: wp.copy(a, a)):
+    assert a.readonly
+    assert not a.numpy().flags.writeable
+    assert a[1:].readonly
+    for write in (
+        a.zero_,
+        lambda: a.fill_(1),
+        lambda: a.assign([1, 2, 3]),
+        lambda: a.__setitem__(0, 1),
+        lambda: wp.copy(a, a),
+    ):
         with pytest.raises(ValueError, match="read-only"):
             write()
-    assert source.tolist() == [0, 1, 2] and not wp.clone(a).readonly
+    assert source.tolist() == [0, 1, 2]
+    assert not wp.clone(a).readonly
 
 
 def test_empty_arrays():
     e = wp.zeros((3, 0, 2), dtype=wp.vec3, requires_grad=True)
-    assert e.size == 0 and e.numpy().shape == (3, 0, 2, 3) and e.list() == [] and e.grad.size == 0
+    assert e.size == 0
+    assert e.numpy().shape == (3, 0, 2, 3)
+    assert e.list() == []
+    assert e.grad.size == 0
     e.fill_(1)
     e.zero_()
-    assert e.flatten().shape == (0,) and e.transpose().shape == (2, 0, 3) and wp.clone(e).shape == e.shape
+    assert e.flatten().shape == (0,)
+    assert e.transpose().shape == (2, 0, 3)
+    assert wp.clone(e).shape == e.shape

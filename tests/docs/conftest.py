@@ -1,8 +1,8 @@
 """Reading and running the code blocks of the documentation's pages.
 
-A page's Python blocks run in order in one namespace. They are compiled at the lines where they stand in the page, so
-that a traceback or a kernel's error names the line of the page. A block fenced as ``output`` right after holds what the
-Python block before it prints.
+A page's Python blocks run in order in one namespace, each from a file of its own: ``errors.py``,
+``errors_2.py`` and so on for ``errors.md``. So the lines that an error names are those of the block, wherever
+it stands in the page. A block fenced as ``output`` right after holds what the Python block before it prints.
 """
 
 from __future__ import annotations
@@ -40,31 +40,28 @@ def read_blocks(page: Path) -> list[Block]:
 
 
 def run_blocks(page: Path, blocks: list[Block], folder: Path) -> None:
-    """Run the Python blocks as a module ``<page>.py`` in ``folder``, and compare the ``output`` blocks.
-
-    The file exists while they run, since kernels are compiled from their source.
-    """
-    path = folder / f"{page.stem}.py"
-    lines: list[str] = []
-    for block in blocks:
-        if block.language == "python":
-            lines += [""] * (block.line - 1 - len(lines)) + block.text.splitlines()
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    """Run the Python blocks from files in ``folder``, and compare the ``output`` blocks."""
     module = types.ModuleType(f"page_{page.stem}")
-    module.__file__ = str(path)
     sys.modules[module.__name__] = module
     printed = ""
+    count = 0
     for block in blocks:
+        place = f"{page.name}:{block.line}"
         if block.language == "python":
-            code = compile("\n" * (block.line - 1) + block.text, str(path), "exec")
-            with contextlib.redirect_stdout(io.StringIO()) as out:
-                exec(code, module.__dict__)
+            count += 1
+            path = folder / (f"{page.stem}.py" if count == 1 else f"{page.stem}_{count}.py")
+            path.write_text(block.text, encoding="utf-8")  # kernels are compiled from their source
+            try:
+                with contextlib.redirect_stdout(io.StringIO()) as out:
+                    exec(compile(block.text, str(path), "exec"), module.__dict__)
+            except Exception as error:
+                raise AssertionError(
+                    f"the block at {place} raises {type(error).__name__}: {error}"
+                ) from error
             printed = out.getvalue().replace(f"{folder}/", "")
         elif block.language == "output":
             same = doctest.OutputChecker().check_output(block.text, printed, doctest.ELLIPSIS)
-            assert same, (
-                f"{page.name}:{block.line} says\n{block.text}\nbut the block before prints\n{printed}"
-            )
+            assert same, f"{place} says\n{block.text}\nbut the block before prints\n{printed}"
 
 
 @pytest.fixture

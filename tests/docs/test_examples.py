@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +19,8 @@ def load(name: str) -> ModuleType:
     """Import an example without running its command line."""
     pytest.importorskip("torch")
     spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
@@ -42,7 +45,9 @@ def test_gaussian_splatting_fits_a_picture() -> None:
     assert [step for step, _ in seen] == list(range(1, 61))
     assert result.losses == [loss for _, loss in seen]
     assert result.losses[-1] < 0.1 * result.losses[0]
-    assert result.image.shape == target.shape and result.image.min() >= 0.0 and result.image.max() <= 1.0
+    assert result.image.shape == target.shape
+    assert result.image.min() >= 0.0
+    assert result.image.max() <= 1.0
     mse = float(np.mean((result.image - target) ** 2))
     assert result.psnr == pytest.approx(-10.0 * np.log10(mse), abs=1e-3)
     assert result.psnr > 30.0
@@ -76,3 +81,23 @@ def test_gaussian_splatting_gradient() -> None:
         h = 1e-2
         difference = (loss_at(tensor, direction, h) - loss_at(tensor, direction, -h)) / (2.0 * h)
         assert float((gradient * direction).sum()) == pytest.approx(difference, rel=0.05), name
+
+
+@pytest.mark.parametrize("name", ["direct_launch", "optimise_torch", "optimise_mirror"])
+def test_small_example(name: str) -> None:
+    """These check what they compute by themselves."""
+    load(name).main()
+
+
+@pytest.mark.parametrize("name", ["launch", "throughput", "backward"])
+def test_benchmark_runs(name: str, tmp_path: Path) -> None:
+    """On small sizes, where all libraries that are there must compute the same; no time is looked at."""
+    pytest.importorskip("torch")
+    program = EXAMPLES / "benchmarks" / f"benchmark_{name}.py"
+    record = tmp_path / "record.json"
+    command = [sys.executable, str(program), "--quick", "--json", str(record)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = json.loads(record.read_text(encoding="utf-8"))["rows"]
+    assert rows
+    assert all(times["warp_like"] > 0.0 for times in rows.values())

@@ -19,9 +19,11 @@ APPEND = re.compile(r"# append to (\S+)\n")
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the package with the recipe's rows appended."""
+    """A copy of the package and its tests, with the recipe's rows appended."""
     folder = tmp_path_factory.mktemp("recipe")
     shutil.copytree(ROOT / "warp_like", folder / "warp_like", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
     for block in BLOCK.findall(RECIPE.read_text(encoding="utf-8")):
         place = APPEND.match(block)
         if place:
@@ -51,7 +53,17 @@ def test_what_the_recipe_shows_runs(copy: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_tests_of_the_table_find_the_row(copy: Path) -> None:
+    done = run(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/builtins", "-k", "softplus")
+    assert done.returncode == 0, done.stdout + done.stderr
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert passed is not None, done.stdout
+    assert int(passed[1]) >= 5, done.stdout  # documented, typed, compared and differentiated
+
+
 def test_the_row_is_in_the_reference(copy: Path) -> None:
-    sys_path = f"import sys; sys.path.insert(0, {str(ROOT / 'docs' / '_ext')!r}); import tables; print(tables.builtins())"
-    done = run(copy, "-c", sys_path)
+    extension = str(ROOT / "docs" / "_ext")
+    done = run(
+        copy, "-c", f"import sys; sys.path.append({extension!r}); import tables; print(tables.builtins())"
+    )
     assert "`softplus(x: F) -> F`" in done.stdout, done.stdout + done.stderr

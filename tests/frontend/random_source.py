@@ -113,7 +113,7 @@ class Generator:
         return f"({text} if {self.condition(bound)} else {a})" if self.r.random() < 0.15 else text
 
     def condition(self, bound: list[str]) -> str:
-        test = f"{self.r.choice(bound)} % {self.r.randint(2, 4)} {self.r.choice(['==', '<', '>', '!='])} {self.r.randint(0, 2)}"
+        test = f"({self.r.choice(bound)} & 1023) % {self.r.randint(2, 4)} {self.r.choice(['==', '<', '>', '!='])} {self.r.randint(0, 2)}"
         kind = self.r.random()
         if kind < 0.15:
             return f"({test} and {self.condition(bound)})"

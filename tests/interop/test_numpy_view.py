@@ -28,21 +28,28 @@ LAYOUTS = {
 def test_every_layout_is_shared(a):
     w = as_array(a)
     assert (w.shape, w.strides, w.readonly) == (a.shape, a.strides, not a.flags.writeable)
-    assert w.ptr == a.ctypes.data and np.array_equal(w.numpy(), a) and w.is_contiguous == a.flags.c_contiguous
+    assert w.ptr == a.ctypes.data
+    assert np.array_equal(w.numpy(), a)
+    assert w.is_contiguous == a.flags.c_contiguous
 
 
 @pytest.mark.parametrize("t", [t for t in ir.SCALARS if t != ir.bfloat16], ids=str)
 def test_every_dtype(t):
     a = np.ones(3, dtype="bool" if t.is_bool else str(t))
     w = as_array(a)
-    assert w.dtype._ir_type_ == t and w.list() == [1, 1, 1] and w.ptr == a.ctypes.data
-    assert wp.dtype_from_numpy(a.dtype) is w.dtype and wp.dtype_to_numpy(w.dtype) is a.dtype.type
+    assert w.dtype._ir_type_ == t
+    assert w.list() == [1, 1, 1]
+    assert w.ptr == a.ctypes.data
+    assert wp.dtype_from_numpy(a.dtype) is w.dtype
+    assert wp.dtype_to_numpy(w.dtype) is a.dtype.type
 
 
 def test_trailing_dimensions_become_components():
     a = np.arange(24, dtype=np.float32).reshape(2, 4, 3)
     w = as_array(a, wp.vec3)
-    assert w.shape == (2, 4) and w.strides == (48, 12) and w[1, 0] == (12, 13, 14)
+    assert w.shape == (2, 4)
+    assert w.strides == (48, 12)
+    assert w[1, 0] == (12, 13, 14)
     assert as_array(a[:, ::-1], wp.vec3)[0, 0] == (9, 10, 11)
     assert as_array(a[0, 0], wp.vec3).shape == (1,)
     six = np.zeros((2, 2, 2, 2, 3, 3), np.float32)
@@ -53,7 +60,8 @@ def test_zero_dimensions_are_an_array_of_one():
     a = np.array(5.0)
     w = as_array(a)
     w.fill_(7)
-    assert w.shape == (1,) and a[()] == 7
+    assert w.shape == (1,)
+    assert a[()] == 7
 
 
 @pytest.mark.parametrize(
@@ -90,7 +98,8 @@ def test_memory_lives_as_long_as_any_view():
     seen = view.numpy()
     del a, w, view
     gc.collect()
-    assert dead() is not None and seen.tolist() == list(range(10, 20))
+    assert dead() is not None
+    assert seen.tolist() == list(range(10, 20))
     del seen
     gc.collect()
     assert dead() is None
@@ -100,8 +109,10 @@ def test_buffer_protocol():
     raw = bytearray(8)
     w = as_array(raw)
     w.fill_(1)
-    assert w.dtype is wp.uint8 and raw == b"\x01" * 8
-    assert as_array(b"abc").readonly and as_array(python_array.array("d", [1, 2])).list() == [1, 2]
+    assert w.dtype is wp.uint8
+    assert raw == b"\x01" * 8
+    assert as_array(b"abc").readonly
+    assert as_array(python_array.array("d", [1, 2])).list() == [1, 2]
     assert as_array(memoryview(raw).cast("f")).dtype is wp.float32
     with pytest.raises(BufferError):
         raw.append(0)  # exported memory can't move
@@ -115,7 +126,8 @@ def test_array_interface():
 
     a = np.arange(4, dtype=np.int32)[::2]
     w = as_array(Interface(a))
-    assert w.ptr == a.ctypes.data and w.strides == (8,)
+    assert w.ptr == a.ctypes.data
+    assert w.strides == (8,)
 
 
 def test_array_method_is_read_only():
@@ -124,7 +136,8 @@ def test_array_method_is_read_only():
             return np.arange(3.0)
 
     w = as_array(Method())
-    assert w.readonly and w.list() == [0, 1, 2]
+    assert w.readonly
+    assert w.list() == [0, 1, 2]
 
 
 def test_dlpack_object_and_capsule():
@@ -138,7 +151,10 @@ def test_dlpack_object_and_capsule():
     a = np.arange(6, dtype=np.int16).reshape(2, 3)[:, ::2]
     for source in (a.__dlpack__(), a.__dlpack__(max_version=(1, 0)), Legacy(a), a):
         w = wp.from_dlpack(source)
-        assert w.ptr == a.ctypes.data and w.shape == (2, 2) and w.strides == (6, 4) and not w.readonly
+        assert w.ptr == a.ctypes.data
+        assert w.shape == (2, 2)
+        assert w.strides == (6, 4)
+        assert not w.readonly
     capsule = a.__dlpack__()
     wp.from_dlpack(capsule)
     with pytest.raises(ValueError, match="consumed already"):
@@ -151,15 +167,24 @@ def test_dlpack_object_and_capsule():
 
 def test_arrays_out_to_numpy():
     w = wp.array(np.arange(12).reshape(2, 2, 3), dtype=wp.vec3)
-    for a in (np.from_dlpack(w), np.asarray(w), np.asarray(memoryview(w)), w.numpy(), np.from_dlpack(wp.to_dlpack(w))):
-        assert a.ctypes.data == w.ptr and a.shape == (2, 2, 3) and a.dtype == np.float32
+    for a in (
+        np.from_dlpack(w),
+        np.asarray(w),
+        np.asarray(memoryview(w)),
+        w.numpy(),
+        np.from_dlpack(wp.to_dlpack(w)),
+    ):
+        assert a.ctypes.data == w.ptr
+        assert a.shape == (2, 2, 3)
+        assert a.dtype == np.float32
     assert np.from_dlpack(w[:, ::-1]).strides == w[:, ::-1].numpy().strides
     shared = np.from_dlpack(w)
     del w
     gc.collect()
     assert shared.sum() == 66
     h = wp.full(3, 1.5, dtype=wp.bfloat16)
-    assert np.asarray(h).tolist() == [1.5] * 3 and not hasattr(h, "__array_interface__")
+    assert np.asarray(h).tolist() == [1.5] * 3
+    assert not hasattr(h, "__array_interface__")
     with pytest.raises(BufferError):
         memoryview(h)
 
@@ -167,12 +192,17 @@ def test_arrays_out_to_numpy():
 def test_from_numpy():
     a = np.zeros((5, 3), np.float32)
     w = wp.from_numpy(a, dtype=wp.vec3)
-    assert w.ptr == a.ctypes.data and w.dtype is wp.vec3 and w.shape == (5,)
-    assert wp.from_numpy(a).dtype is wp.vec3 and wp.from_numpy(a, dtype=float).shape == (5, 3)
+    assert w.ptr == a.ctypes.data
+    assert w.dtype is wp.vec3
+    assert w.shape == (5,)
+    assert wp.from_numpy(a).dtype is wp.vec3
+    assert wp.from_numpy(a, dtype=float).shape == (5, 3)
     assert wp.from_numpy(np.zeros((5, 2, 4))).dtype is wp.types.matrix((2, 4), wp.float64)
     assert wp.from_numpy(np.zeros(5, np.int8)).dtype is wp.int8
     converted = wp.from_numpy(np.arange(3.0), dtype=float, requires_grad=True)
-    assert converted.dtype is wp.float32 and converted.list() == [0, 1, 2] and converted.grad.shape == (3,)
+    assert converted.dtype is wp.float32
+    assert converted.list() == [0, 1, 2]
+    assert converted.grad.shape == (3,)
     assert wp.from_numpy(np.zeros(6, np.float32), dtype=wp.vec3).shape == (2,)
     assert wp.from_numpy(np.arange(6, dtype=np.float32), dtype=float, shape=(2, 3)).shape == (2, 3)
 

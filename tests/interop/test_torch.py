@@ -33,25 +33,33 @@ BASE = torch.arange(60, dtype=torch.float32).reshape(3, 4, 5)
 )
 def test_every_layout_is_shared(t):
     w = as_array(t)
-    assert w.shape == tuple(t.shape) and w.strides == tuple(4 * s for s in t.stride())
+    assert w.shape == tuple(t.shape)
+    assert w.strides == tuple(4 * s for s in t.stride())
     assert w.ptr == t.data_ptr() or t.numel() == 0
-    assert np.array_equal(w.numpy(), t.detach().numpy()) and not w.readonly
+    assert np.array_equal(w.numpy(), t.detach().numpy())
+    assert not w.readonly
 
 
 @pytest.mark.parametrize("t", ir.SCALARS, ids=str)
 def test_every_dtype_both_ways(t):
     source = torch.ones(3, dtype=getattr(torch, str(t)))
     w = wp.from_torch(source)
-    assert w.dtype._ir_type_ == t and w.list() == [1, 1, 1] and w.ptr == source.data_ptr()
-    assert wp.dtype_to_torch(w.dtype) == source.dtype and wp.dtype_from_torch(source.dtype) is w.dtype
+    assert w.dtype._ir_type_ == t
+    assert w.list() == [1, 1, 1]
+    assert w.ptr == source.data_ptr()
+    assert wp.dtype_to_torch(w.dtype) == source.dtype
+    assert wp.dtype_from_torch(source.dtype) is w.dtype
     back = wp.to_torch(wp.full(3, 1, dtype=w.dtype))
-    assert back.dtype == source.dtype and bool((back == source).all())
+    assert back.dtype == source.dtype
+    assert bool((back == source).all())
 
 
 def test_from_torch_components_and_single_elements():
     t = torch.arange(6, dtype=torch.float32).reshape(2, 3)
     w = wp.from_torch(t, dtype=wp.vec3)
-    assert w.shape == (2,) and w[1] == (3, 4, 5) and w.ptr == t.data_ptr()
+    assert w.shape == (2,)
+    assert w[1] == (3, 4, 5)
+    assert w.ptr == t.data_ptr()
     assert wp.from_torch(torch.tensor(5.0)).shape == (1,)
     assert wp.from_torch(t[0], dtype=wp.vec3).list() == [(0, 1, 2)]
     assert wp.from_torch(torch.zeros(0, 2)).shape == (0, 2)
@@ -60,13 +68,23 @@ def test_from_torch_components_and_single_elements():
 @pytest.mark.parametrize(
     ("make", "dtype", "error", "message"),
     [
-        (lambda: torch.zeros(3), wp.float64, TypeError, "expected elements of float64, got a PyTorch tensor of float32"),
+        (
+            lambda: torch.zeros(3),
+            wp.float64,
+            TypeError,
+            "expected elements of float64, got a PyTorch tensor of float32",
+        ),
         (lambda: torch.zeros(2, 4), wp.vec3, ValueError, "trailing dimensions"),
         (lambda: torch.zeros(3, 2).T, wp.vec3, ValueError, "side by side"),
         (lambda: torch.zeros(3, dtype=torch.complex64), None, TypeError, "no counterpart"),
         (lambda: torch._neg_view(torch.zeros(3)), None, ValueError, "lazily conjugated or negated"),
         (lambda: torch.zeros(1, 1, 1, 1, 1), None, ValueError, "at most 4 dimensions"),
-        (lambda: torch.zeros(3, device="meta"), None, ValueError, "PyTorch tensor (can't be shared|lies on DLPack device)"),
+        (
+            lambda: torch.zeros(3, device="meta"),
+            None,
+            ValueError,
+            "PyTorch tensor (can't be shared|lies on DLPack device)",
+        ),
         (lambda: torch.zeros(3).to_sparse(), None, ValueError, "the PyTorch tensor can't be shared"),
         (lambda: np.zeros(3), None, TypeError, "needs a PyTorch tensor"),
     ],
@@ -89,22 +107,27 @@ def test_memory_outlives_the_tensor_and_its_storage_swap():
 def test_leaf_gradient_is_the_tensors():
     t = torch.randn(4, 2, requires_grad=True)
     w = wp.from_torch(t)
-    assert w.requires_grad and w.grad.ptr == t.grad.data_ptr() and not t.grad.any()
+    assert w.requires_grad
+    assert w.grad.ptr == t.grad.data_ptr()
+    assert not t.grad.any()
     w.grad.fill_(2)
     assert (t.grad == 2).all()
     again = wp.from_torch(t)
     assert again.grad.ptr == w.grad.ptr and (t.grad == 2).all(), "an existing gradient is used, not cleared"
     v = wp.from_torch(t, dtype=wp.vec2)
-    assert v.grad.dtype is wp.vec2 and v.grad.ptr == t.grad.data_ptr()
+    assert v.grad.dtype is wp.vec2
+    assert v.grad.ptr == t.grad.data_ptr()
     assert not wp.from_torch(t, requires_grad=False).requires_grad
-    assert not wp.from_torch(torch.zeros(2)).requires_grad and wp.from_torch(torch.zeros(2), requires_grad=True).requires_grad
+    assert not wp.from_torch(torch.zeros(2)).requires_grad
+    assert wp.from_torch(torch.zeros(2), requires_grad=True).requires_grad
 
 
 def test_gradient_of_a_transposed_parameter():
     t = torch.zeros(3, 4).T.requires_grad_()
     w = wp.from_torch(t)
     w.grad.assign(np.arange(12).reshape(4, 3))
-    assert t.grad.tolist() == np.arange(12).reshape(4, 3).tolist() and w.grad.strides == tuple(4 * s for s in t.grad.stride())
+    assert t.grad.tolist() == np.arange(12).reshape(4, 3).tolist()
+    assert w.grad.strides == tuple(4 * s for s in t.grad.stride())
 
 
 def test_own_gradient_argument():
@@ -119,7 +142,8 @@ def test_grad_mode_off_keeps_the_tensors_gradient_alone():
     t = torch.randn(3, requires_grad=True)
     with torch.no_grad():
         w = wp.from_torch(t)
-    assert w.requires_grad and t.grad is None
+    assert w.requires_grad
+    assert t.grad is None
     w.grad.fill_(1)
     w._attach_grad()
     assert t.grad is None
@@ -146,7 +170,8 @@ def test_result_of_an_operation_warns():
     t = torch.zeros(3, requires_grad=True) * 2
     with pytest.warns(UserWarning, match=r"torch\.autograd\.Function"):
         w = wp.from_torch(t)
-    assert w.requires_grad and w.grad.list() == [0, 0, 0]
+    assert w.requires_grad
+    assert w.grad.list() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("direction", ["in", "out"])
@@ -161,7 +186,8 @@ def test_dropped_gradient_is_attached_again_as_zero(direction):
     torch.optim.SGD([t], lr=1.0).zero_grad()
     assert t.grad is None
     w._attach_grad()
-    assert t.grad.data_ptr() == w.grad.ptr and t.grad.tolist() == [0, 0, 0]
+    assert t.grad.data_ptr() == w.grad.ptr
+    assert t.grad.tolist() == [0, 0, 0]
     w.grad.fill_(1)
     w._attach_grad()
     assert t.grad.tolist() == [1, 1, 1], "an attached gradient is left alone"
@@ -173,11 +199,13 @@ def test_exchanged_gradient_is_copied_in():
     shared = w.grad.ptr
     t.grad = torch.full((3,), 4.0)
     w._attach_grad()
-    assert t.grad.data_ptr() == shared == w.grad.ptr and w.grad.list() == [4, 4, 4]
+    assert t.grad.data_ptr() == shared == w.grad.ptr
+    assert w.grad.list() == [4, 4, 4]
     t.grad = None
     (t * 3).sum().backward()
     w._attach_grad()
-    assert w.grad.list() == [3, 3, 3] and t.grad.data_ptr() == shared
+    assert w.grad.list() == [3, 3, 3]
+    assert t.grad.data_ptr() == shared
 
 
 def test_views_attach_the_whole_and_exported_views_attach_themselves():
@@ -207,12 +235,18 @@ def test_array_whose_gradient_is_exchanged_takes_the_tensor_along():
 def test_to_torch():
     w = wp.array(np.arange(6).reshape(2, 3), dtype=wp.vec3, requires_grad=True)
     t = wp.to_torch(w)
-    assert t.is_leaf and t.requires_grad and t.data_ptr() == w.ptr and tuple(t.shape) == (2, 3)
-    assert t.grad.data_ptr() == w.grad.ptr and wp.to_torch(w) is t
+    assert t.is_leaf
+    assert t.requires_grad
+    assert t.data_ptr() == w.ptr
+    assert tuple(t.shape) == (2, 3)
+    assert t.grad.data_ptr() == w.grad.ptr
+    assert wp.to_torch(w) is t
     plain = wp.to_torch(w, requires_grad=False)
-    assert not plain.requires_grad and plain.data_ptr() == w.ptr
+    assert not plain.requires_grad
+    assert plain.data_ptr() == w.ptr
     assert tuple(wp.to_torch(w.view(float).transpose()).stride()) == (1, 3)
-    assert wp.to_torch(wp.zeros((0, 2))).shape == (0, 2) and wp.to_torch(wp.zeros(2, dtype=wp.mat22)).shape == (2, 2, 2)
+    assert wp.to_torch(wp.zeros((0, 2))).shape == (0, 2)
+    assert wp.to_torch(wp.zeros(2, dtype=wp.mat22)).shape == (2, 2, 2)
     t.grad = None
     assert wp.to_torch(w).grad.data_ptr() == w.grad.ptr
 
@@ -241,7 +275,9 @@ def test_exported_memory_lives_and_nothing_leaks():
     t = wp.to_torch(w)
     del w
     gc.collect()
-    assert t.sum() == 2000 and dead() is not None and not t.grad.any()
+    assert t.sum() == 2000
+    assert dead() is not None
+    assert not t.grad.any()
     del t
     gc.collect()
     assert dead() is None
@@ -259,7 +295,8 @@ def test_optimizer_moves_an_array():
 
 
 def test_devices():
-    assert wp.device_from_torch(torch.device("cpu")) is wp.get_device("cpu") and wp.device_to_torch("cpu") == "cpu"
+    assert wp.device_from_torch(torch.device("cpu")) is wp.get_device("cpu")
+    assert wp.device_to_torch("cpu") == "cpu"
     assert wp.get_device(torch.device("cpu")) is wp.get_device("cpu")
     with pytest.raises(RuntimeError, match="not available here"):
         wp.device_from_torch(torch.device("cuda", 0))

@@ -80,11 +80,10 @@ def test_loads_in_and_after_a_loop_that_stores() -> None:
     f, b = start(x=X, n=int32)
     x, n = f.params
     i = b.index(0)
-    b.store(x, [b.index(1)], b.load(x, [i]))
-    with loop(b, 0, n) as body:
+    first = b.load(x, [i])
+    with loop(b, 0, n):
         b.store(x, [i], b.add(b.load(x, [i]), b.load(x, [i])))
-        body.next = ()
-    b.store(x, [b.index(2)], b.load(x, [i]))
+    b.store(x, [b.index(2)], b.add(b.load(x, [i]), first))
     b.yield_()
     before = clone_function(f)
     merged(f)
@@ -114,6 +113,25 @@ def test_loads_after_and_in_branches() -> None:
     assert count(f, ops.Load) == 2
     for c_ in (True, False):
         assert_same(before, f, [np.float32([3, 0, 0]), c_], (1,))
+
+
+def test_load_after_a_branch_that_stores() -> None:
+    f, b = start(x=X, c=bool_)
+    x, c = f.params
+    i = b.index(0)
+    first = b.load(x, [i])
+
+    def store() -> tuple[Value, ...]:
+        b.store(x, [i], b.add(first, 1.0))
+        return ()
+
+    branch(b, c, store)
+    b.store(x, [b.index(1)], b.load(x, [i]))
+    b.yield_()
+    before = clone_function(f)
+    merged(f)
+    assert count(f, ops.Load) == 2
+    assert_same(before, f, [np.float32([3, 0]), True], (1,))
 
 
 def test_loops_without_stores_keep_loads() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.ir_builder import branch, loop, start, tid, while_
 from warp_like.ir import ops
+from warp_like.ir.core import Value
 from warp_like.ir.types import Array, bool_, float32, int32
 from warp_like.passes.effects import Access, array_accesses
 
@@ -44,13 +45,20 @@ def test_views_calls_and_nesting() -> None:
 
 
 def test_arrays_chosen_by_branches_and_carried_by_loops() -> None:
-    f, b = start(a=X, c=X, d=X, e=X, cond=bool_, n=int32)
-    a, c, d, e, cond, n = f.params
+    f, b = start(a=X, c=X, d=X, e=X, g=X, cond=bool_, n=int32)
+    a, c, d, e, g, cond, n = f.params
     (either,) = branch(b, cond, lambda: (a,), lambda: (c,))
     with loop(b, 0, n, init=[either, d]) as body:
         b.store(body.carried[0], [n], b.constant(1, float32))
         body.next = (body.carried[1], body.carried[0])  # they take turns
-    while_(b, [e], lambda v: b.lt(b.load(v, [n]), 1.0), lambda v: (v,))
+
+    def swap(v: Value, w: Value) -> tuple[Value, ...]:
+        b.store(w, [n], b.constant(1, float32))
+        return w, v
+
+    last, _ = while_(b, [e, g], lambda v, w: b.lt(b.load(v, [n]), 1.0), swap)
+    b.atomic("add", last, [n], b.constant(1, float32))
     b.yield_()
     written = Access(written=True, stored=True)
-    assert array_accesses(f) == {0: written, 1: written, 2: written, 3: Access(read=True)}
+    everything = Access(read=True, written=True, atomic=True, stored=True)
+    assert array_accesses(f) == {0: written, 1: written, 2: written, 3: everything, 4: everything}

@@ -1,4 +1,4 @@
-"""Expansion of builtins that have a body. (Signatures of rows are read as they are: no postponed annotations.)"""
+"""Expansion of builtins that have a body. (No postponed annotations: the rows' are read as they are.)"""
 
 from collections.abc import Iterator
 
@@ -12,6 +12,7 @@ from warp_like.builtins import spec
 from warp_like.builtins.patterns import VF, F
 from warp_like.builtins.spec import Elementwise, Expand, Overload, builtin
 from warp_like.ir import ops
+from warp_like.ir.core import Function
 from warp_like.ir.types import Vec, float32
 from warp_like.ir.verify import verify
 from warp_like.passes.expand import expand
@@ -19,7 +20,7 @@ from warp_like.passes.expand import expand
 
 @pytest.fixture(autouse=True)
 def rows() -> Iterator[None]:
-    """Rows for these tests: a body, a body that calls it, its vector form, and one with a branch and two results."""
+    """Rows for these tests: a body, one that calls it, its vector form, one with a branch and two results."""
 
     @builtin(group="Test", lower=Expand(lambda b, x: b.mul(x, x)))
     def t_square(x: F) -> F:
@@ -45,6 +46,10 @@ def rows() -> Iterator[None]:
     for name in ("t_square", "t_quartic", "t_order"):
         del spec.REGISTRY[name]
     spec._resolve.cache_clear()
+
+
+def applied(f: Function) -> list[str]:
+    return [o.fn for o in f.body.walk() if isinstance(o, ops.Apply)]
 
 
 def test_bodies_that_call_bodies() -> None:
@@ -73,8 +78,7 @@ def test_vectors_of_scalar_bodies() -> None:
     b.yield_(b.add(b.t_square(f.params[0]), f.params[0]))
     expand(f)
     verify(f)
-    calls = [o.fn for o in f.body.walk() if isinstance(o, ops.Apply)]
-    assert calls == ["mul", "mul", "add"]  # the sum of vectors is left to the backend
+    assert applied(f) == ["mul", "mul", "add"]  # the sum of vectors is left to the backend
     np.testing.assert_array_equal(evaluate(f, [[2, 3]]), [6, 12])
 
 
@@ -98,8 +102,8 @@ def test_only_the_rows_asked_for() -> None:
 
     expand(f, quartic)
     verify(f)
-    assert [o.fn for o in f.body.ops if isinstance(o, ops.Apply)] == ["t_square", "t_square", "add", "add"]
+    assert applied(f) == ["t_square", "t_square", "add", "add"]
     assert {row.name for row in asked} == {"t_quartic", "t_square", "add"}
     expand(f, lambda row: isinstance(row.lower, Elementwise))
     verify(f)
-    assert [o.fn for o in f.body.ops if isinstance(o, ops.Apply)] == ["t_square", "t_square", "add", "add", "add"]
+    assert applied(f) == ["t_square", "t_square", "add", "add", "add"]

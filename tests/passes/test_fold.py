@@ -64,9 +64,13 @@ def stays(build: Callable[..., Value], **params: Type) -> bool:
     return folded(keep, **params)[0] is made[0]
 
 
-# --- constants ------------------------------------------------------------------------------------------------
+# --- constants ----------------------------------------------------------------------------------------------
 
-INTS = {int8: [-128, -7, -1, 0, 1, 3, 127], uint8: [0, 1, 3, 128, 255], int32: [-(2**31), -5, 0, 2, 31, 2**31 - 1]}
+INTS = {
+    int8: [-128, -7, -1, 0, 1, 3, 127],
+    uint8: [0, 1, 3, 128, 255],
+    int32: [-(2**31), -5, 0, 2, 31, 2**31 - 1],
+}
 INTS |= {int64: [-(2**63), 0, 3, 2**63 - 1], uint32: [0, 5, 2**32 - 1], uint64: [0, 9, 2**64 - 1]}
 FLOATS = [-math.inf, -2.5, -1.0, -0.0, 0.0, 0.1, 1.0, 3.0, 65504.0, math.inf]
 BINARY = ["add", "sub", "mul", "div", "mod", "lt", "le", "gt", "ge", "eq", "ne", "min", "max"]
@@ -101,7 +105,8 @@ def test_float_arithmetic_is_that_of_the_interpreter(t: Any) -> None:
 
 
 def test_arithmetic_rounds_in_its_type() -> None:
-    assert constant(lambda b: b.add(b.constant(0.1, float32), 0.2)) == float(np.float32(0.1) + np.float32(0.2))
+    narrow = np.float32(0.1) + np.float32(0.2)
+    assert constant(lambda b: b.add(b.constant(0.1, float32), 0.2)) == float(narrow)
     assert constant(lambda b: b.add(b.constant(0.1, float64), 0.2)) == 0.1 + 0.2
     assert constant(lambda b: b.mul(b.constant(2**31 - 1, int32), 2)) == -2
     assert constant(lambda b: b.div(b.constant(-7, int32), 2)) == -3
@@ -129,7 +134,7 @@ def test_cast_of_nan_is_zero() -> None:
     assert convert(math.nan, float32, int32) == 0
 
 
-# --- identities -----------------------------------------------------------------------------------------------
+# --- identities ---------------------------------------------------------------------------------------------
 
 
 def test_neutral_elements_go() -> None:
@@ -182,18 +187,20 @@ def test_casts_that_lose_nothing_cancel() -> None:
     assert folded(lambda b, i: b.cast(b.cast(i, float32), bfloat16), i=bfloat16)[0].hint == "i"
     assert stays(lambda b, i: b.cast(b.cast(i, float32), int32), i=int32)
     assert stays(lambda b, i: b.cast(b.cast(i, int8), int32), i=int32)
-    assert stays(lambda b, i: b.cast(b.cast(i, uint32), int32), i=int32)
+    assert folded(lambda b, i: b.cast(b.cast(i, uint32), int32), i=int32)[0].hint == "i"
+    assert folded(lambda b, c: b.cast(b.cast(c, float32), bool_), c=bool_)[0].hint == "c"
     assert constant(lambda b: b.bitcast(b.constant(1.0, float32), int32)) == 0x3F800000
 
 
-# --- aggregates -----------------------------------------------------------------------------------------------
+# --- aggregates ---------------------------------------------------------------------------------------------
 
 
 def test_component_of_what_was_made() -> None:
-    assert folded(lambda b, x, y: b.extract(b.make(Vec(2, float32), [x, y]), 1), x=float32, y=float32)[0].hint == "y"
+    pair = Vec(2, float32)
+    assert folded(lambda b, x, y: b.extract(b.make(pair, [x, y]), 1), x=float32, y=float32)[0].hint == "y"
     assert constant(lambda b: b.extract(b.constant((1, 2, 3, 4), MAT), 1, 0)) == 3.0
     assert constant(lambda b: b.extract(b.constant((1, 2, 3, 4), MAT), 1)) == (3.0, 4.0)
-    assert folded(lambda b, x: b.extract(b.extract(b.make(MAT, [x, x, x, x]), 1), 0), x=float32)[0].hint == "x"
+    assert folded(lambda b, x: b.extract(b.extract(b.make(MAT, [x] * 4), 1), 0), x=float32)[0].hint == "x"
 
 
 def test_component_behind_insertions() -> None:
@@ -212,7 +219,7 @@ def test_row_of_a_matrix_with_a_new_element_is_not_looked_through() -> None:
     def build(b: Emitter, m: Value, x: Value) -> Value:
         return b.extract(b.insert_component(m, x, 1, 0), 1)
 
-    got, f = folded(build, m=MAT, x=float32)
+    _, f = folded(build, m=MAT, x=float32)
     np.testing.assert_array_equal(evaluate(f, [[[1, 2], [3, 4]], 9]), [9, 4])
     assert count(f, ops.Insert) == 1
 
@@ -243,7 +250,7 @@ def test_component_out_of_range_stays() -> None:
     assert stays(lambda b, v: b.extract(v, 3), v=VEC)
 
 
-# --- memory ---------------------------------------------------------------------------------------------------
+# --- memory -------------------------------------------------------------------------------------------------
 
 
 def test_accesses_go_through_views() -> None:
@@ -266,7 +273,7 @@ def test_accesses_go_through_views() -> None:
     )
 
 
-# --- control flow ---------------------------------------------------------------------------------------------
+# --- control flow -------------------------------------------------------------------------------------------
 
 
 def test_branch_not_taken_goes() -> None:

@@ -268,3 +268,24 @@ def test_print_launches(capsys):
     finally:
         wp.config.print_launches = False
     assert capsys.readouterr().out == "kernel: saxpy dim: (2, 2) device: cpu\nkernel: saxpy dim: (4,) device: cpu\n"
+
+
+def test_dimensions_that_the_kernel_does_not_see_fold_into_its_last():
+    @wp.kernel
+    def flat(out: wp.array(dtype=wp.int64)):
+        i = wp.tid()
+        if wp.int64(i) == wp.int64(2**32 - 1):
+            out[0] = wp.int64(i)
+
+    out = np.zeros(1, dtype=np.int64)
+    wp.launch(flat, dim=(2**16, 2**16), outputs=[out])
+    assert out[0] == 2**32 - 1
+    seen = np.zeros(24, dtype=np.int32)
+
+    @wp.kernel
+    def number(out: wp.array(dtype=int)):
+        i = wp.tid()
+        out[i] = i
+
+    wp.launch(number, dim=(2, 3, 4), outputs=[seen])
+    np.testing.assert_array_equal(seen, np.arange(24))

@@ -17,9 +17,14 @@ FLOATS = [(t, c) for t, c in SCALAR_CLASSES.items() if t.is_float]
 
 def test_scalar_behaves_as_the_python_number():
     x = wp.float32(3.5)
-    assert x == 3.5 and x + 1 == 4.5 and float(x) == 3.5 and x.value == 3.5
+    assert x == 3.5
+    assert x + 1 == 4.5
+    assert float(x) == 3.5
+    assert x.value == 3.5
     n = wp.int16(7)
-    assert [10, 20, 30, 40, 50, 60, 70, 80][n] == 80 and n // 2 == 3 and hash(n) == hash(7)
+    assert [10, 20, 30, 40, 50, 60, 70, 80][n] == 80
+    assert n // 2 == 3
+    assert hash(n) == hash(7)
     assert (repr(x), str(x), repr(n), repr(wp.bool(1)), str(wp.bool(0))) == (
         "float32(3.5)",
         "3.5",
@@ -60,13 +65,16 @@ def test_float_that_is_too_large(cls, large):
 
 @pytest.mark.parametrize(("t", "cls"), FLOATS)
 def test_float_keeps_what_is_not_finite(t, cls):
-    assert cls(math.inf) == math.inf and cls(-math.inf) == -math.inf and math.isnan(cls(math.nan))
+    assert cls(math.inf) == math.inf
+    assert cls(-math.inf) == -math.inf
+    assert math.isnan(cls(math.nan))
 
 
 def test_scalars_pickle():
     for cls in SCALAR_CLASSES.values():
         back = pickle.loads(pickle.dumps(cls(1)))
-        assert type(back) is cls and back == 1
+        assert type(back) is cls
+        assert back == 1
 
 
 def test_numpy_dtypes_both_ways():
@@ -75,7 +83,8 @@ def test_numpy_dtypes_both_ways():
         assert d.itemsize * 8 == t.bits
         assert values.scalar_from_numpy(d) == (ir.uint16 if t == ir.bfloat16 else t)
     assert values.scalar_from_numpy(np.longlong) == values.scalar_from_numpy(np.int64) == ir.int64
-    assert values.scalar_from_numpy(">f4") is None and values.scalar_from_numpy(np.complex64) is None
+    assert values.scalar_from_numpy(">f4") is None
+    assert values.scalar_from_numpy(np.complex64) is None
 
 
 @pytest.mark.parametrize(
@@ -99,17 +108,20 @@ def test_numpy_dtypes_both_ways():
 def test_annotation_to_ir_and_back(annotation, expected):
     assert values.to_ir(annotation) == expected
     assert values.to_ir(values.from_ir(expected)) == expected
-    assert values.is_type(annotation) and values.accepts(annotation, expected)
+    assert values.is_type(annotation)
+    assert values.accepts(annotation, expected)
 
 
 def test_generic_annotations():
     from typing import Any
 
     for generic in (Any, values.dtypes.Float, wp.array(dtype=Any), wp.array2d, wp.array):
-        assert values.to_ir(generic) is None and values.is_type(generic)
+        assert values.to_ir(generic) is None
+        assert values.is_type(generic)
     assert values.accepts(wp.array(dtype=Any), ir.Array(ir.int8, 1))
     assert not values.accepts(wp.array(dtype=Any), ir.Array(ir.int8, 2))
-    assert values.accepts(values.dtypes.Float, ir.float16) and not values.accepts(values.dtypes.Int, ir.float16)
+    assert values.accepts(values.dtypes.Float, ir.float16)
+    assert not values.accepts(values.dtypes.Int, ir.float16)
 
 
 @pytest.mark.parametrize("wrong", [str, 3, "float", complex, np.complex64, list])

@@ -28,7 +28,8 @@ m = wp.mat22(1.0, 2.0, 3.0, 4.0)
     ],
 )
 def test_ways_to_make_a_vector(made):
-    assert type(made) is wp.vec3 and made == v
+    assert type(made) is wp.vec3
+    assert made == v
 
 
 @pytest.mark.parametrize(
@@ -42,12 +43,15 @@ def test_ways_to_make_a_vector(made):
     ],
 )
 def test_ways_to_make_a_matrix(made):
-    assert type(made) is wp.mat22 and made == m
+    assert type(made) is wp.mat22
+    assert made == m
 
 
 def test_splat_and_zero():
-    assert wp.vec3(2.5) == (2.5, 2.5, 2.5) and wp.vec3() == (0, 0, 0)
-    assert wp.mat22(1.0) == [[1, 1], [1, 1]] and wp.mat33() == np.zeros((3, 3))
+    assert wp.vec3(2.5) == (2.5, 2.5, 2.5)
+    assert wp.vec3() == (0, 0, 0)
+    assert wp.mat22(1.0) == [[1, 1], [1, 1]]
+    assert wp.mat33() == np.zeros((3, 3))
 
 
 @pytest.mark.parametrize(
@@ -75,15 +79,19 @@ def test_what_can_not_be_made(make, error, message):
 def test_classes_are_made_once():
     assert wp.types.vector(3, float) is wp.vec3 is wp.vec3f is wp.types.vector(length=3, dtype=wp.float32)
     assert wp.types.matrix((2, 2), np.float64) is wp.mat22d
-    assert wp.vec2b._ir_type_ == ir.Vec(2, ir.int8) and wp.vec4ul._ir_type_ == ir.Vec(4, ir.uint64)
+    assert wp.vec2b._ir_type_ == ir.Vec(2, ir.int8)
+    assert wp.vec4ul._ir_type_ == ir.Vec(4, ir.uint64)
     assert wp.types.matrix(shape=(2, 3), dtype=float).__name__ == "mat23f"
 
 
-@pytest.mark.parametrize("t", [wp.vec3, wp.vec3d, wp.mat23 if hasattr(wp, "mat23") else wp.mat33h, wp.vec4ub, wp.vec2l])
+@pytest.mark.parametrize(
+    "t", [wp.vec3, wp.vec3d, wp.mat23 if hasattr(wp, "mat23") else wp.mat33h, wp.vec4ub, wp.vec2l]
+)
 def test_class_describes_its_layout(t):
     assert t._type_code_ == type_code(t._ir_type_)
     assert memoryview(t(1)).nbytes == size_of(t._ir_type_)
-    assert np.array(t(1)).shape == t._shape_ and np.array(t(1)).dtype == t._wp_scalar_type_._ir_type_.__str__()
+    assert np.array(t(1)).shape == t._shape_
+    assert np.array(t(1)).dtype == t._wp_scalar_type_._ir_type_.__str__()
 
 
 def test_buffer_is_writable_and_the_own_memory():
@@ -94,10 +102,18 @@ def test_buffer_is_writable_and_the_own_memory():
 
 def test_reading_components():
     assert (v[0], v[-1], v.x, v.z, len(v), list(v)) == (1, 3, 1, 3, 3, [1, 2, 3])
-    assert v[0:2] == wp.vec2(1, 2) and type(v[::2]) is wp.vec2 and v[::-1] == (3, 2, 1)
-    assert type(v[0]) is float and type(wp.vec3i(1)[0]) is int and type(wp.vec3d(1)[0]) is wp.float64
-    assert m[0] == wp.vec2(1, 2) and m[1, 0] == 3 and m[:, 1] == wp.vec2(2, 4) and m[0:1]._shape_ == (1, 2)
-    assert list(m) == [wp.vec2(1, 2), wp.vec2(3, 4)] and len(m) == 2
+    assert v[0:2] == wp.vec2(1, 2)
+    assert type(v[::2]) is wp.vec2
+    assert v[::-1] == (3, 2, 1)
+    assert type(v[0]) is float
+    assert type(wp.vec3i(1)[0]) is int
+    assert type(wp.vec3d(1)[0]) is wp.float64
+    assert m[0] == wp.vec2(1, 2)
+    assert m[1, 0] == 3
+    assert m[:, 1] == wp.vec2(2, 4)
+    assert m[0:1]._shape_ == (1, 2)
+    assert list(m) == [wp.vec2(1, 2), wp.vec2(3, 4)]
+    assert len(m) == 2
     for wrong in (3, -4):
         with pytest.raises(IndexError):
             v[wrong]
@@ -141,15 +157,20 @@ def test_float_arithmetic_keeps_the_dtype():
         (v % 2, (1, 0, 1)),
         (v / 0, (np.inf, np.inf, np.inf)),
     ]:
-        assert type(got) is wp.vec3 and got == expected
+        assert type(got) is wp.vec3
+        assert got == expected
     assert wp.vec3(0.1) * 3 == np.float32(0.1) * np.full(3, 3, np.float32)
 
 
 def test_integer_arithmetic_is_the_kernels():
     a = wp.vec3i(7, -8, 9)
-    assert a / 2 == (3, -4, 4) and a % 4 == (3, 0, 1) and wp.vec3i(-7) % 4 == (-3, -3, -3)
-    assert a / 0 == (0, 0, 0) and a % 0 == (0, 0, 0)
-    assert wp.vec2ub(250) + wp.vec2ub(10) == (4, 4) and -wp.vec2ub(1) == (255, 255)
+    assert a / 2 == (3, -4, 4)
+    assert a % 4 == (3, 0, 1)
+    assert wp.vec3i(-7) % 4 == (-3, -3, -3)
+    assert a / 0 == (0, 0, 0)
+    assert a % 0 == (0, 0, 0)
+    assert wp.vec2ub(250) + wp.vec2ub(10) == (4, 4)
+    assert -wp.vec2ub(1) == (255, 255)
     assert type(a / 2) is wp.vec3i
 
 
@@ -158,7 +179,8 @@ def test_matrix_products():
     assert m * wp.vec2(1, 1) == m @ wp.vec2(1, 1) == (3, 7)
     assert wp.vec2(1, 1) * m == wp.vec2(1, 1) @ m == (4, 6)
     wide = wp.types.matrix((2, 3), float)(1, 2, 3, 4, 5, 6)
-    assert wide @ v == (14, 32) and type(wide @ v) is wp.vec2
+    assert wide @ v == (14, 32)
+    assert type(wide @ v) is wp.vec2
     assert type(wp.vec2(1) @ wide) is wp.vec3
     assert m * 2 == 2 * m == m + m == [[2, 4], [6, 8]]
 
@@ -184,34 +206,48 @@ def test_arithmetic_that_is_refused(compute):
 
 
 def test_comparison_and_hash():
-    assert v == wp.vec3d(1, 2, 3) and v == (1, 2, 3) and v != (1, 2) and v != wp.vec2(1, 2) and v != "abc"
-    assert hash(wp.vec3(1, 2, 3)) == hash(v) and len({v, wp.vec3(1, 2, 3), wp.vec3(0)}) == 2
-    assert wp.vec2(0.0) == wp.vec2(-0.0) and hash(wp.vec2(0.0)) == hash(wp.vec2(-0.0))
+    assert v == wp.vec3d(1, 2, 3)
+    assert v == (1, 2, 3)
+    assert v != (1, 2)
+    assert v != wp.vec2(1, 2)
+    assert v != "abc"
+    assert hash(wp.vec3(1, 2, 3)) == hash(v)
+    assert len({v, wp.vec3(1, 2, 3), wp.vec3(0)}) == 2
+    assert wp.vec2(0.0) == wp.vec2(-0.0)
+    assert hash(wp.vec2(0.0)) == hash(wp.vec2(-0.0))
     assert wp.vec2(np.nan) != wp.vec2(np.nan)
 
 
 def test_text():
-    assert repr(v) == "vec3f([1.0, 2.0, 3.0])" and str(v) == "[1.0, 2.0, 3.0]"
-    assert repr(m) == "mat22f([[1.0, 2.0], [3.0, 4.0]])" and str(m) == "[[1.0, 2.0],\n [3.0, 4.0]]"
+    assert repr(v) == "vec3f([1.0, 2.0, 3.0])"
+    assert str(v) == "[1.0, 2.0, 3.0]"
+    assert repr(m) == "mat22f([[1.0, 2.0], [3.0, 4.0]])"
+    assert str(m) == "[[1.0, 2.0],\n [3.0, 4.0]]"
 
 
-@pytest.mark.parametrize("x", [v, m, wp.vec3h(0.5), wp.types.vector(5, wp.bfloat16)(1.5), wp.types.vector(2, bool)(1, 0)])
+@pytest.mark.parametrize(
+    "x", [v, m, wp.vec3h(0.5), wp.types.vector(5, wp.bfloat16)(1.5), wp.types.vector(2, bool)(1, 0)]
+)
 def test_pickle_and_copy(x):
     for back in (pickle.loads(pickle.dumps(x)), copy.copy(x), copy.deepcopy(x)):
-        assert type(back) is type(x) and back == x and back is not x
+        assert type(back) is type(x)
+        assert back == x
+        assert back is not x
 
 
 @pytest.mark.parametrize("dtype", [wp.bool, wp.int8, wp.uint64, wp.float16, wp.float32, wp.float64])
 def test_numpy_round_trip(dtype):
     cls = wp.types.matrix((2, 3), dtype)
     x = cls(*(i % 2 for i in range(6)))
-    assert cls(np.array(x)) == x and np.array(x).dtype == np.array(x.numpy()).dtype
+    assert cls(np.array(x)) == x
+    assert np.array(x).dtype == np.array(x.numpy()).dtype
 
 
 def test_bfloat16_components():
     cls = wp.types.vector(3, wp.bfloat16)
     x = cls(1.0, 2.7, -3.0)
-    assert list(x) == [1.0, 2.703125, -3.0] and x + cls(1.0) == (2.0, 3.703125, -2.0)
+    assert list(x) == [1.0, 2.703125, -3.0]
+    assert x + cls(1.0) == (2.0, 3.703125, -2.0)
     assert np.array(x).dtype == np.float32
     with pytest.raises(OverflowError):
         cls(1e39, 0, 0)
@@ -222,4 +258,6 @@ def test_user_class_derived_from_a_vector():
         pass
 
     p = Point(1, 2)
-    assert p == (1, 2) and p._ir_type_ == ir.Vec(2, ir.float32) and type(p + p) is Point
+    assert p == (1, 2)
+    assert p._ir_type_ == ir.Vec(2, ir.float32)
+    assert type(p + p) is Point

@@ -1,9 +1,13 @@
-"""Builtins: each declared once, in one table file a topic; everything else about them is generated from the rows.
+"""Builtins: each declared once, in one table file a topic; everything else about them follows from the rows.
 
-Importing this package fills the registry. The order of the imports is the order in which overloads are tried and shown.
+Importing this package fills the registry. The order of the imports is that in which overloads are tried and shown.
 """
 
-from warp_like.builtins import operators, logic, scalar, error_function, vector, matrix, utility, special  # noqa: F401, I001
+# isort: off
+from warp_like.builtins import operators, logic, scalar, error_function  # noqa: F401
+from warp_like.builtins import vector, matrix, utility, special  # noqa: F401
+
+# isort: on
 from warp_like.builtins.host import Builtin, public_names
 
 __all__ = ["Builtin", "public_names"]

@@ -14,19 +14,15 @@ from warp_like.builtins.patterns import Argument, Env, Literal, Pattern, int_ran
 from warp_like.ir import types as ir
 
 _SUFFIX = {
-    "int8": "b", "uint8": "ub", "int16": "s", "uint16": "us", "int32": "i", "uint32": "ui", "int64": "l", "uint64": "ul",
-    "float16": "h", "float32": "", "float64": "d",
+    "int8": "b", "uint8": "ub", "int16": "s", "uint16": "us", "int32": "i", "uint32": "ui", "int64": "l",
+    "uint64": "ul", "float16": "h", "float32": "", "float64": "d",
 }  # fmt: skip
 
 _INSTEAD = {
-    (
-        "mul",
-        ir.Vec,
-        ir.Vec,
-    ): "wp.cw_mul({0}, {1}) multiplies by component, wp.dot({0}, {1}) is the dot product",
+    ("mul", ir.Vec, ir.Vec): "wp.cw_mul({0}, {1}) multiplies by component, wp.dot({0}, {1}) is the dot product",
     ("div", ir.Vec, ir.Vec): "wp.cw_div({0}, {1}) divides by component",
     ("div", ir.Mat, ir.Mat): "wp.cw_div({0}, {1}) divides by component, {0} @ wp.inverse({1}) by the matrix",
-}
+}  # fmt: skip
 """What to write where an operator does not exist, by builtin and kinds of operands."""
 
 
@@ -143,7 +139,7 @@ def _wrong_argument(call: Call, fitting: list[Overload]) -> NoMatch:
     message = (
         f"{call.shown} needs {_listed(list(needs), 'or')} for argument {position + 1} `{param}`, got {got}"
     )
-    return NoMatch(message, _suggestion(call))
+    return NoMatch(message, _suggestion(call), position)
 
 
 def _needed(row: Overload, args: Sequence[Argument], position: int) -> str:

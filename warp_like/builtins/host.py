@@ -1,4 +1,4 @@
-"""What users see as ``wp.sin``: the object that stands for a builtin, in kernels by its name and on the host as a function."""
+"""What users see as ``wp.sin``: the object that stands for a builtin, in kernels and as a function on the host."""
 
 from __future__ import annotations
 
@@ -42,6 +42,11 @@ class Builtin:
         return tuple(REGISTRY[self.name])
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """Compute the builtin on host values.
+
+        Raises:
+            TypeError: The builtin is for kernels only, or no overload takes the arguments.
+        """
         if any(isinstance(row.lower, Special) for row in self.rows):
             raise TypeError(
                 f"wp.{self.name}() is for kernels: call it inside a function decorated with @wp.kernel or @wp.func"

@@ -80,7 +80,7 @@ class NoGradient:
 
 
 Adjoints = Value | tuple[Value | None, ...]
-"""What an adjoint rule returns: one adjoint for each argument, None where there is none; a single one needs no tuple."""
+"""What a rule returns: one adjoint for each argument, None where there is none; a single one needs no tuple."""
 
 Rule = Callable[..., Adjoints]
 Adjoint = Rule | NoGradient | None
@@ -144,12 +144,13 @@ class Resolved:
 class NoMatch(TypeError):
     """No overload takes the arguments; the message says which argument of the nearest one does not fit.
 
-    ``help`` holds a suggestion, or None.
+    ``help`` holds a suggestion, or None; ``position`` the index of the argument to blame, or None.
     """
 
-    def __init__(self, message: str, help: str | None = None) -> None:
+    def __init__(self, message: str, help: str | None = None, position: int | None = None) -> None:
         super().__init__(message)
         self.help = help
+        self.position = position
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
-        return type(self), (self.args[0], self.help)
+        return type(self), (self.args[0], self.help, self.position)

@@ -21,6 +21,8 @@ class Artifact:
     reads: Positions of the array parameters that the entry reads.
     writes: Positions of the array parameters that the entry stores to or updates.
     stores: Positions of those that it overwrites (not only updates).
+    grid_ndim: The dimensions of the grid that the entry sees.
+    prints: Whether it prints.
     seconds: How long each stage took when it was compiled.
     """
 
@@ -29,6 +31,8 @@ class Artifact:
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     stores: tuple[int, ...]
+    grid_ndim: int = 1
+    prints: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:

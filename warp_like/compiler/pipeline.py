@@ -18,8 +18,10 @@ from warp_like.compiler.signature import Signature
 from warp_like.frontend.build import build_kernel
 from warp_like.frontend.closure import reachable
 from warp_like.frontend.source import Source
+from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.printer import print_function
+from warp_like.ir.rewrite import grid_ndim
 from warp_like.ir.verify import verify
 from warp_like.passes import pipeline as passes
 from warp_like.passes.ad.reverse import differentiate, needs_expansion, require_available
@@ -68,6 +70,8 @@ def build(source: Source, signature: Signature, target: Target) -> Artifact:
         reads=tuple(i for i, a in accesses.items() if a.read),
         writes=tuple(i for i, a in accesses.items() if a.written),
         stores=tuple(i for i, a in accesses.items() if a.stored),
+        grid_ndim=grid_ndim(f),
+        prints=any(isinstance(o, ops.Print) for o in f.body.walk()),
         seconds=clock.seconds,
     )
 

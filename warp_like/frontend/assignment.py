@@ -9,14 +9,20 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from warp_like.base.errors import WarpCodegenAttributeError, WarpCodegenError, WarpCodegenTypeError
-from warp_like.frontend import constants, indexing
+from warp_like.base.errors import (
+    WarpCodegenAttributeError,
+    WarpCodegenError,
+    WarpCodegenKeyError,
+    WarpCodegenTypeError,
+)
+from warp_like.frontend import indexing, refused
 from warp_like.frontend.context import Context, statement, with_article
 from warp_like.frontend.expressions import OPERATORS, binary
-from warp_like.frontend.operands import Host, Operand, describe, require_value_kind
+from warp_like.frontend.host import Host, type_named
+from warp_like.frontend.operands import Operand, describe, require_value_kind
 from warp_like.frontend.specials import thread_index
 from warp_like.ir.core import Value
-from warp_like.ir.types import Array, Mat, Quat, Scalar, Type, Vec, int32, int64, scalar_of, uint32, uint64
+from warp_like.ir.types import Array, Mat, Quat, Type, Vec, int32, int64, scalar_of, uint32, uint64
 
 ATOMIC = {ast.Add: "add", ast.Sub: "sub", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor"}
 """The augmented assignments that are atomic on array elements."""
@@ -62,7 +68,7 @@ def build_assign(ctx: Context, node: ast.Assign) -> None:
     threads = thread_index(ctx, node.value, count)
     operand = threads if threads is not None else ctx.expr(node.value)
     for target in node.targets:
-        assign(ctx, target, operand)
+        assign(ctx, target, operand, node.value)
 
 
 @statement(ast.AnnAssign)
@@ -74,24 +80,29 @@ def build_annotated(ctx: Context, node: ast.AnnAssign) -> None:
     with ctx.at(node.annotation):
         if not isinstance(annotated, Host):
             raise WarpCodegenTypeError(f"an annotation is a type, got {describe(annotated)}")
-        t = constants.type_named(annotated)
+        t = type_named(annotated)
     operand = ctx.expr(node.value)
     if t is not None:
         with ctx.at(node.value):
-            operand = ctx.convert(operand, t, f"`{ast.unparse(node.target)}`")
-    assign(ctx, node.target, operand)
+            operand = ctx.convert(operand, t, f"`{ast.unparse(node.target)}`", node.value)
+    assign(ctx, node.target, operand, node.value)
 
 
-def assign(ctx: Context, target: ast.expr, operand: Operand) -> None:
-    """Assign an operand to a target."""
+def assign(ctx: Context, target: ast.expr, operand: Operand, source: ast.expr) -> None:
+    """Assign an operand to a target; ``source`` is the operand's syntax."""
     if isinstance(target, (ast.Tuple, ast.List)):
-        _unpack(ctx, target, operand)
+        _unpack(ctx, target, operand, source)
         return
+    where = place(ctx, target)
     with ctx.at(target):
-        store(ctx, place(ctx, target), operand)
+        store(ctx, where, operand, target, source)
 
 
-def _unpack(ctx: Context, target: ast.Tuple | ast.List, operand: Operand) -> None:
+def _unpack(ctx: Context, target: ast.Tuple | ast.List, operand: Operand, source: ast.expr) -> None:
+    for part in target.elts:
+        if isinstance(part, ast.Starred):
+            with ctx.at(part):
+                raise refused.expression(part)
     with ctx.at(target):
         if not isinstance(operand, tuple):
             raise WarpCodegenTypeError(
@@ -99,9 +110,11 @@ def _unpack(ctx: Context, target: ast.Tuple | ast.List, operand: Operand) -> Non
                 help="assign it to one name and index it",
             )
         if len(operand) != len(target.elts):
-            raise WarpCodegenTypeError(f"{len(target.elts)} names can't be assigned {len(operand)} values")
-    for t, part in zip(target.elts, operand, strict=True):
-        assign(ctx, t, part)
+            given = "1 value" if len(operand) == 1 else f"{len(operand)} values"
+            raise WarpCodegenTypeError(f"{len(target.elts)} names can't be assigned {given}")
+    sources = source.elts if isinstance(source, ast.Tuple) else [source] * len(operand)
+    for t, part, node in zip(target.elts, operand, sources, strict=True):
+        assign(ctx, t, part, node)
 
 
 @statement(ast.AugAssign)
@@ -119,7 +132,8 @@ def build_augmented(ctx: Context, node: ast.AugAssign) -> None:
     with ctx.at(node.target):
         old = load(ctx, where)
     new = binary(ctx, node.op, old, operand, nodes)
-    store(ctx, where, new)
+    with ctx.at(node.target):
+        store(ctx, where, new, node.target, node.value)
 
 
 def _has_atomic(t: Type, kind: str) -> bool:
@@ -145,7 +159,8 @@ def _atomic(ctx: Context, where: Element, kind: str, node: ast.AugAssign, operan
         raise WarpCodegenTypeError(
             f"`{ast.unparse(node.target)}` is {with_article(str(part))}, got {describe(given)}"
         )
-    value = ctx.convert(operand, part, f"`{ast.unparse(node.target)}`")
+    with ctx.at(node.value):
+        value = ctx.convert(operand, part, f"`{ast.unparse(node.target)}`", node.value)
     if where.path:
         value = ctx.b.insert_component(_neutral(ctx, kind, t), value, *where.path)
     ctx.b.atomic(kind, where.array, where.indices, value)
@@ -168,20 +183,11 @@ def place(ctx: Context, node: ast.expr) -> Place:
     with ctx.at(node):
         match node:
             case ast.Name():
-                value = ctx.scope.variable(node.id)
-                if (
-                    value is None
-                    or not isinstance(value.value, Value)
-                    or not isinstance(value.value.type, Array)
-                ):
-                    return Name(node.id)
                 return Name(node.id)
             case ast.Subscript():
                 return _subscripted(ctx, _inner(ctx, node.value), node)
             case ast.Attribute():
                 return _attributed(ctx, _inner(ctx, node.value), node)
-            case ast.Starred():
-                raise WarpCodegenError("`*` can't unpack in kernel code", help="name each value")
     raise WarpCodegenError(f"{ast.unparse(node)} can't be assigned")
 
 
@@ -218,17 +224,15 @@ def _subscripted(ctx: Context, inner: Place, node: ast.Subscript) -> Place:
         array, indices = indexing.array_indices(ctx, inner.array, [*inner.indices, *at])
         return Element(array, tuple(indices))
     t = _type_at(ctx, inner)
-    done = len(inner.path) if not isinstance(inner, Name) else 0
     if not isinstance(t, (Vec, Mat, Quat)):
-        raise indexing.not_indexable(_stand_in(ctx, inner))
-    del done
+        raise indexing.not_indexable(load(ctx, inner))
     return _deeper(inner, indexing.component_indices(ctx, t, at))
 
 
 def _attributed(ctx: Context, inner: Place, node: ast.Attribute) -> Place:
     t = _type_at(ctx, inner)
     if not isinstance(t, (Vec, Quat)):
-        shown = with_article(str(t)) if t is not None else describe(_stand_in(ctx, inner))
+        shown = with_article(str(t)) if t is not None else describe(load(ctx, inner))
         raise WarpCodegenAttributeError(f"{shown} has no attribute `{node.attr}` that can be assigned")
     return _deeper(inner, [indexing.component(t, node.attr)])
 
@@ -256,10 +260,6 @@ def _type_at(ctx: Context, where: Place) -> Type | None:
                 assert isinstance(t, Array)
                 return Array(t.dtype, t.ndim - len(where.indices))
             return _at_path(_element_type(where), where.path)
-
-
-def _stand_in(ctx: Context, where: Place) -> Operand:
-    return load(ctx, where)
 
 
 def _at_path(t: Type, path: tuple[Value | int, ...]) -> Type:
@@ -295,7 +295,7 @@ def load(ctx: Context, where: Place) -> Operand:
         case Name(name):
             operand = ctx.scope.read(name)
             if operand is None:
-                raise WarpCodegenError(f"`{name}` has no value yet", help=f"{name} = ... before this line")
+                raise WarpCodegenKeyError(f"`{name}` has no value yet", help=f"{name} = ... before this line")
             return operand
         case Component(name, path):
             operand = ctx.scope.read(name)
@@ -306,28 +306,25 @@ def load(ctx: Context, where: Place) -> Operand:
             return ctx.b.extract(element, *path) if path else element
 
 
-def store(ctx: Context, where: Place, operand: Operand) -> None:
-    """Assign ``operand`` to a place."""
+def store(ctx: Context, where: Place, operand: Operand, target: ast.expr, source: ast.expr) -> None:
+    """Assign ``operand`` to a place; ``target`` and ``source`` are the syntax of both."""
+    shown = f"`{ast.unparse(target)}`"
     match where:
         case Name(name):
-            ctx.bind(name, operand)
+            ctx.bind(name, operand, source)
         case Component(name, path):
             old = ctx.scope.read(name)
             assert isinstance(old, Value)
-            part = ctx.convert(operand, _at_path(old.type, path), f"this part of `{name}`")
+            with ctx.at(source):
+                part = ctx.convert(operand, _at_path(old.type, path), shown, source)
             new = ctx.b.insert_component(old, part, *path)
             new.hint = name
             ctx.scope.replace(name, new)
         case Element(array, indices, path):
             indexing.require_element(array, indices)
             t = _element_type(where)
-            name = array.hint or "the array"
-            if not path:
-                ctx.b.store(array, indices, ctx.convert(operand, t, f"an element of `{name}`"))
-                return
-            part = ctx.convert(operand, _at_path(t, path), f"this part of an element of `{name}`")
-            element = ctx.b.load(array, indices)
-            ctx.b.store(array, indices, ctx.b.insert_component(element, part, *path))
-
-
-__all__ = ["Scalar", "assign"]
+            with ctx.at(source):
+                part = ctx.convert(operand, _at_path(t, path), shown, source)
+            if path:
+                part = ctx.b.insert_component(ctx.b.load(array, indices), part, *path)
+            ctx.b.store(array, indices, part)

@@ -16,10 +16,10 @@ from warp_like.frontend.context import Context, Returns, Session
 from warp_like.frontend.control_flow import run
 from warp_like.frontend.flow import Flow, Tail
 from warp_like.frontend.function import Overload
-from warp_like.frontend.operands import Host
+from warp_like.frontend.host import Host
 from warp_like.frontend.scope import Variable
 from warp_like.frontend.source import Source
-from warp_like.ir.core import Block, Function, Value
+from warp_like.ir.core import Function, Value
 from warp_like.ir.types import Type
 
 

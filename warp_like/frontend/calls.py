@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
+from warp_like import values
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.base.loc import current_loc
 from warp_like.builtins.overload import NoMatch, Special
-from warp_like.builtins.patterns import Literal
 from warp_like.builtins.spec import REGISTRY, bind
 from warp_like.frontend import constants, constructors, specials
-from warp_like.frontend.context import Context, expression
-from warp_like.frontend.function import Default, Function, Overload
-from warp_like.frontend.operands import Host, Operand, describe, type_of
+from warp_like.frontend.context import Context, cast_name, expression, require_bindable, with_article
+from warp_like.frontend.function import Default, Function, Overload, is_callable_annotation
+from warp_like.frontend.host import Host, builtin_name, not_a_value, type_named
+from warp_like.frontend.operands import Operand, describe, type_of
 from warp_like.ir.core import Value
+from warp_like.ir.types import Scalar
 
 
 @expression(ast.Call)
@@ -23,7 +26,7 @@ def build_call(ctx: Context, node: ast.Call) -> Operand:
     callee = ctx.expr(node.func)
     if not isinstance(callee, Host):
         raise WarpCodegenTypeError(f"{describe(callee)} can't be called")
-    name = constants.builtin_name(callee.obj)
+    name = builtin_name(callee.obj)
     if name == "static":
         return specials.static(ctx, node)
     for keyword in node.keywords:
@@ -32,10 +35,8 @@ def build_call(ctx: Context, node: ast.Call) -> Operand:
     if name is not None:
         return _builtin(ctx, name, node)
     if isinstance(callee.obj, Function):
-        args = [ctx.expr(a) for a in node.args]
-        keywords = {k.arg: ctx.expr(k.value) for k in node.keywords if k.arg}
-        return user_function(ctx, callee.obj, args, keywords)
-    t = constants.type_named(callee) if constants.names_type(callee.obj) else None
+        return _user_function(ctx, callee.obj, node)
+    t = type_named(callee) if callee.obj is not Any and values.is_type(callee.obj) else None
     if t is not None:
         if node.keywords:
             raise WarpCodegenTypeError(f"{callee.text}() takes its arguments by position")
@@ -49,7 +50,7 @@ def _not_callable(callee: Host) -> WarpCodegenError:
             f"`{callee.text}` is a Python function, which kernel code can't call",
             help="decorate it with @wp.func, or evaluate it when the kernel is compiled: wp.static(...)",
         )
-    return constants.not_a_value(callee)
+    return not_a_value(callee)
 
 
 def _builtin(ctx: Context, name: str, node: ast.Call) -> Operand:
@@ -69,22 +70,32 @@ def _builtin(ctx: Context, name: str, node: ast.Call) -> Operand:
     for argument, operand in zip(node.args, args, strict=True):
         with ctx.at(argument):
             if isinstance(operand, Host):
-                raise constants.not_a_value(operand)
+                raise not_a_value(operand)
     return ctx.apply(name, *bound, nodes=nodes)
 
 
-def user_function(
-    ctx: Context, function: Function, args: list[Operand], keywords: dict[str, Operand]
-) -> Operand:
+@dataclass(frozen=True)
+class _Argument:
+    """An argument of a user function with its syntax, for messages."""
+
+    operand: Operand
+    node: ast.expr
+
+
+def _user_function(ctx: Context, function: Function, node: ast.Call) -> Operand:
     """Call the overload of a user function that takes the arguments."""
+    args = [_Argument(ctx.expr(a), a) for a in node.args]
+    keywords = {k.arg: _Argument(ctx.expr(k.value), k.value) for k in node.keywords if k.arg}
     overload, placed = _choose(ctx, function, args, keywords)
     given: list[Any] = []
     values: list[Value] = []
     for name, t, arg in zip(overload.params, overload.types, placed, strict=True):
-        operand = (
-            constants.from_host(ctx, arg.value, f"{name}={arg.value!r}") if isinstance(arg, Default) else arg
-        )
+        if isinstance(arg, Default):
+            operand = constants.from_host(ctx, arg.value, f"{name}={arg.value!r}")
+        else:
+            operand = arg.operand
         if isinstance(operand, Host):
+            require_bindable(operand)
             given.append(operand.obj)
             continue
         value = ctx.convert(operand, t, f"argument `{name}`") if t is not None else ctx.settle(operand)
@@ -93,11 +104,11 @@ def user_function(
     try:
         callee = ctx.session.call(overload, tuple(given))
     except WarpCodegenError as error:
-        raise inside_call(error) from None
+        raise _inside_call(error) from None
     return ctx.call(callee, values)
 
 
-def inside_call(error: WarpCodegenError) -> WarpCodegenError:
+def _inside_call(error: WarpCodegenError) -> WarpCodegenError:
     """Return an error of a called function with the place of the call put before its own."""
     here = current_loc()
     return type(error)(
@@ -106,71 +117,98 @@ def inside_call(error: WarpCodegenError) -> WarpCodegenError:
 
 
 def _choose(
-    ctx: Context, function: Function, args: list[Operand], keywords: dict[str, Operand]
+    ctx: Context, function: Function, args: list[_Argument], keywords: dict[str, _Argument]
 ) -> tuple[Overload, list[Any]]:
     """The overload that fits best, and its arguments in order."""
     best: tuple[int, Overload, list[Any]] | None = None
-    placed_any = False
     for overload in function.overloads:
         placed = overload.place(args, keywords)
-        if placed is None:
-            continue
-        placed_any = True
-        cost = _cost(ctx, overload, placed)
-        if cost is not None and (best is None or cost < best[0]):
+        cost = _cost(ctx, overload, placed) if placed is not None else None
+        if placed is not None and cost is not None and (best is None or cost < best[0]):
             best = cost, overload, placed
     if best is None:
-        raise _no_overload(function, args, keywords, placed_any)
+        _refuse(ctx, function, args, keywords)
     return best[1], best[2]
 
 
+_LITERAL, _WIDENED = 100, 10_000
+"""The cost of an argument that adapts: any number of generic ones (1 each) is nearer than a literal that does."""
+
+
 def _cost(ctx: Context, overload: Overload, placed: list[Any]) -> int | None:
+    """How far the arguments are from the overload; None where it does not take them."""
     total = 0
     for name, t, arg in zip(overload.params, overload.types, placed, strict=True):
         if isinstance(arg, Default):
             continue
-        if isinstance(arg, tuple):
+        cost = _accepts(overload, name, arg.operand)
+        if cost is None and t is not None and ctx.fits(arg.operand, t):
+            total += _WIDENED
+        elif cost is None:
             return None
-        cost = overload.accepts(name, type_of(arg))
-        if cost is None and t is not None and ctx.fits(arg, t):
-            cost = 3
-        if cost is None:
-            return None
-        total += cost * 100 if cost == 2 else cost
+        else:
+            total += _LITERAL if cost == 2 else cost
     return total
 
 
-def _no_overload(
-    function: Function, args: list[Operand], keywords: dict[str, Operand], placed: bool
-) -> WarpCodegenTypeError:
+def _accepts(overload: Overload, name: str, operand: Operand) -> int | None:
+    return None if isinstance(operand, tuple) else overload.accepts(name, type_of(operand))
+
+
+def _refuse(
+    ctx: Context, function: Function, args: list[_Argument], keywords: dict[str, _Argument]
+) -> NoReturn:
+    """Say why no overload takes the arguments; of a single one, which argument does not fit."""
     takes = " or ".join(o.signature() for o in function.overloads)
-    if not placed:
-        given = ", ".join([f"{len(args)} by position"] * bool(args) + [f"`{k}`" for k in keywords]) or "none"
-        return WarpCodegenTypeError(f"{function.name}() does not take these arguments: {given}", help=takes)
-    if len(function.overloads) == 1 and (problem := _first_problem(function.overloads[0], args, keywords)):
-        return WarpCodegenTypeError(*problem[:1], help=problem[1])
-    shown = [*(describe(a) for a in args), *(f"{k}={describe(v)}" for k, v in keywords.items())]
-    return WarpCodegenTypeError(f"{function.name}() has no overload for ({', '.join(shown)})", help=takes)
+    fitting = [(o, p) for o in function.overloads if (p := o.place(args, keywords)) is not None]
+    if not fitting:
+        raise _wrong_names(function, args, keywords, takes)
+    if len(function.overloads) == 1:
+        overload, placed = fitting[0]
+        for i, (name, arg) in enumerate(zip(overload.params, placed, strict=True)):
+            if not isinstance(arg, Default) and _accepts(overload, name, arg.operand) is None:
+                with ctx.at(arg.node):
+                    needs = _needed(overload, name)
+                    message = f"{function.name}() needs {needs} for argument {i + 1} `{name}`, got {describe(arg.operand)}"
+                    raise WarpCodegenTypeError(message, help=_conversion(overload, name, arg) or takes)
+    shown = [
+        *(describe(a.operand) for a in args),
+        *(f"{k}={describe(v.operand)}" for k, v in keywords.items()),
+    ]
+    raise WarpCodegenTypeError(f"{function.name}() has no overload for ({', '.join(shown)})", help=takes)
 
 
-def _first_problem(
-    overload: Overload, args: list[Operand], keywords: dict[str, Operand]
-) -> tuple[str, str] | None:
-    placed = overload.place(args, keywords) or []
-    for i, (name, t, arg) in enumerate(zip(overload.params, overload.types, placed, strict=True)):
-        if isinstance(arg, Default):
-            continue
-        if isinstance(arg, tuple) or overload.accepts(name, type_of(arg)) is None:
-            needs = (
-                str(t)
-                if t is not None
-                else getattr(overload.annotation(name), "__name__", str(overload.annotation(name)))
-            )
-            return (
-                f"{overload.source.name}() needs {needs} for argument {i + 1} `{name}`, got {describe(arg)}",
-                overload.signature(),
-            )
+def _wrong_names(
+    function: Function, args: list[_Argument], keywords: dict[str, _Argument], takes: str
+) -> WarpCodegenTypeError:
+    only = function.overloads[0] if len(function.overloads) == 1 else None
+    if only is not None and not keywords:
+        least, most = len(only.params) - len(only.defaults), len(only.params)
+        count = str(most) if least == most else f"{least} to {most}"
+        plural = "argument" if most == 1 else "arguments"
+        return WarpCodegenTypeError(f"{function.name}() takes {count} {plural}, got {len(args)}", help=takes)
+    unknown = [k for k in keywords if all(k not in o.params for o in function.overloads)]
+    if unknown:
+        return WarpCodegenTypeError(f"{function.name}() has no argument `{unknown[0]}`", help=takes)
+    given = ", ".join([f"{len(args)} by position"] * bool(args) + [f"`{k}`" for k in keywords]) or "none"
+    return WarpCodegenTypeError(f"{function.name}() does not take these arguments: {given}", help=takes)
+
+
+def _needed(overload: Overload, name: str) -> str:
+    t = overload.types[overload.params.index(name)]
+    if t is not None:
+        return with_article(str(t))
+    annotation = overload.annotation(name)
+    return (
+        "a function"
+        if is_callable_annotation(annotation)
+        else getattr(annotation, "__name__", str(annotation))
+    )
+
+
+def _conversion(overload: Overload, name: str, arg: _Argument) -> str | None:
+    """The argument with the cast that it needs."""
+    t = overload.types[overload.params.index(name)]
+    if isinstance(t, Scalar) and isinstance(type_of(arg.operand), Scalar):
+        return f"{cast_name(t)}({ast.unparse(arg.node)})"
     return None
-
-
-__all__ = ["Literal", "build_call", "inside_call", "user_function"]

@@ -15,8 +15,8 @@ from typing import Any
 
 from warp_like import values
 from warp_like.base.errors import WarpCodegenError
-from warp_like.frontend.constants import builtin_name
 from warp_like.frontend.function import Function, Overload
+from warp_like.frontend.host import builtin_name
 from warp_like.frontend.operands import number
 from warp_like.frontend.source import MISSING, Source
 from warp_like.frontend.specials import evaluate_static

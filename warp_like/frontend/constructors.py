@@ -68,6 +68,8 @@ def _aggregate(
         )
     if len(args) == 1 and count > 1 and not isinstance(t, Quat):
         args, nodes = [args[0]] * count, [nodes[0]] * count
+    for operand, node in zip(args, nodes, strict=True):
+        _require_number(ctx, t, operand, node)
     if len(args) != count:
         raise _wrong_count(t, args)
     if all(isinstance(a, Literal) and a.fits(t.dtype) for a in args):
@@ -79,6 +81,11 @@ def _aggregate(
 
 def _component(ctx: Context, t: Vec | Mat | Quat, operand: Operand, node: ast.expr) -> Value:
     with ctx.at(node):
+        return ctx.convert(operand, t.dtype, f"a component of {with_article(str(t))}", node)
+
+
+def _require_number(ctx: Context, t: Vec | Mat | Quat, operand: Operand, node: ast.expr) -> None:
+    with ctx.at(node):
         operand = require_value_kind(operand)
         if isinstance(operand, Value) and isinstance(operand.type, Aggregate):
             raise WarpCodegenTypeError(
@@ -87,7 +94,6 @@ def _component(ctx: Context, t: Vec | Mat | Quat, operand: Operand, node: ast.ex
                 if isinstance(t, Mat)
                 else "give its components one by one",
             )
-        return ctx.convert(operand, t.dtype, f"a component of {with_article(str(t))}")
 
 
 def _wrong_count(t: Vec | Mat | Quat, args: Sequence[Operand]) -> WarpCodegenTypeError:

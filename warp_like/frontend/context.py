@@ -20,7 +20,8 @@ from warp_like.builtins.overload import Inline, NoMatch
 from warp_like.builtins.patterns import Literal
 from warp_like.builtins.spec import resolve
 from warp_like.frontend import refused
-from warp_like.frontend.operands import NOTHING, Host, Operand, describe, require_value_kind, type_of
+from warp_like.frontend.host import Host, is_callable, not_a_value
+from warp_like.frontend.operands import NOTHING, Operand, describe, require_value_kind, type_of
 from warp_like.frontend.scope import Scope
 from warp_like.frontend.source import Source
 from warp_like.ir import ops
@@ -152,8 +153,15 @@ class Context:
             return operand.fits(type)
         return isinstance(operand, Value) and (operand.type == type or self._converts(operand.type, type))
 
-    def convert(self, operand: Operand, type: Type, what: str) -> Value:
-        """Return ``operand`` as a ``type``; only literals adapt. ``what`` names the place for messages."""
+    def convert(self, operand: Operand, type: Type, what: str, node: ast.expr | None = None) -> Value:
+        """Return ``operand`` as a ``type``; only literals adapt.
+
+        Args:
+            operand: What is given.
+            type: What is wanted.
+            what: The place where it is wanted, for messages.
+            node: The operand's syntax, for messages.
+        """
         operand = require_value_kind(operand)
         if isinstance(operand, Literal) and operand.fits(type):
             return self.b.constant(operand.value, type)
@@ -165,7 +173,7 @@ class Context:
         scalar = isinstance(type, Scalar) and isinstance(type_of(operand), (Scalar, Literal))
         raise WarpCodegenTypeError(
             f"{what} is {with_article(str(type))}, got {describe(operand)}",
-            help=f"convert it: {cast_name(type)}(...)" if scalar else None,
+            help=f"{cast_name(type)}({ast.unparse(node) if node is not None else '...'})" if scalar else None,
         )
 
     def _converts(self, given: Type, wanted: Type) -> bool:
@@ -185,7 +193,7 @@ class Context:
         got: Value = self.b.apply("ne", operand, 0)
         return got
 
-    def index(self, node: ast.expr) -> Value | Literal:
+    def index(self, node: ast.expr, what: str = "an index") -> Value | Literal:
         """Build an index: an integer of any type, or an integer literal."""
         operand = self.expr(node)
         with self.at(node):
@@ -197,7 +205,7 @@ class Context:
                 isinstance(operand, Value) and isinstance(operand.type, Scalar) and operand.type.is_float
             )
             raise WarpCodegenTypeError(
-                f"an index is an integer, got {describe(operand)}",
+                f"{what} is an integer, got {describe(operand)}",
                 help=f"int({ast.unparse(node)})" if is_float else None,
             )
 
@@ -215,14 +223,15 @@ class Context:
             nodes: The arguments' syntax, for messages.
         """
         given = [require_value_kind(a) for a in args]
-        given = _same_kind(given)
         texts = [ast.unparse(n) for n in nodes] if nodes is not None and len(nodes) == len(given) else None
         try:
             resolved = resolve(name, [a.type if isinstance(a, Value) else a for a in given], symbol, texts)
         except NoMatch as error:
             if self.session.wide and (widened := self._widened(given)) is not None:
                 return self.apply(name, *widened, symbol=symbol, nodes=nodes)
-            raise WarpCodegenTypeError(str(error), help=error.help) from None
+            blamed = nodes[error.position] if nodes is not None and error.position is not None else None
+            with self.at(blamed) if blamed is not None else contextlib.nullcontext():
+                raise WarpCodegenTypeError(str(error), help=error.help) from None
         values = [
             a if isinstance(a, Value) else self.b.constant(a.value, t)
             for a, t in zip(given, resolved.args, strict=True)
@@ -248,15 +257,17 @@ class Context:
 
     # --- names ------------------------------------------------------------------------------------------------
 
-    def bind(self, name: str, operand: Operand) -> None:
-        """Assign to a local variable; a literal takes the variable's type, or its default type the first time."""
+    def bind(self, name: str, operand: Operand, source: ast.expr) -> None:
+        """Assign to a local variable; a literal takes the variable's type, or its default type the first time.
+
+        ``source`` is the operand's syntax.
+        """
         old = self.scope.variable(name)
-        value: Operand = self._typed(operand, old.value if old is not None else None)
+        with self.at(source):
+            value: Operand = self._typed(operand, old.value if old is not None else None)
         if isinstance(value, Value):
             if not value.hint:
                 value.hint = name
-        elif isinstance(value, Host):
-            _require_bindable(value, name)
         elif value == NOTHING:
             raise WarpCodegenTypeError(f"`{name}` is assigned the result of a call that has none")
         self.scope.bind(name, value, current_loc())
@@ -267,6 +278,7 @@ class Context:
             olds = old if isinstance(old, tuple) and len(old) == len(operand) else (None,) * len(operand)
             return tuple(self._typed(part, o) for part, o in zip(operand, olds, strict=True))
         if isinstance(operand, Host):
+            require_bindable(operand)
             return operand
         if isinstance(old, Value) and old.type != type_of(operand) and self.fits(operand, old.type):
             return self.convert(operand, old.type, "")
@@ -278,22 +290,14 @@ def results_of(op: ops.Op) -> Operand:
     return op.results[0] if len(op.results) == 1 else tuple(op.results)
 
 
-def _same_kind(given: list[Value | Literal]) -> list[Value | Literal]:
-    """Literals among themselves: beside a float, an integer is a float."""
-    if any(isinstance(a, Value) for a in given) or not any(type(a.value) is float for a in given):  # type: ignore[union-attr]
-        return given
-    return [Literal(float(a.value)) if type(a.value) is int else a for a in given]  # type: ignore[union-attr]
+def require_bindable(value: Host) -> None:
+    """Raise unless a Python object may go by another name in kernel code.
 
-
-def _require_bindable(value: Host, name: str) -> None:
-    """Only what the cache key sees through a plain name may go by another name: functions and types, not modules."""
-    from warp_like.frontend.constants import is_callable
-
+    Raises:
+        WarpCodegenTypeError: It is no function or type.
+    """
     if not is_callable(value.obj):
-        raise WarpCodegenTypeError(
-            f"`{name}` can't be assigned {describe(value)}: {type(value.obj).__name__} is not a type of kernel code",
-            help="variables hold numbers, vectors, matrices, views of arrays, functions and types",
-        )
+        raise not_a_value(value)
 
 
 def with_article(text: str) -> str:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from warp_like.base.errors import WarpCodegenTypeError
 from warp_like.frontend.context import Context, loaded_names, statement
 from warp_like.frontend.flow import KINDS, ON, Flag, Flow, Tail, may_exit, never_falls
-from warp_like.frontend.operands import Host, Operand, describe, flatten, rebuild, same_shape
+from warp_like.frontend.host import Host
+from warp_like.frontend.operands import Operand, describe, flatten, rebuild, same_shape
 from warp_like.frontend.scope import Scope, Unbound, Variable
 from warp_like.ir.core import Block, Value
 from warp_like.ir.types import Array, Type, bool_
@@ -277,7 +278,10 @@ def _agree(name: str, found: Sequence[Variable | Unbound | None]) -> Operand | U
             a, b = describe(first.value), describe(other.value)
             where = f" (line {first.loc.line}) or " if first.loc else " or "
             end = f" (line {other.loc.line})" if other.loc else ""
-            return Unbound(f"`{name}` is {a}{where}{b}{end}, depending on the path that leads here")
+            return Unbound(
+                f"`{name}` is {a}{where}{b}{end}, depending on the path that leads here",
+                "convert one of them, or use two names",
+            )
     held = [flatten(v.value) for v in variables]
     if any(isinstance(v.type, Array) for v in held[0]) and (
         len(held) == 1 or any(h != held[0] for h in held)

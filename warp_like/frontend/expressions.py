@@ -10,7 +10,8 @@ from warp_like.builtins.patterns import Literal
 from warp_like.frontend import constants, indexing, literals
 from warp_like.frontend.context import Context, expression, with_article
 from warp_like.frontend.control_flow import common_type
-from warp_like.frontend.operands import Host, Operand, describe
+from warp_like.frontend.host import Host, not_a_value
+from warp_like.frontend.operands import Operand, describe
 from warp_like.frontend.scope import unknown
 from warp_like.frontend.source import MISSING
 from warp_like.ir import ops
@@ -116,7 +117,7 @@ def build_unary(ctx: Context, node: ast.UnaryOp) -> Operand:
 
 def _require_operand(operand: Operand, symbol: str) -> None:
     if isinstance(operand, Host):
-        raise constants.not_a_value(operand)
+        raise not_a_value(operand)
     if isinstance(operand, tuple):
         raise WarpCodegenTypeError(f"`{symbol}` does not take {describe(operand)}")
     if isinstance(operand, Value) and isinstance(operand.type, Array):
@@ -208,7 +209,7 @@ def build_conditional(ctx: Context, node: ast.IfExp) -> Operand:
     values = []
     for block, g, side in zip(blocks, given, (node.body, node.orelse), strict=True):
         with ctx.b.into(block), ctx.at(side):
-            values.append(ctx.convert(g, t, "the other side of this `if`"))
+            values.append(ctx.convert(g, t, "the other side of this `if`", side))
     if all(isinstance(o, ops.Constant) for block in blocks for o in block.ops):
         for block in blocks:
             ctx.b.block.ops.extend(block.ops)
@@ -230,7 +231,7 @@ def build_subscript(ctx: Context, node: ast.Subscript) -> Operand:
         key = ctx.expr(node.slice)
         literal = key.value if isinstance(key, Literal) else key.obj if isinstance(key, Host) else None
         if literal is None:
-            raise constants.not_a_value(base)
+            raise not_a_value(base)
         return constants.item(ctx, base, literal)
     return indexing.read(ctx, base, indexing.indices(ctx, node.slice))
 
@@ -250,6 +251,12 @@ def build_attribute(ctx: Context, node: ast.Attribute) -> Operand:
         constant = _type_attribute(base, node.attr)
         if constant is not None:
             return constant
+    if (
+        isinstance(base, Literal)
+        and node.attr == "value"
+        and isinstance(node.value, (ast.Name, ast.Attribute))
+    ):
+        return base  # the number of an enum's member
     raise WarpCodegenAttributeError(f"{_subject(base)} has no attribute `{node.attr}`")
 
 

@@ -56,7 +56,7 @@ def _member(base: tuple[Operand, ...], at: Sequence[Index]) -> Operand:
             if more
             else "a tuple is indexed by a constant, got a value of run time"
         )
-    return base[_in_range(known, len(base), "a tuple")]  # type: ignore[no-any-return]
+    return base[_in_range(known, len(base), "a tuple", "members")]  # type: ignore[no-any-return]
 
 
 def array_indices(ctx: Context, array: Value, at: Sequence[Index]) -> tuple[Value, list[Value]]:
@@ -98,9 +98,12 @@ def component_indices(ctx: Context, t: Type, at: Sequence[Index]) -> list[Value 
             f"{with_article(str(t))} takes {len(shape)} {_plural(len(shape))}, got {len(at)}"
         )
     found: list[Value | int] = []
-    for index, extent in zip(at, shape, strict=False):
+    words = ("rows", "columns") if isinstance(t, Mat) else ("components",)
+    for index, extent, word in zip(at, shape, words, strict=False):
         known = _known(index)
-        found.append(ctx.settle(index) if known is None else _in_range(known, extent, with_article(str(t))))
+        found.append(
+            ctx.settle(index) if known is None else _in_range(known, extent, with_article(str(t)), word)
+        )
     return found
 
 
@@ -127,9 +130,11 @@ def _known(index: Index) -> int | None:
     return value if type(value) is int else None
 
 
-def _in_range(index: int, extent: int, what: str) -> int:
+def _in_range(index: int, extent: int, what: str, word: str) -> int:
     if not -extent <= index < extent:
-        raise WarpCodegenIndexError(f"index {index} is out of range for {what}, which has {extent} elements")
+        raise WarpCodegenIndexError(
+            f"index {index} is out of range: {what} has {extent} {word if extent != 1 else word[:-1]}"
+        )
     return index % extent
 
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError, WarpCodegenValueError
 from warp_like.builtins.patterns import Literal
-from warp_like.frontend.constants import builtin_name
 from warp_like.frontend.context import Context, statement
 from warp_like.frontend.control_flow import any_of, common_type, run
 from warp_like.frontend.flow import Flow, Tail, assigned_names, leaves_loop
-from warp_like.frontend.operands import Host, flatten, rebuild
+from warp_like.frontend.host import Host, builtin_name
+from warp_like.frontend.operands import flatten, rebuild
 from warp_like.frontend.scope import Scope, Unbound, Variable
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Value
@@ -39,7 +39,7 @@ def build_for(ctx: Context, node: ast.For) -> Flow:
     params, scope = carried.parameters()
     with carried.block(Block([index, *params]), scope) as body:
         with ctx.at(node.target):
-            ctx.bind(node.target.id, index)
+            ctx.bind(node.target.id, index, node.target)
         run(ctx, node.body, Tail.LOOP)
         ctx.b.yield_(*carried.values(ctx.scope))
     carried.finish(ctx.b.for_(lo, hi, step, carried.initial, body))
@@ -80,7 +80,7 @@ def _for_with_exit(ctx: Context, node: ast.For, lo: Value, hi: Value, step: Valu
     def begin(counter: Sequence[Value]) -> None:
         index = counter[0] if counter[0].type == t else ctx.b.cast(counter[0], t)
         with ctx.at(node.target):
-            ctx.bind(name, index)
+            ctx.bind(name, index, node.target)
 
     def advance(counter: Sequence[Value]) -> list[Value]:
         return [ctx.b.apply("add", counter[0], step)]
@@ -290,7 +290,7 @@ def _range(ctx: Context, node: ast.expr) -> tuple[Value, Value, Value]:
                 f"range() takes 1 to 3 arguments by position, got {given}",
                 help="range(stop) or range(start, stop, step)",
             )
-        given = [ctx.index(a) for a in node.args]
+        given = [ctx.index(a, "an argument of range()") for a in node.args]
         lo, hi, step = [Literal(0), given[0], Literal(1)] if len(given) == 1 else [*given, Literal(1)][:3]
         bounds = _one_type(ctx, [lo, hi, step])
     return _safe_step(ctx, *bounds)

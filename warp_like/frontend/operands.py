@@ -9,22 +9,13 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Any
 
 from warp_like.base.errors import WarpCodegenTypeError
 from warp_like.builtins.patterns import Literal
+from warp_like.frontend.host import Host, not_a_value
 from warp_like.ir.core import Value
 from warp_like.ir.types import Type
-
-
-@dataclass(frozen=True, eq=False)
-class Host:
-    """A Python object; ``text`` is how the user wrote it."""
-
-    obj: Any
-    text: str
-
 
 Operand = Value | Literal | tuple[Any, ...] | Host
 
@@ -101,4 +92,6 @@ def require_value_kind(operand: Operand) -> Value | Literal:
     """
     if isinstance(operand, (Value, Literal)):
         return operand
+    if isinstance(operand, Host):
+        raise not_a_value(operand)
     raise WarpCodegenTypeError(f"expected a value, got {describe(operand)}")

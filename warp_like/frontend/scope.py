@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from warp_like.base.errors import WarpCodegenKeyError, WarpCodegenTypeError
 from warp_like.base.loc import Loc
-from warp_like.frontend.operands import Host, Operand, describe, same_shape
+from warp_like.frontend.host import Host
+from warp_like.frontend.operands import Operand, describe, same_shape
 from warp_like.ir.core import Value
 from warp_like.ir.types import Array
 

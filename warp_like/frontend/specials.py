@@ -10,7 +10,8 @@ from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError, WarpCo
 from warp_like.builtins.patterns import Literal
 from warp_like.frontend import constants, constructors, indexing
 from warp_like.frontend.context import Context, with_article
-from warp_like.frontend.operands import NOTHING, Host, Operand, describe, require_value_kind
+from warp_like.frontend.host import Host, builtin_name, is_callable, not_a_value, type_named
+from warp_like.frontend.operands import NOTHING, Operand, describe, require_value_kind
 from warp_like.ir import ops
 from warp_like.ir.core import Value
 from warp_like.ir.types import (
@@ -63,7 +64,7 @@ def arguments(node: ast.Call, name: str, params: Sequence[str], required: int) -
 def _type_argument(ctx: Context, node: ast.expr, what: str) -> Type:
     operand = ctx.expr(node)
     with ctx.at(node):
-        t = constants.type_named(operand) if isinstance(operand, Host) else None
+        t = type_named(operand) if isinstance(operand, Host) else None
         if t is None:
             raise WarpCodegenTypeError(f"{what} is a type, got {describe(operand)}")
         return t
@@ -93,7 +94,7 @@ def thread_index(ctx: Context, node: ast.expr, count: int) -> Operand | None:
     if count < 2 or not isinstance(node, ast.Call):
         return None
     callee = ctx.expr(node.func)
-    if not isinstance(callee, Host) or constants.builtin_name(callee.obj) != "tid":
+    if not isinstance(callee, Host) or builtin_name(callee.obj) != "tid":
         return None
     with ctx.at(node):
         return _tid(ctx, node, count)
@@ -161,7 +162,7 @@ def _atomic_cas(ctx: Context, node: ast.Call) -> Operand:
 def _converted(ctx: Context, node: ast.expr, t: Type, what: str) -> Value:
     operand = ctx.expr(node)
     with ctx.at(node):
-        return ctx.convert(operand, t, what)
+        return ctx.convert(operand, t, what, node)
 
 
 def _element(
@@ -346,7 +347,7 @@ def _print(ctx: Context, node: ast.Call) -> Operand:
 def _add_value(ctx: Context, operand: Operand, parts: list[str], args: list[Value]) -> None:
     """Print a value: components separated by blanks, rows of a matrix by line ends."""
     if isinstance(operand, Host):
-        raise constants.not_a_value(operand)
+        raise not_a_value(operand)
     if isinstance(operand, tuple):
         for i, part in enumerate(operand):
             parts[-1] += " " if i else ""
@@ -431,12 +432,8 @@ def static(ctx: Context, node: ast.Call) -> Operand:
     operand = constants.from_host(
         ctx, evaluate_static(ctx.source.environment(), expression), ast.unparse(node)
     )
-    if (
-        isinstance(operand, Host)
-        and not constants.is_callable(operand.obj)
-        and not isinstance(operand.obj, str)
-    ):
-        raise constants.not_a_value(operand)
+    if isinstance(operand, Host) and not is_callable(operand.obj) and not isinstance(operand.obj, str):
+        raise not_a_value(operand)
     return operand
 
 

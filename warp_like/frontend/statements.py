@@ -8,7 +8,8 @@ from warp_like.base.errors import WarpCodegenTypeError
 from warp_like.base.loc import current_loc
 from warp_like.frontend.context import Context, Returns, statement, with_article
 from warp_like.frontend.flow import Flow
-from warp_like.frontend.operands import NOTHING, Host, Operand, describe, require_value_kind
+from warp_like.frontend.host import Host
+from warp_like.frontend.operands import NOTHING, Operand, describe, require_value_kind
 from warp_like.ir.core import Value
 
 

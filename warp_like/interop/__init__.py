@@ -2,7 +2,14 @@
 
 from warp_like.interop.dlpack import from_dlpack, to_dlpack
 from warp_like.interop.gradients import as_array
-from warp_like.interop.jax import device_from_jax, device_to_jax, dtype_from_jax, dtype_to_jax, from_jax, to_jax
+from warp_like.interop.jax import (
+    device_from_jax,
+    device_to_jax,
+    dtype_from_jax,
+    dtype_to_jax,
+    from_jax,
+    to_jax,
+)
 from warp_like.interop.numpy import dtype_from_numpy, dtype_to_numpy, from_numpy
 from warp_like.interop.paddle import (
     device_from_paddle,

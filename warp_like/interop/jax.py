@@ -43,7 +43,7 @@ def to_jax(a: array) -> Any:
     jax = _jax()
     if any(s < 0 for s in a.strides):
         raise ValueError(f"{a!r} has negative strides {a.strides}, which JAX has not; use a.contiguous()")
-    # JAX asks for capsules that can't say that memory is read-only; it never writes, so that needs not be said.
+    # JAX asks for capsules that can't say that memory is read-only; as it never writes, none is needed.
     return jax.dlpack.from_dlpack(_alias(a) if a.readonly else a)
 
 

@@ -21,10 +21,10 @@ def from_numpy(
     requires_grad: bool = False,
     retain_grad: bool = False,
 ) -> array:
-    """Return an array over the memory of ``arr``, or a converted copy if ``dtype`` is made of another scalar type.
+    """Return an array over the memory of ``arr``, or a converted copy if ``dtype`` asks for another scalar.
 
-    Without ``dtype``, a two-dimensional ``arr`` becomes an array of vectors and a three-dimensional one an array of
-    matrices, as in Warp. A read-only ``arr`` gives a read-only array.
+    Without ``dtype``, a two-dimensional ``arr`` becomes an array of vectors and a three-dimensional one an
+    array of matrices, as in Warp. A read-only ``arr`` gives a read-only array.
 
     Example:
         >>> points = np.zeros((100, 3), dtype=np.float32)

@@ -23,14 +23,14 @@ def _paddle() -> Any:
 
 
 class PaddleGradient:
-    """The tie between a Paddle tensor's gradient and ``grad``, the gradient of the array over the tensor's memory."""
+    """The tie between a tensor's gradient and ``grad``, the gradient of the array over its memory."""
 
     def __init__(self, tensor: Callable[[], Any], grad: array) -> None:
         self.tensor = tensor
         self.grad: array | None = grad
 
     def attach(self) -> None:
-        """Make the shared buffer the tensor's gradient again; a dropped one means zero, another one is copied in."""
+        """Make the shared buffer the tensor's gradient again; a dropped one means zero, another is copied."""
         tensor = self.tensor()
         if tensor is None or self.grad is None:
             return
@@ -87,7 +87,7 @@ def from_paddle(
 
 
 def to_paddle(a: array, requires_grad: bool | None = None) -> Any:
-    """Return a Paddle tensor over the memory of ``a``; with a gradient, the tensor's gradient is the array's."""
+    """Return a Paddle tensor over the memory of ``a``; if ``a`` has a gradient, it is the tensor's too."""
     if not isinstance(a, array):
         raise TypeError(f"to_paddle() needs a warp_like array, got {type(a).__name__}")
     if a.readonly:

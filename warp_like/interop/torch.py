@@ -1,9 +1,10 @@
 """PyTorch: tensors and arrays over the same memory, gradients included.
 
-The gradient of an array made of a leaf tensor is the tensor's ``.grad``: one buffer, so that what a tape adds up is what
-an optimizer reads. A ``TorchGradient`` ties the two and mends the tie when ``.grad`` was dropped or exchanged.
-``.grad`` is published only while PyTorch's grad mode is on: in the body of an ``autograd.Function`` or of a custom
-operator it is off, PyTorch adds up the gradients itself, and the array gets a buffer of its own.
+The gradient of an array made of a leaf tensor is the tensor's ``.grad``: one buffer, so that what a tape
+adds up is what an optimizer reads. A ``TorchGradient`` ties the two and mends the tie when ``.grad`` was
+dropped or exchanged. ``.grad`` is published only while PyTorch's grad mode is on: in the body of an
+``autograd.Function`` or of a custom operator it is off, PyTorch adds up the gradients itself, and the array
+gets a buffer of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from warp_like.interop import view
 from warp_like.ir import types as ir
 from warp_like.runtime.array import array
 from warp_like.runtime.device import Device, DeviceLike, get_device
-from warp_like.runtime.memory import element_type
 from warp_like.values import class_of, to_ir
 
 
@@ -35,7 +35,8 @@ def _torch() -> Any:
 class TorchGradient:
     """The tie between a tensor's ``.grad`` and the gradient of the array that shares the tensor's memory.
 
-    Holds no array, and an exported tensor only weakly: the tensor holds the array, so a cycle would never be freed.
+    Holds no array, and an exported tensor only weakly: the tensor holds the array, so a cycle would never be
+    freed.
     """
 
     def __init__(self, tensor: Callable[[], Any], grad: Any) -> None:
@@ -45,8 +46,8 @@ class TorchGradient:
     def attach(self) -> None:
         """Make the shared buffer the tensor's ``.grad`` again.
 
-        A dropped ``.grad`` means zero in PyTorch, so the buffer is set to zero. The values of another tensor that was put
-        in its place are copied into the buffer.
+        A dropped ``.grad`` means zero in PyTorch, so the buffer is set to zero. The values of another tensor
+        that was put in its place are copied into the buffer.
         """
         tensor = self.tensor()
         if tensor is None or tensor.grad is self.grad:
@@ -88,9 +89,10 @@ def from_torch(
 
     Args:
         t: A dense tensor on a device that kernels run on; any strides.
-        dtype: The element type; trailing dimensions become the components of a vec or mat. The tensor's when left out.
-        requires_grad: Whether the array has a gradient; as the tensor's when left out. The gradient of a leaf is its
-            ``.grad``, made here if there is none yet.
+        dtype: The element type; trailing dimensions become the components of a vec or mat. The tensor's when
+            left out.
+        requires_grad: Whether the array has a gradient; as the tensor's when left out. The gradient of a
+            leaf is its ``.grad``, made here if there is none yet.
         grad: A tensor or array to use as the gradient instead.
         return_ctype: Accepted for programs written for Warp; an array is as fast to launch with.
         retain_grad: Keep the gradient of an intermediate array after a backward pass.
@@ -111,7 +113,9 @@ def from_torch(
     made = view.as_array(t, dtype)
     made.retain_grad = retain_grad
     if grad is not None:
-        made.grad = view.as_array(grad.detach() if isinstance(grad, torch.Tensor) else grad, made.element.type)
+        made.grad = view.as_array(
+            grad.detach() if isinstance(grad, torch.Tensor) else grad, made.element.type
+        )
     elif t.requires_grad if requires_grad is None else requires_grad:
         _share_gradient(made, t)
     return made
@@ -121,8 +125,8 @@ def _share_gradient(made: array, t: Any) -> None:
     torch = _torch()
     if not t.is_leaf and torch.is_grad_enabled() and not torch.compiler.is_compiling():
         warnings.warn(
-            "from_torch() was given a tensor that is the result of an operation: gradients computed by a tape stay in "
-            "the array's `grad` and do not flow back through that operation. Wrap the launch in a "
+            "from_torch() was given a tensor that is the result of an operation: gradients computed by a tape "
+            "stay in the array's `grad` and do not flow back through that operation. Wrap the launch in a "
             "torch.autograd.Function, or pass the leaf tensor.",
             stacklevel=4,
         )
@@ -143,8 +147,8 @@ def _share_gradient(made: array, t: Any) -> None:
 def to_torch(a: array, requires_grad: bool | None = None) -> Any:
     """Return a tensor over the memory of ``a``; components are trailing dimensions.
 
-    With a gradient, the tensor is a leaf whose ``.grad`` is the array's gradient, in the same memory, so it can be given
-    to an optimizer. While a tensor made earlier is alive, it is returned again.
+    With a gradient, the tensor is a leaf whose ``.grad`` is the array's gradient, in the same memory, so it
+    can be given to an optimizer. While a tensor made earlier is alive, it is returned again.
 
     Args:
         a: The array.

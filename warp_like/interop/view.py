@@ -1,12 +1,14 @@
 """The one place that decides whether an object of another library can be used without a copy.
 
-``as_array`` gives an array over the object's own memory, or raises and says why it can't: it never copies. In order of
-preference it uses NumPy's own attributes, DLPack's C exchange API, ``__dlpack__``, ``__array_interface__``, the buffer
-protocol and, as read-only data, ``__array__``. The array keeps the memory's owner alive.
+``as_array`` gives an array over the object's own memory, or raises and says why it can't: it never copies.
+In order of preference it uses NumPy's own attributes, DLPack's C exchange API, ``__dlpack__``,
+``__array_interface__``, the buffer protocol and, as read-only data, ``__array__``. The array keeps the
+memory's owner alive.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,13 +16,15 @@ from typing import Any
 import numpy as np
 
 from warp_like import _native
-from warp_like.interop import dlpack
 from warp_like.ir import types as ir
 from warp_like.ir.layout import MAX_DIMS
 from warp_like.runtime.array import array, bind_foreign
 from warp_like.runtime.device import CPU_DLPACK_TYPE, get_device
 from warp_like.runtime.memory import ElementType, contiguous_strides, element_type
 from warp_like.values import Composite, scalar_from_numpy
+
+_DLPACK_CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
+_DLPACK_SCALARS = {(_DLPACK_CODES[t.kind], t.bits, 1): t for t in ir.SCALARS}
 
 
 @dataclass(frozen=True)
@@ -41,8 +45,8 @@ def as_array(obj: Any, dtype: Any = None) -> array:
 
     Args:
         obj: An array of any library.
-        dtype: The element type wanted; trailing dimensions become the components of a vec or mat. The scalar type of
-            ``obj`` when left out.
+        dtype: The element type wanted; trailing dimensions become the components of a vec or mat. The scalar
+            type of ``obj`` when left out.
 
     Raises:
         TypeError: ``obj`` is no array, or its dtype is another.
@@ -70,14 +74,16 @@ def over(memory: Memory, element: ElementType | None) -> array:
         packed = contiguous_strides(element.shape, memory.scalar.bits // 8)
         if any(s != p and n > 1 for n, s, p in zip(element.shape, strides[-inner:], packed, strict=True)):
             raise ValueError(
-                f"the components of {element.host.__name__} have to lie side by side, got a {memory.kind} of shape "
-                f"{shape} with strides {strides} bytes; make it contiguous first"
+                f"the components of {element.host.__name__} have to lie side by side, got a {memory.kind} of "
+                f"shape {shape} with strides {strides} bytes; make it contiguous first"
             )
         shape, strides = shape[:-inner], strides[:-inner]
     if not shape:  # a single element is an array of one
         shape, strides = (1,), (element.itemsize,)
     if len(shape) > MAX_DIMS:
-        raise ValueError(f"an array has at most {MAX_DIMS} dimensions, got a {memory.kind} of shape {memory.shape}")
+        raise ValueError(
+            f"an array has at most {MAX_DIMS} dimensions, got a {memory.kind} of shape {memory.shape}"
+        )
     _require_aligned(memory)
     return bind_foreign(element, memory.ptr, shape, strides, memory.readonly, get_device("cpu"), memory.owner)
 
@@ -86,7 +92,9 @@ def _require_aligned(memory: Memory) -> None:
     size = memory.scalar.bits // 8
     used = [s for n, s in zip(memory.shape, memory.strides, strict=True) if n > 1]
     if 0 not in memory.shape and (memory.ptr % size or any(s % size for s in used)):
-        raise ValueError(f"the {memory.kind}'s elements are not aligned to their size of {size} bytes; copy it first")
+        raise ValueError(
+            f"the {memory.kind}'s elements are not aligned to their size of {size} bytes; copy it first"
+        )
 
 
 def describe(obj: Any) -> Memory:
@@ -98,12 +106,16 @@ def describe(obj: Any) -> Memory:
             found = way(obj)
             if found is not None:
                 return found
-    raise TypeError(f"expected an array, got {type(obj).__module__}.{type(obj).__qualname__}".replace(" builtins.", " "))
+    raise TypeError(
+        f"expected an array, got {type(obj).__module__}.{type(obj).__qualname__}".replace(" builtins.", " ")
+    )
 
 
 def _numpy_memory(a: np.ndarray[Any, Any], kind: str, owner: Any) -> Memory:
     if isinstance(a, np.ma.MaskedArray):
-        raise TypeError("a masked NumPy array can't be used: its mask would be ignored; use a.filled() or a.data")
+        raise TypeError(
+            "a masked NumPy array can't be used: its mask would be ignored; use a.filled() or a.data"
+        )
     scalar = scalar_from_numpy(a.dtype)
     if scalar is None:
         order = " (foreign byte order)" if not a.dtype.isnative else ""
@@ -120,35 +132,62 @@ def _from_exchange_api(obj: Any) -> Memory | None:
     if info is None:
         return None
     if (getattr(obj, "is_conj", None) and obj.is_conj()) or (getattr(obj, "is_neg", None) and obj.is_neg()):
-        raise ValueError(f"the {kind} is a lazily conjugated or negated view; resolve it first (resolve_conj, resolve_neg)")
+        raise ValueError(
+            f"the {kind} is a lazily conjugated or negated view; resolve it first (resolve_conj, resolve_neg)"
+        )
     return from_info(info, kind, _storage_of(obj))
 
 
 def _storage_of(obj: Any) -> Any:
-    """What keeps a tensor's memory alive even when the tensor itself is pointed at other memory later."""
-    detach = getattr(obj, "detach", None)
-    return obj if detach is None else detach()
+    """What keeps a tensor's memory alive even when the tensor itself is emptied or moved later."""
+    if not hasattr(obj, "detach"):
+        return obj
+    alias = obj.detach()
+    if type(obj).__module__.partition(".")[0] != "paddle":
+        return alias
+    # Paddle's alias is the same tensor inside, and is emptied with it; what DLPack gives out is not.
+    return _native.dlpack_import(alias.__dlpack__())[-1]
 
 
 def from_info(info: tuple[Any, ...], kind: str, owner: Any = None) -> Memory:
     """Return the memory that a tuple of ``_native.tensor_info`` or ``_native.dlpack_import`` describes."""
     ptr, shape, strides, code, device, readonly, own = info
-    scalar = dlpack.SCALARS.get(code)
+    scalar = _DLPACK_SCALARS.get(code)
     if scalar is None:
-        raise TypeError(f"the {kind}'s dtype (DLPack code {code[0]}, {code[1]} bits, {code[2]} lanes) has no counterpart")
+        raise TypeError(
+            f"the {kind}'s dtype (DLPack code {code[0]}, {code[1]} bits, {code[2]} lanes) has no counterpart"
+        )
     if device[0] != CPU_DLPACK_TYPE:
-        raise ValueError(f"the {kind} lies on DLPack device {device}, and this is the CPU; copy it to the CPU first")
+        raise ValueError(
+            f"the {kind} lies on DLPack device {device}, and this is the CPU; copy it to the CPU first"
+        )
     return Memory(kind, ptr, shape, strides, scalar, readonly, own if owner is None else owner)
+
+
+def _is_jax(obj: Any) -> bool:
+    """Whether ``obj`` is a JAX array, whose immutability DLPack does not tell."""
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(obj, jax.Array)
+
+
+def _capsule_of(obj: Any, kind: str) -> Any:
+    """A DLPack capsule of ``obj``, versioned where it offers that: only then is read-only memory marked."""
+    try:
+        return obj.__dlpack__(max_version=(1, 0))
+    except TypeError:
+        return obj.__dlpack__()
+    except BufferError as e:
+        raise ValueError(f"the {kind} can't be shared: {e}") from e
 
 
 def _from_dlpack(obj: Any) -> Memory | None:
     if not hasattr(obj, "__dlpack__"):
         return None
     kind = _kind(obj)
-    immutable = dlpack.is_jax(obj)
+    immutable = _is_jax(obj)
     if immutable:
         obj.block_until_ready()
-    memory = from_info(_native.dlpack_import(dlpack.capsule_of(obj, kind)), kind)
+    memory = from_info(_native.dlpack_import(_capsule_of(obj, kind)), kind)
     if not immutable:
         return memory
     return Memory(kind, memory.ptr, memory.shape, memory.strides, memory.scalar, True, memory.owner)

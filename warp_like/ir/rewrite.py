@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 
 
@@ -89,10 +90,13 @@ def free_values(b: Block) -> list[Value]:
     return list(seen)
 
 
+def grid_ndim(f: Function) -> int:
+    """Return how many dimensions the grid has for ``f``: the most that one of its ``Tid`` ops asks for, at least 1."""
+    return max((o.ndim for o in f.body.walk() if isinstance(o, ops.Tid)), default=1)
+
+
 def has_effects(o: Op) -> bool:
     """Return whether removing ``o`` could be seen: by memory, by the stack, by output, or by not terminating."""
-    from warp_like.ir import ops
-
     if isinstance(o, ops.Load):
         return False
     if isinstance(o, ops.While):

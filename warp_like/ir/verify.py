@@ -19,10 +19,21 @@ def verify(f: Function) -> None:
             operand types that an op does not take.
     """
     yielded = _check_block(f.body, set())
+    _check_stack(f)
     _require(yielded == f.results, f.body.ops[-1], f"yields {_list(yielded)}, the function returns {_list(f.results)}")
 
 
+def _check_stack(f: Function) -> None:
+    saved: dict[int, Type] = {}
+    for o in f.body.walk():
+        if isinstance(o, (ops.Push, ops.Pop)):
+            t = o.value.type if isinstance(o, ops.Push) else o.result.type
+            _require(saved.setdefault(o.slot, t) == t, o, f"slot {o.slot} holds {saved[o.slot]} elsewhere")
+
+
 def _check_block(b: Block, outer: set[Value]) -> tuple[Type, ...]:
+    if not outer.isdisjoint(b.params):
+        raise InvalidIR("a block parameter is defined outside the block")
     known = outer | set(b.params)
     if not b.ops or not isinstance(b.ops[-1], ops.Yield):
         raise InvalidIR("a block does not end in a yield")
@@ -72,6 +83,13 @@ def _check_op(o: Op, known: set[Value]) -> None:
         case ops.View():
             a = o.array.type
             _require(isinstance(a, Array) and 0 < len(o.indices) < a.ndim, o, "view with a wrong number of indices")
+        case ops.Dim():
+            a = o.array.type
+            _require(isinstance(a, Array) and 0 <= o.axis < a.ndim, o, "no such axis")
+        case ops.Tid():
+            _require(0 <= o.axis < o.ndim, o, "no such axis")
+        case ops.Constant():
+            _require(_is_constant_of(o.value, o.result.type), o, f"{o.value!r} is not a {o.result.type}")
         case ops.Make():
             t = o.result.type
             _require(_types(o.elements) == (scalar_of(t),) * element_count(t), o, "elements do not fit the type")
@@ -86,6 +104,15 @@ def _check_op(o: Op, known: set[Value]) -> None:
         case ops.Bitcast():
             a, t = o.x.type, o.result.type
             _require(isinstance(a, Scalar) and isinstance(t, Scalar) and a.bits == t.bits, o, "widths differ")
+
+
+def _is_constant_of(value: object, t: Type) -> bool:
+    scalar = scalar_of(t)
+    if scalar is None or isinstance(value, tuple) == isinstance(t, Scalar):
+        return False
+    values = value if isinstance(value, tuple) else (value,)
+    kind = bool if scalar.is_bool else float if scalar.is_float else int
+    return len(values) == element_count(t) and all(type(v) is kind for v in values)
 
 
 def _element(o: Op, array: Value, indices: tuple[Value, ...]) -> Type:

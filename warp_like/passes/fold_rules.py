@@ -172,7 +172,8 @@ def _cast(b: Emitter, o: ops.Cast) -> Value | None:
     if o.x.type == o.result.type:
         return o.x
     source, to = scalar_of(o.x.type), scalar_of(o.result.type)
-    assert source is not None and to is not None
+    assert source is not None
+    assert to is not None
     known = ops.constant_value(o.x)
     if known is not None:
         flat = known if isinstance(known, tuple) else (known,)
@@ -187,13 +188,11 @@ def _cast(b: Emitter, o: ops.Cast) -> Value | None:
 
 
 def _holds(wide: Scalar, narrow: Scalar) -> bool:
-    """Whether ``wide`` has every value of ``narrow``, so that casting there and back changes nothing."""
-    if wide.kind == narrow.kind:
+    """Whether casting from ``narrow`` to ``wide`` and back changes nothing; integers wrap there and back."""
+    if wide.kind == narrow.kind or (wide.is_int and narrow.is_int):
         return wide.bits >= narrow.bits
     if narrow.is_bool:
         return True
-    if narrow.kind == "uint" and wide.kind == "int":
-        return wide.bits > narrow.bits
     return narrow.kind == "bfloat" and wide.is_float and wide.bits >= 32
 
 

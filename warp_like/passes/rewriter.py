@@ -14,8 +14,7 @@ from warp_like.ir.core import Block, Function, Op, Value
 
 
 class Rewriter:
-    """Walks a function and rebuilds its blocks in place. A subclass overrides ``visit`` for the ops it
-    changes.
+    """Walks a function and rebuilds its blocks in place; a subclass overrides ``visit`` for what it changes.
 
     ``b`` emits at the place that is being rebuilt.
     """

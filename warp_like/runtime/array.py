@@ -1,7 +1,7 @@
 """``wp.array``: memory with a shape, a dtype and, where asked for, a gradient.
 
-An array is bound to its memory once, when it is made; views share the memory and keep its owner alive. A view of an
-array with a gradient has the same view of the gradient.
+An array is bound to its memory once, when it is made; views share the memory and keep its owner alive. A
+view of an array with a gradient has the same view of the gradient.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from warp_like.runtime.memory import (
     normalize_shape,
     outer_shape,
 )
-from warp_like.values import ArrayAnnotation, Composite, bfloat, constant_of
+from warp_like.values import ArrayAnnotation, Composite, bfloat
 from warp_like.values.dtypes import host_number
 
 
@@ -36,7 +36,8 @@ class array(_native.Array):
     Without data, shape and pointer, ``array(dtype=...)`` is the annotation of a kernel's parameter instead.
 
     Args:
-        data: Host data: a nested sequence of numbers, or an array of any library, which is converted to ``dtype``.
+        data: Host data: a nested sequence of numbers, or an array of any library, which is converted to
+            ``dtype``.
         dtype: The element type; taken from ``data`` when left out.
         shape: The extents; taken from ``data`` when left out.
         strides: In bytes, for memory at ``ptr``.
@@ -54,8 +55,8 @@ class array(_native.Array):
 
     _annotation_ = ArrayAnnotation(Any, 1)  # what the bare class means in a kernel's signature
     retain_grad = False
-    # What ties the gradient to tensors of other libraries, shared by all views; filled by interop. Each link has
-    # attach(), covers(array) and replace(array).
+    # What ties the gradient to tensors of other libraries, shared by all views; filled by interop. Each link
+    # has attach(), covers(array) and replace(array).
     _grad_links: Any = None
     pinned = False
 
@@ -76,6 +77,7 @@ class array(_native.Array):
         requires_grad: bool = False,
         retain_grad: bool = False,
     ) -> Any:
+        """Make an array, or an annotation when there is nothing to make one of."""
         if data is None and shape is None and ptr is None:
             return ArrayAnnotation(dtype, 1 if ndim is None else ndim)
         self = super().__new__(cls)
@@ -129,13 +131,13 @@ class array(_native.Array):
         if not value:
             self.grad = None
         elif self.grad_array is None:
-            self.grad = _new(self.element, self.shape, self.device, zero=True)
+            self.grad = new_array(self.element, self.shape, self.device, zero=True)
 
     def _attach_grad(self) -> None:
         """Make the gradient that of the tensors which share the array's memory, where that tie was lost.
 
-        A tape calls this before each backward pass: an optimizer's ``zero_grad()`` may have dropped a tensor's gradient
-        since. A dropped gradient means zero, so the shared memory is then set to zero.
+        A tape calls this before each backward pass: an optimizer's ``zero_grad()`` may have dropped a
+        tensor's gradient since. A dropped gradient means zero, so the shared memory is then set to zero.
         """
         for link in self._grad_links or ():
             link.attach()
@@ -155,7 +157,9 @@ class array(_native.Array):
     @property
     def is_transposed(self) -> bool:
         """Whether the array reversed, ``a.transpose()``, is contiguous and the array itself is not."""
-        return not self.is_contiguous and bool(self._subview(0, self.shape[::-1], self.strides[::-1]).is_contiguous)
+        return not self.is_contiguous and bool(
+            self._subview(0, self.shape[::-1], self.strides[::-1]).is_contiguous
+        )
 
     def __len__(self) -> int:
         return int(self.shape[0])
@@ -169,7 +173,9 @@ class array(_native.Array):
     # ---- host access
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """Return a NumPy array over the same memory, which it keeps alive; components are trailing dimensions.
+        """Return a NumPy array over the same memory, which it keeps alive.
+
+        Components are trailing dimensions.
 
         The elements of a bfloat16 array appear as their bits, as uint16.
         """
@@ -202,7 +208,11 @@ class array(_native.Array):
             if value.element.scalar != element.scalar:
                 raise TypeError(f"{self!r} can't take elements of {value.dtype.__name__}; convert them first")
             return value.numpy()
-        if isinstance(value, Composite) and value._scalar_ == element.scalar and value._shape_ == element.shape:
+        if (
+            isinstance(value, Composite)
+            and value._scalar_ == element.scalar
+            and value._shape_ == element.shape
+        ):
             return np.frombuffer(value._bytes(), element.numpy).reshape(element.shape)
         return host_scalars(value, element.scalar)
 
@@ -232,13 +242,15 @@ class array(_native.Array):
             except ValueError:
                 values = values[()]
             if values.shape != raw.shape:
-                raise ValueError(f"can't assign data of shape {values.shape} to {self!r}, whose data has shape {raw.shape}")
+                raise ValueError(
+                    f"can't assign data of shape {values.shape} to {self!r}, whose data has shape {raw.shape}"
+                )
         np.copyto(raw, values)
 
     # ---- indexing
 
     def __getitem__(self, key: Any) -> Any:
-        offset, shape, strides = indexing.resolve(key, self.shape, self.strides)
+        offset, shape, _strides = indexing.resolve(key, self.shape, self.strides)
         if shape:
             return self._map(lambda a: a._subview(*indexing.resolve(key, a.shape, a.strides)))
         return self._read(offset)
@@ -275,7 +287,10 @@ class array(_native.Array):
         return out
 
     def reshape(self, *shape: Any) -> array:
-        """Return a view of another shape with as many elements; one extent may be -1. The array has to be contiguous."""
+        """Return a view of another shape with as many elements; one extent may be -1.
+
+        The array has to be contiguous.
+        """
         dims = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         new = _infer(tuple(map(operator.index, dims)), self.size, self)
         _require_contiguous(self, "reshape")
@@ -290,14 +305,18 @@ class array(_native.Array):
         """Return a view with the dimensions reversed, or in the order ``axes``."""
         order = tuple(range(self.ndim))[::-1] if axes is None else tuple(operator.index(i) for i in axes)
         if sorted(order) != list(range(self.ndim)):
-            raise ValueError(f"the axes of {self!r} are a permutation of {tuple(range(self.ndim))}, got {order}")
-        return self._map(lambda a: a._subview(0, tuple(a.shape[i] for i in order), tuple(a.strides[i] for i in order)))
+            raise ValueError(
+                f"the axes of {self!r} are a permutation of {tuple(range(self.ndim))}, got {order}"
+            )
+        return self._map(
+            lambda a: a._subview(0, tuple(a.shape[i] for i in order), tuple(a.strides[i] for i in order))
+        )
 
     def view(self, dtype: Any) -> array:
         """Return a view of the same bytes as elements of ``dtype``.
 
-        The size of an element stays the same, or the components of a vec or mat become trailing dimensions, or trailing
-        dimensions become components.
+        The size of an element stays the same, or the components of a vec or mat become trailing dimensions,
+        or trailing dimensions become components.
         """
         element = element_type(dtype)
         return self._map(lambda a: _reinterpret(a, element))
@@ -338,7 +357,9 @@ class array(_native.Array):
         copy: bool | None = None,
     ) -> Any:
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
-            raise BufferError(f"the array lies on {self.device}, it can't be exported to DLPack device {dl_device}")
+            raise BufferError(
+                f"the array lies on {self.device}, it can't be exported to DLPack device {dl_device}"
+            )
         source = _clone(self, False) if copy else self
         return _native.dlpack_capsule(source, max_version is not None and max_version[0] >= 1, bool(copy))
 
@@ -357,7 +378,7 @@ class array(_native.Array):
 
 
 class ArrayOf:
-    """``wp.array1d`` to ``wp.array4d``: ``wp.array`` with a fixed number of dimensions, as annotation and constructor."""
+    """``wp.array1d`` to ``wp.array4d``: ``wp.array`` with a fixed number of dimensions."""
 
     def __init__(self, ndim: int) -> None:
         self.ndim = ndim
@@ -382,7 +403,9 @@ array1d, array2d, array3d, array4d = (ArrayOf(n) for n in (1, 2, 3, 4))
 
 def _require_contiguous(a: array, what: str) -> None:
     if not a.is_contiguous:
-        raise ValueError(f"{what}() needs a contiguous array, {a!r} has strides {a.strides}; call contiguous() first")
+        raise ValueError(
+            f"{what}() needs a contiguous array, {a!r} has strides {a.strides}; call contiguous() first"
+        )
 
 
 def _infer(shape: tuple[int, ...], size: int, a: array) -> tuple[int, ...]:
@@ -420,22 +443,22 @@ def _reinterpret(a: array, element: ElementType) -> array:
         return bind_foreign(element, a.ptr, normalize_shape(shape), strides, a.readonly, a.device, a)
     inner = len(element.shape)
     packed = contiguous_strides(element.shape, a.itemsize)
-    if not old.shape and element.scalar.bits == old.scalar.bits and a.shape[-inner:] == element.shape:
-        if a.strides[-inner:] == packed and a.ndim > inner:
-            shape, strides = a.shape[:-inner], a.strides[:-inner]
-            return bind_foreign(element, a.ptr, shape, strides, a.readonly, a.device, a)
+    same_scalars = not old.shape and element.scalar.bits == old.scalar.bits and a.ndim > inner
+    if same_scalars and a.shape[-inner:] == element.shape and a.strides[-inner:] == packed:
+        shape, strides = a.shape[:-inner], a.strides[:-inner]
+        return bind_foreign(element, a.ptr, shape, strides, a.readonly, a.device, a)
     raise ValueError(f"{a!r} can't be viewed as {element.host.__name__}: the sizes of the elements differ")
 
 
 def _clone(a: array, requires_grad: bool) -> array:
-    out = _new(a.element, a.shape, a.device, zero=False)
+    out = new_array(a.element, a.shape, a.device, zero=False)
     np.copyto(out.numpy(), a.numpy())
     out.requires_grad = requires_grad
     return out
 
 
 def _restore(t: ir.Type, shape: tuple[int, ...], data: bytes, grad: np.ndarray[Any, Any] | None) -> array:
-    out = _new(element_type(t), shape, get_device("cpu"), zero=False)
+    out = new_array(element_type(t), shape, get_device("cpu"), zero=False)
     raw = out.numpy()
     np.copyto(raw, np.frombuffer(data, raw.dtype).reshape(raw.shape))
     if grad is not None:
@@ -459,185 +482,7 @@ def bind_foreign(
     return self
 
 
-def _new(element: ElementType, shape: tuple[int, ...], device: Device, zero: bool) -> array:
+def new_array(element: ElementType, shape: tuple[int, ...], device: Device, zero: bool) -> array:
     self: array = _native.Array.__new__(array)
     bind_new(self, element, shape, device, zero)
     return self
-
-
-def _create(shape: Any, dtype: Any, device: DeviceLike, requires_grad: bool, retain_grad: bool, extra: Any) -> array:
-    """A new zeroed array; ``extra`` holds the older spelling ``n=`` of the shape."""
-    if shape is None and "n" in extra:
-        shape = extra.pop("n")
-    if extra:
-        raise TypeError(f"unexpected argument {next(iter(extra))!r}")
-    if shape is None:
-        raise TypeError("a new array needs a shape")
-    out = _new(element_type(dtype), normalize_shape(shape), get_device(device), zero=True)
-    out.requires_grad = requires_grad
-    out.retain_grad = retain_grad
-    return out
-
-
-def zeros(
-    shape: Any = None,
-    dtype: Any = float,
-    device: DeviceLike = None,
-    requires_grad: bool = False,
-    pinned: bool = False,
-    retain_grad: bool = False,
-    **kwargs: Any,
-) -> array:
-    """Return a new array of zeros.
-
-    Example:
-        >>> wp.zeros((2, 3), dtype=wp.vec3).numpy().shape
-        (2, 3, 3)
-    """
-    return _create(shape, dtype, device, requires_grad, retain_grad, kwargs)
-
-
-def empty(
-    shape: Any = None,
-    dtype: Any = float,
-    device: DeviceLike = None,
-    requires_grad: bool = False,
-    pinned: bool = False,
-    retain_grad: bool = False,
-    **kwargs: Any,
-) -> array:
-    """Return a new array whose contents mean nothing. (They are zeros here: fresh pages are, and so cost nothing.)"""
-    return _create(shape, dtype, device, requires_grad, retain_grad, kwargs)
-
-
-def full(
-    shape: Any = None,
-    value: Any = 0,
-    dtype: Any = None,
-    device: DeviceLike = None,
-    requires_grad: bool = False,
-    pinned: bool = False,
-    retain_grad: bool = False,
-    **kwargs: Any,
-) -> array:
-    """Return a new array with every element set to ``value``, whose type is the dtype where that is left out."""
-    out = _create(shape, _type_of(value) if dtype is None else dtype, device, requires_grad, retain_grad, kwargs)
-    out.fill_(value)
-    return out
-
-
-def ones(
-    shape: Any = None,
-    dtype: Any = float,
-    device: DeviceLike = None,
-    requires_grad: bool = False,
-    pinned: bool = False,
-    retain_grad: bool = False,
-    **kwargs: Any,
-) -> array:
-    """Return a new array of ones."""
-    return full(shape, 1, dtype, device, requires_grad, pinned, retain_grad, **kwargs)
-
-
-def zeros_like(
-    src: Any,
-    device: DeviceLike = None,
-    requires_grad: bool | None = None,
-    pinned: bool | None = None,
-    retain_grad: bool = False,
-) -> array:
-    """Return a new array of zeros with the shape and dtype of ``src``, and with a gradient if it has one."""
-    like = src if isinstance(src, array) else foreign.as_array(src)
-    out = _new(like.element, like.shape, like.device if device is None else get_device(device), zero=True)
-    out.requires_grad = like.requires_grad if requires_grad is None else requires_grad
-    out.retain_grad = retain_grad
-    return out
-
-
-def empty_like(
-    src: Any,
-    device: DeviceLike = None,
-    requires_grad: bool | None = None,
-    pinned: bool | None = None,
-    retain_grad: bool = False,
-) -> array:
-    """Return a new array with the shape and dtype of ``src`` whose contents mean nothing."""
-    return zeros_like(src, device, requires_grad, pinned, retain_grad)
-
-
-def full_like(
-    src: Any,
-    value: Any,
-    device: DeviceLike = None,
-    requires_grad: bool | None = None,
-    pinned: bool | None = None,
-    retain_grad: bool = False,
-) -> array:
-    """Return a new array with the shape and dtype of ``src``, every element set to ``value``."""
-    out = zeros_like(src, device, requires_grad, pinned, retain_grad)
-    out.fill_(value)
-    return out
-
-
-def ones_like(
-    src: Any,
-    device: DeviceLike = None,
-    requires_grad: bool | None = None,
-    pinned: bool | None = None,
-    retain_grad: bool = False,
-) -> array:
-    """Return a new array of ones with the shape and dtype of ``src``."""
-    return full_like(src, 1, device, requires_grad, pinned, retain_grad)
-
-
-def clone(
-    src: Any,
-    device: DeviceLike = None,
-    requires_grad: bool | None = None,
-    pinned: bool | None = None,
-    retain_grad: bool = False,
-) -> array:
-    """Return a contiguous copy of ``src``; its gradient, if it gets one, is zero."""
-    out = empty_like(src, device, requires_grad, pinned, retain_grad)
-    out.assign(src)
-    return out
-
-
-def copy(
-    dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: int = 0, stream: Any = None
-) -> None:
-    """Copy the elements of ``src`` to ``dest``.
-
-    With offsets or a ``count``, both arrays are seen as one-dimensional and have to be contiguous; otherwise they have
-    the same shape, or as many elements and both contiguous.
-    """
-    to = dest if isinstance(dest, array) else foreign.as_array(dest)
-    of = src if isinstance(src, array) else foreign.as_array(src)
-    if to.type_code != of.type_code:
-        raise TypeError(f"can't copy {of!r} to {to!r}: the dtypes differ")
-    if dest_offset or src_offset or count or to.shape != of.shape:
-        count = count or of.size - src_offset
-        if min(dest_offset, src_offset, count) < 0 or src_offset + count > of.size or dest_offset + count > to.size:
-            raise ValueError(
-                f"can't copy {count} elements from {src_offset} of {of!r} to {dest_offset} of {to!r}: out of range"
-            )
-        to = to.flatten()[dest_offset : dest_offset + count]
-        of = of.flatten()[src_offset : src_offset + count]
-    np.copyto(to._writable(), of.numpy())
-
-
-def from_ptr(ptr: int, length: int, dtype: Any = None, shape: Any = None, device: DeviceLike = None) -> array:
-    """Return an array over ``length`` elements at address ``ptr``, which has to outlive it."""
-    made: array = array(ptr=ptr, dtype=float if dtype is None else dtype, shape=shape or length, device=device)
-    return made
-
-
-def _type_of(value: Any) -> Any:
-    """The dtype that a fill value asks for by itself."""
-    known = constant_of(value)
-    if known is not None:
-        return known[0]
-    for kind in (bool, int, float):
-        if isinstance(value, kind):
-            return kind
-    raise TypeError(f"the dtype can't be told from a value of type {type(value).__name__}; give `dtype`")

@@ -29,6 +29,7 @@ Array = _native.Array
 
 
 def bind_new(self: Any, element: ElementType, shape: tuple[int, ...], device: Device, zero: bool) -> None:
+    """Bind ``self`` to fresh memory."""
     buffer = allocate(math.prod(shape) * element.itemsize, zero)
     self._bind(buffer.ptr, shape, None, element.code, element.itemsize, False, element.host, device, buffer)
 
@@ -49,11 +50,17 @@ def bind_pointer(
             raise TypeError("an array at `ptr` needs a `shape` or a `capacity`")
         shape = capacity // element.itemsize
     dims = normalize_shape(shape)
-    steps = contiguous_strides(dims, element.itemsize) if strides is None else tuple(map(operator.index, strides))
+    steps = (
+        contiguous_strides(dims, element.itemsize) if strides is None else tuple(map(operator.index, strides))
+    )
     if len(steps) != len(dims):
         raise ValueError(f"shape {dims} and strides {steps} differ in length")
     # Negative strides reach below `ptr`, so only the extent above it can be compared with the capacity.
-    needed = sum((n - 1) * max(s, 0) for n, s in zip(dims, steps, strict=True)) + element.itemsize if all(dims) else 0
+    needed = (
+        sum((n - 1) * max(s, 0) for n, s in zip(dims, steps, strict=True)) + element.itemsize
+        if all(dims)
+        else 0
+    )
     if capacity is not None and needed > capacity:
         raise ValueError(f"an array of shape {dims} needs {needed} bytes at `ptr`, `capacity` is {capacity}")
     size = needed if capacity is None else capacity
@@ -62,7 +69,9 @@ def bind_pointer(
     self._bind(ptr, dims, steps, element.code, element.itemsize, False, element.host, device, owner)
 
 
-def bind_data(self: Any, data: Any, dtype: Any, shape: Any, ndim: int | None, device: Device, copy: bool) -> None:
+def bind_data(
+    self: Any, data: Any, dtype: Any, shape: Any, ndim: int | None, device: Device, copy: bool
+) -> None:
     if not copy:
         source = _shared(data, dtype)
         if shape is not None:
@@ -93,14 +102,16 @@ def bind_data(self: Any, data: Any, dtype: Any, shape: Any, ndim: int | None, de
     scalars = raw if _is_raw(values, element) else host_scalars(raw, element.scalar)
     outer = outer_shape(scalars.shape, element) if shape is None else normalize_shape(shape)
     if math.prod(outer) * ir.element_count(element.type) != scalars.size:
-        raise ValueError(f"data of shape {scalars.shape} does not fill an array of shape {outer} of {element.host.__name__}")
+        raise ValueError(
+            f"data of shape {scalars.shape} does not fill an array of {element.host.__name__} of shape {outer}"
+        )
     _check_ndim(len(normalize_shape(outer)), ndim)
     bind_new(self, element, outer, device, zero=False)
     np.copyto(self.numpy(), scalars.reshape((*outer, *element.shape)))
 
 
 def _is_raw(values: Any, element: ElementType) -> bool:
-    """Whether the components of ``values`` are already as in memory (which the bits of bfloat16 do not show)."""
+    """Whether the components of ``values`` are in memory form (which bfloat16's bits do not show)."""
     return isinstance(values, Array) and values.element.scalar == element.scalar
 
 

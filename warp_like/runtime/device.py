@@ -1,7 +1,7 @@
 """Devices: where memory lies and kernels run.
 
-There is exactly one ``Device`` object for each device, so that a launch tells devices apart by identity. Launches on
-the CPU are synchronous; waiting for it returns at once.
+There is exactly one ``Device`` object for each device, so that a launch tells devices apart by identity.
+Launches on the CPU are synchronous; waiting for it returns at once.
 """
 
 from __future__ import annotations
@@ -96,7 +96,9 @@ def _foreign_name(ident: Any) -> str:
     """The name of a framework's device object, e.g. ``torch.device('cpu')``."""
     kind = getattr(ident, "type", None)
     if not isinstance(kind, str):
-        raise TypeError(f"a device is named by a string such as 'cpu' or a Device, got {type(ident).__name__}")
+        raise TypeError(
+            f"a device is named by a string such as 'cpu' or a Device, got {type(ident).__name__}"
+        )
     index = getattr(ident, "index", None)
     return kind if kind == "cpu" or index is None else f"{kind}:{index}"
 

@@ -22,7 +22,8 @@ def as_array(obj: Any, dtype: Any = None, gradients: bool = False) -> Any:
 
     Args:
         obj: An array of any library.
-        dtype: The element type wanted, where it is known; trailing dimensions become the components of a vec or mat.
+        dtype: The element type wanted, where it is known; trailing dimensions become the components of a vec
+            or mat.
         gradients: Share the gradient of a tensor that requires one.
 
     Raises:

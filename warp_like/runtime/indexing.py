@@ -9,7 +9,7 @@ from typing import Any
 def resolve(
     key: Any, shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    """Return the offset in bytes, the shape and the strides of what ``key`` selects; an empty shape for one element.
+    """Return the offset in bytes, the shape and the strides of what ``key`` selects; no dimensions for one element.
 
     Raises:
         TypeError: ``key`` is not made of integers, slices and at most one ellipsis.
@@ -37,7 +37,9 @@ def resolve(
 
 def _position(part: Any, n: int, axis: int) -> int:
     if isinstance(part, bool) or not hasattr(type(part), "__index__"):
-        raise TypeError(f"an array is indexed by integers and slices, got {type(part).__name__} for dimension {axis}")
+        raise TypeError(
+            f"an array is indexed by integers and slices, got {type(part).__name__} for dimension {axis}"
+        )
     i = operator.index(part)
     if not -n <= i < n:
         raise IndexError(f"index {i} is out of range for dimension {axis} with {n} elements")

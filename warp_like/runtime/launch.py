@@ -15,7 +15,8 @@ import numpy as np
 from warp_like.base.settings import settings
 from warp_like.ir import types as ir
 from warp_like.runtime.arguments import Site, convert, grid_dims, infer_type, require_writable
-from warp_like.runtime.array import array, clone
+from warp_like.runtime.array import array
+from warp_like.runtime.creation import clone
 from warp_like.runtime.device import Device, get_device
 from warp_like.runtime.kernel import Kernel
 from warp_like.runtime.program import Program
@@ -143,7 +144,7 @@ def run(program: Program, dims: tuple[int, ...], args: Sequence[Any]) -> None:
     """Run a program on checked arguments, compiling the variant that they need."""
     arrays = [a for a in args if isinstance(a, array)]
     contiguous = all(a.is_contiguous for a in arrays)
-    dispatcher = program.require(contiguous=contiguous, wide=max(dims) > 2**31 - 1)
+    dispatcher = program.require(contiguous=contiguous, wide=program.is_wide(dims))
     key, names = program.kernel.key, program.kernel.parameter_names
     for i in program.any_artifact.writes:
         if i < len(names):  # what lies beyond are adjoints, checked where they were made

@@ -1,6 +1,7 @@
 """Memory of arrays: allocation, element types, and conversion of host data with checks.
 
-Nothing here converts silently: a number that does not fit the element type raises, as does a fraction for an integer.
+Nothing here converts silently: a number that does not fit the element type raises, as does a fraction for an
+integer.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ import numpy as np
 from warp_like import _native
 from warp_like.ir import types as ir
 from warp_like.ir.layout import MAX_DIMS, size_of, type_code
-from warp_like.values import from_ir, numpy_dtype, to_ir
-from warp_like.values import bfloat
+from warp_like.values import bfloat, from_ir, numpy_dtype, to_ir
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class ElementType:
         return numpy_dtype(self.scalar)
 
 
-_elements: dict[ir.Type, ElementType] = {}
+# By everything that has named an element type so far: classes, NumPy dtypes, IR types.
+_elements: dict[Any, ElementType] = {}
 
 
 def element_type(dtype: Any) -> ElementType:
@@ -45,19 +46,21 @@ def element_type(dtype: Any) -> ElementType:
     Raises:
         TypeError: ``dtype`` is no type of elements.
     """
+    known = _elements.get(dtype) if isinstance(dtype, (type, ir.Type, np.dtype)) else None
+    if known is not None:
+        return known
     t = to_ir(dtype)
-    found = _elements.get(t) if t is not None else None
-    if found is not None:
-        return found
     scalar = None if t is None else ir.scalar_of(t)
     if t is None or scalar is None:
-        raise TypeError(f"the elements of an array need one concrete type such as wp.float32 or wp.vec3, got {dtype!r}")
+        raise TypeError(
+            f"the elements of an array need one concrete type such as wp.float32 or wp.vec3, got {dtype!r}"
+        )
     made = ElementType(t, scalar, ir.element_shape(t), from_ir(t), type_code(t), size_of(t))
-    return _elements.setdefault(t, made)
+    return _elements.setdefault(dtype, _elements.setdefault(t, made))
 
 
 def allocate(nbytes: int, zero: bool) -> Any:
-    """Return the owner of ``nbytes`` fresh bytes of host memory, aligned to 64; its ``ptr`` is their address."""
+    """Return the owner of ``nbytes`` fresh bytes of host memory at its ``ptr``, aligned to 64."""
     return _native.alloc(nbytes, zero)
 
 
@@ -72,7 +75,9 @@ def normalize_shape(shape: Any) -> tuple[int, ...]:
     try:
         dims = tuple(operator.index(n) for n in parts)
     except TypeError:
-        raise TypeError(f"the shape of an array is an integer or a tuple of integers, got {shape!r}") from None
+        raise TypeError(
+            f"the shape of an array is an integer or a tuple of integers, got {shape!r}"
+        ) from None
     if not 1 <= len(dims) <= MAX_DIMS:
         raise ValueError(f"an array has 1 to {MAX_DIMS} dimensions, got shape {dims}")
     if min(dims) < 0:
@@ -91,7 +96,7 @@ def contiguous_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 
 
 def host_scalars(data: Any, scalar: ir.Scalar) -> np.ndarray[Any, Any]:
-    """Return host data as a NumPy array whose dtype is that of ``scalar`` in memory; nothing is changed in meaning.
+    """Return host data as a NumPy array with the dtype of ``scalar`` in memory, its numbers unchanged.
 
     Raises:
         TypeError: ``data`` holds something other than numbers.
@@ -109,15 +114,21 @@ def host_scalars(data: Any, scalar: ir.Scalar) -> np.ndarray[Any, Any]:
     return bfloat.encode_array(values).reshape(values.shape) if scalar == ir.bfloat16 else values
 
 
-def _checked_cast(values: np.ndarray[Any, Any], wanted: np.dtype[Any], scalar: ir.Scalar) -> np.ndarray[Any, Any]:
+def _checked_cast(
+    values: np.ndarray[Any, Any], wanted: np.dtype[Any], scalar: ir.Scalar
+) -> np.ndarray[Any, Any]:
     if np.can_cast(values.dtype, wanted, "safe") or wanted.kind == "b" or values.size == 0:
         return values.astype(wanted)
     if wanted.kind in "iu":
         limits = np.iinfo(wanted)
         # Python's integers: the limits of uint64 are no exact float64 and no int64
         low, high = values.min().item(), values.max().item()
-        if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.trunc(values)).all()):
-            raise ValueError(f"an array of {scalar} can't hold numbers with a fraction, infinities or NaN; round them first")
+        if values.dtype.kind == "f" and not (
+            np.isfinite(values).all() and (values == np.trunc(values)).all()
+        ):
+            raise ValueError(
+                f"an array of {scalar} can't hold a fraction, an infinity or a NaN; round the data first"
+            )
         if low < limits.min or high > limits.max:
             raise OverflowError(f"{low if low < limits.min else high} does not fit {scalar}")
         return values.astype(wanted)
@@ -129,7 +140,9 @@ def _checked_cast(values: np.ndarray[Any, Any], wanted: np.dtype[Any], scalar: i
 
 
 def outer_shape(shape: tuple[int, ...], element: ElementType) -> tuple[int, ...]:
-    """Return the array shape of data of ``shape``: trailing dimensions become components, no dimension left becomes one.
+    """Return the array shape of data of ``shape``: trailing dimensions become components.
+
+    Where no dimension is left, the array has one of one element.
 
     Raises:
         ValueError: The trailing dimensions are not those of the element type.
@@ -142,4 +155,6 @@ def outer_shape(shape: tuple[int, ...], element: ElementType) -> tuple[int, ...]
     count = ir.element_count(element.type)
     if shape and shape[-1] % count == 0:
         return (*shape[:-1], shape[-1] // count)
-    raise ValueError(f"data of shape {shape} does not divide into {element.host.__name__}, whose shape is {element.shape}")
+    raise ValueError(
+        f"data of shape {shape} does not divide into {element.host.__name__}, whose shape is {element.shape}"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,13 @@ class Program:
             self.require(contiguous=True, wide=False)
         return next(iter(self.artifacts.values()))
 
+    def is_wide(self, dims: tuple[int, ...]) -> bool:
+        """Return whether an index of a grid of these extents, as the kernel sees it, exceeds 32 bits."""
+        limit = 2**31 - 1
+        if max(dims) > limit or math.prod(dims) <= limit:
+            return max(dims) > limit
+        return math.prod(dims[self.any_artifact.grid_ndim - 1 :]) > limit
+
     def require(self, *, contiguous: bool, wide: bool) -> _native.Dispatcher:
         """Return the dispatcher with the variant installed.
 
@@ -80,7 +88,10 @@ class Program:
                 specs.append((name, _SCALAR, type_code(t), 0, False, None))
             else:
                 specs.append((name, _VALUE, type_code(t), 0, False, values.from_ir(t)))
-        return _native.Dispatcher(self.kernel.key, specs, self._explain, get_device("cpu"))
+        dispatcher = _native.Dispatcher(self.kernel.key, specs, self._explain, get_device("cpu"))
+        dispatcher.grid_ndim = artifact.grid_ndim
+        dispatcher.prints = artifact.prints
+        return dispatcher
 
     def _explain(self, code: int, where: int, thread: int) -> Exception:
         """Make the exception for an error that compiled code recorded."""

@@ -1,4 +1,4 @@
-"""Host-side values: scalars, vectors and matrices, and the way between annotations, host classes and IR types."""
+"""Host-side values, and the way between annotations, host classes and IR types."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ _GENERIC = {dtypes.Scalar: ir.INTS + ir.FLOATS, dtypes.Int: ir.INTS, dtypes.Floa
 def to_ir(annotation: Any) -> ir.Type | None:
     """Return the IR type that an annotation or dtype stands for.
 
-    None stands for a generic one: ``typing.Any``, ``wp.Scalar``, ``wp.Int``, ``wp.Float``, or an array of these.
+    None stands for a generic one: ``typing.Any``, ``wp.Scalar``, ``wp.Int``, ``wp.Float``, or an array of
+    these.
 
     Raises:
         TypeError: ``annotation`` is not a type of the kernel language.
@@ -59,7 +60,9 @@ def to_ir(annotation: Any) -> ir.Type | None:
     if scalar is not None:
         return scalar
     shown = annotation.__name__ if isinstance(annotation, type) else repr(annotation)
-    raise TypeError(f"{shown} is not a type of the kernel language; use int, float, bool, wp.float64, wp.vec3, wp.array(...)")
+    raise TypeError(
+        f"{shown} is not a type of the kernel language; those are int, float, bool, wp.float64, wp.vec3, ..."
+    )
 
 
 def accepts(annotation: Any, t: ir.Type) -> bool:
@@ -80,7 +83,7 @@ def from_ir(t: ir.Type) -> Any:
 
 
 def is_type(obj: Any) -> bool:
-    """Return whether ``obj`` names a concrete or generic type of the kernel language (so that calling it casts or makes)."""
+    """Return whether ``obj`` names a concrete or generic type of the kernel language."""
     try:
         to_ir(obj)
     except TypeError:

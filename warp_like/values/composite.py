@@ -1,8 +1,9 @@
 """What vectors and matrices on the host have in common: packed bytes, arithmetic, comparison, pickling.
 
-An instance owns its bytes, laid out as in an array element, and gives them out through the writable buffer protocol.
-Arithmetic keeps the dtype and means what it means in a kernel: integers wrap, integer division truncates toward zero and
-gives 0 for a divisor of 0. Making an instance is stricter: a number that does not fit the dtype raises.
+An instance owns its bytes, laid out as in an array element, and gives them out through the writable buffer
+protocol. Arithmetic keeps the dtype and means what it means in a kernel: integers wrap, integer division
+truncates toward zero and gives 0 for a divisor of 0. Making an instance is stricter: a number that does not
+fit the dtype raises.
 """
 
 from __future__ import annotations
@@ -37,12 +38,18 @@ class Composite(_native.Value):
 
     def __new__(cls, *args: Any) -> Any:
         if not hasattr(cls, "_ir_type_"):
-            raise TypeError(f"{cls.__name__} is the base of a family of types, use one of them, e.g. wp.vec3 or wp.mat33")
+            raise TypeError(
+                f"{cls.__name__} is the base of a family of types, use one of them, e.g. wp.vec3 or wp.mat33"
+            )
         self = super().__new__(cls, cls._nbytes_)
         if len(args) == cls._length_ and cls._direct_:
             try:
                 cls._struct_.pack_into(self, 0, *args)
-            except (struct.error, OverflowError, TypeError):  # not plain numbers, or too large: the long way says which
+            except (
+                struct.error,
+                OverflowError,
+                TypeError,
+            ):  # not plain numbers, or too large: the long way says which
                 self._write(cls._arrange(args))
         elif args:
             self._write(cls._arrange(args))
@@ -220,7 +227,7 @@ def bind(base: type, name: str, t: ir.Vec | ir.Mat, members: dict[str, Any]) -> 
 
 
 def _quiet(fn: Any, *args: Any) -> np.ndarray[Any, Any]:
-    """Compute ``fn`` of instances and numbers without warnings: wrapping, infinities and NaN are results like others."""
+    """Compute ``fn`` of instances and numbers without warnings: an infinity is a result like others."""
     with np.errstate(all="ignore"):
         return np.asarray(fn(*(_unwrap(a) for a in args)))
 

@@ -1,8 +1,9 @@
 """Host-side scalar types: ``wp.int32``, ``wp.float32`` and the others, and what NumPy calls them.
 
-Each class is an annotation in kernels and a number on the host: an instance behaves as the Python number it is derived
-from (so arithmetic gives plain Python numbers), holds exactly a value of its type, and a number that does not fit
-raises when the instance is made. Python's ``int``, ``float`` and ``bool`` stand for int32, float32 and bool.
+Each class is an annotation in kernels and a number on the host: an instance behaves as the Python number it
+is derived from (so arithmetic gives plain Python numbers), holds exactly a value of its type, and a number
+that does not fit raises when the instance is made. Python's ``int``, ``float`` and ``bool`` stand for int32,
+float32 and bool.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ import numpy as np
 from warp_like.ir import types as ir
 from warp_like.values import bfloat
 
-_FORMATS = {"bool": "?", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I"} | {
+_FORMATS = {
+    "bool": "?",
+    "int8": "b",
+    "uint8": "B",
+    "int16": "h",
+    "uint16": "H",
+    "int32": "i",
+    "uint32": "I",
+} | {
     "int64": "q",
     "uint64": "Q",
     "float16": "e",
@@ -236,7 +245,8 @@ SCALAR_CLASSES: dict[ir.Scalar, type] = {
 }
 
 _NUMPY: dict[ir.Scalar, np.dtype[Any]] = {
-    t: np.dtype("uint16") if t == ir.bfloat16 else np.dtype("bool" if t.is_bool else str(t)) for t in ir.SCALARS
+    t: np.dtype("uint16") if t == ir.bfloat16 else np.dtype("bool" if t.is_bool else str(t))
+    for t in ir.SCALARS
 }
 _FROM_NUMPY: dict[np.dtype[Any], ir.Scalar] = {d: t for t, d in _NUMPY.items() if t != ir.bfloat16}
 
@@ -247,7 +257,7 @@ def numpy_dtype(t: ir.Scalar) -> np.dtype[Any]:
 
 
 def scalar_from_numpy(dtype: Any) -> ir.Scalar | None:
-    """Return the scalar type of a NumPy dtype, None where there is none (complex, foreign byte order, records).
+    """Return the scalar type of a NumPy dtype, or None (complex, foreign byte order, records).
 
     ``ml_dtypes.bfloat16``, which JAX brings, counts as bfloat16.
     """
@@ -255,11 +265,13 @@ def scalar_from_numpy(dtype: Any) -> ir.Scalar | None:
     found = _FROM_NUMPY.get(dtype) if dtype.isnative else None
     if found is None and dtype.name == "bfloat16" and dtype.itemsize == 2:
         return ir.bfloat16
-    if found is None and dtype.isnative and dtype.kind in "iu":  # e.g. long and long long, which are one type here
+    if (
+        found is None and dtype.isnative and dtype.kind in "iu"
+    ):  # e.g. long and long long, which are one type here
         return _FROM_NUMPY.get(np.dtype(f"{dtype.kind}{dtype.itemsize}"))
     return found
 
 
 def host_number(value: builtins.bool | float, t: ir.Scalar) -> Any:
-    """Return a component as the host sees it: a plain number for bool, int32 and float32, else one that keeps its type."""
+    """Return a component as the host sees it: plain for bool, int32 and float32, else with its type."""
     return value if t in (ir.bool_, ir.int32, ir.float32) else SCALAR_CLASSES[t](value)

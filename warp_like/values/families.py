@@ -33,7 +33,7 @@ MAX_LENGTH = 255
 
 
 def scalar_type(dtype: Any) -> ir.Scalar | None:
-    """Return the IR scalar that ``dtype`` names: a host class, Python's int, float, bool, a NumPy dtype, an IR scalar."""
+    """Return the IR scalar that ``dtype`` names: a host class, int, float, bool, a NumPy dtype, an IR scalar."""
     if isinstance(dtype, ir.Scalar):
         return dtype
     if isinstance(dtype, type):
@@ -126,4 +126,4 @@ def _named() -> dict[str, Any]:
 
 
 NAMED: dict[str, Any] = _named()
-"""The short names, ``vec2`` to ``vec4`` and ``mat22`` to ``mat44``, with their suffixes (none means float32)."""
+"""The short names, ``vec2`` to ``vec4`` and ``mat22`` to ``mat44``, with suffixes (none means float32)."""

@@ -14,9 +14,9 @@ from warp_like.values.composite import Composite, _quiet, flatten_argument
 class Mat(Composite):
     """Base of all matrix classes, e.g. ``wp.mat33``.
 
-    An instance is made from its numbers in row-major order, from its rows, from a nested sequence or an array of its
-    shape, or from one number for all components; without arguments it is zero. ``*`` and ``@`` of two matrices, or of a
-    matrix and a vector, are the matrix product.
+    An instance is made from its numbers in row-major order, from its rows, from a nested sequence or an
+    array of its shape, or from one number for all components; without arguments it is zero. ``*`` and ``@``
+    of two matrices, or of a matrix and a vector, are the matrix product.
     """
 
     __slots__ = ()
@@ -30,11 +30,16 @@ class Mat(Composite):
                 raise ValueError(f"{cls.__name__} is {rows} by {cols}, got data of shape {shape}")
         elif len(args) == 1:
             return [args[0]] * (rows * cols)
-        elif any(hasattr(a, "__len__") for a in args) and [len(flatten_argument(a)) for a in args] != [cols] * rows:
+        elif (
+            any(hasattr(a, "__len__") for a in args)
+            and [len(flatten_argument(a)) for a in args] != [cols] * rows
+        ):
             raise ValueError(f"{cls.__name__} takes {rows} rows of {cols} numbers")
         numbers = [x for a in args for x in flatten_argument(a)]
         if len(numbers) != rows * cols:
-            raise ValueError(f"{cls.__name__} takes {rows * cols} numbers or {rows} rows, got {len(numbers)} numbers")
+            raise ValueError(
+                f"{cls.__name__} takes {rows * cols} numbers or {rows} rows, got {len(numbers)} numbers"
+            )
         return numbers
 
     def __len__(self) -> int:
@@ -61,7 +66,9 @@ class Mat(Composite):
         if len(numbers) == 1 and not hasattr(value, "__len__"):
             numbers = numbers * picked.size
         if len(numbers) != picked.size:
-            raise ValueError(f"{picked.size} components of a {type(self).__name__} can't be set to {len(numbers)} numbers")
+            raise ValueError(
+                f"{picked.size} components of a {type(self).__name__} can't be set to {len(numbers)} numbers"
+            )
         new = list(self._numbers())
         for i, x in zip(picked.ravel(), numbers, strict=True):
             new[i] = x
@@ -78,7 +85,9 @@ class Mat(Composite):
         t = other._ir_type_
         rows = t.length if isinstance(t, ir.Vec) else t.rows
         if t.dtype != self._scalar_ or rows != self._shape_[1]:
-            raise TypeError(f"{type(self).__name__} times {type(other).__name__}: dimensions or dtypes differ")
+            raise TypeError(
+                f"{type(self).__name__} times {type(other).__name__}: dimensions or dtypes differ"
+            )
         from warp_like.values.families import matrix, vector
 
         product = _quiet(np.matmul, self, other)
@@ -89,7 +98,9 @@ class Mat(Composite):
     def __str__(self) -> str:
         rows, cols = self._shape_
         numbers = list(map(str, self._numbers()))
-        return "[" + ",\n ".join(f"[{', '.join(numbers[r * cols : (r + 1) * cols])}]" for r in range(rows)) + "]"
+        return (
+            "[" + ",\n ".join(f"[{', '.join(numbers[r * cols : (r + 1) * cols])}]" for r in range(rows)) + "]"
+        )
 
     def __repr__(self) -> str:
         rows, cols = self._shape_

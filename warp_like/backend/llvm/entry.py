@@ -24,6 +24,7 @@ from warp_like.base.loc import at
 from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.layout import MAX_DIMS, param_offsets
+from warp_like.ir.rewrite import grid_ndim
 from warp_like.ir.types import Array, Type
 
 
@@ -35,7 +36,7 @@ def entry_name(f: Function) -> str:
 def lower_entry(f: Function, target: Target, options: Options) -> str:
     """Return the LLVM IR of a module with the entry point of kernel ``f``."""
     w = Writer(target, options)
-    ndim = max((o.ndim for o in f.body.walk() if isinstance(o, ops.Tid)), default=1)
+    ndim = grid_ndim(f)
     offsets, size = param_offsets([p.type for p in f.params])
     with at(f.loc):
         grid = _CudaGrid(w, ndim) if target.is_cuda else _CpuGrid(w, ndim)

@@ -21,7 +21,9 @@ class CountedLoop:
         self._lo = lo
         self._hi = hi
         self._step = step
-        self._known = int(step) if step.lstrip("-").isdigit() else 0
+        known = int(step) if step.lstrip("-").isdigit() else 0
+        # A 64-bit counter with another step may pass the end of its type on the last step: its trips are counted.
+        self._known = known if t.bits < 64 or abs(known) == 1 else 0
         self.index = ""
         self.before = ""
 
@@ -52,7 +54,6 @@ class CountedLoop:
     def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, tb: TracebackType | None) -> None:
         w = self._w
         wrap = "nsw" if self._signed else "nuw"
-        # A count that is not known to divide the range may pass the end of the type on its last step.
         following = [w.op(f"add {wrap + ' ' if self._known else ''}i64 {self.index}, {self._step}")]
         if not self._known:
             following.append(w.op(f"add nuw i64 {self._phis.registers[1]}, 1"))

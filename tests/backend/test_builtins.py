@@ -1,0 +1,87 @@
+"""Every row of the builtin tables compiles for both targets, those with a body after it took their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import warp_like.builtins  # noqa: F401  (fills the registry)
+from tests.ir_builder import start, tid
+from warp_like.backend.compile import to_object, to_ptx
+from warp_like.backend.libdevice import find_libdevice
+from warp_like.backend.llvm.instructions import SCALAR, WHOLE
+from warp_like.backend.target import Options, cuda_target, host_target
+from warp_like.builtins.overload import Elementwise, Expand, Overload, Symbol, Target
+from warp_like.builtins.patterns import Pattern, substitute
+from warp_like.builtins.spec import REGISTRY, resolve
+from warp_like.ir.core import Function
+from warp_like.passes.expand import expand
+from warp_like.ir.types import FLOATS, INTS, Array, Mat, Scalar, Type, Vec, bool_, float32, float64, int32
+
+LOWERED = (Target, Symbol, Elementwise, Expand)
+
+
+def rows() -> list[Overload]:
+    return [row for name in sorted(REGISTRY) for row in REGISTRY[name] if isinstance(row.lower, LOWERED)]
+
+
+def typings(row: Overload) -> Iterator[tuple[Type, ...]]:
+    """Argument types of ``row``: every scalar type, vectors of 3 and matrices of 2 by 2."""
+    seen = set()
+    for scalar in (*FLOATS, *INTS, bool_):
+        for whole in (scalar, Vec(3, scalar), Mat(2, 2, scalar)):
+            env = {"T": whole, **dict.fromkeys("NRCK", 3 if isinstance(whole, Vec) else 2)}
+            types = tuple(_concrete(p, scalar, env) for p in row.patterns)
+            try:
+                fits = resolve(row.name, types).overload is row
+            except TypeError:
+                continue
+            if fits and types not in seen:
+                seen.add(types)
+                yield types
+
+
+def _concrete(p: Pattern, scalar: Scalar, env: dict[str, object]) -> Type:
+    variables = {name: scalar for name in "FISBX"}
+    return substitute(p, {**variables, **env})
+
+
+def kernel(row: Overload) -> Function:
+    """One kernel that calls ``row`` with all its types."""
+    cases = list(typings(row))
+    assert cases, f"no types for {row.name}"
+    params, calls = {}, []
+    for k, types in enumerate(cases):
+        results = resolve(row.name, types).results
+        for j, t in enumerate((*types, *results)):
+            params[f"a{k}_{j}"] = Array(t, 1)
+        calls.append((len(types), len(types) + len(results)))
+    f, b = start(f"all_{row.name}", **params)
+    i, at = tid(b), 0
+    for n, total in calls:
+        args = [b.load(p, [i]) for p in f.params[at : at + n]]
+        b.store(f.params[at + n], [i], b.apply(row.name, *args))
+        at += total
+    b.yield_()
+    return f
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda r: f"{r.name}({', '.join(map(str, r.patterns))})")
+def test_compiles(row: Overload) -> None:
+    f = expand(kernel(row))
+    assert to_object(f, host_target(), Options(contiguous=True))[:4] == b"\x7fELF"
+    if find_libdevice() is not None:
+        assert ".entry wl_all_" in to_ptx(f, cuda_target("sm_80"), Options(contiguous=True))
+
+
+def test_table_has_no_other_rows() -> None:
+    """Each name of the backend's tables is a builtin with a Target lowering, and the other way round."""
+    assert set(SCALAR) | set(WHOLE) == {row.name for row in rows() if isinstance(row.lower, Target)}
+
+
+def test_rows_cover_all_floats() -> None:
+    sine = next(r for r in rows() if r.name == "sin")
+    assert list(typings(sine)) == [(t,) for t in FLOATS]
+    assert (float32, float64) not in list(typings(next(r for r in rows() if r.name == "add")))
+    assert (int32, int32) in list(typings(next(r for r in rows() if r.name == "add")))

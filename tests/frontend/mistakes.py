@@ -1,0 +1,225 @@
+"""Kernels with one mistake each, by name. Lines count from the first line of each text."""
+
+MISTAKES: dict[str, str] = {}
+
+
+def mistake(name: str, source: str) -> None:
+    MISTAKES[name] = source
+
+
+def body(name: str, statements: str, params: str = "a: wp.array(dtype=float), x: float, i: int, v: wp.vec3, m: wp.mat22") -> None:
+    """A kernel with usual parameters."""
+    indented = "\n".join(f"    {line}" for line in statements.strip("\n").splitlines())
+    mistake(name, f"def k({params}):\n{indented}\n")
+
+
+# --- types ----------------------------------------------------------------------------------------------------
+
+body("mixed_types", "a[0] = x + i")
+body("mixed_types_f64", "y = wp.float64(x)\na[0] = x * y")
+body("wrong_literal", "j = i + 0.5")
+body("literal_too_large", "j = wp.uint8(3)\nj = j + 300")
+body("builtin_argument", "a[0] = wp.sin(i)")
+body("builtin_argument_count", "a[0] = wp.sin(x, x)")
+body("builtin_keyword", "a[0] = wp.clamp(x, lower=0.0, high=1.0)")
+body("vector_times_vector", "w = v * v")
+body("store_wrong_type", "a[0] = i")
+body("store_vector", "a[0] = v")
+body("variable_changes_type", "y = x\ny = i")
+body("parameter_changes_type", "x = wp.vec2(1.0, 2.0)")
+body("augmented_changes_type", "n = 0\nn += x")
+body("augmented_element", "a[0] += i")
+body("augmented_component", "v.x += i")
+body("annotated_variable", "y: wp.float64 = x")
+body("ternary_types", "y = x if i > 0 else i")
+body("vector_component_type", "w = wp.vec3(x, i, 1.0)")
+body("vector_component_count", "w = wp.vec3(x, x)")
+body("vector_of_vector", "w = wp.vec3(wp.vec2(x, x), 1.0)")
+body("matrix_of_rows", "w = wp.mat22(wp.vec2(x, x), wp.vec2(x, x))")
+body("cast_of_vector", "y = float(v)")
+body("cast_bits", "y = wp.cast(x, wp.float64)")
+body("condition_of_vector", "if v:\n    a[0] = 1.0")
+body("array_arithmetic", "b = a + 1.0")
+body("tuple_arithmetic", "s = a.shape + 1")
+body("range_types", "for q in range(i, wp.int64(5)):\n    a[0] = x")
+body("atomic_value", "wp.atomic_add(a, 0, i)")
+body("atomic_indices", "wp.atomic_add(a, 0, 1, x)")
+body("atomic_no_array", "wp.atomic_add(x, 0, x)")
+body("atomic_and_of_float", "wp.atomic_and(a, 0, x)")
+
+# --- names and attributes -------------------------------------------------------------------------------------
+
+body("undefined", "a[0] = lenght")
+body("undefined_near", "length = x\na[0] = lenght")
+body("missing_builtin", "a[0] = wp.sinn(x)")
+body("component_missing", "v3 = wp.vec2(x, x).z")
+body("swizzle", "w = v.xy")
+body("array_attribute", "n = a.strides")
+body("scalar_attribute", "n = x.real")
+body("one_path", "if i > 0:\n    y = x\na[0] = y")
+body("one_path_elif", "if i > 0:\n    y = x\nelif i < -5:\n    y = 2.0\na[0] = y")
+body("types_differ_by_path", "if i > 0:\n    y = x\nelse:\n    y = i\na[0] = float(y)")
+body("first_bound_in_loop", "for q in range(i):\n    y = x\na[0] = y")
+body("loop_index_after_loop", "for q in range(i):\n    a[q] = x\na[0] = float(q)")
+body("arrays_merge", "b = a\nif i > 0:\n    b = c\nb[0] = x", "a: wp.array(dtype=float), c: wp.array(dtype=float), x: float, i: int")
+body("arrays_in_loop", "b = m[0]\nfor q in range(3):\n    b[0] = 1.0\n    b = m[q]", "m: wp.array2d(dtype=float)")
+body("augmented_unbound", "y += x")
+body("captured_list", "for q in range(3):\n    a[q] = VALUES")
+body("captured_array", "a[0] = DATA[0]")
+body("captured_object", "a[0] = CONFIG")
+body("module_as_value", "q = math")
+body("module_part_assigned", "TABLE[0] = x")
+
+# --- indices --------------------------------------------------------------------------------------------------
+
+body("float_index", "a[x] = 1.0")
+body("too_many_indices", "a[0, 1] = x")
+body("too_many_indices_of_vectors", "y = p[0, 1]", "p: wp.array(dtype=wp.vec3)")
+body("vector_index_range", "y = v[3]")
+body("negative_index_range", "y = v[-4]")
+body("matrix_index_range", "m[0, 2] = x")
+body("tuple_index", "n = a.shape[1]")
+body("scalar_indexed", "y = x[0]")
+body("slice", "w = v[0:2]")
+body("view_assigned", "p[0] = 1.0", "p: wp.array2d(dtype=float)")
+body("names_and_values", "y, z = a.shape")
+body("names_and_value", "y, z = x")
+
+# --- syntax ---------------------------------------------------------------------------------------------------
+
+body("for_else", "for q in range(3):\n    pass\nelse:\n    a[0] = x")
+body("while_else", "while i > 3:\n    break\nelse:\n    a[0] = x")
+body("for_over_array", "for q in a:\n    x = q")
+body("for_over_tuple", "for q in (1, 2):\n    x = float(q)")
+body("for_two_names", "for p, q in range(3):\n    pass")
+body("range_of_zero_step", "for q in range(0, 5, 0):\n    pass")
+body("range_of_floats", "for q in range(x):\n    pass")
+body("range_outside", "q = range(3)")
+body("try", "try:\n    x = 1.0\nfinally:\n    pass")
+body("with", "with x:\n    pass")
+body("lambda", "f = lambda y: y")
+body("comprehension", "b = [y for y in range(3)]")
+body("list", "b = [1, 2]")
+body("dict", "b = {}")
+body("class", "class C:\n    pass")
+body("inner_function", "def f(y: float):\n    return y")
+body("import", "import math")
+body("global", "global x1\nx1 = 3")
+body("delete", "del x")
+body("assert", "assert i > 0")
+body("raise", "raise ValueError")
+body("text", 'y = "abc"')
+body("f_string", 'print(f"{x}")')
+body("none", "y = None")
+body("complex", "y = 1j")
+body("is", "if x is None:\n    pass")
+body("in", "if i in a:\n    pass")
+body("walrus", "if (y := x) > 0.0:\n    pass")
+body("starred", "y, *z = a.shape")
+body("yield", "yield x")
+body("slice_of_literal_zero", "j = 7 // 0")
+
+# --- calls ----------------------------------------------------------------------------------------------------
+
+FUNCTIONS = """
+@wp.func
+def half(x: float):
+    return x / 2.0
+
+@wp.func
+def wave(x: wp.vec2):
+    return wp.sin(x)
+
+@wp.func
+def outer(x: float):
+    return wave(wp.vec2(x, x))
+
+@wp.func
+def again(n: int):
+    return other(n)
+
+@wp.func
+def other(n: int):
+    return again(n - 1)
+
+@wp.func
+def sometimes(x: float):
+    if x > 0.0:
+        return x
+
+@wp.func
+def either(x: float):
+    if x > 0.0:
+        return x
+    return 1
+
+@wp.func
+def counts(x: float):
+    if x > 0.0:
+        return x, x
+    return x
+
+@wp.func
+def annotated(x: float) -> int:
+    return x
+
+@wp.func
+def many(*xs):
+    return 1.0
+
+@wp.func
+def indexed(x: float):
+    return wp.tid()
+
+@wp.func
+def over(x: float):
+    return x
+
+@wp.func
+def over(x: int):
+    return x
+
+def plain(x):
+    return x
+"""
+
+
+def calls(name: str, statements: str) -> None:
+    """A kernel that uses the functions above."""
+    indented = "\n".join(f"    {line}" for line in statements.strip("\n").splitlines())
+    mistake(name, f"{FUNCTIONS}\ndef k(a: wp.array(dtype=float), x: float, i: int):\n{indented}\n")
+
+
+calls("func_argument", "a[0] = half(i)")
+calls("func_argument_count", "a[0] = half(x, x)")
+calls("func_keyword", "a[0] = half(y=x)")
+calls("func_overload", "a[0] = over(wp.vec2(x, x))")
+calls("error_inside_func", "a[0] = wave(wp.vec2(x, x)).x")
+calls("error_inside_two_funcs", "a[0] = outer(x).x")
+calls("recursion", "i = again(i)")
+calls("return_missing", "a[0] = sometimes(x)")
+calls("return_types", "a[0] = either(x)")
+calls("return_counts", "a[0] = counts(x)")
+calls("return_annotation", "i = annotated(x)")
+calls("variable_arguments", "a[0] = many(x)")
+calls("tid_in_func", "a[0] = float(indexed(x))")
+calls("plain_function", "a[0] = plain(x)")
+calls("uncalled_function", "a[0] = half")
+calls("call_of_value", "a[0] = x(1.0)")
+calls("unpacked_keywords", "a[0] = half(**x)")
+calls("kernel_returns", "return x")
+calls("too_many_thread_indices", "p, q, r, s, t = wp.tid()")
+calls("static_of_local", "a[0] = wp.static(x)")
+calls("static_fails", "a[0] = wp.static(1 // 0)")
+calls("static_of_object", "a[0] = wp.static(object)")
+calls("printf_format", 'wp.printf("%5.2f", x)')
+calls("printf_count", 'wp.printf("%d %d", i)')
+calls("printf_type", 'wp.printf("%d", x)')
+
+# --- parameters -----------------------------------------------------------------------------------------------
+
+mistake("no_annotation", "def k(a: wp.array(dtype=float), x):\n    a[0] = x\n")
+mistake("wrong_annotation", "def k(a: list, x: float):\n    a[0] = x\n")
+mistake("text_annotation", 'def k(a: "wp.array(dtype=flaot)", x: float):\n    a[0] = x\n')
+mistake("star_arguments", "def k(*xs: float):\n    pass\n")
+mistake("func_annotation", "@wp.func\ndef f(x: list):\n    return x\n\ndef k(x: float):\n    f(x)\n")

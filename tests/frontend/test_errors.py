@@ -1,0 +1,146 @@
+"""The whole text of every error of the frontend."""
+
+import itertools
+import linecache
+import math
+
+import numpy as np
+import pytest
+
+import warp_like as wp
+from tests.frontend.mistakes import MISTAKES
+from tests.frontend.support import build, define, launch
+from warp_like import WarpCodegenError
+from warp_like.frontend.source import parse
+
+
+class Config:
+    pass
+
+
+NAMES = {"math": math, "VALUES": [1, 2], "DATA": np.zeros(3), "CONFIG": Config(), "TABLE": wp.vec3(1.0, 2.0, 3.0)}
+_file = "kernels.py"
+
+
+def error_of(source: str) -> WarpCodegenError:
+    linecache.cache[_file] = (len(source), None, source.splitlines(keepends=True), _file)
+    module = {"wp": wp, "__name__": "kernels", **NAMES}
+    exec(compile(source, _file, "exec"), module)
+    with pytest.raises(WarpCodegenError) as caught:
+        build(module["k"])
+    return caught.value
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_message(name, golden):
+    error = error_of(MISTAKES[name])
+    golden(f"error_{name}", f"{type(error).__name__}: {error}\n")
+
+
+def test_no_mistake_is_named_without_its_place():
+    for name, source in MISTAKES.items():
+        assert "kernels.py:" in str(error_of(source)), name
+
+
+def test_source_that_can_not_be_found():
+    module = {"wp": wp}
+    exec("def k(x: float):\n    pass\n", module)
+    with pytest.raises(WarpCodegenError, match="the source of kernel `k` can't be found"):
+        parse(module["k"], "kernel")
+    with pytest.raises(WarpCodegenError, match="can't be a lambda"):
+        parse(lambda x: x, "kernel")
+    with pytest.raises(WarpCodegenError, match="got builtin_function_or_method"):
+        parse(print, "kernel")
+
+
+def test_source_that_has_changed(tmp_path):
+    import importlib.util
+
+    file = tmp_path / "changing.py"
+    file.write_text("def k(x: float, y: float):\n    pass\n")
+    spec = importlib.util.spec_from_file_location("changing", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    file.write_text("def k(z: float):\n    pass\n# longer than before, so that nobody takes it for the same\n")
+    linecache.checkcache(str(file))
+    with pytest.raises(WarpCodegenError, match="the file has changed"):
+        parse(module.k, "kernel")
+
+
+# --- places ---------------------------------------------------------------------------------------------------
+
+
+def place_of(pyfunc):
+    with pytest.raises(WarpCodegenError) as caught:
+        build(pyfunc)
+    loc = caught.value.loc
+    return linecache.getline(loc.file, loc.line)[loc.col : loc.end_col], loc
+
+
+def test_places_in_nested_definitions():
+    class Holder:
+        def make():
+            # fmt: off
+            def k(a: wp.array(dtype=float),
+                  x: float):
+                """Two lines
+    of text."""
+                y = "ä", wp.sin(x); b = (1.0 +
+                     undefined)
+            # fmt: on
+            return k
+
+    got, loc = place_of(Holder.make())
+    assert got == '"ä"'
+    assert loc.file == __file__
+
+
+def test_columns_count_characters():
+    m = define("def k(a: wp.array(dtype=float)):\n    'öäü'; a[0] = missing\n")
+    got, loc = place_of(m["k"])
+    assert (got, loc.line, loc.col) == ("missing", 2, 18)
+
+
+def test_decorators_and_comments_do_not_shift_lines():
+    def decorate(**_):
+        return lambda f: f
+
+    @decorate(
+        a=1,
+    )
+    # a comment
+    def k(a: wp.array(dtype=float)):
+        # another
+
+        a[0] = missing  # noqa: F821
+
+    got, loc = place_of(k)
+    assert got == "missing"
+
+
+def test_string_annotations_see_the_closure():
+    dtype = wp.float64
+
+    def k(a: "wp.array(dtype=dtype)", b: "float"):
+        a[0] = dtype(1.0) + dtype(b)
+
+    out = np.zeros(1)
+    launch(k, 1, out, 2.0)
+    assert out[0] == 3.0
+
+
+def test_errors_survive_pickling():
+    import pickle
+
+    error = error_of(MISTAKES["error_inside_two_funcs"])
+    again = pickle.loads(pickle.dumps(error))
+    assert str(again) == str(error)
+    assert [loc.function for loc in error.loc.chain()] == ["k", "outer", "wave"]
+
+
+def test_every_mistake_has_a_name_of_its_own():
+    from tests.frontend import mistakes
+
+    text = open(mistakes.__file__, encoding="utf-8").read()
+    declared = list(itertools.chain(*(line.split('"')[1:2] for line in text.splitlines() if line.startswith(("body(", "calls(", "mistake(")))))
+    assert len(declared) == len(set(declared)) == len(MISTAKES)

@@ -1,0 +1,94 @@
+"""Python objects that kernel code mentions: which of them it can use, and as what."""
+
+from __future__ import annotations
+
+import builtins as python
+import types
+from dataclasses import dataclass
+from typing import Any
+
+from warp_like import values
+from warp_like.base.errors import WarpCodegenTypeError
+from warp_like.builtins import Builtin
+from warp_like.frontend.function import Function
+from warp_like.ir.types import Type
+
+PYTHON_BUILTINS: dict[Any, str] = {
+    python.min: "min",
+    python.max: "max",
+    python.abs: "abs",
+    python.round: "round",
+    python.pow: "pow",
+    python.len: "len",
+    python.print: "print",
+    python.range: "range",
+    python.type: "type",
+}
+"""Python's own functions that kernel code may call, by the name of what they do there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Host:
+    """A Python object; ``text`` is how the user wrote it."""
+
+    obj: Any
+    text: str
+
+
+def builtin_name(obj: Any) -> str | None:
+    """Return the name of the builtin that ``obj`` is, or None."""
+    if isinstance(obj, Builtin):
+        return obj.name
+    if isinstance(obj, (types.BuiltinFunctionType, type)):
+        return PYTHON_BUILTINS.get(obj)
+    return None
+
+
+def is_callable(obj: Any) -> bool:
+    """Return whether kernel code can call ``obj``: a builtin, a user function, or a type.
+
+    Only these may go by another name in kernel code: what they mean does not depend on how they are reached, so the
+    cache key sees it.
+    """
+    return isinstance(obj, Function) or builtin_name(obj) is not None or values.is_type(obj)
+
+
+def type_named(host: Host) -> Type | None:
+    """Return the type that a Python object names; None for a generic one.
+
+    Raises:
+        WarpCodegenTypeError: It names none.
+    """
+    try:
+        return values.to_ir(host.obj)
+    except TypeError as error:
+        raise WarpCodegenTypeError(str(error)) from None
+
+
+def not_a_value(host: Host) -> WarpCodegenTypeError:
+    """Return the error for a Python object where a value is due."""
+    obj = host.obj
+    kind = type(obj).__name__
+    if is_callable(obj):
+        return WarpCodegenTypeError(f"expected a value, got `{host.text}`", help=f"call it: {host.text}(...)")
+    if isinstance(obj, str):
+        return WarpCodegenTypeError(
+            "text has no meaning in kernel code outside of print()", help="use a number"
+        )
+    if obj is None:
+        return WarpCodegenTypeError(
+            "None has no meaning in kernel code", help="use a number that stands for nothing, such as -1"
+        )
+    if hasattr(obj, "__array_interface__") or hasattr(obj, "__dlpack__"):
+        return WarpCodegenTypeError(
+            f"`{host.text}` is {_article(kind)} {kind}, which a kernel can't capture",
+            help="pass it as an argument of the kernel",
+        )
+    return WarpCodegenTypeError(
+        f"`{host.text}` is {_article(kind)} {kind}, which has no meaning in kernel code",
+        help="constants are numbers, vectors, matrices and integer enums; anything else is an argument of the kernel",
+    )
+
+
+def _article(word: str) -> str:
+    return "an" if word[:1].lower() in "aeiou" else "a"

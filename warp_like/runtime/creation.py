@@ -1,0 +1,204 @@
+"""The functions that make arrays and copy between them: ``wp.zeros`` and its like, ``wp.clone``, ``wp.copy``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from warp_like.runtime import foreign
+from warp_like.runtime.array import array, new_array
+from warp_like.runtime.device import DeviceLike, get_device
+from warp_like.runtime.memory import element_type, normalize_shape
+from warp_like.values import constant_of
+
+
+def _create(
+    shape: Any, dtype: Any, device: DeviceLike, requires_grad: bool, retain_grad: bool, extra: Any
+) -> array:
+    """A new zeroed array; ``extra`` holds the older spelling ``n=`` of the shape."""
+    if shape is None and "n" in extra:
+        shape = extra.pop("n")
+    if extra:
+        raise TypeError(f"unexpected argument {next(iter(extra))!r}")
+    if shape is None:
+        raise TypeError("a new array needs a shape")
+    out = new_array(element_type(dtype), normalize_shape(shape), get_device(device), zero=True)
+    out.requires_grad = requires_grad
+    out.retain_grad = retain_grad
+    return out
+
+
+def zeros(
+    shape: Any = None,
+    dtype: Any = float,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+    retain_grad: bool = False,
+    **kwargs: Any,
+) -> array:
+    """Return a new array of zeros.
+
+    Example:
+        >>> wp.zeros((2, 3), dtype=wp.vec3).numpy().shape
+        (2, 3, 3)
+    """
+    return _create(shape, dtype, device, requires_grad, retain_grad, kwargs)
+
+
+def empty(
+    shape: Any = None,
+    dtype: Any = float,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+    retain_grad: bool = False,
+    **kwargs: Any,
+) -> array:
+    """Return a new array whose contents mean nothing; they happen to be zeros, which fresh memory is anyway."""
+    return _create(shape, dtype, device, requires_grad, retain_grad, kwargs)
+
+
+def full(
+    shape: Any = None,
+    value: Any = 0,
+    dtype: Any = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+    retain_grad: bool = False,
+    **kwargs: Any,
+) -> array:
+    """Return a new array of ``value``, whose type is the dtype where that is left out."""
+    out = _create(
+        shape, _type_of(value) if dtype is None else dtype, device, requires_grad, retain_grad, kwargs
+    )
+    out.fill_(value)
+    return out
+
+
+def ones(
+    shape: Any = None,
+    dtype: Any = float,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+    retain_grad: bool = False,
+    **kwargs: Any,
+) -> array:
+    """Return a new array of ones."""
+    return full(shape, 1, dtype, device, requires_grad, pinned, retain_grad, **kwargs)
+
+
+def zeros_like(
+    src: Any,
+    device: DeviceLike = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
+) -> array:
+    """Return a new array of zeros with the shape and dtype of ``src``, and with a gradient if it has one."""
+    like = src if isinstance(src, array) else foreign.as_array(src)
+    out = new_array(
+        like.element, like.shape, like.device if device is None else get_device(device), zero=True
+    )
+    out.requires_grad = like.requires_grad if requires_grad is None else requires_grad
+    out.retain_grad = retain_grad
+    return out
+
+
+def empty_like(
+    src: Any,
+    device: DeviceLike = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
+) -> array:
+    """Return a new array with the shape and dtype of ``src`` whose contents mean nothing."""
+    return zeros_like(src, device, requires_grad, pinned, retain_grad)
+
+
+def full_like(
+    src: Any,
+    value: Any,
+    device: DeviceLike = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
+) -> array:
+    """Return a new array with the shape and dtype of ``src``, every element set to ``value``."""
+    out = zeros_like(src, device, requires_grad, pinned, retain_grad)
+    out.fill_(value)
+    return out
+
+
+def ones_like(
+    src: Any,
+    device: DeviceLike = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
+) -> array:
+    """Return a new array of ones with the shape and dtype of ``src``."""
+    return full_like(src, 1, device, requires_grad, pinned, retain_grad)
+
+
+def clone(
+    src: Any,
+    device: DeviceLike = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
+) -> array:
+    """Return a contiguous copy of ``src``; its gradient, if it gets one, is zero."""
+    out = empty_like(src, device, requires_grad, pinned, retain_grad)
+    out.assign(src)
+    return out
+
+
+def copy(
+    dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: int = 0, stream: Any = None
+) -> None:
+    """Copy the elements of ``src`` to ``dest``.
+
+    With offsets or a ``count``, both arrays are seen as one-dimensional and have to be contiguous; otherwise
+    they have the same shape, or as many elements and both contiguous.
+    """
+    to = dest if isinstance(dest, array) else foreign.as_array(dest)
+    of = src if isinstance(src, array) else foreign.as_array(src)
+    if to.type_code != of.type_code:
+        raise TypeError(f"can't copy {of!r} to {to!r}: the dtypes differ")
+    if dest_offset or src_offset or count or to.shape != of.shape:
+        count = count or of.size - src_offset
+        if (
+            min(dest_offset, src_offset, count) < 0
+            or src_offset + count > of.size
+            or dest_offset + count > to.size
+        ):
+            raise ValueError(
+                f"can't copy {count} elements from {src_offset} of {of!r} to {dest_offset} of {to!r}: "
+                "out of range"
+            )
+        to = to.flatten()[dest_offset : dest_offset + count]
+        of = of.flatten()[src_offset : src_offset + count]
+    np.copyto(to._writable(), of.numpy())
+
+
+def from_ptr(ptr: int, length: int, dtype: Any = None, shape: Any = None, device: DeviceLike = None) -> array:
+    """Return an array over ``length`` elements at address ``ptr``, which has to outlive it."""
+    made: array = array(
+        ptr=ptr, dtype=float if dtype is None else dtype, shape=shape or length, device=device
+    )
+    return made
+
+
+def _type_of(value: Any) -> Any:
+    """The dtype that a fill value asks for by itself."""
+    known = constant_of(value)
+    if known is not None:
+        return known[0]
+    for kind in (bool, int, float):
+        if isinstance(value, kind):
+            return kind
+    raise TypeError(f"the dtype can't be told from a value of type {type(value).__name__}; give `dtype`")
