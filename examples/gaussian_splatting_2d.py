@@ -4,12 +4,12 @@
 
 Every Gaussian ``g`` has a centre ``mu`` (px), two standard deviations ``s1, s2`` (px, at least
 ``MIN_SCALE``), an angle ``theta`` (rad), a colour ``c`` (the image's RGB, where 1 is full scale) and an
-opacity ``o`` (0 to 1). With ``R`` the rotation by ``theta``, its falloff at the point ``p`` (px; pixel ``(x,
-y)`` has its centre at ``(x + 0.5, y + 0.5)``) is
+opacity ``o`` (0 to 1). With ``R`` the rotation by ``theta``, its falloff at the point ``p`` is
 
-    G(p) = max(0, exp(-q / 2) - exp(-CUTOFF / 2)),   q = (p - mu)^T A (p - mu),   A = R diag(1/s1^2, 1/s2^2)
-    R^T.
+    G(p) = max(0, exp(-q / 2) - exp(-CUTOFF / 2)),
+    q    = (p - mu)^T A (p - mu),   A = R diag(1/s1^2, 1/s2^2) R^T.
 
+Points are in px, and the pixel in column x and row y has its centre at (x + 0.5, y + 0.5).
 The second term makes it end at ``q = CUTOFF`` without a step; a step has no gradient, and Gaussians would
 leave pixels uncovered without noticing. An image has no depth, so nothing is sorted: a pixel is the average
 of its Gaussians, weighted by opacity and falloff,

@@ -10,12 +10,14 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing with them")
+    parser.addoption(
+        "--update-golden", action="store_true", help="write golden files instead of comparing with them"
+    )
 
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """Compare a text with the file ``golden/NAME.txt`` beside the test, or write it with ``--update-golden``."""
+    """Compare a text with the file ``golden/NAME.txt`` beside the test; ``--update-golden`` writes it."""
     folder = Path(str(request.path)).parent / "golden"
     update = request.config.getoption("--update-golden")
 
@@ -29,7 +31,9 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
             pytest.fail(f"{file} does not exist; run pytest with --update-golden and read what it wrote")
         expected = file.read_text(encoding="utf-8")
         if text != expected:
-            diff = difflib.unified_diff(expected.splitlines(), text.splitlines(), "golden", "now", lineterm="")
+            diff = difflib.unified_diff(
+                expected.splitlines(), text.splitlines(), "golden", "now", lineterm=""
+            )
             pytest.fail(f"{file.name} differs (--update-golden accepts the change):\n" + "\n".join(diff))
 
     return check

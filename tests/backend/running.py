@@ -1,4 +1,4 @@
-"""Running compiled kernels on NumPy memory through ctypes, with a context and runtime functions made in Python."""
+"""Running compiled kernels on NumPy memory through ctypes, with a context made in Python."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ from warp_like.ir.verify import verify
 
 P, I64, I32 = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
 ENTRY = ctypes.CFUNCTYPE(None, P, P, I64, I64, P)
+
+
+STRICT = Options()
 
 
 class _Context(ctypes.Structure):
@@ -78,7 +81,8 @@ def pack(f: Function, args: Sequence[Any]) -> bytes:
 
 
 def _array(t: Array, a: np.ndarray) -> bytes:
-    assert a.ndim == t.ndim + len(element_shape(t.dtype)) and a.dtype == dtype_of(t.dtype), (t, a.dtype, a.shape)
+    assert a.dtype == dtype_of(t.dtype)
+    assert a.shape[t.ndim :] == element_shape(t.dtype)
     return struct.pack(f"={1 + 2 * t.ndim}q", a.ctypes.data, *a.shape[: t.ndim], *a.strides[: t.ndim])
 
 
@@ -98,7 +102,7 @@ def dtype_of(t: Type) -> np.dtype[Any]:
 class Kernel:
     """A compiled kernel."""
 
-    def __init__(self, f: Function, options: Options = Options(), runtime: Runtime | None = None) -> None:
+    def __init__(self, f: Function, options: Options = STRICT, runtime: Runtime | None = None) -> None:
         verify(f)
         self.function = f
         self.runtime = runtime or Runtime()
@@ -148,7 +152,7 @@ def check(
     splits: Sequence[int] = (),
     capacity: int = 32,
 ) -> list[np.ndarray]:
-    """Run ``f`` compiled and interpreted on copies of ``args`` and compare; return the compiled run's arrays."""
+    """Run ``f`` compiled and interpreted on copies of ``args``, compare, return the compiled run's arrays."""
     wanted = copies(args)
     told: list[str] = []
     run(f, wanted, dims, told)
@@ -180,5 +184,3 @@ def compare(got: np.ndarray, wanted: np.ndarray, rtol: float, message: str = "")
         np.testing.assert_allclose(got, wanted, rtol=rtol, atol=0 if rtol == 0 else 1e-30, err_msg=message)
     else:
         np.testing.assert_array_equal(got, wanted, err_msg=message)
-
-

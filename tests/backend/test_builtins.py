@@ -16,8 +16,8 @@ from warp_like.builtins.overload import Elementwise, Expand, Overload, Symbol, T
 from warp_like.builtins.patterns import Pattern, substitute
 from warp_like.builtins.spec import REGISTRY, resolve
 from warp_like.ir.core import Function
-from warp_like.passes.expand import expand
 from warp_like.ir.types import FLOATS, INTS, Array, Mat, Scalar, Type, Vec, bool_, float32, float64, int32
+from warp_like.passes.expand import expand
 
 LOWERED = (Target, Symbol, Elementwise, Expand)
 
@@ -43,7 +43,7 @@ def typings(row: Overload) -> Iterator[tuple[Type, ...]]:
 
 
 def _concrete(p: Pattern, scalar: Scalar, env: dict[str, object]) -> Type:
-    variables = {name: scalar for name in "FISBX"}
+    variables = dict.fromkeys("FISBX", scalar)
     return substitute(p, {**variables, **env})
 
 

@@ -9,7 +9,20 @@ from tests.backend.running import Kernel, check
 from tests.ir_builder import branch, loop, start, tid, while_
 from warp_like.ir import ops
 from warp_like.ir.core import Function
-from warp_like.ir.types import Array, Mat, Scalar, Vec, bool_, float32, int8, int32, int64, uint8, uint32, uint64
+from warp_like.ir.types import (
+    Array,
+    Mat,
+    Scalar,
+    Vec,
+    bool_,
+    float32,
+    int8,
+    int32,
+    int64,
+    uint8,
+    uint32,
+    uint64,
+)
 
 INTS1 = Array(int32, 1)
 
@@ -19,12 +32,15 @@ def counting(t: Scalar, lo: int | None, hi: int | None, step: int | None) -> Fun
     f, b = start("counting", bounds=Array(t, 2), out=Array(t, 2))
     bounds, out = f.params
     i = tid(b)
-    given = [b.load(bounds, [i, b.index(k)]) if v is None else b.constant(v, t) for k, v in enumerate((lo, hi, step))]
+    given = [
+        b.load(bounds, [i, b.index(k)]) if v is None else b.constant(v, t)
+        for k, v in enumerate((lo, hi, step))
+    ]
     zero = b.zero(t)
-    with loop(b, *given, init=[zero, zero]) as l:
-        total, trips = l.carried
-        l.next = (b.add(b.mul(total, 3), l.i), b.add(trips, 1))
-    for k, v in enumerate(l.results):
+    with loop(b, *given, init=[zero, zero]) as each:
+        total, trips = each.carried
+        each.next = (b.add(b.mul(total, 3), each.i), b.add(trips, 1))
+    for k, v in enumerate(each.results):
         b.store(out, [i, b.index(k)], v)
     b.yield_()
     return f
@@ -34,7 +50,15 @@ def counting(t: Scalar, lo: int | None, hi: int | None, step: int | None) -> Fun
 @pytest.mark.parametrize("step", [1, 3, None])
 def test_counted_loop(t: Scalar, step: int | None) -> None:
     top = np.iinfo(str(t)).max
-    rows = [(0, 10, 1), (5, 5, 1), (7, 3, 2), (2, 11, 3), (top - 5, top, 1), (top - 4, top, 3), (top - 4, top - 1, 3)]
+    rows = [
+        (0, 10, 1),
+        (5, 5, 1),
+        (7, 3, 2),
+        (2, 11, 3),
+        (top - 5, top, 1),
+        (top - 4, top, 3),
+        (top - 4, top - 1, 3),
+    ]
     bounds = np.array(rows, str(t))
     check(counting(t, None, None, step), [bounds, np.zeros((len(rows), 2), str(t))], (len(rows),))
 
@@ -44,7 +68,11 @@ def test_counted_loop(t: Scalar, step: int | None) -> None:
 def test_loop_counts_down(t: Scalar, step: int | None) -> None:
     low = np.iinfo(str(t)).min
     rows = [(10, 0, -1), (5, 5, -1), (3, 7, -2), (11, -2, -3), (low + 4, low, -1), (low + 4, low, -3)]
-    check(counting(t, None, None, step), [np.array(rows, str(t)), np.zeros((len(rows), 2), str(t))], (len(rows),))
+    check(
+        counting(t, None, None, step),
+        [np.array(rows, str(t)), np.zeros((len(rows), 2), str(t))],
+        (len(rows),),
+    )
 
 
 def test_step_of_zero_runs_never() -> None:
@@ -96,7 +124,11 @@ def test_if_yields_values_of_every_kind() -> None:
     b.store(flags, [i], flag)
     b.yield_()
     rng = np.random.default_rng(1)
-    check(f, [rng.normal(size=50).astype("f") * 2, rng.normal(size=(50, 2)).astype("f"), np.zeros(50, bool)], (50,))
+    check(
+        f,
+        [rng.normal(size=50).astype("f") * 2, rng.normal(size=(50, 2)).astype("f"), np.zeros(50, bool)],
+        (50,),
+    )
 
 
 def test_if_without_results_stores_in_one_branch() -> None:
@@ -162,9 +194,9 @@ def test_loop_carried_array() -> None:
     f, b = start("carried_view", x=Array(float32, 2), y=Array(float32, 1))
     x, y = f.params
     first = b.view(x, [b.index(0)])
-    with loop(b, 0, 3, init=[first]) as l:
-        l.next = (b.view(x, [l.i]),)
-    b.store(y, [tid(b)], b.load(l.results[0], [tid(b)]))
+    with loop(b, 0, 3, init=[first]) as each:
+        each.next = (b.view(x, [each.i]),)
+    b.store(y, [tid(b)], b.load(each.results[0], [tid(b)]))
     b.yield_()
     check(f, [np.arange(6, dtype="f").reshape(3, 2), np.zeros(2, "f")], (2,))
 

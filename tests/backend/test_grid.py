@@ -16,7 +16,7 @@ I2 = Array(int32, 2)
 
 
 def trace(ndim: int, others: tuple[int, ...] = ()) -> Function:
-    """Every thread writes its indices, seen as ``ndim`` and as ``others`` dimensional, at a slot that it takes."""
+    """Every thread writes its indices, seen as ``ndim`` and as ``others`` dimensional, in its own row."""
     f, b = start("trace", next=Array(int32, 1), out=I2)
     at = b.atomic("add", f.params[0], [b.index(0)], b.index(1))
     k = 0
@@ -85,7 +85,9 @@ def test_threads_beyond_int32(ndim: int) -> None:
     dims = (2**32, 3)
     wanted = np.arange(total - 4, total)
     run_tail(kernel, out, dims, total)
-    np.testing.assert_array_equal(out, wanted[:, None] if ndim == 1 else np.stack([wanted // 3, wanted % 3], 1))
+    np.testing.assert_array_equal(
+        out, wanted[:, None] if ndim == 1 else np.stack([wanted // 3, wanted % 3], 1)
+    )
 
 
 def run_tail(kernel: Kernel, out: np.ndarray, dims: tuple[int, ...], total: int) -> None:

@@ -45,7 +45,9 @@ def copy_kernel(t: Type, ndim: int) -> Function:
     return f
 
 
-@pytest.mark.parametrize("t", [*SCALARS, Vec(3, float32), Vec(2, bool_), Mat(2, 3, float64), Quat(float16)], ids=str)
+@pytest.mark.parametrize(
+    "t", [*SCALARS, Vec(3, float32), Vec(2, bool_), Mat(2, 3, float64), Quat(float16)], ids=str
+)
 @pytest.mark.parametrize("ndim", [1, 2, 3, 4])
 def test_copy(t: Type, ndim: int) -> None:
     shape = (3, 2, 4, 2)[:ndim]
@@ -77,7 +79,9 @@ def test_strided_vectors() -> None:
 
 
 def test_stencil_with_scalars() -> None:
-    f, b = start("stencil", x=Array(float32, 2), y=Array(float32, 2), w=float32, s=int8, big=float64, flag=bool_)
+    f, b = start(
+        "stencil", x=Array(float32, 2), y=Array(float32, 2), w=float32, s=int8, big=float64, flag=bool_
+    )
     x, y, w, s, big, flag = f.params
     i, j = tid(b, 0, 2), tid(b, 1, 2)
     up, left = b.add(i, 1), b.add(j, 1)
@@ -105,9 +109,16 @@ def test_views() -> None:
     check(f, [x_[::-1, :, ::-1], np.zeros(3, "f")], (3,))
 
 
-# --- components -----------------------------------------------------------------------------------------------
+# --- components ---------------------------------------------------------------------------------------------
 
-AGGREGATES = [Vec(3, float32), Vec(40, float32), Quat(float64), Mat(3, 2, float32), Mat(5, 5, int32), Mat(20, 2, int64)]
+AGGREGATES = [
+    Vec(3, float32),
+    Vec(40, float32),
+    Quat(float64),
+    Mat(3, 2, float32),
+    Mat(5, 5, int32),
+    Mat(20, 2, int64),
+]
 
 
 @pytest.mark.parametrize("t", AGGREGATES, ids=str)
@@ -137,7 +148,9 @@ def test_dynamic_rows(t: Mat) -> None:
     k = tid(b)
     x, at_ = b.load(m, [k]), b.load(i_, [k])
     b.store(out, [k], b.extract(x, at_))
-    mixed = b.insert_component(b.insert_component(x, b.constant(5.0, row), at_), b.constant(6.0, float32), at_, 1)
+    mixed = b.insert_component(
+        b.insert_component(x, b.constant(5.0, row), at_), b.constant(6.0, float32), at_, 1
+    )
     b.store(m, [k], b.insert_component(mixed, b.extract(mixed, at_, 0), 1, at_))
     b.yield_()
     i = np.array([0, 1, 2, 7, -4], "i")
@@ -156,7 +169,7 @@ def test_constant_components() -> None:
     check(f, [np.random.default_rng(0).normal(size=(4, 2, 3)).astype("f"), np.zeros((4, 3), "f")], (4,))
 
 
-# --- atomics --------------------------------------------------------------------------------------------------
+# --- atomics ------------------------------------------------------------------------------------------------
 
 
 def atomic_kernel(kind: str, t: Type) -> Function:
@@ -222,7 +235,7 @@ def test_atomics_of_many_os_threads(t: Type) -> None:
     np.testing.assert_array_equal(y, 4 * each)
 
 
-# --- checks ---------------------------------------------------------------------------------------------------
+# --- checks -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("index", [5, -1, 1 << 30])

@@ -39,7 +39,8 @@ def test_entry_takes_the_argument_block_by_value() -> None:
     ptx = accept(saxpy())
     params = re.findall(r"\.param \.?(.*?) wl_saxpy_param_(\d)(\[\d+\])?", ptx)
     assert [(size, n) for _, n, size in params[:4]] == [("[56]", "0"), ("[32]", "1"), ("", "2"), ("", "3")]
-    assert "ld.global" in ptx and "st.global" in ptx
+    assert "ld.global" in ptx
+    assert "st.global" in ptx
     assert not re.search(r"\b(ld|st)\.(local|b32|f32)\b", ptx)
     assert "fma.rn.f32" in ptx
 
@@ -49,7 +50,9 @@ def test_architectures(arch: str) -> None:
     assert f".target {arch}" in accept(blur(), arch)
 
 
-@pytest.mark.parametrize("options", [Options(), CONTIGUOUS, Options(wide=True), Options(fast_math=True)], ids=lambda o: o.key)
+@pytest.mark.parametrize(
+    "options", [Options(), CONTIGUOUS, Options(wide=True), Options(fast_math=True)], ids=lambda o: o.key
+)
 def test_options(options: Options) -> None:
     accept(blur(), options=options)
 
@@ -65,7 +68,9 @@ def test_atomics(kind: str, t: Type) -> None:
     ptx = accept(atomic_kernel(kind, t))
     assert "atom." in ptx or "red." in ptx
     if kind in ("add", "sub") and t in (float32, float64):
-        assert f"add.{'f32' if t == float32 else 'f64'}" in ptx.replace("global.", "").replace("relaxed.sys.", "")
+        assert f"add.{'f32' if t == float32 else 'f64'}" in ptx.replace("global.", "").replace(
+            "relaxed.sys.", ""
+        )
         assert "cas" not in ptx
 
 
@@ -123,8 +128,8 @@ def test_missing_libdevice_is_explained(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(RuntimeError) as e:
         to_ptx(unary("sin"), SM_80, CONTIGUOUS)
     assert str(e.value) == (
-        "compiling for CUDA needs libdevice.10.bc for __nv_sinf, and it was not found; install the nvidia-cuda-nvcc "
-        "package or set CUDA_HOME to a CUDA toolkit"
+        "compiling for CUDA needs libdevice.10.bc for __nv_sinf, and it was not found; install the "
+        "nvidia-cuda-nvcc package or set CUDA_HOME to a CUDA toolkit"
     )
 
 

@@ -15,7 +15,19 @@ from warp_like.backend.cpu import load
 from warp_like.backend.target import Options, host_target
 from warp_like.ir import ops
 from warp_like.ir.core import Function
-from warp_like.ir.types import Array, Mat, Type, Vec, bool_, element_shape, float32, float64, int8, int32, uint64
+from warp_like.ir.types import (
+    Array,
+    Mat,
+    Type,
+    Vec,
+    bool_,
+    element_shape,
+    float32,
+    float64,
+    int8,
+    int32,
+    uint64,
+)
 
 
 def reversing(t: Type) -> Function:
@@ -23,10 +35,10 @@ def reversing(t: Type) -> Function:
     f, b = start("reversing", x=Array(t, 2), y=Array(t, 2))
     x, y = f.params
     i, n = tid(b), b.dim(x, 1)
-    with loop(b, 0, n) as l:
-        b.insert(ops.Push(0, b.load(x, [i, l.i])))
-        b.insert(ops.Push(1, l.i))
-    with loop(b, 0, n) as l:
+    with loop(b, 0, n) as each:
+        b.insert(ops.Push(0, b.load(x, [i, each.i])))
+        b.insert(ops.Push(1, each.i))
+    with loop(b, 0, n) as each:
         back = b.insert(ops.Pop(1), int32).result
         value = b.insert(ops.Pop(0), t).result
         b.store(y, [i, b.sub(b.sub(n, 1), back)], value)
@@ -59,7 +71,7 @@ def test_print() -> None:
     i = tid(b)
     value = b.load(x, [i])
     b.insert(ops.Print(("thread ", ": ", " % ", " ", " ", " ", "\n"), (i, value, v, m, u, b.gt(value, 1.0))))
-    b.insert(ops.Print(("only \"text\" and ünïcode\\n\n",), ()))
+    b.insert(ops.Print(('only "text" and ünïcode\\n\n',), ()))
     b.yield_()
     check(f, [np.array([0.5, -2, 1e10], "f"), [3, -4], [[1, 2], [3, 4]], 2**64 - 1], (3,))
 
@@ -117,4 +129,5 @@ def test_damaged_object_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_entry_name_is_an_identifier() -> None:
     f, _ = start("ns.Class.<locals>.größe-1")
-    assert entry_name(f).isidentifier() and entry_name(f).isascii()
+    assert entry_name(f).isidentifier()
+    assert entry_name(f).isascii()

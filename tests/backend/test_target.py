@@ -17,13 +17,19 @@ def test_keys_tell_apart() -> None:
     others = [dataclasses.replace(base, **{f.name: "other"}) for f in dataclasses.fields(base)]
     assert len({t.key for t in [base, cuda_target("sm_80"), *others]}) == len(others) + 2
     names = [f.name for f in dataclasses.fields(Options)]
-    every = [Options(**dict(zip(names, v, strict=True))) for v in itertools.product((False, True), repeat=len(names))]
+    every = [
+        Options(**dict(zip(names, v, strict=True)))
+        for v in itertools.product((False, True), repeat=len(names))
+    ]
     assert len({o.key for o in every}) == 2 ** len(names)
 
 
 def test_host() -> None:
     t = host_target()
-    assert t.kind == "cpu" and not t.is_cuda and t.name and t.triple
+    assert t.kind == "cpu"
+    assert not t.is_cuda
+    assert t.name
+    assert t.triple
     assert t is host_target()
     assert t.vector_bits in (128, 256, 512)
 

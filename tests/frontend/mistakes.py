@@ -4,16 +4,21 @@ MISTAKES: dict[str, str] = {}
 
 
 def mistake(name: str, source: str) -> None:
+    assert name not in MISTAKES, name
     MISTAKES[name] = source
 
 
-def body(name: str, statements: str, params: str = "a: wp.array(dtype=float), x: float, i: int, v: wp.vec3, m: wp.mat22") -> None:
+def body(
+    name: str,
+    statements: str,
+    params: str = "a: wp.array(dtype=float), x: float, i: int, v: wp.vec3, m: wp.mat22",
+) -> None:
     """A kernel with usual parameters."""
     indented = "\n".join(f"    {line}" for line in statements.strip("\n").splitlines())
     mistake(name, f"def k({params}):\n{indented}\n")
 
 
-# --- types ----------------------------------------------------------------------------------------------------
+# --- types ---
 
 body("mixed_types", "a[0] = x + i")
 body("mixed_types_f64", "y = wp.float64(x)\na[0] = x * y")
@@ -47,7 +52,7 @@ body("atomic_indices", "wp.atomic_add(a, 0, 1, x)")
 body("atomic_no_array", "wp.atomic_add(x, 0, x)")
 body("atomic_and_of_float", "wp.atomic_and(a, 0, x)")
 
-# --- names and attributes -------------------------------------------------------------------------------------
+# --- names and attributes ---
 
 body("undefined", "a[0] = lenght")
 body("undefined_near", "length = x\na[0] = lenght")
@@ -61,8 +66,16 @@ body("one_path_elif", "if i > 0:\n    y = x\nelif i < -5:\n    y = 2.0\na[0] = y
 body("types_differ_by_path", "if i > 0:\n    y = x\nelse:\n    y = i\na[0] = float(y)")
 body("first_bound_in_loop", "for q in range(i):\n    y = x\na[0] = y")
 body("loop_index_after_loop", "for q in range(i):\n    a[q] = x\na[0] = float(q)")
-body("arrays_merge", "b = a\nif i > 0:\n    b = c\nb[0] = x", "a: wp.array(dtype=float), c: wp.array(dtype=float), x: float, i: int")
-body("arrays_in_loop", "b = m[0]\nfor q in range(3):\n    b[0] = 1.0\n    b = m[q]", "m: wp.array2d(dtype=float)")
+body(
+    "arrays_merge",
+    "b = a\nif i > 0:\n    b = c\nb[0] = x",
+    "a: wp.array(dtype=float), c: wp.array(dtype=float), x: float, i: int",
+)
+body(
+    "arrays_in_loop",
+    "b = m[0]\nfor q in range(3):\n    b[0] = 1.0\n    b = m[q]",
+    "m: wp.array2d(dtype=float)",
+)
 body("augmented_unbound", "y += x")
 body("captured_list", "for q in range(3):\n    a[q] = VALUES")
 body("captured_array", "a[0] = DATA[0]")
@@ -70,7 +83,7 @@ body("captured_object", "a[0] = CONFIG")
 body("module_as_value", "q = math")
 body("module_part_assigned", "TABLE[0] = x")
 
-# --- indices --------------------------------------------------------------------------------------------------
+# --- indices ---
 
 body("float_index", "a[x] = 1.0")
 body("too_many_indices", "a[0, 1] = x")
@@ -85,7 +98,7 @@ body("view_assigned", "p[0] = 1.0", "p: wp.array2d(dtype=float)")
 body("names_and_values", "y, z = a.shape")
 body("names_and_value", "y, z = x")
 
-# --- syntax ---------------------------------------------------------------------------------------------------
+# --- syntax ---
 
 body("for_else", "for q in range(3):\n    pass\nelse:\n    a[0] = x")
 body("while_else", "while i > 3:\n    break\nelse:\n    a[0] = x")
@@ -119,7 +132,7 @@ body("starred", "y, *z = a.shape")
 body("yield", "yield x")
 body("slice_of_literal_zero", "j = 7 // 0")
 
-# --- calls ----------------------------------------------------------------------------------------------------
+# --- calls ---
 
 FUNCTIONS = """
 @wp.func
@@ -151,7 +164,7 @@ def sometimes(x: float):
 def either(x: float):
     if x > 0.0:
         return x
-    return 1
+    return wp.vec2(x, x)
 
 @wp.func
 def counts(x: float):
@@ -216,7 +229,7 @@ calls("printf_format", 'wp.printf("%5.2f", x)')
 calls("printf_count", 'wp.printf("%d %d", i)')
 calls("printf_type", 'wp.printf("%d", x)')
 
-# --- parameters -----------------------------------------------------------------------------------------------
+# --- parameters ---
 
 mistake("no_annotation", "def k(a: wp.array(dtype=float), x):\n    a[0] = x\n")
 mistake("wrong_annotation", "def k(a: list, x: float):\n    a[0] = x\n")

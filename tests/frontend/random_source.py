@@ -85,7 +85,9 @@ class Generator:
         return [n for n in then if n in orelse]
 
     def write_for(self, bound: list[str], depth: int, loop: bool) -> list[str]:
-        index = f"i{self.fresh}" if self.r.random() < 0.8 else self.r.choice([n for n in bound if n not in "xy"])
+        index = (
+            f"i{self.fresh}" if self.r.random() < 0.8 else self.r.choice([n for n in bound if n not in "xy"])
+        )
         self.fresh += 1
         bounds = self.r.choice(["4", "x % 4", "1, 6, 2", "5, x % 3, -1", "y % 3 - 1, 3", "0, 7, x % 2 + 1"])
         self.write(depth, f"for {index} in range({bounds}):")
@@ -100,7 +102,9 @@ class Generator:
         self.write(depth, test)
         self.write(depth + 1, f"{counter} += 1")
         if "True" in test:
-            self.write(depth + 1, f"if {counter} > {self.r.randint(1, 4)} or {self.condition([*bound, counter])}:")
+            self.write(
+                depth + 1, f"if {counter} > {self.r.randint(1, 4)} or {self.condition([*bound, counter])}:"
+            )
             self.write(depth + 2, "break")
         # the counter is hidden from the body, which could keep it from growing
         self.block(bound, depth + 1, True)
@@ -113,7 +117,8 @@ class Generator:
         return f"({text} if {self.condition(bound)} else {a})" if self.r.random() < 0.15 else text
 
     def condition(self, bound: list[str]) -> str:
-        test = f"({self.r.choice(bound)} & 1023) % {self.r.randint(2, 4)} {self.r.choice(['==', '<', '>', '!='])} {self.r.randint(0, 2)}"
+        sign = self.r.choice(["==", "<", ">", "!="])
+        test = f"({self.r.choice(bound)} & 1023) % {self.r.randint(2, 4)} {sign} {self.r.randint(0, 2)}"
         kind = self.r.random()
         if kind < 0.15:
             return f"({test} and {self.condition(bound)})"

@@ -46,7 +46,9 @@ def text(pyfunc: Callable[..., Any], types: Sequence[Type] | None = None) -> str
     return "\n".join(map(print_function, functions(build(pyfunc, types))))
 
 
-def launch(pyfunc: Callable[..., Any], dims: int | tuple[int, ...], *args: Any, types: Sequence[Type] | None = None) -> None:
+def launch(
+    pyfunc: Callable[..., Any], dims: int | tuple[int, ...], *args: Any, types: Sequence[Type] | None = None
+) -> None:
     """Run a kernel by the interpreter."""
     run(build(pyfunc, types), args, (dims,) if isinstance(dims, int) else dims)
 

@@ -164,7 +164,9 @@ def test_condition_of_while_is_not_evaluated_after_break():
 
 
 @pytest.mark.parametrize("leave", [False, True])
-@pytest.mark.parametrize("bounds", [(0, 10, 1), (0, 10, 3), (10, 0, -1), (9, -1, -4), (5, 5, 1), (5, 0, 1), (0, 5, -1), (-3, 4, 2)])
+@pytest.mark.parametrize(
+    "bounds", [(0, 10, 1), (0, 10, 3), (10, 0, -1), (9, -1, -4), (5, 5, 1), (5, 0, 1), (0, 5, -1), (-3, 4, 2)]
+)
 def test_range_of_every_sign(bounds, leave):
     def plain(out: wp.array(dtype=int), lo: int, hi: int, step: int):
         n = 0
@@ -223,7 +225,7 @@ def test_a_leaving_loop_up_to_the_greatest_int_ends():
 def test_index_that_existed_before_keeps_its_last_value():
     def k(out: wp.array(dtype=int), n: int):
         i = 7
-        for i in range(n):
+        for i in range(n):  # noqa: B007
             out[1] += 1
         out[0] = i
 
@@ -330,7 +332,7 @@ def test_constant_conditions_build_one_branch():
 def test_a_plain_loop_carries_only_what_it_assigns():
     def k(out: wp.array(dtype=float), n: int, x: float):
         unrelated = x * 2.0
-        total = float(0.0)
+        total = 0.0
         for i in range(n):
             step = float(i) * x
             if step > 3.0:

@@ -210,7 +210,7 @@ def test_functions_run_in_python_too():
     assert square(3.0) == 9.0
 
 
-# --- the cache key --------------------------------------------------------------------------------------------
+# --- the cache key ---
 
 
 KEYED = """

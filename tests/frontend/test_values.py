@@ -175,7 +175,12 @@ def test_parts_of_array_elements():
 
 
 def test_augmented_assignment_of_elements_is_atomic_where_it_can_be():
-    def k(f: wp.array(dtype=float), v: wp.array(dtype=wp.vec2), u: wp.array(dtype=wp.uint32), b: wp.array(dtype=wp.uint8)):
+    def k(
+        f: wp.array(dtype=float),
+        v: wp.array(dtype=wp.vec2),
+        u: wp.array(dtype=wp.uint32),
+        b: wp.array(dtype=wp.uint8),
+    ):
         i = wp.tid()
         f[0] += 2.0
         f[1] -= 1.0
@@ -222,8 +227,8 @@ def test_arrays_of_several_dimensions():
 
 def test_thread_indices():
     def k(out: wp.array(dtype=int, ndim=4)):
-        i, j, q, l = wp.tid()
-        out[i, j, q, l] = i * 1000 + j * 100 + q * 10 + l
+        i, j, k, m = wp.tid()
+        out[i, j, k, m] = i * 1000 + j * 100 + k * 10 + m
 
     def flat(out: wp.array(dtype=int)):
         out[wp.tid()] = wp.tid() * 2
@@ -311,7 +316,7 @@ def test_annotated_and_multiple_assignment():
 
 def test_names_are_hints_and_literals_are_not_emitted_before_use():
     def k(out: wp.array(dtype=float), x: float):
-        unused = 3.0
+        unused = 3.0  # noqa: F841
         y = x * 2.0
         out[0] = y
 

@@ -113,7 +113,8 @@ def test_leaf_gradient_is_the_tensors():
     w.grad.fill_(2)
     assert (t.grad == 2).all()
     again = wp.from_torch(t)
-    assert again.grad.ptr == w.grad.ptr and (t.grad == 2).all(), "an existing gradient is used, not cleared"
+    assert again.grad.ptr == w.grad.ptr
+    assert (t.grad == 2).all(), "an existing gradient is used, not cleared"
     v = wp.from_torch(t, dtype=wp.vec2)
     assert v.grad.dtype is wp.vec2
     assert v.grad.ptr == t.grad.data_ptr()
@@ -312,3 +313,28 @@ def test_importing_the_package_imports_no_framework():
     code = "import sys, warp_like; print([m for m in ('torch', 'jax', 'paddle') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_clean_exit_with_everything_alive():
+    code = (
+        "import torch, numpy as np, warp_like as wp\n"
+        "t = torch.zeros(3, requires_grad=True); a = wp.from_torch(t); b = wp.to_torch(a)\n"
+        "w = wp.zeros(3, requires_grad=True); x = wp.to_torch(w); n = np.from_dlpack(w); c = w.__dlpack__()\n"
+        "v = wp.from_dlpack(x.detach()); view = memoryview(w); wp.keep = [t, a, b, w, x, n, c, v, view]\n"
+        "print('end')"
+    )
+    out = subprocess.run([sys.executable, "-X", "faulthandler", "-c", code], capture_output=True, text=True)
+    assert (out.returncode, out.stdout.strip(), out.stderr) == (0, "end", "")
+
+
+def test_views_in_every_order_of_deletion():
+    for order in ([0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]):
+        t = torch.full((100,), 2.0)
+        chain = [t, wp.from_torch(t)[10:], None]
+        chain[2] = wp.to_torch(chain[1])
+        del t
+        for gone in order[:2]:
+            chain[gone] = None
+            gc.collect()
+        last = chain[order[2]]
+        assert float(last.numpy().sum()) in (200.0, 180.0)

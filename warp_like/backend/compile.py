@@ -1,6 +1,7 @@
 """The backend's front page: an IR function to LLVM IR, object code, assembly or PTX.
 
-The functions given are kernels that hold no ``Call`` and no builtin with an ``Expand`` or ``Inline`` lowering.
+The functions given are kernels that hold no ``Call`` and no builtin with an ``Expand`` or ``Inline``
+lowering.
 """
 
 from __future__ import annotations

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from warp_like.backend.llvm_tools import LOCK, binding, binding_with_all_targets, optimize, parse
+from warp_like.backend.llvm_tools import LOCK, binding, binding_with_all_targets, optimize, parsed
 from warp_like.backend.target import Target, host_target, load_libmvec
 
 _numbers = itertools.count()
@@ -15,29 +16,25 @@ _numbers = itertools.count()
 
 def compile_object(text: str, target: Target) -> bytes:
     """Return the relocatable object of the module ``text``."""
-    with LOCK:
-        machine, module = _optimized(text, target)
-        return bytes(machine.emit_object(module))
+    return bytes(_compile(text, target, lambda machine, module: machine.emit_object(module)))
 
 
 def compile_assembly(text: str, target: Target) -> str:
     """Return the assembly of the module ``text``."""
-    with LOCK:
-        machine, module = _optimized(text, target)
-        return str(machine.emit_assembly(module))
+    return str(_compile(text, target, lambda machine, module: machine.emit_assembly(module)))
 
 
 def optimized_ir(text: str, target: Target) -> str:
     """Return the module ``text`` after LLVM's optimisations."""
+    return str(_compile(text, target, lambda machine, module: str(module)))
+
+
+def _compile(text: str, target: Target, emit: Callable[[Any, Any], Any]) -> Any:
     with LOCK:
-        return str(_optimized(text, target)[1])
-
-
-def _optimized(text: str, target: Target) -> tuple[Any, Any]:
-    llvm, machine = _machine(target)
-    module = parse(llvm, text, machine)
-    optimize(llvm, module, machine, vectorize=True)
-    return machine, module
+        llvm, machine = _machine(target)
+        with parsed(llvm, text, machine) as module:
+            optimize(llvm, module, machine, vectorize=True)
+            return emit(machine, module)
 
 
 @functools.lru_cache(maxsize=8)
@@ -59,7 +56,10 @@ def _jit() -> Any:
     machine = found.create_target_machine(
         cpu=target.name, features=target.features, opt=3, reloc="pic", codemodel="small", jit=True
     )
-    return llvm.create_lljit_compiler(machine, use_jit_link=True)
+    jit = llvm.create_lljit_compiler(machine, use_jit_link=True)
+    # Never freed: loaded code may outlive every other object when the interpreter ends.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(jit))
+    return jit
 
 
 class Loaded:

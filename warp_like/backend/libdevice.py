@@ -62,8 +62,8 @@ def require_libdevice(symbol: str) -> Path:
     path = find_libdevice()
     if path is None:
         raise RuntimeError(
-            f"compiling for CUDA needs libdevice.10.bc for {symbol}, and it was not found; install the nvidia-cuda-nvcc "
-            "package or set CUDA_HOME to a CUDA toolkit"
+            f"compiling for CUDA needs libdevice.10.bc for {symbol}, and it was not found; install the "
+            "nvidia-cuda-nvcc package or set CUDA_HOME to a CUDA toolkit"
         )
     return path
 
@@ -77,7 +77,7 @@ def require_ptxas() -> Path:
     path = find_ptxas()
     if path is None:
         raise RuntimeError(
-            "assembling PTX needs ptxas, and it was not found; install the nvidia-cuda-nvcc package or set CUDA_HOME to "
-            "a CUDA toolkit"
+            "assembling PTX needs ptxas, and it was not found; install the nvidia-cuda-nvcc package or "
+            "set CUDA_HOME to a CUDA toolkit"
         )
     return path

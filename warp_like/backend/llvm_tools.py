@@ -5,8 +5,10 @@ LLVM is used by one thread at a time, under ``LOCK``.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 LOCK = threading.RLock()
@@ -31,13 +33,25 @@ def binding_with_all_targets() -> Any:
     return llvm
 
 
-def parse(llvm: Any, text: str, machine: Any) -> Any:
-    """Return the verified module of ``text``, laid out for ``machine``."""
-    module = llvm.parse_assembly(text, context=llvm.create_context())
-    module.triple = machine.triple
-    module.data_layout = str(machine.target_data)
-    module.verify()
-    return module
+@contextlib.contextmanager
+def parsed(llvm: Any, text: str, machine: Any) -> Iterator[Any]:
+    """Parse and verify ``text`` into a module laid out for ``machine``, which lives inside the ``with``.
+
+    Module and context are closed here, in this order: the garbage collector, which gets them when an
+    exception holds their frame, would free them in any order.
+    """
+    context = llvm.create_context()
+    try:
+        module = llvm.parse_assembly(text, context=context)
+        try:
+            module.triple = machine.triple
+            module.data_layout = str(machine.target_data)
+            module.verify()
+            yield module
+        finally:
+            module.close()
+    finally:
+        context.close()
 
 
 def optimize(llvm: Any, module: Any, machine: Any, *, vectorize: bool, first: tuple[str, ...] = ()) -> None:

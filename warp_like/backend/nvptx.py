@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from warp_like.backend.libdevice import require_libdevice, require_ptxas
-from warp_like.backend.llvm_tools import LOCK, binding_with_all_targets, optimize, parse
+from warp_like.backend.llvm_tools import LOCK, binding_with_all_targets, optimize, parsed
 from warp_like.backend.target import Target
 
 _LIBDEVICE_CALL = re.compile(r"^declare .*@(__nv_\w+)\(", re.MULTILINE)
@@ -24,13 +24,14 @@ def compile_ptx(text: str, target: Target) -> str:
     """
     with LOCK:
         llvm, machine = _machine(target)
-        module = parse(llvm, text, machine)
         called = _LIBDEVICE_CALL.search(text)
-        if called:
-            _link_libdevice(llvm, module, machine, require_libdevice(called[1]))
-        first = ("add_global_dead_code_eliminate_pass",) if called else ()
-        optimize(llvm, module, machine, vectorize=False, first=first)
-        return str(machine.emit_assembly(module))
+        library = require_libdevice(called[1]) if called else None
+        with parsed(llvm, text, machine) as module:
+            if library is not None:
+                _link_libdevice(llvm, module, machine, library)
+            first = ("add_global_dead_code_eliminate_pass",) if library is not None else ()
+            optimize(llvm, module, machine, vectorize=False, first=first)
+            return str(machine.emit_assembly(module))
 
 
 def assemble(ptx: str, arch: str) -> bytes:
@@ -54,7 +55,9 @@ def assemble(ptx: str, arch: str) -> bytes:
 def _machine(target: Target) -> tuple[Any, Any]:
     llvm = binding_with_all_targets()
     found = llvm.Target.from_triple(target.triple)
-    return llvm, found.create_target_machine(cpu=target.name, features=target.features, opt=3, codemodel="default")
+    return llvm, found.create_target_machine(
+        cpu=target.name, features=target.features, opt=3, codemodel="default"
+    )
 
 
 @functools.lru_cache(maxsize=2)
@@ -63,13 +66,12 @@ def _bitcode(path: Path) -> bytes:
 
 
 def _link_libdevice(llvm: Any, module: Any, machine: Any, path: Path) -> None:
+    """Link libdevice's functions into ``module``, all of them internal so that unused ones are dropped."""
+    own = {f.name for f in module.functions if not f.is_declaration}
     library = llvm.parse_bitcode(_bitcode(path), context=module._context)
     library.triple = machine.triple
     library.data_layout = str(machine.target_data)
-    for function in library.functions:
-        if not function.is_declaration:
-            function.linkage = "linkonce_odr"
     module.link_in(library)
     for function in module.functions:
-        if not function.is_declaration and function.linkage.name == "linkonce_odr":
+        if not function.is_declaration and function.name not in own:
             function.linkage = "internal"

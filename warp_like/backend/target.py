@@ -17,8 +17,8 @@ class Target:
         name: The processor (``znver4``) or the CUDA architecture (``sm_80``).
         features: LLVM's feature string; empty for CUDA.
         triple: LLVM's target triple.
-        vector_math: The vector math library that may be called: ``libmvec`` (glibc 2.35 and later), ``libmvec-2.22``
-            (older glibc, a handful of functions) or empty.
+        vector_math: The vector math library that may be called: ``libmvec`` (glibc 2.35 and later),
+            ``libmvec-2.22`` (older glibc, a handful of functions) or empty.
     """
 
     kind: str
@@ -29,6 +29,7 @@ class Target:
 
     @property
     def is_cuda(self) -> bool:
+        """Whether this is a CUDA architecture."""
         return self.kind == "cuda"
 
     @functools.cached_property
@@ -95,9 +96,9 @@ class Options:
     Args:
         contiguous: Every array parameter is C-contiguous, so strides follow from the shape.
         wide: ``tid()`` is int64; otherwise every dimension of the grid fits int32.
-        fast_math: Floating-point arithmetic may be reordered and approximated; NaN and infinity keep their meaning.
-        vector_math: The vector math library may stand in for scalar libm (at most 4 ulp).
-        debug: Array indices are checked (CPU).
+        fast_math: Floating-point arithmetic may be reordered and approximated; NaN and infinity keep their
+            meaning. vector_math: The vector math library may stand in for scalar libm (at most 4 ulp). debug:
+            Array indices are checked (CPU).
     """
 
     contiguous: bool = False

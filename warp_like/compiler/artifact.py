@@ -21,6 +21,8 @@ class Artifact:
     reads: Positions of the array parameters that the entry reads.
     writes: Positions of the array parameters that the entry stores to or updates.
     stores: Positions of those that it overwrites (not only updates).
+    rewrites: Positions of those that it loads from as well as overwrites.
+    scratch: For an adjoint, positions of the arrays of which it takes copies from before the launch, as last parameters.
     grid_ndim: The dimensions of the grid that the entry sees.
     prints: Whether it prints.
     seconds: How long each stage took when it was compiled.
@@ -31,6 +33,8 @@ class Artifact:
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     stores: tuple[int, ...]
+    rewrites: tuple[int, ...] = ()
+    scratch: tuple[int, ...] = ()
     grid_ndim: int = 1
     prints: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
@@ -56,6 +60,6 @@ class Artifact:
             raise Damaged("checksum or format differs")
         size = int.from_bytes(body[:8], "little")
         facts = json.loads(body[8 : 8 + size])
-        for name in ("reads", "writes", "stores"):
+        for name in ("reads", "writes", "stores", "rewrites", "scratch"):
             facts[name] = tuple(facts[name])
         return Artifact(code=body[8 + size :], **facts)

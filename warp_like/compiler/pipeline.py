@@ -22,11 +22,10 @@ from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.printer import print_function
 from warp_like.ir.rewrite import grid_ndim
-from warp_like.ir.verify import verify
 from warp_like.passes import pipeline as passes
-from warp_like.passes.ad.reverse import differentiate, needs_expansion, require_available
+from warp_like.passes.ad.adjoint import adjoint
+from warp_like.passes.ad.saving import rewritten_arrays
 from warp_like.passes.effects import array_accesses
-from warp_like.passes.expand import expand
 
 STAGES = ("ir", "optimised", "llvm", "asm", "ptx")
 """What can be shown of a kernel on its way: the frontend's IR, the IR given to the backend, LLVM IR, machine code."""
@@ -70,6 +69,8 @@ def build(source: Source, signature: Signature, target: Target) -> Artifact:
         reads=tuple(i for i, a in accesses.items() if a.read),
         writes=tuple(i for i, a in accesses.items() if a.written),
         stores=tuple(i for i, a in accesses.items() if a.stored),
+        rewrites=tuple(rewritten_arrays(f)),
+        scratch=f.scratch,
         grid_ndim=grid_ndim(f),
         prints=any(isinstance(o, ops.Print) for o in f.body.walk()),
         seconds=clock.seconds,
@@ -98,20 +99,6 @@ def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = N
     if log.dumps("optimised"):
         log.dump("optimised", f.name, print_function(f))
     return f
-
-
-def adjoint(f: Function, wrt: tuple[int, ...], options: passes.Options) -> Function:
-    """Return the adjoint of a prepared kernel.
-
-    Raises:
-        WarpCodegenError: The kernel can't be differentiated.
-    """
-    g = differentiate(expand(f, needs_expansion), wrt)
-    if options.verify:
-        verify(g)
-    g = passes.optimise(g, options)
-    require_available(g)
-    return g
 
 
 def stage_text(source: Source, signature: Signature, target: Target, stage: str) -> str:

@@ -1,7 +1,7 @@
 """Assignment: to names, to components of vectors and matrices, to elements of arrays and their components.
 
-A vector or matrix in a variable is a value: assigning a component makes a new value. ``a[i] += v`` and its like on
-arrays are atomic where the element's type has such an operation, as in Warp.
+A vector or matrix in a variable is a value: assigning a component makes a new value. ``a[i] += v`` and its
+like on arrays are atomic where the element's type has such an operation, as in Warp.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Element:
 Place = Name | Component | Element
 
 
-# --- statements -----------------------------------------------------------------------------------------------
+# --- statements ---
 
 
 @statement(ast.Assign)
@@ -175,7 +175,7 @@ def _neutral(ctx: Context, kind: str, t: Type) -> Value:
     return ctx.b.constant(-0.0 if scalar.is_float and kind == "add" else 0, t)
 
 
-# --- places ---------------------------------------------------------------------------------------------------
+# --- places ---
 
 
 def place(ctx: Context, node: ast.expr) -> Place:

@@ -27,13 +27,14 @@ def parameters(source: Source) -> list[tuple[str, Type | None]]:
     """Return name and type of each parameter of a kernel; None where the type is inferred at launch.
 
     Raises:
-        WarpCodegenError: A parameter has no annotation or one that means nothing, or can't be given at launch.
+        WarpCodegenError: A parameter has no annotation or one that means nothing, or can't be given at
+            launch.
     """
     a = source.node.args
     for extra, star in ((a.vararg, "*"), (a.kwarg, "**")):
         if extra is not None:
             raise WarpCodegenError(
-                f"kernel `{source.name}` takes `{star}{extra.arg}`, but a kernel has a fixed number of arguments",
+                f"kernel `{source.name}` takes `{star}{extra.arg}`; a kernel has a fixed number of arguments",
                 source.loc(extra),
                 help="name each argument",
             )
@@ -60,8 +61,8 @@ def build_kernel(source: Source, arg_types: Sequence[Type], *, wide: bool = Fals
     Args:
         source: The kernel.
         arg_types: A type for each parameter.
-        wide: Make ``tid()`` int64, for grids with a dimension beyond int32. Since the kernel was written for int32,
-            int32 and int64 then convert into each other without a cast.
+        wide: Make ``tid()`` int64, for grids with a dimension beyond int32. Since the kernel was written for
+            int32, int32 and int64 then convert into each other without a cast.
 
     Raises:
         WarpCodegenError: The code can't be compiled; the message shows the place, through all calls.

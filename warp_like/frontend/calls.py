@@ -86,6 +86,11 @@ def _user_function(ctx: Context, function: Function, node: ast.Call) -> Operand:
     """Call the overload of a user function that takes the arguments."""
     args = [_Argument(ctx.expr(a), a) for a in node.args]
     keywords = {k.arg: _Argument(ctx.expr(k.value), k.value) for k in node.keywords if k.arg}
+    try:
+        for overload in function.overloads:
+            overload.types  # noqa: B018  (raises where a parameter can't be understood)
+    except WarpCodegenError as error:
+        raise _inside_call(error) from None
     overload, placed = _choose(ctx, function, args, keywords)
     given: list[Any] = []
     values: list[Value] = []
@@ -132,7 +137,7 @@ def _choose(
 
 
 _LITERAL, _WIDENED = 100, 10_000
-"""The cost of an argument that adapts: any number of generic ones (1 each) is nearer than a literal that does."""
+"""The cost of an argument that adapts: any number of generic ones (1 each) is nearer than one of these."""
 
 
 def _cost(ctx: Context, overload: Overload, placed: list[Any]) -> int | None:
@@ -168,8 +173,8 @@ def _refuse(
         for i, (name, arg) in enumerate(zip(overload.params, placed, strict=True)):
             if not isinstance(arg, Default) and _accepts(overload, name, arg.operand) is None:
                 with ctx.at(arg.node):
-                    needs = _needed(overload, name)
-                    message = f"{function.name}() needs {needs} for argument {i + 1} `{name}`, got {describe(arg.operand)}"
+                    needs, got = _needed(overload, name), describe(arg.operand)
+                    message = f"{function.name}() needs {needs} for argument {i + 1} `{name}`, got {got}"
                     raise WarpCodegenTypeError(message, help=_conversion(overload, name, arg) or takes)
     shown = [
         *(describe(a.operand) for a in args),

@@ -1,8 +1,8 @@
-"""Everything outside of its own text that a kernel depends on: the part of its cache key that no signature holds.
+"""Everything outside of its own text that a kernel depends on: what its cache key needs besides a signature.
 
-Whatever the frontend may ask about a name, the description recorded here must change when the answer does. The
-frontend only follows names, attributes of Python objects and constant items of tuples, lists and dicts; objects reached
-in other ways (through a local variable, say) are refused when the kernel is built.
+Whatever the frontend may ask about a name, the description recorded here must change when the answer does.
+The frontend only follows names, attributes of Python objects and constant items of tuples, lists and dicts;
+objects reached in other ways (through a local variable, say) are refused when the kernel is built.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _dotted(root: ast.AST) -> Iterator[tuple[str, ...]]:
 
 @functools.lru_cache(maxsize=4096)
 def _static_calls(source: Source) -> tuple[tuple[ast.expr, ast.expr], ...]:
-    """The calls in a definition with one argument: callee and argument. Those of ``wp.static`` are among them."""
+    """Callee and argument of the calls with one argument; those of ``wp.static`` are among them."""
     calls = [n for s in source.node.body for n in ast.walk(s) if isinstance(n, ast.Call)]
     return tuple(
         (c.func, c.args[0])
@@ -148,7 +148,7 @@ class _Walker:
 
 
 def _follow(obj: Any, attributes: tuple[str, ...]) -> tuple[Any, int]:
-    """Take attributes of a Python object until one is missing or the object is a value; also return how many."""
+    """Take attributes of a Python object until it is a value or lacks one; also return how many."""
     for used, name in enumerate(attributes):
         if obj is MISSING or number(obj) is not None or values.constant_of(obj) is not None:
             return obj, used

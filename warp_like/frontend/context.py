@@ -1,7 +1,7 @@
 """The state of one function being built, and the operations that all handlers of syntax share.
 
-Handlers register themselves for a node class and reach each other through ``Context.expr`` and ``Context.statement``,
-so their files don't import one another.
+Handlers register themselves for a node class and reach each other through ``Context.expr`` and
+``Context.statement``, so their files don't import one another.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from warp_like.frontend.operands import NOTHING, Operand, describe, require_valu
 from warp_like.frontend.scope import Scope
 from warp_like.frontend.source import Source
 from warp_like.ir import ops
-from warp_like.ir.core import Block, Function, Value
+from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Array, Scalar, Type, bool_, int32, int64
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def expression(*kinds: type[ast.expr]) -> Callable[[_Handler], _Handler]:
 
 
 def statement(*kinds: type[ast.stmt]) -> Callable[[_Handler], _Handler]:
-    """Register the handler of a statement's node classes: ``handler(ctx, node) -> Flow | None`` (None: it goes on)."""
+    """Register the handler of a statement's node classes: ``handler(ctx, node) -> Flow | None`` ."""
 
     def register(handler: _Handler) -> _Handler:
         STATEMENTS.update(dict.fromkeys(kinds, handler))
@@ -63,8 +63,8 @@ class Session:
     """What the functions of one kernel share.
 
     Attributes:
-        wide: ``tid()`` is int64, since a dimension of the grid is beyond int32. The kernel was written for int32, so
-            the two convert into each other without a cast.
+        wide: ``tid()`` is int64, since a dimension of the grid is beyond int32. The kernel was written for
+            int32, so the two convert into each other without a cast.
         call: Builds (once) a user function for given arguments; set by ``build``.
         inline: Builds (once) the body of a builtin that is written in the kernel language; set by ``build``.
     """
@@ -97,7 +97,7 @@ class Context:
         self.scope = Scope()
         self.loads = loaded_names([source.node])
 
-    # --- dispatch ---------------------------------------------------------------------------------------------
+    # --- dispatch ---
 
     def expr(self, node: ast.expr) -> Operand:
         """Build an expression."""
@@ -130,7 +130,7 @@ class Context:
         finally:
             self.scope = saved
 
-    # --- values -----------------------------------------------------------------------------------------------
+    # --- values ---
 
     def value(self, node: ast.expr) -> Value:
         """Build an expression that has to be a value; a literal gets its default type."""
@@ -209,7 +209,7 @@ class Context:
                 help=f"int({ast.unparse(node)})" if is_float else None,
             )
 
-    # --- builtins ---------------------------------------------------------------------------------------------
+    # --- builtins ---
 
     def apply(
         self, name: str, *args: Operand, symbol: str | None = None, nodes: Sequence[ast.expr] | None = None
@@ -223,15 +223,13 @@ class Context:
             nodes: The arguments' syntax, for messages.
         """
         given = [require_value_kind(a) for a in args]
-        texts = [ast.unparse(n) for n in nodes] if nodes is not None and len(nodes) == len(given) else None
+        types = [a.type if isinstance(a, Value) else a for a in given]
         try:
-            resolved = resolve(name, [a.type if isinstance(a, Value) else a for a in given], symbol, texts)
-        except NoMatch as error:
+            resolved = resolve(name, types)
+        except NoMatch:
             if self.session.wide and (widened := self._widened(given)) is not None:
                 return self.apply(name, *widened, symbol=symbol, nodes=nodes)
-            blamed = nodes[error.position] if nodes is not None and error.position is not None else None
-            with self.at(blamed) if blamed is not None else contextlib.nullcontext():
-                raise WarpCodegenTypeError(str(error), help=error.help) from None
+            raise self._no_match(name, types, symbol, nodes) from None
         values = [
             a if isinstance(a, Value) else self.b.constant(a.value, t)
             for a, t in zip(given, resolved.args, strict=True)
@@ -240,6 +238,19 @@ class Context:
         if isinstance(lower, Inline) and resolved.overload.adjoint is None:
             return self.call(self.session.inline(lower, resolved.args), values)
         return results_of(self.b.insert(ops.Apply(name, tuple(values)), *resolved.results))
+
+    def _no_match(
+        self, name: str, types: list[Type | Literal], symbol: str | None, nodes: Sequence[ast.expr] | None
+    ) -> WarpCodegenTypeError:
+        """The error for a call of a builtin that no overload takes, with the source of its arguments."""
+        known = nodes if nodes is not None and len(nodes) == len(types) else None
+        try:
+            resolve(name, types, symbol, [ast.unparse(n) for n in known] if known is not None else None)
+        except NoMatch as error:
+            blamed = known[error.position] if known is not None and error.position is not None else None
+            loc = self.source.loc(blamed) if blamed is not None else current_loc()
+            return WarpCodegenTypeError(str(error), loc, error.help)
+        raise AssertionError(f"{name} resolves the second time")
 
     def _widened(self, given: list[Value | Literal]) -> list[Value | Literal] | None:
         """``given`` with its int32 as int64, where it holds both."""
@@ -255,10 +266,10 @@ class Context:
         """A value of ``type`` that nobody looks at."""
         return self.b.zero(type)
 
-    # --- names ------------------------------------------------------------------------------------------------
+    # --- names ---
 
     def bind(self, name: str, operand: Operand, source: ast.expr) -> None:
-        """Assign to a local variable; a literal takes the variable's type, or its default type the first time.
+        """Assign to a local variable; a literal takes the variable's type, at first its default type.
 
         ``source`` is the operand's syntax.
         """
@@ -285,7 +296,7 @@ class Context:
         return self.settle(operand)
 
 
-def results_of(op: ops.Op) -> Operand:
+def results_of(op: Op) -> Operand:
     """Return the results of an op as an operand."""
     return op.results[0] if len(op.results) == 1 else tuple(op.results)
 

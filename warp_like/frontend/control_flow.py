@@ -1,7 +1,7 @@
 """Statement lists and ``if``: early exits become branches where they can, carried bools where they must.
 
-What follows an ``if`` whose one branch always exits is moved into the other branch. Otherwise the ``if`` yields a bool
-for the exit, and the rest is built under it.
+What follows an ``if`` whose one branch always exits is moved into the other branch. Otherwise the ``if``
+yields a bool for the exit, and the rest is built under it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _guarded(ctx: Context, flow: Flow, rest: Sequence[ast.stmt], tail: Tail) -> 
         after = run(ctx, rest, tail)
         arms = [_Arm(then, ctx.scope, after)]
     with ctx.branch() as orelse:
-        taken = Flow(*(f if f is False else True for f in flow.flags), flow.results)
+        taken = Flow.of([f is not False for f in flow.flags], flow.results)
         exits = [f for f in flow.flags if f is not False]
         # One exit: it is taken on this path. Several: their bools say which one.
         arms.append(_Arm(orelse, ctx.scope, taken if len(exits) == 1 else flow, falls=False))
@@ -125,7 +125,7 @@ class _Yields:
         self.hints: list[str] = []
 
     def add(self, per_arm: Sequence[Operand | Flag | None], type: Type, hint: str) -> int:
-        """Yield one value of ``type``; an arm that has none yields zero. Returns its position among the results."""
+        """Yield one value of ``type``, zero in an arm that has none; return its position in the results."""
         for arm, mine, v in zip(self.arms, self.values, per_arm, strict=True):
             with self.ctx.b.into(arm.block):
                 if isinstance(v, Value):
@@ -172,7 +172,7 @@ def _merge(ctx: Context, cond: Value, arms: list[_Arm], nodes: Sequence[ast.stmt
         ctx.scope.names[name] = Variable(new, loc)
     flags = [results[f] if not isinstance(f, bool) else f for f in flow_at]
     returned = tuple(p if not isinstance(p, int) else results[p] for p in results_at)
-    return Flow(*flags, returned)
+    return Flow.of(flags, returned)
 
 
 def _merge_flags(yields: _Yields, arms: Sequence[_Arm]) -> list[int | bool]:

@@ -48,7 +48,7 @@ OPERATORS: dict[type[ast.AST], tuple[str, str]] = {
 @expression(ast.Constant)
 def build_constant(ctx: Context, node: ast.Constant) -> Operand:
     """A literal; text is for ``print`` alone."""
-    if type(node.value) in (bool, int, float):
+    if isinstance(node.value, (bool, int, float)):
         return Literal(node.value)
     if isinstance(node.value, complex):
         raise WarpCodegenTypeError(
@@ -75,7 +75,7 @@ def build_tuple(ctx: Context, node: ast.Tuple) -> Operand:
     return tuple(ctx.expr(e) for e in node.elts)
 
 
-# --- operators ------------------------------------------------------------------------------------------------
+# --- operators ---
 
 
 @expression(ast.BinOp)
@@ -131,7 +131,7 @@ def build_compare(ctx: Context, node: ast.Compare) -> Operand:
     """``a < b``, and chains of it, each operand evaluated once and only if needed."""
     for op in node.ops:
         if type(op) not in OPERATORS:
-            word = {ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in"}[type(op)]  # type: ignore[index]
+            word = {ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in"}[type(op)]
             raise WarpCodegenError(
                 f"`{word}` can't be used in kernel code", help="compare values with == and !="
             )
@@ -196,11 +196,7 @@ def build_conditional(ctx: Context, node: ast.IfExp) -> Operand:
             given.append(ctx.expr(side))
         blocks.append(block)
     for side, g in zip((node.body, node.orelse), given, strict=True):
-        if (
-            isinstance(g, Host)
-            or isinstance(g, tuple)
-            or (isinstance(g, Value) and isinstance(g.type, Array))
-        ):
+        if isinstance(g, (Host, tuple)) or (isinstance(g, Value) and isinstance(g.type, Array)):
             with ctx.at(side):
                 raise WarpCodegenTypeError(
                     f"`if` can't choose {describe(g)} at run time", help="choose between numbers or vectors"
@@ -220,7 +216,7 @@ def build_conditional(ctx: Context, node: ast.IfExp) -> Operand:
     return ctx.b.if_(cond, *blocks)[0]
 
 
-# --- parts of values ------------------------------------------------------------------------------------------
+# --- parts of values ---
 
 
 @expression(ast.Subscript)

@@ -1,7 +1,8 @@
 """How a list of statements may end, and what the syntax says about it beforehand.
 
-Break, continue and return have no ops. Statements that end early tell so in a ``Flow``: for each kind of exit whether
-it is taken never, always, or when a bool of the kernel is true. The code after them is built under that condition.
+Break, continue and return have no ops. Statements that end early tell so in a ``Flow``: for each kind of exit
+whether it is taken never, always, or when a bool of the kernel is true. The code after them is built under
+that condition.
 """
 
 from __future__ import annotations
@@ -22,12 +23,18 @@ KINDS = ("breaks", "continues", "returns")
 
 @dataclass(frozen=True)
 class Flow:
-    """The exits of a list of statements; ``results`` is what the return gives where ``returns`` is not ``False``."""
+    """The exits of a list of statements; ``results`` is what a return gives."""
 
     breaks: Flag = False
     continues: Flag = False
     returns: Flag = False
     results: tuple[Operand, ...] = ()
+
+    @staticmethod
+    def of(flags: Sequence[Flag], results: tuple[Operand, ...] = ()) -> Flow:
+        """Make a flow from its exits in the order of ``KINDS``."""
+        breaks, continues, returns = flags
+        return Flow(breaks, continues, returns, results)
 
     @property
     def flags(self) -> list[Flag]:
@@ -62,7 +69,7 @@ class Tail(enum.Enum):
 
 
 def may_exit(node: ast.stmt | Sequence[ast.stmt]) -> bool:
-    """Return whether a statement, or one of several, may return, or break or continue a loop outside of it."""
+    """Return whether one of several statements may return, or break or continue a loop outside of it."""
     if not isinstance(node, ast.stmt):
         return any(may_exit(s) for s in node)
     if isinstance(node, (ast.Return, ast.Break, ast.Continue)):

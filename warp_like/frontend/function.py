@@ -1,7 +1,7 @@
 """User functions: what ``@wp.func`` makes of a Python function, and the choice among overloads.
 
-A ``Function`` never changes: declaring another overload makes a new one that holds the earlier overloads too, so a
-kernel that captured the earlier one keeps its meaning.
+A ``Function`` never changes: declaring another overload makes a new one that holds the earlier overloads too,
+so a kernel that captured the earlier one keeps its meaning.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Overload:
         a = self.source.node.args
         if a.vararg or a.kwarg:
             raise WarpCodegenError(
-                f"func `{self.source.name}` takes a variable number of arguments, which has no meaning in kernel code",
+                f"func `{self.source.name}` takes any number of arguments, and kernel code has no such calls",
                 self.source.header,
                 help="name each parameter, or write an overload for each number of them",
             )
@@ -75,7 +75,7 @@ class Overload:
             ) from None
 
     def place(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> list[Any] | None:
-        """Return the arguments in the order of the parameters, or None where they do not fit by name and number.
+        """Return the arguments in the order of the parameters; None where names or number do not fit.
 
         A default is returned as ``Default``.
         """
@@ -93,7 +93,9 @@ class Overload:
         return placed if set(keywords) <= set(self.params[len(args) :]) else None
 
     def accepts(self, name: str, arg: Argument | None) -> int | None:
-        """Return how well an argument fits: 0 exactly, 1 as a generic one, 2 as a literal that adapts; None not at all.
+        """Return how well an argument fits; None where it does not.
+
+        0 stands for exactly, 1 for a generic parameter, 2 for a literal that adapts.
 
         ``arg`` is None for something that has no type, such as a function.
         """
@@ -160,8 +162,8 @@ def make_function(pyfunc: Callable[..., Any], scope: Mapping[str, Any] | None = 
 
     Args:
         pyfunc: The Python function.
-        scope: The names where it is being defined; those of its module, or of the frame that defines it, when left
-            out.
+        scope: The names where it is being defined; those of its module, or of the frame that defines it, when
+            left out.
 
     Raises:
         WarpCodegenError: It is not a function whose source can be read.
@@ -180,7 +182,7 @@ def make_function(pyfunc: Callable[..., Any], scope: Mapping[str, Any] | None = 
 
 
 def _defining_scope(pyfunc: Callable[..., Any]) -> Mapping[str, Any]:
-    """The names of the innermost frame on the stack that runs code of the function's own module, else its globals."""
+    """The names of the innermost frame that runs code of the function's own module, else its globals."""
     module_globals: dict[str, Any] = getattr(pyfunc, "__globals__", {})
     frame = sys._getframe(1)
     while frame is not None:

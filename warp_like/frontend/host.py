@@ -47,8 +47,8 @@ def builtin_name(obj: Any) -> str | None:
 def is_callable(obj: Any) -> bool:
     """Return whether kernel code can call ``obj``: a builtin, a user function, or a type.
 
-    Only these may go by another name in kernel code: what they mean does not depend on how they are reached, so the
-    cache key sees it.
+    Only these may go by another name in kernel code: what they mean does not depend on how they are reached,
+    so the cache key sees it.
     """
     return isinstance(obj, Function) or builtin_name(obj) is not None or values.is_type(obj)
 
@@ -86,7 +86,7 @@ def not_a_value(host: Host) -> WarpCodegenTypeError:
         )
     return WarpCodegenTypeError(
         f"`{host.text}` is {_article(kind)} {kind}, which has no meaning in kernel code",
-        help="constants are numbers, vectors, matrices and integer enums; anything else is an argument of the kernel",
+        help="constants are numbers, vectors, matrices and integer enums; pass anything else as an argument",
     )
 
 

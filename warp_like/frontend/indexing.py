@@ -56,7 +56,7 @@ def _member(base: tuple[Operand, ...], at: Sequence[Index]) -> Operand:
             if more
             else "a tuple is indexed by a constant, got a value of run time"
         )
-    return base[_in_range(known, len(base), "a tuple", "members")]  # type: ignore[no-any-return]
+    return base[_in_range(known, len(base), "a tuple", "members")]
 
 
 def array_indices(ctx: Context, array: Value, at: Sequence[Index]) -> tuple[Value, list[Value]]:
@@ -156,6 +156,7 @@ def require_element(array: Value, where: Sequence[Value]) -> None:
     n = _ndim(array)
     if len(where) != n:
         raise WarpCodegenError(
-            f"{with_article(str(array.type))} needs {n} {'index' if n == 1 else 'indices'} to name an element, got {len(where)}",
+            f"{with_article(str(array.type))} needs {n} {'index' if n == 1 else 'indices'} "
+            f"to name an element, got {len(where)}",
             help="write to the elements one by one",
         )

@@ -1,4 +1,4 @@
-"""Operators on literals are computed by the compiler, as the kernel would: integer division truncates toward zero."""
+"""Operators on literals, computed as the kernel would: division of integers truncates toward zero."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """``for`` over ``range`` and ``while``.
 
-A loop carries the names that its body assigns and that were bound before; names first bound in the body end with each
-iteration. A ``for`` that ``break`` or ``return`` may leave becomes a ``while`` that carries its index and a bool.
+A loop carries the names that its body assigns and that were bound before; names first bound in the body end
+with each iteration. A ``for`` that ``break`` or ``return`` may leave becomes a ``while`` that carries its
+index and a bool.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def _exiting_loop(
     advance: Callable[[Sequence[Value]], list[Value]] = lambda _: [],
     hint: str = "",
 ) -> Flow:
-    """Build a ``While`` whose carried values are: the counter, the names, a bool for each exit, the results."""
+    """Build a ``While`` that carries the counter, the names, a bool for each exit, and the results."""
     counters = [Value(v.type, hint) for v in counter]
     params, scope = carried.parameters()
     with carried.block(Block([*counters, *params]), scope) as body:
@@ -132,9 +133,9 @@ def _exiting_loop(
 
 
 def _goes_on(ctx: Context, flags: Sequence[Value], test: Callable[[], Value | bool]) -> tuple[Value, bool]:
-    """Whether another iteration is due: no exit was taken and ``test`` holds, which is not evaluated otherwise.
+    """Whether another iteration is due, and whether the exits alone end the loop.
 
-    Also returns whether the exits alone end the loop.
+    It is due when no exit was taken and ``test`` holds, which is not evaluated after an exit.
     """
     if not flags:
         held = test()
@@ -211,8 +212,8 @@ class _Carried:
             if any(isinstance(v.type, Array) for v in held) or isinstance(variable.value, Host):
                 if not components:
                     self.excluded[name] = Unbound(
-                        f"`{name}` is another {'array' if held else 'function or type'} in each iteration of the loop",
-                        "kernel code can't choose between arrays at run time; use a name that is new inside the loop",
+                        f"`{name}` is another {'array' if held else 'function or type'} in each iteration",
+                        "kernel code can't choose arrays at run time; use a name that is new inside the loop",
                     )
             else:
                 self.entries.append(_Entry(name, variable))
@@ -285,9 +286,9 @@ def _range(ctx: Context, node: ast.expr) -> tuple[Value, Value, Value]:
             )
     with ctx.at(node):
         if node.keywords or not 1 <= len(node.args) <= 3:
-            given = len(node.args) + len(node.keywords)
+            count = len(node.args) + len(node.keywords)
             raise WarpCodegenError(
-                f"range() takes 1 to 3 arguments by position, got {given}",
+                f"range() takes 1 to 3 arguments by position, got {count}",
                 help="range(stop) or range(start, stop, step)",
             )
         given = [ctx.index(a, "an argument of range()") for a in node.args]

@@ -24,7 +24,7 @@ NOTHING: tuple[Any, ...] = ()
 
 
 def number(obj: Any) -> Literal | None:
-    """Return a plain Python number as a literal: bool, int, float and integer enums; None for anything else."""
+    """Return a plain Python number or an integer enum's member as a literal; None for anything else."""
     if isinstance(obj, enum.Enum):
         return Literal(int(obj.value)) if isinstance(obj, int) else None
     if type(obj) in (bool, int, float):

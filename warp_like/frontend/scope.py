@@ -1,8 +1,8 @@
 """The names of a function while it is being built.
 
-A variable has one type from its first assignment to the end of the function. A name that is not bound on every path,
-or that would need an array chosen at run time, stays in the scope as ``Unbound`` with the reason, which is told when
-the name is read.
+A variable has one type from its first assignment to the end of the function. A name that is not bound on
+every path, or that would need an array chosen at run time, stays in the scope as ``Unbound`` with the reason,
+which is told when the name is read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Unbound:
 
 
 class Scope:
-    """Names at one point of a function. Copied for each branch, so that a branch can't change what others see."""
+    """Names at one point of a function; each branch has a copy, so that it can't change what others see."""
 
     def __init__(self, names: dict[str, Variable | Unbound] | None = None) -> None:
         self.names = names if names is not None else {}

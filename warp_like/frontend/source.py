@@ -1,7 +1,7 @@
 """The source of a kernel or function: text, syntax tree, places, and what its names mean outside of it.
 
-Lines and columns are those of the user's file, whatever the indentation of the definition. Nothing here runs user
-code, apart from annotations that are strings.
+Lines and columns are those of the user's file, whatever the indentation of the definition. Nothing here runs
+user code, apart from annotations that are strings.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Source:
         file: The file that holds it.
         first_line: The line of the file where ``lines`` starts.
         lines: The lines of the definition as they stand in the file, decorators included.
-        text: The definition without decorators and common indentation; equal texts mean equal code, given the same
-            surroundings.
+        text: The definition without decorators and common indentation; equal texts mean equal code, given the
+            same surroundings.
     """
 
     pyfunc: types.FunctionType
@@ -73,8 +73,10 @@ class Source:
         return Loc(self.file, at, col, at, col + len(self.name), self.role, self.name)
 
     def _column(self, line: int, offset: int) -> int:
-        """Characters before byte ``offset`` of a line: what ``ast`` counts in bytes, people count in characters."""
+        """Characters before byte ``offset`` of a line: ``ast`` counts bytes, people count characters."""
         text = self.lines[line - 1] if line <= len(self.lines) else ""
+        if text.isascii():
+            return offset
         return len(text.encode()[:offset].decode(errors="ignore"))
 
     @functools.cached_property
@@ -127,10 +129,10 @@ class Source:
         except Exception as error:
             what = "the result" if name == "return" else f"argument `{name}`"
             raise WarpCodegenError(
-                f"the annotation of {what} of {self.role} `{self.name}`, {annotation!r}, can't be evaluated: {error}",
+                f"the annotation of {what} of {self.role} `{self.name}` can't be evaluated: {error}",
                 self.header,
-                help="an annotation that is text (or under `from __future__ import annotations`) sees module-level names "
-                "and those that the body uses",
+                help="an annotation that is text, or under `from __future__ import annotations`, sees names "
+                "of the module and those that the body uses",
             ) from None
 
     def parameter_node(self, name: str) -> ast.arg | None:
@@ -158,7 +160,7 @@ def parse(pyfunc: Callable[..., Any], role: str) -> Source:
     node = _find(lines, name)
     if node is None or not _same_parameters(node, pyfunc):
         raise WarpCodegenError(
-            f"the source of {role} `{name}` in {pyfunc.__code__.co_filename} is not what was run: the file has changed",
+            f"the source of {role} `{name}` is not what was run: {pyfunc.__code__.co_filename} has changed",
             help="restart Python or reload the module",
         )
     file = inspect.getsourcefile(pyfunc) or pyfunc.__code__.co_filename
@@ -172,14 +174,13 @@ def _read(pyfunc: types.FunctionType, role: str) -> tuple[list[str], int]:
         raise WarpCodegenError(
             f"the source of {role} `{pyfunc.__name__}` can't be found: its file is given as "
             f"{pyfunc.__code__.co_filename!r}",
-            help="define it in a file or a notebook cell; code given to exec() or to the interactive prompt of old Pythons "
-            "leaves no source",
+            help="define it in a file or a notebook cell: exec() and a prompt leave no source behind",
         ) from None
     return [line.rstrip("\r\n") for line in lines], max(first_line, 1)
 
 
 def _find(lines: list[str], name: str) -> ast.FunctionDef | None:
-    """Parse ``lines`` as they stand: an indented definition is put under an ``if`` so that columns stay right."""
+    """Parse ``lines`` as they stand: an indented definition goes under an ``if``, to keep its columns."""
     text = "\n".join(lines) + "\n"
     indented = lines[0][:1] in (" ", "\t")
     try:

@@ -34,7 +34,7 @@ MAX_DIMS = 4
 Handler = Callable[[Context, ast.Call], Operand]
 
 
-# --- arguments ------------------------------------------------------------------------------------------------
+# --- arguments ---
 
 
 def arguments(node: ast.Call, name: str, params: Sequence[str], required: int) -> dict[str, ast.expr]:
@@ -86,7 +86,7 @@ def _count_argument(ctx: Context, node: ast.expr, what: str) -> int:
         return operand.value
 
 
-# --- threads --------------------------------------------------------------------------------------------------
+# --- threads ---
 
 
 def thread_index(ctx: Context, node: ast.expr, count: int) -> Operand | None:
@@ -114,7 +114,7 @@ def _tid(ctx: Context, node: ast.Call, count: int = 1) -> Operand:
     return indices[0] if count == 1 else indices
 
 
-# --- memory ---------------------------------------------------------------------------------------------------
+# --- memory ---
 
 
 def _atomic(name: str, kind: str) -> Handler:
@@ -194,7 +194,8 @@ def _element(
     n = array.type.ndim
     if len(positional) - 1 != n:
         raise WarpCodegenTypeError(
-            f"{name}() needs {n} {'index' if n == 1 else 'indices'} for {with_article(str(array.type))}, got {len(positional) - 1}",
+            f"{name}() needs {n} {'index' if n == 1 else 'indices'} for {with_article(str(array.type))}, "
+            f"got {len(positional) - 1}",
             help=f"wp.{name}(arr, {', '.join(params[1 : n + 1])}, {', '.join(last)})",
         )
     array, where = indexing.array_indices(ctx, array, [ctx.index(i) for i in positional[1:]])
@@ -220,7 +221,7 @@ def _len(ctx: Context, node: ast.Call) -> Operand:
     raise WarpCodegenTypeError(f"{describe(operand)} has no length")
 
 
-# --- types ----------------------------------------------------------------------------------------------------
+# --- types ---
 
 
 def _cast(ctx: Context, node: ast.Call) -> Operand:
@@ -229,7 +230,7 @@ def _cast(ctx: Context, node: ast.Call) -> Operand:
     x = ctx.value(given["a"])
     if not isinstance(x.type, Scalar) or x.type.bits != t.bits or x.type.is_bool or t.is_bool:
         raise WarpCodegenTypeError(
-            f"cast() keeps the bits, and {with_article(str(x.type))} does not have those of {with_article(str(t))}",
+            f"cast() keeps the bits: {with_article(str(x.type))} can't be {with_article(str(t))}",
             help=f"wp.{t}(...) converts the value",
         )
     return ctx.b.bitcast(x, t)
@@ -324,13 +325,14 @@ def _identity(ctx: Context, node: ast.Call) -> Operand:
     return ctx.b.constant(tuple(int(r == c) for r in range(n) for c in range(n)), t)
 
 
-# --- output ---------------------------------------------------------------------------------------------------
+# --- output ---
 
 
 def _print(ctx: Context, node: ast.Call) -> Operand:
     if node.keywords:
         raise WarpCodegenTypeError(f"print() has no argument `{node.keywords[0].arg}` in kernel code")
-    parts, args = [""], []
+    parts: list[str] = [""]
+    args: list[Value] = []
     for i, a in enumerate(node.args):
         parts[-1] += " " if i else ""
         operand = ctx.expr(a)
@@ -415,7 +417,7 @@ def _formatted(ctx: Context, node: ast.expr, kind: str) -> Value:
     return value
 
 
-# --- at compile time ------------------------------------------------------------------------------------------
+# --- at compile time ---
 
 
 def static(ctx: Context, node: ast.Call) -> Operand:
@@ -426,7 +428,7 @@ def static(ctx: Context, node: ast.Call) -> Operand:
     local = [n.id for n in ast.walk(expression) if isinstance(n, ast.Name) and n.id in ctx.scope.names]
     if local:
         raise WarpCodegenError(
-            f"static() is evaluated when the kernel is compiled, and `{local[0]}` has a value only when it runs",
+            f"static() is evaluated when the kernel is compiled; `{local[0]}` has a value only when it runs",
             help="use names from outside of the kernel",
         )
     operand = constants.from_host(

@@ -55,7 +55,7 @@ def _returned(operand: Operand) -> Operand:
 
 
 def _settle(ctx: Context, given: list[Operand]) -> list[Operand]:
-    """Check what is returned against the annotation and the other returns; a literal stays one until its type is known."""
+    """Check what is returned against the annotation and the other returns; literals stay as they are."""
     r = ctx.returns
     if r.types is None:
         r.types, r.loc = [None] * len(given), current_loc()

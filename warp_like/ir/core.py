@@ -146,7 +146,8 @@ class Block:
 class Function:
     """A kernel or a function: named parameters, one body, result types.
 
-    ``role`` is ``kernel``, ``func`` or ``adjoint``. A kernel yields nothing.
+    ``role`` is ``kernel``, ``func`` or ``adjoint``. A kernel yields nothing. The last parameters of an adjoint are
+    copies, from before the launch, of the parameters at the positions ``scratch``.
     """
 
     def __init__(
@@ -157,6 +158,7 @@ class Function:
         self.results = results
         self.role = role
         self.loc = loc
+        self.scratch: tuple[int, ...] = ()
 
     @property
     def params(self) -> list[Value]:

@@ -386,6 +386,7 @@ class ArrayOf:
         self._annotation_ = ArrayAnnotation(Any, ndim)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call ``wp.array`` with this number of dimensions."""
         return array(*args, **{"ndim": self.ndim, **kwargs})
 
     def __getitem__(self, dtype: Any) -> ArrayAnnotation:
@@ -483,6 +484,7 @@ def bind_foreign(
 
 
 def new_array(element: ElementType, shape: tuple[int, ...], device: Device, zero: bool) -> array:
+    """Return an array over fresh memory."""
     self: array = _native.Array.__new__(array)
     bind_new(self, element, shape, device, zero)
     return self

@@ -24,7 +24,7 @@ from warp_like.runtime.memory import (
 )
 from warp_like.values import Composite
 
-Array = _native.Array
+Array: Any = _native.Array
 """The native base of ``wp.array``, by which arrays are recognised here, below the class itself."""
 
 
@@ -44,6 +44,7 @@ def bind_pointer(
     device: Device,
     deleter: Callable[[int, int], None] | None,
 ) -> None:
+    """Bind ``self`` to the memory at ``ptr``; the arguments are those of ``wp.array``."""
     element = element_type(dtype)
     if shape is None:
         if capacity is None:
@@ -72,6 +73,7 @@ def bind_pointer(
 def bind_data(
     self: Any, data: Any, dtype: Any, shape: Any, ndim: int | None, device: Device, copy: bool
 ) -> None:
+    """Bind ``self`` to the memory of ``data`` or a copy of it; the arguments are those of ``wp.array``."""
     if not copy:
         source = _shared(data, dtype)
         if shape is not None:
@@ -103,7 +105,8 @@ def bind_data(
     outer = outer_shape(scalars.shape, element) if shape is None else normalize_shape(shape)
     if math.prod(outer) * ir.element_count(element.type) != scalars.size:
         raise ValueError(
-            f"data of shape {scalars.shape} does not fill an array of {element.host.__name__} of shape {outer}"
+            f"data of shape {scalars.shape} does not fill an array of shape {outer} of "
+            f"{element.host.__name__}"
         )
     _check_ndim(len(normalize_shape(outer)), ndim)
     bind_new(self, element, outer, device, zero=False)

@@ -1,4 +1,4 @@
-"""The functions that make arrays and copy between them: ``wp.zeros`` and its like, ``wp.clone``, ``wp.copy``."""
+"""Functions that make arrays and copy between them: ``wp.zeros`` and its like, ``wp.clone``, ``wp.copy``."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def empty(
     retain_grad: bool = False,
     **kwargs: Any,
 ) -> array:
-    """Return a new array whose contents mean nothing; they happen to be zeros, which fresh memory is anyway."""
+    """Return a new array whose contents mean nothing; they happen to be zeros, as fresh memory is."""
     return _create(shape, dtype, device, requires_grad, retain_grad, kwargs)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
-from typing import Any, Union
+from typing import Any
 
 CPU_DLPACK_TYPE = 1
 
@@ -64,7 +64,7 @@ class Device:
         return get_device, (self.alias,)
 
 
-DeviceLike = Union[Device, str, None]
+DeviceLike = Device | str | None
 """What names a device: a ``Device``, an alias such as ``"cpu"``, or None for the current one."""
 
 _CPU = Device("cpu", platform.processor() or "CPU", -1, CPU_DLPACK_TYPE)

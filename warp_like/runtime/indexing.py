@@ -9,7 +9,9 @@ from typing import Any
 def resolve(
     key: Any, shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    """Return the offset in bytes, the shape and the strides of what ``key`` selects; no dimensions for one element.
+    """Return the offset in bytes, the shape and the strides of what ``key`` selects.
+
+    One element has an empty shape.
 
     Raises:
         TypeError: ``key`` is not made of integers, slices and at most one ellipsis.

@@ -79,9 +79,10 @@ class Program:
 
     def _new_dispatcher(self, signature: Signature, artifact: Artifact) -> _native.Dispatcher:
         names = list(self.kernel.parameter_names)
-        names += [f"adj_{names[i]}" for i in self.wrt or ()]
+        names += [f"adj_{names[i]}" for i in self.wrt or ()] + [f"old_{names[i]}" for i in artifact.scratch]
+        types = [*signature.params, *(signature.args[i] for i in artifact.scratch)]
         specs = []
-        for i, (name, t) in enumerate(zip(names, signature.params, strict=True)):
+        for i, (name, t) in enumerate(zip(names, types, strict=True)):
             if isinstance(t, Array):
                 specs.append((name, _ARRAY, type_code(t.dtype), t.ndim, i in artifact.writes, None))
             elif isinstance(t, Scalar):

@@ -38,6 +38,7 @@ class ArrayAnnotation:
         return f"array(ndim={self.ndim}, dtype={name})"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Raise: an annotation makes no arrays."""
         raise TypeError(
             f"{self!r} is an annotation; make an array with wp.zeros(), wp.empty() or wp.array(data)"
         )

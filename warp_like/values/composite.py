@@ -37,11 +37,12 @@ class Composite(_native.Value):
     _direct_: ClassVar[bool]
 
     def __new__(cls, *args: Any) -> Any:
+        """Make an instance of numbers, sequences and other instances; zero without arguments."""
         if not hasattr(cls, "_ir_type_"):
             raise TypeError(
                 f"{cls.__name__} is the base of a family of types, use one of them, e.g. wp.vec3 or wp.mat33"
             )
-        self = super().__new__(cls, cls._nbytes_)
+        self: Any = super().__new__(cls, cls._nbytes_)
         if len(args) == cls._length_ and cls._direct_:
             try:
                 cls._struct_.pack_into(self, 0, *args)

@@ -33,7 +33,7 @@ MAX_LENGTH = 255
 
 
 def scalar_type(dtype: Any) -> ir.Scalar | None:
-    """Return the IR scalar that ``dtype`` names: a host class, int, float, bool, a NumPy dtype, an IR scalar."""
+    """Return the IR scalar that ``dtype`` names: a host class, int, float, bool, a NumPy dtype or itself."""
     if isinstance(dtype, ir.Scalar):
         return dtype
     if isinstance(dtype, type):

@@ -1,7 +1,7 @@
 """Reading and replacing components of aggregates at constant and at dynamic indices.
 
-An index out of range counts as 0 for reading; writing there changes nothing. Few components are chosen among by
-selects, which vectorise; many go through stack memory.
+An index out of range counts as 0 for reading; writing there changes nothing. Few components are chosen among
+by selects, which vectorise; many go through stack memory.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def _pick_in_memory(w: Writer, t: Type, items: list[tuple[str, ...]], index: str
     return tuple(_reload(w, t, memory, w.op(f"add i64 {first}, {k}")) for k in range(width))
 
 
-def insert(w: Writer, t: Type, x: tuple[str, ...], value: tuple[str, ...], indices: Sequence[Index]) -> tuple[str, ...]:
+def insert(
+    w: Writer, t: Type, x: tuple[str, ...], value: tuple[str, ...], indices: Sequence[Index]
+) -> tuple[str, ...]:
     """Return ``x`` with the component (or row) at ``indices`` replaced by ``value``."""
     dims = (t.rows, t.cols) if isinstance(t, Mat) else (len(x),)
     width = len(value)
@@ -63,7 +65,9 @@ def insert(w: Writer, t: Type, x: tuple[str, ...], value: tuple[str, ...], indic
     return tuple(out)
 
 
-def _insert_at(x: tuple[str, ...], value: tuple[str, ...], indices: list[int], dims: tuple[int, ...]) -> tuple[str, ...]:
+def _insert_at(
+    x: tuple[str, ...], value: tuple[str, ...], indices: list[int], dims: tuple[int, ...]
+) -> tuple[str, ...]:
     if not all(0 <= i < n for i, n in zip(indices, dims, strict=False)):
         return x
     first = indices[0] if len(dims) == 1 else indices[0] * dims[1] + (indices[1] if len(indices) == 2 else 0)
@@ -71,7 +75,12 @@ def _insert_at(x: tuple[str, ...], value: tuple[str, ...], indices: list[int], d
 
 
 def _insert_in_memory(
-    w: Writer, t: Type, x: tuple[str, ...], value: tuple[str, ...], indices: Sequence[Index], dims: tuple[int, ...]
+    w: Writer,
+    t: Type,
+    x: tuple[str, ...],
+    value: tuple[str, ...],
+    indices: Sequence[Index],
+    dims: tuple[int, ...],
 ) -> tuple[str, ...]:
     inside = _all(w, [w.op(f"icmp ult i64 {i}, {n}") for i, n in zip(indices, dims, strict=False)])
     first = str(indices[0])

@@ -1,14 +1,14 @@
 """Entry points: parameters out of the argument block, and the loop over the grid around the kernel's body.
 
-The kernel sees the grid as ``ndim`` dimensional, the largest number that one of its ``Tid`` ops asks for; the extents
-that a launch has beyond these fold into the last one, and extents that it lacks are 1.
+The kernel sees the grid as ``ndim`` dimensional, the largest number that one of its ``Tid`` ops asks for; the
+extents that a launch has beyond these fold into the last one, and extents that it lacks are 1.
 
-CPU: ``void entry(args, dims, begin, end, ctx)`` as in ``warp_like.ir.layout``. ``dims`` has ``MAX_DIMS`` extents, unused
-ones 1. One dimension is one loop; more are a loop over rows around a loop over the last dimension. The inner loop
-says that its iterations' memory accesses are independent, as threads have no order.
+CPU: ``void entry(args, dims, begin, end, ctx)`` as in ``warp_like.ir.layout``. ``dims`` has ``MAX_DIMS``
+extents, unused ones 1. One dimension is one loop; more are a loop over rows around a loop over the last
+dimension. The inner loop says that its iterations' memory accesses are independent, as threads have no order.
 
-CUDA: ``.entry entry(args, dims, begin, end)``: the argument block and the ``MAX_DIMS`` extents by value, then two
-int64. The threads of a one-dimensional launch of any size stride over ``begin <= t < end``.
+CUDA: ``.entry entry(args, dims, begin, end)``: the argument block and the ``MAX_DIMS`` extents by value, then
+two int64. The threads of a one-dimensional launch of any size stride over ``begin <= t < end``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from warp_like.backend.llvm.values import ArrayRef, Rep, leaves
 from warp_like.backend.llvm.writer import Writer
 from warp_like.backend.target import Options, Target
 from warp_like.base.loc import at
-from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.layout import MAX_DIMS, param_offsets
 from warp_like.ir.rewrite import grid_ndim

@@ -1,7 +1,8 @@
 """The builtins that have a ``Target`` lowering: what each is in LLVM, by name.
 
-A row of ``SCALAR`` takes the scalar type of the first argument and registers; 16-bit floats reach it as float32 and
-its result is rounded. A row of ``WHOLE`` takes IR types and values. Integer arithmetic wraps and never traps.
+A row of ``SCALAR`` takes the scalar type of the first argument and registers; 16-bit floats reach it as
+float32 and its result is rounded. A row of ``WHOLE`` takes IR types and values. Integer arithmetic wraps and
+never traps.
 """
 
 from __future__ import annotations
@@ -40,10 +41,12 @@ def apply_builtin(w: Writer, name: str, types: list[Type], args: list[Rep]) -> t
 
 
 def _elementwise(w: Writer, name: str, types: list[Type], args: list[tuple[str, ...]]) -> tuple[str, ...]:
-    scalars = [scalar_of(t) for t in types]
+    scalars: list[Type] = [s for t in types if (s := scalar_of(t)) is not None]
     n = max(map(len, args))
     columns = [a if len(a) == n else a * n for a in args]
-    return tuple(apply_builtin(w, name, scalars, [(x,) for x in row])[0] for row in zip(*columns, strict=True))  # type: ignore[arg-type]
+    return tuple(
+        apply_builtin(w, name, scalars, [(x,) for x in row])[0] for row in zip(*columns, strict=True)
+    )
 
 
 def _symbol(w: Writer, symbol: Symbol, t: Type, args: list[str]) -> str:
@@ -70,7 +73,7 @@ def _row(*names: str) -> Callable[[ScalarLowering], ScalarLowering]:
     return add
 
 
-# --- arithmetic -----------------------------------------------------------------------------------------------
+# --- arithmetic ---------------------------------------------------------------------------------------------
 
 
 def _arithmetic(name: str) -> None:
@@ -92,12 +95,18 @@ def _neg(w: Writer, t: Scalar, x: str) -> str:
 
 @_row("div")
 def _div(w: Writer, t: Scalar, a: str, b: str) -> str:
-    return w.op(f"fdiv {w.fp}{register_type(t)} {a}, {b}") if t.is_float else _integer_division(w, "div", t, a, b)
+    return (
+        w.op(f"fdiv {w.fp}{register_type(t)} {a}, {b}")
+        if t.is_float
+        else _integer_division(w, "div", t, a, b)
+    )
 
 
 @_row("mod")
 def _mod(w: Writer, t: Scalar, a: str, b: str) -> str:
-    return call_scalar(w, "fmod", "__nv_fmod", t, a, b) if t.is_float else _integer_division(w, "rem", t, a, b)
+    return (
+        call_scalar(w, "fmod", "__nv_fmod", t, a, b) if t.is_float else _integer_division(w, "rem", t, a, b)
+    )
 
 
 def _integer_division(w: Writer, what: str, t: Scalar, a: str, b: str) -> str:
@@ -116,7 +125,7 @@ def _integer_division(w: Writer, what: str, t: Scalar, a: str, b: str) -> str:
     return w.select(zero, r, "0", got)
 
 
-# --- comparisons and logic ------------------------------------------------------------------------------------
+# --- comparisons and logic ----------------------------------------------------------------------------------
 
 
 def _comparison(name: str) -> None:
@@ -180,7 +189,7 @@ def _bit_count(w: Writer, t: Scalar, x: str) -> str:
     return cast(w, w.intrinsic(f"llvm.ctpop.{r}", r, [r], [x]), Scalar("uint", t.bits), int32)
 
 
-# --- values of any type ---------------------------------------------------------------------------------------
+# --- values of any type -------------------------------------------------------------------------------------
 
 
 def _where(w: Writer, types: list[Type], args: list[tuple[str, ...]]) -> tuple[str, ...]:

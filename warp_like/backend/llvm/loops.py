@@ -11,8 +11,8 @@ from warp_like.ir.types import Scalar
 class CountedLoop:
     """A loop from ``lo`` to ``hi`` by ``step`` (i64 registers or constants), for use in a ``with``.
 
-    Inside, first add phis, then call ``enter``, then write the body. ``index`` is the counter, ``before`` the block
-    that the loop is entered from. Phis of the loop's head hold the final values afterwards.
+    Inside, first add phis, then call ``enter``, then write the body. ``index`` is the counter, ``before`` the
+    block that the loop is entered from. Phis of the loop's head hold the final values afterwards.
     """
 
     def __init__(self, w: Writer, t: Scalar, lo: str, hi: str, step: str) -> None:
@@ -22,7 +22,8 @@ class CountedLoop:
         self._hi = hi
         self._step = step
         known = int(step) if step.lstrip("-").isdigit() else 0
-        # A 64-bit counter with another step may pass the end of its type on the last step: its trips are counted.
+        # A 64-bit counter with another step may pass the end of its type on the last step: its trips are
+        # counted.
         self._known = known if t.bits < 64 or abs(known) == 1 else 0
         self.index = ""
         self.before = ""
@@ -51,7 +52,9 @@ class CountedLoop:
         w.branch(go, self._body, self._end)
         w.start(self._body)
 
-    def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, e: BaseException | None, tb: TracebackType | None
+    ) -> None:
         w = self._w
         wrap = "nsw" if self._signed else "nuw"
         following = [w.op(f"add {wrap + ' ' if self._known else ''}i64 {self.index}, {self._step}")]

@@ -1,7 +1,8 @@
-"""One function's body to LLVM: structured control flow becomes basic blocks and phis, ops become instructions.
+"""One function's body to LLVM: structured control becomes blocks and phis, ops become instructions.
 
-Every ``Value`` has one representation (``values.Rep``). An int32 that indexes an array is evaluated again in 64 bits
-(add, subtract, multiply, negate, constants, casts, thread and loop indices), so that LLVM sees affine addresses.
+Every ``Value`` has one representation (``values.Rep``). An int32 that indexes an array is evaluated again in
+64 bits (add, subtract, multiply, negate, constants, casts, thread and loop indices), so that LLVM sees affine
+addresses.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Lowering:
 
     def __init__(self, w: Writer, tid: Callable[[int, int], str], thread: Callable[[], str]) -> None:
         self.w = w
-        self._tid = tid
+        self._thread_index = tid
         self._thread = thread
         self._reps: dict[Value, Rep] = {}
         self._wide: list[dict[Value, str]] = [{}]
@@ -115,7 +116,7 @@ class Lowering:
 
     # --- control flow ---
 
-    def if_(self, o: ops.If) -> None:
+    def _if_(self, o: ops.If) -> None:
         w = self.w
         then, orelse, end = w.label("then"), w.label("else"), w.label("endif")
         w.branch(self.scalar(o.cond), then, orelse)
@@ -133,7 +134,7 @@ class Lowering:
         phis.finish()
         self._bind_all(o.results, example, phis.registers)
 
-    def for_(self, o: ops.For) -> None:
+    def _for_(self, o: ops.For) -> None:
         w, t = self.w, o.lo.type
         assert isinstance(t, Scalar)
         init = [self.rep(v) for v in o.init]
@@ -151,7 +152,7 @@ class Lowering:
             phis.finish()
         self._bind_all(o.results, init, phis.registers)
 
-    def while_(self, o: ops.While) -> None:
+    def _while_(self, o: ops.While) -> None:
         w = self.w
         init = [self.rep(v) for v in o.init]
         before, head, body, end = w.block, w.label("while"), w.label("do"), w.label("endwhile")
@@ -207,30 +208,32 @@ class Lowering:
 
     # --- ops ---
 
-    def constant(self, o: ops.Constant) -> None:
+    def _constant(self, o: ops.Constant) -> None:
         scalars = [s for s, _ in leaves(o.result.type)]
         numbers = o.value if isinstance(o.value, tuple) else (o.value,)
         self.bind(o.result, tuple(constant(x, s) for x, s in zip(numbers, scalars, strict=True)))
 
-    def apply(self, o: ops.Apply) -> None:
+    def _apply(self, o: ops.Apply) -> None:
         types = [a.type for a in o.args]
         self.bind(o.result, apply_builtin(self.w, o.fn, types, [self.rep(a) for a in o.args]))
 
-    def cast(self, o: ops.Cast) -> None:
+    def _cast(self, o: ops.Cast) -> None:
         pairs = zip(self.scalars(o.x), leaves(o.x.type), leaves(o.result.type), strict=True)
         self.bind(o.result, tuple(cast(self.w, x, a, b) for x, (a, _), (b, _) in pairs))
 
-    def bitcast(self, o: ops.Bitcast) -> None:
+    def _bitcast(self, o: ops.Bitcast) -> None:
         (a, _), (b, _) = leaves(o.x.type)[0], leaves(o.result.type)[0]
         self.bind(o.result, (bitcast(self.w, self.scalar(o.x), a, b),))
 
-    def make(self, o: ops.Make) -> None:
+    def _make(self, o: ops.Make) -> None:
         self.bind(o.result, tuple(x for e in o.elements for x in self.scalars(e)))
 
-    def extract(self, o: ops.Extract) -> None:
-        self.bind(o.result, extract(self.w, o.x.type, self.scalars(o.x), [self._component(i) for i in o.indices]))
+    def _extract(self, o: ops.Extract) -> None:
+        self.bind(
+            o.result, extract(self.w, o.x.type, self.scalars(o.x), [self._component(i) for i in o.indices])
+        )
 
-    def insert(self, o: ops.Insert) -> None:
+    def _insert(self, o: ops.Insert) -> None:
         at_ = [self._component(i) for i in o.indices]
         self.bind(o.result, insert(self.w, o.x.type, self.scalars(o.x), self.scalars(o.value), at_))
 
@@ -238,8 +241,8 @@ class Lowering:
         known = ops.constant_value(i)
         return int(known) if known is not None else self.index(i)
 
-    def tid(self, o: ops.Tid) -> None:
-        wide = self._tid(o.axis, o.ndim)
+    def _tid(self, o: ops.Tid) -> None:
+        wide = self._thread_index(o.axis, o.ndim)
         t = o.result.type
         assert isinstance(t, Scalar)
         if t.bits == 64:
@@ -248,68 +251,68 @@ class Lowering:
         self._wide[-1][o.result] = wide
         self.bind(o.result, (self.w.op(f"trunc i64 {wide} to i32"),))
 
-    def dim(self, o: ops.Dim) -> None:
+    def _dim(self, o: ops.Dim) -> None:
         extent = self.array(o.array).shape[o.axis]
         self._wide[-1][o.result] = extent
         self.bind(o.result, (self.w.op(f"trunc i64 {extent} to i32"),))
 
-    def view(self, o: ops.View) -> None:
+    def _view(self, o: ops.View) -> None:
         ref = self.array(o.array)
         self.bind(o.result, memory.view(self.w, ref, self.indices(o, ref, o.indices)))
 
-    def load(self, o: ops.Load) -> None:
+    def _load(self, o: ops.Load) -> None:
         where = self.address(o, o.array, o.indices)
         self.bind(o.result, memory.load_element(self.w, self.array(o.array), where))
 
-    def store(self, o: ops.Store) -> None:
+    def _store(self, o: ops.Store) -> None:
         where = self.address(o, o.array, o.indices)
         memory.store_element(self.w, self.array(o.array), where, self.scalars(o.value))
 
-    def atomic(self, o: ops.Atomic) -> None:
+    def _atomic(self, o: ops.Atomic) -> None:
         where = self.address(o, o.array, o.indices)
         got = memory.atomic_element(self.w, o.kind, self.array(o.array), where, self.scalars(o.value))
         self.bind(o.result, got)
 
-    def atomic_cas(self, o: ops.AtomicCas) -> None:
+    def _atomic_cas(self, o: ops.AtomicCas) -> None:
         t = o.value.type
         assert isinstance(t, Scalar)
         where = self.address(o, o.array, o.indices)
         compare, value = self.scalar(o.compare), self.scalar(o.value)
         self.bind(o.result, (memory.compare_and_swap(self.w, t, where, compare, value),))
 
-    def print(self, o: ops.Print) -> None:
+    def _print(self, o: ops.Print) -> None:
         runtime_calls.print_values(self.w, o.parts, [(a.type, self.scalars(a)) for a in o.args])
 
-    def push(self, o: ops.Push) -> None:
+    def _push(self, o: ops.Push) -> None:
         runtime_calls.push(self.w, o.value.type, self.scalars(o.value))
 
-    def pop(self, o: ops.Pop) -> None:
+    def _pop(self, o: ops.Pop) -> None:
         self.bind(o.result, runtime_calls.pop(self.w, o.result.type))
 
 
 _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
     getattr(ops, name): getattr(Lowering, method)
     for name, method in {
-        "Apply": "apply",
-        "Atomic": "atomic",
-        "AtomicCas": "atomic_cas",
-        "Bitcast": "bitcast",
-        "Cast": "cast",
-        "Constant": "constant",
-        "Dim": "dim",
-        "Extract": "extract",
-        "For": "for_",
-        "If": "if_",
-        "Insert": "insert",
-        "Load": "load",
-        "Make": "make",
-        "Pop": "pop",
-        "Print": "print",
-        "Push": "push",
-        "Store": "store",
-        "Tid": "tid",
-        "View": "view",
-        "While": "while_",
+        "Apply": "_apply",
+        "Atomic": "_atomic",
+        "AtomicCas": "_atomic_cas",
+        "Bitcast": "_bitcast",
+        "Cast": "_cast",
+        "Constant": "_constant",
+        "Dim": "_dim",
+        "Extract": "_extract",
+        "For": "_for_",
+        "If": "_if_",
+        "Insert": "_insert",
+        "Load": "_load",
+        "Make": "_make",
+        "Pop": "_pop",
+        "Print": "_print",
+        "Push": "_push",
+        "Store": "_store",
+        "Tid": "_tid",
+        "View": "_view",
+        "While": "_while_",
     }.items()
 }
 

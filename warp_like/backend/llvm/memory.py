@@ -1,7 +1,7 @@
 """Arrays: addresses, loads, stores, atomics and views.
 
-An element's address is evaluated in 64 bits. The accesses of array memory carry the access group by which the grid
-loop says that threads do not order each other's accesses.
+An element's address is evaluated in 64 bits. The accesses of array memory carry the access group by which the
+grid loop says that threads do not order each other's accesses.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def access_group(w: Writer) -> str:
 def element_address(w: Writer, array: ArrayRef, indices: list[str]) -> str:
     """Return the address of the element (or sub-array) at leading i64 ``indices``."""
     if array.strides:
-        offset = _sum(w, [w.op(f"mul nsw i64 {i}, {s}") for i, s in zip(indices, array.strides, strict=False)])
+        offset = _sum(
+            w, [w.op(f"mul nsw i64 {i}, {s}") for i, s in zip(indices, array.strides, strict=False)]
+        )
         return w.op(f"getelementptr inbounds i8, {w.array_pointer} {array.data}, i64 {offset}")
     linear = indices[0]
     for axis in range(1, len(array.shape)):
@@ -96,7 +98,9 @@ def store_element(w: Writer, array: ArrayRef, address: str, value: tuple[str, ..
     store_value(w, leaves(array.type.dtype), address, value, access_group(w), w.array_pointer)
 
 
-def atomic_element(w: Writer, kind: str, array: ArrayRef, address: str, value: tuple[str, ...]) -> tuple[str, ...]:
+def atomic_element(
+    w: Writer, kind: str, array: ArrayRef, address: str, value: tuple[str, ...]
+) -> tuple[str, ...]:
     """Update each component of the element at ``address`` atomically; return the old ones."""
     old = []
     for (scalar, offset), x in zip(leaves(array.type.dtype), value, strict=True):

@@ -1,7 +1,7 @@
-"""What kernels ask of the runtime through the context: the per-thread stack, printing, reports of bad indices.
+"""What kernels ask of the runtime: the per-thread stack, printing, reports of bad indices.
 
-The context begins with ``{ char* stack; int64 top; int64 capacity; ... }``; the ``wl_*`` functions are the native
-extension's. CUDA has no context: it prints through ``vprintf`` and has no stack.
+The context begins with ``{ char* stack; int64 top; int64 capacity; ... }``; the ``wl_*`` functions are the
+native extension's. CUDA has no context: it prints through ``vprintf`` and has no stack.
 """
 
 from __future__ import annotations
@@ -12,7 +12,18 @@ from warp_like.backend.llvm.values import leaves
 from warp_like.backend.llvm.writer import Writer
 from warp_like.base.errors import WarpCodegenError
 from warp_like.ir.layout import size_of
-from warp_like.ir.types import Mat, Scalar, Type, bfloat16, element_count, float32, float64, int32, int64, uint64
+from warp_like.ir.types import (
+    Mat,
+    Scalar,
+    Type,
+    bfloat16,
+    element_count,
+    float32,
+    float64,
+    int32,
+    int64,
+    uint64,
+)
 
 RUNTIME_SYMBOLS = (
     "wl_stack_grow",
@@ -77,7 +88,8 @@ def _field(w: Writer, offset: int) -> str:
 def _require_stack(w: Writer) -> None:
     if w.target.is_cuda:
         raise WarpCodegenError(
-            "the gradient of this loop saves values of a number known only at run time, which CUDA does not support yet",
+            "the gradient of this loop saves values whose number is known only at run time, which CUDA does "
+            "not support yet",
             help="give the loop a constant range, or differentiate on the CPU",
         )
 
@@ -90,7 +102,7 @@ def leave_at_bad_index(w: Writer, where: int, thread: str) -> None:
     w.do("ret void")
 
 
-# --- printing -------------------------------------------------------------------------------------------------
+# --- printing -----------------------------------------------------------------------------------------------
 
 
 def print_values(w: Writer, parts: tuple[str, ...], args: list[tuple[Type, tuple[str, ...]]]) -> None:
@@ -107,7 +119,7 @@ def print_values(w: Writer, parts: tuple[str, ...], args: list[tuple[Type, tuple
 
 
 def _pieces(t: Type, rep: tuple[str, ...]) -> list[str | tuple[Scalar, str]]:
-    """Return the text of a value as literal strings and scalars: ``[a, b]`` for a vec, ``[[a, b], [c, d]]`` a mat."""
+    """Return a value's text as strings and scalars: ``[a, b]`` for a vec, ``[[a, b], [c, d]]`` for a mat."""
     scalars = [s for s, _ in leaves(t)]
     if isinstance(t, Scalar):
         return [(scalars[0], rep[0])]
@@ -136,7 +148,9 @@ def _print_through_context(w: Writer, pieces: list[str | tuple[Scalar, str]]) ->
         if s.is_bool:
             call("wl_print_bool", f"i32 {cast(w, x, s, int32)}")
         elif s.is_float:
-            call("wl_print_f64", f"double {cast(w, x, s, float64)}", f"i32 {-16 if s == bfloat16 else s.bits}")
+            call(
+                "wl_print_f64", f"double {cast(w, x, s, float64)}", f"i32 {-16 if s == bfloat16 else s.bits}"
+            )
         elif s.is_signed:
             call("wl_print_i64", f"i64 {cast(w, x, s, int64)}")
         else:
@@ -155,7 +169,10 @@ def _vprintf(w: Writer, pieces: list[str | tuple[Scalar, str]]) -> None:
             text = w.select(x, "ptr", w.string("True"), w.string("False"))
             form, value = form + "%s", ("ptr", text)
         elif s.is_float:
-            form, value = form + ("%g" if s.bits <= float32.bits else "%.17g"), ("double", cast(w, x, s, float64))
+            form, value = (
+                form + ("%g" if s.bits <= float32.bits else "%.17g"),
+                ("double", cast(w, x, s, float64)),
+            )
         else:
             to = int64 if s.is_signed else uint64
             form, value = form + ("%lld" if s.is_signed else "%llu"), ("i64", cast(w, x, s, to))

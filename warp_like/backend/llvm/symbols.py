@@ -8,21 +8,23 @@ from warp_like.backend.target import Target
 from warp_like.builtins.spec import Symbol
 from warp_like.ir.types import Scalar
 
-# Intrinsics that are one or a few instructions on every target; the others would become scalar calls of libm, out of
-# reach of the vector math library.
+# Intrinsics that are one or a few instructions on every target; the others would become scalar calls of libm,
+# out of reach of the vector math library.
+# fmt: off
 CHEAP = frozenset(
     f"llvm.{name}"
     for name in (
-        "sqrt fabs floor ceil trunc rint nearbyint round roundeven copysign fma minnum maxnum minimum maximum "
-        "minimumnum maximumnum"
-    ).split()
+        "sqrt", "fabs", "floor", "ceil", "trunc", "rint", "nearbyint", "round", "roundeven", "copysign",
+        "fma", "minnum", "maxnum", "minimum", "maximum",
+    )
 )
 
-_SINCE_2_22 = frozenset("sin cos exp log pow".split())
-_SINCE_2_35 = _SINCE_2_22 | frozenset(
-    "acos acosh asin asinh atan atan2 atanh cbrt cosh erf erfc exp10 exp2 expm1 hypot log10 log1p log2 sinh tan "
-    "tanh".split()
-)
+_SINCE_2_22 = frozenset(("sin", "cos", "exp", "log", "pow"))
+_SINCE_2_35 = _SINCE_2_22 | {
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cosh", "erf", "erfc", "exp10",
+    "exp2", "expm1", "hypot", "log10", "log1p", "log2", "sinh", "tan", "tanh",
+}
+# fmt: on
 _LIBMVEC = {"libmvec": _SINCE_2_35, "libmvec-2.22": _SINCE_2_22}
 
 

@@ -1,9 +1,9 @@
 """How IR values look in LLVM.
 
-A scalar, vec, mat, quat or struct is the tuple of its scalars, one register each (row-major, fields in order), so that
-LLVM's vectorisers see scalars only; an array is an ``ArrayRef``. Registers and constants are written as text without
-their type. A bool is ``i1`` in a register and one byte in memory; a bfloat16 is its bits, ``i16``, and computes in
-float32.
+A scalar, vec, mat, quat or struct is the tuple of its scalars, one register each (row-major, fields in
+order), so that LLVM's vectorisers see scalars only; an array is an ``ArrayRef``. Registers and constants are
+written as text without their type. A bool is ``i1`` in a register and one byte in memory; a bfloat16 is its
+bits, ``i16``, and computes in float32.
 """
 
 from __future__ import annotations
@@ -14,14 +14,24 @@ import struct
 from dataclasses import dataclass
 
 from warp_like.ir.layout import field_offsets, size_of
-from warp_like.ir.types import Array, Scalar, Struct, Type, bfloat16, element_count, float16, float32, scalar_of
+from warp_like.ir.types import (
+    Array,
+    Scalar,
+    Struct,
+    Type,
+    bfloat16,
+    element_count,
+    float16,
+    float32,
+    scalar_of,
+)
 
 _REGISTER_FLOATS = {"float16": "half", "float32": "float", "float64": "double", "bfloat16": "i16"}
 
 
 @dataclass(frozen=True)
 class ArrayRef:
-    """An array in registers: its address and, as i64, extents and byte strides (none when it is contiguous)."""
+    """An array in registers: its address and, as i64, extents and byte strides (none if contiguous)."""
 
     type: Array
     data: str
@@ -43,7 +53,7 @@ Rep = tuple[str, ...] | ArrayRef
 """An IR value in LLVM."""
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def register_type(t: Scalar) -> str:
     """Return the LLVM type of ``t`` in a register."""
     if t.is_bool:
@@ -61,7 +71,7 @@ def is_half(t: Scalar) -> bool:
     return t in (float16, bfloat16)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def leaves(t: Type) -> tuple[tuple[Scalar, int], ...]:
     """Return the scalars that a value of ``t`` is made of, each with its byte offset in memory."""
     if isinstance(t, Struct):

@@ -93,7 +93,9 @@ class Writer:
         """Declare an external function once."""
         self._declared.setdefault(name, f"declare {text}")
 
-    def intrinsic(self, name: str, result: str, params: Sequence[str], args: Sequence[str], flags: str = "") -> str:
+    def intrinsic(
+        self, name: str, result: str, params: Sequence[str], args: Sequence[str], flags: str = ""
+    ) -> str:
         """Append the call of an LLVM intrinsic, declaring it."""
         self.declare(name, f"{result} @{name}({', '.join(params)})")
         given = ", ".join(f"{t} {a}" for t, a in zip(params, args, strict=True))
@@ -109,7 +111,7 @@ class Writer:
         return self._attributes.setdefault(text, f"#{len(self._attributes)}")
 
     def metadata(self, name: str, text: str) -> str:
-        """Return the number of the metadata node known here as ``name``; ``{self}`` in ``text`` is that number."""
+        """Return the number of the metadata node known as ``name``; ``{self}`` in ``text`` is that number."""
         got = self._named_metadata.get(name)
         if got is None:
             got = f"!{len(self._metadata)}"

@@ -21,7 +21,7 @@ class LoopReversal:
         self.r = reversal
         self.loop = loop
         self.slots = [reversal.new_slot() for _ in loop.init]
-        self.trips: Value | None = None  # counted for a while loop
+        self.trips = Value(int32, "trips")  # stands for the number of iterations of a while loop
 
     @property
     def carried(self) -> list[Value]:
@@ -44,28 +44,33 @@ class LoopReversal:
 
     def _forward_while(self, loop: ops.While) -> None:
         r = self.r
-        cond = r.block_without_effects(loop.cond)
+        cond = r.condition(loop.cond)
         cond.params.append(Value(int32, "trips"))
         body = self._saving_body(loop.body, Value(int32, "trips"))
         init = [*(r.value(v) for v in loop.init), r.b.index(0)]
-        *results, self.trips = r.b.while_(init, cond, body)
-        r.cloner.mapping.update(zip(loop.results, results, strict=True))
+        results = r.b.while_(init, cond, body)
+        r.cloner.mapping.update(zip([*loop.results, self.trips], results, strict=True))
 
     def _saving_body(self, body: Block, trips: Value | None) -> Block:
         r = self.r
         block = Block([Value(p.type, p.hint) for p in body.params])
         r.cloner.mapping.update(zip(body.params, block.params, strict=True))
         with r.b.into(block):
-            for slot, v in zip(self.slots, self.carried, strict=True):
-                r.b.insert(ops.Push(slot, r.value(v)))
-            for o in body.ops[:-1]:
-                r.recompute(o)
+            self.fill_iteration(body)
             values = [r.value(v) for v in body.yielded]
             if trips is not None:
                 block.params.append(trips)
                 values.append(r.b.add(trips, 1))
             r.b.yield_(*values)
         return block
+
+    def fill_iteration(self, body: Block) -> None:
+        """Emit one iteration of the forward sweep."""
+        r = self.r
+        for slot, v in zip(self.slots, self.carried, strict=True):
+            r.b.insert(ops.Push(slot, r.value(v)))
+        for o in body.ops[:-1]:
+            r.recompute(o)
 
     def reverse(self) -> None:
         """Emit the loop that runs the iterations backwards."""
@@ -92,9 +97,7 @@ class LoopReversal:
         with r.scope([i, *params]) as (block, local):
             if isinstance(self.loop, ops.For):
                 r.cloner.mapping[source.params[0]] = i
-            for slot, c in reversed(list(zip(self.slots, self.carried, strict=True))):
-                r.cloner.mapping[c] = r.b.insert(ops.Pop(slot), c.type, hint=c.hint).result
-            r.forward(source.ops[:-1])
+            self.enter_iteration()
             for k, g in zip(active, params, strict=False):
                 r.send(source.yielded[k], g)
             r.reverse(source.ops[:-1])
@@ -107,11 +110,17 @@ class LoopReversal:
             r.b.yield_(*values)
         return block
 
+    def enter_iteration(self) -> None:
+        """Make the values of one iteration known at the start of its reverse."""
+        r = self.r
+        for slot, c in reversed(list(zip(self.slots, self.carried, strict=True))):
+            r.cloner.mapping[c] = r.b.insert(ops.Pop(slot), c.type, hint=c.hint).result
+        r.enter(self.loop.body)
+
     def _reversed_range(self, b: Emitter) -> tuple[Value, Value, Value]:
         """The bounds that give the same indices in reverse order."""
-        if self.trips is not None:
-            return b.index(0), self.trips, b.index(1)
-        assert isinstance(self.loop, ops.For)
+        if isinstance(self.loop, ops.While):
+            return b.index(0), self.r.value(self.trips), b.index(1)
         lo, hi, step = (self.r.value(v) for v in (self.loop.lo, self.loop.hi, self.loop.step))
         if ops.is_scalar_constant(step, 1):
             last = b.sub(hi, 1)

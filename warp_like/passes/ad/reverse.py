@@ -54,15 +54,15 @@ def differentiate(f: Function, wrt: Sequence[int]) -> Function:
     ``f`` and then, in the order of ``wrt``, one array of adjoints for each. Clean it up (``fold``, ``cse``, ``dce``)
     and then call ``require_available``.
     """
+    g, adjoints = adjoint_header(f, wrt)
+    return Reversal(f, g, adjoints).run()
+
+
+def adjoint_header(f: Function, wrt: Sequence[int]) -> tuple[Function, dict[Value, Value]]:
+    """Return the adjoint of ``f`` without its body, and the array of adjoints of each differentiated parameter."""
     params = [Value(p.type, p.hint) for p in f.params]
-    adjoints = [Value(f.params[i].type, f"adj_{f.params[i].hint}") for i in wrt]
-    g = Function(f.name, [*params, *adjoints], (), "adjoint", f.loc)
-    reversal = Reversal(f, g, dict(zip((f.params[i] for i in wrt), adjoints, strict=True)))
-    reversal.cloner.mapping.update(zip(f.params, params, strict=True))
-    reversal.forward(f.body.ops[:-1])
-    reversal.reverse(f.body.ops[:-1])
-    reversal.b.yield_()
-    return g
+    adjoints = {f.params[i]: Value(f.params[i].type, f"adj_{f.params[i].hint}") for i in wrt}
+    return Function(f.name, [*params, *adjoints.values()], (), "adjoint", f.loc), adjoints
 
 
 def needs_expansion(row: Overload) -> bool:
@@ -76,23 +76,37 @@ def require_available(g: Function) -> None:
     Raises:
         WarpCodegenError: With the reason and the place in the primal kernel.
     """
-    for o in g.body.walk():
-        if isinstance(o, Unavailable):
-            raise WarpCodegenError(o.reason, o.loc, o.help)
+    missing = first_unavailable(g)
+    if missing is not None:
+        raise WarpCodegenError(missing.reason, missing.loc, missing.help)
+
+
+def first_unavailable(g: Function) -> Unavailable | None:
+    """Return an op of ``g`` that stands for a value which can't be computed, if there is one."""
+    return next((o for o in g.body.walk() if isinstance(o, Unavailable)), None)
 
 
 class Reversal:
     """The state of one transform: where code goes, which primal value is what here, and the adjoints so far."""
 
     def __init__(self, f: Function, g: Function, adjoint_arrays: dict[Value, Value]) -> None:
+        self.f = f
+        self.g = g
         self.b = Emitter(g.body)
-        self.cloner = Cloner(ChainMap())  # type: ignore[arg-type]
+        self.cloner = Cloner(ChainMap(dict(zip(f.params, g.params, strict=False))))  # type: ignore[arg-type]
         self.adjoints = Adjoints(self.b)
         self.adjoint_arrays = adjoint_arrays
         self.written = written_arrays(f)
         self.varied = varied_values(f, adjoint_arrays)
         self.loops: dict[Op, LoopReversal] = {}
         self.slots = 0
+
+    def run(self) -> Function:
+        """Fill the adjoint and return it."""
+        self.forward(self.f.body.ops[:-1])
+        self.reverse(self.f.body.ops[:-1])
+        self.b.yield_()
+        return self.g
 
     # --- the forward sweep ----------------------------------------------------------------------------------
 
@@ -105,24 +119,19 @@ class Reversal:
             else:
                 self.recompute(o)
 
+    def enter(self, block: Block) -> None:
+        """Make the values of ``block`` known in the reverse sweep, at the start of its reverse."""
+        self.forward(block.ops[:-1])
+
     def recompute(self, o: Op) -> None:
         """Emit ``o`` without effects and without saving anything."""
         match o:
             case ops.Store() | ops.Print():
                 return
             case ops.Atomic() | ops.AtomicCas():
-                self.unavailable(
-                    o,
-                    "the result of an atomic can't be recomputed for the gradient",
-                    "store it to an array in a first kernel and read that array in a second one",
-                )
+                self.unavailable_atomic(o)
             case ops.Load() if root_array(o.array) in self.written:
-                name = root_array(o.array).hint or "an array"
-                self.unavailable(
-                    o,
-                    f"the gradient needs this element of `{name}`, which the same kernel overwrites",
-                    f"write the result to another array than `{name}`",
-                )
+                self.unavailable_load(o)
             case ops.If() | ops.For() | ops.While():
                 self.append(self.copy_without_effects(o))
             case _:
@@ -136,6 +145,21 @@ class Reversal:
             new = self.b.insert(Unavailable(reason, help), o.result.type, hint=o.result.hint)
         self.cloner.mapping[o.result] = new.result
 
+    def unavailable_atomic(self, o: ops.Atomic | ops.AtomicCas) -> None:
+        self.unavailable(
+            o,
+            "the result of an atomic can't be recomputed for the gradient",
+            "store it to an array in a first kernel and read that array in a second one",
+        )
+
+    def unavailable_load(self, o: ops.Load) -> None:
+        name = root_array(o.array).hint or "an array"
+        self.unavailable(
+            o,
+            f"the gradient needs this element of `{name}`, which the same kernel overwrites",
+            f"write the result to another array than `{name}`",
+        )
+
     def copy_without_effects(self, o: Op) -> Op:
         """Return a copy of a control-flow op whose blocks hold recomputed ops."""
         new = copy.copy(o)
@@ -145,6 +169,10 @@ class Reversal:
             setattr(new, name, self.block_without_effects(getattr(o, name)))
         self.cloner.mapping.update(zip(o.results, new.results, strict=True))
         return new
+
+    def condition(self, block: Block) -> Block:
+        """Return the condition of a while loop for the forward sweep."""
+        return self.block_without_effects(block)
 
     def block_without_effects(self, block: Block) -> Block:
         copied = Block([Value(p.type, p.hint) for p in block.params])
@@ -157,7 +185,7 @@ class Reversal:
     # --- the reverse sweep ----------------------------------------------------------------------------------
 
     def reverse(self, block_ops: Sequence[Op]) -> None:
-        """Walk the ops backwards; ``forward`` of the same ops has been emitted in this scope."""
+        """Walk the ops backwards; their values are known in this scope."""
         for o in reversed(block_ops):
             with at(o.loc):
                 match o:
@@ -166,7 +194,7 @@ class Reversal:
                             self.reverse_if(o)
                     case ops.For() | ops.While():
                         if o in self.loops:
-                            self.loops.pop(o).reverse()
+                            self.loops[o].reverse()
                     case ops.Store() | ops.Atomic() | ops.AtomicCas():
                         RULES[type(o)](self, o)
                     case _:
@@ -191,7 +219,7 @@ class Reversal:
         blocks, contributions = [], []
         for branch in (o.then, o.orelse):
             with self.scope() as (block, local):
-                self.forward(branch.ops[:-1])
+                self.enter(branch)
                 for y, x in zip(branch.yielded, g, strict=True):
                     self.send(y, x)
                 self.reverse(branch.ops[:-1])
@@ -215,12 +243,16 @@ class Reversal:
         saved = self.cloner.mapping, self.adjoints, self.loops
         self.cloner.mapping = self.cloner.mapping.new_child()  # type: ignore[attr-defined]
         self.adjoints = Adjoints(self.b)
-        self.loops = {}
+        self.loops = self.loops_inside()
         try:
             with self.b.into(block):
                 yield block, self.adjoints
         finally:
             self.cloner.mapping, self.adjoints, self.loops = saved
+
+    def loops_inside(self) -> dict[Op, LoopReversal]:
+        """The reversals of loops that are known in a new scope."""
+        return {}
 
     def value(self, primal: Value) -> Value:
         """What ``primal`` is in the adjoint function, here."""

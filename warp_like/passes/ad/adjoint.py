@@ -1,0 +1,42 @@
+"""The adjoint of a prepared kernel, by the cheapest strategy that is right.
+
+Recomputing comes first. Where that needs a value which the kernel has overwritten, saving comes second. What neither
+can do is refused with the place in the user's source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from warp_like.ir.core import Function
+from warp_like.ir.verify import verify
+from warp_like.passes import pipeline
+from warp_like.passes.ad.reverse import differentiate, first_unavailable, needs_expansion, require_available
+from warp_like.passes.ad.saving import differentiate_saving, drop_unread_scratch, rewritten_arrays
+from warp_like.passes.expand import expand
+
+
+def adjoint(f: Function, wrt: Sequence[int], options: pipeline.Options) -> Function:
+    """Return the adjoint of ``f`` with respect to its parameters ``wrt``.
+
+    The parameters are those of ``f``, an array of adjoints for each of ``wrt``, and a copy from before the launch of
+    each array whose position is in the result's ``scratch``.
+
+    Raises:
+        WarpCodegenError: ``f`` can't be differentiated.
+    """
+    f = expand(f, needs_expansion)
+    g = _cleaned(differentiate(f, wrt), options)
+    if first_unavailable(g) is not None and rewritten_arrays(f):
+        g, scratch = differentiate_saving(f, wrt)
+        g = _cleaned(g, options)
+        g.scratch = drop_unread_scratch(g, scratch)
+        g = pipeline.optimise(g, options)
+    require_available(g)
+    return g
+
+
+def _cleaned(g: Function, options: pipeline.Options) -> Function:
+    if options.verify:
+        verify(g)
+    return pipeline.optimise(g, options)

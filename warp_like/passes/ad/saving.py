@@ -1,0 +1,150 @@
+"""Reverse mode for kernels that read arrays which they also overwrite.
+
+What such a kernel loads can't be loaded again later, so its values are saved when the forward sweep passes them. The
+forward sweep works on *scratch* arrays: copies of the overwritten arrays as they were before the launch, to which it
+repeats the kernel's own stores. It runs once, over all nesting levels, and each block that runs more or less than once
+(a branch, an iteration) ends by pushing what its reverse needs: what it carried in, what it loaded from scratch, and
+the results of the control flow inside it. The reverse of the block pops these first and recomputes the rest.
+
+An element that another thread changes has no value that could be saved here: arrays that the kernel updates by
+atomics stay refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.rewrite import blocks
+from warp_like.ir.types import Array
+from warp_like.passes.ad.activity import root_array
+from warp_like.passes.ad.loops import LoopReversal
+from warp_like.passes.ad.reverse import Reversal, adjoint_header
+
+
+def rewritten_arrays(f: Function) -> list[int]:
+    """Return the positions of the arrays that ``f`` loads from and stores to, and does not update by atomics."""
+    loads, stores, atomics = set(), set(), set()
+    for o in f.body.walk():
+        match o:
+            case ops.Load():
+                loads.add(root_array(o.array))
+            case ops.Store():
+                stores.add(root_array(o.array))
+            case ops.Atomic() | ops.AtomicCas():
+                atomics.add(root_array(o.array))
+    return [i for i, p in enumerate(f.params) if p in loads & stores - atomics]
+
+
+def differentiate_saving(f: Function, wrt: Sequence[int]) -> tuple[Function, tuple[int, ...]]:
+    """Return the adjoint of ``f`` as ``differentiate`` does, and the positions of the arrays that it has scratch for.
+
+    The scratch arrays are the adjoint's last parameters.
+    """
+    rewritten = rewritten_arrays(f)
+    g, adjoints = adjoint_header(f, wrt)
+    scratch = [Value(f.params[i].type, f"old_{f.params[i].hint}") for i in rewritten]
+    g.params.extend(scratch)
+    reversal = SavingReversal(f, g, adjoints, dict(zip((f.params[i] for i in rewritten), scratch, strict=True)))
+    return reversal.run(), tuple(rewritten)
+
+
+class SavingReversal(Reversal):
+    """A reversal whose forward sweep runs once and saves."""
+
+    def __init__(self, f: Function, g: Function, adjoints: dict[Value, Value], scratch: dict[Value, Value]) -> None:
+        super().__init__(f, g, adjoints)
+        self.scratch = set(scratch)
+        self.cloner.mapping.update(scratch)  # loads, stores and views of the array go to its scratch
+        self.saved: dict[Block, list[tuple[int, Value]]] = {}
+
+    def loops_inside(self) -> dict[Op, LoopReversal]:
+        return self.loops
+
+    def forward(self, block_ops: Sequence[Op]) -> None:
+        for o in block_ops:
+            self.pass_by(o)
+
+    def pass_by(self, o: Op) -> None:
+        """Emit ``o`` in the forward sweep."""
+        match o:
+            case ops.If():
+                self.pass_if(o)
+            case ops.For() | ops.While():
+                self.loops[o] = SavingLoop(self, o)
+                self.loops[o].forward()
+            case ops.Store() | ops.Load() if root_array(o.array) in self.scratch:
+                self.append(self.cloner.op(o))
+            case _:
+                self.recompute(o)
+
+    def pass_if(self, o: ops.If) -> None:
+        blocks = []
+        for branch in (o.then, o.orelse):
+            block = Block()
+            with self.b.into(block):
+                self.forward(branch.ops[:-1])
+                self.push(branch, [])
+                self.b.yield_(*(self.value(y) for y in branch.yielded))
+            blocks.append(block)
+        results = self.b.if_(self.value(o.cond), *blocks)
+        self.cloner.mapping.update(zip(o.results, results, strict=True))
+
+    def push(self, block: Block, carried: list[Value]) -> None:
+        """Save at the end of ``block`` what its reverse takes back."""
+        values = list(carried)
+        for o in block.ops[:-1]:
+            match o:
+                case ops.Load() if root_array(o.array) in self.scratch:
+                    values.append(o.result)
+                case ops.If() | ops.For() | ops.While():
+                    values.extend(r for r in o.results if not isinstance(r.type, Array))
+                    if isinstance(o, ops.While):
+                        values.append(self.loops[o].trips)
+        self.saved[block] = [(self.new_slot(), v) for v in values]
+        for slot, v in self.saved[block]:
+            self.b.insert(ops.Push(slot, self.value(v)))
+
+    def enter(self, block: Block) -> None:
+        for slot, v in reversed(self.saved[block]):
+            self.cloner.mapping[v] = self.b.insert(ops.Pop(slot), v.type, hint=v.hint).result
+        for o in block.ops[:-1]:
+            match o:
+                case ops.If() | ops.For() | ops.While():
+                    continue
+                case ops.Store() | ops.Load() if root_array(o.array) in self.scratch:
+                    continue
+            self.recompute(o)
+
+    def condition(self, block: Block) -> Block:
+        copied = Block([Value(p.type, p.hint) for p in block.params])
+        self.cloner.mapping.update(zip(block.params, copied.params, strict=True))
+        with self.b.into(copied):
+            self.forward(block.ops[:-1])
+            self.b.yield_(*(self.value(y) for y in block.yielded))
+        return copied
+
+
+class SavingLoop(LoopReversal):
+    """A loop whose iterations push at their end, and are not run again."""
+
+    r: SavingReversal
+
+    def fill_iteration(self, body: Block) -> None:
+        self.r.forward(body.ops[:-1])
+        self.r.push(body, self.carried)
+
+    def enter_iteration(self) -> None:
+        self.r.enter(self.loop.body)
+
+
+def drop_unread_scratch(g: Function, scratch: tuple[int, ...]) -> tuple[int, ...]:
+    """Remove from ``g`` the scratch arrays that it never loads from, stores included; return the positions left."""
+    params = g.params[len(g.params) - len(scratch) :]
+    read = {root_array(o.array) for o in g.body.walk() if isinstance(o, ops.Load)}
+    unread = {p for p in params if p not in read}
+    for block in blocks(g.body):
+        block.ops = [o for o in block.ops if not (isinstance(o, ops.Store) and root_array(o.array) in unread)]
+    g.body.params = [p for p in g.params if p not in unread]
+    return tuple(i for i, p in zip(scratch, params, strict=True) if p not in unread)
