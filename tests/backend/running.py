@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ P, I64, I32 = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
 ENTRY = ctypes.CFUNCTYPE(None, P, P, I64, I64, P)
 
 
-STRICT = Options()
+DEFAULT = Options()
 
 
 class _Context(ctypes.Structure):
@@ -102,7 +103,7 @@ def dtype_of(t: Type) -> np.dtype[Any]:
 class Kernel:
     """A compiled kernel."""
 
-    def __init__(self, f: Function, options: Options = STRICT, runtime: Runtime | None = None) -> None:
+    def __init__(self, f: Function, options: Options = DEFAULT, runtime: Runtime | None = None) -> None:
         verify(f)
         self.function = f
         self.runtime = runtime or Runtime()
@@ -151,13 +152,14 @@ def check(
     rtol: float = 1e-6,
     splits: Sequence[int] = (),
     capacity: int = 32,
+    base: Options = DEFAULT,
 ) -> list[np.ndarray]:
     """Run ``f`` compiled and interpreted on copies of ``args``, compare, return the compiled run's arrays."""
     wanted = copies(args)
     told: list[str] = []
     run(f, wanted, dims, told)
     got = copies(args)
-    for options in (Options(), Options(contiguous=True), Options(debug=True)):
+    for options in (base, replace(base, contiguous=True), replace(base, debug=True)):
         if options.contiguous and not contiguous(f, args):
             continue
         got = copies(args)

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.backend.kernels import atomic_kernel, copy_kernel
 from tests.backend.running import Kernel, Runtime, check, dtype_of
 from tests.ir_builder import start, tid
 from warp_like.backend.llvm.runtime_calls import INDEX_OUT_OF_RANGE
 from warp_like.backend.target import Options
 from warp_like.base.loc import Loc, at
 from warp_like.ir import ops
-from warp_like.ir.core import Function
 from warp_like.ir.types import (
     FLOATS,
     INTS,
@@ -35,14 +35,6 @@ from warp_like.ir.types import (
     int64,
     uint16,
 )
-
-
-def copy_kernel(t: Type, ndim: int) -> Function:
-    f, b = start("copy", x=Array(t, ndim), y=Array(t, ndim))
-    at_ = [tid(b, k, ndim) for k in range(ndim)]
-    b.store(f.params[1], at_, b.load(f.params[0], at_))
-    b.yield_()
-    return f
 
 
 @pytest.mark.parametrize(
@@ -170,15 +162,6 @@ def test_constant_components() -> None:
 
 
 # --- atomics ------------------------------------------------------------------------------------------------
-
-
-def atomic_kernel(kind: str, t: Type) -> Function:
-    f, b = start(f"atomic_{kind}", x=Array(t, 1), y=Array(t, 1), old=Array(t, 1))
-    x, y, old = f.params
-    i = tid(b)
-    b.store(old, [i], b.atomic(kind, y, [b.mod(i, 3)], b.load(x, [i])))
-    b.yield_()
-    return f
 
 
 def check_atomic(kind: str, t: Type) -> None:

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.backend.test_memory import atomic_kernel, copy_kernel
-from tests.backend.test_runtime_calls import reversing
-from tests.backend.test_vectorize import blur, saxpy, unary
+from tests.backend.kernels import atomic_kernel, blur, copy_kernel, reversing, saxpy, unary
 from tests.ir_builder import start, tid, while_
 from warp_like.backend import libdevice
 from warp_like.backend.compile import lower_to_llvm, to_ptx

@@ -8,8 +8,9 @@ import threading
 import numpy as np
 import pytest
 
+from tests.backend.kernels import reversing
 from tests.backend.running import Kernel, Runtime, check
-from tests.ir_builder import loop, start, tid
+from tests.ir_builder import start, tid
 from warp_like.backend.compile import entry_name, to_object
 from warp_like.backend.cpu import load
 from warp_like.backend.target import Options, host_target
@@ -28,22 +29,6 @@ from warp_like.ir.types import (
     int32,
     uint64,
 )
-
-
-def reversing(t: Type) -> Function:
-    """Pushes a row and an index, then pops them, so that the row is written in reverse."""
-    f, b = start("reversing", x=Array(t, 2), y=Array(t, 2))
-    x, y = f.params
-    i, n = tid(b), b.dim(x, 1)
-    with loop(b, 0, n) as each:
-        b.insert(ops.Push(0, b.load(x, [i, each.i])))
-        b.insert(ops.Push(1, each.i))
-    with loop(b, 0, n) as each:
-        back = b.insert(ops.Pop(1), int32).result
-        value = b.insert(ops.Pop(0), t).result
-        b.store(y, [i, b.sub(b.sub(n, 1), back)], value)
-    b.yield_()
-    return f
 
 
 @pytest.mark.parametrize("t", [float32, bool_, int8, Vec(3, float64), Mat(3, 3, float32)], ids=str)

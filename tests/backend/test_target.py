@@ -7,7 +7,7 @@ import itertools
 import subprocess
 import sys
 
-from tests.backend.test_vectorize import saxpy
+from tests.backend.kernels import saxpy
 from warp_like.backend.compile import to_optimized_llvm
 from warp_like.backend.target import Options, Target, cuda_target, host_target
 

@@ -74,6 +74,21 @@ def test_source_that_has_changed(tmp_path):
         parse(module.k, "kernel")
 
 
+def test_what_nests_too_deeply_is_refused():
+    k = define(f"def k(out: wp.array(dtype=float), x: float):\n    out[0] = {'x + ' * 1500}x\n")["k"]
+    with pytest.raises(WarpCodegenError, match="too deeply"):
+        build(k)
+
+
+def test_many_exits_after_each_other():
+    lines = "".join(f"    if x == {i}:\n        out[0] = {i * 2}\n        return\n" for i in range(60))
+    k = define(f"def k(out: wp.array(dtype=int), x: int):\n{lines}    out[0] = -1\n")["k"]
+    out = np.zeros(1, np.int32)
+    for x, expected in ((0, 0), (59, 118), (60, -1)):
+        launch(k, 1, out, x)
+        assert out[0] == expected
+
+
 # --- places ---
 
 

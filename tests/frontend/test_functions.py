@@ -310,3 +310,63 @@ def test_types_of_overloads():
     f = make_function(lambda: None, {})
     assert f.name == "<lambda>"
     assert pick.overloads[2].types == (ir.Vec(2, ir.float32), ir.int32)
+
+
+@wp.func
+def converted(dtype: Any, x: float):
+    return dtype(x) + dtype(1)
+
+
+def test_types_as_arguments():
+    def k(out: wp.array(dtype=wp.float64), x: float):
+        out[0] = converted(wp.float64, x) + converted(out.dtype, x)
+        out[1] = wp.float64(converted(wp.int32, x))
+
+    assert ran(k, 2.5, dtype=np.float64)[:2] == [7, 3]
+
+
+def cubic(x):
+    return sin(x) * x * x  # noqa: F821
+
+
+def test_builtins_written_in_the_kernel_language(monkeypatch):
+    from warp_like.builtins import Builtin, spec
+    from warp_like.builtins.overload import Inline
+    from warp_like.builtins.patterns import F
+
+    monkeypatch.setitem(spec.REGISTRY, "cubic", [])
+
+    @spec.builtin(group="Test", lower=Inline(cubic), name="cubic")
+    def declared(x: F) -> F:
+        """Return something."""
+
+    wp_cubic = Builtin("cubic")
+
+    def k(out: wp.array(dtype=float), x: float):
+        out[0] = wp_cubic(x) + wp_cubic(x * 2.0)
+        out[1] = float(wp_cubic(wp.float64(x)))
+
+    spec._resolve.cache_clear()
+    got = ran(k, 2.0)
+    spec._resolve.cache_clear()
+    assert np.allclose(got[:2], [np.sin(2) * 4 + np.sin(4) * 16, np.sin(2) * 4])
+    assert [f.name for f in functions(build(k))] == ["k", "cubic", "cubic_2"]
+
+
+def test_every_op_has_a_place():
+    def k(out: wp.array(dtype=float), a: wp.array(dtype=float), n: int):
+        i, v = find(a, 2.0)
+        for j in range(n):
+            if j > i:
+                break
+            out[j] += v
+            out[-1] = float(j) if j > 2 and a[j] > 1.0 else 0.0
+        while n > 3:
+            n -= 1
+        fill(out, v)
+
+    for f in functions(build(k)):
+        for o in f.body.walk():
+            assert o.loc is not None, o
+            assert o.loc.file == __file__
+            assert o.loc.function in (f.name, "k")

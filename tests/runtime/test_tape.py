@@ -160,4 +160,4 @@ def test_without_gradients_no_adjoint_is_compiled():
     with wp.Tape() as tape:
         wp.launch(fresh, dim=2, inputs=[x, y])
     tape.backward(grads={y: wp.ones(2, dtype=float)})
-    assert all(wrt is None for _, wrt in fresh._programs)
+    assert all(p.wrt is None for p in fresh._programs.values())

@@ -17,6 +17,7 @@ class Target:
         name: The processor (``znver4``) or the CUDA architecture (``sm_80``).
         features: LLVM's feature string; empty for CUDA.
         triple: LLVM's target triple.
+        fuse_fp: A multiplication and an addition may become one fused operation, which rounds once.
         vector_math: The vector math library that may be called: ``libmvec`` (glibc 2.35 and later),
             ``libmvec-2.22`` (older glibc, a handful of functions) or empty.
     """
@@ -104,11 +105,12 @@ class Options:
     contiguous: bool = False
     wide: bool = False
     fast_math: bool = False
+    fuse_fp: bool = True
     vector_math: bool = True
     debug: bool = False
 
     @property
     def key(self) -> str:
         """A string that is equal for equal options and for no others."""
-        flags = (self.contiguous, self.wide, self.fast_math, self.vector_math, self.debug)
+        flags = (self.contiguous, self.wide, self.fast_math, self.fuse_fp, self.vector_math, self.debug)
         return "".join("01"[f] for f in flags)

@@ -93,7 +93,7 @@ def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = N
         f = passes.prepare(f, options)
     if signature.wrt is not None:
         with clock.stage("adjoint"):
-            f = adjoint(f, signature.wrt, options)
+            f = adjoint(f, signature.wrt, options, signature.same)
     with clock.stage("passes"):
         f = passes.finish(passes.optimise(f, options), options)
     if log.dumps("optimised"):

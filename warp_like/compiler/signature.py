@@ -35,6 +35,7 @@ class Signature:
         contiguous: All arrays are C-contiguous, so strides follow from shapes.
         wide: A grid dimension exceeds 2^31 - 1, so ``tid()`` is int64.
         wrt: For an adjoint, the positions of the arrays that get gradients; None for the kernel itself.
+        same: For an adjoint, pairs of parameters that are one array, later one first.
         options: The settings that change the code.
     """
 
@@ -42,6 +43,7 @@ class Signature:
     contiguous: bool = True
     wide: bool = False
     wrt: tuple[int, ...] | None = None
+    same: tuple[tuple[int, int], ...] = ()
     options: Options = Options()
 
     @property
@@ -51,4 +53,4 @@ class Signature:
 
     def __str__(self) -> str:
         args = ", ".join(map(str, self.args))
-        return f"({args}) contiguous={self.contiguous} wide={self.wide} wrt={self.wrt} {self.options}"
+        return f"({args}) contiguous={self.contiguous} wide={self.wide} wrt={self.wrt} same={self.same} {self.options}"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from warp_like import values
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.base.loc import at
+from warp_like.builtins import Builtin
 from warp_like.builtins.overload import Inline
+from warp_like.builtins.spec import REGISTRY
 from warp_like.frontend import assignment, calls, expressions, loops, statements  # noqa: F401  (they register handlers)
 from warp_like.frontend.context import Context, Returns, Session
 from warp_like.frontend.control_flow import run
@@ -77,54 +79,59 @@ def build_kernel(source: Source, arg_types: Sequence[Type], *, wide: bool = Fals
             raise WarpCodegenTypeError(
                 f"argument `{name}` of kernel `{source.name}` is {t}, got {given}", source.header
             )
-    session = Session(
-        wide, lambda overload, given: _function(session, overload, given), lambda *a: _inline(session, *a)
-    )
-    names = [name for name, _ in declared]
-    return _build(session, source, dict(zip(names, arg_types, strict=True)), source.name)
+    session = Session(wide, call=_calling, inline=_inlining)
+    types = dict(zip([name for name, _ in declared], arg_types, strict=True))
+    try:
+        return _build(session, source, types)
+    except RecursionError:
+        raise WarpCodegenError(
+            f"kernel `{source.name}` nests statements or expressions too deeply",
+            source.header,
+            help="split it into functions",
+        ) from None
 
 
-def _function(session: Session, overload: Overload, given: tuple[Any, ...]) -> Function:
+def _calling(session: Session, overload: Overload, given: tuple[Type | Host, ...]) -> Function:
     """A user function for arguments given by their types, or as Python objects where they have none."""
-    key = (overload, tuple(g if isinstance(g, Type) else id(g) for g in given))
+    key = (overload, tuple(g.obj if isinstance(g, Host) else ("value", g) for g in given))
     found = session.functions.get(key)
     if found is not None:
         return found
-    running = [k for k, _ in session.building]
-    if key[0] in [k[0] for k in running]:
-        chain = [name for _, name in session.building]
-        first = [k[0] for k in running].index(key[0])
-        names = " -> ".join([*chain[first:], overload.source.name])
+    source = overload.source
+    running = [o for o, _ in session.building]
+    if overload in running:
+        chain = [name for _, name in session.building[running.index(overload) :]]
         raise WarpCodegenError(
-            f"`{overload.source.name}` calls itself: {names}", overload.source.header,
+            f"`{source.name}` calls itself: {' -> '.join([*chain, source.name])}",
+            source.header,
             help="kernel code has no recursion; write a loop",
-        )  # fmt: skip
-    session.building.append((key, overload.source.name))
-    try:
-        found = _build(
-            session, overload.source, dict(zip(overload.params, given, strict=True)), overload.source.name
         )
+    session.building.append((overload, source.name))
+    try:
+        found = _build(session, source, dict(zip(overload.params, given, strict=True)))
     finally:
         session.building.pop()
     session.functions[key] = found
     return found
 
 
-def _inline(session: Session, lower: Inline, types: tuple[Type, ...]) -> Function:
-    """The body of a builtin that is written in the kernel language."""
-    overload = session.functions.get(lower) or Overload(lower.function)
-    session.functions[lower] = overload  # type: ignore[assignment]
-    return _function(session, overload, types)  # type: ignore[arg-type]
+def _inlining(session: Session, lower: Inline, types: tuple[Type, ...]) -> Function:
+    """The body of a builtin that is written in the kernel language: its names are those of builtins."""
+    overload = session.inlined.get(lower)
+    if overload is None:
+        names = {name: Builtin(name) for name in REGISTRY}
+        overload = session.inlined[lower] = Overload(lower.function, names)
+    return _calling(session, overload, types)
 
 
-def _build(session: Session, source: Source, given: dict[str, Any], name: str) -> Function:
+def _build(session: Session, source: Source, given: Mapping[str, Type | Host]) -> Function:
     params = [Value(t, p) for p, t in given.items() if isinstance(t, Type)]
-    f = Function(_unique(session, name), params, (), source.role, source.header)
+    f = Function(_unique(session, source.name), params, (), source.role, source.header)
     returns = _annotated_returns(source)
     ctx = Context(session, source, returns, f.body)
     by_name = {p.hint: p for p in params}
     for p, t in given.items():
-        ctx.scope.names[p] = Variable(by_name[p] if isinstance(t, Type) else Host(t, p), None)
+        ctx.scope.names[p] = Variable(by_name[p] if isinstance(t, Type) else t, None)
     with at(source.header):
         flow = run(ctx, source.node.body, Tail.KERNEL if source.role == "kernel" else Tail.NONE)
         results = _results(ctx, flow)

@@ -17,7 +17,7 @@ from warp_like.frontend.function import Default, Function, Overload, is_callable
 from warp_like.frontend.host import Host, builtin_name, not_a_value, type_named
 from warp_like.frontend.operands import Operand, describe, type_of
 from warp_like.ir.core import Value
-from warp_like.ir.types import Scalar
+from warp_like.ir.types import Scalar, Type
 
 
 @expression(ast.Call)
@@ -28,6 +28,10 @@ def build_call(ctx: Context, node: ast.Call) -> Operand:
         raise WarpCodegenTypeError(f"{describe(callee)} can't be called")
     name = builtin_name(callee.obj)
     if name == "static":
+        if not isinstance(node.func, (ast.Name, ast.Attribute)) or (
+            isinstance(node.func, ast.Name) and node.func.id in ctx.scope.names
+        ):  # the cache key would not see it
+            raise WarpCodegenError("static() can't go by another name", help="wp.static(...)")
         return specials.static(ctx, node)
     for keyword in node.keywords:
         if keyword.arg is None:
@@ -92,7 +96,7 @@ def _user_function(ctx: Context, function: Function, node: ast.Call) -> Operand:
     except WarpCodegenError as error:
         raise _inside_call(error) from None
     overload, placed = _choose(ctx, function, args, keywords)
-    given: list[Any] = []
+    given: list[Type | Host] = []
     values: list[Value] = []
     for name, t, arg in zip(overload.params, overload.types, placed, strict=True):
         if isinstance(arg, Default):
@@ -101,13 +105,13 @@ def _user_function(ctx: Context, function: Function, node: ast.Call) -> Operand:
             operand = arg.operand
         if isinstance(operand, Host):
             require_bindable(operand)
-            given.append(operand.obj)
+            given.append(operand)
             continue
         value = ctx.convert(operand, t, f"argument `{name}`") if t is not None else ctx.settle(operand)
         given.append(value.type)
         values.append(value)
     try:
-        callee = ctx.session.call(overload, tuple(given))
+        callee = ctx.session.call(ctx.session, overload, tuple(given))
     except WarpCodegenError as error:
         raise _inside_call(error) from None
     return ctx.call(callee, values)

@@ -7,7 +7,9 @@ from typing import Any
 
 from warp_like import values
 from warp_like.base.errors import WarpCodegenAttributeError, WarpCodegenValueError
+from warp_like.builtins import Builtin
 from warp_like.frontend.context import Context
+from warp_like.frontend.function import Function
 from warp_like.frontend.host import Host, is_callable, not_a_value
 from warp_like.frontend.operands import Operand, number
 
@@ -27,6 +29,10 @@ def from_host(ctx: Context, obj: Any, text: str) -> Operand:
 def attribute(ctx: Context, host: Host, name: str) -> Operand:
     """Return attribute ``name`` of a Python object."""
     text = f"{host.text}.{name}"
+    if isinstance(host.obj, (Function, Builtin)):  # the cache key does not look into them
+        raise WarpCodegenAttributeError(
+            f"`{host.text}` is a function, which has no attributes in kernel code"
+        )
     try:
         found = getattr(host.obj, name)
     except AttributeError:

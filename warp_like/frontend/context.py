@@ -70,10 +70,11 @@ class Session:
     """
 
     wide: bool
-    call: Callable[[Overload, tuple[Any, ...]], Function]
-    inline: Callable[[Inline, tuple[Type, ...]], Function]
+    call: Callable[[Session, Overload, tuple[Type | Host, ...]], Function]
+    inline: Callable[[Session, Inline, tuple[Type, ...]], Function]
     functions: dict[Any, Function] = field(default_factory=dict)
-    building: list[tuple[Any, str]] = field(default_factory=list)
+    inlined: dict[Inline, Overload] = field(default_factory=dict)
+    building: list[tuple[Overload, str]] = field(default_factory=list)
     names: Counter[str] = field(default_factory=Counter)
 
 
@@ -236,7 +237,7 @@ class Context:
         ]
         lower = resolved.overload.lower
         if isinstance(lower, Inline) and resolved.overload.adjoint is None:
-            return self.call(self.session.inline(lower, resolved.args), values)
+            return self.call(self.session.inline(self.session, lower, resolved.args), values)
         return results_of(self.b.insert(ops.Apply(name, tuple(values)), *resolved.results))
 
     def _no_match(

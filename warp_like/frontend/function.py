@@ -10,7 +10,7 @@ import collections.abc
 import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from warp_like import values
@@ -22,14 +22,15 @@ from warp_like.ir import types as ir
 
 @dataclass(frozen=True, eq=False)
 class Overload:
-    """One definition of a function."""
+    """One definition of a function; ``names`` come before those that are around it."""
 
     pyfunc: Callable[..., Any]
+    names: Mapping[str, Any] = field(default_factory=dict)
 
     @functools.cached_property
     def source(self) -> Source:
         """The parsed source, read when first needed."""
-        return parse(self.pyfunc, "func")
+        return parse(self.pyfunc, "func", self.names)
 
     @functools.cached_property
     def params(self) -> tuple[str, ...]:
@@ -203,4 +204,4 @@ def _same_signature(a: Overload, b: Overload) -> bool:
 def is_callable_annotation(annotation: Any) -> bool:
     """Return whether a parameter with this annotation takes a function."""
     origin = getattr(annotation, "__origin__", annotation)
-    return origin is collections.abc.Callable or annotation is Callable
+    return origin is collections.abc.Callable

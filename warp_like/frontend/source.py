@@ -11,8 +11,8 @@ import builtins
 import functools
 import inspect
 import types
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from warp_like.base.errors import WarpCodegenError
@@ -29,12 +29,13 @@ class Source:
     Attributes:
         pyfunc: The function.
         role: ``kernel`` or ``func``.
-        node: Its definition; positions in it count from the line before ``first_line``'s text.
+        node: Its definition, whose line 1 is ``first_line`` of the file.
         file: The file that holds it.
         first_line: The line of the file where ``lines`` starts.
         lines: The lines of the definition as they stand in the file, decorators included.
         text: The definition without decorators and common indentation; equal texts mean equal code, given the
             same surroundings.
+        names: Names that come before those around the function.
     """
 
     pyfunc: types.FunctionType
@@ -44,6 +45,7 @@ class Source:
     first_line: int
     lines: tuple[str, ...]
     text: str
+    names: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -86,6 +88,8 @@ class Source:
 
     def resolve(self, name: str) -> Any:
         """Return what ``name`` means around the function, or ``MISSING``."""
+        if name in self.names:
+            return self.names[name]
         cell = self.closure.get(name)
         if cell is not None:
             try:
@@ -141,12 +145,13 @@ class Source:
         return next((p for p in [*a.posonlyargs, *a.args, *a.kwonlyargs] if p.arg == name), None)
 
 
-def parse(pyfunc: Callable[..., Any], role: str) -> Source:
+def parse(pyfunc: Callable[..., Any], role: str, names: Mapping[str, Any] | None = None) -> Source:
     """Read and parse the source of a Python function.
 
     Args:
         pyfunc: A function made by ``def``.
         role: ``kernel`` or ``func``, for messages.
+        names: Names that come before those around the function.
 
     Raises:
         WarpCodegenError: It is no such function, or its source can't be found.
@@ -164,7 +169,7 @@ def parse(pyfunc: Callable[..., Any], role: str) -> Source:
             help="restart Python or reload the module",
         )
     file = inspect.getsourcefile(pyfunc) or pyfunc.__code__.co_filename
-    return Source(pyfunc, role, node, file, first_line, tuple(lines), _text(lines, node))
+    return Source(pyfunc, role, node, file, first_line, tuple(lines), _text(lines, node), names or {})
 
 
 def _read(pyfunc: types.FunctionType, role: str) -> tuple[list[str], int]:

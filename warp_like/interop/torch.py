@@ -125,9 +125,9 @@ def _share_gradient(made: array, t: Any) -> None:
     torch = _torch()
     if not t.is_leaf and torch.is_grad_enabled() and not torch.compiler.is_compiling():
         warnings.warn(
-            "from_torch() was given a tensor that is the result of an operation: gradients computed by a tape "
-            "stay in the array's `grad` and do not flow back through that operation. Wrap the launch in a "
-            "torch.autograd.Function, or pass the leaf tensor.",
+            "from_torch() was given a tensor that is the result of an operation: gradients computed by a "
+            "tape stay in the array's `grad` and do not flow back through that operation. Wrap the launch in "
+            "a torch.autograd.Function, or pass the leaf tensor.",
             stacklevel=4,
         )
     if not t.is_leaf or not torch.is_grad_enabled():

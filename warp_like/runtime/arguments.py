@@ -175,15 +175,15 @@ def infer_type(value: Any) -> ir.Type:
     Raises:
         TypeError: It is nothing that a kernel takes.
     """
+    host = values.constant_of(value)
+    if host is not None:
+        return host[0]
     if isinstance(value, bool):
         return ir.bool_
     if isinstance(value, int):
         return ir.int32
-    if isinstance(value, float) and not isinstance(value, np.floating):
+    if isinstance(value, float):
         return ir.float32
-    host = values.constant_of(value)
-    if host is not None:
-        return host[0]
     return array_type(value if isinstance(value, array) else foreign.as_array(value, None))
 
 

@@ -26,6 +26,7 @@ from warp_like.runtime.memory import (
     normalize_shape,
     outer_shape,
 )
+from warp_like.runtime.recording import host_writes
 from warp_like.values import ArrayAnnotation, Composite, bfloat
 from warp_like.values.dtypes import host_number
 
@@ -221,6 +222,7 @@ class array(_native.Array):
         element = self.element
         filler = value if isinstance(value, element.host) else element.host(value)
         raw = self._writable()
+        host_writes(self)
         if element.shape:
             components: Any = np.frombuffer(filler._bytes(), element.numpy).reshape(element.shape)
         else:
@@ -230,7 +232,9 @@ class array(_native.Array):
 
     def zero_(self) -> None:
         """Set every element to zero."""
-        self._writable().fill(0)
+        raw = self._writable()
+        host_writes(self)
+        raw.fill(0)
 
     def assign(self, src: Any) -> None:
         """Copy ``src``, an array of any library or a nested sequence of the same shape, into this array."""
@@ -245,6 +249,7 @@ class array(_native.Array):
                 raise ValueError(
                     f"can't assign data of shape {values.shape} to {self!r}, whose data has shape {raw.shape}"
                 )
+        host_writes(self, src if isinstance(src, array) else None)
         np.copyto(raw, values)
 
     # ---- indexing
@@ -264,11 +269,16 @@ class array(_native.Array):
         return host_number(one._values()[0].item(), element.scalar)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        offset, shape, strides = indexing.resolve(key, self.shape, self.strides)
-        target = self._subview(offset, shape or (1,), strides or (self.itemsize,))
-        if isinstance(value, (array, np.ndarray, list, tuple)) and shape:
+        def part(a: array) -> array:
+            offset, shape, strides = indexing.resolve(key, a.shape, a.strides)
+            return a._subview(offset, shape or (1,), strides or (a.itemsize,))
+
+        target = self._map(part)
+        if isinstance(value, (array, np.ndarray, list, tuple)) and indexing.resolve(key, self.shape, self.strides)[1]:
             raw = target._writable()
-            np.copyto(raw, self._check_components(host_data(value)))
+            components = self._check_components(host_data(value))
+            host_writes(target, value if isinstance(value, array) else None)
+            np.copyto(raw, components)
         else:
             target.fill_(value)
 

@@ -10,6 +10,7 @@ from warp_like.runtime import foreign
 from warp_like.runtime.array import array, new_array
 from warp_like.runtime.device import DeviceLike, get_device
 from warp_like.runtime.memory import element_type, normalize_shape
+from warp_like.runtime.recording import host_writes
 from warp_like.values import constant_of
 
 
@@ -182,7 +183,9 @@ def copy(
             )
         to = to.flatten()[dest_offset : dest_offset + count]
         of = of.flatten()[src_offset : src_offset + count]
-    np.copyto(to._writable(), of.numpy())
+    raw = to._writable()
+    host_writes(to, of)
+    np.copyto(raw, of.numpy())
 
 
 def from_ptr(ptr: int, length: int, dtype: Any = None, shape: Any = None, device: DeviceLike = None) -> array:

@@ -35,7 +35,7 @@ class Kernel:
         self.key = key or func.__name__
         self.enable_backward = enable_backward
         self.fast: Any = None  # the native dispatcher that `launch` tries first
-        self._programs: dict[tuple[tuple[Type, ...], tuple[int, ...] | None], Program] = {}
+        self._programs: dict[tuple[Any, ...], Program] = {}
         _kernels.add(self)
 
     @functools.cached_property
@@ -53,11 +53,20 @@ class Kernel:
         """The names of the parameters in order."""
         return [name for name, _ in self.parameters]
 
-    def program(self, types: tuple[Type, ...], wrt: tuple[int, ...] | None = None) -> Program:
-        """Return the program for these argument types, or its adjoint with respect to the arrays ``wrt``."""
-        found = self._programs.get((types, wrt))
+    def program(
+        self,
+        types: tuple[Type, ...],
+        wrt: tuple[int, ...] | None = None,
+        same: tuple[tuple[int, int], ...] = (),
+    ) -> Program:
+        """Return the program for these argument types, or its adjoint with respect to the arrays ``wrt``.
+
+        ``same`` lists pairs of parameters that are one array, later one first, for an adjoint.
+        """
+        key = (types, wrt, same)
+        found = self._programs.get(key)
         if found is None:
-            found = self._programs.setdefault((types, wrt), Program(self, types, wrt))
+            found = self._programs.setdefault(key, Program(self, types, wrt, same))
         return found
 
     def forget_programs(self) -> None:

@@ -10,14 +10,13 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from warp_like.base.settings import settings
 from warp_like.ir import types as ir
 from warp_like.runtime.arguments import Site, convert, grid_dims, infer_type, require_writable
 from warp_like.runtime.array import array
-from warp_like.runtime.creation import clone
 from warp_like.runtime.device import Device, get_device
+from warp_like.runtime.differentiation import adjoint_arguments, adjoint_program, bind_adjoints
+from warp_like.runtime.history import require_intact, same_arguments
 from warp_like.runtime.kernel import Kernel
 from warp_like.runtime.program import Program
 from warp_like.runtime.recording import Record, recorder
@@ -99,17 +98,19 @@ def _launch_checked(
     dims = grid_dims(kernel.key, dim)
     types, args = bind_arguments(kernel, inputs, outputs)
     if adjoint:
-        adjoints = _bind_adjoints(kernel, types, args, inputs, outputs, adj_inputs, adj_outputs)
-        run_adjoint(Record(kernel, dims, types, args), adjoints)
+        adjoints = bind_adjoints(kernel, types, args, (inputs, adj_inputs), (outputs, adj_outputs))
+        record = Record(kernel, dims, types, args)
+        require_intact(record, adjoints)
+        run_adjoint(record, adjoints)
         return None
     program = kernel.program(types)
     if record_cmd:
         return Launch(kernel, dims, program, args)
+    if record_tape and recorder.active:
+        recorder.active.record_launch(Record(kernel, dims, types, args, same_arguments(args)))
     run(program, dims, args)
     if all(t is not None for _, t in kernel.parameters) and not settings.print_launches:
         kernel.fast = program.dispatcher
-    if record_tape and recorder.active:
-        recorder.record(Record(kernel, dims, types, args))
     return None
 
 
@@ -205,98 +206,16 @@ class Launch:
             self.set_param_at_index(i, value)
 
 
-# --- adjoints -------------------------------------------------------------------------------------------------
-
-
-def _bind_adjoints(
-    kernel: Kernel,
-    types: tuple[ir.Type, ...],
-    args: list[Any],
-    inputs: Sequence[Any],
-    outputs: Sequence[Any],
-    adj_inputs: Sequence[Any],
-    adj_outputs: Sequence[Any],
-) -> dict[int, array]:
-    """Return the adjoint array of each array argument that has one."""
-    given: list[Any] = []
-    for name, values, adjoints in (("adj_inputs", inputs, adj_inputs), ("adj_outputs", outputs, adj_outputs)):
-        if len(adjoints) > len(values):
-            raise ValueError(f"kernel `{kernel.key}`: {name} has {len(adjoints)} entries for {len(values)} arguments")
-        given += [*adjoints, *[None] * (len(values) - len(adjoints))]
-    overwritten = kernel.program(types).any_artifact.stores
-    found: dict[int, array] = {}
-    for i, (t, a, adjoint) in enumerate(zip(types, args, given, strict=True)):
-        if not isinstance(t, ir.Array) or not ir.is_differentiable(t):
-            continue
-        if adjoint is None:
-            if a.grad is not None:
-                found[i] = a.grad
-            continue
-        name = f"adj_{kernel.parameter_names[i]}"
-        bound = convert(Site(kernel.key, i, name, t), adjoint)
-        if bound.shape != a.shape:
-            raise ValueError(f"kernel `{kernel.key}`: `{name}` has shape {bound.shape}, its array {a.shape}")
-        if i in overwritten:
-            bound = clone(bound)  # the reverse sweep consumes these; the caller's stay as they are
-        elif len(inputs) > i:
-            require_writable(Site(kernel.key, i, name, t), bound)
-        found[i] = bound
-    return found
-
-
-def adjoint_program(record: Record, adjoints: dict[int, array]) -> Program | None:
-    """Return the compiled adjoint of a launch; None when no gradient passes through it.
-
-    Raises:
-        RuntimeError: Gradients are switched off for the kernel, or it wrote over memory that its gradient needs.
-        WarpCodegenError: The kernel can't be differentiated.
-    """
-    kernel = record.kernel
-    enabled = settings.enable_backward if kernel.enable_backward is None else kernel.enable_backward
-    if not enabled:
-        raise RuntimeError(f"kernel `{kernel.key}`: gradients are switched off (enable_backward=False)")
-    forward = kernel.program(record.types).any_artifact
-    if not set(forward.writes) & set(adjoints) or not set(forward.reads) & set(adjoints):
-        return None
-    program = kernel.program(record.types, tuple(sorted(adjoints)))
-    require_intact(record, program.any_artifact.reads, forward.writes)
-    return program
-
-
 def run_adjoint(record: Record, adjoints: dict[int, array]) -> None:
     """Run the reverse sweep of a launch: adds to ``adjoints`` of what the kernel reads.
 
     Raises:
-        As ``adjoint_program``.
+        RuntimeError: Gradients are switched off for the kernel, or it overwrote memory that its gradient needs.
+        WarpCodegenError: The kernel can't be differentiated.
     """
     program = adjoint_program(record, adjoints)
     if program is not None:
-        run(program, record.dims, [*record.args, *(adjoints[i] for i in sorted(adjoints))])
-
-
-def require_intact(record: Record, needed: Sequence[int], written: Sequence[int]) -> None:
-    """Refuse an adjoint that reads an array whose memory the kernel wrote through another argument.
-
-    Raises:
-        RuntimeError: Two such arguments share memory.
-    """
-    names = record.kernel.parameter_names
-    for i in needed:
-        for j in written:
-            if i < len(names) and i != j and share_memory(record.args[i], record.args[j]):
-                raise RuntimeError(
-                    f"kernel `{record.kernel.key}`: the gradient needs `{names[i]}`, but the kernel wrote over its memory "
-                    f"through `{names[j]}`; pass separate arrays"
-                )
-
-
-def share_memory(a: array, b: array) -> bool:
-    """Return whether two arrays have an element in common; where finding out takes too long, whether they may."""
-    x, y = a.numpy(), b.numpy()
-    try:
-        return bool(np.shares_memory(x, y, max_work=10_000))
-    except np.exceptions.TooHardError:
-        return True
+        run(program, record.dims, adjoint_arguments(record, program, adjoints))
 
 
 __all__ = ["Launch", "launch"]

@@ -37,12 +37,14 @@ class Program:
         kernel: The kernel that this is compiled from.
         types: The types of the kernel's parameters.
         wrt: For an adjoint, the positions of the arrays that get gradients; None for the kernel itself.
+        same: For an adjoint, pairs of parameters that are one array, later one first.
     """
 
-    def __init__(self, kernel: Kernel, types: tuple[Type, ...], wrt: tuple[int, ...] | None = None) -> None:
+    def __init__(self, kernel: Kernel, types: tuple[Type, ...], wrt: tuple[int, ...] | None = None, same: tuple[tuple[int, int], ...] = ()) -> None:
         self.kernel = kernel
         self.types = types
         self.wrt = wrt
+        self.same = same
         self.dispatcher: _native.Dispatcher | None = None
         self.artifacts: dict[tuple[bool, bool], Artifact] = {}
 
@@ -68,7 +70,7 @@ class Program:
         """
         with _compiling:
             if (contiguous, wide) not in self.artifacts or self.dispatcher is None:
-                signature = Signature(self.types, contiguous, wide, self.wrt, Options.current())
+                signature = Signature(self.types, contiguous, wide, self.wrt, self.same, Options.current())
                 artifact = compile_kernel(self.kernel.source, signature, host_target())
                 loaded = cpu.load(artifact.code, (artifact.entry,), _native.symbols())
                 dispatcher = self.dispatcher or self._new_dispatcher(signature, artifact)

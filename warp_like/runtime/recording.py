@@ -3,35 +3,69 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from warp_like.ir.types import Type
 
 if TYPE_CHECKING:
+    from warp_like.runtime.array import array
     from warp_like.runtime.kernel import Kernel
     from warp_like.runtime.tape import Tape
 
 
 @dataclass(eq=False)
 class Record:
-    """One launch: enough to run it, or its adjoint, again."""
+    """One launch: enough to run its adjoint.
+
+    Attributes:
+        kernel: The kernel.
+        dims: The grid.
+        types: The types of the kernel's parameters.
+        args: The checked arguments.
+        same: Pairs ``(j, i)``: argument ``j`` is the same piece of memory, seen the same way, as the earlier one ``i``.
+        kept: Copies of arguments that have been overwritten since and that the adjoint reads, by position.
+        scratch: Copies, from before the launch, of arguments that the launch itself overwrote, by position.
+        refusal: Why there is no gradient, where that is known from the arguments.
+    """
 
     kernel: Kernel
     dims: tuple[int, ...]
     types: tuple[Type, ...]
     args: list[Any]
+    same: tuple[tuple[int, int], ...] = ()
+    kept: dict[int, array] = field(default_factory=dict)
+    scratch: dict[int, array] = field(default_factory=dict)
+    refusal: str | None = None
 
 
-class _Recorder(threading.local):
+@dataclass(eq=False)
+class Write:
+    """The host overwrote ``dest``: with the elements of ``source``, or with numbers where that is None."""
+
+    dest: array
+    source: array | None
+
+
+class UserFunction:
+    """A user's own adjoint, recorded between launches."""
+
+    def __init__(self, backward: Callable[[], None], arrays: Sequence[array]) -> None:
+        self.backward = backward
+        self.arrays = list(arrays)
+
+
+class Recorder(threading.local):
     """The tape that is active in this thread."""
 
     active: Tape | None = None
 
-    def record(self, record: Any) -> None:
-        """Append to the active tape."""
-        assert self.active is not None
-        self.active.launches.append(record)
+
+recorder = Recorder()
 
 
-recorder = _Recorder()
+def host_writes(dest: array, source: array | None = None) -> None:
+    """Tell the active tape that the host is about to overwrite ``dest``."""
+    if recorder.active is not None:
+        recorder.active.record_write(Write(dest, source))

@@ -1,31 +1,28 @@
-"""The tape: records launches and runs their adjoints in reverse order."""
+"""The tape: records launches and host writes, and runs their adjoints in reverse order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from warp_like.ir.types import Array, is_differentiable
 from warp_like.runtime.array import array
-from warp_like.runtime.launch import adjoint_program, run_adjoint
-from warp_like.runtime.recording import Record, recorder
-
-
-class _Function:
-    """A user's own adjoint, recorded between launches."""
-
-    def __init__(self, backward: Callable[[], None], arrays: Sequence[array]) -> None:
-        self.backward = backward
-        self.arrays = list(arrays)
+from warp_like.runtime.differentiation import adjoint_arguments, adjoint_program, gradients_of
+from warp_like.runtime.history import History
+from warp_like.runtime.launch import run_adjoint
+from warp_like.runtime.recording import Record, UserFunction, Write, recorder
 
 
 class Tape:
     """Records the launches made inside its ``with`` block, for gradients by reverse mode.
 
     The adjoint of a launch computes again what it needs from the arrays as they are at the time of ``backward``, so a
-    tape serves every step of a training loop that changes its arrays in place. Gradients add up in ``array.grad`` until
-    ``zero()``.
+    tape serves every step of a training loop that changes its inputs and runs the same launches again. Gradients add
+    up in ``array.grad`` until ``zero()``.
+
+    An array that a later recorded operation overwrites is copied first if an adjoint needs it. Such copies belong to
+    the recorded run: ``backward`` refuses to use them after the overwritten arrays have changed once more.
 
     Example:
         >>> with wp.Tape() as tape:
@@ -35,8 +32,9 @@ class Tape:
     """
 
     def __init__(self) -> None:
-        self.launches: list[Record | _Function] = []
+        self.launches: list[Record | Write | UserFunction] = []
         self.loss: array | None = None
+        self._history = History()
         self._outer: Tape | None = None
 
     def __enter__(self) -> Tape:
@@ -51,6 +49,42 @@ class Tape:
     ) -> None:
         recorder.active = self._outer
         self._outer = None
+        self._history.end()
+
+    # --- recording ------------------------------------------------------------------------------------------
+
+    def record_launch(self, record: Record) -> None:
+        """Record a launch that is about to run."""
+        self._history.before_launch(record)
+        self.launches.append(record)
+
+    def record_write(self, write: Write) -> None:
+        """Record that the host is about to overwrite an array.
+
+        Raises:
+            RuntimeError: The source carries a gradient and is repeated to fill the array.
+        """
+        self._history.before_write(write.dest)
+        if write.dest.grad is None:
+            return
+        source = write.source
+        if source is not None and source.grad is not None and source.shape != write.dest.shape:
+            raise RuntimeError(
+                f"the gradient does not pass from {source!r} to {write.dest!r}, since their shapes differ; "
+                "write a kernel, or copy arrays of one shape"
+            )
+        self.launches.append(write)
+
+    def record_func(self, backward: Callable[[], None], arrays: Sequence[array]) -> None:
+        """Record a function that ``backward`` calls at this place.
+
+        Args:
+            backward: Adds to the gradients of its inputs from those of its outputs.
+            arrays: All arrays with gradients that it uses, so that ``zero`` finds them.
+        """
+        self.launches.append(UserFunction(backward, arrays))
+
+    # --- the reverse sweep ----------------------------------------------------------------------------------
 
     def backward(self, loss: array | None = None, grads: Mapping[array, Any] | None = None) -> None:
         """Run the adjoints of all recorded launches, last one first.
@@ -62,7 +96,8 @@ class Tape:
         Raises:
             TypeError: ``loss`` is no array.
             ValueError: ``loss`` has more than one element, or an array to start from does not require a gradient.
-            RuntimeError: There is neither ``loss`` nor ``grads``, or the tape is recording.
+            RuntimeError: There is neither ``loss`` nor ``grads``, the tape is recording, or arrays of which it holds
+                copies have changed since it recorded.
             WarpCodegenError: A kernel on the tape can't be differentiated; no gradient has been changed then.
         """
         if recorder.active is self:
@@ -71,18 +106,14 @@ class Tape:
         if loss is None and not grads:
             raise RuntimeError("backward() needs a loss or grads to start from")
         starts = self._starts(loss, grads or {})
-        self._attach_gradients(a for a, _ in starts)
-        work = [r if isinstance(r, _Function) else (r, _gradients(r)) for r in reversed(self.launches)]
-        for item in work:
-            if isinstance(item, tuple):
-                adjoint_program(*item)  # a refusal comes before any gradient changes
-        for a, seed in starts:
-            a.grad.assign(seed) if isinstance(seed, array) else a.grad.fill_(seed)
-        for item in work:
-            if isinstance(item, tuple):
-                run_adjoint(*item)
-            else:
-                item.backward()
+        for a in [*self._arrays(), *(a for a, _ in starts)]:
+            a._attach_grad()
+        self._require_ready()
+        with _nothing_recorded():
+            for a, seed in starts:
+                a.grad.assign(seed) if isinstance(seed, array) else a.grad.fill_(seed)
+            for r in reversed(self.launches):
+                _reverse(r)
 
     def _starts(self, loss: array | None, grads: Mapping[array, Any]) -> list[tuple[array, Any]]:
         starts: list[tuple[array, Any]] = []
@@ -100,15 +131,23 @@ class Tape:
                 raise ValueError(f"an adjoint of shape {seed.shape} was given for an array of shape {a.shape}")
         return starts
 
-    def _attach_gradients(self, more: Iterable[array]) -> None:
-        for a in [*self._arrays(), *more]:
-            a._attach_grad()
+    def _require_ready(self) -> None:
+        """Compile and check everything, so that a refusal comes before any gradient changes."""
+        self._history.require_current()
+        for r in self.launches:
+            if isinstance(r, Record):
+                gradients = gradients_of(r)
+                program = adjoint_program(r, gradients)
+                if program is not None:
+                    adjoint_arguments(r, program, gradients)
+
+    # --- gradients ------------------------------------------------------------------------------------------
 
     def _arrays(self) -> list[array]:
         """All recorded arrays with a gradient, each once."""
         found: dict[int, array] = {}
         for r in self.launches:
-            for a in r.arrays if isinstance(r, _Function) else r.args:
+            for a in _arrays_of(r):
                 if isinstance(a, array) and a.requires_grad:
                     found.setdefault(id(a), a)
         return list(found.values())
@@ -116,37 +155,49 @@ class Tape:
     @property
     def gradients(self) -> dict[array, array]:
         """The gradient of each recorded array that has one."""
-        return {a: a.grad for a in self._arrays()}
+        return {a: a.grad for a in self._arrays() if a.grad is not None}
 
     def zero(self) -> None:
         """Set the gradients of all recorded arrays to zero."""
-        for a in self._arrays():
-            a._attach_grad()
-            a.grad.zero_()
+        with _nothing_recorded():
+            for a, gradient in self.gradients.items():
+                a._attach_grad()
+                gradient.zero_()
 
     def reset(self) -> None:
-        """Forget all launches, and set their arrays' gradients to zero."""
+        """Forget all that was recorded, and set the arrays' gradients to zero."""
         self.zero()
         self.launches = []
         self.loss = None
-
-    def record_func(self, backward: Callable[[], None], arrays: Sequence[array]) -> None:
-        """Record a function that ``backward`` calls at this place.
-
-        Args:
-            backward: Adds to the gradients of its inputs from those of its outputs.
-            arrays: All arrays with gradients that it uses, so that ``zero`` finds them.
-        """
-        self.launches.append(_Function(backward, arrays))
+        self._history = History()
 
 
-def _gradients(record: Record) -> dict[int, array]:
-    """The gradient of each array argument that has one, by position."""
-    found = {}
-    for i, (t, a) in enumerate(zip(record.types, record.args, strict=True)):
-        if isinstance(t, Array) and is_differentiable(t) and a.requires_grad:
-            found[i] = a.grad
-    return found
+@contextlib.contextmanager
+def _nothing_recorded() -> Iterator[None]:
+    """Keep an outer tape from recording what is done to gradients."""
+    saved, recorder.active = recorder.active, None
+    try:
+        yield
+    finally:
+        recorder.active = saved
+
+
+def _arrays_of(r: Record | Write | UserFunction) -> Sequence[Any]:
+    if isinstance(r, Write):
+        return [r.dest] if r.source is None else [r.dest, r.source]
+    return r.arrays if isinstance(r, UserFunction) else r.args
+
+
+def _reverse(r: Record | Write | UserFunction) -> None:
+    if isinstance(r, UserFunction):
+        r.backward()
+    elif isinstance(r, Record):
+        run_adjoint(r, gradients_of(r))
+    elif r.dest.grad is not None:
+        if r.source is not None and r.source.grad is not None:
+            total = r.source.grad._values() + r.dest.grad._values()
+            r.source.grad.assign(total)
+        r.dest.grad.zero_()
 
 
 __all__ = ["Tape"]

@@ -183,7 +183,11 @@ class _CpuGrid(_Grid):
         stop = w.op(f"icmp eq i64 {following}, {self._high}")
         group = w.metadata("access", "distinct !{}")
         parallel = w.metadata("parallel", f'!{{!"llvm.loop.parallel_accesses", {group}}}')
-        loop = w.metadata("grid", f"distinct !{{{{self}}, {parallel}}}")
+        hints = [parallel]
+        if w.calls_vector_math:
+            # A call clobbers every vector register, so that iterations run side by side only spill each other.
+            hints.append(w.metadata("one", '!{!"llvm.loop.interleave.count", i32 1}'))
+        loop = w.metadata("grid", f"distinct !{{{{self}}, {', '.join(hints)}}}")
         w.do(f"br i1 {stop}, label %{target}, label %thread, !llvm.loop {loop}")
 
 

@@ -59,6 +59,7 @@ def _call(w: Writer, name: str, t: Scalar, args: list[str], attributes: str, fla
 def _vector_variants(w: Writer, libm: str, t: Scalar, arity: int) -> str:
     if libm not in _LIBMVEC.get(w.target.vector_math, ()):
         return ""
+    w.calls_vector_math = True
     name = libm + ("f" if t.bits == 32 else "")
     mappings = []
     for isa, bits in _isas(w.target):

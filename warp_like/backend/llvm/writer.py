@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from warp_like.backend.target import Options, Target
 
 PURE_CALL = "nounwind willreturn nosync memory(none)"
-_STRICT = "contract "
 _FAST = "reassoc nsz arcp contract afn "
 
 
@@ -20,10 +19,11 @@ class Writer:
     def __init__(self, target: Target, options: Options) -> None:
         self.target = target
         self.options = options
-        self.fp = _FAST if options.fast_math else _STRICT
+        self.fp = _FAST if options.fast_math else "contract " if options.fuse_fp else ""
         self.array_pointer = "ptr addrspace(1)" if target.is_cuda else "ptr"
         self.lines: list[str] = []
         self.block = "entry"
+        self.calls_vector_math = False
         self._allocas: list[str] = []
         self._declared: dict[str, str] = {}
         self._attributes: dict[str, str] = {}

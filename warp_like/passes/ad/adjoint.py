@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warp_like.ir.core import Function
+from warp_like.ir.rewrite import clone_function, substitute
 from warp_like.ir.verify import verify
 from warp_like.passes import pipeline
 from warp_like.passes.ad.reverse import differentiate, first_unavailable, needs_expansion, require_available
@@ -16,16 +17,21 @@ from warp_like.passes.ad.saving import differentiate_saving, drop_unread_scratch
 from warp_like.passes.expand import expand
 
 
-def adjoint(f: Function, wrt: Sequence[int], options: pipeline.Options) -> Function:
+def adjoint(
+    f: Function, wrt: Sequence[int], options: pipeline.Options, same: Sequence[tuple[int, int]] = ()
+) -> Function:
     """Return the adjoint of ``f`` with respect to its parameters ``wrt``.
 
     The parameters are those of ``f``, an array of adjoints for each of ``wrt``, and a copy from before the launch of
     each array whose position is in the result's ``scratch``.
 
+    ``same`` lists pairs of parameters that are one array, later one first; all accesses then go to the first.
+
     Raises:
         WarpCodegenError: ``f`` can't be differentiated.
     """
-    f = expand(f, needs_expansion)
+    f = expand(clone_function(f), needs_expansion)
+    substitute(f.body, {f.params[later]: f.params[first] for later, first in same})
     g = _cleaned(differentiate(f, wrt), options)
     if first_unavailable(g) is not None and rewritten_arrays(f):
         g, scratch = differentiate_saving(f, wrt)

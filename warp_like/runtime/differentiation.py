@@ -1,0 +1,110 @@
+"""Running the adjoints of launches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from warp_like.base.settings import settings
+from warp_like.ir.types import Array, Type, is_differentiable
+from warp_like.runtime.arguments import Site, convert, require_writable
+from warp_like.runtime.array import array
+from warp_like.runtime.creation import clone
+from warp_like.runtime.kernel import Kernel
+from warp_like.runtime.program import Program
+from warp_like.runtime.recording import Record
+
+
+def gradients_of(record: Record) -> dict[int, array]:
+    """Return the gradient of each array argument that has one, by position."""
+    found = {}
+    for i, (t, a) in enumerate(zip(record.types, record.args, strict=True)):
+        if isinstance(t, Array) and is_differentiable(t) and a.requires_grad:
+            found[i] = a.grad
+    return found
+
+
+def adjoint_program(record: Record, adjoints: dict[int, array]) -> Program | None:
+    """Return the compiled adjoint of a launch; None when no gradient passes through it.
+
+    Raises:
+        RuntimeError: Gradients are switched off for the kernel.
+        WarpCodegenError: The kernel can't be differentiated.
+    """
+    kernel = record.kernel
+    forward = kernel.program(record.types).any_artifact
+    if not set(forward.writes) & set(adjoints) or not set(forward.reads) & set(adjoints):
+        return None
+    enabled = settings.enable_backward if kernel.enable_backward is None else kernel.enable_backward
+    if not enabled:
+        raise RuntimeError(f"kernel `{kernel.key}`: gradients are switched off (enable_backward=False)")
+    program = kernel.program(record.types, tuple(sorted(adjoints)), record.same)
+    _ = program.any_artifact
+    return program
+
+
+def adjoint_arguments(record: Record, program: Program, adjoints: dict[int, array]) -> list[Any]:
+    """Return the arguments of a launch's adjoint.
+
+    Raises:
+        RuntimeError: The launch overwrote memory that its gradient needs, and no copy is there.
+    """
+    artifact = program.any_artifact
+    if record.refusal is not None:
+        raise RuntimeError(record.refusal)
+    missing = [i for i in artifact.scratch if i not in record.scratch]
+    if missing:
+        name = record.kernel.parameter_names[missing[0]]
+        raise RuntimeError(
+            f"kernel `{record.kernel.key}`: the gradient needs the elements of `{name}` from before the launch, which "
+            "overwrites them; record the launch on a Tape with gradients on, which keeps a copy"
+        )
+    args = [record.kept.get(i, a) for i, a in enumerate(record.args)]
+    args += [adjoints[i] for i in sorted(adjoints)]
+    for i in artifact.scratch:
+        repeats_stores = len(args) in artifact.writes
+        args.append(clone(record.scratch[i], requires_grad=False) if repeats_stores else record.scratch[i])
+    return args
+
+
+def bind_adjoints(
+    kernel: Kernel,
+    types: tuple[Type, ...],
+    args: list[Any],
+    inputs: tuple[Sequence[Any], Sequence[Any]],
+    outputs: tuple[Sequence[Any], Sequence[Any]],
+) -> dict[int, array]:
+    """Return the adjoint array of each array argument that has one, for an explicit adjoint launch.
+
+    Args:
+        kernel: The kernel.
+        types: The types of its parameters.
+        args: The checked arguments.
+        inputs: The launch's ``inputs`` and ``adj_inputs``.
+        outputs: The launch's ``outputs`` and ``adj_outputs``.
+    """
+    given: list[Any] = []
+    for name, (values, adjoints) in (("adj_inputs", inputs), ("adj_outputs", outputs)):
+        if len(adjoints) > len(values):
+            raise ValueError(f"kernel `{kernel.key}`: {name} has {len(adjoints)} entries for {len(values)} arguments")
+        given += [*adjoints, *[None] * (len(values) - len(adjoints))]
+    overwritten = kernel.program(types).any_artifact.stores
+    found: dict[int, array] = {}
+    for i, (t, a, adjoint) in enumerate(zip(types, args, given, strict=True)):
+        if not isinstance(t, Array) or not is_differentiable(t):
+            continue
+        if adjoint is None:
+            if a.grad is not None:
+                a._attach_grad()
+                found[i] = a.grad
+            continue
+        name = f"adj_{kernel.parameter_names[i]}"
+        bound = convert(Site(kernel.key, i, name, t), adjoint)
+        if bound.shape != a.shape:
+            raise ValueError(f"kernel `{kernel.key}`: `{name}` has shape {bound.shape}, its array {a.shape}")
+        if i in overwritten:
+            bound = clone(bound)  # the reverse sweep consumes these; the caller's stay as they are
+        elif i < len(inputs[0]):
+            require_writable(Site(kernel.key, i, name, t), bound)
+        found[i] = bound
+    return found

@@ -1,0 +1,170 @@
+"""What the reverse sweep will need of arrays that a recorded program overwrites.
+
+Adjoints read arrays as they were at their launch. Before a recorded operation overwrites memory, every earlier record
+that reads it in its adjoint gets a copy (one for all of them); a launch that overwrites what it loads itself gets a
+copy from before the launch. Records whose adjoint does not read the array cost nothing.
+
+Copies belong to the run that was recorded. The overwritten arrays are fingerprinted when the recording ends, so that a
+backward pass after something else changed them is refused: the copies would not fit.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+
+from warp_like.base.errors import WarpCodegenError
+from warp_like.ir.types import Array
+from warp_like.runtime.array import array
+from warp_like.runtime.creation import clone
+from warp_like.runtime.differentiation import adjoint_program, gradients_of
+from warp_like.runtime.recording import Record
+
+Extent = tuple[int, int]
+
+
+def extent(a: array) -> Extent:
+    """Return the first byte of ``a`` and the one behind its last."""
+    if a.size == 0:
+        return (a.ptr, a.ptr)
+    steps = [(n - 1) * s for n, s in zip(a.shape, a.strides, strict=True)]
+    return a.ptr + sum(s for s in steps if s < 0), a.ptr + sum(s for s in steps if s > 0) + a.itemsize
+
+
+def share_memory(a: array, b: array) -> bool:
+    """Return whether two arrays have an element in common; where finding out takes too long, whether they may."""
+    (a0, a1), (b0, b1) = extent(a), extent(b)
+    if a1 <= b0 or b1 <= a0:
+        return False
+    try:
+        return bool(np.shares_memory(a.numpy(), b.numpy(), max_work=10_000))
+    except np.exceptions.TooHardError:
+        return True
+
+
+def require_intact(record: Record, adjoints: dict[int, array]) -> None:
+    """Refuse an adjoint launch that reads memory which the launch wrote through another argument.
+
+    Raises:
+        RuntimeError: Two such arguments share memory.
+    """
+    program = adjoint_program(record, adjoints)
+    if program is None:
+        return
+    names = record.kernel.parameter_names
+    for i in program.any_artifact.reads:
+        for j in record.kernel.program(record.types).any_artifact.writes:
+            if i < len(names) and i != j and share_memory(record.args[i], record.args[j]):
+                raise RuntimeError(
+                    f"kernel `{record.kernel.key}`: the gradient needs `{names[i]}`, but the kernel wrote over its "
+                    f"memory through `{names[j]}`; pass separate arrays"
+                )
+
+
+def same_arguments(args: list[Any]) -> tuple[tuple[int, int], ...]:
+    """Return the pairs of arguments that are one piece of memory seen the same way, later one first."""
+    seen: dict[Any, int] = {}
+    pairs = []
+    for i, a in enumerate(args):
+        if isinstance(a, array) and a.size:
+            first = seen.setdefault((a.ptr, a.shape, a.strides, a.type_code), i)
+            if first != i:
+                pairs.append((i, first))
+    return tuple(pairs)
+
+
+class History:
+    """The memory of one tape."""
+
+    def __init__(self) -> None:
+        self.readers: dict[Extent, list[tuple[Record, int]]] = {}
+        self.overwritten: dict[int, array] = {}
+        self.fingerprints: dict[int, int] = {}
+
+    def before_launch(self, record: Record) -> None:
+        """Keep what ``record`` is about to overwrite, and note what it reads."""
+        forward = record.kernel.program(record.types).any_artifact
+        if forward.rewrites or record.same:
+            self._keep_own(record)
+        merged = dict(record.same)
+        written = {merged.get(j, j) for j in forward.writes}
+        for i in forward.reads:
+            if isinstance(record.types[i], Array) and merged.get(i, i) not in written:
+                self.readers.setdefault(extent(record.args[i]), []).append((record, i))
+        for j in forward.writes:
+            self.before_write(record.args[j], record, j)
+
+    def _keep_own(self, record: Record) -> None:
+        """Copy the arrays that the launch overwrites and whose earlier elements its gradient needs."""
+        try:
+            program = adjoint_program(record, gradients_of(record))
+        except (WarpCodegenError, RuntimeError):
+            return  # the backward pass says why
+        if program is not None:
+            for i in program.any_artifact.scratch:
+                record.scratch[i] = clone(record.args[i], requires_grad=False)
+                self._watch(record.args[i])
+
+    def before_write(self, a: array, writer: Record | None = None, position: int = -1) -> None:
+        """Give a copy of ``a``'s memory to the records that need it, before it is overwritten."""
+        start, end = extent(a)
+        copies: dict[Any, array] = {}
+        for (first, last), readers in list(self.readers.items()):
+            if end <= first or last <= start:
+                continue
+            left = []
+            for record, i in readers:
+                if not share_memory(record.args[i], a):
+                    left.append((record, i))
+                elif record is writer:
+                    names = record.kernel.parameter_names
+                    record.refusal = (
+                        f"kernel `{record.kernel.key}`: the gradient needs `{names[i]}`, and the kernel wrote over a "
+                        f"part of its memory through `{names[position]}`; pass separate arrays"
+                    )
+                    left.append((record, i))
+                elif _needs(record, i):
+                    old = record.args[i]
+                    key = (old.ptr, old.shape, old.strides, old.type_code)
+                    if key not in copies:
+                        copies[key] = clone(old, requires_grad=False)
+                        self._watch(old)
+                    record.kept[i] = copies[key]
+            if left:
+                self.readers[first, last] = left
+            else:
+                del self.readers[first, last]
+
+    def _watch(self, a: array) -> None:
+        self.overwritten.setdefault(id(a), a)
+
+    def end(self) -> None:
+        """Note what the overwritten arrays hold now that the recording has ended."""
+        self.fingerprints = {key: _fingerprint(a) for key, a in self.overwritten.items()}
+
+    def require_current(self) -> None:
+        """Refuse to use copies that do not belong to what the arrays hold now.
+
+        Raises:
+            RuntimeError: An array that the recorded program overwrote has been changed since.
+        """
+        for key, a in self.overwritten.items():
+            if _fingerprint(a) != self.fingerprints.get(key):
+                raise RuntimeError(
+                    f"this tape holds copies of {a!r}, which the recorded program overwrote, and the array has been "
+                    "changed since; record the forward pass again before backward()"
+                )
+
+
+def _needs(record: Record, position: int) -> bool:
+    try:
+        program = adjoint_program(record, gradients_of(record))
+    except (WarpCodegenError, RuntimeError):
+        return False  # the backward pass says why
+    return program is not None and position in program.any_artifact.reads
+
+
+def _fingerprint(a: array) -> int:
+    return zlib.crc32(np.ascontiguousarray(a.numpy()).tobytes())
