@@ -25,7 +25,7 @@ struct Dispatcher {
     PyObject* on_error;
     PyObject* device;
     Variant variants[2][2];  // [contiguous][wide]
-    int grid_ndim;           // the dimensions that the kernel sees; a launch's further ones fold into the last
+    int tid_ndim;           // the fewest dimensions that the kernel folds the grid into
     char prints;             // Python's stdout is flushed before a launch, so that lines keep their order
 };
 
@@ -162,7 +162,7 @@ PyObject* try_launch(PyObject* object, PyObject* const* args, Py_ssize_t nargs) 
     Arguments arguments(*self->signature);
     if (!arguments.pack(args[1], args[2], self->device, &refusal)) Py_RETURN_FALSE;
     if (grid.count == 0) Py_RETURN_TRUE;
-    Variant* variant = &self->variants[arguments.contiguous()][is_wide(grid, self->grid_ndim)];
+    Variant* variant = &self->variants[arguments.contiguous()][is_wide(grid, self->tid_ndim)];
     if (!variant->entry) Py_RETURN_FALSE;
     if (!execute(self, variant, grid, &arguments)) return nullptr;
     Py_RETURN_TRUE;
@@ -182,7 +182,7 @@ PyObject* required_variant(PyObject* object, PyObject* const* args, Py_ssize_t n
     }
     Arguments arguments(*self->signature);
     if (!arguments.pack(args[1], args[2], self->device, &refusal)) Py_RETURN_NONE;
-    return Py_BuildValue("(ii)", arguments.contiguous(), is_wide(grid, self->grid_ndim));
+    return Py_BuildValue("(ii)", arguments.contiguous(), is_wide(grid, self->tid_ndim));
 }
 
 PyObject* explain(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
@@ -204,7 +204,7 @@ PyObject* explain(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
         return Py_BuildValue("(sO)", refusal.reason,
                              named ? self->signature->params[at].name.get() : Py_None);
     }
-    if (grid.count && !self->variants[arguments.contiguous()][is_wide(grid, self->grid_ndim)].entry) {
+    if (grid.count && !self->variants[arguments.contiguous()][is_wide(grid, self->tid_ndim)].entry) {
         return Py_BuildValue("(sO)", "the variant is not installed", Py_None);
     }
     Py_RETURN_NONE;
@@ -278,7 +278,7 @@ PyObject* dispatcher_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     self->name = Ref::borrow(name).release();
     self->on_error = Ref::borrow(on_error).release();
     self->device = Ref::borrow(device).release();
-    self->grid_ndim = kMaxDims;
+    self->tid_ndim = kMaxDims;
     return object.release();
 }
 
@@ -352,7 +352,7 @@ PyMethodDef methods[] = {
 PyMemberDef members[] = {
     {"name", T_OBJECT, offsetof(Dispatcher, name), READONLY, "The kernel's name."},
     {"device", T_OBJECT, offsetof(Dispatcher, device), READONLY, "The device that it launches on."},
-    {"grid_ndim", T_INT, offsetof(Dispatcher, grid_ndim), 0, "The dimensions of the grid that the kernel sees."},
+    {"tid_ndim", T_INT, offsetof(Dispatcher, tid_ndim), 0, "The fewest dimensions that the kernel folds the grid into."},
     {"prints", T_BOOL, offsetof(Dispatcher, prints), 0, "Whether the kernel prints."},
     {nullptr, 0, 0, 0, nullptr},
 };

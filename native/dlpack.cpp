@@ -190,6 +190,7 @@ PyObject* dlpack_import(PyObject*, PyObject* capsule) {
 PyObject* api_name = nullptr;
 PyObject* is_neg_name = nullptr;
 PyObject* write_hooks = nullptr;  // dict: class -> callable
+PyObject* class_hook = nullptr;   // called with each class of tensors that is met for the first time
 
 constexpr int kCached = 16;
 TensorType cache[kCached];
@@ -213,7 +214,15 @@ PyObject* hook_of(PyTypeObject* type) {
     return nullptr;
 }
 
+// Lets Python set a write hook for a class before its first tensor is used.
+void announce(PyTypeObject* type) {
+    if (!class_hook) return;
+    Ref hook = Ref::borrow(class_hook);
+    if (!Ref(PyObject_CallOneArg(hook.get(), reinterpret_cast<PyObject*>(type)))) PyErr_WriteUnraisable(hook.get());
+}
+
 const TensorType* remember(PyTypeObject* type, const DLPackExchangeAPI* api) {
+    announce(type);
     TensorType* entry = &cache[cached < kCached ? cached++ : victim++ % kCached];
     TensorType old = *entry;
     Py_INCREF(type);
@@ -242,6 +251,16 @@ PyObject* set_write_hook(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     Py_RETURN_NONE;
 }
 
+PyObject* set_class_hook(PyObject*, PyObject* hook) {
+    if (!PyCallable_Check(hook)) {
+        PyErr_SetString(PyExc_TypeError, "set_class_hook(hook) needs a callable");
+        return nullptr;
+    }
+    Py_INCREF(hook);
+    Py_XSETREF(class_hook, hook);
+    Py_RETURN_NONE;
+}
+
 PyObject* tensor_info(PyObject*, PyObject* object) {
     const TensorType* found = find_tensor_type(Py_TYPE(object));
     if (!found) Py_RETURN_NONE;
@@ -263,9 +282,12 @@ PyMethodDef functions[] = {
      "None "
      "when the type has none."},
     {"set_write_hook", method(set_write_hook), METH_FASTCALL,
-     "set_write_hook(cls, hook)\n--\n\nCall `hook(tensors)` after each launch with the tuple of the tensors "
+     "set_write_hook(cls, hook)\n--\n\nCall `hook(tensors)` before each launch with the tuple of the tensors "
      "of "
-     "`cls` or its subclasses that the kernel wrote."},
+     "`cls` or its subclasses that the kernel writes."},
+    {"set_class_hook", set_class_hook, METH_O,
+     "set_class_hook(hook)\n--\n\nCall `hook(cls)` for each class of tensors before its first tensor is "
+     "used."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -7,6 +7,7 @@
 #include "python.h"
 #include "thread_pool.h"
 #include "value.h"
+#include "xla_ffi.h"
 
 namespace {
 
@@ -30,6 +31,6 @@ PyMODINIT_FUNC PyInit__native() {
     PyObject* m = module.get();
     const bool done = wl::register_alloc(m) && wl::register_value(m) && wl::register_array(m) &&
                       wl::register_dlpack(m) && wl::register_context(m) && wl::register_thread_pool(m) &&
-                      wl::register_dispatch(m);
+                      wl::register_dispatch(m) && wl::register_xla_ffi(m);
     return done ? module.release() : nullptr;
 }

@@ -14,33 +14,22 @@
 #include <sched.h>
 #endif
 
+#include "chunks.h"
+
 namespace wl {
 
 namespace {
 
-constexpr double kShareNs = 20e3;    // what has to be left for workers to be woken
-constexpr double kWorthNs = 10e3;    // of that, what each woken worker has to find
-constexpr double kKeepGilNs = 10e3;  // a launch that takes longer lets other Python threads run
-constexpr double kTargetNs = 100e3;  // a shared chunk
-constexpr double kShortestNs = 5e3;  // a shared chunk near the end
-constexpr double kAloneNs = 2e6;     // a chunk of a launch that runs alone
-constexpr double kSignalNs = 20e6;   // between looks at pending signals
-constexpr double kExitNs = 5e9;      // the exit handler's patience with a chunk that does not end
-constexpr int64_t kBlock = 64;       // chunks end at multiples of this, away from shared cache lines
+constexpr double kSignalNs = 20e6;  // between looks at pending signals
+constexpr double kExitNs = 5e9;     // the exit handler's patience with a chunk that does not end
 constexpr int kMaxThreads = 1024;
-
-using Clock = std::chrono::steady_clock;
-
-double now_ns() { return std::chrono::duration<double, std::nano>(Clock::now().time_since_epoch()).count(); }
 
 // One launch that several threads work on. It lives on the caller's stack.
 struct Shared {
     const Job& job;
     RunRecord* record;
-    double thread_ns;  // the first estimate
-    int participants;
     std::fenv_t floating_point;  // the caller's rounding and denormal modes, which its workers take over
-    alignas(64) std::atomic<int64_t> cursor;
+    Turns turns;
 };
 
 struct Pool {
@@ -67,66 +56,23 @@ int available_cpus() {
     return count ? static_cast<int>(count) : 1;
 }
 
+}  // namespace
+
 int thread_count() {
     static const int available = available_cpus();
     const int setting = thread_setting.load(std::memory_order_relaxed);
     return setting ? setting : available < kMaxThreads ? available : kMaxThreads;
 }
 
-// ---- chunks
-
-int64_t at_block_end(int64_t begin, int64_t size) {
-    const int64_t end = (begin + size) / kBlock * kBlock;
-    return end > begin && size >= kBlock ? end - begin : size;
-}
-
-// The threads that fit into `budget_ns`, kept within [1, most].
-int64_t within(double budget_ns, double thread_ns, int64_t most) {
-    const double fit = budget_ns / (thread_ns > 1e-3 ? thread_ns : 1e-3);
-    if (fit >= static_cast<double>(most)) return most;
-    return fit < 1 ? 1 : static_cast<int64_t>(fit);
-}
-
-// The next chunk of a launch that runs on the caller's thread: 1 and 15 threads, then ever more.
-int64_t next_alone(int64_t done, int64_t left, double thread_ns) {
-    if (done == 0) return 1;
-    if (done < 16) return thread_ns > kKeepGilNs ? 1 : (left < 16 - done ? left : 16 - done);
-    const int64_t most = done < left / 16 ? done * 16 : left;
-    return at_block_end(done, within(kAloneNs, thread_ns, most));
-}
-
-// Takes the next chunk of a shared launch: about kTargetNs of work, but no more than a fair part of what is
-// left, so that all finish together.
-bool take(Shared* shared, double thread_ns, int64_t* begin, int64_t* end) {
-    int64_t at = shared->cursor.load(std::memory_order_relaxed);
-    for (;;) {
-        const int64_t left = shared->job.count - at;
-        if (left <= 0 || shared->record->cancel.load(std::memory_order_relaxed)) return false;
-        const int64_t fair = left / (2 * shared->participants) + 1;
-        const int64_t least = within(kShortestNs, thread_ns, left);
-        int64_t size = within(kTargetNs, thread_ns, fair);
-        size = at_block_end(at, size < least ? least : size);
-        if (shared->cursor.compare_exchange_weak(at, at + size, std::memory_order_relaxed)) {
-            *begin = at;
-            *end = at + size;
-            return true;
-        }
-    }
-}
+namespace {
 
 // Works on chunks until none is left; `between` is called after each with the time.
 template <typename Between>
-void participate(Shared* shared, Worker* worker, Between between) {
-    double thread_ns = shared->thread_ns;
-    int64_t begin, end;
-    double before = now_ns();
-    while (take(shared, thread_ns, &begin, &end)) {
-        worker->call(shared->job.entry, shared->job.args, shared->job.dims, begin, end);
-        const double after = now_ns();
-        thread_ns = (after - before) / static_cast<double>(end - begin);
-        between(after);
-        before = after;
-    }
+void work_on(Shared* shared, Worker* worker, Between between) {
+    const Job& job = shared->job;
+    participate(
+        &shared->turns,
+        [&](int64_t begin, int64_t end) { worker->call(job.entry, job.args, job.dims, begin, end); }, between);
 }
 
 // ---- workers
@@ -142,7 +88,7 @@ void work(Pool* pool) {
         {
             std::fesetenv(&shared->floating_point);
             Worker worker(shared->record);
-            participate(shared, &worker, [](double) {});
+            work_on(shared, &worker, [](double) {});
         }
         lock.lock();
         if (--pool->inside == 0) pool->idle.notify_one();
@@ -210,7 +156,7 @@ bool share(const Job& job, Worker* self, int64_t begin, double thread_ns, Signal
     if (threads < 2) return false;
     Pool* pool = pool_of_process();
     if (pool->busy.exchange(true, std::memory_order_acquire)) return false;
-    Shared shared{job, self->record, thread_ns, threads, {}, {begin}};
+    Shared shared{job, self->record, {}, {job.count, thread_ns, threads, &self->record->cancel, {begin}}};
     std::fegetenv(&shared.floating_point);
     {
         std::lock_guard<std::mutex> lock(pool->mutex);
@@ -219,7 +165,7 @@ bool share(const Job& job, Worker* self, int64_t begin, double thread_ns, Signal
         pool->seats = pool->workers < threads - 1 ? pool->workers : threads - 1;
         for (int i = 0; i < pool->seats; ++i) pool->wake.notify_one();
     }
-    participate(&shared, self, [signals](double now) { signals->poll(now); });
+    work_on(&shared, self, [signals](double now) { signals->poll(now); });
     std::unique_lock<std::mutex> lock(pool->mutex);
     pool->seats = 0;
     while (pool->inside) {

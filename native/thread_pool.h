@@ -59,6 +59,9 @@ struct Outcome {
 // called with the GIL, which it may release meanwhile through `gil`.
 Outcome run(const Job& job, RunRecord* record, Gil* gil);
 
+// How many threads a launch may use.
+int thread_count();
+
 bool register_thread_pool(PyObject* module);
 
 }  // namespace wl

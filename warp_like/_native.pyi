@@ -92,6 +92,7 @@ _Described = tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, int, int], 
 def dlpack_capsule(array: Array, versioned: bool, copied: bool = False, /) -> object: ...
 def dlpack_import(capsule: object, /) -> _Described: ...
 def tensor_info(obj: object, /) -> _Described | None: ...
+def set_class_hook(hook: Callable[[type], object], /) -> None: ...
 def set_write_hook(cls: type, hook: Callable[[tuple[Any, ...]], object], /) -> None: ...
 
 _Param = tuple[str, int, int, int, bool, type[Value] | None]
@@ -102,7 +103,7 @@ _Args = list[Any] | tuple[Any, ...]
 class Dispatcher:
     """Launches one kernel."""
 
-    grid_ndim: int
+    tid_ndim: int
     prints: bool
     def __new__(
         cls,

@@ -130,7 +130,7 @@ body("in", "if i in a:\n    pass")
 body("walrus", "if (y := x) > 0.0:\n    pass")
 body("starred", "y, *z = a.shape")
 body("yield", "yield x")
-body("slice_of_literal_zero", "j = 7 // 0")
+body("division_by_literal_zero", "j = 7 // 0")
 
 # --- calls ---
 

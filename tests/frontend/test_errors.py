@@ -157,3 +157,10 @@ def test_errors_survive_pickling():
     again = pickle.loads(pickle.dumps(error))
     assert str(again) == str(error)
     assert [loc.function for loc in error.loc.chain()] == ["k", "outer", "wave"]
+
+
+def test_every_golden_file_has_its_mistake():
+    from pathlib import Path
+
+    files = {f.stem.removeprefix("error_") for f in (Path(__file__).parent / "golden").glob("error_*.txt")}
+    assert files == set(MISTAKES)

@@ -289,3 +289,20 @@ def test_dimensions_that_the_kernel_does_not_see_fold_into_its_last():
 
     wp.launch(number, dim=(2, 3, 4), outputs=[seen])
     np.testing.assert_array_equal(seen, np.arange(24))
+
+
+def test_an_index_out_of_range_raises_in_debug_mode():
+    @wp.kernel
+    def shift(x: wp.array(dtype=float), n: int):
+        i = wp.tid()
+        x[i + n] = 1.0
+
+    x = np.zeros(8, dtype=np.float32)
+    wp.config.mode = "debug"
+    try:
+        wp.launch(shift, dim=4, inputs=[x, 4])
+        with pytest.raises(IndexError, match="kernel `shift`: an array index is out of range in thread 3, line"):
+            wp.launch(shift, dim=4, inputs=[x, 5])
+    finally:
+        wp.config.mode = "release"
+    np.testing.assert_array_equal(x[5:], 1)

@@ -96,7 +96,7 @@ class Options:
 
     Args:
         contiguous: Every array parameter is C-contiguous, so strides follow from the shape.
-        wide: ``tid()`` is int64; otherwise every dimension of the grid fits int32.
+        wide: A dimension of the grid may exceed int32; otherwise every index of a thread fits it.
         fast_math: Floating-point arithmetic may be reordered and approximated; NaN and infinity keep their
             meaning. vector_math: The vector math library may stand in for scalar libm (at most 4 ulp). debug:
             Array indices are checked (CPU).

@@ -32,7 +32,7 @@ SETTINGS: tuple[Setting, ...] = (
         "WARP_LIKE_MODE",
         str,
         "release",
-        "`release`, or `debug`: integer division by zero in a kernel raises ZeroDivisionError.",
+        "`release`, or `debug`: array indices are checked in kernels; one out of range raises IndexError.",
         compiles=True,
         choices=("release", "debug"),
     ),

@@ -23,7 +23,7 @@ class Artifact:
     stores: Positions of those that it overwrites (not only updates).
     rewrites: Positions of those that it loads from as well as overwrites.
     scratch: For an adjoint, positions of the arrays of which it takes copies from before the launch, as last parameters.
-    grid_ndim: The dimensions of the grid that the entry sees.
+    tid_ndim: The fewest dimensions that the entry folds the grid into.
     prints: Whether it prints.
     seconds: How long each stage took when it was compiled.
     """
@@ -35,7 +35,7 @@ class Artifact:
     stores: tuple[int, ...]
     rewrites: tuple[int, ...] = ()
     scratch: tuple[int, ...] = ()
-    grid_ndim: int = 1
+    tid_ndim: int = 4
     prints: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
 

@@ -21,7 +21,7 @@ from warp_like.frontend.source import Source
 from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.printer import print_function
-from warp_like.ir.rewrite import grid_ndim
+from warp_like.ir.rewrite import fewest_tid_dims
 from warp_like.passes import pipeline as passes
 from warp_like.passes.ad.adjoint import adjoint
 from warp_like.passes.ad.saving import rewritten_arrays
@@ -71,7 +71,7 @@ def build(source: Source, signature: Signature, target: Target) -> Artifact:
         stores=tuple(i for i, a in accesses.items() if a.stored),
         rewrites=tuple(rewritten_arrays(f)),
         scratch=f.scratch,
-        grid_ndim=grid_ndim(f),
+        tid_ndim=fewest_tid_dims(f),
         prints=any(isinstance(o, ops.Print) for o in f.body.walk()),
         seconds=clock.seconds,
     )

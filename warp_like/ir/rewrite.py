@@ -96,6 +96,11 @@ def grid_ndim(f: Function) -> int:
     return max((o.ndim for o in f.body.walk() if isinstance(o, ops.Tid)), default=1)
 
 
+def fewest_tid_dims(f: Function) -> int:
+    """Return the fewest dimensions that a ``Tid`` op of ``f`` folds the grid into; 4, the most, without one."""
+    return min((o.ndim for o in f.body.walk() if isinstance(o, ops.Tid)), default=4)
+
+
 def has_effects(o: Op) -> bool:
     """Return whether removing ``o`` could be seen: by memory, by the stack, by output, or by not terminating."""
     if isinstance(o, ops.Load):

@@ -83,7 +83,7 @@ def _convert_array(site: Site, t: ir.Array, value: Any) -> array:
         try:
             value = foreign.as_array(value, values.from_ir(t.dtype), recorder.active is not None)
         except (TypeError, ValueError) as e:
-            raise TypeError(f"{site.text}: expected {t}, got {_describe(value)} ({e})") from e
+            raise TypeError(f"{site.text}: expected {t}, got {_describe(value)}") from e
     given = array_type(value)
     if given != t:
         raise site.type_error(str(given))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from warp_like.runtime.kernel import Kernel
 
 STACK_LIMIT = 1
-DIVISION_BY_ZERO = 2
+INDEX_OUT_OF_RANGE = 16
 
 _ARRAY, _SCALAR, _VALUE = 0, 1, 2
 _compiling = threading.RLock()
@@ -60,7 +60,7 @@ class Program:
         limit = 2**31 - 1
         if max(dims) > limit or math.prod(dims) <= limit:
             return max(dims) > limit
-        return math.prod(dims[self.any_artifact.grid_ndim - 1 :]) > limit
+        return math.prod(dims[self.any_artifact.tid_ndim - 1 :]) > limit
 
     def require(self, *, contiguous: bool, wide: bool) -> _native.Dispatcher:
         """Return the dispatcher with the variant installed.
@@ -92,7 +92,7 @@ class Program:
             else:
                 specs.append((name, _VALUE, type_code(t), 0, False, values.from_ir(t)))
         dispatcher = _native.Dispatcher(self.kernel.key, specs, self._explain, get_device("cpu"))
-        dispatcher.grid_ndim = artifact.grid_ndim
+        dispatcher.tid_ndim = artifact.tid_ndim
         dispatcher.prints = artifact.prints
         return dispatcher
 
@@ -104,9 +104,11 @@ class Program:
                 f"{role} `{self.kernel.key}`: thread {thread} needs more than {settings.adjoint_stack_limit} bytes to "
                 "save the state of its loops for the gradient; raise wp.config.adjoint_stack_limit or make loops shorter"
             )
-        if code == DIVISION_BY_ZERO:
-            line = f", line {where}" if where > 0 else ""
-            return ZeroDivisionError(f"{role} `{self.kernel.key}`: integer division by zero in thread {thread}{line}")
+        if code == INDEX_OUT_OF_RANGE:
+            return IndexError(
+                f"{role} `{self.kernel.key}`: an array index is out of range in thread {thread}, line {where} of "
+                f"{self.kernel.source.file}"
+            )
         return RuntimeError(f"{role} `{self.kernel.key}`: error {code} in thread {thread}")
 
 

@@ -39,7 +39,7 @@ def lower_entry(f: Function, target: Target, options: Options) -> str:
     offsets, size = param_offsets([p.type for p in f.params])
     with at(f.loc):
         grid = _CudaGrid(w, ndim) if target.is_cuda else _CpuGrid(w, ndim)
-        lowering = Lowering(w, grid.index, lambda: grid.thread)
+        lowering = Lowering(w, ndim, grid.index, lambda: grid.thread)
         for p, offset in zip(f.params, offsets, strict=True):
             lowering.bind(p, _parameter(w, p.type, offset))
         grid.begin()
@@ -185,7 +185,7 @@ class _CpuGrid(_Grid):
         parallel = w.metadata("parallel", f'!{{!"llvm.loop.parallel_accesses", {group}}}')
         hints = [parallel]
         if w.calls_vector_math:
-            # A call clobbers every vector register, so that iterations run side by side only spill each other.
+            # A call clobbers every vector register: iterations run side by side would only spill each other.
             hints.append(w.metadata("one", '!{!"llvm.loop.interleave.count", i32 1}'))
         loop = w.metadata("grid", f"distinct !{{{{self}}, {', '.join(hints)}}}")
         w.do(f"br i1 {stop}, label %{target}, label %thread, !llvm.loop {loop}")

@@ -29,12 +29,16 @@ class Lowering:
 
     Args:
         w: Where the text goes.
+        ndim: The dimensions of the grid that the kernel sees.
         tid: Returns the i64 register of the thread's index, given axis and ndim.
         thread: Returns the i64 register of the flat thread index.
     """
 
-    def __init__(self, w: Writer, tid: Callable[[int, int], str], thread: Callable[[], str]) -> None:
+    def __init__(
+        self, w: Writer, ndim: int, tid: Callable[[int, int], str], thread: Callable[[], str]
+    ) -> None:
         self.w = w
+        self._ndim = ndim
         self._thread_index = tid
         self._thread = thread
         self._reps: dict[Value, Rep] = {}
@@ -249,7 +253,8 @@ class Lowering:
             self.bind(o.result, (wide,))
             return
         self._wide[-1][o.result] = wide
-        self.bind(o.result, (self.w.op(f"trunc i64 {wide} to i32"),))
+        fits = "" if self.w.options.wide or o.ndim != self._ndim else "nuw nsw "
+        self.bind(o.result, (self.w.op(f"trunc {fits}i64 {wide} to i32"),))
 
     def _dim(self, o: ops.Dim) -> None:
         extent = self.array(o.array).shape[o.axis]

@@ -1,0 +1,87 @@
+// How a launch is cut into chunks: small ones first, which tell what a kernel thread costs, then large ones
+// that the caller works through alone or takes turns at with others.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace wl {
+
+constexpr double kShareNs = 20e3;    // what has to be left for workers to be woken
+constexpr double kWorthNs = 10e3;    // of that, what each woken worker has to find
+constexpr double kKeepGilNs = 10e3;  // a launch that takes longer lets other Python threads run
+constexpr double kTargetNs = 100e3;  // a shared chunk
+constexpr double kShortestNs = 5e3;  // a shared chunk near the end
+constexpr double kAloneNs = 2e6;     // a chunk of a launch that runs alone
+constexpr int64_t kBlock = 64;       // chunks end at multiples of this, away from shared cache lines
+
+inline double now_ns() {
+    return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
+inline int64_t at_block_end(int64_t begin, int64_t size) {
+    const int64_t end = (begin + size) / kBlock * kBlock;
+    return end > begin && size >= kBlock ? end - begin : size;
+}
+
+// The threads that fit into `budget_ns`, kept within [1, most].
+inline int64_t within(double budget_ns, double thread_ns, int64_t most) {
+    const double fit = budget_ns / (thread_ns > 1e-3 ? thread_ns : 1e-3);
+    if (fit >= static_cast<double>(most)) return most;
+    return fit < 1 ? 1 : static_cast<int64_t>(fit);
+}
+
+// The next chunk of a launch that runs on the caller's thread: 1 and 15 threads, then ever more.
+inline int64_t next_alone(int64_t done, int64_t left, double thread_ns) {
+    if (done == 0) return 1;
+    if (done < 16) return thread_ns > kKeepGilNs ? 1 : (left < 16 - done ? left : 16 - done);
+    const int64_t most = done < left / 16 ? done * 16 : left;
+    return at_block_end(done, within(kAloneNs, thread_ns, most));
+}
+
+// The kernel threads of one launch, as several OS threads take them.
+struct Turns {
+    int64_t count;
+    double thread_ns;  // the first estimate
+    int participants;
+    const std::atomic<int32_t>* cancel;
+    alignas(64) std::atomic<int64_t> cursor;
+
+    // Takes the next chunk: about kTargetNs of work, but no more than a fair part of what is left, so that
+    // all finish together.
+    bool take(double estimate_ns, int64_t* begin, int64_t* end) {
+        int64_t at = cursor.load(std::memory_order_relaxed);
+        for (;;) {
+            const int64_t left = count - at;
+            if (left <= 0 || cancel->load(std::memory_order_relaxed)) return false;
+            const int64_t fair = left / (2 * participants) + 1;
+            const int64_t least = within(kShortestNs, estimate_ns, left);
+            int64_t size = within(kTargetNs, estimate_ns, fair);
+            size = at_block_end(at, size < least ? least : size);
+            if (cursor.compare_exchange_weak(at, at + size, std::memory_order_relaxed)) {
+                *begin = at;
+                *end = at + size;
+                return true;
+            }
+        }
+    }
+};
+
+// Calls `work(begin, end)` for chunks until none is left, and `between` after each with the time.
+template <typename Work, typename Between>
+void participate(Turns* turns, Work work, Between between) {
+    double thread_ns = turns->thread_ns;
+    int64_t begin, end;
+    double before = now_ns();
+    while (turns->take(thread_ns, &begin, &end)) {
+        work(begin, end);
+        const double after = now_ns();
+        thread_ns = (after - before) / static_cast<double>(end - begin);
+        between(after);
+        before = after;
+    }
+}
+
+}  // namespace wl

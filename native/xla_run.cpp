@@ -1,0 +1,212 @@
+#include "xla_run.h"
+
+#include <cfenv>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <new>
+
+#include "chunks.h"
+#include "thread_pool.h"
+
+namespace wl {
+
+namespace {
+
+// One OS thread's part in a call: it has an argument block of its own, filled for one element of the batch at
+// a time.
+class Runner {
+  public:
+    Runner(const BatchedCall& call, RunRecord* record) : call_(call), worker_(record) {
+        block_ = inline_;
+        if (call.block_size > sizeof inline_) {
+            large_.resize(call.block_size);
+            block_ = large_.data();
+        }
+        std::memcpy(block_, call.block, call.block_size);
+    }
+
+    // Runs the threads from `begin` to `end`, counted through all elements of the batch.
+    void run(int64_t begin, int64_t end) {
+        while (begin < end && !worker_.cancel->load(std::memory_order_relaxed)) {
+            const int64_t item = begin / call_.count;
+            const int64_t first = begin - item * call_.count;
+            const int64_t last = end - begin < call_.count - first ? first + end - begin : call_.count;
+            if (item != item_) fill(item);
+            worker_.call(call_.entry, block_, call_.dims, first, last);
+            begin += last - first;
+        }
+    }
+
+  private:
+    void fill(int64_t item) {
+        const size_t n = call_.batch.size();
+        const int64_t* steps = call_.steps.data();
+        for (const Hole& hole : call_.holes) {
+            char* data = hole.data;
+            int64_t rest = item;
+            for (size_t d = n; d-- > 0; rest /= call_.batch[d]) data += rest % call_.batch[d] * steps[d];
+            steps += n;
+            if (hole.bytes) {
+                std::memcpy(block_ + hole.offset, data, static_cast<size_t>(hole.bytes));
+            } else {
+                std::memcpy(block_ + hole.offset, &data, sizeof data);
+            }
+        }
+        item_ = item;
+    }
+
+    const BatchedCall& call_;
+    Worker worker_;
+    uint8_t* block_;
+    int64_t item_ = -1;
+    std::vector<uint8_t> large_;
+    alignas(64) uint8_t inline_[1024];
+};
+
+// XLA's threads flush denormal numbers to zero. Kernels compute as everywhere else.
+class PlainFloatingPoint {
+  public:
+    PlainFloatingPoint() {
+        std::fegetenv(&saved_);
+        std::fesetenv(FE_DFL_ENV);
+    }
+    ~PlainFloatingPoint() { std::fesetenv(&saved_); }
+    PlainFloatingPoint(const PlainFloatingPoint&) = delete;
+    PlainFloatingPoint& operator=(const PlainFloatingPoint&) = delete;
+
+  private:
+    std::fenv_t saved_;
+};
+
+// A call that several threads work on. XLA may start a task long after the call is over, or never while the
+// caller waits: so the caller waits only for the tasks that have begun, and the last one to leave deletes
+// the team.
+class Team {
+  public:
+    Team(const BatchedCall& call, RunRecord* record, int64_t begin, double thread_ns, int participants)
+        : call_(call),
+          record_(record),
+          turns_{call.count * call.items, thread_ns, participants, &record->cancel, {begin}} {}
+
+    void invite(const xla::Api* api, xla::ExecutionContext* context, int helpers) {
+        for (int i = 0; i < helpers; ++i) {
+            references_.fetch_add(1, std::memory_order_relaxed);
+            xla::ScheduleArgs args{sizeof args, nullptr, context, help, this};
+            if (xla::Error* error = api->schedule(&args)) {
+                xla::ErrorDestroyArgs destroy{sizeof destroy, nullptr, error};
+                api->error_destroy(&destroy);
+                release();
+                return;
+            }
+        }
+    }
+
+    void work(Runner* runner) {
+        participate(
+            &turns_, [runner](int64_t begin, int64_t end) { runner->run(begin, end); }, [](double) {});
+    }
+
+    // Lets no more helpers in, and waits for those inside.
+    void finish() {
+        std::unique_lock<std::mutex> lock(mutex_);
+        closed_ = true;
+        idle_.wait(lock, [this] { return inside_ == 0; });
+    }
+
+    void release() {
+        if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+    }
+
+  private:
+    static void help(void* data) {
+        Team* team = static_cast<Team*>(data);
+        if (team->enter()) {
+            try {
+                PlainFloatingPoint plain;
+                Runner runner(team->call_, team->record_);
+                team->work(&runner);
+            } catch (const std::bad_alloc&) {
+                // No room for another argument block: the other threads do the work.
+            }
+            team->leave();
+        }
+        team->release();
+    }
+
+    bool enter() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (closed_) return false;
+        ++inside_;
+        return true;
+    }
+
+    void leave() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (--inside_ == 0) idle_.notify_one();
+    }
+
+    const BatchedCall& call_;
+    RunRecord* record_;
+    Turns turns_;
+    std::atomic<int> references_{1};
+    std::mutex mutex_;
+    std::condition_variable idle_;
+    int inside_ = 0;
+    bool closed_ = false;
+};
+
+// The threads that a call may use, the caller's included.
+int64_t threads_of(const xla::Api* api, xla::ExecutionContext* context) {
+    int64_t pool = 0;
+    xla::NumThreadsArgs args{sizeof args, nullptr, context, &pool};
+    if (xla::Error* error = api->num_threads(&args)) {
+        xla::ErrorDestroyArgs destroy{sizeof destroy, nullptr, error};
+        api->error_destroy(&destroy);
+        return 1;
+    }
+    const int64_t allowed = thread_count();
+    return pool < allowed ? pool : allowed;
+}
+
+// Runs the threads from `begin` on with XLA's pool; false when that has no threads to spare.
+bool share(const BatchedCall& call, Runner* runner, RunRecord* record, int64_t begin, double thread_ns,
+           const xla::Api* api, xla::ExecutionContext* context) {
+    const int64_t left = call.count * call.items - begin;
+    const int64_t threads = within(thread_ns * static_cast<double>(left), kWorthNs, threads_of(api, context));
+    if (threads < 2) return false;
+    Team* team = new Team(call, record, begin, thread_ns, static_cast<int>(threads));
+    team->invite(api, context, static_cast<int>(threads) - 1);
+    team->work(runner);
+    team->finish();
+    team->release();
+    return true;
+}
+
+}  // namespace
+
+void run_batched(const BatchedCall& call, const xla::Api* api, xla::ExecutionContext* context,
+                 RunRecord* record) {
+    int64_t total;
+    if (__builtin_mul_overflow(call.count, call.items, &total) || total <= 0) return;
+    PlainFloatingPoint plain;
+    Runner runner(call, record);
+    const double start = now_ns();
+    double last = start;
+    double thread_ns = 0;
+    for (int64_t done = 0; done < total && !record->cancel.load(std::memory_order_relaxed);) {
+        const int64_t size = next_alone(done, total - done, thread_ns);
+        runner.run(done, done + size);
+        if (done && done + size == total) break;
+        const double now = now_ns();
+        thread_ns = (now - last) / static_cast<double>(size);
+        last = now;
+        done += size;
+        const double left_ns = thread_ns * static_cast<double>(total - done);
+        // The first threads may be slow because code and data are cold: a guess needs some substance.
+        const bool sure = now - start > 3e3 || done >= 80;
+        if (left_ns > kShareNs && sure && share(call, &runner, record, done, thread_ns, api, context)) break;
+    }
+}
+
+}  // namespace wl
