@@ -139,7 +139,7 @@ bool read_param(PyObject* item, Param* param) {
         PyErr_SetString(PyExc_TypeError, "a parameter is (name, kind, type_code, ndim, writes, value_class)");
         return false;
     }
-    if (!PyArg_ParseTuple(item, "UiIip|O:Dispatcher parameter", &name, &kind, &type_code, &ndim, &writes,
+    if (!PyArg_ParseTuple(item, "UiIii|O:Dispatcher parameter", &name, &kind, &type_code, &ndim, &writes,
                           &value_class)) {
         return false;
     }
@@ -149,11 +149,17 @@ bool read_param(PyObject* item, Param* param) {
         return false;
     }
     param->kind = static_cast<ParamKind>(kind);
-    param->writes = writes;
+    param->writes = writes & 1;
+    param->sums = writes & 2;
     param->ndim = ndim;
     param->type_code = type_code;
     param->known = Element::decode(type_code, &param->element);
     if (param->known) param->dtype = dlpack_dtype(param->element.scalar);
+    const bool addable = param->known && param->element.scalar != Scalar::Bool && param->element.scalar_size >= 4;
+    if (param->sums && (param->kind != ParamKind::Array || !addable)) {
+        PyErr_Format(PyExc_ValueError, "parameter %R: no array of numbers with 32 or 64 bits to sum into", name);
+        return false;
+    }
     param->name = Ref::borrow(name);
     if (param->kind == ParamKind::Scalar && (!param->known || param->element.components)) {
         PyErr_Format(PyExc_ValueError, "parameter %R: type code %u is no scalar's", name, type_code);
@@ -184,6 +190,7 @@ bool Signature::read(PyObject* object) {
     if (!items) return false;
     const Py_ssize_t n = PySequence_Fast_GET_SIZE(items.get());
     params.clear();
+    sums.clear();
     params.reserve(static_cast<size_t>(n));
     args_size = 0;
     for (Py_ssize_t i = 0; i < n; ++i) {
@@ -194,6 +201,7 @@ bool Signature::read(PyObject* object) {
                              : param.kind == ParamKind::Scalar ? param.element.size
                                                                : param.value_size;
         args_size += slots(size);
+        if (param.sums) sums.push_back(static_cast<int>(i));
         params.push_back(std::move(param));
     }
     return true;

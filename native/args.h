@@ -17,6 +17,7 @@ enum class ParamKind : uint8_t { Array, Scalar, Value };
 struct Param {
     ParamKind kind;
     bool writes;
+    bool sums;   // only added to, with 32 or 64 bits
     bool known;  // `element` describes the type code; false for structs
     int32_t ndim;
     uint32_t type_code;
@@ -30,6 +31,7 @@ struct Param {
 
 struct Signature {
     std::vector<Param> params;
+    std::vector<int> sums;  // the parameters that are only added to
     int64_t args_size = 0;
 
     // Reads the Dispatcher's parameter tuples; false with an exception set.

@@ -5,6 +5,7 @@
 
 #include "args.h"
 #include "structmember.h"
+#include "sums.h"
 #include "thread_pool.h"
 
 namespace wl {
@@ -17,6 +18,7 @@ struct Variant {
     Entry entry;
     PyObject* keepalive;
     double first_ns;  // what the first thread of the last launch took
+    bool sums;        // adds to arrays without atomics
 };
 
 struct Dispatcher {
@@ -24,7 +26,7 @@ struct Dispatcher {
     PyObject* name;
     PyObject* on_error;
     PyObject* device;
-    Variant variants[2][2];  // [contiguous][wide]
+    Variant variants[2][2][2];  // [contiguous][wide][sums]
     int tid_ndim;           // the fewest dimensions that the kernel folds the grid into
     char prints;             // Python's stdout is flushed before a launch, so that lines keep their order
 };
@@ -35,6 +37,9 @@ struct Grid {
 };
 
 Dispatcher* as_dispatcher(PyObject* object) { return reinterpret_cast<Dispatcher*>(object); }
+
+constexpr int kVariants = 8;
+Variant* first_variant(Dispatcher* self) { return &self->variants[0][0][0]; }
 
 // ---- the grid
 
@@ -97,6 +102,13 @@ bool is_wide(const Grid& grid, int ndim) {
 
 // ---- launching
 
+Variant* variant_for(Dispatcher* self, const Grid& grid, const Arguments& arguments) {
+    const bool contiguous = arguments.contiguous();
+    const bool sums = contiguous && !self->signature->sums.empty() &&
+                      sums_fit(*self->signature, arguments.block(), grid.count);
+    return &self->variants[contiguous][is_wide(grid, self->tid_ndim)][sums];
+}
+
 bool same_device(const Dispatcher* self, PyObject* device, const char** why) {
     if (device == Py_None || device == self->device) return true;
     *why = "the launch is for another device";
@@ -134,7 +146,8 @@ bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* ar
     {
         Gil gil(&record);
         if (variant->first_ns > kSlowThreadNs) gil.release();
-        outcome = run({entry, arguments->block(), grid.dims, grid.count}, &record, &gil);
+        const Signature* sums = variant->sums ? self->signature : nullptr;
+        outcome = run({entry, arguments->block(), grid.dims, grid.count, sums}, &record, &gil);
         if (record.printed.load(std::memory_order_relaxed)) std::fflush(stdout);
     }
     variant->first_ns = outcome.first_ns;
@@ -162,7 +175,7 @@ PyObject* try_launch(PyObject* object, PyObject* const* args, Py_ssize_t nargs) 
     Arguments arguments(*self->signature);
     if (!arguments.pack(args[1], args[2], self->device, &refusal)) Py_RETURN_FALSE;
     if (grid.count == 0) Py_RETURN_TRUE;
-    Variant* variant = &self->variants[arguments.contiguous()][is_wide(grid, self->tid_ndim)];
+    Variant* variant = variant_for(self, grid, arguments);
     if (!variant->entry) Py_RETURN_FALSE;
     if (!execute(self, variant, grid, &arguments)) return nullptr;
     Py_RETURN_TRUE;
@@ -182,7 +195,9 @@ PyObject* required_variant(PyObject* object, PyObject* const* args, Py_ssize_t n
     }
     Arguments arguments(*self->signature);
     if (!arguments.pack(args[1], args[2], self->device, &refusal)) Py_RETURN_NONE;
-    return Py_BuildValue("(ii)", arguments.contiguous(), is_wide(grid, self->tid_ndim));
+    const Py_ssize_t index = variant_for(self, grid, arguments) - first_variant(self);
+    return Py_BuildValue("(NNN)", PyBool_FromLong(index & 4), PyBool_FromLong(index & 2),
+                         PyBool_FromLong(index & 1));
 }
 
 PyObject* explain(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
@@ -204,7 +219,7 @@ PyObject* explain(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
         return Py_BuildValue("(sO)", refusal.reason,
                              named ? self->signature->params[at].name.get() : Py_None);
     }
-    if (grid.count && !self->variants[arguments.contiguous()][is_wide(grid, self->tid_ndim)].entry) {
+    if (grid.count && !variant_for(self, grid, arguments)->entry) {
         return Py_BuildValue("(sO)", "the variant is not installed", Py_None);
     }
     Py_RETURN_NONE;
@@ -226,28 +241,26 @@ PyObject* args_block(PyObject* object, PyObject* const* args, Py_ssize_t nargs) 
 // ---- the table of variants
 
 PyObject* install(PyObject* object, PyObject* args) {
-    int contiguous, wide;
+    int contiguous, wide, sums;
     unsigned long long address;
     PyObject* keepalive;
-    if (!PyArg_ParseTuple(args, "ppKO:install", &contiguous, &wide, &address, &keepalive)) return nullptr;
+    if (!PyArg_ParseTuple(args, "pppKO:install", &contiguous, &wide, &sums, &address, &keepalive)) return nullptr;
     if (!address) {
         PyErr_SetString(PyExc_ValueError, "install() needs the address of an entry point");
         return nullptr;
     }
-    Variant* variant = &as_dispatcher(object)->variants[contiguous][wide];
+    Variant* variant = &as_dispatcher(object)->variants[contiguous][wide][sums];
     PyObject* old = variant->keepalive;
     Py_INCREF(keepalive);
-    *variant = {reinterpret_cast<Entry>(address), keepalive, 1e30};
+    *variant = {reinterpret_cast<Entry>(address), keepalive, 1e30, sums != 0};
     Py_XDECREF(old);
     Py_RETURN_NONE;
 }
 
 void clear_variants(Dispatcher* self) {
-    for (auto& row : self->variants) {
-        for (Variant& variant : row) {
-            variant.entry = nullptr;
-            Py_CLEAR(variant.keepalive);
-        }
+    for (Variant* variant = first_variant(self); variant != first_variant(self) + kVariants; ++variant) {
+        variant->entry = nullptr;
+        Py_CLEAR(variant->keepalive);
     }
 }
 
@@ -286,8 +299,8 @@ int dispatcher_traverse(PyObject* object, visitproc visit, void* arg) {
     Dispatcher* self = as_dispatcher(object);
     Py_VISIT(self->on_error);
     Py_VISIT(self->device);
-    for (auto& row : self->variants) {
-        for (Variant& variant : row) Py_VISIT(variant.keepalive);
+    for (Variant* variant = first_variant(self); variant != first_variant(self) + kVariants; ++variant) {
+        Py_VISIT(variant->keepalive);
     }
     if (self->signature) {
         for (Param& param : self->signature->params) Py_VISIT(param.value_class.get());
@@ -333,7 +346,7 @@ PyMethodDef methods[] = {
      "done, "
      "when something is not plainly right or the variant is not installed."},
     {"required_variant", method(required_variant), METH_FASTCALL,
-     "required_variant(dim, inputs, outputs, device=None)\n--\n\nReturn the (contiguous, wide) that "
+     "required_variant(dim, inputs, outputs, device=None)\n--\n\nReturn the (contiguous, wide, sums) that "
      "try_launch "
      "would run, or None when it would refuse the grid or an argument."},
     {"explain", method(explain), METH_FASTCALL,
@@ -344,7 +357,7 @@ PyMethodDef methods[] = {
      "pack(inputs, outputs)\n--\n\nReturn the bytes of the argument block, or None when an argument is "
      "refused."},
     {"install", install, METH_VARARGS,
-     "install(contiguous, wide, address, keepalive)\n--\n\nSet the entry point of a variant."},
+     "install(contiguous, wide, sums, address, keepalive)\n--\n\nSet the entry point of a variant."},
     {"clear", clear, METH_NOARGS, "clear()\n--\n\nForget all variants."},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -373,7 +386,8 @@ bool register_dispatch(PyObject* module) {
     DispatcherType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
     DispatcherType.tp_doc =
         "Dispatcher(name, params, on_error, device)\n--\n\nLaunches one kernel. `params` lists (name, kind, "
-        "type_code, ndim, writes, value_class) with kind 0 = array, 1 = scalar, 2 = value.";
+        "type_code, ndim, writes, value_class) with kind 0 = array, 1 = scalar, 2 = value, and writes 1 for an array "
+        "that is written, 3 for one that is only added to.";
     DispatcherType.tp_new = dispatcher_new;
     DispatcherType.tp_dealloc = dispatcher_dealloc;
     DispatcherType.tp_traverse = dispatcher_traverse;

@@ -6,6 +6,7 @@
 #include <cfenv>
 #include <chrono>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -15,6 +16,7 @@
 #endif
 
 #include "chunks.h"
+#include "sums.h"
 
 namespace wl {
 
@@ -30,6 +32,7 @@ struct Shared {
     RunRecord* record;
     std::fenv_t floating_point;  // the caller's rounding and denormal modes, which its workers take over
     Turns turns;
+    std::unique_ptr<PrivateSums> copies;  // of workers that have finished; guarded by the pool's mutex
 };
 
 struct Pool {
@@ -68,11 +71,11 @@ namespace {
 
 // Works on chunks until none is left; `between` is called after each with the time.
 template <typename Between>
-void work_on(Shared* shared, Worker* worker, Between between) {
+void work_on(Shared* shared, Worker* worker, const uint8_t* args, Between between) {
     const Job& job = shared->job;
     participate(
         &shared->turns,
-        [&](int64_t begin, int64_t end) { worker->call(job.entry, job.args, job.dims, begin, end); }, between);
+        [&](int64_t begin, int64_t end) { worker->call(job.entry, args, job.dims, begin, end); }, between);
 }
 
 // ---- workers
@@ -85,12 +88,19 @@ void work(Pool* pool) {
         ++pool->inside;
         Shared* shared = pool->shared;
         lock.unlock();
-        {
+        const Job& job = shared->job;
+        std::unique_ptr<PrivateSums> copy;
+        if (job.sums) copy = PrivateSums::make(*job.sums, job.args);
+        if (copy || !job.sums) {
             std::fesetenv(&shared->floating_point);
             Worker worker(shared->record);
-            work_on(shared, &worker, [](double) {});
+            work_on(shared, &worker, copy ? copy->block() : job.args, [](double) {});
         }
         lock.lock();
+        if (copy) {
+            copy->next = std::move(shared->copies);
+            shared->copies = std::move(copy);
+        }
         if (--pool->inside == 0) pool->idle.notify_one();
     }
 }
@@ -156,7 +166,8 @@ bool share(const Job& job, Worker* self, int64_t begin, double thread_ns, Signal
     if (threads < 2) return false;
     Pool* pool = pool_of_process();
     if (pool->busy.exchange(true, std::memory_order_acquire)) return false;
-    Shared shared{job, self->record, {}, {job.count, thread_ns, threads, &self->record->cancel, {begin}}};
+    Shared shared{
+        job, self->record, {}, {job.count, thread_ns, threads, &self->record->cancel, {begin}}, nullptr};
     std::fegetenv(&shared.floating_point);
     {
         std::lock_guard<std::mutex> lock(pool->mutex);
@@ -165,7 +176,7 @@ bool share(const Job& job, Worker* self, int64_t begin, double thread_ns, Signal
         pool->seats = pool->workers < threads - 1 ? pool->workers : threads - 1;
         for (int i = 0; i < pool->seats; ++i) pool->wake.notify_one();
     }
-    work_on(&shared, self, [signals](double now) { signals->poll(now); });
+    work_on(&shared, self, job.args, [signals](double now) { signals->poll(now); });
     std::unique_lock<std::mutex> lock(pool->mutex);
     pool->seats = 0;
     while (pool->inside) {
@@ -178,6 +189,10 @@ bool share(const Job& job, Worker* self, int64_t begin, double thread_ns, Signal
     pool->shared = nullptr;
     lock.unlock();
     pool->busy.store(false, std::memory_order_release);
+    while (shared.copies) {
+        shared.copies->add_to(job.args);
+        shared.copies = std::move(shared.copies->next);
+    }
     return true;
 }
 

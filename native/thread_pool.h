@@ -6,6 +6,7 @@
 // another Python thread's launch, a launch runs alone.
 #pragma once
 
+#include "args.h"
 #include "context.h"
 #include "python.h"
 
@@ -16,6 +17,7 @@ struct Job {
     const uint8_t* args;
     const int64_t* dims;
     int64_t count;  // kernel threads
+    const Signature* sums;  // not null: each worker needs copies of the arrays that the kernel adds to
 };
 
 // The GIL as a launch handles it: held at first, let go when the launch turns out to take long.

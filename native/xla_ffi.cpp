@@ -251,17 +251,23 @@ xla::Error* execute(const xla::CallFrame* frame) {
     return record.claimed.load() ? report(frame, plan, record) : nullptr;
 }
 
-void answer_metadata(xla::Extension* extension) {
+// Older XLA takes only handlers of its own minor version; what is used here has not changed since 0.1.
+void answer_metadata(const xla::CallFrame* frame, xla::Extension* extension) {
     xla::Metadata* metadata = reinterpret_cast<xla::MetadataExtension*>(extension)->metadata;
+    int minor = xla::kApiMinor;
+    if (frame->api && frame->api->api_version.major_version == xla::kApiMajor &&
+        frame->api->api_version.minor_version < minor) {
+        minor = frame->api->api_version.minor_version;
+    }
     metadata->api_version.major_version = xla::kApiMajor;
-    metadata->api_version.minor_version = xla::kApiMinor;
+    metadata->api_version.minor_version = minor;
 }
 
 // The handler: what XLA calls, on any of its threads, several at once.
 xla::Error* handle(xla::CallFrame* frame) {
     for (xla::Extension* e = frame->extension_start; e; e = e->next) {
         if (e->type == xla::kMetadataExtension) {
-            answer_metadata(e);
+            answer_metadata(frame, e);
             return nullptr;
         }
     }

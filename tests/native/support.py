@@ -109,7 +109,7 @@ def dispatcher(*params: Any, entry: str = "echo", variants: Any = ((0, 0), (1, 0
     """Return a Dispatcher with `entry` installed as the given variants."""
     d = native.Dispatcher("kernel", params, lambda *error: KernelError(*error), CPU)
     for contiguous, wide in variants:
-        d.install(contiguous, wide, address(entry), entries())
+        d.install(contiguous, wide, 0, address(entry), entries())
     return d
 
 

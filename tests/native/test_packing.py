@@ -72,7 +72,7 @@ def test_numpy_views(make) -> None:
     a = make(np.arange(30, dtype=np.float32).reshape(6, 5))
     d = s.dispatcher(s.param(s.ARRAY, s.F32, 2))
     assert s.echoed(d, [a]) == expect(a.__array_interface__["data"][0], a.shape, a.strides)
-    assert d.required_variant(1, [a], []) == (int(a.flags.c_contiguous), 0)
+    assert d.required_variant(1, [a], []) == (int(a.flags.c_contiguous), 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_tensor_views(make) -> None:
     t = make(torch.arange(30, dtype=torch.float32).reshape(6, 5))
     d = s.dispatcher(s.param(s.ARRAY, s.F32, 2))
     assert s.echoed(d, [t]) == expect(t.data_ptr(), tuple(t.shape), tuple(4 * n for n in t.stride()))
-    assert d.required_variant(1, [t], []) == (int(t.is_contiguous()), 0)
+    assert d.required_variant(1, [t], []) == (int(t.is_contiguous()), 0, 0)
 
 
 def test_buffers_of_other_types() -> None:
@@ -123,7 +123,7 @@ def test_elements_with_components(code: int, inner: tuple[int, ...]) -> None:
     for x, pointer in ((t, t.data_ptr()), (t.numpy(), t.data_ptr())):
         assert s.echoed(d, [x]) == expect(pointer, (7,), (step,))
         assert s.echoed(d, [x[::2]]) == expect(pointer, (4,), (2 * step,))
-        assert d.required_variant(1, [x[::2]], []) == (0, 0)
+        assert d.required_variant(1, [x[::2]], []) == (0, 0, 0)
     a = s.bound((7,), code)
     assert s.echoed(d, [a]) == expect(a.ptr, (7,), (step,))
 
@@ -270,9 +270,9 @@ def test_wide_grid_runs_every_thread() -> None:
     s.variable("echo_threads").value = 0
     assert d.try_launch(2**40 + 3, [], [], None)
     assert s.variable("echo_threads").value == 2**40 + 3
-    assert d.required_variant(2**31 - 1, [], []) == (1, 0)
-    assert d.required_variant((1, 2**31), [], []) == (1, 1)
-    assert d.required_variant((2**31 - 1, 2**31 - 1), [], []) == (1, 0)
+    assert d.required_variant(2**31 - 1, [], []) == (1, 0, 0)
+    assert d.required_variant((1, 2**31), [], []) == (1, 1, 0)
+    assert d.required_variant((2**31 - 1, 2**31 - 1), [], []) == (1, 0, 0)
 
 
 @pytest.mark.parametrize("dim", [0, (0,), (3, 0, 4), (2**62, 2**62, 0)])

@@ -257,7 +257,7 @@ def test_dispatcher_is_collected() -> None:
 
     owner = Owner()
     owner.dispatcher = native.Dispatcher("k", [array()], lambda *a, o=owner: None, owner)
-    owner.dispatcher.install(1, 0, s.address("echo"), owner)
+    owner.dispatcher.install(1, 0, 0, s.address("echo"), owner)
     import weakref
 
     alive = weakref.ref(owner)

@@ -161,7 +161,7 @@ def test_error_handler_that_fails() -> None:
     params = [s.param(s.SCALAR, s.I64)] * 3
     for handler, error in ((lambda *_: 1 / 0, ZeroDivisionError), (lambda *_: "no exception", TypeError)):
         d = native.Dispatcher("kernel", params, handler, s.CPU)
-        d.install(1, 0, s.address("fail"), None)
+        d.install(1, 0, 0, s.address("fail"), None)
         with pytest.raises(error):
             d.try_launch(10, [0, 0, 0], [], None)
 

@@ -21,7 +21,7 @@ def test_loads_stores_and_atomics() -> None:
     b.dim(a, 0)
     b.yield_()
     assert array_accesses(f) == {
-        0: Access(read=True),
+        0: Access(read=True, loaded=True),
         2: Access(written=True, stored=True),
         3: Access(read=True, written=True, atomic=True),
         4: Access(read=True, written=True, atomic=True),
@@ -40,8 +40,8 @@ def test_views_calls_and_nesting() -> None:
         (row,) = b.insert(ops.Call(callee, (a, body.i)), X).results
         b.store(row, [n], b.load(c, [n]))
     b.yield_()
-    both = Access(read=True, written=True, stored=True)
-    assert array_accesses(f) == {0: both, 1: Access(read=True)}
+    both = Access(read=True, written=True, stored=True, loaded=True)
+    assert array_accesses(f) == {0: both, 1: Access(read=True, loaded=True)}
 
 
 def test_arrays_chosen_by_branches_and_carried_by_loops() -> None:
@@ -60,5 +60,5 @@ def test_arrays_chosen_by_branches_and_carried_by_loops() -> None:
     b.atomic("add", last, [n], b.constant(1, float32))
     b.yield_()
     written = Access(written=True, stored=True)
-    everything = Access(read=True, written=True, atomic=True, stored=True)
+    everything = Access(read=True, written=True, atomic=True, stored=True, loaded=True)
     assert array_accesses(f) == {0: written, 1: written, 2: written, 3: everything, 4: everything}

@@ -98,8 +98,12 @@ class Options:
         contiguous: Every array parameter is C-contiguous, so strides follow from the shape.
         wide: A dimension of the grid may exceed int32; otherwise every index of a thread fits it.
         fast_math: Floating-point arithmetic may be reordered and approximated; NaN and infinity keep their
-            meaning. vector_math: The vector math library may stand in for scalar libm (at most 4 ulp). debug:
-            Array indices are checked (CPU).
+            meaning.
+        fuse_fp: A multiplication and an addition may become one fused operation.
+        vector_math: The vector math library may stand in for scalar libm (at most 4 ulp).
+        debug: Array indices are checked (CPU).
+        sums: The array parameters, by position, that are only added to and belong to one OS thread: nothing else
+            accesses their memory meanwhile, so that additions need not be atomic.
     """
 
     contiguous: bool = False
@@ -108,9 +112,10 @@ class Options:
     fuse_fp: bool = True
     vector_math: bool = True
     debug: bool = False
+    sums: tuple[int, ...] = ()
 
     @property
     def key(self) -> str:
         """A string that is equal for equal options and for no others."""
         flags = (self.contiguous, self.wide, self.fast_math, self.fuse_fp, self.vector_math, self.debug)
-        return "".join("01"[f] for f in flags)
+        return "".join("01"[f] for f in flags) + "".join(f"+{i}" for i in self.sums)

@@ -14,7 +14,7 @@ from warp_like.base.hashing import digest
 from warp_like.base.settings import settings
 from warp_like.compiler import cache
 from warp_like.compiler.artifact import Artifact
-from warp_like.compiler.signature import Signature
+from warp_like.compiler.signature import Signature, with_scratch
 from warp_like.frontend.build import build_kernel
 from warp_like.frontend.closure import reachable
 from warp_like.frontend.source import Source
@@ -24,8 +24,9 @@ from warp_like.ir.printer import print_function
 from warp_like.ir.rewrite import fewest_tid_dims
 from warp_like.passes import pipeline as passes
 from warp_like.passes.ad.adjoint import adjoint
+from warp_like.passes.ad.forward import forward_mode
 from warp_like.passes.ad.saving import rewritten_arrays
-from warp_like.passes.effects import array_accesses
+from warp_like.passes.effects import array_accesses, summed_arrays
 
 STAGES = ("ir", "optimised", "llvm", "asm", "ptx")
 """What can be shown of a kernel on its way: the frontend's IR, the IR given to the backend, LLVM IR, machine code."""
@@ -55,7 +56,7 @@ def build(source: Source, signature: Signature, target: Target) -> Artifact:
     """Compile one variant, without the cache."""
     clock = _Stopwatch()
     f = optimised(source, signature, clock)
-    options = _lowering(signature)
+    options = _lowering(signature, f)
     for stage in ("llvm", "asm"):
         if log.dumps(stage):
             log.dump(stage, f.name, _backend_text(f, target, options, stage))
@@ -69,6 +70,7 @@ def build(source: Source, signature: Signature, target: Target) -> Artifact:
         reads=tuple(i for i, a in accesses.items() if a.read),
         writes=tuple(i for i, a in accesses.items() if a.written),
         stores=tuple(i for i, a in accesses.items() if a.stored),
+        sums=summed_arrays(f),
         rewrites=tuple(rewritten_arrays(f)),
         scratch=f.scratch,
         tid_ndim=fewest_tid_dims(f),
@@ -94,6 +96,10 @@ def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = N
     if signature.wrt is not None:
         with clock.stage("adjoint"):
             f = adjoint(f, signature.wrt, options, signature.same)
+    if signature.tangent is not None:
+        with clock.stage("tangent"):
+            wrt = with_scratch(signature.tangent, len(signature.args), len(signature.wrt or ()), f.scratch)
+            f = forward_mode(f, wrt, options)
     with clock.stage("passes"):
         f = passes.finish(passes.optimise(f, options), options)
     if log.dumps("optimised"):
@@ -116,7 +122,7 @@ def stage_text(source: Source, signature: Signature, target: Target, stage: str)
     f = optimised(source, signature)
     if stage == "optimised":
         return print_function(f)
-    return _backend_text(f, target, _lowering(signature), stage)
+    return _backend_text(f, target, _lowering(signature, f), stage)
 
 
 def _backend_text(f: Function, target: Target, options: LoweringOptions, stage: str) -> str:
@@ -125,10 +131,14 @@ def _backend_text(f: Function, target: Target, options: LoweringOptions, stage: 
     return backend.to_ptx(f, target, options) if target.is_cuda else backend.to_asm(f, target, options)
 
 
-def _lowering(signature: Signature) -> LoweringOptions:
+def _lowering(signature: Signature, f: Function) -> LoweringOptions:
     o = signature.options
     return LoweringOptions(
-        contiguous=signature.contiguous, wide=signature.wide, fast_math=o.fast_math, debug=o.debug
+        contiguous=signature.contiguous,
+        wide=signature.wide,
+        fast_math=o.fast_math,
+        debug=o.debug,
+        sums=summed_arrays(f) if signature.sums else (),
     )
 
 

@@ -34,8 +34,10 @@ class Signature:
         args: The types of the kernel's parameters.
         contiguous: All arrays are C-contiguous, so strides follow from shapes.
         wide: A grid dimension exceeds 2^31 - 1, so ``tid()`` is int64.
+        sums: Arrays that are only added to belong to one OS thread, so that additions need not be atomic.
         wrt: For an adjoint, the positions of the arrays that get gradients; None for the kernel itself.
         same: For an adjoint, pairs of parameters that are one array, later one first.
+        tangent: For forward mode, the positions of those parameters of the kernel or adjoint that have tangents.
         options: The settings that change the code.
     """
 
@@ -45,6 +47,8 @@ class Signature:
     wrt: tuple[int, ...] | None = None
     same: tuple[tuple[int, int], ...] = ()
     options: Options = Options()
+    tangent: tuple[int, ...] | None = None
+    sums: bool = False
 
     @property
     def params(self) -> tuple[Type, ...]:
@@ -53,4 +57,13 @@ class Signature:
 
     def __str__(self) -> str:
         args = ", ".join(map(str, self.args))
-        return f"({args}) contiguous={self.contiguous} wide={self.wide} wrt={self.wrt} same={self.same} {self.options}"
+        modes = f"wrt={self.wrt} same={self.same} tangent={self.tangent}"
+        return f"({args}) contiguous={self.contiguous} wide={self.wide} sums={self.sums} {modes} {self.options}"
+
+
+def with_scratch(tangent: tuple[int, ...], args: int, adjoints: int, scratch: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the positions ``tangent`` and those of the scratch arrays whose originals are among them.
+
+    An adjoint's scratch arrays follow its ``args`` parameters of the kernel and its ``adjoints``.
+    """
+    return tangent + tuple(args + adjoints + k for k, i in enumerate(scratch) if i in tangent)

@@ -14,6 +14,7 @@ from warp_like.builtins import Builtin
 from warp_like.builtins.overload import Inline
 from warp_like.builtins.spec import REGISTRY
 from warp_like.frontend import assignment, calls, expressions, loops, statements  # noqa: F401  (they register handlers)
+from warp_like.frontend import gradients
 from warp_like.frontend.context import Context, Returns, Session
 from warp_like.frontend.control_flow import run
 from warp_like.frontend.flow import Flow, Tail
@@ -112,7 +113,18 @@ def _calling(session: Session, overload: Overload, given: tuple[Type | Host, ...
     finally:
         session.building.pop()
     session.functions[key] = found
+    _add_customs(session, overload, found, given)
     return found
+
+
+def _add_customs(session: Session, overload: Overload, f: Function, given: tuple[Type | Host, ...]) -> None:
+    """Build the gradient and the replay function that the user gave ``overload``."""
+    if "gradient" in overload.customs:
+        params = gradients.gradient_parameters(overload, given, f.results)
+        f.gradient = _build(session, gradients.gradient_source(overload, params), params, Returns())
+    if "replay" in overload.customs:
+        f.replay = _calling(session, overload.customs["replay"], given)
+        gradients.require_replay(overload, f.results, f.replay.results)
 
 
 def _inlining(session: Session, lower: Inline, types: tuple[Type, ...]) -> Function:
@@ -124,10 +136,12 @@ def _inlining(session: Session, lower: Inline, types: tuple[Type, ...]) -> Funct
     return _calling(session, overload, types)
 
 
-def _build(session: Session, source: Source, given: Mapping[str, Type | Host]) -> Function:
+def _build(
+    session: Session, source: Source, given: Mapping[str, Type | Host], returns: Returns | None = None
+) -> Function:
     params = [Value(t, p) for p, t in given.items() if isinstance(t, Type)]
     f = Function(_unique(session, source.name), params, (), source.role, source.header)
-    returns = _annotated_returns(source)
+    returns = returns or _annotated_returns(source)
     ctx = Context(session, source, returns, f.body)
     by_name = {p.hint: p for p in params}
     for p, t in given.items():

@@ -141,6 +141,8 @@ class _Walker:
                 self.found.append((f"{prefix}{parameter}", _annotation_text(overload.annotation(parameter))))
             for parameter, value in overload.defaults.items():
                 self.object(f"{prefix}{parameter}=", value)
+            for role, custom in overload.customs.items():
+                self.overload(f"{prefix}{role}.", custom)
         except WarpCodegenError as error:  # the build says so if the function is used
             self.found.append((prefix, error.reason))
             return

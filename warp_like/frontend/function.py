@@ -1,7 +1,7 @@
 """User functions: what ``@wp.func`` makes of a Python function, and the choice among overloads.
 
-A ``Function`` never changes: declaring another overload makes a new one that holds the earlier overloads too,
-so a kernel that captured the earlier one keeps its meaning.
+Declaring another overload makes a new ``Function`` that holds the earlier overloads too, so a kernel that captured
+the earlier one keeps its meaning. Only the gradient and the replay function of an overload are given to it later.
 """
 
 from __future__ import annotations
@@ -22,10 +22,14 @@ from warp_like.ir import types as ir
 
 @dataclass(frozen=True, eq=False)
 class Overload:
-    """One definition of a function; ``names`` come before those that are around it."""
+    """One definition of a function; ``names`` come before those that are around it.
+
+    ``customs`` holds its ``gradient`` and ``replay`` functions, where the user gave it any.
+    """
 
     pyfunc: Callable[..., Any]
     names: Mapping[str, Any] = field(default_factory=dict)
+    customs: dict[str, Overload] = field(default_factory=dict)
 
     @functools.cached_property
     def source(self) -> Source:

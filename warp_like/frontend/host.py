@@ -27,6 +27,19 @@ PYTHON_BUILTINS: dict[Any, str] = {
 """Python's own functions that kernel code may call, by the name of what they do there."""
 
 
+class Adjoint:
+    """What ``wp.adjoint`` is: ``wp.adjoint[x]`` in a gradient function is the adjoint of argument ``x``."""
+
+    def __getitem__(self, argument: Any) -> Any:
+        raise TypeError("wp.adjoint[...] belongs to the code of a gradient function, see wp.func_grad")
+
+    def __repr__(self) -> str:
+        return "wp.adjoint"
+
+
+ADJOINT = Adjoint()
+
+
 @dataclass(frozen=True, eq=False)
 class Host:
     """A Python object; ``text`` is how the user wrote it."""
@@ -71,6 +84,11 @@ def not_a_value(host: Host) -> WarpCodegenTypeError:
     kind = type(obj).__name__
     if is_callable(obj):
         return WarpCodegenTypeError(f"expected a value, got `{host.text}`", help=f"call it: {host.text}(...)")
+    if obj is ADJOINT:
+        return WarpCodegenTypeError(
+            "wp.adjoint belongs to a gradient function, which @wp.func_grad declares",
+            help="wp.adjoint[x] there is the adjoint of argument `x`",
+        )
     if isinstance(obj, str):
         return WarpCodegenTypeError(
             "text has no meaning in kernel code outside of print()", help="use a number"

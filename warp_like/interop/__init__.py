@@ -27,6 +27,7 @@ from warp_like.interop.torch import (
     from_torch,
     to_torch,
 )
+from warp_like.interop.torch_op import torch_op
 from warp_like.runtime import foreign
 
 foreign.register(as_array)
@@ -55,4 +56,5 @@ __all__ = [
     "to_jax",
     "to_paddle",
     "to_torch",
+    "torch_op",
 ]

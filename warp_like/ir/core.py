@@ -146,8 +146,12 @@ class Block:
 class Function:
     """A kernel or a function: named parameters, one body, result types.
 
-    ``role`` is ``kernel``, ``func`` or ``adjoint``. A kernel yields nothing. The last parameters of an adjoint are
-    copies, from before the launch, of the parameters at the positions ``scratch``.
+    ``role`` is ``kernel``, ``func``, ``adjoint`` or ``tangent``. A kernel yields nothing. The last parameters of an
+    adjoint are copies, from before the launch, of the parameters at the positions ``scratch``.
+
+    A func may have a ``gradient`` of its own: a function that takes the arguments, the adjoint of each result, and the
+    adjoint of each differentiable argument (zero where that is no array), and returns the adjoints of those that are
+    no arrays. It may have a ``replay``: a function of the same type that gives its results in the reverse sweep.
     """
 
     def __init__(
@@ -159,6 +163,8 @@ class Function:
         self.role = role
         self.loc = loc
         self.scratch: tuple[int, ...] = ()
+        self.gradient: Function | None = None
+        self.replay: Function | None = None
 
     @property
     def params(self) -> list[Value]:

@@ -1,10 +1,12 @@
 """Replace calls of user functions by their bodies.
 
-Afterwards a function holds no ``Call``. The location of every inlined op ends in the chain of its callers, so
+Afterwards a function holds no ``Call`` but those that it was told to keep. The location of every inlined op ends in the chain of its callers, so
 that a message about it shows the way from the kernel.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from warp_like.base.errors import WarpCodegenError
 from warp_like.ir import ops
@@ -13,22 +15,28 @@ from warp_like.ir.rewrite import Cloner
 from warp_like.passes.rewriter import Rewriter, rewrite
 
 
-def inline(f: Function) -> Function:
-    """Inline every call in ``f``, nested ones too; callees stay as they are.
+def is_custom(f: Function) -> bool:
+    """Return whether the user gave ``f`` a gradient or a replay function: differentiation starts with its calls."""
+    return f.gradient is not None or f.replay is not None
+
+
+def inline(f: Function, keep: Callable[[Function], bool] | None = None) -> Function:
+    """Inline every call in ``f``, nested ones too, but those of callees to ``keep``; callees stay as they are.
 
     Raises:
         WarpCodegenError: A function calls itself, directly or through others.
     """
-    return rewrite(f, _Inliner())
+    return rewrite(f, _Inliner(keep))
 
 
 class _Inliner(Rewriter):
-    def __init__(self) -> None:
+    def __init__(self, keep: Callable[[Function], bool] | None) -> None:
         super().__init__()
+        self.is_kept = keep
         self.active: list[Function] = []
 
     def visit(self, o: Op) -> None:
-        if isinstance(o, ops.Call):
+        if isinstance(o, ops.Call) and not (self.is_kept is not None and self.is_kept(o.callee)):
             self.call(o)
         else:
             super().visit(o)

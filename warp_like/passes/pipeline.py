@@ -16,7 +16,7 @@ from warp_like.passes.cse import cse
 from warp_like.passes.dce import dce
 from warp_like.passes.expand import expand
 from warp_like.passes.fold import fold
-from warp_like.passes.inline import inline
+from warp_like.passes.inline import inline, is_custom
 from warp_like.passes.licm import licm
 from warp_like.passes.unroll import unroll
 
@@ -40,10 +40,13 @@ class Options:
 DEFAULT = Options()
 
 
-def prepare(f: Function, options: Options = DEFAULT) -> Function:
-    """Return ``f`` without calls, with constant loops unrolled and dead code gone."""
+def prepare(f: Function, options: Options = DEFAULT, *, keep_customs: bool = False) -> Function:
+    """Return ``f`` without calls, with constant loops unrolled and dead code gone.
+
+    ``keep_customs`` leaves the calls of functions that have a gradient or a replay function of their own.
+    """
     run = _Runner(f, options)
-    run("inline", inline)
+    run("inline", lambda g: inline(g, is_custom if keep_customs else None))
     run("fold", fold)
     for _ in range(MAX_UNROLL_ROUNDS):
         if not run("unroll", lambda g: unroll(g, options.max_unroll, options.max_unrolled_ops)):

@@ -35,12 +35,21 @@ def adjoint_program(record: Record, adjoints: dict[int, array]) -> Program | Non
     forward = kernel.program(record.types).any_artifact
     if not set(forward.writes) & set(adjoints) or not set(forward.reads) & set(adjoints):
         return None
-    enabled = settings.enable_backward if kernel.enable_backward is None else kernel.enable_backward
-    if not enabled:
-        raise RuntimeError(f"kernel `{kernel.key}`: gradients are switched off (enable_backward=False)")
+    require_backward(kernel)
     program = kernel.program(record.types, tuple(sorted(adjoints)), record.same)
     _ = program.any_artifact
     return program
+
+
+def require_backward(kernel: Kernel) -> None:
+    """Refuse to differentiate a kernel for which gradients are switched off.
+
+    Raises:
+        RuntimeError: They are.
+    """
+    enabled = settings.enable_backward if kernel.enable_backward is None else kernel.enable_backward
+    if not enabled:
+        raise RuntimeError(f"kernel `{kernel.key}`: gradients are switched off (enable_backward=False)")
 
 
 def adjoint_arguments(record: Record, program: Program, adjoints: dict[int, array]) -> list[Any]:

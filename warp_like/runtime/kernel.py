@@ -58,15 +58,17 @@ class Kernel:
         types: tuple[Type, ...],
         wrt: tuple[int, ...] | None = None,
         same: tuple[tuple[int, int], ...] = (),
+        tangent: tuple[int, ...] | None = None,
     ) -> Program:
         """Return the program for these argument types, or its adjoint with respect to the arrays ``wrt``.
 
-        ``same`` lists pairs of parameters that are one array, later one first, for an adjoint.
+        ``same`` lists pairs of parameters that are one array, later one first, for an adjoint. ``tangent`` lists the
+        parameters, of the kernel or of the adjoint, that have tangents: the program is then one of forward mode.
         """
-        key = (types, wrt, same)
+        key = (types, wrt, same, tangent)
         found = self._programs.get(key)
         if found is None:
-            found = self._programs.setdefault(key, Program(self, types, wrt, same))
+            found = self._programs.setdefault(key, Program(self, types, wrt, same, tangent))
         return found
 
     def forget_programs(self) -> None:

@@ -143,9 +143,10 @@ def bind_arguments(
 
 def run(program: Program, dims: tuple[int, ...], args: Sequence[Any]) -> None:
     """Run a program on checked arguments, compiling the variant that they need."""
-    arrays = [a for a in args if isinstance(a, array)]
-    contiguous = all(a.is_contiguous for a in arrays)
-    dispatcher = program.require(contiguous=contiguous, wide=program.is_wide(dims))
+    dispatcher = program.dispatcher
+    if dispatcher is None:
+        contiguous = all(a.is_contiguous for a in args if isinstance(a, array))
+        dispatcher = program.require(contiguous=contiguous, wide=program.is_wide(dims), sums=contiguous)
     key, names = program.kernel.key, program.kernel.parameter_names
     for i in program.any_artifact.writes:
         if i < len(names):  # what lies beyond are adjoints, checked where they were made
@@ -153,6 +154,10 @@ def run(program: Program, dims: tuple[int, ...], args: Sequence[Any]) -> None:
     if settings.print_launches:
         adjoint = " (adjoint)" if program.wrt is not None else ""
         sys.stdout.write(f"kernel: {key}{adjoint} dim: {dims} device: cpu\n")
+    variant = dispatcher.required_variant(dims, list(args), ())
+    if variant is not None:
+        contiguous, wide, sums = variant
+        program.require(contiguous=contiguous, wide=wide, sums=sums)
     if not dispatcher.try_launch(dims, list(args), (), None):
         raise RuntimeError(f"kernel `{key}`: the native launch path refused checked arguments; this is a bug")
 

@@ -12,7 +12,7 @@ from warp_like.backend.target import host_target
 from warp_like.base.settings import Setting, settings
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.pipeline import compile_kernel
-from warp_like.compiler.signature import Options, Signature
+from warp_like.compiler.signature import Options, Signature, with_scratch
 from warp_like.ir.layout import type_code
 from warp_like.ir.types import Array, Scalar, Type
 from warp_like.runtime.device import get_device
@@ -24,6 +24,7 @@ STACK_LIMIT = 1
 INDEX_OUT_OF_RANGE = 16
 
 _ARRAY, _SCALAR, _VALUE = 0, 1, 2
+_WRITES, _SUMS = 1, 3
 _compiling = threading.RLock()
 
 
@@ -38,21 +39,23 @@ class Program:
         types: The types of the kernel's parameters.
         wrt: For an adjoint, the positions of the arrays that get gradients; None for the kernel itself.
         same: For an adjoint, pairs of parameters that are one array, later one first.
+        tangent: For forward mode, the positions of the parameters that have tangents; else None.
     """
 
-    def __init__(self, kernel: Kernel, types: tuple[Type, ...], wrt: tuple[int, ...] | None = None, same: tuple[tuple[int, int], ...] = ()) -> None:
+    def __init__(self, kernel: Kernel, types: tuple[Type, ...], wrt: tuple[int, ...] | None = None, same: tuple[tuple[int, int], ...] = (), tangent: tuple[int, ...] | None = None) -> None:
         self.kernel = kernel
         self.types = types
         self.wrt = wrt
         self.same = same
+        self.tangent = tangent
         self.dispatcher: _native.Dispatcher | None = None
-        self.artifacts: dict[tuple[bool, bool], Artifact] = {}
+        self.artifacts: dict[tuple[bool, bool, bool], Artifact] = {}
 
     @property
     def any_artifact(self) -> Artifact:
         """An artifact of some variant; what arrays it reads and writes is the same for all."""
         if not self.artifacts:
-            self.require(contiguous=True, wide=False)
+            self.require(contiguous=True, wide=False, sums=True)
         return next(iter(self.artifacts.values()))
 
     def is_wide(self, dims: tuple[int, ...]) -> bool:
@@ -62,20 +65,28 @@ class Program:
             return max(dims) > limit
         return math.prod(dims[self.any_artifact.tid_ndim - 1 :]) > limit
 
-    def require(self, *, contiguous: bool, wide: bool) -> _native.Dispatcher:
+    def require(self, *, contiguous: bool, wide: bool, sums: bool = False) -> _native.Dispatcher:
         """Return the dispatcher with the variant installed.
+
+        Args:
+            contiguous: All arrays are contiguous.
+            wide: An index of the grid exceeds 32 bits.
+            sums: Where the kernel only adds to an array, no other OS thread accesses that array meanwhile.
 
         Raises:
             WarpCodegenError: The kernel can't be compiled, or not differentiated.
         """
         with _compiling:
-            if (contiguous, wide) not in self.artifacts or self.dispatcher is None:
-                signature = Signature(self.types, contiguous, wide, self.wrt, self.same, Options.current())
+            if (contiguous, wide, sums) not in self.artifacts or self.dispatcher is None:
+                signature = Signature(
+                    self.types, contiguous, wide, self.wrt, self.same, Options.current(), self.tangent, sums
+                )
                 artifact = compile_kernel(self.kernel.source, signature, host_target())
                 loaded = cpu.load(artifact.code, (artifact.entry,), _native.symbols())
+                sums = sums and bool(artifact.sums)
                 dispatcher = self.dispatcher or self._new_dispatcher(signature, artifact)
-                dispatcher.install(contiguous, wide, loaded.address(artifact.entry), loaded)
-                self.artifacts[contiguous, wide] = artifact
+                dispatcher.install(contiguous, wide, sums, loaded.address(artifact.entry), loaded)
+                self.artifacts[contiguous, wide, sums] = artifact
                 self.dispatcher = dispatcher
             return self.dispatcher
 
@@ -83,14 +94,18 @@ class Program:
         names = list(self.kernel.parameter_names)
         names += [f"adj_{names[i]}" for i in self.wrt or ()] + [f"old_{names[i]}" for i in artifact.scratch]
         types = [*signature.params, *(signature.args[i] for i in artifact.scratch)]
+        tangents = with_scratch(self.tangent or (), len(signature.args), len(self.wrt or ()), artifact.scratch)
+        names += [f"tan_{names[i]}" for i in tangents]
+        types += [types[i] for i in tangents]
         specs = []
         for i, (name, t) in enumerate(zip(names, types, strict=True)):
             if isinstance(t, Array):
-                specs.append((name, _ARRAY, type_code(t.dtype), t.ndim, i in artifact.writes, None))
+                writes = _SUMS if i in artifact.sums else _WRITES if i in artifact.writes else 0
+                specs.append((name, _ARRAY, type_code(t.dtype), t.ndim, writes, None))
             elif isinstance(t, Scalar):
-                specs.append((name, _SCALAR, type_code(t), 0, False, None))
+                specs.append((name, _SCALAR, type_code(t), 0, 0, None))
             else:
-                specs.append((name, _VALUE, type_code(t), 0, False, values.from_ir(t)))
+                specs.append((name, _VALUE, type_code(t), 0, 0, values.from_ir(t)))
         dispatcher = _native.Dispatcher(self.kernel.key, specs, self._explain, get_device("cpu"))
         dispatcher.tid_ndim = artifact.tid_ndim
         dispatcher.prints = artifact.prints

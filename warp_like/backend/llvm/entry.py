@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 
 from warp_like.backend.llvm.lower import Lowering
-from warp_like.backend.llvm.memory import load_value
+from warp_like.backend.llvm.memory import load_value, sum_scope
 from warp_like.backend.llvm.values import ArrayRef, Rep, leaves
 from warp_like.backend.llvm.writer import Writer
 from warp_like.backend.target import Options, Target
@@ -40,8 +40,9 @@ def lower_entry(f: Function, target: Target, options: Options) -> str:
     with at(f.loc):
         grid = _CudaGrid(w, ndim) if target.is_cuda else _CpuGrid(w, ndim)
         lowering = Lowering(w, ndim, grid.index, lambda: grid.thread)
-        for p, offset in zip(f.params, offsets, strict=True):
-            lowering.bind(p, _parameter(w, p.type, offset))
+        for i, (p, offset) in enumerate(zip(f.params, offsets, strict=True)):
+            scope = sum_scope(w, i) if i in options.sums else ""
+            lowering.bind(p, _parameter(w, p.type, offset, scope))
         grid.begin()
         lowering.body(f.body)
         grid.end()
@@ -64,7 +65,7 @@ def _invariant(w: Writer) -> str:
     return f", !invariant.load {w.metadata('empty', '!{}')}"
 
 
-def _parameter(w: Writer, t: Type, offset: int) -> Rep:
+def _parameter(w: Writer, t: Type, offset: int, scope: str) -> Rep:
     note = _invariant(w)
 
     def field(type: str, at: int) -> str:
@@ -74,7 +75,7 @@ def _parameter(w: Writer, t: Type, offset: int) -> Rep:
         return load_value(w, leaves(t), _byte(w, "%args", offset), note)
     shape = tuple(field("i64", offset + 8 + 8 * k) for k in range(t.ndim))
     strides = tuple(field("i64", offset + 8 + 8 * (t.ndim + k)) for k in range(t.ndim))
-    return ArrayRef(t, field(w.array_pointer, offset), shape, () if w.options.contiguous else strides)
+    return ArrayRef(t, field(w.array_pointer, offset), shape, () if w.options.contiguous else strides, scope)
 
 
 def _byte(w: Writer, base: str, offset: int) -> str:

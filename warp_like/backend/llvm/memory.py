@@ -25,8 +25,28 @@ _INT_ATOMICS = {
 
 
 def access_group(w: Writer) -> str:
-    """Return the metadata that puts an access into the grid loop's access group."""
-    return f", !llvm.access.group {w.metadata('access', 'distinct !{}')}"
+    """Return the metadata that puts an access into the grid loop's access group, away from all sums."""
+    group = f", !llvm.access.group {w.metadata('access', 'distinct !{}')}"
+    if w.options.sums:
+        group += f", !noalias {_scopes(w, [sum_scope(w, i) for i in w.options.sums])}"
+    return group
+
+
+def sum_scope(w: Writer, position: int) -> str:
+    """Return the alias scope of the array parameter at ``position``, which is summed into."""
+    domain = w.metadata("sums", "distinct !{{self}}")
+    return w.metadata(f"sum {position}", f"distinct !{{{{self}}, {domain}}}")
+
+
+def _scopes(w: Writer, scopes: list[str]) -> str:
+    return w.metadata(f"scopes {scopes}", f"!{{{', '.join(scopes)}}}")
+
+
+def _sum_note(w: Writer, scope: str) -> str:
+    """Return the metadata of an access to a sum. Threads share its elements, so it is in no access group."""
+    note = f", !alias.scope {_scopes(w, [scope])}"
+    others = [s for s in (sum_scope(w, i) for i in w.options.sums) if s != scope]
+    return note + (f", !noalias {_scopes(w, others)}" if others else "")
 
 
 def element_address(w: Writer, array: ArrayRef, indices: list[str]) -> str:
@@ -56,7 +76,7 @@ def view(w: Writer, array: ArrayRef, indices: list[str]) -> ArrayRef:
     """Return the sub-array of ``array`` at leading ``indices``."""
     n = len(indices)
     data = element_address(w, array, indices)
-    return ArrayRef(Array(array.type.dtype, array.type.ndim - n), data, array.shape[n:], array.strides[n:])
+    return ArrayRef(Array(array.type.dtype, array.type.ndim - n), data, array.shape[n:], array.strides[n:], array.sum)
 
 
 def load_value(
@@ -105,8 +125,18 @@ def atomic_element(
     old = []
     for (scalar, offset), x in zip(leaves(array.type.dtype), value, strict=True):
         at = component_address(w, address, offset, w.array_pointer)
-        old.append(_atomic(w, kind, scalar, at, x))
+        old.append(_add_plain(w, kind, scalar, at, x, array.sum) if array.sum else _atomic(w, kind, scalar, at, x))
     return tuple(old)
+
+
+def _add_plain(w: Writer, kind: str, t: Scalar, at: str, x: str, scope: str) -> str:
+    """Add or subtract without atomics. The order of additions is free, as it is with atomics."""
+    reg, note = register_type(t), _sum_note(w, scope)
+    old = w.op(f"load {reg}, {w.array_pointer} {at}, align {align_of(t)}{note}")
+    how = f"f{kind} reassoc contract" if t.is_float else kind
+    new = w.op(f"{how} {reg} {old}, {x}")
+    w.do(f"store {reg} {new}, {w.array_pointer} {at}, align {align_of(t)}{note}")
+    return old
 
 
 def _atomic(w: Writer, kind: str, t: Scalar, at: str, x: str) -> str:

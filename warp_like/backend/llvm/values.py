@@ -37,6 +37,7 @@ class ArrayRef:
     data: str
     shape: tuple[str, ...]
     strides: tuple[str, ...]
+    sum: str = ""  # for an array that is summed into without atomics: the name of its alias scope
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -46,7 +47,7 @@ class ArrayRef:
     def with_parts(self, parts: tuple[str, ...]) -> ArrayRef:
         """Return an array of this form made of other registers."""
         n = 1 + len(self.shape)
-        return ArrayRef(self.type, parts[0], tuple(parts[1:n]), tuple(parts[n:]))
+        return ArrayRef(self.type, parts[0], tuple(parts[1:n]), tuple(parts[n:]), self.sum)
 
 
 Rep = tuple[str, ...] | ArrayRef

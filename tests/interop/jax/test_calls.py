@@ -1,0 +1,239 @@
+"""What a kernel computes when JAX calls it, and what is refused when JAX traces it."""
+
+import re
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import warp_like as wp  # noqa: E402
+from tests.interop.jax.kernels import advance, lookup, matmul, rotate, scale, stencil, stencil_np, total  # noqa: E402
+from warp_like.interop.jaxffi import jax_kernel  # noqa: E402
+
+jnp = jax.numpy
+
+
+def arange(*shape):
+    return jnp.arange(np.prod(shape), dtype=jnp.float32).reshape(shape)
+
+
+@pytest.mark.parametrize("jit", [lambda f: f, jax.jit])
+def test_elementwise(jit):
+    f = jit(jax_kernel(scale))
+    out = f(arange(5), 3.0)
+    assert isinstance(out, list)
+    assert np.array_equal(out[0], 3.0 * np.arange(5))
+
+
+def test_more_threads_than_one_chunk():
+    x = np.random.default_rng(0).random(2_000_003, dtype=np.float32)
+    assert np.array_equal(jax_kernel(stencil)(x)[0], stencil_np(x))
+
+
+def test_scalars_of_every_sort():
+    f = jax_kernel(scale)
+    x = arange(3)
+    for a in (2, 2.0, np.float32(2), np.float64(2), np.array(2, np.float32), jnp.float32(2), jnp.array(2.0)):
+        assert np.array_equal(f(x, a)[0], 2 * x)
+    traced = jax.jit(lambda x, a: f(x, a)[0])
+    assert np.array_equal(traced(x, 2.0), 2 * x)
+    assert np.array_equal(traced(x, 2), 2 * x)  # a weakly typed integer
+    assert np.array_equal(traced(x, jnp.float32(2)), 2 * x)
+    with pytest.raises(TypeError, match="argument 2 `a`: expected float32, got a JAX array of dtype int32"):
+        f(x, jnp.int32(2))
+    with pytest.raises(TypeError, match="argument 2 `a`: expected float32"):
+        f(x, jnp.ones(3))
+    with pytest.raises(TypeError, match="argument 2 `a`: expected float32, got str 'two'"):
+        f(x, "two")
+
+
+def test_a_new_number_compiles_nothing():
+    f = jax_kernel(scale)
+    f(arange(3), 1.0)
+    jitted = next(iter(f._jitted.values()))
+    for a in range(5):
+        f(arange(3), float(a))
+    assert len(f._jitted) == 1
+    assert jitted._cache_size() == 1
+
+
+@wp.kernel
+def wide_scalars(
+    x: wp.array(dtype=float), a: wp.float64, n: wp.uint64, v: wp.vec2d, w: wp.vec3, flag: bool, y: wp.array(dtype=float)
+):
+    i = wp.tid()
+    if flag:
+        y[i] = float(a * wp.float64(1.0e12)) + float(n >> wp.uint64(60)) + float(v[1]) + w[2] + x[i]
+
+
+def test_scalars_that_jax_has_no_type_for_keep_their_precision():
+    args = (1e-12 + 1e-24, 2**63, wp.vec2d(1.0, 2.0), (1.0, 2.0, 4.0), True)
+    (y,) = jax_kernel(wide_scalars)(jnp.zeros(2), *args)
+    assert np.allclose(y, 1 + 8 + 2 + 4)
+    w = jnp.array([0.0, 0.0, 4.0])
+    (z,) = jax.jit(lambda w: jax_kernel(wide_scalars)(jnp.zeros(2), *args[:3], w, True))(w)
+    assert np.allclose(z, y)
+
+
+def test_vectors_and_matrices_are_trailing_dimensions():
+    m, v = arange(4, 3, 3), arange(4, 3)
+    w, n = jax.jit(jax_kernel(rotate, num_outputs=2))(m, v)
+    assert np.allclose(w, np.einsum("nij,nj->ni", m, v))
+    assert np.allclose(n, (v**2).sum(-1))
+
+
+def test_launch_and_output_dims():
+    a, b = arange(2, 3), arange(3, 4)
+    for f, kwargs in (
+        (jax_kernel(matmul, launch_dims=(2, 4)), {}),
+        (jax_kernel(matmul), {"launch_dims": (2, 4)}),
+        (jax_kernel(matmul), {"launch_dims": [2, 4], "output_dims": [2, 4]}),
+        (jax_kernel(matmul, output_dims={"c": (2, 4)}), {"launch_dims": (2, 4)}),
+    ):
+        assert np.allclose(f(a, b, **kwargs)[0], a @ b)
+    (y,) = jax_kernel(total, output_dims=1)(arange(4))
+    assert y.shape == (1,)
+    assert y[0] == 14
+
+
+def test_what_is_not_written_is_zero():
+    (y,) = jax_kernel(scale, launch_dims=2)(arange(6) + 1, 1.0, output_dims=6)
+    assert np.array_equal(y, [1, 2, 0, 0, 0, 0])
+    (y,) = jax_kernel(scale, launch_dims=2, zero_outputs=False)(arange(6) + 1, 1.0, output_dims=6)
+    assert np.array_equal(y[:2], [1, 2])
+
+
+@pytest.mark.parametrize("jit", [lambda f, **_: f, jax.jit])
+def test_in_out_arguments_are_returned_and_the_callers_stay(jit):
+    f = jit(jax_kernel(advance, num_outputs=2, in_out_argnames=["x"]))
+    v, x = arange(4), arange(4) + 1
+    new, old = f(v, x, 0.5)
+    assert np.allclose(new, np.square(np.arange(4) + 1) + 0.5 * np.arange(4))
+    assert np.array_equal(old, np.arange(4) + 1)
+    assert np.array_equal(x, np.arange(4) + 1)
+
+
+def test_a_donated_in_out_argument_is_changed_in_place():
+    f = jax.jit(jax_kernel(advance, num_outputs=2, in_out_argnames=["x"]), donate_argnums=1)
+    x = arange(1000) + 0
+    at = x.unsafe_buffer_pointer()
+    new, _ = f(arange(1000), x, 0.0)
+    assert x.is_deleted()
+    assert new.unsafe_buffer_pointer() == at
+    assert np.array_equal(new, np.arange(1000, dtype=np.float32) ** 2)
+
+
+def test_empty_and_single_elements():
+    f = jax_kernel(scale)
+    assert f(jnp.zeros(0), 2.0)[0].shape == (0,)
+    assert f(jnp.float32(3), 2.0)[0].tolist() == [6]  # a 0-d array is an array of one element
+    empty = jax.jit(lambda x: f(x, 2.0)[0])(jnp.zeros(0))
+    assert empty.shape == (0,)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "float16", "bfloat16", "float32"]
+)
+def test_every_dtype(dtype):
+    element = getattr(wp, dtype)
+
+    @wp.kernel
+    def flip(x: wp.array(dtype=element), y: wp.array(dtype=element)):
+        i = wp.tid()
+        y[i] = x[x.shape[0] - 1 - i]
+
+    x = jnp.array([0, 1, 1, 0, 0]).astype(dtype)
+    (y,) = jax.jit(jax_kernel(flip))(x)
+    assert y.dtype == x.dtype
+    assert bool((y == x[::-1]).all())
+
+
+def test_sixty_four_bits():
+    @wp.kernel
+    def double(x: wp.array(dtype=wp.float64), y: wp.array(dtype=wp.float64)):
+        i = wp.tid()
+        y[i] = x[i] * wp.float64(2.0)
+
+    f = jax_kernel(double)
+    with pytest.raises(TypeError, match="expected array1d.float64., got a JAX array of dtype float32"):
+        f(jnp.ones(2))
+    with jax.enable_x64(True):
+        (y,) = f(jnp.array([1 / 3, 2 / 3], jnp.float64))
+        assert y.dtype == jnp.float64
+        assert y[1] == 4 / 3
+
+
+def test_denormal_numbers_are_not_flushed():
+    tiny = np.float32(1e-40)
+    (y,) = jax_kernel(scale)(np.full(3, tiny), 1.0)
+    assert np.asarray(y)[1] == tiny
+
+
+def test_refusals():
+    f = jax_kernel(scale)
+    cases = [
+        (lambda: f(arange(2, 2), 1.0), TypeError, "argument 1 `x`: expected array1d[float32], got a JAX array"),
+        (lambda: f(jnp.arange(3), 1.0), TypeError, "got a JAX array of dtype int32 and shape (3,)"),
+        (lambda: f([1.0, 2.0], 1.0), TypeError, "got list, and not a JAX or NumPy array"),
+        (lambda: f(jax.random.key(0), 1.0), TypeError, "argument 1 `x`"),
+        (lambda: f(arange(3)), ValueError, "takes 2 arguments (x, a), got 1"),
+        (lambda: f(arange(3), 1.0, output_dims=(2, 2)), ValueError, "output_dims gives it the shape (2, 2)"),
+        (lambda: f(arange(3), 1.0, launch_dims=(2, 2)), ValueError, "the grid gives it the shape (2, 2)"),
+        (lambda: f(arange(3), 1.0, output_dims={"z": 3}), ValueError, "names `z`, which is no output"),
+        (lambda: f(arange(3), 1.0, vmap_method="magic"), ValueError, "vmap_method is one of"),
+        (lambda: f(arange(3), 1.0, launch_dims=-1), ValueError, "can't be negative"),
+        (lambda: jax_kernel(rotate, num_outputs=2)(arange(4, 3), arange(4, 3)), TypeError, "expected array1d[mat3x3"),
+        (lambda: jax_kernel(scale, num_outputs=0), ValueError, "num_outputs"),
+        (lambda: jax_kernel(scale, num_outputs=2), TypeError, "the output `a` has to be annotated as an array"),
+        (lambda: jax_kernel(scale, in_out_argnames=["q"]), ValueError, "names `q`, which is no argument"),
+        (lambda: jax_kernel(stencil_np), TypeError, "takes a kernel made by @wp.kernel, got function"),
+        (lambda: jax_kernel(advance)(arange(3), arange(3), 0.1), ValueError, 'in_out_argnames=["x"]'),
+    ]
+    for call, error, text in cases:
+        with pytest.raises(error, match=re.escape(text)):
+            call()
+
+
+def test_an_error_in_the_kernel_is_reported():
+    @wp.kernel
+    def divide(x: wp.array(dtype=int), y: wp.array(dtype=int)):
+        i = wp.tid()
+        y[i] = 10 // x[i]
+
+    x = jnp.array([5, 0, 2])
+    assert jax_kernel(divide)(x)[0].tolist() == [2, 0, 5]
+    mode = wp.config.mode
+    wp.config.mode = "debug"
+    try:
+        with pytest.raises(jax.errors.JaxRuntimeError, match="integer division by zero in thread 1"):
+            jax.block_until_ready(jax.jit(jax_kernel(divide))(x))
+    finally:
+        wp.config.mode = mode
+    assert jax_kernel(divide)(x)[0].tolist() == [2, 0, 5]
+
+
+def test_types_left_open_are_inferred():
+    from typing import Any
+
+    @wp.kernel
+    def gather(x: Any, index: wp.array(dtype=int), k: Any, y: wp.array(dtype=float)):
+        i = wp.tid()
+        y[i] = float(x[index[i]] * k)
+
+    assert jax_kernel(gather)(jnp.arange(5), jnp.array([4, 0]), 2, launch_dims=2)[0].tolist() == [8, 0]
+    assert jax_kernel(gather)(arange(5), jnp.array([4, 0]), 2.0, launch_dims=2)[0].tolist() == [8, 0]
+
+
+def test_results_of_lookup_are_right_in_threads():
+    from concurrent.futures import ThreadPoolExecutor
+
+    f = jax.jit(lambda t, i: jax_kernel(lookup)(t, i, launch_dims=i.shape)[0])
+    table = arange(100)
+
+    def one(seed):
+        index = np.random.default_rng(seed).integers(0, 100, 20_000).astype(np.int32)
+        return np.array_equal(f(table, index), (index.astype(np.float32)) ** 2)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(one, range(40)))

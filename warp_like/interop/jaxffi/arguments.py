@@ -1,0 +1,134 @@
+"""Matching what a JAX kernel is called with to the kernel's parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from warp_like import values
+from warp_like.interop.jaxffi.call import constant, jax_dtype
+from warp_like.interop.jaxffi.target import jax_module
+from warp_like.ir.types import Array, Scalar, Type, element_shape, scalar_of
+from warp_like.runtime.arguments import Site, convert, grid_dims, infer_type
+
+
+def is_array(x: Any) -> bool:
+    """Return whether ``x`` is an array that JAX takes, traced or not."""
+    return isinstance(x, (jax_module().Array, np.ndarray))
+
+
+def declared_type(site: str, declared: Type | None, value: Any) -> Type:
+    """Return the type of a parameter; where it is left open, that of ``value``.
+
+    Raises:
+        TypeError: ``value`` is nothing that a kernel takes.
+    """
+    if declared is not None:
+        return declared
+    if not is_array(value):
+        try:
+            return infer_type(value)
+        except TypeError as e:
+            raise TypeError(f"{site}: {e}") from e
+    scalar = _scalar(value)
+    if scalar is None:
+        raise TypeError(f"{site}: there is no counterpart of dtype {value.dtype}")
+    return Array(scalar, value.ndim) if value.ndim else scalar
+
+
+def split(site: Site, t: Type, value: Any) -> tuple[Any, bytes | None]:
+    """Return an argument as something that JAX passes, or else, where it has no type for it, as bytes.
+
+    Raises:
+        TypeError: It has another type.
+        ValueError: It is a number that does not fit.
+    """
+    if isinstance(t, Array):
+        if not is_array(value):
+            raise site.type_error(f"{type(value).__name__}, and not a JAX or NumPy array")
+        return value, None
+    if is_array(value):
+        return value, None
+    number = constant(t, convert(site, value))
+    if jax_module().dtypes.canonicalize_dtype(number.dtype) == number.dtype:
+        return number, None
+    return None, number.tobytes()
+
+
+def fit(site: Site, t: Type, x: Any) -> Any:
+    """Return a traced argument with the dtype and number of dimensions of its parameter.
+
+    Raises:
+        TypeError: It has others. Only Python's numbers, which JAX calls weakly typed, are converted.
+    """
+    element = t.dtype if isinstance(t, Array) else t
+    inner = element_shape(element)
+    given = _scalar(x)
+    if given != scalar_of(element):
+        weak = isinstance(t, Scalar) and getattr(x, "weak_type", False) and x.ndim == 0
+        if not weak or (given is not None and given.is_float and not t.is_float) or t.is_bool:  # type: ignore[union-attr]
+            raise site.type_error(_describe(x))
+        return x.astype(jax_dtype(t))
+    outer = x.shape[: len(x.shape) - len(inner)]
+    if x.shape[len(outer) :] != inner:
+        raise site.type_error(f"{_describe(x)}, whose last dimensions are not {inner}")
+    if not isinstance(t, Array):
+        if outer:
+            raise site.type_error(_describe(x))
+        return x
+    if not outer and t.ndim == 1:
+        return x.reshape((1, *inner))  # a single element is an array of one
+    if len(outer) != t.ndim:
+        raise site.type_error(_describe(x))
+    return x
+
+
+def output_shapes(
+    kernel: str, outputs: Sequence[tuple[str, Array]], output_dims: Any, dims: tuple[int, ...]
+) -> list[tuple[int, ...]]:
+    """Return the shape of each output.
+
+    Args:
+        kernel: The kernel's name.
+        outputs: Name and type of each.
+        output_dims: An extent, extents for all, or extents by name; those of the grid where None or not named.
+        dims: The extents of the grid.
+
+    Raises:
+        TypeError: An extent is no int.
+        ValueError: A name is unknown, or the number of dimensions is not that of the parameter.
+    """
+    if isinstance(output_dims, dict):
+        unknown = set(output_dims) - {name for name, _ in outputs}
+        if unknown:
+            raise ValueError(f"kernel `{kernel}`: output_dims names `{sorted(unknown)[0]}`, which is no output")
+    shapes = []
+    for name, t in outputs:
+        given = output_dims.get(name) if isinstance(output_dims, dict) else output_dims
+        shape = dims if given is None else grid_dims(kernel, given)
+        if len(shape) != t.ndim:
+            source = "the grid" if given is None else "output_dims"
+            raise ValueError(
+                f"kernel `{kernel}`: the output `{name}` is an {t}, and {source} gives it the shape {shape}; "
+                "pass output_dims="
+            )
+        if jax_module().dtypes.canonicalize_dtype(jax_dtype(t.dtype)) != jax_dtype(t.dtype):
+            raise TypeError(
+                f"kernel `{kernel}`: the output `{name}` is an {t}, and JAX has no 64-bit types unless "
+                'jax.config.update("jax_enable_x64", True) is called first'
+            )
+        shapes.append(shape)
+    return shapes
+
+
+def _scalar(x: Any) -> Scalar | None:
+    try:
+        return values.scalar_from_numpy(x.dtype)
+    except TypeError:  # a dtype of JAX's own, such as that of random keys
+        return None
+
+
+def _describe(x: Any) -> str:
+    return f"a JAX array of dtype {x.dtype} and shape {tuple(x.shape)}"

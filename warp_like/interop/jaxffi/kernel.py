@@ -1,0 +1,237 @@
+"""``jax_kernel``: a kernel as a function of JAX arrays, for use under jit, vmap, grad, scan, shard_map."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from warp_like.compiler.signature import Options
+from warp_like.interop.jaxffi.arguments import declared_type, fit, output_shapes, split
+from warp_like.interop.jaxffi.backward import differentiable, undifferentiable
+from warp_like.interop.jaxffi.operation import Operation
+from warp_like.interop.jaxffi.target import jax_module
+from warp_like.interop.jaxffi.varying import alike
+from warp_like.ir.types import Array, Type, element_shape
+from warp_like.runtime.arguments import Site, grid_dims
+from warp_like.runtime.kernel import Kernel
+
+_VMAP_METHODS = ("broadcast_all", "expand_dims", "sequential", "sequential_unrolled")
+
+
+def jax_kernel(
+    kernel: Kernel,
+    num_outputs: int = 1,
+    vmap_method: str = "broadcast_all",
+    launch_dims: int | Sequence[int] | None = None,
+    output_dims: Any = None,
+    in_out_argnames: Sequence[str] | None = None,
+    module_preload_mode: Any = None,
+    enable_backward: bool = False,
+    has_side_effect: bool = False,
+    block_dim: int | None = None,
+    zero_outputs: bool = True,
+) -> JaxKernel:
+    """Make a kernel a function of JAX arrays.
+
+    The function takes the kernel's parameters but for the last ones, which are its outputs, and returns a list of JAX
+    arrays: the in-out arguments, then the outputs. It works under JAX's transformations. Trailing dimensions of arrays
+    become the components of vec and mat elements. Numbers may be Python's, or traced.
+
+    Args:
+        kernel: A function decorated with ``wp.kernel``. Its arguments come first, its outputs last.
+        num_outputs: How many arrays it returns, in-out arguments included.
+        vmap_method: ``sequential`` and ``sequential_unrolled`` call the kernel once for each element of a batch; all
+            others run the whole batch in one call. The results are the same.
+        launch_dims: The grid; the shape of the first array argument when left out.
+        output_dims: The shape of the outputs: an extent, extents, or a dict of these by parameter name. The grid's when
+            left out. Both can be given to a single call as well.
+        in_out_argnames: Arguments that the kernel changes. They are returned; the caller's arrays stay as they are.
+        module_preload_mode: Taken for compatibility: kernels are compiled when JAX traces the call.
+        enable_backward: Whether JAX may ask for gradients.
+        has_side_effect: Whether the call stays when its results are not used, as for a kernel that prints.
+        block_dim: For CUDA devices.
+        zero_outputs: Whether outputs hold zeros before the kernel runs. Without, what it does not write is undefined.
+
+    Raises:
+        ImportError: JAX is not installed.
+        TypeError: ``kernel`` is no kernel, or an output is no array.
+        ValueError: The number or the names of outputs do not fit the kernel.
+
+    Example:
+        >>> triple = wp.jax_kernel(triple_kernel)
+        >>> (y,) = jax.jit(triple)(jnp.arange(4.0))
+    """
+    jax_module()
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"jax_kernel() takes a kernel made by @wp.kernel, got {type(kernel).__name__}")
+    return JaxKernel(
+        kernel,
+        num_outputs,
+        vmap_method,
+        launch_dims,
+        output_dims,
+        tuple(in_out_argnames or ()),
+        enable_backward,
+        has_side_effect,
+        zero_outputs,
+    )
+
+
+class JaxKernel:
+    """A kernel as a function of JAX arrays, made by ``jax_kernel``."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        num_outputs: int,
+        vmap_method: str,
+        launch_dims: Any,
+        output_dims: Any,
+        in_out_argnames: tuple[str, ...],
+        enable_backward: bool,
+        has_side_effect: bool,
+        zero_outputs: bool,
+    ) -> None:
+        self.kernel = kernel
+        self.launch_dims = launch_dims
+        self.output_dims = output_dims
+        self.enable_backward = enable_backward
+        self.has_side_effect = has_side_effect
+        self.zero_outputs = zero_outputs
+        self.vmap_method = _checked_vmap(vmap_method)
+        self.__name__ = kernel.key
+        self.__doc__ = kernel.__doc__
+        self._jitted: dict[Any, Any] = {}
+        self._place(num_outputs, in_out_argnames)
+
+    def _place(self, num_outputs: int, in_out_argnames: tuple[str, ...]) -> None:
+        """Find out which parameters are arguments, which are results."""
+        key, names = self.kernel.key, self.kernel.parameter_names
+        pure = num_outputs - len(in_out_argnames)
+        if num_outputs < 1 or pure < 0 or pure > len(names):
+            raise ValueError(
+                f"kernel `{key}` has {len(names)} parameters: num_outputs, which counts the in-out arguments, can't be "
+                f"{num_outputs} with {len(in_out_argnames)} of these"
+            )
+        self.arguments = tuple(range(len(names) - pure))
+        self.outputs = tuple(range(len(names) - pure, len(names)))
+        for name in in_out_argnames:
+            if name not in names[: len(self.arguments)]:
+                raise ValueError(f"kernel `{key}`: in_out_argnames names `{name}`, which is no argument")
+        self.in_out = tuple(i for i in self.arguments if names[i] in in_out_argnames)
+        for i in (*self.in_out, *self.outputs):
+            t = self.kernel.parameters[i][1]
+            if not isinstance(t, Array) and (t is not None or i in self.outputs):
+                raise TypeError(
+                    f"kernel `{key}`: the output `{names[i]}` has to be annotated as an array, it is {t or 'left open'}"
+                )
+
+    def __call__(
+        self, *args: Any, output_dims: Any = None, launch_dims: Any = None, vmap_method: str | None = None
+    ) -> list[Any]:
+        """Run the kernel; see ``jax_kernel``."""
+        key, params = self.kernel.key, self.kernel.parameters
+        if len(args) != len(self.arguments):
+            names = ", ".join(self.kernel.parameter_names[: len(self.arguments)])
+            raise ValueError(f"kernel `{key}` takes {len(self.arguments)} arguments ({names}), got {len(args)}")
+        types: list[Type] = []
+        dynamic, constants = [], []
+        for i, value in enumerate(args):
+            name, declared = params[i]
+            t = declared_type(f"kernel `{key}`, argument {i + 1} `{name}`", declared, value)
+            passed, data = split(Site(key, i, name, t), t, value)
+            types.append(t)
+            if data is None:
+                dynamic.append(passed)
+            else:
+                constants.append((i, data))
+        types += [params[i][1] for i in self.outputs]  # type: ignore[misc]
+        call = (
+            tuple(types),
+            tuple(constants),
+            _hashable(self.launch_dims if launch_dims is None else launch_dims),
+            _hashable(self.output_dims if output_dims is None else output_dims),
+            self.vmap_method if vmap_method is None else _checked_vmap(vmap_method),
+            Options.current(),
+        )
+        jitted = self._jitted.get(call)
+        if jitted is None:
+            jitted = self._jitted.setdefault(call, self._jit(*call[:-1]))
+        return jitted(*dynamic)  # type: ignore[no-any-return]
+
+    def _jit(
+        self,
+        types: tuple[Type, ...],
+        constants: tuple[tuple[int, bytes], ...],
+        launch_dims: Any,
+        output_dims: Any,
+        vmap_method: str,
+    ) -> Any:
+        def call(*dynamic: Any) -> list[Any]:
+            return self._trace(types, dict(constants), launch_dims, output_dims, vmap_method, dynamic)
+
+        call.__name__ = call.__qualname__ = self.kernel.key
+        return jax_module().jit(call, inline=True)
+
+    def _trace(
+        self,
+        types: tuple[Type, ...],
+        constants: dict[int, bytes],
+        launch_dims: Any,
+        output_dims: Any,
+        vmap_method: str,
+        dynamic: Sequence[Any],
+    ) -> list[Any]:
+        key, names = self.kernel.key, self.kernel.parameter_names
+        positions = [i for i in self.arguments if i not in constants]
+        values = [
+            fit(Site(key, i, names[i], types[i]), types[i], x) for i, x in zip(positions, dynamic, strict=True)
+        ]
+        shapes = {}
+        for i, x in zip(positions, values, strict=True):
+            t = types[i]
+            if isinstance(t, Array):
+                shapes[i] = tuple(x.shape[: x.ndim - len(element_shape(t.dtype))])
+        dims = self._grid(launch_dims, shapes)
+        outputs = [(names[i], types[i]) for i in self.outputs]
+        if isinstance(output_dims, tuple) and output_dims[:1] == ("by name",):
+            output_dims = dict(output_dims[1:])
+        shapes |= dict(zip(self.outputs, output_shapes(key, outputs, output_dims, dims), strict=True))  # type: ignore[arg-type]
+        op = Operation(
+            self.kernel,
+            types,
+            shapes,
+            dims,
+            constants,
+            self.in_out,
+            self.outputs,
+            self.zero_outputs,
+            vmap_method,
+            self.has_side_effect,
+        )
+        run = differentiable if self.enable_backward else undifferentiable
+        # Made alike before the derivative is taken: then JAX sums the gradients over the devices itself.
+        return run(op, alike(values))
+
+    def _grid(self, launch_dims: Any, shapes: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
+        if launch_dims is not None:
+            return grid_dims(self.kernel.key, launch_dims)
+        if not shapes:
+            raise ValueError(f"kernel `{self.kernel.key}` has no array argument to take the grid from; pass launch_dims=")
+        return shapes[min(shapes)]
+
+    def __repr__(self) -> str:
+        return f"<warp_like kernel {self.kernel.key} for JAX>"
+
+
+def _checked_vmap(method: str) -> str:
+    if method not in _VMAP_METHODS:
+        raise ValueError(f"vmap_method is one of {', '.join(_VMAP_METHODS)}, got {method!r}")
+    # In one call, arguments without the batch's dimension are not repeated along it.
+    return "expand_dims" if method == "broadcast_all" else method
+
+
+def _hashable(dims: Any) -> Any:
+    if isinstance(dims, dict):
+        return ("by name", *((name, _hashable(d)) for name, d in dims.items()))
+    return tuple(dims) if isinstance(dims, list) else dims

@@ -1,0 +1,93 @@
+"""The XLA custom call and what it can run: compiled entry points, known to the native side by a hash."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+from warp_like import _native
+from warp_like.backend import cpu
+from warp_like.backend.target import host_target
+from warp_like.base.hashing import digest
+from warp_like.compiler.artifact import Artifact
+from warp_like.compiler.pipeline import cache_key, compile_kernel
+from warp_like.compiler.signature import Options, Signature
+from warp_like.ir.types import Type
+from warp_like.runtime.kernel import Kernel
+
+TARGET = "warp_like_kernel"
+
+
+@functools.cache
+def jax_module() -> Any:
+    """Return the ``jax`` module, with the custom call registered.
+
+    Raises:
+        ImportError: JAX is not installed, or has no typed foreign function interface.
+    """
+    try:
+        import jax
+    except ImportError as e:
+        raise ImportError("jax_kernel() needs JAX: pip install jax") from e
+    if not hasattr(jax, "ffi"):
+        raise ImportError(f"jax_kernel() needs JAX 0.5 or newer, this is {jax.__version__}")
+    jax.ffi.register_ffi_target(TARGET, _native.xla_handler(), platform="cpu")
+    return jax
+
+
+@dataclass(frozen=True)
+class Code:
+    """A compiled kernel, or an adjoint of one, that XLA calls can refer to.
+
+    Attributes:
+        kernel: The kernel.
+        signature: What it is compiled for.
+        artifact: What it reads and writes.
+        key: What a call says to have it run.
+    """
+
+    kernel: Kernel
+    signature: Signature
+    artifact: Artifact
+    key: int
+
+    @property
+    def params(self) -> tuple[Type, ...]:
+        """The types of the entry point's parameters."""
+        args = self.signature.args
+        return (*self.signature.params, *(args[i] for i in self.artifact.scratch))
+
+
+_codes: weakref.WeakKeyDictionary[Kernel, dict[Signature, Code]] = weakref.WeakKeyDictionary()
+_compiling = threading.RLock()
+
+
+def compiled(
+    kernel: Kernel, types: tuple[Type, ...], wrt: tuple[int, ...] | None = None, *, wide: bool = False
+) -> Code:
+    """Return the code of ``kernel``, or of its adjoint with respect to the arrays ``wrt``, ready to be called by XLA.
+
+    Raises:
+        WarpCodegenError: The kernel can't be compiled, or not differentiated.
+    """
+    signature = Signature(types, contiguous=True, wide=wide, wrt=wrt, options=Options.current())
+    with _compiling:
+        known = _codes.setdefault(kernel, {})
+        if signature not in known:
+            known[signature] = _compile(kernel, signature)
+        return known[signature]
+
+
+def _compile(kernel: Kernel, signature: Signature) -> Code:
+    artifact = compile_kernel(kernel.source, signature, host_target())
+    # A hash of the contents, not a number of this process: XLA may keep its programs on disk.
+    words = digest(cache_key(kernel.source, signature, host_target()), artifact.code)
+    key = int(words[:16], 16) - (1 << 63)
+    if not _native.xla_has_plan(key):
+        loaded = cpu.load(artifact.code, (artifact.entry,), _native.symbols())
+        explain = kernel.program(signature.args, signature.wrt)._explain
+        _native.xla_add_plan(key, loaded.address(artifact.entry), loaded, explain)
+    return Code(kernel, signature, artifact, key)

@@ -1,0 +1,215 @@
+"""Registering an operator with PyTorch: its schema, and its rules for shapes, autograd, vmap and autocast.
+
+Each operator is a pair: the forward, and a backward that is an operator itself, so that ``torch.compile`` and
+``torch.func`` see both. The backward's own derivative is registered too: it raises.
+
+PyTorch's registered operators have no derivative inside ``torch.func`` transformations. There, an
+``autograd.Function`` with the same rules takes their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from warp_like.interop.torch import _torch
+from warp_like.interop.torch_op_body import Body, OpSignature
+from warp_like.ir import types as ir
+
+_libraries: dict[str, Any] = {}  # by qualified name; an operator lives as long as its library
+
+
+def register(qualname: str, body: Body) -> tuple[Any, Any]:
+    """Register ``body`` as ``namespace::name``, replacing what has that name.
+
+    Returns:
+        What ``torch.ops`` holds, and a function of the same arguments for use inside ``torch.func``.
+    """
+    torch = _torch()
+    namespace, name = qualname.split("::")
+    if qualname in _libraries:
+        _libraries.pop(qualname)._destroy()
+    library = _libraries[qualname] = torch.library.Library(namespace, "FRAGMENT")
+    sig = body.signature
+    takes = ", ".join(f"{_schema_type(sig, i)} {sig.names[i]}" for i in sig.inputs)
+    gives = ", ".join(["Tensor"] * len(sig.outputs))
+    backward = f"{name}_backward"
+    library.define(f"{name}({takes}) -> {gives if len(sig.outputs) == 1 else f'({gives})'}")
+    library.define(f"{backward}(Tensor[] grads, Tensor[] results, bool[] needs, {takes}) -> Tensor[]".replace(", )", ")"))
+    namespace_ops = getattr(torch.ops, namespace)
+    forward_op, backward_op = getattr(namespace_ops, name).default, getattr(namespace_ops, backward).default
+    refuse = _refusal(sig)
+    _register_forward(library, qualname, body, forward_op, _autograd_rules(body, backward_op))
+    _register_backward(library, f"{namespace}::{backward}", body, backward_op, refuse)
+    return forward_op, _transformed(forward_op, _autograd_rules(body, _transformed_backward(backward_op, refuse)))
+
+
+def is_taken(qualname: str) -> bool:
+    """Return whether ``register`` has made an operator of that name."""
+    return qualname in _libraries
+
+
+def _schema_type(sig: OpSignature, position: int) -> str:
+    t = sig.types[position]
+    if isinstance(t, ir.Array):
+        return "Tensor"
+    scalar = ir.scalar_of(t)
+    assert scalar is not None
+    word = "bool" if scalar.is_bool else "float" if scalar.is_float else "int"
+    return word if isinstance(t, ir.Scalar) else f"{word}[]"
+
+
+Rules = tuple[Callable[..., None], Callable[..., Any]]
+
+
+def _register_forward(library: Any, qualname: str, body: Body, op: Any, rules: Rules) -> None:
+    torch, sig = _torch(), body.signature
+    single = len(sig.outputs) == 1
+
+    def run(*args: Any) -> Any:
+        sig.check(args)
+        results = body.forward(args)
+        return results[0] if single else tuple(results)
+
+    def fake(*args: Any) -> Any:
+        sig.check(args)
+        device = next((a.device for a in args if isinstance(a, torch.Tensor)), "cpu")
+        shapes = sig.output_shapes(args)
+        results = [
+            torch.empty(shape, dtype=sig.torch_dtype(i), device=device)
+            for i, shape in zip(sig.outputs, shapes, strict=True)
+        ]
+        return results[0] if single else tuple(results)
+
+    library.impl(op, run, "CompositeExplicitAutograd")
+    torch.library.register_fake(qualname, fake, lib=library)
+    torch.library.register_vmap(qualname, _vmap_rule(op), lib=library)
+    torch.library.register_autograd(qualname, rules[1], setup_context=rules[0], lib=library)
+    for device in ("CPU", "CUDA"):
+        library.impl(op, _autocast_rule(sig, op, device), f"Autocast{device}")
+
+
+def _autograd_rules(body: Body, backward_op: Any) -> Rules:
+    """What the forward saves, and how the backward is called."""
+    torch, sig = _torch(), body.signature
+    places = [sig.inputs.index(i) for i in sig.wrt]
+    floats = [sig.outputs.index(i) for i in sig.from_outputs]
+
+    def setup(ctx: Any, inputs: Sequence[Any], output: Any) -> None:
+        results = ()
+        if any(ctx.needs_input_grad[p] for p in places) and body.reads_outputs():
+            results = output if isinstance(output, tuple) else (output,)
+        ctx.plain = [None if isinstance(a, torch.Tensor) else a for a in inputs]
+        ctx.save_for_backward(*(a for a in inputs if isinstance(a, torch.Tensor)), *results)
+
+    def backward(ctx: Any, *grads: Any) -> Any:
+        needs = [bool(ctx.needs_input_grad[p]) for p in places]
+        found: list[Any] = [None] * len(sig.inputs)
+        if any(needs):
+            saved = iter(ctx.saved_tensors)
+            tensors = [next(saved) if i in sig.arrays else None for i in sig.inputs]
+            args = [a if t is None else t for t, a in zip(tensors, ctx.plain, strict=True)]
+            got = backward_op([grads[k] for k in floats], list(saved), needs, *args)
+            for p, grad in zip([p for p, n in zip(places, needs, strict=True) if n], got, strict=True):
+                found[p] = grad
+        return tuple(found) if len(found) > 1 else found[0]
+
+    return setup, backward
+
+
+def _refusal(sig: OpSignature) -> Callable[..., None]:
+    def refuse(ctx: Any, *grads: Any) -> None:
+        raise RuntimeError(
+            f"operator `{sig.name}` has no second derivative: its gradient was differentiated again "
+            "(create_graph=True, or a torch.func transformation inside another)"
+        )
+
+    return refuse
+
+
+def _register_backward(library: Any, qualname: str, body: Body, op: Any, refuse: Callable[..., None]) -> None:
+    torch, sig = _torch(), body.signature
+    places = [sig.inputs.index(i) for i in sig.wrt]
+
+    def run(grads: Any, results: Any, needs: Any, *args: Any) -> list[Any]:
+        return body.backward(grads, args, results, needs)
+
+    def fake(grads: Any, results: Any, needs: Any, *args: Any) -> list[Any]:
+        wanted = [args[p] for p, needed in zip(places, needs, strict=True) if needed]
+        return [torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in wanted]
+
+    library.impl(op, run, "CompositeExplicitAutograd")
+    torch.library.register_fake(qualname, fake, lib=library)
+    torch.library.register_vmap(qualname, _vmap_rule(op), lib=library)
+    torch.library.register_autograd(qualname, refuse, lib=library)
+
+
+def _transformed(op: Any, rules: Rules) -> Callable[..., Any]:
+    """The operator inside ``torch.func``: an ``autograd.Function`` of the same rules."""
+    function = type(
+        "TransformedOperator",
+        (_torch().autograd.Function,),
+        {
+            "forward": staticmethod(lambda *args: op(*args)),
+            "setup_context": staticmethod(rules[0]),
+            "backward": staticmethod(rules[1]),
+        },
+    )
+    function.vmap = staticmethod(_vmap_rule(function.apply))
+    return function.apply
+
+
+def _transformed_backward(op: Any, refuse: Callable[..., None]) -> Callable[..., Any]:
+    """The backward inside ``torch.func``; its tensors stand in no lists, which ``autograd.Function`` ignores."""
+
+    def forward(grads: int, results: int, needs: Any, *flat: Any) -> tuple[Any, ...]:
+        end = grads + results
+        return tuple(op(list(flat[:grads]), list(flat[grads:end]), needs, *flat[end:]))
+
+    flat = _transformed(forward, (lambda ctx, inputs, output: None, refuse))
+
+    def call(grads: Sequence[Any], results: Sequence[Any], needs: Any, *args: Any) -> Any:
+        return flat(len(grads), len(results), needs, *grads, *results, *args)
+
+    return call
+
+
+def _vmap_rule(op: Any) -> Callable[..., Any]:
+    """One call for each element of the batch: right for every kernel, whatever its threads read."""
+    torch = _torch()
+
+    def rule(info: Any, in_dims: Sequence[Any], *args: Any) -> Any:
+        def at(index: int | None, value: Any, dim: Any) -> Any:
+            if isinstance(value, (list, tuple)) and isinstance(dim, (list, tuple)):
+                return [at(index, v, d) for v, d in zip(value, dim, strict=True)]
+            if dim is None:
+                return value
+            return value.select(dim, index) if index is not None else value.new_zeros(value.movedim(dim, 0).shape[1:])
+
+        if info.batch_size:
+            calls = [op(*map(at, [i] * len(args), args, in_dims)) for i in range(info.batch_size)]
+        else:
+            calls = [op(*map(at, [None] * len(args), args, in_dims))]
+        if isinstance(calls[0], torch.Tensor):
+            return torch.stack(calls)[: info.batch_size], 0
+        columns = type(calls[0])(torch.stack(column)[: info.batch_size] for column in zip(*calls, strict=True))
+        return columns, type(columns)([0] * len(columns))
+
+    return rule
+
+
+def _autocast_rule(sig: OpSignature, op: Any, device: str) -> Callable[..., Any]:
+    """Give each floating-point tensor of 16 or 32 bits the dtype that the kernel declares."""
+    torch = _torch()
+    keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, f"Autocast{device}"))
+    dtypes = [sig.torch_dtype(i) if i in sig.wrt else None for i in sig.inputs]
+
+    def cast(value: Any, dtype: Any) -> Any:
+        narrow = dtype is not None and value.dtype in (torch.float16, torch.bfloat16, torch.float32)
+        return value.to(dtype) if narrow and value.dtype != dtype else value
+
+    def rule(*args: Any) -> Any:
+        with torch._C._ExcludeDispatchKeyGuard(keys):
+            return op(*map(cast, args, dtypes))
+
+    return rule

@@ -1,0 +1,216 @@
+"""The forward-mode transform: a kernel that computes tangents beside its values.
+
+The result runs the primal completely, effects included, and in the same sweep what a small change of the
+differentiated parameters changes: the *tangents*. A value without a tangent in the map has the tangent zero and costs
+nothing. Tangents have the types of their primals, and the tangents of an array live in an array of the same type.
+
+All derivatives come from the adjoint rules of the builtins' rows, so both modes make the same choice at edges. The
+rule of a scalar function of a scalar is multiplication by the derivative, which serves both modes as it is; for
+aggregates a row of the Jacobian comes from the rule at a unit vector, unless the row has a body without loops to
+differentiate.
+
+An adjoint is a function like any other here: its tangent is forward over reverse, which gives the product of the
+Hessian and a vector. What is saved on the stack has its tangent saved in a slot of its own.
+
+The structure follows Griewank and Walther, "Evaluating Derivatives" (2nd edition, 2008), chapters 2, 3 and 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from warp_like.base.errors import WarpCodegenError
+from warp_like.base.loc import at
+from warp_like.builtins.emit import Emitter
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.rewrite import Cloner
+from warp_like.ir.types import Array, is_differentiable
+from warp_like.ir.verify import verify
+from warp_like.passes import pipeline
+from warp_like.passes.ad.forward_rules import RULES
+from warp_like.passes.ad.reverse import Unavailable, require_available
+from warp_like.passes.ad.spread import Spread
+
+
+def forward_mode(f: Function, wrt: Sequence[int], options: pipeline.Options) -> Function:
+    """Return ``tangent(f, wrt)`` cleaned up.
+
+    Raises:
+        WarpCodegenError: ``f`` has no tangent.
+    """
+    g = tangent(f, wrt)
+    if options.verify:
+        verify(g)
+    g = pipeline.optimise(g, options)
+    require_available(g)
+    return g
+
+
+def tangent(f: Function, wrt: Sequence[int]) -> Function:
+    """Return ``f`` with tangents with respect to its parameters ``wrt``, arrays or values made of floats.
+
+    ``f`` is a kernel or an adjoint and holds no calls. The result's parameters are those of ``f`` and then, in the
+    order of ``wrt``, the tangent of each. Arrays that are not in ``wrt`` are constants: what is stored to them loses
+    its tangent. Clean the result up and then call ``require_available``.
+
+    Raises:
+        WarpCodegenError: An op changes memory in a way that has no tangent.
+    """
+    params = [Value(p.type, p.hint) for p in f.params]
+    tangents = {f.params[i]: Value(f.params[i].type, f"tan_{f.params[i].hint}") for i in wrt}
+    assert all(is_differentiable(p.type) for p in tangents), "a tangent of something that is not made of floats"
+    g = Function(f.name, [*params, *tangents.values()], (), "tangent", f.loc)
+    g.scratch = f.scratch
+    forward = Forward(g, dict(zip(f.params, params, strict=True)), tangents)
+    forward.first_slot = 1 + max((o.slot for o in f.body.walk() if isinstance(o, ops.Push)), default=-1)
+    forward.spread.block(f.body)
+    forward.run(f.body.ops[:-1])
+    forward.b.yield_()
+    return g
+
+
+class Forward:
+    """The state of one transform: where code goes, and what primal values and their tangents are there."""
+
+    def __init__(self, g: Function, primals: dict[Value, Value], tangents: dict[Value, Value]) -> None:
+        self.b = Emitter(g.body)
+        self.cloner = Cloner(primals)
+        self.tangents = tangents
+        self.spread = Spread(tangents)
+        self.first_slot = 0  # of those that hold tangents
+
+    # --- what rules use -------------------------------------------------------------------------------------
+
+    def value(self, v: Value) -> Value:
+        """What ``v`` is in the new function."""
+        return self.cloner.value(v)
+
+    def tangent(self, v: Value) -> Value | None:
+        """The tangent of ``v``; None when it is zero."""
+        return self.tangents.get(v)
+
+    def or_zero(self, v: Value) -> Value:
+        """The tangent of ``v``, as a value also where it is zero."""
+        found = self.tangents.get(v)
+        if found is None and isinstance(v.type, Array):
+            raise WarpCodegenError(
+                "a branch or a loop chooses between an array that has a tangent and one that is constant",
+                help="load from the arrays inside the branches",
+            )
+        return found if found is not None else self.b.zero(v.type)
+
+    def set(self, v: Value, tangent: Value | None) -> None:
+        """Say what the tangent of ``v`` is."""
+        if tangent is not None:
+            self.tangents[v] = tangent
+
+    def keep(self, o: Op) -> None:
+        """Emit the primal op."""
+        self.b.block.ops.append(self.cloner.op(o))
+
+    def unavailable(self, o: Op, reason: str, help: str) -> None:
+        """Let the tangents of the results of ``o`` be a refusal, should anything need them."""
+        for r in o.results:
+            if is_differentiable(r.type):
+                self.set(r, self.b.insert(Unavailable(reason, help), r.type, hint=r.hint).result)
+
+    def run_new(self, block: Block, primals: Iterable[Value]) -> None:
+        """Emit a block that did not belong to the function, made from its values ``primals``."""
+        self.spread.varied.update(v for v in primals if v in self.tangents)
+        self.spread.block(block)
+        self.run(block.ops)
+
+    # --- the sweep ------------------------------------------------------------------------------------------
+
+    def run(self, sequence: Sequence[Op]) -> None:
+        """Emit ops with their tangents."""
+        for o in sequence:
+            with at(o.loc):
+                match o:
+                    case ops.If():
+                        self.if_(o)
+                    case ops.For():
+                        self.for_(o)
+                    case ops.While():
+                        self.while_(o)
+                    case ops.Push():
+                        self.push(o)
+                    case ops.Pop():
+                        self.pop(o)
+                    case _ if any(v in self.tangents for v in o.operands()):
+                        RULES[type(o)](self, o)
+                    case _:
+                        self.keep(o)
+
+    def if_(self, o: ops.If) -> None:
+        varied = self.varied(o.results)
+        blocks = []
+        for branch in o.regions():
+            with self.b.into(Block()) as block:
+                self.run(branch.ops[:-1])
+                self.yield_(branch.yielded, varied)
+            blocks.append(block)
+        self.bind(o.results, varied, self.b.if_(self.value(o.cond), *blocks))
+
+    def for_(self, o: ops.For) -> None:
+        varied = self.varied(o.results)
+        i, *carried = o.body.params
+        index = Value(i.type, i.hint)
+        self.cloner.mapping[i] = index
+        body = self.loop_body(o.body, carried, varied, [index])
+        bounds = (self.value(v) for v in (o.lo, o.hi, o.step))
+        self.bind(o.results, varied, self.b.for_(*bounds, self.doubled(o.init, varied), body))
+
+    def while_(self, o: ops.While) -> None:
+        varied = self.varied(o.results)
+        init = self.doubled(o.init, varied)
+        cond = self.loop_body(o.cond, o.cond.params, varied, is_condition=True)
+        body = self.loop_body(o.body, o.body.params, varied)
+        self.bind(o.results, varied, self.b.while_(init, cond, body))
+
+    def push(self, o: ops.Push) -> None:
+        self.keep(o)
+        if o.slot in self.spread.slots:
+            self.b.insert(ops.Push(self.first_slot + o.slot, self.or_zero(o.value)))
+
+    def pop(self, o: ops.Pop) -> None:
+        if o.slot in self.spread.slots:  # pushed after the primal, so taken back before it
+            self.set(o.result, self.b.insert(ops.Pop(self.first_slot + o.slot), o.result.type).result)
+        self.keep(o)
+
+    # --- carried values: first all primals, then the tangents of those that vary -------------------------------
+
+    def varied(self, values: Sequence[Value]) -> list[int]:
+        """Return the positions of the values that have a tangent."""
+        return [k for k, v in enumerate(values) if v in self.spread.varied]
+
+    def doubled(self, values: Sequence[Value], varied: list[int]) -> list[Value]:
+        return [*(self.value(v) for v in values), *(self.or_zero(values[k]) for k in varied)]
+
+    def bind(self, old: Sequence[Value], varied: list[int], new: Sequence[Value]) -> None:
+        self.cloner.mapping.update(zip(old, new, strict=False))
+        for k, t in zip(varied, new[len(old) :], strict=True):
+            self.tangents[old[k]] = t
+
+    def yield_(self, values: Sequence[Value], varied: list[int]) -> None:
+        self.b.yield_(*self.doubled(values, varied))
+
+    def loop_body(
+        self,
+        source: Block,
+        carried: list[Value],
+        varied: list[int],
+        first: Sequence[Value] = (),
+        is_condition: bool = False,
+    ) -> Block:
+        """Return the body of a loop, whose parameters are ``first`` and then what it carries, or its condition."""
+        params = [Value(p.type, p.hint) for p in [*carried, *(carried[k] for k in varied)]]
+        self.bind(carried, varied, params)
+        with self.b.into(Block([*first, *params])) as block:
+            self.run(source.ops[:-1])
+            self.yield_(source.yielded, [] if is_condition else varied)
+        return block
+
+
+__all__ = ["Forward", "forward_mode", "tangent"]

@@ -1,0 +1,289 @@
+"""How each op makes the tangents of its results from those of its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from warp_like.base.errors import WarpCodegenError
+from warp_like.builtins.spec import Elementwise, Expand, NoGradient, Overload, resolve
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Op, Value
+from warp_like.ir.types import Scalar, Type, is_differentiable
+from warp_like.passes.ad.adjoints import components
+from warp_like.passes.ad.spread import gradient_is_zero
+
+if TYPE_CHECKING:
+    from warp_like.passes.ad.forward import Forward
+
+
+# --- builtins -------------------------------------------------------------------------------------------------
+
+
+def _apply(r: Forward, o: ops.Apply) -> None:
+    row = resolve(o.fn, [a.type for a in o.args]).overload
+    if gradient_is_zero(o) or not any(is_differentiable(x.type) for x in o.results):
+        r.keep(o)
+    elif isinstance(row.adjoint, NoGradient):
+        r.keep(o)
+        r.unavailable(o, f"{row.name}() has no gradient: {row.adjoint.reason}", "keep its result out of the derivative")
+    elif o.fn == "where":
+        _where(r, o)
+    elif isinstance(row.lower, Elementwise):
+        r.keep(o)
+        r.set(o.result, _elementwise(r, row.lower.scalar, o))
+    elif isinstance(row.lower, Expand) and (row.adjoint is None or not _is_scalar_valued(o)):
+        _expand_or_apply_rule(r, o, row.lower, row)
+    elif row.adjoint is None:
+        raise WarpCodegenError(f"{row.name}() has no gradient")
+    else:
+        r.keep(o)
+        _apply_rule(r, row, o)
+
+
+def _is_scalar_valued(o: ops.Apply) -> bool:
+    return all(isinstance(x.type, Scalar) for x in o.results)
+
+
+def _where(r: Forward, o: ops.Apply) -> None:
+    r.keep(o)
+    cond, x, y = o.args
+    r.set(o.result, r.b.select(r.value(cond), r.or_zero(x), r.or_zero(y)))
+
+
+def _elementwise(r: Forward, name: str, o: ops.Apply) -> Value:
+    """Put the tangents of the components together."""
+    out = components(r.b, r.value(o.result))
+    primals = [_column(r, r.value(a), len(out)) for a in o.args]
+    tangents = [_column(r, t, len(out)) for t in (r.tangent(a) for a in o.args)]
+    found = []
+    for i, x in enumerate(out):
+        args, changes = [c[i] for c in primals], [c[i] for c in tangents]
+        row = resolve(name, [a.type for a in args if a is not None]).overload
+        got = _scalar_tangent(r, row, args, changes, x)  # type: ignore[arg-type]
+        found.append(got if got is not None else r.b.zero(x.type))
+    return r.b.make(o.result.type, found)
+
+
+def _column(r: Forward, v: Value | None, count: int) -> Sequence[Value | None]:
+    """The components of an aggregate, or a scalar or nothing repeated."""
+    return [v] * count if v is None or isinstance(v.type, Scalar) else components(r.b, v)
+
+
+def _scalar_tangent(
+    r: Forward, row: Overload, args: list[Value], tangents: list[Value | None], out: Value
+) -> Value | None:
+    """The tangent of a scalar function of scalars: the rule multiplies what it gets by the derivative."""
+    if isinstance(row.adjoint, NoGradient) and row.adjoint.zero:
+        return None
+    if row.adjoint is None and isinstance(row.lower, Expand):
+        return _body_tangent(r, row.lower, args, tangents)
+    if row.adjoint is None or isinstance(row.adjoint, NoGradient):
+        raise WarpCodegenError(f"{row.name}() has no gradient")
+    terms = []
+    for k, t in enumerate(tangents):
+        if t is not None:
+            terms.append(_results(row.adjoint(r.b, r.b.cast(t, out.type), out, *args))[k])
+    return _total(r, terms)
+
+
+def _body_tangent(
+    r: Forward, lower: Expand, args: list[Value], tangents: list[Value | None]
+) -> Value | None:
+    """The tangent of a body for values of the new function; what it computes again is merged later."""
+    sources = [Value(a.type, a.hint) for a in args]
+    r.cloner.mapping.update(zip(sources, args, strict=True))
+    for source, t in zip(sources, tangents, strict=True):
+        r.set(source, t)
+    block, outs = _body(r, lower, sources)
+    r.run_new(block, sources)
+    return r.tangent(outs[0])
+
+
+def _body(r: Forward, lower: Expand, args: Sequence[Value]) -> tuple[Block, tuple[Value, ...]]:
+    with r.b.into(Block()) as block:
+        got = lower.body(r.b, *args)
+    return block, _results(got)
+
+
+def _expand_or_apply_rule(r: Forward, o: ops.Apply, lower: Expand, row: Overload) -> None:
+    """Differentiate the body; one that iterates is left to the rule, which knows what it converges to."""
+    block, outs = _body(r, lower, o.args)
+    if row.adjoint is not None and any(isinstance(x, (ops.For, ops.While)) for x in block.walk()):
+        r.keep(o)
+        _apply_rule(r, row, o)
+        return
+    r.run_new(block, o.args)
+    for old, new in zip(o.results, outs, strict=True):
+        r.cloner.mapping[old] = r.value(new)
+        r.set(old, r.tangent(new))
+
+
+def _apply_rule(r: Forward, row: Overload, o: ops.Apply) -> None:
+    """Multiply the tangents by the Jacobian: one row of it for each scalar of the results."""
+    args = [r.value(a) for a in o.args]
+    tangents = [r.tangent(a) for a in o.args]
+    outs = [r.value(x) for x in o.results]
+    if len(outs) == 1 and all(isinstance(v.type, Scalar) for v in (*args, *outs)):
+        r.set(o.result, _scalar_tangent(r, row, args, tangents, outs[0]))
+        return
+    assert callable(row.adjoint)
+    for k, (old, out) in enumerate(zip(o.results, outs, strict=True)):
+        found = []
+        for i, x in enumerate(components(r.b, out)):
+            seeds = [_unit(r, v, i if j == k else None) for j, v in enumerate(outs)]
+            single = len(outs) == 1
+            adjoints = _results(row.adjoint(r.b, seeds[0] if single else seeds, outs[0] if single else outs, *args))
+            terms = [_inner(r, a, t) for a, t in zip(adjoints, tangents, strict=True) if a is not None and t is not None]
+            total = _total(r, terms)
+            found.append(total if total is not None else r.b.zero(x.type))
+        r.set(old, found[0] if isinstance(out.type, Scalar) else r.b.make(out.type, found))
+
+
+def _unit(r: Forward, like: Value, at: int | None) -> Value:
+    """The value of the type of ``like`` whose component ``at`` is one and whose others are zero."""
+    if isinstance(like.type, Scalar):
+        return r.b.constant(0.0 if at is None else 1.0, like.type)
+    return r.b.constant(tuple(float(i == at) for i in range(len(r.b.components(like)))), like.type)
+
+
+def _inner(r: Forward, a: Value, t: Value) -> Value:
+    """The sum of the products of the components."""
+    products = [r.b.mul(p, q) for p, q in zip(components(r.b, a), components(r.b, t), strict=True)]
+    total = _total(r, products)
+    assert total is not None
+    return total
+
+
+def _total(r: Forward, terms: Sequence[Value | None]) -> Value | None:
+    total: Value | None = None
+    for t in terms:
+        if t is not None:
+            total = t if total is None else r.b.add(total, t)
+    return total
+
+
+def _results(got: Any) -> tuple[Any, ...]:
+    return got if isinstance(got, tuple) else (got,)
+
+
+# --- values ---------------------------------------------------------------------------------------------------
+
+
+def _linear(r: Forward, o: Op) -> None:
+    """The tangent of an op that is linear in its float operands: the same op of their tangents."""
+    r.keep(o)
+    if is_differentiable(o.result.type):
+        r.set(o.result, r.b.insert(_with_tangents(r, o), o.result.type, hint=o.result.hint).result)
+
+
+def _with_tangents(r: Forward, o: Op) -> Op:
+    match o:
+        case ops.Make():
+            return ops.Make(tuple(_tangent_or_value(r, e) for e in o.elements))
+        case ops.Extract():
+            return ops.Extract(r.or_zero(o.x), _values(r, o.indices))
+        case ops.Insert():
+            return ops.Insert(r.or_zero(o.x), r.or_zero(o.value), _values(r, o.indices))
+        case ops.View():
+            return ops.View(r.or_zero(o.array), _values(r, o.indices))
+        case ops.Load():
+            return ops.Load(r.or_zero(o.array), _values(r, o.indices))
+    raise TypeError(f"{o.NAME} is not linear")
+
+
+def _tangent_or_value(r: Forward, v: Value) -> Value:
+    """The tangent; the value itself for an array or a number without derivative that a struct holds."""
+    return r.or_zero(v) if is_differentiable(v.type) else r.value(v)
+
+
+def _values(r: Forward, values: Sequence[Value]) -> tuple[Value, ...]:
+    return tuple(r.value(v) for v in values)
+
+
+def _cast(r: Forward, o: ops.Cast) -> None:
+    r.keep(o)
+    if is_differentiable(o.result.type):
+        t: Type = o.result.type
+        r.set(o.result, r.b.cast(r.or_zero(o.x), t))
+
+
+def _bitcast(r: Forward, o: ops.Bitcast) -> None:
+    r.keep(o)
+    r.unavailable(o, "the derivative does not pass through a reinterpretation of bits", "use a conversion by value")
+
+
+# --- memory ---------------------------------------------------------------------------------------------------
+
+
+def _store(r: Forward, o: ops.Store) -> None:
+    r.keep(o)
+    target = r.tangent(o.array)
+    if target is not None:
+        r.b.store(target, _values(r, o.indices), r.or_zero(o.value))
+
+
+def _atomic(r: Forward, o: ops.Atomic) -> None:
+    r.keep(o)
+    target = r.tangent(o.array)
+    if target is None:
+        return
+    if o.kind not in ("add", "sub"):
+        raise _order_matters(o, f"atomic_{o.kind}()")
+    change = r.tangent(o.value)
+    if change is not None:
+        r.b.atomic(o.kind, target, _values(r, o.indices), change)
+    _refuse_old_value(r, o)
+
+
+def _atomic_cas(r: Forward, o: ops.AtomicCas) -> None:
+    r.keep(o)
+    if r.tangent(o.array) is not None:
+        raise _order_matters(o, "atomic_cas()")
+
+
+def _order_matters(o: ops.Atomic | ops.AtomicCas, what: str) -> WarpCodegenError:
+    return WarpCodegenError(
+        f"{what} on `{_root_name(o.array)}` has no tangent: which thread's value stays depends on their order",
+        help="use reverse mode (wp.Tape), or atomic_add" if what in ("atomic_min()", "atomic_max()") else "use atomic_add",
+    )
+
+
+def _refuse_old_value(r: Forward, o: ops.Atomic) -> None:
+    r.unavailable(
+        o,
+        f"the old value that an atomic returns has no tangent: it depends on the order of the threads on "
+        f"`{_root_name(o.array)}`",
+        "read the array in a second kernel",
+    )
+
+
+def _root_name(array: Value) -> str:
+    while isinstance(array.op, ops.View):
+        array = array.op.array
+    return array.hint
+
+
+def _keep(r: Forward, o: Op) -> None:
+    r.keep(o)
+
+
+RULES: dict[type[Op], Callable[..., None]] = {
+    ops.Apply: _apply,
+    ops.Cast: _cast,
+    ops.Bitcast: _bitcast,
+    ops.Make: _linear,
+    ops.Extract: _linear,
+    ops.Insert: _linear,
+    ops.View: _linear,
+    ops.Load: _linear,
+    ops.Store: _store,
+    ops.Atomic: _atomic,
+    ops.AtomicCas: _atomic_cas,
+    ops.Dim: _keep,
+    ops.Print: _keep,
+}
+"""The rule of each op: ``rule(forward, op)`` emits the op and sets the tangents of its results.
+
+An op without an operand that has a tangent is emitted as it is. Control flow and the stack are in ``forward``.
+"""

@@ -1,0 +1,64 @@
+"""Where tangents spread to: the forward analysis that ``forward`` is driven by.
+
+It differs from ``activity`` in that it follows what is saved on the stack, so that it serves adjoints too, and in that
+arrays are values like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from warp_like.builtins.spec import NoGradient, resolve
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Op, Value
+from warp_like.ir.types import is_differentiable
+
+
+class Spread:
+    """The values that may have a tangent other than zero, and the stack slots that hold some."""
+
+    def __init__(self, varied: Iterable[Value]) -> None:
+        self.varied: set[Value] = set(varied)
+        self.slots: set[int] = set()
+
+    def block(self, b: Block) -> None:
+        """Spread through ``b`` and below until nothing changes."""
+        before = -1
+        while before != (before := len(self.varied) + len(self.slots)):
+            for o in b.walk():
+                self.op(o)
+
+    def op(self, o: Op) -> None:
+        match o:
+            case ops.If():
+                self.flow([o.results], *(r.yielded for r in o.regions()))
+            case ops.For():
+                self.flow([o.body.params[1:], o.results], o.init, o.body.yielded)
+            case ops.While():
+                self.flow([o.cond.params, o.body.params, o.results], o.init, o.body.yielded)
+            case ops.Push():
+                if o.value in self.varied:
+                    self.slots.add(o.slot)
+            case ops.Pop():
+                if o.slot in self.slots:
+                    self.mark(o.results)
+            case ops.Apply():
+                if any(a in self.varied for a in o.args) and not gradient_is_zero(o):
+                    self.mark(o.results)
+            case _:
+                if any(v in self.varied for v in o.operands()):
+                    self.mark(o.results)
+
+    def flow(self, targets: list[Sequence[Value]], *sources: Sequence[Value]) -> None:
+        for target in targets:
+            for source in sources:
+                self.mark(t for t, s in zip(target, source, strict=True) if s in self.varied)
+
+    def mark(self, values: Iterable[Value]) -> None:
+        self.varied.update(v for v in values if is_differentiable(v.type))
+
+
+def gradient_is_zero(o: ops.Apply) -> bool:
+    """Return whether the derivative of a builtin is zero wherever it exists."""
+    rule = resolve(o.fn, [a.type for a in o.args]).overload.adjoint
+    return isinstance(rule, NoGradient) and rule.zero
