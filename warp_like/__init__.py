@@ -59,6 +59,7 @@ from warp_like.frontend.function import Function
 from warp_like.runtime.kernel import Kernel, constant, func, kernel
 from warp_like.runtime.launch import Launch, launch
 from warp_like.runtime.tape import Tape
+from warp_like import autograd  # isort: skip (uses all of the above)
 
 __version__ = "0.1.0"
 

@@ -80,3 +80,125 @@ def test_builtin_at_edges(case: Case) -> None:
         values = np.array([0.0, -0.0, 1.0, -1.0, 2.0, -2.0]).astype(a.dtype)
         args.append(np.ascontiguousarray(np.broadcast_to(values.reshape(6, *[1] * (a.ndim - 1)), a.shape)))
     compare_modes(case, args)
+
+
+# --- compiled kernels ---------------------------------------------------------------------------------------------
+
+
+def outputs_like(shape: Any) -> wp.array:
+    return wp.zeros(shape, dtype=f64, requires_grad=True)
+
+
+def tangents_for(inputs: list[Any]) -> list[Any]:
+    return [random_like(a, 5 + k) if is_float(a) else None for k, a in enumerate(inputs)]
+
+
+def is_float(a: Any) -> bool:
+    return isinstance(a, np.ndarray) and a.dtype == np.float64
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if n not in ATOMIC_WINNERS])
+def test_jvp_agrees_with_reverse_mode(name: str) -> None:
+    kernel, dim, inputs, shape = CASES[name]
+    tangents = tangents_for(inputs)
+    bound = [bind(a, kernel, i) for i, a in enumerate(inputs)]
+    plain, out = outputs_like(shape), outputs_like(shape)
+    with wp.Tape() as tape:
+        wp.launch(kernel, dim=dim, inputs=bound, outputs=[plain])
+    c = random_like(np.empty(shape), 77)
+    tape.backward(grads={plain: wp.array(c, dtype=f64)})
+
+    (dy,) = wp.autograd.jvp(kernel, dim, bound, [out], tangents)
+    np.testing.assert_allclose(out.numpy(), plain.numpy(), rtol=1e-14, atol=1e-14)
+    forwards = np.sum(c * dy.numpy())
+    pairs = [(a.grad.numpy(), t) for a, t in zip(bound, tangents, strict=True) if t is not None]
+    backwards = sum(np.sum(g * t) for g, t in pairs)
+    assert forwards == pytest.approx(backwards, rel=1e-10, abs=1e-10)
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if n not in ATOMIC_WINNERS])
+def test_jvp_agrees_with_central_differences(name: str) -> None:
+    kernel, dim, inputs, shape = CASES[name]
+    tangents = tangents_for(inputs)
+    moved = []
+    for h in (1e-6, -1e-6):
+        out = np.zeros(shape)
+        shifted = [a if t is None else a + h * t for a, t in zip(inputs, tangents, strict=True)]
+        wp.launch(kernel, dim=dim, inputs=shifted, outputs=[out])
+        moved.append(out)
+    expected = (moved[0] - moved[1]) / 2e-6
+    copies = [a.copy() if is_float(a) else a for a in inputs]
+    (got,) = wp.autograd.jvp(kernel, dim, copies, [np.zeros(shape)], tangents)
+    scale = max(1.0, float(np.abs(expected).max(initial=0)))
+    np.testing.assert_allclose(got.numpy(), expected, rtol=2e-6, atol=2e-6 * scale)
+
+
+def hessian_times(kernel: Any, dim: Any, inputs: list[Any], shape: Any, tangents: list[Any]) -> list[Any]:
+    """Central differences of the gradient of the weighted sum of the outputs."""
+    weights = wp.array(random_like(np.empty(shape), 77), dtype=f64)
+    moved = []
+    for h in (1e-6, -1e-6):
+        shifted = [a if t is None else a + h * t for a, t in zip(inputs, tangents, strict=True)]
+        bound, out = [bind(a, kernel, i) for i, a in enumerate(shifted)], outputs_like(shape)
+        with wp.Tape() as tape:
+            wp.launch(kernel, dim=dim, inputs=bound, outputs=[out])
+        tape.backward(grads={out: weights})
+        moved.append([a.grad.numpy().copy() if is_float(x) else None for a, x in zip(bound, inputs, strict=True)])
+    return [None if a is None else (a - b) / 2e-6 for a, b in zip(*moved, strict=True)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_hvp_agrees_with_differences_of_gradients(name: str) -> None:
+    kernel, dim, inputs, shape = CASES[name]
+    tangents = tangents_for(inputs)
+    expected = hessian_times(kernel, dim, inputs, shape, tangents)
+    bound = [bind(a, kernel, i) for i, a in enumerate(inputs)]
+    weights = random_like(np.empty(shape), 77)
+    out = wp.zeros(shape, dtype=f64)
+    got = wp.autograd.hvp(kernel, dim, bound, [out], tangents, [weights])
+    for h, e in zip(got, expected, strict=True):
+        assert (h is None) == (e is None)
+        if e is not None:
+            np.testing.assert_allclose(h.numpy(), e, rtol=1e-5, atol=1e-5 * max(1.0, float(np.abs(e).max(initial=0))))
+
+
+@wp.kernel
+def in_place(y: wp.array(dtype=f64), x: wp.array(dtype=f64), n: int):
+    i = wp.tid()
+    for j in range(n):
+        y[i] = wp.sin(y[i]) * x[j % 3] + y[i] * y[i] * 0.1
+    y[i] += x[i]
+
+
+def test_tangents_of_what_a_kernel_overwrites_are_updated_with_it() -> None:
+    y0, x0, ty, tx = (random_like(np.empty(3), k) for k in range(4))
+
+    def after(h: float) -> np.ndarray:
+        y = y0 + h * ty
+        wp.launch(in_place, dim=3, inputs=[y, x0 + h * tx, 4])
+        return y
+
+    y, change = y0.copy(), ty.copy()
+    assert wp.autograd.jvp(in_place, 3, [y, x0, 4], [], [change, tx]) == []
+    np.testing.assert_array_equal(y, after(0.0))
+    np.testing.assert_allclose(change, (after(1e-6) - after(-1e-6)) / 2e-6, rtol=1e-7)
+
+
+@wp.kernel
+def overwriting(start: wp.array(dtype=f64), x: wp.array(dtype=f64), n: int, y: wp.array(dtype=f64)):
+    i = wp.tid()
+    y[i] = start[i]
+    for j in range(n):
+        y[i] = wp.sin(y[i]) * x[j % 3] + y[i] * y[i] * 0.1
+    y[i] = y[i] + x[i]
+
+
+def test_hvp_of_a_kernel_that_overwrites_what_it_reads() -> None:
+    inputs = [random_like(np.empty(3), 0), random_like(np.empty(3), 1), 4]
+    tangents = tangents_for(inputs)
+    expected = hessian_times(overwriting, 3, inputs, 3, tangents)
+    weights = random_like(np.empty(3), 77)
+    got = wp.autograd.hvp(overwriting, 3, inputs, [np.zeros(3)], tangents, [weights])
+    for h, e in zip(got[:2], expected[:2], strict=True):
+        np.testing.assert_allclose(h.numpy(), e, rtol=1e-6, atol=1e-6)
+    assert got[2] is None

@@ -11,7 +11,6 @@ from warp_like import values
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Options, Signature
 from warp_like.frontend.source import parse
-from warp_like.interop.torch import _torch
 from warp_like.interop.torch_op_body import Body, FunctionBody, KernelBody, OpSignature
 from warp_like.interop.torch_op_register import is_taken, register
 from warp_like.ir import types as ir
@@ -39,7 +38,8 @@ class TorchOp:
         if self.composites:
             args = tuple(map(_components, args))
             kwargs = {name: _components(value) for name, value in kwargs.items()}
-        torch = _torch()
+        import torch  # by a statement, which torch.compile traces
+
         if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
             return self._transformed(*self._in_order(args, kwargs))
         return self.overload(*args, **kwargs)

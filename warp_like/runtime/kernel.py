@@ -104,8 +104,10 @@ class Kernel:
         if unknown:
             raise ValueError(f"kernel `{self.key}` has no parameter `{unknown[0]}`; it has {', '.join(names)}")
         positions = None if wrt is None else tuple(sorted(names.index(name) for name in wrt))
-        signature = Signature(self._inspected_types(args), wrt=positions, options=Options.current())
-        return pipeline.stage_text(self.source, signature, _target(target), stage)
+        where = _target(target)
+        types = self._inspected_types(args)
+        signature = Signature(types, wrt=positions, options=Options.current(), sums=not where.is_cuda)
+        return pipeline.stage_text(self.source, signature, where, stage)
 
     def inspect_ir(self, args: Sequence[Any] | None = None) -> str:
         """Return the IR as the frontend built it."""

@@ -1,0 +1,2 @@
+"""x"""
+from warp_like.runtime.tangents import hvp, jvp
