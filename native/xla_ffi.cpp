@@ -252,22 +252,19 @@ xla::Error* execute(const xla::CallFrame* frame) {
 }
 
 // Older XLA takes only handlers of its own minor version; what is used here has not changed since 0.1.
-void answer_metadata(const xla::CallFrame* frame, xla::Extension* extension) {
+std::atomic<int> answered_minor{xla::kApiMinor};
+
+void answer_metadata(xla::Extension* extension) {
     xla::Metadata* metadata = reinterpret_cast<xla::MetadataExtension*>(extension)->metadata;
-    int minor = xla::kApiMinor;
-    if (frame->api && frame->api->api_version.major_version == xla::kApiMajor &&
-        frame->api->api_version.minor_version < minor) {
-        minor = frame->api->api_version.minor_version;
-    }
     metadata->api_version.major_version = xla::kApiMajor;
-    metadata->api_version.minor_version = minor;
+    metadata->api_version.minor_version = answered_minor.load(std::memory_order_relaxed);
 }
 
 // The handler: what XLA calls, on any of its threads, several at once.
 xla::Error* handle(xla::CallFrame* frame) {
     for (xla::Extension* e = frame->extension_start; e; e = e->next) {
         if (e->type == xla::kMetadataExtension) {
-            answer_metadata(frame, e);
+            answer_metadata(e);
             return nullptr;
         }
     }
@@ -307,7 +304,15 @@ PyObject* has_plan(PyObject*, PyObject* arg) {
     return PyBool_FromLong(find_plan(key) != nullptr);
 }
 
-PyObject* handler(PyObject*, PyObject*) {
+PyObject* handler(PyObject*, PyObject* args) {
+    int major, minor;
+    if (!PyArg_ParseTuple(args, "ii:xla_handler", &major, &minor)) return nullptr;
+    if (major != xla::kApiMajor || minor < 1) {
+        PyErr_Format(PyExc_ImportError, "XLA's foreign function interface has version %d.%d, 0.1 to 0.%d is needed",
+                     major, minor, xla::kApiMinor);
+        return nullptr;
+    }
+    answered_minor.store(minor < xla::kApiMinor ? minor : xla::kApiMinor);
     return PyCapsule_New(reinterpret_cast<void*>(handle), nullptr, nullptr);
 }
 
@@ -369,7 +374,8 @@ PyMethodDef functions[] = {
      "xla_add_plan(key, address, keepalive, explain)\n--\n\nMake an entry point known to XLA's calls, for good. "
      "`explain(code, where, thread)` gives the exception for a kernel's error."},
     {"xla_has_plan", has_plan, METH_O, "xla_has_plan(key)\n--\n\nReturn whether the key is taken."},
-    {"xla_handler", handler, METH_NOARGS, "xla_handler()\n--\n\nReturn the handler as a capsule for JAX."},
+    {"xla_handler", handler, METH_VARARGS,
+     "xla_handler(major, minor)\n--\n\nReturn the handler as a capsule for a JAX with this version of XLA's API."},
     {"xla_layout", layout, METH_NOARGS,
      "xla_layout()\n--\n\nReturn the byte offsets that the handler takes for XLA's, by struct and field."},
     {nullptr, nullptr, 0, nullptr},

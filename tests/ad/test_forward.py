@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 import warp_like as wp
 from tests.ad.gradients import _bind as bind
-from tests.ad.test_gradients import CASES, branches, nested, stateful, vector_state
+from tests.ad.test_gradients import CASES
 from tests.builtins.calls import Case, cases, empty, smooth
 from tests.builtins.calls import kernel as call_kernel
 from tests.interpreter import run
-from tests.ir_builder import branch, count, loop, start, tid, while_
+from tests.ir_builder import branch, count, loop, outcome, start, tid, while_
+from tests.random_ir import DIMS, arguments, functions
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Value
@@ -202,3 +203,388 @@ def test_hvp_of_a_kernel_that_overwrites_what_it_reads() -> None:
     for h, e in zip(got[:2], expected[:2], strict=True):
         np.testing.assert_allclose(h.numpy(), e, rtol=1e-6, atol=1e-6)
     assert got[2] is None
+
+
+# --- arguments ----------------------------------------------------------------------------------------------------
+
+
+@wp.kernel
+def scaled(x: wp.array(dtype=f64), a: f64, shift: wp.vec3d, y: wp.array(dtype=f64)):
+    i = wp.tid()
+    y[i] = wp.exp(a * x[i]) * wp.dot(shift, shift)
+
+
+def test_numbers_and_vectors_have_tangents() -> None:
+    x, v, dv = np.array([0.5, -1.0]), wp.vec3d(1.0, 2.0, 3.0), wp.vec3d(0.0, 1.0, -1.0)
+    (dy,) = wp.autograd.jvp(scaled, 2, [x, 0.5, v], [np.zeros(2)], [None, 2.0, dv])
+    np.testing.assert_allclose(dy.numpy(), np.exp(0.5 * x) * (2.0 * x * 14.0 + 2.0 * (2.0 - 3.0)), rtol=1e-14)
+
+
+def test_the_tangents_given_for_outputs_are_filled() -> None:
+    @wp.kernel
+    def accumulate(x: wp.array(dtype=f64), y: wp.array(dtype=f64), n: wp.array(dtype=int)):
+        i = wp.tid()
+        wp.atomic_add(y, 0, x[i] * x[i])
+        wp.atomic_sub(y, 1, x[i])
+        n[i] = i
+
+    dy = np.array([100.0, 200.0])
+    x = np.array([1.0, 2.0, 3.0])
+    outputs = [np.zeros(2), np.zeros(3, np.int32)]
+    got = wp.autograd.jvp(accumulate, 3, [x], outputs, [np.ones(3)], [dy])
+    np.testing.assert_array_equal(dy, [112.0, 197.0])
+    assert got[1] is None
+    np.testing.assert_array_equal(got[0].numpy(), dy)
+
+
+def test_an_array_given_twice_has_one_tangent() -> None:
+    @wp.kernel
+    def shifted(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
+        i = wp.tid()
+        y[i] = x[i] * y[i]
+
+    x = wp.array([2.0, 3.0], dtype=f64)
+    t = wp.array([1.0, 10.0], dtype=f64)
+    wp.autograd.jvp(shifted, 2, [x, x], tangents=[None, t])
+    np.testing.assert_array_equal(t.numpy(), [4.0, 60.0])
+    with pytest.raises(ValueError, match="`x` and `y` are the same array and were given different tangents"):
+        wp.autograd.jvp(shifted, 2, [x, x], tangents=[t, wp.zeros(2, dtype=f64)])
+
+
+def test_arrays_that_overlap_need_tangents_that_do() -> None:
+    @wp.kernel
+    def follow(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
+        y[0] = x[0] * x[1]
+
+    a, t = wp.array([2.0, 3.0, 5.0], dtype=f64), wp.array([1.0, 1.0, 1.0], dtype=f64)
+    wp.autograd.jvp(follow, 1, [a[:2], a[1:]], tangents=[t[:2], t[1:]])
+    np.testing.assert_array_equal(t.numpy(), [1.0, 5.0, 1.0])
+    with pytest.raises(RuntimeError, match="share a part of their memory"):
+        wp.autograd.jvp(follow, 1, [a[:2], a[1:]], tangents=[t[:2]])
+
+
+def test_arguments_are_checked() -> None:
+    kernel, dim, (x, n), shape = CASES["stateful"]
+    out = np.zeros(shape)
+
+    def call(tangents: list[Any], mode: Any = wp.autograd.jvp) -> None:
+        mode(kernel, dim, [x, n], [out], tangents)
+
+    with pytest.raises(ValueError, match=r"`tangent of x`: shape \(2,\) for an array of shape \(4,\)"):
+        call([np.zeros(2)])
+    with pytest.raises(TypeError, match="`tangent of n`: int32 is not made of floats and has no tangent"):
+        call([None, 1])
+    with pytest.raises(ValueError, match="tangents has 3 entries for 2 arguments"):
+        call([None, None, None])
+    with pytest.raises(ValueError, match="hvp\\(\\) needs adj_outputs unless there is one output of one element"):
+        call([x], wp.autograd.hvp)
+    with wp.Tape(), pytest.raises(RuntimeError, match="a tape does not record forward mode"):
+        call([x])
+
+
+def test_a_loss_needs_no_weights_and_tangents_stay_as_they_are() -> None:
+    @wp.kernel
+    def rosenbrock(x: wp.array(dtype=f64), f: wp.array(dtype=f64)):
+        i = wp.tid()
+        a = x[i + 1] - x[i] * x[i]
+        b = 1.0 - x[i]
+        wp.atomic_add(f, 0, 100.0 * a * a + b * b)
+
+    x, v, f = np.array([1.2, 1.2]), np.array([1.0, -2.0]), np.zeros(1)
+    (hv,) = wp.autograd.hvp(rosenbrock, 1, [x], [f], [v])
+    hessian = np.array([[1200 * 1.2**2 - 400 * 1.2 + 2, -400 * 1.2], [-400 * 1.2, 200.0]])
+    np.testing.assert_allclose(hv.numpy(), hessian @ v, rtol=1e-13)
+    np.testing.assert_allclose(f, [100 * (1.2 - 1.44) ** 2 + 0.04])
+    np.testing.assert_array_equal(v, [1.0, -2.0])
+
+
+# --- refusals -----------------------------------------------------------------------------------------------------
+
+
+def refusal(kernel: Any, dim: int, *sizes: int) -> str:
+    arrays = [np.ones(n) for n in sizes]
+    with pytest.raises(wp.WarpCodegenError) as caught:
+        wp.autograd.jvp(kernel, dim, arrays, tangents=[np.ones(n) for n in sizes])
+    return str(caught.value)
+
+
+def test_atomics_that_depend_on_the_order_are_refused() -> None:
+    @wp.kernel
+    def largest(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
+        wp.atomic_max(y, 0, x[wp.tid()])
+
+    @wp.kernel
+    def exchange(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
+        wp.atomic_exch(y, 0, x[wp.tid()])
+
+    message = refusal(largest, 2, 2, 1)
+    assert message.startswith(
+        "atomic_max() on `y` has no tangent: which thread's value stays depends on their order\n  --> "
+    )
+    assert "wp.atomic_max(y, 0, x[wp.tid()])" in message
+    assert message.endswith("help: use reverse mode (wp.Tape), or atomic_add")
+    assert "atomic_exch() on `y` has no tangent" in refusal(exchange, 2, 2, 1)
+
+
+def test_the_old_value_of_an_atomic_is_refused_only_where_the_tangent_needs_it() -> None:
+    @wp.kernel
+    def uses_it(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
+        i = wp.tid()
+        x[i] = wp.atomic_add(y, 0, x[i])
+
+    @wp.kernel
+    def compares_it(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
+        i = wp.tid()
+        if wp.atomic_add(y, 0, x[i]) > 1.5:
+            x[i] = 2.0 * x[i]
+
+    message = refusal(uses_it, 2, 2, 1)
+    assert "the old value that an atomic returns has no tangent: it depends on the order of the threads on `y`" in message
+    x, t = np.array([1.0]), np.array([3.0])
+    wp.autograd.jvp(compares_it, 1, [x, np.array([2.0])], tangents=[t])
+    np.testing.assert_array_equal(t, [6.0])
+
+
+# --- IR -----------------------------------------------------------------------------------------------------------
+
+
+def test_golden() -> None:
+    f, b = start("k", x=Array(float64, 1), n=Array(int32, 1), y=Array(float64, 1))
+    x, n, y = f.params
+    i = tid(b)
+    v = b.load(x, [i])
+    with loop(b, 0, 4, init=[v, b.constant(1.0, float64)]) as body:
+        s, k = body.carried
+        body.next = (b.mul(s, k), b.mul(k, 2.0))
+    b.store(y, [b.load(n, [i])], b.sin(body.results[0]))
+    b.yield_()
+    g = forward_mode(prepare(f, Options(max_unroll=1)), [0, 2], CHECKED)
+    (only,) = [o for o in g.body.ops if isinstance(o, ops.For)]
+    assert len(only.init) == 3  # the factor does not depend on x, so nothing but the product carries a tangent
+    assert count(g, ops.Load) == 3
+    assert count(g, ops.Store) == 2
+    assert [p.hint for p in g.params] == ["x", "n", "y", "tan_x", "tan_y"]
+
+
+def test_what_is_saved_has_its_tangent_saved() -> None:
+    f, b = start("k", x=Array(float64, 1), y=Array(float64, 1))
+    x, y = f.params
+    n = b.index(5)
+    with loop(b, 0, n, init=[b.load(x, [b.index(0)])]) as there:
+        (v,) = there.carried
+        b.insert(ops.Push(0, v))
+        b.insert(ops.Push(1, there.i))
+        there.next = (b.mul(v, b.cos(v)),)
+    with loop(b, 0, n, init=[there.results[0]]) as back:
+        at = b.insert(ops.Pop(1), int32).result
+        old = b.insert(ops.Pop(0), float64).result
+        back.next = (b.add(b.mul(back.carried[0], old), b.cast(at, float64)),)
+    b.store(y, [b.index(0)], back.results[0])
+    b.yield_()
+    g = tangent(f, [0, 1])
+    verify(g)
+    assert (count(g, ops.Push), count(g, ops.Pop)) == (3, 3)  # the index has no tangent
+
+    def value(h: float) -> float:
+        out = np.zeros(1)
+        run(f, [np.array([0.7 + h]), out], (1,))
+        return float(out[0])
+
+    dy = np.zeros(1)
+    run(g, [np.array([0.7]), np.zeros(1), np.ones(1), dy], (1,))
+    assert dy[0] == pytest.approx((value(1e-6) - value(-1e-6)) / 2e-6, rel=1e-8)
+
+
+def test_the_tangent_of_a_tangent_is_the_second_derivative() -> None:
+    f, b = start("k", x=Array(float64, 1), y=Array(float64, 1))
+    v = b.load(f.params[0], [b.index(0)])
+    b.insert(ops.Push(0, b.mul(v, v)))
+    b.store(f.params[1], [b.index(0)], b.mul(v, b.sin(b.insert(ops.Pop(0), float64).result)))
+    b.yield_()
+    second = tangent(tangent(f, [0, 1]), [0, 1, 2, 3])
+    verify(second)
+    a = 0.9
+    arrays = [np.array([q]) for q in (a, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0)]
+    run(second, arrays, (1,))
+    exact = 6 * a * np.cos(a * a) - 4 * a**3 * np.sin(a * a)  # of x sin(x^2)
+    assert arrays[-1][0] == pytest.approx(exact, rel=1e-13)
+
+
+# --- random kernels -----------------------------------------------------------------------------------------------
+
+VEC = Vec(2, float64)
+SMOOTH: dict[str, Any] = {"x": Array(float64, 1), "y": Array(float64, 1), "v": Array(VEC, 1), "z": Array(float64, 1)}
+SHAPES = {"x": (4,), "y": (4,), "v": (2, 2), "z": (1,)}
+
+
+@st.composite
+def smooth_kernels(draw: Any) -> Function:
+    """Kernels of one thread without kinks, whose values stay bounded: state, branches, loops, overwritten arrays."""
+    f, b = start("smooth", **SMOOTH, k=int32)
+    maker = Smooth(draw, b, dict(zip(SMOOTH, f.params, strict=False)))
+    maker.floats = [b.load(f.params[0], [b.index(i)]) for i in range(2)]
+    maker.ints = [f.params[-1]]
+    maker.statements(7, 0)
+    b.atomic("add", f.params[3], [b.index(0)], maker.pick(maker.floats[-3:]))
+    b.yield_()
+    return f
+
+
+class Smooth:
+    """Appends random statements; ``floats`` and ``ints`` hold the values in scope."""
+
+    def __init__(self, draw: Any, b: Emitter, arrays: dict[str, Value]) -> None:
+        self.draw = draw
+        self.b = b
+        self.arrays = arrays
+        self.floats: list[Value] = []
+        self.ints: list[Value] = []
+
+    def pick(self, options: Any) -> Any:
+        return options[self.draw(st.integers(0, len(options) - 1))]
+
+    def float(self) -> Value:
+        return self.pick(self.floats[-5:])
+
+    def index(self, n: int) -> Value:
+        return self.b.bit_and(self.pick(self.ints), self.b.index(n - 1))
+
+    def statements(self, n: int, depth: int) -> None:
+        kinds = [self.arithmetic, self.arithmetic, self.load, self.store, self.vector, self.if_, self.for_, self.while_]
+        for _ in range(self.draw(st.integers(1, n))):
+            self.pick(kinds[: None if depth < 2 else 5])(depth)
+
+    def arithmetic(self, depth: int) -> None:
+        b, p, q = self.b, self.float(), self.float()
+        made = [
+            lambda: b.sin(b.add(p, q)),
+            lambda: b.mul(b.cos(p), b.sin(q)),
+            lambda: b.div(p, b.add(b.mul(q, q), 2.0)),
+            lambda: b.sub(b.mul(p, 0.5), b.mul(q, 0.25)),
+            lambda: b.tanh(b.mul(p, q)),
+            lambda: b.where(b.lt(self.pick(self.ints), 2), p, b.neg(q)),
+        ]
+        self.floats.append(self.pick(made)())
+
+    def load(self, depth: int) -> None:
+        self.floats.append(self.b.load(self.arrays[self.pick(["x", "y"])], [self.index(4)]))
+
+    def store(self, depth: int) -> None:
+        self.b.store(self.arrays["y"], [self.index(4)], self.float())
+
+    def vector(self, depth: int) -> None:
+        b = self.b
+        v = b.load(self.arrays["v"], [self.index(2)])
+        v = b.insert_component(v, self.float(), self.index(2))
+        self.floats.append(b.sin(b.dot(v, b.normalize(b.make(VEC, [self.float(), b.constant(1.5, float64)])))))
+
+    def scoped(self, depth: int, ints: list[Value], floats: list[Value]) -> Value:
+        saved = self.ints, self.floats
+        self.ints, self.floats = [*self.ints, *ints], [*self.floats, *floats]
+        self.statements(3, depth + 1)
+        got = self.float()
+        self.ints, self.floats = saved
+        return got
+
+    def if_(self, depth: int) -> None:
+        cond = self.b.lt(self.pick(self.ints), 1)
+        sides = [lambda: (self.scoped(depth, [], []),)] * 2
+        self.floats += branch(self.b, cond, *sides)
+
+    def for_(self, depth: int) -> None:
+        with loop(self.b, 0, self.pick([3, self.index(4)]), init=[self.float()]) as body:
+            body.next = (self.scoped(depth, [body.i], body.carried),)
+        self.floats += body.results
+
+    def while_(self, depth: int) -> None:
+        def step(i: Value, v: Value) -> tuple[Value, ...]:
+            return self.b.add(i, 1), self.scoped(depth, [i], [v])
+
+        init = [self.b.index(0), self.float()]
+        self.floats.append(while_(self.b, init, lambda i, v: self.b.lt(i, self.b.index(2)), step)[1])
+
+
+def start_values() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return {name: rng.uniform(-1, 1, shape) for name, shape in SHAPES.items()}
+
+
+def moved_by(f: Function, starts: list[np.ndarray], changes: list[np.ndarray], rest: list[Any]) -> list[np.ndarray]:
+    """Central differences of all arrays after the launch."""
+    after = []
+    for h in (1e-6, -1e-6):
+        arrays = [a + h * t for a, t in zip(starts, changes, strict=True)]
+        run(f, [*arrays[:4], *rest, *arrays[4:]], (1,))
+        after.append(arrays)
+    return [(p - m) / 2e-6 for p, m in zip(*after, strict=True)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(f=smooth_kernels(), k=st.integers(0, 3))
+def test_random_kernels(f: Function, k: int) -> None:
+    f = prepare(f, Options(max_unroll=0))
+    g = forward_mode(f, range(4), CHECKED)
+    starts = list(start_values().values())
+    changes = [random_like(a, 3 + i) for i, a in enumerate(starts)]
+    got = [t.copy() for t in changes]
+    run(g, [*(a.copy() for a in starts), k, *got], (1,))
+    for t, expected in zip(got, moved_by(f, starts, changes, [k]), strict=True):
+        np.testing.assert_allclose(t, expected, rtol=1e-6, atol=1e-6)
+
+    back = adjoint(f, range(4), CHECKED)
+    seeds = [random_like(a, 50 + i) for i, a in enumerate(starts)]
+    adjoints = sweep_back(f, back, starts, seeds, k)
+    forwards = sum(np.sum(s * t) for s, t in zip(seeds, got, strict=True))
+    backwards = sum(np.sum(a * t) for a, t in zip(adjoints, changes, strict=True))
+    assert forwards == pytest.approx(backwards, rel=1e-9, abs=1e-9)
+
+
+def sweep_back(
+    f: Function, back: Function, starts: list[np.ndarray], seeds: list[np.ndarray], k: int
+) -> list[np.ndarray]:
+    """The gradient with respect to all arrays before the launch."""
+    after, adjoints = [a.copy() for a in starts], [s.copy() for s in seeds]
+    run(f, [*after, k], (1,))
+    run(back, [*after, k, *adjoints, *(starts[i].copy() for i in back.scratch)], (1,))
+    return adjoints
+
+
+@settings(max_examples=40, deadline=None)
+@given(f=smooth_kernels(), k=st.integers(0, 3))
+def test_random_kernels_forward_over_reverse(f: Function, k: int) -> None:
+    f = prepare(f, Options(max_unroll=0))
+    back = adjoint(f, range(4), CHECKED)
+    starts = list(start_values().values())
+    changes = [random_like(a, 3 + i) for i, a in enumerate(starts)]
+    seeds = [random_like(a, 50 + i) for i, a in enumerate(starts)]
+    moved = [sweep_back(f, back, [a + h * t for a, t in zip(starts, changes, strict=True)], seeds, k) for h in (1e-6, -1e-6)]
+
+    old = [(starts[i].copy(), changes[i].copy()) for i in back.scratch]
+    after, after_changes = [a.copy() for a in starts], [t.copy() for t in changes]
+    run(forward_mode(f, range(4), CHECKED), [*after, k, *after_changes], (1,))
+    adjoints, products = [s.copy() for s in seeds], [np.zeros_like(s) for s in seeds]
+    arrays = [*after, k, *adjoints, *(a for a, _ in old)]
+    positions = [i for i in range(len(arrays)) if i != 4]
+    second = forward_mode(back, positions, CHECKED)
+    run(second, [*arrays, *after_changes, *products, *(t for _, t in old)], (1,))
+    for got, p, m in zip(products, *moved, strict=True):
+        np.testing.assert_allclose(got, (p - m) / 2e-6, rtol=1e-6, atol=1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(f=functions())
+def test_the_primal_stays_what_it_is(f: Function) -> None:
+    """Whatever a kernel does, its tangent does the same to the arrays, and prints the same."""
+    f = prepare(f)
+    wrt = [i for i, p in enumerate(f.params) if is_differentiable(p.type)]
+    try:
+        g = forward_mode(f, wrt, CHECKED)
+    except wp.WarpCodegenError as refused:
+        assert "has no tangent" in str(refused) or "has no gradient" in str(refused)
+        return
+    args = arguments()
+    tangents = [random_like(args[i], i).astype(np.float32 if i != 3 else np.float64) for i in wrt]
+    (wanted, told), (got, said) = outcome(f, args, DIMS), outcome(g, [*args, *tangents], DIMS)
+    for a, b in zip(wanted, got, strict=False):
+        np.testing.assert_array_equal(b, a)
+    assert said == told

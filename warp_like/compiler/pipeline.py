@@ -92,7 +92,7 @@ def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = N
     if log.dumps("ir"):
         log.dump("ir", f.name, print_function(f))
     with clock.stage("passes"):
-        f = passes.prepare(f, options)
+        f = passes.prepare(f, options, keep_customs=signature.wrt is not None)
     if signature.wrt is not None:
         with clock.stage("adjoint"):
             f = adjoint(f, signature.wrt, options, signature.same)

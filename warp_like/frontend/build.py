@@ -23,7 +23,7 @@ from warp_like.frontend.host import Host
 from warp_like.frontend.scope import Variable
 from warp_like.frontend.source import Source
 from warp_like.ir.core import Function, Value
-from warp_like.ir.types import Type
+from warp_like.ir.types import Array, Type
 
 
 def parameters(source: Source) -> list[tuple[str, Type | None]]:
@@ -119,6 +119,12 @@ def _calling(session: Session, overload: Overload, given: tuple[Type | Host, ...
 
 def _add_customs(session: Session, overload: Overload, f: Function, given: tuple[Type | Host, ...]) -> None:
     """Build the gradient and the replay function that the user gave ``overload``."""
+    if overload.customs and any(isinstance(t, Array) for t in f.results):
+        raise WarpCodegenTypeError(
+            f"`{overload.source.name}` returns an array, so it can have no gradient or replay function of its own",
+            overload.source.header,
+            help="return an element, or index the array in the caller",
+        )
     if "gradient" in overload.customs:
         params = gradients.gradient_parameters(overload, given, f.results)
         f.gradient = _build(session, gradients.gradient_source(overload, params), params, Returns())

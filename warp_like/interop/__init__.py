@@ -1,7 +1,8 @@
 """Arrays of other libraries, in and out. No framework is imported before the user uses it."""
 
+from warp_like import _native
 from warp_like.interop.dlpack import from_dlpack, to_dlpack
-from warp_like.interop.gradients import as_array
+from warp_like.interop.gradients import as_array, before_write, meet_class
 from warp_like.interop.jax import (
     device_from_jax,
     device_to_jax,
@@ -30,7 +31,8 @@ from warp_like.interop.torch import (
 from warp_like.interop.torch_op import torch_op
 from warp_like.runtime import foreign
 
-foreign.register(as_array)
+foreign.register(as_array, before_write)
+_native.set_class_hook(meet_class)
 
 __all__ = [
     "device_from_jax",

@@ -22,6 +22,11 @@ def _paddle() -> Any:
     return paddle
 
 
+def write_hook() -> Callable[[tuple[Any, ...]], object]:
+    """Return what bumps the versions of tensors that are written, for Paddle's check of what it saved."""
+    return lambda tensors: [tensor._bump_inplace_version() for tensor in tensors]
+
+
 class PaddleGradient:
     """The tie between a tensor's gradient and ``grad``, the gradient of the array over its memory."""
 

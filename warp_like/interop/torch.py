@@ -32,6 +32,15 @@ def _torch() -> Any:
     return torch
 
 
+def write_hook() -> Callable[[tuple[Any, ...]], object]:
+    """Return what bumps the versions of tensors that are written, for PyTorch's check of what it saved.
+
+    It is what ``torch.autograd.graph.increment_version`` calls, without the layer of Python.
+    """
+    hook: Callable[[tuple[Any, ...]], object] = _torch()._C._increment_version
+    return hook
+
+
 class TorchGradient:
     """The tie between a tensor's ``.grad`` and the gradient of the array that shares the tensor's memory.
 

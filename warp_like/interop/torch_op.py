@@ -12,7 +12,7 @@ from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Options, Signature
 from warp_like.frontend.source import parse
 from warp_like.interop.torch_op_body import Body, FunctionBody, KernelBody, OpSignature
-from warp_like.interop.torch_op_register import is_taken, register
+from warp_like.interop.torch_op_register import is_plain, is_taken, register
 from warp_like.ir import types as ir
 from warp_like.passes.effects import array_accesses
 from warp_like.runtime.kernel import Kernel
@@ -29,8 +29,10 @@ class TorchOp:
     def __init__(self, name: str, body: Body, wrapped: Any) -> None:
         functools.update_wrapper(self, wrapped)
         self.name = name
-        self.overload, self._transformed = register(name, body)
-        self._inputs = [body.signature.names[i] for i in body.signature.inputs]
+        self.overload, self._transformed, self._direct = register(name, body)
+        sig = body.signature
+        self._inputs = [sig.names[i] for i in sig.inputs]
+        self._tensors = [sig.inputs.index(i) for i in sig.arrays]
         self.composites = any(not isinstance(t, (ir.Array, ir.Scalar)) for t in body.signature.types)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -40,15 +42,21 @@ class TorchOp:
             kwargs = {name: _components(value) for name, value in kwargs.items()}
         import torch  # by a statement, which torch.compile traces
 
-        if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
-            return self._transformed(*self._in_order(args, kwargs))
-        return self.overload(*args, **kwargs)
+        if torch.compiler.is_compiling():
+            return self.overload(*args, **kwargs)
+        if kwargs or len(args) != len(self._inputs):
+            args = self._in_order(args, kwargs)
+        if torch._C._are_functorch_transforms_active():
+            return self._transformed(*args)
+        if is_plain([args[i] for i in self._tensors]):
+            return self._direct(*args)
+        return self.overload(*args)
 
-    def _in_order(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    def _in_order(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         rest = self._inputs[len(args) :]
         if set(rest) != set(kwargs) or len(args) > len(self._inputs):
             raise TypeError(f"{self!r} takes ({', '.join(self._inputs)})")
-        return [*args, *(kwargs[name] for name in rest)]
+        return (*args, *(kwargs[name] for name in rest))
 
     def __deepcopy__(self, memo: Any) -> TorchOp:
         return self  # modules that hold operators can be copied

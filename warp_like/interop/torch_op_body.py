@@ -19,10 +19,12 @@ from warp_like.interop.torch import _torch, dtype_to_torch, to_torch
 from warp_like.ir import types as ir
 from warp_like.runtime.array import array
 from warp_like.runtime.arguments import Site, convert, grid_dims
+from warp_like.runtime.device import get_device
 from warp_like.runtime.differentiation import adjoint_arguments, adjoint_program
 from warp_like.runtime.kernel import Kernel
 from warp_like.runtime.launch import launch, run
 from warp_like.runtime.memory import element_type
+from warp_like.runtime.program import Program
 from warp_like.runtime.recording import Record, recorder
 from warp_like.runtime.tape import Tape
 
@@ -69,9 +71,16 @@ class OpSignature:
         """Positions of the outputs that can have gradients."""
         return tuple(i for i in self.outputs if ir.is_differentiable(self.types[i]))
 
-    def torch_dtype(self, position: int) -> Any:
-        """The dtype of the tensor for an array parameter."""
-        return dtype_to_torch(ir.scalar_of(self.array_type(position).dtype))
+    @functools.cached_property
+    def torch_dtypes(self) -> dict[int, Any]:
+        """The dtype of the tensor for each array parameter."""
+        arrays = [i for i, t in enumerate(self.types) if isinstance(t, ir.Array)]
+        return {i: dtype_to_torch(ir.scalar_of(self.array_type(i).dtype)) for i in arrays}
+
+    @functools.cached_property
+    def element_shapes(self) -> dict[int, tuple[int, ...]]:
+        """The trailing dimensions of the tensor for each array parameter."""
+        return {i: ir.element_shape(self.array_type(i).dtype) for i in self.torch_dtypes}
 
     def array_type(self, position: int) -> ir.Array:
         """The type of an array parameter."""
@@ -85,8 +94,8 @@ class OpSignature:
         rows = []
         for place, i in enumerate(self.inputs):
             if i in self.arrays:
-                inner = ir.element_shape(self.array_type(i).dtype)
-                rows.append((place, i, self.torch_dtype(i), self.array_type(i).ndim + len(inner), inner))
+                inner = self.element_shapes[i]
+                rows.append((place, i, self.torch_dtypes[i], self.array_type(i).ndim + len(inner), inner))
         return tuple(rows)
 
     def check(self, args: Sequence[Any]) -> None:
@@ -124,19 +133,18 @@ class OpSignature:
             if i in self.in_out:
                 found.append(tuple(by_position[i].shape))
                 continue
-            t = self.array_type(i)
-            rule = self.shapes.get(i)
+            rule, ndim = self.shapes.get(i), self.array_type(i).ndim
             if rule is None:
-                outer = tuple(by_position[self.arrays[0]].shape[: t.ndim])
+                outer = tuple(by_position[self.arrays[0]].shape[:ndim])
             else:
                 given = rule(*args) if callable(rule) else rule
                 outer = tuple(given) if isinstance(given, Sequence) else (given,)
-            if len(outer) != t.ndim:
+            if len(outer) != ndim:
                 raise ValueError(
-                    f"operator `{self.name}`: the shape of `{self.names[i]}` has to have {t.ndim} dimensions, "
+                    f"operator `{self.name}`: the shape of `{self.names[i]}` has to have {ndim} dimensions, "
                     f"got {outer}"
                 )
-            found.append((*outer, *ir.element_shape(t.dtype)))
+            found.append((*outer, *self.element_shapes[i]))
         return found
 
     def new_outputs(self, args: Sequence[Any]) -> list[Any]:
@@ -148,7 +156,7 @@ class OpSignature:
             if i in self.in_out:
                 found.append(by_position[i].clone(memory_format=torch.contiguous_format))
             else:
-                found.append(torch.zeros(shape, dtype=self.torch_dtype(i)))
+                found.append(torch.zeros(shape, dtype=self.torch_dtypes[i], device="cpu"))
         return found
 
     def parameters(self, args: Sequence[Any]) -> list[Any]:
@@ -206,6 +214,8 @@ class KernelBody:
         self.kernel = kernel
         self.signature = signature
         self.dim = dim
+        self._device = get_device("cpu")
+        self._adjoints: dict[tuple[int, ...], tuple[Program, Program | None]] = {}
 
     def forward(self, args: Sequence[Any]) -> list[Any]:
         """Run the kernel."""
@@ -215,23 +225,28 @@ class KernelBody:
         for i, result in zip(sig.outputs, results, strict=True):
             given[i] = result
         with not_recorded():
-            launch(self.kernel, self._dims(args, results), given, device="cpu", record_tape=False)
+            launch(self.kernel, self._dims(args, results), given, device=self._device, record_tape=False)
         return results
 
     def _dims(self, args: Sequence[Any], results: Sequence[Any]) -> Any:
         if self.dim is not None:
             return self.dim(*args) if callable(self.dim) else self.dim
         sig = self.signature
-        n = self.kernel.program(sig.types).any_artifact.tid_ndim
         first = args[sig.inputs.index(sig.arrays[0])] if sig.arrays else results[0]
-        return tuple(first.shape[:n])
+        return tuple(first.shape[: self._tid_ndim])
+
+    @functools.cached_property
+    def _tid_ndim(self) -> int:
+        return self.kernel.program(self.signature.types).any_artifact.tid_ndim
 
     def reads_outputs(self) -> bool:
         """Ask the compiled adjoint."""
-        sig = self.signature
-        positions = tuple(sorted({*sig.wrt, *sig.from_outputs}))
-        program = adjoint_program(self._record([], ()), dict.fromkeys(positions))  # type: ignore[arg-type]
-        return program is not None and any(i in program.any_artifact.reads for i in sig.outputs)
+        program = self._adjoint(self._record([], ()), self._differentiable)
+        return program is not None and any(i in program.any_artifact.reads for i in self.signature.outputs)
+
+    @functools.cached_property
+    def _differentiable(self) -> dict[int, Any]:
+        return dict.fromkeys({*self.signature.wrt, *self.signature.from_outputs})
 
     def _record(self, given: list[Any], dims: tuple[int, ...]) -> Record:
         return Record(self.kernel, dims, self.signature.types, given)
@@ -243,7 +258,7 @@ class KernelBody:
         torch, sig = _torch(), self.signature
         given = sig.parameters(args)
         adjoints: dict[int, Any] = {
-            i: torch.zeros(given[i].shape, dtype=given[i].dtype)
+            i: torch.zeros(given[i].shape, dtype=given[i].dtype, device="cpu")
             for i, needed in zip(sig.wrt, needs, strict=True)
             if needed and i not in sig.in_out
         }
@@ -255,7 +270,7 @@ class KernelBody:
             if results:
                 given[i] = results[k]
             elif given[i] is None:  # the adjoint does not read it
-                given[i] = adjoints[i] if i in adjoints else torch.empty(shape, dtype=sig.torch_dtype(i))
+                given[i] = adjoints[i] if i in adjoints else torch.empty(shape, dtype=sig.torch_dtypes[i], device="cpu")
         wanted = [i for i, needed in zip(sig.wrt, needs, strict=True) if needed]
         with not_recorded():
             self._run_adjoint(given, originals, adjoints, self._dims(args, [given[i] for i in sig.outputs]))
@@ -264,15 +279,13 @@ class KernelBody:
     def _run_adjoint(self, given: list[Any], originals: list[Any], adjoints: dict[int, Any], dim: Any) -> None:
         sig = self.signature
         record = self._record(given, grid_dims(self.kernel.key, dim))
-        program = adjoint_program(record, adjoints)
-        if program is None and sig.in_out:  # what the kernel overwrites still loses its gradient
-            program = self.kernel.program(sig.types, tuple(sorted(adjoints)))
+        program = self._adjoint(record, adjoints)
         if program is None:
             return
         for i in program.any_artifact.scratch:
             before = originals[i]
             if before is None:
-                before = _torch().zeros(given[i].shape, dtype=given[i].dtype)
+                before = _torch().zeros(given[i].shape, dtype=given[i].dtype, device="cpu")
             record.scratch[i] = sig.as_array(i, before)
         arguments = adjoint_arguments(record, program, adjoints)
         dispatcher = program.dispatcher
@@ -280,6 +293,19 @@ class KernelBody:
             record.args = [convert(sig.site(i), a) for i, a in enumerate(given)]
             adjoints = {i: sig.as_array(i, a) for i, a in adjoints.items()}
             run(program, record.dims, adjoint_arguments(record, program, adjoints))
+
+    def _adjoint(self, record: Record, adjoints: dict[int, Any]) -> Program | None:
+        """The kernel's adjoint; looked up once, until the kernel is compiled anew."""
+        wrt = tuple(sorted(adjoints))
+        forward = self.kernel.program(self.signature.types)
+        known = self._adjoints.get(wrt)
+        if known is not None and known[0] is forward:
+            return known[1]
+        program = adjoint_program(record, adjoints)
+        if program is None and self.signature.in_out:  # what the kernel overwrites still loses its gradient
+            program = self.kernel.program(self.signature.types, wrt)
+        self._adjoints[wrt] = forward, program
+        return program
 
 
 class FunctionBody:

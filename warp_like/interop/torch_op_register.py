@@ -19,11 +19,12 @@ from warp_like.ir import types as ir
 _libraries: dict[str, Any] = {}  # by qualified name; an operator lives as long as its library
 
 
-def register(qualname: str, body: Body) -> tuple[Any, Any]:
+def register(qualname: str, body: Body) -> tuple[Any, Callable[..., Any], Callable[..., Any]]:
     """Register ``body`` as ``namespace::name``, replacing what has that name.
 
     Returns:
-        What ``torch.ops`` holds, and a function of the same arguments for use inside ``torch.func``.
+        What ``torch.ops`` holds, and two functions of the same arguments: one for use inside ``torch.func``, and one
+        that goes past PyTorch's dispatcher and is right where ``is_plain`` says so.
     """
     torch = _torch()
     namespace, name = qualname.split("::")
@@ -41,7 +42,8 @@ def register(qualname: str, body: Body) -> tuple[Any, Any]:
     refuse = _refusal(sig)
     _register_forward(library, qualname, body, forward_op, _autograd_rules(body, backward_op))
     _register_backward(library, f"{namespace}::{backward}", body, backward_op, refuse)
-    return forward_op, _transformed(forward_op, _autograd_rules(body, _transformed_backward(backward_op, refuse)))
+    transformed = _transformed(forward_op, _autograd_rules(body, _transformed_backward(backward_op, refuse)))
+    return forward_op, transformed, _direct(body, backward_op)
 
 
 def is_taken(qualname: str) -> bool:
@@ -76,7 +78,7 @@ def _register_forward(library: Any, qualname: str, body: Body, op: Any, rules: R
         device = next((a.device for a in args if isinstance(a, torch.Tensor)), "cpu")
         shapes = sig.output_shapes(args)
         results = [
-            torch.empty(shape, dtype=sig.torch_dtype(i), device=device)
+            torch.empty(shape, dtype=sig.torch_dtypes[i], device=device)
             for i, shape in zip(sig.outputs, shapes, strict=True)
         ]
         return results[0] if single else tuple(results)
@@ -159,6 +161,55 @@ def _transformed(op: Any, rules: Rules) -> Callable[..., Any]:
     return function.apply
 
 
+def is_plain(tensors: Sequence[Any]) -> bool:
+    """Return whether nothing would come between a call with these tensors and the computation.
+
+    That is: they are PyTorch's own tensors on the CPU, and no mode, autocast or tracing is on that an operator sees.
+    """
+    torch = _torch()
+    own = (torch.Tensor, torch.nn.Parameter)
+    return (
+        all(type(t) in own and t.is_cpu for t in tensors)
+        and not torch._C._len_torch_dispatch_stack()
+        and not torch._C._len_torch_function_stack()
+        and not torch.is_autocast_enabled("cpu")
+        and torch._C._get_tracing_state() is None
+    )
+
+
+def _direct(body: Body, backward_op: Any) -> Callable[..., Any]:
+    """The operator without the dispatcher, which costs several times what a small launch does."""
+    torch, sig = _torch(), body.signature
+    places = [sig.inputs.index(i) for i in sig.wrt]
+
+    def gradient(grads: list[Any], results: list[Any], needs: list[bool], *args: Any) -> Any:
+        if torch.is_grad_enabled() or not is_plain(grads):  # create_graph=True, or under a mode
+            return backward_op(grads, results, needs, *args)
+        return body.backward(grads, args, results, needs)
+
+    setup, backward = _autograd_rules(body, gradient)
+
+    def forward(ctx: Any, *args: Any) -> Any:
+        output = run(args)
+        setup(ctx, args, output)
+        return output
+
+    def run(args: Sequence[Any]) -> Any:
+        sig.check(args)
+        results = body.forward(args)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    rules = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    apply = type("DirectOperator", (torch.autograd.Function,), rules).apply
+
+    def call(*args: Any) -> Any:
+        if torch.is_grad_enabled() and any(args[p].requires_grad for p in places):
+            return apply(*args)
+        return run(args)
+
+    return call
+
+
 def _transformed_backward(op: Any, refuse: Callable[..., None]) -> Callable[..., Any]:
     """The backward inside ``torch.func``; its tensors stand in no lists, which ``autograd.Function`` ignores."""
 
@@ -202,7 +253,7 @@ def _autocast_rule(sig: OpSignature, op: Any, device: str) -> Callable[..., Any]
     """Give each floating-point tensor of 16 or 32 bits the dtype that the kernel declares."""
     torch = _torch()
     keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, f"Autocast{device}"))
-    dtypes = [sig.torch_dtype(i) if i in sig.wrt else None for i in sig.inputs]
+    dtypes = [sig.torch_dtypes[i] if i in sig.wrt else None for i in sig.inputs]
 
     def cast(value: Any, dtype: Any) -> Any:
         narrow = dtype is not None and value.dtype in (torch.float16, torch.bfloat16, torch.float32)

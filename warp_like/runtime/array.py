@@ -200,6 +200,7 @@ class array(_native.Array):
     def _writable(self) -> np.ndarray[Any, Any]:
         if self.readonly:
             raise ValueError(f"{self!r} is read-only: its memory belongs to a read-only or immutable array")
+        foreign.before_write(self.owner)
         return self.numpy()
 
     def _check_components(self, value: Any) -> np.ndarray[Any, Any]:

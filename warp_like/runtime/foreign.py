@@ -9,12 +9,22 @@ from collections.abc import Callable
 from typing import Any
 
 _as_array: Callable[..., Any] | None = None
+_before_write: Callable[[Any], None] | None = None
 
 
-def register(as_array: Callable[..., Any]) -> None:
-    """Make ``as_array(obj, dtype=None, gradients=False)`` the way foreign objects become arrays."""
-    global _as_array
-    _as_array = as_array
+def register(as_array: Callable[..., Any], before_write: Callable[[Any], None]) -> None:
+    """Make ``as_array(obj, dtype=None, gradients=False)`` the way foreign objects become arrays.
+
+    ``before_write(owner)`` is told of writes by the host to the memory of ``owner``; launches do that natively.
+    """
+    global _as_array, _before_write
+    _as_array, _before_write = as_array, before_write
+
+
+def before_write(owner: Any) -> None:
+    """Tell the library that ``owner`` belongs to that the host is about to write to its memory."""
+    if _before_write is not None:
+        _before_write(owner)
 
 
 def as_array(obj: Any, dtype: Any = None, gradients: bool = False) -> Any:

@@ -95,6 +95,8 @@ class History:
                 self.readers.setdefault(extent(record.args[i]), []).append((record, i))
         for j in forward.writes:
             self.before_write(record.args[j], record, j)
+        for j in forward.writes:  # a replay function, say, reads what the launch leaves in them
+            self.readers.setdefault(extent(record.args[j]), []).append((record, j))
 
     def _keep_own(self, record: Record) -> None:
         """Copy the arrays that the launch overwrites and whose earlier elements its gradient needs."""

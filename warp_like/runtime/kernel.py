@@ -14,6 +14,7 @@ from warp_like.compiler import pipeline
 from warp_like.compiler.signature import COMPILE_SETTINGS, Options, Signature
 from warp_like.frontend.build import parameters
 from warp_like.frontend.function import Function, make_function
+from warp_like.frontend.gradients import attach
 from warp_like.frontend.source import Source, parse
 from warp_like.ir.types import Type
 from warp_like.runtime.program import Program
@@ -195,6 +196,67 @@ def func(f: Callable[..., Any]) -> Function:
         ...     return v * v
     """
     return make_function(f)
+
+
+def func_grad(function: Function) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare the gradient of a function, in place of the one that the compiler would make.
+
+    The gradient function takes the arguments of ``function``, with the same annotations, and then the adjoint of each
+    of its results. It adds to ``wp.adjoint[x]`` for each argument ``x`` that has a gradient; for an array that is the
+    array of adjoints, whose elements several threads may add to. It runs in the reverse sweep, reads arrays as they are
+    after the launch, and writes to nothing but adjoints. Of several overloads it belongs to the one whose arguments it
+    takes.
+
+    Raises:
+        TypeError: ``function`` was not made by ``wp.func``.
+        WarpCodegenError: The arguments are not those of the function.
+
+    Example:
+        >>> @wp.func
+        ... def safe_sqrt(x: float):
+        ...     return wp.sqrt(x)
+        >>> @wp.func_grad(safe_sqrt)
+        ... def adj_safe_sqrt(x: float, adj_ret: float):
+        ...     if x > 0.0:
+        ...         wp.adjoint[x] += 0.5 / wp.sqrt(x) * adj_ret
+    """
+    return _custom(function, "gradient")
+
+
+def func_replay(function: Function) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare what the reverse sweep calls instead of ``function`` to have its results again.
+
+    It takes the same arguments and returns the same types, reads arrays as they are after the launch, and writes
+    nothing. It serves functions that can't simply run again, such as those that return the old value of an atomic.
+
+    Raises:
+        TypeError: ``function`` was not made by ``wp.func``.
+        WarpCodegenError: The arguments are not those of the function.
+
+    Example:
+        >>> @wp.func
+        ... def take(counter: wp.array(dtype=int), taken: wp.array(dtype=int), i: int):
+        ...     taken[i] = wp.atomic_add(counter, 0, 1)
+        ...     return taken[i]
+        >>> @wp.func_replay(take)
+        ... def replay_take(counter: wp.array(dtype=int), taken: wp.array(dtype=int), i: int):
+        ...     return taken[i]
+    """
+    return _custom(function, "replay")
+
+
+def _custom(function: Function, role: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    if not isinstance(function, Function):
+        name = {"gradient": "func_grad", "replay": "func_replay"}[role]
+        raise TypeError(f"{name}() takes a function made by @wp.func, got {type(function).__name__}")
+
+    def declare(f: Callable[..., Any]) -> Callable[..., Any]:
+        attach(function, role, f)
+        for k in list(_kernels):  # any of them may call the function
+            k.forget_programs()
+        return f
+
+    return declare
 
 
 def constant(value: Any) -> Any:

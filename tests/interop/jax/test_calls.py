@@ -158,7 +158,8 @@ def test_sixty_four_bits():
     f = jax_kernel(double)
     with pytest.raises(TypeError, match="expected array1d.float64., got a JAX array of dtype float32"):
         f(jnp.ones(2))
-    with jax.enable_x64(True):
+    enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
+    with enable_x64(True):
         (y,) = f(jnp.array([1 / 3, 2 / 3], jnp.float64))
         assert y.dtype == jnp.float64
         assert y[1] == 4 / 3

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import re
 import threading
 import weakref
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from warp_like import _native
@@ -34,8 +36,17 @@ def jax_module() -> Any:
         raise ImportError("jax_kernel() needs JAX: pip install jax") from e
     if not hasattr(jax, "ffi"):
         raise ImportError(f"jax_kernel() needs JAX 0.5 or newer, this is {jax.__version__}")
-    jax.ffi.register_ffi_target(TARGET, _native.xla_handler(), platform="cpu")
+    jax.ffi.register_ffi_target(TARGET, _native.xla_handler(*_api_version(jax)), platform="cpu")
     return jax
+
+
+def _api_version(jax: Any) -> tuple[int, int]:
+    """Return the version of XLA's C API, which only the header says."""
+    text = (Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h").read_text()
+    major, minor = (
+        int(re.search(rf"#define XLA_FFI_API_{part} (\d+)", text)[1]) for part in ("MAJOR", "MINOR")  # type: ignore[index]
+    )
+    return major, minor
 
 
 @dataclass(frozen=True)

@@ -37,5 +37,11 @@ def result_type(shape: tuple[int, ...], dtype: Any, operands: Sequence[Any]) -> 
     if not axes:
         return jax.ShapeDtypeStruct(shape, dtype)
     if hasattr(jax.sharding, "ManualAxisType"):
-        return jax.ShapeDtypeStruct(shape, dtype, manual_axis_type=jax.sharding.ManualAxisType(varying=axes))
+        mesh = jax.typeof(operands[0]).sharding.mesh
+        return jax.ShapeDtypeStruct(
+            shape,
+            dtype,
+            sharding=jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec()),
+            manual_axis_type=jax.sharding.ManualAxisType(varying=axes),
+        )
     return jax.ShapeDtypeStruct(shape, dtype, vma=axes)

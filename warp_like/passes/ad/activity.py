@@ -12,6 +12,7 @@ from warp_like.builtins.spec import NoGradient, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Array, is_differentiable
+from warp_like.passes.effects import array_accesses
 
 
 def root_array(v: Value) -> Value:
@@ -23,8 +24,17 @@ def root_array(v: Value) -> Value:
 
 def written_arrays(f: Function) -> set[Value]:
     """Return the array parameters of ``f`` that it stores to or updates."""
-    writes = (ops.Store, ops.Atomic, ops.AtomicCas)
-    return {root_array(o.array) for o in f.body.walk() if isinstance(o, writes)}
+    return {array for o in f.body.walk() for array in arrays_written(o)}
+
+
+def arrays_written(o: Op) -> list[Value]:
+    """Return the array parameters that ``o`` stores to or updates, itself or by a call."""
+    match o:
+        case ops.Store() | ops.Atomic() | ops.AtomicCas():
+            return [root_array(o.array)]
+        case ops.Call():
+            return [root_array(o.args[i]) for i, a in array_accesses(o.callee).items() if a.written]
+    return []
 
 
 def varied_values(f: Function, wrt: Iterable[Value]) -> set[Value]:
@@ -56,6 +66,9 @@ class _Varied:
                     self.mark(o.results)
             case ops.Atomic() | ops.AtomicCas():
                 return  # the old value is refused where it is needed
+            case ops.Call():
+                if any(a in self.varied or root_array(a) in self.arrays for a in o.args):
+                    self.mark(o.results)
             case ops.If():
                 for r in o.regions():
                     self.block(r)

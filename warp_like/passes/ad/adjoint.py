@@ -12,6 +12,8 @@ from warp_like.ir.core import Function
 from warp_like.ir.rewrite import clone_function, substitute
 from warp_like.ir.verify import verify
 from warp_like.passes import pipeline
+from warp_like.passes.ad.functions import open_replayed
+from warp_like.passes.ad.hoist import hoist_loads
 from warp_like.passes.ad.reverse import differentiate, first_unavailable, needs_expansion, require_available
 from warp_like.passes.ad.saving import differentiate_saving, drop_unread_scratch, rewritten_arrays
 from warp_like.passes.expand import expand
@@ -30,8 +32,9 @@ def adjoint(
     Raises:
         WarpCodegenError: ``f`` can't be differentiated.
     """
-    f = expand(clone_function(f), needs_expansion)
+    f = expand(open_replayed(clone_function(f)), needs_expansion)
     substitute(f.body, {f.params[later]: f.params[first] for later, first in same})
+    f = hoist_loads(f)
     g = _cleaned(differentiate(f, wrt), options)
     if first_unavailable(g) is not None and rewritten_arrays(f):
         g, scratch = differentiate_saving(f, wrt)

@@ -29,7 +29,8 @@ from warp_like.ir.types import Array, is_differentiable
 from warp_like.ir.verify import verify
 from warp_like.passes import pipeline
 from warp_like.passes.ad.forward_rules import RULES
-from warp_like.passes.ad.reverse import Unavailable, require_available
+from warp_like.passes.ad.markers import Unavailable
+from warp_like.passes.ad.reverse import require_available
 from warp_like.passes.ad.spread import Spread
 
 

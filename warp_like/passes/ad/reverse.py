@@ -30,21 +30,15 @@ from warp_like.base.loc import at
 from warp_like.builtins.emit import Emitter
 from warp_like.builtins.spec import Expand, Overload
 from warp_like.ir import ops
-from warp_like.ir.core import Block, Function, Op, Value, attr, op
+from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import Cloner, free_values
 from warp_like.ir.types import Array, is_differentiable
-from warp_like.passes.ad.activity import root_array, varied_values, written_arrays
+from warp_like.passes.ad.activity import arrays_written, root_array, varied_values, written_arrays
 from warp_like.passes.ad.adjoints import Adjoints
+from warp_like.passes.ad.functions import recompute_call
 from warp_like.passes.ad.loops import LoopReversal
+from warp_like.passes.ad.markers import Replayed, Unavailable
 from warp_like.passes.ad.rules import RULES
-
-
-@op("unavailable")
-class Unavailable(Op):
-    """A primal value that the reverse sweep can't compute again, and why."""
-
-    reason: str = attr()
-    help: str = attr()
 
 
 def differentiate(f: Function, wrt: Sequence[int]) -> Function:
@@ -134,6 +128,10 @@ class Reversal:
                 self.unavailable_load(o)
             case ops.If() | ops.For() | ops.While():
                 self.append(self.copy_without_effects(o))
+            case ops.Call():
+                recompute_call(self, o)
+            case Replayed():
+                self.cloner.mapping[o.result] = self.value(o.replay)
             case _:
                 self.append(self.cloner.op(o))
 
@@ -199,7 +197,7 @@ class Reversal:
                         RULES[type(o)](self, o)
                     case _:
                         g = self.adjoints.take_all(o.results)
-                        if any(x is not None for x in g):
+                        if any(x is not None for x in g) or self.writes_adjoint_of(o):
                             RULES[type(o)](self, o, *g)
 
     def touches_gradient(self, o: Op) -> bool:
@@ -208,9 +206,11 @@ class Reversal:
 
     def writes_adjoints(self, o: Op) -> bool:
         """Return whether something inside ``o`` writes an array that has adjoints."""
-        writes = (ops.Store, ops.Atomic, ops.AtomicCas)
-        inner = (x for r in o.regions() for x in r.walk())
-        return any(isinstance(x, writes) and root_array(x.array) in self.adjoint_arrays for x in inner)
+        return any(self.writes_adjoint_of(x) for r in o.regions() for x in r.walk())
+
+    def writes_adjoint_of(self, o: Op) -> bool:
+        """Return whether ``o`` itself, or a function that it calls, writes an array that has adjoints."""
+        return any(array in self.adjoint_arrays for array in arrays_written(o))
 
     def reverse_if(self, o: ops.If) -> None:
         g = self.adjoints.take_all(o.results)

@@ -12,6 +12,8 @@ from warp_like.ir.core import Op, Value
 from warp_like.ir.types import Mat, Scalar, is_differentiable
 from warp_like.passes.ad.activity import root_array
 from warp_like.passes.ad.adjoints import components
+from warp_like.passes.ad.functions import reverse_call
+from warp_like.passes.ad.markers import Replayed
 
 if TYPE_CHECKING:
     from warp_like.passes.ad.reverse import Reversal
@@ -168,6 +170,10 @@ def _atomic_cas(r: Reversal, o: ops.AtomicCas) -> None:
         )
 
 
+def _replayed(r: Reversal, o: Replayed, g: Value) -> None:
+    r.send(o.value, g)
+
+
 def _nothing(r: Reversal, o: Op, *g: Value | None) -> None:
     """Constants and indices have no operands that carry a gradient."""
 
@@ -188,5 +194,7 @@ RULES: dict[type[Op], Callable[..., None]] = {
     ops.Dim: _nothing,
     ops.View: _nothing,
     ops.Print: _nothing,
+    ops.Call: reverse_call,
+    Replayed: _replayed,
 }
 """The rule of each op: ``rule(reversal, op, *adjoints of the results)``. Control flow is in ``reverse`` and ``loops``."""

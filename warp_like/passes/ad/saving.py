@@ -19,8 +19,10 @@ from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import blocks
 from warp_like.ir.types import Array
 from warp_like.passes.ad.activity import root_array
+from warp_like.passes.ad.functions import inlined
 from warp_like.passes.ad.loops import LoopReversal
 from warp_like.passes.ad.reverse import Reversal, adjoint_header
+from warp_like.passes.effects import array_accesses
 
 
 def rewritten_arrays(f: Function) -> list[int]:
@@ -34,6 +36,11 @@ def rewritten_arrays(f: Function) -> list[int]:
                 stores.add(root_array(o.array))
             case ops.Atomic() | ops.AtomicCas():
                 atomics.add(root_array(o.array))
+            case ops.Call():
+                for i, access in array_accesses(o.callee).items():
+                    array = root_array(o.args[i])
+                    for found, does in ((loads, access.read), (stores, access.stored), (atomics, access.atomic)):
+                        found.update([array] if does else [])
     return [i for i, p in enumerate(f.params) if p in loads & stores - atomics]
 
 
@@ -76,8 +83,19 @@ class SavingReversal(Reversal):
                 self.loops[o].forward()
             case ops.Store() | ops.Load() if root_array(o.array) in self.scratch:
                 self.append(self.cloner.op(o))
+            case ops.Call() if self.uses_scratch(o):
+                body, results = inlined(o.callee, o.args, o.loc)
+                self.forward(body)
+                self.cloner.mapping.update(zip(o.results, map(self.value, results), strict=True))
             case _:
                 self.recompute(o)
+
+    def uses_scratch(self, o: ops.Call) -> bool:
+        """Return whether a function with a gradient of its own works on an array that has scratch."""
+        if o.callee.gradient is None:  # a replay, which reads the arrays of the launch
+            return False
+        used = (o.args[i] for i, a in array_accesses(o.callee).items() if a.read or a.written)
+        return any(root_array(a) in self.scratch for a in used)
 
     def pass_if(self, o: ops.If) -> None:
         blocks = []
@@ -98,6 +116,8 @@ class SavingReversal(Reversal):
             match o:
                 case ops.Load() if root_array(o.array) in self.scratch:
                     values.append(o.result)
+                case ops.Call() if self.uses_scratch(o):
+                    values.extend(o.results)
                 case ops.If() | ops.For() | ops.While():
                     values.extend(r for r in o.results if not isinstance(r.type, Array))
                     if isinstance(o, ops.While):
@@ -114,6 +134,8 @@ class SavingReversal(Reversal):
                 case ops.If() | ops.For() | ops.While():
                     continue
                 case ops.Store() | ops.Load() if root_array(o.array) in self.scratch:
+                    continue
+                case ops.Call() if self.uses_scratch(o):
                     continue
             self.recompute(o)
 

@@ -1,0 +1,173 @@
+"""Calls of functions that have a gradient or a replay function of their own.
+
+``prepare`` leaves such calls in place. The forward sweep runs the replay function, or the body without its effects.
+The reverse sweep runs the gradient function. A function that has a replay alone is differentiated as any other, except
+that the results of the replay stand for its own wherever their values are needed again.
+
+Gradient and replay functions read arrays as they are after the launch. For a gradient function this is refused where
+other code of the kernel writes the array: only what the function itself writes is its author's to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from warp_like.base.errors import WarpCodegenError
+from warp_like.base.loc import Loc, at
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.rewrite import Cloner, clone_function, has_effects
+from warp_like.ir.types import Array, is_differentiable
+from warp_like.passes.ad.activity import arrays_written, root_array
+from warp_like.passes.ad.markers import Replayed, Unavailable
+from warp_like.passes.inline import inline, is_custom
+from warp_like.passes.rewriter import Rewriter, rewrite
+
+if TYPE_CHECKING:
+    from warp_like.passes.ad.reverse import Reversal
+
+
+def open_replayed(f: Function) -> Function:
+    """Inline, in place, the calls of functions that have a replay and no gradient, with ``Replayed`` results."""
+    return rewrite(f, _Opener())
+
+
+class _Opener(Rewriter):
+    def visit(self, o: Op) -> None:
+        if not isinstance(o, ops.Call) or o.callee.gradient is not None or o.callee.replay is None:
+            super().visit(o)
+            return
+        body, results = inlined(o.callee, o.args, o.loc, keep_customs=True)
+        self.splice(body)
+        with at(o.loc):
+            again = self.b.insert(ops.Call(o.callee.replay, o.args), *o.callee.results).results
+            pairs = zip(results, again, strict=True)
+            self.replace(o, [self.b.insert(Replayed(self.value(v), r), v.type, hint=v.hint).result for v, r in pairs])
+
+
+def inlined(
+    callee: Function, args: Sequence[Value], loc: Loc | None, *, keep_customs: bool = False
+) -> tuple[list[Op], tuple[Value, ...]]:
+    """Return the ops of a call, not yet inserted anywhere, and its results."""
+    f = inline(clone_function(callee), is_custom if keep_customs else None)
+    cloner = Cloner(dict(zip(f.params, args, strict=True)))
+    body = Block()
+    body.ops = [cloner.op(o) for o in f.body.ops[:-1]]
+    for o in body.walk():
+        o.loc = loc if o.loc is None else o.loc.called_from(loc)
+    return body.ops, tuple(cloner.value(v) for v in f.body.yielded)
+
+
+# --- the forward sweep ---
+
+
+def recompute_call(r: Reversal, o: ops.Call) -> None:
+    """Make the results of a call known in the adjoint, without its effects."""
+    replay = o.callee if o.callee.gradient is None else o.callee.replay
+    if replay is None:
+        body, results = inlined(o.callee, o.args, o.loc)
+        for inner in body:
+            r.recompute(inner)
+        again = [r.value(v) for v in results]
+    else:
+        body, results = inlined(replay, [_launched(r, a) for a in o.args], o.loc)
+        for inner in body:
+            if has_effects(inner):
+                raise WarpCodegenError(
+                    f"the replay function `{replay.name}` changes memory; it runs in the reverse sweep and may only read",
+                    inner.loc,
+                )
+            r.append(inner)
+        again = list(results)
+    r.cloner.mapping.update(zip(o.results, again, strict=True))
+
+
+def _launched(r: Reversal, v: Value) -> Value:
+    """What argument ``v`` of a call is in the adjoint: for an array, the one of the launch and never its scratch."""
+    if not isinstance(v.type, Array):
+        return r.value(v)
+    if isinstance(v.op, ops.View):
+        return r.b.view(_launched(r, v.op.array), [r.value(i) for i in v.op.indices])
+    return r.g.params[r.f.params.index(v)]
+
+
+# --- the reverse sweep ---
+
+
+def reverse_call(r: Reversal, o: ops.Call, *g: Value | None) -> None:
+    """Run the gradient function of a call."""
+    gradient = o.callee.gradient
+    if gradient is None:  # a replay, whose results get no adjoints
+        return
+    n = len(o.args)
+    launched = [_launched(r, a) for a in o.args]
+    args = [*launched, *(r.or_zero(x, res) for x, res in zip(g, o.results, strict=True))]
+    values: list[tuple[Value, Value]] = []  # the arguments that are no arrays, with the zeros that they start from
+    bound = inline(clone_function(gradient))
+    missing, adjoints = set(), set()
+    for a, primal in zip(o.args, launched, strict=True):
+        if not is_differentiable(a.type):
+            continue
+        param = bound.params[len(args)]
+        if isinstance(a.type, Array):
+            target = r.adjoint_array(a)
+            (adjoints if target is not None else missing).add(param)
+            args.append(target if target is not None else primal)
+        else:
+            values.append((a, r.b.zero(a.type)))
+            args.append(values[-1][1])
+    taken = {bound.params[i] for i in range(n) if _written_elsewhere(r.f, o.args[i], o.callee)}
+    rewrite(bound, _Binder(o.callee.name, missing, adjoints, taken))
+    body, results = inlined(bound, args, o.loc)
+    for inner in body:
+        r.append(inner)
+    for (a, zero), result in zip(values, results, strict=True):
+        if result is not zero:
+            r.send(a, result)
+
+
+def _written_elsewhere(f: Function, v: Value, callee: Function) -> bool:
+    """Return whether anything but calls of ``callee`` writes the array ``v``."""
+    if not isinstance(v.type, Array):
+        return False
+    root = root_array(v)
+    own = (o for o in f.body.walk() if not (isinstance(o, ops.Call) and o.callee is callee))
+    return any(root in arrays_written(o) for o in own)
+
+
+class _Binder(Rewriter):
+    """Fits a gradient function to one call.
+
+    Arrays of adjoints that are ``missing`` read as zero and are not written. What is ``taken`` can't be read.
+    """
+
+    def __init__(self, name: str, missing: set[Value], adjoints: set[Value], taken: set[Value]) -> None:
+        super().__init__()
+        self.name = name
+        self.missing = missing
+        self.adjoints = adjoints
+        self.taken = taken
+
+    def visit(self, o: Op) -> None:
+        if not isinstance(o, (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas)):
+            super().visit(o)
+            return
+        root = root_array(o.array)
+        with at(o.loc):
+            if root in self.missing:
+                self.replace(o, [self.b.zero(v.type) for v in o.results])
+            elif not isinstance(o, ops.Load) and root not in self.adjoints:
+                raise WarpCodegenError(
+                    f"the gradient function of `{self.name}` writes to `{root.hint}`; it may write to adjoints only",
+                    help=f"wp.adjoint[{root.hint}][...] += ...",
+                )
+            elif isinstance(o, ops.Load) and root in self.taken:
+                reason = (
+                    f"the gradient function of `{self.name}` reads this element of `{root.hint}`, which the same kernel "
+                    "overwrites"
+                )
+                new = self.b.insert(Unavailable(reason, "write to another array"), o.result.type, hint=o.result.hint)
+                self.replace(o, [new.result])
+            else:
+                self.keep(o)
