@@ -231,6 +231,39 @@ calls("printf_format", 'wp.printf("%5.2f", x)')
 calls("printf_count", 'wp.printf("%d %d", i)')
 calls("printf_type", 'wp.printf("%d", x)')
 
+# --- gradient and replay functions ---
+
+
+def custom(name: str, source: str, call: str = "a[0] = f(x, i)") -> None:
+    """A kernel that calls a function with a gradient or replay function of its own."""
+    f = "@wp.func\ndef f(x: float, i: int):\n    return x * x\n"
+    mistake(name, f"{f}\n{source}\ndef k(a: wp.array(dtype=float), x: float, i: int):\n    {call}\n")
+
+
+def gradient(name: str, statement: str, params: str = "x: float, i: int, g: float") -> None:
+    """A gradient function."""
+    custom(name, f"@wp.func_grad(f)\ndef adj_f({params}):\n    {statement}\n")
+
+
+gradient("gradient_arguments", "wp.adjoint[x] += g", "x: wp.float64, i: int, g: float")
+gradient("gradient_argument_count", "wp.adjoint[x] += g", "x: float")
+gradient("gradient_result_count", "wp.adjoint[x] += 1.0", "x: float, i: int")
+gradient("gradient_result_type", "wp.adjoint[x] += 1.0", "x: float, i: int, g: wp.float64")
+gradient("gradient_value_type", "wp.adjoint[x] += wp.float64(g)")
+gradient("gradient_returns", "return x * g")
+gradient("gradient_of_integer", "wp.adjoint[i] += 1")
+gradient("gradient_of_no_argument", "wp.adjoint[g] += 1.0")
+gradient("gradient_of_expression", "wp.adjoint[x + 1.0] += 1.0")
+custom("adjoint_in_kernel", "", "a[0] = wp.adjoint[x]")
+custom("replay_arguments", "@wp.func_replay(f)\ndef again(x: float):\n    return x\n")
+custom("replay_type", "@wp.func_replay(f)\ndef again(x: float, i: int):\n    return i\n")
+mistake(
+    "gradient_of_returned_array",
+    "@wp.func\ndef f(a: wp.array2d(dtype=float)):\n    return a[0]\n\n"
+    "@wp.func_grad(f)\ndef adj_f(a: wp.array2d(dtype=float), g: wp.array(dtype=float)):\n    pass\n\n"
+    "def k(a: wp.array2d(dtype=float)):\n    f(a)[0] = 1.0\n",
+)
+
 # --- parameters ---
 
 mistake("no_annotation", "def k(a: wp.array(dtype=float), x):\n    a[0] = x\n")

@@ -52,6 +52,15 @@ SETTINGS: tuple[Setting, ...] = (
         "Loops over constant ranges with at most this many iterations are unrolled.",
         compiles=True,
     ),
+    Setting(
+        "checkpoint_loops",
+        "WARP_LIKE_CHECKPOINT_LOOPS",
+        bool,
+        False,
+        "Reverse sweeps save the state of a loop once in about the square root of its iterations and run it a second "
+        "time, instead of saving each iteration. `@wp.kernel(checkpoint_loops=...)` decides for one kernel.",
+        compiles=True,
+    ),
     Setting("enable_backward", None, bool, True, "Whether tapes and adjoint launches may compile adjoints.", compiles=False),
     Setting(
         "kernel_cache_dir",

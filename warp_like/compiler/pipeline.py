@@ -84,6 +84,7 @@ def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = N
     clock = clock or _Stopwatch()
     options = passes.Options(
         max_unroll=signature.options.max_unroll,
+        checkpoint_loops=signature.options.checkpoint_loops,
         verify=settings.verify,
         dump=_dump_pass if log.dumps("passes") else None,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from warp_like.base.settings import SETTINGS, settings
-from warp_like.ir.types import Type
+from warp_like.ir.types import Type, adjoint_type
 
 
 @dataclass(frozen=True)
@@ -15,11 +15,12 @@ class Options:
     debug: bool = False
     fast_math: bool = False
     max_unroll: int = 16
+    checkpoint_loops: bool = False
 
     @staticmethod
     def current() -> Options:
         """The options that the settings ask for now."""
-        return Options(settings.mode == "debug", settings.fast_math, settings.max_unroll)
+        return Options(settings.mode == "debug", settings.fast_math, settings.max_unroll, settings.checkpoint_loops)
 
 
 COMPILE_SETTINGS = frozenset(s.name for s in SETTINGS if s.compiles)
@@ -35,7 +36,7 @@ class Signature:
         contiguous: All arrays are C-contiguous, so strides follow from shapes.
         wide: A grid dimension exceeds 2^31 - 1, so ``tid()`` is int64.
         sums: Arrays that are only added to belong to one OS thread, so that additions need not be atomic.
-        wrt: For an adjoint, the positions of the arrays that get gradients; None for the kernel itself.
+        wrt: For an adjoint, the positions of the parameters that get gradients; None for the kernel itself.
         same: For an adjoint, pairs of parameters that are one array, later one first.
         tangent: For forward mode, the positions of those parameters of the kernel or adjoint that have tangents.
         options: The settings that change the code.
@@ -53,7 +54,7 @@ class Signature:
     @property
     def params(self) -> tuple[Type, ...]:
         """The types of the compiled entry's parameters: the kernel's, then one adjoint array for each of ``wrt``."""
-        return self.args + tuple(self.args[i] for i in self.wrt or ())
+        return self.args + tuple(adjoint_type(self.args[i]) for i in self.wrt or ())
 
     def __str__(self) -> str:
         args = ", ".join(map(str, self.args))

@@ -50,10 +50,9 @@ def attach(function: Function, role: str, pyfunc: Any) -> None:
         takes = " or ".join(o.signature() for o in function.overloads)
         after = ", and then the adjoint of each result" if role == "gradient" else ""
         raise WarpCodegenTypeError(
-            f"the {role} function `{pyfunc.__name__}` does not take the arguments of `{function.name}`, each with the "
-            f"same annotation{after}",
+            f"a {role} function takes the arguments of its function, with the same annotations{after}: got "
+            f"{new.signature()} for {takes}",
             new.source.header,
-            help=f"`{function.name}` is declared as {takes}",
         )
     fitting[0].customs[role] = new
 
@@ -94,10 +93,11 @@ def gradient_parameters(overload: Overload, given: Sequence[Type | Host], result
     """
     gradient = overload.customs["gradient"]
     name, own = overload.source.name, gradient.params[len(given) :]
+    of_results = "its result" if len(results) == 1 else f"each of its {len(results)} results"
     if len(own) != len(results):
         raise WarpCodegenTypeError(
             f"the gradient function `{gradient.source.name}` takes the {_count(len(given), 'argument')} of `{name}` and "
-            f"the adjoint of each of its {_count(len(results), 'result')}, got {_count(len(gradient.params), 'parameter')}",
+            f"the adjoint of {of_results}, got {_count(len(gradient.params), 'parameter')}",
             gradient.source.header,
             help=f"def {gradient.source.name}({_call(overload, results)})",
         )

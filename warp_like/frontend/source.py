@@ -10,6 +10,7 @@ import ast
 import builtins
 import functools
 import inspect
+import re
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -70,7 +71,8 @@ class Source:
         """The place of the function's name."""
         line = self.node.lineno
         text = self.lines[line - 1] if line <= len(self.lines) else ""
-        col = max(text.find(self.name), 0)
+        found = re.search(rf"\bdef\s+({re.escape(self.name)})\b", text)
+        col = found.start(1) if found is not None else 0
         at = line + self.first_line - 1
         return Loc(self.file, at, col, at, col + len(self.name), self.role, self.name)
 

@@ -26,6 +26,8 @@ from warp_like.interop.torch import (
     dtype_from_torch,
     dtype_to_torch,
     from_torch,
+    stream_from_torch,
+    stream_to_torch,
     to_torch,
 )
 from warp_like.interop.torch_op import torch_op
@@ -54,6 +56,8 @@ __all__ = [
     "from_numpy",
     "from_paddle",
     "from_torch",
+    "stream_from_torch",
+    "stream_to_torch",
     "to_dlpack",
     "to_jax",
     "to_paddle",

@@ -183,6 +183,11 @@ def with_scalar(t: Type, dtype: Scalar) -> Type:
     raise TypeError(f"{t} has no single scalar type")
 
 
+def adjoint_type(t: Type) -> Type:
+    """Return the type of the array that collects the adjoint of a kernel's parameter: for a value, one element."""
+    return t if isinstance(t, Array) else Array(t, 1)
+
+
 def is_differentiable(t: Type) -> bool:
     """Return whether a value of ``t`` carries a gradient."""
     if isinstance(t, Struct):

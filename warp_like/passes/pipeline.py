@@ -33,6 +33,7 @@ class Options:
 
     max_unroll: int = 16
     max_unrolled_ops: int = 512
+    checkpoint_loops: bool = False
     verify: bool = False
     dump: Callable[[str, Function], None] | None = None
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from warp_like.base.settings import settings
-from warp_like.ir.types import Array, Type, is_differentiable
+from warp_like.ir.types import Array, Type, adjoint_type, is_differentiable, scalar_of
 from warp_like.runtime.arguments import Site, convert, require_writable
 from warp_like.runtime.array import array
 from warp_like.runtime.creation import clone
@@ -33,7 +33,8 @@ def adjoint_program(record: Record, adjoints: dict[int, array]) -> Program | Non
     """
     kernel = record.kernel
     forward = kernel.program(record.types).any_artifact
-    if not set(forward.writes) & set(adjoints) or not set(forward.reads) & set(adjoints):
+    sources = set(forward.reads).union(i for i, t in enumerate(record.types) if not isinstance(t, Array))
+    if not set(forward.writes) & set(adjoints) or not sources & set(adjoints):
         return None
     require_backward(kernel)
     program = kernel.program(record.types, tuple(sorted(adjoints)), record.same)
@@ -83,7 +84,7 @@ def bind_adjoints(
     inputs: tuple[Sequence[Any], Sequence[Any]],
     outputs: tuple[Sequence[Any], Sequence[Any]],
 ) -> dict[int, array]:
-    """Return the adjoint array of each array argument that has one, for an explicit adjoint launch.
+    """Return the adjoint array of each argument that has one, for an explicit adjoint launch.
 
     Args:
         kernel: The kernel.
@@ -100,7 +101,11 @@ def bind_adjoints(
     overwritten = kernel.program(types).any_artifact.stores
     found: dict[int, array] = {}
     for i, (t, a, adjoint) in enumerate(zip(types, args, given, strict=True)):
-        if not isinstance(t, Array) or not is_differentiable(t):
+        if not isinstance(t, Array):
+            if adjoint is not None:
+                found[i] = _bind_value_adjoint(kernel, i, t, adjoint)
+            continue
+        if not is_differentiable(t):
             continue
         if adjoint is None:
             if a.grad is not None:
@@ -117,3 +122,16 @@ def bind_adjoints(
             require_writable(Site(kernel.key, i, name, t), bound)
         found[i] = bound
     return found
+
+
+def _bind_value_adjoint(kernel: Kernel, i: int, t: Type, adjoint: Any) -> array:
+    """Return the array of one element to which the gradient of argument ``i``, which is no array, is added."""
+    name = f"adj_{kernel.parameter_names[i]}"
+    if scalar_of(t) is None or not is_differentiable(t):
+        raise TypeError(f"kernel `{kernel.key}`: `{kernel.parameter_names[i]}` is {t}, which has no gradient; pass None")
+    site = Site(kernel.key, i, name, adjoint_type(t))
+    bound: array = convert(site, adjoint)
+    if bound.shape != (1,):
+        raise ValueError(f"kernel `{kernel.key}`: `{name}` takes an array of one element, got shape {bound.shape}")
+    require_writable(site, bound)
+    return bound

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import weakref
 from collections.abc import Callable, Sequence
@@ -30,11 +31,12 @@ class Kernel:
         func: The Python function.
     """
 
-    def __init__(self, func: Callable[..., Any], key: str | None = None, enable_backward: bool | None = None) -> None:
+    def __init__(self, func: Callable[..., Any], key: str | None = None, enable_backward: bool | None = None, checkpoint_loops: bool | None = None) -> None:
         functools.update_wrapper(self, func)
         self.func = func
         self.key = key or func.__name__
         self.enable_backward = enable_backward
+        self.checkpoint_loops = checkpoint_loops
         self.fast: Any = None  # the native dispatcher that `launch` tries first
         self._programs: dict[tuple[Any, ...], Program] = {}
         _kernels.add(self)
@@ -72,6 +74,13 @@ class Kernel:
             found = self._programs.setdefault(key, Program(self, types, wrt, same, tangent))
         return found
 
+    def options(self) -> Options:
+        """Return the options to compile with: the settings, and what the kernel was declared with."""
+        current = Options.current()
+        if self.checkpoint_loops is None:
+            return current
+        return dataclasses.replace(current, checkpoint_loops=self.checkpoint_loops)
+
     def forget_programs(self) -> None:
         """Drop what has been compiled, because options changed."""
         self.fast = None
@@ -107,7 +116,7 @@ class Kernel:
         positions = None if wrt is None else tuple(sorted(names.index(name) for name in wrt))
         where = _target(target)
         types = self._inspected_types(args)
-        signature = Signature(types, wrt=positions, options=Options.current(), sums=not where.is_cuda)
+        signature = Signature(types, wrt=positions, options=self.options(), sums=not where.is_cuda)
         return pipeline.stage_text(self.source, signature, where, stage)
 
     def inspect_ir(self, args: Sequence[Any] | None = None) -> str:
@@ -162,7 +171,9 @@ def _target(text: str | None) -> Target:
     raise ValueError(f'there is no target {text!r}; targets are "cpu" and CUDA architectures such as "sm_80"')
 
 
-def kernel(f: Callable[..., Any] | None = None, *, enable_backward: bool | None = None) -> Any:
+def kernel(
+    f: Callable[..., Any] | None = None, *, enable_backward: bool | None = None, checkpoint_loops: bool | None = None
+) -> Any:
     """Declare a kernel: a function that runs once for each thread of a launch.
 
     Parameters need annotations: scalars (``int``, ``float``, ``wp.float64``), vectors and matrices (``wp.vec3``),
@@ -172,6 +183,8 @@ def kernel(f: Callable[..., Any] | None = None, *, enable_backward: bool | None 
     Args:
         f: The function.
         enable_backward: Whether gradients may be asked of this kernel; ``wp.config.enable_backward`` when left out.
+        checkpoint_loops: Whether its reverse sweep saves the state of loops at checkpoints only, and runs them a
+            second time between these; ``wp.config.checkpoint_loops`` when left out.
 
     Example:
         >>> @wp.kernel
@@ -180,8 +193,8 @@ def kernel(f: Callable[..., Any] | None = None, *, enable_backward: bool | None 
         ...     x[i] = a * x[i]
     """
     if f is None:
-        return functools.partial(kernel, enable_backward=enable_backward)
-    return Kernel(f, enable_backward=enable_backward)
+        return functools.partial(kernel, enable_backward=enable_backward, checkpoint_loops=checkpoint_loops)
+    return Kernel(f, enable_backward=enable_backward, checkpoint_loops=checkpoint_loops)
 
 
 def func(f: Callable[..., Any]) -> Function:

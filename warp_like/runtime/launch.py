@@ -53,7 +53,7 @@ def launch(
         device: Where to run; the current device when left out.
         stream: For CUDA devices.
         adjoint: Run the reverse sweep: adds to the adjoints of what the kernel reads. An array for which no adjoint
-            is given uses its own ``grad``.
+            is given uses its own ``grad``. The adjoint of a number or vector is an array of one element of its type.
         record_tape: Whether an active ``Tape`` records this launch.
         record_cmd: Do not run; return a ``Launch`` that runs with these arguments as often as wanted.
         max_blocks: For CUDA devices.

@@ -79,7 +79,7 @@ class Program:
         with _compiling:
             if (contiguous, wide, sums) not in self.artifacts or self.dispatcher is None:
                 signature = Signature(
-                    self.types, contiguous, wide, self.wrt, self.same, Options.current(), self.tangent, sums
+                    self.types, contiguous, wide, self.wrt, self.same, self.kernel.options(), self.tangent, sums
                 )
                 artifact = compile_kernel(self.kernel.source, signature, host_target())
                 loaded = cpu.load(artifact.code, (artifact.entry,), _native.symbols())
@@ -117,7 +117,8 @@ class Program:
         if code == STACK_LIMIT:
             return MemoryError(
                 f"{role} `{self.kernel.key}`: thread {thread} needs more than {settings.adjoint_stack_limit} bytes to "
-                "save the state of its loops for the gradient; raise wp.config.adjoint_stack_limit or make loops shorter"
+                "save the state of its loops for the gradient; declare it with @wp.kernel(checkpoint_loops=True), which "
+                "saves less and computes more, or raise wp.config.adjoint_stack_limit"
             )
         if code == INDEX_OUT_OF_RANGE:
             return IndexError(

@@ -30,31 +30,34 @@ def jvp(
 ) -> list[array | None]:
     """Launch ``kernel`` and compute tangents beside its values: the product of its Jacobian and a vector.
 
-    The launch does all that ``wp.launch`` does, and in the same sweep follows what a change of the inputs in the
-    direction ``tangents`` changes (forward mode). For one input and many outputs this costs one launch where reverse
-    mode takes one for each output. Nothing is saved, whatever loops the kernel has.
+    The launch does all that ``wp.launch`` does, and in the same sweep follows what a change of the inputs in
+    the direction ``tangents`` changes (forward mode). For one input and many outputs this costs one launch
+    where reverse mode takes one for each output. Nothing is saved, whatever loops the kernel has.
 
     Args:
         kernel: A function decorated with ``wp.kernel``.
         dim: Number of threads, or 1 to 4 extents of a grid.
         inputs: Arguments for the first parameters, as for ``wp.launch``.
         outputs: Arguments for the remaining parameters.
-        tangents: For each of ``inputs`` its tangent, or None for zero; missing ones at the end are zero. That of an
-            array has its shape and dtype, that of a float or a vector its type. Where the kernel writes an input,
-            its tangent is updated in place as well.
-        out_tangents: For each of ``outputs`` an array for its tangent, updated in place, or None for a new one that
-            is zero before the launch. What an output held before the launch counts where the kernel adds to it.
+        tangents: For each of ``inputs`` its tangent, or None for zero; missing ones at the end are zero. That
+            of an array has its shape and dtype, that of a float or a vector its type. Where the kernel writes
+            an input, its tangent is updated in place as well.
+        out_tangents: For each of ``outputs`` an array for its tangent, updated in place, or None for a new
+            one that is zero before the launch. What an output held before the launch counts where the kernel
+            adds to it.
         device: Where to run; the current device when left out.
 
     Returns:
-        The tangent of each of ``outputs``, with its shape and dtype; None for one that is not an array of floats.
+        The tangent of each of ``outputs``, with its shape and dtype; None for one that is not an array of
+        floats.
 
     Raises:
-        TypeError: An argument has the wrong type, or a tangent is given for something that is not made of floats.
+        TypeError: An argument has the wrong type, or a tangent is given for something that is not made of
+            floats.
         ValueError: A tangent has another shape than its array, or one array has two tangents.
         RuntimeError: A tape is recording, or the kernel writes memory that two arguments share in part.
-        WarpCodegenError: The kernel can't be compiled, or has no tangent (``atomic_min`` and ``atomic_max`` depend on
-            which thread wins).
+        WarpCodegenError: The kernel can't be compiled, or has no tangent (``atomic_min`` and ``atomic_max``
+            depend on which thread wins).
 
     Example:
         >>> (dy,) = wp.autograd.jvp(square, dim=n, inputs=[x], outputs=[y], tangents=[dx])
@@ -76,29 +79,33 @@ def hvp(
 ) -> list[array | None]:
     """Return the product of a Hessian and a vector, by forward over reverse mode.
 
-    The Hessian is that of ``sum(adj_outputs * outputs)`` with respect to the inputs; for a kernel with one output of one
-    element, a loss, it is the Hessian of the loss. The product is exact up to rounding and costs a few launches; the
-    Hessian is never formed. The kernel is launched, so ``outputs`` hold its results afterwards.
+    The Hessian is that of ``sum(adj_outputs * outputs)`` with respect to the inputs; for a kernel with one
+    output of one element, a loss, it is the Hessian of the loss. The product is exact up to rounding and
+    costs a few launches; the Hessian is never formed. The kernel is launched, so ``outputs`` hold its results
+    afterwards.
 
     Args:
         kernel: A function decorated with ``wp.kernel``.
         dim: Number of threads, or 1 to 4 extents of a grid.
         inputs: Arguments for the first parameters, as for ``wp.launch``.
         outputs: Arguments for the remaining parameters.
-        tangents: The vector: for each of ``inputs`` an array of its shape and dtype, or None for zero; for floats and
-            vectors a value. Missing ones at the end are zero.
-        adj_outputs: A weight for each of ``outputs``, of its shape and dtype, or None for zero. May be left out for
-            one output of one element, whose weight is 1.
+        tangents: The vector: for each of ``inputs`` an array of its shape and dtype, or None for zero; for
+            floats and vectors a value. Missing ones at the end are zero.
+        adj_outputs: A weight for each of ``outputs``, of its shape and dtype, or None for zero. May be left
+            out for one output of one element, whose weight is 1.
         device: Where to run; the current device when left out.
 
     Returns:
-        The product for each of ``inputs``, with its shape and dtype; None for one that is not an array of floats.
+        The product for each of ``inputs``, with its shape and dtype; None for one that is not an array of
+        floats.
 
     Raises:
-        TypeError: An argument has the wrong type, or a tangent is given for something that is not made of floats.
-        ValueError: A tangent or a weight has another shape than its array, or weights are needed and none are given.
-        RuntimeError: A tape is recording, gradients are switched off for the kernel, or it writes memory that two
-            arguments share in part.
+        TypeError: An argument has the wrong type, or a tangent is given for something that is not made of
+            floats.
+        ValueError: A tangent or a weight has another shape than its array, or weights are needed and none are
+            given.
+        RuntimeError: A tape is recording, gradients are switched off for the kernel, or it writes memory that
+            two arguments share in part.
         WarpCodegenError: The kernel can't be compiled, or not differentiated twice.
 
     Example:
@@ -109,7 +116,9 @@ def hvp(
     first = dict(call.same)
     weights = {first.get(i, i): w for i, w in _weights(call, len(inputs), outputs, adj_outputs).items()}
     written = {first.get(i, i) for i in call.writes if i in call.tangents}
-    copies = {i: clone(call.tangents[i], requires_grad=False) for i in written}  # the caller's stay as they are
+    copies = {
+        i: clone(call.tangents[i], requires_grad=False) for i in written
+    }  # the caller's stay as they are
     call.tangents |= {i: copies[first.get(i, i)] for i in call.tangents if first.get(i, i) in written}
     n = len(call.args)
     wrt = tuple(i for i in range(n) if isinstance(call.types[i], Array) and is_differentiable(call.types[i]))
@@ -154,7 +163,9 @@ def _bind(
     if not isinstance(kernel, Kernel):
         raise TypeError(f"forward mode takes a kernel made by @wp.kernel, got {type(kernel).__name__}")
     if recorder.active is not None:
-        raise RuntimeError(f"kernel `{kernel.key}`: a tape does not record forward mode; use it outside of the tape")
+        raise RuntimeError(
+            f"kernel `{kernel.key}`: a tape does not record forward mode; use it outside of the tape"
+        )
     where = get_device(device)
     if not where.is_cpu:
         raise RuntimeError(f"kernel `{kernel.key}`: launching on {where} is not supported by this release")
@@ -163,7 +174,9 @@ def _bind(
     call = _Call(kernel, grid_dims(kernel.key, dim), types, args, {}, same_arguments(args), writes)
     for name, values, given in (("tangents", inputs, tangents), ("out_tangents", outputs, out_tangents)):
         if len(given) > len(values):
-            raise ValueError(f"kernel `{kernel.key}`: {name} has {len(given)} entries for {len(values)} arguments")
+            raise ValueError(
+                f"kernel `{kernel.key}`: {name} has {len(given)} entries for {len(values)} arguments"
+            )
     padded = [*tangents, *[None] * (len(inputs) - len(tangents)), *out_tangents]
     for i, t in enumerate(padded):
         if t is not None:
@@ -188,7 +201,8 @@ def _checked(call: _Call, i: int, given: Any) -> Any:
 
 
 def _complete(call: _Call) -> None:
-    """Add the tangents that nobody gave: arrays seen twice share theirs, arrays that are written start with zero."""
+    """Add the tangents that nobody gave: arrays seen twice share theirs, arrays that are written start with
+    zero."""
     for later, first in call.same:
         given = [call.tangents[i] for i in (first, later) if i in call.tangents]
         if len(given) == 2 and (given[0].ptr, given[0].strides) != (given[1].ptr, given[1].strides):
@@ -273,12 +287,16 @@ def _weights(
     key = call.kernel.key
     if not adj_outputs:
         if len(outputs) != 1 or not isinstance(call.args[inputs], array) or call.args[inputs].size != 1:
-            raise ValueError(f"kernel `{key}`: hvp() needs adj_outputs unless there is one output of one element")
+            raise ValueError(
+                f"kernel `{key}`: hvp() needs adj_outputs unless there is one output of one element"
+            )
         one = zeros_like(call.args[inputs], requires_grad=False)
         one.fill_(1)
         return {inputs: one}
     if len(adj_outputs) != len(outputs):
-        raise ValueError(f"kernel `{key}`: adj_outputs has {len(adj_outputs)} entries for {len(outputs)} outputs")
+        raise ValueError(
+            f"kernel `{key}`: adj_outputs has {len(adj_outputs)} entries for {len(outputs)} outputs"
+        )
     found = {}
     for k, w in enumerate(adj_outputs):
         if w is not None:

@@ -81,6 +81,17 @@ def test_vmap_of_grad_and_grad_of_vmap(axes):
         assert np.allclose(x, y, rtol=1e-4, atol=1e-5)
 
 
+def test_gradients_of_different_arguments_of_one_function():
+    f = jax.jit(lambda a, b: jnp.sin(mat(a, b)[0]).sum())
+    plain = jax.jit(lambda a, b: jnp.sin(a @ b).sum())
+    a, b = floats(2, 3), floats(3, 4)
+    f(a, b)
+    for which in (0, 1, (0, 1), 0):
+        ours, theirs = jax.grad(f, which)(a, b), jax.grad(plain, which)(a, b)
+        for x, y in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+            assert np.allclose(x, y, rtol=1e-4, atol=1e-5)
+
+
 def test_integer_arguments_have_no_gradient():
     f = jax_kernel(lookup, launch_dims=3, enable_backward=True)
     index = jnp.array([1, 1, 4])

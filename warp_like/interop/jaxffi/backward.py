@@ -6,14 +6,18 @@ zeros, or as the cotangent where an argument is a result as well, and the latter
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from warp_like.base.settings import settings
-from warp_like.interop.jaxffi.call import Call
+from warp_like.interop.jaxffi.call import Call, jax_dtype
 from warp_like.interop.jaxffi.operation import Operation
 from warp_like.interop.jaxffi.target import jax_module
-from warp_like.ir.types import Array, is_differentiable
+from warp_like.ir.types import Array, element_shape, is_differentiable
 
 
 def differentiable(op: Operation, values: Sequence[Any]) -> list[Any]:
@@ -62,17 +66,35 @@ def _forward(op: Operation, args: Sequence[Any]) -> tuple[list[Any], Any]:
             )
     outs = op.forward(list(given.values()))
     artifact = op.code(_wrt(op, asked)).artifact
-    used = {*artifact.reads, *artifact.writes}
+    used = {*artifact.reads, *artifact.writes, *(i for i, t in enumerate(op.types) if not isinstance(t, Array))}
     after = {**given, **dict(zip(op.results, outs, strict=True))}
-    saved = {i: x for i, x in after.items() if i in used or not isinstance(op.types[i], Array)}
-    before = {i: given[i] for i in artifact.scratch if i in given}
-    # The keys are part of the structure, so the backward rule knows them when it is traced.
-    return outs, (saved, before, dict.fromkeys(asked))
+    saved = {i: x if i in used else _NOT_NEEDED for i, x in after.items()}
+    before = {i: given[i] if i in artifact.scratch else _NOT_NEEDED for i in op.in_out}
+    return outs, _saved_class()(saved, before, tuple(asked))
+
+
+_NOT_NEEDED = np.float32(0)
+
+
+@functools.cache
+def _saved_class() -> Any:
+    """What the forward rule hands to the backward rule, as a class that JAX knows."""
+
+    @dataclass
+    class Saved:
+        after: dict[int, Any]  # arguments and results by position, as they are after the launch
+        before: dict[int, Any]  # in-out arguments as they were before
+        asked: tuple[int, ...]  # of which gradients are asked; known when the backward rule is traced
+
+    # However many gradients are asked of a call, there are as many leaves, here and among the gradients: older versions
+    # of JAX trace one call more than once and insist on it.
+    jax_module().tree_util.register_dataclass(Saved, data_fields=["after", "before"], meta_fields=["asked"])
+    return Saved
 
 
 def _backward(op: Operation, residuals: Any, cotangents: Sequence[Any]) -> tuple[Any, ...]:
-    saved, before, asked = residuals
-    wrt = _wrt(op, tuple(asked))
+    saved, before, asked = residuals.after, residuals.before, residuals.asked
+    wrt = _wrt(op, asked)
     code = op.code(wrt)
     call = Call(code, op.dims)
     writes = code.artifact.writes
@@ -81,7 +103,7 @@ def _backward(op: Operation, residuals: Any, cotangents: Sequence[Any]) -> tuple
             call.value(i, op.constants[i] if i in op.constants else saved[i])
         elif i in writes:
             call.write(i, op.shapes[i], saved[i])
-        elif i in saved:
+        elif i in code.artifact.reads:
             call.read(i, saved[i], op.shapes[i])
         else:
             call.unused(i, op.shapes[i])
@@ -98,7 +120,15 @@ def _backward(op: Operation, residuals: Any, cotangents: Sequence[Any]) -> tuple
         else:
             call.read(n, before[i], op.shapes[i])
     results = call.run(vmap_method=op.vmap_method)
-    return tuple(results[found[i]] if i in asked else None for i in op.dynamic)
+    return tuple(_gradient(op, i, results[found[i]] if i in asked else None) for i in op.dynamic)
+
+
+def _gradient(op: Operation, i: int, found: Any) -> Any:
+    t = op.types[i]
+    if found is not None or not is_differentiable(t):
+        return found
+    numpy = jax_module().numpy
+    return numpy.zeros((*op.shapes.get(i, ()), *element_shape(t.dtype if isinstance(t, Array) else t)), jax_dtype(t))
 
 
 def _dense(cotangent: Any) -> Any:

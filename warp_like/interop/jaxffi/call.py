@@ -27,8 +27,8 @@ _UNUSED_ADDRESS = 64  # of arrays that the code neither reads nor writes; not nu
 
 
 def jax_dtype(t: Type) -> np.dtype[Any]:
-    """Return the dtype of a JAX array of values of ``t``."""
-    scalar = scalar_of(t)
+    """Return the dtype of a JAX array of values of ``t``, or of an array of type ``t``."""
+    scalar = scalar_of(t.dtype if isinstance(t, Array) else t)
     assert scalar is not None
     return np.dtype(jax_module().numpy.bfloat16) if scalar == bfloat16 else values.numpy_dtype(scalar)
 

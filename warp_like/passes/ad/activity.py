@@ -38,8 +38,9 @@ def arrays_written(o: Op) -> list[Value]:
 
 
 def varied_values(f: Function, wrt: Iterable[Value]) -> set[Value]:
-    """Return the values of ``f`` that depend differentiably on elements of the arrays ``wrt``."""
+    """Return the values of ``f`` that depend differentiably on its parameters ``wrt``: on elements of the arrays."""
     analysis = _Varied(set(wrt))
+    analysis.mark(analysis.arrays)
     analysis.block(f.body)
     return analysis.varied
 

@@ -13,6 +13,7 @@ from warp_like.ir.rewrite import clone_function, substitute
 from warp_like.ir.verify import verify
 from warp_like.passes import pipeline
 from warp_like.passes.ad.functions import open_replayed
+from warp_like.passes.ad.checkpoint import split_loops
 from warp_like.passes.ad.hoist import hoist_loads
 from warp_like.passes.ad.reverse import differentiate, first_unavailable, needs_expansion, require_available
 from warp_like.passes.ad.saving import differentiate_saving, drop_unread_scratch, rewritten_arrays
@@ -35,7 +36,8 @@ def adjoint(
     f = expand(open_replayed(clone_function(f)), needs_expansion)
     substitute(f.body, {f.params[later]: f.params[first] for later, first in same})
     f = hoist_loads(f)
-    g = _cleaned(differentiate(f, wrt), options)
+    source = split_loops(clone_function(f)) if options.checkpoint_loops else f
+    g = _cleaned(differentiate(source, wrt), options)
     if first_unavailable(g) is not None and rewritten_arrays(f):
         g, scratch = differentiate_saving(f, wrt)
         g = _cleaned(g, options)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Value
-from warp_like.ir.types import Scalar, element_count
+from warp_like.ir.types import Scalar, Type, bfloat16, element_count, float16, float32, scalar_of, with_scalar
 
 
 @dataclass
@@ -33,17 +33,18 @@ class Adjoints:
         if g is None:
             return
         entry = self.sums.setdefault(primal, _Sum())
-        entry.whole = g if entry.whole is None else self.b.add(entry.whole, g)
+        entry.whole = g if entry.whole is None else sum_of(self.b, entry.whole, g)
 
     def add_component(self, primal: Value, at: int, g: Value) -> None:
         """Add the scalar ``g`` to component ``at`` (flat) of the adjoint of the aggregate ``primal``."""
         parts = self.sums.setdefault(primal, _Sum()).parts
-        parts[at] = g if at not in parts else self.b.add(parts[at], g)
+        parts[at] = g if at not in parts else sum_of(self.b, parts[at], g)
 
     def take(self, primal: Value) -> Value | None:
         """Return the adjoint of ``primal`` and forget it; None when it is zero."""
         entry = self.sums.pop(primal, None)
-        return None if entry is None else self._whole(primal, entry)
+        whole = None if entry is None else self._whole(primal, entry)
+        return None if whole is None else self.b.cast(whole, primal.type)
 
     def take_all(self, primals: Iterable[Value]) -> list[Value | None]:
         """``take`` for several values."""
@@ -59,8 +60,21 @@ class Adjoints:
             terms = [t for t in (whole[i] if whole else None, entry.parts.get(i)) if t is not None]
             if not terms:
                 terms = [self.b.zero(primal.type.dtype)]  # type: ignore[attr-defined]
-            scalars.append(terms[0] if len(terms) == 1 else self.b.add(*terms))
+            total = terms[0] if len(terms) == 1 else sum_of(self.b, *terms)
+            scalars.append(self.b.cast(total, primal.type.dtype))  # type: ignore[attr-defined]
         return self.b.make(primal.type, scalars)
+
+
+def wide_type(t: Type) -> Type:
+    """Return the type in which adjoints of ``t`` are summed: float32 for the 16-bit floats, else ``t``."""
+    return with_scalar(t, float32) if scalar_of(t) in (float16, bfloat16) else t
+
+
+def sum_of(b: Emitter, x: Value, y: Value) -> Value:
+    """Return ``x + y``; 16-bit floats are summed, and stay, in float32."""
+    wide = wide_type(x.type)
+    total: Value = b.add(b.cast(x, wide), b.cast(y, wide))
+    return total
 
 
 def count(v: Value) -> int:

@@ -1,16 +1,17 @@
 """The forward-mode transform: a kernel that computes tangents beside its values.
 
 The result runs the primal completely, effects included, and in the same sweep what a small change of the
-differentiated parameters changes: the *tangents*. A value without a tangent in the map has the tangent zero and costs
-nothing. Tangents have the types of their primals, and the tangents of an array live in an array of the same type.
+differentiated parameters changes: the *tangents*. A value without a tangent in the map has the tangent zero
+and costs nothing. Tangents have the types of their primals, and the tangents of an array live in an array of
+the same type.
 
-All derivatives come from the adjoint rules of the builtins' rows, so both modes make the same choice at edges. The
-rule of a scalar function of a scalar is multiplication by the derivative, which serves both modes as it is; for
-aggregates a row of the Jacobian comes from the rule at a unit vector, unless the row has a body without loops to
-differentiate.
+All derivatives come from the adjoint rules of the builtins' rows, so both modes make the same choice at
+edges. The rule of a scalar function of a scalar is multiplication by the derivative, which serves both modes
+as it is; for aggregates a row of the Jacobian comes from the rule at a unit vector, unless the row has a body
+without loops to differentiate.
 
-An adjoint is a function like any other here: its tangent is forward over reverse, which gives the product of the
-Hessian and a vector. What is saved on the stack has its tangent saved in a slot of its own.
+An adjoint is a function like any other here: its tangent is forward over reverse, which gives the product of
+the Hessian and a vector. What is saved on the stack has its tangent saved in a slot of its own.
 
 The structure follows Griewank and Walther, "Evaluating Derivatives" (2nd edition, 2008), chapters 2, 3 and 5.
 """
@@ -51,16 +52,18 @@ def forward_mode(f: Function, wrt: Sequence[int], options: pipeline.Options) -> 
 def tangent(f: Function, wrt: Sequence[int]) -> Function:
     """Return ``f`` with tangents with respect to its parameters ``wrt``, arrays or values made of floats.
 
-    ``f`` is a kernel or an adjoint and holds no calls. The result's parameters are those of ``f`` and then, in the
-    order of ``wrt``, the tangent of each. Arrays that are not in ``wrt`` are constants: what is stored to them loses
-    its tangent. Clean the result up and then call ``require_available``.
+    ``f`` is a kernel or an adjoint and holds no calls. The result's parameters are those of ``f`` and then,
+    in the order of ``wrt``, the tangent of each. Arrays that are not in ``wrt`` are constants: what is stored
+    to them loses its tangent. Clean the result up and then call ``require_available``.
 
     Raises:
         WarpCodegenError: An op changes memory in a way that has no tangent.
     """
     params = [Value(p.type, p.hint) for p in f.params]
     tangents = {f.params[i]: Value(f.params[i].type, f"tan_{f.params[i].hint}") for i in wrt}
-    assert all(is_differentiable(p.type) for p in tangents), "a tangent of something that is not made of floats"
+    assert all(is_differentiable(p.type) for p in tangents), (
+        "a tangent of something that is not made of floats"
+    )
     g = Function(f.name, [*params, *tangents.values()], (), "tangent", f.loc)
     g.scratch = f.scratch
     forward = Forward(g, dict(zip(f.params, params, strict=True)), tangents)
@@ -180,7 +183,7 @@ class Forward:
             self.set(o.result, self.b.insert(ops.Pop(self.first_slot + o.slot), o.result.type).result)
         self.keep(o)
 
-    # --- carried values: first all primals, then the tangents of those that vary -------------------------------
+    # --- carried values: first all primals, then the tangents of those that vary ----------------------------
 
     def varied(self, values: Sequence[Value]) -> list[int]:
         """Return the positions of the values that have a tangent."""
@@ -205,7 +208,8 @@ class Forward:
         first: Sequence[Value] = (),
         is_condition: bool = False,
     ) -> Block:
-        """Return the body of a loop, whose parameters are ``first`` and then what it carries, or its condition."""
+        """Return the body of a loop, whose parameters are ``first`` and then what it carries, or its
+        condition."""
         params = [Value(p.type, p.hint) for p in [*carried, *(carried[k] for k in varied)]]
         self.bind(carried, varied, params)
         with self.b.into(Block([*first, *params])) as block:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from warp_like.passes.ad.forward import Forward
 
 
-# --- builtins -------------------------------------------------------------------------------------------------
+# --- builtins -----------------------------------------------------------------------------------------------
 
 
 def _apply(r: Forward, o: ops.Apply) -> None:
@@ -26,7 +26,9 @@ def _apply(r: Forward, o: ops.Apply) -> None:
         r.keep(o)
     elif isinstance(row.adjoint, NoGradient):
         r.keep(o)
-        r.unavailable(o, f"{row.name}() has no gradient: {row.adjoint.reason}", "keep its result out of the derivative")
+        r.unavailable(
+            o, f"{row.name}() has no gradient: {row.adjoint.reason}", "keep its result out of the derivative"
+        )
     elif o.fn == "where":
         _where(r, o)
     elif isinstance(row.lower, Elementwise):
@@ -87,9 +89,7 @@ def _scalar_tangent(
     return _total(r, terms)
 
 
-def _body_tangent(
-    r: Forward, lower: Expand, args: list[Value], tangents: list[Value | None]
-) -> Value | None:
+def _body_tangent(r: Forward, lower: Expand, args: list[Value], tangents: list[Value | None]) -> Value | None:
     """The tangent of a body for values of the new function; what it computes again is merged later."""
     sources = [Value(a.type, a.hint) for a in args]
     r.cloner.mapping.update(zip(sources, args, strict=True))
@@ -133,8 +133,14 @@ def _apply_rule(r: Forward, row: Overload, o: ops.Apply) -> None:
         for i, x in enumerate(components(r.b, out)):
             seeds = [_unit(r, v, i if j == k else None) for j, v in enumerate(outs)]
             single = len(outs) == 1
-            adjoints = _results(row.adjoint(r.b, seeds[0] if single else seeds, outs[0] if single else outs, *args))
-            terms = [_inner(r, a, t) for a, t in zip(adjoints, tangents, strict=True) if a is not None and t is not None]
+            adjoints = _results(
+                row.adjoint(r.b, seeds[0] if single else seeds, outs[0] if single else outs, *args)
+            )
+            terms = [
+                _inner(r, a, t)
+                for a, t in zip(adjoints, tangents, strict=True)
+                if a is not None and t is not None
+            ]
             total = _total(r, terms)
             found.append(total if total is not None else r.b.zero(x.type))
         r.set(old, found[0] if isinstance(out.type, Scalar) else r.b.make(out.type, found))
@@ -167,7 +173,7 @@ def _results(got: Any) -> tuple[Any, ...]:
     return got if isinstance(got, tuple) else (got,)
 
 
-# --- values ---------------------------------------------------------------------------------------------------
+# --- values -------------------------------------------------------------------------------------------------
 
 
 def _linear(r: Forward, o: Op) -> None:
@@ -210,10 +216,12 @@ def _cast(r: Forward, o: ops.Cast) -> None:
 
 def _bitcast(r: Forward, o: ops.Bitcast) -> None:
     r.keep(o)
-    r.unavailable(o, "the derivative does not pass through a reinterpretation of bits", "use a conversion by value")
+    r.unavailable(
+        o, "the derivative does not pass through a reinterpretation of bits", "use a conversion by value"
+    )
 
 
-# --- memory ---------------------------------------------------------------------------------------------------
+# --- memory -------------------------------------------------------------------------------------------------
 
 
 def _store(r: Forward, o: ops.Store) -> None:
@@ -243,9 +251,10 @@ def _atomic_cas(r: Forward, o: ops.AtomicCas) -> None:
 
 
 def _order_matters(o: ops.Atomic | ops.AtomicCas, what: str) -> WarpCodegenError:
+    has_gradient = isinstance(o, ops.Atomic) and o.kind in ("min", "max")
     return WarpCodegenError(
         f"{what} on `{_root_name(o.array)}` has no tangent: which thread's value stays depends on their order",
-        help="use reverse mode (wp.Tape), or atomic_add" if what in ("atomic_min()", "atomic_max()") else "use atomic_add",
+        help="use reverse mode (wp.Tape), or atomic_add" if has_gradient else "use atomic_add",
     )
 
 
@@ -285,5 +294,6 @@ RULES: dict[type[Op], Callable[..., None]] = {
 }
 """The rule of each op: ``rule(forward, op)`` emits the op and sets the tangents of its results.
 
-An op without an operand that has a tangent is emitted as it is. Control flow and the stack are in ``forward``.
+An op without an operand that has a tangent is emitted as it is. Control flow and the stack are in
+``forward``.
 """

@@ -105,7 +105,8 @@ def reverse_call(r: Reversal, o: ops.Call, *g: Value | None) -> None:
     args = [*launched, *(r.or_zero(x, res) for x, res in zip(g, o.results, strict=True))]
     values: list[tuple[Value, Value]] = []  # the arguments that are no arrays, with the zeros that they start from
     bound = inline(clone_function(gradient))
-    missing, adjoints = set(), set()
+    missing: set[Value] = set()
+    adjoints: set[Value] = set()
     for a, primal in zip(o.args, launched, strict=True):
         if not is_differentiable(a.type):
             continue

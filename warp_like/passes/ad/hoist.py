@@ -39,13 +39,17 @@ def _block(b: Block, written: set[Value]) -> None:
 def _in_front(loop: ops.For | ops.While, written: set[Value]) -> list[Op]:
     """Take what can be hoisted out of ``loop``; return the ops to put in front of it."""
     inside = set(loop.body.params)
-    moved: list[Op] = []
+    pure: list[Op] = []
+    moved: list[Op] = []  # only if the loop runs
     for o in loop.body.ops:
-        if _movable(o, inside, written):
-            moved.append(o)
-        else:
+        if not _movable(o, inside, written):
             inside.update(o.results)
-    if not any(isinstance(o, (ops.Load, ops.If)) for o in moved):
+        elif isinstance(o, (ops.Load, ops.If)):
+            moved.append(o)
+            inside.update(o.results)  # what is computed from it follows with the next pass over pure ops
+        else:
+            pure.append(o)
+    if not moved:
         return []
     front = Block()
     b = Emitter(front)
@@ -53,7 +57,9 @@ def _in_front(loop: ops.For | ops.While, written: set[Value]) -> list[Op]:
         runs = _first_condition(b, loop)
         if runs is None:
             return []
-        loop.body.ops = [o for o in loop.body.ops if o not in set(moved)]
+        front.ops[:0] = pure
+        gone = {*pure, *moved}
+        loop.body.ops = [o for o in loop.body.ops if o not in gone]
         results = [r for o in moved for r in o.results]
         then, orelse = Block(), Block()
         then.ops = list(moved)

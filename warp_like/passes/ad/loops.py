@@ -9,6 +9,7 @@ from warp_like.ir import ops
 from warp_like.ir.core import Block, Value
 from warp_like.ir.rewrite import free_values
 from warp_like.ir.types import Array, int32
+from warp_like.passes.ad.adjoints import sum_of, wide_type
 
 if TYPE_CHECKING:
     from warp_like.passes.ad.reverse import Reversal
@@ -82,7 +83,7 @@ class LoopReversal:
         outer = [v for v in free_values(loop.body) if v in r.varied and not isinstance(v.type, Array)]
         lo, hi, step = self._reversed_range(r.b)
         init = [r.or_zero(final[k], self.carried[k]) for k in active]
-        init += [r.b.zero(v.type) for v in outer]
+        init += [r.b.zero(wide_type(v.type)) for v in outer]
         i = Value(lo.type, loop.body.params[0].hint if isinstance(loop, ops.For) else "")
         params = [Value(v.type, f"adj_{v.hint}" if v.hint else "") for v in init]
         body = self._reversed_body(i, params, active, outer)
@@ -90,7 +91,7 @@ class LoopReversal:
         for k, g in zip(active, results, strict=False):
             r.send(loop.init[k], g)
         for v, g in zip(outer, results[len(active) :], strict=True):
-            r.send(v, g)
+            r.send(v, r.b.cast(g, v.type))
 
     def _reversed_body(self, i: Value, params: list[Value], active: list[int], outer: list[Value]) -> Block:
         r, source = self.r, self.loop.body
@@ -106,7 +107,7 @@ class LoopReversal:
                 values.append(r.or_zero(local.take(self.carried[k]), self.carried[k]))
             for v, acc in zip(outer, params[len(active) :], strict=True):
                 more = local.take(v)
-                values.append(acc if more is None else r.b.add(acc, more))
+                values.append(acc if more is None else sum_of(r.b, acc, more))
             r.b.yield_(*values)
         return block
 

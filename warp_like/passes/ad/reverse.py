@@ -32,7 +32,7 @@ from warp_like.builtins.spec import Expand, Overload
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import Cloner, free_values
-from warp_like.ir.types import Array, is_differentiable
+from warp_like.ir.types import Array, adjoint_type, is_differentiable
 from warp_like.passes.ad.activity import arrays_written, root_array, varied_values, written_arrays
 from warp_like.passes.ad.adjoints import Adjoints
 from warp_like.passes.ad.functions import recompute_call
@@ -42,10 +42,11 @@ from warp_like.passes.ad.rules import RULES
 
 
 def differentiate(f: Function, wrt: Sequence[int]) -> Function:
-    """Return the adjoint of kernel ``f`` with respect to the arrays that are its parameters ``wrt``.
+    """Return the adjoint of kernel ``f`` with respect to its parameters ``wrt``.
 
     ``f`` holds no calls and no builtins without an adjoint rule of their own. The adjoint's parameters are those of
-    ``f`` and then, in the order of ``wrt``, one array of adjoints for each. Clean it up (``fold``, ``cse``, ``dce``)
+    ``f`` and then, in the order of ``wrt``, one array of adjoints for each: of one element for a parameter that is no
+    array, to which every thread adds. Clean it up (``fold``, ``cse``, ``dce``)
     and then call ``require_available``.
     """
     g, adjoints = adjoint_header(f, wrt)
@@ -55,7 +56,7 @@ def differentiate(f: Function, wrt: Sequence[int]) -> Function:
 def adjoint_header(f: Function, wrt: Sequence[int]) -> tuple[Function, dict[Value, Value]]:
     """Return the adjoint of ``f`` without its body, and the array of adjoints of each differentiated parameter."""
     params = [Value(p.type, p.hint) for p in f.params]
-    adjoints = {f.params[i]: Value(f.params[i].type, f"adj_{f.params[i].hint}") for i in wrt}
+    adjoints = {f.params[i]: Value(adjoint_type(f.params[i].type), f"adj_{f.params[i].hint}") for i in wrt}
     return Function(f.name, [*params, *adjoints.values()], (), "adjoint", f.loc), adjoints
 
 
@@ -99,6 +100,10 @@ class Reversal:
         """Fill the adjoint and return it."""
         self.forward(self.f.body.ops[:-1])
         self.reverse(self.f.body.ops[:-1])
+        for p, target in self.adjoint_arrays.items():
+            g = None if isinstance(p.type, Array) else self.adjoints.take(p)
+            if g is not None:
+                self.b.atomic("add", target, [self.b.index(0)], g)
         self.b.yield_()
         return self.g
 

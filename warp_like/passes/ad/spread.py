@@ -1,7 +1,7 @@
 """Where tangents spread to: the forward analysis that ``forward`` is driven by.
 
-It differs from ``activity`` in that it follows what is saved on the stack, so that it serves adjoints too, and in that
-arrays are values like any other.
+It differs from ``activity`` in that it follows what is saved on the stack, so that it serves adjoints too,
+and in that arrays are values like any other.
 """
 
 from __future__ import annotations

@@ -1,0 +1,97 @@
+"""Checkpointing of long loops: memory against one more run of the loop.
+
+A loop of ``n`` iterations becomes a loop over segments around a loop over the iterations of one segment. The reverse
+sweep of the outer loop saves its state once a segment; the segment is run again when its reverse begins, and only then
+saves each iteration. With segments of about ``sqrt(n)`` iterations the stack holds ``2 sqrt(n)`` states in place of
+``n``. Loops that end on a condition have segments of a fixed length.
+
+Source: Griewank and Walther, "Evaluating Derivatives" (2nd edition, 2008), chapter 12 (two-level checkpointing).
+"""
+
+from __future__ import annotations
+
+from warp_like.base.loc import at
+from warp_like.builtins.emit import Emitter
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.rewrite import Cloner
+from warp_like.ir.types import float32, int32
+
+SEGMENT = 128
+"""Iterations in a segment of a loop whose length nobody knows in advance."""
+
+
+def split_loops(f: Function) -> Function:
+    """Split every loop of ``f`` that carries values into segments, in place."""
+    _block(f.body)
+    return f
+
+
+def _block(b: Block) -> None:
+    kept: list[Op] = []
+    for o in b.ops:
+        for r in o.regions():
+            _block(r)
+        if isinstance(o, (ops.For, ops.While)) and o.init:
+            front = Block()
+            with at(o.loc):
+                split = _split_for(Emitter(front), o) if isinstance(o, ops.For) else _split_while(Emitter(front), o)
+            kept.extend(front.ops)
+            # the new loop takes over the results of the old one, so that their users need no change
+            split.results = o.results
+            for r in split.results:
+                r.op = split
+        else:
+            kept.append(o)
+    b.ops = kept
+
+
+def _split_for(b: Emitter, loop: ops.For) -> Op:
+    lo, step, t = loop.lo, loop.step, loop.lo.type
+    span = b.sub(b.add(b.sub(loop.hi, lo), step), b.sign(step))
+    trips = b.max(b.div(span, step), b.zero(t))
+    length = b.max(b.cast(b.sqrt(b.cast(trips, float32)), t), b.constant(1, t))
+    body = Block([Value(t, "segment"), *(Value(v.type) for v in loop.init)])
+    with b.into(body):
+        start, *carried = body.params
+        end = b.min(b.add(start, length), trips)
+        first, last = b.add(lo, b.mul(start, step)), b.add(lo, b.mul(end, step))
+        b.yield_(*b.for_(first, last, step, carried, loop.body))
+    b.for_(b.zero(t), trips, length, loop.init, body)
+    return b.block.ops[-1]
+
+
+def _split_while(b: Emitter, loop: ops.While) -> Op:
+    types = [v.type for v in loop.init]
+    inner_cond, inner_body = loop.cond, loop.body
+    outer_cond = Block([Value(t) for t in types])
+    with b.into(outer_cond):
+        b.yield_(*_copy_of(b, inner_cond, outer_cond.params))
+    outer_body = Block([Value(t) for t in types])
+    with b.into(outer_body):
+        _count(b, inner_cond, inner_body)
+        results = b.while_([*outer_body.params, b.index(0)], inner_cond, inner_body)
+        b.yield_(*results[:-1])
+    b.while_(loop.init, outer_cond, outer_body)
+    return b.block.ops[-1]
+
+
+def _copy_of(b: Emitter, block: Block, args: list[Value]) -> list[Value]:
+    """Emit the ops of ``block`` for other parameters; return what it yields."""
+    cloner = Cloner(dict(zip(block.params, args, strict=True)))
+    b.block.ops.extend(cloner.op(o) for o in block.ops[:-1])
+    return [cloner.value(v) for v in block.yielded]
+
+
+def _count(b: Emitter, cond: Block, body: Block) -> None:
+    """Make a while loop carry a number of iterations, and end when that is a segment's."""
+    n, m = Value(int32, "n"), Value(int32, "n")
+    (goes_on,), next_values = cond.yielded, body.yielded
+    cond.params.append(n)
+    body.params.append(m)
+    cond.ops.pop()
+    with b.into(cond):
+        b.yield_(b.bit_and(goes_on, b.lt(n, SEGMENT)))
+    body.ops.pop()
+    with b.into(body):
+        b.yield_(*next_values, b.add(m, 1))
