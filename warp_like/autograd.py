@@ -181,7 +181,6 @@ def jacobian_plot(
     Example:
         >>> wp.autograd.jacobian_plot(jacobians, kernel, inputs, show_plot=False).savefig("jacobians.png")
     """
-    import matplotlib
     from matplotlib import pyplot
 
     if not jacobians:
@@ -193,7 +192,7 @@ def jacobian_plot(
     columns, rows = (sorted({pair[k] for pair in matrices}) for k in (0, 1))
     limits = None if scale_colors_per_submatrix else _limits(list(matrices.values()))
     figure, axes = pyplot.subplots(len(rows), len(columns), squeeze=False, layout="constrained")
-    image = None
+    image: Any = None
     for (i, o), m in matrices.items():
         low, high = limits or _limits([m])
         axis = axes[rows.index(o), columns.index(i)]
@@ -209,9 +208,7 @@ def jacobian_plot(
         figure.colorbar(image, ax=axes)
     if title is not None:
         figure.suptitle(title)
-    if show_plot and matplotlib.get_backend().lower() in {
-        b.lower() for b in matplotlib.rcsetup.interactive_bk
-    }:
+    if show_plot and pyplot.get_backend().lower() not in _WITHOUT_WINDOWS:
         pyplot.show()
     return figure
 
@@ -323,7 +320,7 @@ def gradcheck_tape(
         eps: See ``gradcheck``.
         atol: See ``gradcheck``.
         rtol: See ``gradcheck``.
-        raise_exception: Raise at the first launch whose gradient is wrong, instead of returning False at the end.
+        raise_exception: Raise at the first launch with a wrong gradient, instead of returning False.
         input_output_masks: For a kernel's key, the pairs to check: parameters that it reads and that it
             writes, by name or position.
         blacklist_kernels: Keys of kernels to leave out.
@@ -431,9 +428,7 @@ def _compare(problem: Problem, mask: Mask | None, t: _Tolerance) -> list[_Result
     return results
 
 
-def _along_directions(
-    problem: Problem, pairs: list[Pair], t: _Tolerance
-) -> dict[Pair, tuple[Matrix, Matrix]]:
+def _along_directions(problem: Problem, pairs: list[Pair], t: _Tolerance) -> dict[Pair, tuple[Matrix, Matrix]]:
     """Derivatives of a random sum of each output along random directions, as matrices of one row."""
     rng = np.random.default_rng(t.seed)
 
@@ -441,11 +436,9 @@ def _along_directions(
         return rng.choice([-1.0, 1.0], v.size)
 
     gradients, quotients = ({pair: np.zeros((1, t.directions)) for pair in pairs} for _ in range(2))
-    pull = pullback(problem)
     for k in range(t.directions):
-        weights = {
-            o: signs(problem.outputs[o]) / np.sqrt(problem.outputs[o].size) for o in {o for _, o in pairs}
-        }
+        pull = pullback(problem)  # anew each time, since the differences change the arrays
+        weights = {o: signs(problem.outputs[o]) / np.sqrt(problem.outputs[o].size) for o in {o for _, o in pairs}}
         ways = {i: signs(problem.inputs[i]) for i in {i for i, _ in pairs}}
         for o, w in weights.items():
             pulled = pull(o, w)
@@ -479,13 +472,14 @@ def _describe(r: _Result) -> str:
 def _table(name: str, results: list[_Result]) -> str:
     lines = [f"gradients of {name}"]
     for r in results:
-        lines.append(
-            f"  {r.names[0]} -> {r.names[1]}: {'right' if r.passed else 'WRONG'}, worst {_describe(r)}"
-        )
+        lines.append(f"  {r.names[0]} -> {r.names[1]}: {'right' if r.passed else 'WRONG'}, worst {_describe(r)}")
     return "\n".join(lines) + "\n"
 
 
 # --- drawing ------------------------------------------------------------------------------------------------
+
+
+_WITHOUT_WINDOWS = {"agg", "cairo", "pdf", "pgf", "ps", "svg", "template"}
 
 
 def _flat_matrix(j: Any) -> Matrix:

@@ -65,9 +65,7 @@ def compare_modes(case: Case, args: list[np.ndarray]) -> None:
     run(reverse, [*primals, *adjoints, c.copy()], (n,))
     pairs = zip(given[:-1], adjoints, strict=True)
     backwards = sum(((t * a).reshape(n, -1).sum(axis=1) for t, a in pairs), np.zeros(n))
-    np.testing.assert_allclose(
-        (c * changes[-1]).reshape(n, -1).sum(axis=1), backwards, rtol=1e-10, atol=1e-10
-    )
+    np.testing.assert_allclose((c * changes[-1]).reshape(n, -1).sum(axis=1), backwards, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("case", table(), ids=str)
@@ -147,9 +145,7 @@ def hessian_times(kernel: Any, dim: Any, inputs: list[Any], shape: Any, tangents
         with wp.Tape() as tape:
             wp.launch(kernel, dim=dim, inputs=bound, outputs=[out])
         tape.backward(grads={out: weights})
-        moved.append(
-            [a.grad.numpy().copy() if is_float(x) else None for a, x in zip(bound, inputs, strict=True)]
-        )
+        moved.append([a.grad.numpy().copy() if is_float(x) else None for a, x in zip(bound, inputs, strict=True)])
     return [None if a is None else (a - b) / 2e-6 for a, b in zip(*moved, strict=True)]
 
 
@@ -165,9 +161,7 @@ def test_hvp_agrees_with_differences_of_gradients(name: str) -> None:
     for h, e in zip(got, expected, strict=True):
         assert (h is None) == (e is None)
         if e is not None:
-            np.testing.assert_allclose(
-                h.numpy(), e, rtol=1e-5, atol=1e-5 * max(1.0, float(np.abs(e).max(initial=0)))
-            )
+            np.testing.assert_allclose(h.numpy(), e, rtol=1e-5, atol=1e-5 * max(1.0, float(np.abs(e).max(initial=0))))
 
 
 @wp.kernel
@@ -347,8 +341,7 @@ def test_the_old_value_of_an_atomic_is_refused_only_where_the_tangent_needs_it()
 
     message = refusal(uses_it, 2, 2, 1)
     assert (
-        "the old value that an atomic returns has no tangent: it depends on the order of the threads on `y`"
-        in message
+        "the old value that an atomic returns has no tangent: it depends on the order of the threads on `y`" in message
     )
     x, t = np.array([1.0]), np.array([3.0])
     wp.autograd.jvp(compares_it, 1, [x, np.array([2.0])], tangents=[t])
@@ -501,9 +494,7 @@ class Smooth:
         b = self.b
         v = b.load(self.arrays["v"], [self.index(2)])
         v = b.insert_component(v, self.float(), self.index(2))
-        self.floats.append(
-            b.sin(b.dot(v, b.normalize(b.make(VEC, [self.float(), b.constant(1.5, float64)]))))
-        )
+        self.floats.append(b.sin(b.dot(v, b.normalize(b.make(VEC, [self.float(), b.constant(1.5, float64)])))))
 
     def scoped(self, depth: int, ints: list[Value], floats: list[Value]) -> Value:
         saved = self.ints, self.floats
@@ -536,9 +527,7 @@ def start_values() -> dict[str, np.ndarray]:
     return {name: rng.uniform(-1, 1, shape) for name, shape in SHAPES.items()}
 
 
-def moved_by(
-    f: Function, starts: list[np.ndarray], changes: list[np.ndarray], rest: list[Any]
-) -> list[np.ndarray]:
+def moved_by(f: Function, starts: list[np.ndarray], changes: list[np.ndarray], rest: list[Any]) -> list[np.ndarray]:
     """Central differences of all arrays after the launch."""
     after = []
     for h in (1e-6, -1e-6):
@@ -587,8 +576,7 @@ def test_random_kernels_forward_over_reverse(f: Function, k: int) -> None:
     changes = [random_like(a, 3 + i) for i, a in enumerate(starts)]
     seeds = [random_like(a, 50 + i) for i, a in enumerate(starts)]
     moved = [
-        sweep_back(f, back, [a + h * t for a, t in zip(starts, changes, strict=True)], seeds, k)
-        for h in (1e-6, -1e-6)
+        sweep_back(f, back, [a + h * t for a, t in zip(starts, changes, strict=True)], seeds, k) for h in (1e-6, -1e-6)
     ]
 
     old = [(starts[i].copy(), changes[i].copy()) for i in back.scratch]

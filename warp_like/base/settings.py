@@ -165,7 +165,7 @@ def _checked(setting: Setting, value: Any) -> Any:
         raise TypeError(f"setting `{setting.name}` takes {setting.type.__name__}, got {type(value).__name__} {value!r}")
     if setting.choices and value not in setting.choices:
         raise ValueError(f"setting `{setting.name}` is one of {', '.join(map(repr, setting.choices))}, got {value!r}")
-    if setting.type is int and value < 0:
+    if isinstance(value, int) and value < 0:
         raise ValueError(f"setting `{setting.name}` can't be negative, got {value}")
     return value
 

@@ -15,7 +15,7 @@ from warp_like.base.settings import settings
 from warp_like.compiler import cache
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.signature import Signature, with_scratch
-from warp_like.frontend.build import build_kernel
+from warp_like.frontend.build import build_kernel, depth_checked
 from warp_like.frontend.closure import reachable
 from warp_like.frontend.source import Source
 from warp_like.ir import ops
@@ -41,7 +41,8 @@ def compile_kernel(source: Source, signature: Signature, target: Target) -> Arti
     key = cache_key(source, signature, target)
     artifact = cache.read(key)
     if artifact is None:
-        artifact = build(source, signature, target)
+        with depth_checked(source):
+            artifact = build(source, signature, target)
         cache.write(key, artifact)
     return artifact
 
@@ -118,12 +119,13 @@ def stage_text(source: Source, signature: Signature, target: Target, stage: str)
         raise ValueError(f"there is no stage {stage!r}; stages are {', '.join(STAGES)}")
     if stage == "ptx" and not target.is_cuda:
         raise ValueError('PTX needs a CUDA target, e.g. target="sm_80"')
-    if stage == "ir":
-        return print_function(build_kernel(source, signature.args, wide=signature.wide))
-    f = optimised(source, signature)
-    if stage == "optimised":
-        return print_function(f)
-    return _backend_text(f, target, _lowering(signature, f), stage)
+    with depth_checked(source):
+        if stage == "ir":
+            return print_function(build_kernel(source, signature.args, wide=signature.wide))
+        f = optimised(source, signature)
+        if stage == "optimised":
+            return print_function(f)
+        return _backend_text(f, target, _lowering(signature, f), stage)
 
 
 def _backend_text(f: Function, target: Target, options: LoweringOptions, stage: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from warp_like import values
@@ -82,13 +83,20 @@ def build_kernel(source: Source, arg_types: Sequence[Type], *, wide: bool = Fals
             )
     session = Session(wide, call=_calling, inline=_inlining)
     types = dict(zip([name for name, _ in declared], arg_types, strict=True))
-    try:
+    with depth_checked(source):
         return _build(session, source, types)
+
+
+@contextlib.contextmanager
+def depth_checked(source: Source) -> Iterator[None]:
+    """Refuse a kernel that nests too deeply for what is done inside the ``with``."""
+    try:
+        yield
     except RecursionError:
         raise WarpCodegenError(
             f"kernel `{source.name}` nests statements or expressions too deeply",
             source.header,
-            help="split it into functions",
+            help="split it into functions; each `elif`, and each `if` that may return or break, is one level deeper",
         ) from None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from warp_like.base.loc import current_loc
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Op, Value
-from warp_like.ir.types import Array, Mat, Scalar, Type, Vec, bool_, element_count, int32, scalar_of
+from warp_like.ir.types import Array, Mat, Scalar, Struct, Type, Vec, bool_, element_count, int32, scalar_of
 
 
 class Builder:
@@ -50,7 +50,11 @@ class Builder:
         return self.insert(ops.Constant(_as(value, scalar)), type).result
 
     def zero(self, type: Type) -> Value:
-        """The zero of a scalar, vec, mat or quat type."""
+        """The zero of a scalar, vec, mat, quat or struct type; an array without elements."""
+        if isinstance(type, Struct):
+            return self.make(type, [self.zero(t) for _, t in type.fields])
+        if isinstance(type, Array):
+            return self.make(type, ())
         return self.constant(0, type)
 
     def index(self, i: int) -> Value:
@@ -86,6 +90,19 @@ class Builder:
         at = tuple(self.index(i) if isinstance(i, int) else i for i in indices)
         return self.insert(ops.Insert(x, value, at), x.type).result
 
+    def get_field(self, x: Value, field: int) -> Value:
+        """The field of a struct at position ``field``; that of a struct just made is taken directly."""
+        assert isinstance(x.type, Struct), x.type
+        if isinstance(x.op, ops.Make):
+            return x.op.elements[field]
+        return self.insert(ops.GetField(x, field), x.type.fields[field][1]).result
+
+    def with_field(self, x: Value, field: int, value: Value) -> Value:
+        """The struct ``x`` with one field replaced."""
+        assert isinstance(x.type, Struct), x.type
+        fields = range(len(x.type.fields))
+        return self.make(x.type, [value if i == field else self.get_field(x, i) for i in fields])
+
     def components(self, x: Value) -> list[Value]:
         """All scalars of a vec, mat (row-major) or quat; ``[x]`` for a scalar."""
         match x.type:
@@ -111,6 +128,18 @@ class Builder:
         """The sub-array of ``array`` at leading ``indices``."""
         t = _array_type(array)
         return self.insert(ops.View(array, tuple(indices)), Array(t.dtype, t.ndim - len(indices))).result
+
+    def field_view(self, array: Value, field: int) -> Value:
+        """The array of one field of the structs in ``array``."""
+        t = _array_type(array)
+        assert isinstance(t.dtype, Struct), t
+        if isinstance(array.op, ops.View) and array.op.field is None:  # indices last, where loads take them in
+            return self.view(self.field_view(array.op.array, field), array.op.indices)
+        return self.insert(ops.View(array, (), field), Array(t.dtype.fields[field][1], t.ndim)).result
+
+    def view_like(self, v: ops.View, array: Value, indices: Sequence[Value]) -> Value:
+        """What the view ``v`` is of its array, of another ``array``."""
+        return self.view(array, indices) if v.field is None else self.field_view(array, v.field)
 
     def dim(self, array: Value, axis: int) -> Value:
         """The extent of ``array`` along ``axis``."""

@@ -15,6 +15,9 @@ from warp_like.ir.types import SCALARS, Aggregate, Array, Mat, Quat, Scalar, Str
 SCALAR_CODE: dict[Scalar, int] = {t: i for i, t in enumerate(SCALARS)}
 """The number that stands for a scalar type in the native extension."""
 
+STRUCT_CODE = 0xFF
+_struct_numbers: dict[Struct, int] = {}
+
 SLOT = 8
 MAX_DIMS = 4
 
@@ -73,7 +76,8 @@ def type_code(t: Type) -> int:
     """Return the number by which the native extension tells element types apart.
 
     Bits 0-7 hold the scalar code, 8-15 the rows (0 for a scalar), 16-23 the columns (0 unless a matrix),
-    24-27 the kind (0 plain, 1 quaternion).
+    24-27 the kind (0 plain, 1 quaternion). A struct has ``STRUCT_CODE`` in bits 0-7 and a number of its own, valid in
+    this process, above them.
     """
     match t:
         case Scalar():
@@ -84,6 +88,8 @@ def type_code(t: Type) -> int:
             return SCALAR_CODE[dtype] | rows << 8 | cols << 16
         case Quat(dtype):
             return SCALAR_CODE[dtype] | 4 << 8 | 1 << 24
+        case Struct():
+            return STRUCT_CODE | _struct_numbers.setdefault(t, len(_struct_numbers)) << 8
     raise TypeError(f"{t} has no type code")
 
 

@@ -44,7 +44,10 @@ class Bitcast(Op):
 
 @op("make")
 class Make(Op):
-    """Build a vec, mat (row-major) or quat from its scalars, or a struct from its fields."""
+    """Build a vec, mat (row-major) or quat from its scalars, or a struct from its fields.
+
+    An array made of nothing has no elements; the frontend lets it stand where no array is given yet.
+    """
 
     elements: tuple[Value, ...] = operand()
 
@@ -69,6 +72,14 @@ class Insert(Op):
     indices: tuple[Value, ...] = operand()
 
 
+@op("field")
+class GetField(Op):
+    """Read the field of a struct at position ``field``."""
+
+    x: Value = operand()
+    field: int = attr()
+
+
 # --- threads and memory ---------------------------------------------------------------------------------------
 
 
@@ -90,10 +101,14 @@ class Dim(Op):
 
 @op("view")
 class View(Op):
-    """The sub-array at leading ``indices``: its ndim is that of the array less their number."""
+    """The sub-array at leading ``indices``: its ndim is that of the array less their number.
+
+    With ``field``, ``indices`` are empty and the result is the array of that field of all elements, which are structs.
+    """
 
     array: Value = operand()
     indices: tuple[Value, ...] = operand()
+    field: int | None = attr(None)
 
 
 @op("load", pure=False)
@@ -237,6 +252,7 @@ __all__ = [
     "Dim",
     "Extract",
     "For",
+    "GetField",
     "If",
     "Insert",
     "Load",

@@ -71,6 +71,11 @@ class _Printer:
                 return f"tid {o.axis} of {o.ndim}"
             case ops.Dim():
                 return f"dim {self.name(o.array)}, {o.axis}"
+            case ops.GetField(x=x, field=field) if isinstance(x.type, Struct):
+                return f"field {self.name(x)}.{x.type.fields[field][0]}"
+            case ops.View(array=array, field=int(field)) if isinstance(array.type, Array):
+                assert isinstance(array.type.dtype, Struct)
+                return f"view {self.name(array)}.{array.type.dtype.fields[field][0]}"
             case ops.Load() | ops.View():
                 return f"{o.NAME} {self.name(o.array)}[{self.names_of(o.indices)}]"
             case ops.Store():

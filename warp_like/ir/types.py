@@ -192,5 +192,21 @@ def is_differentiable(t: Type) -> bool:
     """Return whether a value of ``t`` carries a gradient."""
     if isinstance(t, Struct):
         return any(is_differentiable(f) for _, f in t.fields)
-    s = scalar_of(t.dtype if isinstance(t, Array) else t)
+    if isinstance(t, Array):
+        return is_differentiable(t.dtype)
+    s = scalar_of(t)
     return s is not None and s.is_float
+
+
+def leaf_fields(t: Struct, prefix: str = "") -> list[tuple[str, Type]]:
+    """Return the fields of ``t`` that are no structs, nested ones in place, as dotted path and type."""
+    found: list[tuple[str, Type]] = []
+    for name, field in t.fields:
+        path = f"{prefix}{name}"
+        found += leaf_fields(field, f"{path}.") if isinstance(field, Struct) else [(path, field)]
+    return found
+
+
+def holds_arrays(t: Type) -> bool:
+    """Return whether ``t`` is an array or a struct with an array in it."""
+    return isinstance(t, Array) or (isinstance(t, Struct) and any(holds_arrays(f) for _, f in t.fields))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.types import Array, Mat, Quat, Scalar, Type, Vec, bool_, element_count, scalar_of
+from warp_like.ir.types import Array, Mat, Quat, Scalar, Struct, Type, Vec, bool_, element_count, scalar_of
 
 
 class InvalidIR(AssertionError):
@@ -80,6 +80,17 @@ def _check_op(o: Op, known: set[Value]) -> None:
         case ops.AtomicCas():
             t = _element(o, o.array, o.indices)
             _require(o.value.type == t == o.compare.type == o.result.type, o, "value is not of the element type")
+        case ops.GetField():
+            s = o.x.type
+            _require(isinstance(s, Struct) and 0 <= o.field < len(s.fields), o, "no such field")
+            _require(isinstance(s, Struct) and o.result.type == s.fields[o.field][1], o, "result is not the field's type")
+        case ops.View(field=int()):
+            a = o.array.type
+            _require(isinstance(a, Array) and isinstance(a.dtype, Struct) and not o.indices, o, "no array of structs")
+            assert isinstance(a, Array)
+            assert isinstance(a.dtype, Struct)
+            wanted = Array(a.dtype.fields[o.field or 0][1], a.ndim)
+            _require(o.result.type == wanted, o, "result is not the array of the field")
         case ops.View():
             a = o.array.type
             _require(isinstance(a, Array) and 0 < len(o.indices) < a.ndim, o, "view with a wrong number of indices")
@@ -92,6 +103,10 @@ def _check_op(o: Op, known: set[Value]) -> None:
             _require(_is_constant_of(o.value, o.result.type), o, f"{o.value!r} is not a {o.result.type}")
         case ops.Make():
             t = o.result.type
+            if isinstance(t, (Struct, Array)):
+                fields = tuple(f for _, f in t.fields) if isinstance(t, Struct) else ()
+                _require(_types(o.elements) == fields, o, "elements are not the fields")
+                return
             _require(_types(o.elements) == (scalar_of(t),) * element_count(t), o, "elements do not fit the type")
         case ops.Extract():
             _require(o.result.type == _component(o, o.x.type, o.indices), o, "result is not the component type")

@@ -317,7 +317,9 @@ def _make(b: Emitter, o: ops.Make) -> Value | None:
 
 def _through_views(b: Emitter, o: Any) -> Value | None:
     """Address the array itself instead of a view of it."""
-    while isinstance(o.array.op, ops.View):
+    if isinstance(o, ops.View) and o.field is not None:
+        return None
+    while isinstance(o.array.op, ops.View) and o.array.op.field is None:
         o.array, o.indices = o.array.op.array, (*o.array.op.indices, *o.indices)
     return None
 

@@ -145,7 +145,7 @@ def _python_number(value: Any) -> bool | int | float | None:
         return float(value)
     host = values.constant_of(value)
     if host is not None and isinstance(host[0], ir.Scalar):
-        return host[1]  # type: ignore[no-any-return]
+        return host[1]
     try:
         return operator.index(value)
     except TypeError:

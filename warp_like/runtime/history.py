@@ -11,7 +11,7 @@ backward pass after something else changed them is refused: the copies would not
 from __future__ import annotations
 
 import zlib
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -39,7 +39,7 @@ def share_memory(a: array, b: array) -> bool:
     if a1 <= b0 or b1 <= a0:
         return False
     try:
-        return bool(np.shares_memory(a.numpy(), b.numpy(), max_work=10_000))
+        return bool(np.shares_memory(a.numpy(), b.numpy(), max_work=cast(Any, 10_000)))
     except np.exceptions.TooHardError:
         return True
 

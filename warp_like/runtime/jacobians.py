@@ -76,8 +76,7 @@ class Problem:
         self.outputs = _variables(self.run(), [])
 
     def evaluate(self) -> list[Matrix]:
-        """Return what the outputs hold afterwards, flat and in double precision, by position among the
-        outputs."""
+        """Run the program and return what the outputs hold, flat and in double precision."""
         made = self.run()
         return [made[v.position]._values().astype(np.float64).ravel() for v in self.outputs]
 
@@ -85,14 +84,10 @@ class Problem:
         """Return the pairs of a mask, as positions in ``inputs`` and ``outputs`` of this problem."""
         for kind, variables in (("input", self.inputs), ("output", self.outputs)):
             if not variables:
-                raise ValueError(
-                    f"`{self.name}` has no {kind} that is an array of floats with requires_grad=True"
-                )
+                raise ValueError(f"`{self.name}` has no {kind} that is an array of floats with requires_grad=True")
         if mask is None:
             return [(i, o) for i in range(len(self.inputs)) for o in range(len(self.outputs))]
-        return [
-            (_find(self, self.inputs, i, "input"), _find(self, self.outputs, o, "output")) for i, o in mask
-        ]
+        return [(_find(self, self.inputs, i, "input"), _find(self, self.outputs, o, "output")) for i, o in mask]
 
 
 def _find(problem: Problem, variables: list[Variable], wanted: str | int, kind: str) -> int:
@@ -121,6 +116,7 @@ def problem_of(
     max_blocks: int,
     block_dim: int | None,
 ) -> Problem:
+    """Return the problem of a kernel with its launch arguments, or of a Python function."""
     if not isinstance(function, Kernel):
         return _function_problem(function, list(inputs))
     if dim is None:
@@ -195,8 +191,7 @@ def pullback(problem: Problem) -> Callable[[int, Matrix], list[Matrix]]:
 
 
 def difference(problem: Problem, i: int, change: Matrix) -> tuple[list[Matrix], Matrix]:
-    """Return by how much the outputs change when input ``i`` moves by ``change`` to either side, and how far
-    it moved.
+    """Move input ``i`` by ``change`` to either side; return how much the outputs changed and how far it moved.
 
     The way is measured in the input's own precision.
     """
@@ -212,10 +207,12 @@ def difference(problem: Problem, i: int, change: Matrix) -> tuple[list[Matrix], 
 
 
 def count(size: int, most: int) -> int:
+    """Return how many of ``size`` scalars are asked for; all where ``most`` is not positive."""
     return min(size, most) if most > 0 else size
 
 
 def reverse_jacobians(problem: Problem, pairs: list[Pair], most: int) -> dict[Pair, Matrix]:
+    """Return the Jacobian of each pair by reverse mode; rows beyond ``most`` are NaN."""
     found = {(i, o): np.full((problem.outputs[o].size, problem.inputs[i].size), np.nan) for i, o in pairs}
     pull = pullback(problem)
     for o in dict.fromkeys(o for _, o in pairs):
@@ -228,6 +225,7 @@ def reverse_jacobians(problem: Problem, pairs: list[Pair], most: int) -> dict[Pa
 
 
 def difference_jacobians(problem: Problem, pairs: list[Pair], most: int, eps: float) -> dict[Pair, Matrix]:
+    """Return the Jacobian of each pair by central differences; columns beyond ``most`` are NaN."""
     found = {(i, o): np.full((problem.outputs[o].size, problem.inputs[i].size), np.nan) for i, o in pairs}
     for i in dict.fromkeys(i for i, _ in pairs):
         size = problem.inputs[i].size

@@ -116,9 +116,7 @@ def hvp(
     first = dict(call.same)
     weights = {first.get(i, i): w for i, w in _weights(call, len(inputs), outputs, adj_outputs).items()}
     written = {first.get(i, i) for i in call.writes if i in call.tangents}
-    copies = {
-        i: clone(call.tangents[i], requires_grad=False) for i in written
-    }  # the caller's stay as they are
+    copies = {i: clone(call.tangents[i], requires_grad=False) for i in written}  # the caller's stay as they are
     call.tangents |= {i: copies[first.get(i, i)] for i in call.tangents if first.get(i, i) in written}
     n = len(call.args)
     wrt = tuple(i for i in range(n) if isinstance(call.types[i], Array) and is_differentiable(call.types[i]))
@@ -163,9 +161,7 @@ def _bind(
     if not isinstance(kernel, Kernel):
         raise TypeError(f"forward mode takes a kernel made by @wp.kernel, got {type(kernel).__name__}")
     if recorder.active is not None:
-        raise RuntimeError(
-            f"kernel `{kernel.key}`: a tape does not record forward mode; use it outside of the tape"
-        )
+        raise RuntimeError(f"kernel `{kernel.key}`: a tape does not record forward mode; use it outside of the tape")
     where = get_device(device)
     if not where.is_cpu:
         raise RuntimeError(f"kernel `{kernel.key}`: launching on {where} is not supported by this release")
@@ -174,9 +170,7 @@ def _bind(
     call = _Call(kernel, grid_dims(kernel.key, dim), types, args, {}, same_arguments(args), writes)
     for name, values, given in (("tangents", inputs, tangents), ("out_tangents", outputs, out_tangents)):
         if len(given) > len(values):
-            raise ValueError(
-                f"kernel `{kernel.key}`: {name} has {len(given)} entries for {len(values)} arguments"
-            )
+            raise ValueError(f"kernel `{kernel.key}`: {name} has {len(given)} entries for {len(values)} arguments")
     padded = [*tangents, *[None] * (len(inputs) - len(tangents)), *out_tangents]
     for i, t in enumerate(padded):
         if t is not None:
@@ -201,15 +195,17 @@ def _checked(call: _Call, i: int, given: Any) -> Any:
 
 
 def _complete(call: _Call) -> None:
-    """Add the tangents that nobody gave: arrays seen twice share theirs, arrays that are written start with
-    zero."""
+    """Add the tangents that nobody gave.
+
+    Arrays seen twice share theirs; those of arrays that are written start with zero.
+    """
     for later, first in call.same:
         given = [call.tangents[i] for i in (first, later) if i in call.tangents]
         if len(given) == 2 and (given[0].ptr, given[0].strides) != (given[1].ptr, given[1].strides):
             names = call.kernel.parameter_names
             raise ValueError(
-                f"kernel `{call.kernel.key}`: `{names[first]}` and `{names[later]}` are the same array and were given "
-                "different tangents"
+                f"kernel `{call.kernel.key}`: `{names[first]}` and `{names[later]}` are the same array and "
+                "were given different tangents"
             )
         if given:
             call.tangents[first] = given[0]
@@ -243,13 +239,17 @@ def _require_alike(call: _Call) -> None:
         x, y = call.args[i], call.args[j]
         if a is None and b is None:
             continue
-        alike = a is not None and b is not None and a.ptr - b.ptr == x.ptr - y.ptr
-        if not (alike and a.strides == x.strides and b.strides == y.strides):
+        if not (a is not None and b is not None and _placed_alike(a, b, x, y)):
             names = call.kernel.parameter_names
             raise RuntimeError(
-                f"kernel `{call.kernel.key}`: `{names[i]}` and `{names[j]}` share a part of their memory, which the "
-                "kernel writes; pass tangents that share theirs in the same way, or separate arrays"
+                f"kernel `{call.kernel.key}`: `{names[i]}` and `{names[j]}` share a part of their memory, "
+                "which the kernel writes; pass tangents that share theirs in the same way, or separate arrays"
             )
+
+
+def _placed_alike(a: array, b: array, x: array, y: array) -> bool:
+    """Return whether ``a`` and ``b`` lie to each other in memory as ``x`` and ``y`` do."""
+    return a.ptr - b.ptr == x.ptr - y.ptr and a.strides == x.strides and b.strides == y.strides
 
 
 def _require_apart(call: _Call, program: Program) -> None:
@@ -258,8 +258,8 @@ def _require_apart(call: _Call, program: Program) -> None:
         if i in program.any_artifact.reads:
             names = call.kernel.parameter_names
             raise RuntimeError(
-                f"kernel `{call.kernel.key}`: the gradient needs `{names[i]}`, but the kernel wrote over its memory "
-                f"through `{names[j]}`; pass separate arrays"
+                f"kernel `{call.kernel.key}`: the gradient needs `{names[i]}`, but the kernel wrote over its "
+                f"memory through `{names[j]}`; pass separate arrays"
             )
 
 
@@ -280,23 +280,17 @@ def _run_forward(call: _Call, program: Program) -> None:
         run(call.kernel.program(call.types), call.dims, call.args)
 
 
-def _weights(
-    call: _Call, inputs: int, outputs: Sequence[Any], adj_outputs: Sequence[Any]
-) -> dict[int, array]:
+def _weights(call: _Call, inputs: int, outputs: Sequence[Any], adj_outputs: Sequence[Any]) -> dict[int, array]:
     """Return copies of the weights of the outputs, by position."""
     key = call.kernel.key
     if not adj_outputs:
         if len(outputs) != 1 or not isinstance(call.args[inputs], array) or call.args[inputs].size != 1:
-            raise ValueError(
-                f"kernel `{key}`: hvp() needs adj_outputs unless there is one output of one element"
-            )
+            raise ValueError(f"kernel `{key}`: hvp() needs adj_outputs unless there is one output of one element")
         one = zeros_like(call.args[inputs], requires_grad=False)
         one.fill_(1)
         return {inputs: one}
     if len(adj_outputs) != len(outputs):
-        raise ValueError(
-            f"kernel `{key}`: adj_outputs has {len(adj_outputs)} entries for {len(outputs)} outputs"
-        )
+        raise ValueError(f"kernel `{key}`: adj_outputs has {len(adj_outputs)} entries for {len(outputs)} outputs")
     found = {}
     for k, w in enumerate(adj_outputs):
         if w is not None:

@@ -111,7 +111,12 @@ class Tape:
         self._require_ready()
         with _nothing_recorded():
             for a, seed in starts:
-                a.grad.assign(seed) if isinstance(seed, array) else a.grad.fill_(seed)
+                gradient = a.grad
+                assert gradient is not None  # _starts has checked
+                if isinstance(seed, float):
+                    gradient.fill_(seed)
+                else:
+                    gradient.assign(seed)
             for r in reversed(self.launches):
                 _reverse(r)
 

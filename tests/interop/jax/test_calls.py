@@ -239,3 +239,18 @@ def test_results_of_lookup_are_right_in_threads():
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(one, range(40)))
+
+
+def test_the_older_form_returns_what_the_call_leaves_out():
+    from warp_like.jax_experimental import jax_kernel as older
+    from warp_like.jax_experimental.ffi import jax_kernel as newer
+
+    assert newer is jax_kernel
+    m, v = arange(4, 3, 3), arange(4, 3)
+    w, n = jax.jit(older(rotate, quiet=True))(m, v)
+    assert np.allclose(w, np.einsum("nij,nj->ni", m, v))
+    assert np.allclose(n, (v**2).sum(-1))
+    (c,) = older(matmul, launch_dims=(2, 4))(arange(2, 3), arange(3, 4))
+    assert np.allclose(c, arange(2, 3) @ arange(3, 4))
+    with pytest.raises(ValueError, match="of which the last are outputs and not given; got 3"):
+        older(scale)(arange(3), 2.0, arange(3))

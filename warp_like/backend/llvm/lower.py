@@ -263,6 +263,9 @@ class Lowering:
 
     def _view(self, o: ops.View) -> None:
         ref = self.array(o.array)
+        if o.field is not None:
+            self.bind(o.result, memory.field_view(self.w, ref, o.field))
+            return
         self.bind(o.result, memory.view(self.w, ref, self.indices(o, ref, o.indices)))
 
     def _load(self, o: ops.Load) -> None:

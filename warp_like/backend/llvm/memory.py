@@ -11,8 +11,8 @@ from collections.abc import Callable
 from warp_like.backend.llvm.casts import bitcast, extend_half, round_half
 from warp_like.backend.llvm.values import ArrayRef, leaves, memory_type, register_type
 from warp_like.backend.llvm.writer import Writer
-from warp_like.ir.layout import align_of, size_of
-from warp_like.ir.types import Array, Scalar, bfloat16, float16
+from warp_like.ir.layout import align_of, field_offsets, size_of
+from warp_like.ir.types import Array, Scalar, Struct, bfloat16, float16
 
 _INT_ATOMICS = {
     "add": "add",
@@ -77,6 +77,21 @@ def view(w: Writer, array: ArrayRef, indices: list[str]) -> ArrayRef:
     n = len(indices)
     data = element_address(w, array, indices)
     return ArrayRef(Array(array.type.dtype, array.type.ndim - n), data, array.shape[n:], array.strides[n:], array.sum)
+
+
+def field_view(w: Writer, array: ArrayRef, field: int) -> ArrayRef:
+    """Return the array of one field of the structs in ``array``: strided, whatever ``array`` is."""
+    t = array.type.dtype
+    assert isinstance(t, Struct)
+    strides = list(array.strides)
+    if not strides:
+        step = str(size_of(t))
+        strides = [step]
+        for extent in reversed(array.shape[1:]):
+            step = w.op(f"mul nsw i64 {extent}, {step}")
+            strides.insert(0, step)
+    data = component_address(w, array.data, field_offsets(t)[field], w.array_pointer)
+    return ArrayRef(Array(t.fields[field][1], array.type.ndim), data, array.shape, tuple(strides), array.sum)
 
 
 def load_value(

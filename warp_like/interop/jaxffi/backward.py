@@ -6,18 +6,14 @@ zeros, or as the cotangent where an argument is a result as well, and the latter
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from warp_like.base.settings import settings
-from warp_like.interop.jaxffi.call import Call, jax_dtype
+from warp_like.interop.jaxffi.call import Call
 from warp_like.interop.jaxffi.operation import Operation
 from warp_like.interop.jaxffi.target import jax_module
-from warp_like.ir.types import Array, element_shape, is_differentiable
+from warp_like.ir.types import Array, is_differentiable
 
 
 def differentiable(op: Operation, values: Sequence[Any]) -> list[Any]:
@@ -48,53 +44,35 @@ def undifferentiable(op: Operation, values: Sequence[Any]) -> list[Any]:
     return f(*values)  # type: ignore[no-any-return]
 
 
-def _wrt(op: Operation, asked: Sequence[int]) -> tuple[int, ...]:
-    """The arrays that have adjoints: what gradients are asked of, and what they come from."""
-    results = [i for i in op.results if is_differentiable(op.types[i])]
-    return tuple(sorted({*asked, *results}))
+def _wrt(op: Operation) -> tuple[int, ...]:
+    """The arrays that have adjoints: all that can have one.
+
+    JAX says of which arguments a gradient is asked, but keeps one backward rule for all such choices.
+    """
+    return tuple(i for i, t in enumerate(op.types) if isinstance(t, Array) and is_differentiable(t))
 
 
 def _forward(op: Operation, args: Sequence[Any]) -> tuple[list[Any], Any]:
-    given = {i: a.value for i, a in zip(op.dynamic, args, strict=True)}
-    asked = [i for i, a in zip(op.dynamic, args, strict=True) if a.perturbed and is_differentiable(op.types[i])]
-    for i in asked:
-        if not isinstance(op.types[i], Array):
-            name = op.kernel.parameter_names[i]
+    for i, a in zip(op.dynamic, args, strict=True):
+        t = op.types[i]
+        if a.perturbed and not isinstance(t, Array) and is_differentiable(t):
             raise TypeError(
-                f"kernel `{op.kernel.key}`: a gradient is asked of `{name}`, which is a {op.types[i]} and no array; "
-                "declare it as an array of one element, or put jax.lax.stop_gradient around it"
+                f"kernel `{op.kernel.key}`: a gradient is asked of `{op.kernel.parameter_names[i]}`, which is a {t} and "
+                "no array; declare it as an array of one element, or put jax.lax.stop_gradient around it"
             )
+    given = {i: a.value for i, a in zip(op.dynamic, args, strict=True)}
     outs = op.forward(list(given.values()))
-    artifact = op.code(_wrt(op, asked)).artifact
+    artifact = op.code(_wrt(op)).artifact
     used = {*artifact.reads, *artifact.writes, *(i for i, t in enumerate(op.types) if not isinstance(t, Array))}
     after = {**given, **dict(zip(op.results, outs, strict=True))}
-    saved = {i: x if i in used else _NOT_NEEDED for i, x in after.items()}
-    before = {i: given[i] if i in artifact.scratch else _NOT_NEEDED for i in op.in_out}
-    return outs, _saved_class()(saved, before, tuple(asked))
-
-
-_NOT_NEEDED = np.float32(0)
-
-
-@functools.cache
-def _saved_class() -> Any:
-    """What the forward rule hands to the backward rule, as a class that JAX knows."""
-
-    @dataclass
-    class Saved:
-        after: dict[int, Any]  # arguments and results by position, as they are after the launch
-        before: dict[int, Any]  # in-out arguments as they were before
-        asked: tuple[int, ...]  # of which gradients are asked; known when the backward rule is traced
-
-    # However many gradients are asked of a call, there are as many leaves, here and among the gradients: older versions
-    # of JAX trace one call more than once and insist on it.
-    jax_module().tree_util.register_dataclass(Saved, data_fields=["after", "before"], meta_fields=["asked"])
-    return Saved
+    saved = {i: x for i, x in after.items() if i in used}
+    before = {i: given[i] for i in artifact.scratch if i in given}
+    return outs, (saved, before)
 
 
 def _backward(op: Operation, residuals: Any, cotangents: Sequence[Any]) -> tuple[Any, ...]:
-    saved, before, asked = residuals.after, residuals.before, residuals.asked
-    wrt = _wrt(op, asked)
+    saved, before = residuals
+    wrt = _wrt(op)
     code = op.code(wrt)
     call = Call(code, op.dims)
     writes = code.artifact.writes
@@ -103,7 +81,7 @@ def _backward(op: Operation, residuals: Any, cotangents: Sequence[Any]) -> tuple
             call.value(i, op.constants[i] if i in op.constants else saved[i])
         elif i in writes:
             call.write(i, op.shapes[i], saved[i])
-        elif i in code.artifact.reads:
+        elif i in saved:
             call.read(i, saved[i], op.shapes[i])
         else:
             call.unused(i, op.shapes[i])
@@ -120,15 +98,7 @@ def _backward(op: Operation, residuals: Any, cotangents: Sequence[Any]) -> tuple
         else:
             call.read(n, before[i], op.shapes[i])
     results = call.run(vmap_method=op.vmap_method)
-    return tuple(_gradient(op, i, results[found[i]] if i in asked else None) for i in op.dynamic)
-
-
-def _gradient(op: Operation, i: int, found: Any) -> Any:
-    t = op.types[i]
-    if found is not None or not is_differentiable(t):
-        return found
-    numpy = jax_module().numpy
-    return numpy.zeros((*op.shapes.get(i, ()), *element_shape(t.dtype if isinstance(t, Array) else t)), jax_dtype(t))
+    return tuple(results[found[i]] if i in found else None for i in op.dynamic)
 
 
 def _dense(cotangent: Any) -> Any:

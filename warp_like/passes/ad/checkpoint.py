@@ -39,8 +39,8 @@ def _block(b: Block) -> None:
             kept.extend(front.ops)
             # the new loop takes over the results of the old one, so that their users need no change
             split.results = o.results
-            for r in split.results:
-                r.op = split
+            for result in split.results:
+                result.op = split
         else:
             kept.append(o)
     b.ops = kept

@@ -61,9 +61,7 @@ def tangent(f: Function, wrt: Sequence[int]) -> Function:
     """
     params = [Value(p.type, p.hint) for p in f.params]
     tangents = {f.params[i]: Value(f.params[i].type, f"tan_{f.params[i].hint}") for i in wrt}
-    assert all(is_differentiable(p.type) for p in tangents), (
-        "a tangent of something that is not made of floats"
-    )
+    assert all(is_differentiable(p.type) for p in tangents), "a tangent of something that is not made of floats"
     g = Function(f.name, [*params, *tangents.values()], (), "tangent", f.loc)
     g.scratch = f.scratch
     forward = Forward(g, dict(zip(f.params, params, strict=True)), tangents)
@@ -148,6 +146,7 @@ class Forward:
                         self.keep(o)
 
     def if_(self, o: ops.If) -> None:
+        """Emit a branch that yields tangents too."""
         varied = self.varied(o.results)
         blocks = []
         for branch in o.regions():
@@ -158,15 +157,17 @@ class Forward:
         self.bind(o.results, varied, self.b.if_(self.value(o.cond), *blocks))
 
     def for_(self, o: ops.For) -> None:
+        """Emit a loop that carries tangents too."""
         varied = self.varied(o.results)
         i, *carried = o.body.params
         index = Value(i.type, i.hint)
         self.cloner.mapping[i] = index
         body = self.loop_body(o.body, carried, varied, [index])
-        bounds = (self.value(v) for v in (o.lo, o.hi, o.step))
-        self.bind(o.results, varied, self.b.for_(*bounds, self.doubled(o.init, varied), body))
+        lo, hi, step = (self.value(v) for v in (o.lo, o.hi, o.step))
+        self.bind(o.results, varied, self.b.for_(lo, hi, step, self.doubled(o.init, varied), body))
 
     def while_(self, o: ops.While) -> None:
+        """Emit a loop that carries tangents too; its condition sees them."""
         varied = self.varied(o.results)
         init = self.doubled(o.init, varied)
         cond = self.loop_body(o.cond, o.cond.params, varied, is_condition=True)
@@ -174,11 +175,13 @@ class Forward:
         self.bind(o.results, varied, self.b.while_(init, cond, body))
 
     def push(self, o: ops.Push) -> None:
+        """Save a value, and its tangent on top of it."""
         self.keep(o)
         if o.slot in self.spread.slots:
             self.b.insert(ops.Push(self.first_slot + o.slot, self.or_zero(o.value)))
 
     def pop(self, o: ops.Pop) -> None:
+        """Take back a value, and before it its tangent."""
         if o.slot in self.spread.slots:  # pushed after the primal, so taken back before it
             self.set(o.result, self.b.insert(ops.Pop(self.first_slot + o.slot), o.result.type).result)
         self.keep(o)
@@ -190,14 +193,17 @@ class Forward:
         return [k for k, v in enumerate(values) if v in self.spread.varied]
 
     def doubled(self, values: Sequence[Value], varied: list[int]) -> list[Value]:
+        """The values here, and then the tangents of those at the positions ``varied``."""
         return [*(self.value(v) for v in values), *(self.or_zero(values[k]) for k in varied)]
 
     def bind(self, old: Sequence[Value], varied: list[int], new: Sequence[Value]) -> None:
+        """Let ``new`` be the values ``old`` and then the tangents of those at the positions ``varied``."""
         self.cloner.mapping.update(zip(old, new, strict=False))
         for k, t in zip(varied, new[len(old) :], strict=True):
             self.tangents[old[k]] = t
 
     def yield_(self, values: Sequence[Value], varied: list[int]) -> None:
+        """End a block with values and their tangents."""
         self.b.yield_(*self.doubled(values, varied))
 
     def loop_body(
@@ -208,8 +214,7 @@ class Forward:
         first: Sequence[Value] = (),
         is_condition: bool = False,
     ) -> Block:
-        """Return the body of a loop, whose parameters are ``first`` and then what it carries, or its
-        condition."""
+        """Return the body of a loop, with the parameters ``first`` and what it carries, or its condition."""
         params = [Value(p.type, p.hint) for p in [*carried, *(carried[k] for k in varied)]]
         self.bind(carried, varied, params)
         with self.b.into(Block([*first, *params])) as block:

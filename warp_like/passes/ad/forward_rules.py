@@ -10,6 +10,7 @@ from warp_like.builtins.spec import Elementwise, Expand, NoGradient, Overload, r
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Op, Value
 from warp_like.ir.types import Scalar, Type, is_differentiable
+from warp_like.passes.ad.activity import root_array
 from warp_like.passes.ad.adjoints import components
 from warp_like.passes.ad.spread import gradient_is_zero
 
@@ -26,9 +27,7 @@ def _apply(r: Forward, o: ops.Apply) -> None:
         r.keep(o)
     elif isinstance(row.adjoint, NoGradient):
         r.keep(o)
-        r.unavailable(
-            o, f"{row.name}() has no gradient: {row.adjoint.reason}", "keep its result out of the derivative"
-        )
+        r.unavailable(o, f"{row.name}() has no gradient: {row.adjoint.reason}", "keep its result out of the derivative")
     elif o.fn == "where":
         _where(r, o)
     elif isinstance(row.lower, Elementwise):
@@ -133,13 +132,9 @@ def _apply_rule(r: Forward, row: Overload, o: ops.Apply) -> None:
         for i, x in enumerate(components(r.b, out)):
             seeds = [_unit(r, v, i if j == k else None) for j, v in enumerate(outs)]
             single = len(outs) == 1
-            adjoints = _results(
-                row.adjoint(r.b, seeds[0] if single else seeds, outs[0] if single else outs, *args)
-            )
+            adjoints = _results(row.adjoint(r.b, seeds[0] if single else seeds, outs[0] if single else outs, *args))
             terms = [
-                _inner(r, a, t)
-                for a, t in zip(adjoints, tangents, strict=True)
-                if a is not None and t is not None
+                _inner(r, a, t) for a, t in zip(adjoints, tangents, strict=True) if a is not None and t is not None
             ]
             total = _total(r, terms)
             found.append(total if total is not None else r.b.zero(x.type))
@@ -192,7 +187,7 @@ def _with_tangents(r: Forward, o: Op) -> Op:
         case ops.Insert():
             return ops.Insert(r.or_zero(o.x), r.or_zero(o.value), _values(r, o.indices))
         case ops.View():
-            return ops.View(r.or_zero(o.array), _values(r, o.indices))
+            return ops.View(r.or_zero(o.array), _values(r, o.indices), o.field)
         case ops.Load():
             return ops.Load(r.or_zero(o.array), _values(r, o.indices))
     raise TypeError(f"{o.NAME} is not linear")
@@ -216,9 +211,7 @@ def _cast(r: Forward, o: ops.Cast) -> None:
 
 def _bitcast(r: Forward, o: ops.Bitcast) -> None:
     r.keep(o)
-    r.unavailable(
-        o, "the derivative does not pass through a reinterpretation of bits", "use a conversion by value"
-    )
+    r.unavailable(o, "the derivative does not pass through a reinterpretation of bits", "use a conversion by value")
 
 
 # --- memory -------------------------------------------------------------------------------------------------
@@ -253,7 +246,7 @@ def _atomic_cas(r: Forward, o: ops.AtomicCas) -> None:
 def _order_matters(o: ops.Atomic | ops.AtomicCas, what: str) -> WarpCodegenError:
     has_gradient = isinstance(o, ops.Atomic) and o.kind in ("min", "max")
     return WarpCodegenError(
-        f"{what} on `{_root_name(o.array)}` has no tangent: which thread's value stays depends on their order",
+        f"{what} on `{root_array(o.array).hint}` has no tangent: which thread's value stays depends on their order",
         help="use reverse mode (wp.Tape), or atomic_add" if has_gradient else "use atomic_add",
     )
 
@@ -262,15 +255,9 @@ def _refuse_old_value(r: Forward, o: ops.Atomic) -> None:
     r.unavailable(
         o,
         f"the old value that an atomic returns has no tangent: it depends on the order of the threads on "
-        f"`{_root_name(o.array)}`",
+        f"`{root_array(o.array).hint}`",
         "read the array in a second kernel",
     )
-
-
-def _root_name(array: Value) -> str:
-    while isinstance(array.op, ops.View):
-        array = array.op.array
-    return array.hint
 
 
 def _keep(r: Forward, o: Op) -> None:

@@ -88,7 +88,8 @@ def _launched(r: Reversal, v: Value) -> Value:
     if not isinstance(v.type, Array):
         return r.value(v)
     if isinstance(v.op, ops.View):
-        return r.b.view(_launched(r, v.op.array), [r.value(i) for i in v.op.indices])
+        base = _launched(r, v.op.array)
+        return r.b.view_like(v.op, base, [r.value(i) for i in v.op.indices])
     return r.g.params[r.f.params.index(v)]
 
 

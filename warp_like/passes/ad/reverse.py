@@ -275,7 +275,9 @@ class Reversal:
         """The array of adjoints that belongs to ``array``, which may be a view; None if it has none."""
         if isinstance(array.op, ops.View):
             base = self.adjoint_array(array.op.array)
-            return None if base is None else self.b.view(base, [self.value(i) for i in array.op.indices])
+            if base is None or not is_differentiable(array.type):
+                return None
+            return self.b.view_like(array.op, base, [self.value(i) for i in array.op.indices])
         found = self.adjoint_arrays.get(array)
         assert found is None or isinstance(found.type, Array)
         return found if found is not None and is_differentiable(array.type) else None

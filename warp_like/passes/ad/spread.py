@@ -29,6 +29,7 @@ class Spread:
                 self.op(o)
 
     def op(self, o: Op) -> None:
+        """Mark what a change of the operands of ``o`` changes."""
         match o:
             case ops.If():
                 self.flow([o.results], *(r.yielded for r in o.regions()))
@@ -50,11 +51,13 @@ class Spread:
                     self.mark(o.results)
 
     def flow(self, targets: list[Sequence[Value]], *sources: Sequence[Value]) -> None:
+        """Mark each of ``targets`` where one of ``sources`` flowing into it varies."""
         for target in targets:
             for source in sources:
                 self.mark(t for t, s in zip(target, source, strict=True) if s in self.varied)
 
     def mark(self, values: Iterable[Value]) -> None:
+        """Add those of ``values`` that are made of floats."""
         self.varied.update(v for v in values if is_differentiable(v.type))
 
 

@@ -1,0 +1,495 @@
+"""``wp.torch_op``: shapes, gradients, PyTorch's transformations, and what it refuses."""
+
+import copy
+import warnings
+
+import pytest
+
+import warp_like as wp
+
+torch = pytest.importorskip("torch")
+gradcheck = torch.autograd.gradcheck
+f64 = wp.float64
+
+
+@wp.kernel
+def square(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
+    i = wp.tid()
+    y[i] = x[i] * x[i]
+
+
+@wp.kernel
+def wave(x: wp.array(dtype=f64), s: f64, y: wp.array(dtype=f64)):
+    i = wp.tid()
+    y[i] = wp.sin(x[i]) * s
+
+
+@wp.kernel
+def both(x: wp.array(dtype=f64), s: f64, y: wp.array(dtype=f64), z: wp.array(dtype=f64)):
+    i = wp.tid()
+    y[i] = x[i] * x[i] * s
+    z[i] = y[i] * y[i]
+
+
+@wp.kernel
+def weighted(x: wp.array2d[f64], w: wp.array(dtype=f64), total: wp.array(dtype=f64)):
+    i, j = wp.tid()
+    wp.atomic_add(total, 0, x[i, j] * w[j] * w[j])
+
+
+@wp.kernel
+def stencil(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
+    i = wp.tid()
+    n = x.shape[0]
+    y[i] = x[i] * x[(i + 1) % n]
+
+
+@wp.kernel
+def square_here(x: wp.array(dtype=f64)):
+    i = wp.tid()
+    x[i] = x[i] * x[i]
+
+
+@wp.kernel
+def replace_tail(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
+    i = wp.tid()
+    if i > 0:
+        x[i] = y[i]
+
+
+@wp.kernel
+def constant_tail(x: wp.array(dtype=f64)):
+    i = wp.tid()
+    if i > 0:
+        x[i] = f64(3.0)
+
+
+@wp.kernel
+def relax(x: wp.array(dtype=f64)):
+    i = wp.tid()
+    wp.atomic_add(x, 0, x[i])
+
+
+@wp.kernel
+def turn(
+    v: wp.array(dtype=wp.vec3d),
+    m: wp.mat33d,
+    axis: wp.vec3d,
+    index: wp.array(dtype=wp.int32),
+    out: wp.array(dtype=wp.vec3d),
+    following: wp.array(dtype=wp.int32),
+):
+    i = wp.tid()
+    out[i] = m * v[index[i]] + wp.cross(axis, v[index[i]])
+    following[i] = index[i] + 1
+
+
+@wp.kernel
+def half(x: wp.array(dtype=float), n: int, y: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] = 0.5 * x[i] + float(n)
+
+
+@wp.kernel
+def ramp(n: int, y: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] = float(i)
+
+
+def two_steps(x: wp.array(dtype=f64), s: f64, y: wp.array(dtype=f64)):
+    between = wp.zeros_like(x, requires_grad=True)
+    wp.launch(square, x.shape[0], [x], [between])
+    wp.launch(wave, x.shape[0], [between, s], [y])
+
+
+square_op = wp.torch_op(square)
+wave_op = wp.torch_op(wave)
+both_op = wp.torch_op(both, outputs=["y", "z"])
+weighted_op = wp.torch_op(weighted, shapes={"total": 1})
+stencil_op = wp.torch_op(stencil)
+turn_op = wp.torch_op(turn, dim=lambda v, m, axis, index: len(index), shapes={"out": lambda *a: len(a[3])} | {
+    "following": lambda v, m, axis, index: index.shape
+})
+steps_op = wp.torch_op(two_steps, outputs="y")
+half_op = wp.torch_op(half)
+
+MATRIX = [0.5, -1.0, 2.0, 0.0, 1.0, 3.0, 1.5, 0.25, -2.0]
+
+
+def rand(*shape, grad=True):
+    return torch.rand(*shape, dtype=torch.float64, requires_grad=grad)
+
+
+# ---- values and gradients
+
+
+def test_values_and_gradient_of_one_line():
+    x = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64, requires_grad=True)
+    y = square_op(x)
+    assert y.tolist() == [1, 4, 9]
+    y.sum().backward()
+    assert x.grad.tolist() == [2, 4, 6]
+    square_op(x).sum().backward()
+    assert x.grad.tolist() == [4, 8, 12]
+
+
+def test_decorator():
+    @wp.torch_op
+    @wp.kernel
+    def triple(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        i = wp.tid()
+        y[i] = 3.0 * x[i]
+
+    assert triple(torch.ones(2)).tolist() == [3, 3]
+    assert triple.__name__ == "triple"
+    assert "triple" in repr(triple)
+
+
+@pytest.mark.parametrize(
+    ("op", "make"),
+    [
+        (square_op, lambda: (rand(4),)),
+        (wave_op, lambda: (rand(4), 0.5)),
+        (both_op, lambda: (rand(4), 2.0)),
+        (weighted_op, lambda: (rand(4, 3), rand(3))),
+        (weighted_op, lambda: (rand(4, 3, grad=False), rand(3))),
+        (lambda x, w: weighted_op(x.T, w), lambda: (rand(3, 4), rand(3))),
+        (stencil_op, lambda: (rand(5),)),
+        (wp.torch_op(square_here, in_out="x"), lambda: (rand(4),)),
+        (wp.torch_op(replace_tail, in_out=["x"]), lambda: (rand(4), rand(4))),
+        (wp.torch_op(replace_tail, in_out=["x"]), lambda: (rand(4), rand(4, grad=False))),
+        (wp.torch_op(constant_tail, in_out="x"), lambda: (rand(4),)),
+        (
+            lambda v: turn_op(v, MATRIX, [1.0, 2.0, 3.0], torch.tensor([0, 2, 2, 1], dtype=torch.int32)),
+            lambda: (rand(3, 3),),
+        ),
+        (steps_op, lambda: (rand(4), 3.0)),
+        (lambda x: square_op(square_op(x)), lambda: (rand(3),)),
+        (lambda x: square_op(x.expand(3)), lambda: (rand(1),)),
+    ],
+)
+def test_gradcheck(op, make):
+    assert gradcheck(op, make())
+
+
+def test_components_and_integers():
+    v, index = rand(3, 3), torch.tensor([0, 2, 2, 1, 0], dtype=torch.int32)
+    lists = turn_op(v, MATRIX, [1.0, 2.0, 3.0], index)
+    values = turn_op(v=v, m=wp.mat33d(*MATRIX), axis=wp.vec3d(1.0, 2.0, 3.0), index=index)
+    expected = v[index.long()] @ torch.tensor(MATRIX).double().reshape(3, 3).T
+    expected = expected + torch.linalg.cross(torch.tensor([[1.0, 2.0, 3.0]]).double(), v[index.long()])
+    for out, following in (lists, values):
+        assert torch.allclose(out, expected)
+        assert following.tolist() == [1, 3, 3, 2, 1]
+        assert not following.requires_grad
+        assert out.requires_grad
+
+
+def test_arguments_by_name():
+    assert half_op(n=3, x=torch.ones(2)).tolist() == [3.5, 3.5]
+    assert half_op(torch.ones(2), n=3).tolist() == [3.5, 3.5]
+    for args, kwargs in [((), {}), ((torch.ones(2),), {}), ((torch.ones(2), 1, 2), {}), ((torch.ones(2),), {"m": 1})]:
+        with pytest.raises(TypeError, match=r"takes \(x, n\)"):
+            half_op(*args, **kwargs)
+
+
+def test_no_tensor_argument():
+    op = wp.torch_op(ramp, shapes={"y": lambda n: n})
+    assert op(4).tolist() == [0, 1, 2, 3]
+
+
+def test_empty():
+    x = rand(0)
+    square_op(x).sum().backward()
+    assert x.grad.shape == (0,)
+
+
+def test_arguments_stay_as_they_are():
+    x = rand(4)
+    before = x.detach().clone()
+    version = x._version
+    op = wp.torch_op(square_here, in_out="x")
+    y = op(x)
+    grad = torch.ones(4, dtype=torch.float64)
+    y.backward(grad)
+    assert torch.equal(x.detach(), before)
+    assert x._version == version
+    assert grad.tolist() == [1, 1, 1, 1]
+    assert y.data_ptr() != x.data_ptr()
+
+
+def test_a_gradient_is_not_computed_where_none_is_wanted():
+    x = rand(4)
+    with torch.no_grad():
+        y = square_op(x)
+    assert y.grad_fn is None
+    assert not y.requires_grad
+    w = rand(3, grad=False)
+    total = weighted_op(rand(4, 3), w)
+    total.backward()
+    assert w.grad is None
+    with torch.inference_mode():
+        assert square_op(torch.ones(2).double()).tolist() == [1, 1]
+
+
+def test_saved_arguments_are_watched():
+    x = rand(3)
+    leaf = x * 1.0
+    y = square_op(leaf)
+    leaf.add_(1.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+    y = square_op(x)
+    y.mul_(2.0)  # its own result was not saved
+    y.sum().backward()
+    assert torch.allclose(x.grad, 4 * x.detach())
+
+
+def test_a_tape_of_the_caller_records_nothing():
+    with wp.Tape() as tape:
+        steps_op(rand(3), 1.0).sum().backward()
+    assert tape.launches == []
+
+
+def test_views_that_are_lazily_negated():
+    assert square_op(torch._neg_view(torch.full((2,), 3.0).double())).tolist() == [9, 9]
+
+
+# ---- PyTorch's machinery
+
+
+@pytest.mark.parametrize(
+    ("op", "args"),
+    [
+        (square_op, (rand(4),)),
+        (both_op, (rand(4), 2.0)),
+        (weighted_op, (rand(4, 3), rand(3))),
+        (turn_op, (rand(3, 3), MATRIX, [1.0, 2.0, 3.0], torch.tensor([0, 2], dtype=torch.int32))),
+        (steps_op, (rand(4), 3.0)),
+        (wp.torch_op(square_here, in_out="x"), (rand(4),)),
+    ],
+)
+def test_opcheck(op, args):
+    results = torch.library.opcheck(op.overload, args)
+    assert set(results.values()) == {"SUCCESS"}
+
+
+@pytest.mark.parametrize("op", [wave_op, steps_op])
+def test_compile_without_graph_breaks(op):
+    compiled = torch.compile(lambda x: (op(x * 2, 0.5) + 1).sum(), fullgraph=True, backend="aot_eager")
+    x = rand(4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compiled(x).backward()
+    got, x.grad = x.grad, None
+    (op(x * 2, 0.5) + 1).sum().backward()
+    assert torch.allclose(got, x.grad)
+    assert compiled(rand(6, grad=False)).shape == ()
+
+
+def test_export():
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return half_op(x, 2) + 1
+
+    n = torch.export.Dim("n", min=2)
+    program = torch.export.export(Model(), (torch.ones(3),), dynamic_shapes=({0: n},))
+    assert any("half" in str(node.target) for node in program.graph.nodes)
+    assert program.module()(torch.ones(5)).tolist() == [3.5] * 5
+
+
+def test_func_grad_and_jacobian():
+    x = rand(4, grad=False)
+    assert torch.allclose(torch.func.grad(lambda v: square_op(v).sum())(x), 2 * x)
+    assert torch.allclose(torch.func.jacrev(square_op)(x), torch.diag(2 * x))
+    value, pull = torch.func.vjp(both_op, x, 1.0)
+    assert torch.allclose(pull((torch.ones_like(x), torch.zeros_like(x)))[0], 2 * x)
+    assert torch.allclose(value[1], x**4)
+
+
+@pytest.mark.parametrize("in_dim", [0, 1])
+def test_vmap_keeps_the_elements_of_the_batch_apart(in_dim):
+    batch = rand(3, 5, grad=False)
+    expected = torch.stack([row * row.roll(-1) for row in batch])  # one launch over all would mix the rows
+    given = batch if in_dim == 0 else batch.T
+    assert torch.allclose(torch.vmap(stencil_op, in_dims=in_dim)(given), expected)
+    total = torch.vmap(weighted_op, in_dims=(0, None))(rand(3, 4, 2, grad=False), torch.ones(2).double())
+    assert total.shape == (3, 1)
+    y, z = torch.vmap(both_op, in_dims=(in_dim, None), out_dims=1)(given, 2.0)
+    assert torch.allclose(y, 2 * (batch**2).T)
+    assert torch.allclose(z, y * y)
+    assert torch.vmap(wave_op, in_dims=(0, None))(rand(0, 5), 1.0).shape == (0, 5)
+
+
+def test_vmap_and_gradient_compose():
+    batch = rand(3, 5, grad=False)
+    per_row = torch.func.grad(lambda v: stencil_op(v).sum())
+    expected = batch.roll(-1, 1) + batch.roll(1, 1)
+    assert torch.allclose(torch.vmap(per_row)(batch), expected)
+    assert torch.allclose(torch.func.grad(lambda v: torch.vmap(stencil_op)(v).sum())(batch), expected)
+    x = batch.clone().requires_grad_()
+    torch.vmap(torch.vmap(stencil_op))(x[None]).sum().backward()
+    assert torch.allclose(x.grad, expected)
+
+
+@pytest.mark.parametrize(
+    "differentiate",
+    [
+        lambda x: torch.autograd.grad(torch.autograd.grad(wave_op(x, 1.0).sum(), x, create_graph=True)[0].sum(), x),
+        lambda x: torch.autograd.grad(
+            torch.autograd.grad(wave_op.overload(x, 1.0).sum(), x, create_graph=True)[0].sum(), x
+        ),
+        lambda x: torch.func.grad(lambda a: torch.func.grad(lambda b: wave_op(b, 1.0).sum())(a).sum())(x),
+    ],
+)
+def test_second_derivatives_are_refused(differentiate):
+    with pytest.raises(RuntimeError, match="operator `wave` has no second derivative"):
+        differentiate(rand(3))
+
+
+def test_create_graph_alone_is_fine():
+    x = rand(3)
+    (g,) = torch.autograd.grad(square_op(x).sum(), x, create_graph=True)
+    assert torch.allclose(g, 2 * x)
+
+
+def test_autocast_casts_to_the_kernels_dtype():
+    x = torch.ones(3, dtype=torch.bfloat16, requires_grad=True)
+    with torch.autocast("cpu"):
+        y = half_op(x, 1)
+        assert wave_op(torch.ones(2), 1.0).dtype == torch.float64
+        with pytest.raises(TypeError, match=r"torch\.float64"):
+            half_op(torch.ones(3).double(), 1)
+    assert y.dtype == torch.float32
+    y.sum().backward()
+    assert x.grad.tolist() == [0.5, 0.5, 0.5]
+    assert x.grad.dtype == torch.bfloat16
+
+
+def test_meta_tensors_and_default_device():
+    y = square_op(torch.ones(3, dtype=torch.float64, device="meta"))
+    assert (y.device.type, y.shape) == ("meta", (3,))
+    x = torch.ones(3, dtype=torch.float64)
+    with torch.device("meta"):
+        assert square_op(x).tolist() == [1, 1, 1]
+
+
+def test_modules_that_hold_an_operator_can_be_copied():
+    module = torch.nn.Module()
+    module.op = square_op
+    assert copy.deepcopy(module).op is square_op
+
+
+class Squares(torch.utils.data.Dataset):
+    """Items computed by an operator, in worker processes."""
+
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, i):
+        return square_op(torch.full((20_000,), float(i), dtype=torch.float64))[:2]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_data_loader_workers():
+    square_op(rand(200_000, grad=False))  # the thread pool is there when the workers are forked
+    loader = torch.utils.data.DataLoader(Squares(), batch_size=3, num_workers=2, multiprocessing_context="fork")
+    assert torch.cat(list(loader))[:, 0].tolist() == [0, 1, 4, 9, 16, 25]
+
+
+# ---- what is refused
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: wp.torch_op(3), TypeError, "takes a kernel or a function, got int"),
+        (lambda: wp.torch_op(both), ValueError, r'both reads and writes `y`; say in_out=\["y"\]'),
+        (lambda: wp.torch_op(square_here), ValueError, "both reads and writes `x`"),
+        (lambda: wp.torch_op(relax), ValueError, "both reads and writes `x`"),
+        (lambda: wp.torch_op(both, outputs="z"), ValueError, "the kernel changes `y`"),
+        (lambda: wp.torch_op(square, outputs="q"), ValueError, "no array argument `q`; it has x, y"),
+        (lambda: wp.torch_op(wave, outputs="s"), ValueError, "no array argument `s`"),
+        (lambda: wp.torch_op(weighted), ValueError, "the shape of `total` does not follow from `x`"),
+        (lambda: wp.torch_op(ramp), ValueError, "the shape of `y` does not follow from no array argument"),
+        (lambda: wp.torch_op(square, shapes={"x": 3}), ValueError, "shapes names `x`, the outputs are y"),
+        (lambda: wp.torch_op(square, shapes={"y": "x"}), TypeError, "a shape is an int, a tuple or a function"),
+        (lambda: wp.torch_op(square, name="plain"), ValueError, "namespace::name"),
+        (lambda: wp.torch_op(two_steps), ValueError, "there is no output"),
+        (lambda: wp.torch_op(two_steps, outputs="y", dim=3), ValueError, "gives dim to the launches"),
+        (lambda: wp.torch_op(lambda x: None, outputs="x"), wp.WarpCodegenError, "lambda"),
+    ],
+)
+def test_what_no_operator_can_be_made_of(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+def no_annotation(x, y: wp.array(dtype=float)):
+    pass
+
+
+def open_type(x: wp.array(dtype=wp.Any), y: wp.array(dtype=float)):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [(no_annotation, "`x` of function `no_annotation` has no annotation"), (open_type, "is inferred at launch")],
+)
+def test_parameters_need_types(function, message):
+    with pytest.raises(TypeError, match=message):
+        wp.torch_op(function, outputs="y")
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: square_op(torch.ones(3)), TypeError, r"argument `x`: expected a tensor of torch\.float64 with 1"),
+        (lambda: square_op(torch.ones(3, 3).double()), TypeError, r"of shape \(3, 3\)"),
+        (lambda: turn_op(rand(3, 2), MATRIX, [0.0] * 3, torch.zeros(1).int()), ValueError, r"trailing dimensions \(3,\)"),
+        (lambda: turn_op(rand(3, 3), MATRIX[:4], [0.0] * 3, torch.zeros(1).int()), ValueError, "reshape"),
+        (lambda: wp.torch_op(square, shapes={"y": (2, 2)})(rand(3)), ValueError, "`y` has to have 1 dimensions"),
+    ],
+)
+def test_what_an_operator_refuses(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def writes_its_input(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
+    wp.launch(square, x.shape[0], [y], [x])
+
+
+def returns_something(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
+    return 3
+
+
+def test_functions_write_outputs_only_and_return_nothing():
+    with pytest.raises(ValueError, match="read-only"):
+        wp.torch_op(writes_its_input, outputs="y")(rand(3))
+    with pytest.raises(TypeError, match="returns nothing, got int"):
+        wp.torch_op(returns_something, outputs="y")(rand(3))
+
+
+@wp.kernel(enable_backward=False)
+def no_gradient(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
+    i = wp.tid()
+    y[i] = x[i]
+
+
+def test_kernels_without_gradient():
+    op = wp.torch_op(no_gradient)
+    assert op(rand(3, grad=False)).shape == (3,)
+    with pytest.raises(RuntimeError, match="gradients are switched off"):
+        op(rand(3)).sum().backward()
+
+
+def test_names():
+    op = wp.torch_op(square, name="tests::squared")
+    assert op.name == "tests::squared"
+    assert torch.ops.tests.squared(torch.ones(2).double()).tolist() == [1, 1]
+    again = wp.torch_op(wave, name="tests::squared")
+    assert torch.ops.tests.squared.default is again.overload
+    assert again(torch.zeros(2).double(), 1.0).tolist() == [0, 0]
+    assert wp.torch_op(square).name != wp.torch_op(square).name
