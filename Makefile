@@ -3,7 +3,7 @@
 #   PYTHON     the interpreter that a new environment is made with      (make demo PYTHON=python3.12)
 #   VENV       where the environment lives                              (make test VENV=/tmp/env)
 #   PIP_FLAGS  passed on to pip, e.g. an index that has PyTorch without CUDA:
-#              make demo PIP_FLAGS="--extra-index-url https://download.pytorch.org/whl/cpu"
+#              make demo PIP_FLAGS="--no-cache-dir"
 #   EXTRAS     more of pyproject.toml's extras                          (make test EXTRAS="jax paddle")
 #   ARGS       passed on to the demo, the tests or the benchmarks       (make demo ARGS="--iterations 100")
 

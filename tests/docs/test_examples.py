@@ -18,7 +18,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 def load(name: str) -> ModuleType:
     """Import an example without running its command line."""
     pytest.importorskip("torch")
-    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"example_{Path(name).name}", EXAMPLES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -87,6 +87,18 @@ def test_gaussian_splatting_gradient() -> None:
 def test_small_example(name: str) -> None:
     """These check what they compute by themselves."""
     load(name).main()
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("torch_autograd_function", {}),
+        ("torch_custom_op", {"backend": "aot_eager"}),  # the C++ compiler takes longer than all else
+        ("torch_one_line", {"backend": "aot_eager"}),
+    ],
+)
+def test_torch_example(name: str, options: dict[str, str]) -> None:
+    load(f"interop/{name}").main(**options)
 
 
 @pytest.mark.parametrize("name", ["launch", "throughput", "backward"])

@@ -302,7 +302,7 @@ def test_func_grad_and_jacobian():
     x = rand(4, grad=False)
     assert torch.allclose(torch.func.grad(lambda v: square_op(v).sum())(x), 2 * x)
     assert torch.allclose(torch.func.jacrev(square_op)(x), torch.diag(2 * x))
-    value, pull = torch.func.vjp(both_op, x, 1.0)
+    value, pull = torch.func.vjp(lambda v: both_op(v, 1.0), x)
     assert torch.allclose(pull((torch.ones_like(x), torch.zeros_like(x)))[0], 2 * x)
     assert torch.allclose(value[1], x**4)
 
@@ -415,6 +415,7 @@ def test_data_loader_workers():
         (lambda: wp.torch_op(square, shapes={"x": 3}), ValueError, "shapes names `x`, the outputs are y"),
         (lambda: wp.torch_op(square, shapes={"y": "x"}), TypeError, "a shape is an int, a tuple or a function"),
         (lambda: wp.torch_op(square, name="plain"), ValueError, "namespace::name"),
+        (lambda: wp.torch_op(square, name="tests::__square"), ValueError, "without leading __"),
         (lambda: wp.torch_op(two_steps), ValueError, "there is no output"),
         (lambda: wp.torch_op(two_steps, outputs="y", dim=3), ValueError, "gives dim to the launches"),
         (lambda: wp.torch_op(lambda x: None, outputs="x"), wp.WarpCodegenError, "lambda"),

@@ -20,7 +20,7 @@ def exits(n):
 
 
 @pytest.mark.parametrize("make", [elifs, exits])
-@pytest.mark.parametrize("n", [30, 60, 90, 120, 150, 200, 300, 600])
+@pytest.mark.parametrize("n", [30, 200, 600])
 def test_compiled_or_refused(make, n):
     k = wp.kernel(make(n))
     x, out = (wp.array([3.0], dtype=float, requires_grad=True) for _ in range(2))

@@ -59,6 +59,14 @@ def parameters(source: Source) -> list[tuple[str, Type | None]]:
     return found
 
 
+def leaf_parameters(declared: Sequence[tuple[str, Type | None]]) -> list[tuple[str, Type | None]]:
+    """Return the parameters of the compiled kernel: each struct is given field by field, named by its path."""
+    found: list[tuple[str, Type | None]] = []
+    for name, t in declared:
+        found += leaf_fields(t, f"{name}.") if isinstance(t, Struct) else [(name, t)]
+    return found
+
+
 def build_kernel(source: Source, arg_types: Sequence[Type], *, wide: bool = False) -> Function:
     """Build a kernel for concrete argument types.
 
@@ -71,7 +79,8 @@ def build_kernel(source: Source, arg_types: Sequence[Type], *, wide: bool = Fals
     Raises:
         WarpCodegenError: The code can't be compiled; the message shows the place, through all calls.
     """
-    declared = parameters(source)
+    parameters_given = parameters(source)
+    declared = leaf_parameters(parameters_given)
     if len(declared) != len(arg_types):
         raise WarpCodegenTypeError(
             f"kernel `{source.name}` has {len(declared)} arguments, got {len(arg_types)} types", source.header
@@ -82,7 +91,8 @@ def build_kernel(source: Source, arg_types: Sequence[Type], *, wide: bool = Fals
                 f"argument `{name}` of kernel `{source.name}` is {t}, got {given}", source.header
             )
     session = Session(wide, call=_calling, inline=_inlining)
-    types = dict(zip([name for name, _ in declared], arg_types, strict=True))
+    leaves = dict(zip([name for name, _ in declared], arg_types, strict=True))
+    types = {name: t if isinstance(t, Struct) else leaves[name] for name, t in parameters_given}
     with depth_checked(source):
         return _build(session, source, types)
 
@@ -153,7 +163,8 @@ def _inlining(session: Session, lower: Inline, types: tuple[Type, ...]) -> Funct
 def _build(
     session: Session, source: Source, given: Mapping[str, Type | Host], returns: Returns | None = None
 ) -> Function:
-    params = [Value(t, p) for p, t in given.items() if isinstance(t, Type)]
+    by_kernel = source.role == "kernel"
+    params = [Value(t, p) for p, t in given.items() if isinstance(t, Type) and not (by_kernel and isinstance(t, Struct))]
     f = Function(_unique(session, source.name), params, (), source.role, source.header)
     returns = returns or _annotated_returns(source)
     ctx = Context(session, source, returns, f.body)

@@ -238,11 +238,11 @@ def _require_shapes(sig: OpSignature) -> None:
 
 def _qualified(name: str | None, function: Callable[..., Any]) -> str:
     if name is not None:
-        if not re.fullmatch(r"\w+::\w+", name):
-            raise ValueError(f"torch_op(): a name has the form namespace::name, got {name!r}")
+        if not re.fullmatch(r"\w+::(?!__)\w+", name):
+            raise ValueError(f"torch_op(): a name has the form namespace::name, without leading __, got {name!r}")
         return name
     path = f"{function.__module__}.{function.__qualname__}".replace("<locals>.", "")
-    plain = "warp_like::" + re.sub(r"\W", "_", path)
+    plain = "warp_like::" + re.sub(r"\W+|__+", "_", path).strip("_")  # __name would be mangled in compiled classes
     found, count = plain, 1
     while is_taken(found):
         count += 1

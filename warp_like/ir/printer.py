@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.types import Array, Struct
 
 
 def print_function(f: Function) -> str:

@@ -15,6 +15,7 @@ from warp_like.ir.verify import verify
 from warp_like.passes.cse import cse
 from warp_like.passes.dce import dce
 from warp_like.passes.expand import expand
+from warp_like.passes.flatten_structs import flatten_structs
 from warp_like.passes.fold import fold
 from warp_like.passes.inline import inline, is_custom
 from warp_like.passes.licm import licm
@@ -48,6 +49,7 @@ def prepare(f: Function, options: Options = DEFAULT, *, keep_customs: bool = Fal
     """
     run = _Runner(f, options)
     run("inline", lambda g: inline(g, is_custom if keep_customs else None))
+    run("flatten_structs", flatten_structs)
     run("fold", fold)
     for _ in range(MAX_UNROLL_ROUNDS):
         if not run("unroll", lambda g: unroll(g, options.max_unroll, options.max_unrolled_ops)):

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from warp_like.base.errors import WarpCodegenError
 from warp_like.base.loc import at
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
@@ -95,11 +94,7 @@ class Forward:
     def or_zero(self, v: Value) -> Value:
         """The tangent of ``v``, as a value also where it is zero."""
         found = self.tangents.get(v)
-        if found is None and isinstance(v.type, Array):
-            raise WarpCodegenError(
-                "a branch or a loop chooses between an array that has a tangent and one that is constant",
-                help="load from the arrays inside the branches",
-            )
+        assert found is not None or not isinstance(v.type, Array), "control flow that chooses between arrays"
         return found if found is not None else self.b.zero(v.type)
 
     def set(self, v: Value, tangent: Value | None) -> None:
