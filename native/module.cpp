@@ -2,8 +2,10 @@
 #include "alloc.h"
 #include "array.h"
 #include "context.h"
+#include "cpu.h"
 #include "dispatch.h"
 #include "dlpack.h"
+#include "elf.h"
 #include "python.h"
 #include "thread_pool.h"
 #include "value.h"
@@ -31,6 +33,6 @@ PyMODINIT_FUNC PyInit__native() {
     PyObject* m = module.get();
     const bool done = wl::register_alloc(m) && wl::register_value(m) && wl::register_array(m) &&
                       wl::register_dlpack(m) && wl::register_context(m) && wl::register_thread_pool(m) &&
-                      wl::register_dispatch(m) && wl::register_xla_ffi(m);
+                      wl::register_dispatch(m) && wl::register_elf(m) && wl::register_cpu(m) && wl::register_xla_ffi(m);
     return done ? module.release() : nullptr;
 }

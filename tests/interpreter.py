@@ -5,7 +5,7 @@ dtype (NumPy scalars, so float32 rounds after each operation and integers wrap).
 code: an array index out of range, a pop that does not match its push, and a loop that does not end are
 errors.
 
-Scalars are NumPy scalars, vec, mat and quat NumPy arrays that nobody changes in place. A bfloat16 is held as
+Scalars are NumPy scalars, vec, mat and quat NumPy arrays that nobody changes in place, structs tuples. A bfloat16 is held as
 a float32 that is rounded after each operation; an array of bfloat16 may be given as uint16 (bits) or float32.
 """
 
@@ -20,10 +20,11 @@ import numpy as np
 
 import warp_like.builtins  # noqa: F401  (fills the registry)
 from warp_like.builtins.emit import Emitter
-from warp_like.builtins.spec import Elementwise, Expand, Overload, resolve
+from warp_like.builtins.spec import Elementwise, Overload, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.types import Array, Scalar, Type, bfloat16, element_shape, scalar_of
+from warp_like.ir.types import Array, Scalar, Struct, Type, bfloat16, element_shape, scalar_of
+from warp_like.passes.bodies import body_of
 
 MAX_STEPS = 20_000_000
 
@@ -119,6 +120,8 @@ def _argument(a: Any, t: Type) -> Any:
     if not isinstance(t, Array):
         return coerce(a, t)
     a = a if isinstance(a, np.ndarray) else np.asarray(a)
+    if isinstance(t.dtype, Struct):
+        return a
     shape, scalar = element_shape(t.dtype), scalar_of(t.dtype)
     if scalar is None:
         raise TypeError(f"the interpreter has no arrays of {t.dtype}")
@@ -196,6 +199,8 @@ def _bitcast(m: _Thread, o: ops.Bitcast, env: Env) -> list[Any]:
 
 
 def _make(m: _Thread, o: ops.Make, env: Env) -> list[Any]:
+    if isinstance(o.result.type, (Array, Struct)):
+        return [tuple(env[v] for v in o.elements)]
     return [coerce([env[v] for v in o.elements], o.result.type)]
 
 
@@ -234,7 +239,16 @@ def _dim(m: _Thread, o: ops.Dim, env: Env) -> list[Any]:
 
 
 def _view(m: _Thread, o: ops.View, env: Env) -> list[Any]:
+    if o.field is not None:
+        t = o.array.type
+        assert isinstance(t, Array)
+        assert isinstance(t.dtype, Struct)
+        return [env[o.array][t.dtype.fields[o.field][0]]]
     return [env[o.array][_index(o, o.array, o.indices, env)]]
+
+
+def _get_field(m: _Thread, o: ops.GetField, env: Env) -> list[Any]:
+    return [env[o.x][o.field]]
 
 
 def _load(m: _Thread, o: ops.Load, env: Env) -> list[Any]:
@@ -282,6 +296,8 @@ def _index(o: Op, array: Value, indices: tuple[Value, ...], env: Env) -> tuple[i
 
 
 def _read(raw: Any, t: Type) -> Any:
+    if isinstance(t, Struct):
+        return tuple(_read(raw[name], field) for name, field in t.fields)
     if scalar_of(t) == bfloat16 and raw.dtype == np.uint16:
         raw = _bits_to_bfloat16(raw)
     return coerce(np.array(raw), t)
@@ -290,7 +306,11 @@ def _read(raw: Any, t: Type) -> Any:
 def _write(array: np.ndarray, at: tuple[int, ...], value: Any, t: Type) -> None:
     if scalar_of(t) == bfloat16 and array.dtype == np.uint16:
         value = (np.asarray(value).view(np.uint32) >> 16).astype(np.uint16)
-    array[at] = value
+    array[at] = _record(value, t) if isinstance(t, Struct) else value
+
+
+def _record(value: Any, t: Struct) -> tuple[Any, ...]:
+    return tuple(_record(x, f) if isinstance(f, Struct) else x for x, (_, f) in zip(value, t.fields, strict=True))
 
 
 def _print(m: _Thread, o: ops.Print, env: Env) -> list[Any]:
@@ -355,6 +375,7 @@ _EXECUTE: dict[type[Op], Callable[[_Thread, Any, Env], list[Any]]] = {
     ops.Tid: _tid,
     ops.Dim: _dim,
     ops.View: _view,
+    ops.GetField: _get_field,
     ops.Load: _load,
     ops.Store: _store,
     ops.Atomic: _atomic,
@@ -375,7 +396,7 @@ _EXECUTE: dict[type[Op], Callable[[_Thread, Any, Env], list[Any]]] = {
 def apply(name: str, types: tuple[Type, ...], args: Sequence[Any], results: tuple[Type, ...]) -> list[Any]:
     """Return the results of builtin ``name``: by body, by components, by the table here, or by reference."""
     row = resolve(name, types).overload
-    if isinstance(row.lower, Expand):
+    if body_of(row.lower) is not None:
         return _Thread((0,), (1,), [], [MAX_STEPS]).call(_expanded(row, types), args)
     if isinstance(row.lower, Elementwise):
         return [_elementwise(row.lower.scalar, types, args, results[0])]
@@ -389,10 +410,11 @@ def apply(name: str, types: tuple[Type, ...], args: Sequence[Any], results: tupl
 
 @functools.lru_cache(maxsize=4096)
 def _expanded(row: Overload, types: tuple[Type, ...]) -> Function:
-    assert isinstance(row.lower, Expand)
+    body = body_of(row.lower)
+    assert body is not None
     f = Function(row.name, [Value(t) for t in types], role="func")
     b = Emitter(f.body)
-    got = row.lower.body(b, *f.params)
+    got = body.body(b, *f.params)
     values = () if got is None else (got,) if isinstance(got, Value) else tuple(got)
     b.yield_(*values)
     f.results = tuple(v.type for v in values)

@@ -60,6 +60,7 @@ from warp_like.frontend.host import ADJOINT as adjoint
 from warp_like.runtime.kernel import Kernel, constant, func, func_grad, func_replay, kernel
 from warp_like.runtime.launch import Launch, launch
 from warp_like.runtime.tape import Tape
+from warp_like.values.struct import struct
 from warp_like import autograd  # isort: skip (uses all of the above)
 
 __version__ = "0.1.0"

@@ -1,127 +1,231 @@
-"""A value and its gradient, beside warp-lang and PyTorch; milliseconds for both together.
+"""What a gradient costs, beside warp-lang, JAX and PyTorch: forward, backward, and the two together.
 
     python examples/benchmarks/benchmark_backward.py --json backward.json
 
-Two functions: the chained Rosenbrock function, where a thread reads two neighbours, and the potential energy
-of bodies under gravity, where every thread reads all bodies in a dynamic loop, so that all gradients meet at
-all bodies. PyTorch runs its autograd on whole tensors. The gradients are checked against formulas in NumPy
-(float64) before anything is timed; the arrays are float32.
+Every gradient is compared with NumPy's, in float64, before anything is timed, and a framework whose gradient
+is wrong gets that word in place of a time; the arrays are float32. For the two Warps the backward pass is
+``tape.zero(); tape.backward(...)`` of a tape recorded once, and it computes again what it needs of the
+forward pass. PyTorch keeps its graph, and only its backward is timed. JAX does both in one compiled function,
+so that its backward time is the difference to the forward one. warp-lang's CPU runs on one thread, the others
+use all cores.
+
+The last column is the memory that the gradient needs on the stack of saved values for each thread of a
+kernel. It is measured: the smallest ``wp.config.adjoint_stack_limit`` under which the backward pass of the
+kernels succeeds.
 """
+
+from dataclasses import dataclass
+from collections.abc import Callable
 
 import harness
 import numpy as np
-from harness import Program
+from backward_problems import Problem, all_problems, joined
 
-SOFTENING = 1.0e-2  # added to the squared distance of two bodies
-
-
-def make_rosenbrock(wp):
-    @wp.kernel
-    def rosenbrock(x: wp.array(dtype=float), value: wp.array(dtype=float)):
-        i = wp.tid()
-        a = 1.0 - x[i]
-        b = x[i + 1] - x[i] * x[i]
-        wp.atomic_add(value, 0, a * a + 100.0 * b * b)
-
-    return rosenbrock
+COLUMNS = [*harness.WARPS, "JAX", "PyTorch"]
+LARGEST_STACK = 1 << 26
 
 
-def make_energy(wp):
-    @wp.kernel
-    def energy(positions: wp.array(dtype=wp.vec3), value: wp.array(dtype=float)):
-        i = wp.tid()
-        total = wp.float32(0.0)
-        for j in range(positions.shape[0]):
-            d = positions[j] - positions[i]
-            total += 1.0 / wp.sqrt(wp.dot(d, d) + SOFTENING)
-        wp.atomic_add(value, 0, -0.5 * total)
+@dataclass
+class Differentiated:
+    """One framework's program: ``both`` runs forward and backward, ``backward`` is None where it can't run alone."""
 
-    return energy
+    forward: Callable[[], object]
+    backward: Callable[[], object] | None
+    both: Callable[[], object]
+    result: Callable[[], np.ndarray]  # the output and the gradients
 
 
-def taped(wp, kernel, dim: int, values: np.ndarray, dtype) -> Program:
-    """Return a launch and its backward pass; the tape is recorded once."""
-    x = wp.array(values, dtype=dtype, requires_grad=True)
-    value = wp.zeros(1, dtype=float, requires_grad=True)
+# --- the frameworks ----------------------------------------------------------------------------------------
+
+
+def taped(wp, problem: Problem) -> Differentiated:
+    types = [getattr(wp, name) for name in problem.dtypes]
+    inputs = [wp.array(a, dtype=t, requires_grad=True) for a, t in zip(problem.inputs, types, strict=True)]
+    out_type = wp.vec3 if problem.seed.ndim == 2 else wp.float32
+    out = wp.zeros(len(problem.seed), dtype=out_type, requires_grad=True)
+    seed = wp.array(problem.seed, dtype=out_type)
+    launch, zeroed = problem.launches(wp, inputs, out)
+
+    def forward():
+        for array in zeroed:
+            array.zero_()
+        launch()
+
     tape = wp.Tape()
     with tape:
-        wp.launch(kernel, dim=dim, inputs=[x], outputs=[value])
+        launch()
 
-    def run():
+    def backward():
         tape.zero()
-        value.zero_()
-        wp.launch(kernel, dim=dim, inputs=[x], outputs=[value])
-        tape.backward(loss=value)
+        tape.backward(grads={out: seed})
 
-    return Program(run, lambda: np.append(x.grad.numpy(), value.numpy()))
+    def both():
+        forward()
+        backward()
 
-
-def autograd(torch, function, values: np.ndarray) -> Program:
-    x = torch.from_numpy(values.copy()).requires_grad_()
-    value = torch.zeros(())
-
-    def run():
-        nonlocal value
-        x.grad = None
-        value = function(x)
-        value.backward()
-
-    return Program(run, lambda: np.append(x.grad.numpy(), value.item()))
+    return Differentiated(
+        forward, backward, both, lambda: joined(out.numpy(), *(a.grad.numpy() for a in inputs))
+    )
 
 
-def rosenbrock_expected(x: np.ndarray) -> np.ndarray:
-    """Return the gradient, and the value behind it."""
-    x = x.astype(np.float64)
-    a, b = 1.0 - x[:-1], x[1:] - x[:-1] ** 2
-    gradient = np.zeros_like(x)
-    gradient[:-1] = -2.0 * a - 400.0 * x[:-1] * b
-    gradient[1:] += 200.0 * b
-    return np.append(gradient, np.sum(a * a + 100.0 * b * b))
+class TorchMath:
+    def __init__(self, torch):
+        self.torch, self.sin, self.tanh = torch, torch.sin, torch.tanh
+
+    def indices(self, a: np.ndarray):
+        return self.torch.from_numpy(a.astype(np.int64))
+
+    def scatter(self, into, where, what):
+        return into.index_add(0, where, what)
+
+    def loop(self, steps: int, body, *state):
+        for _ in range(steps):
+            state = body(*state)
+        return state
 
 
-def energy_expected(positions: np.ndarray) -> np.ndarray:
-    """Return the gradient, flat, and the value behind it."""
-    p, gradient, value = positions.astype(np.float64), np.zeros(positions.shape), 0.0
-    for i in range(len(p)):
-        d = p[i] - p
-        inverse = (np.sum(d * d, axis=1) + SOFTENING) ** -0.5
-        gradient[i] = inverse**3 @ d
-        value -= 0.5 * inverse.sum()
-    return np.append(gradient, value)
+def autograd(torch, problem: Problem) -> Differentiated:
+    inputs = [torch.from_numpy(a.copy()).requires_grad_() for a in problem.inputs]
+    seed, xp = torch.from_numpy(problem.seed), TorchMath(torch)
+    out = None
+
+    def forward():
+        nonlocal out
+        out = problem.function(xp, *inputs)
+
+    def backward():
+        for a in inputs:
+            a.grad = None
+        out.backward(seed, retain_graph=True)
+
+    def both():
+        forward()
+        backward()
+
+    def result():
+        return joined(out.detach().numpy(), *(a.grad.numpy() for a in inputs))
+
+    return Differentiated(forward, backward, both, result)
 
 
-def rosenbrock_torch(x):
-    return ((1.0 - x[:-1]) ** 2 + 100.0 * (x[1:] - x[:-1] ** 2) ** 2).sum()
+class JaxMath:
+    def __init__(self, jax):
+        self.jax, self.sin, self.tanh = jax, jax.numpy.sin, jax.numpy.tanh
+
+    def indices(self, a: np.ndarray):
+        return self.jax.numpy.asarray(a)
+
+    def scatter(self, into, where, what):
+        return into.at[where].add(what)
+
+    def loop(self, steps: int, body, *state):
+        return self.jax.lax.fori_loop(0, steps, lambda _, state: body(*state), state)
 
 
-def energy_torch(p):
-    d = p[None, :] - p[:, None]
-    return -0.5 * ((d * d).sum(dim=2) + SOFTENING).rsqrt().sum()
+def jitted(jax, problem: Problem) -> Differentiated:
+    inputs, seed = [jax.numpy.asarray(a) for a in problem.inputs], jax.numpy.asarray(problem.seed)
+    xp = JaxMath(jax)
+    function = jax.jit(lambda *inputs: problem.function(xp, *inputs))
+
+    @jax.jit
+    def value_and_gradient(seed, *inputs):
+        out, pull_back = jax.vjp(lambda *inputs: problem.function(xp, *inputs), *inputs)
+        return out, *pull_back(seed)
+
+    last = None
+
+    def both():
+        nonlocal last
+        last = jax.block_until_ready(value_and_gradient(seed, *inputs))
+
+    return Differentiated(
+        lambda: jax.block_until_ready(function(*inputs)), None, both, lambda: joined(*map(np.asarray, last))
+    )
+
+
+MAKERS = {"JAX": jitted, "PyTorch": autograd} | dict.fromkeys(harness.WARPS, taped)
+
+
+# --- measuring ---------------------------------------------------------------------------------------------
+
+
+def stack_bytes(wp, problem: Problem) -> int | None:
+    """Return the least limit of the stack under which the gradient can be computed, by bisection."""
+    small = taped(wp, problem)
+    limit = wp.config.adjoint_stack_limit
+
+    def fits(nbytes: int) -> bool:
+        wp.config.adjoint_stack_limit = nbytes
+        try:
+            small.backward()
+        except MemoryError:
+            return False
+        return True
+
+    low, high = -1, LARGEST_STACK  # does not fit, fits
+    try:
+        if fits(0):
+            return 0
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if fits(middle) else (middle, high)
+    finally:
+        wp.config.adjoint_stack_limit = limit
+    return high
+
+
+def right_ones(problem: Problem, programs: dict[str, Differentiated]) -> tuple[dict, dict]:
+    """Return the programs whose gradient is right, and for the others, the reason that they get no time."""
+    expected, right, reasons = problem.gradient(), {}, {}
+    for column, program in programs.items():
+        program.both()
+        try:
+            harness.check(problem.name, column, program.result(), expected, **problem.tolerance)
+        except ValueError as error:
+            if column == "warp_like":
+                raise
+            print(error)
+            reasons[column] = "wrong"
+        else:
+            right[column] = program
+    return right, reasons
+
+
+def measure_problem(problem: Problem, frameworks: dict) -> dict[str, dict]:
+    """Return, for forward, backward and both, the seconds of each column."""
+    programs = {c: MAKERS[c](frameworks[c], problem) for c in COLUMNS if c in frameworks}
+    right, reasons = right_ones(problem, programs)
+    runs = {(c, part): getattr(p, part) for c, p in right.items() for part in ("forward", "backward", "both")}
+    runs = {key: run for key, run in runs.items() if run}
+    seconds = harness.measure(runs, seconds=0.01)
+    times: dict[str, dict] = {part: dict(reasons) for part in ("forward", "backward", "both", "ratio")}
+    for (column, part), value in seconds.items():
+        times[part][column] = value
+    for column in right:
+        if (column, "backward") not in seconds:
+            times["backward"][column] = max(0.0, times["both"][column] - times["forward"][column])
+        times["ratio"][column] = times["backward"][column] / times["forward"][column]
+    if "warp_like" in frameworks:
+        times["stack"] = {"warp_like": stack_bytes(frameworks["warp_like"], problem)}
+    return times
 
 
 def main(argv: list[str] | None = None) -> dict:
     options = harness.arguments(__doc__.splitlines()[0], argv)
-    frameworks = harness.find_frameworks()
-    rng = np.random.default_rng(0)
-    x = rng.uniform(-1.0, 1.0, 2**8 if options.quick else 2**20).astype(np.float32)
-    p = rng.standard_normal((64 if options.quick else 2048, 3)).astype(np.float32)
-
-    warps = {column: frameworks[column] for column in harness.WARPS if column in frameworks}
-    kernels = {column: (make_rosenbrock(wp), make_energy(wp)) for column, wp in warps.items()}
-    chain = {c: taped(wp, kernels[c][0], len(x) - 1, x, float) for c, wp in warps.items()}
-    pairs = {c: taped(wp, kernels[c][1], len(p), p, wp.vec3) for c, wp in warps.items()}
-    if torch := frameworks.get("PyTorch"):
-        chain["PyTorch"] = autograd(torch, rosenbrock_torch, x)
-        pairs["PyTorch"] = autograd(torch, energy_torch, p)
-
-    tolerance = {"rtol": 1.0e-3, "atol": 1.0e-2}
-    rows = {
-        f"Rosenbrock {len(x)}": harness.measure_row("chain", chain, rosenbrock_expected(x), **tolerance),
-        f"n-body energy {len(p)}": harness.measure_row("pairs", pairs, energy_expected(p), **tolerance),
+    frameworks = harness.find_frameworks(COLUMNS)
+    measured = {p.name: measure_problem(p, frameworks) for p in all_problems(options.quick)}
+    titles = {
+        "both": ("value and gradient, milliseconds", 1.0e3),
+        "forward": ("forward, milliseconds", 1.0e3),
+        "backward": ("backward, milliseconds", 1.0e3),
+        "ratio": ("backward / forward", 1.0),
     }
-    columns = [*harness.WARPS, "PyTorch"]
-    harness.report("backward", "value and gradient, milliseconds", columns, rows, 1.0e3, options.json)
-    return rows
+    for part, (title, scale) in titles.items():
+        harness.print_table(title, COLUMNS, {row: times[part] for row, times in measured.items()}, scale)
+    stack = {row: times.get("stack", {}) for row, times in measured.items()}
+    harness.print_table("saved values, bytes a thread", ["warp_like"], stack, 1.0)
+    harness.finish("backward", "s (ratio: 1, stack: bytes)", measured, options.json)
+    return measured
 
 
 if __name__ == "__main__":

@@ -1,19 +1,23 @@
-"""What one launch costs: 16 elements and three arguments, so that the work itself is nothing.
+"""What one call costs: 16 elements, so that the work itself is nothing; microseconds.
 
     python examples/benchmarks/benchmark_launch.py --json launch.json
 
-The rows differ in who owns the two arrays. numba compiles ordinary functions, so its column is a call of a
-function that holds the loop, with the same arguments; it takes NumPy arrays only.
+The first rows differ in who owns the two arrays of a launch; then come launches of other shapes, what stands
+around a launch (conversions, allocation, slices), and gradients. numba compiles ordinary functions, so its
+column is a call of a function that holds the loop, with the same arguments; it takes NumPy arrays only. NumPy
+and PyTorch appear where they have the same operation.
 """
 
 import harness
 import numpy as np
+from harness import Program
 
 SIZE = 16
 FACTOR = 2.0
+COLUMNS = [*harness.WARPS, "numba", "NumPy", "PyTorch"]
 
 
-def make(wp):
+def make_saxpy(wp):
     @wp.kernel
     def saxpy(x: wp.array(dtype=float), y: wp.array(dtype=float), a: float):
         i = wp.tid()
@@ -22,49 +26,229 @@ def make(wp):
     return saxpy
 
 
-def launcher(wp, kernel, x, y) -> harness.Program:
+def make_scale(wp):
+    @wp.kernel
+    def scale(x: wp.array(dtype=float), y: wp.array(dtype=float), a: float):
+        i = wp.tid()
+        y[i] = a * x[i]
+
+    return scale
+
+
+def make_sum(wp):
+    @wp.kernel
+    def sum_of_nine(
+        a: wp.array(dtype=float),
+        b: wp.array(dtype=float),
+        c: wp.array(dtype=float),
+        d: wp.array(dtype=float),
+        e: wp.array(dtype=float),
+        p: float,
+        q: float,
+        r: float,
+        s: float,
+        out: wp.array(dtype=float),
+    ):
+        i = wp.tid()
+        out[i] = a[i] + b[i] + c[i] + d[i] + e[i] + p + q + r + s
+
+    return sum_of_nine
+
+
+class Kernels:
+    """A Warp with its kernels, all made up front: warp-lang compiles a module as a whole."""
+
+    def __init__(self, wp):
+        self.wp = wp
+        self.saxpy, self.scale, self.sum = make_saxpy(wp), make_scale(wp), make_sum(wp)
+
+    def array(self, values: np.ndarray, **options):
+        return self.wp.array(values, dtype=float, **options)
+
+
+def numbers() -> np.ndarray:
+    return np.arange(SIZE, dtype=np.float32)
+
+
+def zeros() -> np.ndarray:
+    return np.zeros(SIZE, dtype=np.float32)
+
+
+def values_of(result) -> np.ndarray:
+    return np.array(result.numpy() if hasattr(result, "numpy") else result)
+
+
+def returning(call) -> Program:
+    """Return a program whose result is what the call returns."""
+    return Program(call, lambda: values_of(call()))
+
+
+# --- launches ----------------------------------------------------------------------------------------------
+
+
+def launches(k: Kernels, x, y) -> Program:
     """Return the launch as a user writes it: the list of arguments is made on every call."""
+    wp, saxpy = k.wp, k.saxpy
 
     def run():
-        wp.launch(kernel, dim=SIZE, inputs=[x, y, FACTOR])
+        wp.launch(saxpy, dim=SIZE, inputs=[x, y, FACTOR])
 
-    return harness.Program(run, lambda: np.array(y.numpy() if hasattr(y, "numpy") else y))
+    return Program(run, lambda: values_of(y))
 
 
-def numba_call(numba) -> harness.Program:
+def recorded(k: Kernels) -> Program:
+    y = k.array(zeros())
+    command = k.wp.launch(
+        k.saxpy, dim=SIZE, inputs=[k.array(numbers()), y, FACTOR], record_cmd=True, device="cpu"
+    )
+    return Program(command.launch, lambda: values_of(y))
+
+
+def ten_arguments(k: Kernels) -> Program:
+    wp, kernel, out = k.wp, k.sum, k.array(zeros())
+    a, b, c, d, e = (k.array(numbers()) for _ in range(5))
+
+    def run():
+        wp.launch(kernel, dim=SIZE, inputs=[a, b, c, d, e, 1.0, 2.0, 3.0, 4.0], outputs=[out])
+
+    return Program(run, lambda: values_of(out))
+
+
+def numba_call(numba) -> Program:
     @numba.njit
     def saxpy(x, y, a):
         for i in range(x.shape[0]):
             y[i] = a * x[i] + y[i]
 
-    x, y, a = *numpy_arrays(), np.float32(FACTOR)
-    return harness.Program(lambda: saxpy(x, y, a), lambda: y.copy())
+    x, y, a = numbers(), zeros(), np.float32(FACTOR)
+    return Program(lambda: saxpy(x, y, a), lambda: y.copy())
 
 
-def numpy_arrays() -> tuple[np.ndarray, np.ndarray]:
-    return np.arange(SIZE, dtype=np.float32), np.zeros(SIZE, dtype=np.float32)
+# --- gradients ---------------------------------------------------------------------------------------------
+
+
+def adjoint_launch(k: Kernels) -> Program:
+    wp, kernel, x, y = k.wp, k.scale, k.array(numbers()), k.array(zeros())
+    adj_x, adj_y = k.array(zeros()), k.array(np.ones(SIZE, np.float32))
+
+    def run():
+        wp.launch(
+            kernel,
+            dim=SIZE,
+            inputs=[x, y, FACTOR],
+            adj_inputs=[adj_x, adj_y, None if wp.__name__ == "warp_like" else 0.0],
+            adjoint=True,
+            device="cpu",
+        )
+
+    return Program(run, lambda: values_of(adj_x))
+
+
+def record_and_backward(k: Kernels) -> Program:
+    wp, kernel = k.wp, k.scale
+    x, y = k.array(numbers(), requires_grad=True), k.array(zeros(), requires_grad=True)
+    seed = k.array(np.ones(SIZE, np.float32))
+
+    def run():
+        tape = wp.Tape()
+        with tape:
+            wp.launch(kernel, dim=SIZE, inputs=[x, y, FACTOR])
+        tape.backward(grads={y: seed})
+
+    def result():
+        x.grad.zero_()
+        y.grad.zero_()
+        run()
+        return values_of(x.grad)
+
+    return Program(run, result)
+
+
+def autograd(torch) -> Program:
+    x, seed = torch.from_numpy(numbers()).requires_grad_(), torch.ones(SIZE)
+
+    def run():
+        x.grad = None
+        (FACTOR * x).backward(seed)
+
+    return Program(run, lambda: x.grad.numpy())
+
+
+# --- the table ---------------------------------------------------------------------------------------------
+
+
+def warp_rows(k: Kernels, torch) -> dict[str, Program]:
+    """Return one Warp's programs by row."""
+    wp, array, ndarray = k.wp, k.array(numbers()), numbers()
+    rows = {
+        "launch on wp arrays": launches(k, k.array(numbers()), k.array(zeros())),
+        "launch on NumPy arrays": launches(k, numbers(), zeros()),
+        "recorded launch": recorded(k),
+        "launch with ten arguments": ten_arguments(k),
+        "from_numpy": returning(lambda: wp.from_numpy(ndarray, dtype=float)),
+        ".numpy()": returning(lambda: array.numpy()),
+        "zeros(16)": returning(lambda: wp.zeros(SIZE, dtype=float)),
+        "slice [2:10]": returning(lambda: array[2:10]),
+        "adjoint launch": adjoint_launch(k),
+        "tape: record and backward": record_and_backward(k),
+    }
+    if torch:
+        tensor, x, y = (torch.from_numpy(a) for a in (numbers(), numbers(), zeros()))
+        rows["launch on PyTorch tensors"] = launches(k, x, y)
+        rows["from_torch"] = returning(lambda: wp.from_torch(tensor))
+        rows["to_torch"] = returning(lambda: wp.to_torch(array))
+    return rows
+
+
+def peer_rows(frameworks: dict) -> dict[str, dict[str, Program]]:
+    """Return the programs of those that are no Warp: by row, then by column."""
+    rows: dict[str, dict[str, Program]] = {}
+    ndarray = numbers()
+    rows["zeros(16)"] = {"NumPy": returning(lambda: np.zeros(SIZE, np.float32))}
+    rows["slice [2:10]"] = {"NumPy": returning(lambda: ndarray[2:10])}
+    if torch := frameworks.get("PyTorch"):
+        tensor = torch.from_numpy(ndarray)
+        rows["zeros(16)"]["PyTorch"] = returning(lambda: torch.zeros(SIZE))
+        rows["slice [2:10]"]["PyTorch"] = returning(lambda: tensor[2:10])
+        rows["from_numpy"] = {"PyTorch": returning(lambda: torch.from_numpy(ndarray))}
+        rows[".numpy()"] = {"PyTorch": returning(lambda: tensor.numpy())}
+        rows["tape: record and backward"] = {"PyTorch": autograd(torch)}
+    if numba := frameworks.get("numba"):
+        rows["launch on NumPy arrays"] = {"numba": numba_call(numba)}
+    return rows
+
+
+def expected_values() -> dict[str, np.ndarray]:
+    x = numbers().astype(float)
+    launched = dict.fromkeys(
+        ("launch on wp arrays", "launch on NumPy arrays", "launch on PyTorch tensors", "recorded launch"),
+        FACTOR * x,
+    )
+    return launched | {
+        "launch with ten arguments": 5.0 * x + 10.0,
+        "from_numpy": x,
+        ".numpy()": x,
+        "from_torch": x,
+        "to_torch": x,
+        "zeros(16)": 0.0 * x,
+        "slice [2:10]": x[2:10],
+        "adjoint launch": np.full(SIZE, FACTOR),
+        "tape: record and backward": np.full(SIZE, FACTOR),
+    }
 
 
 def main(argv: list[str] | None = None) -> dict:
     options = harness.arguments(__doc__.splitlines()[0], argv)
-    frameworks = harness.find_frameworks()
-    programs = {"wp arrays": {}, "NumPy arrays": {}, "PyTorch tensors": {}}
+    frameworks = harness.find_frameworks(COLUMNS)
+    programs = {row: {} for row in expected_values()}
     for column in harness.WARPS:
         if wp := frameworks.get(column):
-            kernel = make(wp)
-            x, y = (wp.array(a, dtype=float) for a in numpy_arrays())
-            programs["wp arrays"][column] = launcher(wp, kernel, x, y)
-            programs["NumPy arrays"][column] = launcher(wp, kernel, *numpy_arrays())
-            if torch := frameworks.get("PyTorch"):
-                tensors = [torch.from_numpy(a) for a in numpy_arrays()]
-                programs["PyTorch tensors"][column] = launcher(wp, kernel, *tensors)
-    if numba := frameworks.get("numba"):
-        programs["NumPy arrays"]["numba"] = numba_call(numba)
-
-    expected = FACTOR * np.arange(SIZE)
-    rows = {row: harness.measure_row(row, columns, expected) for row, columns in programs.items()}
-    columns = [*harness.WARPS, "numba"]
-    harness.report("launch", "one launch, microseconds", columns, rows, 1.0e6, options.json)
+            for row, program in warp_rows(Kernels(wp), frameworks.get("PyTorch")).items():
+                programs[row][column] = program
+    for row, columns in peer_rows(frameworks).items():
+        programs[row].update(columns)
+    rows = {row: harness.measure_row(row, programs[row], wanted) for row, wanted in expected_values().items()}
+    harness.report("launch", "one call, microseconds", COLUMNS, rows, 1.0e6, options.json)
     return rows
 
 

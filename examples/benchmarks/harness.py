@@ -5,6 +5,7 @@ factory ``make(wp)``, and both warp_like and warp-lang compile this same text.
 """
 
 import argparse
+import datetime
 import importlib
 import importlib.metadata
 import json
@@ -14,9 +15,10 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
@@ -26,6 +28,7 @@ MODULES = {
     "warp-lang": "warp",
     "numba": "numba",
     "NumPy": "numpy",
+    "JAX": "jax",
     "PyTorch": "torch",
 }
 PACKAGES = MODULES | {"warp-lang": "warp-lang"}
@@ -40,12 +43,13 @@ class Program:
     result: Callable[[], np.ndarray]
 
 
-def find_frameworks() -> dict[str, object]:
-    """Import what is installed of ``MODULES``, each ready to run on the CPU."""
+def find_frameworks(columns: Sequence[str]) -> dict[str, ModuleType]:
+    """Import what is installed of these columns' frameworks, each ready to run on the CPU."""
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
     found = {}
-    for column, module in MODULES.items():
+    for column in columns:
         try:
-            found[column] = importlib.import_module(module)
+            found[column] = importlib.import_module(MODULES[column])
         except ImportError as error:
             print(f"{column}: not here ({error})", file=sys.stderr)
             continue
@@ -84,7 +88,7 @@ def seconds_per_call(run: Callable[[], object], calls: int) -> float:
     return (time.perf_counter() - start) / calls
 
 
-def measure(runs: dict[str, Callable[[], object]], rounds=3, batches=5, seconds=0.02) -> dict[str, float]:
+def measure(runs: dict[Hashable, Callable[[], object]], rounds=3, batches=5, seconds=0.02) -> dict:
     """Return every program's seconds per call: the best of ``rounds`` medians over ``batches`` batches each.
 
     A batch repeats the call for about ``seconds``. The programs take turns, so that what else the machine
@@ -108,18 +112,25 @@ def measure_row(row: str, programs: dict[str, Program], expected, **tolerance) -
 
 
 def three_digits(value: float) -> str:
-    """Return a positive number with three significant digits and without an exponent."""
-    return f"{value:.{max(0, 2 - math.floor(math.log10(value)))}f}"
+    """Return a number with three significant digits and without an exponent."""
+    if value == int(value):
+        return str(int(value))
+    return f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
 
 
-def print_table(title: str, columns: list[str], rows: dict[str, dict[str, float]], scale: float) -> None:
-    """Print seconds times ``scale``, one line a row."""
+def cell(value: float | str | None, scale: float) -> str:
+    """Return what a table shows for a measured value, for a word in its place, or for nothing."""
+    return "-" if value is None else value if isinstance(value, str) else three_digits(value * scale)
+
+
+def print_table(title: str, columns: Sequence[str], rows: dict[str, dict], scale: float) -> None:
+    """Print the values times ``scale``, one line a row."""
     width = max(map(len, [*rows, title])) + 2
     print()
     print(title.ljust(width) + "".join(column.rjust(12) for column in columns))
     for row, times in rows.items():
-        cells = [three_digits(times[column] * scale) if column in times else "-" for column in columns]
-        print(row.ljust(width) + "".join(cell.rjust(12) for cell in cells), flush=True)
+        cells = [cell(times.get(column), scale) for column in columns]
+        print(row.ljust(width) + "".join(text.rjust(12) for text in cells), flush=True)
 
 
 def processor() -> str:
@@ -144,7 +155,14 @@ def versions() -> dict[str, str]:
 
 def environment() -> dict:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {"processor": processor(), "cores": cores, "system": platform.system(), "versions": versions()}
+    return {
+        "processor": processor(),
+        "cores": cores,
+        "system": platform.system(),
+        "versions": versions(),
+        "date": datetime.date.today().isoformat(),
+        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+    }
 
 
 def arguments(description: str, argv: list[str] | None = None) -> argparse.Namespace:
@@ -154,13 +172,18 @@ def arguments(description: str, argv: list[str] | None = None) -> argparse.Names
     return parser.parse_args(argv)
 
 
-def report(name: str, title: str, columns: list[str], rows: dict, scale: float, path: Path | None) -> None:
-    """Print the table, with the machine below it, and write the JSON file if one is asked for."""
-    print_table(title, columns, rows, scale)
+def finish(name: str, unit: str, rows: dict, path: Path | None) -> None:
+    """Print the machine and the versions, and write the JSON file if one is asked for."""
     here = environment()
     packages = ", ".join(f"{package} {version}" for package, version in here["versions"].items())
-    print(f"\n{here['processor']}, {here['cores']} cores, {here['system']}, {packages}")
+    print(f"\n{here['processor']}, {here['cores']} cores, {here['system']}, {packages}, {here['date']}")
     if path:
         path.parent.mkdir(parents=True, exist_ok=True)
-        record = {"benchmark": name, "unit": "s", "environment": here, "rows": rows}
+        record = {"benchmark": name, "unit": unit, "environment": here, "rows": rows}
         path.write_text(json.dumps(record, indent=2) + "\n")
+
+
+def report(name: str, title: str, columns: Sequence[str], rows: dict, scale: float, path: Path | None) -> None:
+    """Print one table, and what ``finish`` adds."""
+    print_table(title, columns, rows, scale)
+    finish(name, "s", rows, path)

@@ -286,9 +286,9 @@ def test_reading_what_other_threads_update_is_refused():
         x[i] = wp.sin(y[0])
 
     message = adjoint_error(mixed, 2, [array(1.0), array(1.0, 2.0)])
-    assert message.startswith("the gradient needs this element of `y`, which the same kernel overwrites\n  --> ")
+    assert message.startswith("the gradient needs this element of `y`, which the same kernel updates by atomics\n  --> ")
     assert "x[i] = wp.sin(y[0])" in message
-    assert "help: write the result to another array than `y`" in message
+    assert "else read `y` in a second kernel" in message
 
 
 def test_an_atomic_result_that_the_gradient_needs_is_refused():
@@ -334,3 +334,14 @@ def test_backward_switched_off():
         y[i] = x[i]
 
     assert "gradients are switched off" in adjoint_error(copy, 2, [array(1.0, 2.0), array(0.0, 0.0)])
+
+
+def test_component_indices_out_of_range_have_the_gradient_of_what_happened():
+    @wp.kernel
+    def pick(p: wp.array(dtype=wp.vec3d), at: wp.array(dtype=int), out: wp.array(dtype=f64)):
+        i = wp.tid()
+        v = p[i]
+        v[at[i]] = v[at[i]] * v[1] * 2.0
+        out[i] = v[at[i]] * v[0] + v[2]
+
+    check(pick, 5, [data(5, 3), np.array([0, 1, 2, 3, -7], dtype=np.int32)], 5)

@@ -53,7 +53,8 @@ def test_gradients_of_values():
     np.testing.assert_allclose(adj_v.numpy()[0], difference(lambda a: loss(x, k, a, m, n), v), rtol=1e-6)
     # gradients are added to what is there
     np.testing.assert_allclose(adj_m.numpy()[0] - 1, difference(lambda a: loss(x, k, v, a, n), m), rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(adj_x[7], difference(lambda a: loss(np.r_[x[:7], a, x[8:]], k, v, m, n), x[7]), rtol=1e-6)
+    seventh = difference(lambda a: loss(np.r_[x[:7], a, x[8:]], k, v, m, n), x[7])
+    np.testing.assert_allclose(adj_x[7], seventh, rtol=1e-6)
 
 
 @wp.kernel
@@ -62,8 +63,8 @@ def fill(value: float, out: wp.array(dtype=float)):
 
 
 def test_a_value_alone():
-    adj = np.zeros(1, np.float32)
-    wp.launch(fill, 3, [3.0], [np.zeros(3, np.float32)], adj_inputs=[adj], adj_outputs=[np.ones(3, np.float32)], adjoint=True)
+    adj, out, adj_out = np.zeros(1, np.float32), np.zeros(3, np.float32), np.ones(3, np.float32)
+    wp.launch(fill, 3, [3.0], [out], adj_inputs=[adj], adj_outputs=[adj_out], adjoint=True)
     assert adj[0] == 18.0
 
 

@@ -12,14 +12,14 @@ from warp_like.backend.compile import to_object, to_ptx
 from warp_like.backend.libdevice import find_libdevice
 from warp_like.backend.llvm.instructions import SCALAR, WHOLE
 from warp_like.backend.target import Options, cuda_target, host_target
-from warp_like.builtins.overload import Elementwise, Expand, Overload, Symbol, Target
+from warp_like.builtins.overload import Elementwise, Expand, Inline, Overload, Symbol, Target
 from warp_like.builtins.patterns import Pattern, substitute
 from warp_like.builtins.spec import REGISTRY, resolve
 from warp_like.ir.core import Function
 from warp_like.ir.types import FLOATS, INTS, Array, Mat, Scalar, Type, Vec, bool_, float32, float64, int32
 from warp_like.passes.expand import expand
 
-LOWERED = (Target, Symbol, Elementwise, Expand)
+LOWERED = (Target, Symbol, Elementwise, Expand, Inline)
 
 
 def rows() -> list[Overload]:
@@ -43,7 +43,7 @@ def typings(row: Overload) -> Iterator[tuple[Type, ...]]:
 
 
 def _concrete(p: Pattern, scalar: Scalar, env: dict[str, object]) -> Type:
-    variables = dict.fromkeys("FISBX", scalar)
+    variables = dict.fromkeys("FISBXHW", scalar)
     return substitute(p, {**variables, **env})
 
 
@@ -61,7 +61,9 @@ def kernel(row: Overload) -> Function:
     i, at = tid(b), 0
     for n, total in calls:
         args = [b.load(p, [i]) for p in f.params[at : at + n]]
-        b.store(f.params[at + n], [i], b.apply(row.name, *args))
+        got = b.apply(row.name, *args)
+        for k, x in enumerate(got if isinstance(got, tuple) else (got,)):
+            b.store(f.params[at + n + k], [i], x)
         at += total
     b.yield_()
     return f

@@ -12,7 +12,7 @@ from tests.backend.kernels import reversing
 from tests.backend.running import Kernel, Runtime, check
 from tests.ir_builder import start, tid
 from warp_like.backend.compile import entry_name, to_object
-from warp_like.backend.cpu import load
+from warp_like.backend.cpu import load, load_with_llvm
 from warp_like.backend.target import Options, host_target
 from warp_like.ir import ops
 from warp_like.ir.core import Function
@@ -116,3 +116,11 @@ def test_entry_name_is_an_identifier() -> None:
     f, _ = start("ns.Class.<locals>.größe-1")
     assert entry_name(f).isidentifier()
     assert entry_name(f).isascii()
+
+
+def test_both_loaders_give_the_same_code() -> None:
+    data = to_object(simple(), host_target(), Options())
+    for loaded in (load(data, ("wl_simple",), {}), load_with_llvm(data, ("wl_simple",), {})):
+        assert loaded.address("wl_simple") % 16 == 0
+        with pytest.raises(KeyError):
+            loaded.address("wl_other")

@@ -12,10 +12,10 @@ import numpy as np
 import warp_like.builtins  # noqa: F401  (fills the registry)
 from tests.interpreter import numpy_dtype
 from tests.ir_builder import start, tid
-from warp_like.builtins.patterns import AnyValue, MatOf, VecOf
+from warp_like.builtins.patterns import AnyValue, MatOf, QuatOf, VecOf
 from warp_like.builtins.spec import REGISTRY, Overload, Special, resolve
 from warp_like.ir.core import Function
-from warp_like.ir.types import Array, Mat, Scalar, Type, Vec, element_shape, scalar_of
+from warp_like.ir.types import Array, Mat, Quat, Scalar, Type, Vec, element_shape, scalar_of
 
 DIMS = {"N": 3, "R": 2, "C": 3, "K": 4}
 
@@ -32,14 +32,16 @@ DOMAIN = {
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A row with types for its arguments."""
+    """A row with types for its arguments, and one of its results; ``which`` is None where it is the only one."""
 
     row: Overload
     types: tuple[Type, ...]
     result: Type
+    which: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.row.name}({', '.join(map(str, self.types))})"
+        which = "" if self.which is None else f"[{self.which}]"
+        return f"{self.row.name}({', '.join(map(str, self.types))}){which}"
 
 
 def rows() -> list[Overload]:
@@ -61,7 +63,9 @@ def _cases(row: Overload, scalar: Scalar) -> Iterator[Case]:
         if isinstance(got, int) or all(scalar_of(t) != scalar for t in types):
             continue
         assert resolve(row.name, types).overload is row, f"{row.name}: an earlier overload takes {types}"
-        yield Case(row, types, got.results[0])
+        single = len(got.results) == 1
+        for k, result in enumerate(got.results):
+            yield Case(row, types, result, None if single else k)
 
 
 def _concrete(pattern: Any, scalar: Scalar, value: Type) -> Type:
@@ -70,6 +74,8 @@ def _concrete(pattern: Any, scalar: Scalar, value: Type) -> Type:
             return Vec(n if isinstance(n, int) else DIMS[n], scalar)
         case MatOf(r, c, _):
             return Mat(r if isinstance(r, int) else DIMS[r], c if isinstance(c, int) else DIMS[c], scalar)
+        case QuatOf():
+            return Quat(scalar)
         case AnyValue():
             return value
         case Scalar():
@@ -81,7 +87,7 @@ def smooth(case: Case, count: int, seed: int = 5) -> list[np.ndarray]:
     """Random arguments, ``count`` of each, away from where derivatives jump."""
     rng = np.random.default_rng(seed)
     low, high = DOMAIN.get(case.row.name, (-3.0, 3.0))
-    return [_random(rng, t, count, low, high) for t in case.types]
+    return _meant(case, [_random(rng, t, count, low, high) for t in case.types])
 
 
 def telling(case: Case, seed: int = 7) -> list[np.ndarray]:
@@ -104,7 +110,21 @@ def telling(case: Case, seed: int = 7) -> list[np.ndarray]:
     made = [_random(rng, t, 40, -3, 3) for t in case.types]
     for a in made:
         a[0] = 0
-    return made
+    return _meant(case, made)
+
+
+AXES = [(0, 1, 2), (2, 1, 0), (1, 0, 2), (0, 1, 0), (2, 0, 2), (1, 2, 1)]
+
+
+def _meant(case: Case, args: list[np.ndarray]) -> list[np.ndarray]:
+    """Change arguments to what the builtin takes: numbers of axes, unit quaternions."""
+    for a, name, t in zip(args, case.row.params, case.types, strict=True):
+        if case.row.name.endswith("_euler") and name in ("i", "j", "k"):
+            a[:] = [AXES[n % len(AXES)]["ijk".index(name)] for n in range(len(a))]
+        if case.row.name == "quat_slerp" and isinstance(t, Quat):
+            a[0] = 0.5
+            a /= np.linalg.norm(a.astype(np.float64), axis=1, keepdims=True).astype(a.dtype)
+    return args
 
 
 def _random(rng: np.random.Generator, t: Type, count: int, low: float, high: float) -> np.ndarray:
@@ -157,7 +177,8 @@ def kernel(case: Case) -> Function:
     f, b = start("call", **params, out=Array(case.result, 1))
     i = tid(b)
     args = [b.load(p, [i]) for p in f.params[:-1]]
-    b.store(f.params[-1], [i], b.apply(case.row.name, *args))
+    got = b.apply(case.row.name, *args)
+    b.store(f.params[-1], [i], got if case.which is None else got[case.which])
     b.yield_()
     return f
 
@@ -177,9 +198,10 @@ def reference(case: Case, args: list[np.ndarray], double: bool = True) -> np.nda
     with np.errstate(all="ignore"):
         for k in range(len(out)):
             values = [a[k] for a in args]
-            out[k] = case.row.ref(
+            got = case.row.ref(
                 *(v.astype(np.float64) if double and v.dtype.kind == "f" else v for v in values)
             )
+            out[k] = got if case.which is None else got[case.which]
     return out
 
 

@@ -32,7 +32,7 @@ from warp_like.builtins.spec import (
 from warp_like.ir.types import FLOATS, INTS, Vec, bool_, float16, float32, float64, int32, uint8
 
 ALL = [row for overloads in REGISTRY.values() for row in overloads]
-GROUPS = {"Scalar Math", "Vector Math", "Operators", "Utility"}
+GROUPS = {"Scalar Math", "Vector Math", "Quaternion Math", "Random", "Operators", "Utility"}
 
 ONE_ARGUMENT = """
     abs sign step nonzero sin cos acos asin sqrt cbrt tan atan sinh cosh tanh degrees radians log log2 log10 exp
@@ -47,6 +47,10 @@ OTHERS = """
     inverse_approx(a) determinant(a) trace(a) diag(vec) get_diag(mat) identity(n dtype) transform_point(mat point)
     transform_vector(mat vec) norm_l1(v) norm_l2(v) norm_huber(v delta) norm_pseudo_huber(v delta)
     smooth_normalize(v delta) lerp(a b t) smoothstep(a b x) cast(a dtype) len(a) tid()
+    quat_identity(dtype) quat_from_axis_angle(axis angle) quat_to_axis_angle(quat)(quat axis angle)
+    quat_from_matrix(mat) quat_rpy(roll pitch yaw) quat_inverse(quat) quat_rotate(quat vec) quat_rotate_inv(quat vec)
+    quat_slerp(a b t) quat_to_matrix(quat) quat_from_euler(e i j k) quat_to_euler(q i j k) quat_to_rpy(q)
+    quat_twist(axis q) quat_twist_angle(axis q) quat_twist_angle_signed(axis q)
     where(cond value_if_true value_if_false) select(cond value_if_false value_if_true)
 """
 WARP: dict[str, list[str]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,11 @@ def load(name: str) -> ModuleType:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def importable() -> dict[str, str]:
+    """An environment in which a program finds the package."""
+    return {**os.environ, "PYTHONPATH": str(EXAMPLES.parent)}
 
 
 def picture(size: int) -> np.ndarray:
@@ -101,7 +107,16 @@ def test_torch_example(name: str, options: dict[str, str]) -> None:
     load(f"interop/{name}").main(**options)
 
 
-@pytest.mark.parametrize("name", ["launch", "throughput", "backward"])
+def test_torch_distributed_example() -> None:
+    """Two processes, and the same result as one."""
+    pytest.importorskip("torch")
+    program = EXAMPLES / "interop" / "torch_distributed.py"
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, env=importable())
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "on 2 processes, as on one" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["launch", "throughput", "backward", "interop_torch"])
 def test_benchmark_runs(name: str, tmp_path: Path) -> None:
     """On small sizes, where all libraries that are there must compute the same; no time is looked at."""
     pytest.importorskip("torch")

@@ -10,7 +10,8 @@ from typing import Any
 
 import warp_like as wp
 from tests.interpreter import run
-from warp_like.frontend.build import build_kernel, parameters
+from warp_like.frontend.build import build_kernel
+from warp_like.frontend.parameters import parameters
 from warp_like.frontend.source import parse
 from warp_like.ir.core import Function
 from warp_like.ir.printer import print_function

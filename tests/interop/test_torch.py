@@ -169,7 +169,7 @@ def test_function_body_passes_the_gradient_once():
 
 def test_result_of_an_operation_warns():
     t = torch.zeros(3, requires_grad=True) * 2
-    with pytest.warns(UserWarning, match=r"torch\.autograd\.Function"):
+    with pytest.warns(UserWarning, match=r"wp\.torch_op"):
         w = wp.from_torch(t)
     assert w.requires_grad
     assert w.grad.list() == [0, 0, 0]
@@ -301,6 +301,19 @@ def test_devices():
     assert wp.get_device(torch.device("cpu")) is wp.get_device("cpu")
     with pytest.raises(RuntimeError, match="not available here"):
         wp.device_from_torch(torch.device("cuda", 0))
+
+
+@pytest.mark.parametrize("convert", [wp.stream_from_torch, wp.stream_to_torch])
+def test_there_are_no_streams_on_the_cpu(convert):
+    with pytest.raises(RuntimeError, match="the CPU, which has no streams"):
+        convert()
+    with pytest.raises(RuntimeError, match=r"torch\('cpu'\)"):
+        convert("cpu")
+
+
+def test_return_ctype_gives_what_launches_take():
+    t = torch.zeros(3)
+    assert wp.from_torch(t, return_ctype=True).ptr == t.data_ptr()
 
 
 def test_nothing_is_warned_about_in_plain_use():

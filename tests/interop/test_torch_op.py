@@ -102,14 +102,21 @@ def two_steps(x: wp.array(dtype=f64), s: f64, y: wp.array(dtype=f64)):
     wp.launch(wave, x.shape[0], [between, s], [y])
 
 
+def square_twice(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
+    wp.launch(square_here, x.shape[0], [x])
+    wp.launch(square, x.shape[0], [x], [y])
+
+
 square_op = wp.torch_op(square)
 wave_op = wp.torch_op(wave)
 both_op = wp.torch_op(both, outputs=["y", "z"])
 weighted_op = wp.torch_op(weighted, shapes={"total": 1})
 stencil_op = wp.torch_op(stencil)
-turn_op = wp.torch_op(turn, dim=lambda v, m, axis, index: len(index), shapes={"out": lambda *a: len(a[3])} | {
-    "following": lambda v, m, axis, index: index.shape
-})
+turn_op = wp.torch_op(
+    turn,
+    dim=lambda v, m, axis, index: len(index),
+    shapes={"out": lambda *a: len(a[3])} | {"following": lambda v, m, axis, index: index.shape},
+)
 steps_op = wp.torch_op(two_steps, outputs="y")
 half_op = wp.torch_op(half)
 
@@ -164,6 +171,7 @@ def test_decorator():
             lambda: (rand(3, 3),),
         ),
         (steps_op, lambda: (rand(4), 3.0)),
+        (wp.torch_op(square_twice, outputs="y", in_out="x"), lambda: (rand(4),)),
         (lambda x: square_op(square_op(x)), lambda: (rand(3),)),
         (lambda x: square_op(x.expand(3)), lambda: (rand(1),)),
     ],
@@ -448,7 +456,11 @@ def test_parameters_need_types(function, message):
     [
         (lambda: square_op(torch.ones(3)), TypeError, r"argument `x`: expected a tensor of torch\.float64 with 1"),
         (lambda: square_op(torch.ones(3, 3).double()), TypeError, r"of shape \(3, 3\)"),
-        (lambda: turn_op(rand(3, 2), MATRIX, [0.0] * 3, torch.zeros(1).int()), ValueError, r"trailing dimensions \(3,\)"),
+        (
+            lambda: turn_op(rand(3, 2), MATRIX, [0.0] * 3, torch.zeros(1).int()),
+            ValueError,
+            r"trailing dimensions \(3,\)",
+        ),
         (lambda: turn_op(rand(3, 3), MATRIX[:4], [0.0] * 3, torch.zeros(1).int()), ValueError, "reshape"),
         (lambda: wp.torch_op(square, shapes={"y": (2, 2)})(rand(3)), ValueError, "`y` has to have 1 dimensions"),
     ],

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from warp_like import _native
 from warp_like.backend.llvm_tools import LOCK, binding, binding_with_all_targets, optimize, parsed
 from warp_like.backend.target import Target, host_target, load_libmvec
 
@@ -73,8 +74,10 @@ class Loaded:
         return int(self._tracker[name])
 
 
-def load(data: bytes, entries: tuple[str, ...], symbols: Mapping[str, int]) -> Loaded:
+def load(data: bytes, entries: tuple[str, ...], symbols: Mapping[str, int]) -> Loaded | _native.Code:
     """Load an object that ``compile_object`` made for this host.
+
+    The native extension loads what it can, which takes no LLVM; the rest goes through LLVM's linker.
 
     Args:
         data: The object.
@@ -84,6 +87,17 @@ def load(data: bytes, entries: tuple[str, ...], symbols: Mapping[str, int]) -> L
     Raises:
         RuntimeError: It is damaged, or calls a function that is nowhere.
     """
+    code = _native.load_object(data, dict(symbols))
+    if not isinstance(code, _native.Code):
+        return load_with_llvm(data, entries, symbols)
+    for entry in entries:
+        if not code.has(entry):
+            raise RuntimeError(f"the object has no function {entry}")
+    return code
+
+
+def load_with_llvm(data: bytes, entries: tuple[str, ...], symbols: Mapping[str, int]) -> Loaded:
+    """Load an object through LLVM's linker; as ``load``."""
     with LOCK:
         jit = _jit()
         builder = binding().JITLibraryBuilder().add_object_img(data).add_current_process()

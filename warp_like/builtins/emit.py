@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from warp_like.builtins.patterns import Literal
-from warp_like.builtins.spec import REGISTRY, Inline, resolve
+from warp_like.builtins.spec import REGISTRY, resolve
 from warp_like.ir import ops
 from warp_like.ir.builder import Builder
 from warp_like.ir.core import Block, Value
@@ -41,8 +41,6 @@ class Emitter(Builder):
     def apply(self, name: str, *args: Value | float) -> Any:
         """Call builtin ``name``; returns the result, a tuple of several, or None."""
         resolved = resolve(name, [a.type if isinstance(a, Value) else Literal(a) for a in args])
-        if isinstance(resolved.overload.lower, Inline):
-            raise TypeError(f"{name} is written in the kernel language and can't be emitted here")
         values = []
         for a, t in zip(args, resolved.args, strict=True):
             values.append(a if isinstance(a, Value) else self.constant(a, t))

@@ -48,6 +48,8 @@ class Builtin:
             TypeError: The builtin is for kernels only, or no overload takes the arguments.
         """
         if any(isinstance(row.lower, Special) for row in self.rows):
+            if self.rows[0].ref is not None:
+                return self.rows[0].ref(*args, **keywords)
             raise TypeError(
                 f"wp.{self.name}() is for kernels: call it inside a function decorated with @wp.kernel or @wp.func"
             )
@@ -61,7 +63,9 @@ class Builtin:
             raise TypeError(f"wp.{self.name}() is for kernels and has no host form")
         with np.errstate(all="ignore"):
             value = ref(*(_working(v, t) for (_, v), t in zip(pairs, resolved.args, strict=True)))
-            return _result(value, resolved.results[0])
+            several = value if isinstance(value, tuple) else (value,)
+            found = [_result(v, t) for v, t in zip(several, resolved.results, strict=True)]
+        return found[0] if len(found) == 1 else tuple(found)
 
     def _argument(self, value: Any) -> tuple[Argument, Any]:
         if type(value) in (bool, int, float):

@@ -90,7 +90,10 @@ None stands for: differentiate the body (``Expand``, ``Inline``) or the scalar r
 
 @dataclass(frozen=True, eq=False)
 class Overload:
-    """One row: a signature of a builtin with all that is known of it."""
+    """One row: a signature of a builtin with all that is known of it.
+
+    ``assigns`` names parameters that a call changes: the last results are the new values of the variables given there.
+    """
 
     name: str
     group: str
@@ -102,6 +105,7 @@ class Overload:
     adjoint: Adjoint
     ref: Callable[..., Any] | None
     defaults: tuple[Any, ...] = ()
+    assigns: tuple[str, ...] = ()
 
     def match(self, args: Sequence[Argument]) -> Resolved | int:
         """Return the types of a call with ``args``, or the position of the first argument that does not fit."""

@@ -124,6 +124,8 @@ class QuatOf:
 Pattern = ir.Type | Var | AnyValue | VecOf | MatOf | QuatOf
 
 F = Var("F", ir.FLOATS, "a float")
+H = Var("H", (ir.float16, ir.bfloat16), "a half-precision float")
+W = Var("W", (ir.float32, ir.float64), "a float32 or a float64")
 I = Var("I", ir.INTS, "an integer")  # noqa: E741
 S = Var("S", ir.INTS + ir.FLOATS, "a number")
 B = Var("B", (ir.bool_, *ir.INTS), "an integer or a bool")

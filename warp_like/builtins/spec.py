@@ -37,6 +37,9 @@ REGISTRY: dict[str, list[Overload]] = {}
 A name with a leading underscore is no public builtin: the bodies of other rows use it.
 """
 
+ASSIGNING: set[str] = set()
+"""The builtins with a row that assigns to its arguments."""
+
 _T = TypeVar("_T")
 
 
@@ -47,8 +50,12 @@ def builtin(
     name: str | None = None,
     adjoint: Adjoint = None,
     ref: Callable[..., Any] | None = None,
+    assigns: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare one overload; the decorated function gives parameter names, patterns, result and documentation."""
+    """Declare one overload; the decorated function gives parameter names, patterns, result and documentation.
+
+    ``assigns`` names the parameters that a call changes; their new values come last among the results.
+    """
 
     def decorate(signature: Callable[..., Any]) -> Callable[..., Any]:
         special = isinstance(lower, Special)
@@ -69,8 +76,11 @@ def builtin(
             adjoint=adjoint,
             ref=ref,
             defaults=signature.__defaults__ or (),
+            assigns=assigns,
         )
         REGISTRY.setdefault(row.name, []).append(row)
+        if assigns:
+            ASSIGNING.add(row.name)
         return signature
 
     return decorate
@@ -160,6 +170,7 @@ def _bind(row: Overload, args: Sequence[_T], keywords: Mapping[str, _T]) -> list
 
 
 __all__ = [
+    "ASSIGNING",
     "REGISTRY",
     "Adjoint",
     "Adjoints",

@@ -13,6 +13,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from warp_like.base.hashing import digest
@@ -51,18 +52,37 @@ def read(key: str) -> Artifact | None:
 
 def write(key: str, artifact: Artifact) -> None:
     """Store ``artifact`` under ``key`` if the folder allows it."""
+    _write(lambda: _path(key), artifact.to_bytes())
+
+
+def read_note(name: str) -> str | None:
+    """Return a small text stored by ``write_note``, or None; nothing vouches for its content."""
+    if not settings.cache_kernels:
+        return None
+    try:
+        return _note(name).read_text(encoding="utf-8")
+    except (OSError, RuntimeError, UnicodeDecodeError):
+        return None  # as if it had never been written
+
+
+def write_note(name: str, text: str) -> None:
+    """Store a small text if the folder allows it."""
+    _write(lambda: _note(name), text.encode())
+
+
+def _write(where: Callable[[], Path], data: bytes) -> None:
     if not settings.cache_kernels:
         return
     temporary = None
     try:
-        path = _path(key)
+        path = where()
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
         with os.fdopen(handle, "wb") as f:
-            f.write(artifact.to_bytes())
+            f.write(data)
         os.replace(temporary, path)
     except (OSError, RuntimeError) as e:
-        logger.info("compiled kernel %s is not kept: %s", key, e)
+        logger.info("an entry of the cache is not kept: %s", e)
         if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
@@ -71,6 +91,10 @@ def write(key: str, artifact: Artifact) -> None:
 def clear() -> None:
     """Remove every entry. Kernels that are loaded stay loaded."""
     shutil.rmtree(directory() / "kernels", ignore_errors=True)
+
+
+def _note(name: str) -> Path:
+    return directory() / "notes" / name
 
 
 def _path(key: str) -> Path:

@@ -10,13 +10,10 @@ from warp_like.backend import compile as backend
 from warp_like.backend.target import Options as LoweringOptions
 from warp_like.backend.target import Target
 from warp_like.base import log
-from warp_like.base.hashing import digest
 from warp_like.base.settings import settings
-from warp_like.compiler import cache
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.signature import Signature, with_scratch
 from warp_like.frontend.build import build_kernel, depth_checked
-from warp_like.frontend.closure import reachable
 from warp_like.frontend.source import Source
 from warp_like.ir import ops
 from warp_like.ir.core import Function
@@ -32,29 +29,17 @@ STAGES = ("ir", "optimised", "llvm", "asm", "ptx")
 """What can be shown of a kernel on its way: the frontend's IR, the IR given to the backend, LLVM IR, machine code."""
 
 
-def compile_kernel(source: Source, signature: Signature, target: Target) -> Artifact:
-    """Return the artifact of one variant of a kernel, from the cache where it is there.
+def build(source: Source, signature: Signature, target: Target) -> Artifact:
+    """Compile one variant, without the cache.
 
     Raises:
         WarpCodegenError: The kernel can't be compiled, or not differentiated.
     """
-    key = cache_key(source, signature, target)
-    artifact = cache.read(key)
-    if artifact is None:
-        with depth_checked(source):
-            artifact = build(source, signature, target)
-        cache.write(key, artifact)
-    return artifact
+    with depth_checked(source):
+        return _build(source, signature, target)
 
 
-def cache_key(source: Source, signature: Signature, target: Target) -> str:
-    """Return the hash of all that decides what ``build`` gives."""
-    outside = [f"{name}={text}" for name, text in reachable(source)]
-    return digest(cache.compiler_fingerprint(), source.text, *outside, str(signature), target.key)
-
-
-def build(source: Source, signature: Signature, target: Target) -> Artifact:
-    """Compile one variant, without the cache."""
+def _build(source: Source, signature: Signature, target: Target) -> Artifact:
     clock = _Stopwatch()
     f = optimised(source, signature, clock)
     options = _lowering(signature, f)

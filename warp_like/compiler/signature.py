@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from warp_like.base.settings import SETTINGS, settings
-from warp_like.ir.types import Type, adjoint_type
+from warp_like.ir.types import Array, Struct, Type, adjoint_type
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Signature:
         return self.args + tuple(adjoint_type(self.args[i]) for i in self.wrt or ())
 
     def __str__(self) -> str:
-        args = ", ".join(map(str, self.args))
+        args = ", ".join(repr(t) if isinstance(t, Array) and isinstance(t.dtype, Struct) else str(t) for t in self.args)
         modes = f"wrt={self.wrt} same={self.same} tangent={self.tangent}"
         return f"({args}) contiguous={self.contiguous} wide={self.wide} sums={self.sums} {modes} {self.options}"
 

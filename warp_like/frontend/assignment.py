@@ -22,7 +22,7 @@ from warp_like.frontend.host import Host, type_named
 from warp_like.frontend.operands import Operand, describe, require_value_kind
 from warp_like.frontend.specials import thread_index
 from warp_like.ir.core import Value
-from warp_like.ir.types import Array, Mat, Quat, Type, Vec, int32, int64, scalar_of, uint32, uint64
+from warp_like.ir.types import Array, Mat, Quat, Struct, Type, Vec, int32, int64, scalar_of, uint32, uint64
 
 ATOMIC = {ast.Add: "add", ast.Sub: "sub", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor"}
 """The augmented assignments that are atomic on array elements."""
@@ -39,10 +39,11 @@ class Name:
 
 @dataclass(frozen=True)
 class Component:
-    """A component, row or matrix element at ``path`` of a variable's value."""
+    """A part of a variable's value: at ``path``, of the field that ``fields`` lead to."""
 
     name: str
     path: tuple[Value | int, ...]
+    fields: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -195,6 +196,10 @@ def _inner(ctx: Context, node: ast.expr) -> Place:
     """The place that holds the one being assigned; any expression that gives an array will do."""
     if isinstance(node, (ast.Name, ast.Subscript, ast.Attribute)):
         inner = place(ctx, node)
+        if isinstance(inner, Component) and not inner.path and isinstance(_type_at(ctx, inner), Array):
+            array = load(ctx, inner)  # an array in a struct
+            assert isinstance(array, Value)
+            return Element(array, ())
         if not isinstance(inner, Name):
             return inner
     operand = ctx.expr(node)
@@ -231,18 +236,32 @@ def _subscripted(ctx: Context, inner: Place, node: ast.Subscript) -> Place:
 
 def _attributed(ctx: Context, inner: Place, node: ast.Attribute) -> Place:
     t = _type_at(ctx, inner)
+    if isinstance(t, Struct):
+        return _field(ctx, inner, indexing.field(t, node.attr))
     if not isinstance(t, (Vec, Quat)):
         shown = with_article(str(t)) if t is not None else describe(load(ctx, inner))
         raise WarpCodegenAttributeError(f"{shown} has no attribute `{node.attr}` that can be assigned")
     return _deeper(inner, [indexing.component(t, node.attr)])
 
 
+def _field(ctx: Context, inner: Place, field: int) -> Place:
+    """The place of a field of the struct at ``inner``; an array in a struct is no part of it but an array."""
+    match inner:
+        case Name(name):
+            found = Component(name, (), (field,))
+        case Component(name, _, fields):
+            found = Component(name, (), (*fields, field))
+        case Element(array, indices):
+            return Element(ctx.b.field_view(array, field), indices)
+    return found
+
+
 def _deeper(inner: Place, more: list[Value | int]) -> Place:
     match inner:
         case Name(name):
             return Component(name, tuple(more))
-        case Component(name, path):
-            return Component(name, (*path, *more))
+        case Component(name, path, fields):
+            return Component(name, (*path, *more), fields)
         case Element(array, indices, path):
             return Element(array, indices, (*path, *more))
 
@@ -252,8 +271,9 @@ def _type_at(ctx: Context, where: Place) -> Type | None:
     match where:
         case Name(name) | Component(name):
             operand = ctx.scope.read(name)
-            path = where.path if isinstance(where, Component) else ()
-            return _at_path(operand.type, path) if isinstance(operand, Value) else None
+            if not isinstance(operand, Value):
+                return None
+            return _at_path(operand.type, where.path, where.fields) if isinstance(where, Component) else operand.type
         case Element():
             if len(where.indices) < _ndim(where):
                 t = where.array.type
@@ -262,7 +282,10 @@ def _type_at(ctx: Context, where: Place) -> Type | None:
             return _at_path(_element_type(where), where.path)
 
 
-def _at_path(t: Type, path: tuple[Value | int, ...]) -> Type:
+def _at_path(t: Type, path: tuple[Value | int, ...], fields: tuple[int, ...] = ()) -> Type:
+    for k in fields:
+        assert isinstance(t, Struct)
+        t = t.fields[k][1]
     match t, len(path):
         case _, 0:
             return t
@@ -297,13 +320,25 @@ def load(ctx: Context, where: Place) -> Operand:
             if operand is None:
                 raise WarpCodegenKeyError(f"`{name}` has no value yet", help=f"{name} = ... before this line")
             return operand
-        case Component(name, path):
+        case Component(name, path, fields):
             operand = ctx.scope.read(name)
             assert isinstance(operand, Value)
-            return ctx.b.extract(operand, *path)
+            for k in fields:
+                operand = ctx.b.get_field(operand, k)
+            return ctx.b.extract(operand, *path) if path else operand
         case Element(array, indices, path):
             element = ctx.b.load(array, indices)
             return ctx.b.extract(element, *path) if path else element
+
+
+def _replaced(
+    ctx: Context, old: Value, fields: tuple[int, ...], path: tuple[Value | int, ...], part: Value
+) -> Value:
+    """``old`` with the part at ``path`` of the field that ``fields`` lead to replaced."""
+    if not fields:
+        return ctx.b.insert_component(old, part, *path) if path else part
+    inner = _replaced(ctx, ctx.b.get_field(old, fields[0]), fields[1:], path, part)
+    return ctx.b.with_field(old, fields[0], inner)
 
 
 def store(ctx: Context, where: Place, operand: Operand, target: ast.expr, source: ast.expr) -> None:
@@ -312,12 +347,12 @@ def store(ctx: Context, where: Place, operand: Operand, target: ast.expr, source
     match where:
         case Name(name):
             ctx.bind(name, operand, source)
-        case Component(name, path):
+        case Component(name, path, fields):
             old = ctx.scope.read(name)
             assert isinstance(old, Value)
             with ctx.at(source):
-                part = ctx.convert(operand, _at_path(old.type, path), shown, source)
-            new = ctx.b.insert_component(old, part, *path)
+                part = ctx.convert(operand, _at_path(old.type, path, fields), shown, source)
+            new = _replaced(ctx, old, fields, path, part)
             new.hint = name
             ctx.scope.replace(name, new)
         case Element(array, indices, path):

@@ -21,50 +21,14 @@ from warp_like.frontend.control_flow import run
 from warp_like.frontend.flow import Flow, Tail
 from warp_like.frontend.function import Overload
 from warp_like.frontend.host import Host
+from warp_like.frontend.parameters import leaf_parameters, parameters
 from warp_like.frontend.scope import Variable
 from warp_like.frontend.source import Source
 from warp_like.ir.core import Function, Value
-from warp_like.ir.types import Array, Type
+from warp_like.ir.types import Array, Struct, Type, leaf_fields
+from warp_like.values.dtypes import SCALAR_CLASSES
 
-
-def parameters(source: Source) -> list[tuple[str, Type | None]]:
-    """Return name and type of each parameter of a kernel; None where the type is inferred at launch.
-
-    Raises:
-        WarpCodegenError: A parameter has no annotation or one that means nothing, or can't be given at
-            launch.
-    """
-    a = source.node.args
-    for extra, star in ((a.vararg, "*"), (a.kwarg, "**")):
-        if extra is not None:
-            raise WarpCodegenError(
-                f"kernel `{source.name}` takes `{star}{extra.arg}`; a kernel has a fixed number of arguments",
-                source.loc(extra),
-                help="name each argument",
-            )
-    found = []
-    for p in [*a.posonlyargs, *a.args, *a.kwonlyargs]:
-        if p.arg not in source.annotations:
-            raise WarpCodegenTypeError(
-                f"argument `{p.arg}` of kernel `{source.name}` has no annotation",
-                source.loc(p),
-                help=f"{p.arg}: float, {p.arg}: wp.array(dtype=float), ...",
-            )
-        try:
-            found.append((p.arg, values.to_ir(source.annotations[p.arg])))
-        except TypeError as error:
-            raise WarpCodegenTypeError(
-                f"argument `{p.arg}` of kernel `{source.name}`: {error}", source.loc(p)
-            ) from None
-    return found
-
-
-def leaf_parameters(declared: Sequence[tuple[str, Type | None]]) -> list[tuple[str, Type | None]]:
-    """Return the parameters of the compiled kernel: each struct is given field by field, named by its path."""
-    found: list[tuple[str, Type | None]] = []
-    for name, t in declared:
-        found += leaf_fields(t, f"{name}.") if isinstance(t, Struct) else [(name, t)]
-    return found
+SCALARS = {str(t): cls for t, cls in SCALAR_CLASSES.items()}
 
 
 def build_kernel(source: Source, arg_types: Sequence[Type], *, wide: bool = False) -> Function:
@@ -79,8 +43,8 @@ def build_kernel(source: Source, arg_types: Sequence[Type], *, wide: bool = Fals
     Raises:
         WarpCodegenError: The code can't be compiled; the message shows the place, through all calls.
     """
-    parameters_given = parameters(source)
-    declared = leaf_parameters(parameters_given)
+    by_argument = parameters(source)
+    declared = leaf_parameters(by_argument)
     if len(declared) != len(arg_types):
         raise WarpCodegenTypeError(
             f"kernel `{source.name}` has {len(declared)} arguments, got {len(arg_types)} types", source.header
@@ -90,9 +54,9 @@ def build_kernel(source: Source, arg_types: Sequence[Type], *, wide: bool = Fals
             raise WarpCodegenTypeError(
                 f"argument `{name}` of kernel `{source.name}` is {t}, got {given}", source.header
             )
-    session = Session(wide, call=_calling, inline=_inlining)
+    session = Session(wide, call=_calling)
     leaves = dict(zip([name for name, _ in declared], arg_types, strict=True))
-    types = {name: t if isinstance(t, Struct) else leaves[name] for name, t in parameters_given}
+    types = {name: t if isinstance(t, Struct) else leaves[name] for name, t in by_argument}
     with depth_checked(source):
         return _build(session, source, types)
 
@@ -137,6 +101,12 @@ def _calling(session: Session, overload: Overload, given: tuple[Type | Host, ...
 
 def _add_customs(session: Session, overload: Overload, f: Function, given: tuple[Type | Host, ...]) -> None:
     """Build the gradient and the replay function that the user gave ``overload``."""
+    if overload.customs and any(isinstance(t, Struct) for t in (*given, *f.results)):
+        raise WarpCodegenTypeError(
+            f"`{overload.source.name}` takes or returns a struct, so it can have no gradient or replay function of its own",
+            overload.source.header,
+            help="pass the fields one by one",
+        )
     if overload.customs and any(isinstance(t, Array) for t in f.results):
         raise WarpCodegenTypeError(
             f"`{overload.source.name}` returns an array, so it can have no gradient or replay function of its own",
@@ -151,26 +121,28 @@ def _add_customs(session: Session, overload: Overload, f: Function, given: tuple
         gradients.require_replay(overload, f.results, f.replay.results)
 
 
-def _inlining(session: Session, lower: Inline, types: tuple[Type, ...]) -> Function:
-    """The body of a builtin that is written in the kernel language: its names are those of builtins."""
-    overload = session.inlined.get(lower)
-    if overload is None:
-        names = {name: Builtin(name) for name in REGISTRY}
-        overload = session.inlined[lower] = Overload(lower.function, names)
-    return _calling(session, overload, types)
+def build_inline(lower: Inline, types: Sequence[Type]) -> Function:
+    """Build the body of a builtin that is written in the kernel language: its names are builtins and types."""
+    names = {name: Builtin(name) for name in REGISTRY} | SCALARS | values.NAMED
+    return _calling(Session(False, call=_calling), Overload(lower.function, names), tuple(types))
 
 
 def _build(
     session: Session, source: Source, given: Mapping[str, Type | Host], returns: Returns | None = None
 ) -> Function:
-    by_kernel = source.role == "kernel"
-    params = [Value(t, p) for p, t in given.items() if isinstance(t, Type) and not (by_kernel and isinstance(t, Struct))]
+    by_name: dict[str, list[Value]] = {}
+    for name, t in given.items():
+        if isinstance(t, Type):
+            split = leaf_parameters([(name, t)]) if source.role == "kernel" else [(name, t)]
+            by_name[name] = [Value(leaf, path) for path, leaf in split if leaf is not None]
+    params = [p for leaves in by_name.values() for p in leaves]
     f = Function(_unique(session, source.name), params, (), source.role, source.header)
     returns = returns or _annotated_returns(source)
     ctx = Context(session, source, returns, f.body)
-    by_name = {p.hint: p for p in params}
-    for p, t in given.items():
-        ctx.scope.names[p] = Variable(by_name[p] if isinstance(t, Type) else t, None)
+    with at(source.header), ctx.b.into(f.body):
+        for name, t in given.items():
+            value = t if isinstance(t, Host) else _assembled(ctx, t, list(by_name[name]))
+            ctx.scope.names[name] = Variable(value, None)
     with at(source.header):
         flow = run(ctx, source.node.body, Tail.KERNEL if source.role == "kernel" else Tail.NONE)
         results = _results(ctx, flow)
@@ -178,6 +150,13 @@ def _build(
             ctx.b.yield_(*results)
     f.results = tuple(v.type for v in results)
     return f
+
+
+def _assembled(ctx: Context, t: Type, parts: list[Value]) -> Value:
+    """A parameter of type ``t`` from ``parts``: itself, or the fields of a struct one by one; takes them away."""
+    if isinstance(t, Struct) and not (parts and parts[0].type == t):
+        return ctx.b.make(t, [_assembled(ctx, field, parts) for _, field in t.fields])
+    return parts.pop(0)
 
 
 def _annotated_returns(source: Source) -> Returns:

@@ -10,14 +10,15 @@ from warp_like import values
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.base.loc import current_loc
 from warp_like.builtins.overload import NoMatch, Special
-from warp_like.builtins.spec import REGISTRY, bind
+from warp_like.builtins.spec import ASSIGNING, REGISTRY, bind, resolve
 from warp_like.frontend import constants, constructors, specials
 from warp_like.frontend.context import Context, cast_name, expression, require_bindable, with_article
 from warp_like.frontend.function import Default, Function, Overload, is_callable_annotation
 from warp_like.frontend.host import Host, builtin_name, not_a_value, type_named
-from warp_like.frontend.operands import Operand, describe, type_of
+from warp_like.frontend.operands import NOTHING, Operand, describe, type_of
+from warp_like.ir import ops
 from warp_like.ir.core import Value
-from warp_like.ir.types import Scalar, Type
+from warp_like.ir.types import Scalar, Struct, Type
 
 
 @expression(ast.Call)
@@ -41,6 +42,11 @@ def build_call(ctx: Context, node: ast.Call) -> Operand:
     if isinstance(callee.obj, Function):
         return _user_function(ctx, callee.obj, node)
     t = type_named(callee) if callee.obj is not Any and values.is_type(callee.obj) else None
+    if isinstance(t, Struct):
+        args = [(ctx.expr(a), a) for a in node.args]
+        keywords = {k.arg: (ctx.expr(k.value), k.value) for k in node.keywords if k.arg}
+        cls = callee.obj if isinstance(callee.obj, type) else values.from_ir(t)
+        return constructors.structure(ctx, t, cls, args, keywords)
     if t is not None:
         if node.keywords:
             raise WarpCodegenTypeError(f"{callee.text}() takes its arguments by position")
@@ -75,7 +81,38 @@ def _builtin(ctx: Context, name: str, node: ast.Call) -> Operand:
         with ctx.at(argument):
             if isinstance(operand, Host):
                 raise not_a_value(operand)
-    return ctx.apply(name, *bound, nodes=nodes)
+    result = ctx.apply(name, *bound, nodes=nodes)
+    return _assigned(ctx, name, node, result) if name in ASSIGNING else result
+
+
+def _assigned(ctx: Context, name: str, node: ast.Call, results: Operand) -> Operand:
+    """Give the variables that a builtin changes their new values, and return its other results.
+
+    An argument that is no variable has nothing to change: its new value is dropped, as that of ``wp.rand_init(i)`` in
+    ``wp.randf(wp.rand_init(i))``.
+    """
+    op = next(v.op for v in (results if isinstance(results, tuple) else (results,)) if isinstance(v, Value))
+    assert isinstance(op, ops.Apply)
+    row = resolve(name, [a.type for a in op.args]).overload
+    if not row.assigns:
+        return results
+    if not isinstance(node.func, (ast.Name, ast.Attribute)) or ast.unparse(node.func).split(".")[-1] != name:
+        raise WarpCodegenError(
+            f"{name}() changes a variable and can't go by another name", help=f"wp.{name}(...)"
+        )
+    if ctx.no_assignment:
+        raise WarpCodegenError(
+            f"{name}() changes a variable, so it can't stand {ctx.no_assignment}",
+            help="call it in a statement of its own before",
+        )
+    values = op.results
+    kept = len(values) - len(row.assigns)
+    given = dict(zip(row.params, node.args, strict=False)) | {k.arg: k.value for k in node.keywords if k.arg}
+    for param, new in zip(row.assigns, values[kept:], strict=True):
+        target = given[param]
+        if isinstance(target, ast.Name) and ctx.scope.variable(target.id) is not None:
+            ctx.bind(target.id, new, target)
+    return values[0] if kept == 1 else tuple(values[:kept]) if kept else NOTHING
 
 
 @dataclass(frozen=True)

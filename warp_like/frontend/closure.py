@@ -20,6 +20,7 @@ from warp_like.frontend.host import builtin_name
 from warp_like.frontend.operands import number
 from warp_like.frontend.source import MISSING, Source
 from warp_like.frontend.specials import evaluate_static
+from warp_like.values.struct import StructInstance
 
 
 def reachable(source: Source) -> list[tuple[str, str]]:
@@ -181,8 +182,10 @@ def describe(obj: Any) -> str:
     builtin = builtin_name(obj)
     if builtin is not None:
         return f"builtin {builtin}"
+    if isinstance(obj, StructInstance):
+        return f"{obj._ir_type_!r} {obj!r}"
     if values.is_type(obj):
-        return f"type {_annotation_text(obj)}"
+        return f"type {_annotation_text(obj)} {getattr(obj, '_defaults_', '')}"
     if isinstance(obj, types.ModuleType):
         return f"module {obj.__name__}"
     if isinstance(obj, str):

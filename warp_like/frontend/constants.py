@@ -12,6 +12,8 @@ from warp_like.frontend.context import Context
 from warp_like.frontend.function import Function
 from warp_like.frontend.host import Host, is_callable, not_a_value
 from warp_like.frontend.operands import Operand, number
+from warp_like.ir.types import holds_arrays
+from warp_like.values.struct import StructInstance
 
 
 def from_host(ctx: Context, obj: Any, text: str) -> Operand:
@@ -23,6 +25,10 @@ def from_host(ctx: Context, obj: Any, text: str) -> Operand:
     if typed is not None:
         t, content = typed
         return ctx.b.constant(content, t)
+    if isinstance(obj, StructInstance) and not holds_arrays(obj._ir_type_):
+        t = obj._ir_type_
+        fields = [(f, from_host(ctx, getattr(obj, name), name)) for name, f in t.fields]
+        return ctx.b.make(t, [ctx.convert(operand, f, t.name) for f, operand in fields])
     return Host(obj, text)
 
 

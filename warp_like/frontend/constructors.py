@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from warp_like import values
 from warp_like.base.errors import WarpCodegenTypeError
 from warp_like.builtins.patterns import Literal, int_range
+from warp_like.frontend import constants, indexing
 from warp_like.frontend.context import Context, cast_name, with_article
 from warp_like.frontend.operands import Operand, describe, require_value_kind
 from warp_like.ir.core import Value
-from warp_like.ir.types import Aggregate, Array, Mat, Quat, Scalar, Type, Vec, element_count, element_shape
+from warp_like.ir.types import Aggregate, Array, Mat, Quat, Scalar, Struct, Type, Vec, element_count, element_shape, holds_arrays
 
 
 def construct(ctx: Context, t: Type, args: Sequence[Operand], nodes: Sequence[ast.expr]) -> Value:
@@ -20,10 +23,46 @@ def construct(ctx: Context, t: Type, args: Sequence[Operand], nodes: Sequence[as
         return _scalar(ctx, t, args)
     if isinstance(t, Aggregate):
         return _aggregate(ctx, t, args, nodes)
+    if isinstance(t, Struct):
+        return structure(ctx, t, values.from_ir(t), list(zip(args, nodes, strict=True)), {})
     what = "an array" if isinstance(t, Array) else str(t)
     raise WarpCodegenTypeError(
         f"{what} can't be made in kernel code", help="pass it as an argument of the kernel"
     )
+
+
+Given = tuple[Operand, ast.expr]
+"""An argument with its syntax."""
+
+
+def structure(ctx: Context, t: Struct, cls: Any, args: Sequence[Given], keywords: Mapping[str, Given]) -> Value:
+    """Build a struct of fields by position and by name; the others get the defaults of ``cls``, or zero."""
+    names = [name for name, _ in t.fields]
+    if len(args) > len(names):
+        raise WarpCodegenTypeError(f"{t.name}() takes at most {len(names)} fields, got {len(args)}")
+    given = dict(zip(names, args, strict=False))
+    for name, argument in keywords.items():
+        indexing.field(t, name)
+        if name in given:
+            raise WarpCodegenTypeError(f"{t.name}() got field `{name}` twice")
+        given[name] = argument
+    parts = []
+    for name, field in t.fields:
+        if name in given:
+            operand, node = given[name]
+            with ctx.at(node):
+                parts.append(ctx.convert(operand, field, f"field `{name}` of {t}", node))
+        elif cls._defaults_.get(name) is not None:
+            default = constants.from_host(ctx, cls._defaults_[name], name)
+            parts.append(ctx.convert(default, field, f"field `{name}` of {t}"))
+        elif holds_arrays(field):
+            raise WarpCodegenTypeError(
+                f"field `{name}` of {t} is {with_article(str(field))} and has to be given",
+                help=f"{t.name}({name}=...)",
+            )
+        else:
+            parts.append(ctx.zero(field))
+    return ctx.b.make(t, parts)
 
 
 def _scalar(ctx: Context, t: Scalar, args: Sequence[Operand]) -> Value:
@@ -66,6 +105,8 @@ def _aggregate(
         raise WarpCodegenTypeError(
             f"{with_article(str(first.type))} can't be converted to {with_article(str(t))}"
         )
+    if isinstance(t, Quat) and len(args) == 2 and isinstance(first, Value) and first.type == Vec(3, t.dtype):
+        args, nodes = [*ctx.b.components(first), args[1]], [*[nodes[0]] * 3, nodes[1]]
     if len(args) == 1 and count > 1 and not isinstance(t, Quat):
         args, nodes = [args[0]] * count, [nodes[0]] * count
     for operand, node in zip(args, nodes, strict=True):
@@ -99,5 +140,5 @@ def _require_number(ctx: Context, t: Vec | Mat | Quat, operand: Operand, node: a
 def _wrong_count(t: Vec | Mat | Quat, args: Sequence[Operand]) -> WarpCodegenTypeError:
     n = element_count(t)
     shown = describe(args[0]) if len(args) == 1 else str(len(args))
-    ways = f"{n} numbers" if isinstance(t, Quat) else f"none, 1 or {n} numbers"
+    ways = f"{n} numbers, or of a vector of 3 and a number" if isinstance(t, Quat) else f"none, 1 or {n} numbers"
     return WarpCodegenTypeError(f"{with_article(str(t))} is made of {ways}, got {shown}")

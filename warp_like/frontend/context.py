@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from warp_like.base.errors import WarpCodegenTypeError
 from warp_like.base.loc import Loc, at, current_loc
 from warp_like.builtins.emit import Emitter
-from warp_like.builtins.overload import Inline, NoMatch
+from warp_like.builtins.overload import NoMatch
 from warp_like.builtins.patterns import Literal
 from warp_like.builtins.spec import resolve
 from warp_like.frontend import refused
@@ -66,14 +66,11 @@ class Session:
         wide: ``tid()`` is int64, since a dimension of the grid is beyond int32. The kernel was written for
             int32, so the two convert into each other without a cast.
         call: Builds (once) a user function for given arguments; set by ``build``.
-        inline: Builds (once) the body of a builtin that is written in the kernel language; set by ``build``.
     """
 
     wide: bool
     call: Callable[[Session, Overload, tuple[Type | Host, ...]], Function]
-    inline: Callable[[Session, Inline, tuple[Type, ...]], Function]
     functions: dict[Any, Function] = field(default_factory=dict)
-    inlined: dict[Inline, Overload] = field(default_factory=dict)
     building: list[tuple[Overload, str]] = field(default_factory=list)
     names: Counter[str] = field(default_factory=Counter)
 
@@ -97,6 +94,7 @@ class Context:
         self.b = Emitter(body)
         self.scope = Scope()
         self.loads = loaded_names([source.node])
+        self.no_assignment = ""  # the place being built, where it may not be reached, for messages
 
     # --- dispatch ---
 
@@ -130,6 +128,15 @@ class Context:
                 yield block
         finally:
             self.scope = saved
+
+    @contextlib.contextmanager
+    def without_assignment(self, place: str) -> Iterator[None]:
+        """Refuse builtins that change a variable inside the ``with``: ``place`` may not be reached."""
+        saved, self.no_assignment = self.no_assignment, place
+        try:
+            yield
+        finally:
+            self.no_assignment = saved
 
     # --- values ---
 
@@ -235,9 +242,6 @@ class Context:
             a if isinstance(a, Value) else self.b.constant(a.value, t)
             for a, t in zip(given, resolved.args, strict=True)
         ]
-        lower = resolved.overload.lower
-        if isinstance(lower, Inline) and resolved.overload.adjoint is None:
-            return self.call(self.session.inline(self.session, lower, resolved.args), values)
         return results_of(self.b.insert(ops.Apply(name, tuple(values)), *resolved.results))
 
     def _no_match(

@@ -16,7 +16,7 @@ from warp_like.frontend.scope import unknown
 from warp_like.frontend.source import MISSING
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Value
-from warp_like.ir.types import Array, Mat, Quat, Vec, bool_, element_shape
+from warp_like.ir.types import Array, Mat, Quat, Struct, Vec, bool_, element_shape
 
 OPERATORS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Add: ("add", "+"),
@@ -168,7 +168,8 @@ def _short_circuit(ctx: Context, held: Operand, more: Callable[[], Operand], sto
     if isinstance(held, Literal):
         return held if bool(held.value) is stop_on else more()
     assert isinstance(held, Value)
-    with ctx.b.into(Block()) as block:
+    word = "or" if stop_on else "and"
+    with ctx.b.into(Block()) as block, ctx.without_assignment(f"after `{word}` or in a chain of comparisons"):
         other = more()
         right = ctx.convert(other, bool_, "a condition")
     if all(o.PURE for o in block.ops):  # cheaper to compute than to jump around
@@ -192,7 +193,7 @@ def build_conditional(ctx: Context, node: ast.IfExp) -> Operand:
         return ctx.expr(node.body if cond else node.orelse)
     blocks, given = [], []
     for side in (node.body, node.orelse):
-        with ctx.b.into(Block()) as block:
+        with ctx.b.into(Block()) as block, ctx.without_assignment("in one branch of `if ... else`"):
             given.append(ctx.expr(side))
         blocks.append(block)
     for side, g in zip((node.body, node.orelse), given, strict=True):
@@ -242,6 +243,8 @@ def build_attribute(ctx: Context, node: ast.Attribute) -> Operand:
         match base.type:
             case Array():
                 return _array_attribute(ctx, base, node.attr)
+            case Struct():
+                return ctx.b.get_field(base, indexing.field(base.type, node.attr))
             case Vec() | Quat() if node.attr not in ("dtype", "length"):
                 return ctx.b.extract(base, indexing.component(base.type, node.attr))
         constant = _type_attribute(base, node.attr)

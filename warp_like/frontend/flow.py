@@ -12,6 +12,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from warp_like.builtins.spec import ASSIGNING
 from warp_like.frontend.operands import Operand
 from warp_like.ir.core import Value
 
@@ -110,6 +111,9 @@ def assigned_names(stmts: Sequence[ast.stmt]) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for root in stmts:
         for node in ast.walk(root):
+            if isinstance(node, ast.Call):
+                for argument in _changed_arguments(node):
+                    found.setdefault(argument.id, True)
             for target in _targets(node):
                 if isinstance(target, ast.Name):
                     found[target.id] = False
@@ -120,6 +124,14 @@ def assigned_names(stmts: Sequence[ast.stmt]) -> dict[str, bool]:
                     if isinstance(base, ast.Name):
                         found.setdefault(base.id, True)
     return found
+
+
+def _changed_arguments(node: ast.Call) -> list[ast.Name]:
+    """The variables among the arguments of a builtin that changes some."""
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    if name not in ASSIGNING:
+        return []
+    return [a for a in [*node.args, *(k.value for k in node.keywords)] if isinstance(a, ast.Name)]
 
 
 def _targets(node: ast.AST) -> list[ast.expr]:

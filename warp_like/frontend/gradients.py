@@ -96,8 +96,8 @@ def gradient_parameters(overload: Overload, given: Sequence[Type | Host], result
     of_results = "its result" if len(results) == 1 else f"each of its {len(results)} results"
     if len(own) != len(results):
         raise WarpCodegenTypeError(
-            f"the gradient function `{gradient.source.name}` takes the {_count(len(given), 'argument')} of `{name}` and "
-            f"the adjoint of {of_results}, got {_count(len(gradient.params), 'parameter')}",
+            f"the gradient function `{gradient.source.name}` takes the {_count(len(given), 'argument')} of `{name}` "
+            f"and the adjoint of {of_results}, got {_count(len(gradient.params), 'parameter')}",
             gradient.source.header,
             help=f"def {gradient.source.name}({_call(overload, results)})",
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 from collections.abc import Sequence
 
 from warp_like.base.errors import (
@@ -16,7 +17,7 @@ from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.operands import Operand, describe
 from warp_like.ir import ops
 from warp_like.ir.core import Value
-from warp_like.ir.types import Array, Mat, Quat, Type, Vec, element_shape
+from warp_like.ir.types import Array, Mat, Quat, Struct, Type, Vec, element_shape
 
 Index = Value | Literal
 
@@ -78,7 +79,7 @@ def array_indices(ctx: Context, array: Value, at: Sequence[Index]) -> tuple[Valu
         raise WarpCodegenIndexError(
             f"{with_article(str(t))} has {t.ndim} {dimensions}, got {len(at)} indices", help=help
         )
-    if isinstance(array.op, ops.View):
+    if isinstance(array.op, ops.View) and array.op.field is None:
         where, array = list(array.op.indices), array.op.array
     for index in at:
         known = _known(index)
@@ -121,6 +122,22 @@ def component(t: Vec | Quat, name: str) -> int:
         help = "one component at a time: " + ", ".join(f".{c}" for c in dict.fromkeys(name))
     raise WarpCodegenAttributeError(
         f"{with_article(str(t))} has no component `{name}`: it has {', '.join(letters)}", help=help
+    )
+
+
+def field(t: Struct, name: str) -> int:
+    """Return the position of field ``name``.
+
+    Raises:
+        WarpCodegenAttributeError: There is no such field.
+    """
+    names = [n for n, _ in t.fields]
+    if name in names:
+        return names.index(name)
+    near = difflib.get_close_matches(name, names, n=1)
+    raise WarpCodegenAttributeError(
+        f"{with_article(str(t))} has no field `{name}`: it has {', '.join(names)}",
+        help=f"did you mean `{near[0]}`?" if near else None,
     )
 
 

@@ -56,7 +56,8 @@ def build_while(ctx: Context, node: ast.While) -> Flow:
 
 
 def _while_test(ctx: Context, node: ast.While) -> Value | bool:
-    operand = ctx.expr(node.test)
+    with ctx.without_assignment("in the condition of `while`"):
+        operand = ctx.expr(node.test)
     with ctx.at(node.test):
         return ctx.condition(operand)
 

@@ -17,11 +17,13 @@ from warp_like.ir.types import (
     Aggregate,
     Array,
     Mat,
+    Quat,
     Scalar,
     Type,
     Vec,
     element_count,
     element_shape,
+    float32,
     int32,
     int64,
     scalar_of,
@@ -323,6 +325,26 @@ def _identity(ctx: Context, node: ast.Call) -> Operand:
     return ctx.b.constant(tuple(int(r == c) for r in range(n) for c in range(n)), t)
 
 
+def _quaternion(ctx: Context, node: ast.Call) -> Operand:
+    options = _options(node, "quaternion", ("dtype",))
+    args = [ctx.expr(a) for a in node.args]
+    typed = "dtype" in options or any(isinstance(a, Value) for a in args)
+    t = _dtype(ctx, options, args, "quaternion") if typed else float32
+    return constructors.construct(ctx, _quat_of(t), args, node.args)
+
+
+def _quat_identity(ctx: Context, node: ast.Call) -> Operand:
+    given = arguments(node, "quat_identity", ("dtype",), 0)
+    t = _scalar_argument(ctx, given["dtype"], "the dtype of quat_identity()") if given else float32
+    return ctx.b.constant((0.0, 0.0, 0.0, 1.0), _quat_of(t))
+
+
+def _quat_of(t: Scalar) -> Quat:
+    if not t.is_float:
+        raise WarpCodegenTypeError(f"the dtype of a quaternion is a float type, got {t}")
+    return Quat(t)
+
+
 # --- at compile time ---
 
 
@@ -377,6 +399,8 @@ HANDLERS: dict[str, Handler] = {
     "matrix_from_rows": _matrix_from("matrix_from_rows", by_rows=True),
     "matrix_from_cols": _matrix_from("matrix_from_cols", by_rows=False),
     "identity": _identity,
+    "quaternion": _quaternion,
+    "quat_identity": _quat_identity,
     "atomic_cas": _atomic_cas,
     **{
         f"atomic_{k}": _atomic(f"atomic_{k}", k)

@@ -34,7 +34,7 @@ def from_numpy(
     data = np.asarray(arr)
     get_device(device)
     element = element_type(_default_dtype(data) if dtype is None else dtype)
-    same = scalar_from_numpy(data.dtype) == element.scalar
+    same = data.dtype == element.numpy if element.is_struct else scalar_from_numpy(data.dtype) == element.scalar
     inner = len(element.shape)
     packed = data.shape[data.ndim - inner :] == element.shape and data.ndim > inner
     if shape is not None:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from warp_like import values
-from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Options, Signature
 from warp_like.frontend.source import parse
 from warp_like.interop.torch_op_body import Body, FunctionBody, KernelBody, OpSignature
@@ -149,7 +148,7 @@ def _listed(given: Sequence[str] | str | None) -> tuple[str, ...] | None:
 def _parameters(function: Any) -> tuple[tuple[str, ...], tuple[ir.Type, ...]]:
     """Names and types, all of them ones that PyTorch's operators know."""
     if isinstance(function, Kernel):
-        title, found = f"kernel `{function.key}`", list(function.parameters)
+        title, found = f"kernel `{function.key}`", list(function.declared)
     else:
         title, source = f"function `{function.__name__}`", parse(function, "operator")
         code = function.__code__
@@ -201,6 +200,8 @@ def _outputs(
 
 def _require_plain(kernel: Kernel, names: Sequence[str], types: tuple[ir.Type, ...], written: set[int]) -> None:
     """Refuse to guess about arrays that the kernel loads as well: they may be meant as arguments."""
+    from warp_like.compiler.pipeline import optimised  # the compiler is not loaded before it is needed
+
     accesses = array_accesses(optimised(kernel.source, Signature(types, options=Options.current())))
     for i in sorted(written):
         if accesses[i].loaded:

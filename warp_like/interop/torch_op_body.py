@@ -17,8 +17,8 @@ import numpy as np
 from warp_like.interop import view
 from warp_like.interop.torch import _torch, dtype_to_torch, to_torch
 from warp_like.ir import types as ir
-from warp_like.runtime.array import array
 from warp_like.runtime.arguments import Site, convert, grid_dims
+from warp_like.runtime.array import array
 from warp_like.runtime.device import get_device
 from warp_like.runtime.differentiation import adjoint_arguments, adjoint_program
 from warp_like.runtime.kernel import Kernel
@@ -141,8 +141,7 @@ class OpSignature:
                 outer = tuple(given) if isinstance(given, Sequence) else (given,)
             if len(outer) != ndim:
                 raise ValueError(
-                    f"operator `{self.name}`: the shape of `{self.names[i]}` has to have {ndim} dimensions, "
-                    f"got {outer}"
+                    f"operator `{self.name}`: the shape of `{self.names[i]}` has to have {ndim} dimensions, got {outer}"
                 )
             found.append((*outer, *self.element_shapes[i]))
         return found

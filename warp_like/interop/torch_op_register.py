@@ -32,11 +32,13 @@ def register(qualname: str, body: Body) -> tuple[Any, Callable[..., Any], Callab
         _libraries.pop(qualname)._destroy()
     library = _libraries[qualname] = torch.library.Library(namespace, "FRAGMENT")
     sig = body.signature
-    takes = ", ".join(f"{_schema_type(sig, i)} {sig.names[i]}" for i in sig.inputs)
+    takes = [f"{_schema_type(sig, i)} {sig.names[i]}" for i in sig.inputs]
     gives = ", ".join(["Tensor"] * len(sig.outputs))
     backward = f"{name}_backward"
-    library.define(f"{name}({takes}) -> {gives if len(sig.outputs) == 1 else f'({gives})'}")
-    library.define(f"{backward}(Tensor[] grads, Tensor[] results, bool[] needs, {takes}) -> Tensor[]".replace(", )", ")"))
+    library.define(f"{name}({', '.join(takes)}) -> {gives if len(sig.outputs) == 1 else f'({gives})'}")
+    library.define(
+        f"{backward}({', '.join(['Tensor[] grads', 'Tensor[] results', 'bool[] needs', *takes])}) -> Tensor[]"
+    )
     namespace_ops = getattr(torch.ops, namespace)
     forward_op, backward_op = getattr(namespace_ops, name).default, getattr(namespace_ops, backward).default
     refuse = _refusal(sig)
@@ -148,7 +150,7 @@ def _register_backward(library: Any, qualname: str, body: Body, op: Any, refuse:
 
 def _transformed(op: Any, rules: Rules) -> Callable[..., Any]:
     """The operator inside ``torch.func``: an ``autograd.Function`` of the same rules."""
-    function = type(
+    function: Any = type(
         "TransformedOperator",
         (_torch().autograd.Function,),
         {
@@ -200,11 +202,11 @@ def _direct(body: Body, backward_op: Any) -> Callable[..., Any]:
         return results[0] if len(results) == 1 else tuple(results)
 
     rules = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
-    apply = type("DirectOperator", (torch.autograd.Function,), rules).apply
+    function: Any = type("DirectOperator", (torch.autograd.Function,), rules)
 
     def call(*args: Any) -> Any:
         if torch.is_grad_enabled() and any(args[p].requires_grad for p in places):
-            return apply(*args)
+            return function.apply(*args)
         return run(args)
 
     return call

@@ -54,7 +54,24 @@ def as_array(obj: Any, dtype: Any = None) -> array:
     """
     if isinstance(obj, array):
         return obj if dtype is None or element_type(dtype).code == obj.type_code else obj.view(dtype)
-    return over(describe(obj), None if dtype is None else element_type(dtype))
+    element = None if dtype is None else element_type(dtype)
+    if element is not None and element.is_struct:
+        return _over_records(obj, element)
+    return over(describe(obj), element)
+
+
+def _over_records(obj: Any, element: ElementType) -> array:
+    """An array of structs over a structured NumPy array with the same fields in the same places."""
+    if not isinstance(obj, np.ndarray) or obj.dtype != element.numpy:
+        given = f"a NumPy array of {obj.dtype}" if isinstance(obj, np.ndarray) else type(obj).__name__
+        raise TypeError(f"expected a NumPy array of {element.numpy}, which is {element.type}, got {given}")
+    if not obj.flags.aligned:
+        raise ValueError("the NumPy array's elements are not aligned; copy it first")
+    shape, strides = (obj.shape, obj.strides) if obj.ndim else ((1,), (element.itemsize,))
+    if len(shape) > MAX_DIMS:
+        raise ValueError(f"an array has at most {MAX_DIMS} dimensions, got a NumPy array of shape {shape}")
+    readonly = not obj.flags.writeable
+    return bind_foreign(element, obj.ctypes.data, shape, strides, readonly, get_device("cpu"), obj)
 
 
 def over(memory: Memory, element: ElementType | None) -> array:

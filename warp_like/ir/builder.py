@@ -127,7 +127,7 @@ class Builder:
     def view(self, array: Value, indices: Sequence[Value]) -> Value:
         """The sub-array of ``array`` at leading ``indices``."""
         t = _array_type(array)
-        return self.insert(ops.View(array, tuple(indices)), Array(t.dtype, t.ndim - len(indices))).result
+        return self.insert(ops.View(array, tuple(indices), None), Array(t.dtype, t.ndim - len(indices))).result
 
     def field_view(self, array: Value, field: int) -> Value:
         """The array of one field of the structs in ``array``."""

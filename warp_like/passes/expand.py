@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from warp_like.base.loc import at
-from warp_like.builtins.spec import Elementwise, Expand, Overload, resolve
+from warp_like.builtins.spec import Elementwise, Overload, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Scalar, Type, element_count, scalar_of
+from warp_like.passes.bodies import body_of
 from warp_like.passes.rewriter import Rewriter, rewrite
 
 
@@ -21,10 +22,9 @@ def expand(f: Function, only: Callable[[Overload], bool] | None = None) -> Funct
 
     Args:
         f: The function.
-        only: Which rows to expand, asked for rows of ``Expand`` and ``Elementwise`` (whose body is the scalar
-        call for
-            each component). Without it: all rows of ``Expand``, and of ``Elementwise`` where the scalar row
-            is one.
+        only: Which rows to expand, asked for rows that have a body and of ``Elementwise`` (whose body is the scalar
+            call for each component). Without it: all rows that have a body, and of ``Elementwise`` where the
+            scalar row has one.
     """
     return rewrite(f, _Expander(only))
 
@@ -41,8 +41,9 @@ class _Expander(Rewriter):
         types = tuple(v.type for v in o.args)
         row = resolve(o.fn, types).overload
         lower = row.lower
-        if isinstance(lower, Expand) and (self.only is None or self.only(row)):
-            self.emit(o, lambda *args: lower.body(self.b, *args))
+        body = body_of(lower)
+        if body is not None and (self.only is None or self.only(row)):
+            self.emit(o, lambda *args: body.body(self.b, *args))
         elif isinstance(lower, Elementwise) and self.wants_components(row, lower, types):
             self.emit(o, lambda *args: self.components(o, lower.scalar, args))
         else:
@@ -52,7 +53,8 @@ class _Expander(Rewriter):
         if self.only is not None:
             return self.only(row)
         scalars = [scalar_of(t) for t in types]
-        return isinstance(resolve(lower.scalar, [s for s in scalars if s is not None]).overload.lower, Expand)
+        scalar = resolve(lower.scalar, [s for s in scalars if s is not None]).overload
+        return body_of(scalar.lower) is not None
 
     def components(self, o: ops.Apply, scalar: str, args: tuple[Value, ...]) -> Value:
         whole = next(a for a in args if not isinstance(a.type, Scalar))

@@ -25,7 +25,7 @@ def flatten_structs(f: Function) -> Function:
     Raises:
         WarpCodegenTypeError: Which array a field holds depends on the path taken.
     """
-    return rewrite(f, _Flattener())
+    return rewrite(f, _Flattener()) if _uses_structs(f) else f
 
 
 class _Flattener(Rewriter):
@@ -131,15 +131,15 @@ class _Flattener(Rewriter):
         o.init = tuple(first)
         for r in o.regions():
             self.block(r)
-        split = {v for r in o.results if isinstance(r.type, Struct) for v in self.split(r)}
+        for result in o.results:
+            if isinstance(result.type, Struct):
+                self.split(result)
         o.results = self.expand(o.results)
-        for r in o.results:
-            r.op = o
         inside = _defined(o)
-        for r, start, last, kept in zip(o.results, o.init, o.body.yielded, keep, strict=True):
+        for result, start, last, kept in zip(o.results, o.init, o.body.yielded, keep, strict=True):
+            result.op = o
             if not kept:
-                assert r in split
-                self.mapping[r] = self.one_array(r, [start, last], inside)
+                self.mapping[result] = self.one_array(result, [start, last], inside)
         self.resolve()
         prune_results(o, keep)
         self.keep(o)

@@ -1,7 +1,7 @@
 """Replace calls of user functions by their bodies.
 
-Afterwards a function holds no ``Call`` but those that it was told to keep. The location of every inlined op ends in the chain of its callers, so
-that a message about it shows the way from the kernel.
+Afterwards a function holds no ``Call`` but those that are to be kept. The location of every inlined op ends in the
+chain of its callers, so that a message about it shows the way from the kernel.
 """
 
 from __future__ import annotations

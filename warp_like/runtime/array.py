@@ -22,7 +22,7 @@ from warp_like.runtime.memory import (
     ElementType,
     contiguous_strides,
     element_type,
-    host_scalars,
+    host_elements,
     normalize_shape,
     outer_shape,
 )
@@ -180,6 +180,8 @@ class array(_native.Array):
 
         The elements of a bfloat16 array appear as their bits, as uint16.
         """
+        if self.element.is_struct:
+            return np.asarray(_Records(self)).view(self.element.numpy)
         if self.element.scalar != ir.bfloat16:
             return np.asarray(memoryview(self))
         bits = ir.with_scalar(self.element.type, ir.uint16)
@@ -187,6 +189,8 @@ class array(_native.Array):
 
     def list(self) -> Any:
         """Return the elements, in C order, as plain numbers, vectors or matrices."""
+        if self.element.is_struct:
+            return [self.dtype._from_numpy(record) for record in self.numpy().ravel()]
         if not self.element.shape:
             return self._values().ravel().tolist()
         data, size = self.numpy().tobytes(), self.itemsize
@@ -207,7 +211,7 @@ class array(_native.Array):
         """``value`` as raw components that broadcast to the array's."""
         element = self.element
         if isinstance(value, array):
-            if value.element.scalar != element.scalar:
+            if value.element.scalar != element.scalar or (element.is_struct and value.element != element):
                 raise TypeError(f"{self!r} can't take elements of {value.dtype.__name__}; convert them first")
             return value.numpy()
         if (
@@ -216,11 +220,14 @@ class array(_native.Array):
             and value._shape_ == element.shape
         ):
             return np.frombuffer(value._bytes(), element.numpy).reshape(element.shape)
-        return host_scalars(value, element.scalar)
+        return host_elements(value, element)
 
     def fill_(self, value: Any) -> None:
         """Set every element to ``value``: a number, or what the element type can be made of."""
         element = self.element
+        if element.is_struct:
+            self._fill_records(value)
+            return
         filler = value if isinstance(value, element.host) else element.host(value)
         raw = self._writable()
         host_writes(self)
@@ -231,6 +238,18 @@ class array(_native.Array):
             components = np.array(number, element.numpy)
         np.copyto(raw, components)
 
+    def _fill_records(self, value: Any) -> None:
+        element = self.element
+        if isinstance(value, (np.void, tuple)):
+            value = element.host._from_numpy(np.array(value, element.numpy))
+        elif isinstance(value, (int, float)) and not value:
+            value = element.host._from_numpy(np.zeros((), element.numpy))
+        if type(value) is not element.host and getattr(value, "_ir_type_", None) != element.type:
+            raise TypeError(f"an element of {self!r} is {element.type}, got {type(value).__name__}")
+        raw = self._writable()
+        host_writes(self)
+        raw[...] = np.array(value.numpy_value(), element.numpy)
+
     def zero_(self) -> None:
         """Set every element to zero."""
         raw = self._writable()
@@ -240,7 +259,7 @@ class array(_native.Array):
     def assign(self, src: Any) -> None:
         """Copy ``src``, an array of any library or a nested sequence of the same shape, into this array."""
         raw = self._writable()
-        values = self._check_components(host_data(src))
+        values = self._check_components(src if self.element.is_struct else host_data(src))
         if values.shape != raw.shape:
             try:
                 values = values.reshape((*outer_shape(values.shape, self.element), *self.element.shape))
@@ -265,8 +284,11 @@ class array(_native.Array):
         """The element at byte ``offset``."""
         one = self._subview(offset, (1,), (self.itemsize,))
         element = self.element
+        if element.is_struct:
+            return element.host._from_numpy(one.numpy()[0])
         if element.shape:
             return element.host._from_bytes(one.numpy().tobytes())
+        assert element.scalar is not None
         return host_number(one._values()[0].item(), element.scalar)
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -277,7 +299,7 @@ class array(_native.Array):
         target = self._map(part)
         if isinstance(value, (array, np.ndarray, list, tuple)) and indexing.resolve(key, self.shape, self.strides)[1]:
             raw = target._writable()
-            components = self._check_components(host_data(value))
+            components = self._check_components(value if self.element.is_struct else host_data(value))
             host_writes(target, value if isinstance(value, array) else None)
             np.copyto(raw, components)
         else:
@@ -388,6 +410,20 @@ class array(_native.Array):
         return self._map(lambda a: a._subview(0, a.shape, a.strides))
 
 
+class _Records:
+    """Shows an array of structs to NumPy as bytes, which the native buffer protocol can't."""
+
+    def __init__(self, a: array) -> None:
+        self.owner = a
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (a.ptr, a.readonly),
+            "shape": a.shape,
+            "strides": a.strides,
+            "typestr": f"|V{a.itemsize}",
+        }
+
+
 class ArrayOf:
     """``wp.array1d`` to ``wp.array4d``: ``wp.array`` with a fixed number of dimensions."""
 
@@ -449,6 +485,8 @@ def _reinterpret(a: array, element: ElementType) -> array:
     old = a.element
     if element.itemsize == old.itemsize:
         return _over(a, element)
+    if old.scalar is None or element.scalar is None:
+        raise ValueError(f"{a!r} can't be viewed as {element.host.__name__}: the sizes of the elements differ")
     steps = contiguous_strides(old.shape, old.scalar.bits // 8)
     if old.shape and not element.shape and element.scalar.bits == old.scalar.bits:
         shape, strides = (*a.shape, *old.shape), (*a.strides, *steps)
@@ -477,6 +515,26 @@ def _restore(t: ir.Type, shape: tuple[int, ...], data: bytes, grad: np.ndarray[A
         out.requires_grad = True
         np.copyto(out.grad_array.numpy(), grad)
     return out
+
+
+def add_elements(to: array, other: array) -> None:
+    """Add the elements of ``other``, which has the same shape and dtype, to ``to``; of structs, their float fields."""
+    if isinstance(to.element.type, ir.Struct):
+        _add_records(to.element.type, to.numpy(), other.numpy())
+    else:
+        to.assign(to._values() + other._values())
+
+
+def _add_records(t: ir.Struct, to: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> None:
+    for name, field in t.fields:
+        scalar = ir.scalar_of(field)
+        if isinstance(field, ir.Struct):
+            _add_records(field, to[name], other[name])
+        elif scalar == ir.bfloat16:
+            total = bfloat.decode_array(to[name]) + bfloat.decode_array(other[name])
+            to[name] = bfloat.encode_array(total).reshape(total.shape)
+        elif scalar is not None and scalar.is_float:
+            to[name] += other[name]
 
 
 def bind_foreign(

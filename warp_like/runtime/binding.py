@@ -18,11 +18,12 @@ from warp_like.runtime.memory import (
     allocate,
     contiguous_strides,
     element_type,
-    host_scalars,
+    host_elements,
     normalize_shape,
     outer_shape,
 )
 from warp_like.values import Composite
+from warp_like.values.struct import StructInstance
 
 Array: Any = _native.Array
 """The native base of ``wp.array``, by which arrays are recognised here, below the class itself."""
@@ -92,16 +93,21 @@ def bind_data(
         )
         self._grad_links, self.grad_array = source._grad_links, source.grad_array
         return
-    values = host_data(data)
+    if dtype is Any and isinstance(data, (list, tuple)) and data and isinstance(data[0], StructInstance):
+        dtype = type(data[0])
+    is_struct = dtype is not Any and element_type(dtype).is_struct
+    values = data if is_struct and not isinstance(data, Array) else host_data(data)
     if dtype is Any and isinstance(values, Array):
         dtype = values.dtype
     raw = values.numpy() if isinstance(values, Array) else values
+    if is_struct:
+        raw = raw.numpy() if isinstance(raw, Array) else host_elements(raw, element_type(dtype))
     if np.ndim(raw) == 0 and not hasattr(data, "__array__") and not isinstance(values, Array):
         raise TypeError(f"the data of an array is a sequence or an array, got {type(data).__name__}")
     element = element_type(raw.dtype if dtype is Any else dtype)
     if isinstance(values, Array) and values.element.scalar == ir.bfloat16 != element.scalar:
         raw = values._values()
-    scalars = raw if _is_raw(values, element) else host_scalars(raw, element.scalar)
+    scalars = raw if _is_raw(values, element) else host_elements(raw, element)
     outer = outer_shape(scalars.shape, element) if shape is None else normalize_shape(shape)
     if math.prod(outer) * ir.element_count(element.type) != scalars.size:
         raise ValueError(
@@ -115,7 +121,7 @@ def bind_data(
 
 def _is_raw(values: Any, element: ElementType) -> bool:
     """Whether the components of ``values`` are in memory form (which bfloat16's bits do not show)."""
-    return isinstance(values, Array) and values.element.scalar == element.scalar
+    return isinstance(values, Array) and values.element.scalar == element.scalar and not element.is_struct
 
 
 def _check_ndim(got: int, wanted: int | None) -> None:

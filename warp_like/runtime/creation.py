@@ -12,6 +12,7 @@ from warp_like.runtime.device import DeviceLike, get_device
 from warp_like.runtime.memory import element_type, normalize_shape
 from warp_like.runtime.recording import host_writes
 from warp_like.values import constant_of
+from warp_like.values.struct import StructInstance
 
 
 def _create(
@@ -198,6 +199,8 @@ def from_ptr(ptr: int, length: int, dtype: Any = None, shape: Any = None, device
 
 def _type_of(value: Any) -> Any:
     """The dtype that a fill value asks for by itself."""
+    if isinstance(value, StructInstance):
+        return type(value)
     known = constant_of(value)
     if known is not None:
         return known[0]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from warp_like.base.settings import settings
+from warp_like.frontend.parameters import leaf_parameters
 from warp_like.ir.types import Array, Type, adjoint_type, is_differentiable, scalar_of
 from warp_like.runtime.arguments import Site, convert, require_writable
 from warp_like.runtime.array import array
@@ -13,6 +14,7 @@ from warp_like.runtime.creation import clone
 from warp_like.runtime.kernel import Kernel
 from warp_like.runtime.program import Program
 from warp_like.runtime.recording import Record
+from warp_like.runtime.structs import split_adjoints
 
 
 def gradients_of(record: Record) -> dict[int, array]:
@@ -98,6 +100,8 @@ def bind_adjoints(
         if len(adjoints) > len(values):
             raise ValueError(f"kernel `{kernel.key}`: {name} has {len(adjoints)} entries for {len(values)} arguments")
         given += [*adjoints, *[None] * (len(values) - len(adjoints))]
+    given = split_adjoints(kernel, given)
+    last_input = len(leaf_parameters(kernel.declared[: len(inputs[0])]))
     overwritten = kernel.program(types).any_artifact.stores
     found: dict[int, array] = {}
     for i, (t, a, adjoint) in enumerate(zip(types, args, given, strict=True)):
@@ -118,7 +122,7 @@ def bind_adjoints(
             raise ValueError(f"kernel `{kernel.key}`: `{name}` has shape {bound.shape}, its array {a.shape}")
         if i in overwritten:
             bound = clone(bound)  # the reverse sweep consumes these; the caller's stay as they are
-        elif i < len(inputs[0]):
+        elif i < last_input:
             require_writable(Site(kernel.key, i, name, t), bound)
         found[i] = bound
     return found
@@ -128,7 +132,8 @@ def _bind_value_adjoint(kernel: Kernel, i: int, t: Type, adjoint: Any) -> array:
     """Return the array of one element to which the gradient of argument ``i``, which is no array, is added."""
     name = f"adj_{kernel.parameter_names[i]}"
     if scalar_of(t) is None or not is_differentiable(t):
-        raise TypeError(f"kernel `{kernel.key}`: `{kernel.parameter_names[i]}` is {t}, which has no gradient; pass None")
+        given = f"`{kernel.parameter_names[i]}` is {t}"
+        raise TypeError(f"kernel `{kernel.key}`: {given}, which has no gradient; pass None")
     site = Site(kernel.key, i, name, adjoint_type(t))
     bound: array = convert(site, adjoint)
     if bound.shape != (1,):

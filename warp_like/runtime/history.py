@@ -44,6 +44,26 @@ def share_memory(a: array, b: array) -> bool:
         return True
 
 
+def require_memory(a: array) -> None:
+    """Refuse to use an array whose memory its owner has given back.
+
+    Arrays keep the owner of their memory alive and never move, and NumPy refuses to resize what somebody looks at. A
+    tensor may be resized all the same, and then has other memory.
+
+    Raises:
+        RuntimeError: The tensor that owned the memory has been freed or resized.
+    """
+    storage_of = getattr(a.owner, "untyped_storage", None)
+    if storage_of is None or a.size == 0:
+        return
+    storage, (first, last) = storage_of(), extent(a)
+    if not storage.data_ptr() <= first <= last <= storage.data_ptr() + storage.nbytes():
+        raise RuntimeError(
+            f"the memory of {a!r} is gone: the tensor that it was made from has been freed or resized since; record "
+            "the forward pass again"
+        )
+
+
 def require_intact(record: Record, adjoints: dict[int, array]) -> None:
     """Refuse an adjoint launch that reads memory which the launch wrote through another argument.
 

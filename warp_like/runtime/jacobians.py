@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from warp_like.frontend.build import leaf_parameters
 from warp_like.runtime.arguments import grid_dims
 from warp_like.runtime.array import array
 from warp_like.runtime.kernel import Kernel
-from warp_like.runtime.launch import bind_arguments, launch
+from warp_like.runtime.launch import bind_arguments, launch, run
 from warp_like.runtime.recording import Record, recorder
 from warp_like.runtime.tape import Tape
 
@@ -123,13 +124,13 @@ def problem_of(
         raise ValueError(f"kernel `{function.key}`: dim is needed to launch a kernel")
     dims = grid_dims(function.key, dim)
     _, args = bind_arguments(function, inputs, outputs)
-    n = len(inputs)
+    n = len(leaf_parameters(function.declared[: len(inputs)]))
 
-    def run() -> list[Any]:
-        launch(function, dims, args[:n], args[n:], device=device, max_blocks=max_blocks, block_dim=block_dim)
+    def relaunch() -> list[Any]:
+        launch(function, dims, inputs, outputs, device=device, max_blocks=max_blocks, block_dim=block_dim)
         return args[n:]
 
-    problem = Problem(function.key, run, args)
+    problem = Problem(function.key, relaunch, args)
     problem.inputs = _variables(args[:n], function.parameter_names)
     problem.outputs = _variables(args[n:], function.parameter_names[n:])
     if not problem.outputs:
@@ -140,7 +141,7 @@ def problem_of(
 def _function_problem(function: Callable[..., Any], inputs: list[Any]) -> Problem:
     name = getattr(function, "__name__", type(function).__name__)
 
-    def run() -> list[Any]:
+    def evaluate() -> list[Any]:
         got = function(*inputs)
         made = list(got) if isinstance(got, (list, tuple)) else [got]
         if not any(isinstance(a, array) for a in made):
@@ -148,20 +149,23 @@ def _function_problem(function: Callable[..., Any], inputs: list[Any]) -> Proble
         return made
 
     code = getattr(function, "__code__", None)
-    problem = Problem(name, run, inputs)
+    problem = Problem(name, evaluate, inputs)
     problem.inputs = _variables(inputs, code.co_varnames[: code.co_argcount] if code else ())
     return problem
 
 
 def launch_problem(r: Record) -> Problem:
     """The launch of a record; an array that it reads and writes is an input and an output."""
+    program = r.kernel.program(r.types)
+    artifact = program.any_artifact
 
-    def run() -> list[Any]:
-        launch(r.kernel, r.dims, r.args)
+    def relaunch() -> list[Any]:
+        if recorder.active is not None:
+            recorder.active.record_launch(Record(r.kernel, r.dims, r.types, r.args, r.same))
+        run(program, r.dims, r.args)
         return r.args
 
-    artifact = r.kernel.program(r.types).any_artifact
-    problem = Problem(r.kernel.key, run, r.args)
+    problem = Problem(r.kernel.key, relaunch, r.args)
     variables = _variables(r.args, r.kernel.parameter_names)
     problem.inputs = [v for v in variables if v.position in artifact.reads]
     problem.outputs = [v for v in variables if v.position in artifact.writes]

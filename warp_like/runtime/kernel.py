@@ -9,15 +9,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from warp_like import values
-from warp_like.backend.target import Target, cuda_target, host_target
+from warp_like.backend.target import Target, cuda_target
 from warp_like.base.settings import Setting, settings
-from warp_like.compiler import pipeline
+from warp_like.compiler.host import host_target
 from warp_like.compiler.signature import COMPILE_SETTINGS, Options, Signature
-from warp_like.frontend.build import parameters
+from warp_like.frontend.parameters import leaf_parameters, parameters
 from warp_like.frontend.function import Function, make_function
 from warp_like.frontend.gradients import attach
 from warp_like.frontend.source import Source, parse
-from warp_like.ir.types import Type
+from warp_like.ir.types import Struct, Type, leaf_fields
 from warp_like.runtime.program import Program
 
 _kernels: weakref.WeakSet[Kernel] = weakref.WeakSet()
@@ -47,9 +47,19 @@ class Kernel:
         return parse(self.func, "kernel")
 
     @functools.cached_property
-    def parameters(self) -> list[tuple[str, Type | None]]:
-        """Name and type of each parameter; None where the type is inferred at launch."""
+    def declared(self) -> list[tuple[str, Type | None]]:
+        """Name and type of each parameter as the user wrote it; None where the type is inferred at launch."""
         return parameters(self.source)
+
+    @functools.cached_property
+    def parameters(self) -> list[tuple[str, Type | None]]:
+        """Name and type of each parameter of the compiled kernel: of a struct, those of its fields."""
+        return leaf_parameters(self.declared)
+
+    @functools.cached_property
+    def takes_structs(self) -> bool:
+        """Whether a parameter is a struct, so that ``parameters`` are others than ``declared``."""
+        return any(isinstance(t, Struct) for _, t in self.declared)
 
     @property
     def parameter_names(self) -> list[str]:
@@ -117,6 +127,8 @@ class Kernel:
         where = _target(target)
         types = self._inspected_types(args)
         signature = Signature(types, wrt=positions, options=self.options(), sums=not where.is_cuda)
+        from warp_like.compiler import pipeline  # not loaded unless something is compiled
+
         return pipeline.stage_text(self.source, signature, where, stage)
 
     def inspect_ir(self, args: Sequence[Any] | None = None) -> str:
@@ -139,8 +151,10 @@ class Kernel:
         from warp_like.runtime.arguments import infer_type
 
         given = list(args) if args is not None else [None] * len(self.parameters)
-        if len(given) != len(self.parameters):
-            raise ValueError(f"kernel `{self.key}` has {len(self.parameters)} parameters, got {len(given)} args")
+        if args is not None and len(given) != len(self.declared):
+            raise ValueError(f"kernel `{self.key}` has {len(self.declared)} parameters, got {len(given)} args")
+        if args is not None:
+            given = [x for (_, t), arg in zip(self.declared, given, strict=True) for x in _spread(t, arg)]
         types = []
         for (name, declared), arg in zip(self.parameters, given, strict=True):
             if declared is None and arg is None:
@@ -153,6 +167,11 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<warp_like kernel {self.key}>"
+
+
+def _spread(t: Type | None, arg: Any) -> list[Any]:
+    """An example argument; None for each field of a struct, whose types are known."""
+    return [None] * len(leaf_fields(t)) if isinstance(t, Struct) else [arg]
 
 
 def _type_or_value(arg: Any, infer: Callable[[Any], Type]) -> Type:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from warp_like.base.settings import settings
+from warp_like.frontend.parameters import leaf_parameters
 from warp_like.ir import types as ir
 from warp_like.runtime.arguments import Site, convert, grid_dims, infer_type, require_writable
 from warp_like.runtime.array import array
@@ -20,6 +21,7 @@ from warp_like.runtime.history import require_intact, same_arguments
 from warp_like.runtime.kernel import Kernel
 from warp_like.runtime.program import Program
 from warp_like.runtime.recording import Record, recorder
+from warp_like.runtime.structs import split_argument, split_arguments
 
 
 def launch(
@@ -109,7 +111,7 @@ def _launch_checked(
     if record_tape and recorder.active:
         recorder.active.record_launch(Record(kernel, dims, types, args, same_arguments(args)))
     run(program, dims, args)
-    if all(t is not None for _, t in kernel.parameters) and not settings.print_launches:
+    if all(t is not None for _, t in kernel.parameters) and not kernel.takes_structs and not settings.print_launches:
         kernel.fast = program.dispatcher
     return None
 
@@ -123,12 +125,13 @@ def bind_arguments(
             raise TypeError(f"kernel `{kernel.key}`: {name} takes a list or a tuple, got {type(given).__name__}")
     params = kernel.parameters
     given_args = [*inputs, *outputs]
-    if len(given_args) != len(params):
-        names = ", ".join(kernel.parameter_names)
+    if len(given_args) != len(kernel.declared):
+        names = ", ".join(name for name, _ in kernel.declared)
         raise ValueError(
-            f"kernel `{kernel.key}` takes {len(params)} arguments ({names}), got {len(given_args)} "
+            f"kernel `{kernel.key}` takes {len(kernel.declared)} arguments ({names}), got {len(given_args)} "
             f"({len(inputs)} inputs and {len(outputs)} outputs)"
         )
+    given_args = split_arguments(kernel, given_args)
     types, args = [], []
     for i, ((name, declared), value) in enumerate(zip(params, given_args, strict=True)):
         if declared is None:
@@ -190,10 +193,14 @@ class Launch:
         Raises:
             IndexError: There is no such parameter.
         """
-        if not 0 <= index < len(self.params):
-            raise IndexError(f"kernel `{self.kernel.key}` has {len(self.params)} parameters, got index {index}")
-        name = self.kernel.parameter_names[index]
-        self.params[index] = convert(Site(self.kernel.key, index, name, self.program.types[index]), value)
+        declared = self.kernel.declared
+        if not 0 <= index < len(declared):
+            raise IndexError(f"kernel `{self.kernel.key}` has {len(declared)} parameters, got index {index}")
+        first = len(leaf_parameters(declared[:index]))
+        given = split_argument(self.kernel, index, value)
+        for i, x in enumerate(given, first):
+            name = self.kernel.parameter_names[i]
+            self.params[i] = convert(Site(self.kernel.key, i, name, self.program.types[i]), x)
 
     def set_param_by_name(self, name: str, value: Any) -> None:
         """Set one argument by name.
@@ -201,9 +208,10 @@ class Launch:
         Raises:
             KeyError: There is no such parameter.
         """
-        if name not in self.kernel.parameter_names:
+        names = [declared for declared, _ in self.kernel.declared]
+        if name not in names:
             raise KeyError(f"kernel `{self.kernel.key}` has no parameter `{name}`")
-        self.set_param_at_index(self.kernel.parameter_names.index(name), value)
+        self.set_param_at_index(names.index(name), value)
 
     def set_params(self, values: Sequence[Any]) -> None:
         """Set the first ``len(values)`` arguments."""

@@ -17,6 +17,7 @@ from warp_like import _native
 from warp_like.ir import types as ir
 from warp_like.ir.layout import MAX_DIMS, size_of, type_code
 from warp_like.values import bfloat, from_ir, numpy_dtype, to_ir
+from warp_like.values.struct import StructInstance, structured_dtype
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class ElementType:
     """All that an array knows of its elements."""
 
     type: ir.Type
-    scalar: ir.Scalar
+    scalar: ir.Scalar | None  # None for structs
     shape: tuple[int, ...]
     host: Any
     code: int
@@ -32,8 +33,16 @@ class ElementType:
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The NumPy dtype of a component."""
+        """The NumPy dtype of a component; of a struct its structured dtype."""
+        if isinstance(self.type, ir.Struct):
+            return structured_dtype(self.type)
+        assert self.scalar is not None
         return numpy_dtype(self.scalar)
+
+    @property
+    def is_struct(self) -> bool:
+        """Whether the elements are structs."""
+        return self.scalar is None
 
 
 # By everything that has named an element type so far: classes, NumPy dtypes, IR types.
@@ -51,7 +60,9 @@ def element_type(dtype: Any) -> ElementType:
         return known
     t = to_ir(dtype)
     scalar = None if t is None else ir.scalar_of(t)
-    if t is None or scalar is None:
+    if isinstance(t, ir.Struct) and ir.holds_arrays(t):
+        raise TypeError(f"{t} has a field that is an array, so it can't be the element of an array")
+    if t is None or (scalar is None and not isinstance(t, ir.Struct)):
         raise TypeError(
             f"the elements of an array need one concrete type such as wp.float32 or wp.vec3, got {dtype!r}"
         )
@@ -93,6 +104,31 @@ def contiguous_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
         strides.append(step)
         step *= max(n, 1)
     return tuple(reversed(strides))
+
+
+def host_elements(data: Any, element: ElementType) -> np.ndarray[Any, Any]:
+    """Return host data as a NumPy array of components, or of records where the elements are structs.
+
+    Raises:
+        TypeError, OverflowError, ValueError: As ``host_scalars``; or records are due and ``data`` has other fields.
+    """
+    if element.scalar is not None:
+        return host_scalars(data, element.scalar)
+    wanted, cls = element.numpy, element.host
+    if isinstance(data, StructInstance):
+        data = [data]
+    if isinstance(data, np.ndarray) and data.dtype == wanted:
+        return data
+    if isinstance(data, np.ndarray) and data.dtype.names is not None and data.dtype.kind == "V":
+        if set(data.dtype.names) != set(wanted.names or ()):
+            raise TypeError(f"an array of {element.type} has the fields {wanted.names}, got {data.dtype.names}")
+        records = np.zeros(data.shape, wanted)
+        for name in data.dtype.names:
+            records[name] = data[name]
+        return records
+    if not isinstance(data, (list, tuple)) or not all(isinstance(x, cls) for x in data):
+        raise TypeError(f"an array of {element.type} is made of instances of it or of a structured NumPy array")
+    return np.array([x.numpy_value() for x in data], dtype=wanted)
 
 
 def host_scalars(data: Any, scalar: ir.Scalar) -> np.ndarray[Any, Any]:

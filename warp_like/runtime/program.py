@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from warp_like import _native, values
 from warp_like.backend import cpu
-from warp_like.backend.target import host_target
 from warp_like.base.settings import Setting, settings
 from warp_like.compiler.artifact import Artifact
-from warp_like.compiler.pipeline import compile_kernel
+from warp_like.compiler.host import host_target
+from warp_like.compiler.lookup import compile_kernel
 from warp_like.compiler.signature import Options, Signature, with_scratch
 from warp_like.ir.layout import type_code
 from warp_like.ir.types import Array, Scalar, Type
@@ -116,7 +116,7 @@ class Program:
         role = "the adjoint of kernel" if self.wrt is not None else "kernel"
         if code == STACK_LIMIT:
             return MemoryError(
-                f"{role} `{self.kernel.key}`: thread {thread} needs more than {settings.adjoint_stack_limit} bytes to "
+                f"{role} `{self.kernel.key}`: a thread needs more than {settings.adjoint_stack_limit} bytes to "
                 "save the state of its loops for the gradient; declare it with @wp.kernel(checkpoint_loops=True), which "
                 "saves less and computes more, or raise wp.config.adjoint_stack_limit"
             )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from warp_like.ir.types import Array, Type, is_differentiable
+from warp_like.ir.types import Array, Struct, Type, is_differentiable, leaf_fields
 from warp_like.runtime.arguments import Site, convert, grid_dims, require_writable
 from warp_like.runtime.array import array
 from warp_like.runtime.creation import clone, zeros_like
@@ -17,6 +17,7 @@ from warp_like.runtime.kernel import Kernel
 from warp_like.runtime.launch import bind_arguments, run
 from warp_like.runtime.program import Program
 from warp_like.runtime.recording import recorder
+from warp_like.runtime.structs import split_tangents
 
 
 def jvp(
@@ -65,7 +66,7 @@ def jvp(
     call = _bind(kernel, dim, inputs, outputs, tangents, out_tangents, device)
     _require_alike(call)
     _run_tangent(call)
-    return [call.tangents.get(i) for i in range(len(inputs), len(call.args))]
+    return _by_argument(call, call.tangents)[len(inputs) :]
 
 
 def hvp(
@@ -114,7 +115,7 @@ def hvp(
     call = _bind(kernel, dim, inputs, outputs, tangents, (), device)
     require_backward(kernel)
     first = dict(call.same)
-    weights = {first.get(i, i): w for i, w in _weights(call, len(inputs), outputs, adj_outputs).items()}
+    weights = {first.get(i, i): w for i, w in _weights(call, inputs, outputs, adj_outputs).items()}
     written = {first.get(i, i) for i in call.writes if i in call.tangents}
     copies = {i: clone(call.tangents[i], requires_grad=False) for i in written}  # the caller's stay as they are
     call.tangents |= {i: copies[first.get(i, i)] for i in call.tangents if first.get(i, i) in written}
@@ -133,7 +134,7 @@ def hvp(
     args = [*call.args, *(adjoints[i] for i in wrt), *old]
     changes = [*(call.tangents[i] for i in sorted(call.tangents)), *(products[i] for i in wrt), *old_tangents]
     run(program, call.dims, [*args, *changes])
-    return [products.get(first.get(i, i)) for i in range(len(inputs))]
+    return _by_argument(call, {i: products[first.get(i, i)] for i in wrt})[: len(inputs)]
 
 
 @dataclass
@@ -172,11 +173,26 @@ def _bind(
         if len(given) > len(values):
             raise ValueError(f"kernel `{kernel.key}`: {name} has {len(given)} entries for {len(values)} arguments")
     padded = [*tangents, *[None] * (len(inputs) - len(tangents)), *out_tangents]
-    for i, t in enumerate(padded):
+    for i, t in enumerate(split_tangents(kernel, padded)):
         if t is not None:
             call.tangents[i] = _checked(call, i, t)
     _complete(call)
     return call
+
+
+def _by_argument(call: _Call, found: dict[int, Any]) -> list[Any]:
+    """Return what was found for each argument as the user gave it: for a struct, a list by field."""
+    results: list[Any] = []
+    position = 0
+    for _, t in call.kernel.declared:
+        if isinstance(t, Struct):
+            count = len(leaf_fields(t))
+            results.append([found.get(position + k) for k in range(count)])
+            position += count
+        else:
+            results.append(found.get(position))
+            position += 1
+    return results
 
 
 def _checked(call: _Call, i: int, given: Any) -> Any:
@@ -280,22 +296,23 @@ def _run_forward(call: _Call, program: Program) -> None:
         run(call.kernel.program(call.types), call.dims, call.args)
 
 
-def _weights(call: _Call, inputs: int, outputs: Sequence[Any], adj_outputs: Sequence[Any]) -> dict[int, array]:
+def _weights(
+    call: _Call, inputs: Sequence[Any], outputs: Sequence[Any], adj_outputs: Sequence[Any]
+) -> dict[int, array]:
     """Return copies of the weights of the outputs, by position."""
     key = call.kernel.key
     if not adj_outputs:
-        if len(outputs) != 1 or not isinstance(call.args[inputs], array) or call.args[inputs].size != 1:
+        loss = call.args[-1] if len(outputs) == 1 else None
+        if not isinstance(loss, array) or loss.size != 1:
             raise ValueError(f"kernel `{key}`: hvp() needs adj_outputs unless there is one output of one element")
-        one = zeros_like(call.args[inputs], requires_grad=False)
+        one = zeros_like(loss, requires_grad=False)
         one.fill_(1)
-        return {inputs: one}
+        return {len(call.args) - 1: one}
     if len(adj_outputs) != len(outputs):
         raise ValueError(f"kernel `{key}`: adj_outputs has {len(adj_outputs)} entries for {len(outputs)} outputs")
-    found = {}
-    for k, w in enumerate(adj_outputs):
-        if w is not None:
-            found[inputs + k] = clone(_checked(call, inputs + k, w), requires_grad=False)
-    return found
+    given = split_tangents(call.kernel, [*(None for _ in inputs), *adj_outputs])
+    weights = {i: _checked(call, i, w) for i, w in enumerate(given) if w is not None}
+    return {i: clone(w, requires_grad=False) for i, w in weights.items() if isinstance(w, array)}
 
 
 __all__ = ["hvp", "jvp"]

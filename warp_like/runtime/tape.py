@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from warp_like.runtime.array import array
+from warp_like.runtime import visualize
+from warp_like.runtime.array import add_elements, array
 from warp_like.runtime.differentiation import adjoint_arguments, adjoint_program, gradients_of
-from warp_like.runtime.history import History
+from warp_like.runtime.history import History, require_memory
 from warp_like.runtime.launch import run_adjoint
 from warp_like.runtime.recording import Record, UserFunction, Write, recorder
+from warp_like.runtime.retaining import Retained
 
 
 class Tape:
@@ -33,7 +37,9 @@ class Tape:
 
     def __init__(self) -> None:
         self.launches: list[Record | Write | UserFunction] = []
+        self.scopes: list[tuple[int, str | None, Any]] = []
         self.loss: array | None = None
+        self._retained = Retained()
         self._history = History()
         self._outer: Tape | None = None
 
@@ -84,6 +90,32 @@ class Tape:
         """
         self.launches.append(UserFunction(backward, arrays))
 
+    def record_scope_begin(self, scope_name: str, metadata: Mapping[str, Any] | None = None) -> None:
+        """Begin a scope: ``visualize`` draws what is recorded until its end as a group.
+
+        Args:
+            scope_name: What to call it.
+            metadata: What else to show of it.
+        """
+        self.scopes.append((len(self.launches), scope_name, dict(metadata or {})))
+
+    def record_scope_end(self, remove_scope_if_empty: bool = True) -> None:
+        """End the scope that began last.
+
+        Args:
+            remove_scope_if_empty: Forget the scope if nothing was recorded in it.
+
+        Raises:
+            RuntimeError: No scope has begun.
+        """
+        if sum(1 if name is not None else -1 for _, name, _ in self.scopes) <= 0:
+            raise RuntimeError("record_scope_end() without record_scope_begin()")
+        at, name, _ = self.scopes[-1]
+        if remove_scope_if_empty and name is not None and at == len(self.launches):
+            self.scopes.pop()
+        else:
+            self.scopes.append((len(self.launches), None, None))
+
     # --- the reverse sweep ----------------------------------------------------------------------------------
 
     def backward(self, loss: array | None = None, grads: Mapping[array, Any] | None = None) -> None:
@@ -97,7 +129,7 @@ class Tape:
             TypeError: ``loss`` is no array.
             ValueError: ``loss`` has more than one element, or an array to start from does not require a gradient.
             RuntimeError: There is neither ``loss`` nor ``grads``, the tape is recording, or arrays of which it holds
-                copies have changed since it recorded.
+                copies have changed since it recorded, or a tensor whose memory it uses has been freed or resized.
             WarpCodegenError: A kernel on the tape can't be differentiated; no gradient has been changed then.
         """
         if recorder.active is self:
@@ -106,10 +138,12 @@ class Tape:
         if loss is None and not grads:
             raise RuntimeError("backward() needs a loss or grads to start from")
         starts = self._starts(loss, grads or {})
-        for a in [*self._arrays(), *(a for a, _ in starts)]:
+        arrays = [*self._arrays(), *(a for a, _ in starts)]
+        for a in arrays:
             a._attach_grad()
         self._require_ready()
         with _nothing_recorded():
+            self._retained.begin([a for a in arrays if a.retain_grad], [a for a, _ in starts])
             for a, seed in starts:
                 gradient = a.grad
                 assert gradient is not None  # _starts has checked
@@ -118,7 +152,9 @@ class Tape:
                 else:
                     gradient.assign(seed)
             for r in reversed(self.launches):
+                self._retained.before(_written_by(r))
                 _reverse(r)
+            self._retained.end()
 
     def _starts(self, loss: array | None, grads: Mapping[array, Any]) -> list[tuple[array, Any]]:
         starts: list[tuple[array, Any]] = []
@@ -138,6 +174,10 @@ class Tape:
 
     def _require_ready(self) -> None:
         """Compile and check everything, so that a refusal comes before any gradient changes."""
+        for r in self.launches:
+            for a in _arrays_of(r):
+                if isinstance(a, array):
+                    require_memory(a)
         self._history.require_current()
         for r in self.launches:
             if isinstance(r, Record):
@@ -173,8 +213,72 @@ class Tape:
         """Forget all that was recorded, and set the arrays' gradients to zero."""
         self.zero()
         self.launches = []
+        self.scopes = []
         self.loss = None
+        self._retained = Retained()
         self._history = History()
+
+    # --- a picture ------------------------------------------------------------------------------------------
+
+    def visualize(
+        self,
+        filename: str | os.PathLike[str] | None = None,
+        simplify_graph: bool = True,
+        hide_readonly_arrays: bool = False,
+        array_labels: Mapping[array, str] | None = None,
+        choose_longest_node_name: bool = True,
+        ignore_graph_scopes: bool = False,
+        track_inputs: Sequence[array] | None = None,
+        track_outputs: Sequence[array] | None = None,
+        track_input_names: Sequence[str] | None = None,
+        track_output_names: Sequence[str] | None = None,
+        graph_direction: str = "LR",
+        format: str | None = None,
+    ) -> str:
+        """Return a picture of the recorded operations and of the arrays between them, as text.
+
+        Args:
+            filename: Also write the text to this file.
+            simplify_graph: Fold repetitions of the same operations into one round.
+            hide_readonly_arrays: Leave out arrays that no recorded operation writes.
+            array_labels: What to call arrays; others are called as the kernels' parameters.
+            choose_longest_node_name: Of several such names take the longest, not the first.
+            ignore_graph_scopes: Draw no groups for scopes and repetitions.
+            track_inputs: Arrays to show as inputs.
+            track_outputs: Arrays to show as outputs.
+            track_input_names: What to call ``track_inputs``.
+            track_output_names: What to call ``track_outputs``.
+            graph_direction: From left to right (``LR``), or ``RL``, ``TB`` (from top to bottom), ``BT``.
+            format: ``dot`` (Graphviz) or ``mermaid``; by the filename's ending (``.mmd``, ``.mermaid``) when left out.
+
+        Raises:
+            ValueError: An unknown direction or format, or another number of names than of arrays.
+
+        Example:
+            >>> tape.visualize("tape.dot", array_labels={x: "positions"})
+        """
+        if graph_direction not in ("LR", "RL", "TB", "BT"):
+            raise ValueError(f"graph_direction is LR, RL, TB or BT, got {graph_direction!r}")
+        if format is None:
+            format = "mermaid" if str(filename or "").endswith((".mmd", ".mermaid")) else "dot"
+        if format not in visualize.FORMATS:
+            raise ValueError(f'format is "dot" or "mermaid", got {format!r}')
+        picture = visualize.draw(
+            visualize.scope_tree(self.launches, self.scopes),
+            simplify=simplify_graph,
+            longest_names=choose_longest_node_name,
+            labels=array_labels or {},
+            tracked={
+                "input": visualize.named("track_inputs", track_inputs, track_input_names),
+                "output": visualize.named("track_outputs", track_outputs, track_output_names),
+            },
+        )
+        text = visualize.FORMATS[format](
+            picture, direction=graph_direction, hide_readonly=hide_readonly_arrays, scopes=not ignore_graph_scopes
+        )
+        if filename is not None:
+            Path(filename).write_text(text, encoding="utf-8")
+        return text
 
 
 @contextlib.contextmanager
@@ -193,6 +297,13 @@ def _arrays_of(r: Record | Write | UserFunction) -> Sequence[Any]:
     return r.arrays if isinstance(r, UserFunction) else r.args
 
 
+def _written_by(r: Record | Write | UserFunction) -> list[array]:
+    """The arrays whose gradients the reverse of ``r`` may consume."""
+    if isinstance(r, Record):
+        return [r.args[i] for i in r.kernel.program(r.types).any_artifact.stores]
+    return [r.dest] if isinstance(r, Write) else []
+
+
 def _reverse(r: Record | Write | UserFunction) -> None:
     if isinstance(r, UserFunction):
         r.backward()
@@ -200,8 +311,7 @@ def _reverse(r: Record | Write | UserFunction) -> None:
         run_adjoint(r, gradients_of(r))
     elif r.dest.grad is not None:
         if r.source is not None and r.source.grad is not None:
-            total = r.source.grad._values() + r.dest.grad._values()
-            r.source.grad.assign(total)
+            add_elements(r.source.grad, r.dest.grad)
         r.dest.grad.zero_()
 
 

@@ -40,6 +40,7 @@ class ArrayNode:
 
     @property
     def text(self) -> str:
+        """Its dtype and shape."""
         return f"{self.array.dtype.__name__} {list(self.array.shape)}"
 
 
@@ -160,76 +161,171 @@ def _uses(o: Operation) -> list[tuple[array, str, bool, bool]]:
     return [(a, "array", True, True) for a in o.arrays]
 
 
-class _Drawing:
-    def __init__(self, root: Group, longest: bool) -> None:
-        self.picture = Picture(root)
-        self.longest = longest
-
-    def operation(self, o: Operation) -> None:
-        p = self.picture
-        name = p.operations[id(o)] = f"op{len(p.operations)}"
-        for a, called, read, written in _uses(o):
-            node = self.array(a, called)
-            node.written |= written
-            if read or not written:
-                p.edges[node.name, name] = None
-            if written:
-                p.edges[name, node.name] = None
-
-    def array(self, a: array, called: str) -> ArrayNode:
-        arrays = self.picture.arrays
-        node = arrays.get(_key(a))
-        if node is None:
-            names = {id(n) for n in arrays.values()}
-            node = arrays[_key(a)] = ArrayNode(f"arr{len(names)}", [], a)
-        if called:
-            node.names.append(called)
-            if self.longest:
-                node.names.sort(key=len, reverse=True)
-        return node
-
-    def replaced(self, later: Operation, first: Operation) -> None:
-        """Let the arrays of a folded operation be those of the one that stands for it, if they have no place yet."""
-        arrays = self.picture.arrays
-        for (a, *_), (b, *_) in zip(_uses(later), _uses(first), strict=False):
-            if _key(b) in arrays:
-                arrays.setdefault(_key(a), arrays[_key(b)])
-
-
 def draw(
     root: Group,
     *,
     simplify: bool,
     longest_names: bool,
     labels: Mapping[array, str],
-    inputs: Sequence[tuple[array, str | None]],
-    outputs: Sequence[tuple[array, str | None]],
+    tracked: Mapping[str, Sequence[tuple[array, str | None]]],
 ) -> Picture:
-    """Return the picture of a tree of operations."""
-    folded = fold_repetitions(root) if simplify else []
-    drawing = _Drawing(root, longest_names)
-    shown = set(map(id, _operations(root.children)))
-    order = {id(first): [] for _, first in folded}  # type: dict[int, list[Operation]]
-    for later, first in folded:
-        order[id(first)].append(later)
-    for a, _ in [*inputs, *outputs]:  # nodes of their own, whatever is folded
-        drawing.array(a, "")
-    for o in _operations(root.children):
-        drawing.operation(o)
-    for later, first in folded:
-        stands = first
-        while id(stands) not in shown:  # folded itself, in a repetition around it
-            stands = next(f for l, f in folded if l is stands)
-        drawing.replaced(later, stands)
-    for o, first in folded:
-        _redirect(drawing, o, first)
-    for a, label in labels.items():
-        if _key(a) in drawing.picture.arrays:
-            drawing.picture.arrays[_key(a)].names.insert(0, label)
-    for role, tracked in (("input", inputs), ("output", outputs)):
-        for a, name in tracked:
-            node = drawing.picture.arrays[_key(a)]
-            node.role = role
-            if name is not None:
-                node.names.insert(0, name)
-    return drawing.picture
+    """Return the picture of a tree of operations.
+
+    Args:
+        root: The tree; folded in place.
+        simplify: Fold repetitions.
+        longest_names: Call an array by the longest of the parameter names that it has, else by the first.
+        labels: Names for arrays.
+        tracked: Arrays to show as ``input`` or ``output``, with names for them.
+    """
+    operations = list(_operations(root.children))
+    folded = {id(later): first for later, first in fold_repetitions(root)} if simplify else {}
+    picture = Picture(root)
+    for role, arrays in tracked.items():
+        for a, _ in arrays:
+            _node(picture, a).role = role
+    for o in operations:
+        _add(picture, o, _standing_for(o, folded))
+    for node in picture.shown_arrays(hide_readonly=False):
+        node.names.sort(key=lambda name: -len(name) if longest_names else 0)
+    for a, name in [*labels.items(), *(pair for arrays in tracked.values() for pair in arrays)]:
+        if name is not None and _key(a) in picture.arrays:
+            picture.arrays[_key(a)].names.insert(0, name)
+    return picture
+
+
+def _standing_for(o: Operation, folded: Mapping[int, Operation]) -> Operation:
+    while id(o) in folded:
+        o = folded[id(o)]
+    return o
+
+
+def _add(picture: Picture, o: Operation, stands: Operation) -> None:
+    """Draw an operation; ``stands`` is the one whose place it has."""
+    name = picture.operations.setdefault(id(stands), f"op{len(picture.operations)}")
+    for (a, called, read, written), (same, *_) in zip(_uses(o), _uses(stands), strict=False):
+        if o is not stands and _key(a) not in picture.arrays:
+            picture.arrays[_key(a)] = picture.arrays[_key(same)]
+        node = _node(picture, a)
+        if called not in node.names:
+            node.names.append(called)
+        node.written |= written
+        if read or not written:
+            picture.edges[node.name, name] = None
+        if written:
+            picture.edges[name, node.name] = None
+
+
+def _node(picture: Picture, a: array) -> ArrayNode:
+    key = _key(a)
+    if key not in picture.arrays:
+        picture.arrays[key] = ArrayNode(f"arr{len(picture.arrays)}", [], a)
+    return picture.arrays[key]
+
+
+# --- text ---
+
+
+def _title(o: Operation) -> tuple[str, str]:
+    """The name of an operation, and what else is known of it."""
+    match o:
+        case Record():
+            return o.kernel.key, f"dim {o.dims[0] if len(o.dims) == 1 else o.dims}"
+        case Write():
+            return ("fill" if o.source is None else "copy"), ""
+    return getattr(o.backward, "__name__", "function"), "recorded function"
+
+
+def to_dot(picture: Picture, *, direction: str, hide_readonly: bool, scopes: bool) -> str:
+    """Return the picture in Graphviz's language."""
+    lines = [
+        "digraph tape {",
+        f"  rankdir={direction};",
+        '  node [fontname="Helvetica,Arial,sans-serif"];',
+    ]
+    arrays = picture.shown_arrays(hide_readonly)
+    for n in arrays:
+        label = f"{_quoted(n.names[0] if n.names else n.name)}\\n{_quoted(n.text)}"
+        color = "#76B900" if n.role else "#BBD9F5" if n.array.requires_grad else "#EEEEEE"
+        bold = ", penwidth=2" if n.role else ""
+        lines.append(f'  {n.name} [shape=ellipse, style=filled, fillcolor="{color}", label="{label}"{bold}];')
+    lines += _dot_group(picture, picture.root, "  ", scopes, iter(range(10**9)))
+    lines += [f"  {a} -> {b};" for a, b in _shown_edges(picture, arrays)]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _dot_group(picture: Picture, group: Group, pad: str, scopes: bool, numbers: Iterator[int]) -> Iterator[str]:
+    for child in group.children:
+        if not isinstance(child, Group):
+            label = "\\n".join(_quoted(part) for part in _title(child) if part)
+            style = 'shape=box, style="rounded,filled", fillcolor=white'
+            yield f'{pad}{picture.operations[id(child)]} [{style}, label="{label}"];'
+        elif not scopes:
+            yield from _dot_group(picture, child, pad, scopes, numbers)
+        else:
+            yield f"{pad}subgraph cluster{next(numbers)} {{"
+            yield f'{pad}  label="{_quoted(child.name)}";'
+            if child.metadata:
+                shown = ", ".join(f"{k}: {v}" for k, v in child.metadata.items())
+                yield f'{pad}  tooltip="{_quoted(shown)}";'
+            yield from _dot_group(picture, child, pad + "  ", scopes, numbers)
+            yield f"{pad}}}"
+
+
+def to_mermaid(picture: Picture, *, direction: str, hide_readonly: bool, scopes: bool) -> str:
+    """Return the picture in Mermaid's language."""
+    lines = [f"flowchart {direction}"]
+    arrays = picture.shown_arrays(hide_readonly)
+    for n in arrays:
+        lines.append(f'  {n.name}(["{_entities(n.names[0] if n.names else n.name)}<br/>{_entities(n.text)}"])')
+    lines += _mermaid_group(picture, picture.root, "  ", scopes, iter(range(10**9)))
+    lines += [f"  {a} --> {b}" for a, b in _shown_edges(picture, arrays)]
+    marked = [n.name for n in arrays if n.role]
+    if marked:
+        lines.append(f"  style {','.join(marked)} stroke-width:3px")
+    return "\n".join(lines) + "\n"
+
+
+def _mermaid_group(picture: Picture, group: Group, pad: str, scopes: bool, numbers: Iterator[int]) -> Iterator[str]:
+    for child in group.children:
+        if not isinstance(child, Group):
+            label = "<br/>".join(_entities(part) for part in _title(child) if part)
+            yield f'{pad}{picture.operations[id(child)]}["{label}"]'
+        elif not scopes:
+            yield from _mermaid_group(picture, child, pad, scopes, numbers)
+        else:
+            yield f'{pad}subgraph scope{next(numbers)} ["{_entities(child.name)}"]'
+            yield from _mermaid_group(picture, child, pad + "  ", scopes, numbers)
+            yield f"{pad}end"
+
+
+def _shown_edges(picture: Picture, arrays: Sequence[ArrayNode]) -> list[tuple[str, str]]:
+    shown = {n.name for n in arrays}.union(picture.operations.values())
+    return [(a, b) for a, b in picture.edges if a in shown and b in shown]
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+
+
+def _entities(text: str) -> str:
+    return re.sub(r'[#"<>&\[\]]', lambda m: f"#{ord(m[0])};", text).replace("\n", " ")
+
+
+FORMATS = {"dot": to_dot, "mermaid": to_mermaid}
+"""How to write a picture, by format."""
+
+
+def named(
+    what: str, arrays: Sequence[array] | None, names: Sequence[str] | None
+) -> list[tuple[array, str | None]]:
+    """Return arrays with the names given for them.
+
+    Raises:
+        ValueError: The numbers of both differ.
+    """
+    found = list(arrays or ())
+    if names is not None and len(names) != len(found):
+        raise ValueError(f"{what} has {len(found)} arrays, and there are {len(names)} names for them")
+    shown: list[str | None] = [None] * len(found) if names is None else list(names)
+    return list(zip(found, shown, strict=True))

@@ -12,8 +12,9 @@ from warp_like.values import dtypes
 from warp_like.values.annotation import ArrayAnnotation
 from warp_like.values.composite import Composite
 from warp_like.values.dtypes import numpy_dtype, scalar_from_numpy
-from warp_like.values.families import NAMED, class_of, matrix, scalar_type, vector
+from warp_like.values.families import NAMED, class_of, matrix, quaternion, scalar_type, vector
 from warp_like.values.mat import Mat
+from warp_like.values.quat import Quat
 from warp_like.values.vec import Vec
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "ArrayAnnotation",
     "Composite",
     "Mat",
+    "Quat",
     "Vec",
     "class_of",
     "constant_of",
@@ -28,6 +30,7 @@ __all__ = [
     "is_type",
     "matrix",
     "numpy_dtype",
+    "quaternion",
     "scalar_from_numpy",
     "to_ir",
     "vector",

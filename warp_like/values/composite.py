@@ -26,7 +26,7 @@ class Composite(_native.Value):
 
     __slots__ = ()
 
-    _ir_type_: ClassVar[ir.Vec | ir.Mat]
+    _ir_type_: ClassVar[ir.Vec | ir.Mat | ir.Quat]
     _type_code_: ClassVar[int]
     _shape_: ClassVar[tuple[int, ...]]
     _length_: ClassVar[int]
@@ -201,9 +201,9 @@ class Composite(_native.Value):
         return np.where(np.equal(b, 0), np.zeros_like(truncated), truncated)
 
 
-def bind(base: type, name: str, t: ir.Vec | ir.Mat, members: dict[str, Any]) -> type:
+def bind(base: type, name: str, t: ir.Vec | ir.Mat | ir.Quat, members: dict[str, Any]) -> type:
     """Return a new class ``name`` derived from ``base`` for IR type ``t``."""
-    shape = (t.length,) if isinstance(t, ir.Vec) else (t.rows, t.cols)
+    shape = ir.element_shape(t)
     count = int(np.prod(shape))
     return type(
         name,
@@ -237,7 +237,7 @@ def _unwrap(value: Any) -> Any:
     return value._ndarray() if isinstance(value, Composite) else value
 
 
-def _restore(t: ir.Vec | ir.Mat, data: bytes) -> Any:
+def _restore(t: ir.Vec | ir.Mat | ir.Quat, data: bytes) -> Any:
     from warp_like.values.families import class_of
 
     return class_of(t)._from_bytes(data)

@@ -1,4 +1,4 @@
-"""The classes of vectors and matrices by shape and dtype, each made once, and their short names."""
+"""The classes of vectors, matrices and quaternions by shape and dtype, each made once, and their short names."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from warp_like.ir import types as ir
 from warp_like.values.composite import bind
 from warp_like.values.dtypes import SCALAR_CLASSES, scalar_from_numpy
 from warp_like.values.mat import Mat
+from warp_like.values.quat import Quat
 from warp_like.values.vec import Vec, component
 
 _SUFFIX = {
@@ -30,6 +31,10 @@ _SUFFIX = {
 }
 MAX_LENGTH = 255
 """Rows and columns each take a byte in the code by which the native extension tells types apart."""
+
+
+STRUCT_CLASSES: dict[ir.Struct, Any] = {}
+"""The classes that ``wp.struct`` has made."""
 
 
 def scalar_type(dtype: Any) -> ir.Scalar | None:
@@ -69,8 +74,16 @@ def matrix(shape: Sequence[Any], dtype: Any) -> Any:
     return _matrix(rows, cols, _require_scalar(dtype, "a matrix"))
 
 
+def quaternion(dtype: Any = ir.float32) -> Any:
+    """Return the class of quaternions of ``dtype``, a float type."""
+    t = _require_scalar(dtype, "a quaternion")
+    if not t.is_float:
+        raise TypeError(f"the dtype of a quaternion is a float type, got {t}")
+    return _quaternion(t)
+
+
 def class_of(t: ir.Type) -> Any:
-    """Return the host class of a scalar, vector or matrix type."""
+    """Return the host class of a scalar, vector, matrix, quaternion or struct type; of equal structs the last one."""
     match t:
         case ir.Scalar():
             return SCALAR_CLASSES[t]
@@ -78,6 +91,10 @@ def class_of(t: ir.Type) -> Any:
             return _vector(length, dtype)
         case ir.Mat(rows, cols, dtype):
             return _matrix(rows, cols, dtype)
+        case ir.Quat(dtype):
+            return _quaternion(dtype)
+        case ir.Struct() if t in STRUCT_CLASSES:
+            return STRUCT_CLASSES[t]
     raise TypeError(f"{t} has no host class")
 
 
@@ -91,6 +108,12 @@ def _vector(length: int, dtype: ir.Scalar) -> Any:
 def _matrix(rows: int, cols: int, dtype: ir.Scalar) -> Any:
     digits = f"{rows}{cols}" if max(rows, cols) < 10 else f"{rows}x{cols}"
     return bind(Mat, f"mat{digits}{_SUFFIX[dtype]}", ir.Mat(rows, cols, dtype), {})
+
+
+@functools.cache
+def _quaternion(dtype: ir.Scalar) -> Any:
+    names = {name: component(i, name) for i, name in enumerate("xyzw")}
+    return bind(Quat, f"quat{_SUFFIX[dtype]}", ir.Quat(dtype), names)
 
 
 def _extent(n: Any, what: str) -> int:
@@ -122,8 +145,11 @@ def _named() -> dict[str, Any]:
     for n in (2, 3, 4):
         found[f"vec{n}"] = found[f"vec{n}f"]
         found[f"mat{n}{n}"] = found[f"mat{n}{n}f"]
+    for t in (ir.float16, ir.float32, ir.float64):
+        found[f"quat{_SUFFIX[t]}"] = _quaternion(t)
+    found["quat"] = found["quatf"]
     return found
 
 
 NAMED: dict[str, Any] = _named()
-"""The short names, ``vec2`` to ``vec4`` and ``mat22`` to ``mat44``, with suffixes (none means float32)."""
+"""The short names, ``vec2`` to ``vec4``, ``mat22`` to ``mat44`` and ``quat``, with suffixes (none means float32)."""

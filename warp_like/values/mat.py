@@ -80,7 +80,7 @@ class Mat(Composite):
         return self.__matmul__(other)
 
     def __matmul__(self, other: Any) -> Any:
-        if not isinstance(other, Composite):
+        if not isinstance(other, Composite) or isinstance(other._ir_type_, ir.Quat):
             return NotImplemented
         t = other._ir_type_
         rows = t.length if isinstance(t, ir.Vec) else t.rows

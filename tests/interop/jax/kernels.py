@@ -40,7 +40,7 @@ def total(x: wp.array(dtype=float), y: wp.array(dtype=float)):
 @wp.kernel
 def matmul(a: wp.array2d(dtype=float), b: wp.array2d(dtype=float), c: wp.array2d(dtype=float)):
     i, j = wp.tid()
-    s = float(0.0)
+    s = 0.0
     for k in range(a.shape[1]):
         s += a[i, k] * b[k, j]
     c[i, j] = s
@@ -54,7 +54,9 @@ def advance(v: wp.array(dtype=float), x: wp.array(dtype=float), dt: float, old: 
 
 
 @wp.kernel
-def rotate(m: wp.array(dtype=wp.mat33), v: wp.array(dtype=wp.vec3), w: wp.array(dtype=wp.vec3), n: wp.array(dtype=float)):
+def rotate(
+    m: wp.array(dtype=wp.mat33), v: wp.array(dtype=wp.vec3), w: wp.array(dtype=wp.vec3), n: wp.array(dtype=float)
+):
     i = wp.tid()
     w[i] = m[i] * v[i]
     n[i] = wp.length_sq(v[i])

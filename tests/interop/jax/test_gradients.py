@@ -72,9 +72,7 @@ def test_vectors_and_several_outputs():
 def test_vmap_of_grad_and_grad_of_vmap(axes):
     a = floats(6, 2, 3) if axes[0] == 0 else floats(2, 3)
     b = floats(6, 3, 4) if axes[1] == 0 else floats(3, 4)
-    same_gradient(
-        jax.vmap(lambda a, b: mat(a, b)[0], axes), jax.vmap(jnp.matmul, axes), a, b, transform=jax.jit
-    )
+    same_gradient(jax.vmap(lambda a, b: mat(a, b)[0], axes), jax.vmap(jnp.matmul, axes), a, b, transform=jax.jit)
     ours = jax.vmap(jax.grad(lambda a, b: jnp.sin(mat(a, b)[0]).sum(), (0, 1)), axes)(a, b)
     theirs = jax.vmap(jax.grad(lambda a, b: jnp.sin(a @ b).sum(), (0, 1)), axes)(a, b)
     for x, y in zip(ours, theirs, strict=True):

@@ -19,7 +19,7 @@ from warp_like.backend.llvm.writer import Writer
 from warp_like.base.loc import at
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Op, Value
-from warp_like.ir.types import Scalar, Type, int32, int64
+from warp_like.ir.types import Array, Scalar, Type, int32, int64
 
 _WIDENED = {"add": "add nsw", "sub": "sub nsw", "mul": "mul nsw"}
 
@@ -230,6 +230,10 @@ class Lowering:
         self.bind(o.result, (bitcast(self.w, self.scalar(o.x), a, b),))
 
     def _make(self, o: ops.Make) -> None:
+        if isinstance(o.result.type, Array):  # nobody looks at it
+            none = ("0",) * o.result.type.ndim
+            self.bind(o.result, ArrayRef(o.result.type, "null", none, () if self.w.options.contiguous else none))
+            return
         self.bind(o.result, tuple(x for e in o.elements for x in self.scalars(e)))
 
     def _extract(self, o: ops.Extract) -> None:

@@ -67,10 +67,10 @@ def fit(site: Site, t: Type, x: Any) -> Any:
     inner = element_shape(element)
     given = _scalar(x)
     if given != scalar_of(element):
-        weak = isinstance(t, Scalar) and getattr(x, "weak_type", False) and x.ndim == 0
-        if not weak or (given is not None and given.is_float and not t.is_float) or t.is_bool:  # type: ignore[union-attr]
-            raise site.type_error(_describe(x))
-        return x.astype(jax_dtype(t))
+        weak = getattr(x, "weak_type", False) and x.ndim == 0
+        if given is not None and weak and isinstance(t, Scalar) and (t.is_float or (t.is_int and given.is_int)):
+            return x.astype(jax_dtype(t))
+        raise site.type_error(_describe(x))
     outer = x.shape[: len(x.shape) - len(inner)]
     if x.shape[len(outer) :] != inner:
         raise site.type_error(f"{_describe(x)}, whose last dimensions are not {inner}")

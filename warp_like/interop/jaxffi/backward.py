@@ -27,7 +27,7 @@ def differentiable(op: Operation, values: Sequence[Any]) -> list[Any]:
         raise RuntimeError(f"kernel `{op.kernel.key}`: gradients are switched off (enable_backward=False)")
     f = jax_module().custom_vjp(lambda *args: op.forward(args))
     f.defvjp(lambda *args: _forward(op, args), lambda saved, cts: _backward(op, saved, cts), symbolic_zeros=True)
-    return f(*values)  # type: ignore[no-any-return]
+    return f(*values)
 
 
 def undifferentiable(op: Operation, values: Sequence[Any]) -> list[Any]:
@@ -36,12 +36,12 @@ def undifferentiable(op: Operation, values: Sequence[Any]) -> list[Any]:
 
     def refuse(primals: Any, tangents: Any) -> Any:
         raise TypeError(
-            f"kernel `{op.kernel.key}`: a derivative is asked of it; make it with jax_kernel(..., enable_backward=True) "
-            "for gradients, or put jax.lax.stop_gradient around its arguments"
+            f"kernel `{op.kernel.key}`: a derivative is asked of it; make it with jax_kernel(..., "
+            "enable_backward=True) for gradients, or put jax.lax.stop_gradient around its arguments"
         )
 
     f.defjvp(refuse)
-    return f(*values)  # type: ignore[no-any-return]
+    return f(*values)
 
 
 def _wrt(op: Operation) -> tuple[int, ...]:
@@ -57,8 +57,8 @@ def _forward(op: Operation, args: Sequence[Any]) -> tuple[list[Any], Any]:
         t = op.types[i]
         if a.perturbed and not isinstance(t, Array) and is_differentiable(t):
             raise TypeError(
-                f"kernel `{op.kernel.key}`: a gradient is asked of `{op.kernel.parameter_names[i]}`, which is a {t} and "
-                "no array; declare it as an array of one element, or put jax.lax.stop_gradient around it"
+                f"kernel `{op.kernel.key}`: a gradient is asked of `{op.kernel.parameter_names[i]}`, which is a {t} "
+                "and no array; declare it as an array of one element, or put jax.lax.stop_gradient around it"
             )
     given = {i: a.value for i, a in zip(op.dynamic, args, strict=True)}
     outs = op.forward(list(given.values()))

@@ -157,7 +157,7 @@ class JaxKernel:
         jitted = self._jitted.get(call)
         if jitted is None:
             jitted = self._jitted.setdefault(call, self._jit(*call[:-1]))
-        return jitted(*dynamic)  # type: ignore[no-any-return]
+        return jitted(*dynamic)
 
     def _jit(
         self,
@@ -184,9 +184,7 @@ class JaxKernel:
     ) -> list[Any]:
         key, names = self.kernel.key, self.kernel.parameter_names
         positions = [i for i in self.arguments if i not in constants]
-        values = [
-            fit(Site(key, i, names[i], types[i]), types[i], x) for i, x in zip(positions, dynamic, strict=True)
-        ]
+        values = [fit(Site(key, i, names[i], types[i]), types[i], x) for i, x in zip(positions, dynamic, strict=True)]
         shapes = {}
         for i, x in zip(positions, values, strict=True):
             t = types[i]
@@ -217,7 +215,7 @@ class JaxKernel:
         if launch_dims is not None:
             return grid_dims(self.kernel.key, launch_dims)
         if not shapes:
-            raise ValueError(f"kernel `{self.kernel.key}` has no array argument to take the grid from; pass launch_dims=")
+            raise ValueError(f"kernel `{self.kernel.key}` has no array argument that gives the grid; pass launch_dims=")
         return shapes[min(shapes)]
 
     def __repr__(self) -> str:

@@ -11,9 +11,7 @@ from warp_like.interop.jaxffi.kernel import jax_kernel as newer
 from warp_like.runtime.kernel import Kernel
 
 
-def jax_kernel(
-    kernel: Kernel, launch_dims: int | Sequence[int] | None = None, quiet: bool = False
-) -> OlderJaxKernel:
+def jax_kernel(kernel: Kernel, launch_dims: int | Sequence[int] | None = None, quiet: bool = False) -> OlderJaxKernel:
     """Make a kernel a function of JAX arrays, whose outputs are the parameters beyond the arguments of a call.
 
     ``wp.jax_kernel`` is the newer form, which has gradients, in-out arguments and outputs of other shapes as well.

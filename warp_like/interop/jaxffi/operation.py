@@ -78,7 +78,8 @@ class Operation:
             if not isinstance(t, Array):
                 call.value(i, self.constants[i] if i in self.constants else given[i])
             elif i in self.outputs:
-                call.write(i, self.shapes[i], zero=self.zero_outputs)
+                covered = i in code.covers and self.shapes[i] == self.dims
+                call.write(i, self.shapes[i], zero=self.zero_outputs and not covered)
             elif i in self.in_out:
                 call.write(i, self.shapes[i], given[i])
             elif i in code.artifact.reads:

@@ -15,8 +15,9 @@ from warp_like.backend import cpu
 from warp_like.backend.target import host_target
 from warp_like.base.hashing import digest
 from warp_like.compiler.artifact import Artifact
-from warp_like.compiler.pipeline import cache_key, compile_kernel
+from warp_like.compiler.lookup import cache_key, compile_kernel
 from warp_like.compiler.signature import Options, Signature
+from warp_like.interop.jaxffi.covering import elementwise_stores
 from warp_like.ir.types import Type
 from warp_like.runtime.kernel import Kernel
 
@@ -43,10 +44,8 @@ def jax_module() -> Any:
 def _api_version(jax: Any) -> tuple[int, int]:
     """Return the version of XLA's C API, which only the header says."""
     text = (Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h").read_text()
-    major, minor = (
-        int(re.search(rf"#define XLA_FFI_API_{part} (\d+)", text)[1]) for part in ("MAJOR", "MINOR")  # type: ignore[index]
-    )
-    return major, minor
+    version = dict(re.findall(r"#define XLA_FFI_API_(MAJOR|MINOR) (\d+)", text))
+    return int(version["MAJOR"]), int(version["MINOR"])
 
 
 @dataclass(frozen=True)
@@ -58,12 +57,14 @@ class Code:
         signature: What it is compiled for.
         artifact: What it reads and writes.
         key: What a call says to have it run.
+    covers: Positions of arrays that it overwrites as a whole when the grid has their shape.
     """
 
     kernel: Kernel
     signature: Signature
     artifact: Artifact
     key: int
+    covers: frozenset[int]
 
     @property
     def params(self) -> tuple[Type, ...]:
@@ -77,14 +78,19 @@ _compiling = threading.RLock()
 
 
 def compiled(
-    kernel: Kernel, types: tuple[Type, ...], wrt: tuple[int, ...] | None = None, *, wide: bool = False
+    kernel: Kernel,
+    types: tuple[Type, ...],
+    wrt: tuple[int, ...] | None = None,
+    *,
+    wide: bool = False,
+    contiguous: bool = True,
 ) -> Code:
     """Return the code of ``kernel``, or of its adjoint with respect to the arrays ``wrt``, ready to be called by XLA.
 
     Raises:
         WarpCodegenError: The kernel can't be compiled, or not differentiated.
     """
-    signature = Signature(types, contiguous=True, wide=wide, wrt=wrt, options=Options.current())
+    signature = Signature(types, contiguous=contiguous, wide=wide, wrt=wrt, options=Options.current())
     with _compiling:
         known = _codes.setdefault(kernel, {})
         if signature not in known:
@@ -101,4 +107,7 @@ def _compile(kernel: Kernel, signature: Signature) -> Code:
         loaded = cpu.load(artifact.code, (artifact.entry,), _native.symbols())
         explain = kernel.program(signature.args, signature.wrt)._explain
         _native.xla_add_plan(key, loaded.address(artifact.entry), loaded, explain)
-    return Code(kernel, signature, artifact, key)
+    from warp_like.compiler.pipeline import optimised  # the compiler is not loaded before it is needed
+
+    covers = frozenset() if signature.wrt is not None else elementwise_stores(optimised(kernel.source, signature))
+    return Code(kernel, signature, artifact, key, covers)

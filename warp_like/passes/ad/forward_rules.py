@@ -13,6 +13,7 @@ from warp_like.ir.types import Scalar, Type, is_differentiable
 from warp_like.passes.ad.activity import root_array
 from warp_like.passes.ad.adjoints import components
 from warp_like.passes.ad.spread import gradient_is_zero
+from warp_like.passes.bodies import body_of
 
 if TYPE_CHECKING:
     from warp_like.passes.ad.forward import Forward
@@ -33,8 +34,8 @@ def _apply(r: Forward, o: ops.Apply) -> None:
     elif isinstance(row.lower, Elementwise):
         r.keep(o)
         r.set(o.result, _elementwise(r, row.lower.scalar, o))
-    elif isinstance(row.lower, Expand) and (row.adjoint is None or not _is_scalar_valued(o)):
-        _expand_or_apply_rule(r, o, row.lower, row)
+    elif (body := body_of(row.lower)) is not None and (row.adjoint is None or not _is_scalar_valued(o)):
+        _expand_or_apply_rule(r, o, body, row)
     elif row.adjoint is None:
         raise WarpCodegenError(f"{row.name}() has no gradient")
     else:
@@ -77,8 +78,9 @@ def _scalar_tangent(
     """The tangent of a scalar function of scalars: the rule multiplies what it gets by the derivative."""
     if isinstance(row.adjoint, NoGradient) and row.adjoint.zero:
         return None
-    if row.adjoint is None and isinstance(row.lower, Expand):
-        return _body_tangent(r, row.lower, args, tangents)
+    body = body_of(row.lower)
+    if row.adjoint is None and body is not None:
+        return _body_tangent(r, body, args, tangents)
     if row.adjoint is None or isinstance(row.adjoint, NoGradient):
         raise WarpCodegenError(f"{row.name}() has no gradient")
     terms = []

@@ -75,7 +75,8 @@ def recompute_call(r: Reversal, o: ops.Call) -> None:
         for inner in body:
             if has_effects(inner):
                 raise WarpCodegenError(
-                    f"the replay function `{replay.name}` changes memory; it runs in the reverse sweep and may only read",
+                    f"the replay function `{replay.name}` changes memory; it runs in the reverse sweep and may only "
+                    "read",
                     inner.loc,
                 )
             r.append(inner)
@@ -166,8 +167,8 @@ class _Binder(Rewriter):
                 )
             elif isinstance(o, ops.Load) and root in self.taken:
                 reason = (
-                    f"the gradient function of `{self.name}` reads this element of `{root.hint}`, which the same kernel "
-                    "overwrites"
+                    f"the gradient function of `{self.name}` reads this element of `{root.hint}`, which the same "
+                    "kernel overwrites"
                 )
                 new = self.b.insert(Unavailable(reason, "write to another array"), o.result.type, hint=o.result.hint)
                 self.replace(o, [new.result])

@@ -28,7 +28,7 @@ from collections.abc import Iterator, Sequence
 from warp_like.base.errors import WarpCodegenError
 from warp_like.base.loc import at
 from warp_like.builtins.emit import Emitter
-from warp_like.builtins.spec import Expand, Overload
+from warp_like.builtins.spec import Overload
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import Cloner, free_values
@@ -39,6 +39,7 @@ from warp_like.passes.ad.functions import recompute_call
 from warp_like.passes.ad.loops import LoopReversal
 from warp_like.passes.ad.markers import Replayed, Unavailable
 from warp_like.passes.ad.rules import RULES
+from warp_like.passes.bodies import body_of
 
 
 def differentiate(f: Function, wrt: Sequence[int]) -> Function:
@@ -62,7 +63,7 @@ def adjoint_header(f: Function, wrt: Sequence[int]) -> tuple[Function, dict[Valu
 
 def needs_expansion(row: Overload) -> bool:
     """Return whether a builtin must be replaced by its body before it can be differentiated."""
-    return isinstance(row.lower, Expand) and row.adjoint is None
+    return body_of(row.lower) is not None and row.adjoint is None
 
 
 def require_available(g: Function) -> None:
@@ -156,11 +157,13 @@ class Reversal:
         )
 
     def unavailable_load(self, o: ops.Load) -> None:
+        """Stand for an element that changes; the reason is that of the arrays which ``saving`` can't serve either."""
         name = root_array(o.array).hint or "an array"
         self.unavailable(
             o,
-            f"the gradient needs this element of `{name}`, which the same kernel overwrites",
-            f"write the result to another array than `{name}`",
+            f"the gradient needs this element of `{name}`, which the same kernel updates by atomics",
+            f"where no other thread updates the element, write `{name}[...] = {name}[...] + value`, since `+=` is an "
+            f"atomic; else read `{name}` in a second kernel",
         )
 
     def copy_without_effects(self, o: Op) -> Op:

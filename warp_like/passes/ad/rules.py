@@ -9,7 +9,7 @@ from warp_like.base.errors import WarpCodegenError
 from warp_like.builtins.spec import Elementwise, NoGradient, Overload, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Op, Value
-from warp_like.ir.types import Mat, Scalar, is_differentiable
+from warp_like.ir.types import Mat, Scalar, element_shape, is_differentiable
 from warp_like.passes.ad.activity import root_array
 from warp_like.passes.ad.adjoints import components
 from warp_like.passes.ad.functions import reverse_call
@@ -103,14 +103,29 @@ def _extract(r: Reversal, o: ops.Extract, g: Value) -> None:
     if at is not None:
         r.adjoints.add_component(o.x, at, g)
         return
+    # an index out of range reads component 0
     indices = [r.value(i) for i in o.indices]
-    r.send(o.x, r.b.insert_component(r.b.zero(o.x.type), g, *indices))
+    read = [r.b.select(_in_range(r, i, n), i, r.b.zero(i.type)) for i, n in zip(indices, _extents(o.x), strict=False)]
+    r.send(o.x, r.b.insert_component(r.b.zero(o.x.type), g, *read))
+
+
+def _extents(x: Value) -> tuple[int, ...]:
+    return element_shape(x.type)
+
+
+def _in_range(r: Reversal, i: Value, n: int) -> Value:
+    result: Value = r.b.bit_and(r.b.ge(i, 0), r.b.lt(i, n))
+    return result
 
 
 def _insert(r: Reversal, o: ops.Insert, g: Value) -> None:
     indices = [r.value(i) for i in o.indices]
     if o.value in r.varied:
-        r.send(o.value, r.b.extract(g, *indices))
+        x = r.b.extract(g, *indices)
+        if any(ops.constant_value(i) is None for i in o.indices):  # an index out of range inserts nothing
+            for i, n in zip(indices, _extents(o.x), strict=False):
+                x = r.b.select(_in_range(r, i, n), x, r.b.zero(x.type))
+        r.send(o.value, x)
     if o.x in r.varied:
         r.send(o.x, r.b.insert_component(g, r.b.zero(o.value.type), *indices))
 

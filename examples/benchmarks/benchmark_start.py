@@ -1,0 +1,148 @@
+"""What starting costs: importing, the first launch, a file of many kernels, and compiling larger kernels.
+
+    python examples/benchmarks/benchmark_start.py --json start.json
+
+Every number comes from new processes: the best of three where what they find in the cache is the same, one
+process where it is cold. "Beyond NumPy" means that NumPy is imported before the clock starts. Caches live in a
+temporary folder. The kernels of a file are all launched once. numba compiles each function when it is first
+called, with ``cache=True``.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import harness
+
+COLUMNS = [*harness.WARPS, "numba"]
+REPEATS = 3
+
+PRELUDE = """
+import sys, time, resource
+import numpy as np
+start = time.perf_counter()
+import {module} as wp
+imported = time.perf_counter() - start
+if "{module}" == "warp":
+    wp.config.log_level = wp.LOG_ERROR
+    wp.init()
+"""
+
+EPILOGUE = """
+print("measured", imported, time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+WARP_KERNEL = """
+@wp.kernel
+def kernel_{name}(x: wp.array(dtype=float), y: wp.array(dtype=float), a: float):
+    i = wp.tid()
+    v = x[i]
+{body}    y[i] = v
+"""
+
+NUMBA_KERNEL = """
+@wp.njit(cache=True)
+def kernel_{name}(x, y, a):
+    for i in range(x.shape[0]):
+        v = x[i]
+{body}        y[i] = v
+"""
+
+WARP_CALL = 'wp.launch(kernel_{name}, dim=16, inputs=[x, y, 2.0], device="cpu")\n'
+NUMBA_CALL = "kernel_{name}(x, y, np.float32(2.0))\n"
+ARRAYS = "x, y = np.ones(16, np.float32), np.ones(16, np.float32)\n"
+
+
+def statements(count: int, first: int, indent: int) -> str:
+    """Return this many statements that nothing can merge."""
+    line = " " * indent + "v = v * a + x[i] * {}.5\n"
+    return "".join(line.format(first + n) for n in range(count))
+
+
+def program(column: str, kernels: int, size: int = 4, edited: int | None = None) -> str:
+    """Return the text of a file with these kernels, of ``size`` statements each, that launches each once."""
+    is_warp = column in harness.WARPS
+    kernel, call, indent = (WARP_KERNEL, WARP_CALL, 4) if is_warp else (NUMBA_KERNEL, NUMBA_CALL, 8)
+    text = PRELUDE.format(module=harness.MODULES[column])
+    for n in range(kernels):
+        text += kernel.format(name=n, body=statements(size, n + (1000 if n == edited else 0), indent))
+    return text + ARRAYS + "".join(call.format(name=n) for n in range(kernels)) + EPILOGUE
+
+
+class Folder:
+    """A folder with one program and its caches."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        caches = ("WARP_LIKE_CACHE_DIR", "WARP_CACHE_PATH", "NUMBA_CACHE_DIR")
+        self.environment = os.environ | {name: str(path / name.lower()) for name in caches}
+
+    def run(self, text: str) -> tuple[float, float, float]:
+        """Run a program; returns seconds of the import, seconds in all, and the largest memory in bytes."""
+        script = self.path / "kernels.py"
+        script.write_text(text)
+        done = subprocess.run(
+            [sys.executable, str(script)], env=self.environment, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise RuntimeError(f"{script} failed:\n{done.stderr}")
+        last = [line for line in done.stdout.splitlines() if line.startswith("measured")][-1]
+        imported, total, kibibytes = map(float, last.split()[1:])
+        return imported, total, kibibytes * 1024
+
+    def best(self, text: str) -> tuple[float, float, float]:
+        runs = [self.run(text) for _ in range(REPEATS)]
+        return min(r[0] for r in runs), min(r[1] for r in runs), min(r[2] for r in runs)
+
+
+def measure_column(column: str, kernels: int, sizes: list[int]) -> dict[str, dict[str, float]]:
+    """Return one framework's numbers: seconds by row, and bytes by row."""
+    seconds: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as temporary:
+        one, many = Folder(Path(temporary) / "one"), Folder(Path(temporary) / "many")
+        one.path.mkdir()
+        many.path.mkdir()
+        text = program(column, 1)
+        imported, total, _ = one.run(text)
+        seconds["first launch, nothing cached"] = total - imported
+        imported, total, memory = one.best(text)
+        seconds["import, beyond NumPy"] = imported
+        seconds["first launch, cached"] = total - imported
+        text = program(column, kernels)
+        seconds[f"{kernels} kernels, nothing cached"] = many.run(text)[1]
+        seconds[f"{kernels} kernels, cached"] = many.best(text)[1]
+        edited = program(column, kernels, edited=kernels // 2)
+        seconds[f"{kernels} kernels, one edited"] = many.run(edited)[1]
+        for size in sizes:
+            folder = Folder(Path(temporary) / f"size{size}")
+            folder.path.mkdir()
+            imported, total, _ = folder.run(program(column, 1, size))
+            seconds[f"a kernel of {size} statements"] = total - imported
+    return {"seconds": seconds, "bytes": {"one kernel, cached": memory}}
+
+
+def numpy_memory() -> float:
+    with tempfile.TemporaryDirectory() as temporary:
+        return Folder(Path(temporary)).best(PRELUDE.format(module="numpy") + EPILOGUE)[2]
+
+
+def main(argv: list[str] | None = None) -> dict:
+    options = harness.arguments(__doc__.splitlines()[0], argv)
+    frameworks = harness.find_frameworks(COLUMNS)
+    kernels, sizes = (3, [10]) if options.quick else (50, [50, 100, 200, 400, 800])
+    measured = {column: measure_column(column, kernels, sizes) for column in frameworks}
+    tables: dict[str, dict[str, dict]] = {}
+    for kind in ("seconds", "bytes"):
+        names = next(iter(measured.values()))[kind]
+        tables[kind] = {row: {column: measured[column][kind][row] for column in measured} for row in names}
+    tables["bytes"]["one kernel, cached"]["NumPy"] = numpy_memory()
+    harness.print_table("time in a new process, milliseconds", COLUMNS, tables["seconds"], 1.0e3)
+    harness.print_table("memory, MiB", [*COLUMNS, "NumPy"], tables["bytes"], 1.0 / 2**20)
+    harness.finish("start", "seconds: s, bytes: B", tables, options.json)
+    return tables
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,328 @@
+#include "elf.h"
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#if defined(__linux__) && defined(__x86_64__)
+#include <dlfcn.h>
+#include <elf.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#define WL_LOADS_ELF 1
+#endif
+
+namespace wl {
+
+namespace {
+
+// Code in this process, mapped as long as the object lives.
+struct Code {
+    PyObject_HEAD void* memory;
+    size_t size;
+    PyObject* entries;  // name -> address
+};
+
+#ifdef WL_LOADS_ELF
+
+constexpr size_t kStub = 16;  // jmp *[rip + 0], then the address
+
+size_t align_up(size_t at, size_t to) { return to > 1 ? (at + to - 1) / to * to : at; }
+
+class Loader {
+  public:
+    Loader(const char* data, size_t size, PyObject* symbols) : data_(data), size_(size), symbols_(symbols) {}
+    ~Loader() {
+        if (memory_) munmap(memory_, mapped_);
+    }
+    Loader(const Loader&) = delete;
+    Loader& operator=(const Loader&) = delete;
+
+    // False with the reason in `why`.
+    bool load() { return read_headers() && map() && resolve() && relocate() && seal(); }
+    const std::string& why() const { return why_; }
+
+    // Gives the mapping and the global functions that the object defines to `code`.
+    bool hand_over(Code* code) {
+        for (size_t i = 1; i < symbol_count_; ++i) {
+            const Elf64_Sym& symbol = table_[i];
+            if (ELF64_ST_BIND(symbol.st_info) != STB_GLOBAL || symbol.st_shndx == SHN_UNDEF) continue;
+            Ref address(PyLong_FromUnsignedLongLong(values_[i]));
+            if (!address || PyDict_SetItemString(code->entries, name_of(symbol), address.get()) != 0) return false;
+        }
+        code->memory = std::exchange(memory_, nullptr);
+        code->size = mapped_;
+        return true;
+    }
+
+  private:
+    bool refuse(const char* reason) {
+        why_ = reason;
+        return false;
+    }
+
+    template <typename T>
+    const T* at(size_t offset, size_t count = 1) const {
+        if (offset > size_ || count > (size_ - offset) / sizeof(T)) return nullptr;
+        return reinterpret_cast<const T*>(data_ + offset);
+    }
+
+    const char* name_of(const Elf64_Sym& symbol) const {
+        return symbol.st_name < names_size_ ? names_ + symbol.st_name : "";
+    }
+
+    bool read_headers() {
+        const Elf64_Ehdr* head = at<Elf64_Ehdr>(0);
+        if (!head || std::memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_ident[EI_CLASS] != ELFCLASS64 ||
+            head->e_type != ET_REL || head->e_machine != EM_X86_64) {
+            return refuse("no relocatable x86-64 object");
+        }
+        section_count_ = head->e_shnum;
+        sections_ = at<Elf64_Shdr>(head->e_shoff, section_count_);
+        if (!sections_) return refuse("truncated");
+        for (size_t i = 0; i < section_count_; ++i) {
+            const Elf64_Shdr& section = sections_[i];
+            if ((section.sh_flags & SHF_ALLOC) && (section.sh_flags & (SHF_WRITE | SHF_TLS))) {
+                return refuse("writable data");
+            }
+            if (section.sh_type == SHT_SYMTAB) {
+                symbol_count_ = section.sh_size / sizeof(Elf64_Sym);
+                table_ = at<Elf64_Sym>(section.sh_offset, symbol_count_);
+                if (section.sh_link >= section_count_) return refuse("truncated");
+                const Elf64_Shdr& strings = sections_[section.sh_link];
+                names_ = at<char>(strings.sh_offset, strings.sh_size);
+                names_size_ = strings.sh_size;
+            }
+        }
+        const bool whole = table_ && names_ && names_size_ && names_[names_size_ - 1] == 0;
+        return whole || refuse("no symbols");
+    }
+
+    bool map() {
+        offsets_.assign(section_count_, 0);
+        size_t end = 0;
+        for (size_t i = 0; i < section_count_; ++i) {
+            const Elf64_Shdr& section = sections_[i];
+            if (!(section.sh_flags & SHF_ALLOC)) continue;
+            end = align_up(end, section.sh_addralign);
+            offsets_[i] = end;
+            if (section.sh_size > (size_t{1} << 30)) return refuse("too large");
+            end += section.sh_size;
+        }
+        stubs_ = align_up(end, kStub);
+        end = stubs_ + symbol_count_ * kStub;
+        mapped_ = align_up(end, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
+        void* memory = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED) return refuse("out of memory");
+        memory_ = static_cast<char*>(memory);
+        for (size_t i = 0; i < section_count_; ++i) {
+            const Elf64_Shdr& section = sections_[i];
+            if (!(section.sh_flags & SHF_ALLOC) || section.sh_type == SHT_NOBITS) continue;
+            const char* bytes = at<char>(section.sh_offset, section.sh_size);
+            if (!bytes) return refuse("truncated");
+            std::memcpy(memory_ + offsets_[i], bytes, section.sh_size);
+        }
+        return true;
+    }
+
+    bool resolve() {
+        values_.assign(symbol_count_, 0);
+        for (size_t i = 1; i < symbol_count_; ++i) {
+            const Elf64_Sym& symbol = table_[i];
+            if (symbol.st_shndx == SHN_ABS) {
+                values_[i] = symbol.st_value;
+            } else if (symbol.st_shndx == SHN_UNDEF) {
+                values_[i] = outside(name_of(symbol));
+                if (!values_[i]) {
+                    why_ = std::string("undefined symbol ") + name_of(symbol);
+                    return false;
+                }
+            } else if (symbol.st_shndx < section_count_) {
+                values_[i] = reinterpret_cast<uint64_t>(memory_) + offsets_[symbol.st_shndx] + symbol.st_value;
+            } else {
+                return refuse("a symbol in no section");
+            }
+            write_stub(i);
+        }
+        return true;
+    }
+
+    // The address of a function of the runtime or of a library, 0 if there is none.
+    uint64_t outside(const char* name) const {
+        if (PyObject* given = PyDict_GetItemString(symbols_, name)) {
+            return PyLong_AsUnsignedLongLong(given);
+        }
+        if (void* found = dlsym(RTLD_DEFAULT, name)) return reinterpret_cast<uint64_t>(found);
+        static void* const math = dlopen("libm.so.6", RTLD_NOW);
+        static void* const vector_math = dlopen("libmvec.so.1", RTLD_NOW);
+        for (void* library : {math, vector_math}) {
+            void* found = library ? dlsym(library, name) : nullptr;
+            if (found) return reinterpret_cast<uint64_t>(found);
+        }
+        return 0;
+    }
+
+    // A jump to symbol `i`, whose second half serves as its entry in the global offset table.
+    void write_stub(size_t i) {
+        static constexpr uint8_t kJump[8] = {0xff, 0x25, 0x02, 0, 0, 0, 0x90, 0x90};
+        std::memcpy(memory_ + stubs_ + i * kStub, kJump, sizeof kJump);
+        std::memcpy(memory_ + stubs_ + i * kStub + 8, &values_[i], 8);
+    }
+
+    bool relocate() {
+        for (size_t i = 0; i < section_count_; ++i) {
+            const Elf64_Shdr& section = sections_[i];
+            if (section.sh_type == SHT_REL) return refuse("relocations without addends");
+            if (section.sh_type != SHT_RELA) continue;
+            if (section.sh_info >= section_count_) return refuse("truncated");
+            const Elf64_Shdr& target = sections_[section.sh_info];
+            if (!(target.sh_flags & SHF_ALLOC)) continue;
+            const size_t count = section.sh_size / sizeof(Elf64_Rela);
+            const Elf64_Rela* entries = at<Elf64_Rela>(section.sh_offset, count);
+            if (!entries) return refuse("truncated");
+            for (size_t k = 0; k < count; ++k) {
+                if (!apply(entries[k], target, offsets_[section.sh_info])) return false;
+            }
+        }
+        return true;
+    }
+
+    bool apply(const Elf64_Rela& entry, const Elf64_Shdr& target, size_t offset) {
+        const size_t i = ELF64_R_SYM(entry.r_info);
+        const uint32_t type = ELF64_R_TYPE(entry.r_info);
+        const size_t width = type == R_X86_64_64 || type == R_X86_64_PC64 ? 8 : 4;
+        if (i >= symbol_count_ || entry.r_offset > target.sh_size || target.sh_size - entry.r_offset < width) {
+            return refuse("a relocation out of range");
+        }
+        char* where = memory_ + offset + entry.r_offset;
+        const uint64_t place = reinterpret_cast<uint64_t>(where);
+        const uint64_t addend = static_cast<uint64_t>(entry.r_addend);
+        const uint64_t stub = reinterpret_cast<uint64_t>(memory_) + stubs_ + i * kStub;
+        switch (type) {
+            case R_X86_64_64:
+                return put<uint64_t>(where, values_[i] + addend);
+            case R_X86_64_PC64:
+                return put<uint64_t>(where, values_[i] + addend - place);
+            case R_X86_64_PC32:
+                return put_near(where, values_[i] + addend - place);
+            case R_X86_64_PLT32:
+                return put_near(where, (table_[i].st_shndx == SHN_UNDEF ? stub : values_[i]) + addend - place);
+            case R_X86_64_GOTPCREL:
+            case R_X86_64_GOTPCRELX:
+            case R_X86_64_REX_GOTPCRELX:
+                return put_near(where, stub + 8 + addend - place);
+            default:
+                why_ = "relocation of type " + std::to_string(type);
+                return false;
+        }
+    }
+
+    template <typename T>
+    static bool put(char* where, T value) {
+        std::memcpy(where, &value, sizeof value);
+        return true;
+    }
+
+    bool put_near(char* where, uint64_t distance) {
+        const int64_t wide = static_cast<int64_t>(distance);
+        if (wide != static_cast<int32_t>(wide)) return refuse("a relocation that does not reach");
+        return put<int32_t>(where, static_cast<int32_t>(wide));
+    }
+
+    bool seal() {
+        return mprotect(memory_, mapped_, PROT_READ | PROT_EXEC) == 0 || refuse("memory can't be made executable");
+    }
+
+    const char* data_;
+    size_t size_;
+    PyObject* symbols_;
+    std::string why_;
+    const Elf64_Shdr* sections_ = nullptr;
+    size_t section_count_ = 0;
+    const Elf64_Sym* table_ = nullptr;
+    size_t symbol_count_ = 0;
+    const char* names_ = nullptr;
+    size_t names_size_ = 0;
+    std::vector<size_t> offsets_;   // of each section in the mapping
+    std::vector<uint64_t> values_;  // the address of each symbol
+    size_t stubs_ = 0;
+    char* memory_ = nullptr;
+    size_t mapped_ = 0;
+};
+
+#endif  // WL_LOADS_ELF
+
+void code_dealloc(PyObject* object) {
+    Code* code = reinterpret_cast<Code*>(object);
+#ifdef WL_LOADS_ELF
+    if (code->memory) munmap(code->memory, code->size);
+#endif
+    Py_XDECREF(code->entries);
+    Py_TYPE(object)->tp_free(object);
+}
+
+PyObject* code_address(PyObject* object, PyObject* name) {
+    PyObject* address = PyDict_GetItemWithError(reinterpret_cast<Code*>(object)->entries, name);
+    if (!address && !PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, name);
+    Py_XINCREF(address);
+    return address;
+}
+
+PyObject* code_has(PyObject* object, PyObject* name) {
+    const int found = PyDict_Contains(reinterpret_cast<Code*>(object)->entries, name);
+    return found < 0 ? nullptr : PyBool_FromLong(found);
+}
+
+PyMethodDef code_methods[] = {
+    {"has", code_has, METH_O, "has(name)\n--\n\nReturn whether the object defines a function."},
+    {"address", code_address, METH_O, "address(name)\n--\n\nReturn the address of a function of the object."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyTypeObject CodeType = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+PyObject* load_object(PyObject*, PyObject* args) {
+    const char* data;
+    Py_ssize_t size;
+    PyObject* symbols;
+    if (!PyArg_ParseTuple(args, "y#O!:load_object", &data, &size, &PyDict_Type, &symbols)) return nullptr;
+#ifdef WL_LOADS_ELF
+    // The bytes of a Python object may lie at any address; the headers are read in place.
+    std::vector<uint64_t> aligned((static_cast<size_t>(size) + 7) / 8);
+    std::memcpy(aligned.data(), data, static_cast<size_t>(size));
+    Loader loader(reinterpret_cast<const char*>(aligned.data()), static_cast<size_t>(size), symbols);
+    if (!loader.load()) return PyErr_Occurred() ? nullptr : PyUnicode_FromString(loader.why().c_str());
+    Ref object(CodeType.tp_alloc(&CodeType, 0));
+    if (!object) return nullptr;
+    Code* code = reinterpret_cast<Code*>(object.get());
+    code->entries = PyDict_New();
+    if (!code->entries || !loader.hand_over(code)) return nullptr;
+    return object.release();
+#else
+    return PyUnicode_FromString("objects of this platform are loaded through LLVM");
+#endif
+}
+
+PyMethodDef functions[] = {
+    {"load_object", load_object, METH_VARARGS,
+     "load_object(data, symbols)\n--\n\nLoad a relocatable object; returns its Code, or a str that says why it can't "
+     "be loaded here."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+bool register_elf(PyObject* module) {
+    CodeType.tp_name = "warp_like._native.Code";
+    CodeType.tp_basicsize = sizeof(Code);
+    CodeType.tp_flags = Py_TPFLAGS_DEFAULT;
+    CodeType.tp_doc = "Machine code in this process; unmapped with the last reference.";
+    CodeType.tp_dealloc = code_dealloc;
+    CodeType.tp_methods = code_methods;
+    if (PyType_Ready(&CodeType) != 0) return false;
+    Py_INCREF(&CodeType);
+    return PyModule_AddObject(module, "Code", reinterpret_cast<PyObject*>(&CodeType)) == 0 &&
+           PyModule_AddFunctions(module, functions) == 0;
+}
+
+}  // namespace wl

@@ -1,0 +1,203 @@
+"""Kernels run as plain Python on dual numbers: the derivative that reverse mode is compared with.
+
+Nothing of the project takes part: the kernel's source is executed by Python, with ``Wp`` in place of the package and
+``Dual`` numbers in the arrays. A dual number carries its derivatives with respect to all inputs at once, so that one run
+gives the whole Jacobian. Threads run one after the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+
+class Dual:
+    """A number and its derivatives."""
+
+    __slots__ = ("d", "x")
+    largest = 0.0
+    """The largest absolute value of any number or derivative since this was last set to 0."""
+
+    def __init__(self, x: float, d: Any) -> None:
+        self.x, self.d = x, d
+        Dual.largest = max(Dual.largest, abs(x), float(np.max(np.abs(d), initial=0.0)))
+
+    def __add__(self, o: Any) -> Dual:
+        o = dual(o)
+        return Dual(self.x + o.x, self.d + o.d)
+
+    def __sub__(self, o: Any) -> Dual:
+        o = dual(o)
+        return Dual(self.x - o.x, self.d - o.d)
+
+    def __mul__(self, o: Any) -> Any:
+        if isinstance(o, Vector):
+            return o * self
+        o = dual(o)
+        return Dual(self.x * o.x, self.d * o.x + o.d * self.x)
+
+    def __truediv__(self, o: Any) -> Dual:
+        o = dual(o)
+        return Dual(self.x / o.x, (self.d - o.d * (self.x / o.x)) / o.x)
+
+    def __radd__(self, o: Any) -> Dual:
+        return dual(o) + self
+
+    def __rsub__(self, o: Any) -> Dual:
+        return dual(o) - self
+
+    def __rmul__(self, o: Any) -> Any:
+        return dual(o) * self
+
+    def __rtruediv__(self, o: Any) -> Dual:
+        return dual(o) / self
+
+    def __neg__(self) -> Dual:
+        return Dual(-self.x, -self.d)
+
+    def __lt__(self, o: Any) -> bool:
+        return self.x < dual(o).x
+
+    def __gt__(self, o: Any) -> bool:
+        return self.x > dual(o).x
+
+    def chain(self, x: float, slope: float) -> Dual:
+        """A function of this number, by its value and its derivative."""
+        return Dual(x, self.d * slope)
+
+
+def dual(x: Any) -> Dual:
+    """``x`` as a dual number; one without derivatives is a constant."""
+    return x if isinstance(x, Dual) else Dual(float(x), 0.0)
+
+
+class Vector:
+    """A vector of dual numbers, with the operations that kernels use."""
+
+    def __init__(self, *parts: Any) -> None:
+        self.parts = [dual(p) for p in parts]
+
+    def __getitem__(self, i: int) -> Dual:
+        return self.parts[i]
+
+    def __setitem__(self, i: int, x: Any) -> None:
+        self.parts[i] = dual(x)
+
+    def __add__(self, o: Vector) -> Vector:
+        return Vector(*(a + b for a, b in zip(self.parts, o.parts, strict=True)))
+
+    def __sub__(self, o: Vector) -> Vector:
+        return Vector(*(a - b for a, b in zip(self.parts, o.parts, strict=True)))
+
+    def __mul__(self, s: Any) -> Vector:
+        return Vector(*(p * s for p in self.parts))
+
+
+class Wp:
+    """What the kernels use of the package, for dual numbers."""
+
+    thread = 0
+
+    def kernel(self, f: Any = None, **options: Any) -> Any:
+        return f if f is not None else lambda g: g
+
+    def func(self, f: Any) -> Any:
+        return f
+
+    def tid(self) -> int:
+        return self.thread
+
+    def array(self, **_: Any) -> None:
+        return None
+
+    array2d = array
+
+    float64 = staticmethod(dual)
+    vec3d = Vector
+
+    def sin(self, a: Dual) -> Dual:
+        return a.chain(math.sin(a.x), math.cos(a.x))
+
+    def cos(self, a: Dual) -> Dual:
+        return a.chain(math.cos(a.x), -math.sin(a.x))
+
+    def exp(self, a: Dual) -> Dual:
+        return a.chain(math.exp(a.x), math.exp(a.x))
+
+    def tanh(self, a: Dual) -> Dual:
+        return a.chain(math.tanh(a.x), 1.0 - math.tanh(a.x) ** 2)
+
+    def sqrt(self, a: Dual) -> Dual:
+        return a.chain(math.sqrt(a.x), 0.5 / math.sqrt(a.x))
+
+    def abs(self, a: Dual) -> Dual:
+        return a.chain(abs(a.x), float(np.sign(a.x)))
+
+    def min(self, a: Dual, b: Dual) -> Dual:
+        return b if b < a else a
+
+    def max(self, a: Dual, b: Dual) -> Dual:
+        return b if b > a else a
+
+    def where(self, c: bool, a: Any, b: Any) -> Any:
+        return dual(a) if c else dual(b)
+
+    def dot(self, a: Vector, b: Vector) -> Dual:
+        return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+    def cross(self, a: Vector, b: Vector) -> Vector:
+        return Vector(a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
+
+    def atomic_add(self, a: np.ndarray, *rest: Any) -> None:
+        a[rest[:-1]] = a[rest[:-1]] + rest[-1]
+
+    def atomic_sub(self, a: np.ndarray, *rest: Any) -> None:
+        a[rest[:-1]] = a[rest[:-1]] - rest[-1]
+
+
+def launch(source: str, name: str, threads: int, args: Sequence[Any]) -> None:
+    """Run the kernel ``name`` of ``source`` for each thread, on arrays of ``Dual`` and ``Vector`` (dtype object)."""
+    wp = Wp()
+    space: dict[str, Any] = {"wp": wp, "f64": dual}
+    exec(compile(source, "<kernel>", "exec", dont_inherit=True), space)
+    for wp.thread in range(threads):
+        space[name](*args)
+
+
+def inputs(arrays: Sequence[np.ndarray], vectors: Sequence[bool]) -> list[np.ndarray]:
+    """The arrays with each number a dual one, which has the derivative 1 with respect to itself."""
+    total = sum(a.size for a in arrays)
+    unit = iter(np.eye(total))
+    made = []
+    for a, is_vector in zip(arrays, vectors, strict=True):
+        flat = np.empty(a.size, object)
+        flat[:] = [Dual(float(x), next(unit)) for x in a.ravel()]
+        if is_vector:
+            triples = flat.reshape(-1, 3)
+            flat = np.empty(len(triples), object)
+            for i, t in enumerate(triples):
+                flat[i] = Vector(*t)
+        made.append(flat.reshape(a.shape[:-1] if is_vector else a.shape))
+    return made
+
+
+def pulled_back(arrays: Sequence[np.ndarray], seeds: Sequence[np.ndarray], count: int) -> np.ndarray:
+    """The gradient of ``sum(seed * array)`` with respect to the ``count`` inputs."""
+    total = np.zeros(count)
+    for a, seed in zip(arrays, seeds, strict=True):
+        numbers = [p for e in a.ravel() for p in (e.parts if isinstance(e, Vector) else [dual(e)])]
+        for n, s in zip(numbers, seed.ravel(), strict=True):
+            total = total + n.d * s
+    return total
+
+
+def values(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The numbers in ``arrays``, without derivatives."""
+    made = []
+    for a in arrays:
+        parts: Callable[[Any], list[float]] = lambda e: [p.x for p in e.parts] if isinstance(e, Vector) else [dual(e).x]
+        made.append(np.array([parts(e) for e in a.ravel()]).ravel())
+    return made

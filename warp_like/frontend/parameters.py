@@ -1,0 +1,50 @@
+"""The parameters of a kernel, from its annotations; needs nothing of the compiler but the parsed source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from warp_like import values
+from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
+from warp_like.frontend.source import Source
+from warp_like.ir.types import Struct, Type, leaf_fields
+
+
+def parameters(source: Source) -> list[tuple[str, Type | None]]:
+    """Return name and type of each parameter of a kernel; None where the type is inferred at launch.
+
+    Raises:
+        WarpCodegenError: A parameter has no annotation or one that means nothing, or can't be given at
+            launch.
+    """
+    a = source.node.args
+    for extra, star in ((a.vararg, "*"), (a.kwarg, "**")):
+        if extra is not None:
+            raise WarpCodegenError(
+                f"kernel `{source.name}` takes `{star}{extra.arg}`; a kernel has a fixed number of arguments",
+                source.loc(extra),
+                help="name each argument",
+            )
+    found = []
+    for p in [*a.posonlyargs, *a.args, *a.kwonlyargs]:
+        if p.arg not in source.annotations:
+            raise WarpCodegenTypeError(
+                f"argument `{p.arg}` of kernel `{source.name}` has no annotation",
+                source.loc(p),
+                help=f"{p.arg}: float, {p.arg}: wp.array(dtype=float), ...",
+            )
+        try:
+            found.append((p.arg, values.to_ir(source.annotations[p.arg])))
+        except TypeError as error:
+            raise WarpCodegenTypeError(
+                f"argument `{p.arg}` of kernel `{source.name}`: {error}", source.loc(p)
+            ) from None
+    return found
+
+
+def leaf_parameters(declared: Sequence[tuple[str, Type | None]]) -> list[tuple[str, Type | None]]:
+    """Return the parameters of the compiled kernel: each struct is given field by field, named by its path."""
+    found: list[tuple[str, Type | None]] = []
+    for name, t in declared:
+        found += leaf_fields(t, f"{name}.") if isinstance(t, Struct) else [(name, t)]
+    return found

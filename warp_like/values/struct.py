@@ -1,0 +1,279 @@
+"""``@wp.struct``: records of named, typed fields, as values on the host.
+
+A field is checked when it is assigned. Assigning a vector, a matrix or a struct copies it, so two structs never share
+one; what a field holds can be changed in place (``s.pos.x = 1.0``). An array field holds a reference, or None.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import numpy as np
+
+from warp_like import _native, values
+from warp_like.ir import types as ir
+from warp_like.ir.layout import field_offsets, size_of
+from warp_like.values import bfloat
+from warp_like.values.dtypes import as_number, host_number, numpy_dtype
+from warp_like.values.families import STRUCT_CLASSES
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+else:
+
+    def dataclass_transform(**_: Any) -> Callable[[Any], Any]:
+        """Stand in for the decorator that only type checkers look at."""
+        return lambda decorator: decorator
+
+
+_Class = TypeVar("_Class")
+
+
+class StructInstance:
+    """Base of the classes that ``wp.struct`` makes."""
+
+    __slots__ = ("_values",)
+
+    _ir_type_: ClassVar[ir.Struct]
+    _defaults_: ClassVar[dict[str, Any]]
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Set fields by position and by name; the others get their defaults: zero, or what the class says."""
+        t = self._ir_type_
+        names = [name for name, _ in t.fields]
+        if len(args) > len(names):
+            raise TypeError(f"{t.name}() takes at most {len(names)} fields, got {len(args)}")
+        given = dict(zip(names, args, strict=False))
+        for name, value in kwargs.items():
+            if name in given:
+                raise TypeError(f"{t.name}() got field `{name}` twice")
+            if name not in names:
+                raise TypeError(f"struct {_no_field(t, name)}")
+            given[name] = value
+        stored: dict[str, Any] = {}
+        for name, field in t.fields:
+            value = given.get(name, self._defaults_.get(name))
+            unset = value is None and not (name in given and not isinstance(field, ir.Array))
+            stored[name] = _zero(field) if unset else _checked(t, name, field, value)
+        object.__setattr__(self, "_values", stored)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        t = self._ir_type_
+        field = t.field_type(name)
+        if field is None:
+            raise AttributeError(f"struct {_no_field(t, name)}")
+        self._values[name] = _checked(t, name, field, value)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(f"struct {_no_field(self._ir_type_, name)}")
+
+    @classmethod
+    def numpy_dtype(cls) -> np.dtype[Any]:
+        """Return the structured NumPy dtype of the same memory.
+
+        Raises:
+            TypeError: A field is an array.
+        """
+        return structured_dtype(cls._ir_type_)
+
+    def numpy_value(self) -> tuple[Any, ...]:
+        """Return the fields as a tuple that NumPy takes for an element of ``numpy_dtype()``."""
+        return tuple(_to_numpy(self._values[name], field) for name, field in self._ir_type_.fields)
+
+    @classmethod
+    def _from_numpy(cls, record: Any) -> Any:
+        self = cls.__new__(cls)
+        found = {name: _from_numpy(record[name], field) for name, field in cls._ir_type_.fields}
+        object.__setattr__(self, "_values", found)
+        return self
+
+    def _leaves(self) -> Iterator[Any]:
+        """The values of the fields that are no structs, nested ones in place."""
+        for value in self._values.values():
+            if isinstance(value, StructInstance):
+                yield from value._leaves()
+            else:
+                yield value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, StructInstance) or other._ir_type_ != self._ir_type_:
+            return NotImplemented
+        pairs = zip(self._leaves(), other._leaves(), strict=True)
+        return all(a is b if isinstance(a, _native.Array) else a == b for a, b in pairs)
+
+    def __copy__(self) -> Any:
+        return type(self)(**self._values)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self._values)
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in self._values.items())
+        return f"{self._ir_type_.name}({fields})"
+
+
+def _rebuild(cls: type[StructInstance], fields: dict[str, Any]) -> StructInstance:
+    return cls(**fields)
+
+
+@dataclass_transform()
+def struct(cls: type[_Class]) -> type[_Class]:
+    """Declare a record of named fields, usable in kernels, as a kernel's argument and as the dtype of arrays.
+
+    A field's annotation is a scalar, vector or matrix type, an array type, or another struct. A class attribute of the
+    same name is its default; others start as zero, and arrays as None.
+
+    Raises:
+        TypeError: A field has no type of the kernel language, or a default that does not fit.
+
+    Example:
+        >>> @wp.struct
+        ... class Particle:
+        ...     pos: wp.vec3
+        ...     mass: float = 1.0
+        >>> p = Particle(pos=wp.vec3(0.0, 1.0, 0.0))
+        >>> p.mass
+        1.0
+    """
+    fields = tuple((name, _field_type(cls, name, a)) for name, a in _annotations(cls, sys._getframe(1).f_locals))
+    if not fields:
+        raise TypeError(f"struct {cls.__name__} has no fields; annotate them: x: float")
+    t = ir.Struct(cls.__name__, fields)
+    kept = ("__module__", "__qualname__", "__doc__")
+    body = {k: v for k, v in vars(cls).items() if k in kept or not k.startswith("__")}
+    defaults = {name: body.pop(name) for name, _ in fields if name in body}
+    members = {name: _member(name) for name, _ in fields}
+    made: Any = type(cls.__name__, (StructInstance,), {**body, "__slots__": (), **members, "_ir_type_": t})
+    made._defaults_ = {name: _checked(t, name, dict(fields)[name], value) for name, value in defaults.items()}
+    made.__annotations__ = dict(cls.__annotations__)
+    STRUCT_CLASSES[t] = made
+    return made
+
+
+def structured_dtype(t: ir.Struct) -> np.dtype[Any]:
+    """Return the NumPy dtype with the fields of ``t`` where they lie in memory."""
+    formats = [_numpy_format(t, name, f) for name, f in t.fields]
+    names = [name for name, _ in t.fields]
+    return np.dtype({"names": names, "formats": formats, "offsets": field_offsets(t), "itemsize": size_of(t)})
+
+
+def _numpy_format(t: ir.Struct, name: str, field: ir.Type) -> Any:
+    if isinstance(field, ir.Struct):
+        return structured_dtype(field)
+    scalar = ir.scalar_of(field)
+    if scalar is None:
+        raise TypeError(f"struct {t.name} has no NumPy dtype: its field `{name}` is an array")
+    return (numpy_dtype(scalar), ir.element_shape(field))
+
+
+def _member(name: str) -> property:
+    return property(lambda self: self._values[name], lambda self, value: self.__setattr__(name, value))
+
+
+def _annotations(cls: type, names: Any) -> Iterator[tuple[str, Any]]:
+    scope = vars(sys.modules[cls.__module__]) if cls.__module__ in sys.modules else {}
+    for name, annotation in vars(cls).get("__annotations__", {}).items():
+        if isinstance(annotation, str):
+            try:
+                annotation = eval(annotation, dict(scope), dict(names))
+            except Exception as error:
+                message = f"struct {cls.__name__}, field `{name}`: {annotation!r} means nothing here: {error}"
+                raise TypeError(message) from error
+        yield name, annotation
+
+
+def _field_type(cls: type, name: str, annotation: Any) -> ir.Type:
+    where = f"struct {cls.__name__}, field `{name}`"
+    try:
+        t = values.to_ir(annotation)
+    except TypeError as error:
+        raise TypeError(f"{where}: {error}") from None
+    if t is None:
+        raise TypeError(f"{where}: expected one concrete type, got {annotation!r}")
+    return t
+
+
+def _no_field(t: ir.Struct, name: str) -> str:
+    names = [n for n, _ in t.fields]
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"; did you mean `{near[0]}`?" if near else f"; it has {', '.join(names)}"
+    return f"{t.name} has no field `{name}`{hint}"
+
+
+def _zero(t: ir.Type) -> Any:
+    if isinstance(t, ir.Array):
+        return None
+    return host_number(as_number(0, t), t) if isinstance(t, ir.Scalar) else values.from_ir(t)()
+
+
+def _checked(owner: ir.Struct, name: str, t: ir.Type, value: Any) -> Any:
+    """``value`` as field ``name`` holds it."""
+    if isinstance(t, ir.Scalar):
+        try:
+            return host_number(as_number(value, t), t)
+        except OverflowError as error:
+            raise OverflowError(f"{owner.name}.{name}: {error}") from None
+        except (TypeError, ValueError):
+            raise _mismatch(owner, name, t, value) from None
+    if isinstance(t, ir.Array):
+        if value is None or _array_type(value) == t:
+            return value
+    elif isinstance(t, ir.Struct):
+        if isinstance(value, StructInstance) and value._ir_type_ == t:
+            return value.__copy__()
+    elif isinstance(value, values.Composite):
+        if value._ir_type_ == t:
+            return value.__copy__()
+    elif isinstance(value, (list, tuple, np.ndarray)) and np.shape(value) == ir.element_shape(t):
+        try:
+            return values.from_ir(t)(*np.asarray(value, dtype=object).ravel())
+        except (TypeError, ValueError, OverflowError) as error:
+            raise type(error)(f"{owner.name}.{name}: {error}") from None
+    raise _mismatch(owner, name, t, value)
+
+
+def _mismatch(owner: ir.Struct, name: str, t: ir.Type, value: Any) -> TypeError:
+    given = getattr(type(value), "__name__", str(type(value)))
+    if isinstance(value, _native.Array):
+        given = str(_array_type(value))
+    elif isinstance(value, (values.Composite, StructInstance)):
+        given = str(value._ir_type_)
+    elif isinstance(value, (bool, int, float, str)):
+        given = f"{given} {value!r}"
+    elif isinstance(value, (list, tuple, np.ndarray)):
+        given = f"{given} of shape {np.shape(value)}"
+    wrap = "; wrap it: wp.array(data, copy=False)" if isinstance(t, ir.Array) and isinstance(value, np.ndarray) else ""
+    return TypeError(f"field `{name}` of struct {owner.name} is {t}, got {given}{wrap}")
+
+
+def _array_type(value: Any) -> ir.Array | None:
+    if not isinstance(value, _native.Array):
+        return None
+    dtype = values.to_ir(value.dtype)
+    return None if dtype is None else ir.Array(dtype, value.ndim)
+
+
+def _to_numpy(value: Any, t: ir.Type) -> Any:
+    if isinstance(t, ir.Struct):
+        return value.numpy_value()
+    scalar = ir.scalar_of(t)
+    if scalar is None:
+        raise TypeError("a struct with an array in it is no element of an array")
+    if isinstance(t, ir.Scalar):
+        return bfloat.encode(float(value)) if scalar == ir.bfloat16 else value
+    return np.frombuffer(value._bytes(), numpy_dtype(scalar)).reshape(ir.element_shape(t))
+
+
+def _from_numpy(raw: Any, t: ir.Type) -> Any:
+    if isinstance(t, ir.Struct):
+        return values.from_ir(t)._from_numpy(raw)
+    if isinstance(t, ir.Scalar):
+        number = raw.item()
+        return host_number(bfloat.decode(number) if t == ir.bfloat16 else number, t)
+    return values.from_ir(t)._from_bytes(np.ascontiguousarray(raw).tobytes())
