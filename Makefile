@@ -59,10 +59,10 @@ docs: build ## the documentation, into build/docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 	@echo "open build/docs/index.html"
 
-bench: ## launch overhead, throughput and gradients, beside other libraries
+bench: ## launches, throughput, gradients and start-up, beside other libraries
 	@$(ENVIRONMENT) demo bench
 	@$(BIN)/python build_lib.py
-	@for name in launch throughput backward; do \
+	@for name in launch throughput backward start; do \
 		$(BIN)/python examples/benchmarks/benchmark_$$name.py --json build/benchmarks/$$name.json $(ARGS) || exit 1; \
 	done
 

@@ -151,6 +151,7 @@ bool read_param(PyObject* item, Param* param) {
     param->kind = static_cast<ParamKind>(kind);
     param->writes = writes & 1;
     param->sums = writes & 2;
+    param->own = writes & 4;
     param->ndim = ndim;
     param->type_code = type_code;
     param->known = Element::decode(type_code, &param->element);
@@ -191,6 +192,7 @@ bool Signature::read(PyObject* object) {
     const Py_ssize_t n = PySequence_Fast_GET_SIZE(items.get());
     params.clear();
     sums.clear();
+    exclusive.clear();
     params.reserve(static_cast<size_t>(n));
     args_size = 0;
     for (Py_ssize_t i = 0; i < n; ++i) {
@@ -202,6 +204,7 @@ bool Signature::read(PyObject* object) {
                                                                : param.value_size;
         args_size += slots(size);
         if (param.sums) sums.push_back(static_cast<int>(i));
+        if (param.sums || param.own) exclusive.push_back(static_cast<int>(i));
         params.push_back(std::move(param));
     }
     return true;

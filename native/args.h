@@ -18,6 +18,7 @@ struct Param {
     ParamKind kind;
     bool writes;
     bool sums;   // only added to, with 32 or 64 bits
+    bool own;    // each kernel thread touches the element at its own index alone
     bool known;  // `element` describes the type code; false for structs
     int32_t ndim;
     uint32_t type_code;
@@ -31,7 +32,8 @@ struct Param {
 
 struct Signature {
     std::vector<Param> params;
-    std::vector<int> sums;  // the parameters that are only added to
+    std::vector<int> sums;       // the parameters that are only added to
+    std::vector<int> exclusive;  // those, and the ones of which each kernel thread has its own element
     int64_t args_size = 0;
 
     // Reads the Dispatcher's parameter tuples; false with an exception set.

@@ -104,7 +104,7 @@ bool is_wide(const Grid& grid, int ndim) {
 
 Variant* variant_for(Dispatcher* self, const Grid& grid, const Arguments& arguments) {
     const bool contiguous = arguments.contiguous();
-    const bool sums = contiguous && !self->signature->sums.empty() &&
+    const bool sums = contiguous && !self->signature->exclusive.empty() &&
                       sums_fit(*self->signature, arguments.block(), grid.count);
     return &self->variants[contiguous][is_wide(grid, self->tid_ndim)][sums];
 }
@@ -146,7 +146,7 @@ bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* ar
     {
         Gil gil(&record);
         if (variant->first_ns > kSlowThreadNs) gil.release();
-        const Signature* sums = variant->sums ? self->signature : nullptr;
+        const Signature* sums = variant->sums && !self->signature->sums.empty() ? self->signature : nullptr;
         outcome = run({entry, arguments->block(), grid.dims, grid.count, sums}, &record, &gil);
         if (record.printed.load(std::memory_order_relaxed)) std::fflush(stdout);
     }
@@ -387,7 +387,8 @@ bool register_dispatch(PyObject* module) {
     DispatcherType.tp_doc =
         "Dispatcher(name, params, on_error, device)\n--\n\nLaunches one kernel. `params` lists (name, kind, "
         "type_code, ndim, writes, value_class) with kind 0 = array, 1 = scalar, 2 = value, and writes 1 for an array "
-        "that is written, 3 for one that is only added to.";
+        "that is written, 3 for one that is only added to, 5 for one of which each kernel thread updates its own "
+        "element.";
     DispatcherType.tp_new = dispatcher_new;
     DispatcherType.tp_dealloc = dispatcher_dealloc;
     DispatcherType.tp_traverse = dispatcher_traverse;

@@ -218,7 +218,8 @@ PyObject* hook_of(PyTypeObject* type) {
 void announce(PyTypeObject* type) {
     if (!class_hook) return;
     Ref hook = Ref::borrow(class_hook);
-    if (!Ref(PyObject_CallOneArg(hook.get(), reinterpret_cast<PyObject*>(type)))) PyErr_WriteUnraisable(hook.get());
+    Ref done(PyObject_CallOneArg(hook.get(), reinterpret_cast<PyObject*>(type)));
+    if (!done) PyErr_WriteUnraisable(hook.get());
 }
 
 const TensorType* remember(PyTypeObject* type, const DLPackExchangeAPI* api) {

@@ -54,9 +54,9 @@ void add_scalars(Scalar scalar, char* to, const char* from, int64_t bytes) {
 
 bool sums_fit(const Signature& signature, const uint8_t* block, int64_t count) {
     int64_t copied = 0;
-    for (const int i : signature.sums) {
+    for (const int i : signature.exclusive) {
         const View sum = view_of(signature.params[static_cast<size_t>(i)], block);
-        copied += sum.bytes;
+        if (signature.params[static_cast<size_t>(i)].sums) copied += sum.bytes;
         for (size_t k = 0; k < signature.params.size(); ++k) {
             const Param& other = signature.params[k];
             if (other.kind != ParamKind::Array || static_cast<int>(k) == i) continue;

@@ -8,9 +8,9 @@
 
 namespace wl {
 
-// Whether the plain variant of a kernel may run on the arguments in `block`: the arrays that it sums into overlap no
-// other array, and are small enough against `count` kernel threads for a copy for each worker to pay. All arrays are
-// contiguous.
+// Whether the plain variant of a kernel may run on the arguments in `block`: the arrays that it updates without atomics
+// overlap no other array, and those that it sums into are small enough against `count` kernel threads for a copy for
+// each worker to pay. All arrays are contiguous.
 bool sums_fit(const Signature& signature, const uint8_t* block, int64_t count);
 
 // One worker's copies, zero at first.

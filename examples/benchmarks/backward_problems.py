@@ -69,9 +69,7 @@ def saxpy(n: int) -> Problem:
     def gradient():
         return joined(2.5 * x.astype(float) + y, 2.5 * seed, seed)
 
-    return Problem(
-        f"saxpy {n}", [x, y], ["float32"] * 2, seed, launches, lambda xp, x, y: 2.5 * x + y, gradient
-    )
+    return Problem(f"saxpy {n}", [x, y], ["float32"] * 2, seed, launches, lambda xp, x, y: 2.5 * x + y, gradient)
 
 
 def rosenbrock(n: int) -> Problem:
@@ -194,9 +192,7 @@ def make_pendulum(wp, steps: int):
         return pendulum, []
 
     @wp.kernel
-    def pendulums(
-        q0: wp.array(dtype=float), v0: wp.array(dtype=float), steps: int, out: wp.array(dtype=float)
-    ):
+    def pendulums(q0: wp.array(dtype=float), v0: wp.array(dtype=float), steps: int, out: wp.array(dtype=float)):
         i = wp.tid()
         q = q0[i]
         v = v0[i]
@@ -243,9 +239,7 @@ def pendulum(n: int, steps: int) -> Problem:
 
 def make_springs(wp):
     @wp.kernel
-    def pull(
-        x: wp.array(dtype=wp.vec3), ends: wp.array2d(dtype=int), rest: float, force: wp.array(dtype=wp.vec3)
-    ):
+    def pull(x: wp.array(dtype=wp.vec3), ends: wp.array2d(dtype=int), rest: float, force: wp.array(dtype=wp.vec3)):
         s = wp.tid()
         a = ends[s, 0]
         b = ends[s, 1]

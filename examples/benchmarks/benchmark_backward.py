@@ -14,8 +14,8 @@ kernel. It is measured: the smallest ``wp.config.adjoint_stack_limit`` under whi
 kernels succeeds.
 """
 
-from dataclasses import dataclass
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import harness
 import numpy as np
@@ -63,9 +63,7 @@ def taped(wp, problem: Problem) -> Differentiated:
         forward()
         backward()
 
-    return Differentiated(
-        forward, backward, both, lambda: joined(out.numpy(), *(a.grad.numpy() for a in inputs))
-    )
+    return Differentiated(forward, backward, both, lambda: joined(out.numpy(), *(a.grad.numpy() for a in inputs)))
 
 
 class TorchMath:

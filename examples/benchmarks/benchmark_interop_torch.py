@@ -96,7 +96,8 @@ def main(argv: list[str] | None = None) -> dict:
             kernel = make(wp)
             passes["autograd.Function"][column] = both_passes(torch, function(wp, torch, kernel))
             if hasattr(wp, "torch_op"):
-                passes["torch_op"][column] = both_passes(torch, lambda x, op=wp.torch_op(kernel): op(x, FACTOR))
+                operator = wp.torch_op(kernel)
+                passes["torch_op"][column] = both_passes(torch, lambda x, op=operator: op(x, FACTOR))
     passes["torch_op"]["PyTorch"] = both_passes(torch, lambda x: FACTOR * x * x)
     measured = {row: harness.measure_row(row, programs, FACTOR * x * x) for row, programs in rows.items()}
     for row, programs in passes.items():

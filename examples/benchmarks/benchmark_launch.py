@@ -98,9 +98,7 @@ def launches(k: Kernels, x, y) -> Program:
 
 def recorded(k: Kernels) -> Program:
     y = k.array(zeros())
-    command = k.wp.launch(
-        k.saxpy, dim=SIZE, inputs=[k.array(numbers()), y, FACTOR], record_cmd=True, device="cpu"
-    )
+    command = k.wp.launch(k.saxpy, dim=SIZE, inputs=[k.array(numbers()), y, FACTOR], record_cmd=True, device="cpu")
     return Program(command.launch, lambda: values_of(y))
 
 

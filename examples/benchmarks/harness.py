@@ -88,7 +88,7 @@ def seconds_per_call(run: Callable[[], object], calls: int) -> float:
     return (time.perf_counter() - start) / calls
 
 
-def measure(runs: dict[Hashable, Callable[[], object]], rounds=3, batches=5, seconds=0.02) -> dict:
+def measure(runs: dict[Hashable, Callable[[], object]], rounds=9, batches=3, seconds=0.01) -> dict:
     """Return every program's seconds per call: the best of ``rounds`` medians over ``batches`` batches each.
 
     A batch repeats the call for about ``seconds``. The programs take turns, so that what else the machine

@@ -1,14 +1,14 @@
 """Kernels run as plain Python on dual numbers: the derivative that reverse mode is compared with.
 
-Nothing of the project takes part: the kernel's source is executed by Python, with ``Wp`` in place of the package and
-``Dual`` numbers in the arrays. A dual number carries its derivatives with respect to all inputs at once, so that one run
-gives the whole Jacobian. Threads run one after the other.
+Nothing of the project takes part: Python executes the kernel's source, with ``Wp`` in place of the package and
+``Dual`` numbers in the arrays. A dual number carries its derivatives with respect to all inputs at once, so that
+one run gives the whole Jacobian. Threads run one after the other.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -188,16 +188,16 @@ def pulled_back(arrays: Sequence[np.ndarray], seeds: Sequence[np.ndarray], count
     """The gradient of ``sum(seed * array)`` with respect to the ``count`` inputs."""
     total = np.zeros(count)
     for a, seed in zip(arrays, seeds, strict=True):
-        numbers = [p for e in a.ravel() for p in (e.parts if isinstance(e, Vector) else [dual(e)])]
-        for n, s in zip(numbers, seed.ravel(), strict=True):
+        for n, s in zip(numbers(a), seed.ravel(), strict=True):
             total = total + n.d * s
     return total
 
 
 def values(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The numbers in ``arrays``, without derivatives."""
-    made = []
-    for a in arrays:
-        parts: Callable[[Any], list[float]] = lambda e: [p.x for p in e.parts] if isinstance(e, Vector) else [dual(e).x]
-        made.append(np.array([parts(e) for e in a.ravel()]).ravel())
-    return made
+    """The numbers in ``arrays``, flat and without derivatives."""
+    return [np.array([n.x for n in numbers(a)]) for a in arrays]
+
+
+def numbers(a: np.ndarray) -> list[Dual]:
+    """The dual numbers in an array, in order."""
+    return [p for e in a.ravel() for p in (e.parts if isinstance(e, Vector) else [dual(e)])]

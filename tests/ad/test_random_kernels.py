@@ -28,7 +28,7 @@ STRIDES = [int(np.prod(s)) for s in SHAPES.values()]
 MODERATE = 1e4
 """Beyond this, rounding is amplified so much that nothing can be compared."""
 
-QUICK = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 _modules = count()
 
 FIXED = (
@@ -59,7 +59,7 @@ FIXED = (
 )
 
 Step = tuple[str, Any]
-"""``("launch", (kernel, n, s))`` or a write of the host: ``("copy", (to, from))``, ``("fill", name)``, ``("set", ...)``."""
+"""``("launch", (kernel, n, s))`` or a write of the host: ``("copy", (to, from))``, ``("fill", name)``."""
 
 
 @dataclass
@@ -100,7 +100,11 @@ def by_dual_numbers(source: str, steps: Sequence[Step], seeds: Sequence[np.ndarr
     for kind, what in steps:
         if kind == "launch":
             kernel, n, s = what
-            dual_kernels.launch(source, kernel, THREADS, [*arrays, INDICES, n, dual_kernels.dual(s)])
+            try:
+                dual_kernels.launch(source, kernel, THREADS, [*arrays, INDICES, n, dual_kernels.dual(s)])
+            except (ValueError, OverflowError):  # of the sine of infinity, say
+                dual_kernels.Dual.largest = np.inf
+                break
         elif kind == "copy":
             to, origin = what
             memory[to][...] = memory[origin].reshape(memory[to].shape)
@@ -191,7 +195,7 @@ def test_compiled(source: str, step: Step) -> None:
     check_tape(source, [step])
 
 
-@settings(QUICK, max_examples=20)
+@settings(QUICK, max_examples=15)
 @given(
     source=sources(kernels=2, statements=4),
     steps=st.lists(st.one_of(launches(2), launches(2), WRITES), min_size=2, max_size=5),
@@ -206,7 +210,8 @@ def test_atomic_updates_are_right_or_refused(source: str, step: Step) -> None:
     try:
         check_tape(source, [step])
     except wp.WarpCodegenError as error:
-        assert "which the same kernel updates by atomics\n  --> " in str(error)  # noqa: PT017 (the other outcome is a check)
+        if "which the same kernel updates by atomics\n  --> " not in str(error):
+            raise
 
 
 def check_tape(source: str, steps: list[Step]) -> None:

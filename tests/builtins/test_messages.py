@@ -23,7 +23,7 @@ CALLS: list[tuple[str, list[Argument], list[str], str, str | None]] = [
      "wp.clamp(x, float(i), 1)"),
     ("clamp", [float32, float32], ["x", "y"], "clamp() takes 3 arguments, got 2", "wp.clamp(x, low, high)"),
     ("min", [float32] * 3, ["x", "y", "z"], "min() takes 1 or 2 arguments, got 3", "wp.min(a, b) or wp.min(a)"),
-    ("length", [float32], ["x"], "length() needs a vector for argument 1 `a`, got float32", None),
+    ("length", [float32], ["x"], "length() needs a vector or a quaternion for argument 1 `a`, got float32", None),
     ("abs", [bool_], ["p"], "abs() needs a float, an integer or a vector for argument 1 `x`, got bool",
      "wp.abs(int(p))"),
     ("dot", [V3, V4], ["u", "v"], "dot() needs vec3[float32] for argument 2 `b`, got vec4[float32]", None),

@@ -31,7 +31,7 @@ def gradient(k):
 def test_compiled_or_refused(make, n):
     k = wp.kernel(make(n))
     if n >= 200:
-        with pytest.raises(wp.WarpCodegenError, match="^kernel `k` nests statements or expressions too deeply\n.*def k"):
+        with pytest.raises(wp.WarpCodegenError, match="^kernel `k` nests statements or expressions too deeply\\n"):
             gradient(k)
     else:
         assert gradient(k) == 2.0

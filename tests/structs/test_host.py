@@ -155,6 +155,25 @@ def test_declarations_that_mean_nothing():
             x: int = 1.5
 
 
+    with pytest.raises(TypeError, match="struct Child can't inherit; give it a field of type Material"):
+
+        @wp.struct
+        class Child(Material):
+            y: float
+
+    with pytest.raises(TypeError, match="the name `numpy_value` is taken"):
+
+        @wp.struct
+        class Taken:
+            numpy_value: float
+
+
+def test_empty_arrays():
+    a = wp.zeros((0, 2), dtype=Material)
+    assert a.numpy().shape == (0, 2)
+    assert a.list() == []
+
+
 def bodies(n):
     return [
         Body(flag=i % 2 == 1, pos=(i, 0.5, 0.0), frame=((i, 1), (2, 3)), material=Material(id=i), half=0.5, brain=1.5)

@@ -104,6 +104,8 @@ class Options:
         debug: Array indices are checked (CPU).
         sums: The array parameters, by position, that are only added to and belong to one OS thread: nothing else
             accesses their memory meanwhile, so that additions need not be atomic.
+        own: The array parameters of which each thread of the grid touches its own element alone, so that additions
+            need not be atomic.
     """
 
     contiguous: bool = False
@@ -113,9 +115,10 @@ class Options:
     vector_math: bool = True
     debug: bool = False
     sums: tuple[int, ...] = ()
+    own: tuple[int, ...] = ()
 
     @property
     def key(self) -> str:
         """A string that is equal for equal options and for no others."""
         flags = (self.contiguous, self.wide, self.fast_math, self.fuse_fp, self.vector_math, self.debug)
-        return "".join("01"[f] for f in flags) + "".join(f"+{i}" for i in self.sums)
+        return "".join("01"[f] for f in flags) + "".join(f"+{i}" for i in self.sums) + "".join(f"={i}" for i in self.own)

@@ -1,10 +1,10 @@
 """Decompositions of matrices of 2x2 and 3x3: singular values, eigenvalues of symmetric ones, QR.
 
 Half precision computes in float32. A gradient divides by differences of singular values or eigenvalues, as
-``d / (d**2 + e**2)`` with a small ``e``: at repeated values that part of the gradient is 0, never infinite, and what
+``d**3 / (d**4 + e**4)`` with a small ``e``: at repeated values that part of the gradient is 0, never infinite, and what
 does not depend on the choice of vectors there (such as the polar rotation ``U @ V^T``) is right.
 """
-# mypy: disable-error-code="valid-type, empty-body, no-redef"
+# mypy: disable-error-code="valid-type, empty-body, no-redef, syntax"
 
 from collections.abc import Callable
 from typing import Any
@@ -35,13 +35,19 @@ def _scale(b: Emitter, m: Value) -> Value:
     return b.select(b.eq(total, 0.0), b.constant(1.0, total.type), total)
 
 
+def _epsilon(b: Emitter, x: Value) -> Value:
+    """The spacing of numbers at 1."""
+    return b.constant(2.0**-52 if scalar_type(x).bits == 64 else 2.0**-23, x.type)
+
+
 def _gap_inverse(b: Emitter, gap: Value, scale: Value) -> Value:
     """``1 / gap``, going to 0 where ``gap`` is about the rounding error of values of the size ``scale``."""
     closest = 1e-11 if scalar_type(gap).bits == 64 else 1e-5
     size = b.abs(scale)
     size = b.select(b.eq(size, 0.0), b.constant(1.0, size.type), size)
     d = b.div(gap, size)
-    return b.div(b.div(d, b.add(b.mul(d, d), closest * closest)), size)
+    square = b.mul(d, d)
+    return b.div(b.div(b.mul(square, d), b.add(b.mul(square, square), closest**4)), size)
 
 
 def _step(name: str, function: Callable[..., Any] | Expand, *params: Any, result: Any) -> None:
@@ -58,10 +64,11 @@ def _step(name: str, function: Callable[..., Any] | Expand, *params: Any, result
 
 M, V = MatOf("N", "N", W), VecOf("N", W)
 _step("_scale", Expand(_scale), M, result=W)
+_step("_epsilon", Expand(_epsilon), W, result=W)
 _step("_gap_inverse", Expand(_gap_inverse), W, W, result=W)
 _step("_pivot_inverse", device.pivot_inverse, W, result=W)
 _step("_rotate_rows", device.rotate_rows, M, int32, int32, W, W, result=M)
-_step("_jacobi_rotation", device.rotation, W, W, W, result=(W, W))
+_step("_jacobi_rotation", device.rotation, W, W, W, W, result=(W, W))
 _step("_orthogonalise", device.orthogonalise, M, M, int32, int32, result=(M, M))
 _step("_order", device.order, M, M, int32, int32, result=(M, M))
 _step("_perpendicular", device.perpendicular, V3, result=V3)
@@ -124,7 +131,6 @@ def _in_single(name: str) -> Expand:
 
 def _adjoint(name: str) -> Callable[..., Any]:
     return lambda b, g, out, a: b.apply(name, *g, *out)
-
 
 
 @builtin(group=GROUP, lower=Inline(device.svd3), ref=_svd3_ref, adjoint=_adjoint("_svd3_adjoint"))
@@ -201,9 +207,7 @@ def eig3_half(A: H33) -> (H33, VecOf(3, H)):
     ref=lambda a, q, d: _eig3_ref(a),
     assigns=("Q", "d"),
 )
-def eig3_into(
-    A: MatOf(3, 3, F), Q: MatOf(3, 3, F), d: VecOf(3, F)
-) -> (MatOf(3, 3, F), VecOf(3, F)):
+def eig3_into(A: MatOf(3, 3, F), Q: MatOf(3, 3, F), d: VecOf(3, F)) -> (MatOf(3, 3, F), VecOf(3, F)):
     """Assign the eigenvectors and eigenvalues of ``A`` to the variables ``Q`` and ``d``."""
 
 
@@ -227,7 +231,5 @@ def qr3_half(A: H33) -> (H33, H33):
     ref=lambda a, q, r: _qr3_ref(a),
     assigns=("Q", "R"),
 )
-def qr3_into(
-    A: MatOf(3, 3, F), Q: MatOf(3, 3, F), R: MatOf(3, 3, F)
-) -> (MatOf(3, 3, F), MatOf(3, 3, F)):
+def qr3_into(A: MatOf(3, 3, F), Q: MatOf(3, 3, F), R: MatOf(3, 3, F)) -> (MatOf(3, 3, F), MatOf(3, 3, F)):
     """Assign the factors of ``A`` to the variables ``Q`` and ``R``."""

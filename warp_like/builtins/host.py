@@ -65,6 +65,7 @@ class Builtin:
             value = ref(*(_working(v, t) for (_, v), t in zip(pairs, resolved.args, strict=True)))
             several = value if isinstance(value, tuple) else (value,)
             found = [_result(v, t) for v, t in zip(several, resolved.results, strict=True)]
+        found = found[: len(found) - len(resolved.overload.assigns)] or found
         return found[0] if len(found) == 1 else tuple(found)
 
     def _argument(self, value: Any) -> tuple[Argument, Any]:

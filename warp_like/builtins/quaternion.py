@@ -3,7 +3,7 @@
 Functions of rotations take unit quaternions and don't normalise them; gradients are those of the formulas in the four
 components.
 """
-# mypy: disable-error-code="valid-type, empty-body, no-redef"
+# mypy: disable-error-code="valid-type, empty-body, no-redef, syntax"
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def _host(*args: Any, dtype: Any = float32) -> Any:
 
 @builtin(group=GROUP, lower=Special(), ref=_host)
 def quaternion(*args: Any, dtype: Any = None) -> Any:
-    """Return a quaternion of ``x, y, z, w``, of a vector ``ijk`` and a number ``real``, or of another one; else zero."""
+    """Return a quaternion of ``x, y, z, w``, of a vector ``ijk`` and a number ``real``, or of another; else zero."""
 
 
 @builtin(
@@ -138,9 +138,7 @@ def _normalize_adjoint(b: Emitter, g: Value, out: Value, q: Value) -> Adjoints:
     return b.mul(b.sub(g, b.mul(out, b.dot(out, g))), _inverse_length(b, q))
 
 
-@builtin(
-    name="normalize", group=GROUP, lower=Expand(_normalize), ref=rotations.normalize, adjoint=_normalize_adjoint
-)
+@builtin(name="normalize", group=GROUP, lower=Expand(_normalize), ref=rotations.normalize, adjoint=_normalize_adjoint)
 def normalize_quat(a: Q) -> Q:
     """Return the unit quaternion in the direction of ``a``; zero gives the identity, with gradient 0."""
 
@@ -163,9 +161,7 @@ def quat_rotate(quat: Q, vec: V3) -> V3:
     """Return ``vec`` rotated by a unit quaternion."""
 
 
-@builtin(
-    group=GROUP, lower=Inline(device.rotate_back), ref=lambda q, v: rotations.rotate(rotations.conjugate(q), v)
-)
+@builtin(group=GROUP, lower=Inline(device.rotate_back), ref=lambda q, v: rotations.rotate(rotations.conjugate(q), v))
 def quat_rotate_inv(quat: Q, vec: V3) -> V3:
     """Return ``vec`` rotated by the inverse of a unit quaternion."""
 
@@ -237,9 +233,10 @@ def quat_from_euler(e: V3, i: int32, j: int32, k: int32) -> Q:
 
 @builtin(group=GROUP, lower=Inline(device.to_euler), ref=rotations.to_euler)
 def quat_to_euler(q: Q, i: int32, j: int32, k: int32) -> V3:
-    """Return the angles about the fixed axes ``i``, then ``j``, then ``k``, in this order, that make up a rotation.
+    """Return the angles ``e`` of rotations about the fixed axes ``i``, then ``j``, then ``k``, that make up one.
 
-    The second lies between 0 and pi where ``i == k``, else between -pi/2 and pi/2; the others may exceed pi.
+    They are ``e[i]``, ``e[j]`` and ``e[k]``; where ``i == k``, the last one is the element that is left. The second
+    lies between -pi/2 and pi/2, or between 0 and pi where ``i == k``; the others may exceed pi.
 
     In gimbal lock the first and the third angle are one of many solutions, and their gradient is 0.
     """

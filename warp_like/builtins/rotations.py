@@ -101,7 +101,9 @@ def to_euler(q: Any, i: Any, j: Any, k: Any) -> Any:
     last = total + difference
     if not proper:
         middle, last = middle - np.pi / 2, last * sign
-    return np.array([total - difference, middle, last])
+    e = np.zeros(3)
+    e[[i, j, third]] = total - difference, middle, last
+    return e
 
 
 def twist(axis: Any, q: Any) -> Any:

@@ -22,6 +22,7 @@ class Artifact:
     writes: Positions of the array parameters that the entry stores to or updates.
     stores: Positions of those that it overwrites (not only updates).
     sums: Positions of those that it only adds to.
+    own: Positions of those that it adds to, of which each thread of the grid touches its own element alone.
     rewrites: Positions of those that it loads from as well as overwrites.
     scratch: For an adjoint, positions of the arrays of which it takes copies from before the launch, as last parameters.
     tid_ndim: The fewest dimensions that the entry folds the grid into.
@@ -35,6 +36,7 @@ class Artifact:
     writes: tuple[int, ...]
     stores: tuple[int, ...]
     sums: tuple[int, ...] = ()
+    own: tuple[int, ...] = ()
     rewrites: tuple[int, ...] = ()
     scratch: tuple[int, ...] = ()
     tid_ndim: int = 4
@@ -62,6 +64,6 @@ class Artifact:
             raise Damaged("checksum or format differs")
         size = int.from_bytes(body[:8], "little")
         facts = json.loads(body[8 : 8 + size])
-        for name in ("reads", "writes", "stores", "sums", "rewrites", "scratch"):
+        for name in ("reads", "writes", "stores", "sums", "own", "rewrites", "scratch"):
             facts[name] = tuple(facts[name])
         return Artifact(code=body[8 + size :], **facts)

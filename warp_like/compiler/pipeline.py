@@ -23,7 +23,8 @@ from warp_like.passes import pipeline as passes
 from warp_like.passes.ad.adjoint import adjoint
 from warp_like.passes.ad.forward import forward_mode
 from warp_like.passes.ad.saving import rewritten_arrays
-from warp_like.passes.effects import array_accesses, summed_arrays
+from warp_like.passes.effects import array_accesses
+from warp_like.passes.sums import plain_additions
 
 STAGES = ("ir", "optimised", "llvm", "asm", "ptx")
 """What can be shown of a kernel on its way: the frontend's IR, the IR given to the backend, LLVM IR, machine code."""
@@ -49,6 +50,7 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
     with clock.stage("backend"):
         code = backend.to_ptx(f, target, options).encode() if target.is_cuda else backend.to_object(f, target, options)
     accesses = array_accesses(f)
+    summed, own = plain_additions(f)
     log.logger.info("compiled %s %s in %.1f ms", f.role, f.name, 1e3 * sum(clock.seconds.values()))
     return Artifact(
         entry=backend.entry_name(f),
@@ -56,7 +58,8 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
         reads=tuple(i for i, a in accesses.items() if a.read),
         writes=tuple(i for i, a in accesses.items() if a.written),
         stores=tuple(i for i, a in accesses.items() if a.stored),
-        sums=summed_arrays(f),
+        sums=summed,
+        own=own,
         rewrites=tuple(rewritten_arrays(f)),
         scratch=f.scratch,
         tid_ndim=fewest_tid_dims(f),
@@ -121,12 +124,14 @@ def _backend_text(f: Function, target: Target, options: LoweringOptions, stage: 
 
 def _lowering(signature: Signature, f: Function) -> LoweringOptions:
     o = signature.options
+    summed, own = plain_additions(f) if signature.sums else ((), ())
     return LoweringOptions(
         contiguous=signature.contiguous,
         wide=signature.wide,
         fast_math=o.fast_math,
         debug=o.debug,
-        sums=summed_arrays(f) if signature.sums else (),
+        sums=summed,
+        own=own,
     )
 
 

@@ -35,7 +35,8 @@ class Signature:
         args: The types of the kernel's parameters.
         contiguous: All arrays are C-contiguous, so strides follow from shapes.
         wide: A grid dimension exceeds 2^31 - 1, so ``tid()`` is int64.
-        sums: Arrays that are only added to belong to one OS thread, so that additions need not be atomic.
+        sums: Additions need not be atomic where ``passes.sums`` says so: no argument overlaps another, and an array
+            that is only added to belongs to one OS thread.
         wrt: For an adjoint, the positions of the parameters that get gradients; None for the kernel itself.
         same: For an adjoint, pairs of parameters that are one array, later one first.
         tangent: For forward mode, the positions of those parameters of the kernel or adjoint that have tangents.

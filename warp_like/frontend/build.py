@@ -11,24 +11,19 @@ from typing import Any
 from warp_like import values
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.base.loc import at
-from warp_like.builtins import Builtin
 from warp_like.builtins.overload import Inline
-from warp_like.builtins.spec import REGISTRY
-from warp_like.frontend import assignment, calls, expressions, loops, statements  # noqa: F401  (they register handlers)
-from warp_like.frontend import gradients
+from warp_like.frontend import assignment, calls, expressions, gradients, loops, statements  # noqa: F401  (they register handlers)
 from warp_like.frontend.context import Context, Returns, Session
 from warp_like.frontend.control_flow import run
 from warp_like.frontend.flow import Flow, Tail
 from warp_like.frontend.function import Overload
 from warp_like.frontend.host import Host
+from warp_like.frontend.inlining import inline_overload
 from warp_like.frontend.parameters import leaf_parameters, parameters
 from warp_like.frontend.scope import Variable
 from warp_like.frontend.source import Source
 from warp_like.ir.core import Function, Value
-from warp_like.ir.types import Array, Struct, Type, leaf_fields
-from warp_like.values.dtypes import SCALAR_CLASSES
-
-SCALARS = {str(t): cls for t, cls in SCALAR_CLASSES.items()}
+from warp_like.ir.types import Array, Struct, Type
 
 
 def build_kernel(source: Source, arg_types: Sequence[Type], *, wide: bool = False) -> Function:
@@ -103,7 +98,8 @@ def _add_customs(session: Session, overload: Overload, f: Function, given: tuple
     """Build the gradient and the replay function that the user gave ``overload``."""
     if overload.customs and any(isinstance(t, Struct) for t in (*given, *f.results)):
         raise WarpCodegenTypeError(
-            f"`{overload.source.name}` takes or returns a struct, so it can have no gradient or replay function of its own",
+            f"`{overload.source.name}` takes or returns a struct, so it can have no gradient or replay function of "
+            "its own",
             overload.source.header,
             help="pass the fields one by one",
         )
@@ -123,8 +119,7 @@ def _add_customs(session: Session, overload: Overload, f: Function, given: tuple
 
 def build_inline(lower: Inline, types: Sequence[Type]) -> Function:
     """Build the body of a builtin that is written in the kernel language: its names are builtins and types."""
-    names = {name: Builtin(name) for name in REGISTRY} | SCALARS | values.NAMED
-    return _calling(Session(False, call=_calling), Overload(lower.function, names), tuple(types))
+    return _calling(Session(False, call=_calling), inline_overload(lower), tuple(types))
 
 
 def _build(

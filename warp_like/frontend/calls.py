@@ -92,7 +92,7 @@ def _assigned(ctx: Context, name: str, node: ast.Call, results: Operand) -> Oper
     ``wp.randf(wp.rand_init(i))``.
     """
     op = next(v.op for v in (results if isinstance(results, tuple) else (results,)) if isinstance(v, Value))
-    assert isinstance(op, ops.Apply)
+    assert isinstance(op, (ops.Apply, ops.Call))
     row = resolve(name, [a.type for a in op.args]).overload
     if not row.assigns:
         return results

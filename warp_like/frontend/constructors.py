@@ -14,7 +14,19 @@ from warp_like.frontend import constants, indexing
 from warp_like.frontend.context import Context, cast_name, with_article
 from warp_like.frontend.operands import Operand, describe, require_value_kind
 from warp_like.ir.core import Value
-from warp_like.ir.types import Aggregate, Array, Mat, Quat, Scalar, Struct, Type, Vec, element_count, element_shape, holds_arrays
+from warp_like.ir.types import (
+    Aggregate,
+    Array,
+    Mat,
+    Quat,
+    Scalar,
+    Struct,
+    Type,
+    Vec,
+    element_count,
+    element_shape,
+    holds_arrays,
+)
 
 
 def construct(ctx: Context, t: Type, args: Sequence[Operand], nodes: Sequence[ast.expr]) -> Value:

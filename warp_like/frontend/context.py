@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from warp_like.base.errors import WarpCodegenTypeError
 from warp_like.base.loc import Loc, at, current_loc
 from warp_like.builtins.emit import Emitter
-from warp_like.builtins.overload import NoMatch
+from warp_like.builtins.overload import Inline, NoMatch
 from warp_like.builtins.patterns import Literal
 from warp_like.builtins.spec import resolve
 from warp_like.frontend import refused
 from warp_like.frontend.host import Host, is_callable, not_a_value
+from warp_like.frontend.inlining import inline_overload
 from warp_like.frontend.operands import NOTHING, Operand, describe, require_value_kind, type_of
 from warp_like.frontend.scope import Scope
 from warp_like.frontend.source import Source
@@ -242,6 +243,10 @@ class Context:
             a if isinstance(a, Value) else self.b.constant(a.value, t)
             for a, t in zip(given, resolved.args, strict=True)
         ]
+        lower = resolved.overload.lower
+        if isinstance(lower, Inline) and any(isinstance(t, Array) for t in resolved.args):
+            # An Apply is free to move, also over a store into an array that its body reads.
+            return self.call(self.session.call(self.session, inline_overload(lower), resolved.args), values)
         return results_of(self.b.insert(ops.Apply(name, tuple(values)), *resolved.results))
 
     def _no_match(

@@ -11,7 +11,7 @@ from warp_like.interop.jax import (
     from_jax,
     to_jax,
 )
-from warp_like.interop.jaxffi import jax_kernel
+from warp_like.interop.jaxffi import jax_callable, jax_kernel
 from warp_like.interop.numpy import dtype_from_numpy, dtype_to_numpy, from_numpy
 from warp_like.interop.paddle import (
     device_from_paddle,
@@ -57,6 +57,7 @@ __all__ = [
     "from_numpy",
     "from_paddle",
     "from_torch",
+    "jax_callable",
     "jax_kernel",
     "stream_from_torch",
     "stream_to_torch",

@@ -83,7 +83,8 @@ def _check_op(o: Op, known: set[Value]) -> None:
         case ops.GetField():
             s = o.x.type
             _require(isinstance(s, Struct) and 0 <= o.field < len(s.fields), o, "no such field")
-            _require(isinstance(s, Struct) and o.result.type == s.fields[o.field][1], o, "result is not the field's type")
+            assert isinstance(s, Struct)
+            _require(o.result.type == s.fields[o.field][1], o, "result is not the type of the field")
         case ops.View(field=int()):
             a = o.array.type
             _require(isinstance(a, Array) and isinstance(a.dtype, Struct) and not o.indices, o, "no array of structs")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.types import Array, scalar_of
+from warp_like.ir.types import Array
 
 Roots = frozenset[int]
 
@@ -47,43 +47,6 @@ def array_accesses(f: Function) -> dict[int, Access]:
         finder.grown = False
         finder.block(f.body)
     return {i: finder.found.get(i, Access()) for i in positions}
-
-
-def summed_arrays(f: Function) -> tuple[int, ...]:
-    """Return the positions of the array parameters that ``f`` only adds to or subtracts from, atomically.
-
-    The old elements are not used, so that it makes no difference when and where the additions happen. Elements of
-    less than 32 bits are left out: they would not be exact in another order, or overflow.
-    """
-    accesses = array_accesses(f)
-    used = {v for o in f.body.walk() for v in o.operands()}
-    excluded: set[Value] = set()
-    for o in f.body.walk():
-        if isinstance(o, ops.Atomic) and (o.kind not in ("add", "sub") or o.result in used):
-            excluded.add(_root(o.array))
-        elif isinstance(o, (ops.Load, ops.Store, ops.AtomicCas)):
-            excluded.add(_root(o.array))
-    found = []
-    for i, access in accesses.items():
-        t = f.params[i].type
-        scalar = scalar_of(t.dtype) if isinstance(t, Array) else None
-        wide = scalar is not None and scalar.bits >= 32
-        if access.atomic and wide and f.params[i] not in excluded:
-            found.append(i)
-    return tuple(found) if _roots_are_plain(f) else ()
-
-
-def _root(v: Value) -> Value:
-    while isinstance(v.op, ops.View):
-        v = v.op.array
-    return v
-
-
-def _roots_are_plain(f: Function) -> bool:
-    """Whether every array that is accessed is a parameter or a view of one."""
-    accesses = (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas)
-    params = set(f.params)
-    return all(_root(o.array) in params for o in f.body.walk() if isinstance(o, accesses))
 
 
 class _Finder:

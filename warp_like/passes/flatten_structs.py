@@ -7,12 +7,12 @@ field by field, except for its arrays: which array a field holds has to be known
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from warp_like.base.errors import WarpCodegenTypeError
 from warp_like.base.loc import at
 from warp_like.ir import ops
-from warp_like.ir.core import Function, Op, Value
+from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import blocks, clone_function
 from warp_like.ir.types import Array, Struct, Type, leaf_fields
 from warp_like.passes.inline import inline
@@ -25,12 +25,20 @@ def flatten_structs(f: Function) -> Function:
     Raises:
         WarpCodegenTypeError: Which array a field holds depends on the path taken.
     """
-    return rewrite(f, _Flattener()) if _uses_structs(f) else f
+    if not _uses_structs(f):
+        return f
+    flattener = _Flattener(f)
+    rewrite(f, flattener)
+    f.body.ops[:0] = flattener.first.ops
+    return f
 
 
 class _Flattener(Rewriter):
-    def __init__(self) -> None:
+    def __init__(self, f: Function) -> None:
         super().__init__()
+        self.first = Block()  # views of parameters go before everything, so that what loads through them can move
+        self.known: set[Value] = set(f.params)
+        self.views: dict[tuple[Value, int], Value] = {}
         self.fields: dict[Value, tuple[Value, ...]] = {}  # of each struct, nested ones in place
         self.callees: dict[Function, Function] = {}
 
@@ -50,8 +58,12 @@ class _Flattener(Rewriter):
                     self.get_field(o)
                 case ops.Load() if isinstance(o.result.type, Struct):
                     self.fields[o.result] = tuple(self.load(o.array, o.indices))
+                case ops.View(field=int(k)):
+                    self.replace(o, (self.view(o.array, k),))
                 case ops.Store() if isinstance(o.value.type, Struct):
                     self.store(o.array, o.indices, iter(self.fields[o.value]))
+                case ops.Apply() if any(isinstance(r.type, Struct) for r in o.results):
+                    self.choose(o)
                 case ops.If():
                     super().visit(o)
                     self.end_if(o)
@@ -78,21 +90,43 @@ class _Flattener(Rewriter):
         else:
             self.replace(o, found)
 
+    def choose(self, o: ops.Apply) -> None:
+        """Choose field by field; ``where`` is the one builtin that takes structs."""
+        assert o.fn == "where", o.fn
+        cond, *sides = o.args
+        pairs = zip(self.split(o.result), *(self.fields[s] for s in sides), strict=True)
+        self.fields[o.result] = tuple(
+            self.one_array(new, [a, b], set()) if isinstance(a.type, Array) else self.b.select(cond, a, b)
+            for new, a, b in pairs
+        )
+
     # --- arrays of structs ---
+
+    def view(self, array: Value, field: int) -> Value:
+        """The array of one field of the structs in ``array``."""
+        if isinstance(array.op, ops.View) and array.op.field is None:
+            return self.b.view(self.view(array.op.array, field), array.op.indices)
+        if array not in self.known:
+            return self.b.field_view(array, field)
+        if (array, field) not in self.views:
+            with self.b.into(self.first):
+                made = self.views[array, field] = self.b.field_view(array, field)
+            self.known.add(made)
+        return self.views[array, field]
 
     def load(self, array: Value, indices: tuple[Value, ...]) -> list[Value]:
         t = _element(array)
         if not isinstance(t, Struct):
             return [self.b.load(array, indices)]
-        return [v for k in range(len(t.fields)) for v in self.load(self.b.field_view(array, k), indices)]
+        return [v for k in range(len(t.fields)) for v in self.load(self.view(array, k), indices)]
 
-    def store(self, array: Value, indices: tuple[Value, ...], values: Sequence[Value] | object) -> None:
+    def store(self, array: Value, indices: tuple[Value, ...], values: Iterator[Value]) -> None:
         t = _element(array)
         if not isinstance(t, Struct):
-            self.b.store(array, indices, next(values))  # type: ignore[call-overload]
+            self.b.store(array, indices, next(values))
             return
         for k in range(len(t.fields)):
-            self.store(self.b.field_view(array, k), indices, values)
+            self.store(self.view(array, k), indices, values)
 
     # --- control flow ---
 
@@ -153,7 +187,7 @@ class _Flattener(Rewriter):
     def split(self, v: Value) -> tuple[Value, ...]:
         """Let fresh values stand for the fields of ``v``."""
         assert isinstance(v.type, Struct)
-        found = tuple(Value(t, f"{v.hint or 'struct'}_{path.replace('.', '_')}") for path, t in leaf_fields(v.type))
+        found = tuple(Value(t, path) for path, t in leaf_fields(v.type, f"{v.hint or v.type.name}."))
         self.fields[v] = found
         return found
 
@@ -210,7 +244,7 @@ def _uses_structs(f: Function) -> bool:
     """Whether a value in ``f``, or in a function that it calls, is a struct."""
     for b in blocks(f.body):
         for o in b.ops:
-            if any(isinstance(v.type, Struct) for v in o.results):
+            if any(isinstance(v.type, Struct) for v in o.results) or (isinstance(o, ops.View) and o.field is not None):
                 return True
             if isinstance(o, ops.Call) and _uses_structs(o.callee):
                 return True

@@ -20,7 +20,7 @@ from warp_like.runtime.differentiation import adjoint_arguments, adjoint_program
 from warp_like.runtime.history import require_intact, same_arguments
 from warp_like.runtime.kernel import Kernel
 from warp_like.runtime.program import Program
-from warp_like.runtime.recording import Record, recorder
+from warp_like.runtime.recording import Capture, Record, recorder
 from warp_like.runtime.structs import split_argument, split_arguments
 
 
@@ -108,6 +108,9 @@ def _launch_checked(
     program = kernel.program(types)
     if record_cmd:
         return Launch(kernel, dims, program, args)
+    if isinstance(recorder.active, Capture):
+        recorder.active.take_launch(Record(kernel, dims, types, args))
+        return None
     if record_tape and recorder.active:
         recorder.active.record_launch(Record(kernel, dims, types, args, same_arguments(args)))
     run(program, dims, args)

@@ -24,7 +24,7 @@ STACK_LIMIT = 1
 INDEX_OUT_OF_RANGE = 16
 
 _ARRAY, _SCALAR, _VALUE = 0, 1, 2
-_WRITES, _SUMS = 1, 3
+_WRITES, _SUMS, _OWN = 1, 3, 5
 _compiling = threading.RLock()
 
 
@@ -71,7 +71,7 @@ class Program:
         Args:
             contiguous: All arrays are contiguous.
             wide: An index of the grid exceeds 32 bits.
-            sums: Where the kernel only adds to an array, no other OS thread accesses that array meanwhile.
+            sums: Additions to arrays that no other argument overlaps need not be atomic.
 
         Raises:
             WarpCodegenError: The kernel can't be compiled, or not differentiated.
@@ -83,7 +83,7 @@ class Program:
                 )
                 artifact = compile_kernel(self.kernel.source, signature, host_target())
                 loaded = cpu.load(artifact.code, (artifact.entry,), _native.symbols())
-                sums = sums and bool(artifact.sums)
+                sums = sums and bool(artifact.sums or artifact.own)
                 dispatcher = self.dispatcher or self._new_dispatcher(signature, artifact)
                 dispatcher.install(contiguous, wide, sums, loaded.address(artifact.entry), loaded)
                 self.artifacts[contiguous, wide, sums] = artifact
@@ -100,7 +100,7 @@ class Program:
         specs = []
         for i, (name, t) in enumerate(zip(names, types, strict=True)):
             if isinstance(t, Array):
-                writes = _SUMS if i in artifact.sums else _WRITES if i in artifact.writes else 0
+                writes = _writes(artifact, i)
                 specs.append((name, _ARRAY, type_code(t.dtype), t.ndim, writes, None))
             elif isinstance(t, Scalar):
                 specs.append((name, _SCALAR, type_code(t), 0, 0, None))
@@ -126,6 +126,14 @@ class Program:
                 f"{self.kernel.source.file}"
             )
         return RuntimeError(f"{role} `{self.kernel.key}`: error {code} in thread {thread}")
+
+
+def _writes(artifact: Artifact, position: int) -> int:
+    if position in artifact.sums:
+        return _SUMS
+    if position in artifact.own:
+        return _OWN
+    return _WRITES if position in artifact.writes else 0
 
 
 def _apply_settings(setting: Setting | None = None) -> None:

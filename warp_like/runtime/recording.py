@@ -56,10 +56,22 @@ class UserFunction:
         self.arrays = list(arrays)
 
 
+class Capture:
+    """Takes launches over instead of running them; active in place of a tape."""
+
+    def take_launch(self, record: Record) -> None:
+        """A launch with checked arguments, which is not run."""
+        raise NotImplementedError
+
+    def record_write(self, write: Write) -> None:
+        """The host is about to overwrite an array, and does so afterwards."""
+        raise NotImplementedError
+
+
 class Recorder(threading.local):
     """The tape that is active in this thread."""
 
-    active: Tape | None = None
+    active: Any = None  # a Tape or a Capture
 
 
 recorder = Recorder()

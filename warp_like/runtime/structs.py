@@ -7,12 +7,14 @@ own, so that arrays in structs are checked, recorded on tapes and differentiated
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from warp_like.ir.types import Array, Struct, Type, is_differentiable, leaf_fields
 from warp_like.runtime.array import array, new_array
 from warp_like.runtime.device import get_device
 from warp_like.runtime.memory import element_type
+from warp_like.values import Composite
 from warp_like.values.struct import StructInstance
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ def split_argument(kernel: Kernel, i: int, value: Any) -> list[Any]:
     if not isinstance(t, Struct):
         return [value]
     leaves = _leaves(kernel, i, t, value)
-    return [_given_array(leaf, x) for (_, leaf), x in zip(leaf_fields(t), leaves, strict=True)]
+    return [_given(leaf, x) for (_, leaf), x in zip(leaf_fields(t), leaves, strict=True)]
 
 
 def split_adjoints(kernel: Kernel, given: Sequence[Any]) -> list[Any]:
@@ -86,8 +88,8 @@ def _leaves(kernel: Kernel, i: int, t: Struct, value: Any) -> list[Any]:
     raise TypeError(f"kernel `{kernel.key}`, argument {i + 1} `{name}`: expected {t}, got {given}")
 
 
-def _given_array(t: Type, value: Any) -> Any:
-    """``value``; for an array that has not been set, one without elements."""
+def _given(t: Type, value: Any) -> Any:
+    """A field as it is now, whatever becomes of the struct; an array that has not been set has no elements."""
     if isinstance(t, Array) and value is None:
         return new_array(element_type(t.dtype), (0,) * t.ndim, get_device("cpu"), zero=True)
-    return value
+    return copy(value) if isinstance(value, Composite) else value

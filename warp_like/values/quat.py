@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from warp_like.ir import types as ir
 from warp_like.values.composite import Composite, _quiet, flatten_argument
 from warp_like.values.vec import Vec
 

@@ -7,6 +7,7 @@ one; what a field holds can be changed in place (``s.pos.x = 1.0``). An array fi
 from __future__ import annotations
 
 import difflib
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -141,6 +142,8 @@ def struct(cls: type[_Class]) -> type[_Class]:
         >>> p.mass
         1.0
     """
+    if cls.__bases__ != (object,):
+        raise TypeError(f"struct {cls.__name__} can't inherit; give it a field of type {cls.__bases__[0].__name__}")
     fields = tuple((name, _field_type(cls, name, a)) for name, a in _annotations(cls, sys._getframe(1).f_locals))
     if not fields:
         raise TypeError(f"struct {cls.__name__} has no fields; annotate them: x: float")
@@ -151,7 +154,7 @@ def struct(cls: type[_Class]) -> type[_Class]:
     members = {name: _member(name) for name, _ in fields}
     made: Any = type(cls.__name__, (StructInstance,), {**body, "__slots__": (), **members, "_ir_type_": t})
     made._defaults_ = {name: _checked(t, name, dict(fields)[name], value) for name, value in defaults.items()}
-    made.__annotations__ = dict(cls.__annotations__)
+    made.__annotations__ = inspect.get_annotations(cls)
     STRUCT_CLASSES[t] = made
     return made
 
@@ -178,7 +181,9 @@ def _member(name: str) -> property:
 
 def _annotations(cls: type, names: Any) -> Iterator[tuple[str, Any]]:
     scope = vars(sys.modules[cls.__module__]) if cls.__module__ in sys.modules else {}
-    for name, annotation in vars(cls).get("__annotations__", {}).items():
+    for name, annotation in inspect.get_annotations(cls).items():
+        if hasattr(StructInstance, name):
+            raise TypeError(f"struct {cls.__name__}: the name `{name}` is taken, call the field something else")
         if isinstance(annotation, str):
             try:
                 annotation = eval(annotation, dict(scope), dict(names))

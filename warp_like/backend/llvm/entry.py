@@ -42,7 +42,7 @@ def lower_entry(f: Function, target: Target, options: Options) -> str:
         lowering = Lowering(w, ndim, grid.index, lambda: grid.thread)
         for i, (p, offset) in enumerate(zip(f.params, offsets, strict=True)):
             scope = sum_scope(w, i) if i in options.sums else ""
-            lowering.bind(p, _parameter(w, p.type, offset, scope))
+            lowering.bind(p, _parameter(w, p.type, offset, scope, i in options.own))
         grid.begin()
         lowering.body(f.body)
         grid.end()
@@ -65,7 +65,7 @@ def _invariant(w: Writer) -> str:
     return f", !invariant.load {w.metadata('empty', '!{}')}"
 
 
-def _parameter(w: Writer, t: Type, offset: int, scope: str) -> Rep:
+def _parameter(w: Writer, t: Type, offset: int, scope: str, own: bool) -> Rep:
     note = _invariant(w)
 
     def field(type: str, at: int) -> str:
@@ -75,7 +75,7 @@ def _parameter(w: Writer, t: Type, offset: int, scope: str) -> Rep:
         return load_value(w, leaves(t), _byte(w, "%args", offset), note)
     shape = tuple(field("i64", offset + 8 + 8 * k) for k in range(t.ndim))
     strides = tuple(field("i64", offset + 8 + 8 * (t.ndim + k)) for k in range(t.ndim))
-    return ArrayRef(t, field(w.array_pointer, offset), shape, () if w.options.contiguous else strides, scope)
+    return ArrayRef(t, field(w.array_pointer, offset), shape, () if w.options.contiguous else strides, scope, own)
 
 
 def _byte(w: Writer, base: str, offset: int) -> str:

@@ -76,7 +76,7 @@ def view(w: Writer, array: ArrayRef, indices: list[str]) -> ArrayRef:
     """Return the sub-array of ``array`` at leading ``indices``."""
     n = len(indices)
     data = element_address(w, array, indices)
-    return ArrayRef(Array(array.type.dtype, array.type.ndim - n), data, array.shape[n:], array.strides[n:], array.sum)
+    return ArrayRef(Array(array.type.dtype, array.type.ndim - n), data, array.shape[n:], array.strides[n:], array.sum, array.own)
 
 
 def field_view(w: Writer, array: ArrayRef, field: int) -> ArrayRef:
@@ -140,13 +140,16 @@ def atomic_element(
     old = []
     for (scalar, offset), x in zip(leaves(array.type.dtype), value, strict=True):
         at = component_address(w, address, offset, w.array_pointer)
-        old.append(_add_plain(w, kind, scalar, at, x, array.sum) if array.sum else _atomic(w, kind, scalar, at, x))
+        if kind in ("add", "sub") and (array.sum or array.own):
+            old.append(_add_plain(w, kind, scalar, at, x, array.sum))
+        else:
+            old.append(_atomic(w, kind, scalar, at, x))
     return tuple(old)
 
 
 def _add_plain(w: Writer, kind: str, t: Scalar, at: str, x: str, scope: str) -> str:
     """Add or subtract without atomics. The order of additions is free, as it is with atomics."""
-    reg, note = register_type(t), _sum_note(w, scope)
+    reg, note = register_type(t), _sum_note(w, scope) if scope else access_group(w)
     old = w.op(f"load {reg}, {w.array_pointer} {at}, align {align_of(t)}{note}")
     how = f"f{kind} reassoc contract" if t.is_float else kind
     new = w.op(f"{how} {reg} {old}, {x}")

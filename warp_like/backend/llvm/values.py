@@ -38,6 +38,7 @@ class ArrayRef:
     shape: tuple[str, ...]
     strides: tuple[str, ...]
     sum: str = ""  # for an array that is summed into without atomics: the name of its alias scope
+    own: bool = False  # each thread touches its own element alone
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -47,7 +48,7 @@ class ArrayRef:
     def with_parts(self, parts: tuple[str, ...]) -> ArrayRef:
         """Return an array of this form made of other registers."""
         n = 1 + len(self.shape)
-        return ArrayRef(self.type, parts[0], tuple(parts[1:n]), tuple(parts[n:]), self.sum)
+        return ArrayRef(self.type, parts[0], tuple(parts[1:n]), tuple(parts[n:]), self.sum, self.own)
 
 
 Rep = tuple[str, ...] | ArrayRef

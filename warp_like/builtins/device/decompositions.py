@@ -4,7 +4,7 @@ Both iterations are Jacobi's: one-sided on the columns for singular values (Hest
 of symmetric matrices (Jacobi, 1846). They work on rows of transposed matrices, since a row is one value.
 """
 # mypy: ignore-errors
-# ruff: noqa: F821
+# ruff: noqa
 
 
 def rotate_rows(m, p, q, c, s):
@@ -14,10 +14,11 @@ def rotate_rows(m, p, q, c, s):
     return m
 
 
-def rotation(x, y, xy):
-    # The smaller rotation that makes an off-diagonal element zero: (Golub and Van Loan, Matrix Computations, 8.5).
+def rotation(x, y, xy, negligible):
+    # The smaller rotation that makes an off-diagonal element zero (Golub and Van Loan, Matrix Computations, 8.5). One
+    # that is rounding noise stays: between equal values it would turn by any angle.
     root = abs(y - x) + sqrt((y - x) * (y - x) + 4.0 * xy * xy)
-    found = root > 0.0
+    found = abs(xy) > negligible
     t = where(found, copysign(type(x)(2.0), y - x) * xy / where(found, root, type(x)(1.0)), type(x)(0.0))
     c = 1.0 / sqrt(1.0 + t * t)
     return c, c * t
@@ -25,7 +26,8 @@ def rotation(x, y, xy):
 
 def orthogonalise(b, v, p, q):
     x, y = b[p], b[q]
-    c, s = _jacobi_rotation(dot(x, x), dot(y, y), dot(x, y))
+    xx, yy = dot(x, x), dot(y, y)
+    c, s = _jacobi_rotation(xx, yy, dot(x, y), _epsilon(xx) * sqrt(xx * yy))
     return _rotate_rows(b, p, q, c, s), _rotate_rows(v, p, q, c, s)
 
 
@@ -104,7 +106,7 @@ def svd2_adjoint(gu, gs, gv, u, sigma, v):
 
 
 def diagonalise(a, v, p, q):
-    c, s = _jacobi_rotation(a[p, p], a[q, q], a[p, q])
+    c, s = _jacobi_rotation(a[p, p], a[q, q], a[p, q], _epsilon(a[p, q]))  # the largest element is 1
     a = transpose(_rotate_rows(transpose(_rotate_rows(a, p, q, c, s)), p, q, c, s))
     return a, _rotate_rows(v, p, q, c, s)
 

@@ -1,6 +1,6 @@
 """Quaternions in the kernel language: products, rotations, and the ways to and from axes, angles and matrices."""
 # mypy: ignore-errors
-# ruff: noqa: F821
+# ruff: noqa
 
 
 def multiply(a, b):
@@ -110,11 +110,11 @@ def to_euler(q, i, j, k):
     middle = 2.0 * atan2(length(vector(c, d)), length(vector(a, b)))
     half_sum, half_difference = atan2(b, a), atan2(d, c)
     last = half_sum + half_difference
-    return vector(
-        half_sum - half_difference,
-        where(tilted, middle - 1.5707963267948966, middle),
-        where(tilted, last * sign, last),
-    )
+    e = vector(zero, zero, zero)
+    e[i] = half_sum - half_difference
+    e[j] = where(tilted, middle - 1.5707963267948966, middle)
+    e[third] = where(tilted, last * sign, last)
+    return e
 
 
 def twist(axis, q):

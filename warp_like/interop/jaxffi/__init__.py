@@ -4,6 +4,7 @@ A JAX program holds, at each call of a kernel, the hash of the compiled code and
 ``native/xla_ffi.h`` says how. Nothing of Python runs in the call itself.
 """
 
+from warp_like.interop.jaxffi.callable import JaxCallable, jax_callable
 from warp_like.interop.jaxffi.kernel import JaxKernel, jax_kernel
 
-__all__ = ["JaxKernel", "jax_kernel"]
+__all__ = ["JaxCallable", "JaxKernel", "jax_callable", "jax_kernel"]

@@ -107,6 +107,8 @@ class JaxKernel:
     def _place(self, num_outputs: int, in_out_argnames: tuple[str, ...]) -> None:
         """Find out which parameters are arguments, which are results."""
         key, names = self.kernel.key, self.kernel.parameter_names
+        if self.kernel.takes_structs:
+            raise TypeError(f"kernel `{key}` takes a struct, which JAX does not have; take its fields one by one")
         pure = num_outputs - len(in_out_argnames)
         if num_outputs < 1 or pure < 0 or pure > len(names):
             raise ValueError(
@@ -139,7 +141,7 @@ class JaxKernel:
         for i, value in enumerate(args):
             name, declared = params[i]
             t = declared_type(f"kernel `{key}`, argument {i + 1} `{name}`", declared, value)
-            passed, data = split(Site(key, i, name, t), t, value)
+            passed, data = self._split(Site(key, i, name, t), t, value)
             types.append(t)
             if data is None:
                 dynamic.append(passed)
@@ -207,9 +209,15 @@ class JaxKernel:
             vmap_method,
             self.has_side_effect,
         )
-        run = differentiable if self.enable_backward else undifferentiable
         # Made alike before the derivative is taken: then JAX sums the gradients over the devices itself.
-        return run(op, alike(values))
+        return self._run(op, alike(values))
+
+    def _split(self, site: Site, t: Type, value: Any) -> tuple[Any, bytes | None]:
+        return split(site, t, value)
+
+    def _run(self, op: Operation, values: Sequence[Any]) -> list[Any]:
+        run = differentiable if self.enable_backward else undifferentiable
+        return run(op, values)
 
     def _grid(self, launch_dims: Any, shapes: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
         if launch_dims is not None:

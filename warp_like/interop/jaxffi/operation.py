@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from warp_like.interop.jaxffi.call import Call
 from warp_like.interop.jaxffi.target import Code, compiled
+from warp_like.ir.layout import size_of
 from warp_like.ir.types import Array, Type
 from warp_like.runtime.kernel import Kernel
+
+_LARGE = 1 << 18  # bytes of an output from which on finding out whether it needs to be zeroed pays
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,10 @@ class Operation:
                     )
         return code
 
+    def _covers(self, code: Code, i: int, t: Array) -> bool:
+        large = math.prod(self.shapes[i]) * size_of(t.dtype) >= _LARGE
+        return large and self.shapes[i] == self.dims and i in code.covers
+
     def forward(self, values: Sequence[Any]) -> list[Any]:
         """Put the kernel into the program that JAX traces; ``values`` are the dynamic arguments."""
         given = dict(zip(self.dynamic, values, strict=True))
@@ -78,8 +86,7 @@ class Operation:
             if not isinstance(t, Array):
                 call.value(i, self.constants[i] if i in self.constants else given[i])
             elif i in self.outputs:
-                covered = i in code.covers and self.shapes[i] == self.dims
-                call.write(i, self.shapes[i], zero=self.zero_outputs and not covered)
+                call.write(i, self.shapes[i], zero=self.zero_outputs and not self._covers(code, i, t))
             elif i in self.in_out:
                 call.write(i, self.shapes[i], given[i])
             elif i in code.artifact.reads:

@@ -17,7 +17,6 @@ from warp_like.base.hashing import digest
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.lookup import cache_key, compile_kernel
 from warp_like.compiler.signature import Options, Signature
-from warp_like.interop.jaxffi.covering import elementwise_stores
 from warp_like.ir.types import Type
 from warp_like.runtime.kernel import Kernel
 
@@ -48,7 +47,7 @@ def _api_version(jax: Any) -> tuple[int, int]:
     return int(version["MAJOR"]), int(version["MINOR"])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Code:
     """A compiled kernel, or an adjoint of one, that XLA calls can refer to.
 
@@ -57,20 +56,27 @@ class Code:
         signature: What it is compiled for.
         artifact: What it reads and writes.
         key: What a call says to have it run.
-    covers: Positions of arrays that it overwrites as a whole when the grid has their shape.
     """
 
     kernel: Kernel
     signature: Signature
     artifact: Artifact
     key: int
-    covers: frozenset[int]
 
     @property
     def params(self) -> tuple[Type, ...]:
         """The types of the entry point's parameters."""
         args = self.signature.args
         return (*self.signature.params, *(args[i] for i in self.artifact.scratch))
+
+    @functools.cached_property
+    def covers(self) -> frozenset[int]:
+        """Positions of arrays that the code overwrites as a whole when the grid has their shape."""
+        # A warm start loads no compiler, and this needs one.
+        from warp_like.compiler.pipeline import optimised
+        from warp_like.interop.jaxffi.covering import elementwise_stores
+
+        return elementwise_stores(optimised(self.kernel.source, self.signature))
 
 
 _codes: weakref.WeakKeyDictionary[Kernel, dict[Signature, Code]] = weakref.WeakKeyDictionary()
@@ -107,7 +113,4 @@ def _compile(kernel: Kernel, signature: Signature) -> Code:
         loaded = cpu.load(artifact.code, (artifact.entry,), _native.symbols())
         explain = kernel.program(signature.args, signature.wrt)._explain
         _native.xla_add_plan(key, loaded.address(artifact.entry), loaded, explain)
-    from warp_like.compiler.pipeline import optimised  # the compiler is not loaded before it is needed
-
-    covers = frozenset() if signature.wrt is not None else elementwise_stores(optimised(kernel.source, signature))
-    return Code(kernel, signature, artifact, key, covers)
+    return Code(kernel, signature, artifact, key)

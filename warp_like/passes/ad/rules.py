@@ -10,7 +10,7 @@ from warp_like.builtins.spec import Elementwise, NoGradient, Overload, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Op, Value
 from warp_like.ir.types import Mat, Scalar, element_shape, is_differentiable
-from warp_like.passes.ad.activity import root_array
+from warp_like.passes.ad.activity import arrays_written, root_array
 from warp_like.passes.ad.adjoints import components
 from warp_like.passes.ad.functions import reverse_call
 from warp_like.passes.ad.markers import Replayed
@@ -168,12 +168,25 @@ def _atomic(r: Reversal, o: ops.Atomic) -> None:
 
 def _send_to_winner(r: Reversal, o: ops.Atomic, source: Value, indices: list[Value]) -> None:
     """The gradient goes to each thread whose value equals the final one."""
+    _require_only_kind(r, o)
     final = r.b.load(r.value(o.array), indices)
     value, g = r.value(o.value), r.b.load(source, indices)
     parts = []
     for v, f, x in zip(components(r.b, value), components(r.b, final), components(r.b, g), strict=True):
         parts.append(r.b.select(r.b.eq(v, f), x, r.b.zero(x.type)))
     r.send(o.value, parts[0] if isinstance(value.type, Scalar) else r.b.make(value.type, parts))
+
+
+def _require_only_kind(r: Reversal, o: ops.Atomic) -> None:
+    """Refuse where the final value need not be a winner's, since the kernel changes the array in another way too."""
+    root = root_array(o.array)
+    for x in r.f.body.walk():
+        if root in arrays_written(x) and not (isinstance(x, ops.Atomic) and x.kind == o.kind):
+            raise WarpCodegenError(
+                f"atomic_{o.kind}() on `{root.hint}` has no gradient here: the same kernel changes `{root.hint}` in "
+                "another way too, which hides whose value has won",
+                help="change the array in two kernels, one after the other",
+            )
 
 
 def _atomic_cas(r: Reversal, o: ops.AtomicCas) -> None:

@@ -1,0 +1,147 @@
+"""Python functions of several launches, called from JAX."""
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import warp_like as wp  # noqa: E402
+from tests.interop.jax.kernels import advance, scale, stencil, stencil_np, total  # noqa: E402
+from warp_like.interop.jaxffi import jax_callable  # noqa: E402
+
+jnp = jax.numpy
+random = np.random.default_rng(6)
+
+
+def floats(*shape):
+    return random.random(shape, dtype=np.float32)
+
+
+def twice(x: wp.array(dtype=float), a: float, y: wp.array(dtype=float)):
+    half = wp.zeros_like(x)
+    wp.launch(stencil, dim=x.shape, inputs=[x], outputs=[half])
+    wp.launch(scale, dim=x.shape[0], inputs=[half, a], outputs=[y])
+
+
+@pytest.mark.parametrize("jit", [lambda f, **_: f, jax.jit])
+def test_launches_follow_each_other(jit):
+    f = jit(jax_callable(twice), static_argnums=1)
+    x = floats(9)
+    assert np.allclose(f(x, 3.0)[0], 3 * stencil_np(x))
+    assert np.allclose(f(x, 2.0)[0], 2 * stencil_np(x))
+
+
+def test_it_runs_once_for_each_shape_and_number():
+    seen = []
+
+    def watched(x: wp.array(dtype=float), a: float, y: wp.array(dtype=float)):
+        seen.append((x.shape, a))
+        wp.launch(scale, dim=len(x), inputs=[x, a], outputs=[y])
+
+    f = jax_callable(watched)
+    for _ in range(3):
+        f(floats(4), 2.0)
+    f(floats(5), 2.0)
+    f(floats(5), 3.0)
+    assert seen == [((4,), 2.0), ((5,), 2.0), ((5,), 3.0)]
+
+
+def test_vmap_and_scan():
+    f = jax_callable(twice)
+    x = floats(3, 4, 7)
+    y = jax.jit(jax.vmap(jax.vmap(lambda r: f(r, 2.0)[0])))(x)
+    assert np.allclose(y, [[2 * stencil_np(r) for r in m] for m in x])
+    last, _ = jax.lax.scan(lambda c, _: (f(c, 0.5)[0], None), x[0, 0], None, length=3)
+    expected = x[0, 0]
+    for _ in range(3):
+        expected = 0.5 * stencil_np(expected)
+    assert np.allclose(last, expected)
+
+
+def test_in_out_arguments_written_twice():
+    def steps(v: wp.array(dtype=float), x: wp.array(dtype=float), old: wp.array(dtype=float)):
+        for _ in range(3):
+            wp.launch(advance, dim=x.shape, inputs=[v, x, 0.5], outputs=[old])
+
+    v, x = floats(5), floats(5)
+    new, old = jax.jit(jax_callable(steps, num_outputs=2, in_out_argnames=["x"]))(v, x)
+    for _ in range(3):
+        before, x = x, x * x + np.float32(0.5) * v
+    assert np.allclose(new, x)
+    assert np.allclose(old, before)
+
+
+def test_views_and_strides():
+    def rows(x: wp.array2d(dtype=float), y: wp.array2d(dtype=float)):
+        for i in range(x.shape[0]):
+            wp.launch(stencil, dim=x.shape[1], inputs=[x[i]], outputs=[y[i]])
+        wp.launch(scale, dim=x.shape[0], inputs=[y[:, 0], 10.0], outputs=[y[:, 1]])
+
+    x = floats(3, 6)
+    (y,) = jax.jit(jax_callable(rows))(x)
+    expected = np.stack([stencil_np(r) for r in x])
+    expected[:, 1] = 10 * expected[:, 0]
+    assert np.allclose(y, expected)
+    batch = floats(2, 3, 6)
+    z = jax.vmap(lambda m: jax_callable(rows)(m)[0])(batch)
+    assert np.allclose(z[1], jax_callable(rows)(batch[1])[0])
+
+
+def test_vectors_constants_and_sums():
+    @wp.kernel
+    def shift(x: wp.array(dtype=wp.vec3), by: wp.vec3, table: wp.array(dtype=float), y: wp.array(dtype=wp.vec3)):
+        i = wp.tid()
+        y[i] = x[i] + by * table[1]
+
+    table = wp.array([1.0, 2.0, 3.0], dtype=float)
+
+    def moved(x: wp.array(dtype=wp.vec3), by: wp.vec3, y: wp.array(dtype=wp.vec3), s: wp.array(dtype=float)):
+        wp.launch(shift, dim=len(x), inputs=[x, by, table], outputs=[y])
+        ones = wp.empty(len(x), dtype=float)
+        ones.fill_(2.0)
+        wp.launch(total, dim=len(x), inputs=[ones], outputs=[s])
+
+    x = floats(4, 3)
+    y, s = jax.jit(lambda x: jax_callable(moved, num_outputs=2, output_dims={"s": 1})(x, (1.0, 0.0, 2.0)))(x)
+    assert np.allclose(y, x + 2 * np.array([1, 0, 2]))
+    assert s.tolist() == [16]
+
+
+def test_refusals():
+    def looks(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        if x.numpy()[0] > 0:
+            wp.launch(stencil, dim=len(x), inputs=[x], outputs=[y])
+
+    def peeks(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        float(x[0])
+
+    def writes(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        wp.launch(stencil, dim=len(x), inputs=[y], outputs=[x])
+
+    def copies(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        wp.copy(y, x)
+
+    def returns(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        return y
+
+    def bare(x, y: wp.array(dtype=float)):
+        pass
+
+    for f, error, text in (
+        (looks, RuntimeError, "arrays have no elements on the host"),
+        (peeks, RuntimeError, "arrays have no elements on the host"),
+        (writes, ValueError, 'in_out_argnames=."x".'),
+        (copies, RuntimeError, "do this with a kernel"),
+        (returns, TypeError, "its outputs are its last arguments"),
+    ):
+        with pytest.raises(error, match=text):
+            jax_callable(f)(floats(3))
+        x = wp.zeros(1)  # the launch path is as it was
+        wp.launch(total, dim=1, inputs=[wp.array([3.0], dtype=float)], outputs=[x])
+        assert x.numpy()[0] == 9
+    with pytest.raises(TypeError, match="`x` of `bare` has no annotation"):
+        jax_callable(bare)
+    with pytest.raises(TypeError, match="a traced value; numbers are static here"):
+        jax.jit(lambda x, a: jax_callable(twice)(x, a))(floats(3), 2.0)
+    with pytest.raises(TypeError, match="have no derivatives"):
+        jax.grad(lambda x: jax_callable(twice)(x, 2.0)[0].sum())(floats(3))

@@ -1,0 +1,104 @@
+"""The whole text of every error about structs in kernel code."""
+
+import linecache
+
+import pytest
+
+import warp_like as wp
+from warp_like.frontend.build import build_kernel
+from warp_like.passes.pipeline import prepare
+
+FILE = "struct_kernels.py"
+
+
+@wp.struct
+class Inner:
+    x: float
+    v: wp.vec3
+
+
+@wp.struct
+class Item:
+    mass: float
+    count: int
+    inner: Inner
+
+
+@wp.struct
+class Holder:
+    data: wp.array(dtype=float)
+    item: Item
+
+
+MISTAKES = {
+    "unknown_field": "s.item.mas = 1.0",
+    "unknown_field_read": "a[0] = s.item.inner.y",
+    "wrong_type": "s.item.mass = s.item.count",
+    "wrong_type_in_array": "items[0].inner.v = s.item",
+    "wrong_component": "s.item.inner.v.q = 1.0",
+    "struct_arithmetic": "a[0] = float(items[0] + items[1])",
+    "struct_comparison": "if items[0] == items[1]: a[0] = 1.0",
+    "struct_condition": "if s.item: a[0] = 1.0",
+    "struct_index": "a[0] = s.item[0]",
+    "field_of_whole_array": "items.mass = 1.0",
+    "unknown_keyword": "i = Item(mas=1.0)",
+    "wrong_keyword": "i = Item(mass=1)\ni = Item(count=1.5)",
+    "given_twice": "i = Item(1.0, mass=1.0)",
+    "too_many": "i = Inner(1.0, wp.vec3(), 3)",
+    "array_not_given": "h = Holder()",
+    "array_by_branch": "if a[0] > 0.0: s.data = a\na[1] = s.data[1]",
+    "array_by_loop": "for i in range(3):\n        s.data = b\n        a[i] = s.data[i]\n    s.data[0] = 1.0",
+    "type_changes": "q = s.item\nif a[0] > 0.0: q = s.item.inner\na[0] = q.x",
+    "atomic": "wp.atomic_add(items, 0, s.item)",
+    "printed": "print(s.item)",
+    "wrong_argument": "a[0] = mass(s.item.inner)",
+    "where_arrays": "t = wp.where(a[0] > 0.0, s, Holder(b, items[1]))\na[0] = t.data[0]",
+}
+
+
+@wp.func
+def mass(i: Item):
+    return i.mass
+
+
+def source_of(body):
+    lines = "\n    ".join(body.split("\n")) if "\n        " not in body else body
+    return (
+        "@wp.kernel\n"
+        "def k(s: Holder, items: wp.array(dtype=Item), a: wp.array(dtype=float), b: wp.array(dtype=float)):\n"
+        f"    {lines}\n"
+    )
+
+
+def error_of(source):
+    linecache.cache[FILE] = (len(source), None, source.splitlines(keepends=True), FILE)
+    module = {"wp": wp, "__name__": "kernels", "Holder": Holder, "Item": Item, "Inner": Inner, "mass": mass}
+    exec(compile(source, FILE, "exec"), module)
+    k = module["k"]
+    with pytest.raises(wp.WarpCodegenError) as caught:
+        prepare(build_kernel(k.source, tuple(t for _, t in k.parameters)))
+    return caught.value
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_message(name, golden):
+    error = error_of(source_of(MISTAKES[name]))
+    assert FILE in str(error)
+    golden(name, f"{type(error).__name__}: {error}\n")
+
+
+def test_a_function_with_its_own_gradient_takes_no_struct():
+    @wp.func
+    def energy(i: Item):
+        return i.mass * i.mass
+
+    @wp.func_grad(energy)
+    def adj_energy(i: Item, adj_ret: float):
+        pass
+
+    @wp.kernel
+    def k(items: wp.array(dtype=Item), out: wp.array(dtype=float)):
+        out[0] = energy(items[0])
+
+    with pytest.raises(wp.WarpCodegenTypeError, match="takes or returns a struct, so it can have no gradient"):
+        wp.launch(k, dim=1, inputs=[wp.zeros(1, dtype=Item), wp.zeros(1)])

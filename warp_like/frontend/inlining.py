@@ -1,0 +1,19 @@
+"""Builtins whose bodies are written in the kernel language, as functions that the frontend can build."""
+
+from __future__ import annotations
+
+import functools
+
+from warp_like import values
+from warp_like.builtins import Builtin
+from warp_like.builtins.overload import Inline
+from warp_like.builtins.spec import REGISTRY
+from warp_like.frontend.function import Overload
+from warp_like.values.dtypes import SCALAR_CLASSES
+
+
+@functools.cache
+def inline_overload(lower: Inline) -> Overload:
+    """Return the body of a builtin as a user function would be: all names in it are builtins and types."""
+    types = {str(t): cls for t, cls in SCALAR_CLASSES.items()} | values.NAMED
+    return Overload(lower.function, {**types, **{name: Builtin(name) for name in REGISTRY}})

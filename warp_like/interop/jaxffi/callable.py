@@ -1,0 +1,159 @@
+"""``jax_callable``: a Python function of several launches as a function of JAX arrays."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from warp_like import values as host_values
+from warp_like.interop.jaxffi.arguments import is_array, split
+from warp_like.interop.jaxffi.call import constant, jax_dtype
+from warp_like.interop.jaxffi.capture import Tracing
+from warp_like.interop.jaxffi.kernel import JaxKernel
+from warp_like.interop.jaxffi.operation import Operation
+from warp_like.interop.jaxffi.target import jax_module
+from warp_like.ir.types import Array, Scalar, Struct, Type, bfloat16, element_shape
+from warp_like.runtime.arguments import Site, convert
+from warp_like.runtime.memory import element_type
+
+
+def jax_callable(
+    func: Callable[..., None],
+    num_outputs: int = 1,
+    graph_mode: Any = None,
+    vmap_method: str = "broadcast_all",
+    output_dims: Any = None,
+    in_out_argnames: Sequence[str] | None = None,
+    stage_in_argnames: Sequence[str] | None = None,
+    stage_out_argnames: Sequence[str] | None = None,
+    graph_cache_max: int | None = None,
+    module_preload_mode: Any = None,
+    has_side_effect: bool = False,
+) -> JaxCallable:
+    """Make a Python function of several launches a function of JAX arrays.
+
+    ``func`` takes arrays and numbers, annotated as a kernel's parameters are, launches kernels on them and returns
+    nothing. Its last parameters are the outputs. It runs once for each choice of shapes, types and numbers, when JAX
+    traces the call; arrays have no elements then, so it can't look at them. It may make temporary arrays, and take
+    views. Numbers are Python's and not traced.
+
+    Args:
+        func: The function.
+        num_outputs: How many arrays it returns, in-out arguments included.
+        graph_mode: For CUDA devices.
+        vmap_method: As for ``jax_kernel``.
+        output_dims: As for ``jax_kernel``; the shape of the first array argument when left out.
+        in_out_argnames: Arguments that the function changes. They are returned; the caller's arrays stay as they are.
+        stage_in_argnames: For CUDA devices.
+        stage_out_argnames: For CUDA devices.
+        graph_cache_max: For CUDA devices.
+        module_preload_mode: Taken for compatibility.
+        has_side_effect: Whether launches stay whose results are not used.
+
+    Raises:
+        ImportError: JAX is not installed.
+        TypeError: A parameter is not annotated, or an output is no array.
+        ValueError: The number or the names of outputs do not fit the function.
+
+    Example:
+        >>> def smooth(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        ...     half = wp.zeros_like(x)
+        ...     wp.launch(blur, dim=x.shape, inputs=[x], outputs=[half])
+        ...     wp.launch(blur, dim=x.shape, inputs=[half], outputs=[y])
+        >>> (y,) = wp.jax_callable(smooth)(jnp.arange(8.0))
+    """
+    jax_module()
+    return JaxCallable(
+        _Described(func),  # type: ignore[arg-type]
+        num_outputs,
+        vmap_method,
+        None,
+        output_dims,
+        tuple(in_out_argnames or ()),
+        False,
+        has_side_effect,
+        True,
+    )
+
+
+class _Described:
+    """A function as ``JaxKernel`` wants to know it."""
+
+    takes_structs = False
+
+    def __init__(self, func: Callable[..., None]) -> None:
+        self.func = func
+        self.key = getattr(func, "__name__", type(func).__name__)
+        self.__doc__ = func.__doc__
+        hints = typing.get_type_hints(func) if any(isinstance(a, str) for a in _annotations(func)) else {}
+        self.parameters: list[tuple[str, Type | None]] = []
+        for p in inspect.signature(func).parameters.values():
+            annotation = hints.get(p.name, p.annotation)
+            if annotation is inspect.Parameter.empty:
+                raise TypeError(f"the argument `{p.name}` of `{self.key}` has no annotation")
+            t = host_values.to_ir(annotation)
+            if isinstance(t, Struct):
+                raise TypeError(f"`{self.key}` takes a struct, which JAX does not have; take its fields one by one")
+            self.parameters.append((p.name, t))
+
+    @property
+    def parameter_names(self) -> list[str]:
+        return [name for name, _ in self.parameters]
+
+
+def _annotations(func: Callable[..., None]) -> list[Any]:
+    return [p.annotation for p in inspect.signature(func).parameters.values()]
+
+
+class JaxCallable(JaxKernel):
+    """A Python function of several launches as a function of JAX arrays, made by ``jax_callable``."""
+
+    def _split(self, site: Site, t: Type, value: Any) -> tuple[Any, bytes | None]:
+        if isinstance(t, Array):
+            return split(site, t, value)
+        if is_array(value) and isinstance(value, jax_module().core.Tracer):
+            raise site.type_error("a traced value; numbers are static here, close over them or pass them as arrays")
+        return None, constant(t, convert(site, np.asarray(value)[()] if is_array(value) else value)).tobytes()
+
+    def _run(self, op: Operation, values: Sequence[Any]) -> list[Any]:
+        traced = jax_module().custom_jvp(lambda *args: self._follow(op, args))
+
+        def refuse(primals: Any, tangents: Any) -> Any:
+            raise TypeError(f"`{op.kernel.key}`: functions made by jax_callable() have no derivatives")
+
+        traced.defjvp(refuse)
+        return traced(*values)
+
+    def _follow(self, op: Operation, values: Sequence[Any]) -> list[Any]:
+        given = dict(zip(op.dynamic, values, strict=True))
+        arguments: list[Any] = []
+        with Tracing(op.vmap_method, op.has_side_effect) as tracing:
+            for i, t in enumerate(op.types):
+                if not isinstance(t, Array):
+                    arguments.append(_number(t, op.constants[i]))
+                    continue
+                element = element_type(host_values.from_ir(t.dtype))
+                full = (*op.shapes[i], *element_shape(t.dtype))
+                value = given[i] if i in given else jax_module().numpy.zeros(full, jax_dtype(t))
+                name = op.kernel.parameter_names[i] if i not in op.results else None
+                arguments.append(tracing.placeholder(element, op.shapes[i], value, name))
+            returned = self.kernel.func(*arguments)
+            if returned is not None:
+                raise TypeError(
+                    f"`{op.kernel.key}` returns {type(returned).__name__}; its outputs are its last arguments"
+                )
+            return [
+                tracing.value_of(arguments[i], (*op.shapes[i], *element_shape(op.types[i].dtype)))  # type: ignore[attr-defined]
+                for i in op.results
+            ]
+
+
+def _number(t: Type, data: bytes) -> Any:
+    """Return the Python value of a number, vector or matrix from its bytes."""
+    if isinstance(t, Scalar) and t != bfloat16:
+        return np.frombuffer(data, jax_dtype(t))[0].item()
+    return host_values.from_ir(t)._from_bytes(data)

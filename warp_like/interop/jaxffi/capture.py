@@ -1,0 +1,161 @@
+"""Python functions of several launches as JAX operations: the function runs when JAX traces it, and launches nothing.
+
+Each launch becomes a call in JAX's program. What an array's memory holds is followed from launch to launch as a JAX
+value: a call that writes to it gives the next value. So views, temporaries and arrays that are written more than once
+work as they do in plain launches, and JAX shares the memory of values that are not needed any more.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from warp_like import _native
+from warp_like.interop.jaxffi.call import Buffer, Call, constant, jax_dtype
+from warp_like.interop.jaxffi.target import Code, compiled, jax_module
+from warp_like.ir.types import Array, Scalar, scalar_of
+from warp_like.runtime.array import array
+from warp_like.runtime.binding import bind_new
+from warp_like.runtime.device import Device, get_device
+from warp_like.runtime.memory import ElementType
+from warp_like.runtime.recording import Capture, Record, Write, recorder
+
+
+class Placeholder(array):
+    """An array of which only the shape and the type are known."""
+
+    def _no_elements(self, *_: Any, **__: Any) -> NoReturn:
+        raise RuntimeError(
+            "in a function for jax_callable(), arrays have no elements on the host, since JAX runs the launches later; "
+            "do this with a kernel, or outside of the function"
+        )
+
+    numpy = list = tolist = _read = to = _no_elements
+    __array__ = __dlpack__ = _no_elements
+
+
+@dataclass(eq=False)
+class Memory:
+    """A piece of memory that arrays are views of.
+
+    Attributes:
+        owner: The native buffer.
+        scalar: What it is taken to be made of; views may see it otherwise.
+        value: The JAX value of all of it, flat; None while it is what the host has put there.
+        name: The argument, where it is one that must not be written.
+    """
+
+    owner: Any
+    scalar: Scalar
+    value: Any
+    name: str | None = None
+
+    def current(self) -> Any:
+        """The JAX value of what the memory holds."""
+        if self.value is None:
+            held = np.frombuffer(ctypes.string_at(self.owner.ptr, self.owner.nbytes), jax_dtype(self.scalar))
+            numpy = jax_module().numpy
+            self.value = numpy.asarray(held) if held.any() else numpy.zeros(held.shape, held.dtype)
+        return self.value
+
+
+class Tracing(Capture):
+    """Follows the launches of one function."""
+
+    def __init__(self, vmap_method: str, has_side_effect: bool) -> None:
+        self.vmap_method = vmap_method
+        self.has_side_effect = has_side_effect
+        self._memories: dict[int, Memory] = {}
+        # The native launch path runs what is on the CPU's own device object, and nothing else.
+        cpu = get_device("cpu")
+        self._device = Device(cpu.alias, cpu.name, cpu.ordinal, cpu.dlpack_type)
+
+    def __enter__(self) -> Tracing:
+        self._outer, recorder.active = recorder.active, self
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        recorder.active = self._outer
+
+    def placeholder(self, element: ElementType, shape: tuple[int, ...], value: Any, name: str | None) -> array:
+        """Return an array that stands for the JAX array ``value``; one with a name must not be written."""
+        self_: array = _native.Array.__new__(Placeholder)
+        bind_new(self_, element, shape, self._device, zero=False)
+        assert element.scalar is not None
+        self._memories[id(self_.owner)] = Memory(self_.owner, element.scalar, value.reshape(-1), name)
+        return self_
+
+    def value_of(self, a: array, full_shape: tuple[int, ...]) -> Any:
+        """Return the JAX value of a placeholder at the end."""
+        return self._memory(a).current().reshape(full_shape)
+
+    def _memory(self, a: array) -> Memory:
+        owner = a.owner
+        found = self._memories.get(id(owner))
+        if found is None:
+            if not isinstance(owner, _native.Buffer):
+                raise TypeError(
+                    "in a function for jax_callable(), launches take its arguments and arrays made by wp.zeros() and "
+                    f"the like, got an array over the memory of a {type(owner).__name__}"
+                )
+            scalar = a.element.scalar
+            if scalar is None:
+                raise TypeError("JAX has no counterpart of structs; an array of them can't be used in a jax_callable()")
+            found = self._memories[id(owner)] = Memory(owner, scalar, None)
+        return found
+
+    def record_write(self, write: Write) -> None:
+        """See ``Capture``. Numbers go to the memory itself, which is then looked at when it is next used."""
+        memory = self._memory(write.dest)
+        whole = write.dest.size * write.dest.itemsize == memory.owner.nbytes or memory.value is None
+        if write.source is not None or not whole:
+            raise RuntimeError(
+                "in a function for jax_callable(), the host sets whole arrays to numbers, and copies none; "
+                "do this with a kernel"
+            )
+        self._refuse_if_constant(memory)
+        memory.value = None
+
+    def take_launch(self, record: Record) -> None:
+        """See ``Capture``."""
+        arrays = {i: a for i, a in enumerate(record.args) if isinstance(record.types[i], Array)}
+        code = self._code(record, all(a.is_contiguous for a in arrays.values()))
+        memories = {i: self._memory(a) for i, a in arrays.items()}
+        written = {id(memories[i]): memories[i] for i in code.artifact.writes}
+        call = Call(code, record.dims)
+        buffers: dict[int, Buffer] = {}
+        for m in written.values():
+            self._refuse_if_constant(m)
+            value = m.current()
+            buffers[id(m)] = call.result(value.shape, m.scalar, value)
+        for i, t in enumerate(record.types):
+            if not isinstance(t, Array):
+                call.value(i, constant(t, record.args[i]).tobytes())
+                continue
+            m = memories[i]
+            if id(m) not in buffers:
+                buffers[id(m)] = call.operand(m.current())
+            a = arrays[i]
+            call.array(i, buffers[id(m)], a.shape, a.strides, a.ptr - m.owner.ptr)
+        results = call.run(vmap_method=self.vmap_method, has_side_effect=self.has_side_effect)
+        for m, result in zip(written.values(), results, strict=True):
+            m.value = result
+
+    def _code(self, record: Record, contiguous: bool) -> Code:
+        if any(scalar_of(t.dtype if isinstance(t, Array) else t) is None for t in record.types):
+            raise TypeError(f"kernel `{record.kernel.key}` takes a struct, which JAX does not have")
+        wide = record.kernel.program(record.types).is_wide(record.dims)
+        code = compiled(record.kernel, record.types, wide=wide, contiguous=contiguous)
+        if not code.artifact.writes and not self.has_side_effect:
+            raise ValueError(f"kernel `{record.kernel.key}` writes no array; pass has_side_effect=True to have it run")
+        return code
+
+    def _refuse_if_constant(self, memory: Memory) -> None:
+        if memory.name is not None:
+            raise ValueError(
+                f"the argument `{memory.name}` is written, and JAX arrays don't change; name it in "
+                f'in_out_argnames=["{memory.name}"] to get it as a result'
+            )
