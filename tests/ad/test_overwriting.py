@@ -310,3 +310,20 @@ def test_a_source_that_is_repeated_is_refused():
     x, y = wp.ones(1, dtype=f64, requires_grad=True), wp.zeros((2, 1), dtype=f64, requires_grad=True)
     with wp.Tape(), pytest.raises(RuntimeError, match="the gradient does not pass"):
         y[:] = x
+
+
+@wp.kernel
+def adds_to_what_it_reads(y: wp.array(dtype=f64), z: wp.array(dtype=f64)):
+    i = wp.tid()
+    y[i] += wp.sin(y[i])
+    y[i] -= y[i] * y[i]
+    z[i] += y[i] * wp.exp(y[i])
+
+
+def test_in_place_operators_on_what_the_kernel_reads():
+    def program(a):
+        y, z = copied(a), wp.zeros(4, dtype=f64, requires_grad=True)
+        wp.launch(adds_to_what_it_reads, dim=4, inputs=[y, z])
+        return z
+
+    check(program, RNG.uniform(-1, 1, size=4))

@@ -329,12 +329,22 @@ def double(x: wp.array(dtype=f64), out: wp.array(dtype=f64)):
     out[i] = 2.0 * x[i]
 
 
-@pytest.mark.xfail(strict=True, reason="the gradient of what an atomic maximum has replaced is not cleared")
-def test_a_start_value_that_loses_has_no_gradient() -> None:
+def test_a_start_value_with_a_gradient_is_refused_by_atomic_max() -> None:
     x, z = (wp.array(np.array([v]), dtype=f64, requires_grad=True) for v in (7.0, 1.0))
     out = zeros(1)
     with wp.Tape() as tape:
         wp.launch(double, dim=1, inputs=[z, out])
+        wp.launch(highest, dim=1, inputs=[x, out])
+    with pytest.raises(RuntimeError, match="kernel `highest`: .* can't tell what they replaced, and `out` held results"):
+        tape.backward(loss=out)
+
+
+def test_atomic_max_starts_from_numbers() -> None:
+    x, z = (wp.array(np.array([v]), dtype=f64, requires_grad=True) for v in (7.0, 1.0))
+    out = zeros(1)
+    with wp.Tape() as tape:
+        wp.launch(double, dim=1, inputs=[z, out])
+        out.fill_(-1.0)
         wp.launch(highest, dim=1, inputs=[x, out])
     tape.backward(loss=out)
     np.testing.assert_array_equal(x.grad.numpy(), 1.0)

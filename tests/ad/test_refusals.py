@@ -27,7 +27,7 @@ def update_and_read(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
 @wp.kernel
 def augmented_and_read(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
     i = wp.tid()
-    y[i] += x[i]
+    y[i // 2] += x[i]
     y[i] = y[i] * y[i]
 
 

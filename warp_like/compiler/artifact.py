@@ -23,6 +23,7 @@ class Artifact:
     stores: Positions of those that it overwrites (not only updates).
     sums: Positions of those that it only adds to.
     own: Positions of those that it adds to, of which each thread of the grid touches its own element alone.
+    extremes: Positions of those that it updates by ``atomic_min`` or ``atomic_max``.
     rewrites: Positions of those that it loads from as well as overwrites.
     scratch: For an adjoint, positions of the arrays of which it takes copies from before the launch, as last parameters.
     tid_ndim: The fewest dimensions that the entry folds the grid into.
@@ -37,6 +38,7 @@ class Artifact:
     stores: tuple[int, ...]
     sums: tuple[int, ...] = ()
     own: tuple[int, ...] = ()
+    extremes: tuple[int, ...] = ()
     rewrites: tuple[int, ...] = ()
     scratch: tuple[int, ...] = ()
     tid_ndim: int = 4
@@ -64,6 +66,6 @@ class Artifact:
             raise Damaged("checksum or format differs")
         size = int.from_bytes(body[:8], "little")
         facts = json.loads(body[8 : 8 + size])
-        for name in ("reads", "writes", "stores", "sums", "own", "rewrites", "scratch"):
+        for name in ("reads", "writes", "stores", "sums", "own", "extremes", "rewrites", "scratch"):
             facts[name] = tuple(facts[name])
         return Artifact(code=body[8 + size :], **facts)

@@ -18,13 +18,13 @@ from warp_like.frontend.source import Source
 from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.printer import print_function
-from warp_like.ir.rewrite import fewest_tid_dims
+from warp_like.ir.rewrite import clone_function, fewest_tid_dims
 from warp_like.passes import pipeline as passes
 from warp_like.passes.ad.adjoint import adjoint
 from warp_like.passes.ad.forward import forward_mode
 from warp_like.passes.ad.saving import rewritten_arrays
 from warp_like.passes.effects import array_accesses
-from warp_like.passes.sums import plain_additions
+from warp_like.passes.sums import open_own_additions, plain_additions
 
 STAGES = ("ir", "optimised", "llvm", "asm", "ptx")
 """What can be shown of a kernel on its way: the frontend's IR, the IR given to the backend, LLVM IR, machine code."""
@@ -60,7 +60,8 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
         stores=tuple(i for i, a in accesses.items() if a.stored),
         sums=summed,
         own=own,
-        rewrites=tuple(rewritten_arrays(f)),
+        extremes=tuple(i for i, a in accesses.items() if a.extreme),
+        rewrites=tuple(rewritten_arrays(open_own_additions(clone_function(f)))),
         scratch=f.scratch,
         tid_ndim=fewest_tid_dims(f),
         prints=any(isinstance(o, ops.Print) for o in f.body.walk()),

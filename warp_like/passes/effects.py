@@ -15,7 +15,8 @@ Roots = frozenset[int]
 class Access:
     """What a function does to an array parameter.
 
-    An atomic update reads and writes; ``loaded`` means read otherwise, ``stored`` overwritten.
+    An atomic update reads and writes, an ``extreme`` one by a minimum or maximum; ``loaded`` means read otherwise,
+    ``stored`` overwritten.
     """
 
     read: bool = False
@@ -23,6 +24,7 @@ class Access:
     atomic: bool = False
     stored: bool = False
     loaded: bool = False
+    extreme: bool = False
 
     def __or__(self, other: Access) -> Access:
         return Access(
@@ -31,12 +33,14 @@ class Access:
             self.atomic or other.atomic,
             self.stored or other.stored,
             self.loaded or other.loaded,
+            self.extreme or other.extreme,
         )
 
 
 READ = Access(read=True, loaded=True)
 WRITE = Access(written=True, stored=True)
 UPDATE = Access(read=True, written=True, atomic=True)
+EXTREME = Access(read=True, written=True, atomic=True, extreme=True)
 
 
 def array_accesses(f: Function) -> dict[int, Access]:
@@ -81,7 +85,7 @@ class _Finder:
             case ops.Store():
                 self.touch(o.array, WRITE)
             case ops.Atomic() | ops.AtomicCas():
-                self.touch(o.array, UPDATE)
+                self.touch(o.array, EXTREME if isinstance(o, ops.Atomic) and o.kind in ("min", "max") else UPDATE)
             case ops.View():
                 self.bind(o.result, o.array)
             case ops.Call():

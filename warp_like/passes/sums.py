@@ -10,8 +10,11 @@ another order):
 
 from __future__ import annotations
 
+from warp_like.base.loc import at
+from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
-from warp_like.ir.core import Function, Op, Value
+from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.rewrite import blocks, substitute
 from warp_like.ir.types import Array, scalar_of
 
 _Access = ops.Load | ops.Store | ops.Atomic | ops.AtomicCas
@@ -19,10 +22,7 @@ _Access = ops.Load | ops.Store | ops.Atomic | ops.AtomicCas
 
 def plain_additions(f: Function) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the positions of the summed and of the own arrays of ``f`` that it adds to atomically."""
-    accesses: dict[Value, list[_Access]] = {}
-    for o in f.body.walk():
-        if isinstance(o, (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas)):
-            accesses.setdefault(_root(o.array), []).append(o)
+    accesses = _accesses(f)
     if not accesses.keys() <= set(f.params):
         return (), ()  # an array that came through control flow: nobody knows which one it is
     used = {v for o in f.body.walk() for v in o.operands()}
@@ -36,6 +36,41 @@ def plain_additions(f: Function) -> tuple[tuple[int, ...], tuple[int, ...]]:
         elif all(_adds(o) and o.results[0] not in used for o in found):
             summed.append(i)
     return tuple(summed), tuple(own)
+
+
+def open_own_additions(f: Function) -> Function:
+    """Write the atomic additions of ``f`` to its own elements as load, add and store, in place.
+
+    Only for arrays that it also loads from or stores to: then the additions have an order, which the reverse sweep
+    needs to know.
+    """
+    accesses = _accesses(f)
+    opened = {a for a, found in accesses.items() if all(map(_is_own, found)) and not all(map(_adds, found))}
+    mapping: dict[Value, Value] = {}
+    for block in blocks(f.body):
+        kept: list[Op] = []
+        for o in block.ops:
+            if isinstance(o, ops.Atomic) and _adds(o) and o.array in opened:
+                b = Emitter(Block())
+                with at(o.loc):
+                    old = b.load(o.array, o.indices)
+                    b.store(o.array, o.indices, b.apply(o.kind, old, o.value))
+                mapping[o.result] = old
+                kept.extend(b.block.ops)
+            else:
+                kept.append(o)
+        block.ops = kept
+    substitute(f.body, mapping)
+    return f
+
+
+def _accesses(f: Function) -> dict[Value, list[_Access]]:
+    """Return what ``f`` does with each array, views counted with what they are views of."""
+    found: dict[Value, list[_Access]] = {}
+    for o in f.body.walk():
+        if isinstance(o, (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas)):
+            found.setdefault(_root(o.array), []).append(o)
+    return found
 
 
 def _root(v: Value) -> Value:

@@ -100,12 +100,21 @@ class History:
 
     def __init__(self) -> None:
         self.readers: dict[Extent, list[tuple[Record, int]]] = {}
+        self.results: dict[Extent, list[array]] = {}  # arrays with gradients that recorded operations have written
         self.overwritten: dict[int, array] = {}
         self.fingerprints: dict[int, int] = {}
 
     def before_launch(self, record: Record) -> None:
         """Keep what ``record`` is about to overwrite, and note what it reads."""
         forward = record.kernel.program(record.types).any_artifact
+        for i in forward.extremes:
+            if self._is_result(record.args[i]):
+                name = record.kernel.parameter_names[i]
+                record.refusal = (
+                    f"kernel `{record.kernel.key}`: the gradient of atomic_min() and atomic_max() can't tell what they "
+                    f"replaced, and `{name}` held results of an earlier recorded operation; let it start from numbers "
+                    "(fill_), and combine the two in another kernel"
+                )
         if forward.rewrites or record.same:
             self._keep_own(record)
         merged = dict(record.same)
@@ -117,6 +126,24 @@ class History:
             self.before_write(record.args[j], record, j)
         for j in forward.writes:  # a replay function, say, reads what the launch leaves in them
             self.readers.setdefault(extent(record.args[j]), []).append((record, j))
+            self.note_result(record.args[j])
+
+    def note_result(self, a: array) -> None:
+        """Note that a recorded operation has written ``a``."""
+        if a.requires_grad:
+            known = self.results.setdefault(extent(a), [])
+            if not any(x is a for x in known):
+                known.append(a)
+
+    def forget_result(self, a: array) -> None:
+        """Note that ``a`` holds plain numbers again."""
+        found = self.results.get(extent(a), [])
+        found[:] = [x for x in found if (x.ptr, x.shape, x.strides) != (a.ptr, a.shape, a.strides)]
+
+    def _is_result(self, a: array) -> bool:
+        start, end = extent(a)
+        near = (x for (first, last), found in self.results.items() if first < end and start < last for x in found)
+        return a.requires_grad and any(share_memory(x, a) for x in near)
 
     def _keep_own(self, record: Record) -> None:
         """Copy the arrays that the launch overwrites and whose earlier elements its gradient needs."""

@@ -79,6 +79,10 @@ class Tape:
                 f"the gradient does not pass from {source!r} to {write.dest!r}, since their shapes differ; "
                 "write a kernel, or copy arrays of one shape"
             )
+        if source is not None and source.grad is not None:
+            self._history.note_result(write.dest)
+        else:
+            self._history.forget_result(write.dest)
         self.launches.append(write)
 
     def record_func(self, backward: Callable[[], None], arrays: Sequence[array]) -> None:

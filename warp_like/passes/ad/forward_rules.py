@@ -34,7 +34,9 @@ def _apply(r: Forward, o: ops.Apply) -> None:
     elif isinstance(row.lower, Elementwise):
         r.keep(o)
         r.set(o.result, _elementwise(r, row.lower.scalar, o))
-    elif (body := body_of(row.lower)) is not None and (row.adjoint is None or not _is_scalar_valued(o)):
+    elif (body := body_of(row.lower)) is not None and (
+        row.adjoint is None or not (len(o.results) > 1 or _is_scalar_valued(o))
+    ):
         _expand_or_apply_rule(r, o, body, row)
     elif row.adjoint is None:
         raise WarpCodegenError(f"{row.name}() has no gradient")
