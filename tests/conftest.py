@@ -10,9 +10,7 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--update-golden", action="store_true", help="write golden files instead of comparing with them"
-    )
+    parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing with them")
 
 
 @pytest.fixture
@@ -31,9 +29,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
             pytest.fail(f"{file} does not exist; run pytest with --update-golden and read what it wrote")
         expected = file.read_text(encoding="utf-8")
         if text != expected:
-            diff = difflib.unified_diff(
-                expected.splitlines(), text.splitlines(), "golden", "now", lineterm=""
-            )
+            diff = difflib.unified_diff(expected.splitlines(), text.splitlines(), "golden", "now", lineterm="")
             pytest.fail(f"{file.name} differs (--update-golden accepts the change):\n" + "\n".join(diff))
 
     return check

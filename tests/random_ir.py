@@ -58,9 +58,7 @@ def arguments(seed: int = 0) -> list[Any]:
 
 
 @st.composite
-def functions(
-    draw: Callable[[Any], Any], statements: int = 12, calls: bool = True, stack: bool = True
-) -> Function:
+def functions(draw: Callable[[Any], Any], statements: int = 12, calls: bool = True, stack: bool = True) -> Function:
     """A strategy for kernels over ``PARAMS``."""
     f, b = start("random", **PARAMS)
     maker = _Maker(draw, b, dict(zip(PARAMS, f.params, strict=True)), calls, stack)
@@ -101,9 +99,7 @@ class _Maker:
     def index(self, extent: int) -> Value:
         return self.b.bit_and(self.some(int32), self.b.index(extent - 1))
 
-    def scoped(
-        self, size: int, depth: int, types: Sequence[Type], params: Sequence[Value] = ()
-    ) -> tuple[Value, ...]:
+    def scoped(self, size: int, depth: int, types: Sequence[Type], params: Sequence[Value] = ()) -> tuple[Value, ...]:
         """Statements in a block of their own; what it yields."""
         outside, self.pool = self.pool, [*self.pool, *params]
         self.statements(size, depth)

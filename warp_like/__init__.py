@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from warp_like import builtins as _builtins
 from warp_like import types
-from warp_like.types import Any, Float, Int, Scalar, matrix, vector
 from warp_like.base.errors import (
     WarpCodegenAttributeError,
     WarpCodegenError,
@@ -20,6 +19,8 @@ from warp_like.base.errors import (
 )
 from warp_like.base.settings import settings as config
 from warp_like.compiler.cache import clear as clear_kernel_cache
+from warp_like.frontend.function import Function
+from warp_like.frontend.host import ADJOINT as adjoint
 from warp_like.interop import *  # noqa: F403
 from warp_like.runtime.array import (
     array,
@@ -55,12 +56,12 @@ from warp_like.runtime.device import (
     synchronize,
     synchronize_device,
 )
-from warp_like.frontend.function import Function
-from warp_like.frontend.host import ADJOINT as adjoint
 from warp_like.runtime.kernel import Kernel, constant, func, func_grad, func_replay, kernel
 from warp_like.runtime.launch import Launch, launch
 from warp_like.runtime.tape import Tape
+from warp_like.types import Any, Float, Int, Scalar, matrix, vector
 from warp_like.values.struct import struct
+
 from warp_like import autograd  # isort: skip (uses all of the above)
 
 __version__ = "0.1.0"

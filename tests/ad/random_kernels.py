@@ -20,7 +20,7 @@ T = TypeVar("T")
 THREADS = 3
 SHAPES = {"x": (4,), "p": (2, 3), "y": (THREADS, 3), "z": (2 * THREADS,), "out": (THREADS, 2), "acc": (2,)}
 VECTORS = {"p"}
-HEADER = '''
+HEADER = """
 @wp.func
 def clipped(a: f64, b: f64):
     if a > 0.4:
@@ -37,8 +37,8 @@ def turned(a: f64, b: f64, n: int):
         a = a - 0.3 * b
         b = b + 0.3 * wp.sin(a)
     return a, b
-'''
-SIGNATURE = '''
+"""
+SIGNATURE = """
 
 @wp.kernel{options}
 def {name}(
@@ -59,7 +59,7 @@ def {name}(
     b = row[0]
     c = f64(0.25)
     v = p[i % 2] * f64(1.0)
-'''
+"""
 MAX_DEPTH = 3
 
 

@@ -35,7 +35,7 @@ def long_loop(x: wp.array(dtype=f64), n: int, out: wp.array(dtype=f64)):
 def long_while(x: wp.array(dtype=f64), out: wp.array(dtype=f64)):
     i = wp.tid()
     v = x[i]
-    steps = int(0)
+    steps = 0
     while v < 2.0:
         v = v + 0.001 * wp.cos(0.1 * v)
         steps += 1

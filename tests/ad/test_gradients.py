@@ -84,7 +84,7 @@ def newton(x: wp.array(dtype=f64), out: wp.array(dtype=f64)):
     i = wp.tid()
     a = x[i] * x[i] + 1.0
     r = a
-    steps = int(0)
+    steps = 0
     while wp.abs(r * r - a) > 1.0e-12 and steps < 50:
         r = 0.5 * (r + a / r)
         steps += 1
@@ -269,7 +269,7 @@ def adjoint_error(kernel, dim, args):
     before = [a.grad.numpy().copy() for a in args]
     with pytest.raises((wp.WarpCodegenError, RuntimeError)) as caught:
         tape.backward(grads={out: wp.ones(out.shape, dtype=f64)})
-    for a, b in zip(args, before):
+    for a, b in zip(args, before, strict=False):
         np.testing.assert_array_equal(a.grad.numpy(), b)
     return str(caught.value)
 

@@ -61,7 +61,7 @@ def read_after_write(y: wp.array(dtype=f64), z: wp.array(dtype=f64)):
 @wp.kernel
 def in_place_loop(y: wp.array(dtype=f64), n: int):
     i = wp.tid()
-    for j in range(n):
+    for _j in range(n):
         y[i] = wp.sin(y[i]) + f64(0.5) * y[i] * y[i]
         y[i] *= f64(1.1)
 
@@ -224,7 +224,9 @@ def test_overlapping_views_are_refused_where_the_gradient_needs_them():
     a = wp.array(np.arange(5.0), dtype=f64, requires_grad=True)
     with wp.Tape() as tape:
         wp.launch(square_into, dim=4, inputs=[a[:4], a[1:]])
-    with pytest.raises(RuntimeError, match="kernel `square_into`: the gradient needs `x`, and the kernel wrote over a part"):
+    with pytest.raises(
+        RuntimeError, match="kernel `square_into`: the gradient needs `x`, and the kernel wrote over a part"
+    ):
         tape.backward(grads={a: wp.ones(5, dtype=f64)})
 
 

@@ -335,7 +335,9 @@ def test_a_start_value_with_a_gradient_is_refused_by_atomic_max() -> None:
     with wp.Tape() as tape:
         wp.launch(double, dim=1, inputs=[z, out])
         wp.launch(highest, dim=1, inputs=[x, out])
-    with pytest.raises(RuntimeError, match="kernel `highest`: .* can't tell what they replaced, and `out` held results"):
+    with pytest.raises(
+        RuntimeError, match="kernel `highest`: .* can't tell what they replaced, and `out` held results"
+    ):
         tape.backward(loss=out)
 
 

@@ -193,9 +193,7 @@ def test_at_an_address():
 def test_deleter_runs_once_all_views_are_gone():
     memory = (ctypes.c_float * 6)()
     calls = []
-    a = wp.array(
-        ptr=ctypes.addressof(memory), shape=6, dtype=float, deleter=lambda p, n: calls.append((p, n))
-    )
+    a = wp.array(ptr=ctypes.addressof(memory), shape=6, dtype=float, deleter=lambda p, n: calls.append((p, n)))
     view, seen = a[2:4], a[2:4].numpy()
     del a
     gc.collect()

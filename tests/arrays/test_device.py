@@ -41,9 +41,7 @@ def test_current_device():
 @pytest.mark.parametrize("name", ["cuda", "cuda:0"])
 def test_cuda_without_a_driver_is_one_clear_error(name):
     for use in (wp.get_device, wp.set_device, wp.ScopedDevice, wp.synchronize_device):
-        with pytest.raises(
-            RuntimeError, match=f"device '{name}' is not available here; the devices are: cpu"
-        ):
+        with pytest.raises(RuntimeError, match=f"device '{name}' is not available here; the devices are: cpu"):
             use(name)
 
 

@@ -23,7 +23,9 @@ LOWERED = (Target, Symbol, Elementwise, Expand, Inline)
 
 
 def rows() -> list[Overload]:
-    return [row for name in sorted(REGISTRY) for row in REGISTRY[name] if isinstance(row.lower, LOWERED)]
+    """The rows that the kernels below call: all that is lowered and takes no array."""
+    lowered = [row for name in sorted(REGISTRY) for row in REGISTRY[name] if isinstance(row.lower, LOWERED)]
+    return [row for row in lowered if not any(isinstance(p, Array) for p in row.patterns)]
 
 
 def typings(row: Overload) -> Iterator[tuple[Type, ...]]:

@@ -32,10 +32,7 @@ def counting(t: Scalar, lo: int | None, hi: int | None, step: int | None) -> Fun
     f, b = start("counting", bounds=Array(t, 2), out=Array(t, 2))
     bounds, out = f.params
     i = tid(b)
-    given = [
-        b.load(bounds, [i, b.index(k)]) if v is None else b.constant(v, t)
-        for k, v in enumerate((lo, hi, step))
-    ]
+    given = [b.load(bounds, [i, b.index(k)]) if v is None else b.constant(v, t) for k, v in enumerate((lo, hi, step))]
     zero = b.zero(t)
     with loop(b, *given, init=[zero, zero]) as each:
         total, trips = each.carried

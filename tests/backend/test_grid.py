@@ -85,9 +85,7 @@ def test_threads_beyond_int32(ndim: int) -> None:
     dims = (2**32, 3)
     wanted = np.arange(total - 4, total)
     run_tail(kernel, out, dims, total)
-    np.testing.assert_array_equal(
-        out, wanted[:, None] if ndim == 1 else np.stack([wanted // 3, wanted % 3], 1)
-    )
+    np.testing.assert_array_equal(out, wanted[:, None] if ndim == 1 else np.stack([wanted // 3, wanted % 3], 1))
 
 
 def run_tail(kernel: Kernel, out: np.ndarray, dims: tuple[int, ...], total: int) -> None:

@@ -37,9 +37,7 @@ from warp_like.ir.types import (
 )
 
 
-@pytest.mark.parametrize(
-    "t", [*SCALARS, Vec(3, float32), Vec(2, bool_), Mat(2, 3, float64), Quat(float16)], ids=str
-)
+@pytest.mark.parametrize("t", [*SCALARS, Vec(3, float32), Vec(2, bool_), Mat(2, 3, float64), Quat(float16)], ids=str)
 @pytest.mark.parametrize("ndim", [1, 2, 3, 4])
 def test_copy(t: Type, ndim: int) -> None:
     shape = (3, 2, 4, 2)[:ndim]
@@ -71,9 +69,7 @@ def test_strided_vectors() -> None:
 
 
 def test_stencil_with_scalars() -> None:
-    f, b = start(
-        "stencil", x=Array(float32, 2), y=Array(float32, 2), w=float32, s=int8, big=float64, flag=bool_
-    )
+    f, b = start("stencil", x=Array(float32, 2), y=Array(float32, 2), w=float32, s=int8, big=float64, flag=bool_)
     x, y, w, s, big, flag = f.params
     i, j = tid(b, 0, 2), tid(b, 1, 2)
     up, left = b.add(i, 1), b.add(j, 1)
@@ -140,9 +136,7 @@ def test_dynamic_rows(t: Mat) -> None:
     k = tid(b)
     x, at_ = b.load(m, [k]), b.load(i_, [k])
     b.store(out, [k], b.extract(x, at_))
-    mixed = b.insert_component(
-        b.insert_component(x, b.constant(5.0, row), at_), b.constant(6.0, float32), at_, 1
-    )
+    mixed = b.insert_component(b.insert_component(x, b.constant(5.0, row), at_), b.constant(6.0, float32), at_, 1)
     b.store(m, [k], b.insert_component(mixed, b.extract(mixed, at_, 0), 1, at_))
     b.yield_()
     i = np.array([0, 1, 2, 7, -4], "i")

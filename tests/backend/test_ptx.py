@@ -66,9 +66,7 @@ def test_atomics(kind: str, t: Type) -> None:
     ptx = accept(atomic_kernel(kind, t))
     assert "atom." in ptx or "red." in ptx
     if kind in ("add", "sub") and t in (float32, float64):
-        assert f"add.{'f32' if t == float32 else 'f64'}" in ptx.replace("global.", "").replace(
-            "relaxed.sys.", ""
-        )
+        assert f"add.{'f32' if t == float32 else 'f64'}" in ptx.replace("global.", "").replace("relaxed.sys.", "")
         assert "cas" not in ptx
 
 

@@ -139,9 +139,7 @@ def test_float64_rounds_once_to_half(to: Scalar) -> None:
     """Values next to the middle of two 16-bit floats, which rounding through float32 gets wrong."""
     bits = 11 if to == float16 else 8
     middle = 1 + 2.0**-bits
-    x = np.array(
-        [middle, middle + 2.0**-40, middle - 2.0**-40, -middle - 2.0**-40, 1e300, 2.0**-25 + 2.0**-60]
-    )
+    x = np.array([middle, middle + 2.0**-40, middle - 2.0**-40, -middle - 2.0**-40, 1e300, 2.0**-25 + 2.0**-60])
     got = np.zeros(len(x), dtype_of(to))
     Kernel(unary(lambda b, v: b.cast(v, to), "cast", float64, to))([x, got], (len(x),))
     if to == float16:
@@ -178,9 +176,7 @@ def test_constants(t: Scalar) -> None:
 
 def test_aggregates_cast_and_select() -> None:
     v, m = Vec(3, float32), Mat(2, 3, float64)
-    f, b = start(
-        "aggregates", x=Array(v, 1), i=Array(Vec(3, int32), 1), m=Array(m, 1), n=Array(Mat(2, 3, float32), 1)
-    )
+    f, b = start("aggregates", x=Array(v, 1), i=Array(Vec(3, int32), 1), m=Array(m, 1), n=Array(Mat(2, 3, float32), 1))
     x, i, p, q = f.params
     t = tid(b)
     vec = b.add(b.mul(b.load(x, [t]), 2.0), b.constant((1.0, 2.0, 3.0), v))

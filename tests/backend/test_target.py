@@ -17,10 +17,8 @@ def test_keys_tell_apart() -> None:
     others = [dataclasses.replace(base, **{f.name: "other"}) for f in dataclasses.fields(base)]
     assert len({t.key for t in [base, cuda_target("sm_80"), *others]}) == len(others) + 2
     names = [f.name for f in dataclasses.fields(Options)]
-    every = [
-        Options(**dict(zip(names, v, strict=True)))
-        for v in itertools.product((False, True), repeat=len(names))
-    ]
+    choices = [((), (1,)) if isinstance(f.default, tuple) else (False, True) for f in dataclasses.fields(Options)]
+    every = [Options(**dict(zip(names, v, strict=True))) for v in itertools.product(*choices)]
     assert len({o.key for o in every}) == 2 ** len(names)
 
 

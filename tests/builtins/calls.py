@@ -69,9 +69,7 @@ def cases(scalar: Scalar) -> list[Case]:
 
 
 def _cases(row: Overload, scalar: Scalar) -> Iterator[Case]:
-    for value in (
-        (scalar, Vec(2, scalar)) if any(isinstance(p, AnyValue) for p in row.patterns) else (scalar,)
-    ):
+    for value in (scalar, Vec(2, scalar)) if any(isinstance(p, AnyValue) for p in row.patterns) else (scalar,):
         types = tuple(_concrete(p, scalar, value) for p in row.patterns)
         got = row.match(types)
         if isinstance(got, int) or all(scalar_of(t) != scalar for t in types):
@@ -110,17 +108,12 @@ def telling(case: Case, seed: int = 7) -> list[np.ndarray]:
     rng = np.random.default_rng(seed)
     edges = [_edges(t) for t in case.types]
     if scalars:
-        if (
-            len(edges) > 2
-        ):  # blending amplifies the rounding of large numbers, and the grid grows with the third power
+        if len(edges) > 2:  # blending amplifies the rounding of large numbers, and the grid grows with the third power
             edges = [e if e.dtype.kind != "f" else e[~(np.isfinite(e) & (np.abs(e) > 9))] for e in edges]
         grids = np.meshgrid(*edges, indexing="ij")
         found = [g.ravel() for g in grids]
         low, high = DOMAIN.get(case.row.name, (-20.0, 20.0))
-        return [
-            np.concatenate([a, _random(rng, t, 60, low, high)])
-            for a, t in zip(found, case.types, strict=True)
-        ]
+        return [np.concatenate([a, _random(rng, t, 60, low, high)]) for a, t in zip(found, case.types, strict=True)]
     made = [_random(rng, t, 40, -3, 3) for t in case.types]
     for a in made:
         a[0] = 0
@@ -159,9 +152,7 @@ def _edges(t: Type) -> np.ndarray:
         return np.array([False, True])
     if scalar.is_int:
         info = np.iinfo(str(scalar))
-        return np.array(
-            [0, 1, 2, 7, info.max, info.min, *([-1, -7] if scalar.is_signed else [])], str(scalar)
-        )
+        return np.array([0, 1, 2, 7, info.max, info.min, *([-1, -7] if scalar.is_signed else [])], str(scalar))
     some = [
         0.0,
         -0.0,
@@ -212,9 +203,7 @@ def reference(case: Case, args: list[np.ndarray], double: bool = True) -> np.nda
     with np.errstate(all="ignore"):
         for k in range(len(out)):
             values = [a[k] for a in args]
-            got = case.row.ref(
-                *(v.astype(np.float64) if double and v.dtype.kind == "f" else v for v in values)
-            )
+            got = case.row.ref(*(v.astype(np.float64) if double and v.dtype.kind == "f" else v for v in values))
             out[k] = got if case.which is None else got[case.which]
     return out
 

@@ -66,16 +66,12 @@ def test_gradient(case: Case) -> None:
     g = np.random.default_rng(3).normal(size=empty(case.result, 12).shape)
     for k, got in enumerate(gradients(case, args, g)):
         if got is not None:
-            np.testing.assert_allclose(
-                got, slope(case, args, k, g), rtol=2e-6, atol=2e-6, err_msg=f"argument {k + 1}"
-            )
+            np.testing.assert_allclose(got, slope(case, args, k, g), rtol=2e-6, atol=2e-6, err_msg=f"argument {k + 1}")
 
 
 def test_rows_without_a_gradient_say_why() -> None:
     silent = [
-        c
-        for c in cases(float64)
-        if not is_differentiable(c.result) and not isinstance(c.row.adjoint, NoGradient)
+        c for c in cases(float64) if not is_differentiable(c.result) and not isinstance(c.row.adjoint, NoGradient)
     ]
     assert [str(c) for c in silent if not c.row.name.startswith(("where", "select"))] == []
 
@@ -83,9 +79,7 @@ def test_rows_without_a_gradient_say_why() -> None:
 def at(name: str, *args: Any, g: Any = 1.0) -> list[float | np.ndarray]:
     """The gradients of one float64 call."""
     arrays = [np.array([a], np.float64 if not isinstance(a, bool) else np.bool_) for a in args]
-    case = next(
-        c for c in cases(float64) if c.row.name == name and _shapes(c) == [a.shape[1:] for a in arrays]
-    )
+    case = next(c for c in cases(float64) if c.row.name == name and _shapes(c) == [a.shape[1:] for a in arrays])
     seed = np.ones((1, *empty(case.result, 1).shape[1:])) * g
     return [None if x is None else x[0].tolist() for x in gradients(case, arrays, seed)]
 
@@ -151,9 +145,7 @@ def test_edges(name: str, args: tuple[Any, ...], expected: list[Any]) -> None:
     assert at(name, *args) == expected
 
 
-@pytest.mark.parametrize(
-    "case", [c for c in differentiable() if c.row.name not in ("exp", "sinh", "cosh")], ids=str
-)
+@pytest.mark.parametrize("case", [c for c in differentiable() if c.row.name not in ("exp", "sinh", "cosh")], ids=str)
 def test_a_discarded_value_sends_no_nan(case: Case) -> None:
     """Where the incoming adjoint is 0, as below a ``where``, no argument near zero or one gets anything else."""
     count = 6
@@ -161,8 +153,6 @@ def test_a_discarded_value_sends_no_nan(case: Case) -> None:
     for t in case.types:
         a = empty(t, count)
         values = np.array([0.0, -0.0, 1.0, -1.0, 2.0, -2.0]).astype(a.dtype)
-        args.append(
-            np.ascontiguousarray(np.broadcast_to(values.reshape(count, *[1] * (a.ndim - 1)), a.shape))
-        )
+        args.append(np.ascontiguousarray(np.broadcast_to(values.reshape(count, *[1] * (a.ndim - 1)), a.shape)))
     for got in gradients(case, args, empty(case.result, count)):
         assert got is None or np.array_equal(got, np.zeros_like(got)), str(got)

@@ -155,9 +155,7 @@ def test_names_with_an_underscore_are_not_public() -> None:
         ("add", (Literal(3_000_000_000), Literal(1)), None),
     ],
 )
-def test_literals_take_the_type_of_their_neighbours(
-    name: str, args: tuple[object, ...], result: object
-) -> None:
+def test_literals_take_the_type_of_their_neighbours(name: str, args: tuple[object, ...], result: object) -> None:
     got = resolve(name, args).results[0]  # type: ignore[arg-type]
     assert str(got) == ("int64" if result is None else str(result))
 
@@ -205,7 +203,7 @@ def test_bind_refuses(name: str, args: list[str], keywords: dict[str, str], mess
 
 
 def test_importing_the_tables_imports_nothing_heavy() -> None:
-    """The floors below know neither SciPy nor LLVM nor a framework; the package's own ``__init__`` is left out of it."""
+    """The floors below know neither SciPy nor LLVM nor a framework; the package's ``__init__`` is left out of it."""
     program = f"""if True:
         import sys, types
         package = types.ModuleType("warp_like")

@@ -39,9 +39,7 @@ def compare(case: Case, args: list[np.ndarray], got: np.ndarray) -> None:
         return
     near = [close(got, w, TOLERANCE[scalar]) for w in (exact, stepwise)]
     wrong = np.flatnonzero(~(near[0] | near[1]))
-    assert not len(wrong), "\n".join(
-        f"{case}: {[a[k] for a in args]} gave {got[k]}, not {exact[k]}" for k in wrong[:9]
-    )
+    assert not len(wrong), "\n".join(f"{case}: {[a[k] for a in args]} gave {got[k]}, not {exact[k]}" for k in wrong[:9])
 
 
 def close(got: np.ndarray, wanted: np.ndarray, tolerance: float) -> np.ndarray:

@@ -55,9 +55,7 @@ def run_blocks(page: Path, blocks: list[Block], folder: Path) -> None:
                 with contextlib.redirect_stdout(io.StringIO()) as out:
                     exec(compile(block.text, str(path), "exec"), module.__dict__)
             except Exception as error:
-                raise AssertionError(
-                    f"the block at {place} raises {type(error).__name__}: {error}"
-                ) from error
+                raise AssertionError(f"the block at {place} raises {type(error).__name__}: {error}") from error
             printed = out.getvalue().replace(f"{folder}/", "")
         elif block.language == "output":
             same = doctest.OutputChecker().check_output(block.text, printed, doctest.ELLIPSIS)

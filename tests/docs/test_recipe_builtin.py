@@ -35,9 +35,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     """Run Python on the copy, with a cache of its own."""
     environment = {**os.environ, "PYTHONPATH": str(folder), "WARP_LIKE_CACHE_DIR": str(folder / "cache")}
-    return subprocess.run(
-        [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True
-    )
+    return subprocess.run([sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True)
 
 
 def test_the_recipe_changes_one_file() -> None:
@@ -63,7 +61,5 @@ def test_the_tests_of_the_table_find_the_row(copy: Path) -> None:
 
 def test_the_row_is_in_the_reference(copy: Path) -> None:
     extension = str(ROOT / "docs" / "_ext")
-    done = run(
-        copy, "-c", f"import sys; sys.path.append({extension!r}); import tables; print(tables.builtins())"
-    )
+    done = run(copy, "-c", f"import sys; sys.path.append({extension!r}); import tables; print(tables.builtins())")
     assert "`softplus(x: F) -> F`" in done.stdout, done.stdout + done.stderr

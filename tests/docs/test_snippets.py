@@ -40,6 +40,4 @@ def test_an_unclosed_or_misspelt_fence_is_not_skipped() -> None:
         for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
             word = line.strip().lstrip("`")
             if line.strip().startswith("```") and word in ("python", "py", "python3", "output"):
-                assert line in ("```python", "```output"), (
-                    f"{page.name}:{number}: write ```python at the line's start"
-                )
+                assert line in ("```python", "```output"), f"{page.name}:{number}: write ```python at the line's start"

@@ -85,9 +85,7 @@ class Generator:
         return [n for n in then if n in orelse]
 
     def write_for(self, bound: list[str], depth: int, loop: bool) -> list[str]:
-        index = (
-            f"i{self.fresh}" if self.r.random() < 0.8 else self.r.choice([n for n in bound if n not in "xy"])
-        )
+        index = f"i{self.fresh}" if self.r.random() < 0.8 else self.r.choice([n for n in bound if n not in "xy"])
         self.fresh += 1
         bounds = self.r.choice(["4", "x % 4", "1, 6, 2", "5, x % 3, -1", "y % 3 - 1, 3", "0, 7, x % 2 + 1"])
         self.write(depth, f"for {index} in range({bounds}):")
@@ -102,9 +100,7 @@ class Generator:
         self.write(depth, test)
         self.write(depth + 1, f"{counter} += 1")
         if "True" in test:
-            self.write(
-                depth + 1, f"if {counter} > {self.r.randint(1, 4)} or {self.condition([*bound, counter])}:"
-            )
+            self.write(depth + 1, f"if {counter} > {self.r.randint(1, 4)} or {self.condition([*bound, counter])}:")
             self.write(depth + 2, "break")
         # the counter is hidden from the body, which could keep it from growing
         self.block(bound, depth + 1, True)

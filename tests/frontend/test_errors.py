@@ -30,9 +30,13 @@ _file = "kernels.py"
 def error_of(source: str) -> WarpCodegenError:
     linecache.cache[_file] = (len(source), None, source.splitlines(keepends=True), _file)
     module = {"wp": wp, "__name__": "kernels", **NAMES}
-    with pytest.raises(WarpCodegenError) as caught:
+
+    def declare_and_build() -> None:
         exec(compile(source, _file, "exec"), module)  # gradient functions are checked where they are declared
         build(module["k"])
+
+    with pytest.raises(WarpCodegenError) as caught:
+        declare_and_build()
     return caught.value
 
 
@@ -66,9 +70,7 @@ def test_source_that_has_changed(tmp_path):
     spec = importlib.util.spec_from_file_location("changing", file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    file.write_text(
-        "def k(z: float):\n    pass\n# longer than before, so that nobody takes it for the same\n"
-    )
+    file.write_text("def k(z: float):\n    pass\n# longer than before, so that nobody takes it for the same\n")
     linecache.checkcache(str(file))
     with pytest.raises(WarpCodegenError, match="has changed"):
         parse(module.k, "kernel")

@@ -94,9 +94,7 @@ def bound(
     return array
 
 
-def param(
-    kind: int, code: int, ndim: int = 0, writes: bool = False, cls: type | None = None, name: str = "p"
-) -> Any:
+def param(kind: int, code: int, ndim: int = 0, writes: bool = False, cls: type | None = None, name: str = "p") -> Any:
     """Return a Dispatcher's parameter tuple."""
     return (name, kind, code, ndim, writes, cls)
 

@@ -191,9 +191,7 @@ def test_values() -> None:
 
     v = Vec3()
     np.asarray(v)[:] = (1, 2, 3)
-    d = s.dispatcher(
-        s.param(s.SCALAR, s.I8), s.param(s.VALUE, s.vec(3, s.F32), cls=Vec3), s.param(s.SCALAR, s.I8)
-    )
+    d = s.dispatcher(s.param(s.SCALAR, s.I8), s.param(s.VALUE, s.vec(3, s.F32), cls=Vec3), s.param(s.SCALAR, s.I8))
     assert d.param_offsets == (0, 8, 24)
     block = s.echoed(d, [1, v, 2])
     assert struct.unpack("<b7x3f4xb7x", block) == (1, 1.0, 2.0, 3.0, 2)

@@ -48,9 +48,7 @@ def test_results_and_carried_values_live_one_by_one() -> None:
     x, n = f.params
     with loop(b, 0, n, init=[x, x, x]) as body:
         live, dead, feeds_live = body.carried
-        used, _ = branch(
-            b, b.lt(body.i, 2), lambda: (b.add(live, 1.0), b.mul(dead, 2.0)), lambda: (feeds_live, dead)
-        )
+        used, _ = branch(b, b.lt(body.i, 2), lambda: (b.add(live, 1.0), b.mul(dead, 2.0)), lambda: (feeds_live, dead))
         body.next = (used, b.neg(dead), b.mul(feeds_live, 3.0))
     b.yield_(body.results[0])
     expect(

@@ -307,9 +307,7 @@ def test_branch_not_taken_goes() -> None:
 def test_results_that_both_branches_agree_on() -> None:
     f, b = start("f", "func", (float32, float32, bool_), c=bool_, x=float32)
     c, x = f.params
-    results = branch(
-        b, c, lambda: (x, b.constant(2, float32), b.true()), lambda: (x, b.constant(2, float32), false(b))
-    )
+    results = branch(b, c, lambda: (x, b.constant(2, float32), b.true()), lambda: (x, b.constant(2, float32), false(b)))
     b.yield_(*results)
     got = dce(fold(f)).body
     assert [type(o) for o in got.ops] == [ops.Constant, ops.Yield]

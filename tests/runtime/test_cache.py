@@ -80,7 +80,9 @@ def test_one_entry_serves_equal_kernels(folder):
 def test_a_warm_start_compiles_nothing(tmp_path, folder):
     assert run_program(tmp_path, folder) == 5.0
     path = tmp_path / "warm.py"
-    blocked = "import warp_like.compiler.pipeline as p\ndef build(*a): raise AssertionError('compiled')\np.build = build\n"
+    blocked = (
+        "import warp_like.compiler.pipeline as p\ndef build(*a): raise AssertionError('compiled')\np.build = build\n"
+    )
     path.write_text(blocked + PROGRAM.format(offset=1, shift="1.0"))
     env = {**os.environ, "WARP_LIKE_CACHE_DIR": str(folder)}
     done = subprocess.run([sys.executable, str(path)], env=env, capture_output=True, text=True, check=False)
@@ -160,7 +162,9 @@ def test_many_processes_at_once(tmp_path, folder):
     path.write_text(PROGRAM.format(offset=1, shift="1.0"))
     env = {**os.environ, "WARP_LIKE_CACHE_DIR": str(folder)}
     running = [
-        subprocess.Popen([sys.executable, str(path)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, str(path)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         for _ in range(4)
     ]
     for p in running:

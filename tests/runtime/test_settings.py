@@ -26,7 +26,12 @@ def test_an_unknown_setting_names_the_nearest():
 
 @pytest.mark.parametrize(
     ("name", "value", "error"),
-    [("fast_math", 1, TypeError), ("mode", "quick", ValueError), ("num_threads", -1, ValueError), ("max_unroll", "4", TypeError)],
+    [
+        ("fast_math", 1, TypeError),
+        ("mode", "quick", ValueError),
+        ("num_threads", -1, ValueError),
+        ("max_unroll", "4", TypeError),
+    ],
 )
 def test_bad_values(name, value, error):
     before = getattr(wp.config, name)
@@ -47,7 +52,10 @@ def test_listeners_hear_changes_alone():
 def test_environment(text, code):
     program = "import warp_like as wp; print(wp.config.max_unroll)"
     done = subprocess.run(
-        [sys.executable, "-c", program], env={**os.environ, "WARP_LIKE_MAX_UNROLL": text}, capture_output=True, text=True
+        [sys.executable, "-c", program],
+        env={**os.environ, "WARP_LIKE_MAX_UNROLL": text},
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == code
     assert done.stdout.strip() == text if code == 0 else "WARP_LIKE_MAX_UNROLL" in done.stderr

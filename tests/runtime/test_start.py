@@ -34,7 +34,9 @@ def run(tmp_path, folder):
     return done.stdout.split()
 
 
-@pytest.mark.skipif(sys.platform != "linux" or os.uname().machine != "x86_64", reason="elsewhere LLVM's linker loads code")
+@pytest.mark.skipif(
+    sys.platform != "linux" or os.uname().machine != "x86_64", reason="elsewhere LLVM's linker loads code"
+)
 def test_a_warm_start_loads_no_compiler(tmp_path):
     folder = tmp_path / "cache"
     assert run(tmp_path, folder) == ["True", "True"]

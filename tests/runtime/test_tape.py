@@ -133,7 +133,9 @@ def test_adjoint_launch():
 
 def test_bad_adjoint_launch():
     x, y, g = (np.ones(3, np.float32) for _ in range(3))
-    with pytest.raises(TypeError, match="argument 1 `adj_x`: expected array1d\\[float32\\], got numpy.ndarray of dtype float64"):
+    with pytest.raises(
+        TypeError, match="argument 1 `adj_x`: expected array1d\\[float32\\], got numpy.ndarray of dtype float64"
+    ):
         wp.launch(square, 3, [x], [y], adj_inputs=[g.astype(np.float64)], adj_outputs=[g], adjoint=True)
     with pytest.raises(ValueError, match="`adj_x` has shape \\(2,\\), its array \\(3,\\)"):
         wp.launch(square, 3, [x], [y], adj_inputs=[g[:2]], adj_outputs=[g], adjoint=True)

@@ -126,7 +126,7 @@ def step(s: State, dt: f64):
 def loop(x: wp.array(dtype=State), out: wp.array(dtype=State)):
     i = wp.tid()
     s = x[i]
-    for j in range(s.inner.k):
+    for _j in range(s.inner.k):
         s = step(s, f64(0.3))
         if s.pos.x > f64(0.2):
             s.vel *= f64(0.5)

@@ -154,7 +154,6 @@ def test_declarations_that_mean_nothing():
         class Wrong:
             x: int = 1.5
 
-
     with pytest.raises(TypeError, match="struct Child can't inherit; give it a field of type Material"):
 
         @wp.struct

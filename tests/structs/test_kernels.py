@@ -102,7 +102,7 @@ def simulate(o: Outer, balls: wp.array(dtype=Ball), tried: wp.array(dtype=int)):
     b = balls[i]
     if not b.alive:
         return
-    for k in range(o.world.steps):
+    for _k in range(o.world.steps):
         b = bounced(advanced(b, o.world), o.world.heights[i] * o.factor)
         if b.pos.x > 5.0:
             b.alive = False

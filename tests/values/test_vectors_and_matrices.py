@@ -84,9 +84,7 @@ def test_classes_are_made_once():
     assert wp.types.matrix(shape=(2, 3), dtype=float).__name__ == "mat23f"
 
 
-@pytest.mark.parametrize(
-    "t", [wp.vec3, wp.vec3d, wp.mat23 if hasattr(wp, "mat23") else wp.mat33h, wp.vec4ub, wp.vec2l]
-)
+@pytest.mark.parametrize("t", [wp.vec3, wp.vec3d, wp.mat23 if hasattr(wp, "mat23") else wp.mat33h, wp.vec4ub, wp.vec2l])
 def test_class_describes_its_layout(t):
     assert t._type_code_ == type_code(t._ir_type_)
     assert memoryview(t(1)).nbytes == size_of(t._ir_type_)

@@ -55,9 +55,7 @@ def assemble(ptx: str, arch: str) -> bytes:
 def _machine(target: Target) -> tuple[Any, Any]:
     llvm = binding_with_all_targets()
     found = llvm.Target.from_triple(target.triple)
-    return llvm, found.create_target_machine(
-        cpu=target.name, features=target.features, opt=3, codemodel="default"
-    )
+    return llvm, found.create_target_machine(cpu=target.name, features=target.features, opt=3, codemodel="default")
 
 
 @functools.lru_cache(maxsize=2)

@@ -121,4 +121,6 @@ class Options:
     def key(self) -> str:
         """A string that is equal for equal options and for no others."""
         flags = (self.contiguous, self.wide, self.fast_math, self.fuse_fp, self.vector_math, self.debug)
-        return "".join("01"[f] for f in flags) + "".join(f"+{i}" for i in self.sums) + "".join(f"={i}" for i in self.own)
+        return (
+            "".join("01"[f] for f in flags) + "".join(f"+{i}" for i in self.sums) + "".join(f"={i}" for i in self.own)
+        )

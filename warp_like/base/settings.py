@@ -61,7 +61,9 @@ SETTINGS: tuple[Setting, ...] = (
         "time, instead of saving each iteration. `@wp.kernel(checkpoint_loops=...)` decides for one kernel.",
         compiles=True,
     ),
-    Setting("enable_backward", None, bool, True, "Whether tapes and adjoint launches may compile adjoints.", compiles=False),
+    Setting(
+        "enable_backward", None, bool, True, "Whether tapes and adjoint launches may compile adjoints.", compiles=False
+    ),
     Setting(
         "kernel_cache_dir",
         "WARP_LIKE_CACHE_DIR",
@@ -151,7 +153,16 @@ def _initial(setting: Setting) -> Any:
 
 def _parse(setting: Setting, text: str) -> Any:
     if setting.type is bool:
-        words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+        words = {
+            "1": True,
+            "true": True,
+            "yes": True,
+            "on": True,
+            "0": False,
+            "false": False,
+            "no": False,
+            "off": False,
+        }
         if text.lower() not in words:
             raise ValueError(f"expected 0 or 1, got {text!r}")
         return words[text.lower()]

@@ -49,9 +49,7 @@ def _inverse(b: Emitter, a: Value, q: Value) -> Value:
         _polynomial(b, b.sub(b.sqrt(b.max(w, 5.0)), 3.0), _TAIL),
     ))  # fmt: skip
     v = b.max(b.neg(log_q), 1.0)
-    asymptotic = b.sqrt(
-        b.sub(v, b.mul(b.log(b.mul(v, math.pi)), 0.5))
-    )  # of erfc(y) ~ exp(-y*y) / (y sqrt(pi))
+    asymptotic = b.sqrt(b.sub(v, b.mul(b.log(b.mul(v, math.pi)), 0.5)))  # of erfc(y) ~ exp(-y*y) / (y sqrt(pi))
     start = b.select(b.lt(w, 16.0), start, asymptotic)
     central, tail = b.min(start, 2.0), start
     for _ in range(1 if not double else 2):  # Halley's method on erf(y) = a

@@ -55,11 +55,7 @@ class Call:
         """The call with other arguments, as source text."""
         if self.symbol is None:
             return f"wp.{self.name}({', '.join(texts)})"
-        return (
-            f" {self.symbol} ".join(map(_operand, texts))
-            if len(texts) > 1
-            else f"{self.symbol}{_operand(texts[0])}"
-        )
+        return f" {self.symbol} ".join(map(_operand, texts)) if len(texts) > 1 else f"{self.symbol}{_operand(texts[0])}"
 
     def resolves(self, args: Sequence[Argument]) -> bool:
         """Whether the call is fine with ``args``."""
@@ -111,9 +107,7 @@ def _mixed(call: Call) -> NoMatch | None:
         return None
     whole = all(s.is_int for s in _scalars(call.args))
     culprits = [
-        a
-        for a in call.args
-        if (isinstance(a.value, float) and whole if isinstance(a, Literal) else _is_number(a))
+        a for a in call.args if (isinstance(a.value, float) and whole if isinstance(a, Literal) else _is_number(a))
     ]
     given = list(dict.fromkeys(map(str, culprits)))
     return NoMatch(f"{call.shown} does not mix types: {_listed(given, 'and')}", _rewritten(call, unified))
@@ -136,9 +130,7 @@ def _wrong_argument(call: Call, fitting: list[Overload]) -> NoMatch:
     needs = dict.fromkeys(_needed(r, call.args, position) for at, r in failed if at == position)
     param = next(r.params[position] for at, r in failed if at == position)
     got = call.args[position]
-    message = (
-        f"{call.shown} needs {_listed(list(needs), 'or')} for argument {position + 1} `{param}`, got {got}"
-    )
+    message = f"{call.shown} needs {_listed(list(needs), 'or')} for argument {position + 1} `{param}`, got {got}"
     return NoMatch(message, _suggestion(call), position)
 
 
@@ -238,9 +230,7 @@ def _convert(text: str, to: Argument) -> str:
             return f"{plain or f'wp.{to}'}({text})"
         case ir.Vec(n, dtype) if 2 <= n <= 4 and str(dtype) in _SUFFIX:
             return f"wp.vec{n}{_SUFFIX[str(dtype)]}({text})"
-        case ir.Mat(rows, cols, dtype) if (
-            rows == cols and 2 <= rows <= 4 and dtype.is_float and str(dtype) in _SUFFIX
-        ):
+        case ir.Mat(rows, cols, dtype) if rows == cols and 2 <= rows <= 4 and dtype.is_float and str(dtype) in _SUFFIX:
             return f"wp.mat{rows}{cols}{_SUFFIX[str(dtype)]}({text})"
     return f"{to}({text})"
 

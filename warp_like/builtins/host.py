@@ -53,9 +53,7 @@ class Builtin:
             raise TypeError(
                 f"wp.{self.name}() is for kernels: call it inside a function decorated with @wp.kernel or @wp.func"
             )
-        given = bind(
-            self.name, [self._argument(a) for a in args], {k: self._argument(a) for k, a in keywords.items()}
-        )
+        given = bind(self.name, [self._argument(a) for a in args], {k: self._argument(a) for k, a in keywords.items()})
         pairs = [(a, a.value) if isinstance(a, Literal) else a for a in given]
         resolved = resolve(self.name, [t for t, _ in pairs])
         ref = resolved.overload.ref

@@ -63,16 +63,12 @@ def bit_xor_vec(a: VI, b: VI) -> VI:
     """Return the component-wise exclusive or of two vectors."""
 
 
-@builtin(
-    name="lshift", group=GROUP, lower=Elementwise("lshift"), ref=reference.shift(left=True), adjoint=INTEGERS
-)
+@builtin(name="lshift", group=GROUP, lower=Elementwise("lshift"), ref=reference.shift(left=True), adjoint=INTEGERS)
 def lshift_vec(a: VI, b: VI) -> VI:
     """Return each component of ``a`` shifted left by that of ``b``."""
 
 
-@builtin(
-    name="rshift", group=GROUP, lower=Elementwise("rshift"), ref=reference.shift(left=False), adjoint=INTEGERS
-)
+@builtin(name="rshift", group=GROUP, lower=Elementwise("rshift"), ref=reference.shift(left=False), adjoint=INTEGERS)
 def rshift_vec(a: VI, b: VI) -> VI:
     """Return each component of ``a`` shifted right by that of ``b``."""
 
@@ -97,16 +93,12 @@ def bit_xor_mat(a: MI, b: MI) -> MI:
     """Return the element-wise exclusive or of two matrices."""
 
 
-@builtin(
-    name="lshift", group=GROUP, lower=Elementwise("lshift"), ref=reference.shift(left=True), adjoint=INTEGERS
-)
+@builtin(name="lshift", group=GROUP, lower=Elementwise("lshift"), ref=reference.shift(left=True), adjoint=INTEGERS)
 def lshift_mat(a: MI, b: MI) -> MI:
     """Return each element of ``a`` shifted left by that of ``b``."""
 
 
-@builtin(
-    name="rshift", group=GROUP, lower=Elementwise("rshift"), ref=reference.shift(left=False), adjoint=INTEGERS
-)
+@builtin(name="rshift", group=GROUP, lower=Elementwise("rshift"), ref=reference.shift(left=False), adjoint=INTEGERS)
 def rshift_mat(a: MI, b: MI) -> MI:
     """Return each element of ``a`` shifted right by that of ``b``."""
 
@@ -193,8 +185,6 @@ def unot(a: bool_) -> bool_:
     """Return whether ``a`` is false: the operator ``not``."""
 
 
-@builtin(
-    name="unot", group=GROUP, lower=Expand(lambda b, a: b.eq(a, 0)), ref=np.logical_not, adjoint=COMPARISON
-)
+@builtin(name="unot", group=GROUP, lower=Expand(lambda b, a: b.eq(a, 0)), ref=np.logical_not, adjoint=COMPARISON)
 def unot_int(a: I) -> bool_:
     """Return whether ``a`` is zero."""

@@ -32,9 +32,7 @@ def _diagonal(b: Emitter, m: Value) -> list[Value]:
 def _diag(b: Emitter, v: Value) -> Value:
     xs, zero = b.components(v), b.zero(vec_type(v).dtype)
     n = len(xs)
-    return b.make(
-        Mat(n, n, vec_type(v).dtype), [xs[r] if r == c else zero for r in range(n) for c in range(n)]
-    )
+    return b.make(Mat(n, n, vec_type(v).dtype), [xs[r] if r == c else zero for r in range(n) for c in range(n)])
 
 
 def _get_diag(b: Emitter, m: Value) -> Value:
@@ -106,9 +104,7 @@ def ddot(a: M, b: M) -> S:
     """Return the sum of the products of corresponding elements."""
 
 
-def _combined(
-    b: Emitter, m: Value, test: Callable[[Value], Value], combine: Callable[[Value, Value], Value]
-) -> Value:
+def _combined(b: Emitter, m: Value, test: Callable[[Value], Value], combine: Callable[[Value, Value], Value]) -> Value:
     total, *rest = [test(x) for x in b.components(m)]
     for x in rest:
         total = combine(total, x)

@@ -109,9 +109,7 @@ def _total(b: Emitter, x: Value, y: Value) -> Value:
     return sum_of_products(b, b.components(x), b.components(y))
 
 
-@builtin(
-    group=GROUP, lower=Target(), ref=np.multiply, adjoint=lambda b, g, out, x, y: (b.mul(g, y), b.mul(g, x))
-)
+@builtin(group=GROUP, lower=Target(), ref=np.multiply, adjoint=lambda b, g, out, x, y: (b.mul(g, y), b.mul(g, x)))
 def mul(a: S, b: S) -> S:
     """Return ``a * b``."""
 
@@ -212,9 +210,7 @@ def div(a: S, b: S) -> S:
     """
 
 
-@builtin(
-    name="div", group=GROUP, lower=Elementwise("div"), ref=reference.divide, adjoint=_scaled_quotient_adjoint
-)
+@builtin(name="div", group=GROUP, lower=Elementwise("div"), ref=reference.divide, adjoint=_scaled_quotient_adjoint)
 def div_vec_scalar(a: V, b: S) -> V:
     """Return vector ``a`` with each component divided by ``b``."""
 
@@ -224,9 +220,7 @@ def div_scalar_vec(a: S, b: V) -> V:
     """Return the vector of ``a`` divided by each component of ``b``."""
 
 
-@builtin(
-    name="div", group=GROUP, lower=Elementwise("div"), ref=reference.divide, adjoint=_scaled_quotient_adjoint
-)
+@builtin(name="div", group=GROUP, lower=Elementwise("div"), ref=reference.divide, adjoint=_scaled_quotient_adjoint)
 def div_mat_scalar(a: M, b: S) -> M:
     """Return matrix ``a`` with each element divided by ``b``."""
 
@@ -236,23 +230,17 @@ def div_scalar_mat(a: S, b: M) -> M:
     """Return the matrix of ``a`` divided by each element of ``b``."""
 
 
-@builtin(
-    group=GROUP, lower=Expand(lambda b, x, y: b.div(x, y)), ref=np.true_divide, adjoint=_quotient_adjoint
-)
+@builtin(group=GROUP, lower=Expand(lambda b, x, y: b.div(x, y)), ref=np.true_divide, adjoint=_quotient_adjoint)
 def div_approx(a: F, b: F) -> F:
     """Return ``a / b``. The name asks for speed over the last bits; the result here is that of ``div``."""
 
 
-@builtin(
-    group=GROUP, lower=Expand(lambda b, x, y: b.floor(b.div(x, y))), ref=reference.floor_divide, adjoint=STEPS
-)
+@builtin(group=GROUP, lower=Expand(lambda b, x, y: b.floor(b.div(x, y))), ref=reference.floor_divide, adjoint=STEPS)
 def floordiv(a: F, b: F) -> F:
     """Return ``floor(a / b)``."""
 
 
-@builtin(
-    name="floordiv", group=GROUP, lower=Expand(_int_floor_div), ref=reference.floor_divide, adjoint=INTEGERS
-)
+@builtin(name="floordiv", group=GROUP, lower=Expand(_int_floor_div), ref=reference.floor_divide, adjoint=INTEGERS)
 def floordiv_int(a: I, b: I) -> I:
     """Return ``a / b`` rounded down, as Python's ``//``; 0 where ``b`` is 0."""
 

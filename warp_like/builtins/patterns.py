@@ -20,9 +20,7 @@ class Literal:
 
     def __eq__(self, other: object) -> bool:
         """Compare kinds too: 1, 1.0 and True are equal in Python, and different literals."""
-        return (
-            isinstance(other, Literal) and type(self.value) is type(other.value) and self.value == other.value
-        )
+        return isinstance(other, Literal) and type(self.value) is type(other.value) and self.value == other.value
 
     def __hash__(self) -> int:
         return hash((type(self.value), self.value))

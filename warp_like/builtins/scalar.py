@@ -43,9 +43,7 @@ def _abs_adjoint(b: Emitter, g: Value, out: Value, x: Value) -> Value:
     return b.select(b.gt(x, 0.0), g, b.select(b.lt(x, 0.0), b.neg(g), b.zero(g.type)))
 
 
-@builtin(
-    group=GROUP, lower=Symbol("fmin", "__nv_fmin", llvm="llvm.minnum"), ref=np.fmin, adjoint=_winner_adjoint
-)
+@builtin(group=GROUP, lower=Symbol("fmin", "__nv_fmin", llvm="llvm.minnum"), ref=np.fmin, adjoint=_winner_adjoint)
 def min(a: F, b: F) -> F:
     """Return the lesser of two numbers; where one is NaN, the other. Of equal ones, the first gets the gradient."""
 
@@ -61,9 +59,7 @@ def min_int(a: I, b: I) -> I:
     """Return the lesser of two integers."""
 
 
-@builtin(
-    group=GROUP, lower=Symbol("fmax", "__nv_fmax", llvm="llvm.maxnum"), ref=np.fmax, adjoint=_winner_adjoint
-)
+@builtin(group=GROUP, lower=Symbol("fmax", "__nv_fmax", llvm="llvm.maxnum"), ref=np.fmax, adjoint=_winner_adjoint)
 def max(a: F, b: F) -> F:
     """Return the greater of two numbers; where one is NaN, the other. Of equal ones, the first gets the gradient."""
 
@@ -274,9 +270,7 @@ def log2(x: F) -> F:
     """Return the logarithm to base 2. Its gradient is 0 where ``x <= 0``."""
 
 
-@builtin(
-    group=GROUP, lower=Symbol("log10", "__nv_log10", vector=True), ref=np.log10, adjoint=_log_adjoint(10.0)
-)
+@builtin(group=GROUP, lower=Symbol("log10", "__nv_log10", vector=True), ref=np.log10, adjoint=_log_adjoint(10.0))
 def log10(x: F) -> F:
     """Return the logarithm to base 10. Its gradient is 0 where ``x <= 0``."""
 
@@ -343,16 +337,12 @@ def tan(x: F) -> F:
 INTERNAL = NoGradient("bodies use it where the public builtin has a rule of its own", zero=False)
 
 
-@builtin(
-    name="_asin", group=GROUP, lower=Symbol("asin", "__nv_asin", vector=True), ref=np.arcsin, adjoint=INTERNAL
-)
+@builtin(name="_asin", group=GROUP, lower=Symbol("asin", "__nv_asin", vector=True), ref=np.arcsin, adjoint=INTERNAL)
 def asin_in_domain(x: F) -> F:
     """Return the arcsine of an ``x`` in ``[-1, 1]``."""
 
 
-@builtin(
-    name="_acos", group=GROUP, lower=Symbol("acos", "__nv_acos", vector=True), ref=np.arccos, adjoint=INTERNAL
-)
+@builtin(name="_acos", group=GROUP, lower=Symbol("acos", "__nv_acos", vector=True), ref=np.arccos, adjoint=INTERNAL)
 def acos_in_domain(x: F) -> F:
     """Return the arccosine of an ``x`` in ``[-1, 1]``."""
 
@@ -387,9 +377,7 @@ def atan(x: F) -> F:
     """Return the arctangent of ``x`` (radians)."""
 
 
-@builtin(
-    group=GROUP, lower=Symbol("atan2", "__nv_atan2", vector=True), ref=np.arctan2, adjoint=_atan2_adjoint
-)
+@builtin(group=GROUP, lower=Symbol("atan2", "__nv_atan2", vector=True), ref=np.arctan2, adjoint=_atan2_adjoint)
 def atan2(y: F, x: F) -> F:
     """Return the angle (radians, from -pi to pi) of the point ``(x, y)``. Its gradient at the origin is 0."""
 

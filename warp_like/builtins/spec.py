@@ -60,11 +60,7 @@ def builtin(
     def decorate(signature: Callable[..., Any]) -> Callable[..., Any]:
         special = isinstance(lower, Special)
         hints = signature.__annotations__
-        params = (
-            _parameters(signature)
-            if special
-            else signature.__code__.co_varnames[: signature.__code__.co_argcount]
-        )
+        params = _parameters(signature) if special else signature.__code__.co_varnames[: signature.__code__.co_argcount]
         row = Overload(
             name=name or signature.__name__.rstrip("_"),
             group=group,
@@ -109,9 +105,7 @@ def resolve(
     try:
         return _resolve(name, tuple(args))
     except NoMatch:
-        call = Call(
-            name, tuple(args), tuple(REGISTRY[name]), symbol, tuple(texts) if texts is not None else None
-        )
+        call = Call(name, tuple(args), tuple(REGISTRY[name]), symbol, tuple(texts) if texts is not None else None)
         raise explain(call) from None
 
 

@@ -37,13 +37,9 @@ _declare_atomic("atomic_add", "Add ``value`` to an element of ``arr``")
 _declare_atomic("atomic_sub", "Subtract ``value`` from an element of ``arr``")
 _declare_atomic("atomic_min", "Replace an element of ``arr`` by the lesser of it and ``value``")
 _declare_atomic("atomic_max", "Replace an element of ``arr`` by the greater of it and ``value``")
-_declare_atomic(
-    "atomic_and", "Replace an element of ``arr`` by its bit-and with ``value``", " Integers only."
-)
+_declare_atomic("atomic_and", "Replace an element of ``arr`` by its bit-and with ``value``", " Integers only.")
 _declare_atomic("atomic_or", "Replace an element of ``arr`` by its bit-or with ``value``", " Integers only.")
-_declare_atomic(
-    "atomic_xor", "Replace an element of ``arr`` by its exclusive or with ``value``", " Integers only."
-)
+_declare_atomic("atomic_xor", "Replace an element of ``arr`` by its exclusive or with ``value``", " Integers only.")
 _declare_atomic("atomic_exch", "Replace an element of ``arr`` by ``value``")
 
 

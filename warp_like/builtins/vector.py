@@ -115,9 +115,7 @@ def length_sq(a: V) -> S:
     """Return the squared Euclidean length."""
 
 
-@builtin(
-    group=GROUP, lower=Expand(lambda b, x: b.sqrt(b.dot(x, x))), ref=np.linalg.norm, adjoint=_length_adjoint
-)
+@builtin(group=GROUP, lower=Expand(lambda b, x: b.sqrt(b.dot(x, x))), ref=np.linalg.norm, adjoint=_length_adjoint)
 def length(a: VF) -> F:
     """Return the Euclidean length. Its gradient at the zero vector is 0."""
 
@@ -218,9 +216,7 @@ def min_vec(a: V, b: V) -> V:
     """Return the component-wise minimum of two vectors."""
 
 
-@builtin(
-    name="min", group=GROUP, lower=Expand(lambda b, v: _chain(b.min, b.components(v))), ref=np.fmin.reduce
-)
+@builtin(name="min", group=GROUP, lower=Expand(lambda b, v: _chain(b.min, b.components(v))), ref=np.fmin.reduce)
 def min_of(a: V) -> S:
     """Return the least component; the first of equal ones gets the gradient."""
 
@@ -230,9 +226,7 @@ def max_vec(a: V, b: V) -> V:
     """Return the component-wise maximum of two vectors."""
 
 
-@builtin(
-    name="max", group=GROUP, lower=Expand(lambda b, v: _chain(b.max, b.components(v))), ref=np.fmax.reduce
-)
+@builtin(name="max", group=GROUP, lower=Expand(lambda b, v: _chain(b.max, b.components(v))), ref=np.fmax.reduce)
 def max_of(a: V) -> S:
     """Return the greatest component; the first of equal ones gets the gradient."""
 
@@ -252,9 +246,7 @@ def abs_vec(x: V) -> V:
     """Return the vector of absolute values."""
 
 
-@builtin(
-    name="sign", group=GROUP, lower=Elementwise("sign"), ref=lambda x: np.where(x < 0, -1, 1), adjoint=STEPS
-)
+@builtin(name="sign", group=GROUP, lower=Elementwise("sign"), ref=lambda x: np.where(x < 0, -1, 1), adjoint=STEPS)
 def sign_vec(x: V) -> V:
     """Return the vector of signs: -1 where the component is negative and 1 otherwise."""
 

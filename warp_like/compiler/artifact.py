@@ -15,20 +15,23 @@ class Damaged(Exception):
 
 @dataclass(frozen=True)
 class Artifact:
-    """Attributes:
-    entry: The name of the entry point.
-    code: Object code (CPU) or PTX text (CUDA).
-    reads: Positions of the array parameters that the entry reads.
-    writes: Positions of the array parameters that the entry stores to or updates.
-    stores: Positions of those that it overwrites (not only updates).
-    sums: Positions of those that it only adds to.
-    own: Positions of those that it adds to, of which each thread of the grid touches its own element alone.
-    extremes: Positions of those that it updates by ``atomic_min`` or ``atomic_max``.
-    rewrites: Positions of those that it loads from as well as overwrites.
-    scratch: For an adjoint, positions of the arrays of which it takes copies from before the launch, as last parameters.
-    tid_ndim: The fewest dimensions that the entry folds the grid into.
-    prints: Whether it prints.
-    seconds: How long each stage took when it was compiled.
+    """A compiled kernel.
+
+    Attributes:
+        entry: The name of the entry point.
+        code: Object code (CPU) or PTX text (CUDA).
+        reads: Positions of the array parameters that the entry reads.
+        writes: Positions of the array parameters that the entry stores to or updates.
+        stores: Positions of those that it overwrites (not only updates).
+        sums: Positions of those that it only adds to.
+        own: Positions of those that it adds to, of which each thread of the grid touches its own element alone.
+        extremes: Positions of those that it updates by ``atomic_min`` or ``atomic_max``.
+        rewrites: Positions of those that it loads from as well as overwrites.
+        scratch: For an adjoint, positions of the arrays of which it takes copies from before the launch, as its last
+            parameters.
+        tid_ndim: The fewest dimensions that the entry folds the grid into.
+        prints: Whether it prints.
+        seconds: How long each stage took when it was compiled.
     """
 
     entry: str

@@ -157,9 +157,7 @@ def _atomic(ctx: Context, where: Element, kind: str, node: ast.AugAssign, operan
             symbol=symbol,
             nodes=[node.target, node.value],
         )
-        raise WarpCodegenTypeError(
-            f"`{ast.unparse(node.target)}` is {with_article(str(part))}, got {describe(given)}"
-        )
+        raise WarpCodegenTypeError(f"`{ast.unparse(node.target)}` is {with_article(str(part))}, got {describe(given)}")
     with ctx.at(node.value):
         value = ctx.convert(operand, part, f"`{ast.unparse(node.target)}`", node.value)
     if where.path:
@@ -214,9 +212,7 @@ def _inner(ctx: Context, node: ast.expr) -> Place:
                 )
         return Name(node.id)
     with ctx.at(node):
-        raise WarpCodegenTypeError(
-            f"a part of {with_article(describe(operand))} that has no name can't be assigned"
-        )
+        raise WarpCodegenTypeError(f"a part of {with_article(describe(operand))} that has no name can't be assigned")
 
 
 def _subscripted(ctx: Context, inner: Place, node: ast.Subscript) -> Place:
@@ -331,9 +327,7 @@ def load(ctx: Context, where: Place) -> Operand:
             return ctx.b.extract(element, *path) if path else element
 
 
-def _replaced(
-    ctx: Context, old: Value, fields: tuple[int, ...], path: tuple[Value | int, ...], part: Value
-) -> Value:
+def _replaced(ctx: Context, old: Value, fields: tuple[int, ...], path: tuple[Value | int, ...], part: Value) -> Value:
     """``old`` with the part at ``path`` of the field that ``fields`` lead to replaced."""
     if not fields:
         return ctx.b.insert_component(old, part, *path) if path else part

@@ -165,9 +165,7 @@ def _annotated_returns(source: Source) -> Returns:
     try:
         types = [values.to_ir(p) for p in parts]
     except TypeError as error:
-        raise WarpCodegenTypeError(
-            f"the result of {source.role} `{source.name}`: {error}", source.header
-        ) from None
+        raise WarpCodegenTypeError(f"the result of {source.role} `{source.name}`: {error}", source.header) from None
     return Returns(types, source.header, annotated=True)
 
 

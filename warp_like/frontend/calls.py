@@ -97,9 +97,7 @@ def _assigned(ctx: Context, name: str, node: ast.Call, results: Operand) -> Oper
     if not row.assigns:
         return results
     if not isinstance(node.func, (ast.Name, ast.Attribute)) or ast.unparse(node.func).split(".")[-1] != name:
-        raise WarpCodegenError(
-            f"{name}() changes a variable and can't go by another name", help=f"wp.{name}(...)"
-        )
+        raise WarpCodegenError(f"{name}() changes a variable and can't go by another name", help=f"wp.{name}(...)")
     if ctx.no_assignment:
         raise WarpCodegenError(
             f"{name}() changes a variable, so it can't stand {ctx.no_assignment}",
@@ -157,9 +155,7 @@ def _user_function(ctx: Context, function: Function, node: ast.Call) -> Operand:
 def _inside_call(error: WarpCodegenError) -> WarpCodegenError:
     """Return an error of a called function with the place of the call put before its own."""
     here = current_loc()
-    return type(error)(
-        error.reason, error.loc.called_from(here) if error.loc is not None else here, error.help
-    )
+    return type(error)(error.reason, error.loc.called_from(here) if error.loc is not None else here, error.help)
 
 
 def _choose(
@@ -201,9 +197,7 @@ def _accepts(overload: Overload, name: str, operand: Operand) -> int | None:
     return None if isinstance(operand, tuple) else overload.accepts(name, type_of(operand))
 
 
-def _refuse(
-    ctx: Context, function: Function, args: list[_Argument], keywords: dict[str, _Argument]
-) -> NoReturn:
+def _refuse(ctx: Context, function: Function, args: list[_Argument], keywords: dict[str, _Argument]) -> NoReturn:
     """Say why no overload takes the arguments; of a single one, which argument does not fit."""
     takes = " or ".join(o.signature() for o in function.overloads)
     fitting = [(o, p) for o in function.overloads if (p := o.place(args, keywords)) is not None]
@@ -245,11 +239,7 @@ def _needed(overload: Overload, name: str) -> str:
     if t is not None:
         return with_article(str(t))
     annotation = overload.annotation(name)
-    return (
-        "a function"
-        if is_callable_annotation(annotation)
-        else getattr(annotation, "__name__", str(annotation))
-    )
+    return "a function" if is_callable_annotation(annotation) else getattr(annotation, "__name__", str(annotation))
 
 
 def _conversion(overload: Overload, name: str, arg: _Argument) -> str | None:

@@ -79,9 +79,7 @@ def _static_calls(source: Source) -> tuple[tuple[ast.expr, ast.expr], ...]:
     """Callee and argument of the calls with one argument; those of ``wp.static`` are among them."""
     calls = [n for s in source.node.body for n in ast.walk(s) if isinstance(n, ast.Call)]
     return tuple(
-        (c.func, c.args[0])
-        for c in calls
-        if len(c.args) == 1 and isinstance(c.func, (ast.Name, ast.Attribute))
+        (c.func, c.args[0]) for c in calls if len(c.args) == 1 and isinstance(c.func, (ast.Name, ast.Attribute))
     )
 
 

@@ -36,9 +36,7 @@ def attribute(ctx: Context, host: Host, name: str) -> Operand:
     """Return attribute ``name`` of a Python object."""
     text = f"{host.text}.{name}"
     if isinstance(host.obj, (Function, Builtin)):  # the cache key does not look into them
-        raise WarpCodegenAttributeError(
-            f"`{host.text}` is a function, which has no attributes in kernel code"
-        )
+        raise WarpCodegenAttributeError(f"`{host.text}` is a function, which has no attributes in kernel code")
     try:
         found = getattr(host.obj, name)
     except AttributeError:

@@ -38,9 +38,7 @@ def construct(ctx: Context, t: Type, args: Sequence[Operand], nodes: Sequence[as
     if isinstance(t, Struct):
         return structure(ctx, t, values.from_ir(t), list(zip(args, nodes, strict=True)), {})
     what = "an array" if isinstance(t, Array) else str(t)
-    raise WarpCodegenTypeError(
-        f"{what} can't be made in kernel code", help="pass it as an argument of the kernel"
-    )
+    raise WarpCodegenTypeError(f"{what} can't be made in kernel code", help="pass it as an argument of the kernel")
 
 
 Given = tuple[Operand, ast.expr]
@@ -104,9 +102,7 @@ def converted(value: bool | int | float, t: Scalar) -> bool | int | float:
     return (int(value) - lo) % (1 << t.bits) + lo
 
 
-def _aggregate(
-    ctx: Context, t: Vec | Mat | Quat, args: Sequence[Operand], nodes: Sequence[ast.expr]
-) -> Value:
+def _aggregate(ctx: Context, t: Vec | Mat | Quat, args: Sequence[Operand], nodes: Sequence[ast.expr]) -> Value:
     count = element_count(t)
     if not args:
         return ctx.zero(t)
@@ -114,9 +110,7 @@ def _aggregate(
     if len(args) == 1 and isinstance(first, Value) and isinstance(first.type, Aggregate):
         if type(first.type) is type(t) and element_shape(first.type) == element_shape(t):
             return ctx.b.cast(first, t)
-        raise WarpCodegenTypeError(
-            f"{with_article(str(first.type))} can't be converted to {with_article(str(t))}"
-        )
+        raise WarpCodegenTypeError(f"{with_article(str(first.type))} can't be converted to {with_article(str(t))}")
     if isinstance(t, Quat) and len(args) == 2 and isinstance(first, Value) and first.type == Vec(3, t.dtype):
         args, nodes = [*ctx.b.components(first), args[1]], [*[nodes[0]] * 3, nodes[1]]
     if len(args) == 1 and count > 1 and not isinstance(t, Quat):

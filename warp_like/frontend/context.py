@@ -196,9 +196,7 @@ class Context:
         if operand.type == bool_:
             return operand
         if not isinstance(operand.type, Scalar):
-            raise WarpCodegenTypeError(
-                f"a condition is a bool or a number, got {with_article(str(operand.type))}"
-            )
+            raise WarpCodegenTypeError(f"a condition is a bool or a number, got {with_article(str(operand.type))}")
         got: Value = self.b.apply("ne", operand, 0)
         return got
 
@@ -210,9 +208,7 @@ class Context:
                 return operand
             if isinstance(operand, Value) and isinstance(operand.type, Scalar) and operand.type.is_int:
                 return operand
-            is_float = (
-                isinstance(operand, Value) and isinstance(operand.type, Scalar) and operand.type.is_float
-            )
+            is_float = isinstance(operand, Value) and isinstance(operand.type, Scalar) and operand.type.is_float
             raise WarpCodegenTypeError(
                 f"{what} is an integer, got {describe(operand)}",
                 help=f"int({ast.unparse(node)})" if is_float else None,

@@ -104,9 +104,7 @@ class _Arm:
         return self.flow.may_fall if self.falls is None else self.falls
 
 
-def _branch(
-    ctx: Context, cond: Value, then: Sequence[ast.stmt], orelse: Sequence[ast.stmt], tail: Tail
-) -> Flow:
+def _branch(ctx: Context, cond: Value, then: Sequence[ast.stmt], orelse: Sequence[ast.stmt], tail: Tail) -> Flow:
     arms = []
     for stmts in (then, orelse):
         with ctx.branch() as block:
@@ -143,10 +141,7 @@ class _Yields:
         """Yield all values of an operand that has the same structure in all arms that have it."""
         shape = next(o for o in per_arm if o is not None)
         columns = [flatten(o) if o is not None else None for o in per_arm]
-        return [
-            self.add([c[i] if c else None for c in columns], v.type, hint)
-            for i, v in enumerate(flatten(shape))
-        ]
+        return [self.add([c[i] if c else None for c in columns], v.type, hint) for i, v in enumerate(flatten(shape))]
 
     def finish(self, cond: Value) -> list[Value]:
         """Build the ``If`` and return its results."""
@@ -251,9 +246,7 @@ def _merge_variables(
         elif not flatten(got) or _same_everywhere(wanted, arms, name):
             base.names[name] = next(f for f in found if f is not None)
         else:
-            column = [
-                v.value if (v := a.scope.variable(name)) and same_shape(v.value, got) else None for a in arms
-            ]
+            column = [v.value if (v := a.scope.variable(name)) and same_shape(v.value, got) else None for a in arms]
             merged[name] = (got, yields.add_operand(column, name))
     return merged
 
@@ -283,9 +276,7 @@ def _agree(name: str, found: Sequence[Variable | Unbound | None]) -> Operand | U
                 "convert one of them, or use two names",
             )
     held = [flatten(v.value) for v in variables]
-    if any(isinstance(v.type, Array) for v in held[0]) and (
-        len(held) == 1 or any(h != held[0] for h in held)
-    ):
+    if any(isinstance(v.type, Array) for v in held[0]) and (len(held) == 1 or any(h != held[0] for h in held)):
         return Unbound(
             f"`{name}` would be one of several arrays, depending on the path that leads here",
             "read the element inside of each branch: kernel code can't choose between arrays",

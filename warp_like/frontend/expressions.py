@@ -51,9 +51,7 @@ def build_constant(ctx: Context, node: ast.Constant) -> Operand:
     if isinstance(node.value, (bool, int, float)):
         return Literal(node.value)
     if isinstance(node.value, complex):
-        raise WarpCodegenTypeError(
-            "complex numbers can't be used in kernel code", help="keep both parts in a wp.vec2"
-        )
+        raise WarpCodegenTypeError("complex numbers can't be used in kernel code", help="keep both parts in a wp.vec2")
     return Host(node.value, ast.unparse(node))
 
 
@@ -132,9 +130,7 @@ def build_compare(ctx: Context, node: ast.Compare) -> Operand:
     for op in node.ops:
         if type(op) not in OPERATORS:
             word = {ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in"}[type(op)]
-            raise WarpCodegenError(
-                f"`{word}` can't be used in kernel code", help="compare values with == and !="
-            )
+            raise WarpCodegenError(f"`{word}` can't be used in kernel code", help="compare values with == and !=")
     left = ctx.expr(node.left)
 
     def compare(i: int, a: Operand) -> Operand:
@@ -250,11 +246,7 @@ def build_attribute(ctx: Context, node: ast.Attribute) -> Operand:
         constant = _type_attribute(base, node.attr)
         if constant is not None:
             return constant
-    if (
-        isinstance(base, Literal)
-        and node.attr == "value"
-        and isinstance(node.value, (ast.Name, ast.Attribute))
-    ):
+    if isinstance(base, Literal) and node.attr == "value" and isinstance(node.value, (ast.Name, ast.Attribute)):
         return base  # the number of an enum's member
     raise WarpCodegenAttributeError(f"{_subject(base)} has no attribute `{node.attr}`")
 

@@ -89,9 +89,7 @@ def never_falls(stmts: Sequence[ast.stmt]) -> bool:
     )
 
 
-def leaves_loop(
-    body: Sequence[ast.stmt], kinds: tuple[type[ast.stmt], ...] = (ast.Break, ast.Return)
-) -> bool:
+def leaves_loop(body: Sequence[ast.stmt], kinds: tuple[type[ast.stmt], ...] = (ast.Break, ast.Return)) -> bool:
     """Return whether a loop body has a ``break`` of its own or a ``return``."""
     for s in body:
         if isinstance(s, kinds):

@@ -90,9 +90,7 @@ def not_a_value(host: Host) -> WarpCodegenTypeError:
             help="wp.adjoint[x] there is the adjoint of argument `x`",
         )
     if isinstance(obj, str):
-        return WarpCodegenTypeError(
-            "text has no meaning in kernel code outside of print()", help="use a number"
-        )
+        return WarpCodegenTypeError("text has no meaning in kernel code outside of print()", help="use a number")
     if obj is None:
         return WarpCodegenTypeError(
             "None has no meaning in kernel code", help="use a number that stands for nothing, such as -1"

@@ -70,11 +70,7 @@ def array_indices(ctx: Context, array: Value, at: Sequence[Index]) -> tuple[Valu
     assert isinstance(t, Array)
     if len(at) > t.ndim:
         element = t.dtype
-        help = (
-            f"index the element apart: a[{', '.join(['i'] * t.ndim)}][...]"
-            if element_shape(element)
-            else None
-        )
+        help = f"index the element apart: a[{', '.join(['i'] * t.ndim)}][...]" if element_shape(element) else None
         dimensions = "dimension" if t.ndim == 1 else "dimensions"
         raise WarpCodegenIndexError(
             f"{with_article(str(t))} has {t.ndim} {dimensions}, got {len(at)} indices", help=help
@@ -95,16 +91,12 @@ def component_indices(ctx: Context, t: Type, at: Sequence[Index]) -> list[Value 
     """Return indices into a value of type ``t``, constant ones checked and made non-negative."""
     shape = element_shape(t)
     if len(at) > len(shape):
-        raise WarpCodegenIndexError(
-            f"{with_article(str(t))} takes {len(shape)} {_plural(len(shape))}, got {len(at)}"
-        )
+        raise WarpCodegenIndexError(f"{with_article(str(t))} takes {len(shape)} {_plural(len(shape))}, got {len(at)}")
     found: list[Value | int] = []
     words = ("rows", "columns") if isinstance(t, Mat) else ("components",)
     for index, extent, word in zip(at, shape, words, strict=False):
         known = _known(index)
-        found.append(
-            ctx.settle(index) if known is None else _in_range(known, extent, with_article(str(t)), word)
-        )
+        found.append(ctx.settle(index) if known is None else _in_range(known, extent, with_article(str(t)), word))
     return found
 
 

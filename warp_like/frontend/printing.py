@@ -44,9 +44,7 @@ def _add_value(ctx: Context, operand: Operand, parts: list[str], args: list[Valu
         return
     value = ctx.settle(operand)
     if not isinstance(value.type, (Scalar, Vec, Mat, Quat)):
-        raise WarpCodegenTypeError(
-            f"print() does not take {with_article(str(value.type))}", help="print its elements"
-        )
+        raise WarpCodegenTypeError(f"print() does not take {with_article(str(value.type))}", help="print its elements")
     cols = value.type.cols if isinstance(value.type, Mat) else 0
     for i, c in enumerate(ctx.b.components(value)):
         if i:
@@ -55,22 +53,16 @@ def _add_value(ctx: Context, operand: Operand, parts: list[str], args: list[Valu
         parts.append("")
 
 
-_SPECIFIER = re.compile(
-    r"%(?:%|(?P<flags>[-+ #0]*[0-9]*(?:\.[0-9]+)?)(?P<length>hh|h|ll|l|z|j)?(?P<kind>[a-zA-Z]))"
-)
+_SPECIFIER = re.compile(r"%(?:%|(?P<flags>[-+ #0]*[0-9]*(?:\.[0-9]+)?)(?P<length>hh|h|ll|l|z|j)?(?P<kind>[a-zA-Z]))")
 
 
 def build_printf(ctx: Context, node: ast.Call) -> Operand:
     """``wp.printf(format, a, b)``."""
     if node.keywords or not node.args:
-        raise WarpCodegenTypeError(
-            "printf() needs a format and its values by position", help='wp.printf("%d\\n", i)'
-        )
+        raise WarpCodegenTypeError("printf() needs a format and its values by position", help='wp.printf("%d\\n", i)')
     fmt = ctx.expr(node.args[0])
     if not isinstance(fmt, Host) or not isinstance(fmt.obj, str):
-        raise WarpCodegenTypeError(
-            f"the format of printf() is text, got {describe(fmt)}", help='wp.printf("%d\\n", i)'
-        )
+        raise WarpCodegenTypeError(f"the format of printf() is text, got {describe(fmt)}", help='wp.printf("%d\\n", i)')
     parts, kinds, end = [""], [], 0
     for m in _SPECIFIER.finditer(fmt.obj):
         parts[-1] += fmt.obj[end : m.start()]
@@ -87,9 +79,7 @@ def build_printf(ctx: Context, node: ast.Call) -> Operand:
         parts.append("")
     parts[-1] += fmt.obj[end:]
     if len(kinds) != len(node.args) - 1:
-        raise WarpCodegenTypeError(
-            f"the format of printf() asks for {len(kinds)} values, got {len(node.args) - 1}"
-        )
+        raise WarpCodegenTypeError(f"the format of printf() asks for {len(kinds)} values, got {len(node.args) - 1}")
     args = [_formatted(ctx, a, kind) for a, kind in zip(node.args[1:], kinds, strict=True)]
     ctx.b.insert(ops.Print(tuple(parts), tuple(args)))
     return NOTHING

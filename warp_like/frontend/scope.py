@@ -103,6 +103,4 @@ def _a(text: str) -> str:
 def unknown(name: str, known: list[str]) -> WarpCodegenKeyError:
     """Return the error for a name that means nothing."""
     near = difflib.get_close_matches(name, known, n=1)
-    return WarpCodegenKeyError(
-        f"`{name}` is not defined", help=f"did you mean `{near[0]}`?" if near else None
-    )
+    return WarpCodegenKeyError(f"`{name}` is not defined", help=f"did you mean `{near[0]}`?" if near else None)

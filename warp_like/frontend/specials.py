@@ -45,9 +45,7 @@ def arguments(node: ast.Call, name: str, params: Sequence[str], required: int) -
     """
     signature = f"wp.{name}({', '.join(params)})"
     if len(node.args) > len(params):
-        raise WarpCodegenTypeError(
-            f"{name}() takes {len(params)} arguments, got {len(node.args)}", help=signature
-        )
+        raise WarpCodegenTypeError(f"{name}() takes {len(params)} arguments, got {len(node.args)}", help=signature)
     found = dict(zip(params, node.args, strict=False))
     for keyword in node.keywords:
         if keyword.arg not in params or keyword.arg in found:
@@ -122,9 +120,7 @@ def _atomic(name: str, kind: str) -> Handler:
         array, where, (value_node,) = _element(ctx, node, name, ("value",))
         t = _element_type(array)
         if not _has_atomic(t, kind):
-            raise WarpCodegenTypeError(
-                f"{name}() does not work on elements of {t}", help=_ATOMIC_HELP.get(kind)
-            )
+            raise WarpCodegenTypeError(f"{name}() does not work on elements of {t}", help=_ATOMIC_HELP.get(kind))
         value = _converted(ctx, value_node, t, f"the value of {name}()")
         return ctx.b.atomic(kind, array, where, value)
 
@@ -188,9 +184,7 @@ def _element(
     array = ctx.expr(positional[0])
     if not isinstance(array, Value) or not isinstance(array.type, Array):
         with ctx.at(positional[0]):
-            raise WarpCodegenTypeError(
-                f"{name}() works on an element of an array, got {describe(array)}", help=usage
-            )
+            raise WarpCodegenTypeError(f"{name}() works on an element of an array, got {describe(array)}", help=usage)
     n = array.type.ndim
     if len(positional) - 1 != n:
         raise WarpCodegenTypeError(
@@ -244,16 +238,12 @@ def _type(ctx: Context, node: ast.Call) -> Operand:
 def _vector(ctx: Context, node: ast.Call) -> Operand:
     options = _options(node, "vector", ("length", "dtype"))
     args = [ctx.expr(a) for a in node.args]
-    length = (
-        _count_argument(ctx, options["length"], "the length of vector()") if "length" in options else None
-    )
+    length = _count_argument(ctx, options["length"], "the length of vector()") if "length" in options else None
     if length is None:
         if not args:
             raise WarpCodegenTypeError("vector() needs its components or a length", help="wp.vector(x, y, z)")
         only = args[0] if len(args) == 1 else None
-        length = (
-            element_count(only.type) if isinstance(only, Value) and isinstance(only.type, Vec) else len(args)
-        )
+        length = element_count(only.type) if isinstance(only, Value) and isinstance(only.type, Vec) else len(args)
     return constructors.construct(ctx, Vec(length, _dtype(ctx, options, args, "vector")), args, node.args)
 
 
@@ -265,18 +255,14 @@ def _matrix(ctx: Context, node: ast.Call) -> Operand:
         shape = tuple(map(Literal, shape.obj))
     match shape:
         case (Literal(value=int(rows)), Literal(value=int(cols))) if rows > 0 and cols > 0:
-            return constructors.construct(
-                ctx, Mat(rows, cols, _dtype(ctx, options, args, "matrix")), args, node.args
-            )
+            return constructors.construct(ctx, Mat(rows, cols, _dtype(ctx, options, args, "matrix")), args, node.args)
     raise WarpCodegenTypeError("matrix() needs a shape of two constants", help="wp.matrix(..., shape=(2, 3))")
 
 
 def _options(node: ast.Call, name: str, allowed: tuple[str, ...]) -> dict[str, ast.expr]:
     for k in node.keywords:
         if k.arg not in allowed:
-            raise WarpCodegenTypeError(
-                f"{name}() has no argument `{k.arg}`", help=f"it has {' and '.join(allowed)}"
-            )
+            raise WarpCodegenTypeError(f"{name}() has no argument `{k.arg}`", help=f"it has {' and '.join(allowed)}")
     return {str(k.arg): k.value for k in node.keywords}
 
 
@@ -290,9 +276,7 @@ def _dtype(ctx: Context, options: dict[str, ast.expr], args: Sequence[Operand], 
         return typed
     defaults = [a.default for a in args if isinstance(a, Literal)]
     if not defaults:
-        raise WarpCodegenTypeError(
-            f"{name}() needs its components or a dtype", help=f"wp.{name}(..., dtype=float)"
-        )
+        raise WarpCodegenTypeError(f"{name}() needs its components or a dtype", help=f"wp.{name}(..., dtype=float)")
     return next((d for d in defaults if d.is_float), defaults[0])
 
 
@@ -359,9 +343,7 @@ def static(ctx: Context, node: ast.Call) -> Operand:
             f"static() is evaluated when the kernel is compiled; `{local[0]}` has a value only when it runs",
             help="use names from outside of the kernel",
         )
-    operand = constants.from_host(
-        ctx, evaluate_static(ctx.source.environment(), expression), ast.unparse(node)
-    )
+    operand = constants.from_host(ctx, evaluate_static(ctx.source.environment(), expression), ast.unparse(node))
     if isinstance(operand, Host) and not is_callable(operand.obj) and not isinstance(operand.obj, str):
         raise not_a_value(operand)
     return operand
@@ -377,9 +359,7 @@ def evaluate_static(environment: dict[str, object], expression: ast.expr) -> obj
         code = compile(ast.Expression(expression), "<wp.static>", "eval")
         return eval(code, environment)
     except Exception as error:
-        raise WarpCodegenError(
-            f"static() can't evaluate its expression: {type(error).__name__}: {error}"
-        ) from None
+        raise WarpCodegenError(f"static() can't evaluate its expression: {type(error).__name__}: {error}") from None
 
 
 def _range(ctx: Context, node: ast.Call) -> Operand:
@@ -402,9 +382,6 @@ HANDLERS: dict[str, Handler] = {
     "quaternion": _quaternion,
     "quat_identity": _quat_identity,
     "atomic_cas": _atomic_cas,
-    **{
-        f"atomic_{k}": _atomic(f"atomic_{k}", k)
-        for k in ("add", "sub", "min", "max", "and", "or", "xor", "exch")
-    },
+    **{f"atomic_{k}": _atomic(f"atomic_{k}", k) for k in ("add", "sub", "min", "max", "and", "or", "xor", "exch")},
 }
 """The builtins that are built here, by name."""

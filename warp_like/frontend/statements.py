@@ -62,11 +62,7 @@ def _settle(ctx: Context, given: list[Operand]) -> list[Operand]:
     if len(r.types) != len(given):
         here, there = _count(len(given)), _count(len(r.types))
         what = (
-            "its annotation says"
-            if r.annotated
-            else f"line {r.loc.line} returns"
-            if r.loc
-            else "another return gives"
+            "its annotation says" if r.annotated else f"line {r.loc.line} returns" if r.loc else "another return gives"
         )
         raise WarpCodegenTypeError(f"`{ctx.source.name}` returns {here} here, and {what} {there}")
     return [_one(ctx, r, k, operand) for k, operand in enumerate(given)]
@@ -81,13 +77,7 @@ def _one(ctx: Context, r: Returns, k: int, operand: Operand) -> Operand:
         return operand
     if ctx.fits(operand, expected):
         return ctx.convert(operand, expected, "")
-    what = (
-        "its annotation says"
-        if r.annotated
-        else f"line {r.loc.line} returns"
-        if r.loc
-        else "another return gives"
-    )
+    what = "its annotation says" if r.annotated else f"line {r.loc.line} returns" if r.loc else "another return gives"
     given = describe(operand)
     raise WarpCodegenTypeError(
         f"`{ctx.source.name}` returns {with_article(given) if isinstance(operand, Value) else given} here, "

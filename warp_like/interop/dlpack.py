@@ -22,9 +22,7 @@ def from_dlpack(source: Any, dtype: Any = None, hint: Any = None) -> array:
     if type(source).__name__ == "PyCapsule":
         return view.over(view.from_info(_native.dlpack_import(source), "DLPack tensor"), element)
     if not hasattr(source, "__dlpack__"):
-        raise TypeError(
-            f"expected a DLPack capsule or an object with __dlpack__, got {type(source).__name__}"
-        )
+        raise TypeError(f"expected a DLPack capsule or an object with __dlpack__, got {type(source).__name__}")
     return view.over(view.describe(source), element)
 
 

@@ -122,9 +122,7 @@ def from_torch(
     made = view.as_array(t, dtype)
     made.retain_grad = retain_grad
     if grad is not None:
-        made.grad = view.as_array(
-            grad.detach() if isinstance(grad, torch.Tensor) else grad, made.element.type
-        )
+        made.grad = view.as_array(grad.detach() if isinstance(grad, torch.Tensor) else grad, made.element.type)
     elif t.requires_grad if requires_grad is None else requires_grad:
         _share_gradient(made, t)
     return made

@@ -98,9 +98,7 @@ def over(memory: Memory, element: ElementType | None) -> array:
     if not shape:  # a single element is an array of one
         shape, strides = (1,), (element.itemsize,)
     if len(shape) > MAX_DIMS:
-        raise ValueError(
-            f"an array has at most {MAX_DIMS} dimensions, got a {memory.kind} of shape {memory.shape}"
-        )
+        raise ValueError(f"an array has at most {MAX_DIMS} dimensions, got a {memory.kind} of shape {memory.shape}")
     _require_aligned(memory)
     return bind_foreign(element, memory.ptr, shape, strides, memory.readonly, get_device("cpu"), memory.owner)
 
@@ -109,9 +107,7 @@ def _require_aligned(memory: Memory) -> None:
     size = memory.scalar.bits // 8
     used = [s for n, s in zip(memory.shape, memory.strides, strict=True) if n > 1]
     if 0 not in memory.shape and (memory.ptr % size or any(s % size for s in used)):
-        raise ValueError(
-            f"the {memory.kind}'s elements are not aligned to their size of {size} bytes; copy it first"
-        )
+        raise ValueError(f"the {memory.kind}'s elements are not aligned to their size of {size} bytes; copy it first")
 
 
 def describe(obj: Any) -> Memory:
@@ -130,9 +126,7 @@ def describe(obj: Any) -> Memory:
 
 def _numpy_memory(a: np.ndarray[Any, Any], kind: str, owner: Any) -> Memory:
     if isinstance(a, np.ma.MaskedArray):
-        raise TypeError(
-            "a masked NumPy array can't be used: its mask would be ignored; use a.filled() or a.data"
-        )
+        raise TypeError("a masked NumPy array can't be used: its mask would be ignored; use a.filled() or a.data")
     scalar = scalar_from_numpy(a.dtype)
     if scalar is None:
         order = " (foreign byte order)" if not a.dtype.isnative else ""
@@ -175,9 +169,7 @@ def from_info(info: tuple[Any, ...], kind: str, owner: Any = None) -> Memory:
             f"the {kind}'s dtype (DLPack code {code[0]}, {code[1]} bits, {code[2]} lanes) has no counterpart"
         )
     if device[0] != CPU_DLPACK_TYPE:
-        raise ValueError(
-            f"the {kind} lies on DLPack device {device}, and this is the CPU; copy it to the CPU first"
-        )
+        raise ValueError(f"the {kind} lies on DLPack device {device}, and this is the CPU; copy it to the CPU first")
     return Memory(kind, ptr, shape, strides, scalar, readonly, own if owner is None else owner)
 
 

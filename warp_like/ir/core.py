@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass_transform(**_: Any) -> Callable[[Any], Any]:
+        """Stand in for the marker that only type checkers read."""
         return lambda decorator: decorator
 
 
@@ -155,7 +156,12 @@ class Function:
     """
 
     def __init__(
-        self, name: str, params: list[Value], results: tuple[Type, ...] = (), role: str = "kernel", loc: Loc | None = None
+        self,
+        name: str,
+        params: list[Value],
+        results: tuple[Type, ...] = (),
+        role: str = "kernel",
+        loc: Loc | None = None,
     ) -> None:
         self.name = name
         self.body = Block(params)

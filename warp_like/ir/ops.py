@@ -85,7 +85,7 @@ class GetField(Op):
 
 @op("tid")
 class Tid(Op):
-    """The thread's index along ``axis`` of a grid seen as ``ndim`` dimensional; surplus grid axes fold into the last."""
+    """The thread's index along ``axis`` of a grid seen as ``ndim`` dimensional; surplus axes fold into the last."""
 
     axis: int = attr()
     ndim: int = attr()

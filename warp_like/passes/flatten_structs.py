@@ -249,5 +249,3 @@ def _uses_structs(f: Function) -> bool:
             if isinstance(o, ops.Call) and _uses_structs(o.callee):
                 return True
     return False
-
-

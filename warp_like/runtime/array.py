@@ -158,9 +158,7 @@ class array(_native.Array):
     @property
     def is_transposed(self) -> bool:
         """Whether the array reversed, ``a.transpose()``, is contiguous and the array itself is not."""
-        return not self.is_contiguous and bool(
-            self._subview(0, self.shape[::-1], self.strides[::-1]).is_contiguous
-        )
+        return not self.is_contiguous and bool(self._subview(0, self.shape[::-1], self.strides[::-1]).is_contiguous)
 
     def __len__(self) -> int:
         return int(self.shape[0])
@@ -214,11 +212,7 @@ class array(_native.Array):
             if value.element.scalar != element.scalar or (element.is_struct and value.element != element):
                 raise TypeError(f"{self!r} can't take elements of {value.dtype.__name__}; convert them first")
             return value.numpy()
-        if (
-            isinstance(value, Composite)
-            and value._scalar_ == element.scalar
-            and value._shape_ == element.shape
-        ):
+        if isinstance(value, Composite) and value._scalar_ == element.scalar and value._shape_ == element.shape:
             return np.frombuffer(value._bytes(), element.numpy).reshape(element.shape)
         return host_elements(value, element)
 
@@ -338,12 +332,8 @@ class array(_native.Array):
         """Return a view with the dimensions reversed, or in the order ``axes``."""
         order = tuple(range(self.ndim))[::-1] if axes is None else tuple(operator.index(i) for i in axes)
         if sorted(order) != list(range(self.ndim)):
-            raise ValueError(
-                f"the axes of {self!r} are a permutation of {tuple(range(self.ndim))}, got {order}"
-            )
-        return self._map(
-            lambda a: a._subview(0, tuple(a.shape[i] for i in order), tuple(a.strides[i] for i in order))
-        )
+            raise ValueError(f"the axes of {self!r} are a permutation of {tuple(range(self.ndim))}, got {order}")
+        return self._map(lambda a: a._subview(0, tuple(a.shape[i] for i in order), tuple(a.strides[i] for i in order)))
 
     def view(self, dtype: Any) -> array:
         """Return a view of the same bytes as elements of ``dtype``.
@@ -390,9 +380,7 @@ class array(_native.Array):
         copy: bool | None = None,
     ) -> Any:
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
-            raise BufferError(
-                f"the array lies on {self.device}, it can't be exported to DLPack device {dl_device}"
-            )
+            raise BufferError(f"the array lies on {self.device}, it can't be exported to DLPack device {dl_device}")
         source = _clone(self, False) if copy else self
         return _native.dlpack_capsule(source, max_version is not None and max_version[0] >= 1, bool(copy))
 
@@ -451,9 +439,7 @@ array1d, array2d, array3d, array4d = (ArrayOf(n) for n in (1, 2, 3, 4))
 
 def _require_contiguous(a: array, what: str) -> None:
     if not a.is_contiguous:
-        raise ValueError(
-            f"{what}() needs a contiguous array, {a!r} has strides {a.strides}; call contiguous() first"
-        )
+        raise ValueError(f"{what}() needs a contiguous array, {a!r} has strides {a.strides}; call contiguous() first")
 
 
 def _infer(shape: tuple[int, ...], size: int, a: array) -> tuple[int, ...]:

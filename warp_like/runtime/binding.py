@@ -52,17 +52,11 @@ def bind_pointer(
             raise TypeError("an array at `ptr` needs a `shape` or a `capacity`")
         shape = capacity // element.itemsize
     dims = normalize_shape(shape)
-    steps = (
-        contiguous_strides(dims, element.itemsize) if strides is None else tuple(map(operator.index, strides))
-    )
+    steps = contiguous_strides(dims, element.itemsize) if strides is None else tuple(map(operator.index, strides))
     if len(steps) != len(dims):
         raise ValueError(f"shape {dims} and strides {steps} differ in length")
     # Negative strides reach below `ptr`, so only the extent above it can be compared with the capacity.
-    needed = (
-        sum((n - 1) * max(s, 0) for n, s in zip(dims, steps, strict=True)) + element.itemsize
-        if all(dims)
-        else 0
-    )
+    needed = sum((n - 1) * max(s, 0) for n, s in zip(dims, steps, strict=True)) + element.itemsize if all(dims) else 0
     if capacity is not None and needed > capacity:
         raise ValueError(f"an array of shape {dims} needs {needed} bytes at `ptr`, `capacity` is {capacity}")
     size = needed if capacity is None else capacity
@@ -71,9 +65,7 @@ def bind_pointer(
     self._bind(ptr, dims, steps, element.code, element.itemsize, False, element.host, device, owner)
 
 
-def bind_data(
-    self: Any, data: Any, dtype: Any, shape: Any, ndim: int | None, device: Device, copy: bool
-) -> None:
+def bind_data(self: Any, data: Any, dtype: Any, shape: Any, ndim: int | None, device: Device, copy: bool) -> None:
     """Bind ``self`` to the memory of ``data`` or a copy of it; the arguments are those of ``wp.array``."""
     if not copy:
         source = _shared(data, dtype)
@@ -111,8 +103,7 @@ def bind_data(
     outer = outer_shape(scalars.shape, element) if shape is None else normalize_shape(shape)
     if math.prod(outer) * ir.element_count(element.type) != scalars.size:
         raise ValueError(
-            f"data of shape {scalars.shape} does not fill an array of shape {outer} of "
-            f"{element.host.__name__}"
+            f"data of shape {scalars.shape} does not fill an array of shape {outer} of {element.host.__name__}"
         )
     _check_ndim(len(normalize_shape(outer)), ndim)
     bind_new(self, element, outer, device, zero=False)

@@ -15,9 +15,7 @@ from warp_like.values import constant_of
 from warp_like.values.struct import StructInstance
 
 
-def _create(
-    shape: Any, dtype: Any, device: DeviceLike, requires_grad: bool, retain_grad: bool, extra: Any
-) -> array:
+def _create(shape: Any, dtype: Any, device: DeviceLike, requires_grad: bool, retain_grad: bool, extra: Any) -> array:
     """A new zeroed array; ``extra`` holds the older spelling ``n=`` of the shape."""
     if shape is None and "n" in extra:
         shape = extra.pop("n")
@@ -73,9 +71,7 @@ def full(
     **kwargs: Any,
 ) -> array:
     """Return a new array of ``value``, whose type is the dtype where that is left out."""
-    out = _create(
-        shape, _type_of(value) if dtype is None else dtype, device, requires_grad, retain_grad, kwargs
-    )
+    out = _create(shape, _type_of(value) if dtype is None else dtype, device, requires_grad, retain_grad, kwargs)
     out.fill_(value)
     return out
 
@@ -102,9 +98,7 @@ def zeros_like(
 ) -> array:
     """Return a new array of zeros with the shape and dtype of ``src``, and with a gradient if it has one."""
     like = src if isinstance(src, array) else foreign.as_array(src)
-    out = new_array(
-        like.element, like.shape, like.device if device is None else get_device(device), zero=True
-    )
+    out = new_array(like.element, like.shape, like.device if device is None else get_device(device), zero=True)
     out.requires_grad = like.requires_grad if requires_grad is None else requires_grad
     out.retain_grad = retain_grad
     return out
@@ -159,9 +153,7 @@ def clone(
     return out
 
 
-def copy(
-    dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: int = 0, stream: Any = None
-) -> None:
+def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: int = 0, stream: Any = None) -> None:
     """Copy the elements of ``src`` to ``dest``.
 
     With offsets or a ``count``, both arrays are seen as one-dimensional and have to be contiguous; otherwise
@@ -173,14 +165,9 @@ def copy(
         raise TypeError(f"can't copy {of!r} to {to!r}: the dtypes differ")
     if dest_offset or src_offset or count or to.shape != of.shape:
         count = count or of.size - src_offset
-        if (
-            min(dest_offset, src_offset, count) < 0
-            or src_offset + count > of.size
-            or dest_offset + count > to.size
-        ):
+        if min(dest_offset, src_offset, count) < 0 or src_offset + count > of.size or dest_offset + count > to.size:
             raise ValueError(
-                f"can't copy {count} elements from {src_offset} of {of!r} to {dest_offset} of {to!r}: "
-                "out of range"
+                f"can't copy {count} elements from {src_offset} of {of!r} to {dest_offset} of {to!r}: out of range"
             )
         to = to.flatten()[dest_offset : dest_offset + count]
         of = of.flatten()[src_offset : src_offset + count]
@@ -191,9 +178,7 @@ def copy(
 
 def from_ptr(ptr: int, length: int, dtype: Any = None, shape: Any = None, device: DeviceLike = None) -> array:
     """Return an array over ``length`` elements at address ``ptr``, which has to outlive it."""
-    made: array = array(
-        ptr=ptr, dtype=float if dtype is None else dtype, shape=shape or length, device=device
-    )
+    made: array = array(ptr=ptr, dtype=float if dtype is None else dtype, shape=shape or length, device=device)
     return made
 
 

@@ -96,9 +96,7 @@ def _foreign_name(ident: Any) -> str:
     """The name of a framework's device object, e.g. ``torch.device('cpu')``."""
     kind = getattr(ident, "type", None)
     if not isinstance(kind, str):
-        raise TypeError(
-            f"a device is named by a string such as 'cpu' or a Device, got {type(ident).__name__}"
-        )
+        raise TypeError(f"a device is named by a string such as 'cpu' or a Device, got {type(ident).__name__}")
     index = getattr(ident, "index", None)
     return kind if kind == "cpu" or index is None else f"{kind}:{index}"
 

@@ -6,9 +6,7 @@ import operator
 from typing import Any
 
 
-def resolve(
-    key: Any, shape: tuple[int, ...], strides: tuple[int, ...]
-) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+def resolve(key: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
     """Return the offset in bytes, the shape and the strides of what ``key`` selects.
 
     One element has an empty shape.
@@ -39,9 +37,7 @@ def resolve(
 
 def _position(part: Any, n: int, axis: int) -> int:
     if isinstance(part, bool) or not hasattr(type(part), "__index__"):
-        raise TypeError(
-            f"an array is indexed by integers and slices, got {type(part).__name__} for dimension {axis}"
-        )
+        raise TypeError(f"an array is indexed by integers and slices, got {type(part).__name__} for dimension {axis}")
     i = operator.index(part)
     if not -n <= i < n:
         raise IndexError(f"index {i} is out of range for dimension {axis} with {n} elements")

@@ -13,9 +13,9 @@ from warp_like.backend.target import Target, cuda_target
 from warp_like.base.settings import Setting, settings
 from warp_like.compiler.host import host_target
 from warp_like.compiler.signature import COMPILE_SETTINGS, Options, Signature
-from warp_like.frontend.parameters import leaf_parameters, parameters
 from warp_like.frontend.function import Function, make_function
 from warp_like.frontend.gradients import attach
+from warp_like.frontend.parameters import leaf_parameters, parameters
 from warp_like.frontend.source import Source, parse
 from warp_like.ir.types import Struct, Type, leaf_fields
 from warp_like.runtime.program import Program
@@ -31,7 +31,13 @@ class Kernel:
         func: The Python function.
     """
 
-    def __init__(self, func: Callable[..., Any], key: str | None = None, enable_backward: bool | None = None, checkpoint_loops: bool | None = None) -> None:
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        key: str | None = None,
+        enable_backward: bool | None = None,
+        checkpoint_loops: bool | None = None,
+    ) -> None:
         functools.update_wrapper(self, func)
         self.func = func
         self.key = key or func.__name__

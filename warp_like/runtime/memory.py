@@ -63,9 +63,7 @@ def element_type(dtype: Any) -> ElementType:
     if isinstance(t, ir.Struct) and ir.holds_arrays(t):
         raise TypeError(f"{t} has a field that is an array, so it can't be the element of an array")
     if t is None or (scalar is None and not isinstance(t, ir.Struct)):
-        raise TypeError(
-            f"the elements of an array need one concrete type such as wp.float32 or wp.vec3, got {dtype!r}"
-        )
+        raise TypeError(f"the elements of an array need one concrete type such as wp.float32 or wp.vec3, got {dtype!r}")
     made = ElementType(t, scalar, ir.element_shape(t), from_ir(t), type_code(t), size_of(t))
     return _elements.setdefault(dtype, _elements.setdefault(t, made))
 
@@ -86,9 +84,7 @@ def normalize_shape(shape: Any) -> tuple[int, ...]:
     try:
         dims = tuple(operator.index(n) for n in parts)
     except TypeError:
-        raise TypeError(
-            f"the shape of an array is an integer or a tuple of integers, got {shape!r}"
-        ) from None
+        raise TypeError(f"the shape of an array is an integer or a tuple of integers, got {shape!r}") from None
     if not 1 <= len(dims) <= MAX_DIMS:
         raise ValueError(f"an array has 1 to {MAX_DIMS} dimensions, got shape {dims}")
     if min(dims) < 0:
@@ -150,21 +146,15 @@ def host_scalars(data: Any, scalar: ir.Scalar) -> np.ndarray[Any, Any]:
     return bfloat.encode_array(values).reshape(values.shape) if scalar == ir.bfloat16 else values
 
 
-def _checked_cast(
-    values: np.ndarray[Any, Any], wanted: np.dtype[Any], scalar: ir.Scalar
-) -> np.ndarray[Any, Any]:
+def _checked_cast(values: np.ndarray[Any, Any], wanted: np.dtype[Any], scalar: ir.Scalar) -> np.ndarray[Any, Any]:
     if np.can_cast(values.dtype, wanted, "safe") or wanted.kind == "b" or values.size == 0:
         return values.astype(wanted)
     if wanted.kind in "iu":
         limits = np.iinfo(wanted)
         # Python's integers: the limits of uint64 are no exact float64 and no int64
         low, high = values.min().item(), values.max().item()
-        if values.dtype.kind == "f" and not (
-            np.isfinite(values).all() and (values == np.trunc(values)).all()
-        ):
-            raise ValueError(
-                f"an array of {scalar} can't hold a fraction, an infinity or a NaN; round the data first"
-            )
+        if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.trunc(values)).all()):
+            raise ValueError(f"an array of {scalar} can't hold a fraction, an infinity or a NaN; round the data first")
         if low < limits.min or high > limits.max:
             raise OverflowError(f"{low if low < limits.min else high} does not fit {scalar}")
         return values.astype(wanted)

@@ -12,7 +12,7 @@ from warp_like.base.settings import Setting, settings
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.host import host_target
 from warp_like.compiler.lookup import compile_kernel
-from warp_like.compiler.signature import Options, Signature, with_scratch
+from warp_like.compiler.signature import Signature, with_scratch
 from warp_like.ir.layout import type_code
 from warp_like.ir.types import Array, Scalar, Type
 from warp_like.runtime.device import get_device
@@ -42,7 +42,14 @@ class Program:
         tangent: For forward mode, the positions of the parameters that have tangents; else None.
     """
 
-    def __init__(self, kernel: Kernel, types: tuple[Type, ...], wrt: tuple[int, ...] | None = None, same: tuple[tuple[int, int], ...] = (), tangent: tuple[int, ...] | None = None) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        types: tuple[Type, ...],
+        wrt: tuple[int, ...] | None = None,
+        same: tuple[tuple[int, int], ...] = (),
+        tangent: tuple[int, ...] | None = None,
+    ) -> None:
         self.kernel = kernel
         self.types = types
         self.wrt = wrt
@@ -117,8 +124,8 @@ class Program:
         if code == STACK_LIMIT:
             return MemoryError(
                 f"{role} `{self.kernel.key}`: a thread needs more than {settings.adjoint_stack_limit} bytes to "
-                "save the state of its loops for the gradient; declare it with @wp.kernel(checkpoint_loops=True), which "
-                "saves less and computes more, or raise wp.config.adjoint_stack_limit"
+                "save the state of its loops for the gradient; declare it with @wp.kernel(checkpoint_loops=True), "
+                "which saves less and computes more, or raise wp.config.adjoint_stack_limit"
             )
         if code == INDEX_OUT_OF_RANGE:
             return IndexError(

@@ -12,7 +12,6 @@ from warp_like.ir.types import Type
 if TYPE_CHECKING:
     from warp_like.runtime.array import array
     from warp_like.runtime.kernel import Kernel
-    from warp_like.runtime.tape import Tape
 
 
 @dataclass(eq=False)

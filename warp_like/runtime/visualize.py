@@ -316,9 +316,7 @@ FORMATS = {"dot": to_dot, "mermaid": to_mermaid}
 """How to write a picture, by format."""
 
 
-def named(
-    what: str, arrays: Sequence[array] | None, names: Sequence[str] | None
-) -> list[tuple[array, str | None]]:
+def named(what: str, arrays: Sequence[array] | None, names: Sequence[str] | None) -> list[tuple[array, str | None]]:
     """Return arrays with the names given for them.
 
     Raises:

@@ -39,6 +39,4 @@ class ArrayAnnotation:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Raise: an annotation makes no arrays."""
-        raise TypeError(
-            f"{self!r} is an annotation; make an array with wp.zeros(), wp.empty() or wp.array(data)"
-        )
+        raise TypeError(f"{self!r} is an annotation; make an array with wp.zeros(), wp.empty() or wp.array(data)")

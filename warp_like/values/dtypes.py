@@ -245,8 +245,7 @@ SCALAR_CLASSES: dict[ir.Scalar, type] = {
 }
 
 _NUMPY: dict[ir.Scalar, np.dtype[Any]] = {
-    t: np.dtype("uint16") if t == ir.bfloat16 else np.dtype("bool" if t.is_bool else str(t))
-    for t in ir.SCALARS
+    t: np.dtype("uint16") if t == ir.bfloat16 else np.dtype("bool" if t.is_bool else str(t)) for t in ir.SCALARS
 }
 _FROM_NUMPY: dict[np.dtype[Any], ir.Scalar] = {d: t for t, d in _NUMPY.items() if t != ir.bfloat16}
 
@@ -265,9 +264,7 @@ def scalar_from_numpy(dtype: Any) -> ir.Scalar | None:
     found = _FROM_NUMPY.get(dtype) if dtype.isnative else None
     if found is None and dtype.name == "bfloat16" and dtype.itemsize == 2:
         return ir.bfloat16
-    if (
-        found is None and dtype.isnative and dtype.kind in "iu"
-    ):  # e.g. long and long long, which are one type here
+    if found is None and dtype.isnative and dtype.kind in "iu":  # e.g. long and long long, which are one type here
         return _FROM_NUMPY.get(np.dtype(f"{dtype.kind}{dtype.itemsize}"))
     return found
 

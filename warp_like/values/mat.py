@@ -30,16 +30,11 @@ class Mat(Composite):
                 raise ValueError(f"{cls.__name__} is {rows} by {cols}, got data of shape {shape}")
         elif len(args) == 1:
             return [args[0]] * (rows * cols)
-        elif (
-            any(hasattr(a, "__len__") for a in args)
-            and [len(flatten_argument(a)) for a in args] != [cols] * rows
-        ):
+        elif any(hasattr(a, "__len__") for a in args) and [len(flatten_argument(a)) for a in args] != [cols] * rows:
             raise ValueError(f"{cls.__name__} takes {rows} rows of {cols} numbers")
         numbers = [x for a in args for x in flatten_argument(a)]
         if len(numbers) != rows * cols:
-            raise ValueError(
-                f"{cls.__name__} takes {rows * cols} numbers or {rows} rows, got {len(numbers)} numbers"
-            )
+            raise ValueError(f"{cls.__name__} takes {rows * cols} numbers or {rows} rows, got {len(numbers)} numbers")
         return numbers
 
     def __len__(self) -> int:
@@ -85,9 +80,7 @@ class Mat(Composite):
         t = other._ir_type_
         rows = t.length if isinstance(t, ir.Vec) else t.rows
         if t.dtype != self._scalar_ or rows != self._shape_[1]:
-            raise TypeError(
-                f"{type(self).__name__} times {type(other).__name__}: dimensions or dtypes differ"
-            )
+            raise TypeError(f"{type(self).__name__} times {type(other).__name__}: dimensions or dtypes differ")
         from warp_like.values.families import matrix, vector
 
         product = _quiet(np.matmul, self, other)
@@ -98,9 +91,7 @@ class Mat(Composite):
     def __str__(self) -> str:
         rows, cols = self._shape_
         numbers = list(map(str, self._numbers()))
-        return (
-            "[" + ",\n ".join(f"[{', '.join(numbers[r * cols : (r + 1) * cols])}]" for r in range(rows)) + "]"
-        )
+        return "[" + ",\n ".join(f"[{', '.join(numbers[r * cols : (r + 1) * cols])}]" for r in range(rows)) + "]"
 
     def __repr__(self) -> str:
         rows, cols = self._shape_

@@ -23,9 +23,7 @@ class Quat(Vec):
     def _arrange(cls, args: tuple[Any, ...]) -> list[Any]:
         numbers = [x for a in args for x in flatten_argument(a)]
         if len(numbers) != 4:
-            raise ValueError(
-                f"{cls.__name__} takes 4 numbers, or a vector of 3 and a number, got {len(numbers)}"
-            )
+            raise ValueError(f"{cls.__name__} takes 4 numbers, or a vector of 3 and a number, got {len(numbers)}")
         return numbers
 
     def __mul__(self, other: Any) -> Any:

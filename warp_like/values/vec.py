@@ -28,9 +28,7 @@ class Vec(Composite):
         if len(numbers) == 1 == len(args) and not hasattr(args[0], "__len__"):
             return numbers * n
         if len(numbers) != n:
-            raise ValueError(
-                f"{cls.__name__} takes {n} numbers, or one for all components, got {len(numbers)}"
-            )
+            raise ValueError(f"{cls.__name__} takes {n} numbers, or one for all components, got {len(numbers)}")
         return numbers
 
     def __len__(self) -> int:
@@ -58,9 +56,7 @@ class Vec(Composite):
         if len(numbers) == 1 and not hasattr(value, "__len__"):
             numbers = numbers * len(at)
         if len(numbers) != len(at):
-            raise ValueError(
-                f"{len(at)} components of a {type(self).__name__} can't be set to {len(numbers)} numbers"
-            )
+            raise ValueError(f"{len(at)} components of a {type(self).__name__} can't be set to {len(numbers)} numbers")
         new = list(self._numbers())
         for i, x in zip(at, numbers, strict=True):
             new[i] = x
@@ -103,9 +99,7 @@ def _position(index: Any, n: int, what: str) -> int:
     try:
         i = operator.index(index)
     except TypeError:
-        raise TypeError(
-            f"an index into a {what} is an integer or a slice, got {type(index).__name__}"
-        ) from None
+        raise TypeError(f"an index into a {what} is an integer or a slice, got {type(index).__name__}") from None
     if not -n <= i < n:
         raise IndexError(f"index {i} is out of range for a {what} of {n} components")
     return i % n

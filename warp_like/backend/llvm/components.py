@@ -47,9 +47,7 @@ def _pick_in_memory(w: Writer, t: Type, items: list[tuple[str, ...]], index: str
     return tuple(_reload(w, t, memory, w.op(f"add i64 {first}, {k}")) for k in range(width))
 
 
-def insert(
-    w: Writer, t: Type, x: tuple[str, ...], value: tuple[str, ...], indices: Sequence[Index]
-) -> tuple[str, ...]:
+def insert(w: Writer, t: Type, x: tuple[str, ...], value: tuple[str, ...], indices: Sequence[Index]) -> tuple[str, ...]:
     """Return ``x`` with the component (or row) at ``indices`` replaced by ``value``."""
     dims = (t.rows, t.cols) if isinstance(t, Mat) else (len(x),)
     width = len(value)

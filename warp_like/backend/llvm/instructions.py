@@ -44,9 +44,7 @@ def _elementwise(w: Writer, name: str, types: list[Type], args: list[tuple[str, 
     scalars: list[Type] = [s for t in types if (s := scalar_of(t)) is not None]
     n = max(map(len, args))
     columns = [a if len(a) == n else a * n for a in args]
-    return tuple(
-        apply_builtin(w, name, scalars, [(x,) for x in row])[0] for row in zip(*columns, strict=True)
-    )
+    return tuple(apply_builtin(w, name, scalars, [(x,) for x in row])[0] for row in zip(*columns, strict=True))
 
 
 def _symbol(w: Writer, symbol: Symbol, t: Type, args: list[str]) -> str:
@@ -95,18 +93,12 @@ def _neg(w: Writer, t: Scalar, x: str) -> str:
 
 @_row("div")
 def _div(w: Writer, t: Scalar, a: str, b: str) -> str:
-    return (
-        w.op(f"fdiv {w.fp}{register_type(t)} {a}, {b}")
-        if t.is_float
-        else _integer_division(w, "div", t, a, b)
-    )
+    return w.op(f"fdiv {w.fp}{register_type(t)} {a}, {b}") if t.is_float else _integer_division(w, "div", t, a, b)
 
 
 @_row("mod")
 def _mod(w: Writer, t: Scalar, a: str, b: str) -> str:
-    return (
-        call_scalar(w, "fmod", "__nv_fmod", t, a, b) if t.is_float else _integer_division(w, "rem", t, a, b)
-    )
+    return call_scalar(w, "fmod", "__nv_fmod", t, a, b) if t.is_float else _integer_division(w, "rem", t, a, b)
 
 
 def _integer_division(w: Writer, what: str, t: Scalar, a: str, b: str) -> str:

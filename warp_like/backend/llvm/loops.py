@@ -52,9 +52,7 @@ class CountedLoop:
         w.branch(go, self._body, self._end)
         w.start(self._body)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, e: BaseException | None, tb: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, tb: TracebackType | None) -> None:
         w = self._w
         wrap = "nsw" if self._signed else "nuw"
         following = [w.op(f"add {wrap + ' ' if self._known else ''}i64 {self.index}, {self._step}")]

@@ -34,9 +34,7 @@ class Lowering:
         thread: Returns the i64 register of the flat thread index.
     """
 
-    def __init__(
-        self, w: Writer, ndim: int, tid: Callable[[int, int], str], thread: Callable[[], str]
-    ) -> None:
+    def __init__(self, w: Writer, ndim: int, tid: Callable[[int, int], str], thread: Callable[[], str]) -> None:
         self.w = w
         self._ndim = ndim
         self._thread_index = tid
@@ -237,9 +235,7 @@ class Lowering:
         self.bind(o.result, tuple(x for e in o.elements for x in self.scalars(e)))
 
     def _extract(self, o: ops.Extract) -> None:
-        self.bind(
-            o.result, extract(self.w, o.x.type, self.scalars(o.x), [self._component(i) for i in o.indices])
-        )
+        self.bind(o.result, extract(self.w, o.x.type, self.scalars(o.x), [self._component(i) for i in o.indices]))
 
     def _insert(self, o: ops.Insert) -> None:
         at_ = [self._component(i) for i in o.indices]

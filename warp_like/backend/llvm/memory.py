@@ -52,9 +52,7 @@ def _sum_note(w: Writer, scope: str) -> str:
 def element_address(w: Writer, array: ArrayRef, indices: list[str]) -> str:
     """Return the address of the element (or sub-array) at leading i64 ``indices``."""
     if array.strides:
-        offset = _sum(
-            w, [w.op(f"mul nsw i64 {i}, {s}") for i, s in zip(indices, array.strides, strict=False)]
-        )
+        offset = _sum(w, [w.op(f"mul nsw i64 {i}, {s}") for i, s in zip(indices, array.strides, strict=False)])
         return w.op(f"getelementptr inbounds i8, {w.array_pointer} {array.data}, i64 {offset}")
     linear = indices[0]
     for axis in range(1, len(array.shape)):
@@ -76,7 +74,9 @@ def view(w: Writer, array: ArrayRef, indices: list[str]) -> ArrayRef:
     """Return the sub-array of ``array`` at leading ``indices``."""
     n = len(indices)
     data = element_address(w, array, indices)
-    return ArrayRef(Array(array.type.dtype, array.type.ndim - n), data, array.shape[n:], array.strides[n:], array.sum, array.own)
+    return ArrayRef(
+        Array(array.type.dtype, array.type.ndim - n), data, array.shape[n:], array.strides[n:], array.sum, array.own
+    )
 
 
 def field_view(w: Writer, array: ArrayRef, field: int) -> ArrayRef:
@@ -133,9 +133,7 @@ def store_element(w: Writer, array: ArrayRef, address: str, value: tuple[str, ..
     store_value(w, leaves(array.type.dtype), address, value, access_group(w), w.array_pointer)
 
 
-def atomic_element(
-    w: Writer, kind: str, array: ArrayRef, address: str, value: tuple[str, ...]
-) -> tuple[str, ...]:
+def atomic_element(w: Writer, kind: str, array: ArrayRef, address: str, value: tuple[str, ...]) -> tuple[str, ...]:
     """Update each component of the element at ``address`` atomically; return the old ones."""
     old = []
     for (scalar, offset), x in zip(leaves(array.type.dtype), value, strict=True):

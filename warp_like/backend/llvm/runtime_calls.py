@@ -148,9 +148,7 @@ def _print_through_context(w: Writer, pieces: list[str | tuple[Scalar, str]]) ->
         if s.is_bool:
             call("wl_print_bool", f"i32 {cast(w, x, s, int32)}")
         elif s.is_float:
-            call(
-                "wl_print_f64", f"double {cast(w, x, s, float64)}", f"i32 {-16 if s == bfloat16 else s.bits}"
-            )
+            call("wl_print_f64", f"double {cast(w, x, s, float64)}", f"i32 {-16 if s == bfloat16 else s.bits}")
         elif s.is_signed:
             call("wl_print_i64", f"i64 {cast(w, x, s, int64)}")
         else:

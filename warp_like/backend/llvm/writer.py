@@ -93,9 +93,7 @@ class Writer:
         """Declare an external function once."""
         self._declared.setdefault(name, f"declare {text}")
 
-    def intrinsic(
-        self, name: str, result: str, params: Sequence[str], args: Sequence[str], flags: str = ""
-    ) -> str:
+    def intrinsic(self, name: str, result: str, params: Sequence[str], args: Sequence[str], flags: str = "") -> str:
         """Append the call of an LLVM intrinsic, declaring it."""
         self.declare(name, f"{result} @{name}({', '.join(params)})")
         given = ", ".join(f"{t} {a}" for t, a in zip(params, args, strict=True))

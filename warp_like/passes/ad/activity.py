@@ -86,7 +86,7 @@ class _Varied:
                     self.mark(o.results)
 
     def loop(self, o: ops.For | ops.While, params: list[list[Value]], body: Block) -> None:
-        """Marks what the loop carries, until nothing changes: a carried value may vary only from the second round on."""
+        """Mark what the loop carries, until nothing changes: a value may vary only from the second round on."""
         flow = o.init
         changed = True
         while changed:

@@ -12,8 +12,8 @@ from warp_like.ir.core import Function
 from warp_like.ir.rewrite import clone_function, substitute
 from warp_like.ir.verify import verify
 from warp_like.passes import pipeline
-from warp_like.passes.ad.functions import open_replayed
 from warp_like.passes.ad.checkpoint import split_loops
+from warp_like.passes.ad.functions import open_replayed
 from warp_like.passes.ad.hoist import hoist_loads
 from warp_like.passes.ad.reverse import differentiate, first_unavailable, needs_expansion, require_available
 from warp_like.passes.ad.saving import differentiate_saving, drop_unread_scratch, rewritten_arrays

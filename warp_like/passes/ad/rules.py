@@ -225,4 +225,4 @@ RULES: dict[type[Op], Callable[..., None]] = {
     ops.Call: reverse_call,
     Replayed: _replayed,
 }
-"""The rule of each op: ``rule(reversal, op, *adjoints of the results)``. Control flow is in ``reverse`` and ``loops``."""
+"""The rule of each op: ``rule(reversal, op, *adjoints of the results)``; control flow is elsewhere."""
