@@ -169,6 +169,7 @@ class Kernel:
         return tuple(types)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse: a kernel is launched, not called."""
         raise TypeError(f"kernel `{self.key}` is not called; run it with wp.launch({self.key}, dim=..., inputs=[...])")
 
     def __repr__(self) -> str:
