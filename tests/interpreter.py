@@ -5,8 +5,9 @@ dtype (NumPy scalars, so float32 rounds after each operation and integers wrap).
 code: an array index out of range, a pop that does not match its push, and a loop that does not end are
 errors.
 
-Scalars are NumPy scalars, vec, mat and quat NumPy arrays that nobody changes in place, structs tuples. A bfloat16 is held
-as a float32 that is rounded after each operation; an array of bfloat16 may be given as uint16 (bits) or float32.
+Scalars are NumPy scalars, vec, mat and quat NumPy arrays that nobody changes in place, structs tuples. A bfloat16
+is held as a float32 that is rounded after each operation; an array of bfloat16 may be given as uint16 (bits) or
+float32.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ The names and their meanings follow NVIDIA Warp's Python API:
 
 from __future__ import annotations
 
+import importlib
+
 from warp_like import builtins as _builtins
 from warp_like import types
 from warp_like.base.errors import (
@@ -62,9 +64,29 @@ from warp_like.runtime.tape import Tape
 from warp_like.types import Any, Float, Int, Scalar, matrix, vector
 from warp_like.values.struct import struct
 
-from warp_like import autograd  # isort: skip (uses all of the above)
-
 __version__ = "0.1.0"
+
+_LOADED_WHEN_USED = {
+    "autograd": ("warp_like.autograd", None),
+    "jax_callable": ("warp_like.interop.jaxffi", "jax_callable"),
+    "jax_kernel": ("warp_like.interop.jaxffi", "jax_kernel"),
+    "torch_op": ("warp_like.interop.torch_op", "torch_op"),
+}
+"""Public names whose modules a program that does not use them should not wait for: module, and attribute in it."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LOADED_WHEN_USED:
+        raise AttributeError(f"module 'warp_like' has no attribute {name!r}")
+    path, attribute = _LOADED_WHEN_USED[name]
+    module = importlib.import_module(path)
+    found = module if attribute is None else getattr(module, attribute)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LOADED_WHEN_USED})
 
 
 def init() -> None:

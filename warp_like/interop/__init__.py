@@ -11,7 +11,6 @@ from warp_like.interop.jax import (
     from_jax,
     to_jax,
 )
-from warp_like.interop.jaxffi import jax_callable, jax_kernel
 from warp_like.interop.numpy import dtype_from_numpy, dtype_to_numpy, from_numpy
 from warp_like.interop.paddle import (
     device_from_paddle,
@@ -31,7 +30,6 @@ from warp_like.interop.torch import (
     stream_to_torch,
     to_torch,
 )
-from warp_like.interop.torch_op import torch_op
 from warp_like.runtime import foreign
 
 foreign.register(as_array, before_write)
@@ -57,13 +55,10 @@ __all__ = [
     "from_numpy",
     "from_paddle",
     "from_torch",
-    "jax_callable",
-    "jax_kernel",
     "stream_from_torch",
     "stream_to_torch",
     "to_dlpack",
     "to_jax",
     "to_paddle",
     "to_torch",
-    "torch_op",
 ]
