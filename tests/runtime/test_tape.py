@@ -163,3 +163,13 @@ def test_without_gradients_no_adjoint_is_compiled():
         wp.launch(fresh, dim=2, inputs=[x, y])
     tape.backward(grads={y: wp.ones(2, dtype=float)})
     assert all(p.wrt is None for p in fresh._programs.values())
+
+
+def test_a_launch_that_fails_is_not_recorded():
+    x = wp.ones(2, dtype=float, requires_grad=True)
+    read_only = np.ones(2, dtype=np.float32)
+    read_only.flags.writeable = False
+    tape = wp.Tape()
+    with tape, pytest.raises(ValueError, match="read-only"):
+        wp.launch(square, dim=2, inputs=[x, read_only])
+    assert tape.launches == []

@@ -17,7 +17,7 @@ from warp_like.frontend.build import leaf_parameters
 from warp_like.runtime.arguments import grid_dims
 from warp_like.runtime.array import array
 from warp_like.runtime.kernel import Kernel
-from warp_like.runtime.launch import bind_arguments, launch, run
+from warp_like.runtime.launch import bind_arguments, launch, run, run_recorded
 from warp_like.runtime.recording import Record, recorder
 from warp_like.runtime.tape import Tape
 
@@ -160,9 +160,10 @@ def launch_problem(r: Record) -> Problem:
     artifact = program.any_artifact
 
     def relaunch() -> list[Any]:
-        if recorder.active is not None:
-            recorder.active.record_launch(Record(r.kernel, r.dims, r.types, r.args, r.same))
-        run(program, r.dims, r.args)
+        if recorder.active is None:
+            run(program, r.dims, r.args)
+        else:
+            run_recorded(program, Record(r.kernel, r.dims, r.types, r.args, r.same), recorder.active)
         return r.args
 
     problem = Problem(r.kernel.key, relaunch, r.args)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from warp_like.base.settings import settings
 from warp_like.frontend.parameters import leaf_parameters
@@ -22,6 +22,9 @@ from warp_like.runtime.kernel import Kernel
 from warp_like.runtime.program import Program
 from warp_like.runtime.recording import Capture, Record, recorder
 from warp_like.runtime.structs import split_argument, split_arguments
+
+if TYPE_CHECKING:
+    from warp_like.runtime.tape import Tape
 
 
 def launch(
@@ -111,9 +114,11 @@ def _launch_checked(
     if isinstance(recorder.active, Capture):
         recorder.active.take_launch(Record(kernel, dims, types, args))
         return None
-    if record_tape and recorder.active:
-        recorder.active.record_launch(Record(kernel, dims, types, args, same_arguments(args)))
-    run(program, dims, args)
+    tape = recorder.active if record_tape else None
+    if tape is None:
+        run(program, dims, args)
+    else:
+        run_recorded(program, Record(kernel, dims, types, args, same_arguments(args)), tape)
     if all(t is not None for _, t in kernel.parameters) and not kernel.takes_structs and not settings.print_launches:
         kernel.fast = program.dispatcher
     return None
@@ -166,6 +171,13 @@ def run(program: Program, dims: tuple[int, ...], args: Sequence[Any]) -> None:
         program.require(contiguous=contiguous, wide=wide, sums=sums)
     if not dispatcher.try_launch(dims, list(args), (), None):
         raise RuntimeError(f"kernel `{key}`: the native launch path refused checked arguments; this is a bug")
+
+
+def run_recorded(program: Program, record: Record, tape: Tape) -> None:
+    """Run a launch and record it; one that fails leaves nothing on the tape."""
+    tape.prepare_launch(record)
+    run(program, record.dims, record.args)
+    tape.launches.append(record)
 
 
 class Launch:

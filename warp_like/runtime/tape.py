@@ -59,10 +59,9 @@ class Tape:
 
     # --- recording ------------------------------------------------------------------------------------------
 
-    def record_launch(self, record: Record) -> None:
-        """Record a launch that is about to run."""
+    def prepare_launch(self, record: Record) -> None:
+        """Keep what a launch that is about to run overwrites; the launch itself is recorded when it has run."""
         self._history.before_launch(record)
-        self.launches.append(record)
 
     def record_write(self, write: Write) -> None:
         """Record that the host is about to overwrite an array.
