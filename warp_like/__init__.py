@@ -58,6 +58,7 @@ from warp_like.runtime.device import (
     synchronize,
     synchronize_device,
 )
+from warp_like.runtime.indexed import indexedarray, indexedarray1d, indexedarray2d, indexedarray3d, indexedarray4d
 from warp_like.runtime.kernel import Kernel, constant, func, func_grad, func_replay, kernel
 from warp_like.runtime.launch import Launch, launch
 from warp_like.runtime.tape import Tape

@@ -15,14 +15,27 @@ from warp_like.base.errors import (
     WarpCodegenKeyError,
     WarpCodegenTypeError,
 )
-from warp_like.frontend import indexing, refused
+from warp_like.frontend import indexed_arrays, indexing, refused
 from warp_like.frontend.context import Context, statement, with_article
 from warp_like.frontend.expressions import OPERATORS, binary
 from warp_like.frontend.host import Host, type_named
 from warp_like.frontend.operands import Operand, describe, require_value_kind
 from warp_like.frontend.specials import thread_index
 from warp_like.ir.core import Value
-from warp_like.ir.types import Array, Mat, Quat, Struct, Type, Vec, int32, int64, scalar_of, uint32, uint64
+from warp_like.ir.types import (
+    Array,
+    IndexedArray,
+    Mat,
+    Quat,
+    Struct,
+    Type,
+    Vec,
+    int32,
+    int64,
+    scalar_of,
+    uint32,
+    uint64,
+)
 
 ATOMIC = {ast.Add: "add", ast.Sub: "sub", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor"}
 """The augmented assignments that are atomic on array elements."""
@@ -55,7 +68,14 @@ class Element:
     path: tuple[Value | int, ...] = ()
 
 
-Place = Name | Component | Element
+@dataclass(frozen=True)
+class Part:
+    """The indexed array that indices into another one leave; it has no name, and only its elements are assigned."""
+
+    array: Value
+
+
+Place = Name | Component | Element | Part
 
 
 # --- statements ---
@@ -225,14 +245,25 @@ def _subscripted(ctx: Context, inner: Place, node: ast.Subscript) -> Place:
         array, indices = indexing.array_indices(ctx, inner.array, [*inner.indices, *at])
         return Element(array, tuple(indices))
     t = _type_at(ctx, inner)
+    if isinstance(t, IndexedArray):
+        array, where = indexed_arrays.element(ctx, _indexed(ctx, inner), at)
+        if len(where) == t.ndim:
+            return Element(array, tuple(where))
+        return Part(indexed_arrays.read(ctx, _indexed(ctx, inner), at))
     if not isinstance(t, (Vec, Mat, Quat)):
         raise indexing.not_indexable(load(ctx, inner))
     return _deeper(inner, indexing.component_indices(ctx, t, at))
 
 
+def _indexed(ctx: Context, where: Place) -> Value:
+    operand = load(ctx, where)
+    assert isinstance(operand, Value)
+    return operand
+
+
 def _attributed(ctx: Context, inner: Place, node: ast.Attribute) -> Place:
     t = _type_at(ctx, inner)
-    if isinstance(t, Struct):
+    if isinstance(t, Struct) and not isinstance(t, IndexedArray):
         return _field(ctx, inner, indexing.field(t, node.attr))
     if not isinstance(t, (Vec, Quat)):
         shown = with_article(str(t)) if t is not None else describe(load(ctx, inner))
@@ -249,6 +280,8 @@ def _field(ctx: Context, inner: Place, field: int) -> Place:
             found = Component(name, (), (*fields, field))
         case Element(array, indices):
             return Element(ctx.b.field_view(array, field), indices)
+        case Part():
+            raise AssertionError("an indexed array has no fields that are assigned")
     return found
 
 
@@ -260,6 +293,8 @@ def _deeper(inner: Place, more: list[Value | int]) -> Place:
             return Component(name, (*path, *more), fields)
         case Element(array, indices, path):
             return Element(array, indices, (*path, *more))
+        case Part():
+            raise AssertionError("an indexed array has no components")
 
 
 def _type_at(ctx: Context, where: Place) -> Type | None:
@@ -276,6 +311,8 @@ def _type_at(ctx: Context, where: Place) -> Type | None:
                 assert isinstance(t, Array)
                 return Array(t.dtype, t.ndim - len(where.indices))
             return _at_path(_element_type(where), where.path)
+        case Part(array):
+            return array.type
 
 
 def _at_path(t: Type, path: tuple[Value | int, ...], fields: tuple[int, ...] = ()) -> Type:
@@ -325,6 +362,8 @@ def load(ctx: Context, where: Place) -> Operand:
         case Element(array, indices, path):
             element = ctx.b.load(array, indices)
             return ctx.b.extract(element, *path) if path else element
+        case Part(array):
+            return array
 
 
 def _replaced(ctx: Context, old: Value, fields: tuple[int, ...], path: tuple[Value | int, ...], part: Value) -> Value:
@@ -357,3 +396,7 @@ def store(ctx: Context, where: Place, operand: Operand, target: ast.expr, source
             if path:
                 part = ctx.b.insert_component(ctx.b.load(array, indices), part, *path)
             ctx.b.store(array, indices, part)
+        case Part(array):
+            raise WarpCodegenError(
+                f"a part of {with_article(str(array.type))} can't be assigned", help="write to the elements one by one"
+            )

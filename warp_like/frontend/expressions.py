@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from warp_like.base.errors import WarpCodegenAttributeError, WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.patterns import Literal
-from warp_like.frontend import constants, indexing, literals
+from warp_like.frontend import constants, indexed_arrays, indexing, literals
 from warp_like.frontend.context import Context, expression, with_article
 from warp_like.frontend.control_flow import common_type
 from warp_like.frontend.host import Host, not_a_value
@@ -16,7 +16,7 @@ from warp_like.frontend.scope import unknown
 from warp_like.frontend.source import MISSING
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Value
-from warp_like.ir.types import Array, Mat, Quat, Struct, Vec, bool_, element_shape
+from warp_like.ir.types import Array, IndexedArray, Mat, Quat, Struct, Vec, bool_, element_shape
 
 OPERATORS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Add: ("add", "+"),
@@ -226,7 +226,10 @@ def build_subscript(ctx: Context, node: ast.Subscript) -> Operand:
         if literal is None:
             raise not_a_value(base)
         return constants.item(ctx, base, literal)
-    return indexing.read(ctx, base, indexing.indices(ctx, node.slice))
+    at = indexing.indices(ctx, node.slice)
+    if isinstance(base, Value) and isinstance(base.type, IndexedArray):
+        return indexed_arrays.read(ctx, base, at)
+    return indexing.read(ctx, base, at)
 
 
 @expression(ast.Attribute)
@@ -239,6 +242,8 @@ def build_attribute(ctx: Context, node: ast.Attribute) -> Operand:
         match base.type:
             case Array():
                 return _array_attribute(ctx, base, node.attr)
+            case IndexedArray():
+                return indexed_arrays.attribute(ctx, base, node.attr)
             case Struct():
                 return ctx.b.get_field(base, indexing.field(base.type, node.attr))
             case Vec() | Quat() if node.attr not in ("dtype", "length"):

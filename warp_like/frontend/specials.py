@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.patterns import Literal
-from warp_like.frontend import constants, constructors, indexing, printing
+from warp_like.frontend import constants, constructors, indexed_arrays, indexing, printing
 from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.host import Host, builtin_name, is_callable, not_a_value, type_named
 from warp_like.frontend.operands import Operand, describe, require_value_kind
@@ -16,6 +16,7 @@ from warp_like.ir.core import Value
 from warp_like.ir.types import (
     Aggregate,
     Array,
+    IndexedArray,
     Mat,
     Quat,
     Scalar,
@@ -182,7 +183,7 @@ def _element(
             f"{name}() needs an array, an index for each dimension, and {' and '.join(last)}", help=usage
         )
     array = ctx.expr(positional[0])
-    if not isinstance(array, Value) or not isinstance(array.type, Array):
+    if not isinstance(array, Value) or not isinstance(array.type, (Array, IndexedArray)):
         with ctx.at(positional[0]):
             raise WarpCodegenTypeError(f"{name}() works on an element of an array, got {describe(array)}", help=usage)
     n = array.type.ndim
@@ -192,7 +193,8 @@ def _element(
             f"got {len(positional) - 1}",
             help=f"wp.{name}(arr, {', '.join(params[1 : n + 1])}, {', '.join(last)})",
         )
-    array, where = indexing.array_indices(ctx, array, [ctx.index(i) for i in positional[1:]])
+    find = indexing.array_indices if isinstance(array.type, Array) else indexed_arrays.element
+    array, where = find(ctx, array, [ctx.index(i) for i in positional[1:]])
     return array, where, tail
 
 
@@ -210,6 +212,8 @@ def _len(ctx: Context, node: ast.Call) -> Operand:
     if isinstance(operand, Value):
         if isinstance(operand.type, Array):
             return ctx.b.dim(operand, 0)
+        if isinstance(operand.type, IndexedArray):
+            return indexed_arrays.shape(ctx, operand)[0]
         if isinstance(operand.type, Aggregate):
             return Literal(element_shape(operand.type)[0])
     raise WarpCodegenTypeError(f"{describe(operand)} has no length")

@@ -136,6 +136,40 @@ class Array(Type):
         return f"array{self.ndim}d[{self.dtype}]"
 
 
+@dataclass(frozen=True)
+class IndexedArray(Struct):
+    """An array seen through arrays of indices: element ``i, j`` is ``data[index0[i], index1[j]]``.
+
+    It is a struct of these arrays to all but the frontend, which gives it the syntax of an array.
+    """
+
+    @property
+    def data(self) -> Array:
+        """The type of the array that is indexed."""
+        t = self.fields[0][1]
+        assert isinstance(t, Array)
+        return t
+
+    @property
+    def dtype(self) -> Type:
+        """The type of the elements."""
+        return self.data.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self.data.ndim
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def indexed_array(dtype: Type, ndim: int) -> IndexedArray:
+    """Return the type of indexed arrays of ``ndim`` dimensions of ``dtype``."""
+    indices = ((f"index{axis}", Array(int32, 1)) for axis in range(ndim))
+    return IndexedArray(f"indexedarray{ndim}d[{dtype}]", (("data", Array(dtype, ndim)), *indices))
+
+
 Aggregate = (Vec, Mat, Quat)
 """The types whose elements all have one scalar type."""
 

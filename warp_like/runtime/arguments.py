@@ -18,6 +18,7 @@ from warp_like.builtins.patterns import int_range
 from warp_like.ir import types as ir
 from warp_like.runtime import foreign
 from warp_like.runtime.array import array
+from warp_like.runtime.indexed import indexedarray
 from warp_like.runtime.recording import recorder
 
 
@@ -197,6 +198,8 @@ def array_type(a: array) -> ir.Array:
 def _describe(value: Any) -> str:
     if value is None:
         return "None"
+    if isinstance(value, indexedarray):
+        return str(value.ir_type)
     kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         return f"{kind} of dtype {value.dtype} and shape {tuple(value.shape)}"

@@ -269,6 +269,8 @@ class array(_native.Array):
     # ---- indexing
 
     def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, array) or (isinstance(key, tuple) and any(isinstance(part, array) for part in key)):
+            return _selected(self, key)
         offset, shape, _strides = indexing.resolve(key, self.shape, self.strides)
         if shape:
             return self._map(lambda a: a._subview(*indexing.resolve(key, a.shape, a.strides)))
@@ -286,6 +288,10 @@ class array(_native.Array):
         return host_number(one._values()[0].item(), element.scalar)
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(key, array) or (isinstance(key, tuple) and any(isinstance(part, array) for part in key)):
+            _selected(self, key)._set(value)
+            return
+
         def part(a: array) -> array:
             offset, shape, strides = indexing.resolve(key, a.shape, a.strides)
             return a._subview(offset, shape or (1,), strides or (a.itemsize,))
@@ -435,6 +441,13 @@ class ArrayOf:
 
 
 array1d, array2d, array3d, array4d = (ArrayOf(n) for n in (1, 2, 3, 4))
+
+
+def _selected(a: array, key: Any) -> Any:
+    """The elements of ``a`` that arrays of indices in ``key`` select."""
+    from warp_like.runtime.indexed import select  # which is made of arrays
+
+    return select(a, key if isinstance(key, tuple) else (key,))
 
 
 def _require_contiguous(a: array, what: str) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from warp_like.runtime import foreign
 from warp_like.runtime.array import array, new_array
 from warp_like.runtime.device import DeviceLike, get_device
+from warp_like.runtime.indexed import indexedarray
 from warp_like.runtime.memory import element_type, normalize_shape
 from warp_like.runtime.recording import host_writes
 from warp_like.values import constant_of
@@ -97,8 +98,10 @@ def zeros_like(
     retain_grad: bool = False,
 ) -> array:
     """Return a new array of zeros with the shape and dtype of ``src``, and with a gradient if it has one."""
-    like = src if isinstance(src, array) else foreign.as_array(src)
-    out = new_array(like.element, like.shape, like.device if device is None else get_device(device), zero=True)
+    like = src if isinstance(src, (array, indexedarray)) else foreign.as_array(src)
+    out = new_array(
+        element_type(like.dtype), like.shape, like.device if device is None else get_device(device), zero=True
+    )
     out.requires_grad = like.requires_grad if requires_grad is None else requires_grad
     out.retain_grad = retain_grad
     return out
@@ -148,6 +151,8 @@ def clone(
     retain_grad: bool = False,
 ) -> array:
     """Return a contiguous copy of ``src``; its gradient, if it gets one, is zero."""
+    if isinstance(src, indexedarray):
+        src = src.contiguous()
     out = empty_like(src, device, requires_grad, pinned, retain_grad)
     out.assign(src)
     return out
@@ -159,6 +164,9 @@ def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: 
     With offsets or a ``count``, both arrays are seen as one-dimensional and have to be contiguous; otherwise
     they have the same shape, or as many elements and both contiguous.
     """
+    if isinstance(dest, indexedarray) or isinstance(src, indexedarray):
+        _copy_indexed(dest, src, (dest_offset, src_offset, count))
+        return
     to = dest if isinstance(dest, array) else foreign.as_array(dest)
     of = src if isinstance(src, array) else foreign.as_array(src)
     if to.type_code != of.type_code:
@@ -174,6 +182,16 @@ def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: 
     raw = to._writable()
     host_writes(to, of)
     np.copyto(raw, of.numpy())
+
+
+def _copy_indexed(dest: Any, src: Any, offsets: tuple[int, int, int]) -> None:
+    if any(offsets):
+        raise ValueError("copy() between indexed arrays takes no offsets and no count")
+    of = src if isinstance(src, (array, indexedarray)) else foreign.as_array(src)
+    if isinstance(dest, indexedarray):
+        dest.assign(of)
+    else:
+        (dest if isinstance(dest, array) else foreign.as_array(dest)).assign(of.contiguous())
 
 
 def from_ptr(ptr: int, length: int, dtype: Any = None, shape: Any = None, device: DeviceLike = None) -> array:

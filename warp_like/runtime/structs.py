@@ -11,8 +11,10 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from warp_like.ir.types import Array, Struct, Type, is_differentiable, leaf_fields
+from warp_like.runtime.arguments import array_type
 from warp_like.runtime.array import array, new_array
 from warp_like.runtime.device import get_device
+from warp_like.runtime.indexed import indexedarray
 from warp_like.runtime.memory import element_type
 from warp_like.values import Composite
 from warp_like.values.struct import StructInstance
@@ -81,9 +83,13 @@ def split_tangents(kernel: Kernel, given: Sequence[Any]) -> list[Any]:
 def _leaves(kernel: Kernel, i: int, t: Struct, value: Any) -> list[Any]:
     if isinstance(value, StructInstance) and value._ir_type_ == t:
         return list(value._leaves())
+    if isinstance(value, indexedarray) and value.ir_type == t:
+        return list(value._leaves())
     given = str(value._ir_type_) if isinstance(value, StructInstance) else type(value).__name__
     if isinstance(value, StructInstance) and value._ir_type_.name == t.name:
         given = f"a struct {t.name} with other fields"
+    if isinstance(value, (array, indexedarray)):
+        given = str(array_type(value) if isinstance(value, array) else value.ir_type)
     name = kernel.declared[i][0]
     raise TypeError(f"kernel `{kernel.key}`, argument {i + 1} `{name}`: expected {t}, got {given}")
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from warp_like.ir import types as ir
 from warp_like.values import dtypes
-from warp_like.values.annotation import ArrayAnnotation
+from warp_like.values.annotation import ArrayAnnotation, IndexedArrayAnnotation
 from warp_like.values.composite import Composite
 from warp_like.values.dtypes import numpy_dtype, scalar_from_numpy
 from warp_like.values.families import NAMED, class_of, matrix, quaternion, scalar_type, vector
@@ -21,6 +21,7 @@ __all__ = [
     "NAMED",
     "ArrayAnnotation",
     "Composite",
+    "IndexedArrayAnnotation",
     "Mat",
     "Quat",
     "Vec",
@@ -55,7 +56,7 @@ def to_ir(annotation: Any) -> ir.Type | None:
     annotation = getattr(annotation, "_annotation_", annotation)  # wp.array, wp.array2d without a dtype
     if isinstance(annotation, ArrayAnnotation):
         element = to_ir(annotation.dtype)
-        return None if element is None else ir.Array(element, annotation.ndim)
+        return None if element is None else annotation.of(element)
     own = getattr(annotation, "_ir_type_", None)
     if isinstance(annotation, type) and isinstance(own, ir.Type):
         return own
@@ -76,13 +77,16 @@ def accepts(annotation: Any, t: ir.Type) -> bool:
         return t in _GENERIC.get(annotation, ())
     annotation = getattr(annotation, "_annotation_", annotation)
     if isinstance(annotation, ArrayAnnotation):
-        return isinstance(t, ir.Array) and t.ndim == annotation.ndim and accepts(annotation.dtype, t.dtype)
+        element = annotation.element_of(t)
+        return element is not None and accepts(annotation.dtype, element)
     return to_ir(annotation) == t
 
 
 def from_ir(t: ir.Type) -> Any:
     """Return the host class of ``t``; an ``ArrayAnnotation`` for an array type."""
-    return ArrayAnnotation(from_ir(t.dtype), t.ndim) if isinstance(t, ir.Array) else class_of(t)
+    if isinstance(t, ir.Array):
+        return ArrayAnnotation(from_ir(t.dtype), t.ndim)
+    return IndexedArrayAnnotation(from_ir(t.dtype), t.ndim) if isinstance(t, ir.IndexedArray) else class_of(t)
 
 
 def is_type(obj: Any) -> bool:

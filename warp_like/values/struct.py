@@ -199,6 +199,8 @@ def _field_type(cls: type, name: str, annotation: Any) -> ir.Type:
         t = values.to_ir(annotation)
     except TypeError as error:
         raise TypeError(f"{where}: {error}") from None
+    if isinstance(t, ir.IndexedArray):
+        raise TypeError(f"{where}: a struct can't hold an indexed array; give it the array and its indices as fields")
     if t is None:
         raise TypeError(f"{where}: expected one concrete type, got {annotation!r}")
     return t
