@@ -246,6 +246,29 @@ def _view(m: _Thread, o: ops.View, env: Env) -> list[Any]:
     return [env[o.array][_index(o, o.array, o.indices, env)]]
 
 
+def _slice(m: _Thread, o: ops.Slice, env: Env) -> list[Any]:
+    array = env[o.array]
+    start, count, step = ([int(env[i]) for i in part] for part in (o.start, o.count, o.step))
+    spans = {axis: (n, by) for axis, n, by in zip(o.kept, count, step, strict=True)}
+    if 0 in count:
+        return [np.empty([*count, *array.shape[len(start) :]], array.dtype)]
+    at: list[Any] = []
+    for axis, first in enumerate(start):
+        n, by = spans.get(axis, (1, 1))
+        last = first + (n - 1) * by
+        if not (0 <= first < array.shape[axis] and 0 <= last < array.shape[axis]):
+            raise IndexError(f"slice at {o.loc}: {first} to {last} is outside shape {array.shape}")
+        at.append(range(first, last + (1 if by > 0 else -1), by) if axis in spans else first)
+    for axis in reversed(range(len(at))):
+        index = at[axis] if isinstance(at[axis], int) else slice(at[axis].start, _stop(at[axis]), at[axis].step)
+        array = array[(slice(None),) * axis + (index,)]
+    return [array]
+
+
+def _stop(r: range) -> int | None:
+    return r.stop if r.stop >= 0 else None
+
+
 def _get_field(m: _Thread, o: ops.GetField, env: Env) -> list[Any]:
     return [env[o.x][o.field]]
 
@@ -374,6 +397,7 @@ _EXECUTE: dict[type[Op], Callable[[_Thread, Any, Env], list[Any]]] = {
     ops.Tid: _tid,
     ops.Dim: _dim,
     ops.View: _view,
+    ops.Slice: _slice,
     ops.GetField: _get_field,
     ops.Load: _load,
     ops.Store: _store,

@@ -8,8 +8,12 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 import warp_like as wp
 from tests.interpreter import run
+from warp_like.backend import libdevice
+from warp_like.backend.nvptx import assemble
 from warp_like.frontend.build import build_kernel
 from warp_like.frontend.parameters import parameters
 from warp_like.frontend.source import parse
@@ -52,6 +56,26 @@ def launch(
 ) -> None:
     """Run a kernel by the interpreter."""
     run(build(pyfunc, types), args, (dims,) if isinstance(dims, int) else dims)
+
+
+def everywhere(kernel: wp.Kernel, dim: int | tuple[int, ...], *args: Any) -> list[Any]:
+    """Run a kernel compiled and by the interpreter, which have to agree, and have its PTX assembled.
+
+    Returns copies of ``args`` as the kernel left them.
+    """
+    compiled, interpreted = [[a.copy() if isinstance(a, np.ndarray) else a for a in args] for _ in range(2)]
+    wp.launch(kernel, dim=dim, inputs=compiled)
+    f = build_kernel(kernel.source, [t for _, t in kernel.parameters])
+    for g in functions(f):
+        verify(g)
+    run(f, interpreted, (dim,) if isinstance(dim, int) else dim)
+    for ours, expected in zip(compiled, interpreted, strict=True):
+        if isinstance(ours, np.ndarray):
+            np.testing.assert_array_equal(ours, expected)
+    ptx = kernel.inspect("ptx", target="sm_80")
+    if libdevice.find_ptxas() is not None:
+        assert assemble(ptx, "sm_80")[:4] == b"\x7fELF"
+    return compiled
 
 
 def define(source: str, **names: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ like on arrays are atomic where the element's type has such an operation, as in 
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warp_like.base.errors import (
@@ -15,11 +16,13 @@ from warp_like.base.errors import (
     WarpCodegenKeyError,
     WarpCodegenTypeError,
 )
-from warp_like.frontend import indexed_arrays, indexing, refused
+from warp_like.builtins.patterns import Literal
+from warp_like.frontend import indexed_arrays, indexing, refused, selection
 from warp_like.frontend.context import Context, statement, with_article
 from warp_like.frontend.expressions import OPERATORS, binary
 from warp_like.frontend.host import Host, type_named
 from warp_like.frontend.operands import Operand, describe, require_value_kind
+from warp_like.frontend.selection import Index, Selection, narrow, selected_type
 from warp_like.frontend.specials import thread_index
 from warp_like.ir.core import Value
 from warp_like.ir.types import (
@@ -30,6 +33,7 @@ from warp_like.ir.types import (
     Struct,
     Type,
     Vec,
+    element_count,
     int32,
     int64,
     scalar_of,
@@ -52,20 +56,20 @@ class Name:
 
 @dataclass(frozen=True)
 class Component:
-    """A part of a variable's value: at ``path``, of the field that ``fields`` lead to."""
+    """A part of a variable's value: what ``path`` selects of the field that ``fields`` lead to."""
 
     name: str
-    path: tuple[Value | int, ...]
+    path: Selection
     fields: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Element:
-    """An array element, or a component of it; ``indices`` may still be too few."""
+    """An array element, or what ``path`` selects of it; ``indices`` may still be too few."""
 
     array: Value
     indices: tuple[Value, ...]
-    path: tuple[Value | int, ...] = ()
+    path: Selection = ()
 
 
 @dataclass(frozen=True)
@@ -165,7 +169,7 @@ def _has_atomic(t: Type, kind: str) -> bool:
 def _atomic(ctx: Context, where: Element, kind: str, node: ast.AugAssign, operand: Operand) -> None:
     """Update an element; with a path, by a value that changes nothing but the component."""
     t = _element_type(where)
-    part = _at_path(t, where.path)
+    part = selected_type(t, where.path)
     operand = require_value_kind(operand)
     if isinstance(operand, Value) and not ctx.fits(operand, part):
         # The operator's own rule says what is wrong, or gives what can't be stored.
@@ -181,7 +185,7 @@ def _atomic(ctx: Context, where: Element, kind: str, node: ast.AugAssign, operan
     with ctx.at(node.value):
         value = ctx.convert(operand, part, f"`{ast.unparse(node.target)}`", node.value)
     if where.path:
-        value = ctx.b.insert_component(_neutral(ctx, kind, t), value, *where.path)
+        value = selection.insert(ctx, _neutral(ctx, kind, t), where.path, value)
     ctx.b.atomic(kind, where.array, where.indices, value)
 
 
@@ -239,20 +243,24 @@ def _subscripted(ctx: Context, inner: Place, node: ast.Subscript) -> Place:
     at = indexing.indices(ctx, node.slice)
     if isinstance(inner, Element) and not inner.path and len(inner.indices) < _ndim(inner):
         missing = _ndim(inner) - len(inner.indices)
+        view = ctx.b.view(inner.array, inner.indices) if inner.indices else inner.array
+        plain = indexing.without_spans(at)
+        if plain is None:
+            return Element(indexing.array_slice(ctx, view, at), ())
         if len(at) > missing:
-            view = ctx.b.view(inner.array, inner.indices) if inner.indices else inner.array
-            indexing.array_indices(ctx, view, at)  # raises: too many
-        array, indices = indexing.array_indices(ctx, inner.array, [*inner.indices, *at])
+            indexing.array_indices(ctx, view, plain)  # raises: too many
+        array, indices = indexing.array_indices(ctx, inner.array, [*inner.indices, *plain])
         return Element(array, tuple(indices))
     t = _type_at(ctx, inner)
     if isinstance(t, IndexedArray):
-        array, where = indexed_arrays.element(ctx, _indexed(ctx, inner), at)
-        if len(where) == t.ndim:
+        plain = indexing.without_spans(at)
+        if plain is not None and len(plain) >= t.ndim:
+            array, where = indexed_arrays.element(ctx, _indexed(ctx, inner), plain)
             return Element(array, tuple(where))
         return Part(indexed_arrays.read(ctx, _indexed(ctx, inner), at))
     if not isinstance(t, (Vec, Mat, Quat)):
         raise indexing.not_indexable(load(ctx, inner))
-    return _deeper(inner, indexing.component_indices(ctx, t, at))
+    return _deeper(ctx, inner, at)
 
 
 def _indexed(ctx: Context, where: Place) -> Value:
@@ -268,7 +276,7 @@ def _attributed(ctx: Context, inner: Place, node: ast.Attribute) -> Place:
     if not isinstance(t, (Vec, Quat)):
         shown = with_article(str(t)) if t is not None else describe(load(ctx, inner))
         raise WarpCodegenAttributeError(f"{shown} has no attribute `{node.attr}` that can be assigned")
-    return _deeper(inner, [indexing.component(t, node.attr)])
+    return _deeper(ctx, inner, [Literal(indexing.component(t, node.attr))])
 
 
 def _field(ctx: Context, inner: Place, field: int) -> Place:
@@ -285,48 +293,48 @@ def _field(ctx: Context, inner: Place, field: int) -> Place:
     return found
 
 
-def _deeper(inner: Place, more: list[Value | int]) -> Place:
+def _deeper(ctx: Context, inner: Place, at: Sequence[Index]) -> Place:
+    """The part that ``at`` selects of the value at ``inner``."""
     match inner:
         case Name(name):
-            return Component(name, tuple(more))
+            t = _type_at(ctx, inner)
+            assert t is not None
+            return Component(name, narrow(ctx, t, (), at))
         case Component(name, path, fields):
-            return Component(name, (*path, *more), fields)
+            return Component(name, narrow(ctx, _whole_type(ctx, inner), path, at), fields)
         case Element(array, indices, path):
-            return Element(array, indices, (*path, *more))
+            return Element(array, indices, narrow(ctx, _element_type(inner), path, at))
         case Part():
             raise AssertionError("an indexed array has no components")
+
+
+def _whole_type(ctx: Context, where: Component) -> Type:
+    """The type of the variable, or the field of it, that a place is a part of."""
+    operand = ctx.scope.read(where.name)
+    assert isinstance(operand, Value)
+    t = operand.type
+    for k in where.fields:
+        assert isinstance(t, Struct)
+        t = t.fields[k][1]
+    return t
 
 
 def _type_at(ctx: Context, where: Place) -> Type | None:
     """The type of what stands at a place; None for a tuple or a Python object."""
     match where:
-        case Name(name) | Component(name):
+        case Name(name):
             operand = ctx.scope.read(name)
-            if not isinstance(operand, Value):
-                return None
-            return _at_path(operand.type, where.path, where.fields) if isinstance(where, Component) else operand.type
+            return operand.type if isinstance(operand, Value) else None
+        case Component():
+            return selected_type(_whole_type(ctx, where), where.path)
         case Element():
             if len(where.indices) < _ndim(where):
                 t = where.array.type
                 assert isinstance(t, Array)
                 return Array(t.dtype, t.ndim - len(where.indices))
-            return _at_path(_element_type(where), where.path)
+            return selected_type(_element_type(where), where.path)
         case Part(array):
             return array.type
-
-
-def _at_path(t: Type, path: tuple[Value | int, ...], fields: tuple[int, ...] = ()) -> Type:
-    for k in fields:
-        assert isinstance(t, Struct)
-        t = t.fields[k][1]
-    match t, len(path):
-        case _, 0:
-            return t
-        case Mat(_, cols, dtype), 1:
-            return Vec(cols, dtype)
-    scalar = scalar_of(t)
-    assert scalar is not None
-    return scalar
 
 
 def _element_type(where: Element) -> Type:
@@ -358,18 +366,18 @@ def load(ctx: Context, where: Place) -> Operand:
             assert isinstance(operand, Value)
             for k in fields:
                 operand = ctx.b.get_field(operand, k)
-            return ctx.b.extract(operand, *path) if path else operand
+            return selection.extract(ctx, operand, path)
         case Element(array, indices, path):
             element = ctx.b.load(array, indices)
-            return ctx.b.extract(element, *path) if path else element
+            return selection.extract(ctx, element, path)
         case Part(array):
             return array
 
 
-def _replaced(ctx: Context, old: Value, fields: tuple[int, ...], path: tuple[Value | int, ...], part: Value) -> Value:
+def _replaced(ctx: Context, old: Value, fields: tuple[int, ...], path: Selection, part: Value) -> Value:
     """``old`` with the part at ``path`` of the field that ``fields`` lead to replaced."""
     if not fields:
-        return ctx.b.insert_component(old, part, *path) if path else part
+        return selection.insert(ctx, old, path, part)
     inner = _replaced(ctx, ctx.b.get_field(old, fields[0]), fields[1:], path, part)
     return ctx.b.with_field(old, fields[0], inner)
 
@@ -383,20 +391,28 @@ def store(ctx: Context, where: Place, operand: Operand, target: ast.expr, source
         case Component(name, path, fields):
             old = ctx.scope.read(name)
             assert isinstance(old, Value)
-            with ctx.at(source):
-                part = ctx.convert(operand, _at_path(old.type, path, fields), shown, source)
+            part = _part(ctx, operand, selected_type(_whole_type(ctx, where), path), path, shown, source)
             new = _replaced(ctx, old, fields, path, part)
             new.hint = name
             ctx.scope.replace(name, new)
         case Element(array, indices, path):
             indexing.require_element(array, indices)
             t = _element_type(where)
-            with ctx.at(source):
-                part = ctx.convert(operand, _at_path(t, path), shown, source)
+            part = _part(ctx, operand, selected_type(t, path), path, shown, source)
             if path:
-                part = ctx.b.insert_component(ctx.b.load(array, indices), part, *path)
+                part = selection.insert(ctx, ctx.b.load(array, indices), path, part)
             ctx.b.store(array, indices, part)
         case Part(array):
             raise WarpCodegenError(
                 f"a part of {with_article(str(array.type))} can't be assigned", help="write to the elements one by one"
             )
+
+
+def _part(ctx: Context, operand: Operand, t: Type, path: Selection, shown: str, source: ast.expr) -> Value:
+    """``operand`` as what is assigned to a part of type ``t``; a number fills a slice or a row."""
+    scalar = scalar_of(t)
+    with ctx.at(source):
+        if path and scalar is not None and scalar != t and ctx.fits(operand, scalar):
+            number = ctx.convert(operand, scalar, shown, source)
+            return ctx.b.make(t, [number] * element_count(t))
+        return ctx.convert(operand, t, shown, source)

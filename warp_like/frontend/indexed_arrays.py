@@ -14,6 +14,7 @@ from warp_like.frontend import indexing
 from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.host import Host
 from warp_like.frontend.operands import Operand
+from warp_like.frontend.selection import Span
 from warp_like.ir.core import Value
 from warp_like.ir.types import IndexedArray, indexed_array
 
@@ -21,14 +22,37 @@ from warp_like.ir.types import IndexedArray, indexed_array
 def read(ctx: Context, base: Value, at: Sequence[indexing.Index]) -> Value:
     """Return the element of an indexed array at ``at``, or the indexed array of the dimensions left."""
     t = _type(base)
-    array, where = element(ctx, base, at)
+    plain = indexing.without_spans(at)
+    if plain is None:
+        return _part(ctx, base, at)
+    array, where = element(ctx, base, plain)
     if len(where) == t.ndim:
         return ctx.b.load(array, where)
     indices = [ctx.b.get_field(base, 1 + axis) for axis in range(len(where), t.ndim)]
     return ctx.b.make(indexed_array(t.dtype, len(indices)), [ctx.b.view(array, where), *indices])
 
 
-def element(ctx: Context, base: Value, at: Sequence[indexing.Index]) -> tuple[Value, list[Value]]:
+def _part(ctx: Context, base: Value, at: Sequence[indexing.Index]) -> Value:
+    """The indexed array that slices leave, after indices into the first dimensions: the same data by fewer indices.
+
+    Raises:
+        WarpCodegenIndexError: An index comes after a slice, or there are more than dimensions.
+    """
+    t = _type(base)
+    first = [i for i in at if not isinstance(i, Span)]
+    spans = at[len(first) :]
+    if len(at) > t.ndim or indexing.without_spans(at[: len(first)]) is None:
+        raise WarpCodegenIndexError(
+            f"{with_article(str(t))} takes indices into its first dimensions, then slices", help="a[i, 1:3]"
+        )
+    array, where = element(ctx, base, first)
+    indices = [ctx.b.get_field(base, 1 + axis) for axis in range(len(first), t.ndim)]
+    for axis, span in enumerate(spans):
+        indices[axis] = indexing.array_slice(ctx, indices[axis], [span])
+    return ctx.b.make(indexed_array(t.dtype, len(indices)), [ctx.b.view(array, where) if where else array, *indices])
+
+
+def element(ctx: Context, base: Value, at: Sequence[Value | Literal]) -> tuple[Value, list[Value]]:
     """Return the array under an indexed array, and where in it ``at`` leads.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Indices: of arrays, vectors and matrices, constant and dynamic."""
+"""Indices and slices: of arrays, vectors, matrices and tuples, constant and dynamic."""
 
 from __future__ import annotations
 
@@ -13,32 +13,49 @@ from warp_like.base.errors import (
     WarpCodegenTypeError,
 )
 from warp_like.builtins.patterns import Literal
+from warp_like.frontend import selection
 from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.operands import Operand, describe
+from warp_like.frontend.selection import Index, Span, in_range, known_index
 from warp_like.ir import ops
 from warp_like.ir.core import Value
-from warp_like.ir.types import Array, Mat, Quat, Struct, Type, Vec, element_shape
-
-Index = Value | Literal
+from warp_like.ir.types import Array, Mat, Quat, Struct, Vec, element_shape, int64
 
 
 def indices(ctx: Context, node: ast.expr) -> list[Index]:
     """Build what stands in brackets."""
-    return [ctx.index(e) for e in (node.elts if isinstance(node, ast.Tuple) else [node])]
+    parts = node.elts if isinstance(node, ast.Tuple) else [node]
+    return [_span(ctx, e) if isinstance(e, ast.Slice) else ctx.index(e) for e in parts]
+
+
+def _span(ctx: Context, node: ast.Slice) -> Span:
+    def bound(e: ast.expr | None) -> Value | Literal | None:
+        return None if e is None else ctx.index(e, "a bound of a slice")
+
+    return Span(bound(node.lower), bound(node.upper), bound(node.step), node)
+
+
+def without_spans(at: Sequence[Index]) -> list[Value | Literal] | None:
+    """Return indices among which is no slice; None where there is one."""
+    plain = [index for index in at if not isinstance(index, Span)]
+    return plain if len(plain) == len(at) else None
 
 
 def read(ctx: Context, base: Operand, at: Sequence[Index]) -> Operand:
-    """Return ``base[at]``: an element or a view of an array, a component or a row, a member of a tuple."""
+    """Return ``base[at]``: an element or a view of an array, a part of a vector or matrix, members of a tuple."""
     if isinstance(base, tuple):
         return _member(base, at)
     if isinstance(base, Value):
         if isinstance(base.type, Array):
-            array, where = array_indices(ctx, base, at)
+            plain = without_spans(at)
+            if plain is None:
+                return array_slice(ctx, base, at)
+            array, where = array_indices(ctx, base, plain)
             if len(where) == _ndim(array):
                 return ctx.b.load(array, where)
             return ctx.b.view(array, where)
         if isinstance(base.type, (Vec, Mat, Quat)):
-            return ctx.b.extract(base, *component_indices(ctx, base.type, at))
+            return selection.extract(ctx, base, selection.narrow(ctx, base.type, (), at))
     raise not_indexable(base)
 
 
@@ -50,17 +67,19 @@ def not_indexable(base: Operand) -> WarpCodegenTypeError:
 
 def _member(base: tuple[Operand, ...], at: Sequence[Index]) -> Operand:
     (index, *more) = at
-    known = _known(index)
+    if isinstance(index, Span) and not more:
+        return base[index.constant()]
+    known = None if isinstance(index, Span) else known_index(index)
     if more or known is None:
         raise WarpCodegenTypeError(
             "a tuple is indexed by one constant"
             if more
             else "a tuple is indexed by a constant, got a value of run time"
         )
-    return base[_in_range(known, len(base), "a tuple", "members")]
+    return base[in_range(known, len(base), "a tuple", "members")]
 
 
-def array_indices(ctx: Context, array: Value, at: Sequence[Index]) -> tuple[Value, list[Value]]:
+def array_indices(ctx: Context, array: Value, at: Sequence[Value | Literal]) -> tuple[Value, list[Value]]:
     """Return an array and all indices into it: those of a view are put before ``at``.
 
     A constant negative index counts from the end.
@@ -78,26 +97,81 @@ def array_indices(ctx: Context, array: Value, at: Sequence[Index]) -> tuple[Valu
     if isinstance(array.op, ops.View) and array.op.field is None:
         where, array = list(array.op.indices), array.op.array
     for index in at:
-        known = _known(index)
-        if known is not None and known < 0:
-            extent = ctx.b.dim(array, len(where))
-            where.append(ctx.b.apply("sub", extent, -known))
-        else:
-            where.append(ctx.settle(index))
+        where.append(_axis_index(ctx, array, len(where), index))
     return array, where
 
 
-def component_indices(ctx: Context, t: Type, at: Sequence[Index]) -> list[Value | int]:
-    """Return indices into a value of type ``t``, constant ones checked and made non-negative."""
-    shape = element_shape(t)
-    if len(at) > len(shape):
-        raise WarpCodegenIndexError(f"{with_article(str(t))} takes {len(shape)} {_plural(len(shape))}, got {len(at)}")
-    found: list[Value | int] = []
-    words = ("rows", "columns") if isinstance(t, Mat) else ("components",)
-    for index, extent, word in zip(at, shape, words, strict=False):
-        known = _known(index)
-        found.append(ctx.settle(index) if known is None else _in_range(known, extent, with_article(str(t)), word))
-    return found
+def _axis_index(ctx: Context, array: Value, axis: int, index: Value | Literal) -> Value:
+    known = known_index(index)
+    if known is None or known >= 0:
+        return ctx.settle(index)
+    counted: Value = ctx.b.apply("sub", ctx.b.dim(array, axis), -known)
+    return counted
+
+
+def array_slice(ctx: Context, array: Value, at: Sequence[Index]) -> Value:
+    """Return the part of an array that indices and slices select, a view; bounds count and clamp as in Python."""
+    plain = next(i for i, index in enumerate(at) if isinstance(index, Span))
+    t = array.type
+    assert isinstance(t, Array)
+    if len(at) > t.ndim:
+        array_indices(ctx, array, [Literal(0)] * len(at))  # raises: too many
+    if plain:
+        array = ctx.b.view(*array_indices(ctx, array, [i for i in at[:plain] if not isinstance(i, Span)]))
+        t = array.type
+        assert isinstance(t, Array)
+    start, count, step, kept = [], [], [], []
+    for axis in range(t.ndim):
+        index = at[plain + axis] if plain + axis < len(at) else None
+        if index is not None and not isinstance(index, Span):
+            start.append(_axis_index(ctx, array, axis, index))
+            continue
+        first, n, by = _bounds(ctx, index, ctx.b.dim(array, axis, int64))
+        start.append(first)
+        count.append(n)
+        step.append(ctx.b.constant(by, int64))
+        kept.append(axis)
+    return ctx.b.slice(array, start, count, step, tuple(kept))
+
+
+def _bounds(ctx: Context, span: Span | None, extent: Value) -> tuple[Value, Value, int]:
+    """The first index, the number of indices and the step of a slice of ``extent`` elements, as Python has them."""
+    b = ctx.b
+    step = 1
+    if span is not None and span.step is not None:
+        known = known_index(span.step)
+        if known is None or known == 0:
+            given = describe(span.step) if known is None else "0"
+            raise WarpCodegenTypeError(f"the step of a slice is a constant other than 0, got {given}")
+        step = known
+    start, stop = (None, None) if span is None else (span.start, span.stop)
+    top = extent if step > 0 else b.apply("sub", extent, 1)
+    if step > 0:
+        first = b.constant(0, int64) if start is None else _clamped(ctx, start, extent, 0, top)
+        last = extent if stop is None else _clamped(ctx, stop, extent, 0, top)
+        if start is None and stop is None and step == 1:
+            return first, extent, step
+        length = b.apply("sub", last, first)
+    else:
+        first = top if start is None else _clamped(ctx, start, extent, -1, top)
+        last = b.constant(-1, int64) if stop is None else _clamped(ctx, stop, extent, -1, top)
+        length = b.apply("sub", first, last)
+    if abs(step) != 1:
+        length = b.apply("div", b.apply("add", length, abs(step) - 1), abs(step))
+    return first, b.apply("max", length, 0), step
+
+
+def _clamped(ctx: Context, bound: Value | Literal, extent: Value, low: int, high: Value) -> Value:
+    """A bound of a slice, counted from the end where it is negative, and moved into ``low`` to ``high``."""
+    b, known = ctx.b, known_index(bound)
+    if known is not None:
+        counted = b.constant(known, int64) if known >= 0 else b.apply("add", extent, known)
+        clamped: Value = b.apply("min", counted, high) if known >= 0 else b.apply("max", counted, low)
+        return clamped
+    i = b.cast(ctx.settle(bound), int64)
+    i = b.select(b.apply("lt", i, 0), b.apply("add", i, extent), i)
+    clamped = b.apply("min", b.apply("max", i, low), high)
+    return clamped
 
 
 def component(t: Vec | Quat, name: str) -> int:
@@ -131,24 +205,6 @@ def field(t: Struct, name: str) -> int:
         f"{with_article(str(t))} has no field `{name}`: it has {', '.join(names)}",
         help=f"did you mean `{near[0]}`?" if near else None,
     )
-
-
-def _known(index: Index) -> int | None:
-    """The value of a constant index."""
-    value = index.value if isinstance(index, Literal) else ops.constant_value(index)
-    return value if type(value) is int else None
-
-
-def _in_range(index: int, extent: int, what: str, word: str) -> int:
-    if not -extent <= index < extent:
-        raise WarpCodegenIndexError(
-            f"index {index} is out of range: {what} has {extent} {word if extent != 1 else word[:-1]}"
-        )
-    return index % extent
-
-
-def _plural(n: int) -> str:
-    return "index" if n == 1 else f"1 to {n} indices" if n > 1 else "indices"
 
 
 def _ndim(array: Value) -> int:

@@ -33,7 +33,6 @@ _EXPRESSIONS: dict[type[ast.expr], tuple[str, str]] = {
     ),
     ast.NamedExpr: ("`:=` can't be used in kernel code", "assign in a statement of its own"),
     ast.Starred: ("`*` can't unpack in kernel code", "name each value"),
-    ast.Slice: ("a slice can't be used in kernel code yet", "index the elements one by one"),
 }
 
 _STATEMENTS: dict[type[ast.stmt], tuple[str, str]] = {

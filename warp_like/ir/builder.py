@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from warp_like.base.loc import current_loc
@@ -137,13 +137,23 @@ class Builder:
             return self.view(self.field_view(array.op.array, field), array.op.indices)
         return self.insert(ops.View(array, (), field), Array(t.dtype.fields[field][1], t.ndim)).result
 
-    def view_like(self, v: ops.View, array: Value, indices: Sequence[Value]) -> Value:
-        """What the view ``v`` is of its array, of another ``array``."""
-        return self.view(array, indices) if v.field is None else self.field_view(array, v.field)
+    def slice(
+        self, array: Value, start: Sequence[Value], count: Sequence[Value], step: Sequence[Value], kept: tuple[int, ...]
+    ) -> Value:
+        """The part of ``array`` that begins at ``start`` and goes on along the dimensions ``kept``."""
+        made = ops.Slice(array, tuple(start), tuple(count), tuple(step), kept)
+        return self.insert(made, Array(_array_type(array).dtype, len(kept))).result
 
-    def dim(self, array: Value, axis: int) -> Value:
+    def view_like(self, v: ops.View | ops.Slice, array: Value, value: Callable[[Value], Value]) -> Value:
+        """What the view ``v`` is of its array, of another ``array``; ``value`` gives what its indices are here."""
+        if isinstance(v, ops.Slice):
+            start, count, step = (tuple(map(value, part)) for part in (v.start, v.count, v.step))
+            return self.slice(array, start, count, step, v.kept)
+        return self.view(array, tuple(map(value, v.indices))) if v.field is None else self.field_view(array, v.field)
+
+    def dim(self, array: Value, axis: int, type: Scalar = int32) -> Value:
         """The extent of ``array`` along ``axis``."""
-        return self.insert(ops.Dim(array, axis), int32).result
+        return self.insert(ops.Dim(array, axis), type).result
 
     def yield_(self, *values: Value) -> None:
         """End the current block."""

@@ -93,7 +93,7 @@ class Tid(Op):
 
 @op("dim")
 class Dim(Op):
-    """The extent of an array along ``axis``, as int32."""
+    """The extent of an array along ``axis``, as int32 or int64."""
 
     array: Value = operand()
     axis: int = attr()
@@ -109,6 +109,21 @@ class View(Op):
     array: Value = operand()
     indices: tuple[Value, ...] = operand()
     field: int | None = attr(None)
+
+
+@op("slice")
+class Slice(Op):
+    """A part of an array with strides of its own: it begins at ``start``, which has an index for each dimension.
+
+    The dimensions ``kept`` go on from there, ``count`` elements by ``step`` each; the others are dropped. Where
+    ``count`` is not 0, the first and the last element are in range.
+    """
+
+    array: Value = operand()
+    start: tuple[Value, ...] = operand()
+    count: tuple[Value, ...] = operand()
+    step: tuple[Value, ...] = operand()
+    kept: tuple[int, ...] = attr()
 
 
 @op("load", pure=False)
@@ -230,6 +245,10 @@ class Call(Op):
     args: tuple[Value, ...] = operand()
 
 
+VIEWS = (View, Slice)
+"""The ops whose result is a part of the array that they take."""
+
+
 def constant_value(v: Value) -> Any:
     """Return the Python value of ``v`` when it is a ``Constant``, else None."""
     return v.op.value if isinstance(v.op, Constant) else None
@@ -260,9 +279,11 @@ __all__ = [
     "Pop",
     "Print",
     "Push",
+    "Slice",
     "Store",
     "Tid",
     "Type",
+    "VIEWS",
     "View",
     "While",
     "Yield",

@@ -79,6 +79,14 @@ class _Printer:
                 return f"view {self.name(array)}.{array.type.dtype.fields[field][0]}"
             case ops.Load() | ops.View():
                 return f"{o.NAME} {self.name(o.array)}[{self.names_of(o.indices)}]"
+            case ops.Slice():
+                spans = dict(zip(o.kept, zip(o.count, o.step, strict=True), strict=True))
+                parts = []
+                for axis, start in enumerate(o.start):
+                    parts.append(self.name(start))
+                    if axis in spans:
+                        parts[-1] += f" + {self.name(spans[axis][0])} by {self.name(spans[axis][1])}"
+                return f"slice {self.name(o.array)}[{', '.join(parts)}]"
             case ops.Store():
                 return f"store {self.name(o.array)}[{self.names_of(o.indices)}], {self.name(o.value)}"
             case ops.Atomic():

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.types import Array, Mat, Quat, Scalar, Struct, Type, Vec, bool_, element_count, scalar_of
+from warp_like.ir.types import (
+    Array,
+    Mat,
+    Quat,
+    Scalar,
+    Struct,
+    Type,
+    Vec,
+    bool_,
+    element_count,
+    int32,
+    int64,
+    scalar_of,
+)
 
 
 class InvalidIR(AssertionError):
@@ -95,9 +108,19 @@ def _check_op(o: Op, known: set[Value]) -> None:
         case ops.View():
             a = o.array.type
             _require(isinstance(a, Array) and 0 < len(o.indices) < a.ndim, o, "view with a wrong number of indices")
+        case ops.Slice():
+            a = o.array.type
+            _require(isinstance(a, Array) and len(o.start) == a.ndim, o, "needs a start for each dimension")
+            assert isinstance(a, Array)
+            kept = list(o.kept)
+            _require(kept == sorted(set(kept)) and set(kept) <= set(range(a.ndim)), o, "no such dimensions")
+            _require(len(o.count) == len(o.step) == len(kept), o, "needs count and step for each kept dimension")
+            _require(all(map(_is_int, (*o.start, *o.count, *o.step))), o, "an index is not an integer")
+            _require(o.result.type == Array(a.dtype, len(kept)), o, "result is not the array of the kept dimensions")
         case ops.Dim():
             a = o.array.type
             _require(isinstance(a, Array) and 0 <= o.axis < a.ndim, o, "no such axis")
+            _require(o.result.type in (int32, int64), o, "an extent is int32 or int64")
         case ops.Tid():
             _require(0 <= o.axis < o.ndim, o, "no such axis")
         case ops.Constant():

@@ -86,7 +86,7 @@ class _Finder:
                 self.touch(o.array, WRITE)
             case ops.Atomic() | ops.AtomicCas():
                 self.touch(o.array, EXTREME if isinstance(o, ops.Atomic) and o.kind in ("min", "max") else UPDATE)
-            case ops.View():
+            case ops.View() | ops.Slice():
                 self.bind(o.result, o.array)
             case ops.Call():
                 self.call(o)

@@ -106,6 +106,8 @@ class _Flattener(Rewriter):
         """The array of one field of the structs in ``array``."""
         if isinstance(array.op, ops.View) and array.op.field is None:
             return self.b.view(self.view(array.op.array, field), array.op.indices)
+        if isinstance(array.op, ops.Slice):
+            return self.b.view_like(array.op, self.view(array.op.array, field), self.value)
         if array not in self.known:
             return self.b.field_view(array, field)
         if (array, field) not in self.views:

@@ -327,7 +327,7 @@ def _through_views(b: Emitter, o: Any) -> Value | None:
 def _dim(b: Emitter, o: ops.Dim) -> Value | None:
     while isinstance(view := o.array.op, ops.View):
         o.array, o.axis = view.array, o.axis + len(view.indices)
-    return None
+    return b.cast(view.count[o.axis], o.result.type) if isinstance(view, ops.Slice) else None
 
 
 RULES: dict[type[Op], Rule] = {

@@ -31,7 +31,7 @@ class _Hoister(Rewriter):
     def hoist(self, b: Block, inside: set[Value]) -> None:
         stay: list[Op] = []
         for o in b.ops:
-            if o.PURE and not isinstance(o, ops.View) and inside.isdisjoint(o.operands()):
+            if o.PURE and not isinstance(o, ops.VIEWS) and inside.isdisjoint(o.operands()):
                 self.keep(o)
                 inside.difference_update(o.results)
             else:

@@ -74,7 +74,7 @@ def _accesses(f: Function) -> dict[Value, list[_Access]]:
 
 
 def _root(v: Value) -> Value:
-    while isinstance(v.op, ops.View):
+    while isinstance(v.op, ops.VIEWS):
         v = v.op.array
     return v
 
@@ -91,7 +91,7 @@ def _adds(o: Op) -> bool:
 def _is_own(o: _Access) -> bool:
     """Whether ``o`` is at the index of the thread in a grid of as many dimensions as the array has."""
     n = len(o.indices)
-    if isinstance(o.array.op, ops.View):
+    if isinstance(o.array.op, ops.VIEWS):
         return False
     tids = [i.op for i in o.indices]
     return all(isinstance(t, ops.Tid) and t.axis == k and t.ndim == n for k, t in enumerate(tids))

@@ -188,7 +188,7 @@ class Lowering:
         """Return indices into ``ref`` as i64, checked where the options ask for it."""
         wide = [self.index(i) for i in indices]
         if self.w.options.debug and not self.w.target.is_cuda:
-            self._check(o, ref, wide)
+            self._check(o, list(zip(wide, ref.shape, strict=False)))
         return wide
 
     def address(self, o: Op, array: Value, indices: Sequence[Value]) -> str:
@@ -196,9 +196,12 @@ class Lowering:
         ref = self.array(array)
         return memory.element_address(self.w, ref, self.indices(o, ref, indices))
 
-    def _check(self, o: Op, ref: ArrayRef, indices: list[str]) -> None:
+    def _check(self, o: Op, indices: list[tuple[str, str]]) -> None:
+        """Leave the kernel where one of several indices is not below its extent."""
+        if not indices:
+            return
         w = self.w
-        tests = [w.op(f"icmp ult i64 {i}, {n}") for i, n in zip(indices, ref.shape, strict=False)]
+        tests = [w.op(f"icmp ult i64 {i}, {n}") for i, n in indices]
         ok = tests[0]
         for t in tests[1:]:
             ok = w.op(f"and i1 {ok}, {t}")
@@ -258,6 +261,9 @@ class Lowering:
 
     def _dim(self, o: ops.Dim) -> None:
         extent = self.array(o.array).shape[o.axis]
+        if o.result.type == int64:
+            self.bind(o.result, (extent,))
+            return
         self._wide[-1][o.result] = extent
         self.bind(o.result, (self.w.op(f"trunc i64 {extent} to i32"),))
 
@@ -267,6 +273,14 @@ class Lowering:
             self.bind(o.result, memory.field_view(self.w, ref, o.field))
             return
         self.bind(o.result, memory.view(self.w, ref, self.indices(o, ref, o.indices)))
+
+    def _slice(self, o: ops.Slice) -> None:
+        ref = self.array(o.array)
+        start, count, step = ([self.index(i) for i in part] for part in (o.start, o.count, o.step))
+        if self.w.options.debug and not self.w.target.is_cuda:
+            dropped = [axis for axis in range(len(start)) if axis not in o.kept]
+            self._check(o, [(start[axis], ref.shape[axis]) for axis in dropped])
+        self.bind(o.result, memory.sliced(self.w, ref, start, count, step, o.kept))
 
     def _load(self, o: ops.Load) -> None:
         where = self.address(o, o.array, o.indices)
@@ -317,6 +331,7 @@ _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
         "Pop": "_pop",
         "Print": "_print",
         "Push": "_push",
+        "Slice": "_slice",
         "Store": "_store",
         "Tid": "_tid",
         "View": "_view",

@@ -83,15 +83,43 @@ def field_view(w: Writer, array: ArrayRef, field: int) -> ArrayRef:
     """Return the array of one field of the structs in ``array``: strided, whatever ``array`` is."""
     t = array.type.dtype
     assert isinstance(t, Struct)
-    strides = list(array.strides)
-    if not strides:
-        step = str(size_of(t))
-        strides = [step]
-        for extent in reversed(array.shape[1:]):
-            step = w.op(f"mul nsw i64 {extent}, {step}")
-            strides.insert(0, step)
     data = component_address(w, array.data, field_offsets(t)[field], w.array_pointer)
-    return ArrayRef(Array(t.fields[field][1], array.type.ndim), data, array.shape, tuple(strides), array.sum)
+    return ArrayRef(Array(t.fields[field][1], array.type.ndim), data, array.shape, _strides(w, array), array.sum)
+
+
+def _strides(w: Writer, array: ArrayRef) -> tuple[str, ...]:
+    if array.strides:
+        return array.strides
+    step = str(size_of(array.type.dtype))
+    strides = [step]
+    for extent in reversed(array.shape[1:]):
+        step = w.op(f"mul nsw i64 {extent}, {step}")
+        strides.insert(0, step)
+    return tuple(strides)
+
+
+def sliced(
+    w: Writer, array: ArrayRef, start: list[str], count: list[str], step: list[str], kept: tuple[int, ...]
+) -> ArrayRef:
+    """Return the part of ``array`` from ``start`` on along ``kept``: contiguous where that can be seen."""
+    data = element_address(w, array, start)
+    strides: tuple[str, ...] = ()
+    if array.strides or not _stays_contiguous(array, start, count, step, kept):
+        whole = _strides(w, array)
+        pairs = [(whole[axis], by) for axis, by in zip(kept, step, strict=True)]
+        strides = tuple(s if by == "1" else w.op(f"mul nsw i64 {s}, {by}") for s, by in pairs)
+    return ArrayRef(Array(array.type.dtype, len(kept)), data, tuple(count), strides, array.sum, array.own)
+
+
+def _stays_contiguous(
+    array: ArrayRef, start: list[str], count: list[str], step: list[str], kept: tuple[int, ...]
+) -> bool:
+    """Whether the last dimensions are kept, the first of them in part and the others whole."""
+    n = len(array.shape)
+    if kept != tuple(range(n - len(kept), n)) or any(by != "1" for by in step):
+        return False
+    inner = zip(kept[1:], count[1:], strict=True)
+    return all(start[axis] == "0" and extent == array.shape[axis] for axis, extent in inner)
 
 
 def load_value(

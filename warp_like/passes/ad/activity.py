@@ -17,7 +17,7 @@ from warp_like.passes.effects import array_accesses
 
 def root_array(v: Value) -> Value:
     """Return the array that ``v`` is, or is a view of."""
-    while isinstance(v.op, ops.View):
+    while isinstance(v.op, ops.VIEWS):
         v = v.op.array
     return v
 

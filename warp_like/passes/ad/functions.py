@@ -88,9 +88,8 @@ def _launched(r: Reversal, v: Value) -> Value:
     """What argument ``v`` of a call is in the adjoint: for an array, the one of the launch and never its scratch."""
     if not isinstance(v.type, Array):
         return r.value(v)
-    if isinstance(v.op, ops.View):
-        base = _launched(r, v.op.array)
-        return r.b.view_like(v.op, base, [r.value(i) for i in v.op.indices])
+    if isinstance(v.op, ops.VIEWS):
+        return r.b.view_like(v.op, _launched(r, v.op.array), r.value)
     return r.g.params[r.f.params.index(v)]
 
 

@@ -276,11 +276,11 @@ class Reversal:
 
     def adjoint_array(self, array: Value) -> Value | None:
         """The array of adjoints that belongs to ``array``, which may be a view; None if it has none."""
-        if isinstance(array.op, ops.View):
+        if isinstance(array.op, ops.VIEWS):
             base = self.adjoint_array(array.op.array)
             if base is None or not is_differentiable(array.type):
                 return None
-            return self.b.view_like(array.op, base, [self.value(i) for i in array.op.indices])
+            return self.b.view_like(array.op, base, self.value)
         found = self.adjoint_arrays.get(array)
         assert found is None or isinstance(found.type, Array)
         return found if found is not None and is_differentiable(array.type) else None

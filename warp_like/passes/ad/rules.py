@@ -221,6 +221,7 @@ RULES: dict[type[Op], Callable[..., None]] = {
     ops.Tid: _nothing,
     ops.Dim: _nothing,
     ops.View: _nothing,
+    ops.Slice: _nothing,
     ops.Print: _nothing,
     ops.Call: reverse_call,
     Replayed: _replayed,

@@ -1,0 +1,173 @@
+"""Parts of vectors, matrices and quaternions: a component, a row, a column, a slice, a block.
+
+A part is named by one selector for each dimension of the whole value: an index, or a ``range`` of constant indices
+that the part keeps as a dimension of its own. Indexing a part again narrows its ranges, so ``m[0:2][1]`` and
+``m[1]`` are the same selection.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from warp_like.base.errors import WarpCodegenIndexError, WarpCodegenTypeError
+from warp_like.builtins.patterns import Literal
+from warp_like.frontend.context import Context, with_article
+from warp_like.frontend.operands import describe
+from warp_like.ir import ops
+from warp_like.ir.core import Value
+from warp_like.ir.types import Mat, Quat, Scalar, Type, Vec, element_shape, int32, int64, scalar_of
+
+
+@dataclass(frozen=True)
+class Span:
+    """``start:stop:step`` in brackets; None where left out."""
+
+    start: Value | Literal | None
+    stop: Value | Literal | None
+    step: Value | Literal | None
+    node: ast.Slice
+
+    def constant(self) -> slice:
+        """Return the slice where its bounds are constants.
+
+        Raises:
+            WarpCodegenTypeError: One of them is known only at run time.
+        """
+        return slice(*(self._constant(part) for part in (self.start, self.stop, self.step)))
+
+    def _constant(self, part: Value | Literal | None) -> int | None:
+        known = None if part is None else known_index(part)
+        if part is not None and known is None:
+            raise WarpCodegenTypeError(
+                f"a slice of a vector, matrix or tuple has constant bounds, got {describe(part)} in "
+                f"`{ast.unparse(self.node)}`",
+                help="the number of components is part of the type: index them one by one in a loop",
+            )
+        return known
+
+
+Index = Value | Literal | Span
+Selector = Value | int | range
+Selection = tuple[Selector, ...]
+"""A selector for each dimension of a value; empty for the whole."""
+
+
+def known_index(index: Value | Literal) -> int | None:
+    """Return the value of a constant index, else None."""
+    value = index.value if isinstance(index, Literal) else ops.constant_value(index)
+    return value if type(value) is int else None
+
+
+def narrow(ctx: Context, t: Type, selection: Selection, at: Sequence[Index]) -> Selection:
+    """Return what ``at`` selects of the part of a ``t`` that ``selection`` is.
+
+    Raises:
+        WarpCodegenIndexError: Too many indices, a constant index out of range, or a slice without components.
+    """
+    part = selected_type(t, selection)
+    whole = selection or tuple(range(n) for n in element_shape(t))
+    shape = element_shape(part)
+    what = with_article(str(part))
+    if len(at) > len(shape):
+        raise WarpCodegenIndexError(f"{what} takes {len(shape)} {_plural(len(shape))}, got {len(at)}")
+    words = ("rows", "columns") if isinstance(part, Mat) else ("components",)
+    left = list(zip(at, words, strict=False))
+    return tuple(_choose(ctx, s, *left.pop(0), what) if isinstance(s, range) and left else s for s in whole)
+
+
+def _choose(ctx: Context, kept: range, index: Index, word: str, what: str) -> Selector:
+    """What ``index`` chooses among the indices ``kept``."""
+    if isinstance(index, Span):
+        bounds = index.constant()
+        if bounds.step == 0:
+            raise WarpCodegenIndexError(f"the step of `{ast.unparse(index.node)}` is 0")
+        if not kept[bounds]:
+            raise WarpCodegenIndexError(f"`{ast.unparse(index.node)}` selects none of the {len(kept)} {word} of {what}")
+        return kept[bounds]
+    known = known_index(index)
+    if known is not None:
+        return kept[in_range(known, len(kept), what, word)]
+    i = from_end(ctx, ctx.settle(index), len(kept))
+    if kept != range(len(kept)):
+        i = i if i.type == int32 else ctx.b.cast(i, int64)
+        i = ctx.b.apply("add", ctx.b.apply("mul", i, kept.step), kept.start)
+    return i
+
+
+def from_end(ctx: Context, i: Value, extent: int) -> Value:
+    """Return index ``i`` of run time with ``extent`` added where it is negative."""
+    t = i.type
+    assert isinstance(t, Scalar)
+    if not t.is_signed or isinstance(i.op, ops.Tid):
+        return i
+    if t.bits < 32:
+        i = ctx.b.cast(i, int32)
+    return ctx.b.select(ctx.b.apply("lt", i, 0), ctx.b.apply("add", i, extent), i)
+
+
+def in_range(index: int, extent: int, what: str, word: str) -> int:
+    """Return a constant index counted from the start.
+
+    Raises:
+        WarpCodegenIndexError: It is out of range.
+    """
+    if not -extent <= index < extent:
+        raise WarpCodegenIndexError(
+            f"index {index} is out of range: {what} has {extent} {word if extent != 1 else word[:-1]}"
+        )
+    return index % extent
+
+
+def _plural(n: int) -> str:
+    return "index" if n == 1 else f"1 to {n} indices" if n > 1 else "indices"
+
+
+def selected_type(t: Type, selection: Selection) -> Type:
+    """Return the type of a part of a ``t``."""
+    shape = [len(s) for s in selection if isinstance(s, range)]
+    scalar = scalar_of(t)
+    if not selection or scalar is None:
+        return t
+    return scalar if not shape else Vec(shape[0], scalar) if len(shape) == 1 else Mat(shape[0], shape[1], scalar)
+
+
+def extract(ctx: Context, x: Value, selection: Selection) -> Value:
+    """Return a part of ``x``."""
+    direct = _direct(x.type, selection)
+    if direct is not None:
+        return ctx.b.extract(x, *direct) if direct else x
+    return ctx.b.make(selected_type(x.type, selection), [ctx.b.extract(x, *at) for at in _positions(selection)])
+
+
+def insert(ctx: Context, x: Value, selection: Selection, part: Value) -> Value:
+    """Return ``x`` with a part replaced."""
+    direct = _direct(x.type, selection)
+    if direct is not None:
+        return ctx.b.insert_component(x, part, *direct) if direct else part
+    for at, component in zip(_positions(selection), ctx.b.components(part), strict=True):
+        x = ctx.b.insert_component(x, component, *at)
+    return x
+
+
+def _direct(t: Type, selection: Selection) -> tuple[Value | int, ...] | None:
+    """The indices of a component or a row; none for the whole, None for any other part."""
+    if isinstance(t, Quat) and any(isinstance(s, range) for s in selection):
+        return None  # a slice of a quaternion is a vector
+    shape = element_shape(t)
+    plain: list[Value | int] = []
+    for s in selection:
+        if isinstance(s, range):
+            break
+        plain.append(s)
+    rest = tuple(zip(selection[len(plain) :], shape[len(plain) :], strict=False))
+    return tuple(plain) if all(s == range(n) for s, n in rest) else None
+
+
+def _positions(selection: Selection) -> list[tuple[Value | int, ...]]:
+    """The indices of each component of a part, in its own row-major order."""
+    found: list[tuple[Value | int, ...]] = [()]
+    for s in selection:
+        found = [(*at, i) for at in found for i in (s if isinstance(s, range) else (s,))]
+    return found
