@@ -109,14 +109,7 @@ def _check_op(o: Op, known: set[Value]) -> None:
             a = o.array.type
             _require(isinstance(a, Array) and 0 < len(o.indices) < a.ndim, o, "view with a wrong number of indices")
         case ops.Slice():
-            a = o.array.type
-            _require(isinstance(a, Array) and len(o.start) == a.ndim, o, "needs a start for each dimension")
-            assert isinstance(a, Array)
-            kept = list(o.kept)
-            _require(kept == sorted(set(kept)) and set(kept) <= set(range(a.ndim)), o, "no such dimensions")
-            _require(len(o.count) == len(o.step) == len(kept), o, "needs count and step for each kept dimension")
-            _require(all(map(_is_int, (*o.start, *o.count, *o.step))), o, "an index is not an integer")
-            _require(o.result.type == Array(a.dtype, len(kept)), o, "result is not the array of the kept dimensions")
+            _check_slice(o)
         case ops.Dim():
             a = o.array.type
             _require(isinstance(a, Array) and 0 <= o.axis < a.ndim, o, "no such axis")
@@ -143,6 +136,17 @@ def _check_op(o: Op, known: set[Value]) -> None:
         case ops.Bitcast():
             a, t = o.x.type, o.result.type
             _require(isinstance(a, Scalar) and isinstance(t, Scalar) and a.bits == t.bits, o, "widths differ")
+
+
+def _check_slice(o: ops.Slice) -> None:
+    a = o.array.type
+    _require(isinstance(a, Array) and len(o.start) == a.ndim, o, "needs a start for each dimension")
+    assert isinstance(a, Array)
+    kept = list(o.kept)
+    _require(kept == sorted(set(kept)) and set(kept) <= set(range(a.ndim)), o, "no such dimensions")
+    _require(len(o.count) == len(o.step) == len(kept), o, "needs count and step for each kept dimension")
+    _require(all(map(_is_int, (*o.start, *o.count, *o.step))), o, "an index is not an integer")
+    _require(o.result.type == Array(a.dtype, len(kept)), o, "result is not the array of the kept dimensions")
 
 
 def _is_constant_of(value: object, t: Type) -> bool:
