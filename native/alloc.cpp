@@ -98,6 +98,7 @@ PyMethodDef buffer_methods[] = {
 PyMemberDef buffer_members[] = {
     {"nbytes", T_LONGLONG, offsetof(Buffer, nbytes), READONLY, "Size in bytes."},
     {"owner", T_OBJECT, offsetof(Buffer, owner), READONLY, "What is kept alive with the memory, or None."},
+    {"deleter", T_OBJECT, offsetof(Buffer, deleter), READONLY, "What gives the memory back, or None."},
     {nullptr, 0, 0, 0, nullptr},
 };
 

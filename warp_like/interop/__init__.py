@@ -1,6 +1,7 @@
 """Arrays of other libraries, in and out. No framework is imported before the user uses it."""
 
 from warp_like import _native
+from warp_like.interop import jax, paddle, torch
 from warp_like.interop.dlpack import from_dlpack, to_dlpack
 from warp_like.interop.gradients import as_array, before_write, meet_class
 from warp_like.interop.jax import (
@@ -33,6 +34,8 @@ from warp_like.interop.torch import (
 from warp_like.runtime import foreign
 
 foreign.register(as_array, before_write)
+foreign.exporters.update(torch=torch.export_torch, jax=jax.export_jax, paddle=paddle.export_paddle)
+foreign.readers.update(torch=torch.on_host)
 _native.set_class_hook(meet_class)
 
 __all__ = [

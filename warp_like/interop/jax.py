@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from warp_like.interop import view
+from warp_like.interop import export, view
 from warp_like.ir import types as ir
-from warp_like.runtime.array import array, bind_foreign
+from warp_like.runtime.array import array
 from warp_like.runtime.device import Device, DeviceLike, get_device
 from warp_like.values import class_of, scalar_from_numpy, to_ir
 
@@ -34,21 +34,22 @@ def from_jax(x: Any, dtype: Any = None) -> array:
 
 
 def to_jax(a: array) -> Any:
-    """Return a JAX array of ``a``'s contents, over the same memory where JAX can share it (it may copy).
+    """Return a JAX array of ``a``'s contents, over the same memory where JAX can share it, else a copy.
 
-    JAX takes its arrays for immutable: don't write to ``a`` while the result is in use.
+    JAX takes its arrays for immutable: don't write to ``a`` while the result is in use. The method
+    ``a.to_jax(copy=...)`` says whether it is to be a copy.
     """
-    if not isinstance(a, array):
-        raise TypeError(f"to_jax() needs a warp_like array, got {type(a).__name__}")
-    jax = _jax()
-    if any(s < 0 for s in a.strides):
-        raise ValueError(f"{a!r} has negative strides {a.strides}, which JAX has not; use a.contiguous()")
+    return export_jax(a)
+
+
+def export_jax(a: array, copy: bool | None = None) -> Any:
+    """Return the elements of ``a`` as a JAX array; see ``wp.array.to_jax``.
+
+    Nothing is kept for the next call: JAX remembers the values of its arrays, and ours change.
+    """
+    source = export.source(JAX, a, copy)
     # JAX asks for capsules that can't say that memory is read-only; as it never writes, none is needed.
-    return jax.dlpack.from_dlpack(_alias(a) if a.readonly else a)
-
-
-def _alias(a: array) -> array:
-    return bind_foreign(a.element, a.ptr, a.shape, a.strides, False, a.device, a)
+    return _jax().dlpack.from_dlpack(source._alias(source, readonly=False) if source.readonly else source)
 
 
 def dtype_from_jax(dtype: Any) -> Any:
@@ -66,6 +67,11 @@ def dtype_to_jax(dtype: Any) -> Any:
         raise TypeError(f"only a scalar type has a JAX dtype, got {dtype!r}")
     name = "bool_" if t.is_bool else str(t)
     return getattr(_jax().numpy, name)
+
+
+JAX = export.Library(
+    "JAX", "to_jax", dtype_to_jax, readonly=True, strides=functools.partial(export.gaps, "JAX"), alignment=64
+)
 
 
 def device_from_jax(device: Any) -> Device:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
 from typing import Any
 
-from warp_like.interop import view
+from warp_like import _native
+from warp_like.interop import export, view
 from warp_like.ir import types as ir
 from warp_like.runtime.array import array
 from warp_like.runtime.device import Device, DeviceLike, get_device
+from warp_like.runtime.exchange import root_of
 from warp_like.values import class_of, to_ir
 
 
@@ -47,19 +50,22 @@ class PaddleGradient:
         else:
             self.grad.assign(view.as_array(current, self.grad.element.type))
         # A new tensor: dropping the gradient (`t.grad = None`) empties the old one itself.
-        tensor.grad_ = to_paddle(self.grad, requires_grad=False)
+        tensor.grad_ = _export(self.grad)
 
     def covers(self, a: array) -> bool:
-        """Return whether the tensor still lies over all of ``a``'s memory."""
+        """Return whether the tensor is alive and still is what ``to_paddle(a)`` would give."""
         t = self.tensor()
-        return t is not None and t.data_ptr() == a.ptr and tuple(t.shape) == (*a.shape, *a.element.shape)
+        if t is None or t.stop_gradient or not t.is_leaf or t.data_ptr() != a.ptr:
+            return False
+        strides = tuple(s * t.element_size() for s in t.strides[: a.ndim])
+        return tuple(t.shape) == (*a.shape, *a.element.shape) and strides == a.strides
 
     def replace(self, grad: array | None) -> None:
         """Follow an array whose gradient was exchanged or dropped."""
         tensor = self.tensor()
         self.grad = grad
         if tensor is not None and grad is not None:
-            tensor.grad_ = to_paddle(grad, requires_grad=False)
+            tensor.grad_ = _export(grad)
         elif tensor is not None:
             tensor.clear_gradient(False)
 
@@ -87,30 +93,82 @@ def from_paddle(
         if t.grad is None:
             t.grad_ = paddle.zeros_like(t)
         made.grad = view.as_array(t.grad, made.element.type)
-        made._grad_links.append(PaddleGradient(lambda: t, made.grad))
+        _tie(made, PaddleGradient(lambda: t, made.grad))
     return made
 
 
 def to_paddle(a: array, requires_grad: bool | None = None) -> Any:
-    """Return a Paddle tensor over the memory of ``a``; if ``a`` has a gradient, it is the tensor's too."""
+    """Return a Paddle tensor over the memory of ``a``; if ``a`` has a gradient, it is the tensor's too.
+
+    The arguments are those of ``to_torch``. The method ``a.to_paddle()`` leaves gradients out and can copy.
+
+    Raises:
+        TypeError: ``a`` is no array, or Paddle has no such dtype.
+        ValueError: The array is read-only or has negative strides, which tensors can't be or have.
+    """
     if not isinstance(a, array):
         raise TypeError(f"to_paddle() needs a warp_like array, got {type(a).__name__}")
-    if a.readonly:
-        raise ValueError(f"{a!r} is read-only, and Paddle has no read-only tensors; use wp.clone(a)")
-    if any(s < 0 for s in a.strides):
-        raise ValueError(f"{a!r} has negative strides {a.strides}, which Paddle has not; use a.contiguous()")
-    t = _paddle().utils.dlpack.from_dlpack(a)
     wants = a.requires_grad if requires_grad is None else requires_grad
-    t.stop_gradient = not wants
-    if wants and a.grad is not None:
-        t.grad_ = to_paddle(a.grad, requires_grad=False)
+    if not wants:
+        return _shared(a)
+    for link in a._grad_links or ():
+        if isinstance(link, PaddleGradient) and link.covers(a):
+            link.attach()
+            return link.tensor()
+    t = _export(a)
+    t.stop_gradient = False
+    if a.grad is not None:
+        t.grad_ = _export(a.grad)
+        _tie(a, PaddleGradient(weakref.ref(t), a.grad))
     return t
+
+
+def export_paddle(a: array, copy: bool | None = None) -> Any:
+    """Return the elements of ``a`` as a tensor; see ``wp.array.to_paddle``."""
+    found = None if copy else _kept(a)
+    return _shared(export.source(PADDLE, a, copy)) if found is None else found
+
+
+def _kept(a: array) -> Any:
+    """The tensor that was given out for ``a`` before, if nobody has made something else of it since."""
+    found = a._exports.get("paddle")
+    if found is None:
+        return None
+    t = found[0]()
+    same = t is not None and t.stop_gradient and (t.data_ptr(), t.shape, t.strides, t.dtype) == found[1]
+    return t if same else None
+
+
+def _shared(a: array) -> Any:
+    """The tensor over the memory of ``a``, without gradient."""
+    t = _kept(a)
+    if t is None:
+        root = root_of(a)
+        t = _export(a if root is None else a._alias(root))
+        export.keep(a, "paddle", t, (t.data_ptr(), t.shape, t.strides, t.dtype))
+    return t
+
+
+def _export(a: array) -> Any:
+    export.require_exportable(PADDLE, a)
+    export.require_view(PADDLE, a)
+    t = _paddle().utils.dlpack.from_dlpack(_native.dlpack_capsule(a, False))
+    t.stop_gradient = True
+    return t
+
+
+def _tie(a: array, link: PaddleGradient) -> None:
+    """Add a link to those of the gradient, which all views of the array share; dead ones go."""
+    links = a._grad_links
+    links[:] = [old for old in links if not isinstance(old, PaddleGradient) or old.tensor() is not None]
+    links.append(link)
 
 
 @functools.cache
 def _dtypes() -> dict[ir.Scalar, Any]:
     paddle = _paddle()
-    return {t: found for t in ir.SCALARS if (found := getattr(paddle, str(t), None)) is not None}
+    named = {t: getattr(paddle, str(t), None) for t in ir.SCALARS}
+    return {t: found for t, found in named.items() if str(found) == f"paddle.{t}"}  # paddle.uint16 is bfloat16
 
 
 def dtype_to_paddle(dtype: Any) -> Any:
@@ -128,6 +186,11 @@ def dtype_from_paddle(dtype: Any) -> Any:
         if known == dtype:
             return class_of(scalar)
     raise TypeError(f"Paddle dtype {dtype} has no counterpart")
+
+
+PADDLE = export.Library(
+    "Paddle", "to_paddle", dtype_to_paddle, strides=functools.partial(export.negative_strides, "Paddle")
+)
 
 
 def device_from_paddle(place: Any) -> Device:

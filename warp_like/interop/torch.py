@@ -16,10 +16,11 @@ from collections.abc import Callable
 from typing import Any
 
 from warp_like import _native
-from warp_like.interop import view
+from warp_like.interop import export, view
 from warp_like.ir import types as ir
 from warp_like.runtime.array import array
 from warp_like.runtime.device import Device, DeviceLike, get_device
+from warp_like.runtime.exchange import root_of
 from warp_like.values import class_of, to_ir
 
 
@@ -155,7 +156,8 @@ def to_torch(a: array, requires_grad: bool | None = None) -> Any:
     """Return a tensor over the memory of ``a``; components are trailing dimensions.
 
     With a gradient, the tensor is a leaf whose ``.grad`` is the array's gradient, in the same memory, so it
-    can be given to an optimizer. While a tensor made earlier is alive, it is returned again.
+    can be given to an optimizer. While a tensor made earlier is alive, it is returned again. The method
+    ``a.to_torch()`` leaves gradients out and can copy.
 
     Args:
         a: The array.
@@ -168,18 +170,66 @@ def to_torch(a: array, requires_grad: bool | None = None) -> Any:
     if not isinstance(a, array):
         raise TypeError(f"to_torch() needs a warp_like array, got {type(a).__name__}")
     wants = a.requires_grad if requires_grad is None else requires_grad
-    for link in a._grad_links or () if wants else ():
+    if not wants:
+        return _shared(a)
+    for link in a._grad_links or ():
         if isinstance(link, TorchGradient) and link.covers(a):
             link.attach()
             return link.tensor()
     t = _export(a)
-    if wants:
-        t.requires_grad_(True)
-        if a.grad is None:
-            return t
+    t.requires_grad_(True)
+    if a.grad is not None:
         t.grad = _export(a.grad)
         _tie(a, TorchGradient(weakref.ref(t), t.grad))
     return t
+
+
+def export_torch(a: array, copy: bool | None = None, device: Any = None) -> Any:
+    """Return the elements of ``a`` as a tensor; see ``wp.array.to_torch``."""
+    if device is None:
+        place = None
+    else:
+        place = _torch().device(device)
+        place = None if place.type == str(a.device) else place
+    if place is None and not copy:
+        found = _kept(a)
+        if found is not None:
+            return found
+    t = _shared(export.source(TORCH, a, copy, place))
+    if place is None:
+        return t
+    try:
+        return t.to(place)
+    except (AssertionError, RuntimeError) as e:  # the former where PyTorch is built without CUDA
+        raise RuntimeError(f"to_torch(): PyTorch can't use device {place}: {str(e).partition(chr(10))[0]}") from e
+
+
+def _kept(a: array) -> Any:
+    """The tensor that was given out for ``a`` before, if nobody has made something else of it since."""
+    found = a._exports.get("torch")
+    if found is None:
+        return None
+    t = found[0]()
+    same = t is not None and not t.requires_grad and (t.data_ptr(), t.shape, t.stride(), t.dtype) == found[1]
+    return t if same else None
+
+
+def _shared(a: array) -> Any:
+    """The tensor over the memory of ``a``, without gradient."""
+    t = _kept(a)
+    if t is None:
+        root = root_of(a)
+        t = _export(a if root is None else a._alias(root))
+        if type(t) is _torch().Tensor and not t.is_inference():  # others are good in their mode only
+            export.keep(a, "torch", t, (t.data_ptr(), t.shape, t.stride(), t.dtype))
+    return t
+
+
+def on_host(t: Any) -> array:
+    """Return an array of the elements of a tensor on any device, of any layout of strides."""
+    if not isinstance(t, _torch().Tensor):
+        raise TypeError(f"from_torch() needs a PyTorch tensor, got {type(t).__name__}")
+    return view.as_array(t.detach().cpu().resolve_conj().resolve_neg())
 
 
 def _tie(a: array, link: TorchGradient) -> None:
@@ -191,11 +241,8 @@ def _tie(a: array, link: TorchGradient) -> None:
 
 def _export(a: array) -> Any:
     torch = _torch()
-    dtype_to_torch(a.element.scalar)
-    if a.readonly:
-        raise ValueError(f"{a!r} is read-only, and PyTorch has no read-only tensors; use wp.clone(a)")
-    if any(s < 0 for s in a.strides):
-        raise ValueError(f"{a!r} has negative strides {a.strides}, which PyTorch has not; use a.contiguous()")
+    export.require_exportable(TORCH, a)
+    export.require_view(TORCH, a)
     if a.size == 0:  # PyTorch's importer is told no address for memory that is not there
         return torch.empty((*a.shape, *a.element.shape), dtype=dtype_to_torch(a.element.scalar))
     return torch.utils.dlpack.from_dlpack(_native.dlpack_capsule(a, False))
@@ -230,6 +277,11 @@ def dtype_from_torch(dtype: Any) -> Any:
         if known == dtype:
             return class_of(scalar)
     raise TypeError(f"PyTorch dtype {dtype} has no counterpart")
+
+
+TORCH = export.Library(
+    "PyTorch", "to_torch", dtype_to_torch, strides=functools.partial(export.negative_strides, "PyTorch")
+)
 
 
 def device_from_torch(device: Any) -> Device:

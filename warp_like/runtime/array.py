@@ -18,6 +18,7 @@ from warp_like.ir import types as ir
 from warp_like.runtime import foreign, indexing
 from warp_like.runtime.binding import bind_data, bind_new, bind_pointer, host_data
 from warp_like.runtime.device import Device, DeviceLike, get_device
+from warp_like.runtime.exchange import Exchange
 from warp_like.runtime.memory import (
     ElementType,
     contiguous_strides,
@@ -31,7 +32,7 @@ from warp_like.values import ArrayAnnotation, Composite, bfloat
 from warp_like.values.dtypes import host_number
 
 
-class array(_native.Array):
+class array(Exchange):
     """A multi-dimensional array of scalars, vectors or matrices.
 
     Without data, shape and pointer, ``array(dtype=...)`` is the annotation of a kernel's parameter instead.
@@ -146,11 +147,6 @@ class array(_native.Array):
     # ---- description
 
     @property
-    def element(self) -> ElementType:
-        """What is known of the elements."""
-        return element_type(self.dtype)
-
-    @property
     def capacity(self) -> int:
         """Bytes of all elements."""
         return int(self.size * self.itemsize)
@@ -170,20 +166,6 @@ class array(_native.Array):
         return str(self._values())
 
     # ---- host access
-
-    def numpy(self) -> np.ndarray[Any, Any]:
-        """Return a NumPy array over the same memory, which it keeps alive.
-
-        Components are trailing dimensions.
-
-        The elements of a bfloat16 array appear as their bits, as uint16.
-        """
-        if self.element.is_struct:
-            return np.asarray(_Records(self)).view(self.element.numpy)
-        if self.element.scalar != ir.bfloat16:
-            return np.asarray(memoryview(self))
-        bits = ir.with_scalar(self.element.type, ir.uint16)
-        return _over(self, element_type(bits)).numpy()
 
     def list(self) -> Any:
         """Return the elements, in C order, as plain numbers, vectors or matrices."""
@@ -361,37 +343,7 @@ class array(_native.Array):
             return self
         return _clone(self, self.requires_grad if requires_grad is None else requires_grad)
 
-    # ---- protocols
-
-    @property
-    def __array_interface__(self) -> dict[str, Any]:
-        element = self.element
-        if element.scalar == ir.bfloat16:
-            raise AttributeError("NumPy has no bfloat16; a.numpy() gives the bits")
-        scalar_strides = contiguous_strides(element.shape, element.numpy.itemsize)
-        return {
-            "version": 3,
-            "data": (self.ptr, self.readonly),
-            "shape": (*self.shape, *element.shape),
-            "strides": (*self.strides, *scalar_strides),
-            "typestr": element.numpy.str,
-        }
-
-    def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
-        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
-            raise BufferError(f"the array lies on {self.device}, it can't be exported to DLPack device {dl_device}")
-        source = _clone(self, False) if copy else self
-        return _native.dlpack_capsule(source, max_version is not None and max_version[0] >= 1, bool(copy))
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return int(self.device_type), int(self.device_id)
+    # ---- copying and pickling
 
     def __reduce__(self) -> tuple[Any, ...]:
         grad = None if self.grad_array is None else np.array(self.grad_array.numpy())
@@ -402,20 +354,6 @@ class array(_native.Array):
 
     def __copy__(self) -> array:
         return self._map(lambda a: a._subview(0, a.shape, a.strides))
-
-
-class _Records:
-    """Shows an array of structs to NumPy as bytes, which the native buffer protocol can't."""
-
-    def __init__(self, a: array) -> None:
-        self.owner = a
-        self.__array_interface__ = {
-            "version": 3,
-            "data": (a.ptr, a.readonly),
-            "shape": a.shape,
-            "strides": a.strides,
-            "typestr": f"|V{a.itemsize}",
-        }
 
 
 class ArrayOf:
@@ -475,15 +413,10 @@ def _contiguous_view(a: array, shape: tuple[int, ...]) -> array:
     return view
 
 
-def _over(a: array, element: ElementType) -> array:
-    """The bytes of ``a`` as elements of the same size."""
-    return bind_foreign(element, a.ptr, a.shape, a.strides, a.readonly, a.device, a)
-
-
 def _reinterpret(a: array, element: ElementType) -> array:
     old = a.element
     if element.itemsize == old.itemsize:
-        return _over(a, element)
+        return a._alias(a, element)
     if old.scalar is None or element.scalar is None:
         raise ValueError(f"{a!r} can't be viewed as {element.host.__name__}: the sizes of the elements differ")
     steps = contiguous_strides(old.shape, old.scalar.bits // 8)
@@ -500,8 +433,7 @@ def _reinterpret(a: array, element: ElementType) -> array:
 
 
 def _clone(a: array, requires_grad: bool) -> array:
-    out = new_array(a.element, a.shape, a.device, zero=False)
-    np.copyto(out.numpy(), a.numpy())
+    out = a._copied()
     out.requires_grad = requires_grad
     return out
 

@@ -1,6 +1,6 @@
-"""Where the interop floor hangs in: the one function that makes an array of another library's object.
+"""Where the interop floor hangs in: what makes an array of another library's object, and the other way round.
 
-This floor knows no framework. ``interop.view.as_array`` registers itself here when the package is imported.
+This floor knows no framework. ``warp_like.interop`` registers its functions here when the package is imported.
 """
 
 from __future__ import annotations
@@ -10,6 +10,12 @@ from typing import Any
 
 _as_array: Callable[..., Any] | None = None
 _before_write: Callable[[Any], None] | None = None
+
+exporters: dict[str, Callable[..., Any]] = {}
+"""By library: ``exporter(a, copy, ...)`` gives the elements of ``a``: a view, a copy, or whichever is possible (None)."""
+
+readers: dict[str, Callable[[Any], Any]] = {}
+"""By library, what makes an array in the host's memory of one of its arrays, which may lie anywhere."""
 
 
 def register(as_array: Callable[..., Any], before_write: Callable[[Any], None]) -> None:
