@@ -12,7 +12,7 @@ _as_array: Callable[..., Any] | None = None
 _before_write: Callable[[Any], None] | None = None
 
 exporters: dict[str, Callable[..., Any]] = {}
-"""By library: ``exporter(a, copy, ...)`` gives the elements of ``a``: a view, a copy, or whichever is possible (None)."""
+"""By library: ``exporter(a, copy, ...)`` gives a view of ``a``, a copy, or whichever is possible (None)."""
 
 readers: dict[str, Callable[[Any], Any]] = {}
 """By library, what makes an array in the host's memory of one of its arrays, which may lie anywhere."""
