@@ -32,7 +32,7 @@ bool refuse(const char** why, const char* reason) {
 constexpr const char* kRange = "the number does not fit the parameter's type";
 
 bool pack_int(Scalar scalar, PyObject* object, uint8_t* out, const char** why) {
-    if (!PyLong_CheckExact(object)) return refuse(why, "needs an int");
+    if (!PyLong_Check(object) || PyBool_Check(object)) return refuse(why, "needs an int");
     int overflow = 0;
     const long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
     if (overflow) {
@@ -67,9 +67,9 @@ bool pack_int(Scalar scalar, PyObject* object, uint8_t* out, const char** why) {
 
 bool pack_float(Scalar scalar, PyObject* object, uint8_t* out, const char** why) {
     double value;
-    if (PyFloat_CheckExact(object)) {
+    if (PyFloat_Check(object)) {
         value = PyFloat_AS_DOUBLE(object);
-    } else if (PyLong_CheckExact(object)) {
+    } else if (PyLong_Check(object) && !PyBool_Check(object)) {
         value = PyLong_AsDouble(object);
         if (value == -1.0 && PyErr_Occurred()) {
             PyErr_Clear();
@@ -99,6 +99,12 @@ bool pack_float(Scalar scalar, PyObject* object, uint8_t* out, const char** why)
 
 bool pack_scalar(const Param& param, PyObject* object, uint8_t* out, const char** why) {
     const Scalar scalar = param.element.scalar;
+    Ref number;
+    if (is_numpy_scalar(object)) {
+        number = python_number(object);
+        if (!number) return refuse(why, "the NumPy scalar is no number");
+        object = number.get();
+    }
     if (scalar == Scalar::Bool) {
         if (object == Py_True) return store<uint8_t>(out, 1);
         if (object == Py_False) return store<uint8_t>(out, 0);
@@ -152,6 +158,9 @@ bool read_param(PyObject* item, Param* param) {
     param->writes = writes & 1;
     param->sums = writes & 2;
     param->own = writes & 4;
+    param->stores = writes & 8;
+    param->reads = writes & 16;
+    param->gradient = writes & 32;
     param->ndim = ndim;
     param->type_code = type_code;
     param->known = Element::decode(type_code, &param->element);
@@ -210,42 +219,49 @@ bool Signature::read(PyObject* object) {
     return true;
 }
 
+bool Signature::read_declared(PyObject* object) {
+    Ref items(PySequence_Fast(object, "needs a sequence of (struct class or None, number of parameters)"));
+    if (!items) return false;
+    declared.clear();
+    size_t total = 0;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
+        PyObject* cls;
+        Py_ssize_t leaves;
+        if (!PyArg_ParseTuple(PySequence_Fast_GET_ITEM(items.get(), i), "On:declared", &cls, &leaves)) return false;
+        total += static_cast<size_t>(leaves);
+        declared.push_back({cls == Py_None ? Ref() : Ref::borrow(cls), static_cast<size_t>(leaves)});
+    }
+    if (total == params.size()) return true;
+    PyErr_Format(PyExc_ValueError, "%zu declared leaves for %zu parameters", total, params.size());
+    return false;
+}
+
 // ---- arguments
 
 Arguments::Arguments(const Signature& signature) : signature_(signature) {
     const size_t n = signature.params.size();
     const size_t block = static_cast<size_t>(signature.args_size);
-    const size_t total = block + n * (2 * sizeof(PyObject*) + sizeof(Py_buffer));
+    const size_t total = block + n * (sizeof(PyObject*) + sizeof(Py_buffer));
     block_ = total <= sizeof inline_ ? inline_ : static_cast<uint8_t*>(PyMem_Malloc(total));
-    held_ = reinterpret_cast<PyObject**>(block_ + block);
-    written_ = held_ + n;
+    written_ = reinterpret_cast<PyObject**>(block_ + block);
     buffers_ = reinterpret_cast<Py_buffer*>(written_ + n);
 }
 
 Arguments::~Arguments() {
     for (int i = 0; i < buffer_count_; ++i) PyBuffer_Release(&buffers_[i]);
-    for (int i = 0; i < held_count_; ++i) Py_DECREF(held_[i]);
     if (block_ != inline_) PyMem_Free(block_);
 }
 
-bool Arguments::pack(PyObject* inputs, PyObject* outputs, PyObject* device, Refusal* refusal) {
+bool Arguments::pack(const Given& given, PyObject* device, Refusal* refusal) {
     if (!block_) return refuse(&refusal->reason, "out of memory");
     const size_t n = signature_.params.size();
-    size_t at = 0;
-    for (PyObject* group : {inputs, outputs}) {
-        const bool list = PyList_Check(group);
-        if (!list && !PyTuple_Check(group))
-            return refuse(&refusal->reason, "needs lists or tuples of arguments");
-        // The size is read each time: packing an argument may run Python code that changes the list.
-        for (Py_ssize_t i = 0; i < Py_SIZE(group); ++i, ++at) {
-            if (at == n) return refuse(&refusal->reason, "too many arguments");
-            PyObject* object = list ? PyList_GET_ITEM(group, i) : PyTuple_GET_ITEM(group, i);
-            refusal->argument = static_cast<int>(at);
-            if (!pack_one(signature_.params[at], object, device, &refusal->reason)) return false;
-        }
+    for (size_t i = 0; i < given.size(); ++i) {
+        if (i == n) return refuse(&refusal->reason, "too many arguments");
+        refusal->argument = static_cast<int>(i);
+        if (!pack_one(signature_.params[i], given[i], device, &refusal->reason)) return false;
     }
     refusal->argument = -1;
-    return at == n || refuse(&refusal->reason, "too few arguments");
+    return given.size() == n || refuse(&refusal->reason, "too few arguments");
 }
 
 bool Arguments::pack_one(const Param& param, PyObject* object, PyObject* device, const char** why) {
@@ -259,6 +275,10 @@ bool Arguments::pack_one(const Param& param, PyObject* object, PyObject* device,
             return pack_value(param, object, out, why);
     }
     if (is_array(object)) return pack_array(param, object, device, why);
+    if (object == unset_array) {
+        std::memset(out, 0, static_cast<size_t>(kSlot + 2 * kSlot * param.ndim));
+        return true;
+    }
     if (!param.known) return refuse(why, "needs an array of structs");
     if (is_plain_ndarray(object)) return pack_numpy(param, object, why);
     if (const TensorType* type = find_tensor_type(Py_TYPE(object)))
@@ -278,7 +298,6 @@ bool Arguments::pack_array(const Param& param, PyObject* object, PyObject* devic
         return refuse(why, "the kernel writes to the array, which is read-only");
     if (!array->aligned) return refuse(why, "the array's elements are not aligned");
     contiguous_ &= array->contiguous;
-    keep(object);
     if (param.writes && array->hooked) written_[written_count_++] = array->owner;
     auto* out = reinterpret_cast<int64_t*>(block_ + param.offset);
     *out++ = reinterpret_cast<int64_t>(array->data);
@@ -314,7 +333,6 @@ bool Arguments::pack_tensor(const Param& param, PyObject* object, const TensorTy
     for (int i = 0; i < tensor.ndim; ++i) elements *= tensor.shape[i];
     const bool strided = !contiguous_;
     contiguous_ &= was_contiguous;
-    keep(object);  // before the call, which runs code of the framework
     if (is_neg && (strided || elements <= 1) && is_negated(object, is_neg)) {
         return refuse(why, "the tensor's negation is pending");
     }
@@ -349,7 +367,6 @@ bool Arguments::pack_numpy(const Param& param, PyObject* object, const char** wh
     if (param.writes && !array.writeable)
         return refuse(why, "the kernel writes to the array, which is read-only");
     if (!pack_foreign(param, array.data, array.ndim, array.shape, array.strides, 1, why)) return false;
-    keep(object);
     return true;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dlpack.h"
+#include "given.h"
 #include "python.h"
 #include "scalar.h"
 
@@ -19,6 +20,9 @@ struct Param {
     bool writes;
     bool sums;   // only added to, with 32 or 64 bits
     bool own;    // each kernel thread touches the element at its own index alone
+    bool stores;     // overwritten, not only updated
+    bool reads;      // loaded from
+    bool gradient;   // elements that have gradients
     bool known;  // `element` describes the type code; false for structs
     int32_t ndim;
     uint32_t type_code;
@@ -34,10 +38,14 @@ struct Signature {
     std::vector<Param> params;
     std::vector<int> sums;       // the parameters that are only added to
     std::vector<int> exclusive;  // those, and the ones of which each kernel thread has its own element
+    std::vector<Declared> declared;  // as the user wrote them; empty where that is the same
     int64_t args_size = 0;
 
     // Reads the Dispatcher's parameter tuples; false with an exception set.
     bool read(PyObject* params);
+
+    // Reads (struct class or None, number of parameters) for each declared parameter; false with an exception set.
+    bool read_declared(PyObject* items);
 };
 
 // Why a launch was refused: always text of static storage.
@@ -54,14 +62,14 @@ class Arguments {
     Arguments(const Arguments&) = delete;
     Arguments& operator=(const Arguments&) = delete;
 
-    // Packs inputs followed by outputs (lists or tuples). False with `refusal` filled in and no exception
-    // set.
-    bool pack(PyObject* inputs, PyObject* outputs, PyObject* device, Refusal* refusal);
+    // Packs what is `given`, which must outlive this. False with `refusal` filled in and no exception set.
+    bool pack(const Given& given, PyObject* device, Refusal* refusal);
 
     // Calls the write hooks for the foreign tensors that the kernel is to write; false with an exception set.
     bool run_write_hooks() { return written_count_ == 0 || call_hooks(); }
 
     const uint8_t* block() const { return block_; }
+    uint8_t* slot(size_t param) { return block_ + signature_.params[param].offset; }
     bool contiguous() const { return contiguous_; }
 
   private:
@@ -73,17 +81,11 @@ class Arguments {
     bool pack_foreign(const Param& param, char* data, int ndim, const int64_t* shape, const int64_t* strides,
                       int64_t unit, const char** why);
     bool call_hooks();
-    void keep(PyObject* object) {
-        Py_INCREF(object);
-        held_[held_count_++] = object;
-    }
 
     const Signature& signature_;
     uint8_t* block_;
-    PyObject** held_;
-    PyObject** written_;  // foreign tensors with a write hook; borrowed from what `held_` keeps
+    PyObject** written_;  // foreign tensors with a write hook, borrowed
     Py_buffer* buffers_;
-    int held_count_ = 0;
     int written_count_ = 0;
     int buffer_count_ = 0;
     bool contiguous_ = true;

@@ -204,11 +204,13 @@ int array_traverse(PyObject* object, visitproc visit, void* arg) {
     Py_VISIT(self->device);
     Py_VISIT(self->owner);
     Py_VISIT(self->grad_array);
+    Py_VISIT(self->grad_links);
     return 0;
 }
 
 int array_clear(PyObject* object) {
     Array* self = reinterpret_cast<Array*>(object);
+    Py_CLEAR(self->grad_links);
     Py_CLEAR(self->grad_array);
     Py_CLEAR(self->owner);
     Py_CLEAR(self->device);
@@ -304,6 +306,10 @@ PyMemberDef array_members[] = {
     {"device", T_OBJECT, offsetof(Array, device), READONLY, "The device that the memory belongs to."},
     {"owner", T_OBJECT, offsetof(Array, owner), READONLY, "What keeps the memory alive, or None."},
     {"grad_array", T_OBJECT, offsetof(Array, grad_array), 0, "The gradient's array, or None."},
+    {"_grad_links", T_OBJECT, offsetof(Array, grad_links), 0,
+     "A list of what ties the gradient to tensors of other libraries, or None."},
+    {"retain_grad", T_BOOL, offsetof(Array, retain_grad), 0,
+     "Whether what a backward pass consumes of the gradient is shown again at its end."},
     {nullptr, 0, 0, 0, nullptr},
 };
 

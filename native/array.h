@@ -29,6 +29,8 @@ struct Array {
     PyObject* device;
     PyObject* owner;
     PyObject* grad_array;
+    PyObject* grad_links;  // a list of what ties the gradient to tensors, shared by all views; null or None: none
+    char retain_grad;      // what a backward pass consumes of the gradient is shown again at its end
     PyObject* weakrefs;
 };
 

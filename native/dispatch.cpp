@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <new>
 
-#include "args.h"
+#include "adjoint.h"
 #include "structmember.h"
 #include "sums.h"
 #include "thread_pool.h"
@@ -14,31 +14,6 @@ namespace {
 
 constexpr double kSlowThreadNs = 5e3;  // kernels with longer threads let go of the GIL at once
 
-struct Variant {
-    Entry entry;
-    PyObject* keepalive;
-    double first_ns;  // what the first thread of the last launch took
-    bool sums;        // adds to arrays without atomics
-};
-
-struct Dispatcher {
-    PyObject_HEAD Signature* signature;
-    PyObject* name;
-    PyObject* on_error;
-    PyObject* device;
-    Variant variants[2][2][2];  // [contiguous][wide][sums]
-    int tid_ndim;           // the fewest dimensions that the kernel folds the grid into
-    char prints;             // Python's stdout is flushed before a launch, so that lines keep their order
-};
-
-struct Grid {
-    int64_t dims[kMaxDims];
-    int64_t count;
-};
-
-Dispatcher* as_dispatcher(PyObject* object) { return reinterpret_cast<Dispatcher*>(object); }
-
-constexpr int kVariants = 8;
 Variant* first_variant(Dispatcher* self) { return &self->variants[0][0][0]; }
 
 // ---- the grid
@@ -57,6 +32,8 @@ bool read_extent(PyObject* object, int64_t* out, const char** why) {
     *out = value;
     return true;
 }
+
+}  // namespace
 
 bool read_grid(PyObject* dim, Grid* grid, const char** why) {
     for (int64_t& extent : grid->dims) extent = 1;
@@ -89,6 +66,8 @@ bool read_grid(PyObject* dim, Grid* grid, const char** why) {
     return true;
 }
 
+namespace {
+
 // Whether an index of the grid, seen with `ndim` dimensions, exceeds 32 bits.
 bool is_wide(const Grid& grid, int ndim) {
     int64_t folded = 1;
@@ -102,6 +81,8 @@ bool is_wide(const Grid& grid, int ndim) {
 
 // ---- launching
 
+}  // namespace
+
 Variant* variant_for(Dispatcher* self, const Grid& grid, const Arguments& arguments) {
     const bool contiguous = arguments.contiguous();
     const bool sums = contiguous && !self->signature->exclusive.empty() &&
@@ -114,6 +95,8 @@ bool same_device(const Dispatcher* self, PyObject* device, const char** why) {
     *why = "the launch is for another device";
     return false;
 }
+
+namespace {
 
 // Raises what `on_error` makes of the kernel's error.
 void raise_error(Dispatcher* self, const RunRecord& record) {
@@ -135,7 +118,8 @@ bool flush_python_stdout() {
     return static_cast<bool>(Ref(PyObject_CallMethod(out, "flush", nullptr)));
 }
 
-// Runs the variant; false with an exception set.
+}  // namespace
+
 bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* arguments) {
     // Python code that runs below, or another thread while this one is without the GIL, may clear the table.
     const Entry entry = variant->entry;
@@ -161,41 +145,73 @@ bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* ar
     return false;
 }
 
+namespace {
+
+// A launch as far as it is checked: grid and arguments.
+struct Attempt {
+    explicit Attempt(PyObject* object) : self(as_dispatcher(object)), arguments(*self->signature) {}
+
+    bool read(PyObject* dim, PyObject* inputs, PyObject* outputs, PyObject* device) {
+        if (!same_device(self, device, &refusal.reason)) return false;
+        refusal.reason = given.take(self->signature->declared, inputs, outputs);
+        return check(dim);
+    }
+
+    // With one object for each parameter: of a struct, its fields.
+    bool read_flat(PyObject* dim, PyObject* list) {
+        refusal.reason = given.take_flat(list);
+        return check(dim);
+    }
+
+    bool check(PyObject* dim) {
+        if (!read_grid(dim, &grid, &refusal.reason)) return false;
+        return !refusal.reason && arguments.pack(given, self->device, &refusal);
+    }
+
+    Dispatcher* self;
+    Refusal refusal;
+    Grid grid;
+    Given given;
+    Arguments arguments;
+};
+
+PyObject* launch(Attempt* attempt) {
+    if (attempt->grid.count == 0) Py_RETURN_TRUE;
+    Variant* variant = variant_for(attempt->self, attempt->grid, attempt->arguments);
+    if (!variant->entry) Py_RETURN_FALSE;
+    if (!execute(attempt->self, variant, attempt->grid, &attempt->arguments)) return nullptr;
+    Py_RETURN_TRUE;
+}
+
 PyObject* try_launch(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
     if (nargs != 4) {
         PyErr_SetString(PyExc_TypeError, "try_launch(dim, inputs, outputs, device)");
         return nullptr;
     }
-    Dispatcher* self = as_dispatcher(object);
-    Refusal refusal;
-    Grid grid;
-    if (!same_device(self, args[3], &refusal.reason) || !read_grid(args[0], &grid, &refusal.reason)) {
-        Py_RETURN_FALSE;
+    Attempt attempt(object);
+    if (!attempt.read(args[0], args[1], args[2], args[3])) Py_RETURN_FALSE;
+    return launch(&attempt);
+}
+
+PyObject* try_run(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
+    if (nargs != 2) {
+        PyErr_SetString(PyExc_TypeError, "try_run(dim, args)");
+        return nullptr;
     }
-    Arguments arguments(*self->signature);
-    if (!arguments.pack(args[1], args[2], self->device, &refusal)) Py_RETURN_FALSE;
-    if (grid.count == 0) Py_RETURN_TRUE;
-    Variant* variant = variant_for(self, grid, arguments);
-    if (!variant->entry) Py_RETURN_FALSE;
-    if (!execute(self, variant, grid, &arguments)) return nullptr;
-    Py_RETURN_TRUE;
+    Attempt attempt(object);
+    if (!attempt.read_flat(args[0], args[1])) Py_RETURN_FALSE;
+    return launch(&attempt);
 }
 
 PyObject* required_variant(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
-    if (nargs < 3 || nargs > 4) {
-        PyErr_SetString(PyExc_TypeError, "required_variant(dim, inputs, outputs, device=None)");
+    if (nargs != 2) {
+        PyErr_SetString(PyExc_TypeError, "required_variant(dim, args)");
         return nullptr;
     }
-    Dispatcher* self = as_dispatcher(object);
-    Refusal refusal;
-    Grid grid;
-    if (!same_device(self, nargs > 3 ? args[3] : Py_None, &refusal.reason) ||
-        !read_grid(args[0], &grid, &refusal.reason)) {
-        Py_RETURN_NONE;
-    }
-    Arguments arguments(*self->signature);
-    if (!arguments.pack(args[1], args[2], self->device, &refusal)) Py_RETURN_NONE;
-    const Py_ssize_t index = variant_for(self, grid, arguments) - first_variant(self);
+    Attempt attempt(object);
+    if (!attempt.read_flat(args[0], args[1])) Py_RETURN_NONE;
+    const Variant* variant = variant_for(attempt.self, attempt.grid, attempt.arguments);
+    const Py_ssize_t index = variant - first_variant(attempt.self);
     return Py_BuildValue("(NNN)", PyBool_FromLong(index & 4), PyBool_FromLong(index & 2),
                          PyBool_FromLong(index & 1));
 }
@@ -205,21 +221,14 @@ PyObject* explain(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
         PyErr_SetString(PyExc_TypeError, "explain(dim, inputs, outputs, device=None)");
         return nullptr;
     }
-    Dispatcher* self = as_dispatcher(object);
-    Refusal refusal;
-    Grid grid;
-    if (!same_device(self, nargs > 3 ? args[3] : Py_None, &refusal.reason) ||
-        !read_grid(args[0], &grid, &refusal.reason)) {
-        return Py_BuildValue("(sO)", refusal.reason, Py_None);
+    Attempt attempt(object);
+    if (!attempt.read(args[0], args[1], args[2], nargs > 3 ? args[3] : Py_None)) {
+        const auto at = static_cast<size_t>(attempt.refusal.argument);
+        const auto& params = attempt.self->signature->params;
+        const bool named = attempt.refusal.argument >= 0 && at < params.size();
+        return Py_BuildValue("(sO)", attempt.refusal.reason, named ? params[at].name.get() : Py_None);
     }
-    Arguments arguments(*self->signature);
-    if (!arguments.pack(args[1], args[2], self->device, &refusal)) {
-        const auto at = static_cast<size_t>(refusal.argument);
-        const bool named = refusal.argument >= 0 && at < self->signature->params.size();
-        return Py_BuildValue("(sO)", refusal.reason,
-                             named ? self->signature->params[at].name.get() : Py_None);
-    }
-    if (grid.count && !variant_for(self, grid, arguments)->entry) {
+    if (attempt.grid.count && !variant_for(attempt.self, attempt.grid, attempt.arguments)->entry) {
         return Py_BuildValue("(sO)", "the variant is not installed", Py_None);
     }
     Py_RETURN_NONE;
@@ -232,8 +241,10 @@ PyObject* args_block(PyObject* object, PyObject* const* args, Py_ssize_t nargs) 
     }
     Dispatcher* self = as_dispatcher(object);
     Refusal refusal;
+    Given given;
     Arguments arguments(*self->signature);
-    if (!arguments.pack(args[0], args[1], self->device, &refusal)) Py_RETURN_NONE;
+    refusal.reason = given.take(self->signature->declared, args[0], args[1]);
+    if (refusal.reason || !arguments.pack(given, self->device, &refusal)) Py_RETURN_NONE;
     return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(arguments.block()),
                                      self->signature->args_size);
 }
@@ -269,6 +280,50 @@ PyObject* clear(PyObject* object, PyObject*) {
     Py_RETURN_NONE;
 }
 
+// ---- adjoints, and parameters as declared
+
+void clear_adjoints(Dispatcher* self) {
+    if (!self->adjoints) return;
+    std::vector<Adjoint> old;
+    old.swap(*self->adjoints);
+    for (Adjoint& adjoint : old) Py_DECREF(adjoint.dispatcher);
+}
+
+PyObject* forget_adjoints(PyObject* object, PyObject*) {
+    clear_adjoints(as_dispatcher(object));
+    Py_RETURN_NONE;
+}
+
+PyObject* install_adjoint(PyObject* object, PyObject* args) {
+    PyObject *wrt, *dispatcher;
+    if (!PyArg_ParseTuple(args, "O!O:install_adjoint", &PyTuple_Type, &wrt, &dispatcher)) return nullptr;
+    if (dispatcher != Py_None && !PyObject_TypeCheck(dispatcher, &DispatcherType)) {
+        PyErr_SetString(PyExc_TypeError, "install_adjoint() needs a Dispatcher or None");
+        return nullptr;
+    }
+    uint64_t bits = 0;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(wrt); ++i) {
+        const long at = PyLong_AsLong(PyTuple_GET_ITEM(wrt, i));
+        if (at == -1 && PyErr_Occurred()) return nullptr;
+        if (at < 0 || at >= kMaxGradients) Py_RETURN_NONE;  // such launches take the checked path
+        bits |= uint64_t{1} << at;
+    }
+    Dispatcher* self = as_dispatcher(object);
+    Py_INCREF(dispatcher);
+    for (Adjoint& adjoint : *self->adjoints) {
+        if (adjoint.wrt != bits) continue;
+        Py_SETREF(adjoint.dispatcher, dispatcher);
+        Py_RETURN_NONE;
+    }
+    self->adjoints->push_back({bits, dispatcher});
+    Py_RETURN_NONE;
+}
+
+PyObject* declare(PyObject* object, PyObject* parameters) {
+    if (!as_dispatcher(object)->signature->read_declared(parameters)) return nullptr;
+    Py_RETURN_NONE;
+}
+
 // ---- the type
 
 PyObject* dispatcher_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
@@ -286,7 +341,8 @@ PyObject* dispatcher_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     if (!object) return nullptr;
     Dispatcher* self = as_dispatcher(object.get());
     self->signature = new (std::nothrow) Signature;
-    if (!self->signature) return PyErr_NoMemory();
+    self->adjoints = new (std::nothrow) std::vector<Adjoint>;
+    if (!self->signature || !self->adjoints) return PyErr_NoMemory();
     if (!self->signature->read(params)) return nullptr;
     self->name = Ref::borrow(name).release();
     self->on_error = Ref::borrow(on_error).release();
@@ -302,8 +358,12 @@ int dispatcher_traverse(PyObject* object, visitproc visit, void* arg) {
     for (Variant* variant = first_variant(self); variant != first_variant(self) + kVariants; ++variant) {
         Py_VISIT(variant->keepalive);
     }
+    if (self->adjoints) {
+        for (Adjoint& adjoint : *self->adjoints) Py_VISIT(adjoint.dispatcher);
+    }
     if (self->signature) {
         for (Param& param : self->signature->params) Py_VISIT(param.value_class.get());
+        for (Declared& declared : self->signature->declared) Py_VISIT(declared.struct_class.get());
     }
     return 0;
 }
@@ -311,6 +371,8 @@ int dispatcher_traverse(PyObject* object, visitproc visit, void* arg) {
 int dispatcher_clear(PyObject* object) {
     Dispatcher* self = as_dispatcher(object);
     clear_variants(self);
+    clear_adjoints(self);
+    Py_CLEAR(self->types);
     Py_CLEAR(self->on_error);
     Py_CLEAR(self->device);
     return 0;
@@ -321,6 +383,7 @@ void dispatcher_dealloc(PyObject* object) {
     dispatcher_clear(object);
     Py_CLEAR(as_dispatcher(object)->name);
     delete as_dispatcher(object)->signature;
+    delete as_dispatcher(object)->adjoints;
     Py_TYPE(object)->tp_free(object);
 }
 
@@ -345,10 +408,11 @@ PyMethodDef methods[] = {
      "try_launch(dim, inputs, outputs, device)\n--\n\nLaunch, and return True; or return False, with nothing "
      "done, "
      "when something is not plainly right or the variant is not installed."},
+    {"try_run", method(try_run), METH_FASTCALL,
+     "try_run(dim, args)\n--\n\nAs try_launch, with one argument for each parameter: of a struct, its fields."},
     {"required_variant", method(required_variant), METH_FASTCALL,
-     "required_variant(dim, inputs, outputs, device=None)\n--\n\nReturn the (contiguous, wide, sums) that "
-     "try_launch "
-     "would run, or None when it would refuse the grid or an argument."},
+     "required_variant(dim, args)\n--\n\nReturn the (contiguous, wide, sums) that try_run would run, or None when it "
+     "would refuse the grid or an argument."},
     {"explain", method(explain), METH_FASTCALL,
      "explain(dim, inputs, outputs, device=None)\n--\n\nReturn None when try_launch would launch, else (why "
      "not, "
@@ -359,6 +423,19 @@ PyMethodDef methods[] = {
     {"install", install, METH_VARARGS,
      "install(contiguous, wide, sums, address, keepalive)\n--\n\nSet the entry point of a variant."},
     {"clear", clear, METH_NOARGS, "clear()\n--\n\nForget all variants."},
+    {"declare", declare, METH_O,
+     "declare(parameters)\n--\n\nSay that arguments come as (struct class or None, number of parameters) each; a "
+     "struct gives its fields."},
+    {"try_adjoint", method(try_adjoint), METH_FASTCALL,
+     "try_adjoint(dim, inputs, outputs, adj_inputs, adj_outputs, device)\n--\n\nRun the adjoint, and return True; or "
+     "return False, with nothing done."},
+    {"try_record", method(try_record), METH_FASTCALL,
+     "try_record(history, kernel, dim, inputs, outputs, device)\n--\n\nLaunch, and return a Record that `history` "
+     "knows; or return None, with nothing done."},
+    {"install_adjoint", install_adjoint, METH_VARARGS,
+     "install_adjoint(wrt, dispatcher)\n--\n\nSet the adjoint for a tuple of parameters with gradients; None where no "
+     "gradient passes."},
+    {"forget_adjoints", forget_adjoints, METH_NOARGS, "forget_adjoints()\n--\n\nForget all adjoints."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -367,6 +444,9 @@ PyMemberDef members[] = {
     {"device", T_OBJECT, offsetof(Dispatcher, device), READONLY, "The device that it launches on."},
     {"tid_ndim", T_INT, offsetof(Dispatcher, tid_ndim), 0, "The fewest dimensions that the kernel folds the grid into."},
     {"prints", T_BOOL, offsetof(Dispatcher, prints), 0, "Whether the kernel prints."},
+    {"types", T_OBJECT, offsetof(Dispatcher, types), 0, "The types of the parameters, which records get."},
+    {"recordable", T_BOOL, offsetof(Dispatcher, recordable), 0,
+     "Whether a tape needs no more of a launch than its arguments, so that try_record may take it."},
     {nullptr, 0, 0, 0, nullptr},
 };
 
@@ -376,9 +456,9 @@ PyGetSetDef getset[] = {
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
-PyTypeObject DispatcherType = {PyVarObject_HEAD_INIT(nullptr, 0)};
-
 }  // namespace
+
+PyTypeObject DispatcherType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 bool register_dispatch(PyObject* module) {
     DispatcherType.tp_name = "warp_like._native.Dispatcher";
@@ -386,9 +466,9 @@ bool register_dispatch(PyObject* module) {
     DispatcherType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
     DispatcherType.tp_doc =
         "Dispatcher(name, params, on_error, device)\n--\n\nLaunches one kernel. `params` lists (name, kind, "
-        "type_code, ndim, writes, value_class) with kind 0 = array, 1 = scalar, 2 = value, and writes 1 for an array "
-        "that is written, 3 for one that is only added to, 5 for one of which each kernel thread updates its own "
-        "element.";
+        "type_code, ndim, flags, value_class) with kind 0 = array, 1 = scalar, 2 = value. The flags add up: 1 for an "
+        "array that is written, 2 if it is only added to, 4 if each kernel thread updates its own element, 8 if it is "
+        "overwritten, 16 if it is loaded from, 32 for what has a gradient.";
     DispatcherType.tp_new = dispatcher_new;
     DispatcherType.tp_dealloc = dispatcher_dealloc;
     DispatcherType.tp_traverse = dispatcher_traverse;

@@ -2,9 +2,62 @@
 // arguments are packed; Python's slow path is entered only when it declines.
 #pragma once
 
+#include <vector>
+
+#include "args.h"
+#include "context.h"
 #include "python.h"
 
 namespace wl {
+
+struct Variant {
+    Entry entry;
+    PyObject* keepalive;
+    double first_ns;  // what the first thread of the last launch took
+    bool sums;        // adds to arrays without atomics
+};
+
+constexpr int kVariants = 8;
+
+// A kernel's compiled adjoint for one choice of the parameters that have gradients.
+struct Adjoint {
+    uint64_t wrt;         // bit i: parameter i has a gradient
+    PyObject* dispatcher;  // None where no gradient passes through the kernel
+};
+
+struct Dispatcher {
+    PyObject_HEAD Signature* signature;
+    PyObject* name;
+    PyObject* on_error;
+    PyObject* device;
+    PyObject* types;             // of the parameters, for records
+    std::vector<Adjoint>* adjoints;
+    Variant variants[2][2][2];  // [contiguous][wide][sums]
+    int tid_ndim;               // the fewest dimensions that the kernel folds the grid into
+    char prints;                // Python's stdout is flushed before a launch, so that lines keep their order
+    char recordable;            // a tape needs no more of a launch than its arguments
+};
+
+struct Grid {
+    int64_t dims[kMaxDims];
+    int64_t count;
+};
+
+extern PyTypeObject DispatcherType;
+
+inline Dispatcher* as_dispatcher(PyObject* object) { return reinterpret_cast<Dispatcher*>(object); }
+
+// Reads a grid: an int, or a tuple or list of them. False with the reason in `why`, and no exception set.
+bool read_grid(PyObject* dim, Grid* grid, const char** why);
+
+// Whether `device`, as a launch gives it, is the dispatcher's.
+bool same_device(const Dispatcher* self, PyObject* device, const char** why);
+
+// The variant that the arguments ask for; its entry is null where it is not installed.
+Variant* variant_for(Dispatcher* self, const Grid& grid, const Arguments& arguments);
+
+// Runs the variant; false with an exception set.
+bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* arguments);
 
 bool register_dispatch(PyObject* module);
 

@@ -1,4 +1,5 @@
 // warp_like._native: registers what the other files define.
+#include "adjoint.h"
 #include "alloc.h"
 #include "array.h"
 #include "context.h"
@@ -6,7 +7,9 @@
 #include "dispatch.h"
 #include "dlpack.h"
 #include "elf.h"
+#include "given.h"
 #include "python.h"
+#include "record.h"
 #include "thread_pool.h"
 #include "value.h"
 #include "xla_ffi.h"
@@ -32,7 +35,7 @@ PyMODINIT_FUNC PyInit__native() {
     if (!module) return nullptr;
     PyObject* m = module.get();
     const bool done = wl::register_alloc(m) && wl::register_value(m) && wl::register_array(m) &&
-                      wl::register_dlpack(m) && wl::register_context(m) && wl::register_thread_pool(m) &&
-                      wl::register_dispatch(m) && wl::register_elf(m) && wl::register_cpu(m) && wl::register_xla_ffi(m);
+                      wl::register_given() && wl::register_dlpack(m) && wl::register_context(m) && wl::register_thread_pool(m) &&
+                      wl::register_dispatch(m) && wl::register_record(m) && wl::register_adjoint(m) && wl::register_elf(m) && wl::register_cpu(m) && wl::register_xla_ffi(m);
     return done ? module.release() : nullptr;
 }

@@ -65,6 +65,35 @@ bool agrees(PyObject* object, const Py_buffer& view) {
 
 }  // namespace
 
+bool is_numpy_scalar(PyObject* object) {
+    // The scalar types are static, named so, and made to be no buffers of other things: only they and arrays are.
+    const PyTypeObject* type = Py_TYPE(object);
+    return std::strncmp(type->tp_name, "numpy.", 6) == 0 && !PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) &&
+           std::strcmp(type->tp_name, "numpy.ndarray") != 0 && !PyFloat_Check(object);
+}
+
+Ref python_number(PyObject* scalar) {
+    Py_buffer view;
+    if (PyObject_GetBuffer(scalar, &view, PyBUF_FORMAT) != 0) {
+        PyErr_Clear();
+        return Ref();
+    }
+    const char format = view.format && view.ndim == 0 && view.format[0] && !view.format[1] ? view.format[0] : 0;
+    PyBuffer_Release(&view);
+    if (!format || !std::strchr("?bBhHiIlLqQefd", format)) return Ref();
+    PyNumberMethods* number = Py_TYPE(scalar)->tp_as_number;
+    PyObject* found;
+    if (format == '?') {
+        found = PyBool_FromLong(PyObject_IsTrue(scalar));
+    } else if (std::strchr("efd", format)) {
+        found = PyNumber_Float(scalar);
+    } else {
+        found = number && number->nb_index ? number->nb_index(scalar) : nullptr;
+    }
+    if (!found) PyErr_Clear();
+    return Ref(found);
+}
+
 NdArray read_ndarray(PyObject* object) {
     const auto* array = reinterpret_cast<const NumpyArray*>(object);
     return {array->data,

@@ -27,4 +27,10 @@ NdArray read_ndarray(PyObject* array);
 // those that this file knows, and reading it through them gives what the buffer said, later ones are read so.
 void adopt_ndarray(PyObject* object, const Py_buffer& view);
 
+// Whether `object` is a NumPy scalar, such as numpy.float32(1), and not one of Python's own kinds as well.
+bool is_numpy_scalar(PyObject* object);
+
+// The Python number that a NumPy scalar stands for; null without an exception when it is none.
+Ref python_number(PyObject* scalar);
+
 }  // namespace wl

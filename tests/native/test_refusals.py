@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import enum
 import gc
 import sys
@@ -114,15 +115,23 @@ REFUSED = [
     # scalars
     (s.param(s.SCALAR, s.I32), lambda: 1.0, "needs an int"),
     (s.param(s.SCALAR, s.I32), lambda: True, "needs an int"),
-    (s.param(s.SCALAR, s.I32), lambda: np.int32(1), "needs an int"),
-    (s.param(s.SCALAR, s.I32), lambda: Colour.RED, "needs an int"),
+    (s.param(s.SCALAR, s.I32), lambda: np.float32(1), "needs an int"),
+    (s.param(s.SCALAR, s.I32), lambda: np.bool_(True), "needs an int"),
+    (s.param(s.SCALAR, s.I32), lambda: np.array(1), "needs an int"),
+    (s.param(s.SCALAR, s.I32), lambda: np.str_("1"), "the NumPy scalar is no number"),
+    (s.param(s.SCALAR, s.I64), lambda: np.datetime64(1, "s"), "the NumPy scalar is no number"),
+    (s.param(s.SCALAR, s.I32), lambda: ctypes.c_int(1), "needs an int"),
+    (s.param(s.SCALAR, s.I8), lambda: np.int32(128), "the number does not fit the parameter's type"),
     (s.param(s.SCALAR, s.I32), lambda: None, "needs an int"),
     (s.param(s.SCALAR, s.U8), lambda: b"a", "needs an int"),
     (s.param(s.SCALAR, s.I32), lambda: torch.tensor(1), "needs an int"),
     (s.param(s.SCALAR, s.BOOL), lambda: 1, "needs a bool"),
-    (s.param(s.SCALAR, s.BOOL), lambda: np.bool_(True), "needs a bool"),
+    (s.param(s.SCALAR, s.BOOL), lambda: np.int8(1), "needs a bool"),
     (s.param(s.SCALAR, s.F32), lambda: True, "needs a float"),
-    (s.param(s.SCALAR, s.F64), lambda: np.float64(1), "needs a float"),
+    (s.param(s.SCALAR, s.F32), lambda: np.bool_(True), "needs a float"),
+    (s.param(s.SCALAR, s.F64), lambda: np.complex128(1), "the NumPy scalar is no number"),
+    (s.param(s.SCALAR, s.F64), lambda: np.longdouble(1), "the NumPy scalar is no number"),
+    (s.param(s.SCALAR, s.F32), lambda: np.float64(1e39), "the number does not fit the parameter's type"),
     (s.param(s.SCALAR, s.F32), lambda: "1", "needs a float"),
     (s.param(s.SCALAR, s.F32), lambda: np.zeros(1, "f"), "needs a float"),
     *[
@@ -172,7 +181,7 @@ def test_refused_argument(param, make, reason: str) -> None:
     before = [sys.getrefcount(o) for o in counted]
     s.variable("echo_calls").value = 0
     assert d.try_launch(4, objects[:6], objects[6:], None) is False
-    assert d.required_variant(4, objects[:6], objects[6:]) is None
+    assert d.required_variant(4, objects) is None
     assert d.explain(4, objects[:6], objects[6:]) == (reason, "bad")
     assert s.variable("echo_calls").value == 0
     assert [sys.getrefcount(o) for o in counted] == before
@@ -206,7 +215,7 @@ def test_refused_grid(dim: object) -> None:
     d = s.dispatcher()
     s.variable("echo_calls").value = 0
     assert d.try_launch(dim, [], [], None) is False
-    assert d.required_variant(dim, [], []) is None
+    assert d.required_variant(dim, []) is None
     assert d.explain(dim, [], [])[1] is None
     assert s.variable("echo_calls").value == 0
 

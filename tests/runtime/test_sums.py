@@ -42,7 +42,7 @@ def numbered(slots: wp.array(dtype=int), n: wp.array(dtype=int)):
 def variant(kernel, dim, args):
     """Which code a launch of ``dim`` threads takes: (contiguous, wide, sums)."""
     wp.launch(kernel, dim=dim, inputs=args)
-    return kernel.fast.required_variant(dim, list(args), ())
+    return kernel.fast.required_variant(dim, list(args))
 
 
 @pytest.fixture(params=[1, 2, 5])

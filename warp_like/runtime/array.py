@@ -56,10 +56,8 @@ class array(Exchange):
     """
 
     _annotation_ = ArrayAnnotation(Any, 1)  # what the bare class means in a kernel's signature
-    retain_grad = False
-    # What ties the gradient to tensors of other libraries, shared by all views; filled by interop. Each link
-    # has attach(), covers(array) and replace(array).
-    _grad_links: Any = None
+    # `_grad_links` is what ties the gradient to tensors of other libraries, shared by all views; filled by interop.
+    # Each link has attach(), covers(array) and replace(array).
     pinned = False
 
     def __new__(

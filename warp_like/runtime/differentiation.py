@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from warp_like.base.settings import settings
 from warp_like.frontend.parameters import leaf_parameters
 from warp_like.ir.types import Array, Type, adjoint_type, is_differentiable, scalar_of
@@ -15,6 +17,7 @@ from warp_like.runtime.kernel import Kernel
 from warp_like.runtime.program import Program
 from warp_like.runtime.recording import Record
 from warp_like.runtime.structs import split_adjoints
+from warp_like.values import Composite
 
 
 def gradients_of(record: Record) -> dict[int, array]:
@@ -36,11 +39,15 @@ def adjoint_program(record: Record, adjoints: dict[int, array]) -> Program | Non
     kernel = record.kernel
     forward = kernel.program(record.types).any_artifact
     sources = set(forward.reads).union(i for i, t in enumerate(record.types) if not isinstance(t, Array))
+    wrt, dispatcher = tuple(sorted(adjoints)), kernel.program(record.types).dispatcher
     if not set(forward.writes) & set(adjoints) or not sources & set(adjoints):
+        if dispatcher is not None:
+            dispatcher.install_adjoint(wrt, None)
         return None
     require_backward(kernel)
-    program = kernel.program(record.types, tuple(sorted(adjoints)), record.same)
-    _ = program.any_artifact
+    program = kernel.program(record.types, wrt, record.same)
+    if not program.any_artifact.scratch and not record.same and dispatcher is not None:
+        dispatcher.install_adjoint(wrt, program.dispatcher)
     return program
 
 
@@ -102,11 +109,12 @@ def bind_adjoints(
         given += [*adjoints, *[None] * (len(values) - len(adjoints))]
     given = split_adjoints(kernel, given)
     last_input = len(leaf_parameters(kernel.declared[: len(inputs[0])]))
-    overwritten = kernel.program(types).any_artifact.stores
+    forward = kernel.program(types).any_artifact
+    consumed = set(forward.stores) - set(forward.reads)  # what the kernel reads as well gets a gradient in its place
     found: dict[int, array] = {}
     for i, (t, a, adjoint) in enumerate(zip(types, args, given, strict=True)):
         if not isinstance(t, Array):
-            if adjoint is not None:
+            if not _is_plain_value(adjoint):
                 found[i] = _bind_value_adjoint(kernel, i, t, adjoint)
             continue
         if not is_differentiable(t):
@@ -114,18 +122,23 @@ def bind_adjoints(
         if adjoint is None:
             if a.grad is not None:
                 a._attach_grad()
-                found[i] = a.grad
+                found[i] = clone(a.grad) if a.retain_grad and i in consumed else a.grad
             continue
         name = f"adj_{kernel.parameter_names[i]}"
         bound = convert(Site(kernel.key, i, name, t), adjoint)
         if bound.shape != a.shape:
             raise ValueError(f"kernel `{kernel.key}`: `{name}` has shape {bound.shape}, its array {a.shape}")
-        if i in overwritten:
+        if i in consumed:
             bound = clone(bound)  # the reverse sweep consumes these; the caller's stay as they are
         elif i < last_input:
             require_writable(Site(kernel.key, i, name, t), bound)
         found[i] = bound
     return found
+
+
+def _is_plain_value(adjoint: Any) -> bool:
+    """Whether an adjoint is none, or a number or vector: nothing that a gradient could be added to."""
+    return adjoint is None or isinstance(adjoint, (bool, int, float, np.generic, Composite))
 
 
 def _bind_value_adjoint(kernel: Kernel, i: int, t: Type, adjoint: Any) -> array:

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from warp_like import _native
 from warp_like.base.errors import WarpCodegenError
 from warp_like.ir.types import Array
 from warp_like.runtime.array import array
@@ -95,11 +96,14 @@ def same_arguments(args: list[Any]) -> tuple[tuple[int, int], ...]:
     return tuple(pairs)
 
 
-class History:
-    """The memory of one tape."""
+class History(_native.History):
+    """The memory of one tape.
+
+    Which adjoints read which memory is kept natively (``add_reader``, ``readers_near``, ``discard_reader``), so that a
+    launch that overwrites nothing of it is recorded there alone (``Dispatcher.try_record``).
+    """
 
     def __init__(self) -> None:
-        self.readers: dict[Extent, list[tuple[Record, int]]] = {}
         self.results: dict[Extent, list[array]] = {}  # arrays with gradients that recorded operations have written
         self.overwritten: dict[int, array] = {}
         self.fingerprints: dict[int, int] = {}
@@ -121,15 +125,24 @@ class History:
         written = {merged.get(j, j) for j in forward.writes}
         for i in forward.reads:
             if isinstance(record.types[i], Array) and merged.get(i, i) not in written:
-                self.readers.setdefault(extent(record.args[i]), []).append((record, i))
+                self.add_reader(record, i)
         for j in forward.writes:
             self.before_write(record.args[j], record, j)
         for j in forward.writes:  # a replay function, say, reads what the launch leaves in them
-            self.readers.setdefault(extent(record.args[j]), []).append((record, j))
+            self.add_reader(record, j)
             self.note_result(record.args[j])
 
     def note_result(self, a: array) -> None:
         """Note that a recorded operation has written ``a``."""
+        self._catch_up()
+        self._add_result(a)
+
+    def _catch_up(self) -> None:
+        """Note what launches have written that were recorded natively."""
+        for a in self.take_written():
+            self._add_result(a)
+
+    def _add_result(self, a: array) -> None:
         if a.requires_grad:
             known = self.results.setdefault(extent(a), [])
             if not any(x is a for x in known):
@@ -137,10 +150,12 @@ class History:
 
     def forget_result(self, a: array) -> None:
         """Note that ``a`` holds plain numbers again."""
+        self._catch_up()
         found = self.results.get(extent(a), [])
         found[:] = [x for x in found if (x.ptr, x.shape, x.strides) != (a.ptr, a.shape, a.strides)]
 
     def _is_result(self, a: array) -> bool:
+        self._catch_up()
         start, end = extent(a)
         near = (x for (first, last), found in self.results.items() if first < end and start < last for x in found)
         return a.requires_grad and any(share_memory(x, a) for x in near)
@@ -158,33 +173,25 @@ class History:
 
     def before_write(self, a: array, writer: Record | None = None, position: int = -1) -> None:
         """Give a copy of ``a``'s memory to the records that need it, before it is overwritten."""
-        start, end = extent(a)
         copies: dict[Any, array] = {}
-        for (first, last), readers in list(self.readers.items()):
-            if end <= first or last <= start:
+        for record, i in self.readers_near(a):
+            old = record.args[i]
+            if not share_memory(old, a):
                 continue
-            left = []
-            for record, i in readers:
-                if not share_memory(record.args[i], a):
-                    left.append((record, i))
-                elif record is writer:
-                    names = record.kernel.parameter_names
-                    record.refusal = (
-                        f"kernel `{record.kernel.key}`: the gradient needs `{names[i]}`, and the kernel wrote over a "
-                        f"part of its memory through `{names[position]}`; pass separate arrays"
-                    )
-                    left.append((record, i))
-                elif _needs(record, i):
-                    old = record.args[i]
-                    key = (old.ptr, old.shape, old.strides, old.type_code)
-                    if key not in copies:
-                        copies[key] = clone(old, requires_grad=False)
-                        self._watch(old)
-                    record.kept[i] = copies[key]
-            if left:
-                self.readers[first, last] = left
-            else:
-                del self.readers[first, last]
+            if record is writer:
+                names = record.kernel.parameter_names
+                record.refusal = (
+                    f"kernel `{record.kernel.key}`: the gradient needs `{names[i]}`, and the kernel wrote over a "
+                    f"part of its memory through `{names[position]}`; pass separate arrays"
+                )
+                continue
+            if _needs(record, i):
+                key = (old.ptr, old.shape, old.strides, old.type_code)
+                if key not in copies:
+                    copies[key] = clone(old, requires_grad=False)
+                    self._watch(old)
+                record.kept[i] = copies[key]
+            self.discard_reader(record, i)
 
     def _watch(self, a: array) -> None:
         self.overwritten.setdefault(id(a), a)

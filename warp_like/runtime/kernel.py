@@ -100,7 +100,14 @@ class Kernel:
     def forget_programs(self) -> None:
         """Drop what has been compiled, because options changed."""
         self.fast = None
+        self.forget_adjoints()
         self._programs.clear()
+
+    def forget_adjoints(self) -> None:
+        """Let adjoint launches, those of recorded launches too, be checked anew."""
+        for program in self._programs.values():
+            if program.dispatcher is not None:
+                program.dispatcher.forget_adjoints()
 
     def inspect(
         self,
@@ -311,9 +318,10 @@ def _options_changed(setting: Setting) -> None:
     if setting.name in COMPILE_SETTINGS:
         for k in list(_kernels):
             k.forget_programs()
-    elif setting.name == "print_launches":
+    elif setting.name in ("print_launches", "enable_backward"):
         for k in list(_kernels):
             k.fast = None
+            k.forget_adjoints()
 
 
 settings.on_change(_options_changed)

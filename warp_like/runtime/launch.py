@@ -73,11 +73,20 @@ def launch(
     Example:
         >>> wp.launch(saxpy, dim=len(x), inputs=[x, y, 2.0])
     """
-    if not (adjoint or record_cmd or (record_tape and recorder.active)):
-        # Any other object has no `fast`; the checked path says so.
-        fast = getattr(kernel, "fast", None)
-        if fast is not None and fast.try_launch(dim, inputs, outputs, device):
-            return None
+    fast = getattr(kernel, "fast", None)  # any other object has none; the checked path says so
+    if fast is not None and not record_cmd:
+        active = recorder.active
+        if adjoint:
+            if active is None and fast.try_adjoint(dim, inputs, outputs, adj_inputs, adj_outputs, device):
+                return None
+        elif active is None or not record_tape:
+            if fast.try_launch(dim, inputs, outputs, device):
+                return None
+        elif active.history is not None:
+            record = fast.try_record(active.history, kernel, dim, inputs, outputs, device)
+            if record is not None:
+                active.launches.append(record)
+                return None
     return _launch_checked(
         kernel, dim, inputs, outputs, adj_inputs, adj_outputs, device, adjoint, record_tape, record_cmd
     )
@@ -107,6 +116,7 @@ def _launch_checked(
         record = Record(kernel, dims, types, args)
         require_intact(record, adjoints)
         run_adjoint(record, adjoints)
+        _remember(kernel, kernel.program(types))
         return None
     program = kernel.program(types)
     if record_cmd:
@@ -119,9 +129,14 @@ def _launch_checked(
         run(program, dims, args)
     else:
         run_recorded(program, Record(kernel, dims, types, args, same_arguments(args)), tape)
-    if all(t is not None for _, t in kernel.parameters) and not kernel.takes_structs and not settings.print_launches:
-        kernel.fast = program.dispatcher
+    _remember(kernel, program)
     return None
+
+
+def _remember(kernel: Kernel, program: Program) -> None:
+    """Let further launches of a kernel with one choice of types begin at its dispatcher."""
+    if not settings.print_launches and all(t is not None for _, t in kernel.parameters):
+        kernel.fast = program.dispatcher
 
 
 def bind_arguments(
@@ -152,7 +167,7 @@ def bind_arguments(
     return tuple(types), args
 
 
-def run(program: Program, dims: tuple[int, ...], args: Sequence[Any]) -> None:
+def run(program: Program, dims: tuple[int, ...], args: list[Any]) -> None:
     """Run a program on checked arguments, compiling the variant that they need."""
     dispatcher = program.dispatcher
     if dispatcher is None:
@@ -165,11 +180,11 @@ def run(program: Program, dims: tuple[int, ...], args: Sequence[Any]) -> None:
     if settings.print_launches:
         adjoint = " (adjoint)" if program.wrt is not None else ""
         sys.stdout.write(f"kernel: {key}{adjoint} dim: {dims} device: cpu\n")
-    variant = dispatcher.required_variant(dims, list(args), ())
+    variant = dispatcher.required_variant(dims, args)
     if variant is not None:
         contiguous, wide, sums = variant
         program.require(contiguous=contiguous, wide=wide, sums=sums)
-    if not dispatcher.try_launch(dims, list(args), (), None):
+    if not dispatcher.try_run(dims, args):
         raise RuntimeError(f"kernel `{key}`: the native launch path refused checked arguments; this is a bug")
 
 
@@ -177,6 +192,7 @@ def run_recorded(program: Program, record: Record, tape: Tape) -> None:
     """Run a launch and record it; one that fails leaves nothing on the tape."""
     tape.prepare_launch(record)
     run(program, record.dims, record.args)
+    record.dispatcher = program.dispatcher
     tape.launches.append(record)
 
 
@@ -195,7 +211,7 @@ class Launch:
     def launch(self) -> None:
         """Run it. Nothing is recorded on a tape."""
         dispatcher = self.program.dispatcher
-        if dispatcher is None or not dispatcher.try_launch(self.dims, self.params, (), None):
+        if dispatcher is None or not dispatcher.try_run(self.dims, self.params):
             run(self.program, self.dims, self.params)
 
     def set_dim(self, dim: int | Sequence[int]) -> None:

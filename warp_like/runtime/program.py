@@ -14,7 +14,7 @@ from warp_like.compiler.host import host_target
 from warp_like.compiler.lookup import compile_kernel
 from warp_like.compiler.signature import Signature, with_scratch
 from warp_like.ir.layout import type_code
-from warp_like.ir.types import Array, Scalar, Type
+from warp_like.ir.types import Array, Scalar, Struct, Type, is_differentiable, leaf_fields
 from warp_like.runtime.device import get_device
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ STACK_LIMIT = 1
 INDEX_OUT_OF_RANGE = 16
 
 _ARRAY, _SCALAR, _VALUE = 0, 1, 2
-_WRITES, _SUMS, _OWN = 1, 3, 5
+_WRITES, _SUMS, _OWN, _STORES, _READS, _GRADIENT = 1, 3, 5, 8, 16, 32
 _compiling = threading.RLock()
 
 
@@ -107,15 +107,19 @@ class Program:
         specs = []
         for i, (name, t) in enumerate(zip(names, types, strict=True)):
             if isinstance(t, Array):
-                writes = _writes(artifact, i)
-                specs.append((name, _ARRAY, type_code(t.dtype), t.ndim, writes, None))
+                specs.append((name, _ARRAY, type_code(t.dtype), t.ndim, _flags(artifact, i, t), None))
             elif isinstance(t, Scalar):
-                specs.append((name, _SCALAR, type_code(t), 0, 0, None))
+                specs.append((name, _SCALAR, type_code(t), 0, _flags(artifact, i, t), None))
             else:
-                specs.append((name, _VALUE, type_code(t), 0, 0, values.from_ir(t)))
+                specs.append((name, _VALUE, type_code(t), 0, _flags(artifact, i, t), values.from_ir(t)))
         dispatcher = _native.Dispatcher(self.kernel.key, specs, self._explain, get_device("cpu"))
         dispatcher.tid_ndim = artifact.tid_ndim
         dispatcher.prints = artifact.prints
+        dispatcher.types = self.types
+        if self.wrt is None and self.tangent is None:
+            if self.kernel.takes_structs:
+                dispatcher.declare([_declared(t) for _, t in self.kernel.declared])
+            dispatcher.recordable = not (artifact.extremes or artifact.rewrites)
         return dispatcher
 
     def _explain(self, code: int, where: int, thread: int) -> Exception:
@@ -135,12 +139,21 @@ class Program:
         return RuntimeError(f"{role} `{self.kernel.key}`: error {code} in thread {thread}")
 
 
-def _writes(artifact: Artifact, position: int) -> int:
+def _flags(artifact: Artifact, position: int, t: Type) -> int:
+    """What the dispatcher knows of a parameter beside its type."""
+    writes = _WRITES if position in artifact.writes else 0
     if position in artifact.sums:
-        return _SUMS
-    if position in artifact.own:
-        return _OWN
-    return _WRITES if position in artifact.writes else 0
+        writes = _SUMS
+    elif position in artifact.own:
+        writes = _OWN
+    stores = _STORES if position in artifact.stores else 0
+    reads = _READS if position in artifact.reads else 0
+    return writes | stores | reads | (_GRADIENT if is_differentiable(t) else 0)
+
+
+def _declared(t: Type | None) -> tuple[type | None, int]:
+    """A parameter as the user wrote it: the class of a struct, and how many parameters it makes."""
+    return (values.from_ir(t), len(leaf_fields(t))) if isinstance(t, Struct) else (None, 1)
 
 
 def _apply_settings(setting: Setting | None = None) -> None:

@@ -4,39 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from warp_like.ir.types import Type
+from warp_like import _native
 
 if TYPE_CHECKING:
     from warp_like.runtime.array import array
-    from warp_like.runtime.kernel import Kernel
 
 
-@dataclass(eq=False)
-class Record:
-    """One launch: enough to run its adjoint.
-
-    Attributes:
-        kernel: The kernel.
-        dims: The grid.
-        types: The types of the kernel's parameters.
-        args: The checked arguments.
-        same: Pairs ``(j, i)``: argument ``j`` is the same piece of memory, seen the same way, as the earlier one ``i``.
-        kept: Copies of arguments that have been overwritten since and that the adjoint reads, by position.
-        scratch: Copies, from before the launch, of arguments that the launch itself overwrote, by position.
-        refusal: Why there is no gradient, where that is known from the arguments.
-    """
-
-    kernel: Kernel
-    dims: tuple[int, ...]
-    types: tuple[Type, ...]
-    args: list[Any]
-    same: tuple[tuple[int, int], ...] = ()
-    kept: dict[int, array] = field(default_factory=dict)
-    scratch: dict[int, array] = field(default_factory=dict)
-    refusal: str | None = None
+Record = _native.Record
+"""One launch: enough to run its adjoint. Vectors and matrices among its arguments are copies."""
 
 
 @dataclass(eq=False)
@@ -57,6 +35,8 @@ class UserFunction:
 
 class Capture:
     """Takes launches over instead of running them; active in place of a tape."""
+
+    history = None  # launches are not recorded as tapes do it
 
     def take_launch(self, record: Record) -> None:
         """A launch with checked arguments, which is not run."""

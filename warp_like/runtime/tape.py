@@ -9,6 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from warp_like import _native
+from warp_like.base.settings import settings
 from warp_like.runtime import visualize
 from warp_like.runtime.array import add_elements, array
 from warp_like.runtime.differentiation import adjoint_arguments, adjoint_program, gradients_of
@@ -40,7 +42,7 @@ class Tape:
         self.scopes: list[tuple[int, str | None, Any]] = []
         self.loss: array | None = None
         self._retained = Retained()
-        self._history = History()
+        self.history = History()
         self._outer: Tape | None = None
 
     def __enter__(self) -> Tape:
@@ -55,13 +57,13 @@ class Tape:
     ) -> None:
         recorder.active = self._outer
         self._outer = None
-        self._history.end()
+        self.history.end()
 
     # --- recording ------------------------------------------------------------------------------------------
 
     def prepare_launch(self, record: Record) -> None:
         """Keep what a launch that is about to run overwrites; the launch itself is recorded when it has run."""
-        self._history.before_launch(record)
+        self.history.before_launch(record)
 
     def record_write(self, write: Write) -> None:
         """Record that the host is about to overwrite an array.
@@ -69,7 +71,7 @@ class Tape:
         Raises:
             RuntimeError: The source carries a gradient and is repeated to fill the array.
         """
-        self._history.before_write(write.dest)
+        self.history.before_write(write.dest)
         if write.dest.grad is None:
             return
         source = write.source
@@ -79,9 +81,9 @@ class Tape:
                 "write a kernel, or copy arrays of one shape"
             )
         if source is not None and source.grad is not None:
-            self._history.note_result(write.dest)
+            self.history.note_result(write.dest)
         else:
-            self._history.forget_result(write.dest)
+            self.history.forget_result(write.dest)
         self.launches.append(write)
 
     def record_func(self, backward: Callable[[], None], arrays: Sequence[array]) -> None:
@@ -141,6 +143,9 @@ class Tape:
         if loss is None and not grads:
             raise RuntimeError("backward() needs a loss or grads to start from")
         starts = self._starts(loss, grads or {})
+        plain = not self._retained.shown and not self.history.overwritten and not settings.print_launches
+        if plain and _native.try_backward(self.launches, starts):
+            return
         arrays = [*self._arrays(), *(a for a, _ in starts)]
         for a in arrays:
             a._attach_grad()
@@ -181,9 +186,9 @@ class Tape:
             for a in _arrays_of(r):
                 if isinstance(a, array):
                     require_memory(a)
-        self._history.require_current()
+        self.history.require_current()
         for r in self.launches:
-            if isinstance(r, Record):
+            if isinstance(r, Record) and (settings.print_launches or not r.can_reverse()):
                 gradients = gradients_of(r)
                 program = adjoint_program(r, gradients)
                 if program is not None:
@@ -219,7 +224,7 @@ class Tape:
         self.scopes = []
         self.loss = None
         self._retained = Retained()
-        self._history = History()
+        self.history = History()
 
     # --- a picture ------------------------------------------------------------------------------------------
 
@@ -311,7 +316,9 @@ def _reverse(r: Record | Write | UserFunction) -> None:
     if isinstance(r, UserFunction):
         r.backward()
     elif isinstance(r, Record):
-        run_adjoint(r, gradients_of(r))
+        if settings.print_launches or not r.try_reverse():
+            run_adjoint(r, gradients_of(r))
+            r.dispatcher = r.kernel.program(r.types).dispatcher
     elif r.dest.grad is not None:
         if r.source is not None and r.source.grad is not None:
             add_elements(r.source.grad, r.dest.grad)

@@ -1,0 +1,366 @@
+#include "adjoint.h"
+
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "array.h"
+#include "numpy_abi.h"
+#include "value.h"
+
+namespace wl {
+
+namespace {
+
+constexpr uint64_t bit(size_t i) { return uint64_t{1} << i; }
+
+// What has no gradient to add to: Warp's programs give numbers where the argument is one.
+bool is_plain_value(PyObject* object) {
+    return object == Py_None || PyFloat_Check(object) || PyLong_Check(object) ||
+           PyObject_TypeCheck(object, &ValueType) || is_numpy_scalar(object);
+}
+
+// Whether a framework may have dropped or exchanged the gradient's tensor since, so that Python has to look.
+bool is_tied(const Array* array) {
+    PyObject* links = array->grad_links;
+    return links && links != Py_None && !(PyList_CheckExact(links) && PyList_GET_SIZE(links) == 0);
+}
+
+// Which parameters have gradients.
+struct Gradients {
+    uint64_t wrt = 0;
+    uint64_t copied = 0;  // the adjoint gets a copy of the array, since it consumes it
+    const char* refusal = nullptr;
+};
+
+// Looks up the adjoint for `wrt`: the entry's dispatcher, None, or null where none is installed.
+PyObject* adjoint_for(const Dispatcher* forward, uint64_t wrt) {
+    for (const Adjoint& adjoint : *forward->adjoints) {
+        if (adjoint.wrt == wrt) return adjoint.dispatcher;
+    }
+    return nullptr;
+}
+
+// Adds to `given`, the arguments, the gradient arrays: those of `adjoints`, or where there is none the argument's own.
+// With `adjoints` null, all are the arguments' own, and Python has seen to those that are tied to tensors.
+Gradients add_gradients(const Signature& signature, const Given* adjoints, Given* given) {
+    Gradients found;
+    const size_t n = signature.params.size();
+    if (n > kMaxGradients) found.refusal = "too many parameters";
+    for (size_t i = 0; i < n && !found.refusal; ++i) {
+        const Param& param = signature.params[i];
+        PyObject* adjoint = adjoints ? (*adjoints)[i] : Py_None;
+        bool copied = adjoint != Py_None;
+        if (param.kind != ParamKind::Array) {
+            if (is_plain_value(adjoint)) continue;
+            copied = false;
+        } else if (!param.gradient) {
+            continue;
+        } else if (adjoint == Py_None) {
+            if (!is_array((*given)[i]) || !has_gradient((*given)[i])) continue;
+            const Array* array = reinterpret_cast<const Array*>((*given)[i]);
+            if (adjoints && is_tied(array)) found.refusal = "the gradient is tied to a tensor's";
+            copied = adjoints && array->retain_grad;
+            adjoint = array->grad_array;
+        }
+        if (!param.gradient) found.refusal = "the argument has no gradient";
+        if (copied && param.stores && !param.reads) found.copied |= bit(i);
+        found.wrt |= bit(i);
+        if (!found.refusal) found.refusal = given->add(adjoint);
+    }
+    return found;
+}
+
+// Copies of gradients, which live as long as the launch.
+class Copies {
+  public:
+    Copies() = default;
+    ~Copies() {
+        for (int i = 0; i < count_; ++i) std::free(memory_[i]);
+    }
+    Copies(const Copies&) = delete;
+    Copies& operator=(const Copies&) = delete;
+
+    // Replaces the contiguous array at `slot` by a copy.
+    const char* take(const Param& param, int64_t* slot) {
+        if (!param.known) return "a copy of an array of structs is needed";
+        int64_t bytes = param.element.size;
+        for (int i = 0; i < param.ndim; ++i) bytes *= slot[1 + i];
+        void* memory = std::malloc(static_cast<size_t>(bytes) + 1);
+        if (!memory) return "out of memory";
+        memory_[count_++] = memory;
+        std::memcpy(memory, reinterpret_cast<const void*>(slot[0]), static_cast<size_t>(bytes));
+        slot[0] = reinterpret_cast<int64_t>(memory);
+        return nullptr;
+    }
+
+  private:
+    void* memory_[kMaxGradients];
+    int count_ = 0;
+};
+
+// One adjoint launch: its arguments packed and checked, ready to run.
+class Launch {
+  public:
+    // Takes the arguments and gradients in `given`. Null, or why it can't run.
+    const char* prepare(const Dispatcher* forward, const Gradients& gradients) {
+        if (gradients.refusal) return gradients.refusal;
+        PyObject* found = adjoint_for(forward, gradients.wrt);
+        if (!found) return "the adjoint is not installed";
+        if (found == Py_None) return nullptr;
+        adjoint_ = as_dispatcher(found);
+        held_ = Ref::borrow(found);
+        arguments_.emplace(*adjoint_->signature);
+        Refusal refusal;
+        if (!arguments_->pack(given, adjoint_->device, &refusal)) return refusal.reason;
+        if (const char* why = check_shapes(*forward->signature, gradients.wrt)) return why;
+        if (gradients.copied && !arguments_->contiguous()) return "a copy of a strided array is needed";
+        const size_t n = forward->signature->params.size();
+        for (size_t i = 0, k = n; i < n; ++i) {
+            if (!(gradients.wrt & bit(i))) continue;
+            if (gradients.copied & bit(i)) {
+                if (const char* why = copies_.take(adjoint_->signature->params[k], slot(k))) return why;
+            }
+            ++k;
+        }
+        variant_ = variant_for(adjoint_, grid, *arguments_);
+        return variant_->entry ? nullptr : "the variant is not installed";
+    }
+
+    // Whether the adjoint loads from an argument that the kernel wrote through another one.
+    bool reads_overwritten(const Signature& forward) {
+        if (!adjoint_) return false;
+        for (size_t i = 0; i < forward.params.size(); ++i) {
+            if (forward.params[i].kind != ParamKind::Array || !adjoint_->signature->params[i].reads) continue;
+            for (size_t j = 0; j < forward.params.size(); ++j) {
+                if (i == j || forward.params[j].kind != ParamKind::Array || !forward.params[j].writes) continue;
+                if (extent(i).overlaps(extent(j))) return true;
+            }
+        }
+        return false;
+    }
+
+    bool empty() const { return !adjoint_; }
+
+    // False with an exception set.
+    bool run() { return !adjoint_ || !grid.count || execute(adjoint_, variant_, grid, &*arguments_); }
+
+    Given given;
+    Grid grid;
+
+  private:
+    int64_t* slot(size_t param) { return reinterpret_cast<int64_t*>(arguments_->slot(param)); }
+
+    Extent extent(size_t i) {
+        const Param& param = adjoint_->signature->params[i];
+        const int64_t itemsize =
+            is_array(given[i]) ? reinterpret_cast<const Array*>(given[i])->itemsize : param.element.size;
+        return extent_of(slot(i), param.ndim, itemsize);
+    }
+
+    const char* check_shapes(const Signature& forward, uint64_t wrt) {
+        const size_t n = forward.params.size();
+        for (size_t i = 0, k = n; i < n; ++i) {
+            if (!(wrt & bit(i))) continue;
+            const bool array = forward.params[i].kind == ParamKind::Array;
+            const int64_t* own = slot(i);
+            const int64_t* adjoint = slot(k++);
+            const int ndim = array ? forward.params[i].ndim : 1;
+            for (int d = 1; d <= ndim; ++d) {
+                if (adjoint[d] != (array ? own[d] : 1)) return "the gradient has another shape";
+            }
+        }
+        return nullptr;
+    }
+
+    Dispatcher* adjoint_ = nullptr;  // null where no gradient passes
+    Ref held_;
+    std::optional<Arguments> arguments_;
+    Copies copies_;
+    Variant* variant_ = nullptr;
+};
+
+// Prepares the adjoint of a record with its arguments' own gradients.
+const char* prepare_record(const Record* record, Launch* launch) {
+    const char* why = nullptr;
+    if (record->refusal != Py_None || PyDict_GET_SIZE(record->kept) || PyDict_GET_SIZE(record->scratch) ||
+        !PyTuple_CheckExact(record->same) || PyTuple_GET_SIZE(record->same)) {
+        return "the launch needs copies or has none";
+    }
+    if (!PyObject_TypeCheck(record->dispatcher, &DispatcherType)) return "the kernel is not known";
+    const Dispatcher* forward = as_dispatcher(record->dispatcher);
+    if (!read_grid(record->dims, &launch->grid, &why)) return why;
+    if ((why = launch->given.take_flat(record->args))) return why;
+    if (launch->given.size() != forward->signature->params.size()) return "another number of arguments";
+    return launch->prepare(forward, add_gradients(*forward->signature, nullptr, &launch->given));
+}
+
+}  // namespace
+
+bool find_adjoint(const Record* record, const Dispatcher** found) {
+    if (!PyObject_TypeCheck(record->dispatcher, &DispatcherType)) return false;
+    const Dispatcher* forward = as_dispatcher(record->dispatcher);
+    const auto& params = forward->signature->params;
+    if (params.size() > kMaxGradients || PyList_GET_SIZE(record->args) != static_cast<Py_ssize_t>(params.size())) {
+        return false;
+    }
+    uint64_t wrt = 0;
+    for (size_t i = 0; i < params.size(); ++i) {
+        PyObject* arg = PyList_GET_ITEM(record->args, static_cast<Py_ssize_t>(i));
+        if (params[i].kind == ParamKind::Array && params[i].gradient && is_array(arg) && has_gradient(arg)) wrt |= bit(i);
+    }
+    PyObject* adjoint = adjoint_for(forward, wrt);
+    if (!adjoint) return false;
+    *found = adjoint == Py_None ? nullptr : as_dispatcher(adjoint);
+    return true;
+}
+
+PyObject* try_adjoint(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
+    if (nargs != 6) {
+        PyErr_SetString(PyExc_TypeError, "try_adjoint(dim, inputs, outputs, adj_inputs, adj_outputs, device)");
+        return nullptr;
+    }
+    const Dispatcher* self = as_dispatcher(object);
+    const Signature& signature = *self->signature;
+    const char* why = nullptr;
+    Launch launch;
+    Given adjoints;
+    if (!same_device(self, args[5], &why) || !read_grid(args[0], &launch.grid, &why) ||
+        launch.given.take(signature.declared, args[1], args[2]) ||
+        launch.given.size() != signature.params.size() ||
+        adjoints.take_adjoints(signature.declared, signature.params.size(), args[1], args[2], args[3], args[4]) ||
+        launch.prepare(self, add_gradients(signature, &adjoints, &launch.given)) ||
+        launch.empty() || launch.reads_overwritten(signature)) {
+        Py_RETURN_FALSE;
+    }
+    if (!launch.run()) return nullptr;
+    Py_RETURN_TRUE;
+}
+
+PyObject* try_reverse(PyObject* object, PyObject*) {
+    Launch launch;
+    if (prepare_record(as_record(object), &launch)) Py_RETURN_FALSE;
+    if (!launch.run()) return nullptr;
+    Py_RETURN_TRUE;
+}
+
+PyObject* can_reverse(PyObject* object, PyObject*) {
+    Launch launch;
+    return PyBool_FromLong(prepare_record(as_record(object), &launch) == nullptr);
+}
+
+namespace {
+
+// ---- tapes
+
+// Whether nothing of the array is Python's to see to before a backward pass: no tensor that may have been resized or
+// whose gradient may have been dropped, and no gradient to retain.
+bool is_carefree(PyObject* object) {
+    if (!is_array(object)) return true;
+    const Array* array = reinterpret_cast<const Array*>(object);
+    return !is_tied(array) && !array->retain_grad && !(array->owner && find_tensor_type(Py_TYPE(array->owner)));
+}
+
+bool is_carefree_record(PyObject* object) {
+    if (!is_record(object)) return false;
+    PyObject* args = as_record(object)->args;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(args); ++i) {
+        if (!is_carefree(PyList_GET_ITEM(args, i))) return false;
+    }
+    return true;
+}
+
+// The gradient that a backward pass starts from, where it can be set here: contiguous, and no framework's.
+Array* settable(PyObject* object) {
+    if (!is_array(object) || !is_carefree(object) || !has_gradient(object)) return nullptr;
+    PyObject* gradient = reinterpret_cast<Array*>(object)->grad_array;
+    if (!is_array(gradient)) return nullptr;
+    Array* found = reinterpret_cast<Array*>(gradient);
+    return found->contiguous && !found->readonly && !found->hooked && found->device_type == kDLCPU ? found : nullptr;
+}
+
+bool same_shape(const Array* a, const Array* b) {
+    return a->type_code == b->type_code && a->ndim == b->ndim &&
+           std::memcmp(a->shape, b->shape, sizeof(int64_t) * static_cast<size_t>(a->ndim)) == 0;
+}
+
+template <typename T>
+void fill(Array* array, T value) {
+    T* out = reinterpret_cast<T*>(array->data);
+    for (int64_t i = 0; i < array->size * array->itemsize / static_cast<int64_t>(sizeof(T)); ++i) out[i] = value;
+}
+
+// Sets `gradient` to a seed: 1.0 for float32 and float64, or an array like it. False where Python has to do it.
+bool set_seed(Array* gradient, PyObject* seed, bool only_look) {
+    if (is_array(seed)) {
+        const Array* source = reinterpret_cast<const Array*>(seed);
+        if (!source->contiguous || !same_shape(source, gradient)) return false;
+        const auto bytes = static_cast<size_t>(gradient->size * gradient->itemsize);
+        if (!only_look && bytes) std::memmove(gradient->data, source->data, bytes);
+        return true;
+    }
+    Element element{};
+    if (!PyFloat_CheckExact(seed) || !Element::decode(gradient->type_code, &element)) return false;
+    if (element.scalar != Scalar::Float32 && element.scalar != Scalar::Float64) return false;
+    if (only_look) return true;
+    if (element.scalar == Scalar::Float32) {
+        fill(gradient, static_cast<float>(PyFloat_AS_DOUBLE(seed)));
+    } else {
+        fill(gradient, PyFloat_AS_DOUBLE(seed));
+    }
+    return true;
+}
+
+bool set_seeds(PyObject* starts, bool only_look) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(starts); ++i) {
+        PyObject* pair = PyList_GET_ITEM(starts, i);
+        if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2) return false;
+        Array* gradient = settable(PyTuple_GET_ITEM(pair, 0));
+        if (!gradient || !set_seed(gradient, PyTuple_GET_ITEM(pair, 1), only_look)) return false;
+    }
+    return true;
+}
+
+// Whether all of a tape can run in reverse right here.
+bool is_ready(PyObject* records) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(records); ++i) {
+        PyObject* record = PyList_GET_ITEM(records, i);
+        Launch launch;
+        if (!is_carefree_record(record) || prepare_record(as_record(record), &launch)) return false;
+    }
+    return true;
+}
+
+PyObject* try_backward(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    if (nargs != 2 || !PyList_Check(args[0]) || !PyList_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "try_backward(launches, starts) takes two lists");
+        return nullptr;
+    }
+    if (!set_seeds(args[1], true) || !is_ready(args[0])) Py_RETURN_FALSE;
+    const Ref records(PyList_GetSlice(args[0], 0, PyList_GET_SIZE(args[0])));
+    if (!records) return nullptr;
+    set_seeds(args[1], false);
+    for (Py_ssize_t i = PyList_GET_SIZE(records.get()); i-- > 0;) {
+        Launch launch;
+        if (const char* why = prepare_record(as_record(PyList_GET_ITEM(records.get(), i)), &launch)) {
+            PyErr_Format(PyExc_RuntimeError, "an array on the tape changed during the backward pass: %s", why);
+            return nullptr;
+        }
+        if (!launch.run()) return nullptr;
+    }
+    Py_RETURN_TRUE;
+}
+
+PyMethodDef functions[] = {
+    {"try_backward", method(try_backward), METH_FASTCALL,
+     "try_backward(launches, starts)\n--\n\nSet the gradients of the arrays in `starts`, pairs of an array and a number or "
+     "an array, run the adjoints of the recorded launches, last one first, and return True; or return False, with "
+     "nothing done, when something is not plainly right or not installed."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+bool register_adjoint(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
+
+}  // namespace wl
