@@ -90,8 +90,8 @@ bool Element::decode(uint32_t type_code, Element* out) {
     const int64_t rows = type_code >> 8 & 0xff;
     const int64_t columns = type_code >> 16 & 0xff;
     const uint32_t kind = type_code >> 24;
-    if (scalar >= kScalarCount || kind > 1 || (columns && !rows)) return false;
-    if (kind == 1 && (rows != 4 || columns)) return false;
+    if (scalar >= kScalarCount || kind > 2 || (columns && !rows)) return false;
+    if (kind && (rows != (kind == 1 ? 4 : 7) || columns)) return false;
     Element e{};
     e.scalar = static_cast<Scalar>(scalar);
     e.scalar_size = kRows[scalar].size;

@@ -28,10 +28,10 @@ constexpr int kMaxDims = 4;
 constexpr int kMaxComponents = 2;
 constexpr int kMaxFullDims = kMaxDims + kMaxComponents;
 
-// What a type code says: a scalar and the dimensions that a vector, matrix or quaternion adds to an array.
+// What a type code says: a scalar and the dimensions that a vector, matrix, quaternion or transform adds to an array.
 struct Element {
     Scalar scalar;
-    int components;                   // 0 for a scalar, 1 for a vector or quaternion, 2 for a matrix
+    int components;                   // 0 for a scalar, 1 for a vector, quaternion or transform, 2 for a matrix
     int64_t extents[kMaxComponents];  // the dimensions, in elements
     int64_t strides[kMaxComponents];  // packed, in bytes
     int64_t scalar_size;

@@ -1,4 +1,4 @@
-// Value: the bytes of one vector, matrix, quaternion or struct on the host, held inline.
+// Value: the bytes of one vector, matrix, quaternion, transform or struct on the host, held inline.
 #pragma once
 
 #include "python.h"

@@ -6,12 +6,24 @@ from typing import Any
 
 from warp_like.runtime.array import array
 from warp_like.runtime.indexed import indexedarray
-from warp_like.values import NAMED, matrix, quaternion, vector
+from warp_like.values import NAMED, matrix, quaternion, transformation, vector
 from warp_like.values.dtypes import SCALAR_CLASSES, Float, Int, Scalar
 
 NAMES: dict[str, type] = {str(t): cls for t, cls in SCALAR_CLASSES.items()} | NAMED
-"""Every scalar, vector and matrix class that has a name."""
+"""Every class of scalars, vectors, matrices, quaternions and transforms that has a name."""
 
-__all__ = ["Any", "Float", "Int", "Scalar", "array", "indexedarray", "matrix", "quaternion", "vector", *NAMES]
+__all__ = [
+    "Any",
+    "Float",
+    "Int",
+    "Scalar",
+    "array",
+    "indexedarray",
+    "matrix",
+    "quaternion",
+    "transformation",
+    "vector",
+    *NAMES,
+]
 
 globals().update(NAMES)

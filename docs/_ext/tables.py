@@ -86,6 +86,8 @@ def _pattern(pattern: Any) -> str:
             return f"mat[{pattern.rows}, {pattern.cols}, {_pattern(dtype)}]"
         case "QuatOf":
             return f"quat[{_pattern(dtype)}]"
+        case "TransformOf":
+            return f"transform[{_pattern(dtype)}]"
     return str(pattern)
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import warp_like.builtins  # noqa: F401  (fills the registry)
 from tests.interpreter import numpy_dtype
 from tests.ir_builder import start, tid
-from warp_like.builtins.patterns import AnyValue, MatOf, QuatOf, VecOf
+from warp_like.builtins.patterns import AnyValue, MatOf, QuatOf, TransformOf, VecOf
 from warp_like.builtins.spec import REGISTRY, Overload, Special, resolve
 from warp_like.ir.core import Function
-from warp_like.ir.types import Array, Mat, Quat, Scalar, Type, Vec, element_shape, scalar_of
+from warp_like.ir.types import Array, Mat, Quat, Scalar, Transform, Type, Vec, element_shape, scalar_of
 
 DIMS = {"N": 3, "R": 2, "C": 3, "K": 4}
 
@@ -88,6 +88,8 @@ def _concrete(pattern: Any, scalar: Scalar, value: Type) -> Type:
             return Mat(r if isinstance(r, int) else DIMS[r], c if isinstance(c, int) else DIMS[c], scalar)
         case QuatOf():
             return Quat(scalar)
+        case TransformOf():
+            return Transform(scalar)
         case AnyValue():
             return value
         case Scalar():

@@ -53,8 +53,8 @@ class Builtin:
             raise TypeError(
                 f"wp.{self.name}() is for kernels: call it inside a function decorated with @wp.kernel or @wp.func"
             )
-        given = bind(self.name, [self._argument(a) for a in args], {k: self._argument(a) for k, a in keywords.items()})
-        pairs = [(a, a.value) if isinstance(a, Literal) else a for a in given]
+        given = bind(self.name, args, keywords)
+        pairs = [(a, a.value) if isinstance(a, Literal) else self._argument(a) for a in given]
         resolved = resolve(self.name, [t for t, _ in pairs])
         ref = resolved.overload.ref
         if ref is None:
@@ -63,7 +63,22 @@ class Builtin:
             value = ref(*(_working(v, t) for (_, v), t in zip(pairs, resolved.args, strict=True)))
             several = value if isinstance(value, tuple) else (value,)
             found = [_result(v, t) for v, t in zip(several, resolved.results, strict=True)]
-        found = found[: len(found) - len(resolved.overload.assigns)] or found
+        return self._outcome(resolved.overload, found, given)
+
+    def _outcome(self, row: Overload, found: list[Any], args: list[Any]) -> Any:
+        """What a call gives: where it is made for its changes, they are made in ``args``, which hold vectors and such.
+
+        Numbers can't be changed; then the new values are the result.
+        """
+        from warp_like.values import Composite
+
+        kept = len(found) - len(row.assigns)
+        changed = [args[row.params.index(name)] for name in row.assigns]
+        if kept == 0 and all(isinstance(old, Composite) for old in changed):
+            for old, new in zip(changed, found, strict=True):
+                old._write(new._numbers())
+            return None
+        found = found[:kept] or found
         return found[0] if len(found) == 1 else tuple(found)
 
     def _argument(self, value: Any) -> tuple[Argument, Any]:

@@ -76,7 +76,7 @@ class Var:
 
 @dataclass(frozen=True)
 class AnyValue:
-    """Any value type: scalar, vec, mat, quat or struct."""
+    """Any value type: scalar, vec, mat, quat, transform or struct."""
 
     name: str
 
@@ -119,7 +119,17 @@ class QuatOf:
         return "a quaternion"
 
 
-Pattern = ir.Type | Var | AnyValue | VecOf | MatOf | QuatOf
+@dataclass(frozen=True)
+class TransformOf:
+    """A transform."""
+
+    dtype: Var | ir.Scalar
+
+    def __str__(self) -> str:
+        return "a transform"
+
+
+Pattern = ir.Type | Var | AnyValue | VecOf | MatOf | QuatOf | TransformOf
 
 F = Var("F", ir.FLOATS, "a float")
 H = Var("H", (ir.float16, ir.bfloat16), "a half-precision float")
@@ -139,6 +149,9 @@ MI = MatOf("R", "C", I)
 MF = MatOf("R", "C", F)
 SQUARE = MatOf("N", "N", F)
 Q = QuatOf(F)
+TF = TransformOf(F)
+V6 = VecOf(6, F)
+M44 = MatOf(4, 4, F)
 
 Env = dict[str, Any]
 
@@ -154,7 +167,7 @@ def unify(pattern: Pattern, t: ir.Type, env: Env) -> bool:
             return _unify_dim(n, length, env) and unify(d, dtype, env)
         case MatOf(r, c, d), ir.Mat(rows, cols, dtype):
             return _unify_dim(r, rows, env) and _unify_dim(c, cols, env) and unify(d, dtype, env)
-        case QuatOf(d), ir.Quat(dtype):
+        case (QuatOf(d), ir.Quat(dtype)) | (TransformOf(d), ir.Transform(dtype)):
             return unify(d, dtype, env)
     return pattern == t
 
@@ -170,6 +183,8 @@ def substitute(pattern: Pattern, env: Env) -> ir.Type:
             return ir.Mat(_dim(r, env), _dim(c, env), substitute(d, env))  # type: ignore[arg-type]
         case QuatOf(d):
             return ir.Quat(substitute(d, env))  # type: ignore[arg-type]
+        case TransformOf(d):
+            return ir.Transform(substitute(d, env))  # type: ignore[arg-type]
     return pattern
 
 

@@ -12,7 +12,9 @@ import numpy as np
 from warp_like.builtins import reference, rotations
 from warp_like.builtins.device import quaternion as device
 from warp_like.builtins.emit import Emitter
+from warp_like.builtins.logic import _all_equal, _any_different, _different, _equal
 from warp_like.builtins.operators import (
+    COMPARISON,
     _difference_adjoint,
     _neg_adjoint,
     _scaled_adjoint,
@@ -26,7 +28,7 @@ from warp_like.builtins.spec import Adjoints, Elementwise, Expand, Inline, NoGra
 from warp_like.builtins.utility import _lerp, _lerp_ref
 from warp_like.builtins.vector import _inverse_length, _length_adjoint
 from warp_like.ir.core import Value
-from warp_like.ir.types import float32, int32
+from warp_like.ir.types import bool_, float32, int32
 
 GROUP = "Quaternion Math"
 NO_VALUE = NoGradient("it is constant")
@@ -34,16 +36,33 @@ NO_VALUE = NoGradient("it is constant")
 # --- making one -----------------------------------------------------------------------------------------------
 
 
-def _host(*args: Any, dtype: Any = float32) -> Any:
+def _host(*args: Any, dtype: Any = float32, **parts: Any) -> Any:
     from warp_like.values import quaternion  # needs the native extension
 
+    forms = ("x", "y", "z", "w"), ("ijk", "real"), ("quat",)
+    args = next(((*args, *map(parts.get, f[len(args) :])) for f in forms if {*f[len(args) :]} == {*parts}), args)
     given = getattr(type(args[0]), "_scalar_", None) if args else None
     return quaternion(given or dtype)(*args)
 
 
 @builtin(group=GROUP, lower=Special(), ref=_host)
-def quaternion(*args: Any, dtype: Any = None) -> Any:
-    """Return a quaternion of ``x, y, z, w``, of a vector ``ijk`` and a number ``real``, or of another; else zero."""
+def quaternion(dtype: Any = float) -> Any:
+    """Return the quaternion that is zero."""
+
+
+@builtin(name="quaternion", group=GROUP, lower=Special(), ref=_host)
+def quaternion_of_numbers(x: Any, y: Any, z: Any, w: Any, dtype: Any = None) -> Any:
+    """Return the quaternion of four numbers; ``w`` is its real part."""
+
+
+@builtin(name="quaternion", group=GROUP, lower=Special(), ref=_host)
+def quaternion_of_parts(ijk: Any, real: Any, dtype: Any = None) -> Any:
+    """Return the quaternion of the imaginary part ``ijk``, a vector of 3, and the real part."""
+
+
+@builtin(name="quaternion", group=GROUP, lower=Special(), ref=_host)
+def quaternion_of_quaternion(quat: Any, dtype: Any = None) -> Any:
+    """Return a quaternion with the components converted to ``dtype``."""
 
 
 @builtin(
@@ -89,6 +108,21 @@ def mul_scalar_quat(a: F, b: Q) -> Q:
 @builtin(name="div", group=GROUP, lower=Elementwise("div"), ref=reference.divide, adjoint=_scaled_quotient_adjoint)
 def div_quat_scalar(a: Q, b: F) -> Q:
     """Return quaternion ``a`` divided by ``b``."""
+
+
+@builtin(name="div", group=GROUP, lower=Elementwise("div"), ref=reference.divide)
+def div_scalar_quat(a: F, b: Q) -> Q:
+    """Return the quaternion of ``a`` divided by each component of ``b``."""
+
+
+@builtin(name="eq", group=GROUP, lower=Expand(_all_equal), ref=_equal, adjoint=COMPARISON)
+def eq_quat(a: Q, b: Q) -> bool_:
+    """Return whether all components are equal; ``q`` and ``-q``, the same rotation, are not."""
+
+
+@builtin(name="ne", group=GROUP, lower=Expand(_any_different), ref=_different, adjoint=COMPARISON)
+def ne_quat(a: Q, b: Q) -> bool_:
+    """Return whether some component differs."""
 
 
 @builtin(name="mul", group=GROUP, lower=Inline(device.multiply), ref=rotations.multiply)

@@ -86,6 +86,11 @@ def matrix(*args: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Return a matrix of ``shape`` (a tuple of two literals) from scalars row by row, or from one scalar repeated."""
 
 
+@builtin(name="matrix", group=VECTOR, lower=Special())
+def matrix_of_transform(pos: Any, rot: Any, scale: Any, dtype: Any = None) -> Any:
+    """Return the 4x4 matrix that scales, rotates and moves: ``transform_compose(pos, rot, scale)``."""
+
+
 @builtin(group=VECTOR, lower=Special())
 def matrix_from_rows(*args: Any) -> Any:
     """Return the matrix whose rows are the vectors ``args``."""

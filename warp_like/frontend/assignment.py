@@ -22,15 +22,16 @@ from warp_like.frontend.context import Context, statement, with_article
 from warp_like.frontend.expressions import OPERATORS, binary
 from warp_like.frontend.host import Host, type_named
 from warp_like.frontend.operands import Operand, describe, require_value_kind
-from warp_like.frontend.selection import Index, Selection, narrow, selected_type
+from warp_like.frontend.selection import Index, Member, Selection, narrow, selected_type
 from warp_like.frontend.specials import thread_index
 from warp_like.ir.core import Value
 from warp_like.ir.types import (
+    Aggregate,
     Array,
     IndexedArray,
-    Mat,
     Quat,
     Struct,
+    Transform,
     Type,
     Vec,
     element_count,
@@ -258,7 +259,7 @@ def _subscripted(ctx: Context, inner: Place, node: ast.Subscript) -> Place:
             array, where = indexed_arrays.element(ctx, _indexed(ctx, inner), plain)
             return Element(array, tuple(where))
         return Part(indexed_arrays.read(ctx, _indexed(ctx, inner), at))
-    if not isinstance(t, (Vec, Mat, Quat)):
+    if not isinstance(t, Aggregate):
         raise indexing.not_indexable(load(ctx, inner))
     return _deeper(ctx, inner, at)
 
@@ -273,6 +274,8 @@ def _attributed(ctx: Context, inner: Place, node: ast.Attribute) -> Place:
     t = _type_at(ctx, inner)
     if isinstance(t, Struct) and not isinstance(t, IndexedArray):
         return _field(ctx, inner, indexing.field(t, node.attr))
+    if isinstance(t, Transform):
+        return _deeper(ctx, inner, [indexing.member(t, node.attr)])
     if not isinstance(t, (Vec, Quat)):
         shown = with_article(str(t)) if t is not None else describe(load(ctx, inner))
         raise WarpCodegenAttributeError(f"{shown} has no attribute `{node.attr}` that can be assigned")
@@ -293,7 +296,7 @@ def _field(ctx: Context, inner: Place, field: int) -> Place:
     return found
 
 
-def _deeper(ctx: Context, inner: Place, at: Sequence[Index]) -> Place:
+def _deeper(ctx: Context, inner: Place, at: Sequence[Index | Member]) -> Place:
     """The part that ``at`` selects of the value at ``inner``."""
     match inner:
         case Name(name):

@@ -11,14 +11,14 @@ from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.base.loc import current_loc
 from warp_like.builtins.overload import NoMatch, Special
 from warp_like.builtins.spec import ASSIGNING, REGISTRY, bind, resolve
-from warp_like.frontend import constants, constructors, specials
+from warp_like.frontend import assignment, constants, constructors, making, specials
 from warp_like.frontend.context import Context, cast_name, expression, require_bindable, with_article
 from warp_like.frontend.function import Default, Function, Overload, is_callable_annotation
 from warp_like.frontend.host import Host, builtin_name, not_a_value, type_named
 from warp_like.frontend.operands import NOTHING, Operand, describe, type_of
 from warp_like.ir import ops
 from warp_like.ir.core import Value
-from warp_like.ir.types import Scalar, Struct, Type
+from warp_like.ir.types import Scalar, Struct, Transform, Type
 
 
 @expression(ast.Call)
@@ -47,6 +47,8 @@ def build_call(ctx: Context, node: ast.Call) -> Operand:
         keywords = {k.arg: (ctx.expr(k.value), k.value) for k in node.keywords if k.arg}
         cls = callee.obj if isinstance(callee.obj, type) else values.from_ir(t)
         return constructors.structure(ctx, t, cls, args, keywords)
+    if isinstance(t, Transform):
+        return making.transform(ctx, node, t)
     if t is not None:
         if node.keywords:
             raise WarpCodegenTypeError(f"{callee.text}() takes its arguments by position")
@@ -89,7 +91,7 @@ def _assigned(ctx: Context, name: str, node: ast.Call, results: Operand) -> Oper
     """Give the variables that a builtin changes their new values, and return its other results.
 
     An argument that is no variable has nothing to change: its new value is dropped, as that of ``wp.rand_init(i)`` in
-    ``wp.randf(wp.rand_init(i))``.
+    ``wp.randf(wp.rand_init(i))``. A call for the sake of the change alone needs a place for it.
     """
     op = next(v.op for v in (results if isinstance(results, tuple) else (results,)) if isinstance(v, Value))
     assert isinstance(op, (ops.Apply, ops.Call))
@@ -110,6 +112,8 @@ def _assigned(ctx: Context, name: str, node: ast.Call, results: Operand) -> Oper
         target = given[param]
         if isinstance(target, ast.Name) and ctx.scope.variable(target.id) is not None:
             ctx.bind(target.id, new, target)
+        elif not kept:
+            assignment.assign(ctx, target, new, target)
     return values[0] if kept == 1 else tuple(values[:kept]) if kept else NOTHING
 
 

@@ -1,4 +1,4 @@
-"""Types called as functions: casts of scalars, vectors and matrices from their parts."""
+"""Types called as functions: casts of scalars; vectors, matrices, quaternions and transforms from their parts."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from warp_like.ir.types import (
     Quat,
     Scalar,
     Struct,
+    Transform,
     Type,
     Vec,
     element_count,
@@ -102,7 +103,9 @@ def converted(value: bool | int | float, t: Scalar) -> bool | int | float:
     return (int(value) - lo) % (1 << t.bits) + lo
 
 
-def _aggregate(ctx: Context, t: Vec | Mat | Quat, args: Sequence[Operand], nodes: Sequence[ast.expr]) -> Value:
+def _aggregate(
+    ctx: Context, t: Vec | Mat | Quat | Transform, args: Sequence[Operand], nodes: Sequence[ast.expr]
+) -> Value:
     count = element_count(t)
     if not args:
         return ctx.zero(t)
@@ -110,9 +113,10 @@ def _aggregate(ctx: Context, t: Vec | Mat | Quat, args: Sequence[Operand], nodes
     if len(args) == 1 and isinstance(first, Value) and isinstance(first.type, Aggregate):
         if type(first.type) is type(t) and element_shape(first.type) == element_shape(t):
             return ctx.b.cast(first, t)
-        raise WarpCodegenTypeError(f"{with_article(str(first.type))} can't be converted to {with_article(str(t))}")
-    if isinstance(t, Quat) and len(args) == 2 and isinstance(first, Value) and first.type == Vec(3, t.dtype):
-        args, nodes = [*ctx.b.components(first), args[1]], [*[nodes[0]] * 3, nodes[1]]
+        if not isinstance(t, Transform) or first.type != Vec(3, t.dtype):
+            given = with_article(str(first.type))
+            raise WarpCodegenTypeError(f"{given} can't be converted to {with_article(str(t))}")
+    args, nodes = _flattened(ctx, t, args, nodes)
     if len(args) == 1 and count > 1 and not isinstance(t, Quat):
         args, nodes = [args[0]] * count, [nodes[0]] * count
     for operand, node in zip(args, nodes, strict=True):
@@ -126,12 +130,38 @@ def _aggregate(ctx: Context, t: Vec | Mat | Quat, args: Sequence[Operand], nodes
     return ctx.b.make(t, parts * count if same else parts)
 
 
-def _component(ctx: Context, t: Vec | Mat | Quat, operand: Operand, node: ast.expr) -> Value:
+def _flattened(
+    ctx: Context, t: Vec | Mat | Quat | Transform, args: Sequence[Operand], nodes: Sequence[ast.expr]
+) -> tuple[Sequence[Operand], Sequence[ast.expr]]:
+    """The numbers of arguments that are vectors and quaternions, with their syntax, where ``t`` may be made of them."""
+    types = [a.type if isinstance(a, Value) else None for a in args]
+    v3, q = Vec(3, t.dtype), Quat(t.dtype)
+    match t:
+        case Quat():
+            fits = len(args) == 2 and types[0] == v3 and not isinstance(types[1], Aggregate)
+        case Transform():
+            fits = types in ([v3], [v3, q])
+        case Vec():
+            vectors = [x for x in types if isinstance(x, Vec) and x.dtype == t.dtype]
+            fits = len(vectors) == len(args) and sum(v.length for v in vectors) == t.length
+        case _:
+            fits = False
+    if not fits:
+        return args, nodes
+    given: list[tuple[Operand, ast.expr]] = []
+    for a, node in zip(args, nodes, strict=True):
+        given += [(x, node) for x in ctx.b.components(a)] if isinstance(a, Value) else [(a, node)]
+    if types == [v3] and isinstance(t, Transform):
+        given += [(Literal(x), nodes[0]) for x in (0.0, 0.0, 0.0, 1.0)]
+    return [a for a, _ in given], [node for _, node in given]
+
+
+def _component(ctx: Context, t: Vec | Mat | Quat | Transform, operand: Operand, node: ast.expr) -> Value:
     with ctx.at(node):
         return ctx.convert(operand, t.dtype, f"a component of {with_article(str(t))}", node)
 
 
-def _require_number(ctx: Context, t: Vec | Mat | Quat, operand: Operand, node: ast.expr) -> None:
+def _require_number(ctx: Context, t: Vec | Mat | Quat | Transform, operand: Operand, node: ast.expr) -> None:
     with ctx.at(node):
         operand = require_value_kind(operand)
         if isinstance(operand, Value) and isinstance(operand.type, Aggregate):
@@ -143,8 +173,11 @@ def _require_number(ctx: Context, t: Vec | Mat | Quat, operand: Operand, node: a
             )
 
 
-def _wrong_count(t: Vec | Mat | Quat, args: Sequence[Operand]) -> WarpCodegenTypeError:
+def _wrong_count(t: Vec | Mat | Quat | Transform, args: Sequence[Operand]) -> WarpCodegenTypeError:
     n = element_count(t)
     shown = describe(args[0]) if len(args) == 1 else str(len(args))
-    ways = f"{n} numbers, or of a vector of 3 and a number" if isinstance(t, Quat) else f"none, 1 or {n} numbers"
+    ways = {
+        Quat: f"{n} numbers, or of a vector of 3 and a number",
+        Transform: f"none, 1 or {n} numbers, or of a vector of 3 and a quaternion",
+    }.get(type(t), f"none, 1 or {n} numbers")
     return WarpCodegenTypeError(f"{with_article(str(t))} is made of {ways}, got {shown}")

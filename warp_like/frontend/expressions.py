@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from warp_like.base.errors import WarpCodegenAttributeError, WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.patterns import Literal
-from warp_like.frontend import constants, indexed_arrays, indexing, literals
+from warp_like.frontend import constants, indexed_arrays, indexing, literals, selection
 from warp_like.frontend.context import Context, expression, with_article
 from warp_like.frontend.control_flow import common_type
 from warp_like.frontend.host import Host, not_a_value
@@ -16,7 +16,7 @@ from warp_like.frontend.scope import unknown
 from warp_like.frontend.source import MISSING
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Value
-from warp_like.ir.types import Array, IndexedArray, Mat, Quat, Struct, Vec, bool_, element_shape
+from warp_like.ir.types import Aggregate, Array, IndexedArray, Mat, Quat, Struct, Transform, Vec, bool_, element_shape
 
 OPERATORS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Add: ("add", "+"),
@@ -248,6 +248,8 @@ def build_attribute(ctx: Context, node: ast.Attribute) -> Operand:
                 return ctx.b.get_field(base, indexing.field(base.type, node.attr))
             case Vec() | Quat() if node.attr not in ("dtype", "length"):
                 return ctx.b.extract(base, indexing.component(base.type, node.attr))
+            case Transform() if node.attr not in ("dtype", "length"):
+                return selection.extract(ctx, base, (indexing.member(base.type, node.attr),))
         constant = _type_attribute(base, node.attr)
         if constant is not None:
             return constant
@@ -282,9 +284,9 @@ def _array_attribute(ctx: Context, array: Value, name: str) -> Operand:
 
 def _type_attribute(base: Value, name: str) -> Operand | None:
     shape = element_shape(base.type)
-    if name == "dtype" and isinstance(base.type, (Vec, Mat, Quat)):
+    if name == "dtype" and isinstance(base.type, Aggregate):
         return Host(base.type.dtype, f"{base.hint or base.type}.dtype")
-    if name == "length" and isinstance(base.type, (Vec, Quat)):
+    if name == "length" and isinstance(base.type, (Vec, Quat, Transform)):
         return Literal(shape[0])
     if name == "shape" and isinstance(base.type, Mat):
         return tuple(Literal(n) for n in shape)

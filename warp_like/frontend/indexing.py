@@ -16,10 +16,10 @@ from warp_like.builtins.patterns import Literal
 from warp_like.frontend import selection
 from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.operands import Operand, describe
-from warp_like.frontend.selection import Index, Span, in_range, known_index
+from warp_like.frontend.selection import Index, Member, Span, in_range, known_index
 from warp_like.ir import ops
 from warp_like.ir.core import Value
-from warp_like.ir.types import Array, Mat, Quat, Struct, Vec, element_shape, int64
+from warp_like.ir.types import Aggregate, Array, Quat, Struct, Transform, Vec, element_shape, int64
 
 
 def indices(ctx: Context, node: ast.expr) -> list[Index]:
@@ -54,7 +54,7 @@ def read(ctx: Context, base: Operand, at: Sequence[Index]) -> Operand:
             if len(where) == _ndim(array):
                 return ctx.b.load(array, where)
             return ctx.b.view(array, where)
-        if isinstance(base.type, (Vec, Mat, Quat)):
+        if isinstance(base.type, Aggregate):
             return selection.extract(ctx, base, selection.narrow(ctx, base.type, (), at))
     raise not_indexable(base)
 
@@ -189,6 +189,19 @@ def component(t: Vec | Quat, name: str) -> int:
     raise WarpCodegenAttributeError(
         f"{with_article(str(t))} has no component `{name}`: it has {', '.join(letters)}", help=help
     )
+
+
+def member(t: Transform, name: str) -> Member:
+    """Return member ``name`` of a transform.
+
+    Raises:
+        WarpCodegenAttributeError: There is no such part.
+    """
+    if name not in t.parts:
+        raise WarpCodegenAttributeError(
+            f"{with_article(str(t))} has no attribute `{name}`: it has p, its translation, and q, its rotation"
+        )
+    return Member(*t.parts[name])
 
 
 def field(t: Struct, name: str) -> int:

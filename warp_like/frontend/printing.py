@@ -11,7 +11,7 @@ from warp_like.frontend.host import Host, not_a_value
 from warp_like.frontend.operands import NOTHING, Operand, describe
 from warp_like.ir import ops
 from warp_like.ir.core import Value
-from warp_like.ir.types import Mat, Quat, Scalar, Vec
+from warp_like.ir.types import Aggregate, Mat, Scalar
 
 
 def build_print(ctx: Context, node: ast.Call) -> Operand:
@@ -43,7 +43,7 @@ def _add_value(ctx: Context, operand: Operand, parts: list[str], args: list[Valu
             _add_value(ctx, part, parts, args)
         return
     value = ctx.settle(operand)
-    if not isinstance(value.type, (Scalar, Vec, Mat, Quat)):
+    if not isinstance(value.type, (Scalar, *Aggregate)):
         raise WarpCodegenTypeError(f"print() does not take {with_article(str(value.type))}", help="print its elements")
     cols = value.type.cols if isinstance(value.type, Mat) else 0
     for i, c in enumerate(ctx.b.components(value)):

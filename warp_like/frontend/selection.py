@@ -17,7 +17,7 @@ from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.operands import describe
 from warp_like.ir import ops
 from warp_like.ir.core import Value
-from warp_like.ir.types import Mat, Quat, Scalar, Type, Vec, element_shape, int32, int64, scalar_of
+from warp_like.ir.types import Mat, Quat, Scalar, Transform, Type, Vec, element_shape, int32, int64, scalar_of
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,16 @@ class Span:
         return known
 
 
+@dataclass(frozen=True)
+class Member:
+    """Consecutive components that are a value with a type of its own: ``p`` and ``q`` of a transform."""
+
+    at: range
+    type: Type
+
+
 Index = Value | Literal | Span
-Selector = Value | int | range
+Selector = Value | int | range | Member
 Selection = tuple[Selector, ...]
 """A selector for each dimension of a value; empty for the whole."""
 
@@ -60,7 +68,7 @@ def known_index(index: Value | Literal) -> int | None:
     return value if type(value) is int else None
 
 
-def narrow(ctx: Context, t: Type, selection: Selection, at: Sequence[Index]) -> Selection:
+def narrow(ctx: Context, t: Type, selection: Selection, at: Sequence[Index | Member]) -> Selection:
     """Return what ``at`` selects of the part of a ``t`` that ``selection`` is.
 
     Raises:
@@ -74,11 +82,14 @@ def narrow(ctx: Context, t: Type, selection: Selection, at: Sequence[Index]) -> 
         raise WarpCodegenIndexError(f"{what} takes {len(shape)} {_plural(len(shape))}, got {len(at)}")
     words = ("rows", "columns") if isinstance(part, Mat) else ("components",)
     left = list(zip(at, words, strict=False))
-    return tuple(_choose(ctx, s, *left.pop(0), what) if isinstance(s, range) and left else s for s in whole)
+    return tuple(s if isinstance(s, (Value, int)) or not left else _choose(ctx, s, *left.pop(0), what) for s in whole)
 
 
-def _choose(ctx: Context, kept: range, index: Index, word: str, what: str) -> Selector:
-    """What ``index`` chooses among the indices ``kept``."""
+def _choose(ctx: Context, among: range | Member, index: Index | Member, word: str, what: str) -> Selector:
+    """What ``index`` chooses among the indices of a selector."""
+    if isinstance(index, Member):
+        return index
+    kept = _range(among)
     if isinstance(index, Span):
         bounds = index.constant()
         if bounds.step == 0:
@@ -92,7 +103,9 @@ def _choose(ctx: Context, kept: range, index: Index, word: str, what: str) -> Se
     i = from_end(ctx, ctx.settle(index), len(kept))
     if kept != range(len(kept)):
         i = i if i.type == int32 else ctx.b.cast(i, int64)
+        inside = ctx.b.apply("bit_and", ctx.b.apply("ge", i, 0), ctx.b.apply("lt", i, len(kept)))
         i = ctx.b.apply("add", ctx.b.apply("mul", i, kept.step), kept.start)
+        i = ctx.b.select(inside, i, ctx.b.constant(-1, i.type))  # no component of the rest
     return i
 
 
@@ -124,8 +137,14 @@ def _plural(n: int) -> str:
     return "index" if n == 1 else f"1 to {n} indices" if n > 1 else "indices"
 
 
+def _range(s: range | Member) -> range:
+    return s.at if isinstance(s, Member) else s
+
+
 def selected_type(t: Type, selection: Selection) -> Type:
     """Return the type of a part of a ``t``."""
+    if selection and isinstance(selection[0], Member):
+        return selection[0].type
     shape = [len(s) for s in selection if isinstance(s, range)]
     scalar = scalar_of(t)
     if not selection or scalar is None:
@@ -153,12 +172,12 @@ def insert(ctx: Context, x: Value, selection: Selection, part: Value) -> Value:
 
 def _direct(t: Type, selection: Selection) -> tuple[Value | int, ...] | None:
     """The indices of a component or a row; none for the whole, None for any other part."""
-    if isinstance(t, Quat) and any(isinstance(s, range) for s in selection):
+    if isinstance(t, (Quat, Transform)) and any(isinstance(s, (range, Member)) for s in selection):
         return None  # a slice of a quaternion is a vector
     shape = element_shape(t)
     plain: list[Value | int] = []
     for s in selection:
-        if isinstance(s, range):
+        if isinstance(s, (range, Member)):
             break
         plain.append(s)
     rest = tuple(zip(selection[len(plain) :], shape[len(plain) :], strict=False))
@@ -169,5 +188,5 @@ def _positions(selection: Selection) -> list[tuple[Value | int, ...]]:
     """The indices of each component of a part, in its own row-major order."""
     found: list[tuple[Value | int, ...]] = [()]
     for s in selection:
-        found = [(*at, i) for at in found for i in (s if isinstance(s, range) else (s,))]
+        found = [(*at, i) for at in found for i in (_range(s) if isinstance(s, (range, Member)) else (s,))]
     return found

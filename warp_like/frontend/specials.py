@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.patterns import Literal
-from warp_like.frontend import constants, constructors, indexed_arrays, indexing, printing
+from warp_like.frontend import constants, indexed_arrays, indexing, making, printing
+from warp_like.frontend.arguments import arguments, scalar_argument
 from warp_like.frontend.context import Context, with_article
-from warp_like.frontend.host import Host, builtin_name, is_callable, not_a_value, type_named
+from warp_like.frontend.host import Host, builtin_name, is_callable, not_a_value
 from warp_like.frontend.operands import Operand, describe, require_value_kind
 from warp_like.ir import ops
 from warp_like.ir.core import Value
@@ -17,14 +18,9 @@ from warp_like.ir.types import (
     Aggregate,
     Array,
     IndexedArray,
-    Mat,
-    Quat,
     Scalar,
     Type,
-    Vec,
-    element_count,
     element_shape,
-    float32,
     int32,
     int64,
     scalar_of,
@@ -33,56 +29,6 @@ from warp_like.ir.types import (
 MAX_DIMS = 4
 
 Handler = Callable[[Context, ast.Call], Operand]
-
-
-# --- arguments ---
-
-
-def arguments(node: ast.Call, name: str, params: Sequence[str], required: int) -> dict[str, ast.expr]:
-    """Return the arguments of a call by parameter.
-
-    Raises:
-        WarpCodegenTypeError: Too many, too few, or one that does not exist.
-    """
-    signature = f"wp.{name}({', '.join(params)})"
-    if len(node.args) > len(params):
-        raise WarpCodegenTypeError(f"{name}() takes {len(params)} arguments, got {len(node.args)}", help=signature)
-    found = dict(zip(params, node.args, strict=False))
-    for keyword in node.keywords:
-        if keyword.arg not in params or keyword.arg in found:
-            problem = "gets" if keyword.arg in found else "has no argument"
-            twice = " twice" if keyword.arg in found else ""
-            raise WarpCodegenTypeError(f"{name}() {problem} `{keyword.arg}`{twice}", help=signature)
-        found[str(keyword.arg)] = keyword.value
-    missing = [p for p in params[:required] if p not in found]
-    if missing:
-        raise WarpCodegenTypeError(f"{name}() is missing argument `{missing[0]}`", help=signature)
-    return found
-
-
-def _type_argument(ctx: Context, node: ast.expr, what: str) -> Type:
-    operand = ctx.expr(node)
-    with ctx.at(node):
-        t = type_named(operand) if isinstance(operand, Host) else None
-        if t is None:
-            raise WarpCodegenTypeError(f"{what} is a type, got {describe(operand)}")
-        return t
-
-
-def _scalar_argument(ctx: Context, node: ast.expr, what: str) -> Scalar:
-    t = _type_argument(ctx, node, what)
-    if not isinstance(t, Scalar):
-        with ctx.at(node):
-            raise WarpCodegenTypeError(f"{what} is a scalar type, got {t}")
-    return t
-
-
-def _count_argument(ctx: Context, node: ast.expr, what: str) -> int:
-    operand = ctx.expr(node)
-    with ctx.at(node):
-        if not isinstance(operand, Literal) or type(operand.value) is not int or operand.value < 1:
-            raise WarpCodegenTypeError(f"{what} is a positive constant, got {describe(operand)}")
-        return operand.value
 
 
 # --- threads ---
@@ -224,7 +170,7 @@ def _len(ctx: Context, node: ast.Call) -> Operand:
 
 def _cast(ctx: Context, node: ast.Call) -> Operand:
     given = arguments(node, "cast", ("a", "dtype"), 2)
-    t = _scalar_argument(ctx, given["dtype"], "the dtype of cast()")
+    t = scalar_argument(ctx, given["dtype"], "the dtype of cast()")
     x = ctx.value(given["a"])
     if not isinstance(x.type, Scalar) or x.type.bits != t.bits or x.type.is_bool or t.is_bool:
         raise WarpCodegenTypeError(
@@ -237,100 +183,6 @@ def _cast(ctx: Context, node: ast.Call) -> Operand:
 def _type(ctx: Context, node: ast.Call) -> Operand:
     operand = require_value_kind(ctx.expr(arguments(node, "type", ("a",), 1)["a"]))
     return Host(operand.type if isinstance(operand, Value) else operand.default, ast.unparse(node))
-
-
-def _vector(ctx: Context, node: ast.Call) -> Operand:
-    options = _options(node, "vector", ("length", "dtype"))
-    args = [ctx.expr(a) for a in node.args]
-    length = _count_argument(ctx, options["length"], "the length of vector()") if "length" in options else None
-    if length is None:
-        if not args:
-            raise WarpCodegenTypeError("vector() needs its components or a length", help="wp.vector(x, y, z)")
-        only = args[0] if len(args) == 1 else None
-        length = element_count(only.type) if isinstance(only, Value) and isinstance(only.type, Vec) else len(args)
-    return constructors.construct(ctx, Vec(length, _dtype(ctx, options, args, "vector")), args, node.args)
-
-
-def _matrix(ctx: Context, node: ast.Call) -> Operand:
-    options = _options(node, "matrix", ("shape", "dtype"))
-    args = [ctx.expr(a) for a in node.args]
-    shape = ctx.expr(options["shape"]) if "shape" in options else None
-    if isinstance(shape, Host) and isinstance(shape.obj, tuple):
-        shape = tuple(map(Literal, shape.obj))
-    match shape:
-        case (Literal(value=int(rows)), Literal(value=int(cols))) if rows > 0 and cols > 0:
-            return constructors.construct(ctx, Mat(rows, cols, _dtype(ctx, options, args, "matrix")), args, node.args)
-    raise WarpCodegenTypeError("matrix() needs a shape of two constants", help="wp.matrix(..., shape=(2, 3))")
-
-
-def _options(node: ast.Call, name: str, allowed: tuple[str, ...]) -> dict[str, ast.expr]:
-    for k in node.keywords:
-        if k.arg not in allowed:
-            raise WarpCodegenTypeError(f"{name}() has no argument `{k.arg}`", help=f"it has {' and '.join(allowed)}")
-    return {str(k.arg): k.value for k in node.keywords}
-
-
-def _dtype(ctx: Context, options: dict[str, ast.expr], args: Sequence[Operand], name: str) -> Scalar:
-    """The scalar type asked for, or that of the arguments."""
-    if "dtype" in options:
-        return _scalar_argument(ctx, options["dtype"], f"the dtype of {name}()")
-    found = (scalar_of(a.type) for a in args if isinstance(a, Value))
-    typed = next((s for s in found if s is not None), None)
-    if typed is not None:
-        return typed
-    defaults = [a.default for a in args if isinstance(a, Literal)]
-    if not defaults:
-        raise WarpCodegenTypeError(f"{name}() needs its components or a dtype", help=f"wp.{name}(..., dtype=float)")
-    return next((d for d in defaults if d.is_float), defaults[0])
-
-
-def _matrix_from(name: str, by_rows: bool) -> Handler:
-    def build(ctx: Context, node: ast.Call) -> Operand:
-        vectors = [ctx.value(a) for a in _options_free(node, name)]
-        types = {v.type for v in vectors}
-        t = vectors[0].type if vectors else None
-        if len(types) != 1 or not isinstance(t, Vec):
-            shown = ", ".join(str(v.type) for v in vectors) or "nothing"
-            raise WarpCodegenTypeError(f"{name}() needs vectors of one type, got {shown}")
-        lines = [ctx.b.components(v) for v in vectors]
-        if not by_rows:
-            lines = [list(column) for column in zip(*lines, strict=True)]
-        return ctx.b.make(Mat(len(lines), len(lines[0]), t.dtype), [c for line in lines for c in line])
-
-    return build
-
-
-def _options_free(node: ast.Call, name: str) -> list[ast.expr]:
-    if node.keywords:
-        raise WarpCodegenTypeError(f"{name}() has no argument `{node.keywords[0].arg}`")
-    return node.args
-
-
-def _identity(ctx: Context, node: ast.Call) -> Operand:
-    given = arguments(node, "identity", ("n", "dtype"), 2)
-    n = _count_argument(ctx, given["n"], "the size of identity()")
-    t = Mat(n, n, _scalar_argument(ctx, given["dtype"], "the dtype of identity()"))
-    return ctx.b.constant(tuple(int(r == c) for r in range(n) for c in range(n)), t)
-
-
-def _quaternion(ctx: Context, node: ast.Call) -> Operand:
-    options = _options(node, "quaternion", ("dtype",))
-    args = [ctx.expr(a) for a in node.args]
-    typed = "dtype" in options or any(isinstance(a, Value) for a in args)
-    t = _dtype(ctx, options, args, "quaternion") if typed else float32
-    return constructors.construct(ctx, _quat_of(t), args, node.args)
-
-
-def _quat_identity(ctx: Context, node: ast.Call) -> Operand:
-    given = arguments(node, "quat_identity", ("dtype",), 0)
-    t = _scalar_argument(ctx, given["dtype"], "the dtype of quat_identity()") if given else float32
-    return ctx.b.constant((0.0, 0.0, 0.0, 1.0), _quat_of(t))
-
-
-def _quat_of(t: Scalar) -> Quat:
-    if not t.is_float:
-        raise WarpCodegenTypeError(f"the dtype of a quaternion is a float type, got {t}")
-    return Quat(t)
 
 
 # --- at compile time ---
@@ -378,13 +230,7 @@ HANDLERS: dict[str, Handler] = {
     "printf": printing.build_printf,
     "range": _range,
     "type": _type,
-    "vector": _vector,
-    "matrix": _matrix,
-    "matrix_from_rows": _matrix_from("matrix_from_rows", by_rows=True),
-    "matrix_from_cols": _matrix_from("matrix_from_cols", by_rows=False),
-    "identity": _identity,
-    "quaternion": _quaternion,
-    "quat_identity": _quat_identity,
+    **making.HANDLERS,
     "atomic_cas": _atomic_cas,
     **{f"atomic_{k}": _atomic(f"atomic_{k}", k) for k in ("add", "sub", "min", "max", "and", "or", "xor", "exch")},
 }

@@ -40,7 +40,7 @@ class Builder:
         return op
 
     def constant(self, value: Any, type: Type) -> Value:
-        """A constant of ``type``; a plain number is repeated over the components of a vec, mat or quat."""
+        """A constant of ``type``; a plain number is repeated over the components of a vec, mat, quat or transform."""
         scalar = scalar_of(type)
         if scalar is None:
             raise TypeError(f"no constant of {type}")
@@ -50,7 +50,7 @@ class Builder:
         return self.insert(ops.Constant(_as(value, scalar)), type).result
 
     def zero(self, type: Type) -> Value:
-        """The zero of a scalar, vec, mat, quat or struct type; an array without elements."""
+        """The zero of a scalar, vec, mat, quat, transform or struct type; an array without elements."""
         if isinstance(type, Struct):
             return self.make(type, [self.zero(t) for _, t in type.fields])
         if isinstance(type, Array):
@@ -104,7 +104,7 @@ class Builder:
         return self.make(x.type, [value if i == field else self.get_field(x, i) for i in fields])
 
     def components(self, x: Value) -> list[Value]:
-        """All scalars of a vec, mat (row-major) or quat; ``[x]`` for a scalar."""
+        """All scalars of a vec, mat (row-major), quat or transform; ``[x]`` for a scalar."""
         match x.type:
             case Scalar():
                 return [x]

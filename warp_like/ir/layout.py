@@ -1,6 +1,6 @@
 """The memory layout of IR types: the ABI between Python, the native extension and compiled kernels.
 
-* A bool takes one byte. A vector, matrix (row-major) or quaternion is its scalars, packed, aligned as one scalar.
+* A bool takes one byte. A vector, matrix (row-major), quaternion or transform is its scalars, packed, aligned as they.
 * A struct has C layout: each field at its natural alignment, the size rounded up to the largest one.
 * A kernel's arguments lie one after the other in a block, each in a slot aligned to 8 bytes. An array of ``n``
   dimensions is ``{ void* data; int64 shape[n]; int64 stride[n]; }`` with strides in bytes.
@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from warp_like.ir.types import SCALARS, Aggregate, Array, Mat, Quat, Scalar, Struct, Type, Vec, element_count
+from warp_like.ir.types import SCALARS, Aggregate, Array, Mat, Quat, Scalar, Struct, Transform, Type, Vec, element_count
 
 SCALAR_CODE: dict[Scalar, int] = {t: i for i, t in enumerate(SCALARS)}
 """The number that stands for a scalar type in the native extension."""
@@ -76,8 +76,8 @@ def type_code(t: Type) -> int:
     """Return the number by which the native extension tells element types apart.
 
     Bits 0-7 hold the scalar code, 8-15 the rows (0 for a scalar), 16-23 the columns (0 unless a matrix),
-    24-27 the kind (0 plain, 1 quaternion). A struct has ``STRUCT_CODE`` in bits 0-7 and a number of its own, valid in
-    this process, above them.
+    24-27 the kind (0 plain, 1 quaternion, 2 transform). A struct has ``STRUCT_CODE`` in bits 0-7 and a number of its
+    own, valid in this process, above them.
     """
     match t:
         case Scalar():
@@ -88,6 +88,8 @@ def type_code(t: Type) -> int:
             return SCALAR_CODE[dtype] | rows << 8 | cols << 16
         case Quat(dtype):
             return SCALAR_CODE[dtype] | 4 << 8 | 1 << 24
+        case Transform(dtype):
+            return SCALAR_CODE[dtype] | 7 << 8 | 2 << 24
         case Struct():
             return STRUCT_CODE | _struct_numbers.setdefault(t, len(_struct_numbers)) << 8
     raise TypeError(f"{t} has no type code")

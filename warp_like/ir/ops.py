@@ -12,7 +12,7 @@ from warp_like.ir.types import Type
 
 @op("constant")
 class Constant(Op):
-    """A scalar (Python ``int``, ``float`` or ``bool``), or for vec, mat and quat a flat tuple of them."""
+    """A scalar (Python ``int``, ``float`` or ``bool``), or for vec, mat, quat and transform a flat tuple of them."""
 
     value: Any = attr()
 
@@ -44,7 +44,7 @@ class Bitcast(Op):
 
 @op("make")
 class Make(Op):
-    """Build a vec, mat (row-major) or quat from its scalars, or a struct from its fields.
+    """Build a vec, mat (row-major), quat or transform from its scalars, or a struct from its fields.
 
     An array made of nothing has no elements; the frontend lets it stand where no array is given yet.
     """
@@ -54,7 +54,7 @@ class Make(Op):
 
 @op("extract")
 class Extract(Op):
-    """Read a component of an aggregate: one index for a vec, quat or matrix row, two for a matrix element.
+    """Read a component of an aggregate: one index for a vec, quat, transform or matrix row, two for a matrix element.
 
     Indices are integers, constant or not, in range; a dynamic index out of range reads component 0.
     """

@@ -111,6 +111,21 @@ class Quat(Type):
 
 
 @dataclass(frozen=True)
+class Transform(Type):
+    """A rigid transformation: a translation ``p`` of three numbers, then a rotation ``q``, a quaternion."""
+
+    dtype: Scalar
+
+    @property
+    def parts(self) -> dict[str, tuple[range, Type]]:
+        """The parts by name: which components they are, and of which type."""
+        return {"p": (range(3), Vec(3, self.dtype)), "q": (range(3, 7), Quat(self.dtype))}
+
+    def __str__(self) -> str:
+        return f"transform[{self.dtype}]"
+
+
+@dataclass(frozen=True)
 class Struct(Type):
     """A record of named fields."""
 
@@ -170,7 +185,7 @@ def indexed_array(dtype: Type, ndim: int) -> IndexedArray:
     return IndexedArray(f"indexedarray{ndim}d[{dtype}]", (("data", Array(dtype, ndim)), *indices))
 
 
-Aggregate = (Vec, Mat, Quat)
+Aggregate = (Vec, Mat, Quat, Transform)
 """The types whose elements all have one scalar type."""
 
 
@@ -183,6 +198,8 @@ def element_shape(t: Type) -> tuple[int, ...]:
             return (rows, cols)
         case Quat():
             return (4,)
+        case Transform():
+            return (7,)
     return ()
 
 
@@ -214,6 +231,8 @@ def with_scalar(t: Type, dtype: Scalar) -> Type:
             return Mat(rows, cols, dtype)
         case Quat():
             return Quat(dtype)
+        case Transform():
+            return Transform(dtype)
     raise TypeError(f"{t} has no single scalar type")
 
 

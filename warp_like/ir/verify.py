@@ -10,6 +10,7 @@ from warp_like.ir.types import (
     Quat,
     Scalar,
     Struct,
+    Transform,
     Type,
     Vec,
     bool_,
@@ -170,7 +171,7 @@ def _element(o: Op, array: Value, indices: tuple[Value, ...]) -> Type:
 def _component(o: Op, t: Type, indices: tuple[Value, ...]) -> Type:
     _require(all(_is_int(i) for i in indices), o, "an index is not an integer")
     match t, len(indices):
-        case ((Vec(_, dtype) | Quat(dtype)), 1):
+        case ((Vec(_, dtype) | Quat(dtype) | Transform(dtype)), 1):
             return dtype
         case Mat(_, _, dtype), 2:
             return dtype

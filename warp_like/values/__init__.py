@@ -12,9 +12,10 @@ from warp_like.values import dtypes
 from warp_like.values.annotation import ArrayAnnotation, IndexedArrayAnnotation
 from warp_like.values.composite import Composite
 from warp_like.values.dtypes import numpy_dtype, scalar_from_numpy
-from warp_like.values.families import NAMED, class_of, matrix, quaternion, scalar_type, vector
+from warp_like.values.families import NAMED, class_of, matrix, quaternion, scalar_type, transformation, vector
 from warp_like.values.mat import Mat
 from warp_like.values.quat import Quat
+from warp_like.values.transform import Transform
 from warp_like.values.vec import Vec
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "IndexedArrayAnnotation",
     "Mat",
     "Quat",
+    "Transform",
     "Vec",
     "class_of",
     "constant_of",
@@ -34,6 +36,7 @@ __all__ = [
     "quaternion",
     "scalar_from_numpy",
     "to_ir",
+    "transformation",
     "vector",
 ]
 

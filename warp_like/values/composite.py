@@ -1,4 +1,4 @@
-"""What vectors and matrices on the host have in common: packed bytes, arithmetic, comparison, pickling.
+"""What the host's vectors, matrices, quaternions and transforms share: packed bytes, arithmetic, comparison, pickling.
 
 An instance owns its bytes, laid out as in an array element, and gives them out through the writable buffer
 protocol. Arithmetic keeps the dtype and means what it means in a kernel: integers wrap, integer division
@@ -26,7 +26,7 @@ class Composite(_native.Value):
 
     __slots__ = ()
 
-    _ir_type_: ClassVar[ir.Vec | ir.Mat | ir.Quat]
+    _ir_type_: ClassVar[ir.Vec | ir.Mat | ir.Quat | ir.Transform]
     _type_code_: ClassVar[int]
     _shape_: ClassVar[tuple[int, ...]]
     _length_: ClassVar[int]
@@ -201,7 +201,7 @@ class Composite(_native.Value):
         return np.where(np.equal(b, 0), np.zeros_like(truncated), truncated)
 
 
-def bind(base: type, name: str, t: ir.Vec | ir.Mat | ir.Quat, members: dict[str, Any]) -> type:
+def bind(base: type, name: str, t: ir.Vec | ir.Mat | ir.Quat | ir.Transform, members: dict[str, Any]) -> type:
     """Return a new class ``name`` derived from ``base`` for IR type ``t``."""
     shape = ir.element_shape(t)
     count = int(np.prod(shape))
@@ -237,7 +237,7 @@ def _unwrap(value: Any) -> Any:
     return value._ndarray() if isinstance(value, Composite) else value
 
 
-def _restore(t: ir.Vec | ir.Mat | ir.Quat, data: bytes) -> Any:
+def _restore(t: ir.Vec | ir.Mat | ir.Quat | ir.Transform, data: bytes) -> Any:
     from warp_like.values.families import class_of
 
     return class_of(t)._from_bytes(data)

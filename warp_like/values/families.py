@@ -1,4 +1,4 @@
-"""The classes of vectors, matrices and quaternions by shape and dtype, each made once, and their short names."""
+"""The classes of vectors, matrices, quaternions and transforms, each made once, and their short names."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from warp_like.values.composite import bind
 from warp_like.values.dtypes import SCALAR_CLASSES, scalar_from_numpy
 from warp_like.values.mat import Mat
 from warp_like.values.quat import Quat
+from warp_like.values.transform import Transform
 from warp_like.values.vec import Vec, component
 
 _SUFFIX = {
@@ -76,14 +77,16 @@ def matrix(shape: Sequence[Any], dtype: Any) -> Any:
 
 def quaternion(dtype: Any = ir.float32) -> Any:
     """Return the class of quaternions of ``dtype``, a float type."""
-    t = _require_scalar(dtype, "a quaternion")
-    if not t.is_float:
-        raise TypeError(f"the dtype of a quaternion is a float type, got {t}")
-    return _quaternion(t)
+    return _quaternion(_require_float(dtype, "a quaternion"))
+
+
+def transformation(dtype: Any = ir.float32) -> Any:
+    """Return the class of rigid transformations of ``dtype``, a float type."""
+    return _transform(_require_float(dtype, "a transform"))
 
 
 def class_of(t: ir.Type) -> Any:
-    """Return the host class of a scalar, vector, matrix, quaternion or struct type; of equal structs the last one."""
+    """Return the host class of a type that is no array; of equal structs the last one."""
     match t:
         case ir.Scalar():
             return SCALAR_CLASSES[t]
@@ -93,6 +96,8 @@ def class_of(t: ir.Type) -> Any:
             return _matrix(rows, cols, dtype)
         case ir.Quat(dtype):
             return _quaternion(dtype)
+        case ir.Transform(dtype):
+            return _transform(dtype)
         case ir.Struct() if t in STRUCT_CLASSES:
             return STRUCT_CLASSES[t]
     raise TypeError(f"{t} has no host class")
@@ -116,6 +121,11 @@ def _quaternion(dtype: ir.Scalar) -> Any:
     return bind(Quat, f"quat{_SUFFIX[dtype]}", ir.Quat(dtype), names)
 
 
+@functools.cache
+def _transform(dtype: ir.Scalar) -> Any:
+    return bind(Transform, f"transform{_SUFFIX[dtype]}", ir.Transform(dtype), {})
+
+
 def _extent(n: Any, what: str) -> int:
     try:
         value = operator.index(n)
@@ -133,6 +143,13 @@ def _require_scalar(dtype: Any, what: str) -> ir.Scalar:
     return t
 
 
+def _require_float(dtype: Any, what: str) -> ir.Scalar:
+    t = _require_scalar(dtype, what)
+    if not t.is_float:
+        raise TypeError(f"the dtype of {what} is a float type, got {t}")
+    return t
+
+
 def _named() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for t, suffix in _SUFFIX.items():
@@ -147,9 +164,14 @@ def _named() -> dict[str, Any]:
         found[f"mat{n}{n}"] = found[f"mat{n}{n}f"]
     for t in (ir.float16, ir.float32, ir.float64):
         found[f"quat{_SUFFIX[t]}"] = _quaternion(t)
-    found["quat"] = found["quatf"]
+        found[f"transform{_SUFFIX[t]}"] = _transform(t)
+        found[f"spatial_vector{_SUFFIX[t]}"] = _vector(6, t)
+        found[f"spatial_matrix{_SUFFIX[t]}"] = _matrix(6, 6, t)
+    for name in ("quat", "transform", "spatial_vector", "spatial_matrix"):
+        found[name] = found[f"{name}f"]
     return found
 
 
 NAMED: dict[str, Any] = _named()
-"""The short names, ``vec2`` to ``vec4``, ``mat22`` to ``mat44`` and ``quat``, with suffixes (none means float32)."""
+"""The short names, with suffixes (none means float32): ``vec2`` to ``vec4``, ``mat22`` to ``mat44``, ``quat``,
+``transform``, ``spatial_vector`` and ``spatial_matrix``, which are a vector and a matrix of 6."""

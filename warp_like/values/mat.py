@@ -75,7 +75,7 @@ class Mat(Composite):
         return self.__matmul__(other)
 
     def __matmul__(self, other: Any) -> Any:
-        if not isinstance(other, Composite) or isinstance(other._ir_type_, ir.Quat):
+        if not isinstance(other, Composite) or isinstance(other._ir_type_, (ir.Quat, ir.Transform)):
             return NotImplemented
         t = other._ir_type_
         rows = t.length if isinstance(t, ir.Vec) else t.rows

@@ -216,7 +216,10 @@ def _no_field(t: ir.Struct, name: str) -> str:
 def _zero(t: ir.Type) -> Any:
     if isinstance(t, ir.Array):
         return None
-    return host_number(as_number(0, t), t) if isinstance(t, ir.Scalar) else values.from_ir(t)()
+    if isinstance(t, ir.Scalar):
+        return host_number(as_number(0, t), t)
+    cls = values.from_ir(t)
+    return cls() if isinstance(t, ir.Struct) else cls._from_bytes(bytes(cls._nbytes_))
 
 
 def _checked(owner: ir.Struct, name: str, t: ir.Type, value: Any) -> Any:

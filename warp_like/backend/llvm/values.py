@@ -1,6 +1,6 @@
 """How IR values look in LLVM.
 
-A scalar, vec, mat, quat or struct is the tuple of its scalars, one register each (row-major, fields in
+A scalar, vec, mat, quat, transform or struct is the tuple of its scalars, one register each (row-major, fields in
 order), so that LLVM's vectorisers see scalars only; an array is an ``ArrayRef``. Registers and constants are
 written as text without their type. A bool is ``i1`` in a register and one byte in memory; a bfloat16 is its
 bits, ``i16``, and computes in float32.

@@ -1,0 +1,101 @@
+"""Names and argument names of the builtins are those of Warp's API."""
+
+from __future__ import annotations
+
+import linecache
+import re
+
+import pytest
+
+import warp_like as wp
+from warp_like.builtins.spec import REGISTRY
+from warp_like.values import Composite
+
+NAMES = """
+Scalar Math
+    min(a, b)(a) max(a, b)(a) clamp(x, low, high) abs(x) sign(x) copysign(x, y) step(x) nonzero(x) bit_count(x) sin(x)
+    cos(x) acos(x) asin(x) sqrt(x) cbrt(x) tan(x) atan(x) atan2(y, x) sinh(x) cosh(x) tanh(x) degrees(x) radians(x)
+    log(x) log2(x) log10(x) exp(x) pow(x, y) erf(x) erfc(x) erfinv(x) erfcinv(x) round(x) rint(x) trunc(x) floor(x)
+    ceil(x) frac(x) isfinite(a) isnan(a) isinf(a)
+
+Vector Math
+    dot(a, b) ddot(a, b) argmin(a) argmax(a) outer(a, b) cross(a, b) skew(vec) length(a) length_sq(a) normalize(a)
+    transpose(a) inverse(a) inverse_approx(a) determinant(a) trace(a) diag(vec) get_diag(mat) cw_mul(a, b)
+    cw_div(a, b) vector(*args, length, dtype) matrix(pos, rot, scale, dtype)(*args, shape, dtype)
+    matrix_from_cols(*args) matrix_from_rows(*args) identity(n, dtype) svd3(A)(A, U, sigma, V) svd2(A)(A, U, sigma, V)
+    qr3(A)(A, Q, R) eig3(A)(A, Q, d) norm_l1(v) norm_l2(v) norm_huber(v, delta) norm_pseudo_huber(v, delta)
+    smooth_normalize(v, delta)
+
+Quaternion Math
+    quaternion(dtype)(x, y, z, w, dtype)(ijk, real, dtype)(quat, dtype) quat_identity(dtype)
+    quat_from_axis_angle(axis, angle) quat_to_axis_angle(quat)(quat, axis, angle) quat_from_matrix(mat)
+    quat_rpy(roll, pitch, yaw) quat_inverse(quat) quat_rotate(quat, vec) quat_rotate_inv(quat, vec)
+    quat_slerp(a, b, t) quat_to_matrix(quat) quat_from_euler(e, i, j, k) quat_to_euler(q, i, j, k) quat_to_rpy(q)
+    quat_twist(axis, q) quat_twist_angle(axis, q) quat_twist_angle_signed(axis, q)
+
+Transformations
+    transformation(p, q, dtype)(*args, dtype) transform_identity(dtype) transform_get_translation(xform)
+    transform_get_rotation(xform) transform_set_translation(xform, p) transform_set_rotation(xform, q)
+    transform_multiply(a, b) transform_point(xform, point)(mat, point) transform_vector(xform, vec)(mat, vec)
+    transform_inverse(xform) transform_from_matrix(mat) transform_to_matrix(xform)
+    transform_compose(position, rotation, scale) transform_decompose(m)
+
+Spatial Math
+    spatial_adjoint(r, s) spatial_dot(a, b) spatial_cross(a, b) spatial_cross_dual(a, b) spatial_top(svec)
+    spatial_bottom(svec) velocity_at_point(qd, r) transform_twist(t, x) transform_wrench(t, x)
+
+Utility
+    printf(fmt, *args) print(*values) tid() select(cond, value_if_false, value_if_true)
+    where(cond, value_if_true, value_if_false) lerp(a, b, t) smoothstep(a, b, x) len(a) cast(a, dtype) static(expr)
+    atomic_add(arr, *indices, value) atomic_sub(arr, *indices, value) atomic_min(arr, *indices, value)
+    atomic_max(arr, *indices, value) atomic_and(arr, *indices, value) atomic_or(arr, *indices, value)
+    atomic_xor(arr, *indices, value) atomic_exch(arr, *indices, value) atomic_cas(arr, *indices, compare, value)
+
+Random
+    rand_init(seed)(seed, offset) randi(state)(state, low, high) randu(state)(state, low, high)
+    randf(state)(state, low, high) randn(state) sample_cdf(state, cdf) sample_triangle(state) sample_unit_ring(state)
+    sample_unit_disk(state) sample_unit_sphere_surface(state) sample_unit_sphere(state)
+    sample_unit_hemisphere_surface(state) sample_unit_hemisphere(state) sample_unit_square(state)
+    sample_unit_cube(state) poisson(state, lam)
+
+Operators
+    add(a, b) sub(a, b) bit_and(a, b) bit_or(a, b) bit_xor(a, b) lshift(a, b) rshift(a, b) invert(a) mul(a, b)
+    mod(a, b) div(a, b) div_approx(a, b) floordiv(a, b) pos(x) neg(x) unot(a) lt(a, b) le(a, b) gt(a, b) ge(a, b)
+    eq(a, b) ne(a, b)
+"""
+
+FORMS = {m[1]: re.findall(r"\(([^)]*)\)", m[2]) for m in re.finditer(r"(\w+)((?:\([^)]*\))+)", NAMES)}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_arguments(name: str) -> None:
+    found = dict.fromkeys(", ".join(row.params) for row in REGISTRY[name])
+    assert sorted(found) == sorted(FORMS[name])
+
+
+def test_every_builtin_is_listed() -> None:
+    assert sorted(n for n in REGISTRY if not n.startswith("_")) == sorted(FORMS)
+
+
+def test_types_that_stand_for_constructors() -> None:
+    for name in ("transform", "spatial_vector", "spatial_matrix", "quat"):
+        for suffix, dtype in {"": wp.float32, "h": wp.float16, "f": wp.float32, "d": wp.float64}.items():
+            kind = getattr(wp, name + suffix)
+            assert issubclass(kind, Composite)
+            assert kind._wp_scalar_type_ is dtype
+
+
+@pytest.mark.parametrize("ndim", [1, 2, 3, 4])
+@pytest.mark.parametrize("name", [n for n in FORMS if n.startswith("atomic_")])
+def test_atomics_take_indices_by_name(name: str, ndim: int) -> None:
+    """``wp.atomic_add(arr, i, j, value)``, with any of them by name."""
+    params = [*"ijkl"[:ndim], *(["compare"] if name == "atomic_cas" else [])]
+    given = ", ".join(f"{p}=0" for p in params)
+    code = f"@wp.kernel\ndef k(arr: wp.array(dtype=int, ndim={ndim})):\n    wp.{name}(arr, {given}, value=3)\n"
+    file = f"<{name} {ndim}>"
+    linecache.cache[file] = (len(code), None, code.splitlines(True), file)
+    namespace: dict[str, object] = {}
+    exec(compile(code, file, "exec"), {"wp": wp}, namespace)
+    a = wp.zeros((1,) * ndim, dtype=int)
+    wp.launch(namespace["k"], dim=1, inputs=[a])
+    assert a.numpy().ravel().tolist() == [{"min": 0, "and": 0, "sub": -3}.get(name[7:], 3)]

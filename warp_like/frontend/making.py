@@ -1,0 +1,144 @@
+"""Builtins that make vectors, matrices, quaternions and transforms whose type follows from the arguments."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+
+from warp_like.base.errors import WarpCodegenTypeError
+from warp_like.builtins.patterns import Literal
+from warp_like.frontend import constructors
+from warp_like.frontend.arguments import (
+    arguments,
+    by_form,
+    count_argument,
+    options_of,
+    positional_only,
+    scalar_argument,
+)
+from warp_like.frontend.context import Context
+from warp_like.frontend.host import Host
+from warp_like.frontend.operands import Operand
+from warp_like.ir.core import Value
+from warp_like.ir.types import Mat, Quat, Scalar, Transform, Vec, element_count, float32, scalar_of
+
+Handler = Callable[[Context, ast.Call], Operand]
+
+
+def _vector(ctx: Context, node: ast.Call) -> Operand:
+    options = options_of(node, "vector", ("length", "dtype"))
+    args = [ctx.expr(a) for a in node.args]
+    length = count_argument(ctx, options["length"], "the length of vector()") if "length" in options else None
+    if length is None:
+        if not args:
+            raise WarpCodegenTypeError("vector() needs its components or a length", help="wp.vector(x, y, z)")
+        only = args[0] if len(args) == 1 else None
+        length = element_count(only.type) if isinstance(only, Value) and isinstance(only.type, Vec) else len(args)
+    return constructors.construct(ctx, Vec(length, _dtype(ctx, options, args, "vector")), args, node.args)
+
+
+def _matrix(ctx: Context, node: ast.Call) -> Operand:
+    nodes, options = by_form(node, "matrix", (("pos", "rot", "scale"),), ("shape", "dtype"))
+    args = [ctx.expr(a) for a in nodes]
+    if [type(a.type) if isinstance(a, Value) else None for a in args] == [Vec, Quat, Vec]:
+        return ctx.apply("transform_compose", *args, nodes=nodes)
+    shape = ctx.expr(options["shape"]) if "shape" in options else None
+    if isinstance(shape, Host) and isinstance(shape.obj, tuple):
+        shape = tuple(map(Literal, shape.obj))
+    match shape:
+        case (Literal(value=int(rows)), Literal(value=int(cols))) if rows > 0 and cols > 0:
+            return constructors.construct(ctx, Mat(rows, cols, _dtype(ctx, options, args, "matrix")), args, nodes)
+    raise WarpCodegenTypeError("matrix() needs a shape of two constants", help="wp.matrix(..., shape=(2, 3))")
+
+
+def _dtype(ctx: Context, options: dict[str, ast.expr], args: Sequence[Operand], name: str) -> Scalar:
+    """The scalar type asked for, or that of the arguments."""
+    if "dtype" in options:
+        return scalar_argument(ctx, options["dtype"], f"the dtype of {name}()")
+    found = (scalar_of(a.type) for a in args if isinstance(a, Value))
+    typed = next((s for s in found if s is not None), None)
+    if typed is not None:
+        return typed
+    defaults = [a.default for a in args if isinstance(a, Literal)]
+    if not defaults:
+        raise WarpCodegenTypeError(f"{name}() needs its components or a dtype", help=f"wp.{name}(..., dtype=float)")
+    return next((d for d in defaults if d.is_float), defaults[0])
+
+
+def _matrix_from(name: str, by_rows: bool) -> Handler:
+    def build(ctx: Context, node: ast.Call) -> Operand:
+        vectors = [ctx.value(a) for a in positional_only(node, name)]
+        types = {v.type for v in vectors}
+        t = vectors[0].type if vectors else None
+        if len(types) != 1 or not isinstance(t, Vec):
+            shown = ", ".join(str(v.type) for v in vectors) or "nothing"
+            raise WarpCodegenTypeError(f"{name}() needs vectors of one type, got {shown}")
+        lines = [ctx.b.components(v) for v in vectors]
+        if not by_rows:
+            lines = [list(column) for column in zip(*lines, strict=True)]
+        return ctx.b.make(Mat(len(lines), len(lines[0]), t.dtype), [c for line in lines for c in line])
+
+    return build
+
+
+def _identity(ctx: Context, node: ast.Call) -> Operand:
+    given = arguments(node, "identity", ("n", "dtype"), 2)
+    n = count_argument(ctx, given["n"], "the size of identity()")
+    t = Mat(n, n, scalar_argument(ctx, given["dtype"], "the dtype of identity()"))
+    return ctx.b.constant(tuple(int(r == c) for r in range(n) for c in range(n)), t)
+
+
+def _quaternion(ctx: Context, node: ast.Call) -> Operand:
+    nodes, options = by_form(node, "quaternion", (("x", "y", "z", "w"), ("ijk", "real"), ("quat",)), ("dtype",))
+    args = [ctx.expr(a) for a in nodes]
+    return constructors.construct(ctx, Quat(_float_dtype(ctx, options, args, "quaternion")), args, nodes)
+
+
+def _transformation(ctx: Context, node: ast.Call) -> Operand:
+    nodes, options = by_form(node, "transformation", _TRANSFORM, ("dtype",))
+    args = [ctx.expr(a) for a in nodes]
+    return constructors.construct(ctx, Transform(_float_dtype(ctx, options, args, "transform")), args, nodes)
+
+
+def transform(ctx: Context, node: ast.Call, t: Transform) -> Operand:
+    """``wp.transform(p, q)``, where the type is called."""
+    nodes, _ = by_form(node, "transform", _TRANSFORM, ())
+    return constructors.construct(ctx, t, [ctx.expr(a) for a in nodes], nodes)
+
+
+_TRANSFORM = (("p", "q"), ("p",))
+
+
+def _float_dtype(ctx: Context, options: dict[str, ast.expr], args: Sequence[Operand], name: str) -> Scalar:
+    """The float type asked for, or that of the arguments; numbers without a type are float32."""
+    typed = "dtype" in options or any(isinstance(a, Value) for a in args)
+    return _require_float(_dtype(ctx, options, args, name), name) if typed else float32
+
+
+def _require_float(t: Scalar, name: str) -> Scalar:
+    if not t.is_float:
+        raise WarpCodegenTypeError(f"the dtype of a {name} is a float type, got {t}")
+    return t
+
+
+def _identity_of(name: str, kind: type[Quat | Transform], numbers: tuple[float, ...]) -> Handler:
+    def build(ctx: Context, node: ast.Call) -> Operand:
+        given = arguments(node, f"{name}_identity", ("dtype",), 0)
+        t = scalar_argument(ctx, given["dtype"], f"the dtype of {name}_identity()") if given else float32
+        return ctx.b.constant(numbers, kind(_require_float(t, name)))
+
+    return build
+
+
+HANDLERS: dict[str, Handler] = {
+    "vector": _vector,
+    "matrix": _matrix,
+    "matrix_from_rows": _matrix_from("matrix_from_rows", by_rows=True),
+    "matrix_from_cols": _matrix_from("matrix_from_cols", by_rows=False),
+    "identity": _identity,
+    "quaternion": _quaternion,
+    "quat_identity": _identity_of("quat", Quat, (0.0, 0.0, 0.0, 1.0)),
+    "transformation": _transformation,
+    "transform_identity": _identity_of("transform", Transform, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)),
+}
+"""The builtins that are built here, by name."""
