@@ -72,6 +72,7 @@ _LOADED_WHEN_USED = {
     "jax_callable": ("warp_like.interop.jaxffi", "jax_callable"),
     "jax_kernel": ("warp_like.interop.jaxffi", "jax_kernel"),
     "torch_op": ("warp_like.interop.torch_op", "torch_op"),
+    "utils": ("warp_like.utils", None),
 }
 """Public names whose modules a program that does not use them should not wait for: module, and attribute in it."""
 

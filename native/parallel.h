@@ -1,0 +1,33 @@
+// Loops over the thread pool for the extension's own algorithms: a C++ callable in place of a compiled kernel.
+#pragma once
+
+#include "thread_pool.h"
+
+namespace wl {
+
+// Calls `work(begin, end)` for pieces of [0, count), on the caller's thread and, where that is worth it, on others,
+// without the GIL when it takes long. `work` must not throw, nor touch Python objects. False with an exception set
+// when a signal handler raised or the interpreter exits; some pieces have then not been done.
+template <typename Work>
+bool parallel(int64_t count, Work& work) {
+    if (count <= 0) return true;
+    Work* pointer = &work;
+    const Entry entry = [](const uint8_t* args, const int64_t*, int64_t begin, int64_t end, Context*) {
+        (**reinterpret_cast<Work* const*>(args))(begin, end);
+    };
+    const int64_t dims[] = {count, 1, 1, 1};
+    RunRecord record;
+    Outcome outcome;
+    {
+        Gil gil(&record);
+        outcome = run({entry, reinterpret_cast<const uint8_t*>(&pointer), dims, count, nullptr}, &record, &gil);
+    }
+    if (outcome.interrupted) return false;
+    if (record.closing.load(std::memory_order_relaxed)) {
+        PyErr_SetString(PyExc_RuntimeError, "an array operation was cut short: the interpreter exits");
+        return false;
+    }
+    return true;
+}
+
+}  // namespace wl
