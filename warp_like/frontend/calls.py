@@ -11,7 +11,7 @@ from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.base.loc import current_loc
 from warp_like.builtins.overload import NoMatch, Special
 from warp_like.builtins.spec import ASSIGNING, REGISTRY, bind, resolve
-from warp_like.frontend import assignment, constants, constructors, making, specials
+from warp_like.frontend import assignment, constants, constructors, making, specials, statics
 from warp_like.frontend.context import Context, cast_name, expression, require_bindable, with_article
 from warp_like.frontend.function import Default, Function, Overload, is_callable_annotation
 from warp_like.frontend.host import Host, builtin_name, not_a_value, type_named
@@ -33,7 +33,7 @@ def build_call(ctx: Context, node: ast.Call) -> Operand:
             isinstance(node.func, ast.Name) and node.func.id in ctx.scope.names
         ):  # the cache key would not see it
             raise WarpCodegenError("static() can't go by another name", help="wp.static(...)")
-        return specials.static(ctx, node)
+        return statics.static(ctx, node)
     for keyword in node.keywords:
         if keyword.arg is None:
             raise WarpCodegenError("`**` can't unpack in kernel code", help="name each argument")

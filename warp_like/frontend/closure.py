@@ -19,7 +19,7 @@ from warp_like.frontend.function import Function, Overload
 from warp_like.frontend.host import builtin_name
 from warp_like.frontend.operands import number
 from warp_like.frontend.source import MISSING, Source
-from warp_like.frontend.specials import evaluate_static
+from warp_like.frontend.statics import local_names, values_of
 from warp_like.values.struct import StructInstance
 
 
@@ -36,7 +36,7 @@ def reachable(source: Source) -> list[tuple[str, str]]:
 @functools.lru_cache(maxsize=4096)
 def _references(source: Source) -> tuple[tuple[str, ...], ...]:
     """The dotted names in a definition, by parts; in its body only those that are not local to it."""
-    local = _local_names(source.node)
+    local = local_names(source.node)
     found = dict.fromkeys(parts for s in source.node.body for parts in _dotted(s) if parts[0] not in local)
     a = source.node.args
     for outside in [*a.defaults, *(d for d in a.kw_defaults if d is not None), *_annotations(source.node)]:
@@ -48,14 +48,6 @@ def _annotations(node: ast.FunctionDef) -> list[ast.expr]:
     a = node.args
     given = [p.annotation for p in [*a.posonlyargs, *a.args, *a.kwonlyargs]] + [node.returns]
     return [g for g in given if g is not None]
-
-
-def _local_names(node: ast.FunctionDef) -> set[str]:
-    a = node.args
-    names = {p.arg for p in [*a.posonlyargs, *a.args, *a.kwonlyargs]}
-    for s in node.body:
-        names.update(n.id for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
-    return names
 
 
 def _dotted(root: ast.AST) -> Iterator[tuple[str, ...]]:
@@ -104,11 +96,12 @@ class _Walker:
 
     def static(self, prefix: str, source: Source, argument: ast.expr) -> None:
         """Record the value of the expression of ``wp.static``."""
+        name = f"{prefix}static({ast.unparse(argument)})"
         try:
-            value = evaluate_static(source.environment(), argument)
+            for value in values_of(source, argument):
+                self.object(name, value)
         except WarpCodegenError as error:
-            value = error.reason
-        self.object(f"{prefix}static({ast.unparse(argument)})", value)
+            self.object(name, error.reason)
 
     def object(self, name: str, obj: Any) -> None:
         """Record one object."""
@@ -116,7 +109,7 @@ class _Walker:
             self.found.append((name, f"func {obj.qualname}"))
             for k, overload in enumerate(obj.overloads):
                 self.overload(f"{name}#{k}.", overload)
-        elif isinstance(obj, (tuple, list)):
+        elif isinstance(obj, (tuple, list, range)):
             self.found.append((name, f"{type(obj).__name__} of {len(obj)}"))
             for k, part in enumerate(obj):
                 self.object(f"{name}[{k}]", part)

@@ -95,6 +95,7 @@ class Context:
         self.b = Emitter(body)
         self.scope = Scope()
         self.loads = loaded_names([source.node])
+        self.statics: dict[str, Any] = {}  # the indices of the loops being unrolled, for wp.static()
         self.no_assignment = ""  # the place being built, where it may not be reached, for messages
 
     # --- dispatch ---

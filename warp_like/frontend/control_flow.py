@@ -7,7 +7,7 @@ yields a bool for the exit, and the rest is built under it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from warp_like.base.errors import WarpCodegenTypeError
@@ -69,17 +69,21 @@ def _if(ctx: Context, node: ast.If, rest: Sequence[ast.stmt], tail: Tail) -> Flo
 
 
 def _guarded(ctx: Context, flow: Flow, rest: Sequence[ast.stmt], tail: Tail) -> Flow:
-    """Build ``rest`` for the threads that have not taken an exit of ``flow``."""
+    return guarded(ctx, flow, lambda: run(ctx, rest, tail), rest, tail)
+
+
+def guarded(ctx: Context, flow: Flow, build: Callable[[], Flow], nodes: Sequence[ast.stmt], tail: Tail) -> Flow:
+    """Build the rest, whose syntax is ``nodes``, for the threads that have not taken an exit of ``flow``."""
     goes_on = ctx.b.apply("unot", any_of(ctx, [f for f in flow.flags if isinstance(f, Value)]))
     with ctx.branch() as then:
-        after = run(ctx, rest, tail)
+        after = build()
         arms = [_Arm(then, ctx.scope, after)]
     with ctx.branch() as orelse:
         taken = Flow.of([f is not False for f in flow.flags], flow.results)
         exits = [f for f in flow.flags if f is not False]
         # One exit: it is taken on this path. Several: their bools say which one.
         arms.append(_Arm(orelse, ctx.scope, taken if len(exits) == 1 else flow, falls=False))
-    return _merge(ctx, goes_on, arms, rest, tail)
+    return _merge(ctx, goes_on, arms, nodes, tail)
 
 
 def any_of(ctx: Context, flags: Sequence[Value]) -> Value:

@@ -22,6 +22,7 @@ PYTHON_BUILTINS: dict[Any, str] = {
     python.len: "len",
     python.print: "print",
     python.range: "range",
+    python.reversed: "reversed",
     python.type: "type",
 }
 """Python's own functions that kernel code may call, by the name of what they do there."""

@@ -1,8 +1,8 @@
-"""``for`` over ``range`` and ``while``.
+"""``for`` and ``while``.
 
 A loop carries the names that its body assigns and that were bound before; names first bound in the body end
 with each iteration. A ``for`` that ``break`` or ``return`` may leave becomes a ``while`` that carries its
-index and a bool.
+index and a bool. A loop over items that are known when the kernel is built is unrolled here.
 """
 
 from __future__ import annotations
@@ -10,41 +10,107 @@ from __future__ import annotations
 import ast
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
-from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError, WarpCodegenValueError
+from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.patterns import Literal
+from warp_like.frontend import constants
+from warp_like.frontend.assignment import assign
 from warp_like.frontend.context import Context, statement
-from warp_like.frontend.control_flow import any_of, common_type, run
+from warp_like.frontend.control_flow import any_of, common_type, guarded, run
 from warp_like.frontend.flow import Flow, Tail, assigned_names, leaves_loop
-from warp_like.frontend.host import Host, builtin_name
-from warp_like.frontend.operands import flatten, rebuild
+from warp_like.frontend.host import Host
+from warp_like.frontend.iteration import Counted, Items, iterated, static_values
+from warp_like.frontend.operands import Operand, flatten, rebuild
 from warp_like.frontend.scope import Scope, Unbound, Variable
+from warp_like.frontend.statics import MAX_ITEMS
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Value
-from warp_like.ir.types import Array, Scalar, Type, bool_, int32, int64
+from warp_like.ir.types import Array, Scalar, bool_, int64
 
 
 @statement(ast.For)
 def build_for(ctx: Context, node: ast.For) -> Flow:
-    """``for name in range(...)``."""
+    """``for target in ...``."""
     _require_no_else(ctx, node)
-    if not isinstance(node.target, ast.Name):
+    values = static_values(ctx, node)
+    if values is not None:
+        items = [constants.from_host(ctx, v, repr(v)) for v in values]
+        return _unrolled(ctx, node, items, values)
+    over = iterated(ctx, node.iter)
+    if isinstance(over, Items):
+        return _unrolled(ctx, node, over.items)
+    if isinstance(node.target, (ast.Tuple, ast.List)):
         with ctx.at(node.target):
-            raise WarpCodegenError("a for loop over range(...) assigns one name", help="for i in range(n)")
-    lo, hi, step = _range(ctx, node.iter)
+            raise WarpCodegenError("this for loop assigns one name", help="for i in range(n)")
     if leaves_loop(node.body):
-        return _for_with_exit(ctx, node, lo, hi, step)
-    carried = _Carried(ctx, [node], [node.target.id])
-    index = Value(_type(lo), node.target.id)
+        return _for_with_exit(ctx, node, over)
+    carried = _Carried(ctx, [node])
+    index = Value(_type(over.lo), _hint(node))
     params, scope = carried.parameters()
     with carried.block(Block([index, *params]), scope) as body:
-        with ctx.at(node.target):
-            ctx.bind(node.target.id, index, node.target)
+        assign(ctx, node.target, over.item(index), node.iter)
         run(ctx, node.body, Tail.LOOP)
         ctx.b.yield_(*carried.values(ctx.scope))
-    carried.finish(ctx.b.for_(lo, hi, step, carried.initial, body))
+    carried.finish(ctx.b.for_(over.lo, over.hi, over.step, carried.initial, body))
     return Flow()
+
+
+def _hint(node: ast.For) -> str:
+    return node.target.id if isinstance(node.target, ast.Name) else ""
+
+
+def _unrolled(ctx: Context, node: ast.For, items: Sequence[Operand], values: Sequence[Any] | None = None) -> Flow:
+    """Build the body once for each item; ``values`` are the items as ``wp.static`` sees them."""
+    if len(items) > MAX_ITEMS:
+        raise WarpCodegenError(
+            f"this loop is unrolled when the kernel is built: {len(items)} iterations are too many for that",
+            help=f"at most {MAX_ITEMS}; run over range(n), and take longer tables as an array argument",
+        )
+    before = set(ctx.scope.names)
+    saved = dict(ctx.statics)
+
+    def iterate(k: int) -> Flow:
+        while k < len(items):
+            for name in [n for n in ctx.scope.names if n not in before]:
+                del ctx.scope.names[name]  # each iteration begins like the first one
+            if values is not None:
+                ctx.statics[_hint(node)] = values[k]
+            _bind_item(ctx, node, node.target, items[k])
+            flow = replace(run(ctx, node.body), continues=False)
+            k += 1
+            if not flow.may_fall:
+                return flow
+            if not flow.always_falls:
+                return guarded(ctx, flow, lambda k=k: iterate(k), [node], Tail.NONE)  # type: ignore[misc]
+        return Flow()
+
+    try:
+        flow = iterate(0)
+    finally:
+        ctx.statics = saved
+    for name in assigned_names([node]):
+        if name not in before:
+            ctx.scope.names[name] = first_assigned_inside(name)
+    return Flow(returns=flow.returns, results=flow.results)
+
+
+def _bind_item(ctx: Context, node: ast.For, target: ast.expr, item: Operand) -> None:
+    """Let ``target`` stand for an item; unless the body changes the name, a number keeps adapting its type."""
+    known = isinstance(item, (Literal, Host))
+    if isinstance(target, ast.Name) and known and target.id not in assigned_names(node.body):
+        old = ctx.scope.variable(target.id)
+        if old is None or isinstance(old.value, (Literal, Host)):
+            ctx.scope.names[target.id] = Variable(item, ctx.source.loc(target))
+            return
+    if isinstance(target, (ast.Tuple, ast.List)) and isinstance(item, Host) and isinstance(item.obj, (tuple, list)):
+        item = tuple(constants.from_host(ctx, part, f"{item.text}[{k}]") for k, part in enumerate(item.obj))
+    if isinstance(target, (ast.Tuple, ast.List)) and isinstance(item, tuple) and len(item) == len(target.elts):
+        for part, one in zip(target.elts, item, strict=True):
+            _bind_item(ctx, node, part, one)
+        return
+    assign(ctx, target, item, node.iter)
 
 
 @statement(ast.While)
@@ -62,14 +128,14 @@ def _while_test(ctx: Context, node: ast.While) -> Value | bool:
         return ctx.condition(operand)
 
 
-def _for_with_exit(ctx: Context, node: ast.For, lo: Value, hi: Value, step: Value) -> Flow:
+def _for_with_exit(ctx: Context, node: ast.For, over: Counted) -> Flow:
     """A ``for`` that may end early, as a ``while`` over its index."""
-    assert isinstance(node.target, ast.Name)
-    name, t = node.target.id, _type(lo)
+    lo, hi, step = over.lo, over.hi, over.step
+    t = _type(lo)
     stride = ops.constant_value(step)
     if stride not in (1, -1) and t.bits < 64:  # counting in 64 bits, the index can't wrap around past `hi`
         lo, hi, step = (ctx.b.cast(v, int64) for v in (lo, hi, step))
-    carried = _Carried(ctx, [node], [name])
+    carried = _Carried(ctx, [node])
     forward = None if stride is None else stride > 0
 
     def test(counter: Sequence[Value]) -> Value:
@@ -81,13 +147,12 @@ def _for_with_exit(ctx: Context, node: ast.For, lo: Value, hi: Value, step: Valu
 
     def begin(counter: Sequence[Value]) -> None:
         index = counter[0] if counter[0].type == t else ctx.b.cast(counter[0], t)
-        with ctx.at(node.target):
-            ctx.bind(name, index, node.target)
+        assign(ctx, node.target, over.item(index), node.iter)
 
     def advance(counter: Sequence[Value]) -> list[Value]:
         return [ctx.b.apply("add", counter[0], step)]
 
-    return _exiting_loop(ctx, carried, node.body, [lo], test, begin, advance, name)
+    return _exiting_loop(ctx, carried, node.body, [lo], test, begin, advance, _hint(node))
 
 
 def _exiting_loop(
@@ -196,10 +261,9 @@ class _Carried:
     Args:
         ctx: The function.
         nodes: The loop.
-        also: Names that the loop assigns by itself.
     """
 
-    def __init__(self, ctx: Context, nodes: Sequence[ast.stmt], also: Sequence[str] = ()) -> None:
+    def __init__(self, ctx: Context, nodes: Sequence[ast.stmt]) -> None:
         self.ctx = ctx
         self.outer = ctx.scope
         self.assigned = assigned_names(nodes)
@@ -269,62 +333,15 @@ class _Carried:
             self.outer.names[e.name] = Variable(rebuild(e.variable.value, list(mine)), e.variable.loc)
         for name in self.assigned:
             if self.outer.variable(name) is None:
-                self.outer.names[name] = Unbound(
-                    f"`{name}` is first assigned inside a loop, which may run zero times",
-                    f"assign `{name}` before the loop",
-                )
+                self.outer.names[name] = first_assigned_inside(name)
         self.outer.names.update(self.excluded)
 
 
-def _range(ctx: Context, node: ast.expr) -> tuple[Value, Value, Value]:
-    """The bounds and the step of ``range(...)``, of one integer type."""
-    callee = ctx.expr(node.func) if isinstance(node, ast.Call) else None
-    if not isinstance(node, ast.Call) or not isinstance(callee, Host) or builtin_name(callee.obj) != "range":
-        with ctx.at(node):
-            raise WarpCodegenError(
-                f"a for loop runs over range(...), got {ast.unparse(node)}",
-                help="for i in range(n): ... a[i] ...",
-            )
-    with ctx.at(node):
-        if node.keywords or not 1 <= len(node.args) <= 3:
-            count = len(node.args) + len(node.keywords)
-            raise WarpCodegenError(
-                f"range() takes 1 to 3 arguments by position, got {count}",
-                help="range(stop) or range(start, stop, step)",
-            )
-        given = [ctx.index(a, "an argument of range()") for a in node.args]
-        lo, hi, step = [Literal(0), given[0], Literal(1)] if len(given) == 1 else [*given, Literal(1)][:3]
-        bounds = _one_type(ctx, [lo, hi, step])
-    return _safe_step(ctx, *bounds)
-
-
-def _one_type(ctx: Context, bounds: list[Value | Literal]) -> list[Value]:
-    types = list(dict.fromkeys(v.type for v in bounds if isinstance(v, Value)))
-    if ctx.session.wide and set(types) == {int32, int64}:
-        types = [int64]
-    if len(types) > 1:
-        shown = " and ".join(map(str, types))
-        raise WarpCodegenTypeError(
-            f"range() does not mix types: {shown}", help=f"convert one of them, e.g. wp.{types[-1]}(...)"
-        )
-    t: Type = types[0] if types else _widest([v.default for v in bounds if isinstance(v, Literal)])
-    return [ctx.convert(v, t, "an argument of range()") for v in bounds]
-
-
-def _widest(types: Sequence[Scalar]) -> Scalar:
-    return max(types, key=lambda t: (t.bits, not t.is_signed)) if types else int32
-
-
-def _safe_step(ctx: Context, lo: Value, hi: Value, step: Value) -> tuple[Value, Value, Value]:
-    """Refuse a constant step of 0; with one that turns out to be 0 at run time, the loop runs zero times."""
-    known = ops.constant_value(step)
-    if known == 0:
-        raise WarpCodegenValueError("the step of range() is 0, which never ends", help="use 1 or -1")
-    if known is None:
-        stuck = ctx.b.apply("eq", step, 0)
-        hi = ctx.b.select(stuck, lo, hi)
-        step = ctx.b.select(stuck, ctx.b.constant(1, step.type), step)
-    return lo, hi, step
+def first_assigned_inside(name: str) -> Unbound:
+    """Return what a name of the body of a loop is after it."""
+    return Unbound(
+        f"`{name}` is first assigned inside a loop, which may run zero times", f"assign `{name}` before the loop"
+    )
 
 
 def _type(v: Value) -> Scalar:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.patterns import Literal
-from warp_like.frontend import constants, indexed_arrays, indexing, making, printing
+from warp_like.frontend import indexed_arrays, indexing, making, printing
 from warp_like.frontend.arguments import arguments, scalar_argument
 from warp_like.frontend.context import Context, with_article
-from warp_like.frontend.host import Host, builtin_name, is_callable, not_a_value
+from warp_like.frontend.host import Host, builtin_name
 from warp_like.frontend.operands import Operand, describe, require_value_kind
 from warp_like.ir import ops
 from warp_like.ir.core import Value
@@ -185,41 +185,14 @@ def _type(ctx: Context, node: ast.Call) -> Operand:
     return Host(operand.type if isinstance(operand, Value) else operand.default, ast.unparse(node))
 
 
-# --- at compile time ---
+# --- of loops alone ---
 
 
-def static(ctx: Context, node: ast.Call) -> Operand:
-    """``wp.static(expression)``: evaluate Python now."""
-    if len(node.args) != 1 or node.keywords:
-        raise WarpCodegenTypeError("static() takes one expression", help="wp.static(...)")
-    expression = node.args[0]
-    local = [n.id for n in ast.walk(expression) if isinstance(n, ast.Name) and n.id in ctx.scope.names]
-    if local:
-        raise WarpCodegenError(
-            f"static() is evaluated when the kernel is compiled; `{local[0]}` has a value only when it runs",
-            help="use names from outside of the kernel",
-        )
-    operand = constants.from_host(ctx, evaluate_static(ctx.source.environment(), expression), ast.unparse(node))
-    if isinstance(operand, Host) and not is_callable(operand.obj) and not isinstance(operand.obj, str):
-        raise not_a_value(operand)
-    return operand
+def _loop_only(name: str, usage: str) -> Handler:
+    def build(ctx: Context, node: ast.Call) -> Operand:
+        raise WarpCodegenError(f"{name}() belongs to a for loop", help=usage)
 
-
-def evaluate_static(environment: dict[str, object], expression: ast.expr) -> object:
-    """Return the value of the expression of a ``wp.static`` call.
-
-    Raises:
-        WarpCodegenError: It can't be evaluated.
-    """
-    try:
-        code = compile(ast.Expression(expression), "<wp.static>", "eval")
-        return eval(code, environment)
-    except Exception as error:
-        raise WarpCodegenError(f"static() can't evaluate its expression: {type(error).__name__}: {error}") from None
-
-
-def _range(ctx: Context, node: ast.Call) -> Operand:
-    raise WarpCodegenError("range() belongs to a for loop", help="for i in range(n)")
+    return build
 
 
 HANDLERS: dict[str, Handler] = {
@@ -228,7 +201,8 @@ HANDLERS: dict[str, Handler] = {
     "len": _len,
     "print": printing.build_print,
     "printf": printing.build_printf,
-    "range": _range,
+    "range": _loop_only("range", "for i in range(n)"),
+    "reversed": _loop_only("reversed", "for i in reversed(range(n))"),
     "type": _type,
     **making.HANDLERS,
     "atomic_cas": _atomic_cas,

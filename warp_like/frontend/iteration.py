@@ -1,0 +1,163 @@
+"""What a ``for`` loop runs over: counted at run time, or items that are known when the kernel is built.
+
+``range``, arrays, vectors and matrices are ``Counted``: an index with its bounds, and what the loop's target is at an
+index. Tuples and lists from outside of the kernel are ``Items``, which may differ in type, so their loop is unrolled.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError, WarpCodegenValueError
+from warp_like.builtins.patterns import Literal
+from warp_like.frontend import constants, indexed_arrays, indexing, statics
+from warp_like.frontend.context import Context, with_article
+from warp_like.frontend.host import Host, builtin_name
+from warp_like.frontend.operands import Operand, describe
+from warp_like.ir import ops
+from warp_like.ir.core import Value
+from warp_like.ir.types import Aggregate, Array, IndexedArray, Scalar, Type, element_shape, int32, int64
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A loop over ``range(lo, hi, step)``; ``item`` gives what the target is assigned at an index."""
+
+    lo: Value
+    hi: Value
+    step: Value
+    item: Callable[[Value], Operand] = lambda index: index
+
+
+@dataclass(frozen=True)
+class Items:
+    """A loop over operands known when the kernel is built."""
+
+    items: tuple[Operand, ...]
+
+
+def iterated(ctx: Context, node: ast.expr) -> Counted | Items:
+    """Return what ``for ... in node`` runs over.
+
+    Raises:
+        WarpCodegenError: Nothing that a loop can run over.
+    """
+    call = _loop_call(ctx, node)
+    with ctx.at(node):
+        if isinstance(node, ast.Call) and call == "range":
+            return Counted(*_range(ctx, node))
+        if isinstance(node, ast.Call) and call == "reversed":
+            if len(node.args) != 1 or node.keywords:
+                raise WarpCodegenError("reversed() takes one argument", help="for i in reversed(range(n))")
+            return _reversed(ctx, iterated(ctx, node.args[0]))
+        operand = ctx.expr(node)
+        if isinstance(operand, Value):
+            return _elements(ctx, operand)
+        if isinstance(operand, tuple):
+            return Items(operand)
+        if isinstance(operand, Host) and isinstance(operand.obj, (tuple, list, dict, range)):
+            texts = ((item, f"{operand.text}[{k}]") for k, item in enumerate(operand.obj))
+            return Items(tuple(constants.from_host(ctx, item, text) for item, text in texts))
+        raise _no_iteration(operand)
+
+
+def _loop_call(ctx: Context, node: ast.expr) -> str | None:
+    """The name of the builtin that ``node`` calls, where it makes sense in loops alone."""
+    callee = ctx.expr(node.func) if isinstance(node, ast.Call) else None
+    name = builtin_name(callee.obj) if isinstance(callee, Host) else None
+    return name if name in ("range", "reversed") else None
+
+
+def _no_iteration(operand: Operand) -> WarpCodegenTypeError:
+    given = with_article(describe(operand)) if isinstance(operand, Value) else describe(operand)
+    return WarpCodegenTypeError(
+        f"a for loop can't run over {given}",
+        help="it runs over range(...), arrays, vectors, rows of matrices, tuples, and lists from outside of the kernel",
+    )
+
+
+def _elements(ctx: Context, value: Value) -> Counted:
+    """The elements of an array, the components of a vector, or the rows of a matrix."""
+    zero, one = ctx.b.index(0), ctx.b.index(1)
+    match value.type:
+        case Array():
+            return Counted(zero, ctx.b.dim(value, 0), one, lambda i: indexing.read(ctx, value, [i]))
+        case IndexedArray():
+            extent = indexed_arrays.shape(ctx, value)[0]
+            return Counted(zero, extent, one, lambda i: indexed_arrays.read(ctx, value, [i]))
+        case t if isinstance(t, Aggregate):
+            return Counted(zero, ctx.b.index(element_shape(t)[0]), one, lambda i: ctx.b.extract(value, i))
+    raise _no_iteration(value)
+
+
+def _reversed(ctx: Context, over: Counted | Items) -> Counted | Items:
+    """The same the other way round: from the last index that is reached to the first one."""
+    if isinstance(over, Items):
+        return Items(over.items[::-1])
+    b, t = ctx.b, over.lo.type
+    lo, hi, step = (b.cast(v, int64) for v in (over.lo, over.hi, over.step))  # beyond the ends, nothing may wrap
+    forward = b.apply("gt", step, 0)
+    distance = b.apply("max", b.select(forward, b.apply("sub", hi, lo), b.apply("sub", lo, hi)), 0)
+    stride = b.apply("abs", step)
+    count = b.apply("div", b.apply("add", distance, b.apply("sub", stride, 1)), stride)
+    last = b.apply("add", lo, b.apply("mul", b.apply("sub", count, 1), step))
+    end = b.apply("sub", lo, step)
+    return Counted(last, end, b.apply("neg", step), lambda i: over.item(b.cast(i, t)))
+
+
+# --- range ---
+
+
+def _range(ctx: Context, node: ast.Call) -> tuple[Value, Value, Value]:
+    """The bounds and the step of ``range(...)``, of one integer type."""
+    if node.keywords or not 1 <= len(node.args) <= 3:
+        count = len(node.args) + len(node.keywords)
+        raise WarpCodegenError(
+            f"range() takes 1 to 3 arguments by position, got {count}",
+            help="range(stop) or range(start, stop, step)",
+        )
+    given = [ctx.index(a, "an argument of range()") for a in node.args]
+    lo, hi, step = [Literal(0), given[0], Literal(1)] if len(given) == 1 else [*given, Literal(1)][:3]
+    return _safe_step(ctx, *_one_type(ctx, [lo, hi, step]))
+
+
+def _one_type(ctx: Context, bounds: list[Value | Literal]) -> list[Value]:
+    types = list(dict.fromkeys(v.type for v in bounds if isinstance(v, Value)))
+    if ctx.session.wide and set(types) == {int32, int64}:
+        types = [int64]
+    if len(types) > 1:
+        shown = " and ".join(map(str, types))
+        raise WarpCodegenTypeError(
+            f"range() does not mix types: {shown}", help=f"convert one of them, e.g. wp.{types[-1]}(...)"
+        )
+    t: Type = types[0] if types else _widest([v.default for v in bounds if isinstance(v, Literal)])
+    return [ctx.convert(v, t, "an argument of range()") for v in bounds]
+
+
+def _widest(types: Sequence[Scalar]) -> Scalar:
+    return max(types, key=lambda t: (t.bits, not t.is_signed)) if types else int32
+
+
+def _safe_step(ctx: Context, lo: Value, hi: Value, step: Value) -> tuple[Value, Value, Value]:
+    """Refuse a constant step of 0; with one that turns out to be 0 at run time, the loop runs zero times."""
+    known = ops.constant_value(step)
+    if known == 0:
+        raise WarpCodegenValueError("the step of range() is 0, which never ends", help="use 1 or -1")
+    if known is None:
+        stuck = ctx.b.apply("eq", step, 0)
+        hi = ctx.b.select(stuck, lo, hi)
+        step = ctx.b.select(stuck, ctx.b.constant(1, step.type), step)
+    return lo, hi, step
+
+
+# --- loops whose index wp.static() uses ---
+
+
+def static_values(ctx: Context, node: ast.For) -> list[Any] | None:
+    """Return what a loop assigns whose index is used by ``wp.static`` inside of it; None for any other loop."""
+    if not isinstance(node.target, ast.Name) or not statics.uses(ctx.source, node.body, node.target.id):
+        return None
+    return statics.loop_values(ctx.source, ctx.statics, node)

@@ -1,0 +1,151 @@
+"""``wp.static``: Python expressions evaluated when the kernel is built, and the loops that give their names values.
+
+An expression may use the index of a loop over something that is itself known then; such a loop is unrolled when the
+kernel is built. The cache key takes in all values that an expression has, so it finds the same loops.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
+from warp_like.frontend import constants
+from warp_like.frontend.context import Context
+from warp_like.frontend.host import Host, builtin_name, is_callable, not_a_value
+from warp_like.frontend.operands import Operand
+from warp_like.frontend.source import MISSING, Source
+
+MAX_ITEMS = 1024
+"""How many iterations a loop may have that is unrolled when the kernel is built."""
+
+
+def static(ctx: Context, node: ast.Call) -> Operand:
+    """Build ``wp.static(expression)``: evaluate Python now."""
+    if len(node.args) != 1 or node.keywords:
+        raise WarpCodegenTypeError("static() takes one expression", help="wp.static(...)")
+    expression = node.args[0]
+    local = [n for n in _names(expression) if n in ctx.scope.names and n not in ctx.statics]
+    if local:
+        raise WarpCodegenError(
+            f"static() is evaluated when the kernel is compiled; `{local[0]}` has a value only when it runs",
+            help="use names from outside of the kernel, or the index of a loop over a constant range",
+        )
+    value = evaluate_static(ctx.source.environment() | ctx.statics, expression)
+    operand = constants.from_host(ctx, value, ast.unparse(node))
+    if isinstance(operand, Host) and not is_callable(value) and not isinstance(value, (str, tuple, list, dict, range)):
+        raise not_a_value(operand)
+    return operand
+
+
+def evaluate_static(environment: dict[str, Any], expression: ast.expr) -> Any:
+    """Return the value of the expression of a ``wp.static`` call.
+
+    Raises:
+        WarpCodegenError: It can't be evaluated.
+    """
+    try:
+        return _evaluate(environment, expression)
+    except Exception as error:
+        raise WarpCodegenError(f"static() can't evaluate its expression: {type(error).__name__}: {error}") from None
+
+
+def _evaluate(environment: dict[str, Any], expression: ast.expr) -> Any:
+    return eval(compile(ast.Expression(expression), "<wp.static>", "eval"), environment)
+
+
+def loop_values(source: Source, known: dict[str, Any], node: ast.For) -> list[Any] | None:
+    """Return what a loop over a range, tuple or list that Python can evaluate now assigns to its one name, else None.
+
+    Args:
+        source: The function.
+        known: The values of names that are local to it.
+        node: The loop.
+    """
+    if not isinstance(node.target, ast.Name) or node.target.id in assigned_in(node.body):
+        return None
+    if not (local_names(source.node) - set(known)).isdisjoint(_names(node.iter)):
+        return None
+    iterable = _WithoutStatic(source).visit(copy.deepcopy(node.iter))
+    try:
+        found = list(_evaluate(source.environment() | known, iterable))
+    except Exception:  # not known now: an array, say. What is wrong with it is said where the loop is built.
+        return None
+    return found
+
+
+def uses(source: Source, body: Sequence[ast.stmt], name: str) -> bool:
+    """Return whether a ``wp.static`` call in ``body`` mentions ``name``."""
+    calls = (n for s in body for n in ast.walk(s) if isinstance(n, ast.Call) and _is_static(source, n))
+    return any(name in _names(call.args[0]) for call in calls)
+
+
+def values_of(source: Source, expression: ast.expr) -> Iterator[Any]:
+    """Iterate over the values of a ``wp.static`` expression: one, or one for each turn of the loops that it depends on.
+
+    Raises:
+        WarpCodegenError: It can't be evaluated.
+    """
+    loops = [n for n in ast.walk(source.node) if isinstance(n, ast.For) and any(x is expression for x in ast.walk(n))]
+    if not any(isinstance(n.target, ast.Name) and n.target.id in _names(expression) for n in loops):
+        loops = []
+    yield from _turns(source, expression, loops, {})
+
+
+def _turns(source: Source, expression: ast.expr, loops: list[ast.For], known: dict[str, Any]) -> Iterator[Any]:
+    if not loops:
+        yield evaluate_static(source.environment() | known, expression)
+        return
+    first, *inner = loops
+    values = loop_values(source, known, first)
+    if values is None:
+        yield from _turns(source, expression, inner, known)
+        return
+    assert isinstance(first.target, ast.Name)
+    for value in values[:MAX_ITEMS]:
+        yield from _turns(source, expression, inner, {**known, first.target.id: value})
+
+
+class _WithoutStatic(ast.NodeTransformer):
+    """Puts the expressions of ``wp.static`` calls in place of the calls."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        made = self.generic_visit(node)
+        assert isinstance(made, ast.Call)
+        return made.args[0] if _is_static(self.source, made) else made
+
+
+def _is_static(source: Source, call: ast.Call) -> bool:
+    if len(call.args) != 1 or call.keywords:
+        return False
+    parts: list[str] = []
+    base = call.func
+    while isinstance(base, ast.Attribute):
+        parts.append(base.attr)
+        base = base.value
+    if not isinstance(base, ast.Name):
+        return False
+    found = source.resolve(base.id)
+    for name in reversed(parts):
+        found = getattr(found, name, MISSING)
+    return builtin_name(found) == "static"
+
+
+def _names(node: ast.AST) -> list[str]:
+    return [n.id for n in ast.walk(node) if isinstance(n, ast.Name)]
+
+
+def assigned_in(body: Sequence[ast.stmt]) -> set[str]:
+    """Return the names that ``body`` assigns."""
+    return {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+
+
+def local_names(node: ast.FunctionDef) -> set[str]:
+    """Return the names that are local to a function."""
+    a = node.args
+    return {p.arg for p in [*a.posonlyargs, *a.args, *a.kwonlyargs]} | assigned_in(node.body)
