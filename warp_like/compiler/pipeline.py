@@ -91,6 +91,8 @@ def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = N
         with clock.stage("tangent"):
             wrt = with_scratch(signature.tangent, len(signature.args), len(signature.wrt or ()), f.scratch)
             f = forward_mode(f, wrt, options)
+            if signature.again is not None:
+                f = forward_mode(f, signature.again, options)
     with clock.stage("passes"):
         f = passes.finish(passes.optimise(f, options), options)
     if log.dumps("optimised"):

@@ -41,6 +41,8 @@ class Signature:
         same: For an adjoint, pairs of parameters that are one array, later one first.
         tangent: For forward mode, the positions of those parameters of the kernel or adjoint that have tangents.
         options: The settings that change the code.
+        again: For forward mode twice, of a kernel, the positions of those of its parameters, and of the tangents that
+            follow them, that have tangents in the second.
     """
 
     args: tuple[Type, ...]
@@ -51,6 +53,7 @@ class Signature:
     options: Options = Options()
     tangent: tuple[int, ...] | None = None
     sums: bool = False
+    again: tuple[int, ...] | None = None
 
     @property
     def params(self) -> tuple[Type, ...]:
@@ -59,7 +62,7 @@ class Signature:
 
     def __str__(self) -> str:
         args = ", ".join(repr(t) if isinstance(t, Array) and isinstance(t.dtype, Struct) else str(t) for t in self.args)
-        modes = f"wrt={self.wrt} same={self.same} tangent={self.tangent}"
+        modes = f"wrt={self.wrt} same={self.same} tangent={self.tangent} again={self.again}"
         return f"({args}) contiguous={self.contiguous} wide={self.wide} sums={self.sums} {modes} {self.options}"
 
 

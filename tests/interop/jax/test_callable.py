@@ -143,5 +143,94 @@ def test_refusals():
         jax_callable(bare)
     with pytest.raises(TypeError, match="a traced value; numbers are static here"):
         jax.jit(lambda x, a: jax_callable(twice)(x, a))(floats(3), 2.0)
-    with pytest.raises(TypeError, match="have no derivatives"):
-        jax.grad(lambda x: jax_callable(twice)(x, 2.0)[0].sum())(floats(3))
+
+
+def stencil_jnp(x):
+    padded = jnp.concatenate([x[:1], x, x[-1:]])
+    return padded[:-2] * padded[2:] + x
+
+
+def same_derivatives(ours, theirs, *args):
+    def loss_of(f):
+        return lambda *args: jnp.sum(jnp.sin(f(*args)))
+
+    which = tuple(range(len(args)))
+    for derivative in (jax.jacfwd, jax.jacrev, jax.hessian):
+        got = jax.jit(derivative(loss_of(ours), which))(*args)
+        expected = derivative(loss_of(theirs), which)(*args)
+        for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
+            assert np.allclose(a, b, rtol=1e-3, atol=1e-4)
+
+
+def test_derivatives_of_launches_that_follow_each_other():
+    f = jax_callable(twice)
+    same_derivatives(lambda x: f(x, 3.0)[0], lambda x: 3 * stencil_jnp(x), floats(5))
+    x = floats(3, 5)
+    same_derivatives(jax.vmap(lambda x: f(x, 3.0)[0]), jax.vmap(lambda x: 3 * stencil_jnp(x)), x)
+
+
+def test_derivatives_through_memory_that_changes():
+    def steps(v: wp.array(dtype=float), x: wp.array(dtype=float), old: wp.array(dtype=float)):
+        for _ in range(2):
+            wp.launch(advance, dim=x.shape, inputs=[v, x, 0.5], outputs=[old])
+
+    f = jax_callable(steps, num_outputs=2, in_out_argnames=["x"])
+
+    def ours(v, x):
+        new, old = f(v, x)
+        return new + 3 * old
+
+    def theirs(v, x):
+        once = x * x + 0.5 * v
+        return once * once + 0.5 * v + 3 * once
+
+    same_derivatives(ours, theirs, floats(4), floats(4))
+
+
+def test_derivatives_through_views():
+    @wp.kernel
+    def times(x: wp.array(dtype=float), y: wp.array(dtype=float), z: wp.array(dtype=float)):
+        i = wp.tid()
+        z[i] = x[i] * y[i]
+
+    def columns(x: wp.array2d(dtype=float), y: wp.array2d(dtype=float)):
+        n = x.shape[0]
+        wp.launch(times, dim=n, inputs=[x[:, 0], x[:, 1]], outputs=[y[:, 2]])
+        wp.launch(times, dim=n, inputs=[y[:, 2], x[:, 2]], outputs=[y[:, 0]])  # one memory, read and written
+        wp.launch(times, dim=n, inputs=[x[:, 1], x[:, 1]], outputs=[y[:, 1]])  # one view for two arguments
+
+    f = jax_callable(columns)
+
+    def theirs(x):
+        first = x[:, 0] * x[:, 1]
+        return jnp.stack([first * x[:, 2], x[:, 1] ** 2, first], 1)
+
+    same_derivatives(lambda x: f(x)[0], theirs, floats(4, 3))
+
+
+def test_derivatives_that_are_refused():
+    @wp.kernel(enable_backward=False)
+    def off(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        i = wp.tid()
+        y[i] = x[i]
+
+    def launches_off(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        wp.launch(off, dim=x.shape, inputs=[x], outputs=[y])
+
+    @wp.kernel
+    def square_beside(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        i = wp.tid()
+        y[2 * i] = x[2 * i + 1] * x[2 * i + 1]
+
+    def overlaps(x: wp.array(dtype=float)):
+        wp.launch(square_beside, dim=2, inputs=[x], outputs=[x[1:]])
+
+    def loss(f):
+        return lambda x: f(x)[0].sum()
+
+    x = floats(6)
+    assert np.array_equal(jax_callable(launches_off)(x)[0], x)
+    with pytest.raises(RuntimeError, match="kernel `off`: gradients are switched off"):
+        jax.grad(loss(jax_callable(launches_off)))(x)
+    with pytest.raises(RuntimeError, match="the gradient needs `x`, but the kernel wrote over its memory through `y`"):
+        jax.grad(loss(jax_callable(overlaps, in_out_argnames=["x"])))(x)

@@ -97,14 +97,23 @@ def test_integer_arguments_have_no_gradient():
     assert g.tolist() == [0, 4, 0, 0, 8]
 
 
-def test_a_gradient_of_a_scalar_argument_is_refused():
+def test_scalars_vectors_and_matrices_as_arguments_have_gradients():
     f = jax_kernel(scale, enable_backward=True)
-    x = floats(4)
-    with pytest.raises(TypeError, match="a gradient is asked of `a`, which is a float32 and no array"):
-        jax.grad(lambda a: f(x, a)[0].sum())(2.0)
-    # a traced scalar that is not differentiated is fine
+    x = floats(400)
+    assert np.isclose(jax.grad(lambda a: f(x, a)[0].sum())(2.0), x.sum(), rtol=1e-4)
     g = jax.jit(lambda x, a: jax.grad(lambda x: f(x, a)[0].sum())(x))(x, 2.0)
     assert np.allclose(g, 2)
+    same_gradient(lambda x, a: f(x, a)[0], lambda x, a: a * x, floats(5), jnp.float32(0.5), transform=jax.jit)
+    many = jax.vmap(jax.grad(lambda a, x: f(x, a)[0].sum()), (0, None))(floats(3), x)
+    assert np.allclose(many, x.sum(), rtol=1e-4)
+
+    @wp.kernel
+    def affine(x: wp.array(dtype=wp.vec2), m: wp.mat22, t: wp.vec2, y: wp.array(dtype=wp.vec2)):
+        i = wp.tid()
+        y[i] = m * x[i] + t
+
+    g = jax_kernel(affine, enable_backward=True)
+    same_gradient(lambda x, m, t: g(x, m, t)[0], lambda x, m, t: x @ m.T + t, floats(7, 2), floats(2, 2), floats(2))
 
 
 def test_a_zero_dimensional_argument_has_a_gradient():

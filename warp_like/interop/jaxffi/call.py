@@ -97,20 +97,10 @@ class Call:
         self._describe(i, shape, strides)
         self._bind(i, _POINTER, buffer, shift)
 
-    def unused(self, i: int, shape: tuple[int, ...]) -> None:
+    def unused(self, i: int, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> None:
         """Fill an array parameter of which the code uses no element, but perhaps the shape."""
-        self._describe(i, shape)
+        self._describe(i, shape, strides)
         struct.pack_into("=Q", self._block, self._offsets[i], _UNUSED_ADDRESS)
-
-    def read(self, i: int, operand: Any, shape: tuple[int, ...]) -> None:
-        """Fill an array parameter that the code does not write with a JAX array."""
-        self.array(i, self.operand(operand), shape)
-
-    def write(self, i: int, shape: tuple[int, ...], start: Any = None, *, zero: bool = True) -> int:
-        """Fill an array parameter with a result, and return its number; see ``result`` for the arguments."""
-        buffer = self.result(shape, self._element(i), start, zero=zero)
-        self.array(i, buffer, shape)
-        return buffer.index
 
     def value(self, i: int, value: Any) -> None:
         """Fill a scalar, vector or matrix parameter with a JAX array of its components, or with bytes."""

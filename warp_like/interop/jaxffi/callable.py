@@ -16,7 +16,7 @@ from warp_like.interop.jaxffi.capture import Tracing
 from warp_like.interop.jaxffi.kernel import JaxKernel
 from warp_like.interop.jaxffi.operation import Operation
 from warp_like.interop.jaxffi.target import jax_module
-from warp_like.ir.types import Array, Scalar, Struct, Type, bfloat16, element_shape
+from warp_like.ir.types import Array, Scalar, Struct, Type, bfloat16
 from warp_like.runtime.arguments import Site, convert
 from warp_like.runtime.memory import element_type
 
@@ -120,15 +120,6 @@ class JaxCallable(JaxKernel):
         return None, constant(t, convert(site, np.asarray(value)[()] if is_array(value) else value)).tobytes()
 
     def _run(self, op: Operation, values: Sequence[Any]) -> list[Any]:
-        traced = jax_module().custom_jvp(lambda *args: self._follow(op, args))
-
-        def refuse(primals: Any, tangents: Any) -> Any:
-            raise TypeError(f"`{op.kernel.key}`: functions made by jax_callable() have no derivatives")
-
-        traced.defjvp(refuse)
-        return traced(*values)
-
-    def _follow(self, op: Operation, values: Sequence[Any]) -> list[Any]:
         given = dict(zip(op.dynamic, values, strict=True))
         arguments: list[Any] = []
         with Tracing(op.vmap_method, op.has_side_effect) as tracing:
@@ -137,19 +128,15 @@ class JaxCallable(JaxKernel):
                     arguments.append(_number(t, op.constants[i]))
                     continue
                 element = element_type(host_values.from_ir(t.dtype))
-                full = (*op.shapes[i], *element_shape(t.dtype))
-                value = given[i] if i in given else jax_module().numpy.zeros(full, jax_dtype(t))
+                value = given[i] if i in given else op.storages[i].zeros()
                 name = op.kernel.parameter_names[i] if i not in op.results else None
-                arguments.append(tracing.placeholder(element, op.shapes[i], value, name))
+                arguments.append(tracing.placeholder(element, op.storages[i].shape, value, name))
             returned = self.kernel.func(*arguments)
             if returned is not None:
                 raise TypeError(
                     f"`{op.kernel.key}` returns {type(returned).__name__}; its outputs are its last arguments"
                 )
-            return [
-                tracing.value_of(arguments[i], (*op.shapes[i], *element_shape(op.types[i].dtype)))  # type: ignore[attr-defined]
-                for i in op.results
-            ]
+            return [tracing.value_of(arguments[i], op.storages[i].full_shape) for i in op.results]
 
 
 def _number(t: Type, data: bytes) -> Any:

@@ -8,14 +8,18 @@ work as they do in plain launches, and JAX shares the memory of values that are 
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 
 from warp_like import _native
-from warp_like.interop.jaxffi.call import Buffer, Call, constant, jax_dtype
-from warp_like.interop.jaxffi.target import Code, compiled, jax_module
+from warp_like.interop.jaxffi.call import constant, jax_dtype
+from warp_like.interop.jaxffi.linear import differentiable
+from warp_like.interop.jaxffi.operation import Operation, Place, Storage
+from warp_like.interop.jaxffi.target import jax_module
+from warp_like.ir.layout import size_of
 from warp_like.ir.types import Array, Scalar, scalar_of
 from warp_like.runtime.array import array
 from warp_like.runtime.binding import bind_new
@@ -60,6 +64,10 @@ class Memory:
             numpy = jax_module().numpy
             self.value = numpy.asarray(held) if held.any() else numpy.zeros(held.shape, held.dtype)
         return self.value
+
+    def storage(self) -> Storage:
+        """What the JAX value of the memory is."""
+        return Storage((self.owner.nbytes // size_of(self.scalar),), self.scalar)
 
 
 class Tracing(Capture):
@@ -121,37 +129,44 @@ class Tracing(Capture):
 
     def take_launch(self, record: Record) -> None:
         """See ``Capture``."""
+        self._require_jax_types(record)
         arrays = {i: a for i, a in enumerate(record.args) if isinstance(record.types[i], Array)}
-        code = self._code(record, all(a.is_contiguous for a in arrays.values()))
         memories = {i: self._memory(a) for i, a in arrays.items()}
-        written = {id(memories[i]): memories[i] for i in code.artifact.writes}
-        call = Call(code, record.dims)
-        buffers: dict[int, Buffer] = {}
-        for m in written.values():
-            self._refuse_if_constant(m)
-            value = m.current()
-            buffers[id(m)] = call.result(value.shape, m.scalar, value)
-        for i, t in enumerate(record.types):
-            if not isinstance(t, Array):
-                call.value(i, constant(t, record.args[i]).tobytes())
-                continue
-            m = memories[i]
-            if id(m) not in buffers:
-                buffers[id(m)] = call.operand(m.current())
-            a = arrays[i]
-            call.array(i, buffers[id(m)], a.shape, a.strides, a.ptr - m.owner.ptr)
-        results = call.run(vmap_method=self.vmap_method, has_side_effect=self.has_side_effect)
-        for m, result in zip(written.values(), results, strict=True):
-            m.value = result
+        first: dict[int, int] = {}
+        places = {}
+        for i, a in arrays.items():
+            storage = first.setdefault(id(memories[i]), i)
+            places[i] = Place(storage, a.shape, a.strides, a.ptr - memories[i].owner.ptr)
+        storages = {i: memories[i].storage() for i in first.values()}
+        constants = {
+            i: constant(t, record.args[i]).tobytes() for i, t in enumerate(record.types) if not isinstance(t, Array)
+        }
+        op = Operation(
+            record.kernel,
+            record.types,
+            record.dims,
+            constants,
+            storages,
+            places,
+            (),
+            (),
+            True,
+            self.vmap_method,
+            self.has_side_effect,
+        )
+        written = {places[i].storage for i in op.code().artifact.writes}
+        if not written and not self.has_side_effect:
+            raise ValueError(f"kernel `{record.kernel.key}` writes no array; pass has_side_effect=True to have it run")
+        for k in written:
+            self._refuse_if_constant(memories[k])
+        op = dataclasses.replace(op, in_out=tuple(sorted(written)))
+        results = differentiable(op, [memories[k].current() for k in op.dynamic])
+        for k, result in zip(op.results, results, strict=True):
+            memories[k].value = result
 
-    def _code(self, record: Record, contiguous: bool) -> Code:
+    def _require_jax_types(self, record: Record) -> None:
         if any(scalar_of(t.dtype if isinstance(t, Array) else t) is None for t in record.types):
             raise TypeError(f"kernel `{record.kernel.key}` takes a struct, which JAX does not have")
-        wide = record.kernel.program(record.types).is_wide(record.dims)
-        code = compiled(record.kernel, record.types, wide=wide, contiguous=contiguous)
-        if not code.artifact.writes and not self.has_side_effect:
-            raise ValueError(f"kernel `{record.kernel.key}` writes no array; pass has_side_effect=True to have it run")
-        return code
 
     def _refuse_if_constant(self, memory: Memory) -> None:
         if memory.name is not None:

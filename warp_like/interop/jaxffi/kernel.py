@@ -7,8 +7,8 @@ from typing import Any
 
 from warp_like.compiler.signature import Options
 from warp_like.interop.jaxffi.arguments import declared_type, fit, output_shapes, split
-from warp_like.interop.jaxffi.backward import differentiable, undifferentiable
-from warp_like.interop.jaxffi.operation import Operation
+from warp_like.interop.jaxffi.linear import differentiable, require_enabled, undifferentiable
+from warp_like.interop.jaxffi.operation import Operation, Place, Storage
 from warp_like.interop.jaxffi.target import jax_module
 from warp_like.interop.jaxffi.varying import alike
 from warp_like.ir.types import Array, Type, element_shape
@@ -47,7 +47,7 @@ def jax_kernel(
             left out. Both can be given to a single call as well.
         in_out_argnames: Arguments that the kernel changes. They are returned; the caller's arrays stay as they are.
         module_preload_mode: Taken for compatibility: kernels are compiled when JAX traces the call.
-        enable_backward: Whether JAX may ask for gradients.
+        enable_backward: Whether JAX may ask for derivatives, up to the second, in forward and reverse mode.
         has_side_effect: Whether the call stays when its results are not used, as for a kernel that prints.
         block_dim: For CUDA devices.
         zero_outputs: Whether outputs hold zeros before the kernel runs. Without, what it does not write is undefined.
@@ -200,9 +200,10 @@ class JaxKernel:
         op = Operation(
             self.kernel,
             types,
-            shapes,
             dims,
             constants,
+            {i: Storage(shape, types[i].dtype) for i, shape in shapes.items()},  # type: ignore[attr-defined]
+            {i: Place(i, shape) for i, shape in shapes.items()},
             self.in_out,
             self.outputs,
             self.zero_outputs,
@@ -216,8 +217,11 @@ class JaxKernel:
         return split(site, t, value)
 
     def _run(self, op: Operation, values: Sequence[Any]) -> list[Any]:
-        run = differentiable if self.enable_backward else undifferentiable
-        return run(op, values)
+        op.require_results()
+        if not self.enable_backward:
+            return undifferentiable(op, values)
+        require_enabled(op)
+        return differentiable(op, values)
 
     def _grid(self, launch_dims: Any, shapes: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
         if launch_dims is not None:

@@ -4,30 +4,82 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from warp_like.interop.jaxffi.call import Call
-from warp_like.interop.jaxffi.target import Code, compiled
+import numpy as np
+
+from warp_like.interop.jaxffi.call import Buffer, Call, jax_dtype
+from warp_like.interop.jaxffi.target import Code, compiled, jax_module
 from warp_like.ir.layout import size_of
-from warp_like.ir.types import Array, Type
+from warp_like.ir.types import Array, Type, element_shape
 from warp_like.runtime.kernel import Kernel
+from warp_like.runtime.memory import contiguous_strides
 
 _LARGE = 1 << 18  # bytes of an output from which on finding out whether it needs to be zeroed pays
 
 
 @dataclass(frozen=True)
+class Storage:
+    """The memory of one JAX array: its shape, without the dimensions of its elements, and what these are."""
+
+    shape: tuple[int, ...]
+    element: Type
+
+    @property
+    def full_shape(self) -> tuple[int, ...]:
+        """The shape of the JAX array."""
+        return (*self.shape, *element_shape(self.element))
+
+    def zeros(self) -> Any:
+        """A JAX array of zeros."""
+        return jax_module().numpy.zeros(self.full_shape, jax_dtype(self.element))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an array parameter lies: it starts ``shift`` bytes into a storage; contiguous where ``strides`` is None."""
+
+    storage: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None = None
+    shift: int = 0
+
+
+@dataclass(eq=False)
+class Held:
+    """A storage in one call: what it holds before, None for zeros.
+
+    Attributes:
+        storage: Its shape and elements.
+        value: The JAX array that it starts as.
+        fill: Whether it has to hold zeros without ``value``; else anything.
+        keep: Whether it is a result also where the code writes none of it.
+    """
+
+    storage: Storage
+    value: Any = None
+    fill: bool = True
+    keep: bool = False
+
+    def start(self) -> Any:
+        """What it holds before, as a JAX array."""
+        return self.storage.zeros() if self.value is None else self.value
+
+
+@dataclass(frozen=True, eq=False)
 class Operation:
-    """One traced call.
+    """One traced call. Storages and scalars are named by the position of the first parameter that they fill.
 
     Attributes:
         kernel: The kernel.
         types: The types of its parameters.
-        shapes: The shape of each array parameter, without the dimensions of its elements.
         dims: The grid.
-        constants: The bytes of scalar parameters that JAX has no type for, by position.
-        in_out: Positions of the arrays that are arguments and results.
-        outputs: Positions of the arrays that are only results.
+        constants: The bytes of scalar parameters that JAX does not pass, by position.
+        storages: What the array parameters lie in.
+        places: Where each of them lies.
+        in_out: The storages that are arguments and results.
+        outputs: The storages that are only results.
         zero_outputs: Whether ``outputs`` hold zeros before the kernel runs.
         vmap_method: As for ``jax.ffi.ffi_call``.
         has_side_effect: Whether the call stays when its results are not used.
@@ -35,62 +87,171 @@ class Operation:
 
     kernel: Kernel
     types: tuple[Type, ...]
-    shapes: Mapping[int, tuple[int, ...]]
     dims: tuple[int, ...]
     constants: Mapping[int, bytes]
+    storages: Mapping[int, Storage]
+    places: Mapping[int, Place]
     in_out: tuple[int, ...]
     outputs: tuple[int, ...]
     zero_outputs: bool
     vmap_method: str
     has_side_effect: bool
+    _codes: dict[Any, Code] = field(default_factory=dict)
 
     @property
     def dynamic(self) -> tuple[int, ...]:
-        """Positions of the arguments that JAX passes."""
-        return tuple(i for i in range(len(self.types)) if i not in self.constants and i not in self.outputs)
+        """The arguments that JAX passes."""
+        scalars = {i for i, t in enumerate(self.types) if not isinstance(t, Array)} - set(self.constants)
+        return tuple(sorted(scalars | (set(self.storages) - set(self.outputs))))
 
     @property
     def results(self) -> tuple[int, ...]:
-        """Positions of what the call returns."""
+        """The storages that the call returns."""
         return (*self.in_out, *self.outputs)
 
-    def code(self, wrt: tuple[int, ...] | None = None) -> Code:
-        """Return the compiled kernel, or its adjoint with respect to the arrays ``wrt``.
+    def storage(self, k: int) -> Storage:
+        """Return a storage; for a scalar that of its gradient, to which all threads add."""
+        return self.storages[k] if k in self.storages else Storage((1,), self.types[k])
+
+    def parameters_in(self, storages: Sequence[int]) -> tuple[int, ...]:
+        """Return the positions of the array parameters that lie in one of these storages."""
+        return tuple(i for i in sorted(self.places) if self.places[i].storage in storages)
+
+    def code(
+        self,
+        wrt: tuple[int, ...] | None = None,
+        same: tuple[tuple[int, int], ...] = (),
+        tangent: tuple[int, ...] | None = None,
+        again: tuple[int, ...] | None = None,
+    ) -> Code:
+        """Return the compiled kernel, or a derivative of it; see ``Signature`` for which.
 
         Raises:
-            ValueError: The kernel writes an argument that is no result.
             WarpCodegenError: It can't be compiled, or not differentiated.
         """
-        wide = self.kernel.program(self.types).is_wide(self.dims)
-        code = compiled(self.kernel, self.types, wrt, wide=wide)
-        if wrt is None:
-            for i in code.artifact.writes:
-                if i not in self.results:
-                    name = self.kernel.parameter_names[i]
-                    raise ValueError(
-                        f"kernel `{self.kernel.key}` writes its argument `{name}`, and JAX arrays don't change; "
-                        f'name it in in_out_argnames=["{name}"] to get it as a result'
-                    )
-        return code
+        variant = (wrt, same, tangent, again)
+        if variant not in self._codes:
+            wide = self.kernel.program(self.types).is_wide(self.dims)
+            contiguous = all(self._is_contiguous(i) for i in self.places)
+            self._codes[variant] = compiled(
+                self.kernel,
+                self.types,
+                wrt=wrt,
+                same=same,
+                tangent=tangent,
+                again=again,
+                wide=wide,
+                contiguous=contiguous,
+            )
+        return self._codes[variant]
 
-    def _covers(self, code: Code, i: int, t: Array) -> bool:
-        large = math.prod(self.shapes[i]) * size_of(t.dtype) >= _LARGE
-        return large and self.shapes[i] == self.dims and i in code.covers
+    def require_results(self) -> None:
+        """Refuse a kernel that writes something that is no result.
+
+        Raises:
+            ValueError: It does.
+        """
+        for i in self.code().artifact.writes:
+            if self.places[i].storage not in self.results:
+                name = self.kernel.parameter_names[i]
+                raise ValueError(
+                    f"kernel `{self.kernel.key}` writes its argument `{name}`, and JAX arrays don't change; "
+                    f'name it in in_out_argnames=["{name}"] to get it as a result'
+                )
+
+    def given(self, values: Sequence[Any]) -> dict[int, Any]:
+        """Return the dynamic arguments by what they fill."""
+        return dict(zip(self.dynamic, values, strict=True))
+
+    def before(self, given: Mapping[int, Any]) -> dict[int, Held]:
+        """Return what each storage holds before the kernel runs."""
+        return {k: Held(s, given.get(k), fill=k in given or self._must_zero(k)) for k, s in self.storages.items()}
 
     def forward(self, values: Sequence[Any]) -> list[Any]:
         """Put the kernel into the program that JAX traces; ``values`` are the dynamic arguments."""
-        given = dict(zip(self.dynamic, values, strict=True))
-        code = self.code()
+        given = self.given(values)
+        held = {("value", k): h for k, h in self.before(given).items()}
+        for k in self.results:
+            held["value", k].keep = True
+        self.launch(self.code(), {("value", i): x for i, x in given.items()}, held)
+        return [held["value", k].value for k in self.results]
+
+    def launch(self, code: Code, scalars: Mapping[tuple[str, int], Any], held: dict[tuple[str, int], Held]) -> None:
+        """Run compiled code, and let the storages that it writes hold what it leaves there.
+
+        Args:
+            code: The kernel or a derivative of it.
+            scalars: The scalars that JAX passes, by role and position; see ``Code.roles``.
+            held: The storages, by role and name. Those that are missing are added, and hold zeros.
+        """
         call = Call(code, self.dims)
-        for i, t in enumerate(self.types):
-            if not isinstance(t, Array):
-                call.value(i, self.constants[i] if i in self.constants else given[i])
-            elif i in self.outputs:
-                call.write(i, self.shapes[i], zero=self.zero_outputs and not self._covers(code, i, t))
-            elif i in self.in_out:
-                call.write(i, self.shapes[i], given[i])
-            elif i in code.artifact.reads:
-                call.read(i, given[i], self.shapes[i])
-            else:
-                call.unused(i, self.shapes[i])
-        return call.run(vmap_method=self.vmap_method, has_side_effect=self.has_side_effect)
+        writes, reads = set(code.artifact.writes), set(code.artifact.reads)
+        places = {n: self.places.get(i, Place(i, (1,))) for n, (_, i) in enumerate(code.roles)}
+        arrays: dict[int, Held] = {}
+        for n, t in enumerate(code.params):
+            if isinstance(t, Array):
+                k = places[n].storage
+                arrays[n] = held.setdefault((code.roles[n][0], k), Held(self.storage(k)))
+        written = {id(h) for n, h in arrays.items() if n in writes or h.keep}
+        used = {id(h) for n, h in arrays.items() if n in reads} | written
+        buffers: dict[int, Buffer] = {}
+        results: list[Held] = []
+        for n, (role, i) in enumerate(code.roles):
+            if n not in arrays:
+                call.value(n, self.constants[i] if role == "value" and i in self.constants else scalars[role, i])
+                continue
+            h, place = arrays[n], places[n]
+            if id(h) not in used:
+                call.unused(n, place.shape, place.strides)
+                continue
+            if id(h) not in buffers and id(h) in written:
+                buffers[id(h)] = call.result(h.storage.shape, h.storage.element, h.value, zero=h.fill)
+                results.append(h)
+            elif id(h) not in buffers:
+                buffers[id(h)] = call.operand(h.start())
+            call.array(n, buffers[id(h)], place.shape, place.strides, place.shift)
+        returned = call.run(vmap_method=self.vmap_method, has_side_effect=self.has_side_effect)
+        for h, value in zip(results, returned, strict=True):
+            h.value = value
+
+    def overlap(self, i: int, j: int) -> bool:
+        """Return whether two array parameters have an element in common; if that is hard to tell, whether they may."""
+        if self.places[i].storage != self.places[j].storage:
+            return False
+        storage = self.storages[self.places[i].storage]
+        memory = np.empty(math.prod(storage.shape) * size_of(storage.element), np.uint8)
+        a, b = self._view(i, memory), self._view(j, memory)
+        try:
+            return bool(np.shares_memory(a, b, max_work=10_000))  # type: ignore[arg-type]
+        except np.exceptions.TooHardError:
+            return True
+
+    def same(self) -> tuple[tuple[int, int], ...]:
+        """Return the pairs of array parameters that are one array, later one first."""
+        first: dict[Any, int] = {}
+        pairs = [(i, first.setdefault((self.places[i], self.types[i]), i)) for i in sorted(self.places)]
+        return tuple((i, j) for i, j in pairs if i != j)
+
+    def _must_zero(self, k: int) -> bool:
+        if not self.zero_outputs:
+            return False
+        shape = self.storages[k].shape
+        large = math.prod(shape) * size_of(self.storages[k].element) >= _LARGE
+        return not (large and self.places[k] == Place(k, shape) and shape == self.dims and k in self.code().covers)
+
+    def element(self, i: int) -> Type:
+        """Return the type of the elements of an array parameter."""
+        t = self.types[i]
+        assert isinstance(t, Array)
+        return t.dtype
+
+    def _is_contiguous(self, i: int) -> bool:
+        place = self.places[i]
+        usual = contiguous_strides(place.shape, size_of(self.element(i)))
+        return place.strides is None or place.strides == usual or 0 in place.shape
+
+    def _view(self, i: int, memory: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return an array that lies in ``memory`` as a parameter lies in its storage."""
+        place, size = self.places[i], size_of(self.element(i))
+        strides = contiguous_strides(place.shape, size) if place.strides is None else place.strides
+        return np.lib.stride_tricks.as_strided(memory[place.shift :], (*place.shape, size), (*strides, 1))

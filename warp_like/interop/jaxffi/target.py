@@ -16,8 +16,8 @@ from warp_like.backend.target import host_target
 from warp_like.base.hashing import digest
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.lookup import cache_key, compile_kernel
-from warp_like.compiler.signature import Options, Signature
-from warp_like.ir.types import Type
+from warp_like.compiler.signature import Options, Signature, with_scratch
+from warp_like.ir.types import Type, adjoint_type
 from warp_like.runtime.kernel import Kernel
 
 TARGET = "warp_like_kernel"
@@ -63,11 +63,30 @@ class Code:
     artifact: Artifact
     key: int
 
+    @functools.cached_property
+    def roles(self) -> tuple[tuple[str, int], ...]:
+        """For each parameter of the entry point what it is to which of the kernel's parameters.
+
+        ``value``, ``adjoint``, a copy from before the launch (``old``), or the tangent of one of these (``u value``,
+        ``u adjoint``, ``v u value``, ...).
+        """
+        s = self.signature
+        found = [("value", i) for i in range(len(s.args))]
+        found += [("adjoint", i) for i in s.wrt or ()] + [("old", i) for i in self.artifact.scratch]
+        for letter, positions in zip("uv", (self._tangents, s.again or ()), strict=True):
+            found += [(f"{letter} {found[n][0]}", found[n][1]) for n in positions]
+        return tuple(found)
+
     @property
     def params(self) -> tuple[Type, ...]:
         """The types of the entry point's parameters."""
         args = self.signature.args
-        return (*self.signature.params, *(args[i] for i in self.artifact.scratch))
+        return tuple(adjoint_type(args[i]) if "adjoint" in role else args[i] for role, i in self.roles)
+
+    @property
+    def _tangents(self) -> tuple[int, ...]:
+        s = self.signature
+        return with_scratch(s.tangent or (), len(s.args), len(s.wrt or ()), self.artifact.scratch)
 
     @functools.cached_property
     def covers(self) -> frozenset[int]:
@@ -86,17 +105,20 @@ _compiling = threading.RLock()
 def compiled(
     kernel: Kernel,
     types: tuple[Type, ...],
-    wrt: tuple[int, ...] | None = None,
     *,
+    wrt: tuple[int, ...] | None = None,
+    same: tuple[tuple[int, int], ...] = (),
+    tangent: tuple[int, ...] | None = None,
+    again: tuple[int, ...] | None = None,
     wide: bool = False,
     contiguous: bool = True,
 ) -> Code:
-    """Return the code of ``kernel``, or of its adjoint with respect to the arrays ``wrt``, ready to be called by XLA.
+    """Return the code of ``kernel``, or of a derivative, ready to be called by XLA; see ``Signature`` for which.
 
     Raises:
         WarpCodegenError: The kernel can't be compiled, or not differentiated.
     """
-    signature = Signature(types, contiguous=contiguous, wide=wide, wrt=wrt, options=Options.current())
+    signature = Signature(types, contiguous, wide, wrt, same, Options.current(), tangent, again=again)
     with _compiling:
         known = _codes.setdefault(kernel, {})
         if signature not in known:

@@ -1,0 +1,256 @@
+"""Forward mode and second derivatives of kernels in JAX programs, against JAX's own of the same formula."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import warp_like as wp  # noqa: E402
+from tests.interop.jax.kernels import advance, lookup, matmul, rotate, scale, total  # noqa: E402
+from warp_like.interop.jaxffi import jax_kernel  # noqa: E402
+
+jnp = jax.numpy
+random = np.random.default_rng(4)
+
+
+def floats(*shape):
+    return jnp.asarray(random.random(shape, dtype=np.float32))
+
+
+@wp.kernel
+def couple(x: wp.array(dtype=float), a: float, y: wp.array(dtype=float)):
+    i = wp.tid()
+    n = x.shape[0]
+    y[i] = wp.sin(x[i]) * x[(i + 1) % n] * a + a * a * x[i]
+
+
+def couple_jnp(x, a):
+    return jnp.sin(x) * jnp.roll(x, -1) * a + a * a * x
+
+
+def matmul_jnp(a, b):
+    return a @ b
+
+
+def advance_jnp(v, x):
+    return x * x + 0.5 * v, x
+
+
+def rotate_jnp(m, v):
+    return jnp.einsum("nij,nj->ni", m, v), (v**2).sum(-1)
+
+
+_couple = jax_kernel(couple, enable_backward=True)
+_matmul = jax_kernel(matmul, launch_dims=(2, 4), enable_backward=True)
+_advance = jax_kernel(advance, num_outputs=2, in_out_argnames=["x"], enable_backward=True)
+_rotate = jax_kernel(rotate, num_outputs=2, enable_backward=True)
+_total = jax_kernel(total, output_dims=1, enable_backward=True)
+
+PAIRS = {
+    "couple": (lambda x, a: _couple(x, a)[0], couple_jnp, (floats(5), jnp.float32(0.7))),
+    "matmul": (lambda a, b: _matmul(a, b)[0], matmul_jnp, (floats(2, 3), floats(3, 4))),
+    "advance": (lambda v, x: tuple(_advance(v, x, 0.5)), advance_jnp, (floats(4), floats(4))),
+    "rotate": (lambda m, v: tuple(_rotate(m, v)), rotate_jnp, (floats(3, 3, 3), floats(3, 3))),
+    "total": (lambda x: _total(x)[0], lambda x: (x**2).sum()[None], (floats(9),)),
+}
+pairs = pytest.mark.parametrize("name", PAIRS)
+modes = pytest.mark.parametrize("transform", [lambda f: f, jax.jit], ids=["eager", "jit"])
+
+
+def close(ours, theirs):
+    ours, theirs = jax.tree.leaves(ours), jax.tree.leaves(theirs)
+    assert len(ours) == len(theirs)
+    for a, b in zip(ours, theirs, strict=True):
+        assert np.allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def loss_of(f):
+    """A number that depends on the result beyond the first order."""
+    return lambda *args: sum(jnp.sum(jnp.sin(y) + y * y) for y in jax.tree.leaves(f(*args)))
+
+
+@pairs
+@modes
+def test_jvp(name, transform):
+    ours, theirs, args = PAIRS[name]
+    for moving in itertools.product([True, False], repeat=len(args)):
+        which = [k for k, m in enumerate(moving) if m]
+        tangents = [floats(*args[k].shape) for k in which]
+
+        def directional(f, which=which, tangents=tangents):
+            def some(*parts):
+                every = list(args)
+                for k, p in zip(which, parts, strict=True):
+                    every[k] = p
+                return f(*every)
+
+            return jax.jvp(some, [args[k] for k in which], tangents)
+
+        if which:
+            close(transform(lambda d=directional: d(ours))(), directional(theirs))
+
+
+@pairs
+@pytest.mark.parametrize("derivative", [jax.jacfwd, jax.jacrev])
+def test_jacobians(name, derivative):
+    ours, theirs, args = PAIRS[name]
+    which = tuple(range(len(args)))
+    close(jax.jit(derivative(ours, which))(*args), derivative(theirs, which)(*args))
+
+
+@pairs
+@pytest.mark.parametrize(
+    "second",
+    [lambda f, w: jax.hessian(f, w)]
+    + [lambda f, w, a=a, b=b: a(b(f, w), w) for a, b in itertools.product([jax.jacfwd, jax.jacrev], repeat=2)],
+    ids=["hessian", "forward-forward", "forward-reverse", "reverse-forward", "reverse-reverse"],
+)
+def test_second_derivatives(name, second):
+    ours, theirs, args = PAIRS[name]
+    which = tuple(range(len(args)))
+    close(jax.jit(second(loss_of(ours), which))(*args), second(loss_of(theirs), which)(*args))
+
+
+@pytest.mark.parametrize("name", ["couple", "advance"])
+def test_of_vmap_and_under_vmap(name):
+    ours, theirs, args = PAIRS[name]
+    for k in range(len(args)):  # one argument has the batch, the others have not
+        batch = floats(3, *args[k].shape)
+        axes = tuple(0 if k == n else None for n in range(len(args)))
+        given = [batch if k == n else x for n, x in enumerate(args)]
+        which = tuple(range(len(args)))
+        for both in (
+            lambda f, axes=axes, which=which: jax.vmap(jax.hessian(loss_of(f), which), axes),
+            lambda f, axes=axes, which=which: jax.hessian(loss_of(jax.vmap(f, axes)), which),
+        ):
+            close(jax.jit(both(ours))(*given), jax.jit(both(theirs))(*given))
+
+
+def test_nested_batches_of_different_arguments():
+    def every(f):
+        return jax.vmap(jax.vmap(f, (None, 0)), (0, None))
+
+    a, b = floats(5, 2, 3), floats(6, 3, 4)
+    ours, theirs = every(PAIRS["matmul"][0]), every(matmul_jnp)
+    for derivative in (jax.grad, jax.hessian):
+        close(jax.jit(derivative(loss_of(ours), (0, 1)))(a, b), jax.jit(derivative(loss_of(theirs), (0, 1)))(a, b))
+    tangents = floats(*a.shape), floats(*b.shape)
+    close(jax.jvp(ours, (a, b), tangents), jax.jvp(theirs, (a, b), tangents))
+
+
+def test_batches_one_after_the_other():
+    f = jax_kernel(couple, vmap_method="sequential", enable_backward=True)
+    x, a = floats(3, 4), floats(3)
+    ours = jax.hessian(loss_of(jax.vmap(lambda x, a: f(x, a)[0])), (0, 1))(x, a)
+    close(ours, jax.hessian(loss_of(jax.vmap(couple_jnp)), (0, 1))(x, a))
+
+
+def test_linearize_and_transpose():
+    ours, theirs, args = PAIRS["couple"]
+    y, f = jax.linearize(ours, *args)
+    z, g = jax.linearize(theirs, *args)
+    tangents = floats(5), jnp.float32(2.0)
+    close((y, f(*tangents)), (z, g(*tangents)))
+    close(jax.linear_transpose(f, *args)(y), jax.linear_transpose(g, *args)(y))
+
+
+def test_scan_checkpoint_and_cond():
+    def roll(f, policy):
+        def loss(x, a):
+            step = policy(lambda c, _: (jax.lax.cond(c[0] > 0.1, lambda c: f(c, a) * 0.5, lambda c: c, c), None))
+            return jnp.sum(jax.lax.scan(step, x, None, length=3)[0] ** 2)
+
+        return loss
+
+    ours, theirs, args = PAIRS["couple"]
+    for policy in (lambda f: f, jax.checkpoint):
+        for derivative in (jax.grad, jax.hessian):
+            close(
+                jax.jit(derivative(roll(ours, policy), (0, 1)))(*args), derivative(roll(theirs, policy), (0, 1))(*args)
+            )
+
+
+def test_integers_have_no_tangents():
+    @wp.kernel
+    def split(
+        x: wp.array(dtype=float), n: wp.array(dtype=int), whole: wp.array(dtype=int), rest: wp.array(dtype=float)
+    ):
+        i = wp.tid()
+        whole[i] = n[i] + int(wp.floor(x[i]))
+        rest[i] = x[i] * x[i] * float(n[i])
+
+    f = jax_kernel(split, num_outputs=2, enable_backward=True)
+    x, n = floats(4), jnp.arange(4)
+    (_, rest), (dwhole, drest) = jax.jvp(lambda x: tuple(f(x, n)), (x,), (jnp.ones(4),))
+    assert dwhole.dtype == jax.dtypes.float0
+    close((rest, drest), (x * x * n, 2 * x * n))
+    table = jax_kernel(lookup, launch_dims=3, enable_backward=True)
+    index = jnp.array([1, 1, 4])
+    t = floats(5)
+    close(jax.hessian(lambda t: table(t, index)[0].sum())(t), jnp.diag(jnp.array([0.0, 4, 0, 0, 2])))
+
+
+def test_double_precision():
+    with jax.enable_x64(True):
+
+        @wp.kernel
+        def cube(x: wp.array(dtype=wp.float64), y: wp.array(dtype=wp.float64)):
+            i = wp.tid()
+            y[i] = x[i] * x[i] * x[i]
+
+        x = jnp.asarray(random.random(5))
+        h = jax.hessian(lambda x: jax_kernel(cube, enable_backward=True)(x)[0].sum())(x)
+        assert np.allclose(h, np.diag(6 * x), rtol=1e-14, atol=0)
+
+
+def test_loops_and_branches_at_every_order():
+    @wp.kernel
+    def series(x: wp.array(dtype=float), n: wp.array(dtype=int), y: wp.array(dtype=float)):
+        i = wp.tid()
+        s = 1.0
+        for k in range(n[i]):
+            if k % 2 == 0:
+                s = s * x[i] + 1.0
+            else:
+                s += wp.exp(-x[i])
+        y[i] = s
+
+    def plain(x, n):
+        s = jnp.ones_like(x)
+        for k in range(5):
+            s = jnp.where(k < n, s * x + 1 if k % 2 == 0 else s + jnp.exp(-x), s)
+        return s
+
+    f = jax_kernel(series, enable_backward=True)
+    x, n = floats(6), jnp.array([0, 1, 2, 3, 4, 5])
+    for d in (jax.jacfwd, jax.jacrev, jax.hessian, lambda f: jax.jacfwd(jax.jacfwd(f))):
+        close(d(lambda x: f(x, n)[0])(x), d(lambda x: plain(x, n))(x))
+
+
+def test_elements_that_nobody_writes_have_no_tangents():
+    @wp.kernel
+    def some(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        i = wp.tid()
+        if i % 2 == 1:
+            y[i] = x[i] * x[i]
+
+    f = jax_kernel(some, enable_backward=True)
+    x = floats(5)
+    assert np.allclose(jax.jacfwd(lambda x: f(x)[0])(x), np.diag(2 * x * (np.arange(5) % 2)))
+
+
+def test_an_empty_array():
+    f = jax_kernel(scale, enable_backward=True)
+    y, dy = jax.jvp(lambda x: f(x, 2.0)[0], (jnp.zeros(0),), (jnp.zeros(0),))
+    assert y.shape == dy.shape == (0,)
+
+
+def test_refusals():
+    f = jax_kernel(scale)
+    with pytest.raises(TypeError, match=r"kernel `scale`: a derivative is asked of it.*enable_backward=True"):
+        jax.jvp(lambda x: f(x, 2.0)[0], (floats(3),), (floats(3),))
+    g = jax_kernel(couple, enable_backward=True)
+    with pytest.raises(NotImplementedError, match="kernel `couple`: a third derivative is asked of it"):
+        jax.grad(lambda x: jax.hessian(lambda x: g(x, 1.0)[0].sum())(x).sum())(floats(3))

@@ -1,0 +1,199 @@
+"""Derivatives of a traced call, as multilinear forms of which one slot is left open.
+
+Of the call's results y(x) and a weight w for each of them, take the derivative of ``sum(w * y)`` in one or two
+directions u, v: the number ``w . y'(x) u`` or ``w . y''(x) u v``. It is linear in w, u and v. What a form gives back is
+its gradient with respect to the slot that is open:
+
+====  =======================  =========================================================
+open  slots (w, u)             slots (w, u, v)
+====  =======================  =========================================================
+w     the tangent ``y' u``     the tangent's tangent ``y'' u v``
+u, v  the adjoint ``y'^T w``   the tangent of the adjoint, the Hessian times a direction
+====  =======================  =========================================================
+
+So all that JAX asks for stays in the family: transposing opens another slot, and a derivative adds a slot.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from warp_like.interop.jaxffi.operation import Held, Operation
+from warp_like.interop.jaxffi.target import Code
+from warp_like.ir.types import Array, element_shape, is_differentiable
+
+
+def differentiable_results(op: Operation) -> tuple[int, ...]:
+    """Return the results that are made of floats."""
+    return tuple(k for k in op.results if is_differentiable(op.storages[k].element))
+
+
+def needed_results(op: Operation) -> tuple[int, ...]:
+    """Return the results whose values derivatives may need: those that the kernel reads."""
+    reads = op.code().artifact.reads
+    return tuple(k for k in op.results if any(i in reads for i in op.parameters_in((k,))))
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """One derivative of one call.
+
+    Attributes:
+        op: The call.
+        slots: What the slots w, u, v are made of: storages and scalars of the call. w: all differentiable results.
+        open: The slot that is open.
+    """
+
+    op: Operation
+    slots: tuple[tuple[int, ...], ...]
+    open: int
+
+    @property
+    def fixed(self) -> int:
+        """How many of the operands are no slots: the call's arguments, and the results that derivatives need."""
+        return len(self.op.dynamic) + len(needed_results(self.op))
+
+    @property
+    def filled(self) -> tuple[int, ...]:
+        """The slots whose parts are operands, in order."""
+        return tuple(k for k in range(len(self.slots)) if k != self.open)
+
+    def opened(self, slot: int) -> Form:
+        """Return the form with another slot open."""
+        return dataclasses.replace(self, open=slot)
+
+    def with_parts(self, slot: int, parts: tuple[int, ...]) -> Form:
+        """Return the form with another slot made of other parts."""
+        return dataclasses.replace(self, slots=(*self.slots[:slot], parts, *self.slots[slot + 1 :]))
+
+    def derivative(self, parts: tuple[int, ...]) -> Form:
+        """Return the form of the derivative with respect to ``parts`` of the call's arguments.
+
+        Raises:
+            NotImplementedError: It would be the third one.
+        """
+        if len(self.slots) == 3:
+            raise NotImplementedError(
+                f"kernel `{self.op.kernel.key}`: a third derivative is asked of it, and there are two; put "
+                "jax.lax.stop_gradient around what must not be differentiated again"
+            )
+        return dataclasses.replace(self, slots=(*self.slots, parts))
+
+    def __call__(self, *operands: Any) -> list[Any]:
+        """Put the launches into the program that JAX traces.
+
+        Args:
+            operands: The call's arguments, the results that derivatives need, and the parts of the filled slots.
+
+        Raises:
+            WarpCodegenError: The kernel has no such derivative.
+        """
+        op = self.op
+        given = op.given(operands[: len(op.dynamic)])
+        results = dict(zip(needed_results(op), operands[len(op.dynamic) : self.fixed], strict=True))
+        rest = list(operands[self.fixed :])
+        parts: dict[int, dict[int, Any]] = {}
+        for k in self.filled:
+            n = len(self.slots[k])
+            parts[k], rest = dict(zip(self.slots[k], rest[:n], strict=True)), rest[n:]
+        if self.open == 0:
+            return _tangent(op, given, [parts[k] for k in self.filled])
+        directions = [parts[k] for k in self.filled if k]
+        return _gradient(op, given, results, parts[0], directions, self.slots[self.open])
+
+    def __repr__(self) -> str:
+        return f"{self.op.kernel.key} d{len(self.slots) - 1}/{'wuv'[self.open]}"
+
+
+def _tangent(op: Operation, given: dict[int, Any], directions: Sequence[dict[int, Any]]) -> list[Any]:
+    """Return the derivative of the results in one direction, or in two."""
+    results = differentiable_results(op)
+    first = _parameters(op, {*directions[0], *results})
+    again = None
+    if len(directions) == 2:
+        ends = (len(op.types) + n for n, i in enumerate(first) if i in op.parameters_in(results))
+        again = (*_parameters(op, {*directions[1], *results}), *ends)
+    held = {("value", k): h for k, h in op.before(given).items()}
+    scalars = {("value", i): x for i, x in given.items()}
+    role = "value"
+    for letter, direction in zip("uv", directions, strict=False):
+        _fill(op, held, scalars, f"{letter} value", direction)
+        role = f"{letter} {role}"
+    op.launch(op.code(tangent=first, again=again), scalars, held)
+    return [_left(op, held, role, k) for k in results]
+
+
+def _gradient(
+    op: Operation,
+    given: dict[int, Any],
+    results: dict[int, Any],
+    weights: dict[int, Any],
+    directions: Sequence[dict[int, Any]],
+    parts: tuple[int, ...],
+) -> list[Any]:
+    """Return the gradient of the weighted results with respect to ``parts``, or its derivative in a direction."""
+    same = op.same()
+    later = {i for i, _ in same}
+    wrt = tuple(i for i in _parameters(op, {*parts, *weights}) if i not in later)
+    held = {("value", k): Held(op.storages[k], results.get(k, given.get(k))) for k in op.storages}
+    held |= {("old", k): Held(s, given.get(k)) for k, s in op.storages.items()}
+    held |= {("adjoint", k): Held(op.storages[k], w) for k, w in weights.items()}
+    scalars = {("value", i): x for i, x in given.items()}
+    role, tangent = "adjoint", None
+    for direction in directions:
+        role = "u adjoint"
+        n = len(op.types)
+        tangent = (*_parameters(op, {*direction, *weights}), *range(n, n + len(wrt)))
+        _fill(op, held, scalars, "u old", direction)
+        _fill(op, held, scalars, "u value", {k: x for k, x in direction.items() if k not in op.results})
+    code = op.code(wrt=wrt, same=same, tangent=tangent)
+    _require_apart(op, code)
+    read = {code.roles[n] for n in code.artifact.reads}
+    if any(name == "u value" and op.places[i].storage in weights for name, i in read):
+        changes = _tangent(op, given, directions)
+        held |= {("u value", k): Held(op.storages[k], x) for k, x in zip(weights, changes, strict=True)}
+    op.launch(code, scalars, held)
+    return [_left(op, held, role, k).reshape(_full_shape(op, k)) for k in parts]
+
+
+def _parameters(op: Operation, names: set[int]) -> tuple[int, ...]:
+    """Return the positions of the differentiable parameters that are, or lie in, what is named."""
+    arrays = {i for i in op.parameters_in(tuple(names)) if is_differentiable(op.types[i])}
+    return tuple(sorted(arrays | {i for i in names if not isinstance(op.types[i], Array)}))
+
+
+def _fill(
+    op: Operation,
+    held: dict[tuple[str, int], Held],
+    scalars: dict[tuple[str, int], Any],
+    role: str,
+    values: dict[int, Any],
+) -> None:
+    """Let arrays and scalars in a role have these values."""
+    held |= {(role, k): Held(op.storages[k], x) for k, x in values.items() if k in op.storages}
+    scalars |= {(role, i): x for i, x in values.items() if i not in op.storages}
+
+
+def _left(op: Operation, held: dict[tuple[str, int], Held], role: str, k: int) -> Any:
+    """Return what a storage in a role holds after the launch."""
+    return held[role, k].start() if (role, k) in held else op.storage(k).zeros()
+
+
+def _full_shape(op: Operation, k: int) -> tuple[int, ...]:
+    return op.storages[k].full_shape if k in op.storages else element_shape(op.types[k])
+
+
+def _require_apart(op: Operation, code: Code) -> None:
+    """Refuse a gradient that reads memory which the kernel wrote through another argument."""
+    names, one = op.kernel.parameter_names, {frozenset(pair) for pair in code.signature.same}
+    reads = [i for i in code.artifact.reads if i < len(op.types)]
+    for i in reads:
+        for j in op.code().artifact.writes:
+            if i != j and frozenset((i, j)) not in one and op.overlap(i, j):
+                raise RuntimeError(
+                    f"kernel `{op.kernel.key}`: the gradient needs `{names[i]}`, but the kernel wrote over its "
+                    f"memory through `{names[j]}`; pass separate arrays"
+                )
