@@ -71,6 +71,7 @@ _LOADED_WHEN_USED = {
     "autograd": ("warp_like.autograd", None),
     "jax_callable": ("warp_like.interop.jaxffi", "jax_callable"),
     "jax_kernel": ("warp_like.interop.jaxffi", "jax_kernel"),
+    "paddle_op": ("warp_like.interop.paddle_op", "paddle_op"),
     "torch_op": ("warp_like.interop.torch_op", "torch_op"),
     "utils": ("warp_like.utils", None),
 }

@@ -7,14 +7,52 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from warp_like import values
-from warp_like.compiler.signature import Options, Signature
-from warp_like.frontend.source import parse
-from warp_like.interop.torch_op_body import Body, FunctionBody, KernelBody, OpSignature
+from warp_like.interop.op_body import Body
+from warp_like.interop.op_declare import components, declare, in_order
+from warp_like.interop.torch import _torch, dtype_to_torch, to_torch
 from warp_like.interop.torch_op_register import is_plain, is_taken, register
 from warp_like.ir import types as ir
-from warp_like.passes.effects import array_accesses
+from warp_like.runtime.array import array
 from warp_like.runtime.kernel import Kernel
+
+
+class TorchTensors:
+    """PyTorch's tensors, as operators see them."""
+
+    maker = "torch_op"
+    library = "PyTorch"
+
+    def __init__(self) -> None:
+        self._torch = _torch()
+        self.kind = self._torch.Tensor
+
+    def dtype(self, scalar: Any) -> Any:
+        """Return PyTorch's dtype."""
+        return dtype_to_torch(scalar)
+
+    def elsewhere(self, t: Any) -> str | None:
+        """Return the device; tensors without data stand for any."""
+        return None if t.is_cpu or t.is_meta else str(t.device)
+
+    def zeros(self, shape: Any, dtype: Any) -> Any:
+        """Return zeros, whatever the default device is."""
+        return self._torch.zeros(shape, dtype=dtype, device="cpu")
+
+    def empty(self, shape: Any, dtype: Any) -> Any:
+        """Return anything, whatever the default device is."""
+        return self._torch.empty(shape, dtype=dtype, device="cpu")
+
+    def copy(self, t: Any) -> Any:
+        """Return a copy without a pending negation."""
+        return t.resolve_neg().clone(memory_format=self._torch.contiguous_format)
+
+    def plain(self, t: Any) -> Any:
+        """Return the tensor without a pending negation."""
+        return t.resolve_neg() if t.is_neg() else t
+
+    def over(self, a: array) -> Any:
+        """Return a tensor that requires no gradient."""
+        return to_torch(a, requires_grad=False)
 
 
 class TorchOp:
@@ -30,32 +68,26 @@ class TorchOp:
         self.name = name
         self.overload, self._transformed, self._direct = register(name, body)
         sig = body.signature
-        self._inputs = [sig.names[i] for i in sig.inputs]
+        self._signature = sig
         self._tensors = [sig.inputs.index(i) for i in sig.arrays]
         self.composites = any(not isinstance(t, (ir.Array, ir.Scalar)) for t in body.signature.types)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the operator."""
         if self.composites:
-            args = tuple(map(_components, args))
-            kwargs = {name: _components(value) for name, value in kwargs.items()}
+            args = tuple(map(components, args))
+            kwargs = {name: components(value) for name, value in kwargs.items()}
         import torch  # by a statement, which torch.compile traces
 
         if torch.compiler.is_compiling():
             return self.overload(*args, **kwargs)
-        if kwargs or len(args) != len(self._inputs):
-            args = self._in_order(args, kwargs)
+        if kwargs or len(args) != len(self._signature.inputs):
+            args = in_order(self._signature, self, args, kwargs)
         if torch._C._are_functorch_transforms_active():
             return self._transformed(*args)
         if is_plain([args[i] for i in self._tensors]):
             return self._direct(*args)
         return self.overload(*args)
-
-    def _in_order(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        rest = self._inputs[len(args) :]
-        if set(rest) != set(kwargs) or len(args) > len(self._inputs):
-            raise TypeError(f"{self!r} takes ({', '.join(self._inputs)})")
-        return (*args, *(kwargs[name] for name in rest))
 
     def __deepcopy__(self, memo: Any) -> TorchOp:
         return self  # modules that hold operators can be copied
@@ -121,120 +153,9 @@ def torch_op(
     """
     if function is None:
         return functools.partial(torch_op, outputs=outputs, in_out=in_out, shapes=shapes, dim=dim, name=name)
-    if not isinstance(function, Kernel) and not callable(function):
-        raise TypeError(f"torch_op() takes a kernel or a function, got {type(function).__name__}")
-    if not isinstance(function, Kernel) and dim is not None:
-        raise ValueError(f"torch_op({function.__name__}): a function gives dim to the launches that it makes")
-    names, types = _parameters(function)
-    title = function.key if isinstance(function, Kernel) else function.__name__
-    chosen, kept = _outputs(title, function, names, types, _listed(outputs), _listed(in_out) or ())
-    sig = OpSignature(title, names, types, chosen, kept, _shapes(title, names, chosen, kept, shapes or {}))
-    _require_shapes(sig)
-    body = KernelBody(function, sig, dim) if isinstance(function, Kernel) else FunctionBody(function, sig)
+    body = declare(TorchTensors(), function, outputs, in_out, shapes, dim)
     wrapped = function.func if isinstance(function, Kernel) else function
     return TorchOp(_qualified(name, wrapped), body, wrapped)
-
-
-def _components(value: Any) -> Any:
-    """The numbers of a vector or matrix, which PyTorch's operators take as a flat list."""
-    host = values.constant_of(value) if isinstance(value, values.Composite) else None
-    return list(host[1]) if host is not None else value
-
-
-def _listed(given: Sequence[str] | str | None) -> tuple[str, ...] | None:
-    return (given,) if isinstance(given, str) else None if given is None else tuple(given)
-
-
-def _parameters(function: Any) -> tuple[tuple[str, ...], tuple[ir.Type, ...]]:
-    """Names and types, all of them ones that PyTorch's operators know."""
-    if isinstance(function, Kernel):
-        title, found = f"kernel `{function.key}`", list(function.declared)
-    else:
-        title, source = f"function `{function.__name__}`", parse(function, "operator")
-        code = function.__code__
-        found = []
-        for p in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
-            if p not in source.annotations:
-                raise TypeError(f"torch_op(): argument `{p}` of {title} has no annotation")
-            found.append((p, values.to_ir(source.annotations[p])))
-    for name, t in found:
-        if t is None:
-            raise TypeError(
-                f"torch_op(): the type of argument `{name}` of {title} is inferred at launch, and an operator needs "
-                "it before; annotate it with a concrete dtype"
-            )
-        if ir.scalar_of(t.dtype if isinstance(t, ir.Array) else t) is None:
-            raise TypeError(f"torch_op(): argument `{name}` of {title} is a {t}, which PyTorch's operators don't take")
-    return tuple(name for name, _ in found), tuple(t for _, t in found if t is not None)
-
-
-def _outputs(
-    title: str,
-    function: Any,
-    names: tuple[str, ...],
-    types: tuple[ir.Type, ...],
-    outputs: tuple[str, ...] | None,
-    in_out: tuple[str, ...],
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the positions of all results, and of those among them that are arguments too."""
-    for name in (*(outputs or ()), *in_out):
-        if name not in names or not isinstance(types[names.index(name)], ir.Array):
-            raise ValueError(f"torch_op({title}): there is no array argument `{name}`; it has {', '.join(names)}")
-    kept = {names.index(name) for name in in_out}
-    chosen = {names.index(name) for name in outputs or ()} | kept
-    if isinstance(function, Kernel):
-        written = function.program(types).any_artifact.writes
-        if outputs is None:
-            chosen |= {i for i in written if i not in kept}
-            _require_plain(function, names, types, chosen - kept)
-        changed = [names[i] for i in written if i not in chosen]
-        if changed:
-            raise ValueError(
-                f"torch_op({title}): the kernel changes `{changed[0]}`, and an operator must not change its "
-                f"arguments; name it in outputs or in in_out"
-            )
-    if not chosen:
-        raise ValueError(f"torch_op({title}): there is no output; name the arrays to return in outputs")
-    return tuple(sorted(chosen)), tuple(sorted(kept))
-
-
-def _require_plain(kernel: Kernel, names: Sequence[str], types: tuple[ir.Type, ...], written: set[int]) -> None:
-    """Refuse to guess about arrays that the kernel loads as well: they may be meant as arguments."""
-    from warp_like.compiler.pipeline import optimised  # the compiler is not loaded before it is needed
-
-    accesses = array_accesses(optimised(kernel.source, Signature(types, options=Options.current())))
-    for i in sorted(written):
-        if accesses[i].loaded:
-            raise ValueError(
-                f'torch_op({kernel.key}): the kernel both reads and writes `{names[i]}`; say in_out=["{names[i]}"] if '
-                f'it is an argument of which a changed copy is returned, or outputs=["{names[i]}"] if it starts as '
-                "zeros"
-            )
-
-
-def _shapes(
-    title: str, names: Sequence[str], outputs: Sequence[int], in_out: Sequence[int], shapes: Mapping[str, Any]
-) -> dict[int, Any]:
-    pure = [names[i] for i in outputs if i not in in_out]
-    for name, rule in shapes.items():
-        if name not in pure:
-            raise ValueError(f"torch_op({title}): shapes names `{name}`, the outputs are {', '.join(pure)}")
-        if not callable(rule) and not isinstance(rule, (int, tuple, list)):
-            raise TypeError(f"torch_op({title}): a shape is an int, a tuple or a function, got {rule!r}")
-    return {names.index(name): tuple(r) if isinstance(r, list) else r for name, r in shapes.items()}
-
-
-def _require_shapes(sig: OpSignature) -> None:
-    """Require that the shape of each output is given or follows from the first array argument."""
-    for i in sig.outputs:
-        if i in sig.in_out or i in sig.shapes:
-            continue
-        if not sig.arrays or sig.array_type(sig.arrays[0]).ndim != sig.array_type(i).ndim:
-            what = f"`{sig.names[sig.arrays[0]]}`, which has other dimensions" if sig.arrays else "no array argument"
-            raise ValueError(
-                f"torch_op({sig.name}): the shape of `{sig.names[i]}` does not follow from {what}; give "
-                f'shapes={{"{sig.names[i]}": ...}}'
-            )
 
 
 def _qualified(name: str | None, function: Callable[..., Any]) -> str:

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from warp_like.interop.op_body import Body
+from warp_like.interop.op_signature import OpSignature
 from warp_like.interop.torch import _torch
-from warp_like.interop.torch_op_body import Body, OpSignature
 from warp_like.ir import types as ir
 
 _libraries: dict[str, Any] = {}  # by qualified name; an operator lives as long as its library
@@ -80,8 +81,7 @@ def _register_forward(library: Any, qualname: str, body: Body, op: Any, rules: R
         device = next((a.device for a in args if isinstance(a, torch.Tensor)), "cpu")
         shapes = sig.output_shapes(args)
         results = [
-            torch.empty(shape, dtype=sig.torch_dtypes[i], device=device)
-            for i, shape in zip(sig.outputs, shapes, strict=True)
+            torch.empty(shape, dtype=sig.dtypes[i], device=device) for i, shape in zip(sig.outputs, shapes, strict=True)
         ]
         return results[0] if single else tuple(results)
 
@@ -255,7 +255,7 @@ def _autocast_rule(sig: OpSignature, op: Any, device: str) -> Callable[..., Any]
     """Give each floating-point tensor of 16 or 32 bits the dtype that the kernel declares."""
     torch = _torch()
     keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, f"Autocast{device}"))
-    dtypes = [sig.torch_dtypes[i] if i in sig.wrt else None for i in sig.inputs]
+    dtypes = [sig.dtypes[i] if i in sig.wrt else None for i in sig.inputs]
 
     def cast(value: Any, dtype: Any) -> Any:
         narrow = dtype is not None and value.dtype in (torch.float16, torch.bfloat16, torch.float32)

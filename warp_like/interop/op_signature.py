@@ -1,0 +1,208 @@
+"""The signature of an operator made of a kernel or a function: what it takes and gives, in tensors.
+
+PyTorch's operators and Paddle's share it, and their bodies (``op_body.py``). What differs between the libraries is
+behind ``Tensors``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from warp_like.ir import types as ir
+from warp_like.runtime.arguments import Site, convert
+from warp_like.runtime.array import array
+
+ShapeRule = Callable[..., Any] | tuple[int, ...] | int
+
+
+class Tensors(Protocol):
+    """What operators need to know of a library's tensors.
+
+    Attributes:
+        maker: The function that makes operators, for messages.
+        library: The library's name, for messages.
+        kind: The class of tensors.
+    """
+
+    maker: str
+    library: str
+    kind: Any
+
+    def dtype(self, scalar: Any) -> Any:
+        """Return the library's dtype of a scalar type; TypeError if there is none."""
+
+    def elsewhere(self, t: Any) -> str | None:
+        """Return the device of a tensor, if it has data on one on which kernels don't run."""
+
+    def zeros(self, shape: Any, dtype: Any) -> Any:
+        """Return a tensor of zeros in the host's memory."""
+
+    def empty(self, shape: Any, dtype: Any) -> Any:
+        """Return a tensor of anything in the host's memory."""
+
+    def copy(self, t: Any) -> Any:
+        """Return a contiguous copy of a tensor, with nothing left to be done lazily."""
+
+    def plain(self, t: Any) -> Any:
+        """Return a tensor's values with nothing left to be done lazily, without a copy where that can be."""
+
+    def over(self, a: array) -> Any:
+        """Return a tensor over the memory of an array."""
+
+
+@dataclass(frozen=True)
+class OpSignature:
+    """The parameters of a kernel or function, and what an operator made of it takes and gives.
+
+    Attributes:
+        name: The operator's name in messages.
+        names: The parameters' names.
+        types: Their types.
+        outputs: Positions of the results, in order.
+        in_out: Positions of those results that start as a copy of an argument.
+        shapes: By position, the shape of a result where it is not that of the first array argument.
+        tensors: The library.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    types: tuple[ir.Type, ...]
+    outputs: tuple[int, ...]
+    in_out: tuple[int, ...]
+    shapes: dict[int, ShapeRule]
+    tensors: Tensors
+
+    @functools.cached_property
+    def inputs(self) -> tuple[int, ...]:
+        """Positions of what the caller gives: all parameters but the pure outputs."""
+        return tuple(i for i in range(len(self.types)) if i not in self.outputs or i in self.in_out)
+
+    @functools.cached_property
+    def arrays(self) -> tuple[int, ...]:
+        """Positions of the arrays among ``inputs``."""
+        return tuple(i for i in self.inputs if isinstance(self.types[i], ir.Array))
+
+    @functools.cached_property
+    def wrt(self) -> tuple[int, ...]:
+        """Positions of the inputs that can have gradients."""
+        return tuple(i for i in self.arrays if ir.is_differentiable(self.types[i]))
+
+    @functools.cached_property
+    def from_outputs(self) -> tuple[int, ...]:
+        """Positions of the outputs that can have gradients."""
+        return tuple(i for i in self.outputs if ir.is_differentiable(self.types[i]))
+
+    @functools.cached_property
+    def dtypes(self) -> dict[int, Any]:
+        """The dtype of the tensor for each array parameter."""
+        arrays = [i for i, t in enumerate(self.types) if isinstance(t, ir.Array)]
+        return {i: self.tensors.dtype(ir.scalar_of(self.array_type(i).dtype)) for i in arrays}
+
+    @functools.cached_property
+    def element_shapes(self) -> dict[int, tuple[int, ...]]:
+        """The trailing dimensions of the tensor for each array parameter."""
+        return {i: ir.element_shape(self.array_type(i).dtype) for i in self.dtypes}
+
+    def array_type(self, position: int) -> ir.Array:
+        """The type of an array parameter."""
+        t = self.types[position]
+        assert isinstance(t, ir.Array)
+        return t
+
+    @functools.cached_property
+    def _expected(self) -> tuple[tuple[int, int, Any, int, tuple[int, ...]], ...]:
+        """For each array: place among the arguments, position, dtype, all dimensions, trailing shape."""
+        rows = []
+        for place, i in enumerate(self.inputs):
+            if i in self.arrays:
+                inner = self.element_shapes[i]
+                rows.append((place, i, self.dtypes[i], self.array_type(i).ndim + len(inner), inner))
+        return tuple(rows)
+
+    def check(self, args: Sequence[Any]) -> None:
+        """Refuse tensors that the kernel can't take.
+
+        Raises:
+            TypeError: Something is no tensor, or its dtype or number of dimensions is another.
+            ValueError: Its trailing dimensions are not those of the elements, or it is not on the CPU.
+        """
+        tensors = self.tensors
+        for place, i, dtype, ndim, inner in self._expected:
+            t = args[place]
+            where = f"operator `{self.name}`, argument `{self.names[i]}`"
+            if not isinstance(t, tensors.kind):
+                raise TypeError(f"{where}: expected a tensor for {self.types[i]}, got {type(t).__name__}")
+            if t.dtype != dtype or t.ndim != ndim:
+                raise TypeError(
+                    f"{where}: expected a tensor of {dtype} with {ndim} dimensions for {self.types[i]}, got "
+                    f"{t.dtype} of shape {tuple(t.shape)}"
+                )
+            if inner and tuple(t.shape[-len(inner) :]) != inner:
+                raise ValueError(f"{where}: expected trailing dimensions {inner}, got shape {tuple(t.shape)}")
+            device = tensors.elsewhere(t)
+            if device is not None:
+                raise ValueError(f"{where}: kernels run on the CPU, the tensor is on {device}")
+
+    def output_shapes(self, args: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Return the shape of each result, components included.
+
+        Raises:
+            ValueError: A given rule yields another number of dimensions than the parameter has.
+        """
+        by_position = dict(zip(self.inputs, args, strict=True))
+        found: list[tuple[Any, ...]] = []
+        for i in self.outputs:
+            if i in self.in_out:
+                found.append(tuple(by_position[i].shape))
+                continue
+            rule, ndim = self.shapes.get(i), self.array_type(i).ndim
+            if rule is None:
+                outer = tuple(by_position[self.arrays[0]].shape[:ndim])
+            else:
+                given = rule(*args) if callable(rule) else rule
+                outer = tuple(given) if isinstance(given, Sequence) else (given,)
+            if len(outer) != ndim:
+                raise ValueError(
+                    f"operator `{self.name}`: the shape of `{self.names[i]}` has to have {ndim} dimensions, got {outer}"
+                )
+            found.append((*outer, *self.element_shapes[i]))
+        return found
+
+    def new_outputs(self, args: Sequence[Any]) -> list[Any]:
+        """Return tensors for the results: zeros, or a copy of the argument."""
+        by_position = dict(zip(self.inputs, args, strict=True))
+        found = []
+        for i, shape in zip(self.outputs, self.output_shapes(args), strict=True):
+            if i in self.in_out:
+                found.append(self.tensors.copy(by_position[i]))
+            else:
+                found.append(self.tensors.zeros(shape, self.dtypes[i]))
+        return found
+
+    def parameters(self, args: Sequence[Any]) -> list[Any]:
+        """Return ``args`` by parameter, None for the pure outputs; tensors resolved, components made values."""
+        found: list[Any] = [None] * len(self.types)
+        for i, value in zip(self.inputs, args, strict=True):
+            t = self.types[i]
+            if isinstance(t, ir.Array):
+                found[i] = self.tensors.plain(value)
+            elif isinstance(t, ir.Scalar):
+                found[i] = value
+            else:
+                found[i] = convert(self.site(i), np.reshape(value, ir.element_shape(t)))
+        return found
+
+    def as_array(self, position: int, tensor: Any) -> array:
+        """Return an array over a tensor, as the parameter at ``position`` takes it."""
+        found = convert(self.site(position), tensor)
+        assert isinstance(found, array)
+        return found
+
+    def site(self, position: int) -> Site:
+        """Where a parameter stands, for messages."""
+        return Site(self.name, position, self.names[position], self.types[position])

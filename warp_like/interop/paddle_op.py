@@ -1,0 +1,223 @@
+"""``paddle_op``: a kernel, or a function that launches several, as a Paddle operator.
+
+The operator is a ``PyLayer``. Signature and body are those of ``torch_op``; what is Paddle's own is here: which
+tensors are saved and how their changes are noticed, since Paddle does not watch what a ``PyLayer`` saves, and that a
+gradient can't be differentiated again.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from warp_like.interop.op_body import Body
+from warp_like.interop.op_declare import components, declare, in_order
+from warp_like.interop.paddle import _paddle, dtype_to_paddle, to_paddle
+from warp_like.ir import types as ir
+from warp_like.runtime.array import array
+from warp_like.runtime.kernel import Kernel
+
+
+class PaddleTensors:
+    """Paddle's tensors, as operators see them."""
+
+    maker = "paddle_op"
+    library = "Paddle"
+
+    def __init__(self) -> None:
+        self._paddle = _paddle()
+        self.kind = self._paddle.Tensor
+
+    def dtype(self, scalar: Any) -> Any:
+        """Return Paddle's dtype."""
+        return dtype_to_paddle(scalar)
+
+    def elsewhere(self, t: Any) -> str | None:
+        """Return the device."""
+        place = t.place
+        return None if place.is_cpu_place() else str(place)
+
+    def zeros(self, shape: Any, dtype: Any) -> Any:
+        """Return zeros, whatever the default device is."""
+        return self._here(self._paddle.zeros, shape, dtype)
+
+    def empty(self, shape: Any, dtype: Any) -> Any:
+        """Return anything, whatever the default device is."""
+        return self._here(self._paddle.empty, shape, dtype)
+
+    def _here(self, make: Callable[..., Any], shape: Any, dtype: Any) -> Any:
+        made = make(list(shape), dtype=dtype)
+        return made if made.place.is_cpu_place() else made.cpu()
+
+    def copy(self, t: Any) -> Any:
+        """Return a contiguous copy."""
+        return t.detach().clone()
+
+    def plain(self, t: Any) -> Any:
+        """Return the tensor: Paddle computes at once."""
+        return t
+
+    def over(self, a: array) -> Any:
+        """Return a tensor that requires no gradient."""
+        return to_paddle(a, requires_grad=False)
+
+
+class PaddleOp:
+    """An operator made by ``paddle_op``. Call it with tensors and numbers; it returns new tensors.
+
+    Attributes:
+        name: The kernel's or the function's name.
+    """
+
+    def __init__(self, body: Body, wrapped: Any) -> None:
+        functools.update_wrapper(self, wrapped)
+        sig = body.signature
+        self.name = sig.name
+        self._body, self._signature = body, sig
+        self._wrt = [sig.inputs.index(i) for i in sig.wrt]
+        self._layer = _layer(body)
+        self._composites = any(not isinstance(t, (ir.Array, ir.Scalar)) for t in sig.types)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the operator."""
+        paddle = _paddle()
+        if kwargs or len(args) != len(self._signature.inputs):
+            args = in_order(self._signature, self, args, kwargs)
+        if not paddle.in_dynamic_mode():
+            raise RuntimeError(
+                f"operator `{self.name}` was called while Paddle builds a static graph, which a kernel can't be part "
+                "of; call it in dynamic mode, outside paddle.jit.to_static"
+            )
+        if self._composites:
+            args = tuple(map(components, args))
+        self._signature.check(args)
+        if paddle.is_grad_enabled() and any(not args[p].stop_gradient for p in self._wrt):
+            return self._layer.apply(*args)
+        results = self._body.forward(args)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def __deepcopy__(self, memo: Any) -> PaddleOp:
+        return self  # layers that hold operators can be copied
+
+    def __repr__(self) -> str:
+        return f"<warp_like paddle_op {self.name}>"
+
+
+def paddle_op(
+    function: Kernel | Callable[..., Any] | None = None,
+    *,
+    outputs: Sequence[str] | str | None = None,
+    in_out: Sequence[str] | str = (),
+    shapes: Mapping[str, Any] | None = None,
+    dim: Any = None,
+) -> Any:
+    """Make a Paddle operator of a kernel, or of a function that launches several.
+
+    The operator takes the parameters that are no outputs, in their order or by name: a tensor for each array, a
+    number for each scalar, a sequence of numbers for a vector or matrix. It returns a new tensor for each output, in
+    the order of the parameters: one tensor, or a tuple. It never changes its arguments. It is differentiable where its
+    arrays are of floating-point type, through the kernel's adjoint. Second derivatives are refused, and so is
+    ``paddle.jit.to_static``.
+
+    Args:
+        function: As for ``torch_op``, and so are the others.
+        outputs: The parameters to return. They start as zeros. For a kernel, when left out, those that it writes.
+        in_out: Parameters that are both taken and returned: the kernel works on a copy of the argument.
+        shapes: By output, its shape without components: an int or a tuple, or a function of the operator's arguments
+            that returns one. As the first array argument's when left out.
+        dim: For a kernel, the launch's ``dim``, or a function of the operator's arguments that returns it. When left
+            out, the first dimensions of the first array argument, as many as the kernel asks of ``wp.tid()``.
+
+    Returns:
+        A ``PaddleOp``; without ``function``, a decorator that makes one. Calling it raises TypeError for a tensor of
+        another dtype or number of dimensions than declared, ValueError for another shape of elements or device, and,
+        where a gradient is wanted, WarpCodegenError if the kernel can't be differentiated. In a backward pass, a saved
+        tensor that was changed in place is an error; Paddle raises what goes wrong there as an OSError with its text.
+
+    Raises:
+        ImportError: Paddle is not installed.
+        TypeError: ``function`` is neither kernel nor function, or a parameter's type is none that an operator takes.
+        ValueError: There is no output, an unknown name, an output whose shape does not follow from the first array's,
+            or a kernel that changes an array which is neither in ``outputs`` nor in ``in_out``.
+
+    Example:
+        >>> @wp.paddle_op
+        ... @wp.kernel
+        ... def square(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        ...     i = wp.tid()
+        ...     y[i] = x[i] * x[i]
+        >>> x = paddle.arange(3, dtype="float32")
+        >>> x.stop_gradient = False
+        >>> square(x).sum().backward()
+        >>> x.grad.tolist()
+        [0.0, 2.0, 4.0]
+    """
+    if function is None:
+        return functools.partial(paddle_op, outputs=outputs, in_out=in_out, shapes=shapes, dim=dim)
+    body = declare(PaddleTensors(), function, outputs, in_out, shapes, dim)
+    return PaddleOp(body, function.func if isinstance(function, Kernel) else function)
+
+
+def _layer(body: Body) -> Any:
+    """The ``PyLayer`` of an operator."""
+    sig = body.signature
+    places = [sig.inputs.index(i) for i in sig.wrt]
+    tensors = [sig.inputs.index(i) for i in sig.arrays]
+
+    def forward(ctx: Any, *args: Any) -> Any:
+        results = body.forward(args)
+        for i, result in zip(sig.outputs, results, strict=True):
+            if i not in sig.from_outputs:
+                ctx.mark_non_differentiable(result)
+        ctx.needs = [not args[p].stop_gradient for p in places]
+        ctx.args = [None if p in tensors else a for p, a in enumerate(args)]
+        saved = [args[p] for p in tensors] + (results if body.reads_outputs() else [])
+        ctx.versions = [t._inplace_version() for t in saved]
+        ctx.save_for_backward(*saved)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def backward(ctx: Any, *grads: Any) -> Any:
+        saved = ctx.saved_tensor()
+        _require_unchanged(sig.name, saved, ctx.versions)
+        args = list(ctx.args)
+        for p, t in zip(tensors, saved, strict=False):
+            args[p] = t
+        wanted = [g for i, g in zip(sig.outputs, grads, strict=True) if i in sig.from_outputs]
+        got = body.backward(wanted, args, saved[len(tensors) :], ctx.needs)
+        if _paddle().is_grad_enabled():  # create_graph=True
+            got = _final(sig.name, got, [*saved[: len(tensors)], *wanted])
+        found = dict(zip([p for p, needed in zip(places, ctx.needs, strict=True) if needed], got, strict=True))
+        gradients = tuple(found.get(p) for p in tensors)
+        return gradients if len(gradients) > 1 else gradients[0]
+
+    rules = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    return type("KernelOperator", (_paddle().autograd.PyLayer,), rules)
+
+
+def _require_unchanged(name: str, saved: Sequence[Any], versions: Sequence[int]) -> None:
+    for t, version in zip(saved, versions, strict=True):
+        if t._inplace_version() != version:
+            raise RuntimeError(
+                f"operator `{name}`: a tensor of shape {tuple(t.shape)} that its gradient needs was changed in place "
+                f"after the operator had run (version {t._inplace_version()}, expected {version}); change a copy"
+            )
+
+
+def _final(name: str, gradients: list[Any], reasons: list[Any]) -> list[Any]:
+    """The gradients as functions of ``reasons``, whose own gradient is refused."""
+
+    def forward(ctx: Any, *args: Any) -> Any:
+        return tuple(t.clone() for t in args[: len(gradients)])  # an argument itself would count as changed in place
+
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError(
+            f"operator `{name}` has no second derivative: its gradient was differentiated again (create_graph=True)"
+        )
+
+    rules = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    layer: Any = type("FinalGradient", (_paddle().autograd.PyLayer,), rules)
+    return list(layer.apply(*gradients, *reasons))
+
+
+__all__ = ["PaddleOp", "paddle_op"]
