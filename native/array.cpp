@@ -299,6 +299,8 @@ PyMemberDef array_members[] = {
     {"type_code", T_UINT, offsetof(Array, type_code), READONLY,
      "The element type, as layout.type_code says."},
     {"is_contiguous", T_BOOL, offsetof(Array, contiguous), READONLY, "Whether the array is C-contiguous."},
+    {"is_aligned", T_BOOL, offsetof(Array, aligned), READONLY,
+     "Whether every element starts at a multiple of its scalar's size."},
     {"readonly", T_BOOL, offsetof(Array, readonly), READONLY, "Whether kernels may not write to the array."},
     {"device_type", T_INT, offsetof(Array, device_type), READONLY, "The device's DLPack type."},
     {"device_id", T_INT, offsetof(Array, device_id), READONLY, "The device's DLPack number."},

@@ -270,6 +270,16 @@ PyObject* tensor_info(PyObject*, PyObject* object) {
     return describe(tensor, false, object);
 }
 
+PyObject* tensor_memory(PyObject*, PyObject* object) {
+    const TensorType* found = find_tensor_type(Py_TYPE(object));
+    if (!found || !found->api->managed_tensor_from_py_object_no_sync) Py_RETURN_NONE;
+    DLManagedTensorVersioned* managed = nullptr;
+    if (found->api->managed_tensor_from_py_object_no_sync(object, &managed) != 0) return nullptr;
+    PyObject* owner = make_buffer(managed->dl_tensor.data, 0, release_imported<DLManagedTensorVersioned>, managed);
+    if (!owner && managed->deleter) managed->deleter(managed);
+    return owner;
+}
+
 PyMethodDef functions[] = {
     {"dlpack_capsule", method(dlpack_capsule), METH_FASTCALL,
      "dlpack_capsule(array, versioned, copied=False)\n--\n\nReturn a DLPack capsule that keeps `array` "
@@ -282,6 +292,9 @@ PyMethodDef functions[] = {
      "tensor_info(obj)\n--\n\nDescribe a tensor, as dlpack_import does, through its type's C exchange API; "
      "None "
      "when the type has none."},
+    {"tensor_memory", tensor_memory, METH_O,
+     "tensor_memory(obj)\n--\n\nReturn what keeps the memory of a tensor alive, through its type's C exchange API; "
+     "None when the type has none."},
     {"set_write_hook", method(set_write_hook), METH_FASTCALL,
      "set_write_hook(cls, hook)\n--\n\nCall `hook(tensors)` before each launch with the tuple of the tensors "
      "of "

@@ -2,15 +2,15 @@
 
 ``as_array`` gives an array over the object's own memory, or raises and says why it can't: it never copies.
 In order of preference it uses NumPy's own attributes, DLPack's C exchange API, ``__dlpack__``,
-``__array_interface__``, the buffer protocol and, as read-only data, ``__array__``. The array keeps the
-memory's owner alive.
+``__array_interface__``, ``__cuda_array_interface__``, the buffer protocol and, as read-only data, ``__array__``. The
+array keeps the memory's owner alive.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,17 +19,18 @@ from warp_like import _native
 from warp_like.ir import types as ir
 from warp_like.ir.layout import MAX_DIMS
 from warp_like.runtime.array import array, bind_foreign
-from warp_like.runtime.device import CPU_DLPACK_TYPE, get_device
+from warp_like.runtime.device import Device, get_device, get_devices
 from warp_like.runtime.memory import ElementType, contiguous_strides, element_type
 from warp_like.values import Composite, scalar_from_numpy
 
 _DLPACK_CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
+_DLPACK_DEVICES = {1: "cpu", 2: "cuda", 3: "cpu", 13: "cuda"}  # 3 is page-locked, 13 managed by CUDA
 _DLPACK_SCALARS = {(_DLPACK_CODES[t.kind], t.bits, 1): t for t in ir.SCALARS}
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What is known of foreign memory: strides in bytes, and the object that keeps it alive."""
+    """What is known of foreign memory: strides in bytes, the device by name, and the object that keeps it alive."""
 
     kind: str
     ptr: int
@@ -38,6 +39,7 @@ class Memory:
     scalar: ir.Scalar
     readonly: bool
     owner: Any
+    device: str = "cpu"
 
 
 def as_array(obj: Any, dtype: Any = None) -> array:
@@ -99,15 +101,23 @@ def over(memory: Memory, element: ElementType | None) -> array:
         shape, strides = (1,), (element.itemsize,)
     if len(shape) > MAX_DIMS:
         raise ValueError(f"an array has at most {MAX_DIMS} dimensions, got a {memory.kind} of shape {memory.shape}")
-    _require_aligned(memory)
-    return bind_foreign(element, memory.ptr, shape, strides, memory.readonly, get_device("cpu"), memory.owner)
-
-
-def _require_aligned(memory: Memory) -> None:
-    size = memory.scalar.bits // 8
-    used = [s for n, s in zip(memory.shape, memory.strides, strict=True) if n > 1]
-    if 0 not in memory.shape and (memory.ptr % size or any(s % size for s in used)):
+    made = bind_foreign(element, memory.ptr, shape, strides, memory.readonly, _device_of(memory), memory.owner)
+    if not made.is_aligned:
+        size = memory.scalar.bits // 8
         raise ValueError(f"the {memory.kind}'s elements are not aligned to their size of {size} bytes; copy it first")
+    return made
+
+
+def _device_of(memory: Memory) -> Device:
+    if memory.device == "cpu":
+        return get_device("cpu")
+    try:
+        return get_device(memory.device)
+    except (RuntimeError, ValueError):
+        here = ", ".join(map(str, get_devices()))
+        raise ValueError(
+            f"the {memory.kind} lies on {memory.device}, and the devices here are: {here}; copy it to one of them first"
+        ) from None
 
 
 def describe(obj: Any) -> Memory:
@@ -150,14 +160,14 @@ def _from_exchange_api(obj: Any) -> Memory | None:
 
 
 def _storage_of(obj: Any) -> Any:
-    """What keeps a tensor's memory alive even when the tensor itself is emptied or moved later."""
+    """A tensor that shares memory and version with ``obj``, and has the memory when ``obj`` is emptied or moved."""
     if not hasattr(obj, "detach"):
         return obj
     alias = obj.detach()
-    if type(obj).__module__.partition(".")[0] != "paddle":
-        return alias
-    # Paddle's alias is the same tensor inside, and is emptied with it; what DLPack gives out is not.
-    return _native.dlpack_import(alias.__dlpack__())[-1]
+    if type(obj).__module__.partition(".")[0] == "paddle":
+        # Paddle's alias is the same tensor inside, and is emptied with it; what DLPack gives out is not.
+        alias._memory = _native.tensor_memory(alias)
+    return alias
 
 
 def from_info(info: tuple[Any, ...], kind: str, owner: Any = None) -> Memory:
@@ -168,9 +178,9 @@ def from_info(info: tuple[Any, ...], kind: str, owner: Any = None) -> Memory:
         raise TypeError(
             f"the {kind}'s dtype (DLPack code {code[0]}, {code[1]} bits, {code[2]} lanes) has no counterpart"
         )
-    if device[0] != CPU_DLPACK_TYPE:
-        raise ValueError(f"the {kind} lies on DLPack device {device}, and this is the CPU; copy it to the CPU first")
-    return Memory(kind, ptr, shape, strides, scalar, readonly, own if owner is None else owner)
+    place = _DLPACK_DEVICES.get(device[0], f"DLPack device {device}")
+    place = f"{place}:{device[1]}" if place == "cuda" else place
+    return Memory(kind, ptr, shape, strides, scalar, readonly, own if owner is None else owner, place)
 
 
 def _is_jax(obj: Any) -> bool:
@@ -199,17 +209,46 @@ def _from_dlpack(obj: Any) -> Memory | None:
     memory = from_info(_native.dlpack_import(_capsule_of(obj, kind)), kind)
     if not immutable:
         return memory
-    return Memory(kind, memory.ptr, memory.shape, memory.strides, memory.scalar, True, memory.owner)
+    return replace(memory, readonly=True)
+
+
+class _Interface:
+    """Shows NumPy the array interface of an object, and none of the others that it would prefer."""
+
+    def __init__(self, interface: dict[str, Any], owner: Any) -> None:
+        self.__array_interface__ = interface
+        self.owner = owner
 
 
 def _from_array_interface(obj: Any) -> Memory | None:
-    if not hasattr(obj, "__array_interface__"):
+    interface = getattr(obj, "__array_interface__", None)
+    if interface is None:
         return None
-    a = np.asarray(obj)
-    wanted = obj.__array_interface__["data"]
-    if wanted is None or a.ctypes.data != wanted[0]:
+    a = np.asarray(_Interface(interface, obj))
+    wanted = interface.get("data")
+    if isinstance(wanted, tuple) and a.ctypes.data != wanted[0]:  # otherwise it is a buffer, which NumPy shares
         raise ValueError(f"NumPy copies the {_kind(obj)} instead of sharing its memory")
     return _numpy_memory(a, _kind(obj), a)
+
+
+def _from_cuda_array_interface(obj: Any) -> Memory | None:
+    described = getattr(obj, "__cuda_array_interface__", None)
+    if described is None:
+        return None
+    kind = _kind(obj)
+    try:
+        shape, dtype = tuple(map(int, described["shape"])), np.dtype(described["typestr"])
+        (ptr, readonly), strides, mask = described["data"], described.get("strides"), described.get("mask")
+        strides = contiguous_strides(shape, dtype.itemsize) if strides is None else tuple(map(int, strides))
+        ordinal = int(getattr(getattr(obj, "device", None), "id", 0))  # CuPy tells it, the interface does not
+    except (AttributeError, KeyError, TypeError, ValueError) as e:
+        raise ValueError(f"the __cuda_array_interface__ of the {kind} is malformed: {type(e).__name__}: {e}") from e
+    if mask is not None:
+        raise TypeError(f"the {kind} has a mask, which would be ignored")
+    scalar = scalar_from_numpy(dtype)
+    if scalar is None:
+        raise TypeError(f"the {kind}'s dtype {dtype} has no counterpart")
+    return Memory(kind, int(ptr), shape, strides, scalar, bool(readonly), obj, f"cuda:{ordinal}")
 
 
 def _from_buffer(obj: Any) -> Memory | None:
@@ -225,20 +264,30 @@ def _from_array_method(obj: Any) -> Memory | None:
         return None
     a = np.asarray(obj)
     found = _numpy_memory(a, _kind(obj), a)
-    return Memory(found.kind, found.ptr, found.shape, found.strides, found.scalar, True, a)
+    return replace(found, readonly=True)
 
 
 _WAYS: tuple[Callable[[Any], Memory | None], ...] = (
     _from_exchange_api,
     _from_dlpack,
     _from_array_interface,
+    _from_cuda_array_interface,
     _from_buffer,
     _from_array_method,
 )
 
 
+_KINDS = {
+    "torch": "PyTorch tensor",
+    "jaxlib": "JAX array",
+    "jax": "JAX array",
+    "paddle": "Paddle tensor",
+    "cupy": "CuPy array",
+    "numba": "numba device array",
+}
+
+
 def _kind(obj: Any) -> str:
     """What to call ``obj`` in a message."""
     module = type(obj).__module__.partition(".")[0]
-    known = {"torch": "PyTorch tensor", "jaxlib": "JAX array", "jax": "JAX array", "paddle": "Paddle tensor"}
-    return known.get(module) or f"{type(obj).__name__} object"
+    return _KINDS.get(module) or f"{type(obj).__name__} object"

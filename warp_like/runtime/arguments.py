@@ -83,8 +83,10 @@ def _convert_array(site: Site, t: ir.Array, value: Any) -> array:
     if not isinstance(value, array):
         try:
             value = foreign.as_array(value, values.from_ir(t.dtype), recorder.active is not None)
-        except (TypeError, ValueError) as e:
+        except TypeError as e:
             raise TypeError(f"{site.text}: expected {t}, got {_describe(value)}") from e
+        except ValueError as e:  # an array that can't be shared: the reason is all that is wrong with it
+            raise TypeError(f"{site.text}: expected {t}, got {_describe(value)}: {e}") from e
     given = array_type(value)
     if given != t:
         raise site.type_error(str(given))
