@@ -69,9 +69,13 @@ __version__ = "0.1.0"
 
 _LOADED_WHEN_USED = {
     "autograd": ("warp_like.autograd", None),
+    "context": ("warp_like.context", None),
+    "dlpack": ("warp_like.dlpack", None),
     "jax_callable": ("warp_like.interop.jaxffi", "jax_callable"),
     "jax_kernel": ("warp_like.interop.jaxffi", "jax_kernel"),
+    "paddle": ("warp_like.paddle", None),
     "paddle_op": ("warp_like.interop.paddle_op", "paddle_op"),
+    "torch": ("warp_like.torch", None),
     "torch_op": ("warp_like.interop.torch_op", "torch_op"),
     "utils": ("warp_like.utils", None),
 }

@@ -21,14 +21,13 @@ from warp_like.interop.paddle import (
     from_paddle,
     to_paddle,
 )
+from warp_like.interop.streams import stream_from_paddle, stream_from_torch, stream_to_torch
 from warp_like.interop.torch import (
     device_from_torch,
     device_to_torch,
     dtype_from_torch,
     dtype_to_torch,
     from_torch,
-    stream_from_torch,
-    stream_to_torch,
     to_torch,
 )
 from warp_like.runtime import foreign
@@ -58,6 +57,7 @@ __all__ = [
     "from_numpy",
     "from_paddle",
     "from_torch",
+    "stream_from_paddle",
     "stream_from_torch",
     "stream_to_torch",
     "to_dlpack",

@@ -292,28 +292,3 @@ def device_from_torch(device: Any) -> Device:
 def device_to_torch(device: DeviceLike) -> str:
     """Return the name by which PyTorch knows a device."""
     return str(get_device(device))
-
-
-def stream_from_torch(stream_or_device: Any = None) -> Any:
-    """Return the stream that a ``torch.cuda.Stream``, or the current one of a device, stands for.
-
-    Raises:
-        RuntimeError: Always in this release, which launches on the CPU, where there are no streams.
-    """
-    raise RuntimeError(f"stream_from_torch({_shown(stream_or_device)}): {_NO_STREAMS}")
-
-
-def stream_to_torch(stream_or_device: Any = None) -> Any:
-    """Return the ``torch.cuda.Stream`` for a stream, or for the current one of a device.
-
-    Raises:
-        RuntimeError: Always in this release, which launches on the CPU, where there are no streams.
-    """
-    raise RuntimeError(f"stream_to_torch({_shown(stream_or_device)}): {_NO_STREAMS}")
-
-
-_NO_STREAMS = "launches run on the CPU, which has no streams; a launch there has finished when it returns"
-
-
-def _shown(given: Any) -> str:
-    return "" if given is None else repr(given)
