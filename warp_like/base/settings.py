@@ -53,6 +53,16 @@ SETTINGS: tuple[Setting, ...] = (
         compiles=True,
     ),
     Setting(
+        "vector_width",
+        "WARP_LIKE_VECTOR_WIDTH",
+        int,
+        0,
+        "Threads that the CPU runs side by side in vector registers, a power of 2 up to 64. 0 chooses for each kernel, "
+        "1 runs one thread at a time; `kernel.explain()` says what was chosen and why.",
+        compiles=True,
+        choices=(0, 1, 2, 4, 8, 16, 32, 64),
+    ),
+    Setting(
         "checkpoint_loops",
         "WARP_LIKE_CHECKPOINT_LOOPS",
         bool,

@@ -31,6 +31,8 @@ class Artifact:
             parameters.
         tid_ndim: The fewest dimensions that the entry folds the grid into.
         prints: Whether it prints.
+        lanes: How many threads it runs side by side in vector registers.
+        lanes_reason: Why so many.
         seconds: How long each stage took when it was compiled.
     """
 
@@ -46,6 +48,8 @@ class Artifact:
     scratch: tuple[int, ...] = ()
     tid_ndim: int = 4
     prints: bool = False
+    lanes: int = 1
+    lanes_reason: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:

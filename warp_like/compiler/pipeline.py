@@ -19,15 +19,18 @@ from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.printer import print_function
 from warp_like.ir.rewrite import clone_function, fewest_tid_dims
+from warp_like.ir.verify import verify
 from warp_like.passes import pipeline as passes
 from warp_like.passes.ad.adjoint import adjoint
 from warp_like.passes.ad.forward import forward_mode
 from warp_like.passes.ad.saving import rewritten_arrays
 from warp_like.passes.effects import array_accesses
+from warp_like.passes.spmd.choice import Choice, choose
 from warp_like.passes.sums import open_own_additions, plain_additions
 
-STAGES = ("ir", "optimised", "llvm", "asm", "ptx")
-"""What can be shown of a kernel on its way: the frontend's IR, the IR given to the backend, LLVM IR, machine code."""
+STAGES = ("ir", "optimised", "lanes", "llvm", "asm", "ptx")
+"""What can be shown of a kernel on its way: the frontend's IR, that of one thread when all passes have run, that of the
+lanes (the same where there are none), LLVM IR, machine code."""
 
 
 def build(source: Source, signature: Signature, target: Target) -> Artifact:
@@ -44,11 +47,13 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
     clock = _Stopwatch()
     f = optimised(source, signature, clock)
     options = _lowering(signature, f)
+    with clock.stage("lanes"):
+        lanes = _in_lanes(f, signature, target)
     for stage in ("llvm", "asm"):
         if log.dumps(stage):
-            log.dump(stage, f.name, _backend_text(f, target, options, stage))
+            log.dump(stage, f.name, _backend_text(lanes.function, target, options, stage))
     with clock.stage("backend"):
-        code = backend.to_ptx(f, target, options).encode() if target.is_cuda else backend.to_object(f, target, options)
+        code = _code(lanes.function, target, options)
     accesses = array_accesses(f)
     summed, own = plain_additions(f)
     log.logger.info("compiled %s %s in %.1f ms", f.role, f.name, 1e3 * sum(clock.seconds.values()))
@@ -65,6 +70,8 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
         scratch=f.scratch,
         tid_ndim=fewest_tid_dims(f),
         prints=any(isinstance(o, ops.Print) for o in f.body.walk()),
+        lanes=lanes.width,
+        lanes_reason=lanes.reason,
         seconds=clock.seconds,
     )
 
@@ -116,7 +123,24 @@ def stage_text(source: Source, signature: Signature, target: Target, stage: str)
         f = optimised(source, signature)
         if stage == "optimised":
             return print_function(f)
-        return _backend_text(f, target, _lowering(signature, f), stage)
+        wide = _in_lanes(f, signature, target).function
+        if stage == "lanes":
+            return print_function(wide)
+        return _backend_text(wide, target, _lowering(signature, f), stage)
+
+
+def _in_lanes(f: Function, signature: Signature, target: Target) -> Choice:
+    """Return ``f`` as the target runs it: the threads of a GPU are lanes already, and checks are for one thread."""
+    if target.is_cuda or signature.options.debug:
+        return Choice(f, 1, "debug mode" if signature.options.debug else "CUDA runs threads in lanes itself")
+    choice = choose(f, target.vector_bits, signature.options.vector_width)
+    if settings.verify:
+        verify(choice.function)
+    return choice
+
+
+def _code(f: Function, target: Target, options: LoweringOptions) -> bytes:
+    return backend.to_ptx(f, target, options).encode() if target.is_cuda else backend.to_object(f, target, options)
 
 
 def _backend_text(f: Function, target: Target, options: LoweringOptions, stage: str) -> str:

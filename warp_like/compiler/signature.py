@@ -16,11 +16,18 @@ class Options:
     fast_math: bool = False
     max_unroll: int = 16
     checkpoint_loops: bool = False
+    vector_width: int = 0
 
     @staticmethod
     def current() -> Options:
         """The options that the settings ask for now."""
-        return Options(settings.mode == "debug", settings.fast_math, settings.max_unroll, settings.checkpoint_loops)
+        return Options(
+            settings.mode == "debug",
+            settings.fast_math,
+            settings.max_unroll,
+            settings.checkpoint_loops,
+            settings.vector_width,
+        )
 
 
 COMPILE_SETTINGS = frozenset(s.name for s in SETTINGS if s.compiles)

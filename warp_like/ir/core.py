@@ -38,9 +38,9 @@ class Value:
         return f"<Value {self.hint or hex(id(self))}: {self.type}>"
 
 
-def operand() -> Any:
+def operand(default: Any = dataclasses.MISSING) -> Any:
     """Mark a field that holds a ``Value`` or a tuple of them."""
-    return field(metadata={"role": "operand"})
+    return field(default=default, metadata={"role": "operand"})
 
 
 def attr(default: Any = dataclasses.MISSING) -> Any:
@@ -153,6 +153,8 @@ class Function:
     A func may have a ``gradient`` of its own: a function that takes the arguments, the adjoint of each result, and the
     adjoint of each differentiable argument (zero where that is no array), and returns the adjoints of those that are
     no arrays. It may have a ``replay``: a function of the same type that gives its results in the reverse sweep.
+
+    Where ``lanes`` is not 1, the body runs that many neighbours along the last dimension of the grid side by side.
     """
 
     def __init__(
@@ -171,6 +173,7 @@ class Function:
         self.scratch: tuple[int, ...] = ()
         self.gradient: Function | None = None
         self.replay: Function | None = None
+        self.lanes = 1
 
     @property
     def params(self) -> list[Value]:

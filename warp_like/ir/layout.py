@@ -10,7 +10,20 @@
 
 from __future__ import annotations
 
-from warp_like.ir.types import SCALARS, Aggregate, Array, Mat, Quat, Scalar, Struct, Transform, Type, Vec, element_count
+from warp_like.ir.types import (
+    SCALARS,
+    Aggregate,
+    Array,
+    Lanes,
+    Mat,
+    Quat,
+    Scalar,
+    Struct,
+    Transform,
+    Type,
+    Vec,
+    element_count,
+)
 
 SCALAR_CODE: dict[Scalar, int] = {t: i for i, t in enumerate(SCALARS)}
 """The number that stands for a scalar type in the native extension."""
@@ -28,6 +41,8 @@ def size_of(t: Type) -> int:
         return t.bits // 8
     if isinstance(t, Aggregate):
         return element_count(t) * size_of(t.dtype)
+    if isinstance(t, Lanes):
+        return t.width * size_of(t.of)
     if isinstance(t, Array):
         return 8 + 16 * t.ndim
     if isinstance(t, Struct):

@@ -1,4 +1,9 @@
-"""The op classes of the IR. All data; meaning is given by the interpreter, the passes and the backends."""
+"""The op classes of the IR. All data; meaning is given by the interpreter, the passes and the backends.
+
+A function whose ``lanes`` is not 1 computes with values of type ``Lanes``. Ops of values then work lane by lane: their
+operands are all ``Lanes``, and so is the result. Memory accesses with a ``Lanes`` index or value happen for the lanes
+of their ``mask``.
+"""
 
 from __future__ import annotations
 
@@ -128,10 +133,11 @@ class Slice(Op):
 
 @op("load", pure=False)
 class Load(Op):
-    """Read an element of an array; as many indices as the array has dimensions."""
+    """Read an element of an array; as many indices as the array has dimensions. Lanes out of the mask get 0."""
 
     array: Value = operand()
     indices: tuple[Value, ...] = operand()
+    mask: tuple[Value, ...] = operand(())
 
 
 @op("store", pure=False)
@@ -141,6 +147,7 @@ class Store(Op):
     array: Value = operand()
     indices: tuple[Value, ...] = operand()
     value: Value = operand()
+    mask: tuple[Value, ...] = operand(())
 
 
 @op("atomic", pure=False)
@@ -154,6 +161,7 @@ class Atomic(Op):
     array: Value = operand()
     indices: tuple[Value, ...] = operand()
     value: Value = operand()
+    mask: tuple[Value, ...] = operand(())
 
 
 @op("atomic_cas", pure=False)
@@ -190,6 +198,42 @@ class Pop(Op):
     """Take back the value saved last."""
 
     slot: int = attr()
+
+
+# --- lanes ----------------------------------------------------------------------------------------------------
+
+
+@op("live")
+class Live(Op):
+    """The lanes that have a thread of the grid, as a mask; at least one has."""
+
+
+@op("spread")
+class Spread(Op):
+    """Give every lane the value ``x``."""
+
+    x: Value = operand()
+
+
+@op("ramp")
+class Ramp(Op):
+    """``base`` in lane 0, and ``step`` more from each lane to the next; ``base`` is an integer."""
+
+    base: Value = operand()
+    step: int = attr()
+
+
+@op("across")
+class Across(Op):
+    """Reduce a ``Lanes`` value over the lanes of ``mask`` to one value.
+
+    ``kind`` is ``any`` (of a bool), ``add min max and or xor``, or ``last``, the value of the last lane in the mask.
+    The result is of no use where the mask is empty, but for ``any``, which gives false.
+    """
+
+    kind: str = attr()
+    x: Value = operand()
+    mask: tuple[Value, ...] = operand(())
 
 
 # --- control flow ---------------------------------------------------------------------------------------------
@@ -261,6 +305,7 @@ def is_scalar_constant(v: Value, number: float) -> bool:
 
 
 __all__ = [
+    "Across",
     "Apply",
     "Atomic",
     "AtomicCas",
@@ -274,12 +319,15 @@ __all__ = [
     "GetField",
     "If",
     "Insert",
+    "Live",
     "Load",
     "Make",
     "Pop",
     "Print",
     "Push",
     "Slice",
+    "Ramp",
+    "Spread",
     "Store",
     "Tid",
     "Type",

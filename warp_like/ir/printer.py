@@ -63,6 +63,10 @@ class _Printer:
         return f" ({', '.join(f'{self.name(p)}: {p.type}' for p in b.params)})" if b.params else ""
 
     def text(self, o: Op) -> str:
+        mask = getattr(o, "mask", ())
+        return self.unmasked(o) + (f" if {self.names_of(mask)}" if mask else "")
+
+    def unmasked(self, o: Op) -> str:
         match o:
             case ops.Constant():
                 return f"constant {o.value}"
@@ -104,6 +108,8 @@ class _Printer:
                 return f"for {self.name(i)} in {self.name(o.lo)}, {self.name(o.hi)}, {self.name(o.step)}{init}"
             case ops.While():
                 return f"while{self.bindings(o.cond.params, o.init)}"
+            case ops.Across():
+                return f"across {o.kind} {self.name(o.x)}"
             case ops.Call():
                 return f"call {o.callee.name}({self.names_of(o.args)})"
         extra = "".join(f" {v!r}" for v in o.attributes().values())

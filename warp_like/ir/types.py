@@ -185,6 +185,22 @@ def indexed_array(dtype: Type, ndim: int) -> IndexedArray:
     return IndexedArray(f"indexedarray{ndim}d[{dtype}]", (("data", Array(dtype, ndim)), *indices))
 
 
+@dataclass(frozen=True)
+class Lanes(Type):
+    """One value of ``of`` for each of ``width`` threads that run side by side; ``passes.spmd`` makes values of it."""
+
+    of: Type
+    width: int
+
+    def __str__(self) -> str:
+        return f"{self.of} x {self.width}"
+
+
+def lane_type(t: Type) -> Type:
+    """Return the type of one lane: ``t`` itself unless it is ``Lanes``."""
+    return t.of if isinstance(t, Lanes) else t
+
+
 Aggregate = (Vec, Mat, Quat, Transform)
 """The types whose elements all have one scalar type."""
 

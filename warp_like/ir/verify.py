@@ -6,6 +6,7 @@ from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import (
     Array,
+    Lanes,
     Mat,
     Quat,
     Scalar,
@@ -17,6 +18,7 @@ from warp_like.ir.types import (
     element_count,
     int32,
     int64,
+    lane_type,
     scalar_of,
 )
 
@@ -58,6 +60,7 @@ def _check_block(b: Block, outer: set[Value]) -> tuple[Type, ...]:
         for r in o.results:
             _require(r.op is o, o, "a result that does not point back to its op")
             _require(r not in known, o, "a value defined twice")
+        _check_lanes(o)
         _check_op(o, known)
         known.update(o.results)
     return tuple(v.type for v in b.yielded)
@@ -85,27 +88,27 @@ def _check_op(o: Op, known: set[Value]) -> None:
             _require(_types(o.args) == _types(o.callee.params), o, "arguments do not match the callee")
             _require(_types(o.results) == o.callee.results, o, "results do not match the callee")
         case ops.Load():
-            _require(o.result.type == _element(o, o.array, o.indices), o, "result is not the element type")
+            _require(_lane(o.result) == _element(o, o.array, o.indices), o, "result is not the element type")
         case ops.Store():
-            _require(o.value.type == _element(o, o.array, o.indices), o, "value is not of the element type")
+            _require(_lane(o.value) == _element(o, o.array, o.indices), o, "value is not of the element type")
         case ops.Atomic():
             t = _element(o, o.array, o.indices)
-            _require(o.value.type == t == o.result.type, o, "value is not of the element type")
+            _require(_lane(o.value) == t == _lane(o.result), o, "value is not of the element type")
         case ops.AtomicCas():
             t = _element(o, o.array, o.indices)
-            _require(o.value.type == t == o.compare.type == o.result.type, o, "value is not of the element type")
+            _require(_lane(o.value) == t == _lane(o.compare) == _lane(o.result), o, "value is not of the element type")
         case ops.GetField():
-            s = o.x.type
+            s = _lane(o.x)
             _require(isinstance(s, Struct) and 0 <= o.field < len(s.fields), o, "no such field")
             assert isinstance(s, Struct)
-            _require(o.result.type == s.fields[o.field][1], o, "result is not the type of the field")
+            _require(_lane(o.result) == s.fields[o.field][1], o, "result is not the type of the field")
         case ops.View(field=int()):
             a = o.array.type
             _require(isinstance(a, Array) and isinstance(a.dtype, Struct) and not o.indices, o, "no array of structs")
             assert isinstance(a, Array)
             assert isinstance(a.dtype, Struct)
             wanted = Array(a.dtype.fields[o.field or 0][1], a.ndim)
-            _require(o.result.type == wanted, o, "result is not the array of the field")
+            _require(_lane(o.result) == wanted, o, "result is not the array of the field")
         case ops.View():
             a = o.array.type
             _require(isinstance(a, Array) and 0 < len(o.indices) < a.ndim, o, "view with a wrong number of indices")
@@ -118,24 +121,28 @@ def _check_op(o: Op, known: set[Value]) -> None:
         case ops.Tid():
             _require(0 <= o.axis < o.ndim, o, "no such axis")
         case ops.Constant():
-            _require(_is_constant_of(o.value, o.result.type), o, f"{o.value!r} is not a {o.result.type}")
+            _require(_is_constant_of(o.value, _lane(o.result)), o, f"{o.value!r} is not a {_lane(o.result)}")
         case ops.Make():
-            t = o.result.type
+            t = _lane(o.result)
             if isinstance(t, (Struct, Array)):
                 fields = tuple(f for _, f in t.fields) if isinstance(t, Struct) else ()
-                _require(_types(o.elements) == fields, o, "elements are not the fields")
+                _require(tuple(map(_lane, o.elements)) == fields, o, "elements are not the fields")
                 return
-            _require(_types(o.elements) == (scalar_of(t),) * element_count(t), o, "elements do not fit the type")
+            _require(
+                tuple(map(_lane, o.elements)) == (scalar_of(t),) * element_count(t), o, "elements do not fit the type"
+            )
         case ops.Extract():
-            _require(o.result.type == _component(o, o.x.type, o.indices), o, "result is not the component type")
+            _require(_lane(o.result) == _component(o, _lane(o.x), o.indices), o, "result is not the component type")
         case ops.Insert():
-            _require(o.value.type == _component(o, o.x.type, o.indices), o, "value is not the component type")
-            _require(o.result.type == o.x.type, o, "result type differs")
+            _require(_lane(o.value) == _component(o, _lane(o.x), o.indices), o, "value is not the component type")
+            _require(_lane(o.result) == _lane(o.x), o, "result type differs")
         case ops.Cast():
-            same = type(o.x.type) is type(o.result.type) and element_count(o.x.type) == element_count(o.result.type)
+            same = type(_lane(o.x)) is type(_lane(o.result)) and element_count(_lane(o.x)) == element_count(
+                _lane(o.result)
+            )
             _require(same, o, "shapes differ")
         case ops.Bitcast():
-            a, t = o.x.type, o.result.type
+            a, t = _lane(o.x), _lane(o.result)
             _require(isinstance(a, Scalar) and isinstance(t, Scalar) and a.bits == t.bits, o, "widths differ")
 
 
@@ -148,6 +155,31 @@ def _check_slice(o: ops.Slice) -> None:
     _require(len(o.count) == len(o.step) == len(kept), o, "needs count and step for each kept dimension")
     _require(all(map(_is_int, (*o.start, *o.count, *o.step))), o, "an index is not an integer")
     _require(o.result.type == Array(a.dtype, len(kept)), o, "result is not the array of the kept dimensions")
+
+
+def _check_lanes(o: Op) -> None:
+    """Check which operands and results of ``o`` are ``Lanes``; that the lanes are right otherwise is for the rest."""
+    wide = [isinstance(v.type, Lanes) for v in o.operands()]
+    results = [isinstance(r.type, Lanes) for r in o.results]
+    match o:
+        case ops.Apply() | ops.Cast() | ops.Bitcast() | ops.Make():
+            _require(len({*wide, *results}) <= 1, o, "mixes lanes and single values")
+        case ops.Extract() | ops.Insert():
+            _require(isinstance(o.x.type, Lanes) == results[0], o, "mixes lanes and single values")
+        case ops.Load() | ops.Store() | ops.Atomic():
+            _require(
+                any(wide) == bool(o.mask) == all(results or [any(wide)]), o, "lanes have masks, single values none"
+            )
+        case ops.Spread() | ops.Ramp():
+            _require(not wide[0] and results[0], o, "does not make lanes of a single value")
+        case ops.Across():
+            _require(wide[0] and not results[0], o, "does not make a single value of lanes")
+    for m in getattr(o, "mask", ()):
+        _require(_lane(m) == bool_ and isinstance(m.type, Lanes), o, "the mask is not one bool a lane")
+
+
+def _lane(v: Value) -> Type:
+    return lane_type(v.type)
 
 
 def _is_constant_of(value: object, t: Type) -> bool:
@@ -181,7 +213,8 @@ def _component(o: Op, t: Type, indices: tuple[Value, ...]) -> Type:
 
 
 def _is_int(v: Value) -> bool:
-    return isinstance(v.type, Scalar) and v.type.is_int
+    t = lane_type(v.type)
+    return isinstance(t, Scalar) and t.is_int
 
 
 def _types(values: tuple[Value, ...] | list[Value]) -> tuple[Type, ...]:

@@ -103,7 +103,7 @@ class _Numbering(Rewriter):
             case ops.Constant():
                 return ops.Constant, repr(o.value), t
             case ops.Load():
-                return ops.Load, self.memory, o.array, o.indices
+                return ops.Load, self.memory, o.array, o.indices, o.mask
             case ops.Apply() if o.fn in COMMUTATIVE and isinstance(o.args[0].type, Scalar):
                 if o.args[0].type == o.args[1].type:
                     return ops.Apply, o.fn, frozenset(o.args), t

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from warp_like.backend.llvm.values import constant, is_half, register_type
+from warp_like.backend.llvm.values import beside, constant, is_half, memory_type, register_type, suffix, vector
 from warp_like.backend.llvm.writer import Writer
-from warp_like.ir.types import Scalar, float16, float32, float64
+from warp_like.ir.types import Scalar, float32, float64, int32, uint16
 
 
 def cast(w: Writer, x: str, source: Scalar, to: Scalar) -> str:
@@ -12,9 +12,9 @@ def cast(w: Writer, x: str, source: Scalar, to: Scalar) -> str:
     if source == to:
         return x
     if is_half(source):
-        return cast(w, extend_half(w, x, source), float32, to)
+        return cast(w, extend_half(w, x, source), beside(float32, source), to)
     if source.is_bool:
-        return _from_bool(w, x, to)
+        return _from_bool(w, x, source, to)
     if to.is_bool:
         test = "icmp ne" if source.is_int else "fcmp une"
         return w.op(f"{test} {register_type(source)} {x}, {constant(0, source)}")
@@ -25,80 +25,88 @@ def cast(w: Writer, x: str, source: Scalar, to: Scalar) -> str:
 
 def bitcast(w: Writer, x: str, source: Scalar, to: Scalar) -> str:
     """Return the bits of ``x`` as ``to``."""
+    a = memory_type(source)
     if source.is_bool:
-        x = w.op(f"zext i1 {x} to i8")
-    a = "i8" if source.is_bool else register_type(source)
+        x = w.op(f"zext {register_type(source)} {x} to {a}")
     if to.is_bool:
-        return w.op(f"icmp ne {a} {x}, 0")
+        return w.op(f"icmp ne {a} {x}, zeroinitializer")
     b = register_type(to)
     return x if a == b else w.op(f"bitcast {a} {x} to {b}")
 
 
 def extend_half(w: Writer, x: str, t: Scalar) -> str:
     """Return a 16-bit float as float32."""
-    if t == float16:
-        return w.op(f"fpext half {x} to float")
-    bits = w.op(f"zext i16 {x} to i32")
-    return w.op(f"bitcast i32 {w.op(f'shl i32 {bits}, 16')} to float")
+    single, i32 = vector("float", t), vector("i32", t)
+    if t.kind == "float":
+        return w.op(f"fpext {register_type(t)} {x} to {single}")
+    bits = w.op(f"zext {register_type(t)} {x} to {i32}")
+    return w.op(f"bitcast {i32} {w.op(f'shl {i32} {bits}, {constant(16, beside(int32, t))}')} to {single}")
 
 
 def round_half(w: Writer, x: str, t: Scalar) -> str:
     """Return a float32 rounded to nearest even as a 16-bit float."""
-    if t == float16:
-        return w.op(f"fptrunc float {x} to half")
-    bits = w.op(f"bitcast float {x} to i32")
-    high = w.op(f"lshr i32 {bits}, 16")
-    odd = w.op(f"and i32 {high}, 1")
-    half = w.op(f"add i32 {odd}, 32767")
-    rounded = w.op(f"lshr i32 {w.op(f'add i32 {bits}, {half}')}, 16")
-    quiet = w.op(f"or i32 {high}, 64")
-    nan = w.op(f"fcmp uno float {x}, {x}")
-    return w.op(f"trunc i32 {w.select(nan, 'i32', quiet, rounded)} to i16")
+    single, i32 = vector("float", t), vector("i32", t)
+    if t.kind == "float":
+        return w.op(f"fptrunc {single} {x} to {register_type(t)}")
+
+    def number(n: int) -> str:
+        return constant(n, beside(int32, t))
+
+    bits = w.op(f"bitcast {single} {x} to {i32}")
+    high = w.op(f"lshr {i32} {bits}, {number(16)}")
+    odd = w.op(f"and {i32} {high}, {number(1)}")
+    half = w.op(f"add {i32} {odd}, {number(32767)}")
+    rounded = w.op(f"lshr {i32} {w.op(f'add {i32} {bits}, {half}')}, {number(16)}")
+    quiet = w.op(f"or {i32} {high}, {number(64)}")
+    nan = w.op(f"fcmp uno {single} {x}, {x}")
+    chosen = w.select(nan, i32, quiet, rounded, vector("i1", t))
+    return w.op(f"trunc {i32} {chosen} to {register_type(beside(uint16, t))}")
 
 
-def _from_bool(w: Writer, x: str, to: Scalar) -> str:
+def _from_bool(w: Writer, x: str, source: Scalar, to: Scalar) -> str:
     if to.is_int:
-        return w.op(f"zext i1 {x} to {register_type(to)}")
-    return w.select(x, register_type(to), constant(1, to), constant(0, to))
+        return w.op(f"zext {register_type(source)} {x} to {register_type(to)}")
+    return w.select(x, register_type(to), constant(1, to), constant(0, to), register_type(source))
 
 
 def _int_to_int(w: Writer, x: str, source: Scalar, to: Scalar) -> str:
     if source.bits == to.bits:
         return x
     how = "trunc" if to.bits < source.bits else "sext" if source.is_signed else "zext"
-    return w.op(f"{how} i{source.bits} {x} to i{to.bits}")
+    return w.op(f"{how} {register_type(source)} {x} to {register_type(to)}")
 
 
 def _int_to_float(w: Writer, x: str, source: Scalar, to: Scalar) -> str:
     how = "sitofp" if source.is_signed else "uitofp"
     if is_half(to):
         # Exact in float64 for every value that does not overflow a half, so that rounding happens once.
-        return cast(w, w.op(f"{how} i{source.bits} {x} to double"), float64, to)
-    return w.op(f"{how} i{source.bits} {x} to {register_type(to)}")
+        exact = beside(float64, to)
+        return cast(w, w.op(f"{how} {register_type(source)} {x} to {register_type(exact)}"), exact, to)
+    return w.op(f"{how} {register_type(source)} {x} to {register_type(to)}")
 
 
 def _float_to_int(w: Writer, x: str, source: Scalar, to: Scalar) -> str:
     how = "fptosi" if to.is_signed else "fptoui"
-    name = f"llvm.{how}.sat.i{to.bits}.f{source.bits}"
-    return w.intrinsic(name, f"i{to.bits}", [register_type(source)], [x])
+    name = f"llvm.{how}.sat.{suffix(to)}.{suffix(source)}"
+    return w.intrinsic(name, register_type(to), [register_type(source)], [x])
 
 
 def _float_to_float(w: Writer, x: str, source: Scalar, to: Scalar) -> str:
     if is_half(to):
-        return round_half(w, x if source == float32 else _round_to_odd(w, x), to)
-    if to.bits > source.bits:
-        return w.op(f"fpext float {x} to double")
-    return w.op(f"fptrunc double {x} to float")
+        return round_half(w, x if source.bits == 32 else _round_to_odd(w, x, source), to)
+    how = "fpext" if to.bits > source.bits else "fptrunc"
+    return w.op(f"{how} {register_type(source)} {x} to {register_type(to)}")
 
 
-def _round_to_odd(w: Writer, x: str) -> str:
+def _round_to_odd(w: Writer, x: str, t: Scalar) -> str:
     """Return a float64 as float32, rounded such that rounding it again to 16 bits gives the right result."""
-    near = w.op(f"fptrunc double {x} to float")
-    back = w.op(f"fpext float {near} to double")
-    inexact = w.op(f"fcmp one double {back}, {x}")
-    size = [w.intrinsic("llvm.fabs.f64", "double", ["double"], [v]) for v in (back, x)]
-    too_far = w.op(f"fcmp ogt double {size[0]}, {size[1]}")
-    bits = w.op(f"bitcast float {near} to i32")
-    toward_zero = w.op(f"sub i32 {bits}, {w.op(f'zext i1 {too_far} to i32')}")
-    odd = w.op(f"or i32 {toward_zero}, 1")
-    return w.op(f"bitcast i32 {w.select(inexact, 'i32', odd, bits)} to float")
+    double, single, i32, i1 = (vector(name, t) for name in ("double", "float", "i32", "i1"))
+    near = w.op(f"fptrunc {double} {x} to {single}")
+    back = w.op(f"fpext {single} {near} to {double}")
+    inexact = w.op(f"fcmp one {double} {back}, {x}")
+    size = [w.intrinsic(f"llvm.fabs.{suffix(t)}", double, [double], [v]) for v in (back, x)]
+    too_far = w.op(f"fcmp ogt {double} {size[0]}, {size[1]}")
+    bits = w.op(f"bitcast {single} {near} to {i32}")
+    toward_zero = w.op(f"sub {i32} {bits}, {w.op(f'zext {i1} {too_far} to {i32}')}")
+    odd = w.op(f"or {i32} {toward_zero}, {constant(1, beside(int32, t))}")
+    return w.op(f"bitcast {i32} {w.select(inexact, i32, odd, bits, i1)} to {single}")

@@ -14,10 +14,13 @@ two int64. The threads of a one-dimensional launch of any size stride over ``beg
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
+from warp_like.backend.llvm.lanes import full_mask
 from warp_like.backend.llvm.lower import Lowering
 from warp_like.backend.llvm.memory import load_value, sum_scope
-from warp_like.backend.llvm.values import ArrayRef, Rep, leaves
+from warp_like.backend.llvm.shuffle import iota, splat
+from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, leaves, register_type
 from warp_like.backend.llvm.writer import Writer
 from warp_like.backend.target import Options, Target
 from warp_like.base.loc import at
@@ -38,14 +41,25 @@ def lower_entry(f: Function, target: Target, options: Options) -> str:
     ndim = grid_ndim(f)
     offsets, size = param_offsets([p.type for p in f.params])
     with at(f.loc):
-        grid = _CudaGrid(w, ndim) if target.is_cuda else _CpuGrid(w, ndim)
-        lowering = Lowering(w, ndim, grid.index, lambda: grid.thread)
+        params: list[Rep] = []
         for i, (p, offset) in enumerate(zip(f.params, offsets, strict=True)):
             scope = sum_scope(w, i) if i in options.sums else ""
-            lowering.bind(p, _parameter(w, p.type, offset, scope, i in options.own))
-        grid.begin()
-        lowering.body(f.body)
-        grid.end()
+            params.append(_parameter(w, p.type, offset, scope, i in options.own))
+
+        def body(live: str = "") -> None:
+            lowering = Lowering(w, ndim, grid.index, lambda: grid.thread, live)
+            for p, rep in zip(f.params, params, strict=True):
+                lowering.bind(p, rep)
+            lowering.body(f.body)
+
+        grid: _Grid
+        if target.is_cuda:
+            grid = _CudaGrid(w, ndim, body)
+        elif f.lanes == 1:
+            grid = _CpuGrid(w, ndim, body)
+        else:
+            grid = _LaneGrid(w, ndim, body, f.lanes)
+        grid.run()
     name = entry_name(f)
     return w.module(name, _signature(w, name, max(size, 8)))
 
@@ -85,12 +99,17 @@ def _byte(w: Writer, base: str, offset: int) -> str:
 class _Grid:
     """What both grids share: extents and the thread's indices."""
 
-    def __init__(self, w: Writer, ndim: int) -> None:
+    def __init__(self, w: Writer, ndim: int, body: Callable[..., None]) -> None:
         self.w = w
         self.ndim = ndim
+        self.body = body  # writes what a thread runs, or given a mask what lanes run
         self.thread = ""
         self._indices: list[str] = []
         self._extents: list[str] = []
+
+    def run(self) -> None:
+        """Write the loop over the grid."""
+        raise NotImplementedError
 
     def index(self, axis: int, ndim: int) -> str:
         """Return the thread's index along ``axis`` of the grid seen as ``ndim`` dimensional."""
@@ -121,15 +140,20 @@ class _Grid:
 
 
 class _CpuGrid(_Grid):
-    def begin(self) -> None:
+    def run(self) -> None:
         w = self.w
-        some = w.op("icmp slt i64 %begin, %end")
-        w.branch(some, "run", "done")
+        w.branch(w.op("icmp slt i64 %begin, %end"), "run", "done")
         w.start("run")
         if self.ndim == 1:
-            self._open("%begin", "%end")
-            self._indices = [self.thread]
-            return
+            self._threads("%begin", "%end", [], "done")
+        else:
+            self._rows()
+        w.start("done")
+        w.do("ret void")
+
+    def _rows(self) -> None:
+        """Write the loop over rows: what the chunk has of each along the last dimension."""
+        w = self.w
         self._load_extents()
         inner = self._extents[-1]
         first = w.op(f"udiv i64 %begin, {inner}")
@@ -137,51 +161,41 @@ class _CpuGrid(_Grid):
         before = w.block
         w.jump("row")
         w.start("row")
-        self._rows = w.phis(["i64"])
-        (row,) = self._rows.registers
-        self._rows.add([first], before)
-        self._row, self._last = row, last
-        start = w.op(f"mul nsw i64 {row}, {inner}")
-        low = w.op(f"sub nsw i64 %begin, {start}")
-        high = w.op(f"sub nsw i64 %end, {start}")
+        rows = w.phis(["i64"])
+        (row,) = rows.registers
+        rows.add([first], before)
+        self._start = w.op(f"mul nsw i64 {row}, {inner}")
+        low = w.op(f"sub nsw i64 %begin, {self._start}")
+        high = w.op(f"sub nsw i64 %end, {self._start}")
         low = w.intrinsic("llvm.smax.i64", "i64", ["i64", "i64"], [low, "0"])
         high = w.intrinsic("llvm.smin.i64", "i64", ["i64", "i64"], [high, inner])
-        outer = self._split(row, self.ndim - 1)
-        self._open(low, high)
-        self._indices = [*outer, self.thread]
-        self.thread = w.op(f"add nsw i64 {start}, {self.thread}")
+        self._threads(low, high, self._split(row, self.ndim - 1), "row_end")
+        w.start("row_end")
+        following = w.op(f"add nuw nsw i64 {row}, 1")
+        rows.add([following], w.block)
+        rows.finish()
+        w.branch(w.op(f"icmp sle i64 {following}, {last}"), "row", "done")
 
-    def end(self) -> None:
-        if self.ndim == 1:
-            self._close("done")
-        else:
-            w = self.w
-            self._close("row_end")
-            w.start("row_end")
-            following = w.op(f"add nuw nsw i64 {self._row}, 1")
-            self._rows.add([following], w.block)
-            self._rows.finish()
-            more = w.op(f"icmp sle i64 {following}, {self._last}")
-            w.branch(more, "row", "done")
-        self.w.start("done")
-        self.w.do("ret void")
+    def _at(self, index: str, outer: list[str]) -> None:
+        """Go to the thread at ``index`` of the last dimension."""
+        self._indices = [*outer, index]
+        self.thread = index if self.ndim == 1 else self.w.op(f"add nsw i64 {self._start}, {index}")
 
-    def _open(self, low: str, high: str) -> None:
+    def _threads(self, low: str, high: str, outer: list[str], target: str) -> None:
+        """Write the loop over the last dimension, which is not empty, and go on at ``target``."""
         w = self.w
         before = w.block
         w.jump("thread")
         w.start("thread")
-        self._counter = w.phis(["i64"])
-        (self.thread,) = self._counter.registers
-        self._t, self._high = self.thread, high
-        self._counter.add([low], before)
-
-    def _close(self, target: str) -> None:
-        w = self.w
-        following = w.op(f"add nuw nsw i64 {self._t}, 1")
-        self._counter.add([following], w.block)
-        self._counter.finish()
-        stop = w.op(f"icmp eq i64 {following}, {self._high}")
+        counter = w.phis(["i64"])
+        (t,) = counter.registers
+        counter.add([low], before)
+        self._at(t, outer)
+        self.body()
+        following = w.op(f"add nuw nsw i64 {t}, 1")
+        counter.add([following], w.block)
+        counter.finish()
+        stop = w.op(f"icmp eq i64 {following}, {high}")
         group = w.metadata("access", "distinct !{}")
         parallel = w.metadata("parallel", f'!{{!"llvm.loop.parallel_accesses", {group}}}')
         hints = [parallel]
@@ -192,8 +206,41 @@ class _CpuGrid(_Grid):
         w.do(f"br i1 {stop}, label %{target}, label %thread, !llvm.loop {loop}")
 
 
+class _LaneGrid(_CpuGrid):
+    """Vectors of threads along the last dimension, and one with a mask for those that do not fill a vector."""
+
+    def __init__(self, w: Writer, ndim: int, body: Callable[..., None], lanes: int) -> None:
+        super().__init__(w, ndim, body)
+        self.lanes = lanes
+
+    def _threads(self, low: str, high: str, outer: list[str], target: str) -> None:
+        w, lanes = self.w, self.lanes
+        whole = w.op(f"sub nsw i64 {high}, {lanes}")
+        before = w.block
+        w.jump("next")
+        w.start("next")
+        counter = w.phis(["i64"])
+        (t,) = counter.registers
+        counter.add([low], before)
+        w.branch(w.op(f"icmp sle i64 {t}, {whole}"), "vector", "rest")
+        w.start("vector")
+        self._at(t, outer)
+        self.body(full_mask(lanes))
+        counter.add([w.op(f"add nuw nsw i64 {t}, {lanes}")], w.block)
+        counter.finish()
+        w.jump("next")
+        w.start("rest")
+        w.branch(w.op(f"icmp slt i64 {t}, {high}"), "masked", target)
+        w.start("masked")
+        self._at(t, outer)
+        number = LaneScalar("int", 32, lanes)
+        left = splat(w, number, w.op(f"trunc i64 {w.op(f'sub nsw i64 {high}, {t}')} to i32"))
+        self.body(w.op(f"icmp slt {register_type(number)} {iota(number)}, {left}"))
+        w.jump(target)
+
+
 class _CudaGrid(_Grid):
-    def begin(self) -> None:
+    def run(self) -> None:
         w = self.w
 
         def special(name: str) -> str:
@@ -202,25 +249,22 @@ class _CudaGrid(_Grid):
         size = special("ntid.x")
         block = w.op(f"mul nuw nsw i64 {special('ctaid.x')}, {size}")
         own = w.op(f"add nuw nsw i64 {block}, {special('tid.x')}")
-        self._stride = w.op(f"mul nuw nsw i64 {special('nctaid.x')}, {size}")
+        stride = w.op(f"mul nuw nsw i64 {special('nctaid.x')}, {size}")
         first = w.op(f"add nsw i64 %begin, {own}")
         if self.ndim > 1:
             self._load_extents()
         before = w.block
         w.jump("grid")
         w.start("grid")
-        self._counter = w.phis(["i64"])
-        (self.thread,) = self._counter.registers
-        self._counter.add([first], before)
+        counter = w.phis(["i64"])
+        (self.thread,) = counter.registers
+        counter.add([first], before)
         w.branch(w.op(f"icmp slt i64 {self.thread}, %end"), "thread", "done")
         w.start("thread")
         self._indices = self._split(self.thread, self.ndim)
-
-    def end(self) -> None:
-        w = self.w
-        following = w.op(f"add nsw i64 {self.thread}, {self._stride}")
-        self._counter.add([following], w.block)
-        self._counter.finish()
+        self.body()
+        counter.add([w.op(f"add nsw i64 {self.thread}, {stride}")], w.block)
+        counter.finish()
         w.jump("grid")
         w.start("done")
         w.do("ret void")

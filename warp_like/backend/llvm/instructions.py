@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 from warp_like.backend.llvm.casts import cast, extend_half, round_half
 from warp_like.backend.llvm.symbols import call_scalar, call_symbol
-from warp_like.backend.llvm.values import Rep, is_half, leaves, register_type
+from warp_like.backend.llvm.values import Rep, beside, constant, is_half, leaves, register_type, suffix, vector
 from warp_like.backend.llvm.writer import Writer
 from warp_like.builtins.spec import Elementwise, Symbol, Target, resolve
-from warp_like.ir.types import Scalar, Type, float32, int32, scalar_of
+from warp_like.ir.types import Lanes, Scalar, Type, float32, int32, lane_type, scalar_of
 
 ScalarLowering = Callable[..., str]
 WholeLowering = Callable[[Writer, list[Type], list[tuple[str, ...]]], tuple[str, ...]]
@@ -26,39 +26,46 @@ BOOL_RESULT = {"lt", "le", "gt", "ge", "eq", "ne"}
 
 def apply_builtin(w: Writer, name: str, types: list[Type], args: list[Rep]) -> tuple[str, ...]:
     """Append the call of builtin ``name``; return its result."""
-    lower = resolve(name, types).overload.lower
+    single = [lane_type(t) for t in types]
+    lower = resolve(name, single).overload.lower
     values = [a for a in args if isinstance(a, tuple)]
     if isinstance(lower, Elementwise):
         return _elementwise(w, lower.scalar, types, values)
-    if isinstance(lower, Symbol):
-        return (_symbol(w, lower, types[0], [v[0] for v in values]),)
     if isinstance(lower, Target) and name in WHOLE:
         return WHOLE[name](w, types, values)
-    if isinstance(lower, Target) and name in SCALAR and all(isinstance(t, Scalar) for t in types):
-        return (_scalar(w, name, types[0], [v[0] for v in values]),)
+    ((t, _), *_) = leaves(types[0])
+    if isinstance(lower, Symbol):
+        return (_symbol(w, lower, t, [v[0] for v in values]),)
+    if isinstance(lower, Target) and name in SCALAR and all(isinstance(s, Scalar) for s in single):
+        return (_scalar(w, name, t, [v[0] for v in values]),)
     given = ", ".join(map(str, types))
     raise AssertionError(f"{name}({given}) has the lowering {lower}, which the backend can't lower")
 
 
 def _elementwise(w: Writer, name: str, types: list[Type], args: list[tuple[str, ...]]) -> tuple[str, ...]:
-    scalars: list[Type] = [s for t in types if (s := scalar_of(t)) is not None]
+    scalars = [_scalar_type(t) for t in types]
     n = max(map(len, args))
     columns = [a if len(a) == n else a * n for a in args]
     return tuple(apply_builtin(w, name, scalars, [(x,) for x in row])[0] for row in zip(*columns, strict=True))
 
 
-def _symbol(w: Writer, symbol: Symbol, t: Type, args: list[str]) -> str:
-    assert isinstance(t, Scalar)
+def _scalar_type(t: Type) -> Type:
+    """Return what one component of ``t`` is, in lanes if ``t`` is."""
+    scalar = scalar_of(lane_type(t))
+    assert scalar is not None
+    return Lanes(scalar, t.width) if isinstance(t, Lanes) else scalar
+
+
+def _symbol(w: Writer, symbol: Symbol, t: Scalar, args: list[str]) -> str:
     if not is_half(t):
         return call_symbol(w, symbol, t, args)
-    return round_half(w, call_symbol(w, symbol, float32, [extend_half(w, x, t) for x in args]), t)
+    return round_half(w, call_symbol(w, symbol, beside(float32, t), [extend_half(w, x, t) for x in args]), t)
 
 
-def _scalar(w: Writer, name: str, t: Type, args: list[str]) -> str:
-    assert isinstance(t, Scalar)
+def _scalar(w: Writer, name: str, t: Scalar, args: list[str]) -> str:
     if not is_half(t):
         return SCALAR[name](w, t, *args)
-    got = SCALAR[name](w, float32, *(extend_half(w, x, t) for x in args))
+    got = SCALAR[name](w, beside(float32, t), *(extend_half(w, x, t) for x in args))
     return got if name in BOOL_RESULT else round_half(w, got, t)
 
 
@@ -88,7 +95,7 @@ for _name in ("add", "sub", "mul"):
 
 @_row("neg")
 def _neg(w: Writer, t: Scalar, x: str) -> str:
-    return w.op(f"fneg {register_type(t)} {x}" if t.is_float else f"sub {register_type(t)} 0, {x}")
+    return w.op(f"fneg {register_type(t)} {x}" if t.is_float else f"sub {register_type(t)} zeroinitializer, {x}")
 
 
 @_row("div")
@@ -107,14 +114,15 @@ def _integer_division(w: Writer, what: str, t: Scalar, a: str, b: str) -> str:
     op = f"{'s' if t.is_signed else 'u'}{what}"
     if b.lstrip("-").isdigit() and b not in ("0", "-1"):
         return w.op(f"{op} {r} {a}, {b}")
-    zero = w.op(f"icmp eq {r} {b}, 0")
+    i1 = vector("i1", t)
+    zero = w.op(f"icmp eq {r} {b}, zeroinitializer")
     bad = zero
     if t.is_signed:
-        least = w.op(f"icmp eq {r} {a}, {-(1 << t.bits - 1)}")
-        overflow = w.op(f"and i1 {least}, {w.op(f'icmp eq {r} {b}, -1')}")
-        bad = w.op(f"or i1 {zero}, {overflow}")
-    got = w.op(f"{op} {r} {a}, {w.select(bad, r, '1', b)}")
-    return w.select(zero, r, "0", got)
+        least = w.op(f"icmp eq {r} {a}, {constant(-(1 << t.bits - 1), t)}")
+        overflow = w.op(f"and {i1} {least}, {w.op(f'icmp eq {r} {b}, {constant(-1, t)}')}")
+        bad = w.op(f"or {i1} {zero}, {overflow}")
+    got = w.op(f"{op} {r} {a}, {w.select(bad, r, constant(1, t), b, i1)}")
+    return w.select(zero, r, constant(0, t), got, i1)
 
 
 # --- comparisons and logic ----------------------------------------------------------------------------------
@@ -140,7 +148,7 @@ for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
 
 @_row("unot")
 def _unot(w: Writer, t: Scalar, x: str) -> str:
-    return w.op(f"xor i1 {x}, true")
+    return w.op(f"xor {register_type(t)} {x}, {constant(True, t)}")
 
 
 def _bitwise(name: str, op: str) -> None:
@@ -156,7 +164,7 @@ for _name, _op in {"bit_and": "and", "bit_or": "or", "bit_xor": "xor"}.items():
 
 @_row("invert")
 def _invert(w: Writer, t: Scalar, x: str) -> str:
-    return w.op(f"xor {register_type(t)} {x}, -1")
+    return w.op(f"xor {register_type(t)} {x}, {constant(-1, t)}")
 
 
 @_row("lshift")
@@ -171,14 +179,15 @@ def _rshift(w: Writer, t: Scalar, a: str, b: str) -> str:
 
 def _shift(w: Writer, op: str, t: Scalar, a: str, b: str) -> str:
     r = register_type(t)
-    amount = w.op(f"and {r} {b}, {t.bits - 1}")
+    amount = w.op(f"and {r} {b}, {constant(t.bits - 1, t)}")
     return w.op(f"{op} {r} {a}, {amount}")
 
 
 @_row("bit_count")
 def _bit_count(w: Writer, t: Scalar, x: str) -> str:
     r = register_type(t)
-    return cast(w, w.intrinsic(f"llvm.ctpop.{r}", r, [r], [x]), Scalar("uint", t.bits), int32)
+    count = w.intrinsic(f"llvm.ctpop.{suffix(t)}", r, [r], [x])
+    return cast(w, count, beside(Scalar("uint", t.bits), t), beside(int32, t))
 
 
 # --- values of any type -------------------------------------------------------------------------------------
@@ -186,8 +195,10 @@ def _bit_count(w: Writer, t: Scalar, x: str) -> str:
 
 def _where(w: Writer, types: list[Type], args: list[tuple[str, ...]]) -> tuple[str, ...]:
     (cond,), a, b = args
+    ((by, _),) = leaves(types[0])
     scalars = [s for s, _ in leaves(types[1])]
-    return tuple(w.select(cond, register_type(s), x, y) for s, x, y in zip(scalars, a, b, strict=True))
+    pairs = zip(scalars, a, b, strict=True)
+    return tuple(w.select(cond, register_type(s), x, y, register_type(by)) for s, x, y in pairs)
 
 
 WHOLE["where"] = _where

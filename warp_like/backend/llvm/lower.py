@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from warp_like.backend.llvm import memory, runtime_calls
+from warp_like.backend.llvm import lanes, memory, runtime_calls
 from warp_like.backend.llvm.casts import bitcast, cast
-from warp_like.backend.llvm.components import extract, insert
+from warp_like.backend.llvm.components import Index, Position, extract, insert
 from warp_like.backend.llvm.instructions import apply_builtin
+from warp_like.backend.llvm.lanes import Access, LaneIndex
 from warp_like.backend.llvm.loops import CountedLoop
-from warp_like.backend.llvm.values import ArrayRef, Rep, constant, leaves, register_type
+from warp_like.backend.llvm.shuffle import iota, splat
+from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, beside, constant, leaves, register_type
 from warp_like.backend.llvm.writer import Writer
 from warp_like.base.loc import at
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Op, Value
-from warp_like.ir.types import Array, Scalar, Type, int32, int64
+from warp_like.ir.types import Array, Lanes, Scalar, Type, int32, int64
 
 _WIDENED = {"add": "add nsw", "sub": "sub nsw", "mul": "mul nsw"}
 
@@ -32,13 +34,17 @@ class Lowering:
         ndim: The dimensions of the grid that the kernel sees.
         tid: Returns the i64 register of the thread's index, given axis and ndim.
         thread: Returns the i64 register of the flat thread index.
+        live: The mask of the lanes that have a thread.
     """
 
-    def __init__(self, w: Writer, ndim: int, tid: Callable[[int, int], str], thread: Callable[[], str]) -> None:
+    def __init__(
+        self, w: Writer, ndim: int, tid: Callable[[int, int], str], thread: Callable[[], str], live: str = ""
+    ) -> None:
         self.w = w
         self._ndim = ndim
         self._thread_index = tid
         self._thread = thread
+        self._live = live
         self._reps: dict[Value, Rep] = {}
         self._wide: list[dict[Value, str]] = [{}]
 
@@ -211,6 +217,52 @@ class Lowering:
         runtime_calls.leave_at_bad_index(w, o.loc.line if o.loc else 0, self._thread())
         w.start(good)
 
+    # --- lanes ---
+
+    def access(self, o: ops.Load | ops.Store | ops.Atomic) -> Access:
+        """Return the elements that the lanes of ``o`` touch."""
+        (mask,) = o.mask
+        assert isinstance(mask.type, Lanes)
+        indices = [self._lane_index(i) for i in o.indices]
+        return Access(self.w, self.array(o.array), indices, mask.type.width, self.scalar(mask))
+
+    def _lane_index(self, i: Value) -> LaneIndex:
+        if isinstance(i.op, ops.Ramp):
+            return LaneIndex(self.index(i.op.base), i.op.step)
+        if not isinstance(i.type, Lanes):
+            return LaneIndex(self.index(i))
+        ((t, _),) = leaves(i.type)
+        return LaneIndex(step=None, registers=self.scalar(i), type=t)
+
+    def _live_(self, o: ops.Live) -> None:
+        self.bind(o.result, (self._live,))
+
+    def _spread(self, o: ops.Spread) -> None:
+        scalars = [t for t, _ in leaves(o.result.type)]
+        pairs = zip(scalars, self.scalars(o.x), strict=True)
+        self.bind(o.result, tuple(splat(self.w, t, x) for t, x in pairs if isinstance(t, LaneScalar)))
+
+    def _ramp(self, o: ops.Ramp) -> None:
+        w = self.w
+        ((t, _),) = leaves(o.result.type)
+        assert isinstance(t, LaneScalar)
+        reg = register_type(t)
+        steps = w.op(f"mul {reg} {iota(t)}, {constant(o.step, t)}") if o.step != 1 else iota(t)
+        self.bind(o.result, (w.op(f"add {reg} {splat(w, t, self.scalar(o.base))}, {steps}"),))
+
+    def _across(self, o: ops.Across) -> None:
+        w, t = self.w, o.x.type
+        assert isinstance(t, Lanes)
+        mask = self.scalar(o.mask[0]) if o.mask else lanes.full_mask(t.width)
+        if o.kind == "any":
+            self.bind(o.result, (lanes.any_lane(w, t.width, self.scalar(o.x)),))
+            return
+        out = []
+        for (s, _), x in zip(leaves(t), self.scalars(o.x), strict=True):
+            assert isinstance(s, LaneScalar)
+            out.append(lanes.last(w, s, x, mask) if o.kind == "last" else lanes.reduce(w, o.kind, s, x, mask))
+        self.bind(o.result, tuple(out))
+
     # --- ops ---
 
     def _constant(self, o: ops.Constant) -> None:
@@ -227,7 +279,7 @@ class Lowering:
         self.bind(o.result, tuple(cast(self.w, x, a, b) for x, (a, _), (b, _) in pairs))
 
     def _bitcast(self, o: ops.Bitcast) -> None:
-        (a, _), (b, _) = leaves(o.x.type)[0], leaves(o.result.type)[0]
+        ((a, _),), ((b, _),) = leaves(o.x.type), leaves(o.result.type)
         self.bind(o.result, (bitcast(self.w, self.scalar(o.x), a, b),))
 
     def _make(self, o: ops.Make) -> None:
@@ -244,9 +296,16 @@ class Lowering:
         at_ = [self._component(i) for i in o.indices]
         self.bind(o.result, insert(self.w, o.x.type, self.scalars(o.x), self.scalars(o.value), at_))
 
-    def _component(self, i: Value) -> int | str:
+    def _component(self, i: Value) -> Index:
         known = ops.constant_value(i)
-        return int(known) if known is not None else self.index(i)
+        if known is not None:
+            return int(known)
+        if not isinstance(i.type, Lanes):
+            return Position(self.index(i), int64)
+        ((t, _),) = leaves(i.type)
+        if t.bits >= 32:
+            return Position(self.scalar(i), t)
+        return Position(cast(self.w, self.scalar(i), t, beside(int32, t)), beside(int32, t))
 
     def _tid(self, o: ops.Tid) -> None:
         wide = self._thread_index(o.axis, o.ndim)
@@ -283,14 +342,23 @@ class Lowering:
         self.bind(o.result, memory.sliced(self.w, ref, start, count, step, o.kept))
 
     def _load(self, o: ops.Load) -> None:
+        if o.mask:
+            self.bind(o.result, self.access(o).load())
+            return
         where = self.address(o, o.array, o.indices)
         self.bind(o.result, memory.load_element(self.w, self.array(o.array), where))
 
     def _store(self, o: ops.Store) -> None:
+        if o.mask:
+            self.access(o).store(self.scalars(o.value))
+            return
         where = self.address(o, o.array, o.indices)
         memory.store_element(self.w, self.array(o.array), where, self.scalars(o.value))
 
     def _atomic(self, o: ops.Atomic) -> None:
+        if o.mask:
+            self.bind(o.result, self.access(o).atomic(o.kind, self.scalars(o.value)))
+            return
         where = self.address(o, o.array, o.indices)
         got = memory.atomic_element(self.w, o.kind, self.array(o.array), where, self.scalars(o.value))
         self.bind(o.result, got)
@@ -315,6 +383,7 @@ class Lowering:
 _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
     getattr(ops, name): getattr(Lowering, method)
     for name, method in {
+        "Across": "_across",
         "Apply": "_apply",
         "Atomic": "_atomic",
         "AtomicCas": "_atomic_cas",
@@ -326,12 +395,15 @@ _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
         "For": "_for_",
         "If": "_if_",
         "Insert": "_insert",
+        "Live": "_live_",
         "Load": "_load",
         "Make": "_make",
         "Pop": "_pop",
         "Print": "_print",
         "Push": "_push",
         "Slice": "_slice",
+        "Ramp": "_ramp",
+        "Spread": "_spread",
         "Store": "_store",
         "Tid": "_tid",
         "View": "_view",

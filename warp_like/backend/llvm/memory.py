@@ -131,7 +131,7 @@ def load_value(
         mem = memory_type(scalar)
         at = component_address(w, address, offset, pointer)
         x = w.op(f"load {mem}, {pointer} {at}, align {align_of(scalar)}{note}")
-        out.append(w.op(f"icmp ne i8 {x}, 0") if scalar.is_bool else x)
+        out.append(w.op(f"icmp ne {mem} {x}, zeroinitializer") if scalar.is_bool else x)
     return tuple(out)
 
 
@@ -142,7 +142,7 @@ def store_value(
     """Write the scalars of a value to memory."""
     for (scalar, offset), x in zip(t_leaves, values, strict=True):
         at = component_address(w, address, offset, pointer)
-        x = w.op(f"zext i1 {x} to i8") if scalar.is_bool else x
+        x = w.op(f"zext {register_type(scalar)} {x} to {memory_type(scalar)}") if scalar.is_bool else x
         w.do(f"store {memory_type(scalar)} {x}, {pointer} {at}, align {align_of(scalar)}{note}")
 
 

@@ -13,6 +13,7 @@ from warp_like.backend.llvm.writer import Writer
 from warp_like.base.errors import WarpCodegenError
 from warp_like.ir.layout import size_of
 from warp_like.ir.types import (
+    Lanes,
     Mat,
     Scalar,
     Type,
@@ -59,7 +60,7 @@ def push(w: Writer, t: Type, value: tuple[str, ...]) -> None:
     w.jump(ready)
     w.start(ready)
     stack = w.op("load ptr, ptr %ctx, align 8")
-    store_value(w, leaves(t), w.op(f"getelementptr inbounds i8, ptr {stack}, i64 {top}"), value, "")
+    store_value(w, _stack_leaves(t), w.op(f"getelementptr inbounds i8, ptr {stack}, i64 {top}"), value, "")
     w.do(f"store i64 {end}, ptr {_field_address(w, _TOP)}, align 8")
 
 
@@ -68,9 +69,15 @@ def pop(w: Writer, t: Type) -> tuple[str, ...]:
     _require_stack(w)
     top = w.op(f"sub nuw nsw i64 {_field(w, _TOP)}, {_slot(t)}")
     stack = w.op("load ptr, ptr %ctx, align 8")
-    value = load_value(w, leaves(t), w.op(f"getelementptr inbounds i8, ptr {stack}, i64 {top}"), "")
+    value = load_value(w, _stack_leaves(t), w.op(f"getelementptr inbounds i8, ptr {stack}, i64 {top}"), "")
     w.do(f"store i64 {top}, ptr {_field_address(w, _TOP)}, align 8")
     return value
+
+
+def _stack_leaves(t: Type) -> tuple[tuple[Scalar, int], ...]:
+    """Return the scalars of a value with their places on the stack, where all lanes of one lie together."""
+    width = t.width if isinstance(t, Lanes) else 1
+    return tuple((s, offset * width) for s, offset in leaves(t))
 
 
 def _slot(t: Type) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from warp_like.backend.llvm.values import register_type
+from warp_like.backend.llvm.shuffle import from_lanes, join, split, to_lanes
+from warp_like.backend.llvm.values import LaneScalar, register_type, suffix
 from warp_like.backend.llvm.writer import PURE_CALL, Writer
 from warp_like.backend.target import Target
 from warp_like.builtins.spec import Symbol
@@ -34,14 +35,36 @@ def call_symbol(w: Writer, symbol: Symbol, t: Scalar, args: list[str]) -> str:
     types = [reg] * len(args)
     flags = w.fp if w.options.fast_math else ""
     if symbol.llvm in CHEAP:
-        return w.intrinsic(f"{symbol.llvm}.f{t.bits}", reg, types, args, flags)
-    suffix = "f" if t.bits == 32 else ""
+        return w.intrinsic(f"{symbol.llvm}.{suffix(t)}", reg, types, args, flags)
+    ending = "f" if t.bits == 32 else ""
     if w.target.is_cuda:
-        return _call(w, symbol.nvptx + suffix, t, args, "nounwind", flags)
+        return _call(w, symbol.nvptx + ending, t, args, "nounwind", flags)
+    if isinstance(t, LaneScalar):
+        return _call_in_lanes(w, symbol, t, args)
     attributes = PURE_CALL
     if symbol.vector and w.options.vector_math:
         attributes += _vector_variants(w, symbol.libm, t, len(args))
-    return _call(w, symbol.libm + suffix, t, args, attributes, flags)
+    return _call(w, symbol.libm + ending, t, args, attributes, flags)
+
+
+def _call_in_lanes(w: Writer, symbol: Symbol, t: LaneScalar, args: list[str]) -> str:
+    """Append calls of the vector math library for as many lanes as it takes, or else one call a lane."""
+    if symbol.vector and w.options.vector_math and symbol.libm in _LIBMVEC.get(w.target.vector_math, ()):
+        for isa, bits in reversed(_isas(w.target)):
+            lanes = bits // t.bits
+            if lanes <= t.width:
+                part = LaneScalar(t.kind, t.bits, lanes)
+                name = _vector_name(isa, lanes, len(args), symbol.libm, t)
+                pieces = zip(*(split(w, t, x, lanes) for x in args), strict=True)
+                return join(w, part, [_call(w, name, part, list(p), PURE_CALL, "") for p in pieces])
+    name = symbol.libm + ("f" if t.bits == 32 else "")
+    lanes_of = zip(*(from_lanes(w, t, x) for x in args), strict=True)
+    return to_lanes(w, t, [_call(w, name, t.one, list(one), PURE_CALL, "") for one in lanes_of])
+
+
+def _vector_name(isa: str, lanes: int, arity: int, libm: str, t: Scalar) -> str:
+    """Return a function's name by the vector ABI of x86-64."""
+    return f"_ZGV{isa}N{lanes}{'v' * arity}_{libm}{'f' if t.bits == 32 else ''}"
 
 
 def call_scalar(w: Writer, libm: str, nvptx: str, t: Scalar, *args: str) -> str:
@@ -64,7 +87,7 @@ def _vector_variants(w: Writer, libm: str, t: Scalar, arity: int) -> str:
     mappings = []
     for isa, bits in _isas(w.target):
         lanes = bits // t.bits
-        vector = f"_ZGV{isa}N{lanes}{'v' * arity}_{name}"
+        vector = _vector_name(isa, lanes, arity, libm, t)
         mappings.append(f"_ZGV_LLVM_N{lanes}{'v' * arity}_{name}({vector})")
         v = f"<{lanes} x {register_type(t)}>"
         w.declare(vector, f"{v} @{vector}({', '.join([v] * arity)})")

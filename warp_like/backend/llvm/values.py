@@ -4,6 +4,9 @@ A scalar, vec, mat, quat, transform or struct is the tuple of its scalars, one r
 order), so that LLVM's vectorisers see scalars only; an array is an ``ArrayRef``. Registers and constants are
 written as text without their type. A bool is ``i1`` in a register and one byte in memory; a bfloat16 is its
 bits, ``i16``, and computes in float32.
+
+A ``Lanes`` value looks the same, each register a vector of LLVM; its scalars' types are ``LaneScalar``, which the
+functions here and the lowering of builtins take wherever they take a ``Scalar``.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from dataclasses import dataclass
 from warp_like.ir.layout import field_offsets, size_of
 from warp_like.ir.types import (
     Array,
+    Lanes,
     Scalar,
     Struct,
     Type,
@@ -55,27 +59,65 @@ Rep = tuple[str, ...] | ArrayRef
 """An IR value in LLVM."""
 
 
+@dataclass(frozen=True)
+class LaneScalar(Scalar):
+    """A scalar type in ``width`` lanes."""
+
+    width: int
+
+    @property
+    def one(self) -> Scalar:
+        """The type of one lane."""
+        return Scalar(self.kind, self.bits)
+
+    def __str__(self) -> str:
+        return f"{self.one} x {self.width}"
+
+
+def beside(t: Scalar, like: Scalar) -> Scalar:
+    """Return ``t`` in as many lanes as ``like`` has."""
+    return LaneScalar(t.kind, t.bits, like.width) if isinstance(like, LaneScalar) else t
+
+
+def one_lane(t: Scalar) -> Scalar:
+    """Return the type of one lane of ``t``."""
+    return t.one if isinstance(t, LaneScalar) else t
+
+
+def vector(text: str, like: Scalar) -> str:
+    """Return the LLVM type ``text`` in as many lanes as ``like`` has."""
+    return f"<{like.width} x {text}>" if isinstance(like, LaneScalar) else text
+
+
+def suffix(t: Scalar) -> str:
+    """Return how the names of LLVM's intrinsics end that work on ``t``: ``f32``, ``v16f32``."""
+    base = f"{'f' if t.kind == 'float' else 'i'}{t.bits}"
+    return f"v{t.width}{base}" if isinstance(t, LaneScalar) else base
+
+
 @functools.cache
 def register_type(t: Scalar) -> str:
     """Return the LLVM type of ``t`` in a register."""
     if t.is_bool:
-        return "i1"
-    return f"i{t.bits}" if t.is_int else _REGISTER_FLOATS[str(t)]
+        return vector("i1", t)
+    return vector(f"i{t.bits}" if t.is_int else _REGISTER_FLOATS[str(one_lane(t))], t)
 
 
 def memory_type(t: Scalar) -> str:
     """Return the LLVM type of ``t`` in memory."""
-    return "i8" if t.is_bool else register_type(t)
+    return vector("i8", t) if t.is_bool else register_type(t)
 
 
 def is_half(t: Scalar) -> bool:
     """Return whether ``t`` is a 16-bit float, which computes in float32."""
-    return t in (float16, bfloat16)
+    return t.is_float and t.bits == 16
 
 
 @functools.cache
 def leaves(t: Type) -> tuple[tuple[Scalar, int], ...]:
     """Return the scalars that a value of ``t`` is made of, each with its byte offset in memory."""
+    if isinstance(t, Lanes):
+        return tuple((LaneScalar(s.kind, s.bits, t.width), offset) for s, offset in leaves(t.of))
     if isinstance(t, Struct):
         parts = zip(field_offsets(t), t.fields, strict=True)
         return tuple((s, offset + at) for offset, (_, f) in parts for s, at in leaves(f))
@@ -86,7 +128,10 @@ def leaves(t: Type) -> tuple[tuple[Scalar, int], ...]:
 
 
 def constant(value: float, t: Scalar) -> str:
-    """Return the text of a scalar constant."""
+    """Return the text of a scalar constant, the same in all lanes."""
+    if isinstance(t, LaneScalar):
+        one = f"{register_type(t.one)} {constant(value, t.one)}"
+        return f"<{', '.join([one] * t.width)}>"
     if t.is_bool:
         return "true" if value else "false"
     if t.is_int:

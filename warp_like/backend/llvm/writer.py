@@ -83,9 +83,9 @@ class Writer:
         """Reserve phis at the start of the current block."""
         return Phis(self, types)
 
-    def select(self, cond: str, type: str, a: str, b: str) -> str:
-        """Append a select."""
-        return self.op(f"select i1 {cond}, {type} {a}, {type} {b}")
+    def select(self, cond: str, type: str, a: str, b: str, by: str = "i1") -> str:
+        """Append a select; ``by`` is the type of ``cond``."""
+        return self.op(f"select {by} {cond}, {type} {a}, {type} {b}")
 
     # --- what the function refers to ---
 

@@ -1,0 +1,358 @@
+"""Arrays in lanes: loads, stores and atomics of a vector of threads at once.
+
+An access is told apart by how its address changes from lane to lane. Where an element follows on another, a load is
+one wide load, of aggregates with the components shuffled apart; otherwise it gathers. Atomics go lane by lane, but
+additions that need not be atomic and hit different elements are loads, vector additions and stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from warp_like.backend.llvm import memory
+from warp_like.backend.llvm.shuffle import gather, iota, join, scatter, shuffle, splat
+from warp_like.backend.llvm.values import ArrayRef, LaneScalar, constant, leaves, memory_type, one_lane, register_type
+from warp_like.backend.llvm.values import suffix as suffix_of
+from warp_like.backend.llvm.writer import Writer
+from warp_like.ir.layout import align_of, size_of
+from warp_like.ir.types import Lanes, Scalar, int64
+
+
+@dataclass(frozen=True)
+class LaneIndex:
+    """An index into an array.
+
+    Attributes:
+        first: The i64 register of the first lane's index; of all lanes' where ``step`` is 0.
+        step: How much it grows from lane to lane; None where the lanes have ``registers``.
+        registers: All lanes' indices.
+        type: Their type.
+    """
+
+    first: str = "0"
+    step: int | None = 0
+    registers: str = ""
+    type: Scalar = int64
+
+
+class Access:
+    """The elements of an array at one index a lane.
+
+    ``base`` is the address of the first lane's element as far as it is known to be in line with the others;
+    ``apart`` the bytes from lane to lane, as a number or a register, or None where ``pointers`` has to gather.
+    """
+
+    def __init__(self, w: Writer, array: ArrayRef, indices: Sequence[LaneIndex], width: int, mask: str) -> None:
+        self.w = w
+        self.array = array
+        self.width = width
+        self.mask = mask
+        self.indices = indices
+        self.base = memory.element_address(w, array, [i.first for i in indices])
+        self.size = size_of(array.type.dtype)
+        self.leaves = leaves(Lanes(array.type.dtype, width))
+        self.note = memory.access_group(w)
+        scattered = any(i.step is None for i in indices)
+        self.apart: int | str | None = None if scattered else self._distance()
+        self._addresses = ""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every lane takes part, as is known when this is compiled."""
+        return self.mask == full_mask(self.width)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether each lane's element follows on that of the lane before."""
+        return self.apart == self.size
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether an element is nothing but scalars of one type, one behind the other."""
+        first = self.leaves[0][0]
+        nbytes = first.bits // 8
+        return self.size == nbytes * len(self.leaves) and all(
+            s == first and offset == k * nbytes for k, (s, offset) in enumerate(self.leaves)
+        )
+
+    # --- addresses ---
+
+    def _stride(self, axis: int) -> int | str:
+        """The bytes between neighbours along ``axis``."""
+        array = self.array
+        if array.strides:
+            return array.strides[axis]
+        step: int | str = self.size
+        for extent in array.shape[axis + 1 :]:
+            step = self.w.op(f"mul nsw i64 {extent}, {step}")
+        return step
+
+    def _distance(self) -> int | str:
+        total: int | str = 0
+        for axis, i in enumerate(self.indices):
+            if not i.step:
+                continue
+            stride = self._stride(axis)
+            if isinstance(stride, int):
+                stride *= i.step
+            elif i.step != 1:
+                stride = self.w.op(f"mul nsw i64 {stride}, {i.step}")
+            total = stride if total == 0 else self.w.op(f"add nsw i64 {total}, {stride}")
+        return total
+
+    def pointers(self, offset: int) -> str:
+        """The address of the scalar at ``offset`` of each lane's element."""
+        w, pointers = self.w, f"<{self.width} x ptr>"
+        if not self._addresses:
+            self._addresses = self._element_pointers()
+        if not offset:
+            return self._addresses
+        return w.op(f"getelementptr i8, {pointers} {self._addresses}, i64 {offset}")
+
+    def _element_pointers(self) -> str:
+        w = self.w
+        varying = [(axis, i) for axis, i in enumerate(self.indices) if i.step is None]
+        steps = [i for i in self.indices if i.step]
+        if len(varying) == 1 and not steps:
+            ((axis, index),) = varying
+            if self._stride_is_size(axis):  # a narrow index reaches the hardware's gather as it is
+                kind = register_type(index.type)
+                return w.op(f"getelementptr [{self.size} x i8], ptr {self.base}, {kind} {index.registers}")
+        wide = LaneScalar("int", 64, self.width)
+        offset = ""
+        for axis, index in varying:
+            term = self._times(self._as_64(index), self._stride(axis))
+            offset = term if not offset else w.op(f"add {register_type(wide)} {offset}, {term}")
+        if steps or not varying:
+            term = self._times(iota(wide), self._distance())
+            offset = term if not offset else w.op(f"add {register_type(wide)} {offset}, {term}")
+        return w.op(f"getelementptr i8, ptr {self.base}, {register_type(wide)} {offset}")
+
+    def _stride_is_size(self, axis: int) -> bool:
+        return not self.array.strides and axis == len(self.array.shape) - 1
+
+    def _as_64(self, i: LaneIndex) -> str:
+        if i.type.bits == 64:
+            return i.registers
+        how = "sext" if i.type.is_signed else "zext"
+        return self.w.op(f"{how} {register_type(i.type)} {i.registers} to <{self.width} x i64>")
+
+    def _times(self, x: str, by: int | str) -> str:
+        wide = LaneScalar("int", 64, self.width)
+        factor = constant(by, wide) if isinstance(by, int) else splat(self.w, wide, by)
+        return self.w.op(f"mul {register_type(wide)} {x}, {factor}")
+
+    # --- values ---
+
+    def load(self) -> tuple[str, ...]:
+        """Return the elements' scalars."""
+        if self.is_dense and self.is_packed and (len(self.leaves) == 1 or self.is_full):
+            parts = self._load_wide()
+        else:
+            parts = [gather(self.w, _stored(s), self.pointers(at), self.mask, self.note) for s, at in self.leaves]
+        return tuple(self._to_register(s, x) for (s, _), x in zip(self.leaves, parts, strict=True))
+
+    def store(self, values: Sequence[str]) -> None:
+        """Write the elements."""
+        parts = [self._to_memory(s, x) for (s, _), x in zip(self.leaves, values, strict=True)]
+        if self.is_dense and self.is_packed and (len(self.leaves) == 1 or self.is_full):
+            self._store_wide(parts)
+            return
+        for (s, offset), x in zip(self.leaves, parts, strict=True):
+            scatter(self.w, _stored(s), self.pointers(offset), x, self.mask, self.note)
+
+    def _to_register(self, s: Scalar, x: str) -> str:
+        return self.w.op(f"icmp ne {memory_type(s)} {x}, zeroinitializer") if s.is_bool else x
+
+    def _to_memory(self, s: Scalar, x: str) -> str:
+        return self.w.op(f"zext {register_type(s)} {x} to {memory_type(s)}") if s.is_bool else x
+
+    def _load_wide(self) -> list[str]:
+        w, n = self.w, len(self.leaves)
+        s = _stored(self.leaves[0][0])
+        t = LaneScalar(s.kind, s.bits, self.width * n)
+        align = align_of(one_lane(s))
+        if self.is_full:
+            x = w.op(f"load {register_type(t)}, ptr {self.base}, align {align}{self.note}")
+        else:
+            x = _masked_load(w, t, self.base, self.mask, self.note)
+        if n == 1:
+            return [x]
+        return [shuffle(w, register_type(t), x, "poison", range(k, self.width * n, n)) for k in range(n)]
+
+    def _store_wide(self, parts: Sequence[str]) -> None:
+        w, n = self.w, len(parts)
+        s = _stored(self.leaves[0][0])
+        t = LaneScalar(s.kind, s.bits, self.width * n)
+        whole = self._interleave(s, parts)
+        if self.is_full:
+            align = align_of(one_lane(s))
+            w.do(f"store {register_type(t)} {whole}, ptr {self.base}, align {align}{self.note}")
+        else:
+            _masked_store(w, t, self.base, whole, self.mask, self.note)
+
+    def _interleave(self, s: LaneScalar, parts: Sequence[str]) -> str:
+        n = len(parts)
+        if n == 1:
+            return parts[0]
+        padded = [*parts, *["poison"] * ((1 << (n - 1).bit_length()) - n)]
+        whole = join(self.w, s, padded)
+        order = [k * self.width + lane for lane in range(self.width) for k in range(n)]
+        kind = f"<{len(padded) * self.width} x {register_type(s.one)}>"
+        return shuffle(self.w, kind, whole, "poison", order)
+
+    # --- atomics ---
+
+    def atomic(self, kind: str, values: Sequence[str]) -> tuple[str, ...]:
+        """Update each component atomically, lane by lane; return the old ones."""
+        plain = kind in ("add", "sub") and (self.array.sum or self.array.own)
+        if plain and isinstance(self.apart, int) and abs(self.apart) >= self.size:
+            old = self.load()
+            self.store([self._added(kind, s, a, b) for (s, _), a, b in zip(self.leaves, old, values, strict=True)])
+            return old
+        w = self.w
+        addresses = _Spilled(w, LaneScalar("uint", 64, self.width), self._addresses_as_integers())
+        given = [_Spilled(w, s, x) for (s, _), x in zip(self.leaves, values, strict=True)]
+        old = [_Spilled(w, s, constant(0, s)) for s, _ in self.leaves]
+        element = self.array.type.dtype
+
+        def update(lane: str) -> None:
+            at = w.op(f"inttoptr i64 {addresses.lane(lane)} to ptr")
+            got = memory.atomic_element(w, kind, self.array, at, tuple(g.lane(lane) for g in given))
+            for slot, x in zip(old, got, strict=True):
+                slot.set_lane(lane, x)
+
+        for_each_lane(w, self.width, self.mask, update)
+        assert len(old) == len(leaves(element))
+        return tuple(slot.whole() for slot in old)
+
+    def _addresses_as_integers(self) -> str:
+        return self.w.op(f"ptrtoint <{self.width} x ptr> {self.pointers(0)} to <{self.width} x i64>")
+
+    def _added(self, kind: str, s: Scalar, a: str, b: str) -> str:
+        how = f"f{kind} reassoc contract" if s.is_float else kind
+        return self.w.op(f"{how} {register_type(s)} {a}, {b}")
+
+
+class _Spilled:
+    """A vector in stack memory, so that one lane of it can be picked at run time."""
+
+    def __init__(self, w: Writer, t: Scalar, x: str) -> None:
+        assert isinstance(t, LaneScalar)
+        self.w, self.t, self.stored = w, t, _stored(t)
+        self.align = self.stored.bits // 8 * t.width
+        self.memory = w.alloca(register_type(self.stored), self.align)
+        x = w.op(f"zext {register_type(t)} {x} to {register_type(self.stored)}") if t.is_bool else x
+        w.do(f"store {register_type(self.stored)} {x}, ptr {self.memory}, align {self.align}")
+
+    def _at(self, lane: str) -> str:
+        return self.w.op(f"getelementptr inbounds {register_type(self.stored.one)}, ptr {self.memory}, i64 {lane}")
+
+    def lane(self, lane: str) -> str:
+        one = register_type(self.stored.one)
+        x = self.w.op(f"load {one}, ptr {self._at(lane)}, align {self.stored.bits // 8}")
+        return self.w.op(f"icmp ne i8 {x}, 0") if self.t.is_bool else x
+
+    def set_lane(self, lane: str, x: str) -> None:
+        one = register_type(self.stored.one)
+        x = self.w.op(f"zext i1 {x} to i8") if self.t.is_bool else x
+        self.w.do(f"store {one} {x}, ptr {self._at(lane)}, align {self.stored.bits // 8}")
+
+    def whole(self) -> str:
+        x = self.w.op(f"load {register_type(self.stored)}, ptr {self.memory}, align {self.align}")
+        if self.t.is_bool:
+            return self.w.op(f"icmp ne {register_type(self.stored)} {x}, zeroinitializer")
+        return x
+
+
+def full_mask(width: int) -> str:
+    """Return the mask of all lanes."""
+    return constant(True, LaneScalar("bool", 8, width))
+
+
+def mask_bits(w: Writer, width: int, mask: str) -> str:
+    """Return a mask as an integer, the first lane its lowest bit."""
+    return w.op(f"bitcast <{width} x i1> {mask} to i{width}")
+
+
+def any_lane(w: Writer, width: int, mask: str) -> str:
+    """Return whether ``mask`` has a lane."""
+    return w.op(f"icmp ne i{width} {mask_bits(w, width, mask)}, 0")
+
+
+def for_each_lane(w: Writer, width: int, mask: str, body: Callable[[str], None]) -> None:
+    """Run ``body``, given the lane's number as i64, for the lanes of ``mask`` in order."""
+    i = f"i{width}"
+    bits = mask_bits(w, width, mask)
+    loop, done = w.label("lane"), w.label("lanes_done")
+    before = w.block
+    w.branch(w.op(f"icmp ne {i} {bits}, 0"), loop, done)
+    w.start(loop)
+    left = w.phis([i])
+    (now,) = left.registers
+    left.add([bits], before)
+    number = w.intrinsic(f"llvm.cttz.{i}", i, [i, "i1"], [now, "true"])
+    body(w.op(f"zext {i} {number} to i64") if width < 64 else number)
+    rest = w.op(f"and {i} {now}, {w.op(f'sub {i} {now}, 1')}")
+    left.add([rest], w.block)
+    left.finish()
+    w.branch(w.op(f"icmp ne {i} {rest}, 0"), loop, done)
+    w.start(done)
+
+
+_REDUCTIONS = {"add": "add", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor"}
+
+
+def reduce(w: Writer, kind: str, t: LaneScalar, x: str, mask: str) -> str:
+    """Return one component reduced over the lanes of ``mask``; the order of additions is free."""
+    reg, one = register_type(t), register_type(t.one)
+    if mask != full_mask(t.width):
+        x = w.select(mask, reg, x, constant(_neutral(kind, t.one), t), f"<{t.width} x i1>")
+    if not t.is_float:
+        how = kind if kind not in ("min", "max") else f"{'s' if t.is_signed else 'u'}{kind}"
+        return w.intrinsic(f"llvm.vector.reduce.{how}.{suffix_of(t)}", one, [reg], [x])
+    if kind == "add":
+        name = f"llvm.vector.reduce.fadd.{suffix_of(t)}"
+        return w.intrinsic(name, one, [one, reg], ["-0.0", x], "reassoc ")
+    return w.intrinsic(f"llvm.vector.reduce.f{kind}.{suffix_of(t)}", one, [reg], [x])
+
+
+def _neutral(kind: str, t: Scalar) -> float:
+    """The number that changes nothing in a reduction."""
+    if t.is_float:
+        return {"add": -0.0, "min": float("nan"), "max": float("nan")}[kind]
+    if kind in ("add", "or", "xor"):
+        return 0
+    if kind == "and":
+        return -1 if t.is_signed else (1 << t.bits) - 1
+    low, high = (-(1 << t.bits - 1), (1 << t.bits - 1) - 1) if t.is_signed else (0, (1 << t.bits) - 1)
+    return high if kind == "min" else low
+
+
+def last(w: Writer, t: LaneScalar, x: str, mask: str) -> str:
+    """Return the value of the last lane in ``mask``."""
+    i = f"i{t.width}"
+    zeros = w.intrinsic(f"llvm.ctlz.{i}", i, [i, "i1"], [mask_bits(w, t.width, mask), "false"])
+    lane = w.op(f"sub {i} {t.width - 1}, {zeros}")
+    return w.op(f"extractelement {register_type(t)} {x}, {i} {lane}")
+
+
+def _stored(t: Scalar) -> LaneScalar:
+    """What lies in memory for a scalar of type ``t``: a byte for a bool."""
+    assert isinstance(t, LaneScalar)
+    return LaneScalar("uint", 8, t.width) if t.is_bool else t
+
+
+def _masked_load(w: Writer, t: LaneScalar, base: str, mask: str, note: str) -> str:
+    reg, test = register_type(t), f"<{t.width} x i1>"
+    name = f"llvm.masked.load.{suffix_of(t)}.p0"
+    w.declare(name, f"{reg} @{name}(ptr, i32, {test}, {reg})")
+    return w.op(f"call {reg} @{name}(ptr {base}, i32 {t.bits // 8}, {test} {mask}, {reg} zeroinitializer){note}")
+
+
+def _masked_store(w: Writer, t: LaneScalar, base: str, x: str, mask: str, note: str) -> None:
+    reg, test = register_type(t), f"<{t.width} x i1>"
+    name = f"llvm.masked.store.{suffix_of(t)}.p0"
+    w.declare(name, f"void @{name}({reg}, ptr, i32, {test})")
+    w.do(f"call void @{name}({reg} {x}, ptr {base}, i32 {t.bits // 8}, {test} {mask}){note}")

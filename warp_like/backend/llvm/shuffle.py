@@ -1,0 +1,85 @@
+"""Taking vector registers apart and putting them together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from warp_like.backend.llvm.values import LaneScalar, constant, register_type, suffix
+from warp_like.backend.llvm.writer import Writer
+from warp_like.ir.types import Scalar
+
+
+def typed(t: Scalar, lanes: int) -> str:
+    """Return the LLVM type of ``lanes`` values of the type of one lane of ``t``."""
+    one = t.one if isinstance(t, LaneScalar) else t
+    return f"<{lanes} x {register_type(one)}>"
+
+
+def shuffle(w: Writer, type: str, a: str, b: str, picks: Sequence[int]) -> str:
+    """Return the elements ``picks`` of ``a`` and ``b`` (both of ``type``), one behind the other."""
+    order = ", ".join(f"i32 {i}" for i in picks)
+    return w.op(f"shufflevector {type} {a}, {type} {b}, <{len(picks)} x i32> <{order}>")
+
+
+def split(w: Writer, t: LaneScalar, x: str, lanes: int) -> list[str]:
+    """Return ``x`` in pieces of ``lanes`` lanes."""
+    if lanes == t.width:
+        return [x]
+    whole = register_type(t)
+    return [shuffle(w, whole, x, "poison", range(k, k + lanes)) for k in range(0, t.width, lanes)]
+
+
+def join(w: Writer, t: Scalar, pieces: Sequence[str]) -> str:
+    """Return ``pieces`` as one vector; each has the lanes of ``t``, and their number is a power of 2."""
+    lanes = t.width if isinstance(t, LaneScalar) else 1
+    parts = list(pieces)
+    while len(parts) > 1:
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [shuffle(w, typed(t, lanes), a, b, range(2 * lanes)) for a, b in pairs]
+        lanes *= 2
+    return parts[0]
+
+
+def from_lanes(w: Writer, t: LaneScalar, x: str) -> list[str]:
+    """Return each lane of ``x``."""
+    return [w.op(f"extractelement {register_type(t)} {x}, i32 {k}") for k in range(t.width)]
+
+
+def to_lanes(w: Writer, t: LaneScalar, scalars: Sequence[str]) -> str:
+    """Return ``scalars``, one a lane, as a vector."""
+    got = "poison"
+    for k, x in enumerate(scalars):
+        got = w.op(f"insertelement {register_type(t)} {got}, {register_type(t.one)} {x}, i32 {k}")
+    return got
+
+
+def splat(w: Writer, t: LaneScalar, x: str) -> str:
+    """Return ``x`` in all lanes."""
+    whole = register_type(t)
+    first = w.op(f"insertelement {whole} poison, {register_type(t.one)} {x}, i32 0")
+    return w.op(f"shufflevector {whole} {first}, {whole} poison, <{t.width} x i32> zeroinitializer")
+
+
+def iota(t: LaneScalar) -> str:
+    """Return the integers from 0 on, one a lane."""
+    one = register_type(t.one)
+    return f"<{', '.join(f'{one} {k}' for k in range(t.width))}>"
+
+
+def gather(w: Writer, t: LaneScalar, pointers: str, mask: str | None = None, note: str = "") -> str:
+    """Return what lies at ``pointers``, a vector, for the lanes of ``mask`` (all without one); 0 for others."""
+    reg, addresses, test = register_type(t), f"<{t.width} x ptr>", f"<{t.width} x i1>"
+    name = f"llvm.masked.gather.{suffix(t)}.v{t.width}p0"
+    w.declare(name, f"{reg} @{name}({addresses}, i32, {test}, {reg})")
+    on = constant(True, LaneScalar("bool", 8, t.width)) if mask is None else mask
+    given = f"{addresses} {pointers}, i32 {t.bits // 8}, {test} {on}, {reg} zeroinitializer"
+    return w.op(f"call {reg} @{name}({given}){note}")
+
+
+def scatter(w: Writer, t: LaneScalar, pointers: str, x: str, mask: str | None = None, note: str = "") -> None:
+    """Write each lane of ``x`` at its pointer, the last lane last, for the lanes of ``mask``."""
+    reg, addresses, test = register_type(t), f"<{t.width} x ptr>", f"<{t.width} x i1>"
+    name = f"llvm.masked.scatter.{suffix(t)}.v{t.width}p0"
+    w.declare(name, f"void @{name}({reg}, {addresses}, i32, {test})")
+    on = constant(True, LaneScalar("bool", 8, t.width)) if mask is None else mask
+    w.do(f"call void @{name}({reg} {x}, {addresses} {pointers}, i32 {t.bits // 8}, {test} {on}){note}")

@@ -1,0 +1,153 @@
+"""How each value changes from one thread to its neighbour along the last dimension of the grid.
+
+A value's *step* is 0 where all lanes have the same one (it is uniform), ``k`` where an integer grows by ``k`` from lane
+to lane, and None where nothing is known. Loads at uniform indices are uniform: threads have no order, so all lanes may
+read at one time.
+
+Signed integers alone have steps other than 0 beyond the thread's index itself: arithmetic on them is taken not to
+overflow where it makes an index, as everywhere in the compiler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.types import Scalar
+
+Step = int | None
+
+
+def find_steps(f: Function) -> dict[Value, Step]:
+    """Return the step of every value of ``f``."""
+    finder = _Finder(f)
+    while True:
+        finder.slots_changed = False
+        finder.block(f.body)
+        if not finder.slots_changed:
+            return finder.steps
+
+
+class _Finder:
+    def __init__(self, f: Function) -> None:
+        self.steps: dict[Value, Step] = dict.fromkeys(f.params, 0)
+        self.slots: dict[int, Step] = {}
+        self.slots_changed = False
+
+    def block(self, b: Block) -> list[Step]:
+        """Visit ``b``; return the steps of what it yields."""
+        for o in b.ops[:-1]:
+            self.visit(o)
+        return [self.steps[v] for v in b.yielded]
+
+    def set(self, values: Sequence[Value], steps: Sequence[Step]) -> None:
+        self.steps.update(zip(values, steps, strict=True))
+
+    def visit(self, o: Op) -> None:
+        match o:
+            case ops.If():
+                self.if_(o)
+            case ops.For():
+                self.for_(o)
+            case ops.While():
+                self.while_(o)
+            case ops.Push():
+                self.save(o.slot, self.steps[o.value])
+            case _:
+                self.set(o.results, [self.step(o)] * len(o.results))
+
+    def step(self, o: Op) -> Step:
+        """The step of the results of an op without blocks."""
+        given = [self.steps[v] for v in o.operands()]
+        match o:
+            case ops.Tid():
+                return 1 if o.axis == o.ndim - 1 else 0
+            case ops.Atomic() | ops.AtomicCas():
+                return None  # each lane sees another old value
+            case ops.Pop():
+                return self.slots.get(o.slot, 0)
+            case ops.Apply() if _is_signed(o.results):
+                return _arithmetic(o, given)
+            case ops.Cast(x=Value(op=ops.Tid())) if _is_index(o.result):
+                return given[0]
+        return 0 if all(s == 0 for s in given) else None
+
+    def save(self, slot: int, step: Step) -> None:
+        joined = join(self.slots.get(slot, step), step)
+        if slot not in self.slots or self.slots[slot] != joined:
+            self.slots[slot] = joined
+            self.slots_changed = True
+
+    def if_(self, o: ops.If) -> None:
+        then, orelse = self.block(o.then), self.block(o.orelse)
+        if self.steps[o.cond] == 0:
+            self.set(o.results, [join(a, b) for a, b in zip(then, orelse, strict=True)])
+            return
+        same = [a is b for a, b in zip(o.then.yielded, o.orelse.yielded, strict=True)]
+        self.set(o.results, [s if fixed else None for s, fixed in zip(then, same, strict=True)])
+
+    def for_(self, o: ops.For) -> None:
+        i, *params = o.body.params
+        lo, hi, step = (self.steps[v] for v in (o.lo, o.hi, o.step))
+        self.steps[i] = lo if step == 0 else None
+        carried: list[Step] = [self.steps[v] for v in o.init]
+        if not lo == hi == step == 0:
+            carried = _kept(carried, params, o.body.yielded)
+        while True:
+            self.set(params, carried)
+            joined = [join(a, b) for a, b in zip(carried, self.block(o.body), strict=True)]
+            if joined == carried:
+                break
+            carried = joined
+        self.set(o.results, carried)
+
+    def while_(self, o: ops.While) -> None:
+        carried: list[Step] = [self.steps[v] for v in o.init]
+        while True:
+            self.set(o.cond.params, carried)
+            self.set(o.body.params, carried)
+            (go,) = self.block(o.cond)
+            joined = [join(a, b) for a, b in zip(carried, self.block(o.body), strict=True)]
+            if go != 0:
+                joined = _kept(joined, o.body.params, o.body.yielded)
+            if joined == carried:
+                break
+            carried = joined
+        self.set(o.results, carried)
+
+
+def _kept(steps: Sequence[Step], params: Sequence[Value], yielded: Sequence[Value]) -> list[Step]:
+    """The steps after a loop that lanes leave at different times: only what never changes keeps its own."""
+    return [s if p is y else None for s, p, y in zip(steps, params, yielded, strict=True)]
+
+
+def join(a: Step, b: Step) -> Step:
+    """Return the step of a value that is one of two."""
+    return a if a == b else None
+
+
+def _arithmetic(o: ops.Apply, steps: list[Step]) -> Step:
+    match o.fn, steps:
+        case "add", [int(a), int(b)]:
+            return a + b
+        case "sub", [int(a), int(b)]:
+            return a - b
+        case "neg", [int(a)]:
+            return -a
+        case "mul", [int(a), int(b)]:
+            x, y = (ops.constant_value(v) for v in o.args)
+            if a == 0 == b:
+                return 0
+            return a * y if y is not None else b * x if x is not None else None
+        case "where", [0, a, b]:
+            return join(a, b)
+    return 0 if all(s == 0 for s in steps) else None
+
+
+def _is_signed(results: Sequence[Value]) -> bool:
+    return len(results) == 1 and _is_index(results[0]) and results[0].type.is_signed  # type: ignore[attr-defined]
+
+
+def _is_index(v: Value) -> bool:
+    return isinstance(v.type, Scalar) and v.type.is_int and v.type.bits >= 32

@@ -1,0 +1,449 @@
+"""From the code of one thread to lanes: the function for ``width`` neighbouring threads at once.
+
+Uniform values stay scalars, and so do the first lanes of values with a known step; the rest become ``Lanes``. Where
+lanes go different ways, both ways are taken under masks:
+
+* A branch runs when a lane takes it. One that costs little and touches no memory runs always; ``where`` picks.
+* A loop runs until no lane is left in it; a lane that has left keeps its values. Counted loops count in a scalar.
+
+What must always hold: code that is reached has a lane in its mask, so that what is uniform in it (an index, say) is
+what a thread of the program computes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from warp_like.base.loc import at
+from warp_like.builtins.emit import Emitter
+from warp_like.builtins.spec import Symbol, resolve
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.types import Array, Lanes, Scalar, Type, bool_, lane_type, scalar_of
+from warp_like.passes.spmd.steps import Step, find_steps
+
+CHEAP_OPS = 12
+"""A branch of at most so many ops without memory accesses is run always rather than skipped when no lane takes it."""
+
+_REDUCED = {"add": "add", "sub": "add", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor"}
+"""How the values of an atomic to one address are combined over the lanes first."""
+
+
+class NotWidenable(Exception):
+    """The function has something that lanes can't run; the message says what."""
+
+
+def widen(f: Function, width: int) -> Function:
+    """Return ``f``, whose builtins are expanded, for ``width`` threads at once.
+
+    Raises:
+        NotWidenable: It has something that lanes can't run.
+    """
+    return _Widener(f, width).function()
+
+
+class _Widener:
+    def __init__(self, f: Function, width: int) -> None:
+        self.f = f
+        self.width = width
+        self.steps = find_steps(f)
+        self.map: dict[Value, Value] = {}  # what stands for a value: its first lane where its step is known
+        self.views: dict[Value, tuple[Value, tuple[Value, ...]]] = {}  # views that differ from lane to lane
+        self.used = {v for o in f.body.walk() for v in o.operands()}
+        self.slots = {o.slot: self.steps[o.result] for o in f.body.walk() if isinstance(o, ops.Pop)}
+        self.b = Emitter(Block())
+        self.diverged = 0
+        self.leaving = 0  # loops around that lanes leave when a condition says so
+        self.mask: Value
+
+    def function(self) -> Function:
+        f = self.f
+        new = Function(f.name, [Value(p.type, p.hint) for p in f.params], f.results, f.role, f.loc)
+        new.scratch, new.lanes = f.scratch, self.width
+        self.map.update(zip(f.params, new.params, strict=True))
+        with self.b.into(new.body):
+            self.mask = self.b.insert(ops.Live(), self.wide(bool_)).result
+            self.ops(f.body)
+            self.b.yield_()
+        return new
+
+    # --- values ---
+
+    def wide(self, t: Type) -> Type:
+        if isinstance(t, Array):
+            raise NotWidenable("threads choose between arrays")
+        return Lanes(t, self.width)
+
+    def scalar(self, v: Value) -> Value:
+        """``v``, which is uniform, or its first lane."""
+        return self.map[v]
+
+    def lanes(self, v: Value) -> Value:
+        """``v`` in all lanes."""
+        step = self.steps[v]
+        if step is None:
+            if v in self.views:
+                raise NotWidenable("threads choose between arrays")
+            return self.map[v]
+        if step == 0:
+            return self.spread(self.map[v])
+        return self.b.insert(ops.Ramp(self.map[v], step), self.wide(v.type), hint=v.hint).result
+
+    def spread(self, x: Value) -> Value:
+        return self.b.insert(ops.Spread(x), self.wide(x.type)).result
+
+    def like(self, v: Value, step: Step) -> Value:
+        """``v`` as a value with ``step``: in lanes for None."""
+        return self.lanes(v) if step is None else self.scalar(v)
+
+    def index(self, v: Value) -> Value:
+        """``v`` as an index: a scalar where it is uniform."""
+        return self.scalar(v) if self.steps[v] == 0 else self.lanes(v)
+
+    def apply(self, fn: str, *args: Value) -> Value:
+        """Call a builtin on lanes."""
+        (t,) = resolve(fn, [lane_type(a.type) for a in args]).results
+        return self.b.insert(ops.Apply(fn, args), self.wide(t)).result
+
+    def select(self, mask: Value, new: Value, old: Value) -> Value:
+        return new if new is old else self.apply("where", mask, new, old)
+
+    def any(self, mask: Value) -> Value:
+        return self.b.insert(ops.Across("any", mask), bool_).result
+
+    @contextlib.contextmanager
+    def under(self, mask: Value) -> Iterator[None]:
+        """Work for the lanes of ``mask``, which not all lanes that came here need be in."""
+        outer, self.mask = self.mask, mask
+        self.diverged += 1
+        yield
+        self.diverged -= 1
+        self.mask = outer
+
+    # --- ops ---
+
+    def ops(self, b: Block) -> None:
+        for o in b.ops[:-1]:
+            with at(o.loc):
+                self.visit(o)
+
+    def visit(self, o: Op) -> None:
+        match o:
+            case ops.If():
+                self.branch(o)
+            case ops.For():
+                self.counted_loop(o)
+            case ops.While():
+                self.conditional_loop(o)
+            case ops.View():
+                self.view(o)
+            case ops.Dim():
+                self.dim(o)
+            case ops.Load():
+                self.load(o)
+            case ops.Store():
+                self.store(o)
+            case ops.Atomic():
+                self.atomic(o)
+            case ops.Push() | ops.Pop():
+                self.stack(o)
+            case ops.Print() | ops.AtomicCas():
+                raise NotWidenable(_REFUSED[type(o)])
+            case ops.Extract():
+                self.component(o)
+            case ops.Insert():
+                self.component(o)
+            case _:
+                self.plain(o)
+
+    def plain(self, o: Op) -> None:
+        """An op of values: scalar where its result has a step, else in lanes."""
+        if all(self.steps[r] is not None for r in o.results):
+            self.copy(o, self.scalar, [r.type for r in o.results])
+        else:
+            self.copy(o, self.lanes, [self.wide(r.type) for r in o.results])
+
+    def copy(self, o: Op, operand: object, types: Sequence[Type]) -> None:
+        new = object.__new__(type(o))
+        new.__dict__.update(o.__dict__)
+        new.map_operands(operand)  # type: ignore[arg-type]
+        self.insert(new, o.results, types)
+
+    def insert(self, new: Op, results: Sequence[Value], types: Sequence[Type]) -> None:
+        self.b.insert(new, *types)
+        for old, made in zip(results, new.results, strict=True):
+            made.hint = old.hint
+            self.map[old] = made
+
+    def component(self, o: ops.Extract | ops.Insert) -> None:
+        if self.steps[o.result] == 0:
+            self.copy(o, self.scalar, [o.result.type])
+            return
+        indices = tuple(self.index(i) for i in o.indices)
+        x = self.lanes(o.x)
+        new: Op = ops.Insert(x, self.lanes(o.value), indices) if isinstance(o, ops.Insert) else ops.Extract(x, indices)
+        self.insert(new, o.results, [self.wide(o.result.type)])
+
+    # --- memory ---
+
+    def view(self, o: ops.View) -> None:
+        if self.steps[o.result] == 0:
+            self.copy(o, self.scalar, [o.result.type])
+            return
+        if o.field is not None:
+            raise NotWidenable("threads choose between arrays of structs")
+        array, leading = self.views.get(o.array, (o.array, ()))
+        self.views[o.result] = array, leading + o.indices
+
+    def dim(self, o: ops.Dim) -> None:
+        array, leading = self.views.get(o.array, (o.array, ()))
+        self.insert(ops.Dim(self.scalar(array), o.axis + len(leading)), o.results, [o.result.type])
+        if self.steps[o.result] is None:  # of a view that differs from lane to lane: its shape does not
+            self.map[o.result] = self.spread(self.map[o.result])
+
+    def element(self, o: ops.Load | ops.Store | ops.Atomic) -> tuple[Value, tuple[Value, ...], bool]:
+        """The array, the indices, and whether these are the same in all lanes."""
+        array, leading = self.views.get(o.array, (o.array, ()))
+        if self.steps[array] is None:
+            raise NotWidenable("threads choose between arrays")
+        indices = leading + o.indices
+        return self.scalar(array), tuple(map(self.index, indices)), all(self.steps[i] == 0 for i in indices)
+
+    def load(self, o: ops.Load) -> None:
+        array, indices, one = self.element(o)
+        if one:
+            self.insert(ops.Load(array, indices), o.results, [o.result.type])
+            if self.steps[o.result] is None:  # uniform, though found through a view that looked otherwise
+                self.map[o.result] = self.spread(self.map[o.result])
+        else:
+            self.insert(ops.Load(array, indices, (self.mask,)), o.results, [self.wide(o.result.type)])
+
+    def store(self, o: ops.Store) -> None:
+        array, indices, one = self.element(o)
+        if not one:
+            self.b.insert(ops.Store(array, indices, self.lanes(o.value), (self.mask,)))
+            return
+        value = self.scalar(o.value) if self.steps[o.value] == 0 else self.across("last", o.value)
+        self.b.insert(ops.Store(array, indices, value))
+
+    def across(self, kind: str, v: Value) -> Value:
+        """``v`` reduced over the lanes of the mask."""
+        return self.b.insert(ops.Across(kind, self.lanes(v), (self.mask,)), v.type).result
+
+    def atomic(self, o: ops.Atomic) -> None:
+        array, indices, one = self.element(o)
+        scalar = scalar_of(o.value.type)
+        if self.leaving and o.result in self.used:
+            raise NotWidenable("threads may wait for each other in a loop around an atomic")
+        reducible = o.kind in _REDUCED and scalar is not None and scalar.bits >= 32 and o.result not in self.used
+        if one and reducible:
+            self.b.atomic(o.kind, array, indices, self.across(_REDUCED[o.kind], o.value))
+            return
+        new = ops.Atomic(o.kind, array, indices, self.lanes(o.value), (self.mask,))
+        self.insert(new, o.results, [self.wide(o.result.type)])
+
+    def stack(self, o: ops.Push | ops.Pop) -> None:
+        if self.diverged:
+            raise NotWidenable("the gradient saves the state of a loop that threads leave at different times")
+        if isinstance(o, ops.Push):
+            self.b.insert(ops.Push(o.slot, self.like(o.value, self.slots[o.slot])))
+            return
+        step = self.steps[o.result]
+        self.insert(ops.Pop(o.slot), o.results, [o.result.type if step is not None else self.wide(o.result.type)])
+
+    # --- branches ---
+
+    def branch(self, o: ops.If) -> None:
+        if self.steps[o.cond] == 0:
+            steps = [self.steps[r] for r in o.results]
+            blocks = [self.region(b, steps) for b in (o.then, o.orelse)]
+            self.bind_all(o.results, self.b.if_(self.scalar(o.cond), *blocks))
+            return
+        cond = self.lanes(o.cond)
+        then = self.side(o.then, o.results, self.apply("bit_and", self.mask, cond))
+        orelse = self.side(o.orelse, o.results, self.apply("bit_and", self.mask, self.apply("unot", cond)))
+        for r, a, b in zip(o.results, then, orelse, strict=True):
+            self.map[r] = a if self.steps[r] is not None else self.select(cond, a, b)
+
+    def bind_all(self, results: Sequence[Value], made: Sequence[Value]) -> None:
+        for r, v in zip(results, made, strict=True):
+            v.hint = r.hint
+            self.map[r] = v
+
+    def region(self, b: Block, steps: Sequence[Step]) -> Block:
+        """``b`` for lanes, yielding values with ``steps``."""
+        with self.b.into(Block()) as new:
+            self.ops(b)
+            self.b.yield_(*(self.like(v, s) for v, s in zip(b.yielded, steps, strict=True)))
+        return new
+
+    def side(self, b: Block, results: Sequence[Value], mask: Value) -> list[Value]:
+        """Run a branch for the lanes of ``mask``; return what it yields, one value for each of ``results``."""
+        steps = [self.steps[r] for r in results]
+        if _is_cheap(b):
+            with self.under(mask):
+                self.ops(b)
+            return [self.like(v, s) for v, s in zip(b.yielded, steps, strict=True)]
+        wanted = [v for v, s in zip(b.yielded, steps, strict=True) if s is None]
+        with self.b.into(Block()) as run, self.under(mask):
+            self.ops(b)
+            self.b.yield_(*map(self.lanes, wanted))
+        with self.b.into(Block()) as skip:
+            self.b.yield_(*(self.spread(self.b.zero(v.type)) for v in wanted))
+        made = iter(self.b.if_(self.any(mask), run, skip))
+        return [next(made) if s is None else self.scalar(v) for v, s in zip(b.yielded, steps, strict=True)]
+
+    # --- loops ---
+
+    def counted_loop(self, o: ops.For) -> None:
+        if all(self.steps[v] == 0 for v in (o.lo, o.hi, o.step)):
+            self.uniform_for(o)
+        else:
+            self.divergent_for(o)
+
+    def uniform_for(self, o: ops.For) -> None:
+        steps = [self.steps[r] for r in o.results]
+        init = [self.like(v, s) for v, s in zip(o.init, steps, strict=True)]
+        body = self.loop_block(o.body.params, [self.scalar(o.lo), *init])
+        self.fill(body, o.body, steps)
+        bounds = (self.scalar(v) for v in (o.lo, o.hi, o.step))
+        self.bind_all(o.results, self.b.for_(*bounds, init, body))
+
+    def loop_block(self, params: Sequence[Value], like: Sequence[Value]) -> Block:
+        """A block whose parameters stand for ``params``, with the types of ``like``."""
+        new = [Value(v.type, p.hint) for p, v in zip(params, like, strict=True)]
+        self.map.update(zip(params, new, strict=True))
+        return Block(new)
+
+    def fill(self, new: Block, b: Block, steps: Sequence[Step]) -> None:
+        with self.b.into(new):
+            self.ops(b)
+            self.b.yield_(*(self.like(v, s) for v, s in zip(b.yielded, steps, strict=True)))
+
+    def divergent_for(self, o: ops.For) -> None:
+        """Count the iterations in a scalar, up to the most that a lane makes."""
+        t = o.lo.type
+        assert isinstance(t, Scalar)
+        counter = Scalar("uint", t.bits)
+        trips = self.select(self.mask, self.trip_count(o, counter), self.spread(self.b.constant(0, counter)))
+        most = self.b.insert(ops.Across("max", trips, (self.mask,)), counter).result
+        i, *params = o.body.params
+        init = [self.carried(v, r) for v, r in zip(o.init, o.results, strict=True)]
+        k = Value(counter)
+        body = self.loop_block(params, init)
+        body.params.insert(0, k)
+        with self.b.into(body):
+            mask = self.apply("bit_and", self.mask, self.apply("lt", self.spread(k), trips))
+            with self.under(mask):
+                self.map[i] = self.counter(o, self.b.cast(k, t))
+                self.ops(o.body)
+                self.b.yield_(*self.kept(mask, params, o.body.yielded))
+        zero, one = self.b.constant(0, counter), self.b.constant(1, counter)
+        self.bind_all(o.results, self.b.for_(zero, most, one, init, body))
+
+    def carried(self, v: Value, result: Value) -> Value:
+        """The initial ``v`` of what a divergent loop gives as ``result``."""
+        return self.like(v, self.steps[result])
+
+    def kept(self, mask: Value, params: Sequence[Value], yielded: Sequence[Value]) -> list[Value]:
+        """What a divergent loop carries on: ``yielded`` for the lanes of ``mask``, for others what they had."""
+        return [
+            self.map[p] if p is y else self.select(mask, self.lanes(y), self.map[p])
+            for p, y in zip(params, yielded, strict=True)
+        ]
+
+    def counter(self, o: ops.For, k: Value) -> Value:
+        """The loop's variable in iteration ``k``, a scalar."""
+        if self.steps[o.body.params[0]] is not None:
+            moved = self.b.mul(k, self.scalar(o.step))
+            return self.b.add(self.scalar(o.lo), moved)
+        moved = self.apply("mul", self.spread(k), self.lanes(o.step))
+        return self.apply("add", self.lanes(o.lo), moved)
+
+    def trip_count(self, o: ops.For, counter: Scalar) -> Value:
+        """How often each lane runs a loop, without overflow; a step of 0 runs it never."""
+
+        def unsigned(v: Value) -> Value:
+            return self.b.cast(v, self.wide(counter))
+
+        lo, hi, step = self.lanes(o.lo), self.lanes(o.hi), self.lanes(o.step)
+        zero = self.spread(self.b.constant(0, counter))
+        one = self.spread(self.b.constant(1, counter))
+        known = ops.constant_value(o.step)
+        up = self.apply("sub", unsigned(hi), unsigned(lo))
+        down = self.apply("sub", unsigned(lo), unsigned(hi))
+        below, above = self.apply("lt", lo, hi), self.apply("gt", lo, hi)
+        nothing = self.spread(self.b.constant(0, lane_type(step.type)))
+        rising = self.apply("gt", step, nothing)
+        some = self.select(rising, below, above)
+        some = self.apply("bit_and", some, self.apply("ne", step, nothing))
+        distance = self.select(rising, up, down)
+        if known not in (1, -1):
+            size = self.select(rising, unsigned(step), self.apply("neg", unsigned(step)))
+            size = self.select(self.apply("eq", size, zero), one, size)
+            distance = self.apply("add", self.apply("div", self.apply("sub", distance, one), size), one)
+        return self.select(some, distance, zero)
+
+    def conditional_loop(self, o: ops.While) -> None:
+        go = o.cond.yielded[0]
+        if self.steps[go] == 0:
+            self.uniform_while(o)
+        else:
+            self.divergent_while(o)
+
+    def uniform_while(self, o: ops.While) -> None:
+        steps = [self.steps[r] for r in o.results]
+        init = [self.like(v, s) for v, s in zip(o.init, steps, strict=True)]
+        cond = self.loop_block(o.cond.params, init)
+        self.fill(cond, o.cond, [0])
+        body = self.loop_block(o.body.params, init)
+        self.fill(body, o.body, steps)
+        self.bind_all(o.results, self.b.while_(init, cond, body))
+
+    def divergent_while(self, o: ops.While) -> None:
+        """Carry the mask of the lanes that are still in the loop."""
+        self.leaving += 1
+        init = [self.carried(v, r) for v, r in zip(o.init, o.results, strict=True)]
+        first = self.still_in(o, init, self.mask)
+        cond = Block([Value(v.type) for v in (*init, first)])
+        with self.b.into(cond):
+            self.b.yield_(self.any(cond.params[-1]))
+        body = self.loop_block(o.body.params, init)
+        mask = Value(first.type)
+        body.params.append(mask)
+        with self.b.into(body):
+            with self.under(mask):
+                self.ops(o.body)
+                following = self.kept(mask, o.body.params, o.body.yielded)
+                following.append(self.still_in(o, following, mask))
+            self.b.yield_(*following)
+        self.leaving -= 1
+        *results, _ = self.b.while_([*init, first], cond, body)
+        self.bind_all(o.results, results)
+
+    def still_in(self, o: ops.While, values: Sequence[Value], mask: Value) -> Value:
+        """The lanes of ``mask`` for which the loop's condition holds of ``values``."""
+        self.map.update(zip(o.cond.params, values, strict=True))
+        with self.under(mask):
+            self.ops(o.cond)
+        return self.apply("bit_and", mask, self.lanes(o.cond.yielded[0]))
+
+
+_REFUSED: dict[type[Op], str] = {
+    ops.Print: "it prints",
+    ops.AtomicCas: "it compares and swaps, which threads may wait for",
+}
+
+
+def _is_cheap(b: Block) -> bool:
+    """Whether running ``b`` for nothing costs less than finding out, and can't be seen."""
+    return len(b.ops) <= CHEAP_OPS and all((o.PURE and not _is_call(o)) or isinstance(o, ops.Yield) for o in b.ops)
+
+
+def _is_call(o: Op) -> bool:
+    """Whether ``o`` calls a function of the math library."""
+    if not isinstance(o, ops.Apply):
+        return False
+    lower = resolve(o.fn, tuple(v.type for v in o.args)).overload.lower
+    return isinstance(lower, Symbol) and lower.vector
