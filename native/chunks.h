@@ -1,5 +1,6 @@
 // How a launch is cut into chunks: small ones first, which tell what a kernel thread costs, then large ones
-// that the caller works through alone or takes turns at with others.
+// that the caller works through alone or takes turns at with others. Code that runs `lanes` threads at once takes
+// as long for one as for all of them, so chunks are multiples of that.
 #pragma once
 
 #include <atomic>
@@ -33,12 +34,22 @@ inline int64_t within(double budget_ns, double thread_ns, int64_t most) {
     return fit < 1 ? 1 : static_cast<int64_t>(fit);
 }
 
-// The next chunk of a launch that runs on the caller's thread: 1 and 15 threads, then ever more.
-inline int64_t next_alone(int64_t done, int64_t left, double thread_ns) {
-    if (done == 0) return 1;
-    if (done < 16) return thread_ns > kKeepGilNs ? 1 : (left < 16 - done ? left : 16 - done);
+// `size` made whole vectors, but no more than `most`.
+inline int64_t in_vectors(int64_t size, int64_t lanes, int64_t most) {
+    const int64_t whole = (size + lanes - 1) / lanes * lanes;
+    return whole < most ? whole : most;
+}
+
+// The next chunk of a launch that runs on the caller's thread: 1 and 15 threads or vectors, then ever more.
+inline int64_t next_alone(int64_t done, int64_t left, double thread_ns, int64_t lanes) {
+    if (done == 0) return in_vectors(1, lanes, left);
+    const int64_t first = 16 * lanes;
+    if (done < first) {
+        const bool slow = thread_ns * static_cast<double>(lanes) > kKeepGilNs;
+        return in_vectors(slow ? 1 : first - done, lanes, left);
+    }
     const int64_t most = done < left / 16 ? done * 16 : left;
-    return at_block_end(done, within(kAloneNs, thread_ns, most));
+    return in_vectors(at_block_end(done, within(kAloneNs, thread_ns, most)), lanes, left);
 }
 
 // The kernel threads of one launch, as several OS threads take them.
@@ -46,6 +57,7 @@ struct Turns {
     int64_t count;
     double thread_ns;  // the first estimate
     int participants;
+    int64_t lanes;
     const std::atomic<int32_t>* cancel;
     alignas(64) std::atomic<int64_t> cursor;
 
@@ -59,7 +71,7 @@ struct Turns {
             const int64_t fair = left / (2 * participants) + 1;
             const int64_t least = within(kShortestNs, estimate_ns, left);
             int64_t size = within(kTargetNs, estimate_ns, fair);
-            size = at_block_end(at, size < least ? least : size);
+            size = in_vectors(at_block_end(at, size < least ? least : size), lanes, left);
             if (cursor.compare_exchange_weak(at, at + size, std::memory_order_relaxed)) {
                 *begin = at;
                 *end = at + size;

@@ -131,7 +131,7 @@ bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* ar
         Gil gil(&record);
         if (variant->first_ns > kSlowThreadNs) gil.release();
         const Signature* sums = variant->sums && !self->signature->sums.empty() ? self->signature : nullptr;
-        outcome = run({entry, arguments->block(), grid.dims, grid.count, sums}, &record, &gil);
+        outcome = run({entry, arguments->block(), grid.dims, grid.count, sums, variant->lanes}, &record, &gil);
         if (record.printed.load(std::memory_order_relaxed)) std::fflush(stdout);
     }
     variant->first_ns = outcome.first_ns;
@@ -252,10 +252,11 @@ PyObject* args_block(PyObject* object, PyObject* const* args, Py_ssize_t nargs) 
 // ---- the table of variants
 
 PyObject* install(PyObject* object, PyObject* args) {
-    int contiguous, wide, sums;
+    int contiguous, wide, sums, lanes = 1;
     unsigned long long address;
     PyObject* keepalive;
-    if (!PyArg_ParseTuple(args, "pppKO:install", &contiguous, &wide, &sums, &address, &keepalive)) return nullptr;
+    if (!PyArg_ParseTuple(args, "pppKO|i:install", &contiguous, &wide, &sums, &address, &keepalive, &lanes))
+        return nullptr;
     if (!address) {
         PyErr_SetString(PyExc_ValueError, "install() needs the address of an entry point");
         return nullptr;
@@ -263,7 +264,7 @@ PyObject* install(PyObject* object, PyObject* args) {
     Variant* variant = &as_dispatcher(object)->variants[contiguous][wide][sums];
     PyObject* old = variant->keepalive;
     Py_INCREF(keepalive);
-    *variant = {reinterpret_cast<Entry>(address), keepalive, 1e30, sums != 0};
+    *variant = {reinterpret_cast<Entry>(address), keepalive, 1e30, sums != 0, lanes};
     Py_XDECREF(old);
     Py_RETURN_NONE;
 }
@@ -421,7 +422,8 @@ PyMethodDef methods[] = {
      "pack(inputs, outputs)\n--\n\nReturn the bytes of the argument block, or None when an argument is "
      "refused."},
     {"install", install, METH_VARARGS,
-     "install(contiguous, wide, sums, address, keepalive)\n--\n\nSet the entry point of a variant."},
+     "install(contiguous, wide, sums, address, keepalive, lanes=1)\n--\n\nSet the entry point of a variant, which runs "
+     "`lanes` threads at once."},
     {"clear", clear, METH_NOARGS, "clear()\n--\n\nForget all variants."},
     {"declare", declare, METH_O,
      "declare(parameters)\n--\n\nSay that arguments come as (struct class or None, number of parameters) each; a "

@@ -15,6 +15,7 @@ struct Variant {
     PyObject* keepalive;
     double first_ns;  // what the first thread of the last launch took
     bool sums;        // adds to arrays without atomics
+    int lanes;        // how many threads it runs at once
 };
 
 constexpr int kVariants = 8;

@@ -167,7 +167,7 @@ bool share(const Job& job, Worker* self, int64_t begin, double thread_ns, Signal
     Pool* pool = pool_of_process();
     if (pool->busy.exchange(true, std::memory_order_acquire)) return false;
     Shared shared{
-        job, self->record, {}, {job.count, thread_ns, threads, &self->record->cancel, {begin}}, nullptr};
+        job, self->record, {}, {job.count, thread_ns, threads, job.lanes, &self->record->cancel, {begin}}, nullptr};
     std::fegetenv(&shared.floating_point);
     {
         std::lock_guard<std::mutex> lock(pool->mutex);
@@ -248,7 +248,7 @@ Outcome run(const Job& job, RunRecord* record, Gil* gil) {
     double thread_ns = 0;
     Signals signals(record, gil, start);
     for (int64_t done = 0; done < job.count && !record->cancel.load(std::memory_order_relaxed);) {
-        const int64_t size = next_alone(done, job.count - done, thread_ns);
+        const int64_t size = next_alone(done, job.count - done, thread_ns, job.lanes);
         self.call(job.entry, job.args, job.dims, done, done + size);
         if (done && done + size == job.count) break;
         const double now = now_ns();

@@ -18,6 +18,7 @@ struct Job {
     const int64_t* dims;
     int64_t count;  // kernel threads
     const Signature* sums;  // not null: each worker needs copies of the arrays that the kernel adds to
+    int64_t lanes;          // how many threads the code runs at once
 };
 
 // The GIL as a launch handles it: held at first, let go when the launch turns out to take long.

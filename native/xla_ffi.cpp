@@ -22,6 +22,7 @@ struct Plan {
     int64_t key;
     Plan* next;
     Entry entry;
+    int lanes;  // how many threads it runs at once
     PyObject* keepalive;
     PyObject* explain;
 };
@@ -240,6 +241,7 @@ xla::Error* execute(const xla::CallFrame* frame) {
     BatchedCall call;
     if (!read_batch(frame, site, &call.batch, &call.items)) return misfit(frame);
     call.entry = plan->entry;
+    call.lanes = plan->lanes;
     call.dims = site.dims;
     call.count = 1;
     for (int i = 0; i < kMaxDims; ++i) call.count *= site.dims[i];
@@ -283,13 +285,14 @@ PyObject* add_plan(PyObject*, PyObject* args) {
     long long key;
     unsigned long long address;
     PyObject *keepalive, *explain;
-    if (!PyArg_ParseTuple(args, "LKOO:xla_add_plan", &key, &address, &keepalive, &explain)) return nullptr;
+    int lanes = 1;
+    if (!PyArg_ParseTuple(args, "LKOO|i:xla_add_plan", &key, &address, &keepalive, &explain, &lanes)) return nullptr;
     if (!address || !PyCallable_Check(explain)) {
         PyErr_SetString(PyExc_ValueError, "xla_add_plan() needs an address and a callable explain");
         return nullptr;
     }
     if (find_plan(key)) Py_RETURN_NONE;
-    Plan* plan = new (std::nothrow) Plan{key, nullptr, reinterpret_cast<Entry>(address), keepalive, explain};
+    Plan* plan = new (std::nothrow) Plan{key, nullptr, reinterpret_cast<Entry>(address), lanes, keepalive, explain};
     if (!plan) return PyErr_NoMemory();
     Py_INCREF(keepalive);
     Py_INCREF(explain);
@@ -372,7 +375,7 @@ PyObject* layout(PyObject*, PyObject*) {
 
 PyMethodDef functions[] = {
     {"xla_add_plan", add_plan, METH_VARARGS,
-     "xla_add_plan(key, address, keepalive, explain)\n--\n\nMake an entry point known to XLA's calls, for good. "
+     "xla_add_plan(key, address, keepalive, explain, lanes=1)\n--\n\nMake an entry point known to XLA's calls, for good. "
      "`explain(code, where, thread)` gives the exception for a kernel's error."},
     {"xla_has_plan", has_plan, METH_O, "xla_has_plan(key)\n--\n\nReturn whether the key is taken."},
     {"xla_handler", handler, METH_VARARGS,

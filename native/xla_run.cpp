@@ -87,7 +87,7 @@ class Team {
     Team(const BatchedCall& call, RunRecord* record, int64_t begin, double thread_ns, int participants)
         : call_(call),
           record_(record),
-          turns_{call.count * call.items, thread_ns, participants, &record->cancel, {begin}} {}
+          turns_{call.count * call.items, thread_ns, participants, call.lanes, &record->cancel, {begin}} {}
 
     void invite(const xla::Api* api, xla::ExecutionContext* context, int helpers) {
         for (int i = 0; i < helpers; ++i) {
@@ -195,7 +195,7 @@ void run_batched(const BatchedCall& call, const xla::Api* api, xla::ExecutionCon
     double last = start;
     double thread_ns = 0;
     for (int64_t done = 0; done < total && !record->cancel.load(std::memory_order_relaxed);) {
-        const int64_t size = next_alone(done, total - done, thread_ns);
+        const int64_t size = next_alone(done, total - done, thread_ns, call.lanes);
         runner.run(done, done + size);
         if (done && done + size == total) break;
         const double now = now_ns();

@@ -19,6 +19,7 @@ struct Hole {
 // One kernel launch for each element of a batch; a plain call is a batch of one without dimensions.
 struct BatchedCall {
     Entry entry;
+    int64_t lanes;  // how many kernel threads the entry runs at once
     const int64_t* dims;
     int64_t count;  // kernel threads of one launch
     const uint8_t* block;

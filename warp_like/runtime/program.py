@@ -92,7 +92,7 @@ class Program:
                 loaded = cpu.load(artifact.code, (artifact.entry,), _native.symbols())
                 sums = sums and bool(artifact.sums or artifact.own)
                 dispatcher = self.dispatcher or self._new_dispatcher(signature, artifact)
-                dispatcher.install(contiguous, wide, sums, loaded.address(artifact.entry), loaded)
+                dispatcher.install(contiguous, wide, sums, loaded.address(artifact.entry), loaded, artifact.lanes)
                 self.artifacts[contiguous, wide, sums] = artifact
                 self.dispatcher = dispatcher
             return self.dispatcher
