@@ -338,7 +338,7 @@ class _Widener:
             with self.under(mask):
                 self.map[i] = self.counter(o, self.b.cast(k, t))
                 self.ops(o.body)
-                self.b.yield_(*self.kept(mask, params, o.body.yielded))
+                self.b.yield_(*self.kept(mask, params, o.body.yielded, o.results))
         zero, one = self.b.constant(0, counter), self.b.constant(1, counter)
         self.bind_all(o.results, self.b.for_(zero, most, one, init, body))
 
@@ -346,12 +346,20 @@ class _Widener:
         """The initial ``v`` of what a divergent loop gives as ``result``."""
         return self.like(v, self.steps[result])
 
-    def kept(self, mask: Value, params: Sequence[Value], yielded: Sequence[Value]) -> list[Value]:
-        """What a divergent loop carries on: ``yielded`` for the lanes of ``mask``, for others what they had."""
-        return [
-            self.map[p] if p is y else self.select(mask, self.lanes(y), self.map[p])
-            for p, y in zip(params, yielded, strict=True)
-        ]
+    def kept(
+        self, mask: Value, params: Sequence[Value], yielded: Sequence[Value], results: Sequence[Value]
+    ) -> list[Value]:
+        """What a divergent loop carries on: ``yielded`` for the lanes of ``mask``, for others what they had.
+
+        Where nobody looks at the loop's result, the values of lanes that have left it do not matter.
+        """
+        carried = []
+        for p, y, r in zip(params, yielded, results, strict=True):
+            if p is y:
+                carried.append(self.map[p])
+            else:
+                carried.append(self.select(mask, self.lanes(y), self.map[p]) if r in self.used else self.lanes(y))
+        return carried
 
     def counter(self, o: ops.For, k: Value) -> Value:
         """The loop's variable in iteration ``k``, a scalar."""
@@ -415,7 +423,7 @@ class _Widener:
         with self.b.into(body):
             with self.under(mask):
                 self.ops(o.body)
-                following = self.kept(mask, o.body.params, o.body.yielded)
+                following = self.kept(mask, o.body.params, o.body.yielded, o.results)
                 following.append(self.still_in(o, following, mask))
             self.b.yield_(*following)
         self.leaving -= 1
