@@ -42,7 +42,7 @@ __attribute__((noinline)) void Worker::call(Entry entry, const uint8_t* args, co
 void Worker::give_up() { std::longjmp(exit_, 1); }
 
 bool Worker::grow(int64_t nbytes) {
-    const int64_t cap = stack_cap.load(std::memory_order_relaxed);
+    const int64_t cap = stack_cap.load(std::memory_order_relaxed) * lanes_;  // of at most 2**46 bytes and 64 lanes
     if (nbytes < 0 || nbytes > cap || top > cap - nbytes) return false;
     const int64_t needed = top + nbytes;
     if (needed <= capacity) return true;
@@ -144,7 +144,7 @@ PyMethodDef functions[] = {
     {"symbols", symbols, METH_NOARGS,
      "symbols()\n--\n\nReturn the addresses of the functions that generated code calls, by name."},
     {"set_stack_cap", set_stack_cap, METH_O,
-     "set_stack_cap(nbytes)\n--\n\nLimit the adjoint stack of each worker thread; returns the old limit."},
+     "set_stack_cap(nbytes)\n--\n\nLimit the adjoint stack of each kernel thread; returns the old limit."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -49,7 +49,8 @@ using Entry = void (*)(const uint8_t* args, const int64_t* dims, int64_t begin, 
 // memory that its OS thread keeps from launch to launch.
 class Worker : public Context {
   public:
-    explicit Worker(RunRecord* shared) {
+    // The code runs `lanes` kernel threads at once, whose stacks are one.
+    Worker(RunRecord* shared, int64_t lanes) : lanes_(lanes) {
         record = shared;
         cancel = &shared->cancel;
     }
@@ -72,6 +73,7 @@ class Worker : public Context {
   private:
     void give_back_stack();
 
+    int64_t lanes_;
     std::jmp_buf exit_;
 };
 

@@ -93,7 +93,7 @@ void work(Pool* pool) {
         if (job.sums) copy = PrivateSums::make(*job.sums, job.args);
         if (copy || !job.sums) {
             std::fesetenv(&shared->floating_point);
-            Worker worker(shared->record);
+            Worker worker(shared->record, job.lanes);
             work_on(shared, &worker, copy ? copy->block() : job.args, [](double) {});
         }
         lock.lock();
@@ -242,7 +242,7 @@ void Gil::close() {
 
 Outcome run(const Job& job, RunRecord* record, Gil* gil) {
     Outcome outcome;
-    Worker self(record);
+    Worker self(record, job.lanes);
     const double start = now_ns();
     double last = start;
     double thread_ns = 0;

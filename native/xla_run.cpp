@@ -17,7 +17,7 @@ namespace {
 // a time.
 class Runner {
   public:
-    Runner(const BatchedCall& call, RunRecord* record) : call_(call), worker_(record) {
+    Runner(const BatchedCall& call, RunRecord* record) : call_(call), worker_(record, call.lanes) {
         block_ = inline_;
         if (call.block_size > sizeof inline_) {
             large_.resize(call.block_size);

@@ -46,6 +46,11 @@ class Target:
         return 256 if "avx" in self.feature_set else 128
 
     @property
+    def vector_registers(self) -> int:
+        """How many vector registers there are."""
+        return 32 if "avx512f" in self.feature_set or self.triple.startswith("aarch64") else 16
+
+    @property
     def key(self) -> str:
         """A string that is equal for equal targets and for no others."""
         return "|".join((self.kind, self.name, self.features, self.triple, self.vector_math))

@@ -133,7 +133,7 @@ def _in_lanes(f: Function, signature: Signature, target: Target) -> Choice:
     """Return ``f`` as the target runs it: the threads of a GPU are lanes already, and checks are for one thread."""
     if target.is_cuda or signature.options.debug:
         return Choice(f, 1, "debug mode" if signature.options.debug else "CUDA runs threads in lanes itself")
-    choice = choose(f, target.vector_bits, signature.options.vector_width)
+    choice = choose(f, target.vector_bits, target.vector_registers, signature.options.vector_width)
     if settings.verify:
         verify(choice.function)
     return choice

@@ -1,7 +1,11 @@
 """Which kernels are compiled for lanes, and for how many.
 
 Code without loops is left to LLVM's vectoriser, which does streaming well. It can't vectorise over threads what has
-loops of its own; that is what lanes are for, and for atomics that all lanes make to one address.
+loops of its own; that is what lanes are for.
+
+A loop whose iterations wait for each other (a sum, Newton steps) keeps the processor busier with several vectors side
+by side: so there are as many lanes as fill one register, times 2 or 4 where the loop's values still fit the register
+file. Times 4 only where all lanes run a loop equally often, since a loop ends with its last lane.
 """
 
 from __future__ import annotations
@@ -9,11 +13,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from warp_like.ir import ops
-from warp_like.ir.core import Function
-from warp_like.ir.types import scalar_of
+from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.rewrite import free_values
+from warp_like.ir.types import Lanes, bool_, element_count, lane_type, scalar_of
 from warp_like.passes.cse import cse
 from warp_like.passes.dce import dce
-from warp_like.passes.spmd.widen import NotWidenable, widen
+from warp_like.passes.spmd.widen import NotWidenable, calls_library, widen
+
+MAX_LANES = 64
+SCRATCH_REGISTERS = 4
+"""Registers that an iteration is taken to need beyond the values that live through it."""
 
 
 @dataclass(frozen=True)
@@ -25,25 +34,35 @@ class Choice:
     reason: str
 
 
-def choose(f: Function, vector_bits: int, wanted: int) -> Choice:
+def choose(f: Function, vector_bits: int, registers: int, wanted: int) -> Choice:
     """Return ``f`` in the form in which the CPU runs it.
 
     Args:
         f: What ``finish`` left.
         vector_bits: The width of the target's vector registers.
+        registers: How many it has.
         wanted: The lanes that the user asks for; 0 leaves the choice to the rules here, 1 means no lanes.
     """
     if wanted == 1:
         return Choice(f, 1, "vector_width is 1")
     if not wanted and not _has_loop(f):
         return Choice(f, 1, "no loop: left to LLVM's vectoriser")
-    width = wanted or vector_bits // _widest(f)
+    bits = _widest(f)
+    native = vector_bits // bits
     try:
-        wide = widen(f, width)
+        wide = _widened(f, wanted or native)
+        if wanted:
+            return Choice(wide, wanted, "vector_width asks for it")
+        times = _registers_side_by_side(wide, registers, MAX_LANES // native)
+        if times > 1:
+            wide = _widened(f, native * times)
     except NotWidenable as e:
         return Choice(f, 1, str(e))
-    reason = "vector_width asks for it" if wanted else f"{vector_bits}-bit vectors of {_widest(f)}-bit numbers"
-    return Choice(dce(cse(wide)), width, reason)
+    return Choice(wide, native * times, f"{times} x {vector_bits}-bit vectors of {bits}-bit numbers")
+
+
+def _widened(f: Function, width: int) -> Function:
+    return dce(cse(widen(f, width)))
 
 
 def _has_loop(f: Function) -> bool:
@@ -54,3 +73,30 @@ def _widest(f: Function) -> int:
     """The bits of the widest floating-point numbers that ``f`` computes with; 32 where there are none."""
     computed = (scalar_of(r.type) for o in f.body.walk() if isinstance(o, ops.Apply) for r in o.results)
     return max([32, *(s.bits for s in computed if s is not None and s.is_float)])
+
+
+def _registers_side_by_side(f: Function, registers: int, most: int) -> int:
+    """How many registers each value of ``f`` may take, which now takes one."""
+    loops = [o for o in f.body.walk() if isinstance(o, (ops.For, ops.While))]
+    times = min(most, 4)
+    for loop in loops:
+        if any(calls_library(o) for r in loop.regions() for o in r.walk()):
+            return 1  # a call of the math library clobbers every register
+        if any(p.type == Lanes(bool_, f.lanes) for r in loop.regions() for p in r.params):
+            times = min(times, 2)
+        while times > 1 and times * _pressure(loop) > registers:
+            times //= 2
+    return times
+
+
+def _pressure(loop: Op) -> int:
+    """The registers that live through an iteration of ``loop``, taking a vector for one."""
+    body: Block = loop.regions()[-1]
+    carried = sum(map(_vectors, body.params))
+    outer = (v for v in free_values(body) if not isinstance(v.op, ops.Spread))
+    return carried + sum(map(_vectors, outer)) + SCRATCH_REGISTERS
+
+
+def _vectors(v: Value) -> int:
+    t = lane_type(v.type)
+    return element_count(t) if isinstance(v.type, Lanes) and t != bool_ else 0

@@ -446,12 +446,12 @@ _REFUSED: dict[type[Op], str] = {
 
 def _is_cheap(b: Block) -> bool:
     """Whether running ``b`` for nothing costs less than finding out, and can't be seen."""
-    return len(b.ops) <= CHEAP_OPS and all((o.PURE and not _is_call(o)) or isinstance(o, ops.Yield) for o in b.ops)
+    return len(b.ops) <= CHEAP_OPS and all((o.PURE and not calls_library(o)) or isinstance(o, ops.Yield) for o in b.ops)
 
 
-def _is_call(o: Op) -> bool:
-    """Whether ``o`` calls a function of the math library."""
+def calls_library(o: Op) -> bool:
+    """Return whether ``o`` calls a function of the math library."""
     if not isinstance(o, ops.Apply):
         return False
-    lower = resolve(o.fn, tuple(v.type for v in o.args)).overload.lower
-    return isinstance(lower, Symbol) and lower.vector
+    lower = resolve(o.fn, tuple(lane_type(v.type) for v in o.args)).overload.lower
+    return isinstance(lower, Symbol) and not lower.llvm
