@@ -38,7 +38,7 @@ class Value:
         return f"<Value {self.hint or hex(id(self))}: {self.type}>"
 
 
-def operand(default: Any = dataclasses.MISSING) -> Any:
+def operand(*, default: Any = dataclasses.MISSING) -> Any:
     """Mark a field that holds a ``Value`` or a tuple of them."""
     return field(default=default, metadata={"role": "operand"})
 

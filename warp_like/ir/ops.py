@@ -137,7 +137,7 @@ class Load(Op):
 
     array: Value = operand()
     indices: tuple[Value, ...] = operand()
-    mask: tuple[Value, ...] = operand(())
+    mask: tuple[Value, ...] = operand(default=())
 
 
 @op("store", pure=False)
@@ -147,7 +147,7 @@ class Store(Op):
     array: Value = operand()
     indices: tuple[Value, ...] = operand()
     value: Value = operand()
-    mask: tuple[Value, ...] = operand(())
+    mask: tuple[Value, ...] = operand(default=())
 
 
 @op("atomic", pure=False)
@@ -161,7 +161,7 @@ class Atomic(Op):
     array: Value = operand()
     indices: tuple[Value, ...] = operand()
     value: Value = operand()
-    mask: tuple[Value, ...] = operand(())
+    mask: tuple[Value, ...] = operand(default=())
 
 
 @op("atomic_cas", pure=False)
@@ -233,7 +233,7 @@ class Across(Op):
 
     kind: str = attr()
     x: Value = operand()
-    mask: tuple[Value, ...] = operand(())
+    mask: tuple[Value, ...] = operand(default=())
 
 
 # --- control flow ---------------------------------------------------------------------------------------------

@@ -214,18 +214,16 @@ class Access:
         w = self.w
         addresses = _Spilled(w, LaneScalar("uint", 64, self.width), self._addresses_as_integers())
         given = [_Spilled(w, s, x) for (s, _), x in zip(self.leaves, values, strict=True)]
-        old = [_Spilled(w, s, constant(0, s)) for s, _ in self.leaves]
-        element = self.array.type.dtype
+        before = [_Spilled(w, s, constant(0, s)) for s, _ in self.leaves]
 
         def update(lane: str) -> None:
             at = w.op(f"inttoptr i64 {addresses.lane(lane)} to ptr")
             got = memory.atomic_element(w, kind, self.array, at, tuple(g.lane(lane) for g in given))
-            for slot, x in zip(old, got, strict=True):
+            for slot, x in zip(before, got, strict=True):
                 slot.set_lane(lane, x)
 
         for_each_lane(w, self.width, self.mask, update)
-        assert len(old) == len(leaves(element))
-        return tuple(slot.whole() for slot in old)
+        return tuple(slot.whole() for slot in before)
 
     def _addresses_as_integers(self) -> str:
         return self.w.op(f"ptrtoint <{self.width} x ptr> {self.pointers(0)} to <{self.width} x i64>")

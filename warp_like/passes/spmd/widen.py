@@ -64,7 +64,7 @@ class _Widener:
         self.map.update(zip(f.params, new.params, strict=True))
         with self.b.into(new.body):
             self.mask = self.b.insert(ops.Live(), self.wide(bool_)).result
-            self.ops(f.body)
+            self.run(f.body)
             self.b.yield_()
         return new
 
@@ -123,7 +123,7 @@ class _Widener:
 
     # --- ops ---
 
-    def ops(self, b: Block) -> None:
+    def run(self, b: Block) -> None:
         for o in b.ops[:-1]:
             with at(o.loc):
                 self.visit(o)
@@ -274,7 +274,7 @@ class _Widener:
     def region(self, b: Block, steps: Sequence[Step]) -> Block:
         """``b`` for lanes, yielding values with ``steps``."""
         with self.b.into(Block()) as new:
-            self.ops(b)
+            self.run(b)
             self.b.yield_(*(self.like(v, s) for v, s in zip(b.yielded, steps, strict=True)))
         return new
 
@@ -283,11 +283,11 @@ class _Widener:
         steps = [self.steps[r] for r in results]
         if _is_cheap(b):
             with self.under(mask):
-                self.ops(b)
+                self.run(b)
             return [self.like(v, s) for v, s in zip(b.yielded, steps, strict=True)]
         wanted = [v for v, s in zip(b.yielded, steps, strict=True) if s is None]
         with self.b.into(Block()) as run, self.under(mask):
-            self.ops(b)
+            self.run(b)
             self.b.yield_(*map(self.lanes, wanted))
         with self.b.into(Block()) as skip:
             self.b.yield_(*(self.spread(self.b.zero(v.type)) for v in wanted))
@@ -307,8 +307,8 @@ class _Widener:
         init = [self.like(v, s) for v, s in zip(o.init, steps, strict=True)]
         body = self.loop_block(o.body.params, [self.scalar(o.lo), *init])
         self.fill(body, o.body, steps)
-        bounds = (self.scalar(v) for v in (o.lo, o.hi, o.step))
-        self.bind_all(o.results, self.b.for_(*bounds, init, body))
+        lo, hi, step = self.scalar(o.lo), self.scalar(o.hi), self.scalar(o.step)
+        self.bind_all(o.results, self.b.for_(lo, hi, step, init, body))
 
     def loop_block(self, params: Sequence[Value], like: Sequence[Value]) -> Block:
         """A block whose parameters stand for ``params``, with the types of ``like``."""
@@ -318,7 +318,7 @@ class _Widener:
 
     def fill(self, new: Block, b: Block, steps: Sequence[Step]) -> None:
         with self.b.into(new):
-            self.ops(b)
+            self.run(b)
             self.b.yield_(*(self.like(v, s) for v, s in zip(b.yielded, steps, strict=True)))
 
     def divergent_for(self, o: ops.For) -> None:
@@ -337,7 +337,7 @@ class _Widener:
             mask = self.apply("bit_and", self.mask, self.apply("lt", self.spread(k), trips))
             with self.under(mask):
                 self.map[i] = self.counter(o, self.b.cast(k, t))
-                self.ops(o.body)
+                self.run(o.body)
                 self.b.yield_(*self.kept(mask, params, o.body.yielded, o.results))
         zero, one = self.b.constant(0, counter), self.b.constant(1, counter)
         self.bind_all(o.results, self.b.for_(zero, most, one, init, body))
@@ -422,7 +422,7 @@ class _Widener:
         body.params.append(mask)
         with self.b.into(body):
             with self.under(mask):
-                self.ops(o.body)
+                self.run(o.body)
                 following = self.kept(mask, o.body.params, o.body.yielded, o.results)
                 following.append(self.still_in(o, following, mask))
             self.b.yield_(*following)
@@ -434,7 +434,7 @@ class _Widener:
         """The lanes of ``mask`` for which the loop's condition holds of ``values``."""
         self.map.update(zip(o.cond.params, values, strict=True))
         with self.under(mask):
-            self.ops(o.cond)
+            self.run(o.cond)
         return self.apply("bit_and", mask, self.lanes(o.cond.yielded[0]))
 
 
