@@ -16,6 +16,7 @@ from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import Cloner
 from warp_like.ir.types import float32, int32
+from warp_like.passes.ad.loops import trip_count
 
 SEGMENT = 128
 """Iterations in a segment of a loop whose length nobody knows in advance."""
@@ -48,8 +49,7 @@ def _block(b: Block) -> None:
 
 def _split_for(b: Emitter, loop: ops.For) -> Op:
     lo, step, t = loop.lo, loop.step, loop.lo.type
-    span = b.sub(b.add(b.sub(loop.hi, lo), step), b.sign(step))
-    trips = b.max(b.div(span, step), b.zero(t))
+    trips = b.max(trip_count(b, lo, loop.hi, step), b.zero(t))
     length = b.max(b.cast(b.sqrt(b.cast(trips, float32)), t), b.constant(1, t))
     body = Block([Value(t, "segment"), *(Value(v.type) for v in loop.init)])
     with b.into(body):

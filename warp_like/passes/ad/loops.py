@@ -8,7 +8,7 @@ from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Value
 from warp_like.ir.rewrite import free_values
-from warp_like.ir.types import Array, int32
+from warp_like.ir.types import Array, Scalar, Type, int32
 from warp_like.passes.ad.adjoints import sum_of, wide_type
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class LoopReversal:
         r, source = self.r, self.loop.body
         with r.scope([i, *params]) as (block, local):
             if isinstance(self.loop, ops.For):
-                r.cloner.mapping[source.params[0]] = i
+                r.cloner.mapping[source.params[0]] = self._index(r.b, i)
             self.enter_iteration()
             for k, g in zip(active, params, strict=False):
                 r.send(source.yielded[k], g)
@@ -123,10 +123,32 @@ class LoopReversal:
         if isinstance(self.loop, ops.While):
             return b.index(0), self.r.value(self.trips), b.index(1)
         lo, hi, step = (self.r.value(v) for v in (self.loop.lo, self.loop.hi, self.loop.step))
+        if is_unsigned(lo.type):  # can't count down past 0, so it counts the iterations
+            return b.zero(lo.type), trip_count(b, lo, hi, step), b.constant(1, lo.type)
         if ops.is_scalar_constant(step, 1):
             last = b.sub(hi, 1)
         else:
-            # trips = ceil((hi - lo) / step), not positive when the loop does not run
-            span = b.sub(b.add(b.sub(hi, lo), step), b.sign(step))
-            last = b.add(lo, b.mul(b.sub(b.div(span, step), 1), step))
+            last = b.add(lo, b.mul(b.sub(trip_count(b, lo, hi, step), 1), step))
         return last, b.sub(lo, step), b.neg(step)
+
+    def _index(self, b: Emitter, i: Value) -> Value:
+        """The index of the iteration at index ``i`` of the reversed range."""
+        assert isinstance(self.loop, ops.For)
+        if not is_unsigned(i.type):
+            return i
+        lo, hi, step = (self.r.value(v) for v in (self.loop.lo, self.loop.hi, self.loop.step))
+        from_end = b.sub(b.sub(trip_count(b, lo, hi, step), 1), i)
+        return b.add(lo, b.mul(from_end, step))
+
+
+def is_unsigned(t: Type) -> bool:
+    """Return whether the index of a loop has an unsigned type."""
+    return isinstance(t, Scalar) and t.is_int and not t.is_signed
+
+
+def trip_count(b: Emitter, lo: Value, hi: Value, step: Value) -> Value:
+    """Emit the number of iterations of a loop, ``ceil((hi - lo) / step)``; 0 or less when it does not run."""
+    if is_unsigned(lo.type):
+        count = b.add(b.div(b.sub(b.sub(hi, lo), 1), step), 1)
+        return b.select(b.lt(lo, hi), count, b.zero(lo.type))
+    return b.div(b.sub(b.add(b.sub(hi, lo), step), b.sign(step)), step)
