@@ -81,6 +81,9 @@ def _cases(row: Overload, scalar: Scalar) -> Iterator[Case]:
 
 
 def _concrete(pattern: Any, scalar: Scalar, value: Type) -> Type:
+    if isinstance(pattern, Type):
+        return pattern
+    scalar = pattern.dtype if isinstance(getattr(pattern, "dtype", None), Scalar) else scalar
     match pattern:
         case VecOf(n, _):
             return Vec(n if isinstance(n, int) else DIMS[n], scalar)
@@ -92,8 +95,6 @@ def _concrete(pattern: Any, scalar: Scalar, value: Type) -> Type:
             return Transform(scalar)
         case AnyValue():
             return value
-        case Scalar():
-            return pattern
     return scalar
 
 
@@ -126,10 +127,12 @@ AXES = [(0, 1, 2), (2, 1, 0), (1, 0, 2), (0, 1, 0), (2, 0, 2), (1, 2, 1)]
 
 
 def _meant(case: Case, args: list[np.ndarray]) -> list[np.ndarray]:
-    """Change arguments to what the builtin takes: numbers of axes, unit quaternions."""
+    """Change arguments to what the builtin takes: numbers of axes, few octaves, unit quaternions."""
     for a, name, t in zip(args, case.row.params, case.types, strict=True):
         if case.row.name.endswith("_euler") and name in ("i", "j", "k"):
             a[:] = [AXES[n % len(AXES)]["ijk".index(name)] for n in range(len(a))]
+        if case.row.name == "curlnoise" and name in ("octaves", "lacunarity"):  # fine octaves amplify rounding
+            a %= 3
         if case.row.name == "quat_slerp" and isinstance(t, Quat):
             a[0] = 0.5
             a /= np.linalg.norm(a.astype(np.float64), axis=1, keepdims=True).astype(a.dtype)

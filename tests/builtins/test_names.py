@@ -56,7 +56,10 @@ Random
     randf(state)(state, low, high) randn(state) sample_cdf(state, cdf) sample_triangle(state) sample_unit_ring(state)
     sample_unit_disk(state) sample_unit_sphere_surface(state) sample_unit_sphere(state)
     sample_unit_hemisphere_surface(state) sample_unit_hemisphere(state) sample_unit_square(state)
-    sample_unit_cube(state) poisson(state, lam)
+    sample_unit_cube(state) poisson(state, lam) noise(state, x)(state, xy)(state, xyz)(state, xyzt)
+    pnoise(state, x, px)(state, xy, px, py)(state, xyz, px, py, pz)(state, xyzt, px, py, pz, pt)
+    curlnoise(state, xy, octaves, lacunarity, gain)(state, xyz, octaves, lacunarity, gain)
+    curlnoise(state, xyzt, octaves, lacunarity, gain)
 
 Operators
     add(a, b) sub(a, b) bit_and(a, b) bit_or(a, b) bit_xor(a, b) lshift(a, b) rshift(a, b) invert(a) mul(a, b)
@@ -64,7 +67,9 @@ Operators
     eq(a, b) ne(a, b)
 """
 
-FORMS = {m[1]: re.findall(r"\(([^)]*)\)", m[2]) for m in re.finditer(r"(\w+)((?:\([^)]*\))+)", NAMES)}
+FORMS: dict[str, list[str]] = {}
+for _found in re.finditer(r"(\w+)((?:\([^)]*\))+)", NAMES):
+    FORMS.setdefault(_found[1], []).extend(re.findall(r"\(([^)]*)\)", _found[2]))
 
 
 @pytest.mark.parametrize("name", FORMS)

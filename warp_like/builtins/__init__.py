@@ -5,7 +5,8 @@ Importing this package fills the registry. The order of the imports is that in w
 
 # isort: off
 from warp_like.builtins import operators, logic, scalar, error_function  # noqa: F401
-from warp_like.builtins import vector, matrix, utility, special, quaternion, transform, spatial, decompositions, random  # noqa: F401
+from warp_like.builtins import vector, matrix, utility, special, quaternion, transform, spatial  # noqa: F401
+from warp_like.builtins import decompositions, random, noise  # noqa: F401
 
 # isort: on
 from warp_like.builtins.host import Builtin, public_names
