@@ -1,4 +1,4 @@
-"""Run by test_devices.py in a process of its own, in which the host counts as four devices."""
+"""Run by test_transformations.py in a process of its own, in which the host counts as four devices."""
 
 import inspect
 import sys
@@ -6,13 +6,15 @@ import sys
 import jax
 import numpy as np
 
-from tests.interop.jax.kernels import advance, matmul, scale, stencil, stencil_np, total
-from warp_like.interop.jaxffi import jax_kernel
+import warp_like as wp
+from tests.interop.jax.kernels import advance, lookup, matmul, rotate, scale, stencil, stencil_np, total
+from warp_like.interop.jaxffi import jax_callable, jax_kernel
 
 jnp = jax.numpy
 P = jax.sharding.PartitionSpec
 assert jax.device_count() == 4
 mesh = jax.sharding.Mesh(np.array(jax.devices()), ("i",))
+grid = jax.sharding.Mesh(np.array(jax.devices()).reshape(2, 2), ("i", "j"))
 x = jnp.asarray(np.random.default_rng(3).random(24, dtype=np.float32))
 shard_map = jax.shard_map if hasattr(jax, "shard_map") else jax.experimental.shard_map.shard_map
 CHECK = "check_vma" if "check_vma" in inspect.signature(shard_map).parameters else "check_rep"
@@ -58,9 +60,127 @@ def check_in_out(check):
     assert np.allclose(old, x)
 
 
-def check_jit_on_sharded_input():
-    sharded = jax.device_put(x, jax.sharding.NamedSharding(mesh, P("i")))
-    assert np.allclose(jax.jit(jax_kernel(stencil))(sharded)[0], stencil_np(np.asarray(x)))
+def spread(x, *spec):
+    return jax.device_put(x, jax.sharding.NamedSharding(grid, P(*spec)))
+
+
+def same_sharding(x, *spec):
+    return x.sharding.is_equivalent_to(jax.sharding.NamedSharding(grid, P(*spec)), x.ndim)
+
+
+def run_apart(f, *args):
+    """Run a function under plain jit; no device may need another's data."""
+    compiled = jax.jit(f).lower(*args).compile()
+    for collective in ("all-gather", "all-reduce", "all-to-all", "collective-permute"):
+        assert collective not in compiled.as_text(), collective
+    return compiled(*args)
+
+
+def check_elementwise_kernels_keep_the_sharding():
+    s = spread(x, ("i", "j"))
+    y = run_apart(lambda x: jax_kernel(scale)(x, 3.0)[0], s)
+    assert np.allclose(y, 3 * x)
+    assert same_sharding(y, ("i", "j"))
+    f = jax_kernel(scale, enable_backward=True)
+    g = run_apart(jax.grad(lambda x: jnp.vdot(f(x, 3.0)[0], jax.lax.stop_gradient(x))), s)
+    assert np.allclose(g, 3 * x)
+    assert same_sharding(g, ("i", "j"))
+    y, dy = run_apart(lambda x, t: jax.jvp(lambda x: f(x, 3.0)[0], (x,), (t,)), s, s)
+    assert np.allclose(dy, 3 * x)
+    assert same_sharding(dy, ("i", "j"))
+    new, old = run_apart(
+        lambda v, x: jax_kernel(advance, num_outputs=2, in_out_argnames=["x"])(v, x, 0.5),
+        spread(x + 1, "i"),
+        spread(x, "i"),
+    )
+    assert np.allclose(new, x * x + 0.5 * (x + 1))
+    assert np.allclose(old, x)
+    assert same_sharding(new, "i")
+    m = jnp.tile(jnp.eye(3), (8, 1, 1))
+    v = jnp.arange(24.0).reshape(8, 3)
+    w, n = run_apart(jax_kernel(rotate, num_outputs=2), spread(m, "j"), spread(v, "j"))
+    assert np.allclose(w, v)
+    assert np.allclose(n, (v**2).sum(-1))
+    assert same_sharding(w, "j")
+
+
+def check_each_axis_of_the_grid():
+    a, b = x[:16].reshape(4, 4), x[:24].reshape(4, 6)
+    f = jax_kernel(matmul, launch_dims=(4, 6))
+    c = run_apart(lambda a, b: f(a, b)[0], spread(a, "i"), spread(b, None, "j"))
+    assert np.allclose(c, a @ b)
+    assert same_sharding(c, "i", "j")
+    gathered = jax.jit(f)(spread(a, None, "j"), spread(b, "i"))[0]  # what the threads loop over is gathered
+    assert np.allclose(gathered, a @ b)
+    indexed = jax_kernel(lookup, launch_dims=8)
+    index = jnp.arange(8, dtype=jnp.int32) * 3 % 7
+    y = run_apart(lambda t, i: indexed(t, i, launch_dims=8)[0], x, spread(index, "i"))
+    assert np.allclose(y, x[index] ** 2)
+    assert same_sharding(y, "i")
+
+
+def check_batches_keep_the_sharding():
+    batch = x.reshape(4, 6)
+    f = jax.vmap(lambda r: jax_kernel(stencil, enable_backward=True)(r)[0])
+    y = run_apart(f, spread(batch, "i"))
+    assert np.allclose(y, [stencil_np(np.asarray(r)) for r in batch])
+    assert same_sharding(y, "i")
+    inner = jax.vmap(f)(x.reshape(2, 2, 6))
+    assert np.allclose(run_apart(jax.vmap(f), spread(x.reshape(2, 2, 6), None, "j")), inner)
+    one = jax.grad(lambda b: jnp.sin(f(b)).sum())
+    ours = one(spread(batch, "i"))
+    assert np.allclose(ours, one(batch), atol=1e-6)
+    many = jax.vmap(lambda a, r: jax_kernel(scale)(r, a)[0], (0, None))
+    assert np.allclose(many(spread(x[:4], "i"), x), x[:4, None] * x)
+    rows = jax.jacfwd(f)(spread(batch, "i"))
+    assert np.allclose(rows, jax.jacfwd(f)(batch), atol=1e-6)
+
+
+@wp.kernel
+def ramp(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] = x[i] + float(i)
+
+
+@wp.kernel
+def fraction(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] = x[i] / float(x.shape[0])
+
+
+@wp.kernel
+def square_once(x: wp.array2d(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] = x[0, i] * x[0, i]
+
+
+def check_all_others_see_whole_arrays():
+    s = spread(x, "i")
+    assert np.allclose(jax.jit(jax_kernel(stencil))(s)[0], stencil_np(np.asarray(x)))
+    assert np.allclose(jax.jit(jax_kernel(ramp))(s)[0], x + np.arange(24))
+    assert np.allclose(jax.jit(jax_kernel(fraction))(s)[0], x / 24)
+    assert np.allclose(jax.jit(jax_kernel(total, output_dims=1))(s)[0], (x**2).sum())
+    assert np.allclose(jax.jit(jax_kernel(scale, launch_dims=7))(s, 2.0)[0], 2 * x[:7])
+    wide = jax_kernel(square_once, launch_dims=12)
+    assert np.allclose(jax.jit(wide)(spread(x.reshape(2, 12), "i", "j"))[0], x[:12] ** 2)
+
+    @jax.jit
+    def uneven(x):
+        x = jax.lax.with_sharding_constraint(x * 2, jax.sharding.NamedSharding(grid, P(("i", "j"))))
+        return jax_kernel(lookup, launch_dims=10)(jnp.arange(40.0), x)[0]
+
+    assert np.allclose(uneven(jnp.arange(10)), (2 * np.arange(10)) ** 2)
+
+
+def check_functions_of_several_launches():
+    def twice(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        half = wp.zeros_like(x)
+        wp.launch(scale, dim=x.shape, inputs=[x, 0.5], outputs=[half])
+        wp.launch(scale, dim=x.shape, inputs=[half, 4.0], outputs=[y])
+
+    y = run_apart(lambda x: jax_callable(twice)(x)[0], spread(x, "i"))
+    assert np.allclose(y, 2 * x)
+    assert same_sharding(y, "i")
 
 
 def check_pmap():
@@ -73,6 +193,10 @@ for check in (True, False):
     check_matmul(check)
     check_collectives(check)
     check_in_out(check)
-check_jit_on_sharded_input()
+check_elementwise_kernels_keep_the_sharding()
+check_each_axis_of_the_grid()
+check_batches_keep_the_sharding()
+check_all_others_see_whole_arrays()
+check_functions_of_several_launches()
 check_pmap()
 sys.stdout.write("done\n")

@@ -41,3 +41,17 @@ def test_shard_map():
     done = subprocess.run([sys.executable, EXAMPLES / "jax_shard_map.py"], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stdout == "4 devices agree with one\n"
+
+
+@pytest.mark.skipif(not hasattr(jax, "shard_map"), reason="this JAX has no jax.shard_map")
+def test_two_processes():
+    env = {
+        **os.environ,
+        "JAX_PLATFORMS": "cpu",
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
+        "PYTHONPATH": os.pathsep.join([str(EXAMPLES.parents[1]), *sys.path]),
+    }
+    command = [sys.executable, EXAMPLES / "jax_distributed.py", "--steps", "100"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert "on 2 processes, as on one\n" in done.stdout

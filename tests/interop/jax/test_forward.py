@@ -12,6 +12,7 @@ from tests.interop.jax.kernels import advance, lookup, matmul, rotate, scale, to
 from warp_like.interop.jaxffi import jax_kernel  # noqa: E402
 
 jnp = jax.numpy
+enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
 random = np.random.default_rng(4)
 
 
@@ -193,7 +194,7 @@ def test_integers_have_no_tangents():
 
 
 def test_double_precision():
-    with jax.enable_x64(True):
+    with enable_x64(True):
 
         @wp.kernel
         def cube(x: wp.array(dtype=wp.float64), y: wp.array(dtype=wp.float64)):

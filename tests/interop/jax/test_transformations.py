@@ -56,7 +56,6 @@ print(exported.call(jnp.ones(4)).tolist())
 
 
 def test_an_exported_program_runs_in_another_process(tmp_path):
-    pytest.importorskip("flatbuffers")
     from jax import export
 
     allowed = [export.DisabledSafetyCheck.custom_call(TARGET)]

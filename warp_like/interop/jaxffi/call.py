@@ -38,34 +38,76 @@ def jax_dtype(t: Type) -> np.dtype[Any]:
 
 @dataclass(frozen=True)
 class Buffer:
-    """An operand or a result of a call: its number among them, dimensions and size, and what it holds before."""
+    """An operand or a result of a call: its number among them."""
 
-    source: int
+    is_result: bool
     index: int
-    rank: int
-    nbytes: int
-    init: int
+
+
+@dataclass(frozen=True)
+class Value:
+    """What a buffer holds: its shape, without the dimensions of its elements, and these."""
+
+    shape: tuple[int, ...]
+    element: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def full_shape(self) -> tuple[int, ...]:
+        """The shape of the JAX array."""
+        return (*self.shape, *self.element)
+
+    @property
+    def nbytes(self) -> int:
+        """Its size."""
+        return math.prod(self.full_shape) * self.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class View:
+    """What fills an array parameter: a view of a buffer, or of nothing where the code uses no element."""
+
+    buffer: Buffer | None
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None = None  # contiguous where None
+    shift: int = 0
 
 
 class Call:
-    """A call under construction. Every parameter of the code is filled once, by one of the methods."""
+    """A call of compiled code. Every parameter of the code is filled once, by one of the methods.
 
-    def __init__(self, code: Code, dims: Sequence[int]) -> None:
+    Once that is done, it is a function of its operands.
+
+    Attributes:
+        code: The code.
+        dims: The grid.
+        views: What fills the array parameters, by position.
+        scalars: What fills the others: a buffer, or bytes.
+        operands: What the operands hold.
+        results: What the results hold.
+        starts: For each result the operand that it holds before, or whether that is zeros or anything.
+        vmap_method: As for ``jax.ffi.ffi_call``.
+        has_side_effect: Whether the call stays when its results are not used.
+    """
+
+    def __init__(self, code: Code, dims: Sequence[int], vmap_method: str, has_side_effect: bool) -> None:
         self.code = code
         self.dims = (*dims, *[1] * (MAX_DIMS - len(dims)))
-        self._offsets, size = param_offsets(list(code.params))
-        self._block = bytearray(size)
-        self._binds: list[int] = []
-        self._operands: list[Any] = []
-        self._results: list[tuple[tuple[int, ...], np.dtype[Any]]] = []
-        self._aliases: dict[int, int] = {}
-        self._bound: set[Buffer] = set()
+        self.vmap_method = vmap_method
+        self.has_side_effect = has_side_effect
+        self.views: dict[int, View] = {}
+        self.scalars: dict[int, Buffer | bytes] = {}
+        self.operands: list[Value] = []
+        self.results: list[Value] = []
+        self.starts: list[int] = []
+        self._arrays: list[Any] = []
 
-    def operand(self, x: Any) -> Buffer:
-        """Pass a JAX array to the call."""
-        self._operands.append(x)
-        size = math.prod(x.shape) * np.dtype(x.dtype).itemsize
-        return Buffer(_OPERAND, len(self._operands) - 1, len(x.shape), size, _UNINITIALISED)
+    def operand(self, x: Any, element: Type) -> Buffer:
+        """Pass a JAX array, of elements of a type, to the call."""
+        inner = element_shape(element)
+        self.operands.append(Value(tuple(x.shape[: len(x.shape) - len(inner)]), inner, np.dtype(x.dtype)))
+        self._arrays.append(x)
+        return Buffer(False, len(self.operands) - 1)
 
     def result(self, shape: tuple[int, ...], element: Type, start: Any = None, *, zero: bool = True) -> Buffer:
         """Have the call return an array of ``element``.
@@ -76,76 +118,77 @@ class Call:
             start: A JAX array of what it holds before.
             zero: Without ``start``, whether it holds zeros before.
         """
-        index = len(self._results)
-        full = (*shape, *element_shape(element))
-        self._results.append((full, jax_dtype(element)))
-        init = _ZEROED if zero else _UNINITIALISED
-        if start is not None:
-            init = self.operand(start).index
-            self._aliases[init] = index
-        return Buffer(_RESULT, index, len(full), math.prod(shape) * size_of(element), init)
-
-    def array(
-        self,
-        i: int,
-        buffer: Buffer,
-        shape: tuple[int, ...],
-        strides: tuple[int, ...] | None = None,
-        shift: int = 0,
-    ) -> None:
-        """Fill an array parameter with a buffer, or with a view into it that starts ``shift`` bytes from its start."""
-        self._describe(i, shape, strides)
-        self._bind(i, _POINTER, buffer, shift)
-
-    def unused(self, i: int, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> None:
-        """Fill an array parameter of which the code uses no element, but perhaps the shape."""
-        self._describe(i, shape, strides)
-        struct.pack_into("=Q", self._block, self._offsets[i], _UNUSED_ADDRESS)
+        self.results.append(Value(shape, element_shape(element), jax_dtype(element)))
+        blank = _ZEROED if zero else _UNINITIALISED
+        self.starts.append(blank if start is None else self.operand(start, element).index)
+        return Buffer(True, len(self.results) - 1)
 
     def value(self, i: int, value: Any) -> None:
         """Fill a scalar, vector or matrix parameter with a JAX array of its components, or with bytes."""
-        if isinstance(value, bytes):
-            self._block[self._offsets[i] : self._offsets[i] + len(value)] = value
-        else:
-            self._bind(i, _VALUE, self.operand(value))
+        self.scalars[i] = value if isinstance(value, bytes) else self.operand(value, self.code.params[i])
 
-    def run(self, *, vmap_method: str, has_side_effect: bool = False) -> list[Any]:
+    def take_operands(self) -> list[Any]:
+        """Return the JAX arrays that were passed, which the call then holds no longer; they vary alike."""
+        arrays, self._arrays = self._arrays, []
+        return alike(arrays)
+
+    def __call__(self, *operands: Any) -> list[Any]:
         """Put the call into the program that JAX traces, and return its results."""
-        jax = jax_module()
-        operands = alike(self._operands)
-        results = [result_type(shape, dtype, operands) for shape, dtype in self._results]
-        if self._aliases and vmap_method == "expand_dims":
-            vmap_method = "broadcast_all"  # what shares memory has one shape
-        call = jax.ffi.ffi_call(
+        block, binds = self._packed()
+        aliases = {start: n for n, start in enumerate(self.starts) if start >= 0}
+        # What shares memory has one shape.
+        vmap_method = "broadcast_all" if aliases and self.vmap_method == "expand_dims" else self.vmap_method
+        call = jax_module().ffi.ffi_call(
             TARGET,
-            results,
+            [result_type(v.full_shape, v.dtype, operands) for v in self.results],
             vmap_method=vmap_method,
-            has_side_effect=has_side_effect,
-            input_output_aliases=self._aliases,
+            has_side_effect=self.has_side_effect,
+            input_output_aliases=aliases,
         )
         return list(
             call(
                 *operands,
                 plan=np.int64(self.code.key),
                 dims=np.array(self.dims, np.int64),
-                block=np.frombuffer(bytes(self._block), np.int64),
-                binds=np.array(self._binds, np.int64),
+                block=np.frombuffer(block, np.int64),
+                binds=np.array(binds, np.int64),
             )
         )
+
+    def _packed(self) -> tuple[bytes, list[int]]:
+        """Return the argument block, and the words that say where buffers go into it."""
+        offsets, size = param_offsets(list(self.code.params))
+        block = bytearray(size)
+        binds: list[int] = []
+        started: set[Buffer] = set()
+        for i, offset in enumerate(offsets):
+            if i in self.views:
+                view = self.views[i]
+                strides = contiguous_strides(view.shape, size_of(self._element(i)))
+                steps = strides if view.strides is None else view.strides
+                struct.pack_into(f"={2 * len(view.shape)}q", block, offset + 8, *view.shape, *steps)
+                if view.buffer is None:
+                    struct.pack_into("=Q", block, offset, _UNUSED_ADDRESS)
+                else:
+                    binds += self._bound(offset, _POINTER, view.buffer, view.shift, started)
+                continue
+            filler = self.scalars[i]
+            if isinstance(filler, bytes):
+                block[offset : offset + len(filler)] = filler
+            else:
+                binds += self._bound(offset, _VALUE, filler, 0, started)
+        return bytes(block), binds
+
+    def _bound(self, offset: int, kind: int, buffer: Buffer, shift: int, started: set[Buffer]) -> tuple[int, ...]:
+        value = (self.results if buffer.is_result else self.operands)[buffer.index]
+        init = self.starts[buffer.index] if buffer.is_result and buffer not in started else _UNINITIALISED
+        started.add(buffer)
+        source = _RESULT if buffer.is_result else _OPERAND
+        return offset, kind, source, buffer.index, len(value.full_shape), value.nbytes, init, shift
 
     def _element(self, i: int) -> Type:
         t = self.code.params[i]
         return t.dtype if isinstance(t, Array) else t
-
-    def _describe(self, i: int, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> None:
-        steps = contiguous_strides(shape, size_of(self._element(i))) if strides is None else strides
-        struct.pack_into(f"={2 * len(shape)}q", self._block, self._offsets[i] + 8, *shape, *steps)
-
-    def _bind(self, i: int, kind: int, buffer: Buffer, shift: int = 0) -> None:
-        init = buffer.init if buffer not in self._bound else _UNINITIALISED
-        self._bound.add(buffer)
-        words = (self._offsets[i], kind, buffer.source, buffer.index, buffer.rank, buffer.nbytes, init, shift)
-        self._binds += words
 
 
 def constant(t: Type, value: Any) -> np.ndarray[Any, Any]:

@@ -136,7 +136,9 @@ class Tracing(Capture):
         places = {}
         for i, a in arrays.items():
             storage = first.setdefault(id(memories[i]), i)
-            places[i] = Place(storage, a.shape, a.strides, a.ptr - memories[i].owner.ptr)
+            whole = a.is_contiguous and a.size == a.shape[0] == memories[i].storage().shape[0]
+            strides = None if whole else a.strides
+            places[i] = Place(storage, a.shape, strides, a.ptr - memories[i].owner.ptr)
         storages = {i: memories[i].storage() for i in first.values()}
         constants = {
             i: constant(t, record.args[i]).tobytes() for i, t in enumerate(record.types) if not isinstance(t, Array)

@@ -1,8 +1,4 @@
-"""The JAX primitive of derivatives: what JAX does with a linear function of arrays, for ``derivative.Form``.
-
-Its operands are those of a form. ``levels`` are the batches that it runs over, innermost first, each with its size and
-which operands have it, as a leading dimension; the results have all of them.
-"""
+"""The JAX primitive of derivatives: what JAX does with a linear function of arrays, for ``derivative.Form``."""
 
 from __future__ import annotations
 
@@ -13,10 +9,9 @@ from typing import Any
 from warp_like.base.settings import settings
 from warp_like.interop.jaxffi.derivative import Form, differentiable_results, needed_results
 from warp_like.interop.jaxffi.operation import Operation
+from warp_like.interop.jaxffi.primitive import BatchedPrimitive, Levels
 from warp_like.interop.jaxffi.target import jax_module
 from warp_like.ir.types import is_differentiable, scalar_of
-
-Levels = tuple[tuple[int, tuple[bool, ...]], ...]
 
 
 def differentiable(op: Operation, values: Sequence[Any]) -> list[Any]:
@@ -87,7 +82,7 @@ def _tangents(op: Operation, primals: Sequence[Any], results: Sequence[Any], tan
         require_enabled(op)
         require_floats_as_floats(op)
         form = Form(op, (smooth, tuple(moving)), 0)
-        found = _bind(form, (), [*primals, *(known[k] for k in needed_results(op)), *moving.values()])
+        found = _primitive().bind([*primals, *(known[k] for k in needed_results(op)), *moving.values()], form)
         changes = dict(zip(smooth, found, strict=True))
     return [changes[k] if k in changes else _no_tangent(y) for k, y in known.items()]
 
@@ -101,37 +96,13 @@ def _no_tangent(y: Any) -> Any:
 
 
 @functools.cache
-def _primitive() -> Any:
-    jax_module()
-    from jax.extend.core import Primitive
-    from jax.interpreters import ad, batching, mlir
+def _primitive() -> BatchedPrimitive:
+    from jax.interpreters import ad
 
-    p = Primitive("warp_like_derivative")
-    p.multiple_results = True
-    p.def_impl(lambda *operands, form, levels: jax_module().jit(_batched(form, levels))(*operands))
-    p.def_abstract_eval(_result_types)
-    mlir.register_lowering(
-        p, mlir.lower_fun(lambda *x, form, levels: _batched(form, levels)(*x), multiple_results=True)
-    )
-    ad.primitive_jvps[p] = _jvp
-    ad.primitive_transposes[p] = _transpose
-    batching.primitive_batchers[p] = _batch
+    p = BatchedPrimitive("warp_like_derivative")
+    ad.primitive_jvps[p.primitive] = _jvp
+    ad.primitive_transposes[p.primitive] = _transpose
     return p
-
-
-def _bind(form: Form, levels: Levels, operands: Sequence[Any]) -> list[Any]:
-    return _primitive().bind(*operands, form=form, levels=levels)
-
-
-def _batched(form: Form, levels: Levels) -> Any:
-    f: Any = form
-    for size, mapped in levels:
-        f = jax_module().vmap(f, in_axes=tuple(0 if m else None for m in mapped), axis_size=size)
-    return f
-
-
-def _result_types(*operands: Any, form: Form, levels: Levels) -> Any:
-    return jax_module().make_jaxpr(_batched(form, levels))(*operands).out_avals
 
 
 def _parts(form: Form, operands: Sequence[Any]) -> dict[int, list[Any]]:
@@ -144,10 +115,10 @@ def _parts(form: Form, operands: Sequence[Any]) -> dict[int, list[Any]]:
     return parts
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], form: Form, levels: Levels) -> tuple[Any, Any]:
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], body: Form, levels: Levels, program: Any) -> tuple[Any, Any]:
     from jax.interpreters import ad
 
-    ys = _bind(form, levels, primals)
+    form, ys = body, _primitive().bind(primals, body, levels)
     masks = _masks(levels, len(primals))
     fixed, fixed_masks = list(primals[: form.fixed]), masks[: form.fixed]
     parts, part_masks = _parts(form, primals), _parts(form, masks)
@@ -189,12 +160,13 @@ def _bind_parts(
     operands = [*fixed, *(x for k in form.filled for x in parts[k])]
     every = [*fixed_masks, *(m for k in form.filled for m in masks[k])]
     now = tuple((size, tuple(m[n] for m in every)) for n, (size, _) in enumerate(levels))
-    return _bind(form, now, operands)
+    return _primitive().bind(operands, form, now)
 
 
-def _transpose(cotangents: Sequence[Any], *operands: Any, form: Form, levels: Levels) -> list[Any]:
+def _transpose(cotangents: Sequence[Any], *operands: Any, body: Form, levels: Levels, program: Any) -> list[Any]:
     from jax.interpreters import ad
 
+    form = body
     masks = _masks(levels, len(operands))
     parts, part_masks = _parts(form, operands), _parts(form, masks)
     (slot,) = (k for k, each in parts.items() if any(map(ad.is_undefined_primal, each)))
@@ -212,11 +184,3 @@ def _transpose(cotangents: Sequence[Any], *operands: Any, form: Form, levels: Le
 def _summed(x: Any, mask: tuple[bool, ...]) -> Any:
     """Sum over the levels, which are the leading dimensions, that an operand does not have."""
     return x.sum(tuple(len(mask) - 1 - n for n, mapped in enumerate(mask) if not mapped))
-
-
-def _batch(operands: Sequence[Any], dims: Sequence[Any], form: Form, levels: Levels) -> tuple[Any, Any]:
-    numpy = jax_module().numpy
-    size = next(x.shape[d] for x, d in zip(operands, dims, strict=True) if d is not None)
-    moved = [x if d is None else numpy.moveaxis(x, d, 0) for x, d in zip(operands, dims, strict=True)]
-    ys = _bind(form, (*levels, (size, tuple(d is not None for d in dims))), moved)
-    return ys, [0] * len(ys)

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from warp_like.interop.jaxffi.call import Buffer, Call, jax_dtype
+from warp_like.interop.jaxffi.call import Buffer, Call, View, jax_dtype
+from warp_like.interop.jaxffi.partitioning import run
 from warp_like.interop.jaxffi.target import Code, compiled, jax_module
 from warp_like.ir.layout import size_of
 from warp_like.ir.types import Array, Type, element_shape
@@ -184,7 +185,7 @@ class Operation:
             scalars: The scalars that JAX passes, by role and position; see ``Code.roles``.
             held: The storages, by role and name. Those that are missing are added, and hold zeros.
         """
-        call = Call(code, self.dims)
+        call = Call(code, self.dims, self.vmap_method, self.has_side_effect)
         writes, reads = set(code.artifact.writes), set(code.artifact.reads)
         places = {n: self.places.get(i, Place(i, (1,))) for n, (_, i) in enumerate(code.roles)}
         arrays: dict[int, Held] = {}
@@ -202,16 +203,15 @@ class Operation:
                 continue
             h, place = arrays[n], places[n]
             if id(h) not in used:
-                call.unused(n, place.shape, place.strides)
+                call.views[n] = View(None, place.shape, place.strides)
                 continue
             if id(h) not in buffers and id(h) in written:
                 buffers[id(h)] = call.result(h.storage.shape, h.storage.element, h.value, zero=h.fill)
                 results.append(h)
             elif id(h) not in buffers:
-                buffers[id(h)] = call.operand(h.start())
-            call.array(n, buffers[id(h)], place.shape, place.strides, place.shift)
-        returned = call.run(vmap_method=self.vmap_method, has_side_effect=self.has_side_effect)
-        for h, value in zip(results, returned, strict=True):
+                buffers[id(h)] = call.operand(h.start(), h.storage.element)
+            call.views[n] = View(buffers[id(h)], place.shape, place.strides, place.shift)
+        for h, value in zip(results, run(call), strict=True):
             h.value = value
 
     def overlap(self, i: int, j: int) -> bool:

@@ -17,6 +17,7 @@ from warp_like.base.hashing import digest
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.lookup import cache_key, compile_kernel
 from warp_like.compiler.signature import Options, Signature, with_scratch
+from warp_like.ir.core import Function
 from warp_like.ir.types import Type, adjoint_type
 from warp_like.runtime.kernel import Kernel
 
@@ -91,11 +92,23 @@ class Code:
     @functools.cached_property
     def covers(self) -> frozenset[int]:
         """Positions of arrays that the code overwrites as a whole when the grid has their shape."""
-        # A warm start loads no compiler, and this needs one.
-        from warp_like.compiler.pipeline import optimised
         from warp_like.interop.jaxffi.covering import elementwise_stores
 
-        return elementwise_stores(optimised(self.kernel.source, self.signature))
+        return elementwise_stores(self._function)
+
+    @functools.cached_property
+    def separable(self) -> tuple[int, dict[int, dict[int, int]]]:
+        """How many dimensions the code sees in its grid, and along which it falls apart; see ``separable_axes``."""
+        from warp_like.interop.jaxffi.splitting import separable_axes
+
+        return separable_axes(self._function)
+
+    @functools.cached_property
+    def _function(self) -> Function:
+        # A warm start loads no compiler, and this needs one.
+        from warp_like.compiler.pipeline import optimised
+
+        return optimised(self.kernel.source, self.signature)
 
 
 _codes: weakref.WeakKeyDictionary[Kernel, dict[Signature, Code]] = weakref.WeakKeyDictionary()
