@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 
-from warp_like import builtins as _builtins
+from warp_like import interop as _interop
 from warp_like import types
 from warp_like.base.errors import (
     WarpCodegenAttributeError,
@@ -21,9 +21,9 @@ from warp_like.base.errors import (
 )
 from warp_like.base.settings import settings as config
 from warp_like.compiler.cache import clear as clear_kernel_cache
+from warp_like.frontend.builtin import public_builtins as _public_builtins
 from warp_like.frontend.function import Function
 from warp_like.frontend.host import ADJOINT as adjoint
-from warp_like.interop import *  # noqa: F403
 from warp_like.runtime.array import (
     array,
     array1d,
@@ -61,13 +61,13 @@ from warp_like.runtime.device import (
 from warp_like.runtime.indexed import indexedarray, indexedarray1d, indexedarray2d, indexedarray3d, indexedarray4d
 from warp_like.runtime.kernel import Kernel, constant, func, func_grad, func_replay, kernel
 from warp_like.runtime.launch import Launch, launch
-from warp_like.runtime.tape import Tape
-from warp_like.types import Any, Float, Int, Scalar, matrix, vector
+from warp_like.types import Any, Float, Int, Scalar
 from warp_like.values.struct import struct
 
 __version__ = "0.1.0"
 
-_LOADED_WHEN_USED = {
+_LOADED_WHEN_USED: dict[str, tuple[str, str | None]] = {
+    "Tape": ("warp_like.runtime.tape", "Tape"),
     "autograd": ("warp_like.autograd", None),
     "context": ("warp_like.context", None),
     "dlpack": ("warp_like.dlpack", None),
@@ -78,22 +78,28 @@ _LOADED_WHEN_USED = {
     "torch": ("warp_like.torch", None),
     "torch_op": ("warp_like.interop.torch_op", "torch_op"),
     "utils": ("warp_like.utils", None),
+    **{name: (module, name) for name, module in _interop.NAMES.items()},
 }
-"""Public names whose modules a program that does not use them should not wait for: module, and attribute in it."""
+"""Public names whose modules a program that does not use them should not wait for: module, and attribute in it.
+
+Builtins come when used as well: as functions on the host, since kernels that are in the cache know them by name."""
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LOADED_WHEN_USED:
+    if name in _LOADED_WHEN_USED:
+        path, attribute = _LOADED_WHEN_USED[name]
+        module = importlib.import_module(path)
+        globals()[name] = found = module if attribute is None else getattr(module, attribute)
+        return found
+    public = {} if name.startswith("__") else _public_builtins()
+    if name not in public:
         raise AttributeError(f"module 'warp_like' has no attribute {name!r}")
-    path, attribute = _LOADED_WHEN_USED[name]
-    module = importlib.import_module(path)
-    found = module if attribute is None else getattr(module, attribute)
-    globals()[name] = found
-    return found
+    globals().update(public)
+    return public[name]
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LOADED_WHEN_USED})
+    return sorted({*globals(), *_LOADED_WHEN_USED, *_public_builtins()})
 
 
 def init() -> None:
@@ -101,4 +107,3 @@ def init() -> None:
 
 
 globals().update(types.NAMES)
-globals().update({name: _builtins.Builtin(name) for name in _builtins.public_names()})

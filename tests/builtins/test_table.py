@@ -12,7 +12,6 @@ import pytest
 
 import warp_like.builtins
 from tests.builtins.calls import cases, rows
-from warp_like.builtins import public_names
 from warp_like.builtins.patterns import Literal
 from warp_like.builtins.spec import (
     REGISTRY,
@@ -28,6 +27,7 @@ from warp_like.builtins.spec import (
     bind,
     resolve,
 )
+from warp_like.frontend.builtin import public_builtins
 from warp_like.ir.types import FLOATS, INTS, Vec, bool_, float16, float32, float64, int32, uint8, uint32
 
 ALL = [row for overloads in REGISTRY.values() for row in overloads]
@@ -102,8 +102,8 @@ def test_the_backend_writes_few_rows_by_hand() -> None:
 
 def test_names_with_an_underscore_are_not_public() -> None:
     assert "_acos" in REGISTRY
-    assert not [n for n in public_names() if n.startswith("_")]
-    assert {"sin", "where", "tid", "atomic_add"} <= set(public_names())
+    assert not [n for n in public_builtins() if n.startswith("_")]
+    assert {"sin", "where", "tid", "atomic_add"} <= set(public_builtins())
 
 
 # --- literals and overloads -----------------------------------------------------------------------------------

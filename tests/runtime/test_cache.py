@@ -188,7 +188,7 @@ def test_clearing(folder):
 
 
 def test_an_artifact_comes_back_whole():
-    a = Artifact("entry", b"\x00\x01code", (0, 2), (1,), (1,), (2,), (3,), (4,), (1,), (0,), 2, True, {"llvm": 0.5})
+    a = Artifact("entry", b"\x00\x01code", (0, 2), (1,), (1,), (2,), (3,), (4,), (1,), (0,), 2, True, (("llvm", 0.5),))
     assert Artifact.from_bytes(a.to_bytes()) == a
     for n in range(len(a.to_bytes())):
         with pytest.raises(Damaged):

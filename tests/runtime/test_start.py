@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+import warp_like as wp
+
 PROGRAM = """
 import sys
 import numpy as np
@@ -43,12 +45,87 @@ def test_a_warm_start_loads_no_compiler(tmp_path):
     assert run(tmp_path, folder) == ["False", "False"]
 
 
+UNUSED = (
+    "llvmlite",
+    "logging",
+    "subprocess",
+    "hashlib",
+    "json",
+    "pathlib",
+    "tempfile",
+    "shutil",
+    "warp_like.builtins",
+    "warp_like.frontend.context",
+    "warp_like.frontend.build",
+    "warp_like.ir.core",
+    "warp_like.ir.ops",
+    "warp_like.passes",
+    "warp_like.backend.target",
+    "warp_like.backend.llvm",
+    "warp_like.compiler.pipeline",
+    "warp_like.runtime.tape",
+    "warp_like.runtime.differentiation",
+    "warp_like.interop.torch",
+    "warp_like.interop.paddle",
+    "warp_like.interop.jax",
+)
+"""What neither importing nor a launch from the cache needs, beyond what NumPy brings."""
+
+LEAN = """
+import sys
+import numpy as np
+before = set(sys.modules)
+import warp_like as wp
+imported = set(sys.modules) - before
+
+@wp.func
+def twice(v: float):
+    return wp.sin(v) + v
+
+@wp.kernel
+def k(x: wp.array(dtype=float), v: wp.vec3):
+    i = wp.tid()
+    x[i] = twice(x[i]) + v[0]
+
+x = np.ones(10, np.float32)
+wp.launch(k, dim=10, inputs=[x, wp.vec3(1.0, 2.0, 3.0)])
+assert abs(x[0] - 2.841471) < 1e-6
+unused = {unused}
+print([name for name in unused if name in imported])
+print([name for name in unused if name in set(sys.modules) - before])
+"""
+
+
+def test_modules_that_importing_and_a_warm_launch_do_without(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(LEAN.replace("{unused}", repr(UNUSED)))
+    env = {**os.environ, "WARP_LIKE_CACHE_DIR": str(tmp_path / "cache")}
+    done = [subprocess.run([sys.executable, str(path)], env=env, capture_output=True, text=True) for _ in range(2)]
+    assert [d.returncode for d in done] == [0, 0], done[0].stderr + done[1].stderr
+    assert done[0].stdout.splitlines()[0] == "[]"
+    if sys.platform == "linux" and os.uname().machine == "x86_64":
+        assert done[1].stdout.splitlines() == ["[]", "[]"]
+
+
+def test_every_public_name_is_there():
+    names = dir(wp)
+    assert {"sin", "vec3", "launch", "Tape", "from_torch", "autograd", "torch_op"} <= set(names)
+    for name in names:
+        getattr(wp, name)
+    with pytest.raises(AttributeError, match="module 'warp_like' has no attribute 'sine'"):
+        wp.sine
+    assert wp.sin is wp.sin
+    assert "sin" in wp.sin.__doc__
+
+
 @pytest.mark.parametrize("damage", ["", "{}", '{"kind": 3}', "[1, 2]", "\x00\xff"])
-def test_a_damaged_note_about_the_processor_is_replaced(tmp_path, damage):
+def test_damaged_facts_are_found_out_again(tmp_path, damage):
     folder = tmp_path / "cache"
     run(tmp_path, folder)
-    for note in (folder / "notes").iterdir():
-        note.write_text(damage)
+    facts = sorted(folder.rglob("*.facts"))
+    assert len(facts) == 2  # about the processor, and what the kernel mentions
+    for path in facts:
+        path.write_text(damage)
     run(tmp_path, folder)
     if sys.platform == "linux" and os.uname().machine == "x86_64":
-        assert run(tmp_path, folder)[0] == "False"
+        assert run(tmp_path, folder) == ["False", "False"]

@@ -6,11 +6,13 @@ import ctypes
 import functools
 import itertools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from warp_like import _native
 from warp_like.backend.llvm_tools import LOCK, binding, binding_with_all_targets, optimize, parsed
-from warp_like.backend.target import Target, host_target, load_libmvec
+
+if TYPE_CHECKING:
+    from warp_like.backend.target import Target
 
 _numbers = itertools.count()
 
@@ -40,6 +42,8 @@ def _compile(text: str, target: Target, emit: Callable[[Any, Any], Any]) -> Any:
 
 @functools.lru_cache(maxsize=8)
 def _machine(target: Target) -> tuple[Any, Any]:
+    from warp_like.backend.target import host_target
+
     llvm = binding() if target.triple == host_target().triple else binding_with_all_targets()
     found = llvm.Target.from_triple(target.triple)
     machine = found.create_target_machine(
@@ -50,6 +54,8 @@ def _machine(target: Target) -> tuple[Any, Any]:
 
 @functools.lru_cache(maxsize=1)
 def _jit() -> Any:
+    from warp_like.backend.target import host_target, load_libmvec  # loading a kernel from the cache takes no target
+
     llvm = binding()
     load_libmvec()
     target = host_target()

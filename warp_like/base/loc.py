@@ -10,11 +10,11 @@ import contextlib
 import contextvars
 import linecache
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from warp_like.base.frozen import Frozen
 
 
-@dataclass(frozen=True)
-class Loc:
+class Loc(Frozen):
     """A span in user source: 1-based lines, 0-based columns in characters, and the function that holds it."""
 
     file: str
@@ -31,7 +31,7 @@ class Loc:
         if caller is None:
             return self
         outer = caller if self.caller is None else self.caller.called_from(caller)
-        return replace(self, caller=outer)
+        return self.replace(caller=outer)
 
     def chain(self) -> list[Loc]:
         """Return the locations from the outermost call to this one."""

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-import logging
+import functools
 import sys
+from typing import TYPE_CHECKING
 
 from warp_like.base.settings import Setting, settings
 
-logger = logging.getLogger("warp_like")
+if TYPE_CHECKING:
+    import logging
 
 
-def _apply(setting: Setting | None = None) -> None:
-    level = logging.ERROR if settings.quiet else logging.INFO if settings.verbose else logging.WARNING
-    logger.setLevel(level)
+@functools.cache
+def logger() -> logging.Logger:
+    """Return the logger named ``warp_like``; logging is imported when there is something to log."""
+    import logging
 
+    found = logging.getLogger("warp_like")
 
-_apply()
-settings.on_change(_apply)
+    def apply(setting: Setting | None = None) -> None:
+        found.setLevel(logging.ERROR if settings.quiet else logging.INFO if settings.verbose else logging.WARNING)
+
+    if found.level == logging.NOTSET:  # else the user's program has chosen one
+        apply()
+    settings.on_change(apply)
+    return found
 
 
 def dump(stage: str, title: str, text: str) -> None:

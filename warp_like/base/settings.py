@@ -6,15 +6,14 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from warp_like.base.frozen import Frozen
 
-@dataclass(frozen=True)
-class Setting:
+
+class Setting(Frozen):
     """One row of the table. ``compiles`` says that the value is part of what a kernel is compiled to."""
 
     name: str
@@ -192,6 +191,8 @@ def _checked(setting: Setting, value: Any) -> Any:
 
 
 def _unknown(name: str) -> str:
+    import difflib  # for messages alone
+
     near = difflib.get_close_matches(name, _BY_NAME, n=1)
     hint = f"; did you mean `{near[0]}`?" if near else ""
     return f"there is no setting `{name}`{hint}"

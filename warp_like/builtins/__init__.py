@@ -1,6 +1,7 @@
 """Builtins: each declared once, in one table file a topic; everything else about them follows from the rows.
 
-Importing this package fills the registry. The order of the imports is that in which overloads are tried and shown.
+Importing this package fills the registry, in the order in which overloads are tried and shown. ``frontend.builtin`` is
+what users have of it, and loads it when needed.
 """
 
 # isort: off
@@ -9,6 +10,3 @@ from warp_like.builtins import vector, matrix, utility, special, quaternion, tra
 from warp_like.builtins import decompositions, random, noise  # noqa: F401
 
 # isort: on
-from warp_like.builtins.host import Builtin, public_names
-
-__all__ = ["Builtin", "public_names"]

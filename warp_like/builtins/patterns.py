@@ -6,64 +6,18 @@ variable (``F``, ``I``, ``S``, a dimension name) stands for the same thing where
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from warp_like.base.frozen import Frozen
 from warp_like.ir import types as ir
-
-
-@dataclass(frozen=True)
-class Literal:
-    """A Python number or bool of the source, which takes the type that its neighbours ask for."""
-
-    value: bool | int | float
-
-    def __eq__(self, other: object) -> bool:
-        """Compare kinds too: 1, 1.0 and True are equal in Python, and different literals."""
-        return isinstance(other, Literal) and type(self.value) is type(other.value) and self.value == other.value
-
-    def __hash__(self) -> int:
-        return hash((type(self.value), self.value))
-
-    @property
-    def default(self) -> ir.Scalar:
-        """The type it takes where nothing else decides: bool, int32 (int64 or uint64 if too large) or float32."""
-        if isinstance(self.value, bool):
-            return ir.bool_
-        if isinstance(self.value, float):
-            return ir.float32
-        return next((t for t in (ir.int32, ir.int64, ir.uint64) if self.fits(t)), ir.int32)
-
-    def fits(self, t: ir.Type) -> bool:
-        """Return whether this number can be written as a ``t`` without changing its meaning."""
-        if not isinstance(t, ir.Scalar):
-            return False
-        if isinstance(self.value, bool):
-            return t.is_bool
-        if isinstance(self.value, float):
-            return t.is_float
-        if t.is_float:
-            return True
-        if not t.is_int:
-            return False
-        lo, hi = int_range(t)
-        return lo <= self.value <= hi
-
-    def __str__(self) -> str:
-        return f"literal {self.value}"
-
-
-def int_range(t: ir.Scalar) -> tuple[int, int]:
-    """Return the least and the greatest integer of ``t``."""
-    return (-(1 << t.bits - 1), (1 << t.bits - 1) - 1) if t.is_signed else (0, (1 << t.bits) - 1)
-
+from warp_like.ir.literal import Literal as Literal
+from warp_like.ir.literal import int_range as int_range
 
 Argument = ir.Type | Literal
 """What a builtin is called with: a typed value or a literal that has no type yet."""
 
 
-@dataclass(frozen=True)
-class Var:
+class Var(Frozen):
     """A scalar type out of ``allowed``; ``words`` says so in messages."""
 
     name: str
@@ -74,8 +28,7 @@ class Var:
         return self.words
 
 
-@dataclass(frozen=True)
-class AnyValue:
+class AnyValue(Frozen):
     """Any value type: scalar, vec, mat, quat, transform or struct."""
 
     name: str
@@ -84,8 +37,7 @@ class AnyValue:
         return "a value"
 
 
-@dataclass(frozen=True)
-class VecOf:
+class VecOf(Frozen):
     """A vector; ``length`` is a number or the name of a dimension."""
 
     length: int | str
@@ -95,8 +47,7 @@ class VecOf:
         return f"a vector of {self.length}" if isinstance(self.length, int) else "a vector"
 
 
-@dataclass(frozen=True)
-class MatOf:
+class MatOf(Frozen):
     """A matrix; dimensions are numbers or names."""
 
     rows: int | str
@@ -109,8 +60,7 @@ class MatOf:
         return "a square matrix" if self.rows == self.cols else "a matrix"
 
 
-@dataclass(frozen=True)
-class QuatOf:
+class QuatOf(Frozen):
     """A quaternion."""
 
     dtype: Var | ir.Scalar
@@ -119,8 +69,7 @@ class QuatOf:
         return "a quaternion"
 
 
-@dataclass(frozen=True)
-class TransformOf:
+class TransformOf(Frozen):
     """A transform."""
 
     dtype: Var | ir.Scalar

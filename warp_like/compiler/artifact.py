@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from dataclasses import asdict, dataclass, field
+import marshal
 
-_MAGIC = b"warp_like artifact 1\n"
+from warp_like.base.frozen import Frozen
+from warp_like.base.hashing import checksum
+
+_MAGIC = b"warp_like artifact 2\n"
 
 
 class Damaged(Exception):
     """Bytes that are not a whole artifact."""
 
 
-@dataclass(frozen=True)
-class Artifact:
+class Artifact(Frozen):
     """A compiled kernel.
 
     Attributes:
@@ -33,7 +33,7 @@ class Artifact:
         prints: Whether it prints.
         lanes: How many threads it runs side by side in vector registers.
         lanes_reason: Why so many.
-        seconds: How long each stage took when it was compiled.
+        seconds: The stages of its compilation, and how long each took.
     """
 
     entry: str
@@ -50,15 +50,12 @@ class Artifact:
     prints: bool = False
     lanes: int = 1
     lanes_reason: str = ""
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: tuple[tuple[str, float], ...] = ()
 
     def to_bytes(self) -> bytes:
         """Return the artifact with a checksum in front."""
-        facts = asdict(self)
-        del facts["code"]
-        head = json.dumps(facts).encode()
-        body = len(head).to_bytes(8, "little") + head + self.code
-        return _MAGIC + hashlib.blake2b(body, digest_size=16).digest() + body
+        body = marshal.dumps(self.as_tuple(), 2)
+        return _MAGIC + checksum(body) + body
 
     @staticmethod
     def from_bytes(data: bytes) -> Artifact:
@@ -69,10 +66,6 @@ class Artifact:
         """
         start = len(_MAGIC) + 16
         body = data[start:]
-        if data[: len(_MAGIC)] != _MAGIC or hashlib.blake2b(body, digest_size=16).digest() != data[len(_MAGIC) : start]:
+        if data[: len(_MAGIC)] != _MAGIC or checksum(body) != data[len(_MAGIC) : start]:
             raise Damaged("checksum or format differs")
-        size = int.from_bytes(body[:8], "little")
-        facts = json.loads(body[8 : 8 + size])
-        for name in ("reads", "writes", "stores", "sums", "own", "extremes", "rewrites", "scratch"):
-            facts[name] = tuple(facts[name])
-        return Artifact(code=body[8 + size :], **facts)
+        return Artifact(*marshal.loads(body))

@@ -9,80 +9,98 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import marshal
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from warp_like.base.hashing import digest
+from warp_like.base.hashing import checksum, digest
 from warp_like.base.log import logger
 from warp_like.base.settings import settings
 from warp_like.compiler.artifact import Artifact, Damaged
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 def directory() -> Path:
     """Return the folder that holds the cache now."""
+    from pathlib import Path  # not what a launch from the cache needs
+
+    return Path(_directory())
+
+
+def _directory() -> str:
     if settings.kernel_cache_dir:
-        return Path(settings.kernel_cache_dir).expanduser()
-    if os.environ.get("XDG_CACHE_HOME"):
-        base = Path(os.environ["XDG_CACHE_HOME"])
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    elif sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA", str(Path.home() / "AppData" / "Local")))
-    else:
-        base = Path.home() / ".cache"
-    return base / "warp_like"
+        return os.path.expanduser(str(settings.kernel_cache_dir))
+    base = os.environ.get("XDG_CACHE_HOME")
+    if not base and sys.platform == "darwin":
+        base = os.path.join(os.path.expanduser("~"), "Library", "Caches")
+    elif not base and sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or os.path.join(os.path.expanduser("~"), "AppData", "Local")
+    return os.path.join(base or os.path.join(os.path.expanduser("~"), ".cache"), "warp_like")
 
 
 def read(key: str) -> Artifact | None:
     """Return the artifact stored under ``key``, or None."""
-    if not settings.cache_kernels:
-        return None
+    data = _read(_path(key, "kernel"))
     try:
-        return Artifact.from_bytes(_path(key).read_bytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, Damaged, RuntimeError) as e:
-        logger.info("cached kernel %s can't be used and is compiled again: %s", key, e)
+        return None if data is None else Artifact.from_bytes(data)
+    except Damaged as e:
+        logger().info("cached kernel %s can't be used and is compiled again: %s", key, e)
         return None
 
 
 def write(key: str, artifact: Artifact) -> None:
     """Store ``artifact`` under ``key`` if the folder allows it."""
-    _write(lambda: _path(key), artifact.to_bytes())
+    _write(lambda: _path(key, "kernel"), artifact.to_bytes())
 
 
-def read_note(name: str) -> str | None:
-    """Return a small text stored by ``write_note``, or None; nothing vouches for its content."""
+def read_facts(key: str) -> tuple[Any, ...] | None:
+    """Return what ``write_facts`` stored under ``key``, or None."""
+    data = _read(_path(key, "facts"))
+    if data is None or checksum(data[16:]) != data[:16]:
+        return None  # never written, or damaged: the caller finds it out anew, and writes it anew
+    found: tuple[Any, ...] = marshal.loads(data[16:])
+    return found
+
+
+def write_facts(key: str, facts: tuple[Any, ...]) -> None:
+    """Store a tuple of plain values under ``key`` if the folder allows it."""
+    body = marshal.dumps(facts, 2)
+    _write(lambda: _path(key, "facts"), checksum(body) + body)
+
+
+def _read(path: str) -> bytes | None:
     if not settings.cache_kernels:
         return None
     try:
-        return _note(name).read_text(encoding="utf-8")
-    except (OSError, RuntimeError, UnicodeDecodeError):
-        return None  # as if it had never been written
+        with open(path, "rb", buffering=0) as f:
+            return f.read()
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as e:
+        logger().info("an entry of the cache can't be read: %s", e)
+        return None
 
 
-def write_note(name: str, text: str) -> None:
-    """Store a small text if the folder allows it."""
-    _write(lambda: _note(name), text.encode())
-
-
-def _write(where: Callable[[], Path], data: bytes) -> None:
+def _write(where: Callable[[], str], data: bytes) -> None:
     if not settings.cache_kernels:
         return
+    import tempfile  # not what a launch from the cache needs
+
     temporary = None
     try:
         path = where()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
+        folder = os.path.dirname(path)
+        os.makedirs(folder, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=folder, prefix=".", suffix=".part")
         with os.fdopen(handle, "wb") as f:
             f.write(data)
         os.replace(temporary, path)
     except (OSError, RuntimeError) as e:
-        logger.info("an entry of the cache is not kept: %s", e)
+        logger().info("an entry of the cache is not kept: %s", e)
         if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
@@ -90,32 +108,38 @@ def _write(where: Callable[[], Path], data: bytes) -> None:
 
 def clear() -> None:
     """Remove every entry. Kernels that are loaded stay loaded."""
-    shutil.rmtree(directory() / "kernels", ignore_errors=True)
+    import shutil
+
+    shutil.rmtree(os.path.join(_directory(), "kernels"), ignore_errors=True)
 
 
-def _note(name: str) -> Path:
-    return directory() / "notes" / name
-
-
-def _path(key: str) -> Path:
-    return directory() / "kernels" / key[:2] / f"{key}.kernel"
+def _path(key: str, kind: str) -> str:
+    return os.path.join(_directory(), "kernels", key[:2], f"{key}.{kind}")
 
 
 @functools.lru_cache(maxsize=1)
 def compiler_fingerprint() -> str:
-    """Return a hash that changes whenever the compiler does: its files' sizes and times, and llvmlite's."""
+    """Return a hash that changes whenever the compiler does: Python, our files' sizes and times, and llvmlite's."""
     import importlib.util
 
-    package = Path(__file__).resolve().parent.parent
-    files = [p for floor in _COMPILER_FLOORS for p in sorted((package / floor).rglob("*.py"))]
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    files = [path for floor in _COMPILER_FLOORS for path in _python_files(os.path.join(package, floor))]
     spec = importlib.util.find_spec("llvmlite")
     if spec is not None and spec.origin is not None:
-        files.append(Path(spec.origin).with_name("_version.py"))
-    facts = []
-    for path in files:
-        stat = path.stat()
-        facts.append(f"{path.name} {stat.st_size} {stat.st_mtime_ns}")
-    return digest(*facts)
+        files.append(os.path.join(os.path.dirname(spec.origin), "_version.py"))
+    facts = [f"{os.path.relpath(path, package)} {(stat := os.stat(path)).st_size} {stat.st_mtime_ns}" for path in files]
+    return digest(sys.version, *facts)
+
+
+def _python_files(folder: str) -> list[str]:
+    found = []
+    with os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda e: e.name):
+            if entry.name.endswith(".py"):
+                found.append(entry.path)
+            elif entry.is_dir() and entry.name != "__pycache__":
+                found += _python_files(entry.path)
+    return found
 
 
 _COMPILER_FLOORS = ("base", "ir", "values", "builtins", "frontend", "passes", "backend", "compiler")

@@ -6,17 +6,25 @@ imported when something must be compiled.
 
 from __future__ import annotations
 
-from warp_like.backend.target import Target
+import functools
+from typing import TYPE_CHECKING
+
 from warp_like.base.hashing import digest
 from warp_like.compiler import cache
 from warp_like.compiler.artifact import Artifact
+from warp_like.compiler.host import host_key
 from warp_like.compiler.signature import Signature
-from warp_like.frontend.closure import reachable
+from warp_like.frontend import closure
 from warp_like.frontend.source import Source
 
+if TYPE_CHECKING:
+    from warp_like.backend.target import Target
 
-def compile_kernel(source: Source, signature: Signature, target: Target) -> Artifact:
+
+def compile_kernel(source: Source, signature: Signature, target: Target | None = None) -> Artifact:
     """Return the artifact of one variant of a kernel, from the cache where it is there.
+
+    ``target`` None stands for this machine, which needs no LLVM unless something is compiled.
 
     Raises:
         WarpCodegenError: The kernel can't be compiled, or not differentiated.
@@ -24,14 +32,30 @@ def compile_kernel(source: Source, signature: Signature, target: Target) -> Arti
     key = cache_key(source, signature, target)
     artifact = cache.read(key)
     if artifact is None:
+        from warp_like.backend.target import host_target
         from warp_like.compiler import pipeline
 
-        artifact = pipeline.build(source, signature, target)
+        artifact = pipeline.build(source, signature, target or host_target())
         cache.write(key, artifact)
     return artifact
 
 
-def cache_key(source: Source, signature: Signature, target: Target) -> str:
+def cache_key(source: Source, signature: Signature, target: Target | None = None) -> str:
     """Return the hash of all that decides what is compiled."""
-    outside = [f"{name}={text}" for name, text in reachable(source)]
-    return digest(cache.compiler_fingerprint(), source.text, *outside, str(signature), target.key)
+    outside = [f"{name}={text}" for name, text in closure.reachable(source, _references)]
+    where = host_key() if target is None else target.key
+    return digest(cache.compiler_fingerprint(), source.text, *outside, str(signature), where)
+
+
+@functools.lru_cache(maxsize=4096)
+def _references(source: Source) -> closure.References:
+    """What a definition mentions. It follows from its text, so it is kept, and the text need not be parsed again."""
+    key = digest("references", cache.compiler_fingerprint(), source.text)
+    known = cache.read_facts(key)
+    if known is not None:
+        found = closure.References(*known)
+        if found.fit(source):
+            return found
+    found = closure.references(source)
+    cache.write_facts(key, tuple(found))
+    return found

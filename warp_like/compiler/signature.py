@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from warp_like.base.frozen import Frozen
 from warp_like.base.settings import SETTINGS, settings
 from warp_like.ir.types import Array, Struct, Type, adjoint_type
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(Frozen):
     """Settings that change the code. ``Options.current()`` reads them from the configuration."""
 
     debug: bool = False
@@ -34,8 +32,7 @@ COMPILE_SETTINGS = frozenset(s.name for s in SETTINGS if s.compiles)
 """The settings that ``Options`` is made of."""
 
 
-@dataclass(frozen=True)
-class Signature:
+class Signature(Frozen):
     """One variant of one kernel.
 
     Attributes:

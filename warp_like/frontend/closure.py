@@ -8,38 +8,69 @@ objects reached in other ways (through a local variable, say) are refused when t
 from __future__ import annotations
 
 import ast
-import functools
 import types
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from warp_like import values
 from warp_like.base.errors import WarpCodegenError
+from warp_like.frontend.builtin import Builtin
 from warp_like.frontend.function import Function, Overload
-from warp_like.frontend.host import builtin_name
-from warp_like.frontend.operands import number
+from warp_like.frontend.host import builtin_name, number
 from warp_like.frontend.source import MISSING, Source
-from warp_like.frontend.statics import local_names, values_of
 from warp_like.values.struct import StructInstance
 
+Dotted = tuple[str, ...]
+"""A name and the attributes taken of it: ``a.b.c``."""
 
-def reachable(source: Source) -> list[tuple[str, str]]:
+
+class References(NamedTuple):
+    """What the text of a definition mentions; it follows from the text alone.
+
+    Attributes:
+        function: The name of the function.
+        params: The names of its parameters.
+        names: The names in it that are not its own.
+        callees: The names in it that are called; ``wp.static`` is among them where it is used.
+    """
+
+    function: str
+    params: tuple[str, ...]
+    names: tuple[Dotted, ...]
+    callees: tuple[Dotted, ...]
+
+    def fit(self, source: Source) -> bool:
+        """Return whether they can be those of ``source``: its file may have changed since it was run."""
+        return self.function == source.name and self.params == source.params
+
+
+def references(source: Source) -> References:
+    """Return what a definition mentions, from its syntax tree.
+
+    Raises:
+        WarpCodegenError: The text is not that of the function.
+    """
+    return References(source.name, source.params, _names(source.node), _callees(source.node))
+
+
+def reachable(source: Source, find: Callable[[Source], References] = references) -> list[tuple[str, str]]:
     """Return what the kernel's code refers to, as pairs of a name and a text that says what it means now.
 
-    The texts of user functions are included, and what they refer to in turn.
+    The texts of user functions are included, and what they refer to in turn. ``find`` may know references from before.
     """
-    walker = _Walker()
+    walker = _Walker(find)
     walker.source("", source)
     return walker.found
 
 
-@functools.lru_cache(maxsize=4096)
-def _references(source: Source) -> tuple[tuple[str, ...], ...]:
-    """The dotted names in a definition, by parts; in its body only those that are not local to it."""
-    local = local_names(source.node)
-    found = dict.fromkeys(parts for s in source.node.body for parts in _dotted(s) if parts[0] not in local)
-    a = source.node.args
-    for outside in [*a.defaults, *(d for d in a.kw_defaults if d is not None), *_annotations(source.node)]:
+def _names(node: ast.FunctionDef) -> tuple[Dotted, ...]:
+    """The dotted names in a definition; in its body only those that are not local to it."""
+    from warp_like.frontend.statics import local_names
+
+    local = local_names(node)
+    found = dict.fromkeys(parts for s in node.body for parts in _dotted(s) if parts[0] not in local)
+    a = node.args
+    for outside in [*a.defaults, *(d for d in a.kw_defaults if d is not None), *_annotations(node)]:
         found.update(dict.fromkeys(_dotted(outside)))
     return tuple(found)
 
@@ -66,42 +97,52 @@ def _dotted(root: ast.AST) -> Iterator[tuple[str, ...]]:
             stack.extend(ast.iter_child_nodes(node))
 
 
-@functools.lru_cache(maxsize=4096)
-def _static_calls(source: Source) -> tuple[tuple[ast.expr, ast.expr], ...]:
-    """Callee and argument of the calls with one argument; those of ``wp.static`` are among them."""
-    calls = [n for s in source.node.body for n in ast.walk(s) if isinstance(n, ast.Call)]
-    return tuple(
-        (c.func, c.args[0]) for c in calls if len(c.args) == 1 and isinstance(c.func, (ast.Name, ast.Attribute))
-    )
+def _callee(call: ast.Call) -> Dotted | None:
+    return next(_dotted(call.func), None) if isinstance(call.func, (ast.Name, ast.Attribute)) else None
+
+
+def _callees(node: ast.FunctionDef) -> tuple[Dotted, ...]:
+    calls = (n for s in node.body for n in ast.walk(s) if isinstance(n, ast.Call))
+    return tuple({callee: None for call in calls if (callee := _callee(call)) is not None})
+
+
+def _is_static(source: Source, callee: Dotted) -> bool:
+    return builtin_name(_follow(source.resolve(callee[0]), callee[1:])[0]) == "static"
 
 
 class _Walker:
-    def __init__(self) -> None:
+    def __init__(self, find: Callable[[Source], References]) -> None:
+        self.find = find
         self.found: list[tuple[str, str]] = []
         self.seen: set[int] = set()
 
     def source(self, prefix: str, source: Source) -> None:
         """Record what a definition refers to."""
-        for parts in _references(source):
+        mentioned = self.find(source)
+        for parts in mentioned.names:
             self.dotted(prefix, source, parts)
-        for callee, argument in _static_calls(source):
-            parts = next(_dotted(callee))
-            if builtin_name(_follow(source.resolve(parts[0]), parts[1:])[0]) == "static":
-                self.static(prefix, source, argument)
+        if any(_is_static(source, callee) for callee in mentioned.callees):
+            self.statics(prefix, source)
 
     def dotted(self, prefix: str, source: Source, parts: tuple[str, ...]) -> None:
         """Record what a dotted name means, attribute by attribute as far as they lead."""
         obj, used = _follow(source.resolve(parts[0]), parts[1:])
         self.object(f"{prefix}{'.'.join(parts[: 1 + used])}", obj)
 
-    def static(self, prefix: str, source: Source, argument: ast.expr) -> None:
-        """Record the value of the expression of ``wp.static``."""
-        name = f"{prefix}static({ast.unparse(argument)})"
-        try:
-            for value in values_of(source, argument):
-                self.object(name, value)
-        except WarpCodegenError as error:
-            self.object(name, error.reason)
+    def statics(self, prefix: str, source: Source) -> None:
+        """Record the values of the expressions of ``wp.static``, which loops around them may give names to."""
+        from warp_like.frontend.statics import values_of
+
+        calls = [n for s in source.node.body for n in ast.walk(s) if isinstance(n, ast.Call)]
+        for callee, argument in ((_callee(call), call.args[0]) for call in calls if len(call.args) == 1):
+            if callee is None or not _is_static(source, callee):
+                continue
+            name = f"{prefix}static({ast.unparse(argument)})"
+            try:
+                for value in values_of(source, argument):
+                    self.object(name, value)
+            except WarpCodegenError as error:
+                self.object(name, error.reason)
 
     def object(self, name: str, obj: Any) -> None:
         """Record one object."""
@@ -147,10 +188,18 @@ def _follow(obj: Any, attributes: tuple[str, ...]) -> tuple[Any, int]:
         if obj is MISSING or number(obj) is not None or values.constant_of(obj) is not None:
             return obj, used
         try:
-            obj = getattr(obj, name)
+            obj = _attribute(obj, name)
         except AttributeError:
             return MISSING, used + 1
     return obj, len(attributes)
+
+
+def _attribute(obj: Any, name: str) -> Any:
+    """``getattr``, but builtins are known by name: asking the package for one would load their table."""
+    is_package = isinstance(obj, types.ModuleType) and obj.__name__ == "warp_like"
+    if is_package and name not in vars(obj) and name not in obj._LOADED_WHEN_USED:
+        return Builtin(name)
+    return getattr(obj, name)
 
 
 def _annotation_text(annotation: Any) -> str:

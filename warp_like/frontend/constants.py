@@ -7,11 +7,11 @@ from typing import Any
 
 from warp_like import values
 from warp_like.base.errors import WarpCodegenAttributeError, WarpCodegenValueError
-from warp_like.builtins import Builtin
+from warp_like.frontend.builtin import Builtin
 from warp_like.frontend.context import Context
 from warp_like.frontend.function import Function
-from warp_like.frontend.host import Host, is_callable, not_a_value
-from warp_like.frontend.operands import Operand, number
+from warp_like.frontend.host import Host, is_callable, not_a_value, number
+from warp_like.frontend.operands import Operand
 from warp_like.ir.types import holds_arrays
 from warp_like.values.struct import StructInstance
 

@@ -10,49 +10,50 @@ import collections.abc
 import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from warp_like import values
 from warp_like.base.errors import WarpCodegenError
-from warp_like.builtins.patterns import Argument, Literal
-from warp_like.frontend.source import Source, parse
+from warp_like.base.frozen import Frozen
+from warp_like.frontend.source import Source, read
 from warp_like.ir import types as ir
+from warp_like.ir.literal import Literal
+
+if TYPE_CHECKING:
+    from warp_like.builtins.patterns import Argument
 
 
-@dataclass(frozen=True, eq=False)
 class Overload:
     """One definition of a function; ``names`` come before those that are around it.
 
     ``customs`` holds its ``gradient`` and ``replay`` functions, where the user gave it any.
     """
 
-    pyfunc: Callable[..., Any]
-    names: Mapping[str, Any] = field(default_factory=dict)
-    customs: dict[str, Overload] = field(default_factory=dict)
+    def __init__(self, pyfunc: Callable[..., Any], names: Mapping[str, Any] | None = None) -> None:
+        self.pyfunc = pyfunc
+        self.names: Mapping[str, Any] = names or {}
+        self.customs: dict[str, Overload] = {}
 
     @functools.cached_property
     def source(self) -> Source:
-        """The parsed source, read when first needed."""
-        return parse(self.pyfunc, "func", self.names)
+        """The source, read when first needed."""
+        return read(self.pyfunc, "func", self.names)
 
     @functools.cached_property
     def params(self) -> tuple[str, ...]:
         """The names of the parameters."""
-        a = self.source.node.args
-        if a.vararg or a.kwarg:
+        if self.source.has_stars:
             raise WarpCodegenError(
                 f"func `{self.source.name}` takes any number of arguments, and kernel code has no such calls",
                 self.source.header,
                 help="name each parameter, or write an overload for each number of them",
             )
-        return tuple(p.arg for p in [*a.posonlyargs, *a.args, *a.kwonlyargs])
+        return self.source.params
 
     @functools.cached_property
     def defaults(self) -> dict[str, Any]:
         """The default values by parameter."""
-        a = self.source.node.args
-        positional = [p.arg for p in [*a.posonlyargs, *a.args]]
+        positional = self.params[: self.source.pyfunc.__code__.co_argcount]
         given = getattr(self.pyfunc, "__defaults__", None) or ()
         found = dict(zip(positional[len(positional) - len(given) :], given, strict=True))
         return found | (getattr(self.pyfunc, "__kwdefaults__", None) or {})
@@ -73,10 +74,9 @@ class Overload:
         try:
             return values.to_ir(annotation)
         except TypeError as error:
-            node = self.source.parameter_node(name)
             raise WarpCodegenError(
                 f"argument `{name}` of func `{self.source.name}`: {error}",
-                self.source.loc(node) if node is not None else self.source.header,
+                self.source.parameter_loc(name),
             ) from None
 
     def place(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> list[Any] | None:
@@ -84,8 +84,7 @@ class Overload:
 
         A default is returned as ``Default``.
         """
-        positional = len(self.params) - len(self.source.node.args.kwonlyargs)
-        if len(args) > positional:
+        if len(args) > self.source.pyfunc.__code__.co_argcount:
             return None
         placed = list(args)
         for name in self.params[len(args) :]:
@@ -124,8 +123,7 @@ class Overload:
         return f"{self.source.name}({', '.join(shown)})"
 
 
-@dataclass(frozen=True)
-class Default:
+class Default(Frozen):
     """A parameter's default value, a Python object."""
 
     value: Any

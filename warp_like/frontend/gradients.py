@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ast
 import copy
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -103,10 +102,9 @@ def gradient_parameters(overload: Overload, given: Sequence[Type | Host], result
         )
     for parameter, t in zip(own, results, strict=True):
         if gradient.accepts(parameter, t) is None:
-            node = gradient.source.parameter_node(parameter)
             raise WarpCodegenTypeError(
                 f"`{parameter}` is the adjoint of a result of `{name}`, which is {t}",
-                gradient.source.loc(node) if node is not None else gradient.source.header,
+                gradient.source.parameter_loc(parameter),
                 help=f"def {gradient.source.name}({_call(overload, results)})",
             )
     found = dict(zip(gradient.params, [*given, *results], strict=True))
@@ -158,7 +156,7 @@ def gradient_source(overload: Overload, params: Given) -> Source:
     node.body = [rewriter.visit(s) for s in node.body]
     if not never_falls(node.body):
         node.body.append(rewriter.result(node.body[-1]))
-    return dataclasses.replace(source, node=node)
+    return source.with_node(node)
 
 
 class _Adjoints(ast.NodeTransformer):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import builtins as python
+import enum
 import types
-from dataclasses import dataclass
 from typing import Any
 
 from warp_like import values
 from warp_like.base.errors import WarpCodegenTypeError
-from warp_like.builtins import Builtin
+from warp_like.frontend.builtin import Builtin
 from warp_like.frontend.function import Function
+from warp_like.ir.literal import Literal
 from warp_like.ir.types import Type
 
 PYTHON_BUILTINS: dict[Any, str] = {
@@ -41,12 +42,23 @@ class Adjoint:
 ADJOINT = Adjoint()
 
 
-@dataclass(frozen=True, eq=False)
 class Host:
     """A Python object; ``text`` is how the user wrote it."""
 
-    obj: Any
-    text: str
+    __slots__ = ("obj", "text")
+
+    def __init__(self, obj: Any, text: str) -> None:
+        self.obj = obj
+        self.text = text
+
+
+def number(obj: Any) -> Literal | None:
+    """Return a plain Python number or an integer enum's member as a literal; None for anything else."""
+    if isinstance(obj, enum.Enum):
+        return Literal(int(obj.value)) if isinstance(obj, int) else None
+    if type(obj) in (bool, int, float):
+        return Literal(obj)
+    return None
 
 
 def builtin_name(obj: Any) -> str | None:

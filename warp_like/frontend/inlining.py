@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 
 from warp_like import values
-from warp_like.builtins import Builtin
 from warp_like.builtins.overload import Inline
 from warp_like.builtins.spec import REGISTRY
+from warp_like.frontend.builtin import Builtin
 from warp_like.frontend.function import Overload
 from warp_like.values.dtypes import SCALAR_CLASSES
 

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import enum
 from typing import Any
 
 from warp_like.base.errors import WarpCodegenTypeError
@@ -21,15 +20,6 @@ Operand = Value | Literal | tuple[Any, ...] | Host
 
 NOTHING: tuple[Any, ...] = ()
 """What a call returns that has no result."""
-
-
-def number(obj: Any) -> Literal | None:
-    """Return a plain Python number or an integer enum's member as a literal; None for anything else."""
-    if isinstance(obj, enum.Enum):
-        return Literal(int(obj.value)) if isinstance(obj, int) else None
-    if type(obj) in (bool, int, float):
-        return Literal(obj)
-    return None
 
 
 def describe(operand: Operand) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NoReturn
 
 from warp_like import values
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
@@ -17,29 +18,34 @@ def parameters(source: Source) -> list[tuple[str, Type | None]]:
         WarpCodegenError: A parameter has no annotation or one that means nothing, or can't be given at
             launch.
     """
-    a = source.node.args
-    for extra, star in ((a.vararg, "*"), (a.kwarg, "**")):
-        if extra is not None:
-            raise WarpCodegenError(
-                f"kernel `{source.name}` takes `{star}{extra.arg}`; a kernel has a fixed number of arguments",
-                source.loc(extra),
-                help="name each argument",
-            )
+    if source.has_stars:
+        _refuse_stars(source)
     found = []
-    for p in [*a.posonlyargs, *a.args, *a.kwonlyargs]:
-        if p.arg not in source.annotations:
+    for name in source.params:
+        if name not in source.annotations:
             raise WarpCodegenTypeError(
-                f"argument `{p.arg}` of kernel `{source.name}` has no annotation",
-                source.loc(p),
-                help=f"{p.arg}: float, {p.arg}: wp.array(dtype=float), ...",
+                f"argument `{name}` of kernel `{source.name}` has no annotation",
+                source.parameter_loc(name),
+                help=f"{name}: float, {name}: wp.array(dtype=float), ...",
             )
         try:
-            found.append((p.arg, values.to_ir(source.annotations[p.arg])))
+            found.append((name, values.to_ir(source.annotations[name])))
         except TypeError as error:
             raise WarpCodegenTypeError(
-                f"argument `{p.arg}` of kernel `{source.name}`: {error}", source.loc(p)
+                f"argument `{name}` of kernel `{source.name}`: {error}", source.parameter_loc(name)
             ) from None
     return found
+
+
+def _refuse_stars(source: Source) -> NoReturn:
+    a = source.node.args
+    extra, star = (a.vararg, "*") if a.vararg is not None else (a.kwarg, "**")
+    assert extra is not None
+    raise WarpCodegenError(
+        f"kernel `{source.name}` takes `{star}{extra.arg}`; a kernel has a fixed number of arguments",
+        source.loc(extra),
+        help="name each argument",
+    )
 
 
 def leaf_parameters(declared: Sequence[tuple[str, Type | None]]) -> list[tuple[str, Type | None]]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 import functools
 import inspect
+import linecache
 import re
 import types
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from warp_like.base.errors import WarpCodegenError
@@ -22,36 +23,75 @@ from warp_like.base.loc import Loc
 MISSING = object()
 """What ``Source.resolve`` returns for a name that means nothing."""
 
+_STARS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
-@dataclass(frozen=True, eq=False)
+
 class Source:
-    """A parsed Python function.
+    """A Python function and its text, which is parsed when its syntax tree is first asked for.
+
+    A kernel that is in the cache is never parsed.
 
     Attributes:
         pyfunc: The function.
         role: ``kernel`` or ``func``.
-        node: Its definition, whose line 1 is ``first_line`` of the file.
         file: The file that holds it.
         first_line: The line of the file where ``lines`` starts.
         lines: The lines of the definition as they stand in the file, decorators included.
-        text: The definition without decorators and common indentation; equal texts mean equal code, given the
-            same surroundings.
         names: Names that come before those around the function.
     """
 
-    pyfunc: types.FunctionType
-    role: str
-    node: ast.FunctionDef
-    file: str
-    first_line: int
-    lines: tuple[str, ...]
-    text: str
-    names: Mapping[str, Any] = field(default_factory=dict)
+    def __init__(self, pyfunc: types.FunctionType, role: str, names: Mapping[str, Any] | None = None) -> None:
+        self.pyfunc = pyfunc
+        self.role = role
+        self.names: Mapping[str, Any] = names or {}
+        self.file = pyfunc.__code__.co_filename
+        found = _block(pyfunc)
+        self.lines, self.first_line = _read(pyfunc, role) if found is None else found
 
     @property
     def name(self) -> str:
         """The function's name."""
-        return self.node.name
+        return self.pyfunc.__name__
+
+    @functools.cached_property
+    def text(self) -> str:
+        """The definition without common indentation: equal texts mean equal code, given the same surroundings."""
+        indent = len(self.lines[0]) - len(self.lines[0].lstrip())
+        return "\n".join(line[indent:] if not line[:indent].strip() else line for line in self.lines) + "\n"
+
+    @functools.cached_property
+    def node(self) -> ast.FunctionDef:
+        """The definition, whose line 1 is ``first_line`` of the file.
+
+        Raises:
+            WarpCodegenError: The text is not that of the function.
+        """
+        node = _find(self.lines, self.name)
+        if node is None:
+            self.lines, self.first_line = _read(self.pyfunc, self.role)
+            node = _find(self.lines, self.name)
+        if node is None or not _same_parameters(node, self.pyfunc):
+            raise WarpCodegenError(
+                f"the source of {self.role} `{self.name}` is not what was run: {self.file} has changed",
+                help="restart Python or reload the module",
+            )
+        return node
+
+    def with_node(self, node: ast.FunctionDef) -> Source:
+        """Return the source with another syntax tree."""
+        other = copy.copy(self)
+        other.node = node
+        return other
+
+    @property
+    def params(self) -> tuple[str, ...]:
+        """The names of the parameters, without those that take any number of arguments."""
+        return parameter_names(self.pyfunc)
+
+    @property
+    def has_stars(self) -> bool:
+        """Whether there are parameters that take any number of arguments."""
+        return bool(self.pyfunc.__code__.co_flags & _STARS)
 
     def loc(self, node: ast.AST) -> Loc:
         """Return the place of ``node``."""
@@ -141,14 +181,15 @@ class Source:
                 "of the module and those that the body uses",
             ) from None
 
-    def parameter_node(self, name: str) -> ast.arg | None:
+    def parameter_loc(self, name: str) -> Loc:
         """Return where parameter ``name`` is declared."""
         a = self.node.args
-        return next((p for p in [*a.posonlyargs, *a.args, *a.kwonlyargs] if p.arg == name), None)
+        found = next((p for p in [*a.posonlyargs, *a.args, *a.kwonlyargs] if p.arg == name), None)
+        return self.header if found is None else self.loc(found)
 
 
-def parse(pyfunc: Callable[..., Any], role: str, names: Mapping[str, Any] | None = None) -> Source:
-    """Read and parse the source of a Python function.
+def read(pyfunc: Callable[..., Any], role: str, names: Mapping[str, Any] | None = None) -> Source:
+    """Return the source of a Python function, not parsed yet.
 
     Args:
         pyfunc: A function made by ``def``.
@@ -160,21 +201,63 @@ def parse(pyfunc: Callable[..., Any], role: str, names: Mapping[str, Any] | None
     """
     if not isinstance(pyfunc, types.FunctionType):
         raise WarpCodegenError(f"a {role} is made from a function, got {type(pyfunc).__name__}")
-    name = pyfunc.__name__
-    if name == "<lambda>":
+    if pyfunc.__name__ == "<lambda>":
         raise WarpCodegenError(f"a {role} can't be a lambda", help="write it with def")
-    lines, first_line = _read(pyfunc, role)
-    node = _find(lines, name)
-    if node is None or not _same_parameters(node, pyfunc):
-        raise WarpCodegenError(
-            f"the source of {role} `{name}` is not what was run: {pyfunc.__code__.co_filename} has changed",
-            help="restart Python or reload the module",
-        )
-    file = inspect.getsourcefile(pyfunc) or pyfunc.__code__.co_filename
-    return Source(pyfunc, role, node, file, first_line, tuple(lines), _text(lines, node), names or {})
+    return Source(pyfunc, role, names)
 
 
-def _read(pyfunc: types.FunctionType, role: str) -> tuple[list[str], int]:
+def parse(pyfunc: Callable[..., Any], role: str, names: Mapping[str, Any] | None = None) -> Source:
+    """Read and parse the source of a Python function; as ``read``.
+
+    Raises:
+        WarpCodegenError: As ``read``; or the text that is found is not that of the function.
+    """
+    source = read(pyfunc, role, names)
+    assert source.node is not None
+    return source
+
+
+def parameter_names(pyfunc: types.FunctionType) -> tuple[str, ...]:
+    """Return the names of a function's parameters, without those that take any number of arguments."""
+    code = pyfunc.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def _block(pyfunc: types.FunctionType) -> tuple[tuple[str, ...], int] | None:
+    """Return the lines of a definition and the number of the first; None where only ``inspect`` finds them.
+
+    ``inspect`` reads tokens to find the last line. Here the code says where its last instruction stands; what follows
+    belongs to the definition as long as it is indented deeper.
+    """
+    code = pyfunc.__code__
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename, pyfunc.__globals__)
+    first, last = code.co_firstlineno, _last_line(code)
+    if last is None or not 1 <= first <= last <= len(lines):
+        return None
+    head = lines[first - 1]
+    indent = len(head) - len(head.lstrip())
+    end = last
+    for number in range(last, len(lines)):
+        line = lines[number]
+        bare = line.lstrip()
+        if bare and not bare.startswith("#"):
+            if len(line) - len(bare) <= indent:
+                break
+            end = number + 1
+    return tuple(line.rstrip("\r\n") for line in lines[first - 1 : end]), first
+
+
+def _last_line(code: types.CodeType) -> int | None:
+    """The last line that an instruction of ``code`` comes from; None where Python does not say (before 3.11)."""
+    positions = getattr(code, "co_positions", None)
+    if positions is None:
+        return None
+    inner = [_last_line(c) for c in code.co_consts if isinstance(c, types.CodeType)]
+    return max((end for end in [*inner, *(p[1] for p in positions())] if end is not None), default=None)
+
+
+def _read(pyfunc: types.FunctionType, role: str) -> tuple[tuple[str, ...], int]:
     try:
         lines, first_line = inspect.getsourcelines(pyfunc.__code__)
     except (OSError, TypeError, IndexError, SyntaxError):
@@ -183,10 +266,10 @@ def _read(pyfunc: types.FunctionType, role: str) -> tuple[list[str], int]:
             f"{pyfunc.__code__.co_filename!r}",
             help="define it in a file or a notebook cell: exec() and a prompt leave no source behind",
         ) from None
-    return [line.rstrip("\r\n") for line in lines], max(first_line, 1)
+    return tuple(line.rstrip("\r\n") for line in lines), max(first_line, 1)
 
 
-def _find(lines: list[str], name: str) -> ast.FunctionDef | None:
+def _find(lines: Sequence[str], name: str) -> ast.FunctionDef | None:
     """Parse ``lines`` as they stand: an indented definition goes under an ``if``, to keep its columns."""
     text = "\n".join(lines) + "\n"
     indented = lines[0][:1] in (" ", "\t")
@@ -206,13 +289,5 @@ def _find(lines: list[str], name: str) -> ast.FunctionDef | None:
 
 
 def _same_parameters(node: ast.FunctionDef, pyfunc: types.FunctionType) -> bool:
-    code = pyfunc.__code__
     a = node.args
-    names = [p.arg for p in [*a.posonlyargs, *a.args, *a.kwonlyargs]]
-    return names == list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
-
-
-def _text(lines: list[str], node: ast.FunctionDef) -> str:
-    own = lines[node.lineno - 1 : node.end_lineno]
-    indent = len(own[0]) - len(own[0].lstrip())
-    return "\n".join(line[indent:] if not line[:indent].strip() else line for line in own) + "\n"
+    return tuple(p.arg for p in [*a.posonlyargs, *a.args, *a.kwonlyargs]) == parameter_names(pyfunc)

@@ -1,67 +1,58 @@
-"""Arrays of other libraries, in and out. No framework is imported before the user uses it."""
+"""Arrays of other libraries, in and out. No framework is imported before the user uses it, nor our own part for it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
 
 from warp_like import _native
-from warp_like.interop import jax, paddle, torch
-from warp_like.interop.dlpack import from_dlpack, to_dlpack
-from warp_like.interop.gradients import as_array, before_write, meet_class
-from warp_like.interop.jax import (
-    device_from_jax,
-    device_to_jax,
-    dtype_from_jax,
-    dtype_to_jax,
-    from_jax,
-    to_jax,
-)
-from warp_like.interop.numpy import dtype_from_numpy, dtype_to_numpy, from_numpy
-from warp_like.interop.paddle import (
-    device_from_paddle,
-    device_to_paddle,
-    dtype_from_paddle,
-    dtype_to_paddle,
-    from_paddle,
-    to_paddle,
-)
-from warp_like.interop.streams import stream_from_paddle, stream_from_torch, stream_to_torch
-from warp_like.interop.torch import (
-    device_from_torch,
-    device_to_torch,
-    dtype_from_torch,
-    dtype_to_torch,
-    from_torch,
-    to_torch,
-)
 from warp_like.runtime import foreign
 
-foreign.register(as_array, before_write)
-foreign.exporters.update(torch=torch.export_torch, jax=jax.export_jax, paddle=paddle.export_paddle)
-foreign.readers.update(torch=torch.on_host)
-_native.set_class_hook(meet_class)
+NAMES: dict[str, str] = {
+    name: f"warp_like.interop.{module}"
+    for module, names in {
+        "dlpack": "from_dlpack to_dlpack",
+        "jax": "device_from_jax device_to_jax dtype_from_jax dtype_to_jax from_jax to_jax",
+        "numpy": "dtype_from_numpy dtype_to_numpy from_numpy",
+        "paddle": "device_from_paddle device_to_paddle dtype_from_paddle dtype_to_paddle from_paddle to_paddle",
+        "streams": "stream_from_paddle stream_from_torch stream_to_torch",
+        "torch": "device_from_torch device_to_torch dtype_from_torch dtype_to_torch from_torch to_torch",
+    }.items()
+    for name in names.split()
+}
+"""The public names of this floor and the modules that hold them, which are imported when first used."""
 
-__all__ = [
-    "device_from_jax",
-    "device_from_paddle",
-    "device_from_torch",
-    "device_to_jax",
-    "device_to_paddle",
-    "device_to_torch",
-    "dtype_from_jax",
-    "dtype_from_numpy",
-    "dtype_from_paddle",
-    "dtype_from_torch",
-    "dtype_to_jax",
-    "dtype_to_numpy",
-    "dtype_to_paddle",
-    "dtype_to_torch",
-    "from_dlpack",
-    "from_jax",
-    "from_numpy",
-    "from_paddle",
-    "from_torch",
-    "stream_from_paddle",
-    "stream_from_torch",
-    "stream_to_torch",
-    "to_dlpack",
-    "to_jax",
-    "to_paddle",
-    "to_torch",
-]
+
+def _as_array(obj: Any, dtype: Any = None, gradients: bool = False) -> Any:
+    return _installed().as_array(obj, dtype, gradients)
+
+
+def _before_write(owner: Any) -> None:
+    _installed().before_write(owner)
+
+
+def _meet_class(cls: type) -> None:
+    _installed().meet_class(cls)
+
+
+def _installed() -> Any:
+    """Put the real functions in the place of those above, now that the first foreign object has come."""
+    from warp_like.interop import gradients
+
+    foreign.register(gradients.as_array, gradients.before_write)
+    _native.set_class_hook(gradients.meet_class)
+    return gradients
+
+
+def _loaded(module: str, name: str) -> Callable[..., Any]:
+    def call(*args: Any, **keywords: Any) -> Any:
+        return getattr(importlib.import_module(f"warp_like.interop.{module}"), name)(*args, **keywords)
+
+    return call
+
+
+foreign.register(_as_array, _before_write)
+foreign.exporters.update({library: _loaded(library, f"export_{library}") for library in ("torch", "jax", "paddle")})
+foreign.readers.update(torch=_loaded("torch", "on_host"))
+_native.set_class_hook(_meet_class)

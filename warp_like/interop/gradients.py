@@ -6,16 +6,30 @@ Libraries that watch for writes in place (PyTorch and Paddle save tensors for th
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from warp_like import _native
-from warp_like.interop import paddle, torch, view
-from warp_like.interop.paddle import from_paddle
-from warp_like.interop.torch import from_torch
+from warp_like.interop import view
 from warp_like.runtime.array import array
 
-_WITH_GRADIENTS = {"torch": from_torch, "paddle": from_paddle}
-_WRITE_HOOKS = {"torch": torch.write_hook, "paddle": paddle.write_hook}
+
+def _converter(obj: Any) -> Callable[..., array] | None:
+    """What makes an array with a gradient of ``obj``; None where it is no tensor of a library that has gradients."""
+    if _is_tensor(obj, "torch"):
+        from warp_like.interop.torch import from_torch
+
+        return from_torch
+    if _is_tensor(obj, "paddle"):
+        from warp_like.interop.paddle import from_paddle
+
+        return from_paddle
+    return None
+
+
+def _is_tensor(obj: Any, library: str) -> bool:
+    framework = sys.modules.get(library)
+    return framework is not None and isinstance(obj, framework.Tensor)
 
 
 def as_array(obj: Any, dtype: Any = None, gradients: bool = False) -> array:
@@ -24,24 +38,35 @@ def as_array(obj: Any, dtype: Any = None, gradients: bool = False) -> array:
     This is what the runtime calls for all that is no ``array``; see ``view.as_array`` for what it raises.
     """
     if gradients:
-        for name, convert in _WITH_GRADIENTS.items():
-            framework = sys.modules.get(name)
-            if framework is not None and isinstance(obj, framework.Tensor):
-                return convert(obj, dtype)
+        convert = _converter(obj)
+        if convert is not None:
+            return convert(obj, dtype)
     return view.as_array(obj, dtype)
 
 
 def meet_class(cls: type) -> None:
     """Prepare for a class of tensors, before its first tensor is used: launches will tell it of their writes."""
-    for name, hook in _WRITE_HOOKS.items():
-        framework = sys.modules.get(name)
+    for library in _WATCHING:
+        framework = sys.modules.get(library)
         if framework is not None and issubclass(cls, framework.Tensor):
-            _native.set_write_hook(framework.Tensor, hook())
+            _native.set_write_hook(framework.Tensor, _write_hook(library))
 
 
 def before_write(owner: Any) -> None:
     """Tell the library of a tensor that the host is about to write to its memory."""
-    for name, hook in _WRITE_HOOKS.items():
-        framework = sys.modules.get(name)
-        if framework is not None and isinstance(owner, framework.Tensor):
-            hook()((owner,))
+    for library in _WATCHING:
+        if _is_tensor(owner, library):
+            _write_hook(library)((owner,))
+
+
+_WATCHING = ("torch", "paddle")
+
+
+def _write_hook(library: str) -> Callable[[tuple[Any, ...]], object]:
+    if library == "torch":
+        from warp_like.interop import torch
+
+        return torch.write_hook()
+    from warp_like.interop import paddle
+
+    return paddle.write_hook()

@@ -6,15 +6,13 @@ stay whole in the IR until the backend lowers them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from warp_like.base.frozen import Frozen
 
 
-@dataclass(frozen=True)
-class Type:
+class Type(Frozen):
     """Base of all IR types."""
 
 
-@dataclass(frozen=True)
 class Scalar(Type):
     """A number: ``kind`` is ``bool``, ``int``, ``uint``, ``float`` or ``bfloat``; ``bits`` its width in memory."""
 
@@ -77,7 +75,6 @@ INTS = tuple(t for t in SCALARS if t.is_int)
 FLOATS = tuple(t for t in SCALARS if t.is_float)
 
 
-@dataclass(frozen=True)
 class Vec(Type):
     """A vector of ``length`` scalars."""
 
@@ -88,7 +85,6 @@ class Vec(Type):
         return f"vec{self.length}[{self.dtype}]"
 
 
-@dataclass(frozen=True)
 class Mat(Type):
     """A matrix of ``rows`` by ``cols`` scalars, row-major."""
 
@@ -100,7 +96,6 @@ class Mat(Type):
         return f"mat{self.rows}x{self.cols}[{self.dtype}]"
 
 
-@dataclass(frozen=True)
 class Quat(Type):
     """A quaternion stored as ``x, y, z, w``."""
 
@@ -110,7 +105,6 @@ class Quat(Type):
         return f"quat[{self.dtype}]"
 
 
-@dataclass(frozen=True)
 class Transform(Type):
     """A rigid transformation: a translation ``p`` of three numbers, then a rotation ``q``, a quaternion."""
 
@@ -125,7 +119,6 @@ class Transform(Type):
         return f"transform[{self.dtype}]"
 
 
-@dataclass(frozen=True)
 class Struct(Type):
     """A record of named fields."""
 
@@ -140,7 +133,6 @@ class Struct(Type):
         return f"struct {self.name}"
 
 
-@dataclass(frozen=True)
 class Array(Type):
     """An array of ``ndim`` dimensions with elements of any type that has a layout."""
 
@@ -151,7 +143,6 @@ class Array(Type):
         return f"array{self.ndim}d[{self.dtype}]"
 
 
-@dataclass(frozen=True)
 class IndexedArray(Struct):
     """An array seen through arrays of indices: element ``i, j`` is ``data[index0[i], index1[j]]``.
 

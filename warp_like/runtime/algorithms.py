@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from warp_like import _native
-from warp_like.builtins import Builtin
+from warp_like.frontend.builtin import Builtin
 from warp_like.ir import types as ir
 from warp_like.ir.layout import MAX_DIMS
 from warp_like.runtime import foreign

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from warp_like import values
-from warp_like.builtins.patterns import int_range
 from warp_like.ir import types as ir
+from warp_like.ir.literal import int_range
 from warp_like.runtime import foreign
 from warp_like.runtime.array import array
 from warp_like.runtime.indexed import indexedarray

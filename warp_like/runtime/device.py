@@ -7,7 +7,6 @@ Launches on the CPU are synchronous; waiting for it returns at once.
 from __future__ import annotations
 
 import os
-import platform
 from typing import Any
 
 CPU_DLPACK_TYPE = 1
@@ -16,13 +15,22 @@ CPU_DLPACK_TYPE = 1
 class Device:
     """A device; ``str(device)`` is its alias, which also compares equal to it."""
 
-    __slots__ = ("alias", "dlpack_type", "name", "ordinal")
+    __slots__ = ("_name", "alias", "dlpack_type", "ordinal")
 
-    def __init__(self, alias: str, name: str, ordinal: int, dlpack_type: int) -> None:
+    def __init__(self, alias: str, name: str | None, ordinal: int, dlpack_type: int) -> None:
         self.alias = alias
-        self.name = name
+        self._name = name
         self.ordinal = ordinal
         self.dlpack_type = dlpack_type
+
+    @property
+    def name(self) -> str:
+        """What the hardware calls itself."""
+        if self._name is None:
+            import platform  # asks another program, so only when somebody wants to know
+
+            self._name = platform.processor() or "CPU"
+        return self._name
 
     @property
     def is_cpu(self) -> bool:
@@ -67,7 +75,7 @@ class Device:
 DeviceLike = Device | str | None
 """What names a device: a ``Device``, an alias such as ``"cpu"``, or None for the current one."""
 
-_CPU = Device("cpu", platform.processor() or "CPU", -1, CPU_DLPACK_TYPE)
+_CPU = Device("cpu", None, -1, CPU_DLPACK_TYPE)
 _devices: dict[str, Device] = {"cpu": _CPU}
 _current = _CPU
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from warp_like import values
-from warp_like.backend.target import Target, cuda_target
 from warp_like.base.settings import Setting, settings
-from warp_like.compiler.host import host_target
 from warp_like.compiler.signature import COMPILE_SETTINGS, Options, Signature
 from warp_like.frontend.function import Function, make_function
-from warp_like.frontend.gradients import attach
 from warp_like.frontend.parameters import leaf_parameters, parameters
-from warp_like.frontend.source import Source, parse
+from warp_like.frontend.source import Source, read
 from warp_like.ir.types import Struct, Type, leaf_fields
 from warp_like.runtime.program import Program
+
+if TYPE_CHECKING:
+    from warp_like.backend.target import Target
 
 _kernels: weakref.WeakSet[Kernel] = weakref.WeakSet()
 
@@ -49,8 +48,8 @@ class Kernel:
 
     @functools.cached_property
     def source(self) -> Source:
-        """The parsed source."""
-        return parse(self.func, "kernel")
+        """The source."""
+        return read(self.func, "kernel")
 
     @functools.cached_property
     def declared(self) -> list[tuple[str, Type | None]]:
@@ -95,7 +94,7 @@ class Kernel:
         current = Options.current()
         if self.checkpoint_loops is None:
             return current
-        return dataclasses.replace(current, checkpoint_loops=self.checkpoint_loops)
+        return current.replace(checkpoint_loops=self.checkpoint_loops)
 
     def forget_programs(self) -> None:
         """Drop what has been compiled, because options changed."""
@@ -197,6 +196,8 @@ def _type_or_value(arg: Any, infer: Callable[[Any], Type]) -> Type:
 
 
 def _target(text: str | None) -> Target:
+    from warp_like.backend.target import cuda_target, host_target
+
     if text is None or text == "cpu":
         return host_target()
     if text.startswith("sm_"):
@@ -297,6 +298,8 @@ def _custom(function: Function, role: str) -> Callable[[Callable[..., Any]], Cal
         raise TypeError(f"{name}() takes a function made by @wp.func, got {type(function).__name__}")
 
     def declare(f: Callable[..., Any]) -> Callable[..., Any]:
+        from warp_like.frontend.gradients import attach
+
         attach(function, role, f)
         for k in list(_kernels):  # any of them may call the function
             k.forget_programs()

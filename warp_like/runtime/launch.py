@@ -16,8 +16,6 @@ from warp_like.ir import types as ir
 from warp_like.runtime.arguments import Site, convert, grid_dims, infer_type, require_writable
 from warp_like.runtime.array import array
 from warp_like.runtime.device import Device, get_device
-from warp_like.runtime.differentiation import adjoint_arguments, adjoint_program, bind_adjoints
-from warp_like.runtime.history import require_intact, same_arguments
 from warp_like.runtime.kernel import Kernel
 from warp_like.runtime.program import Program
 from warp_like.runtime.recording import Capture, Record, recorder
@@ -112,6 +110,9 @@ def _launch_checked(
     dims = grid_dims(kernel.key, dim)
     types, args = bind_arguments(kernel, inputs, outputs)
     if adjoint:
+        from warp_like.runtime.differentiation import bind_adjoints
+        from warp_like.runtime.history import require_intact
+
         adjoints = bind_adjoints(kernel, types, args, (inputs, adj_inputs), (outputs, adj_outputs))
         record = Record(kernel, dims, types, args)
         require_intact(record, adjoints)
@@ -128,6 +129,8 @@ def _launch_checked(
     if tape is None:
         run(program, dims, args)
     else:
+        from warp_like.runtime.history import same_arguments
+
         run_recorded(program, Record(kernel, dims, types, args, same_arguments(args)), tape)
     _remember(kernel, program)
     return None
@@ -257,6 +260,8 @@ def run_adjoint(record: Record, adjoints: dict[int, array]) -> None:
         RuntimeError: Gradients are switched off for the kernel, or it overwrote memory that its gradient needs.
         WarpCodegenError: The kernel can't be differentiated.
     """
+    from warp_like.runtime.differentiation import adjoint_arguments, adjoint_program
+
     program = adjoint_program(record, adjoints)
     if program is not None:
         run(program, record.dims, adjoint_arguments(record, program, adjoints))

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from warp_like import _native
+from warp_like.base.frozen import Frozen
 from warp_like.ir import types as ir
 from warp_like.ir.layout import MAX_DIMS, size_of, type_code
 from warp_like.values import bfloat, from_ir, numpy_dtype, to_ir
 from warp_like.values.struct import StructInstance, structured_dtype
 
 
-@dataclass(frozen=True)
-class ElementType:
+class ElementType(Frozen):
     """All that an array knows of its elements."""
 
     type: ir.Type

@@ -6,7 +6,6 @@ one; what a field holds can be changed in place (``s.pos.x = 1.0``). An array fi
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import sys
 from collections.abc import Callable, Iterator
@@ -208,6 +207,8 @@ def _field_type(cls: type, name: str, annotation: Any) -> ir.Type:
 
 def _no_field(t: ir.Struct, name: str) -> str:
     names = [n for n, _ in t.fields]
+    import difflib  # for messages alone
+
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"; did you mean `{near[0]}`?" if near else f"; it has {', '.join(names)}"
     return f"{t.name} has no field `{name}`{hint}"

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from warp_like.builtins.overload import Overload, Special
-from warp_like.builtins.patterns import Argument, Literal
-from warp_like.builtins.spec import REGISTRY, bind, resolve
 from warp_like.ir import types as ir
+from warp_like.ir.literal import Literal
+
+if TYPE_CHECKING:
+    from warp_like.builtins.overload import Overload
+    from warp_like.builtins.patterns import Argument
 
 
-def public_names() -> list[str]:
-    """Return the names of all public builtins, sorted."""
-    return sorted(name for name in REGISTRY if not name.startswith("_"))
+def public_builtins() -> dict[str, Builtin]:
+    """Return all public builtins by name, sorted. This loads their table."""
+    from warp_like.builtins.spec import REGISTRY
+
+    found = {name: Builtin(name) for name in sorted(REGISTRY) if not name.startswith("_")}
+    for builtin in found.values():
+        builtin.__doc__ = "\n\n".join(f"``{row.signature()}``: {row.doc}" for row in builtin.rows)
+    return found
 
 
 class Builtin:
@@ -34,11 +41,12 @@ class Builtin:
         self.name = name
         self.__name__ = name
         self.__qualname__ = name
-        self.__doc__ = "\n\n".join(f"``{row.signature()}``: {row.doc}" for row in self.rows)
 
     @property
     def rows(self) -> tuple[Overload, ...]:
         """The overloads, in the order in which they are tried."""
+        from warp_like.builtins.spec import REGISTRY
+
         return tuple(REGISTRY[self.name])
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
@@ -47,6 +55,8 @@ class Builtin:
         Raises:
             TypeError: The builtin is for kernels only, or no overload takes the arguments.
         """
+        from warp_like.builtins.spec import Special, bind, resolve
+
         if any(isinstance(row.lower, Special) for row in self.rows):
             if self.rows[0].ref is not None:
                 return self.rows[0].ref(*args, **keywords)
@@ -84,9 +94,7 @@ class Builtin:
     def _argument(self, value: Any) -> tuple[Argument, Any]:
         if type(value) in (bool, int, float):
             return Literal(value), value
-        from warp_like.values import (
-            constant_of,
-        )  # needs the native extension, which the compiler's floors do without
+        from warp_like.values import constant_of  # needs the native extension, which the compiler's floors do without
 
         typed = constant_of(value)
         if typed is None:
