@@ -94,7 +94,7 @@ def __getattr__(name: str) -> object:
     public = {} if name.startswith("__") else _public_builtins()
     if name not in public:
         raise AttributeError(f"module 'warp_like' has no attribute {name!r}")
-    globals().update(public)
+    globals().update(public | globals())
     return public[name]
 
 
