@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import warp_like as wp
+from warp_like.frontend.builtin import public_builtins
 
 PROGRAM = """
 import sys
@@ -115,6 +116,8 @@ def test_every_public_name_is_there():
     with pytest.raises(AttributeError, match="module 'warp_like' has no attribute 'sine'"):
         wp.sine
     assert wp.sin is wp.sin
+    assert not set(public_builtins()) & {*wp.types.NAMES, *wp._LOADED_WHEN_USED}
+    assert all(vars(wp)[name] == builtin for name, builtin in public_builtins().items())
     assert "sin" in wp.sin.__doc__
 
 

@@ -176,7 +176,6 @@ def indexed_array(dtype: Type, ndim: int) -> IndexedArray:
     return IndexedArray(f"indexedarray{ndim}d[{dtype}]", (("data", Array(dtype, ndim)), *indices))
 
 
-@dataclass(frozen=True)
 class Lanes(Type):
     """One value of ``of`` for each of ``width`` threads that run side by side; ``passes.spmd`` makes values of it."""
 
