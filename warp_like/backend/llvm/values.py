@@ -59,7 +59,6 @@ Rep = tuple[str, ...] | ArrayRef
 """An IR value in LLVM."""
 
 
-@dataclass(frozen=True)
 class LaneScalar(Scalar):
     """A scalar type in ``width`` lanes."""
 
