@@ -30,8 +30,9 @@ MODULES = {
     "NumPy": "numpy",
     "JAX": "jax",
     "PyTorch": "torch",
+    "Paddle": "paddle",
 }
-PACKAGES = MODULES | {"warp-lang": "warp-lang"}
+PACKAGES = MODULES | {"warp-lang": "warp-lang", "Paddle": "paddlepaddle"}
 WARPS = ("warp_like", "warp-lang")  # the columns that compile the same kernels
 
 

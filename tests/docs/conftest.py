@@ -72,6 +72,8 @@ def run_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path]
             pytest.importorskip("torch")
         if any("import jax" in b.text for b in blocks):
             pytest.importorskip("jax")
+        if any("import paddle" in b.text for b in blocks):
+            pytest.importorskip("paddle")
         monkeypatch.chdir(tmp_path)
         run_blocks(page, blocks, tmp_path)
 

@@ -114,10 +114,15 @@ def test_torch_distributed_example() -> None:
     assert "on 2 processes, as on one" in done.stdout
 
 
-@pytest.mark.parametrize("name", ["launch", "throughput", "backward", "interop_torch"])
+def test_paddle_example() -> None:
+    pytest.importorskip("paddle")
+    load("interop/paddle_optimise").main(steps=400)
+
+
+@pytest.mark.parametrize("name", ["launch", "throughput", "backward", "interop_torch", "interop_paddle"])
 def test_benchmark_runs(name: str, tmp_path: Path) -> None:
     """On small sizes, where all libraries that are there must compute the same; no time is looked at."""
-    pytest.importorskip("torch")
+    pytest.importorskip("paddle" if name == "interop_paddle" else "torch")
     program = EXAMPLES / "benchmarks" / f"benchmark_{name}.py"
     record = tmp_path / "record.json"
     command = [sys.executable, str(program), "--quick", "--json", str(record)]

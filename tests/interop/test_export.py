@@ -141,15 +141,31 @@ def test_paddle_has_no_uint16():
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_every_dtype(library):
-    for dtype in (wp.bool, wp.int8, wp.uint8, wp.int16, wp.int32, wp.int64, wp.float16, wp.float32, wp.float64):
-        a = wp.ones(3, dtype=dtype)
+    for name in ("bool", "int8", "uint8", "int16", "int32", "int64", "float16", "float32", "float64"):
+        a = wp.ones(3, dtype=getattr(wp, name))
+        narrowed = library == "jax" and name.endswith("64")
         for copy in (None, True, False):
-            assert np.asarray(export(a, library, copy=copy)).tolist() == [1, 1, 1]
+            if narrowed and copy is False:
+                with pytest.raises(ValueError, match=f"it holds {name}, which JAX makes {name[:-2]}32 unless"):
+                    export(a, library, copy=copy)
+                continue
+            x = export(a, library, copy=copy)
+            assert str(x.dtype).rpartition(".")[2] == (name[:-2] + "32" if narrowed else name)
+            assert np.asarray(x).tolist() == [1, 1, 1]
     a = wp.full(3, 1.5, dtype=wp.bfloat16)
     x = export(a, library)
     assert address(x) == a.ptr
     values = x.view(np.uint16) == 0x3FC0 if library == "numpy" else x == 1.5
     assert bool(values.all())
+
+
+def test_jax_keeps_64_bits_when_told_to():
+    jax = pytest.importorskip("jax")
+    a = wp.ones(8, dtype=wp.float64)
+    with jax.enable_x64(True):
+        x = a.to_jax(copy=False)
+        assert x.unsafe_buffer_pointer() == a.ptr
+        assert x.dtype == np.float64
 
 
 def test_another_device():

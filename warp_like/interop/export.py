@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from warp_like.ir import types as ir
 from warp_like.runtime.array import array
 from warp_like.runtime.exchange import root_of
 
@@ -24,6 +25,7 @@ class Library:
         name: Its name, for messages.
         function: The name of the function that exports to it.
         dtype: Its dtype of a scalar type; raises TypeError where there is none.
+        narrows: Says what becomes of elements of a scalar type that the library would convert.
         readonly: Whether it can be kept from writing.
         strides: Whether it takes these (in bytes), told by a sentence that says what it lacks.
         alignment: What addresses have to be multiples of.
@@ -32,6 +34,7 @@ class Library:
     name: str
     function: str
     dtype: Callable[[Any], Any]
+    narrows: Callable[[ir.Scalar], str | None] = lambda t: None
     readonly: bool = False
     strides: Callable[[array], str | None] = lambda a: None
     alignment: int = 1
@@ -71,6 +74,9 @@ def obstacle(library: Library, a: array) -> str | None:
         return f"is read-only, and {library.name} has no read-only tensors"
     scalar = a.element.scalar
     assert scalar is not None
+    narrowed = library.narrows(scalar)
+    if narrowed is not None:
+        return narrowed
     if any(s % (scalar.bits // 8) for s in a.strides):
         return f"has strides {a.strides}, which are no whole numbers of {scalar}"
     if a.size and a.ptr % library.alignment:

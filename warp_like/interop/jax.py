@@ -9,7 +9,7 @@ from warp_like.interop import export, view
 from warp_like.ir import types as ir
 from warp_like.runtime.array import array
 from warp_like.runtime.device import Device, DeviceLike, get_device
-from warp_like.values import class_of, scalar_from_numpy, to_ir
+from warp_like.values import class_of, numpy_dtype, scalar_from_numpy, to_ir
 
 
 @functools.cache
@@ -36,7 +36,8 @@ def from_jax(x: Any, dtype: Any = None) -> array:
 def to_jax(a: array) -> Any:
     """Return a JAX array of ``a``'s contents, over the same memory where JAX can share it, else a copy.
 
-    JAX takes its arrays for immutable: don't write to ``a`` while the result is in use. The method
+    JAX takes its arrays for immutable: don't write to ``a`` while the result is in use. It converts numbers of 64 bits
+    to 32 unless ``jax_enable_x64`` is set. The method
     ``a.to_jax(copy=...)`` says whether it is to be a copy.
     """
     return export_jax(a)
@@ -69,8 +70,22 @@ def dtype_to_jax(dtype: Any) -> Any:
     return getattr(_jax().numpy, name)
 
 
+def _narrowed(t: ir.Scalar) -> str | None:
+    """Say what JAX makes of numbers of 64 bits, unless it is told to keep them."""
+    if t.bits < 64:
+        return None
+    kept = _jax().dtypes.canonicalize_dtype(numpy_dtype(t))
+    return None if kept.itemsize == 8 else f"holds {t}, which JAX makes {kept} unless jax_enable_x64 is set"
+
+
 JAX = export.Library(
-    "JAX", "to_jax", dtype_to_jax, readonly=True, strides=functools.partial(export.gaps, "JAX"), alignment=64
+    "JAX",
+    "to_jax",
+    dtype_to_jax,
+    narrows=_narrowed,
+    readonly=True,
+    strides=functools.partial(export.gaps, "JAX"),
+    alignment=64,
 )
 
 

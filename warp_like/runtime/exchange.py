@@ -88,7 +88,8 @@ class Exchange(_native.Array):
     def to_jax(self, copy: bool | None = None) -> Any:
         """Return the elements as a JAX array; components are trailing dimensions.
 
-        JAX takes its arrays for immutable: don't write to the array while a view of it is in use.
+        JAX takes its arrays for immutable: don't write to the array while a view of it is in use. Numbers of 64 bits
+        become 32 bits in JAX unless ``jax_enable_x64`` is set, and that is a copy.
 
         Args:
             copy: True for an independent copy, False for a view of the same memory. None gives a view where that is
@@ -96,7 +97,7 @@ class Exchange(_native.Array):
 
         Raises:
             TypeError: JAX has no such dtype.
-            ValueError: ``copy=False``, and a view is impossible: the message names the layout or the alignment.
+            ValueError: ``copy=False``, and a view is impossible: the message names dtype, layout or alignment.
             ImportError: JAX is not installed.
         """
         return foreign.exporters["jax"](self, copy)
@@ -135,7 +136,7 @@ class Exchange(_native.Array):
             >>> a = wp.zeros(2, dtype=wp.vec3)
             >>> a.from_numpy(np.ones((2, 3)))
             >>> a.list()
-            [vec3f(1.0, 1.0, 1.0), vec3f(1.0, 1.0, 1.0)]
+            [vec3f([1.0, 1.0, 1.0]), vec3f([1.0, 1.0, 1.0])]
         """
         if not isinstance(arr, np.ndarray):
             raise TypeError(f"from_numpy() needs a NumPy array, got {type(arr).__name__}")
