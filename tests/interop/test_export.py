@@ -162,7 +162,8 @@ def test_every_dtype(library):
 def test_jax_keeps_64_bits_when_told_to():
     jax = pytest.importorskip("jax")
     a = wp.ones(8, dtype=wp.float64)
-    with jax.enable_x64(True):
+    enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
+    with enable_x64(True):
         x = a.to_jax(copy=False)
         assert x.unsafe_buffer_pointer() == a.ptr
         assert x.dtype == np.float64
