@@ -24,6 +24,7 @@ from warp_like.compiler.cache import clear as clear_kernel_cache
 from warp_like.frontend.builtin import public_builtins as _public_builtins
 from warp_like.frontend.function import Function
 from warp_like.frontend.host import ADJOINT as adjoint
+from warp_like.frontend.host import grad
 from warp_like.runtime.array import (
     array,
     array1d,
@@ -58,9 +59,18 @@ from warp_like.runtime.device import (
     synchronize,
     synchronize_device,
 )
+from warp_like.runtime.generics import overload
 from warp_like.runtime.indexed import indexedarray, indexedarray1d, indexedarray2d, indexedarray3d, indexedarray4d
 from warp_like.runtime.kernel import Kernel, constant, func, func_grad, func_replay, kernel
 from warp_like.runtime.launch import Launch, launch
+from warp_like.runtime.module import (
+    Module,
+    force_load,
+    get_module,
+    get_module_options,
+    load_module,
+    set_module_options,
+)
 from warp_like.types import Any, Float, Int, Scalar
 from warp_like.values.struct import struct
 

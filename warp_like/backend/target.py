@@ -111,6 +111,7 @@ class Options:
             accesses their memory meanwhile, so that additions need not be atomic.
         own: The array parameters of which each thread of the grid touches its own element alone, so that additions
             need not be atomic.
+        launch_bounds: For CUDA, the most threads of a block and the fewest blocks of a multiprocessor (0: any).
     """
 
     contiguous: bool = False
@@ -121,11 +122,15 @@ class Options:
     debug: bool = False
     sums: tuple[int, ...] = ()
     own: tuple[int, ...] = ()
+    launch_bounds: tuple[int, int] | None = None
 
     @property
     def key(self) -> str:
         """A string that is equal for equal options and for no others."""
         flags = (self.contiguous, self.wide, self.fast_math, self.fuse_fp, self.vector_math, self.debug)
         return (
-            "".join("01"[f] for f in flags) + "".join(f"+{i}" for i in self.sums) + "".join(f"={i}" for i in self.own)
+            f"{self.launch_bounds or ''}"
+            + "".join("01"[f] for f in flags)
+            + "".join(f"+{i}" for i in self.sums)
+            + "".join(f"={i}" for i in self.own)
         )

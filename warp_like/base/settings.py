@@ -44,6 +44,14 @@ SETTINGS: tuple[Setting, ...] = (
         compiles=True,
     ),
     Setting(
+        "fuse_fp",
+        "WARP_LIKE_FUSE_FP",
+        bool,
+        True,
+        "Let a multiplication and an addition become one operation that rounds once.",
+        compiles=True,
+    ),
+    Setting(
         "max_unroll",
         "WARP_LIKE_MAX_UNROLL",
         int,
@@ -129,7 +137,7 @@ class Settings:
         setting = _BY_NAME.get(name)
         if setting is None:
             raise AttributeError(_unknown(name))
-        value = _checked(setting, value)
+        value = checked(setting, value)
         if self._values[name] != value:
             self._values[name] = value
             for listener in self._listeners:
@@ -155,7 +163,7 @@ def _initial(setting: Setting) -> Any:
     if text is None:
         return setting.default
     try:
-        return _checked(setting, _parse(setting, text))
+        return checked(setting, _parse(setting, text))
     except (TypeError, ValueError) as e:
         raise ValueError(f"environment variable {setting.env}: {e}") from None
 
@@ -178,7 +186,13 @@ def _parse(setting: Setting, text: str) -> Any:
     return setting.type(text)
 
 
-def _checked(setting: Setting, value: Any) -> Any:
+def checked(setting: Setting, value: Any) -> Any:
+    """Return ``value`` as ``setting`` takes it.
+
+    Raises:
+        TypeError: It has another type.
+        ValueError: It is none of the setting's choices, or negative.
+    """
     if value is None and setting.type is str:
         value = setting.default
     if type(value) is not setting.type:

@@ -24,6 +24,7 @@ from warp_like.passes import pipeline as passes
 from warp_like.passes.ad.adjoint import adjoint
 from warp_like.passes.ad.forward import forward_mode
 from warp_like.passes.ad.saving import rewritten_arrays
+from warp_like.passes.ad.value_gradients import open_gradients
 from warp_like.passes.effects import array_accesses
 from warp_like.passes.spmd.choice import Choice, choose
 from warp_like.passes.sums import open_own_additions, plain_additions
@@ -90,7 +91,7 @@ def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = N
     if log.dumps("ir"):
         log.dump("ir", f.name, print_function(f))
     with clock.stage("passes"):
-        f = passes.prepare(f, options, keep_customs=signature.wrt is not None)
+        f = passes.prepare(open_gradients(f, options), options, keep_customs=signature.wrt is not None)
     if signature.wrt is not None:
         with clock.stage("adjoint"):
             f = adjoint(f, signature.wrt, options, signature.same)
@@ -156,7 +157,9 @@ def _lowering(signature: Signature, f: Function) -> LoweringOptions:
         contiguous=signature.contiguous,
         wide=signature.wide,
         fast_math=o.fast_math,
+        fuse_fp=o.fuse_fp,
         debug=o.debug,
+        launch_bounds=o.launch_bounds,
         sums=summed,
         own=own,
     )

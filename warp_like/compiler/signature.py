@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from warp_like.base.frozen import Frozen
 from warp_like.base.settings import SETTINGS, settings
 from warp_like.ir.types import Array, Struct, Type, adjoint_type
 
 
 class Options(Frozen):
-    """Settings that change the code. ``Options.current()`` reads them from the configuration."""
+    """Settings that change the code, and the kernel's launch bounds. ``Options.current()`` reads the configuration."""
 
     debug: bool = False
     fast_math: bool = False
+    fuse_fp: bool = True
     max_unroll: int = 16
     checkpoint_loops: bool = False
     vector_width: int = 0
+    launch_bounds: tuple[int, int] | None = None
 
     @staticmethod
     def current() -> Options:
         """The options that the settings ask for now."""
-        return Options(
-            settings.mode == "debug",
-            settings.fast_math,
-            settings.max_unroll,
-            settings.checkpoint_loops,
-            settings.vector_width,
-        )
+        return Options.of(lambda name: getattr(settings, name))
+
+    @staticmethod
+    def of(value: Callable[[str], Any], launch_bounds: tuple[int, int] | None = None) -> Options:
+        """The options where setting ``name`` has the value ``value(name)``."""
+        named = {name: value(name) for name in Options._fields_ if name not in ("debug", "launch_bounds")}
+        return Options(debug=value("mode") == "debug", launch_bounds=launch_bounds, **named)
 
 
 COMPILE_SETTINGS = frozenset(s.name for s in SETTINGS if s.compiles)

@@ -11,11 +11,12 @@ from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.base.loc import current_loc
 from warp_like.builtins.overload import NoMatch, Special
 from warp_like.builtins.spec import ASSIGNING, REGISTRY, bind, resolve
-from warp_like.frontend import assignment, constants, constructors, making, specials, statics
+from warp_like.frontend import assignment, constants, constructors, derivatives, making, specials, statics
 from warp_like.frontend.context import Context, cast_name, expression, require_bindable, with_article
 from warp_like.frontend.function import Default, Function, Overload, is_callable_annotation
-from warp_like.frontend.host import Host, builtin_name, not_a_value, type_named
+from warp_like.frontend.host import GradientOf, Host, builtin_name, grad, not_a_value, type_named
 from warp_like.frontend.operands import NOTHING, Operand, describe, type_of
+from warp_like.ir import core as ir
 from warp_like.ir import ops
 from warp_like.ir.core import Value
 from warp_like.ir.types import Scalar, Struct, Transform, Type
@@ -37,10 +38,14 @@ def build_call(ctx: Context, node: ast.Call) -> Operand:
     for keyword in node.keywords:
         if keyword.arg is None:
             raise WarpCodegenError("`**` can't unpack in kernel code", help="name each argument")
+    if callee.obj is grad:
+        return derivatives.build_grad(ctx, node)
     if name is not None:
         return _builtin(ctx, name, node)
+    if isinstance(callee.obj, GradientOf):
+        return derivatives.call_gradient(ctx, *_called(ctx, callee.obj, node))
     if isinstance(callee.obj, Function):
-        return _user_function(ctx, callee.obj, node)
+        return ctx.call(*_user_function(ctx, callee.obj, node))
     t = type_named(callee) if callee.obj is not Any and values.is_type(callee.obj) else None
     if isinstance(t, Struct):
         args = [(ctx.expr(a), a) for a in node.args]
@@ -125,8 +130,19 @@ class _Argument:
     node: ast.expr
 
 
-def _user_function(ctx: Context, function: Function, node: ast.Call) -> Operand:
-    """Call the overload of a user function that takes the arguments."""
+def _called(ctx: Context, gradient: GradientOf, node: ast.Call) -> tuple[ir.Function, list[Value]]:
+    """The function of which ``gradient`` is the gradient, for the arguments of ``node``, and these arguments."""
+    of = gradient.function
+    if isinstance(of, Function):
+        return _user_function(ctx, of, node)
+    if isinstance(of, GradientOf):
+        primal, args = _called(ctx, of, node)
+        return derivatives.gradient_of(ctx, primal), args
+    return derivatives.builtin_primal(ctx, of.name, node)
+
+
+def _user_function(ctx: Context, function: Function, node: ast.Call) -> tuple[ir.Function, list[Value]]:
+    """The overload of a user function that takes the arguments of a call, built for these, and the arguments."""
     args = [_Argument(ctx.expr(a), a) for a in node.args]
     keywords = {k.arg: _Argument(ctx.expr(k.value), k.value) for k in node.keywords if k.arg}
     try:
@@ -153,7 +169,7 @@ def _user_function(ctx: Context, function: Function, node: ast.Call) -> Operand:
         callee = ctx.session.call(ctx.session, overload, tuple(given))
     except WarpCodegenError as error:
         raise _inside_call(error) from None
-    return ctx.call(callee, values)
+    return callee, values
 
 
 def _inside_call(error: WarpCodegenError) -> WarpCodegenError:

@@ -16,7 +16,7 @@ from warp_like import values
 from warp_like.base.errors import WarpCodegenError
 from warp_like.frontend.builtin import Builtin
 from warp_like.frontend.function import Function, Overload
-from warp_like.frontend.host import builtin_name, number
+from warp_like.frontend.host import GradientOf, builtin_name, number
 from warp_like.frontend.source import MISSING, Source
 from warp_like.values.struct import StructInstance
 
@@ -150,6 +150,9 @@ class _Walker:
             self.found.append((name, f"func {obj.qualname}"))
             for k, overload in enumerate(obj.overloads):
                 self.overload(f"{name}#{k}.", overload)
+        elif isinstance(obj, GradientOf):
+            self.found.append((name, "gradient"))
+            self.object(f"{name}.of", obj.function)
         elif isinstance(obj, (tuple, list, range)):
             self.found.append((name, f"{type(obj).__name__} of {len(obj)}"))
             for k, part in enumerate(obj):

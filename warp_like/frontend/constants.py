@@ -10,7 +10,7 @@ from warp_like.base.errors import WarpCodegenAttributeError, WarpCodegenValueErr
 from warp_like.frontend.builtin import Builtin
 from warp_like.frontend.context import Context
 from warp_like.frontend.function import Function
-from warp_like.frontend.host import Host, is_callable, not_a_value, number
+from warp_like.frontend.host import GradientOf, Host, is_callable, not_a_value, number
 from warp_like.frontend.operands import Operand
 from warp_like.ir.types import holds_arrays
 from warp_like.values.struct import StructInstance
@@ -35,7 +35,7 @@ def from_host(ctx: Context, obj: Any, text: str) -> Operand:
 def attribute(ctx: Context, host: Host, name: str) -> Operand:
     """Return attribute ``name`` of a Python object."""
     text = f"{host.text}.{name}"
-    if isinstance(host.obj, (Function, Builtin)):  # the cache key does not look into them
+    if isinstance(host.obj, (Function, Builtin, GradientOf)):  # the cache key does not look into them
         raise WarpCodegenAttributeError(f"`{host.text}` is a function, which has no attributes in kernel code")
     try:
         found = getattr(host.obj, name)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import collections.abc
 import functools
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from warp_like import values
 from warp_like.base.errors import WarpCodegenError
 from warp_like.base.frozen import Frozen
-from warp_like.frontend.source import Source, read
+from warp_like.frontend.source import Source, annotation_names, defining_scope, file_lines, read
 from warp_like.ir import types as ir
 from warp_like.ir.literal import Literal
 
@@ -26,18 +25,25 @@ if TYPE_CHECKING:
 class Overload:
     """One definition of a function; ``names`` come before those that are around it.
 
-    ``customs`` holds its ``gradient`` and ``replay`` functions, where the user gave it any.
+    ``customs`` holds its ``gradient`` and ``replay`` functions, where the user gave it any; ``lines`` its file as it
+    was when it was declared.
     """
 
-    def __init__(self, pyfunc: Callable[..., Any], names: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        pyfunc: Callable[..., Any],
+        names: Mapping[str, Any] | None = None,
+        lines: tuple[str, ...] | None = None,
+    ) -> None:
         self.pyfunc = pyfunc
         self.names: Mapping[str, Any] = names or {}
+        self.lines = lines
         self.customs: dict[str, Overload] = {}
 
     @functools.cached_property
     def source(self) -> Source:
         """The source, read when first needed."""
-        return read(self.pyfunc, "func", self.names)
+        return read(self.pyfunc, "func", self.names, self.lines)
 
     @functools.cached_property
     def params(self) -> tuple[str, ...]:
@@ -119,8 +125,13 @@ class Overload:
 
     def signature(self) -> str:
         """Return the call as text, with types."""
-        shown = [f"{n}: {t}" if t is not None else n for n, t in zip(self.params, self.types, strict=True)]
-        return f"{self.source.name}({', '.join(shown)})"
+        return f"{self.source.name}({', '.join(map(self._shown, self.params, self.types))})"
+
+    def _shown(self, name: str, t: ir.Type | None) -> str:
+        annotation = self.annotation(name)
+        if t is None and (annotation is Any or is_callable_annotation(annotation)):
+            return name
+        return f"{name}: {values.shown(annotation)}"
 
 
 class Default(Frozen):
@@ -171,9 +182,9 @@ def make_function(pyfunc: Callable[..., Any], scope: Mapping[str, Any] | None = 
     Raises:
         WarpCodegenError: It is not a function whose source can be read.
     """
-    new = Overload(pyfunc)
+    new = Overload(pyfunc, annotation_names(pyfunc), lines=file_lines(pyfunc))
     if scope is None:
-        scope = _defining_scope(pyfunc)
+        scope = defining_scope(pyfunc)
     earlier = scope.get(pyfunc.__name__)
     if not isinstance(earlier, Function) or (earlier.module, earlier.qualname) != (
         pyfunc.__module__,
@@ -182,17 +193,6 @@ def make_function(pyfunc: Callable[..., Any], scope: Mapping[str, Any] | None = 
         return Function([new])
     kept = [o for o in earlier.overloads if not _same_signature(o, new)]
     return Function([*kept, new])
-
-
-def _defining_scope(pyfunc: Callable[..., Any]) -> Mapping[str, Any]:
-    """The names of the innermost frame that runs code of the function's own module, else its globals."""
-    module_globals: dict[str, Any] = getattr(pyfunc, "__globals__", {})
-    frame = sys._getframe(1)
-    while frame is not None:
-        if frame.f_globals is module_globals:
-            return frame.f_locals
-        frame = frame.f_back  # type: ignore[assignment]
-    return module_globals
 
 
 def _same_signature(a: Overload, b: Overload) -> bool:

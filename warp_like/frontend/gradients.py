@@ -19,7 +19,7 @@ from warp_like.base.loc import at
 from warp_like.frontend.flow import never_falls
 from warp_like.frontend.function import Function, Overload, is_callable_annotation
 from warp_like.frontend.host import ADJOINT, Host
-from warp_like.frontend.source import MISSING, Source
+from warp_like.frontend.source import MISSING, Source, annotation_names, file_lines
 from warp_like.ir.types import Array, Type, is_differentiable
 
 Given = Mapping[str, Type | Host]
@@ -39,7 +39,7 @@ def attach(function: Function, role: str, pyfunc: Any) -> None:
     Raises:
         WarpCodegenError: It takes the arguments of no overload, or of several.
     """
-    new = Overload(pyfunc)
+    new = Overload(pyfunc, annotation_names(pyfunc), lines=file_lines(pyfunc))
     fitting = [o for o in function.overloads if _starts_like(new, o)]
     if role == "replay":
         fitting = [o for o in fitting if len(o.params) == len(new.params)]

@@ -42,6 +42,52 @@ class Adjoint:
 ADJOINT = Adjoint()
 
 
+class GradientOf:
+    """What ``wp.grad(function)`` is: the gradient of a function, to be called in kernel code."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __call__(self, *args: Any) -> Any:
+        """Raise: a gradient belongs to kernel code."""
+        raise TypeError(f"{self!r} is called in kernel code; on the host, wp.Tape and wp.autograd give gradients")
+
+    def __repr__(self) -> str:
+        inner = self.function
+        return f"wp.grad({repr(inner) if isinstance(inner, GradientOf) else getattr(inner, 'name', inner)})"
+
+
+def grad(func: Any) -> GradientOf:
+    """Return the gradient of a function, for use in kernel code.
+
+    Called with the arguments of ``func``, it returns the derivative of what ``func`` returns with respect to each of
+    them: one value for one argument, else a tuple. Where ``func`` returns several numbers, it is the derivative of
+    their sum. Integers have the derivative zero; arrays are constants, and have none. A gradient function that
+    ``wp.func_grad`` has given is used. A kernel with ``wp.grad`` in it can be differentiated like any other, so that
+    second derivatives are right too, unless ``func`` holds a loop whose length is known only at run time: that is
+    refused.
+
+    Args:
+        func: A function made by ``wp.func``, a builtin, or another ``wp.grad(...)``.
+
+    Raises:
+        TypeError: It is none of these.
+
+    Example:
+        >>> @wp.func
+        ... def energy(x: float, k: float):
+        ...     return 0.5 * k * x * x
+        >>> @wp.kernel
+        ... def forces(x: wp.array(dtype=float), f: wp.array(dtype=float)):
+        ...     i = wp.tid()
+        ...     dx, dk = wp.grad(energy)(x[i], 3.0)
+        ...     f[i] = -dx
+    """
+    if not isinstance(func, (Function, Builtin, GradientOf)):
+        raise TypeError(f"grad() takes a function made by @wp.func or a builtin, got {type(func).__name__}")
+    return GradientOf(func)
+
+
 class Host:
     """A Python object; ``text`` is how the user wrote it."""
 
@@ -71,12 +117,12 @@ def builtin_name(obj: Any) -> str | None:
 
 
 def is_callable(obj: Any) -> bool:
-    """Return whether kernel code can call ``obj``: a builtin, a user function, or a type.
+    """Return whether kernel code can call ``obj``: a builtin, a user function, the gradient of one, or a type.
 
     Only these may go by another name in kernel code: what they mean does not depend on how they are reached,
     so the cache key sees it.
     """
-    return isinstance(obj, Function) or builtin_name(obj) is not None or values.is_type(obj)
+    return isinstance(obj, (Function, GradientOf)) or builtin_name(obj) is not None or values.is_type(obj)
 
 
 def type_named(host: Host) -> Type | None:

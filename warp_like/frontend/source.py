@@ -13,12 +13,15 @@ import functools
 import inspect
 import linecache
 import re
+import sys
+import tokenize
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from warp_like.base.errors import WarpCodegenError
 from warp_like.base.loc import Loc
+from warp_like.frontend.lambdas import LAMBDA, find_lambda, lambda_text
 
 MISSING = object()
 """What ``Source.resolve`` returns for a name that means nothing."""
@@ -40,22 +43,41 @@ class Source:
         names: Names that come before those around the function.
     """
 
-    def __init__(self, pyfunc: types.FunctionType, role: str, names: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, pyfunc: types.FunctionType, role: str, names: Mapping[str, Any] | None, whole: tuple[str, ...]
+    ) -> None:
         self.pyfunc = pyfunc
         self.role = role
         self.names: Mapping[str, Any] = names or {}
         self.file = pyfunc.__code__.co_filename
-        found = _block(pyfunc)
-        self.lines, self.first_line = _read(pyfunc, role) if found is None else found
+        self.first_line = 1 if self.is_lambda else pyfunc.__code__.co_firstlineno
+        self._whole = whole
+        if not whole:
+            raise WarpCodegenError(
+                f"the source of {role} `{self.name}` can't be found: its file is given as {self.file!r}",
+                help="define it in a file or a notebook cell; code that runs through exec() or at a prompt leaves its "
+                "source behind only if its text is put into linecache.cache under the file name it was compiled with",
+            )
+        found = whole if self.is_lambda else _block(pyfunc, whole) or _inspected(pyfunc, whole)
+        self.lines = _bare(found)
 
     @property
     def name(self) -> str:
         """The function's name."""
         return self.pyfunc.__name__
 
+    @property
+    def is_lambda(self) -> bool:
+        """Whether it is a lambda; ``lines`` are then those of its whole file."""
+        return self.name == LAMBDA
+
     @functools.cached_property
     def text(self) -> str:
         """The definition without common indentation: equal texts mean equal code, given the same surroundings."""
+        if self.is_lambda:
+            return lambda_text(self.node)
+        if not self.lines:
+            raise self._changed()
         indent = len(self.lines[0]) - len(self.lines[0].lstrip())
         return "\n".join(line[indent:] if not line[:indent].strip() else line for line in self.lines) + "\n"
 
@@ -66,16 +88,21 @@ class Source:
         Raises:
             WarpCodegenError: The text is not that of the function.
         """
+        if self.is_lambda:
+            return find_lambda(self.pyfunc, self._whole)
         node = _find(self.lines, self.name)
         if node is None:
-            self.lines, self.first_line = _read(self.pyfunc, self.role)
+            self.lines = _bare(_inspected(self.pyfunc, self._whole))
             node = _find(self.lines, self.name)
         if node is None or not _same_parameters(node, self.pyfunc):
-            raise WarpCodegenError(
-                f"the source of {self.role} `{self.name}` is not what was run: {self.file} has changed",
-                help="restart Python or reload the module",
-            )
+            raise self._changed()
         return node
+
+    def _changed(self) -> WarpCodegenError:
+        return WarpCodegenError(
+            f"the source of {self.role} `{self.name}` is not what was run: {self.file} has changed",
+            help="restart Python or reload the module",
+        )
 
     def with_node(self, node: ast.FunctionDef) -> Source:
         """Return the source with another syntax tree."""
@@ -109,6 +136,8 @@ class Source:
     @functools.cached_property
     def header(self) -> Loc:
         """The place of the function's name."""
+        if self.is_lambda:
+            return self.loc(self.node)
         line = self.node.lineno
         text = self.lines[line - 1] if line <= len(self.lines) else ""
         found = re.search(rf"\bdef\s+({re.escape(self.name)})\b", text)
@@ -144,7 +173,7 @@ class Source:
 
     def environment(self) -> dict[str, Any]:
         """Return all names around the function with their values, for evaluating an expression."""
-        names = dict(self.pyfunc.__globals__)
+        names = {**self.pyfunc.__globals__, **self.names}
         for name in self.closure:
             value = self.resolve(name)
             if value is not MISSING:
@@ -169,6 +198,13 @@ class Source:
                 found[name] = self._evaluate(name, annotation)
         return found
 
+    def with_types(self, types: Mapping[str, Any]) -> Source:
+        """Return the source of an instance of a generic definition: with types in place of annotations."""
+        other = copy.copy(self)
+        other.text = f"{self.text}# {types!r}\n"
+        other.annotations = {**self.annotations, **types}
+        return other
+
     def _evaluate(self, name: str, annotation: str) -> Any:
         try:
             return eval(annotation, self.environment())
@@ -177,8 +213,8 @@ class Source:
             raise WarpCodegenError(
                 f"the annotation of {what} of {self.role} `{self.name}` can't be evaluated: {error}",
                 self.header,
-                help="an annotation that is text, or under `from __future__ import annotations`, sees names "
-                "of the module and those that the body uses",
+                help="an annotation that is text, or under `from __future__ import annotations`, sees the names that "
+                "are there when the function is declared",
             ) from None
 
     def parameter_loc(self, name: str) -> Loc:
@@ -188,31 +224,81 @@ class Source:
         return self.header if found is None else self.loc(found)
 
 
-def read(pyfunc: Callable[..., Any], role: str, names: Mapping[str, Any] | None = None) -> Source:
+def file_lines(pyfunc: Any) -> tuple[str, ...]:
+    """Return the lines of the file that defines ``pyfunc`` as they are now; none where they can't be found.
+
+    A definition keeps what this returned when it was declared: the file may be edited before its code is needed.
+    """
+    code = getattr(pyfunc, "__code__", None)
+    if code is None:
+        return ()
+    linecache.checkcache(code.co_filename)
+    return tuple(linecache.getlines(code.co_filename, pyfunc.__globals__))
+
+
+def annotation_names(pyfunc: Any) -> dict[str, Any]:
+    """Return what names in annotations that are text mean in the function around ``pyfunc``, which is being declared.
+
+    Names that the body does not use are not captured by Python, so that nobody could tell later.
+    """
+    written = [a for a in getattr(pyfunc, "__annotations__", {}).values() if isinstance(a, str)]
+    if not written:
+        return {}
+    scope = defining_scope(pyfunc)
+    if scope is pyfunc.__globals__:
+        return {}
+    known = set(pyfunc.__code__.co_freevars)
+    names = {name for text in written for name in re.findall(r"[^\W\d]\w*", text)} - known
+    return {name: scope[name] for name in names if name in scope}
+
+
+def defining_scope(pyfunc: Callable[..., Any]) -> Mapping[str, Any]:
+    """Return the names of the innermost frame that runs code of the function's own module, else its globals."""
+    module_globals: dict[str, Any] = getattr(pyfunc, "__globals__", {})
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals is module_globals:
+            return frame.f_locals
+        frame = frame.f_back
+    return module_globals
+
+
+def read(
+    pyfunc: Callable[..., Any],
+    role: str,
+    names: Mapping[str, Any] | None = None,
+    lines: tuple[str, ...] | None = None,
+) -> Source:
     """Return the source of a Python function, not parsed yet.
 
     Args:
-        pyfunc: A function made by ``def``.
+        pyfunc: A function made by ``def``; for a ``func`` also a lambda.
         role: ``kernel`` or ``func``, for messages.
         names: Names that come before those around the function.
+        lines: What ``file_lines`` gave when the function was declared; the file is read now when left out.
 
     Raises:
         WarpCodegenError: It is no such function, or its source can't be found.
     """
     if not isinstance(pyfunc, types.FunctionType):
         raise WarpCodegenError(f"a {role} is made from a function, got {type(pyfunc).__name__}")
-    if pyfunc.__name__ == "<lambda>":
+    if pyfunc.__name__ == LAMBDA and role != "func":
         raise WarpCodegenError(f"a {role} can't be a lambda", help="write it with def")
-    return Source(pyfunc, role, names)
+    return Source(pyfunc, role, names, file_lines(pyfunc) if lines is None else lines)
 
 
-def parse(pyfunc: Callable[..., Any], role: str, names: Mapping[str, Any] | None = None) -> Source:
+def parse(
+    pyfunc: Callable[..., Any],
+    role: str,
+    names: Mapping[str, Any] | None = None,
+    lines: tuple[str, ...] | None = None,
+) -> Source:
     """Read and parse the source of a Python function; as ``read``.
 
     Raises:
         WarpCodegenError: As ``read``; or the text that is found is not that of the function.
     """
-    source = read(pyfunc, role, names)
+    source = read(pyfunc, role, names, lines)
     assert source.node is not None
     return source
 
@@ -223,29 +309,27 @@ def parameter_names(pyfunc: types.FunctionType) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
-def _block(pyfunc: types.FunctionType) -> tuple[tuple[str, ...], int] | None:
-    """Return the lines of a definition and the number of the first; None where only ``inspect`` finds them.
+def _block(pyfunc: types.FunctionType, whole: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return the lines of a definition in those of its file; None where only ``inspect`` finds them.
 
     ``inspect`` reads tokens to find the last line. Here the code says where its last instruction stands; what follows
     belongs to the definition as long as it is indented deeper.
     """
     code = pyfunc.__code__
-    linecache.checkcache(code.co_filename)
-    lines = linecache.getlines(code.co_filename, pyfunc.__globals__)
     first, last = code.co_firstlineno, _last_line(code)
-    if last is None or not 1 <= first <= last <= len(lines):
+    if last is None or not 1 <= first <= last <= len(whole):
         return None
-    head = lines[first - 1]
+    head = whole[first - 1]
     indent = len(head) - len(head.lstrip())
     end = last
-    for number in range(last, len(lines)):
-        line = lines[number]
+    for number in range(last, len(whole)):
+        line = whole[number]
         bare = line.lstrip()
         if bare and not bare.startswith("#"):
             if len(line) - len(bare) <= indent:
                 break
             end = number + 1
-    return tuple(line.rstrip("\r\n") for line in lines[first - 1 : end]), first
+    return whole[first - 1 : end]
 
 
 def _last_line(code: types.CodeType) -> int | None:
@@ -257,20 +341,22 @@ def _last_line(code: types.CodeType) -> int | None:
     return max((end for end in [*inner, *(p[1] for p in positions())] if end is not None), default=None)
 
 
-def _read(pyfunc: types.FunctionType, role: str) -> tuple[tuple[str, ...], int]:
+def _inspected(pyfunc: types.FunctionType, whole: tuple[str, ...]) -> tuple[str, ...]:
+    """The lines of a definition in those of its file, as ``inspect`` finds them; none where it does not."""
     try:
-        lines, first_line = inspect.getsourcelines(pyfunc.__code__)
-    except (OSError, TypeError, IndexError, SyntaxError):
-        raise WarpCodegenError(
-            f"the source of {role} `{pyfunc.__name__}` can't be found: its file is given as "
-            f"{pyfunc.__code__.co_filename!r}",
-            help="define it in a file or a notebook cell: exec() and a prompt leave no source behind",
-        ) from None
-    return tuple(line.rstrip("\r\n") for line in lines), max(first_line, 1)
+        return tuple(inspect.getblock(whole[pyfunc.__code__.co_firstlineno - 1 :]))
+    except (IndexError, SyntaxError, tokenize.TokenError):
+        return ()
+
+
+def _bare(lines: Sequence[str]) -> tuple[str, ...]:
+    return tuple(line.rstrip("\r\n") for line in lines)
 
 
 def _find(lines: Sequence[str], name: str) -> ast.FunctionDef | None:
     """Parse ``lines`` as they stand: an indented definition goes under an ``if``, to keep its columns."""
+    if not lines:
+        return None
     text = "\n".join(lines) + "\n"
     indented = lines[0][:1] in (" ", "\t")
     try:

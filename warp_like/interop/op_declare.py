@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from warp_like import values
-from warp_like.compiler.signature import Options, Signature
+from warp_like.compiler.signature import Signature
 from warp_like.frontend.source import parse
 from warp_like.interop.op_body import Body, FunctionBody, KernelBody
 from warp_like.interop.op_signature import OpSignature, Tensors
@@ -124,7 +124,7 @@ def _require_plain(
     """Refuse to guess about arrays that the kernel loads as well: they may be meant as arguments."""
     from warp_like.compiler.pipeline import optimised  # the compiler is not loaded before it is needed
 
-    accesses = array_accesses(optimised(kernel.source, Signature(types, options=Options.current())))
+    accesses = array_accesses(optimised(kernel.source, Signature(types, options=kernel.options())))
     for i in sorted(written):
         if accesses[i].loaded:
             raise ValueError(

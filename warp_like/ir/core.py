@@ -155,6 +155,8 @@ class Function:
     no arrays. It may have a ``replay``: a function of the same type that gives its results in the reverse sweep.
 
     Where ``lanes`` is not 1, the body runs that many neighbours along the last dimension of the grid side by side.
+
+    A func with a ``primal`` is the gradient of that function and has no body yet; ``passes.ad`` makes it.
     """
 
     def __init__(
@@ -174,6 +176,7 @@ class Function:
         self.gradient: Function | None = None
         self.replay: Function | None = None
         self.lanes = 1
+        self.primal: Function | None = None
 
     @property
     def params(self) -> list[Value]:

@@ -43,6 +43,7 @@ def clone_function(f: Function) -> Function:
     new = Function(f.name, [], f.results, f.role, f.loc)
     new.body = Cloner().block(f.body)
     new.scratch, new.gradient, new.replay, new.lanes = f.scratch, f.gradient, f.replay, f.lanes
+    new.primal = f.primal
     return new
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from warp_like.base.settings import settings
 from warp_like.frontend.parameters import leaf_parameters
 from warp_like.ir.types import Array, Type, adjoint_type, is_differentiable, scalar_of
 from warp_like.runtime.arguments import Site, convert, require_writable
@@ -57,8 +56,7 @@ def require_backward(kernel: Kernel) -> None:
     Raises:
         RuntimeError: They are.
     """
-    enabled = settings.enable_backward if kernel.enable_backward is None else kernel.enable_backward
-    if not enabled:
+    if not kernel.option("enable_backward"):
         raise RuntimeError(f"kernel `{kernel.key}`: gradients are switched off (enable_backward=False)")
 
 

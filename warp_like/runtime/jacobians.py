@@ -16,6 +16,7 @@ import numpy as np
 from warp_like.frontend.build import leaf_parameters
 from warp_like.runtime.arguments import grid_dims
 from warp_like.runtime.array import array
+from warp_like.runtime.generics import concrete
 from warp_like.runtime.kernel import Kernel
 from warp_like.runtime.launch import bind_arguments, launch, run, run_recorded
 from warp_like.runtime.recording import Record, recorder
@@ -123,6 +124,7 @@ def problem_of(
     if dim is None:
         raise ValueError(f"kernel `{function.key}`: dim is needed to launch a kernel")
     dims = grid_dims(function.key, dim)
+    function = concrete(function, inputs, outputs)
     _, args = bind_arguments(function, inputs, outputs)
     n = len(leaf_parameters(function.declared[: len(inputs)]))
 

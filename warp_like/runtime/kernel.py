@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from warp_like import values
@@ -12,8 +14,10 @@ from warp_like.base.settings import Setting, settings
 from warp_like.compiler.signature import COMPILE_SETTINGS, Options, Signature
 from warp_like.frontend.function import Function, make_function
 from warp_like.frontend.parameters import leaf_parameters, parameters
-from warp_like.frontend.source import Source, read
+from warp_like.frontend.source import Source, annotation_names, file_lines, read
 from warp_like.ir.types import Struct, Type, leaf_fields
+from warp_like.runtime.module import Module, module_for
+from warp_like.runtime.options import checked_options
 from warp_like.runtime.program import Program
 
 if TYPE_CHECKING:
@@ -26,30 +30,42 @@ class Kernel:
     """A kernel: a typed Python function that runs once for each thread of a grid. Made by ``wp.kernel``.
 
     Attributes:
-        key: The name in messages.
+        key: The name in messages and in its module.
         func: The Python function.
+        module: The module that it belongs to.
+        launch_bounds: For CUDA, the most threads of a block and the fewest blocks of a multiprocessor (0: any).
+        generic: The generic kernel that this is an instance of, or None.
+        overloads: Of a generic kernel, the instances that ``wp.overload`` has declared, by their types.
     """
 
     def __init__(
         self,
         func: Callable[..., Any],
         key: str | None = None,
-        enable_backward: bool | None = None,
-        checkpoint_loops: bool | None = None,
+        module: Module | ModuleType | str | None = None,
+        options: Mapping[str, Any] | None = None,
+        launch_bounds: tuple[int, int] | None = None,
     ) -> None:
         functools.update_wrapper(self, func)
         self.func = func
         self.key = key or func.__name__
-        self.enable_backward = enable_backward
-        self.checkpoint_loops = checkpoint_loops
+        self.own_options = checked_options(options or {}, f"kernel `{self.key}`")
+        self.launch_bounds = launch_bounds
+        self.generic: Kernel | None = None
+        self.overloads: dict[str, Kernel] = {}
         self.fast: Any = None  # the native dispatcher that `launch` tries first
+        self._lines = file_lines(func)
+        self._names = annotation_names(func)
         self._programs: dict[tuple[Any, ...], Program] = {}
+        self._instances: dict[tuple[Type, ...], Kernel] = {}
+        self.module = module_for(module, getattr(func, "__module__", None), self.key)
+        self.module.register(self)
         _kernels.add(self)
 
     @functools.cached_property
     def source(self) -> Source:
         """The source."""
-        return read(self.func, "kernel")
+        return read(self.func, "kernel", self._names, self._lines)
 
     @functools.cached_property
     def declared(self) -> list[tuple[str, Type | None]]:
@@ -57,9 +73,33 @@ class Kernel:
         return parameters(self.source)
 
     @functools.cached_property
+    def is_generic(self) -> bool:
+        """Whether the types of some parameters are inferred at launch."""
+        return any(t is None for _, t in self.declared)
+
+    def instance(self, types: tuple[Type, ...]) -> Kernel:
+        """Return this generic kernel with concrete types in place of those that it leaves open."""
+        found = self._instances.get(types)
+        if found is None:
+            found = copy.copy(self)
+            found.__dict__.update(generic=self, overloads={}, fast=None, _programs={}, _instances={})
+            for derived in ("declared", "parameters", "takes_structs", "is_generic"):
+                found.__dict__.pop(derived, None)
+            found.source = self.source.with_types({name: t for (name, _), t in zip(self.declared, types, strict=True)})
+            found = self._instances.setdefault(types, found)
+            self.module.attach(found)
+            _kernels.add(found)
+        return found
+
+    @functools.cached_property
     def parameters(self) -> list[tuple[str, Type | None]]:
         """Name and type of each parameter of the compiled kernel: of a struct, those of its fields."""
         return leaf_parameters(self.declared)
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        """The types of ``parameters`` of a kernel that leaves none open."""
+        return tuple(t for _, t in self.parameters if t is not None)
 
     @functools.cached_property
     def takes_structs(self) -> bool:
@@ -89,12 +129,14 @@ class Kernel:
             found = self._programs.setdefault(key, Program(self, types, wrt, same, tangent))
         return found
 
+    def option(self, name: str) -> Any:
+        """Return the value of an option: the kernel's own, else its module's, else that of ``wp.config``."""
+        own = self.own_options.get(name)
+        return self.module.options[name] if own is None else own
+
     def options(self) -> Options:
-        """Return the options to compile with: the settings, and what the kernel was declared with."""
-        current = Options.current()
-        if self.checkpoint_loops is None:
-            return current
-        return current.replace(checkpoint_loops=self.checkpoint_loops)
+        """Return the options to compile with."""
+        return Options.of(self.option, self.launch_bounds)
 
     def forget_programs(self) -> None:
         """Drop what has been compiled, because options changed."""
@@ -206,43 +248,101 @@ def _target(text: str | None) -> Target:
 
 
 def kernel(
-    f: Callable[..., Any] | None = None, *, enable_backward: bool | None = None, checkpoint_loops: bool | None = None
+    f: Callable[..., Any] | None = None,
+    *,
+    name: str | None = None,
+    enable_backward: bool | None = None,
+    launch_bounds: int | tuple[int, int] | None = None,
+    module: Module | ModuleType | str | None = None,
+    module_options: Mapping[str, Any] | None = None,
+    **options: Any,
 ) -> Any:
     """Declare a kernel: a function that runs once for each thread of a launch.
 
     Parameters need annotations: scalars (``int``, ``float``, ``wp.float64``), vectors and matrices (``wp.vec3``),
-    arrays (``wp.array(dtype=float)``, ``wp.array2d[float]``). The function returns nothing. Its source is read when it
-    is first launched, so mistakes in it are reported then.
+    arrays (``wp.array(dtype=float)``, ``wp.array2d[float]``). The function returns nothing. Its source is compiled when
+    it is first launched, so mistakes in it are reported then.
 
     Args:
         f: The function.
-        enable_backward: Whether gradients may be asked of this kernel; ``wp.config.enable_backward`` when left out.
-        checkpoint_loops: Whether its reverse sweep saves the state of loops at checkpoints only, and runs them a
-            second time between these; ``wp.config.checkpoint_loops`` when left out.
+        name: The kernel's name in messages and in its module; that of the function when left out.
+        enable_backward: Whether gradients may be asked of this kernel; its module's option when left out.
+        launch_bounds: For CUDA: the most threads that a block will have, or these and the fewest blocks that a
+            multiprocessor should hold.
+        module: The module that the kernel belongs to, by name or as an object; ``"unique"`` gives it one of its own.
+            The Python module that defines it when left out.
+        module_options: Options of the new module, with ``module="unique"``.
+        options: ``fast_math``, ``fuse_fp``, ``max_unroll``, ``mode`` or ``checkpoint_loops`` for this kernel, in place
+            of its module's; see the page on settings.
+
+    Raises:
+        ValueError: There is no such option, or it can't have that value.
+        TypeError: An option has another type, or ``module_options`` comes without ``module="unique"``.
 
     Example:
         >>> @wp.kernel
         ... def scale(x: wp.array(dtype=float), a: float):
         ...     i = wp.tid()
         ...     x[i] = a * x[i]
+        >>> @wp.kernel(enable_backward=False, fast_math=True)
+        ... def decay(x: wp.array(dtype=float), a: float):
+        ...     i = wp.tid()
+        ...     x[i] = x[i] * wp.exp(-a)
     """
-    if f is None:
-        return functools.partial(kernel, enable_backward=enable_backward, checkpoint_loops=checkpoint_loops)
-    return Kernel(f, enable_backward=enable_backward, checkpoint_loops=checkpoint_loops)
+    if module_options is not None and not (isinstance(module, str) and module == "unique"):
+        raise TypeError('module_options belong to a module of the kernel\'s own: @wp.kernel(module="unique", ...)')
+    bounds = _bounds(launch_bounds)
+
+    def declare(f: Callable[..., Any]) -> Kernel:
+        made = Kernel(f, name, module, {"enable_backward": enable_backward, **options}, bounds)
+        made.module.options.update(module_options or {})
+        return made
+
+    return declare if f is None else declare(f)
 
 
-def func(f: Callable[..., Any]) -> Function:
+def _bounds(given: Any) -> tuple[int, int] | None:
+    if given is None:
+        return None
+    pair = (given, 0) if isinstance(given, int) else tuple(given) if isinstance(given, (tuple, list)) else ()
+    pair = (*pair, 0) if len(pair) == 1 else pair
+    if len(pair) != 2 or not all(type(n) is int for n in pair) or not 0 < pair[0] <= 1024 or pair[1] < 0:
+        raise ValueError(
+            "launch_bounds is the most threads of a block, 1 to 1024, or a pair of these and the fewest blocks of a "
+            f"multiprocessor, got {given!r}"
+        )
+    return pair
+
+
+def func(
+    f: Callable[..., Any] | None = None,
+    *,
+    name: str | None = None,
+    module: Module | ModuleType | str | None = None,
+) -> Any:
     """Declare a function that kernels and other functions can call.
 
     It is compiled into its callers. Functions of one name in one place, with different parameter types, are
     overloads of each other.
+
+    Args:
+        f: The function; a lambda takes arguments of any types.
+        name: Its name in messages and in its module; its own when left out.
+        module: The module that lists it, as for ``wp.kernel``.
 
     Example:
         >>> @wp.func
         ... def square(v: float):
         ...     return v * v
     """
-    return make_function(f)
+
+    def declare(f: Callable[..., Any]) -> Function:
+        made = make_function(f)
+        made.name = name or made.name
+        module_for(module, made.module, made.name).functions[made.name] = made
+        return made
+
+    return declare if f is None else declare(f)
 
 
 def func_grad(function: Function) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

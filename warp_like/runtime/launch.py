@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from warp_like.base.settings import settings
 from warp_like.frontend.parameters import leaf_parameters
 from warp_like.ir import types as ir
-from warp_like.runtime.arguments import Site, convert, grid_dims, infer_type, require_writable
+from warp_like.runtime.arguments import Site, convert, grid_dims, require_writable
 from warp_like.runtime.array import array
 from warp_like.runtime.device import Device, get_device
+from warp_like.runtime.generics import concrete, require_arguments
 from warp_like.runtime.kernel import Kernel
 from warp_like.runtime.program import Program
 from warp_like.runtime.recording import Capture, Record, recorder
@@ -108,6 +109,7 @@ def _launch_checked(
     if not where.is_cpu:
         raise RuntimeError(f"kernel `{kernel.key}`: launching on {where} is not supported by this release")
     dims = grid_dims(kernel.key, dim)
+    kernel = concrete(kernel, inputs, outputs)
     types, args = bind_arguments(kernel, inputs, outputs)
     if adjoint:
         from warp_like.runtime.differentiation import bind_adjoints
@@ -138,35 +140,23 @@ def _launch_checked(
 
 def _remember(kernel: Kernel, program: Program) -> None:
     """Let further launches of a kernel with one choice of types begin at its dispatcher."""
-    if not settings.print_launches and all(t is not None for _, t in kernel.parameters):
+    if not settings.print_launches:
         kernel.fast = program.dispatcher
 
 
 def bind_arguments(
     kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]
 ) -> tuple[tuple[ir.Type, ...], list[Any]]:
-    """Return the types of a launch's parameters and the arguments as the dispatcher takes them."""
-    for name, given in (("inputs", inputs), ("outputs", outputs)):
-        if not isinstance(given, (list, tuple)):
-            raise TypeError(f"kernel `{kernel.key}`: {name} takes a list or a tuple, got {type(given).__name__}")
-    params = kernel.parameters
-    given_args = [*inputs, *outputs]
-    if len(given_args) != len(kernel.declared):
-        names = ", ".join(name for name, _ in kernel.declared)
-        raise ValueError(
-            f"kernel `{kernel.key}` takes {len(kernel.declared)} arguments ({names}), got {len(given_args)} "
-            f"({len(inputs)} inputs and {len(outputs)} outputs)"
-        )
-    given_args = split_arguments(kernel, given_args)
+    """Return the types of a launch's parameters and the arguments as the dispatcher takes them.
+
+    ``kernel`` leaves no types open.
+    """
+    given = split_arguments(kernel, require_arguments(kernel, inputs, outputs))
     types, args = [], []
-    for i, ((name, declared), value) in enumerate(zip(params, given_args, strict=True)):
-        if declared is None:
-            try:
-                declared = infer_type(value)
-            except TypeError as e:
-                raise TypeError(f"kernel `{kernel.key}`, argument {i + 1} `{name}`: {e}") from e
-        types.append(declared)
-        args.append(convert(Site(kernel.key, i, name, declared), value))
+    for i, ((name, t), value) in enumerate(zip(kernel.parameters, given, strict=True)):
+        assert t is not None  # `concrete` has seen to that
+        types.append(t)
+        args.append(convert(Site(kernel.key, i, name, t), value))
     return tuple(types), args
 
 

@@ -111,7 +111,7 @@ class Program:
                 specs.append((name, _SCALAR, type_code(t), 0, _flags(artifact, i, t), None))
             else:
                 specs.append((name, _VALUE, type_code(t), 0, _flags(artifact, i, t), values.from_ir(t)))
-        dispatcher = _native.Dispatcher(self.kernel.key, specs, self._explain, get_device("cpu"))
+        dispatcher = _native.Dispatcher(self.kernel.key, specs, self.explain_error, get_device("cpu"))
         dispatcher.tid_ndim = artifact.tid_ndim
         dispatcher.prints = artifact.prints
         dispatcher.types = self.types
@@ -121,7 +121,7 @@ class Program:
             dispatcher.recordable = not (artifact.extremes or artifact.rewrites)
         return dispatcher
 
-    def _explain(self, code: int, where: int, thread: int) -> Exception:
+    def explain_error(self, code: int, where: int, thread: int) -> Exception:
         """Make the exception for an error that compiled code recorded."""
         role = "the adjoint of kernel" if self.wrt is not None else "kernel"
         if code == STACK_LIMIT:

@@ -12,6 +12,7 @@ from warp_like.runtime.array import array
 from warp_like.runtime.creation import clone, zeros_like
 from warp_like.runtime.device import Device, get_device
 from warp_like.runtime.differentiation import require_backward
+from warp_like.runtime.generics import concrete
 from warp_like.runtime.history import same_arguments, share_memory
 from warp_like.runtime.kernel import Kernel
 from warp_like.runtime.launch import bind_arguments, run
@@ -166,6 +167,7 @@ def _bind(
     where = get_device(device)
     if not where.is_cpu:
         raise RuntimeError(f"kernel `{kernel.key}`: launching on {where} is not supported by this release")
+    kernel = concrete(kernel, inputs, outputs)
     types, args = bind_arguments(kernel, inputs, outputs)
     writes = kernel.program(types).any_artifact.writes
     call = _Call(kernel, grid_dims(kernel.key, dim), types, args, {}, same_arguments(args), writes)

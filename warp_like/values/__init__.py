@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import typing
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from warp_like.values.annotation import ArrayAnnotation, IndexedArrayAnnotation
 from warp_like.values.composite import Composite
 from warp_like.values.dtypes import numpy_dtype, scalar_from_numpy
 from warp_like.values.families import NAMED, class_of, matrix, quaternion, scalar_type, transformation, vector
+from warp_like.values.generic import GENERIC_VALUES, accepts_scalar, is_generic_scalar, matches, name_of
 from warp_like.values.mat import Mat
 from warp_like.values.quat import Quat
 from warp_like.values.transform import Transform
@@ -35,26 +35,25 @@ __all__ = [
     "numpy_dtype",
     "quaternion",
     "scalar_from_numpy",
+    "shown",
     "to_ir",
     "transformation",
     "vector",
 ]
 
-_GENERIC = {dtypes.Scalar: ir.INTS + ir.FLOATS, dtypes.Int: ir.INTS, dtypes.Float: ir.FLOATS}
-
 
 def to_ir(annotation: Any) -> ir.Type | None:
     """Return the IR type that an annotation or dtype stands for.
 
-    None stands for a generic one: ``typing.Any``, ``wp.Scalar``, ``wp.Int``, ``wp.Float``, or an array of
-    these.
+    None stands for a generic one: ``typing.Any``, ``wp.Scalar``, ``wp.Int``, ``wp.Float``, vectors and matrices of
+    these or of any size, or an array of these.
 
     Raises:
         TypeError: ``annotation`` is not a type of the kernel language.
     """
     if isinstance(annotation, ir.Type):
         return annotation
-    if annotation is Any or (isinstance(annotation, typing.TypeVar) and annotation in _GENERIC):
+    if is_generic_scalar(annotation) or isinstance(annotation, GENERIC_VALUES):
         return None
     annotation = getattr(annotation, "_annotation_", annotation)  # wp.array, wp.array2d without a dtype
     if isinstance(annotation, ArrayAnnotation):
@@ -74,15 +73,24 @@ def to_ir(annotation: Any) -> ir.Type | None:
 
 def accepts(annotation: Any, t: ir.Type) -> bool:
     """Return whether a value of type ``t`` fits ``annotation``, generic ones included."""
-    if annotation is Any:
-        return True
-    if isinstance(annotation, typing.TypeVar):
-        return t in _GENERIC.get(annotation, ())
+    if is_generic_scalar(annotation):
+        return accepts_scalar(annotation, t)
+    if isinstance(annotation, GENERIC_VALUES):
+        return matches(annotation, t)
     annotation = getattr(annotation, "_annotation_", annotation)
     if isinstance(annotation, ArrayAnnotation):
         element = annotation.element_of(t)
         return element is not None and accepts(annotation.dtype, element)
     return to_ir(annotation) == t
+
+
+def shown(annotation: Any) -> str:
+    """Return how messages name an annotation: a concrete one by its type, a generic one as it is written."""
+    t = to_ir(annotation)
+    if t is not None:
+        return str(t)
+    annotation = getattr(annotation, "_annotation_", annotation)
+    return name_of(annotation) if is_generic_scalar(annotation) else repr(annotation)
 
 
 def from_ir(t: ir.Type) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import typing
 from typing import Any
 
 from warp_like.ir.types import Array, IndexedArray, Type, indexed_array
@@ -30,11 +29,6 @@ class ArrayAnnotation:
     def element_of(self, t: Type) -> Type | None:
         """The type of the elements of ``t`` where it is such an array, else None."""
         return t.dtype if isinstance(t, Array) and t.ndim == self.ndim else None
-
-    @property
-    def is_generic(self) -> bool:
-        """True when arrays of several dtypes fit."""
-        return self.dtype is Any or isinstance(self.dtype, typing.TypeVar)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ArrayAnnotation):

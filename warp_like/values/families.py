@@ -10,6 +10,13 @@ from typing import Any
 from warp_like.ir import types as ir
 from warp_like.values.composite import bind
 from warp_like.values.dtypes import SCALAR_CLASSES, scalar_from_numpy
+from warp_like.values.generic import (
+    GenericMatrix,
+    GenericQuaternion,
+    GenericTransformation,
+    GenericVector,
+    is_generic_scalar,
+)
 from warp_like.values.mat import Mat
 from warp_like.values.quat import Quat
 from warp_like.values.transform import Transform
@@ -59,29 +66,41 @@ def scalar_type(dtype: Any) -> ir.Scalar | None:
 def vector(length: Any, dtype: Any) -> Any:
     """Return the class of vectors of ``length`` components of ``dtype``.
 
+    With ``Any`` for the length, or ``Any``, ``wp.Scalar``, ``wp.Int`` or ``wp.Float`` for the dtype, it is no class but
+    an annotation that stands for all of them, for generic functions and kernels.
+
     Example:
         >>> vec5 = wp.types.vector(length=5, dtype=wp.float64)
         >>> vec5(1.0)
         vec5d([1.0, 1.0, 1.0, 1.0, 1.0])
     """
-    return _vector(_extent(length, "the length of a vector"), _require_scalar(dtype, "a vector"))
+    n = None if length is Any else _extent(length, "the length of a vector")
+    if n is None or is_generic_scalar(dtype):
+        return GenericVector(n, _dtype(dtype, "a vector"))
+    return _vector(n, _require_scalar(dtype, "a vector"))
 
 
 def matrix(shape: Sequence[Any], dtype: Any) -> Any:
-    """Return the class of matrices of ``shape`` (rows, columns) of ``dtype``."""
+    """Return the class of matrices of ``shape`` (rows, columns) of ``dtype``; generic ones as for ``vector``."""
     if not isinstance(shape, Sequence) or len(shape) != 2:
         raise ValueError(f"the shape of a matrix is a pair (rows, columns), got {shape!r}")
-    rows, cols = (_extent(n, "a dimension of a matrix") for n in shape)
+    rows, cols = (None if n is Any else _extent(n, "a dimension of a matrix") for n in shape)
+    if rows is None or cols is None or is_generic_scalar(dtype):
+        return GenericMatrix((rows, cols), _dtype(dtype, "a matrix"))
     return _matrix(rows, cols, _require_scalar(dtype, "a matrix"))
 
 
 def quaternion(dtype: Any = ir.float32) -> Any:
-    """Return the class of quaternions of ``dtype``, a float type."""
+    """Return the class of quaternions of ``dtype``, a float type, or with a generic dtype an annotation for all."""
+    if is_generic_scalar(dtype):
+        return GenericQuaternion(dtype)
     return _quaternion(_require_float(dtype, "a quaternion"))
 
 
 def transformation(dtype: Any = ir.float32) -> Any:
-    """Return the class of rigid transformations of ``dtype``, a float type."""
+    """Return the class of rigid transformations of ``dtype``, or with a generic dtype an annotation for all."""
+    if is_generic_scalar(dtype):
+        return GenericTransformation(dtype)
     return _transform(_require_float(dtype, "a transform"))
 
 
@@ -134,6 +153,11 @@ def _extent(n: Any, what: str) -> int:
     if not 1 <= value <= MAX_LENGTH:
         raise ValueError(f"{what} lies between 1 and {MAX_LENGTH}, got {value}")
     return value
+
+
+def _dtype(dtype: Any, what: str) -> Any:
+    """The dtype of a generic type: a generic one as it is, another as the IR's."""
+    return dtype if is_generic_scalar(dtype) else _require_scalar(dtype, what)
 
 
 def _require_scalar(dtype: Any, what: str) -> ir.Scalar:

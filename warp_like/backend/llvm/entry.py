@@ -68,11 +68,16 @@ def _signature(w: Writer, name: str, size: int) -> str:
     if w.target.is_cuda:
         dims = f"ptr byval([{MAX_DIMS} x i64]) align 8 %dims"
         params = f"ptr byval([{size} x i8]) align 8 %args, {dims}, i64 %begin, i64 %end"
-        return f"define ptx_kernel void @{name}({params}) {w.attributes('nounwind mustprogress')}"
+        return f"define ptx_kernel void @{name}({params}) {w.attributes('nounwind mustprogress' + _bounds(w))}"
     block = "noalias readonly align 8"
     params = f"ptr {block} %args, ptr {block} %dims, i64 %begin, i64 %end, ptr noalias %ctx"
     vectors = f'"prefer-vector-width"="{w.target.vector_bits}"'
     return f"define void @{name}({params}) {w.attributes(f'nounwind mustprogress {vectors}')}"
+
+
+def _bounds(w: Writer) -> str:
+    threads, blocks = w.options.launch_bounds or (0, 0)
+    return (f' "nvvm.maxntid"="{threads}"' if threads else "") + (f' "nvvm.minctasm"="{blocks}"' if blocks else "")
 
 
 def _invariant(w: Writer) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from warp_like import values as host_values
+from warp_like.compiler.signature import Options
 from warp_like.interop.jaxffi.arguments import is_array, split
 from warp_like.interop.jaxffi.call import constant, jax_dtype
 from warp_like.interop.jaxffi.capture import Tracing
@@ -103,6 +104,10 @@ class _Described:
     @property
     def parameter_names(self) -> list[str]:
         return [name for name, _ in self.parameters]
+
+    def options(self) -> Options:
+        """The settings that the kernels it launches depend on."""
+        return Options.current()
 
 
 def _annotations(func: Callable[..., None]) -> list[Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from warp_like.compiler.signature import Options
 from warp_like.interop.jaxffi.arguments import declared_type, fit, output_shapes, split
 from warp_like.interop.jaxffi.linear import differentiable, require_enabled, undifferentiable
 from warp_like.interop.jaxffi.operation import Operation, Place, Storage
@@ -154,7 +153,7 @@ class JaxKernel:
             _hashable(self.launch_dims if launch_dims is None else launch_dims),
             _hashable(self.output_dims if output_dims is None else output_dims),
             self.vmap_method if vmap_method is None else _checked_vmap(vmap_method),
-            Options.current(),
+            self.kernel.options(),
         )
         jitted = self._jitted.get(call)
         if jitted is None:

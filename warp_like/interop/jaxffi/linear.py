@@ -6,7 +6,6 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from warp_like.base.settings import settings
 from warp_like.interop.jaxffi.derivative import Form, differentiable_results, needed_results
 from warp_like.interop.jaxffi.operation import Operation
 from warp_like.interop.jaxffi.primitive import BatchedPrimitive, Levels
@@ -32,8 +31,7 @@ def require_enabled(op: Operation) -> None:
     Raises:
         RuntimeError: They are.
     """
-    enabled = settings.enable_backward if op.kernel.enable_backward is None else op.kernel.enable_backward
-    if not enabled:
+    if not op.kernel.option("enable_backward"):
         raise RuntimeError(f"kernel `{op.kernel.key}`: gradients are switched off (enable_backward=False)")
 
 

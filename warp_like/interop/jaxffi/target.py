@@ -16,7 +16,7 @@ from warp_like.backend.target import host_target
 from warp_like.base.hashing import digest
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.lookup import cache_key, compile_kernel
-from warp_like.compiler.signature import Options, Signature, with_scratch
+from warp_like.compiler.signature import Signature, with_scratch
 from warp_like.ir.core import Function
 from warp_like.ir.types import Type, adjoint_type
 from warp_like.runtime.kernel import Kernel
@@ -131,7 +131,7 @@ def compiled(
     Raises:
         WarpCodegenError: The kernel can't be compiled, or not differentiated.
     """
-    signature = Signature(types, contiguous, wide, wrt, same, Options.current(), tangent, again=again)
+    signature = Signature(types, contiguous, wide, wrt, same, kernel.options(), tangent, again=again)
     with _compiling:
         known = _codes.setdefault(kernel, {})
         if signature not in known:
@@ -146,6 +146,6 @@ def _compile(kernel: Kernel, signature: Signature) -> Code:
     key = int(words[:16], 16) - (1 << 63)
     if not _native.xla_has_plan(key):
         loaded = cpu.load(artifact.code, (artifact.entry,), _native.symbols())
-        explain = kernel.program(signature.args, signature.wrt)._explain
+        explain = kernel.program(signature.args, signature.wrt).explain_error
         _native.xla_add_plan(key, loaded.address(artifact.entry), loaded, explain, artifact.lanes)
     return Code(kernel, signature, artifact, key)

@@ -67,6 +67,8 @@ class _Varied:
                     self.mark(o.results)
             case ops.Atomic() | ops.AtomicCas():
                 return  # the old value is refused where it is needed
+            case ops.Pop():  # of a wp.grad(); where its adjoint is needed it is refused
+                self.mark(o.results)
             case ops.Call():
                 if any(a in self.varied or root_array(a) in self.arrays for a in o.args):
                     self.mark(o.results)

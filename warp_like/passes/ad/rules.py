@@ -202,6 +202,13 @@ def _replayed(r: Reversal, o: Replayed, g: Value) -> None:
     r.send(o.value, g)
 
 
+def _pop(r: Reversal, o: ops.Pop, g: Value) -> None:
+    raise WarpCodegenError(
+        "the gradient of a wp.grad() of a function with a loop that saves its state is not supported",
+        help="give the loop a constant range that is unrolled, or use wp.autograd.hvp for second derivatives",
+    )
+
+
 def _nothing(r: Reversal, o: Op, *g: Value | None) -> None:
     """Constants and indices have no operands that carry a gradient."""
 
@@ -223,6 +230,7 @@ RULES: dict[type[Op], Callable[..., None]] = {
     ops.View: _nothing,
     ops.Slice: _nothing,
     ops.Print: _nothing,
+    ops.Pop: _pop,
     ops.Call: reverse_call,
     Replayed: _replayed,
 }

@@ -1,0 +1,174 @@
+"""Where sources come from: files that change, reloaded modules, exec, prompts, notebook cells, lambdas."""
+
+import importlib
+import linecache
+import subprocess
+import sys
+import textwrap
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warp_like as wp
+from tests.frontend.support import define
+
+KERNEL = """
+import warp_like as wp
+
+@wp.func
+def f(x: float):
+    return {body}
+
+@wp.kernel
+def k(x: wp.array(dtype=float)):
+    i = wp.tid()
+    x[i] = f(x[i])
+"""
+
+
+def ran(kernel: wp.Kernel, start: float = 3.0) -> float:
+    x = np.array([start], np.float32)
+    wp.launch(kernel, 1, inputs=[x])
+    return float(x[0])
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Write the module ``edited``; returns its file and the module."""
+    file = tmp_path / "edited.py"
+    file.write_text(KERNEL.format(body="x + 1.0"))
+    monkeypatch.syspath_prepend(tmp_path)
+    sys.modules.pop("edited", None)
+    importlib.invalidate_caches()
+    yield file, importlib.import_module("edited")
+    sys.modules.pop("edited", None)
+
+
+def test_an_edit_before_the_first_launch_changes_nothing_that_was_imported(module):
+    file, imported = module
+    file.write_text("# a line more\n" + KERNEL.format(body="x * 1000.0"))
+    assert ran(imported.k) == 4.0
+
+
+def test_a_reloaded_module_has_its_new_code(module):
+    file, imported = module
+    old = imported.k
+    assert ran(old) == 4.0
+    file.write_text("# a line more\n" + KERNEL.format(body="x * 1000.0"))
+    importlib.invalidate_caches()
+    linecache.getlines(str(file))  # as a traceback would
+    importlib.reload(imported)
+    assert ran(imported.k) == 3000.0
+    assert ran(old) == 4.0
+    assert wp.get_module("edited").kernels["k"] is imported.k
+
+
+def test_exec_with_lines_in_linecache():
+    k = define(KERNEL.format(body="x - 1.0"))["k"]
+    assert ran(k) == 2.0
+
+
+def test_exec_without_lines_says_what_to_do():
+    names: dict[str, Any] = {}
+    exec(compile(KERNEL.format(body="x"), "<made up>", "exec"), names)
+    with pytest.raises(wp.WarpCodegenError) as caught:
+        ran(names["k"])
+    assert str(caught.value) == (
+        "the source of kernel `k` can't be found: its file is given as '<made up>'\n"
+        "  help: define it in a file or a notebook cell; code that runs through exec() or at a prompt leaves its "
+        "source behind only if its text is put into linecache.cache under the file name it was compiled with"
+    )
+
+
+def test_a_prompt_or_standard_input():
+    """Python keeps the lines from 3.13 on; before, the error names what to do."""
+    done = subprocess.run(
+        [sys.executable, "-i", "-q"],
+        input=KERNEL.format(body="x").strip().replace("\n\n", "\n\n") + "\n\nimport numpy as np\n"
+        "wp.launch(k, 1, inputs=[np.zeros(1, np.float32)])\nprint('alive')\n",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "alive" in done.stdout
+    if sys.version_info < (3, 13):
+        assert "the source of kernel `k` can't be found" in done.stderr
+
+
+def test_cells_of_a_notebook_redefine_kernels():
+    """Each cell is a file of its own name, and all share one namespace."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for n, body in enumerate(("x + 1.0", "x + 2.0")):
+        text = textwrap.dedent(KERNEL.format(body=body))
+        file = f"<cell {n}>"
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        exec(compile(text, file, "exec"), names)
+        assert ran(names["k"]) == 4.0 + n
+
+
+def test_names_in_annotations_that_are_text():
+    made = define(
+        """
+        from __future__ import annotations
+        def make(dtype):
+            Element = dtype
+            @wp.func
+            def one(x: Element) -> Element:
+                return x + dtype(1)
+            @wp.kernel
+            def k(x: wp.array(dtype=Element)):
+                x[0] = one(x[0])
+            return k
+        """
+    )
+    for dtype in (wp.float64, wp.int32):
+        x = wp.zeros(1, dtype=dtype)
+        wp.launch(made["make"](dtype), 1, inputs=[x])
+        assert x.numpy()[0] == 1
+
+
+# --- lambdas ---
+
+OFFSET = 10.0
+plus, minus = wp.func(lambda x, y: x + y), wp.func(lambda x, y: x - y)
+nested = wp.func(
+    lambda x: plus(
+        x,
+        OFFSET,
+    )
+)
+
+
+def test_lambdas_are_functions():
+    factor = 4.0
+    scaled = wp.func(lambda x: factor * x)
+
+    @wp.kernel
+    def k(x: wp.array(dtype=float)):
+        x[0] = plus(x[0], 1.0)
+        x[1] = minus(x[1], 1.0)
+        x[2] = nested(x[2])
+        x[3] = scaled(x[3])
+
+    x = np.ones(4, np.float32)
+    wp.launch(k, 1, inputs=[x])
+    assert x.tolist() == [2.0, 0.0, 11.0, 4.0]
+
+
+def test_a_mistake_in_a_lambda_has_its_place():
+    bad = wp.func(lambda x: x + wp.vec2(1.0, 2.0))
+
+    @wp.kernel
+    def k(x: wp.array(dtype=float)):
+        x[0] = bad(x[0])
+
+    with pytest.raises(wp.WarpCodegenTypeError) as caught:
+        wp.launch(k, 1, inputs=[np.ones(1, np.float32)])
+    assert "bad = wp.func(lambda x: x + wp.vec2(1.0, 2.0))" in str(caught.value)
+    assert "in func `<lambda>`" in str(caught.value)
+
+
+def test_a_kernel_is_no_lambda():
+    with pytest.raises(wp.WarpCodegenError, match="a kernel can't be a lambda"):
+        wp.launch(wp.kernel(lambda x: None), 1, inputs=[1.0])

@@ -1,0 +1,120 @@
+"""Gradients as functions: the bodies of what ``wp.grad(f)`` is in a kernel.
+
+The frontend leaves a function without a body, whose ``primal`` is ``f``. Its results are the adjoints of those
+arguments of ``f`` that are no arrays, where the adjoint of every component that ``f`` returns is one: for a function
+that returns one number, its gradient. What has no gradient, such as an integer, gets zero.
+
+The bodies are ordinary code, so that a kernel which uses them can itself be differentiated.
+"""
+
+from __future__ import annotations
+
+from warp_like.base.errors import WarpCodegenError
+from warp_like.base.loc import at
+from warp_like.builtins.emit import Emitter
+from warp_like.ir import ops
+from warp_like.ir.core import Function, Value
+from warp_like.ir.rewrite import clone_function
+from warp_like.ir.types import Array, Type, element_count, is_differentiable, scalar_of
+from warp_like.passes import pipeline
+from warp_like.passes.ad.activity import arrays_written
+from warp_like.passes.ad.checkpoint import split_loops
+from warp_like.passes.ad.functions import open_replayed
+from warp_like.passes.ad.reverse import Reversal, needs_expansion, require_available
+from warp_like.passes.expand import expand
+
+
+def open_gradients(f: Function, options: pipeline.Options) -> Function:
+    """Give every gradient that ``f`` reaches its body, in place; returns ``f``.
+
+    Raises:
+        WarpCodegenError: A function can't be differentiated.
+    """
+    _Opener(options).function(f)
+    return f
+
+
+class _Opener:
+    def __init__(self, options: pipeline.Options) -> None:
+        self.options = options
+        self.seen: set[Function] = set()
+        self.slots = 0
+
+    def function(self, f: Function) -> None:
+        if f in self.seen:
+            return
+        self.seen.add(f)
+        if f.primal is not None:
+            primal, f.primal = f.primal, None
+            self.function(primal)
+            f.body = self.gradient(primal).body
+        for callee in [o.callee for o in f.body.walk() if isinstance(o, ops.Call)]:
+            for g in (callee, callee.gradient, callee.replay):
+                if g is not None:
+                    self.function(g)
+
+    def gradient(self, primal: Function) -> Function:
+        """Return the gradient of ``primal``."""
+        f = pipeline.prepare(_calling(primal), self.options, keep_customs=True)
+        for o in f.body.walk():
+            for array in arrays_written(o):
+                raise WarpCodegenError(
+                    f"wp.grad() takes a function that writes no memory, and `{primal.name}` writes to `{array.hint}`",
+                    o.loc,
+                    help="return what it computes instead",
+                )
+        f = expand(open_replayed(clone_function(f)), needs_expansion)
+        if self.options.checkpoint_loops:
+            f = split_loops(f)
+        g = pipeline.optimise(_ValueReversal(f).run(), self.options)
+        require_available(g)
+        self.number_slots(g)
+        return g
+
+    def number_slots(self, g: Function) -> None:
+        """Give the stack slots of ``g`` numbers that no other gradient of the kernel has."""
+        used = 0
+        for o in g.body.walk():
+            if isinstance(o, (ops.Push, ops.Pop)):
+                used = max(used, o.slot + 1)
+                o.slot += self.slots
+        self.slots += used
+
+
+def _calling(primal: Function) -> Function:
+    """Return a function that does nothing but call ``primal``, so that a gradient of its own is used."""
+    f = Function(primal.name, [Value(p.type, p.hint) for p in primal.params], primal.results, "func", primal.loc)
+    b = Emitter(f.body)
+    with at(None):  # no call that the user wrote
+        b.yield_(*b.insert(ops.Call(primal, tuple(f.params)), *primal.results).results)
+    return f
+
+
+class _ValueReversal(Reversal):
+    """The reversal of a function whose differentiated parameters are values, which it returns the adjoints of."""
+
+    def __init__(self, f: Function) -> None:
+        params = [Value(p.type, p.hint) for p in f.params]
+        self.values = [p for p in f.params if not isinstance(p.type, Array)]
+        results = tuple(p.type for p in self.values)
+        g = Function(f.name, params, results, "func", f.loc)
+        super().__init__(f, g, {p: p for p in self.values if is_differentiable(p.type)})
+
+    def run(self) -> Function:
+        with at(self.f.loc):
+            self.forward(self.f.body.ops[:-1])
+            for y in self.f.body.yielded:
+                if y in self.varied:
+                    self.adjoints.add(y, _ones(self.b, y.type))
+            self.reverse(self.f.body.ops[:-1])
+            self.b.yield_(*(self.or_zero(self.adjoints.take(p), p) for p in self.values))
+        return self.g
+
+
+def _ones(b: Emitter, t: Type) -> Value:
+    scalar, n = scalar_of(t), element_count(t)
+    assert scalar is not None
+    return b.constant(1.0 if t == scalar else (1.0,) * n, t)
+
+
+__all__ = ["open_gradients"]
