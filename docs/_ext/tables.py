@@ -88,6 +88,9 @@ def _pattern(pattern: Any) -> str:
             return f"quat[{_pattern(dtype)}]"
         case "TransformOf":
             return f"transform[{_pattern(dtype)}]"
+        case "ArrayOf":
+            element = "Any" if dtype is None else _pattern(dtype)
+            return f"array[{element}]"
     return str(pattern)
 
 

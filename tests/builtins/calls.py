@@ -12,8 +12,8 @@ import numpy as np
 import warp_like.builtins  # noqa: F401  (fills the registry)
 from tests.interpreter import numpy_dtype
 from tests.ir_builder import start, tid
-from warp_like.builtins.patterns import AnyValue, MatOf, QuatOf, TransformOf, VecOf
-from warp_like.builtins.spec import REGISTRY, Overload, Special, resolve
+from warp_like.builtins.patterns import AnyValue, ArrayOf, MatOf, QuatOf, TransformOf, VecOf
+from warp_like.builtins.spec import REGISTRY, Overload, resolve
 from warp_like.ir.core import Function
 from warp_like.ir.types import Array, Mat, Quat, Scalar, Transform, Type, Vec, element_shape, scalar_of
 
@@ -54,12 +54,12 @@ class Case:
 
 
 def rows() -> list[Overload]:
-    """All rows that the tables hold a meaning for, in order."""
+    """All rows that take values, in order."""
     return [
         row
         for overloads in REGISTRY.values()
         for row in overloads
-        if not isinstance(row.lower, Special) and not any(isinstance(p, Array) for p in row.patterns)
+        if row.patterns and not any(isinstance(p, (Array, ArrayOf)) for p in row.patterns)
     ]
 
 

@@ -33,7 +33,7 @@ CALLS: list[tuple[str, list[Argument], list[str], str, str | None]] = [
     ("inverse", [Mat(2, 3, float32)], ["m"],
      "inverse() needs a 2x2 matrix, a 3x3 matrix or a 4x4 matrix for argument 1 `a`, got mat2x3[float32]", None),
     ("where", [float32, float32, float32], ["x", "a", "b"],
-     "where() needs a bool or an integer for argument 1 `cond`, got float32", "wp.where(x != 0, a, b)"),
+     "where() needs a bool, an integer or an array for argument 1 `cond`, got float32", "wp.where(x != 0, a, b)"),
     ("where", [bool_, float32, int32], ["p", "x", "i"], "where() does not mix types: float32 and int32",
      "wp.where(p, x, float(i))"),
 ]  # fmt: skip

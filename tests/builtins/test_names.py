@@ -45,8 +45,9 @@ Spatial Math
     spatial_bottom(svec) velocity_at_point(qd, r) transform_twist(t, x) transform_wrench(t, x)
 
 Utility
-    printf(fmt, *args) print(*values) tid() select(cond, value_if_false, value_if_true)
-    where(cond, value_if_true, value_if_false) lerp(a, b, t) smoothstep(a, b, x) len(a) cast(a, dtype) static(expr)
+    select(cond, value_if_false, value_if_true)(arr, value_if_false, value_if_true)
+    where(cond, value_if_true, value_if_false)(arr, value_if_true, value_if_false) printf(fmt, *args) print(*values)
+    tid() block_dim() lerp(a, b, t) smoothstep(a, b, x) len(a) cast(a, dtype) static(expr)
     atomic_add(arr, *indices, value) atomic_sub(arr, *indices, value) atomic_min(arr, *indices, value)
     atomic_max(arr, *indices, value) atomic_and(arr, *indices, value) atomic_or(arr, *indices, value)
     atomic_xor(arr, *indices, value) atomic_exch(arr, *indices, value) atomic_cas(arr, *indices, compare, value)
@@ -60,6 +61,9 @@ Random
     pnoise(state, x, px)(state, xy, px, py)(state, xyz, px, py, pz)(state, xyzt, px, py, pz, pt)
     curlnoise(state, xy, octaves, lacunarity, gain)(state, xyz, octaves, lacunarity, gain)
     curlnoise(state, xyzt, octaves, lacunarity, gain)
+
+Other
+    lower_bound(arr, value)(arr, arr_begin, arr_end, value)
 
 Operators
     add(a, b) sub(a, b) bit_and(a, b) bit_or(a, b) bit_xor(a, b) lshift(a, b) rshift(a, b) invert(a) mul(a, b)

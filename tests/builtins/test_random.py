@@ -121,6 +121,8 @@ def test_sample_cdf() -> None:
     counts = np.bincount(out.numpy(), minlength=4)
     assert counts[1] == 0
     assert stats.chisquare(counts[[0, 2, 3]], COUNT * weights[[0, 2, 3]]).pvalue > 1e-4
+    wp.launch(table, dim=COUNT, inputs=[wp.array([0.1, 0.2], dtype=float)], outputs=[out])
+    assert set(out.numpy()) == {0, 1}, "sums that end before 1 leave the rest to the last index"
 
 
 @wp.kernel

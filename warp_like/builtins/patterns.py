@@ -78,7 +78,18 @@ class TransformOf(Frozen):
         return "a transform"
 
 
-Pattern = ir.Type | Var | AnyValue | VecOf | MatOf | QuatOf | TransformOf
+class ArrayOf(Frozen):
+    """An array of scalars of ``dtype``, or of anything; of ``ndim`` dimensions, or of any number."""
+
+    dtype: Var | None = None
+    ndim: int | None = None
+
+    def __str__(self) -> str:
+        size = "" if self.ndim is None else f" of {self.ndim} dimension{'s' * (self.ndim > 1)}"
+        return f"an array{size}"
+
+
+Pattern = ir.Type | Var | AnyValue | VecOf | MatOf | QuatOf | TransformOf | ArrayOf
 
 F = Var("F", ir.FLOATS, "a float")
 H = Var("H", (ir.float16, ir.bfloat16), "a half-precision float")
@@ -102,7 +113,11 @@ TF = TransformOf(F)
 V6 = VecOf(6, F)
 M44 = MatOf(4, 4, F)
 
+ARRAY = ArrayOf()
+NUMBERS = ArrayOf(S, 1)
+
 Env = dict[str, Any]
+_ARRAY = "array"
 
 
 def unify(pattern: Pattern, t: ir.Type, env: Env) -> bool:
@@ -118,6 +133,9 @@ def unify(pattern: Pattern, t: ir.Type, env: Env) -> bool:
             return _unify_dim(r, rows, env) and _unify_dim(c, cols, env) and unify(d, dtype, env)
         case (QuatOf(d), ir.Quat(dtype)) | (TransformOf(d), ir.Transform(dtype)):
             return unify(d, dtype, env)
+        case ArrayOf(d, n), ir.Array(dtype, ndim):
+            env[_ARRAY] = t  # a signature has at most one
+            return n in (None, ndim) and (d is None or unify(d, dtype, env))
     return pattern == t
 
 
@@ -134,6 +152,8 @@ def substitute(pattern: Pattern, env: Env) -> ir.Type:
             return ir.Quat(substitute(d, env))  # type: ignore[arg-type]
         case TransformOf(d):
             return ir.Transform(substitute(d, env))  # type: ignore[arg-type]
+        case ArrayOf():
+            return env[_ARRAY]  # type: ignore[no-any-return]
     return pattern
 
 

@@ -215,7 +215,7 @@ _declare(
     None,
     int32,
     "Return the first index ``i`` with ``cdf[i] >= u`` for a random ``u`` in [0, 1): a draw from the distribution\n"
-    "whose cumulative sums ``cdf`` holds; its length if there is none.",
+    "whose cumulative sums ``cdf`` holds; the last index if there is none.",
     cdf=Array(float32, 1),
 )
 _declare(

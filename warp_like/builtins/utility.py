@@ -1,16 +1,21 @@
-"""Choosing between values and blending them."""
+"""Choosing between values, searching among them, and blending them."""
 # mypy: disable-error-code="valid-type, empty-body, no-redef"
 
+import functools
 from typing import Any
 
+import numpy as np
+
 from warp_like.builtins import reference
+from warp_like.builtins.device import utility as device
 from warp_like.builtins.emit import Emitter
-from warp_like.builtins.patterns import MF, VF, F, I, T
-from warp_like.builtins.spec import Adjoints, Expand, Target, builtin
+from warp_like.builtins.patterns import ARRAY, MF, NUMBERS, VF, F, I, S, T
+from warp_like.builtins.spec import Adjoints, Expand, Inline, NoGradient, Target, builtin
 from warp_like.ir.core import Value
-from warp_like.ir.types import bool_
+from warp_like.ir.types import Array, bool_, int32
 
 GROUP = "Utility"
+SEARCHED = NoGradient("an index carries no gradient")
 
 
 def _where_adjoint(b: Emitter, g: Value, out: Value, cond: Value, x: Value, y: Value) -> Adjoints:
@@ -49,6 +54,75 @@ def select(cond: bool_, value_if_false: T, value_if_true: T) -> T:
 )
 def select_int(cond: I, value_if_false: T, value_if_true: T) -> T:
     """Return ``value_if_true`` where ``cond`` is not zero: the older form of ``where``, with its order reversed."""
+
+
+def _holds(b: Emitter, arr: Value) -> Value:
+    """Whether an array has elements."""
+    assert isinstance(arr.type, Array)
+    extents = [b.gt(b.dim(arr, axis), 0) for axis in range(arr.type.ndim)]
+    return functools.reduce(b.bit_and, extents)
+
+
+@builtin(
+    name="where",
+    group=GROUP,
+    lower=Expand(lambda b, arr, x, y: b.select(_holds(b, arr), x, y)),
+    ref=lambda arr, x, y: x if np.size(arr) else y,
+)
+def where_array(arr: ARRAY, value_if_true: T, value_if_false: T) -> T:
+    """Return ``value_if_true`` where the array has elements, else ``value_if_false``. Both are computed."""
+
+
+@builtin(
+    name="select",
+    group=GROUP,
+    lower=Expand(lambda b, arr, if_false, if_true: b.select(_holds(b, arr), if_true, if_false)),
+    ref=lambda arr, if_false, if_true: if_true if np.size(arr) else if_false,
+)
+def select_array(arr: ARRAY, value_if_false: T, value_if_true: T) -> T:
+    """Return ``value_if_true`` where the array has elements: the older form of ``where``, with its order reversed."""
+
+
+# --- threads --------------------------------------------------------------------------------------------------
+
+
+@builtin(group=GROUP, lower=Target(), ref=lambda: 1, adjoint=NoGradient("it is constant"))
+def block_dim() -> int32:
+    """Return the number of threads in a block: 1 on the CPU, where threads have no blocks."""
+
+
+# --- searching ------------------------------------------------------------------------------------------------
+
+
+def _lower_bound(arr: Any, begin: Any, end: Any, value: Any) -> Any:
+    return max(begin, min(end - 1, begin + np.searchsorted(arr[begin:end], value)))
+
+
+@builtin(
+    group="Other",
+    lower=Inline(device.lower_bound_of_all),
+    ref=lambda arr, value: _lower_bound(arr, 0, len(arr), value),
+    adjoint=SEARCHED,
+)
+def lower_bound(arr: NUMBERS, value: S) -> int32:
+    """Return the first index whose element is not less than ``value``, of a sorted array; the last one if all are less.
+
+    So the result is an index of the array, unless that is empty.
+    """
+
+
+@builtin(
+    name="lower_bound",
+    group="Other",
+    lower=Inline(device.lower_bound),
+    ref=_lower_bound,
+    adjoint=SEARCHED,
+)
+def lower_bound_between(arr: NUMBERS, arr_begin: int32, arr_end: int32, value: S) -> int32:
+    """Return the first index from ``arr_begin`` to before ``arr_end`` whose element is not less than ``value``.
+
+    It is ``arr_end - 1`` if all are less, and ``arr_begin`` if the range is empty.
+    """
 
 
 # --- blending -------------------------------------------------------------------------------------------------

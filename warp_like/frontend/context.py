@@ -196,6 +196,8 @@ class Context:
             return bool(operand.value)
         if operand.type == bool_:
             return operand
+        if isinstance(operand.type, Array):
+            return self.b.select(operand, self.b.constant(True, bool_), self.b.constant(False, bool_))
         if not isinstance(operand.type, Scalar):
             raise WarpCodegenTypeError(f"a condition is a bool or a number, got {with_article(str(operand.type))}")
         got: Value = self.b.apply("ne", operand, 0)

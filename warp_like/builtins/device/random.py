@@ -65,15 +65,7 @@ def randn(state):
 
 def cdf(state, table):
     s = _pcg(state)
-    u = _unit(s)
-    low, high = 0, len(table)
-    while low < high:
-        middle = low + (high - low) / 2
-        if table[middle] < u:
-            low = middle + 1
-        else:
-            high = middle
-    return low, s
+    return lower_bound(table, _unit(s)), s
 
 
 def triangle(state):
