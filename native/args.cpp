@@ -408,18 +408,19 @@ bool Arguments::pack_foreign(const Param& param, char* data, int ndim, const int
 }
 
 bool Arguments::call_hooks() {
+    const auto hook_of = [this](int i) {
+        const TensorType* type = find_tensor_type(Py_TYPE(written_[i]));
+        return type ? type->write_hook : nullptr;
+    };
     for (int i = 0; i < written_count_; ++i) {
-        if (!written_[i]) continue;
-        const TensorType* first = find_tensor_type(Py_TYPE(written_[i]));
-        Ref hook = Ref::borrow(first ? first->write_hook : nullptr);
-        if (!hook) continue;
+        Ref hook = Ref::borrow(hook_of(i));
+        bool called = !hook;
+        for (int j = 0; j < i && !called; ++j) called = hook_of(j) == hook.get();
+        if (called) continue;
         Ref tensors(PyList_New(0));
         if (!tensors) return false;
         for (int j = i; j < written_count_; ++j) {
-            const TensorType* type = written_[j] ? find_tensor_type(Py_TYPE(written_[j])) : nullptr;
-            if (!type || type->write_hook != hook.get()) continue;
-            if (PyList_Append(tensors.get(), written_[j]) < 0) return false;
-            written_[j] = nullptr;
+            if (hook_of(j) == hook.get() && PyList_Append(tensors.get(), written_[j]) < 0) return false;
         }
         Ref tuple(PyList_AsTuple(tensors.get()));
         if (!tuple || !Ref(PyObject_CallOneArg(hook.get(), tuple.get()))) return false;

@@ -94,6 +94,17 @@ _LOADED_WHEN_USED: dict[str, tuple[str, str | None]] = {
 
 Builtins come when used as well: as functions on the host, since kernels that are in the cache know them by name."""
 
+_LOADED_WHEN_USED |= {
+    name: (path, name)
+    for path, names in {
+        "warp_like.runtime.graph": (
+            *("Graph", "ScopedCapture", "capture_begin", "capture_end", "capture_launch"),
+            *("capture_if", "capture_while", "capture_debug_dot_print"),
+        ),
+    }.items()
+    for name in names
+}
+
 
 def __getattr__(name: str) -> object:
     if name in _LOADED_WHEN_USED:

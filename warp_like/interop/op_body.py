@@ -22,7 +22,7 @@ from warp_like.runtime.kernel import Kernel
 from warp_like.runtime.launch import launch, run
 from warp_like.runtime.memory import element_type
 from warp_like.runtime.program import Program
-from warp_like.runtime.recording import Record, recorder
+from warp_like.runtime.recording import Record, recorder, refuse_capture
 from warp_like.runtime.tape import Tape
 
 
@@ -211,6 +211,7 @@ class FunctionBody:
 @contextlib.contextmanager
 def not_recorded() -> Iterator[None]:
     """Keep a tape that the caller may have open from recording the launches inside."""
+    refuse_capture("a PyTorch operator")
     saved, recorder.active = recorder.active, None
     try:
         yield

@@ -7,6 +7,8 @@ on their number. Casts are kernels. A tape records casts alone: to it, what the 
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from warp_like.runtime.history import share_memory
 from warp_like.runtime.kernel import kernel
 from warp_like.runtime.launch import launch
 from warp_like.runtime.memory import element_type
-from warp_like.runtime.recording import host_writes
+from warp_like.runtime.recording import host_writes, recorder, refuse_capture
 
 SCANNED = (ir.int32, ir.uint32, ir.int64, ir.uint64, ir.float32, ir.float64)
 SORTED = SCANNED
@@ -129,8 +131,14 @@ def _reduce(name: str, a: array, b: array | None, out: Any, axis: int, dtype: An
             wide = ir.int64 if scalar.is_signed else ir.uint64
             element = element_type(ir.with_scalar(element.type, wide))
         target = new_array(element, shape, a.device, zero=True)
-    if not _native.reduce(a, b, target, axis):
-        raise OverflowError(f"{name}(): the sum of integers does not fit {element.host.__name__}")
+
+    def reduce() -> None:
+        if not _native.reduce(a, b, target, axis):
+            raise OverflowError(f"{name}(): the sum of integers does not fit {element.host.__name__}")
+
+    if out is None and axis < 0:
+        refuse_capture(f"{name}() without `out`")
+    _do(name, reduce)
     if out is not None or axis >= 0:
         return target if out is None else out
     total = target._values()[0]
@@ -175,7 +183,7 @@ def array_scan(in_array: Any, out_array: Any, inclusive: bool = True) -> None:
         raise ValueError("array_scan(): the two arrays overlap without being one")
     target._writable()
     host_writes(target)
-    _native.scan(source, target, bool(inclusive))
+    _do("array_scan", partial(_native.scan, source, target, bool(inclusive)))
 
 
 # --- casts ---
@@ -286,7 +294,7 @@ def radix_sort_pairs(
     if not 0 <= first <= last <= bits:
         raise ValueError(f"radix_sort_pairs(): bits {first} to {last} of keys that have {bits}")
     if n > 1:
-        _native.sort_pairs(keys, values, n, first, last)
+        _do("radix_sort_pairs", partial(_native.sort_pairs, keys, values, n, first, last))
 
 
 def segmented_sort_pairs(
@@ -321,10 +329,14 @@ def segmented_sort_pairs(
     for which, index in (("segment_start_indices", starts), ("segment_end_indices", ends)):
         if share_memory(index, keys) or share_memory(index, values):
             raise ValueError(f"{name}(): `{which}` overlaps what is sorted")
-    wrong = _native.sort_segments(keys, values, n, starts, ends)
-    if wrong is not None:
-        segment = f"[{starts[wrong]}, {ends[wrong]})"
-        raise ValueError(f"{name}(): segment {wrong}, {segment}, is not in [0, {n}) or overlaps another one")
+
+    def sort() -> None:
+        wrong = _native.sort_segments(keys, values, n, starts, ends)
+        if wrong is not None:
+            segment = f"[{starts[wrong]}, {ends[wrong]})"
+            raise ValueError(f"{name}(): segment {wrong}, {segment}, is not in [0, {n}) or overlaps another one")
+
+    _do(name, sort)
 
 
 def _require_pairs(name: str, keys: Any, values: Any, count: int | None) -> int:
@@ -399,11 +411,25 @@ def runlength_encode(
     for a in (found, lengths):
         a._writable()
         host_writes(a)
-    runs = _native.encode_runs(source, found, lengths, n)
     if counter is None:
-        return runs
-    counter.fill_(runs)
+        refuse_capture(f"{name}() without `run_count`")
+        return _native.encode_runs(source, found, lengths, n)
+    counter._writable()
+    host_writes(counter)
+
+    def encode() -> None:
+        counter.numpy()[0] = _native.encode_runs(source, found, lengths, n)
+
+    _do(name, encode)
     return run_count
+
+
+def _do(name: str, call: Callable[[], object]) -> None:
+    """Do it; or, under a capture, make it an operation of the graph."""
+    if recorder.graph is None:
+        call()
+    else:
+        recorder.graph.add_call(name, call)
 
 
 # --- arguments ---

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from warp_like.runtime.memory import (
     normalize_shape,
     outer_shape,
 )
-from warp_like.runtime.recording import host_writes
+from warp_like.runtime.recording import host_copy, recorder
 from warp_like.values import ArrayAnnotation, Composite, bfloat
 from warp_like.values.dtypes import host_number
 
@@ -204,13 +205,12 @@ class array(Exchange):
             return
         filler = value if isinstance(value, element.host) else element.host(value)
         raw = self._writable()
-        host_writes(self)
         if element.shape:
             components: Any = np.frombuffer(filler._bytes(), element.numpy).reshape(element.shape)
         else:
             number = bfloat.encode(filler.value) if element.scalar == ir.bfloat16 else filler.value
             components = np.array(number, element.numpy)
-        np.copyto(raw, components)
+        host_copy(self, raw, components)
 
     def _fill_records(self, value: Any) -> None:
         element = self.element
@@ -221,14 +221,12 @@ class array(Exchange):
         if type(value) is not element.host and getattr(value, "_ir_type_", None) != element.type:
             raise TypeError(f"an element of {self!r} is {element.type}, got {type(value).__name__}")
         raw = self._writable()
-        host_writes(self)
-        raw[...] = np.array(value.numpy_value(), element.numpy)
+        host_copy(self, raw, np.array(value.numpy_value(), element.numpy))
 
     def zero_(self) -> None:
         """Set every element to zero."""
         raw = self._writable()
-        host_writes(self)
-        raw.fill(0)
+        host_copy(self, raw, np.zeros((), raw.dtype))
 
     def assign(self, src: Any) -> None:
         """Copy ``src``, an array of any library or a nested sequence of the same shape, into this array."""
@@ -243,8 +241,7 @@ class array(Exchange):
                 raise ValueError(
                     f"can't assign data of shape {values.shape} to {self!r}, whose data has shape {raw.shape}"
                 )
-        host_writes(self, src if isinstance(src, array) else None)
-        np.copyto(raw, values)
+        host_copy(self, raw, values, src if isinstance(src, array) else None)
 
     # ---- indexing
 
@@ -280,8 +277,7 @@ class array(Exchange):
         if isinstance(value, (array, np.ndarray, list, tuple)) and indexing.resolve(key, self.shape, self.strides)[1]:
             raw = target._writable()
             components = self._check_components(value if self.element.is_struct else host_data(value))
-            host_writes(target, value if isinstance(value, array) else None)
-            np.copyto(raw, components)
+            host_copy(target, raw, components, value if isinstance(value, array) else None)
         else:
             target.fill_(value)
 
@@ -448,6 +444,9 @@ def _restore(t: ir.Type, shape: tuple[int, ...], data: bytes, grad: np.ndarray[A
 
 def add_elements(to: array, other: array) -> None:
     """Add the elements of ``other``, which has the same shape and dtype, to ``to``; of structs, their float fields."""
+    if recorder.graph is not None:
+        recorder.graph.add_call(f"add to {to!r}", partial(add_elements, to, other))
+        return
     if isinstance(to.element.type, ir.Struct):
         _add_records(to.element.type, to.numpy(), other.numpy())
     else:
@@ -485,4 +484,6 @@ def new_array(element: ElementType, shape: tuple[int, ...], device: Device, zero
     """Return an array over fresh memory."""
     self: array = _native.Array.__new__(array)
     bind_new(self, element, shape, device, zero)
+    if zero and recorder.graph is not None:  # zeros again each time that the graph runs
+        self.zero_()
     return self

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from warp_like.runtime import foreign
 from warp_like.runtime.array import array, new_array
 from warp_like.runtime.device import DeviceLike, get_device
 from warp_like.runtime.indexed import indexedarray
 from warp_like.runtime.memory import element_type, normalize_shape
-from warp_like.runtime.recording import host_writes
+from warp_like.runtime.recording import host_copy
 from warp_like.values import constant_of
 from warp_like.values.struct import StructInstance
 
@@ -180,8 +178,7 @@ def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: 
         to = to.flatten()[dest_offset : dest_offset + count]
         of = of.flatten()[src_offset : src_offset + count]
     raw = to._writable()
-    host_writes(to, of)
-    np.copyto(raw, of.numpy())
+    host_copy(to, raw, of.numpy(), of)
 
 
 def _copy_indexed(dest: Any, src: Any, offsets: tuple[int, int, int]) -> None:

@@ -188,6 +188,8 @@ class indexedarray:
 
     def _put(self, values: np.ndarray[Any, Any]) -> None:
         self._refuse_tape("what the host writes to it")
+        if recorder.graph is not None:
+            raise RuntimeError(f"a capture does not take what the host writes to {self!r}; write it in a kernel")
         selection = self._selection()
         raw = self.data._writable()
         host_writes(self.data)

@@ -19,7 +19,7 @@ from warp_like.runtime.array import array
 from warp_like.runtime.generics import concrete
 from warp_like.runtime.kernel import Kernel
 from warp_like.runtime.launch import bind_arguments, launch, run, run_recorded
-from warp_like.runtime.recording import Record, recorder
+from warp_like.runtime.recording import Record, recorder, refuse_capture
 from warp_like.runtime.tape import Tape
 
 Mask = Sequence[tuple[str | int, str | int]]
@@ -61,6 +61,7 @@ class Problem:
     @contextlib.contextmanager
     def undisturbed(self) -> Iterator[None]:
         """Restore all arguments and their gradients at the end, and keep an outer tape from recording."""
+        refuse_capture("what evaluates a program often")
         gradients = [(a.grad, a.grad._values().copy()) for a in self.arguments if a.grad is not None]
         outer, recorder.active = recorder.active, None
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
@@ -425,6 +426,26 @@ def _options_changed(setting: Setting) -> None:
         for k in list(_kernels):
             k.fast = None
             k.forget_adjoints()
+
+
+_captures = 0  # that run now, in any thread
+_capturing = threading.Lock()
+
+
+def count_capture(change: int) -> None:
+    """Note that a capture begins (1) or ends (-1). While one runs, no launch begins at a native dispatcher."""
+    global _captures
+    with _capturing:
+        _captures += change
+        for k in list(_kernels):
+            k.fast = None
+
+
+def launch_fast(k: Kernel, dispatcher: Any) -> None:
+    """Let further launches of a kernel begin at its dispatcher, unless something has to see them."""
+    with _capturing:
+        if not _captures and not settings.print_launches:
+            k.fast = dispatcher
 
 
 settings.on_change(_options_changed)

@@ -17,7 +17,7 @@ from warp_like.runtime.arguments import Site, convert, grid_dims, require_writab
 from warp_like.runtime.array import array
 from warp_like.runtime.device import Device, get_device
 from warp_like.runtime.generics import concrete, require_arguments
-from warp_like.runtime.kernel import Kernel
+from warp_like.runtime.kernel import Kernel, launch_fast
 from warp_like.runtime.program import Program
 from warp_like.runtime.recording import Capture, Record, recorder
 from warp_like.runtime.structs import split_argument, split_arguments
@@ -140,8 +140,7 @@ def _launch_checked(
 
 def _remember(kernel: Kernel, program: Program) -> None:
     """Let further launches of a kernel with one choice of types begin at its dispatcher."""
-    if not settings.print_launches:
-        kernel.fast = program.dispatcher
+    launch_fast(kernel, program.dispatcher)
 
 
 def bind_arguments(
@@ -177,6 +176,9 @@ def run(program: Program, dims: tuple[int, ...], args: list[Any]) -> None:
     if variant is not None:
         contiguous, wide, sums = variant
         program.require(contiguous=contiguous, wide=wide, sums=sums)
+    if recorder.graph is not None:
+        recorder.graph.add_launch(program, dims, args)
+        return
     if not dispatcher.try_run(dims, args):
         raise RuntimeError(f"kernel `{key}`: the native launch path refused checked arguments; this is a bug")
 
@@ -204,7 +206,7 @@ class Launch:
     def launch(self) -> None:
         """Run it. Nothing is recorded on a tape."""
         dispatcher = self.program.dispatcher
-        if dispatcher is None or not dispatcher.try_run(self.dims, self.params):
+        if recorder.graph is not None or dispatcher is None or not dispatcher.try_run(self.dims, self.params):
             run(self.program, self.dims, self.params)
 
     def set_dim(self, dim: int | Sequence[int]) -> None:

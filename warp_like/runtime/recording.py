@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from warp_like import _native
 
@@ -48,9 +51,10 @@ class Capture:
 
 
 class Recorder(threading.local):
-    """The tape that is active in this thread."""
+    """What takes part in this thread's operations."""
 
     active: Any = None  # a Tape or a Capture
+    graph: Any = None  # the Graph that is being captured
 
 
 recorder = Recorder()
@@ -60,3 +64,27 @@ def host_writes(dest: array, source: array | None = None) -> None:
     """Tell the active tape that the host is about to overwrite ``dest``."""
     if recorder.active is not None:
         recorder.active.record_write(Write(dest, source))
+
+
+def host_copy(dest: array, raw: np.ndarray[Any, Any], values: Any, source: array | None = None) -> None:
+    """Write ``values`` to the memory of ``dest``, which is ``raw``; all writes of the host go this way.
+
+    Under a capture the write becomes an operation of the graph; where there is a ``source``, it copies what the memory
+    of that then holds.
+    """
+    host_writes(dest, source)
+    if recorder.graph is None:
+        np.copyto(raw, values)
+        return
+    held = values if source is not None else np.array(values)
+    recorder.graph.add_call(f"write {dest!r}", functools.partial(np.copyto, raw, held))
+
+
+def refuse_capture(what: str) -> None:
+    """Refuse what needs the results of launches at once.
+
+    Raises:
+        RuntimeError: A capture is running in this thread.
+    """
+    if recorder.graph is not None:
+        raise RuntimeError(f"{what} needs results at once, which a capture does not give; do it outside of the capture")

@@ -14,6 +14,7 @@ import numpy as np
 from warp_like.runtime.array import array
 from warp_like.runtime.creation import clone
 from warp_like.runtime.history import share_memory
+from warp_like.runtime.recording import refuse_capture
 
 
 class Retained:
@@ -33,6 +34,8 @@ class Retained:
             starts: Those that the caller gives adjoints for.
         """
         self.waiting = {id(a): a for a in arrays}
+        if self.waiting:
+            refuse_capture("retain_grad")
         self.kept = []
         self.earlier = {}
         given = set(map(id, starts))

@@ -17,7 +17,7 @@ from warp_like.runtime.history import same_arguments, share_memory
 from warp_like.runtime.kernel import Kernel
 from warp_like.runtime.launch import bind_arguments, run
 from warp_like.runtime.program import Program
-from warp_like.runtime.recording import recorder
+from warp_like.runtime.recording import recorder, refuse_capture
 from warp_like.runtime.structs import split_tangents
 
 
@@ -162,6 +162,7 @@ def _bind(
 ) -> _Call:
     if not isinstance(kernel, Kernel):
         raise TypeError(f"forward mode takes a kernel made by @wp.kernel, got {type(kernel).__name__}")
+    refuse_capture("forward mode")
     if recorder.active is not None:
         raise RuntimeError(f"kernel `{kernel.key}`: a tape does not record forward mode; use it outside of the tape")
     where = get_device(device)

@@ -143,7 +143,7 @@ class Tape:
         if loss is None and not grads:
             raise RuntimeError("backward() needs a loss or grads to start from")
         starts = self._starts(loss, grads or {})
-        plain = not self._retained.shown and not self.history.overwritten and not settings.print_launches
+        plain = not self._retained.shown and not self.history.overwritten and not _checked()
         if plain and _native.try_backward(self.launches, starts):
             return
         arrays = [*self._arrays(), *(a for a, _ in starts)]
@@ -188,7 +188,7 @@ class Tape:
                     require_memory(a)
         self.history.require_current()
         for r in self.launches:
-            if isinstance(r, Record) and (settings.print_launches or not r.can_reverse()):
+            if isinstance(r, Record) and (_checked() or not r.can_reverse()):
                 gradients = gradients_of(r)
                 program = adjoint_program(r, gradients)
                 if program is not None:
@@ -299,6 +299,11 @@ def _nothing_recorded() -> Iterator[None]:
         recorder.active = saved
 
 
+def _checked() -> bool:
+    """Whether adjoints have to take the checked path of launches."""
+    return settings.print_launches or recorder.graph is not None
+
+
 def _arrays_of(r: Record | Write | UserFunction) -> Sequence[Any]:
     if isinstance(r, Write):
         return [r.dest] if r.source is None else [r.dest, r.source]
@@ -316,7 +321,7 @@ def _reverse(r: Record | Write | UserFunction) -> None:
     if isinstance(r, UserFunction):
         r.backward()
     elif isinstance(r, Record):
-        if settings.print_launches or not r.try_reverse():
+        if _checked() or not r.try_reverse():
             run_adjoint(r, gradients_of(r))
             r.dispatcher = r.kernel.program(r.types).dispatcher
     elif r.dest.grad is not None:

@@ -1,0 +1,10 @@
+// Replay: a recorded list of launches and calls, run again without Python in between (warp_like/runtime/graph.py).
+#pragma once
+
+#include "python.h"
+
+namespace wl {
+
+bool register_replay(PyObject* module);
+
+}  // namespace wl

@@ -1,0 +1,287 @@
+"""Captures: nothing runs while one records, and a graph repeats what was recorded."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warp_like as wp
+
+
+@wp.kernel
+def add(x: wp.array(dtype=float), a: float):
+    i = wp.tid()
+    x[i] = x[i] + a
+
+
+@wp.kernel
+def count_down(n: wp.array(dtype=int)):
+    n[0] = n[0] - 1
+
+
+@wp.kernel
+def square(x: wp.array(dtype=float), loss: wp.array(dtype=float)):
+    i = wp.tid()
+    wp.atomic_add(loss, 0, x[i] * x[i])
+
+
+@wp.kernel
+def descend(x: wp.array(dtype=float), g: wp.array(dtype=float)):
+    i = wp.tid()
+    x[i] = x[i] - 0.25 * g[i]
+
+
+def raised(kind: type[Exception], f: Any, *args: Any, **kwargs: Any) -> str:
+    with pytest.raises(kind) as caught:
+        f(*args, **kwargs)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_launches_run_when_the_graph_does(warm: bool) -> None:
+    x = wp.zeros(1000)
+    if warm:
+        wp.launch(add, dim=1000, inputs=[x, 0.0])
+    with wp.ScopedCapture() as capture:
+        for k in range(3):
+            wp.launch(add, dim=1000, inputs=[x, 10.0**k], record_tape=False)
+        command = wp.launch(add, dim=1000, inputs=[x, 1000.0], record_cmd=True)
+        command.launch()
+        assert not x.numpy().any()
+    assert not x.numpy().any()
+    assert len(capture.graph) == 4
+    for k in range(1, 4):
+        wp.capture_launch(capture.graph)
+        assert set(x.list()) == {1111.0 * k}
+
+
+def test_writes_of_the_host() -> None:
+    x, y, v = wp.zeros(3), wp.array([1.0, 2.0, 3.0], dtype=float), wp.zeros(2, dtype=wp.vec2)
+    data = np.array([7.0, 8.0, 9.0], np.float32)
+    with wp.ScopedCapture() as capture:
+        x.fill_(5.0)
+        wp.copy(x[:2], y[1:])
+        x[2] = 4.0
+        y.assign(data)
+        v[0] = wp.vec2(1.0, 2.0)
+        y.zero_()
+        wp.copy(y, x)
+        total = wp.clone(y)
+    data[:] = 0
+    y.assign([10.0, 20.0, 30.0])
+    assert x.list() == [0.0] * 3
+    wp.capture_launch(capture.graph)
+    assert x.list() == [20.0, 30.0, 4.0]  # what `y` held when the graph ran
+    assert y.list() == total.list() == x.list()
+    assert v.numpy().tolist() == [[1.0, 2.0], [0.0, 0.0]]
+
+
+def test_what_numbers_were_is_kept() -> None:
+    x, data = wp.zeros(3), np.array([7.0, 8.0, 9.0], np.float32)
+    with wp.ScopedCapture() as capture:
+        x.assign(data)
+    data[:] = 0
+    wp.capture_launch(capture.graph)
+    assert x.list() == [7.0, 8.0, 9.0]
+
+
+def test_arrays_made_in_a_capture_are_zero_each_time() -> None:
+    out = wp.zeros(1)
+    with wp.ScopedCapture() as capture:
+        loss = wp.zeros(1)
+        wp.launch(square, dim=3, inputs=[wp.full(3, 2.0), loss])
+        wp.copy(out, loss)
+    del loss
+    for _ in range(2):
+        wp.capture_launch(capture.graph)
+        assert out.list() == [12.0]
+
+
+def test_a_tape_and_its_backward_pass() -> None:
+    x, loss = wp.array([1.0, 2.0], dtype=float, requires_grad=True), wp.zeros(1, requires_grad=True)
+    wanted = x.numpy().astype(np.float64).copy()
+    with wp.ScopedCapture() as capture:
+        tape = wp.Tape()
+        loss.zero_()
+        with tape:
+            wp.launch(square, dim=2, inputs=[x], outputs=[loss])
+        tape.backward(loss)
+        wp.launch(descend, dim=2, inputs=[x, x.grad])
+        tape.zero()
+    assert x.list() == [1.0, 2.0]
+    for _ in range(4):
+        wp.capture_launch(capture.graph)
+        wanted -= 0.25 * 2 * wanted
+        np.testing.assert_allclose(x.numpy(), wanted, rtol=1e-6)
+        assert x.grad.list() == [0.0, 0.0]
+
+
+def test_a_tape_that_keeps_copies() -> None:
+    """The first launch's adjoint needs `x` from before the second one overwrote it: the copy is part of the graph."""
+    x, loss = wp.array([3.0], dtype=float, requires_grad=True), wp.zeros(1, requires_grad=True)
+    with wp.ScopedCapture() as capture:
+        loss.zero_()
+        with wp.Tape() as tape:
+            wp.launch(square, dim=1, inputs=[x], outputs=[loss])
+            x.fill_(100.0)
+        x.grad.zero_()
+        tape.launches.pop()  # the write's adjoint would end the chain
+        tape.backward(loss)
+    for value in (3.0, 4.0):
+        x.fill_(value)
+        wp.capture_launch(capture.graph)
+        assert x.grad.list() == [2 * value]
+
+
+def test_conditions() -> None:
+    x, n = wp.zeros(1), wp.array([3], dtype=int)
+
+    def body(step: float) -> None:
+        wp.launch(add, dim=1, inputs=[x, step])
+        wp.launch(count_down, dim=1, inputs=[n])
+
+    with wp.ScopedCapture() as capture:
+        wp.capture_while(n, body, step=1.0)
+        wp.capture_if(n, on_true=lambda: x.fill_(-1.0), on_false=lambda: wp.launch(add, dim=1, inputs=[x, 100.0]))
+    assert x.list() == [0.0]
+    for start, wanted in ((3, 103.0), (0, 203.0)):
+        n.fill_(start)
+        wp.capture_launch(capture.graph)
+        assert x.list() == [wanted]
+    n.fill_(2)
+    wp.capture_while(n, body, step=0.5)
+    assert x.list() == [204.0]
+    wp.capture_if(n, on_true=None, on_false=capture.graph)
+    assert x.list() == [304.0]
+
+
+def test_graphs_in_graphs() -> None:
+    x, n = wp.zeros(1), wp.array([2], dtype=int)
+    with wp.ScopedCapture() as inner:
+        wp.launch(add, dim=1, inputs=[x, 1.0])
+        wp.launch(count_down, dim=1, inputs=[n])
+    with wp.ScopedCapture() as outer:
+        wp.capture_launch(inner.graph)
+        wp.capture_while(n, inner.graph)
+    assert x.list() == [0.0]
+    wp.capture_launch(outer.graph)
+    assert x.list() == [2.0]
+
+
+def test_utils() -> None:
+    x, total, scanned = wp.zeros(3, dtype=int), wp.zeros(1, dtype=int), wp.zeros(3, dtype=int)
+    keys, values, count = wp.zeros(3, dtype=int), wp.zeros(3, dtype=int), wp.zeros(1, dtype=int)
+    with wp.ScopedCapture() as capture:
+        wp.utils.array_sum(x, out=total)
+        wp.utils.array_scan(x, scanned)
+        wp.utils.radix_sort_pairs(x, values, 3)
+        wp.utils.runlength_encode(x, keys, values, run_count=count)
+        wp.utils.segmented_sort_pairs(x, values, 3, wp.array([0, 4], dtype=int))
+        message = raised(RuntimeError, wp.utils.array_sum, x)
+    assert message == (
+        "array_sum() without `out` needs results at once, which a capture does not give; do it outside of the capture"
+    )
+    x.assign(np.array([2, 1, 2], np.int32))
+    with pytest.raises(ValueError, match=r"segment 0, \[0, 4\), is not in \[0, 3\)"):
+        wp.capture_launch(capture.graph)
+    assert (total.list(), scanned.list(), x.list()) == ([5], [2, 3, 5], [1, 2, 2])
+    assert (keys.list()[:2], values.list()[:2], count.list()) == ([1, 2], [1, 2], [2])
+
+
+def test_other_libraries_arrays_and_write_hooks() -> None:
+    torch = pytest.importorskip("torch")
+    x, t = np.zeros(4, np.float32), torch.zeros(4)
+    with wp.ScopedCapture() as capture:
+        wp.launch(add, dim=4, inputs=[x, 1.0])
+        wp.launch(add, dim=4, inputs=[t, 2.0])
+    version = t._version
+    for _ in range(2):
+        wp.capture_launch(capture.graph)
+    assert x.tolist() == [2.0] * 4
+    assert t.tolist() == [4.0] * 4
+    assert t._version == version + 2
+
+
+def test_other_threads_go_on_launching() -> None:
+    x, y = wp.zeros(1), wp.zeros(1)
+    with wp.ScopedCapture() as capture:
+        other = threading.Thread(target=lambda: wp.launch(add, dim=1, inputs=[y, 1.0]))
+        other.start()
+        other.join()
+        wp.launch(add, dim=1, inputs=[x, 1.0])
+    assert (x.list(), y.list()) == ([0.0], [1.0])
+    wp.capture_launch(capture.graph)
+    assert (x.list(), y.list()) == ([1.0], [1.0])
+
+
+def test_errors_end_a_replay() -> None:
+    x = wp.zeros(2)
+    wp.config.mode = "debug"
+    try:
+        with wp.ScopedCapture() as capture:
+            wp.launch(add, dim=1, inputs=[x, 1.0])
+            wp.launch(add, dim=3, inputs=[x, 1.0])
+            wp.launch(add, dim=1, inputs=[x, 1.0])
+        with pytest.raises(IndexError, match="kernel `add`"):
+            wp.capture_launch(capture.graph)
+    finally:
+        wp.config.mode = "release"
+    assert x.numpy()[0] <= 2.0
+
+
+def test_a_block_that_raises_leaves_nothing() -> None:
+    x = wp.zeros(1)
+    capture = wp.ScopedCapture()
+
+    def fail() -> None:
+        with capture:
+            wp.launch(add, dim=1, inputs=[x, 1.0])
+            raise KeyError("stop")
+
+    assert raised(KeyError, fail) == "'stop'"
+    assert capture.graph is None
+    wp.launch(add, dim=1, inputs=[x, 1.0])
+    assert x.list() == [1.0]
+
+
+def test_messages() -> None:
+    assert raised(RuntimeError, wp.capture_end) == (
+        "no capture is running in this thread; begin one with wp.capture_begin()"
+    )
+    with wp.ScopedCapture():
+        assert raised(RuntimeError, wp.capture_begin) == (
+            "a capture is running in this thread already; end it with wp.capture_end()"
+        )
+    with wp.Tape():
+        assert raised(RuntimeError, wp.capture_begin) == (
+            "a tape is recording; begin the capture outside of its `with` block"
+        )
+    assert raised(TypeError, wp.capture_launch, None) == (
+        "capture_launch() takes a graph made by wp.capture_end(), got NoneType"
+    )
+    assert raised(TypeError, wp.capture_while, wp.zeros(1), None) == (
+        "capture_while() takes an array of int32 as condition, got array(shape=(1,), dtype=float32)"
+    )
+    assert raised(ValueError, wp.capture_if, wp.zeros(0, dtype=int)) == (
+        "capture_if() looks at the first element of its condition, got array(shape=(0,), dtype=int32)"
+    )
+    x = wp.zeros(2)
+    with wp.ScopedCapture(), pytest.raises(RuntimeError, match="a capture does not take what the host writes to"):
+        wp.indexedarray(x, wp.array([1], dtype=int)).fill_(1.0)
+    with wp.ScopedCapture(), pytest.raises(RuntimeError, match="forward mode needs results at once"):
+        wp.autograd.jvp(add, 2, [x, 1.0], tangents=[wp.ones(2)])
+
+
+def test_picture(tmp_path: Path) -> None:
+    x = wp.zeros(2)
+    with wp.ScopedCapture() as capture:
+        wp.launch(add, dim=2, inputs=[x, 1.0])
+        x.zero_()
+    wp.capture_debug_dot_print(capture.graph, tmp_path / "graph.dot")
+    assert (tmp_path / "graph.dot").read_text() == (
+        'digraph {\n  node [shape=box];\n  n0 [label="add (2,)"];\n'
+        '  n1 [label="write array(shape=(2,), dtype=float32)"];\n  n0 -> n1;\n}\n'
+    )
+    assert repr(capture.graph) == "<warp_like graph of 2 operations on cpu>"
