@@ -20,7 +20,7 @@ bool parallel(int64_t count, Work& work) {
     Outcome outcome;
     {
         Gil gil(&record);
-        outcome = run({entry, reinterpret_cast<const uint8_t*>(&pointer), dims, count, nullptr}, &record, &gil);
+        outcome = run({entry, reinterpret_cast<const uint8_t*>(&pointer), dims, count, nullptr, 1}, &record, &gil);
     }
     if (outcome.interrupted) return false;
     if (record.closing.load(std::memory_order_relaxed)) {
