@@ -82,7 +82,7 @@ MATRIX = [0.5, -1.0, 2.0, 0.0, 1.0, 3.0, 1.5, 0.25, -2.0]
 
 
 def rand(*shape, grad=True):
-    t = paddle.to_tensor(np.random.default_rng(0).random(shape))
+    t = paddle.to_tensor(np.asarray(np.random.default_rng(0).random(shape)))
     t.stop_gradient = not grad
     return t
 
@@ -269,3 +269,37 @@ def test_kernels_without_gradient():
     assert op(rand(3, grad=False)).shape == [3]
     with pytest.raises(RuntimeError, match="gradients are switched off"):
         op(rand(3))
+
+
+@wp.kernel
+def oscillate(x: wp.array(dtype=f64), stiffness: f64, axis: wp.vec3d, y: wp.array(dtype=f64)):
+    i = wp.tid()
+    y[i] = stiffness * wp.sin(x[i]) + wp.dot(axis, axis) * x[i]
+
+
+def test_numbers_as_tensors_have_gradients():
+    op = wp.paddle_op(oscillate, as_tensors=["stiffness", "axis"])
+
+    def reference(x, k, axis):
+        return k * paddle.sin(x) + (axis * axis).sum() * x
+
+    got, expected = (gradients(f, [rand(4), rand(), rand(3)]) for f in (op, reference))
+    for a, b in zip([*got[0], *got[1]], [*expected[0], *expected[1]], strict=True):
+        assert a.shape == b.shape
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+    with pytest.raises(TypeError, match="argument `s`: expected float64, got a tensor; give numbers"):
+        wave_op(rand(3), rand())
+
+
+def test_only_what_the_gradient_reads_is_watched():
+    @wp.kernel
+    def triple(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
+        i = wp.tid()
+        y[i] = f64(3.0) * x[i]
+
+    x = rand(3)
+    leaf = x * 1.0
+    y = wp.paddle_op(triple)(leaf)
+    leaf.add_(paddle.ones_like(leaf))  # nobody minds
+    y.sum().backward()
+    assert x.grad.tolist() == [3, 3, 3]

@@ -506,3 +506,118 @@ def test_names():
     assert torch.ops.tests.squared.default is again.overload
     assert again(torch.zeros(2).double(), 1.0).tolist() == [0, 0]
     assert wp.torch_op(square).name != wp.torch_op(square).name
+
+
+# ---- numbers as tensors, and what is saved
+
+
+@wp.kernel
+def oscillate(x: wp.array(dtype=f64), stiffness: f64, axis: wp.vec3d, n: int, y: wp.array(dtype=f64)):
+    i = wp.tid()
+    y[i] = stiffness * wp.sin(x[i]) + wp.dot(axis, axis) * x[i] + f64(n)
+
+
+@wp.kernel
+def triple(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
+    i = wp.tid()
+    y[i] = f64(3.0) * x[i]
+
+
+oscillate_op = wp.torch_op(oscillate, as_tensors=["stiffness", "axis", "n"])
+
+
+def test_numbers_as_tensors_have_gradients():
+    x, k, axis, n = rand(4), rand(()), rand(3), torch.tensor(2, dtype=torch.int32)
+    y = oscillate_op(x, k, axis, n)
+    assert torch.allclose(y, k * torch.sin(x) + (axis @ axis) * x + 2)
+    assert gradcheck(oscillate_op, (x, k, axis, n))
+    assert gradcheck(lambda k: oscillate_op(x.detach(), k, axis.detach(), n), (k,))
+    y.sum().backward()
+    assert k.grad.shape == ()
+    assert torch.allclose(k.grad, torch.sin(x).sum().detach())
+    parameter = torch.nn.Parameter(torch.tensor(1.0, dtype=torch.float64))
+    oscillate_op(x, parameter, axis, n).sum().backward()
+    assert torch.allclose(parameter.grad, k.grad)
+
+
+def test_numbers_as_tensors_under_transformations():
+    x, k, axis, n = rand(4, grad=False), rand((), grad=False), rand(3, grad=False), torch.tensor(2, dtype=torch.int32)
+    assert set(torch.library.opcheck(oscillate_op.overload, (x, k.clone().requires_grad_(), axis, n)).values()) == {
+        "SUCCESS"
+    }
+    ks = rand(3, grad=False)
+    per_k = torch.vmap(torch.func.grad(lambda k: oscillate_op(x, k, axis, n).sum()))(ks)
+    assert torch.allclose(per_k, torch.sin(x).sum().expand(3))
+    compiled = torch.compile(lambda k: oscillate_op(x, k, axis, n).sum(), fullgraph=True, backend="aot_eager")
+    leaf = k.clone().requires_grad_()
+    compiled(leaf).backward()
+    assert torch.allclose(leaf.grad, torch.sin(x).sum())
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: wave_op(rand(2), rand(())),
+            TypeError,
+            r'argument `s`: expected float64, got a tensor; give numbers, or .* as_tensors=\["s"\], which',
+        ),
+        (
+            lambda: oscillate_op(rand(2), 1.0, rand(3), 2),
+            TypeError,
+            "argument `stiffness`: expected a tensor for float64",
+        ),
+        (lambda: oscillate_op(rand(2), rand(1), rand(3), 2), TypeError, "with 0 dimensions for float64"),
+        (lambda: wp.torch_op(wave, as_tensors="x"), ValueError, "as_tensors names `x`; what is no array is: s"),
+        (lambda: wp.torch_op(wave, as_tensors=["q"]), ValueError, "as_tensors names `q`"),
+        (lambda: wp.torch_op(two_steps, outputs="y", as_tensors="s"), ValueError, "an array of one element"),
+    ],
+)
+def test_what_is_refused_about_numbers(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_structs_are_refused():
+    @wp.struct
+    class Body:
+        mass: float
+
+    @wp.kernel
+    def weigh(b: Body, y: wp.array(dtype=float)):
+        y[wp.tid()] = b.mass
+
+    with pytest.raises(
+        TypeError, match="`b` of kernel `weigh` is a struct Body, .*give a struct's fields as arguments of their own"
+    ):
+        wp.torch_op(weigh, shapes={"y": 1})
+
+
+def test_only_what_the_gradient_reads_is_saved():
+    def saved_by(op, *args):
+        saved = []
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.shape) or t, lambda t: t):
+            result = op(*args)
+        return result, saved
+
+    x = rand(5)
+    y, saved = saved_by(wp.torch_op(triple), x)
+    assert saved == []
+    y.sum().backward()
+    assert x.grad.tolist() == [3] * 5
+    assert saved_by(square_op, x)[1] == [(5,)]
+
+    leaf = x * 1.0
+    y = wp.torch_op(triple)(leaf)
+    leaf.add_(1.0)  # nobody minds
+    x.grad = None
+    y.sum().backward()
+    assert x.grad.tolist() == [3] * 5
+
+    w = rand(3)
+    _, saved = saved_by(lambda w: weighted_op(rand(4, 3, grad=False), w), w)
+    assert saved == [(4, 3), (3,)]
+    (g,) = torch.autograd.grad((wp.torch_op(triple)(x) ** 2).sum(), x, create_graph=True)
+    assert torch.allclose(g, 18 * x)
+    with pytest.raises(RuntimeError, match="operator `triple` has no second derivative"):
+        g.sum().backward()

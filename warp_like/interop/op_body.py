@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from warp_like.interop import view
-from warp_like.interop.op_signature import OpSignature
+from warp_like.interop.op_signature import Absent, OpSignature
 from warp_like.ir import types as ir
 from warp_like.runtime.arguments import convert, grid_dims
 from warp_like.runtime.device import get_device
@@ -36,6 +36,12 @@ class Body(Protocol):
 
     def reads_outputs(self) -> bool:
         """Return whether ``backward`` needs the results."""
+
+    def unread(self) -> frozenset[int]:
+        """Return the positions of array arguments of which ``backward`` needs shape and dtype alone.
+
+        It takes an ``Absent`` for them.
+        """
 
     def backward(
         self, grads: Sequence[Any], args: Sequence[Any], results: Sequence[Any], needs: Sequence[bool]
@@ -87,6 +93,18 @@ class KernelBody:
         program = self._adjoint(self._record([], ()), self._differentiable)
         return program is not None and any(i in program.any_artifact.reads for i in self.signature.outputs)
 
+    def unread(self) -> frozenset[int]:
+        """Ask the compiled adjoint. What the user's rules for shapes look at is not known."""
+        sig = self.signature
+        if callable(self.dim) or any(map(callable, sig.shapes.values())):
+            return frozenset()
+        program = self._adjoint(self._record([], ()), self._differentiable)
+        if program is None:
+            return frozenset(sig.arrays)
+        artifact = program.any_artifact
+        read = {i for i in artifact.reads if i not in sig.outputs}.union(artifact.scratch)
+        return frozenset(i for i in sig.arrays if i not in read)
+
     @functools.cached_property
     def _differentiable(self) -> dict[int, Any]:
         return dict.fromkeys({*self.signature.wrt, *self.signature.from_outputs})
@@ -100,8 +118,9 @@ class KernelBody:
         """Run the adjoint."""
         sig, tensors = self.signature, self.signature.tensors
         given = sig.parameters(args)
+        shapes = {i: a.shape for i, a in zip(sig.inputs, args, strict=True) if i in sig.given_tensors}
         adjoints: dict[int, Any] = {
-            i: tensors.zeros(given[i].shape, given[i].dtype)
+            i: tensors.zeros(shapes[i] if i in sig.arrays else (1, *shapes[i]), sig.dtypes[i])
             for i, needed in zip(sig.wrt, needs, strict=True)
             if needed and i not in sig.in_out
         }
@@ -114,10 +133,11 @@ class KernelBody:
                 given[i] = results[k]
             elif given[i] is None:  # the adjoint does not read it
                 given[i] = adjoints[i] if i in adjoints else tensors.empty(shape, sig.dtypes[i])
+        given = [tensors.empty(x.shape, x.dtype) if isinstance(x, Absent) else x for x in given]
         wanted = [i for i, needed in zip(sig.wrt, needs, strict=True) if needed]
         with not_recorded():
             self._run_adjoint(given, originals, adjoints, self._dims(args, [given[i] for i in sig.outputs]))
-        return [adjoints[i] for i in wanted]
+        return [adjoints[i] if i in sig.arrays else adjoints[i].reshape(shapes[i]) for i in wanted]
 
     def _run_adjoint(self, given: list[Any], originals: list[Any], adjoints: dict[int, Any], dim: Any) -> None:
         sig = self.signature
@@ -188,6 +208,10 @@ class FunctionBody:
     def reads_outputs(self) -> bool:
         """No: they are computed again."""
         return False
+
+    def unread(self) -> frozenset[int]:
+        """None: everything is computed again."""
+        return frozenset()
 
     def backward(
         self, grads: Sequence[Any], args: Sequence[Any], results: Sequence[Any], needs: Sequence[bool]

@@ -22,6 +22,7 @@ def declare(
     in_out: Sequence[str] | str,
     shapes: Mapping[str, Any] | None,
     dim: Any,
+    as_tensors: Sequence[str] | str,
 ) -> Body:
     """Return the body of an operator; the arguments are those of ``torch_op``, which says what is raised."""
     maker = tensors.maker
@@ -33,7 +34,8 @@ def declare(
     title = function.key if isinstance(function, Kernel) else function.__name__
     chosen, kept = _outputs(maker, title, function, names, types, _listed(outputs), _listed(in_out) or ())
     rules = _shapes(maker, title, names, chosen, kept, shapes or {})
-    sig = OpSignature(title, names, types, chosen, kept, rules, tensors)
+    numbers = _numbers(maker, title, function, names, types, _listed(as_tensors) or ())
+    sig = OpSignature(title, names, types, chosen, kept, rules, tensors, numbers)
     _require_shapes(sig)
     return KernelBody(function, sig, dim) if isinstance(function, Kernel) else FunctionBody(function, sig)
 
@@ -132,6 +134,22 @@ def _require_plain(
                 f'it is an argument of which a changed copy is returned, or outputs=["{names[i]}"] if it starts as '
                 "zeros"
             )
+
+
+def _numbers(
+    maker: str, title: str, function: Any, names: Sequence[str], types: tuple[ir.Type, ...], given: tuple[str, ...]
+) -> tuple[int, ...]:
+    """Return the positions of the parameters that ``as_tensors`` names."""
+    for name in given:
+        if name not in names or isinstance(types[names.index(name)], ir.Array):
+            plain = [n for n, t in zip(names, types, strict=True) if not isinstance(t, ir.Array)]
+            raise ValueError(f"{maker}({title}): as_tensors names `{name}`; what is no array is: {', '.join(plain)}")
+    if given and not isinstance(function, Kernel):
+        raise ValueError(
+            f"{maker}({title}): a function passes numbers on to its launches, and no gradient comes back from there; "
+            f"declare `{given[0]}` as an array of one element"
+        )
+    return tuple(sorted(map(list(names).index, given)))
 
 
 def _shapes(

@@ -56,6 +56,14 @@ class Tensors(Protocol):
 
 
 @dataclass(frozen=True)
+class Absent:
+    """Stands for a tensor whose elements nobody reads: a backward pass needs no more of it than this."""
+
+    shape: Any
+    dtype: Any
+
+
+@dataclass(frozen=True)
 class OpSignature:
     """The parameters of a kernel or function, and what an operator made of it takes and gives.
 
@@ -67,6 +75,7 @@ class OpSignature:
         in_out: Positions of those results that start as a copy of an argument.
         shapes: By position, the shape of a result where it is not that of the first array argument.
         tensors: The library.
+        as_tensors: Positions of numbers, vectors and matrices that are given as tensors.
     """
 
     name: str
@@ -76,6 +85,7 @@ class OpSignature:
     in_out: tuple[int, ...]
     shapes: dict[int, ShapeRule]
     tensors: Tensors
+    as_tensors: tuple[int, ...] = ()
 
     @functools.cached_property
     def inputs(self) -> tuple[int, ...]:
@@ -88,9 +98,14 @@ class OpSignature:
         return tuple(i for i in self.inputs if isinstance(self.types[i], ir.Array))
 
     @functools.cached_property
+    def given_tensors(self) -> tuple[int, ...]:
+        """Positions of the tensors among ``inputs``."""
+        return tuple(i for i in self.inputs if i in self.arrays or i in self.as_tensors)
+
+    @functools.cached_property
     def wrt(self) -> tuple[int, ...]:
         """Positions of the inputs that can have gradients."""
-        return tuple(i for i in self.arrays if ir.is_differentiable(self.types[i]))
+        return tuple(i for i in self.given_tensors if ir.is_differentiable(self.types[i]))
 
     @functools.cached_property
     def from_outputs(self) -> tuple[int, ...]:
@@ -99,14 +114,19 @@ class OpSignature:
 
     @functools.cached_property
     def dtypes(self) -> dict[int, Any]:
-        """The dtype of the tensor for each array parameter."""
-        arrays = [i for i, t in enumerate(self.types) if isinstance(t, ir.Array)]
-        return {i: self.tensors.dtype(ir.scalar_of(self.array_type(i).dtype)) for i in arrays}
+        """The dtype of each parameter's tensor, where it is one."""
+        found = [i for i, t in enumerate(self.types) if isinstance(t, ir.Array) or i in self.as_tensors]
+        return {i: self.tensors.dtype(ir.scalar_of(self.element(i))) for i in found}
 
     @functools.cached_property
     def element_shapes(self) -> dict[int, tuple[int, ...]]:
-        """The trailing dimensions of the tensor for each array parameter."""
-        return {i: ir.element_shape(self.array_type(i).dtype) for i in self.dtypes}
+        """The trailing dimensions of each parameter's tensor, where it is one."""
+        return {i: ir.element_shape(self.element(i)) for i in self.dtypes}
+
+    def element(self, position: int) -> ir.Type:
+        """The type of an array's elements, or of a number, vector or matrix."""
+        t = self.types[position]
+        return t.dtype if isinstance(t, ir.Array) else t
 
     def array_type(self, position: int) -> ir.Array:
         """The type of an array parameter."""
@@ -116,13 +136,19 @@ class OpSignature:
 
     @functools.cached_property
     def _expected(self) -> tuple[tuple[int, int, Any, int, tuple[int, ...]], ...]:
-        """For each array: place among the arguments, position, dtype, all dimensions, trailing shape."""
+        """For each tensor: place among the arguments, position, dtype, all dimensions, trailing shape."""
         rows = []
         for place, i in enumerate(self.inputs):
-            if i in self.arrays:
-                inner = self.element_shapes[i]
-                rows.append((place, i, self.dtypes[i], self.array_type(i).ndim + len(inner), inner))
+            if i in self.given_tensors:
+                inner, t = self.element_shapes[i], self.types[i]
+                outer = t.ndim if isinstance(t, ir.Array) else 0
+                rows.append((place, i, self.dtypes[i], outer + len(inner), inner))
         return tuple(rows)
+
+    @functools.cached_property
+    def _numbers(self) -> tuple[tuple[int, int], ...]:
+        """For each number, vector and matrix that is given as such: place among the arguments, position."""
+        return tuple((place, i) for place, i in enumerate(self.inputs) if i not in self.given_tensors)
 
     def check(self, args: Sequence[Any]) -> None:
         """Refuse tensors that the kernel can't take.
@@ -147,6 +173,13 @@ class OpSignature:
             device = tensors.elsewhere(t)
             if device is not None:
                 raise ValueError(f"{where}: kernels run on the CPU, the tensor is on {device}")
+        for place, i in self._numbers:
+            if isinstance(args[place], tensors.kind):
+                name = self.names[i]
+                raise TypeError(
+                    f"operator `{self.name}`, argument `{name}`: expected {self.types[i]}, got a tensor; give numbers, "
+                    f'or make the operator with as_tensors=["{name}"], which gives the tensor its gradient'
+                )
 
     def output_shapes(self, args: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return the shape of each result, components included.
@@ -189,8 +222,12 @@ class OpSignature:
         found: list[Any] = [None] * len(self.types)
         for i, value in zip(self.inputs, args, strict=True):
             t = self.types[i]
-            if isinstance(t, ir.Array):
+            if isinstance(value, Absent):
+                found[i] = value
+            elif isinstance(t, ir.Array):
                 found[i] = self.tensors.plain(value)
+            elif i in self.as_tensors:
+                found[i] = convert(self.site(i), value.item() if isinstance(t, ir.Scalar) else value.tolist())
             elif isinstance(t, ir.Scalar):
                 found[i] = value
             else:
@@ -198,8 +235,9 @@ class OpSignature:
         return found
 
     def as_array(self, position: int, tensor: Any) -> array:
-        """Return an array over a tensor, as the parameter at ``position`` takes it."""
-        found = convert(self.site(position), tensor)
+        """Return an array over a tensor, as the parameter at ``position`` takes it, or its adjoint."""
+        site = Site(self.name, position, self.names[position], ir.adjoint_type(self.types[position]))
+        found = convert(site, tensor)
         assert isinstance(found, array)
         return found
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from warp_like.interop.op_body import Body
 from warp_like.interop.op_declare import components, declare, in_order
+from warp_like.interop.op_signature import Absent
 from warp_like.interop.paddle import _paddle, dtype_to_paddle, to_paddle
 from warp_like.ir import types as ir
 from warp_like.runtime.array import array
@@ -111,6 +112,7 @@ def paddle_op(
     in_out: Sequence[str] | str = (),
     shapes: Mapping[str, Any] | None = None,
     dim: Any = None,
+    as_tensors: Sequence[str] | str = (),
 ) -> Any:
     """Make a Paddle operator of a kernel, or of a function that launches several.
 
@@ -128,6 +130,8 @@ def paddle_op(
             that returns one. As the first array argument's when left out.
         dim: For a kernel, the launch's ``dim``, or a function of the operator's arguments that returns it. When left
             out, the first dimensions of the first array argument, as many as the kernel asks of ``wp.tid()``.
+        as_tensors: For a kernel, numbers, vectors and matrices that the operator takes as tensors: of no dimensions,
+            or of the shape of their components. Those of floating point get gradients.
 
     Returns:
         A ``PaddleOp``; without ``function``, a decorator that makes one. Calling it raises TypeError for a tensor of
@@ -154,8 +158,10 @@ def paddle_op(
         [0.0, 2.0, 4.0]
     """
     if function is None:
-        return functools.partial(paddle_op, outputs=outputs, in_out=in_out, shapes=shapes, dim=dim)
-    body = declare(PaddleTensors(), function, outputs, in_out, shapes, dim)
+        return functools.partial(
+            paddle_op, outputs=outputs, in_out=in_out, shapes=shapes, dim=dim, as_tensors=as_tensors
+        )
+    body = declare(PaddleTensors(), function, outputs, in_out, shapes, dim, as_tensors)
     return PaddleOp(body, function.func if isinstance(function, Kernel) else function)
 
 
@@ -163,7 +169,7 @@ def _layer(body: Body) -> Any:
     """The ``PyLayer`` of an operator."""
     sig = body.signature
     places = [sig.inputs.index(i) for i in sig.wrt]
-    tensors = [sig.inputs.index(i) for i in sig.arrays]
+    tensors = [sig.inputs.index(i) for i in sig.given_tensors]
 
     def forward(ctx: Any, *args: Any) -> Any:
         results = body.forward(args)
@@ -171,8 +177,12 @@ def _layer(body: Body) -> Any:
             if i not in sig.from_outputs:
                 ctx.mark_non_differentiable(result)
         ctx.needs = [not args[p].stop_gradient for p in places]
-        ctx.args = [None if p in tensors else a for p, a in enumerate(args)]
-        saved = [args[p] for p in tensors] + (results if body.reads_outputs() else [])
+        unread = {sig.inputs.index(i) for i in body.unread()}
+        ctx.args = [
+            Absent(a.shape, a.dtype) if p in unread else a if p not in tensors else None for p, a in enumerate(args)
+        ]
+        ctx.saved = [p for p in tensors if p not in unread]
+        saved = [args[p] for p in ctx.saved] + (results if body.reads_outputs() else [])
         ctx.versions = [t._inplace_version() for t in saved]
         ctx.save_for_backward(*saved)
         return results[0] if len(results) == 1 else tuple(results)
@@ -180,13 +190,13 @@ def _layer(body: Body) -> Any:
     def backward(ctx: Any, *grads: Any) -> Any:
         saved = ctx.saved_tensor()
         _require_unchanged(sig.name, saved, ctx.versions)
-        args = list(ctx.args)
-        for p, t in zip(tensors, saved, strict=False):
+        args, count = list(ctx.args), len(ctx.saved)
+        for p, t in zip(ctx.saved, saved[:count], strict=True):
             args[p] = t
         wanted = [g for i, g in zip(sig.outputs, grads, strict=True) if i in sig.from_outputs]
-        got = body.backward(wanted, args, saved[len(tensors) :], ctx.needs)
+        got = body.backward(wanted, args, saved[count:], ctx.needs)
         if _paddle().is_grad_enabled():  # create_graph=True
-            got = _final(sig.name, got, [*saved[: len(tensors)], *wanted])
+            got = _final(sig.name, got, [*saved[:count], *wanted])
         found = dict(zip([p for p, needed in zip(places, ctx.needs, strict=True) if needed], got, strict=True))
         gradients = tuple(found.get(p) for p in tensors)
         return gradients if len(gradients) > 1 else gradients[0]

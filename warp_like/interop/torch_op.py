@@ -69,7 +69,7 @@ class TorchOp:
         self.overload, self._transformed, self._direct = register(name, body)
         sig = body.signature
         self._signature = sig
-        self._tensors = [sig.inputs.index(i) for i in sig.arrays]
+        self._tensors = [sig.inputs.index(i) for i in sig.given_tensors]
         self.composites = any(not isinstance(t, (ir.Array, ir.Scalar)) for t in body.signature.types)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -87,6 +87,8 @@ class TorchOp:
             return self._transformed(*args)
         if is_plain([args[i] for i in self._tensors]):
             return self._direct(*args)
+        if not all(isinstance(args[i], torch.Tensor) for i in self._tensors):
+            self._signature.check(args)  # says more than PyTorch's check of its schema
         return self.overload(*args)
 
     def __deepcopy__(self, memo: Any) -> TorchOp:
@@ -103,6 +105,7 @@ def torch_op(
     in_out: Sequence[str] | str = (),
     shapes: Mapping[str, Any] | None = None,
     dim: Any = None,
+    as_tensors: Sequence[str] | str = (),
     name: str | None = None,
 ) -> Any:
     """Make a PyTorch operator of a kernel, or of a function that launches several.
@@ -127,6 +130,8 @@ def torch_op(
             that returns one. As the first array argument's when left out.
         dim: For a kernel, the launch's ``dim``, or a function of the operator's arguments that returns it. When left
             out, the first dimensions of the first array argument, as many as the kernel asks of ``wp.tid()``.
+        as_tensors: For a kernel, numbers, vectors and matrices that the operator takes as tensors: of no dimensions,
+            or of the shape of their components. Those of floating point get gradients.
         name: ``namespace::name`` in ``torch.ops``; made of the kernel's module and name when left out. An operator
             that has that name already is replaced.
 
@@ -152,8 +157,10 @@ def torch_op(
         tensor([0., 2., 4.])
     """
     if function is None:
-        return functools.partial(torch_op, outputs=outputs, in_out=in_out, shapes=shapes, dim=dim, name=name)
-    body = declare(TorchTensors(), function, outputs, in_out, shapes, dim)
+        return functools.partial(
+            torch_op, outputs=outputs, in_out=in_out, shapes=shapes, dim=dim, as_tensors=as_tensors, name=name
+        )
+    body = declare(TorchTensors(), function, outputs, in_out, shapes, dim, as_tensors)
     wrapped = function.func if isinstance(function, Kernel) else function
     return TorchOp(_qualified(name, wrapped), body, wrapped)
 

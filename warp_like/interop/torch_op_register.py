@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from warp_like.interop.op_body import Body
-from warp_like.interop.op_signature import OpSignature
+from warp_like.interop.op_signature import Absent, OpSignature
 from warp_like.interop.torch import _torch
 from warp_like.ir import types as ir
 
@@ -56,7 +56,7 @@ def is_taken(qualname: str) -> bool:
 
 def _schema_type(sig: OpSignature, position: int) -> str:
     t = sig.types[position]
-    if isinstance(t, ir.Array):
+    if position in sig.given_tensors:
         return "Tensor"
     scalar = ir.scalar_of(t)
     assert scalar is not None
@@ -93,8 +93,11 @@ def _register_forward(library: Any, qualname: str, body: Body, op: Any, rules: R
         library.impl(op, _autocast_rule(sig, op, device), f"Autocast{device}")
 
 
-def _autograd_rules(body: Body, backward_op: Any) -> Rules:
-    """What the forward saves, and how the backward is called."""
+def _autograd_rules(body: Body, backward_op: Any, lean: bool = False) -> Rules:
+    """What the forward saves, and how the backward is called.
+
+    With ``lean``, tensors that the gradient does not read are not saved: they may be freed or changed meanwhile.
+    """
     torch, sig = _torch(), body.signature
     places = [sig.inputs.index(i) for i in sig.wrt]
     floats = [sig.outputs.index(i) for i in sig.from_outputs]
@@ -103,16 +106,19 @@ def _autograd_rules(body: Body, backward_op: Any) -> Rules:
         results = ()
         if any(ctx.needs_input_grad[p] for p in places) and body.reads_outputs():
             results = output if isinstance(output, tuple) else (output,)
-        ctx.plain = [None if isinstance(a, torch.Tensor) else a for a in inputs]
-        ctx.save_for_backward(*(a for a in inputs if isinstance(a, torch.Tensor)), *results)
+        unread = {sig.inputs.index(i) for i in body.unread()} if lean else ()
+        ctx.rest = [
+            Absent(a.shape, a.dtype) if p in unread else None if isinstance(a, torch.Tensor) else a
+            for p, a in enumerate(inputs)
+        ]
+        ctx.save_for_backward(*(a for a, other in zip(inputs, ctx.rest, strict=True) if other is None), *results)
 
     def backward(ctx: Any, *grads: Any) -> Any:
         needs = [bool(ctx.needs_input_grad[p]) for p in places]
         found: list[Any] = [None] * len(sig.inputs)
         if any(needs):
             saved = iter(ctx.saved_tensors)
-            tensors = [next(saved) if i in sig.arrays else None for i in sig.inputs]
-            args = [a if t is None else t for t, a in zip(tensors, ctx.plain, strict=True)]
+            args = [next(saved) if other is None else other for other in ctx.rest]
             got = backward_op([grads[k] for k in floats], list(saved), needs, *args)
             for p, grad in zip([p for p, n in zip(places, needs, strict=True) if n], got, strict=True):
                 found[p] = grad
@@ -186,10 +192,11 @@ def _direct(body: Body, backward_op: Any) -> Callable[..., Any]:
 
     def gradient(grads: list[Any], results: list[Any], needs: list[bool], *args: Any) -> Any:
         if torch.is_grad_enabled() or not is_plain(grads):  # create_graph=True, or under a mode
+            args = tuple(sig.tensors.empty(a.shape, a.dtype) if isinstance(a, Absent) else a for a in args)
             return backward_op(grads, results, needs, *args)
         return body.backward(grads, args, results, needs)
 
-    setup, backward = _autograd_rules(body, gradient)
+    setup, backward = _autograd_rules(body, gradient, lean=True)
 
     def forward(ctx: Any, *args: Any) -> Any:
         output = run(args)
