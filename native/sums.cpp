@@ -36,6 +36,8 @@ void add(char* to, const char* from, int64_t bytes) {
     for (int64_t i = 0, n = bytes / static_cast<int64_t>(sizeof(T)); i < n; ++i) out[i] += in[i];
 }
 
+}  // namespace
+
 void add_scalars(Scalar scalar, char* to, const char* from, int64_t bytes) {
     switch (scalar) {
         case Scalar::Float32:
@@ -49,8 +51,6 @@ void add_scalars(Scalar scalar, char* to, const char* from, int64_t bytes) {
             return add<uint64_t>(to, from, bytes);
     }
 }
-
-}  // namespace
 
 bool sums_fit(const Signature& signature, const uint8_t* block, int64_t count) {
     int64_t copied = 0;

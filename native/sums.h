@@ -13,6 +13,9 @@ namespace wl {
 // each worker to pay. All arrays are contiguous.
 bool sums_fit(const Signature& signature, const uint8_t* block, int64_t count);
 
+// Adds `bytes` of numbers, which have 32 or 64 bits, at `from` to those at `to`.
+void add_scalars(Scalar scalar, char* to, const char* from, int64_t bytes);
+
 // One worker's copies, zero at first.
 class PrivateSums {
   public:

@@ -57,6 +57,7 @@ struct Binding {
     int64_t bytes;  // of one element of the batch
     int64_t init;
     int64_t shift;  // bytes from the buffer's start to what a pointer points to
+    int64_t sum;    // for an array that the code only adds to, and not atomically: its scalar type, from 1; else 0
 };
 constexpr size_t kBindWords = sizeof(Binding) / sizeof(int64_t);
 
@@ -211,12 +212,14 @@ bool bind_buffers(const xla::CallFrame* frame, const Site& site, BatchedCall* ca
         const xla::Buffer* buffer = buffer_of(bind.source == kResult ? frame->rets : frame->args, bind.index);
         const int64_t needed = bind.kind == kValue ? bind.bytes : int64_t{sizeof(void*)};
         if (!buffer || bind.bytes < 0 || bind.offset < 0 || bind.shift < 0 || bind.shift > bind.bytes ||
-            static_cast<size_t>(bind.offset + needed) > site.block_size) {
+            static_cast<size_t>(bind.offset + needed) > site.block_size || bind.sum < 0 || bind.sum > kScalarCount) {
             return false;
         }
         int64_t* steps = call->steps.data() + i * call->batch.size();
         if (!batch_steps(buffer, bind.rank, bind.bytes, call->batch, steps)) return false;
-        call->holes[i] = {bind.offset, bind.kind == kValue ? bind.bytes : 0, static_cast<char*>(buffer->data) + bind.shift};
+        const Scalar scalar = bind.sum ? static_cast<Scalar>(bind.sum - 1) : Scalar::Bool;
+        char* data = static_cast<char*>(buffer->data) + bind.shift;
+        call->holes[i] = {bind.offset, bind.kind == kValue ? bind.bytes : 0, data, bind.sum ? bind.bytes : 0, scalar};
         if (bind.source != kResult) continue;
         if (bind.init == kZeroed) {
             std::memset(buffer->data, 0, static_cast<size_t>(bind.bytes * call->items));

@@ -2,11 +2,14 @@
 
 #include <cfenv>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <new>
 
 #include "chunks.h"
+#include "sums.h"
 #include "thread_pool.h"
 
 namespace wl {
@@ -14,7 +17,7 @@ namespace wl {
 namespace {
 
 // One OS thread's part in a call: it has an argument block of its own, filled for one element of the batch at
-// a time.
+// a time. Where several threads add to one array without atomics, each has a copy of it as well.
 class Runner {
   public:
     Runner(const BatchedCall& call, RunRecord* record) : call_(call), worker_(record, call.lanes) {
@@ -32,13 +35,55 @@ class Runner {
             const int64_t item = begin / call_.count;
             const int64_t first = begin - item * call_.count;
             const int64_t last = end - begin < call_.count - first ? first + end - begin : call_.count;
-            if (item != item_) fill(item);
+            if (item != item_) {
+                add_sums();
+                fill(item);
+            }
             worker_.call(call_.entry, block_, call_.dims, first, last);
             begin += last - first;
         }
     }
 
+    // Lets the arrays that the code only adds to be copies, until `add_sums` adds them up under `lock`; false when
+    // the memory does not allow it. To be called between two runs.
+    bool part(std::mutex* lock) {
+        for (size_t i = 0; i < call_.holes.size(); ++i) {
+            const int64_t bytes = call_.holes[i].sum_bytes;
+            if (!bytes) continue;
+            std::unique_ptr<char, Free> copy(static_cast<char*>(std::calloc(static_cast<size_t>(bytes), 1)));
+            if (!copy) {
+                sums_.clear();
+                return false;
+            }
+            sums_.push_back({std::move(copy), nullptr, i});
+        }
+        lock_ = lock;
+        item_ = -1;
+        return true;
+    }
+
+    // Adds the copies to the arrays that they stand for.
+    void add_sums() {
+        if (sums_.empty() || item_ < 0) return;
+        std::lock_guard<std::mutex> held(*lock_);
+        for (const Sum& sum : sums_) {
+            const Hole& hole = call_.holes[sum.hole];
+            add_scalars(hole.scalar, sum.target, sum.copy.get(), hole.sum_bytes);
+            std::memset(sum.copy.get(), 0, static_cast<size_t>(hole.sum_bytes));
+        }
+    }
+
   private:
+    struct Free {
+        void operator()(char* memory) const { std::free(memory); }
+    };
+
+    struct Sum {
+        std::unique_ptr<char, Free> copy;
+        char* target;  // the array of the present element of the batch
+        size_t hole;
+    };
+
     void fill(int64_t item) {
         const size_t n = call_.batch.size();
         const int64_t* steps = call_.steps.data();
@@ -53,6 +98,12 @@ class Runner {
                 std::memcpy(block_ + hole.offset, &data, sizeof data);
             }
         }
+        for (Sum& sum : sums_) {
+            uint8_t* at = block_ + call_.holes[sum.hole].offset;
+            std::memcpy(&sum.target, at, sizeof sum.target);
+            const char* copy = sum.copy.get();
+            std::memcpy(at, &copy, sizeof copy);
+        }
         item_ = item;
     }
 
@@ -60,6 +111,8 @@ class Runner {
     Worker worker_;
     uint8_t* block_;
     int64_t item_ = -1;
+    std::vector<Sum> sums_;
+    std::mutex* lock_ = nullptr;
     std::vector<uint8_t> large_;
     alignas(64) uint8_t inline_[1024];
 };
@@ -105,7 +158,11 @@ class Team {
     void work(Runner* runner) {
         participate(
             &turns_, [runner](int64_t begin, int64_t end) { runner->run(begin, end); }, [](double) {});
+        runner->add_sums();
     }
+
+    // Held while a thread adds its copies to the arrays.
+    std::mutex* sums() { return &sums_; }
 
     // Lets no more helpers in, and waits for those inside.
     void finish() {
@@ -125,7 +182,7 @@ class Team {
             try {
                 PlainFloatingPoint plain;
                 Runner runner(team->call_, team->record_);
-                team->work(&runner);
+                if (runner.part(team->sums())) team->work(&runner);
             } catch (const std::bad_alloc&) {
                 // No room for another argument block: the other threads do the work.
             }
@@ -151,6 +208,7 @@ class Team {
     Turns turns_;
     std::atomic<int> references_{1};
     std::mutex mutex_;
+    std::mutex sums_;
     std::condition_variable idle_;
     int inside_ = 0;
     bool closed_ = false;
@@ -169,13 +227,17 @@ int64_t threads_of(const xla::Api* api, xla::ExecutionContext* context) {
     return pool < allowed ? pool : allowed;
 }
 
-// Runs the threads from `begin` on with XLA's pool; false when that has no threads to spare.
+// Runs the threads from `begin` on with XLA's pool; false when that has no threads to spare, or memory is short.
 bool share(const BatchedCall& call, Runner* runner, RunRecord* record, int64_t begin, double thread_ns,
            const xla::Api* api, xla::ExecutionContext* context) {
     const int64_t left = call.count * call.items - begin;
     const int64_t threads = within(thread_ns * static_cast<double>(left), kWorthNs, threads_of(api, context));
     if (threads < 2) return false;
     Team* team = new Team(call, record, begin, thread_ns, static_cast<int>(threads));
+    if (!runner->part(team->sums())) {
+        team->release();
+        return false;
+    }
     team->invite(api, context, static_cast<int>(threads) - 1);
     team->work(runner);
     team->finish();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "context.h"
+#include "scalar.h"
 #include "xla_ffi_abi.h"
 
 namespace wl {
@@ -14,6 +15,8 @@ struct Hole {
     int64_t offset;
     int64_t bytes;  // copied from `data`; 0 when the pointer itself is stored
     char* data;     // for the batch's first element
+    int64_t sum_bytes;  // of an array that the code only adds to, and not atomically; else 0
+    Scalar scalar;      // what such an array is made of
 };
 
 // One kernel launch for each element of a batch; a plain call is a batch of one without dimensions.

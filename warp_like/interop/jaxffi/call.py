@@ -19,7 +19,7 @@ import numpy as np
 from warp_like import values
 from warp_like.interop.jaxffi.target import TARGET, Code, jax_module
 from warp_like.interop.jaxffi.varying import alike, result_type
-from warp_like.ir.layout import MAX_DIMS, param_offsets, size_of
+from warp_like.ir.layout import MAX_DIMS, SCALAR_CODE, param_offsets, size_of
 from warp_like.ir.types import Array, Scalar, Type, bfloat16, element_shape, scalar_of
 from warp_like.runtime.memory import contiguous_strides
 
@@ -83,6 +83,7 @@ class Call:
         dims: The grid.
         views: What fills the array parameters, by position.
         scalars: What fills the others: a buffer, or bytes.
+        sums: Positions of array parameters, as wide as their buffers, that the code only adds to, and not atomically.
         operands: What the operands hold.
         results: What the results hold.
         starts: For each result the operand that it holds before, or whether that is zeros or anything.
@@ -97,6 +98,7 @@ class Call:
         self.has_side_effect = has_side_effect
         self.views: dict[int, View] = {}
         self.scalars: dict[int, Buffer | bytes] = {}
+        self.sums: tuple[int, ...] = ()
         self.operands: list[Value] = []
         self.results: list[Value] = []
         self.starts: list[int] = []
@@ -170,13 +172,15 @@ class Call:
                 if view.buffer is None:
                     struct.pack_into("=Q", block, offset, _UNUSED_ADDRESS)
                 else:
-                    binds += self._bound(offset, _POINTER, view.buffer, view.shift, started)
+                    scalar = scalar_of(self._element(i))
+                    summed = 1 + SCALAR_CODE[scalar] if i in self.sums and scalar is not None else 0
+                    binds += (*self._bound(offset, _POINTER, view.buffer, view.shift, started), summed)
                 continue
             filler = self.scalars[i]
             if isinstance(filler, bytes):
                 block[offset : offset + len(filler)] = filler
             else:
-                binds += self._bound(offset, _VALUE, filler, 0, started)
+                binds += (*self._bound(offset, _VALUE, filler, 0, started), 0)
         return bytes(block), binds
 
     def _bound(self, offset: int, kind: int, buffer: Buffer, shift: int, started: set[Buffer]) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from warp_like import _native
 from warp_like.interop.jaxffi.call import Buffer, Call, View, jax_dtype
 from warp_like.interop.jaxffi.partitioning import run
 from warp_like.interop.jaxffi.target import Code, compiled, jax_module
@@ -17,6 +18,8 @@ from warp_like.ir.types import Array, Type, element_shape
 from warp_like.runtime.kernel import Kernel
 from warp_like.runtime.memory import contiguous_strides
 
+_COPIES = 1 << 20  # bytes of copies, for other threads to add to, that never matter
+_COPIES_PER_THREAD = 16  # beyond that: what the atomics of a kernel thread would cost
 _LARGE = 1 << 18  # bytes of an output from which on finding out whether it needs to be zeroed pays
 
 
@@ -31,6 +34,11 @@ class Storage:
     def full_shape(self) -> tuple[int, ...]:
         """The shape of the JAX array."""
         return (*self.shape, *element_shape(self.element))
+
+    @property
+    def nbytes(self) -> int:
+        """Its size."""
+        return math.prod(self.shape) * size_of(self.element)
 
     def zeros(self) -> Any:
         """A JAX array of zeros."""
@@ -124,13 +132,17 @@ class Operation:
         same: tuple[tuple[int, int], ...] = (),
         tangent: tuple[int, ...] | None = None,
         again: tuple[int, ...] | None = None,
+        *,
+        sums: bool = True,
     ) -> Code:
         """Return the compiled kernel, or a derivative of it; see ``Signature`` for which.
+
+        With ``sums``, additions are not atomic where they need not be if arrays do not overlap.
 
         Raises:
             WarpCodegenError: It can't be compiled, or not differentiated.
         """
-        variant = (wrt, same, tangent, again)
+        variant = (wrt, same, tangent, again, sums)
         if variant not in self._codes:
             wide = self.kernel.program(self.types).is_wide(self.dims)
             contiguous = all(self._is_contiguous(i) for i in self.places)
@@ -143,6 +155,7 @@ class Operation:
                 again=again,
                 wide=wide,
                 contiguous=contiguous,
+                sums=sums and contiguous,
             )
         return self._codes[variant]
 
@@ -185,7 +198,6 @@ class Operation:
             scalars: The scalars that JAX passes, by role and position; see ``Code.roles``.
             held: The storages, by role and name. Those that are missing are added, and hold zeros.
         """
-        call = Call(code, self.dims, self.vmap_method, self.has_side_effect)
         writes, reads = set(code.artifact.writes), set(code.artifact.reads)
         places = {n: self.places.get(i, Place(i, (1,))) for n, (_, i) in enumerate(code.roles)}
         arrays: dict[int, Held] = {}
@@ -193,6 +205,11 @@ class Operation:
             if isinstance(t, Array):
                 k = places[n].storage
                 arrays[n] = held.setdefault((code.roles[n][0], k), Held(self.storage(k)))
+        if code.signature.sums and not self._may_add_plainly(code, places, arrays):
+            s = code.signature
+            code = self.code(s.wrt, s.same, s.tangent, s.again, sums=False)
+        call = Call(code, self.dims, self.vmap_method, self.has_side_effect)
+        call.sums = code.artifact.sums if code.signature.sums else ()
         written = {id(h) for n, h in arrays.items() if n in writes or h.keep}
         used = {id(h) for n, h in arrays.items() if n in reads} | written
         buffers: dict[int, Buffer] = {}
@@ -213,6 +230,20 @@ class Operation:
             call.views[n] = View(buffers[id(h)], place.shape, place.strides, place.shift)
         for h, value in zip(results, run(call), strict=True):
             h.value = value
+
+    def _may_add_plainly(self, code: Code, places: Mapping[int, Place], arrays: Mapping[int, Held]) -> bool:
+        """Return whether arrays that the code adds to are seen by no other parameter, and small where copied."""
+        copied = 0
+        for n in (*code.artifact.sums, *code.artifact.own):
+            held, place = arrays[n], places[n]
+            if any(m != n and other is held for m, other in arrays.items()):
+                return False
+            if n in code.artifact.sums:
+                copied += held.storage.nbytes
+                if code.params[n].dtype != held.storage.element or place.shape != held.storage.shape:  # type: ignore[attr-defined]
+                    return False
+        most = max(_COPIES, _COPIES_PER_THREAD * math.prod(self.dims))
+        return copied * (_native.num_threads() - 1) <= most
 
     def overlap(self, i: int, j: int) -> bool:
         """Return whether two array parameters have an element in common; if that is hard to tell, whether they may."""

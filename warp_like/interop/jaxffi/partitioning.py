@@ -150,7 +150,7 @@ def divided(call: Call, parts: Mapping[int, int]) -> Call:
 
     part.operands = [shrunk(Buffer(False, n), v) for n, v in enumerate(call.operands)]
     part.results = [shrunk(Buffer(True, n), v) for n, v in enumerate(call.results)]
-    part.scalars, part.starts = call.scalars, call.starts
+    part.scalars, part.starts, part.sums = call.scalars, call.starts, call.sums
     for i, view in call.views.items():
         along = {} if view.buffer is None else {s[view.buffer]: a for a, s in axes.items() if view.buffer in s}
         shape = tuple(n // parts.get(along.get(d, -1), 1) for d, n in enumerate(view.shape))

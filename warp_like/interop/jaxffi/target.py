@@ -125,13 +125,14 @@ def compiled(
     again: tuple[int, ...] | None = None,
     wide: bool = False,
     contiguous: bool = True,
+    sums: bool = False,
 ) -> Code:
     """Return the code of ``kernel``, or of a derivative, ready to be called by XLA; see ``Signature`` for which.
 
     Raises:
         WarpCodegenError: The kernel can't be compiled, or not differentiated.
     """
-    signature = Signature(types, contiguous, wide, wrt, same, kernel.options(), tangent, again=again)
+    signature = Signature(types, contiguous, wide, wrt, same, kernel.options(), tangent, sums, again)
     with _compiling:
         known = _codes.setdefault(kernel, {})
         if signature not in known:
