@@ -214,6 +214,72 @@ def test_denormal_numbers_are_not_flushed():
     assert np.asarray(y)[1] == tiny
 
 
+@wp.struct
+class Inner:
+    scale: float
+    shift: wp.vec2
+
+
+@wp.struct
+class Outer:
+    n: int
+    inner: Inner
+    x: wp.array(dtype=wp.vec2)
+
+
+@wp.kernel
+def takes_struct(s: Outer, a: float, y: wp.array(dtype=wp.vec2)):
+    i = wp.tid()
+    y[i] = a * (s.inner.scale * s.x[i] + float(s.n) * s.inner.shift)
+
+
+@wp.kernel
+def array_of_structs(bodies: wp.array(dtype=Inner), y: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] = bodies[i].scale
+
+
+@wp.kernel
+def indexed(x: wp.indexedarray(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] = x[i]
+
+
+def test_structs_as_dicts_and_as_instances():
+    f = jax_kernel(takes_struct, enable_backward=True)
+    x = arange(4, 2)
+
+    def plain(s, a):
+        return a * (s["inner"]["scale"] * s["x"] + s["n"] * s["inner"]["shift"])
+
+    given = {"n": 3, "inner": {"scale": 0.5, "shift": jnp.array([1.0, 2.0])}, "x": x}
+    for call in (f, jax.jit(f)):
+        assert np.allclose(call(given, 2.0)[0], plain(given, 2.0))
+    floats = {"inner": given["inner"], "x": x}
+    ours = jax.grad(lambda s: jnp.sin(f({"n": 3, **s}, 2.0)[0]).sum())(floats)
+    theirs = jax.grad(lambda s: jnp.sin(plain({"n": 3, **s}, 2.0)).sum())(floats)
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        assert np.allclose(a, b, rtol=1e-4, atol=1e-5)
+
+    @wp.kernel
+    def numbers(s: Inner, x: wp.array(dtype=wp.vec2), y: wp.array(dtype=wp.vec2)):
+        i = wp.tid()
+        y[i] = s.scale * x[i] + s.shift
+
+    s = Inner()
+    s.scale = 3.0
+    s.shift = wp.vec2(1.0, -1.0)
+    assert np.allclose(jax_kernel(numbers)(s, x)[0], 3 * x + np.array([1, -1]))
+    with pytest.raises(
+        TypeError, match=re.escape("argument 1 `s`: expected struct Inner or a dict of its fields, got float")
+    ):
+        jax_kernel(numbers)(3.0, x)
+    with pytest.raises(TypeError, match="argument 1 `s`: struct Inner has the fields scale, shift, got scale"):
+        jax_kernel(numbers)({"scale": 3.0}, x)
+    with pytest.raises(TypeError, match=re.escape("`s.scale`: expected float32, got str")):
+        jax_kernel(numbers)({"scale": "x", "shift": (1.0, 2.0)}, x)
+
+
 def test_refusals():
     f = jax_kernel(scale)
     cases = [
@@ -231,6 +297,18 @@ def test_refusals():
         (lambda: jax_kernel(scale, num_outputs=0), ValueError, "num_outputs"),
         (lambda: jax_kernel(scale, num_outputs=2), TypeError, "the output `a` has to be annotated as an array"),
         (lambda: jax_kernel(scale, in_out_argnames=["q"]), ValueError, "names `q`, which is no argument"),
+        (
+            lambda: jax_kernel(advance, num_outputs=3, in_out_argnames=["x", "x"]),
+            ValueError,
+            "in_out_argnames names an argument twice: x, x",
+        ),
+        (
+            lambda: jax_kernel(array_of_structs),
+            TypeError,
+            "the parameter `bodies` is an array of structs, which JAX does not have; take an array for each field",
+        ),
+        (lambda: jax_kernel(takes_struct, num_outputs=3), TypeError, "the output `s` has to be annotated as an array"),
+        (lambda: jax_kernel(indexed)(arange(3)), TypeError, "argument 1 `x`: JAX has no indexed arrays"),
         (lambda: jax_kernel(stencil_np), TypeError, "takes a kernel made by @wp.kernel, got function"),
         (lambda: jax_kernel(advance)(arange(3), arange(3), 0.1), ValueError, 'in_out_argnames=["x"]'),
     ]

@@ -6,5 +6,6 @@ A JAX program holds, at each call of a kernel, the hash of the compiled code and
 
 from warp_like.interop.jaxffi.callable import JaxCallable, jax_callable
 from warp_like.interop.jaxffi.kernel import JaxKernel, jax_kernel
+from warp_like.interop.jaxffi.modes import JaxCallableGraphMode, JaxModulePreloadMode
 
-__all__ = ["JaxCallable", "JaxKernel", "jax_callable", "jax_kernel"]
+__all__ = ["JaxCallable", "JaxCallableGraphMode", "JaxKernel", "JaxModulePreloadMode", "jax_callable", "jax_kernel"]

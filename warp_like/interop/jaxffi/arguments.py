@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,9 @@ import numpy as np
 from warp_like import values
 from warp_like.interop.jaxffi.call import constant, jax_dtype
 from warp_like.interop.jaxffi.target import jax_module
-from warp_like.ir.types import Array, Scalar, Type, element_shape, scalar_of
+from warp_like.ir.types import Array, IndexedArray, Scalar, Struct, Type, element_shape, scalar_of
 from warp_like.runtime.arguments import Site, convert, grid_dims, infer_type
+from warp_like.values.struct import StructInstance
 
 
 def is_array(x: Any) -> bool:
@@ -36,6 +37,37 @@ def declared_type(site: str, declared: Type | None, value: Any) -> Type:
     if scalar is None:
         raise TypeError(f"{site}: there is no counterpart of dtype {value.dtype}")
     return Array(scalar, value.ndim) if value.ndim else scalar
+
+
+def split_structs(kernel: str, declared: Sequence[tuple[str, Type | None]], args: Sequence[Any]) -> list[Any]:
+    """Return the arguments of a call with structs replaced by their fields.
+
+    Raises:
+        TypeError: An argument is not the struct that its parameter takes.
+    """
+    found: list[Any] = []
+    for i, ((name, t), value) in enumerate(zip(declared, args, strict=True)):
+        site = f"kernel `{kernel}`, argument {i + 1} `{name}`"
+        found += _fields(site, t, value) if isinstance(t, Struct) else [value]
+    return found
+
+
+def _fields(site: str, t: Struct, value: Any) -> list[Any]:
+    if isinstance(t, IndexedArray):
+        raise TypeError(
+            f"{site}: JAX has no indexed arrays; take the array and the indices, and use them in the kernel"
+        )
+    if isinstance(value, StructInstance) and value._ir_type_ == t:
+        value = {name: getattr(value, name) for name, _ in t.fields}
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{site}: expected {t} or a dict of its fields, got {type(value).__name__}")
+    names = [name for name, _ in t.fields]
+    if set(value) != set(names):
+        raise TypeError(f"{site}: {t} has the fields {', '.join(names)}, got {', '.join(map(str, value))}")
+    found: list[Any] = []
+    for name, field in t.fields:
+        found += _fields(f"{site}, field `{name}`", field, value[name]) if isinstance(field, Struct) else [value[name]]
+    return found
 
 
 def split(site: Site, t: Type, value: Any) -> tuple[Any, bytes | None]:

@@ -45,14 +45,15 @@ def jax_callable(
     Args:
         func: The function.
         num_outputs: How many arrays it returns, in-out arguments included.
-        graph_mode: For CUDA devices.
+        graph_mode: A ``wp.JaxCallableGraphMode``, for CUDA devices.
         vmap_method: As for ``jax_kernel``.
         output_dims: As for ``jax_kernel``; the shape of the first array argument when left out.
         in_out_argnames: Arguments that the function changes. They are returned; the caller's arrays stay as they are.
         stage_in_argnames: For CUDA devices.
         stage_out_argnames: For CUDA devices.
         graph_cache_max: For CUDA devices.
-        module_preload_mode: Taken for compatibility.
+        module_preload_mode: A ``wp.JaxModulePreloadMode``, for CUDA devices: on the CPU, kernels are compiled when JAX
+            traces the call.
         has_side_effect: Whether launches stay whose results are not used.
 
     Raises:
@@ -92,6 +93,7 @@ class _Described:
         self.__doc__ = func.__doc__
         hints = typing.get_type_hints(func) if any(isinstance(a, str) for a in _annotations(func)) else {}
         self.parameters: list[tuple[str, Type | None]] = []
+        self.declared = self.parameters
         for p in inspect.signature(func).parameters.values():
             annotation = hints.get(p.name, p.annotation)
             if annotation is inspect.Parameter.empty:

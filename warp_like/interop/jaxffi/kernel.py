@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from warp_like.interop.jaxffi.arguments import declared_type, fit, output_shapes, split
+from warp_like.interop.jaxffi.arguments import declared_type, fit, output_shapes, split, split_structs
 from warp_like.interop.jaxffi.linear import differentiable, require_enabled, undifferentiable
 from warp_like.interop.jaxffi.operation import Operation, Place, Storage
 from warp_like.interop.jaxffi.target import jax_module
 from warp_like.interop.jaxffi.varying import alike
-from warp_like.ir.types import Array, Type, element_shape
+from warp_like.ir.types import Array, Struct, Type, element_shape
 from warp_like.runtime.arguments import Site, grid_dims
 from warp_like.runtime.kernel import Kernel
 
@@ -34,7 +34,8 @@ def jax_kernel(
 
     The function takes the kernel's parameters but for the last ones, which are its outputs, and returns a list of JAX
     arrays: the in-out arguments, then the outputs. It works under JAX's transformations. Trailing dimensions of arrays
-    become the components of vec and mat elements. Numbers may be Python's, or traced.
+    become the components of vec and mat elements. Numbers may be Python's, or traced. A struct is given as an instance,
+    or as a dict of its fields, which may be JAX arrays.
 
     Args:
         kernel: A function decorated with ``wp.kernel``. Its arguments come first, its outputs last.
@@ -45,7 +46,8 @@ def jax_kernel(
         output_dims: The shape of the outputs: an extent, extents, or a dict of these by parameter name. The grid's when
             left out. Both can be given to a single call as well.
         in_out_argnames: Arguments that the kernel changes. They are returned; the caller's arrays stay as they are.
-        module_preload_mode: Taken for compatibility: kernels are compiled when JAX traces the call.
+        module_preload_mode: A ``wp.JaxModulePreloadMode``, for CUDA devices: on the CPU, kernels are compiled when JAX
+            traces the call.
         enable_backward: Whether JAX may ask for derivatives, up to the second, in forward and reverse mode.
         has_side_effect: Whether the call stays when its results are not used, as for a kernel that prints.
         block_dim: For CUDA devices.
@@ -106,20 +108,30 @@ class JaxKernel:
     def _place(self, num_outputs: int, in_out_argnames: tuple[str, ...]) -> None:
         """Find out which parameters are arguments, which are results."""
         key, names = self.kernel.key, self.kernel.parameter_names
-        if self.kernel.takes_structs:
-            raise TypeError(f"kernel `{key}` takes a struct, which JAX does not have; take its fields one by one")
+        for name, t in self.kernel.parameters:
+            if isinstance(t, Array) and isinstance(t.dtype, Struct):
+                raise TypeError(
+                    f"kernel `{key}`: the parameter `{name}` is an array of structs, which JAX does not have; take an "
+                    "array for each field"
+                )
         pure = num_outputs - len(in_out_argnames)
         if num_outputs < 1 or pure < 0 or pure > len(names):
             raise ValueError(
                 f"kernel `{key}` has {len(names)} parameters: num_outputs, which counts the in-out arguments, can't be "
                 f"{num_outputs} with {len(in_out_argnames)} of these"
             )
+        if len(set(in_out_argnames)) < len(in_out_argnames):
+            raise ValueError(f"kernel `{key}`: in_out_argnames names an argument twice: {', '.join(in_out_argnames)}")
         self.arguments = tuple(range(len(names) - pure))
         self.outputs = tuple(range(len(names) - pure, len(names)))
         for name in in_out_argnames:
             if name not in names[: len(self.arguments)]:
                 raise ValueError(f"kernel `{key}`: in_out_argnames names `{name}`, which is no argument")
         self.in_out = tuple(i for i in self.arguments if names[i] in in_out_argnames)
+        self.declared = self.kernel.declared[: len(self.kernel.declared) - pure]
+        for name, t in self.kernel.declared[len(self.declared) :]:
+            if isinstance(t, Struct):
+                raise TypeError(f"kernel `{key}`: the output `{name}` has to be annotated as an array, it is {t}")
         for i in (*self.in_out, *self.outputs):
             t = self.kernel.parameters[i][1]
             if not isinstance(t, Array) and (t is not None or i in self.outputs):
@@ -132,9 +144,11 @@ class JaxKernel:
     ) -> list[Any]:
         """Run the kernel; see ``jax_kernel``."""
         key, params = self.kernel.key, self.kernel.parameters
-        if len(args) != len(self.arguments):
-            names = ", ".join(self.kernel.parameter_names[: len(self.arguments)])
-            raise ValueError(f"kernel `{key}` takes {len(self.arguments)} arguments ({names}), got {len(args)}")
+        if len(args) != len(self.declared):
+            names = ", ".join(name for name, _ in self.declared)
+            raise ValueError(f"kernel `{key}` takes {len(self.declared)} arguments ({names}), got {len(args)}")
+        if self.kernel.takes_structs:
+            args = tuple(split_structs(key, self.declared, args))
         types: list[Type] = []
         dynamic, constants = [], []
         for i, value in enumerate(args):
