@@ -118,7 +118,12 @@ def test_string_annotations():
         (lambda b: Body(masss=1.0), TypeError, "struct Body has no field `masss`; did you mean `mass`?"),
         (lambda b: Material(wp.vec3(), 1, 2), TypeError, r"Material\(\) takes at most 2 fields, got 3"),
         (lambda b: Material(wp.vec3(), color=wp.vec3()), TypeError, r"Material\(\) got field `color` twice"),
-        (lambda b: Holder(data=np.zeros(3)), TypeError, r"is array1d\[float32\], got ndarray of shape .* wrap it"),
+        (
+            lambda b: Holder(data=np.zeros(3)),
+            TypeError,
+            r"is array1d\[float32\], got ndarray of shape \(3,\): expected elements of float32, got a NumPy array",
+        ),
+        (lambda b: Holder(data=[1.0]), TypeError, r"got list of shape \(1,\): expected an array, got list"),
         (lambda b: Holder(data=wp.zeros(3, dtype=int)), TypeError, r"is array1d\[float32\], got array1d\[int32\]"),
         (lambda b: Holder.numpy_dtype(), TypeError, "struct Holder has no NumPy dtype: its field `data` is an array"),
         (lambda b: wp.zeros(3, dtype=Holder), TypeError, "struct Holder has a field that is an array"),

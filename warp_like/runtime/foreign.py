@@ -5,8 +5,11 @@ This floor knows no framework. ``warp_like.interop`` registers its functions her
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
+
+from warp_like.values import struct
 
 _as_array: Callable[..., Any] | None = None
 _before_write: Callable[[Any], None] | None = None
@@ -25,6 +28,7 @@ def register(as_array: Callable[..., Any], before_write: Callable[[Any], None]) 
     """
     global _as_array, _before_write
     _as_array, _before_write = as_array, before_write
+    struct.array_of = functools.partial(as_array, gradients=True)
 
 
 def before_write(owner: Any) -> None:

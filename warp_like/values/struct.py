@@ -1,7 +1,8 @@
 """``@wp.struct``: records of named, typed fields, as values on the host.
 
 A field is checked when it is assigned. Assigning a vector, a matrix or a struct copies it, so two structs never share
-one; what a field holds can be changed in place (``s.pos.x = 1.0``). An array field holds a reference, or None.
+one; what a field holds can be changed in place (``s.pos.x = 1.0``). An array field holds a reference, or None; another
+library's array becomes one over the same memory.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ else:
 
 
 _Class = TypeVar("_Class")
+
+array_of: Callable[[Any, Any], Any] | None = None
+"""Makes an array with elements of a type of another library's array, without a copy; handed in by the runtime."""
 
 
 class StructInstance:
@@ -233,8 +237,7 @@ def _checked(owner: ir.Struct, name: str, t: ir.Type, value: Any) -> Any:
         except (TypeError, ValueError):
             raise _mismatch(owner, name, t, value) from None
     if isinstance(t, ir.Array):
-        if value is None or _array_type(value) == t:
-            return value
+        return _checked_array(owner, name, t, value)
     elif isinstance(t, ir.Struct):
         if isinstance(value, StructInstance) and value._ir_type_ == t:
             return value.__copy__()
@@ -249,7 +252,21 @@ def _checked(owner: ir.Struct, name: str, t: ir.Type, value: Any) -> Any:
     raise _mismatch(owner, name, t, value)
 
 
-def _mismatch(owner: ir.Struct, name: str, t: ir.Type, value: Any) -> TypeError:
+def _checked_array(owner: ir.Struct, name: str, t: ir.Array, value: Any) -> Any:
+    if value is None or isinstance(value, _native.Array) or array_of is None:
+        if value is None or _array_type(value) == t:
+            return value
+        raise _mismatch(owner, name, t, value)
+    try:
+        made = array_of(value, values.from_ir(t.dtype))
+    except (TypeError, ValueError) as error:
+        raise _mismatch(owner, name, t, value, f": {error}") from error
+    if _array_type(made) != t:
+        raise _mismatch(owner, name, t, made)
+    return made
+
+
+def _mismatch(owner: ir.Struct, name: str, t: ir.Type, value: Any, why: str = "") -> TypeError:
     given = getattr(type(value), "__name__", str(type(value)))
     if isinstance(value, _native.Array):
         given = str(_array_type(value))
@@ -259,8 +276,7 @@ def _mismatch(owner: ir.Struct, name: str, t: ir.Type, value: Any) -> TypeError:
         given = f"{given} {value!r}"
     elif isinstance(value, (list, tuple, np.ndarray)):
         given = f"{given} of shape {np.shape(value)}"
-    wrap = "; wrap it: wp.array(data, copy=False)" if isinstance(t, ir.Array) and isinstance(value, np.ndarray) else ""
-    return TypeError(f"field `{name}` of struct {owner.name} is {t}, got {given}{wrap}")
+    return TypeError(f"field `{name}` of struct {owner.name} is {t}, got {given}{why}")
 
 
 def _array_type(value: Any) -> ir.Array | None:
