@@ -87,6 +87,7 @@ _LOADED_WHEN_USED: dict[str, tuple[str, str | None]] = {
     "jax_kernel": ("warp_like.interop.jaxffi", "jax_kernel"),
     "JaxCallableGraphMode": ("warp_like.interop.jaxffi", "JaxCallableGraphMode"),
     "JaxModulePreloadMode": ("warp_like.interop.jaxffi", "JaxModulePreloadMode"),
+    "map": ("warp_like.runtime.mapping", "map"),
     "paddle": ("warp_like.paddle", None),
     "paddle_op": ("warp_like.interop.paddle_op", "paddle_op"),
     "torch": ("warp_like.torch", None),

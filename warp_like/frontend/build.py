@@ -122,6 +122,15 @@ def build_inline(lower: Inline, types: Sequence[Type]) -> Function:
     return _calling(Session(False, call=_calling), inline_overload(lower), tuple(types))
 
 
+def result_types(overload: Overload, types: Sequence[Type]) -> tuple[Type, ...]:
+    """Return the types of what a user function returns for arguments of these types.
+
+    Raises:
+        WarpCodegenError: It can't be compiled for them.
+    """
+    return _calling(Session(False, call=_calling), overload, tuple(types)).results
+
+
 def _build(
     session: Session, source: Source, given: Mapping[str, Type | Host], returns: Returns | None = None
 ) -> Function:

@@ -187,6 +187,8 @@ def infer_type(value: Any) -> ir.Type:
         return ir.int32
     if isinstance(value, float):
         return ir.float32
+    if isinstance(value, indexedarray):
+        return value.ir_type
     return array_type(value if isinstance(value, array) else foreign.as_array(value, None))
 
 
