@@ -155,10 +155,13 @@ class _Thread:
             self.budget[0] -= 1
             if self.budget[0] < 0:
                 raise InterpreterError("the program does not end")
-            results = _EXECUTE[type(o)](self, o, env)
+            results = self.execute(o, env)
             for r, value in zip(o.results, results, strict=True):
                 env[r] = value
         raise InterpreterError("a block without a yield")
+
+    def execute(self, o: Op, env: Env) -> list[Any]:
+        return _EXECUTE[type(o)](self, o, env)
 
     def enter(self, b: Block, env: Env, values: Sequence[Any]) -> list[Any]:
         for p, value in zip(b.params, values, strict=True):

@@ -6,6 +6,7 @@ sign of a zero, never becomes visible: floats are divided by constants alone, an
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -57,40 +58,77 @@ def arguments(seed: int = 0) -> list[Any]:
     return [narrow[0], narrow[1], n.astype(np.int32), d, narrow[2], 1.5, 3, np.float32([1, -2, 0.5])]
 
 
+OWN_DIMS = (3, 7)
+"""A grid for ``own_function`` that does not fill whole vectors."""
+
+
+def own_arguments(seed: int = 0) -> list[Any]:
+    """Arguments for ``own_function``: each thread of ``OWN_DIMS`` has the arrays to itself."""
+    threads = OWN_DIMS[0] * OWN_DIMS[1]
+    sets = [arguments(seed + k) for k in range(threads)]
+    return [
+        np.stack(same) if isinstance(same[0], np.ndarray) and k < len(ARRAYS) else same[0]
+        for k, same in enumerate(zip(*sets, strict=True))
+    ]
+
+
 @st.composite
 def functions(draw: Callable[[Any], Any], statements: int = 12, calls: bool = True, stack: bool = True) -> Function:
     """A strategy for kernels over ``PARAMS``."""
     f, b = start("random", **PARAMS)
-    maker = _Maker(draw, b, dict(zip(PARAMS, f.params, strict=True)), calls, stack)
-    maker.pool += [*f.params[len(ARRAYS) :], tid(b, 0, 2), tid(b, 1, 2), tid(b, 0, 1)]
-    maker.statements(statements, 0)
-    for name, t in ARRAYS.items():
-        maker.store(name, maker.some(t.dtype))
-    b.yield_()
+    arrays = dict(zip(PARAMS, f.params, strict=True))
+    _Maker(lambda low, high: draw(st.integers(low, high)), b, arrays, calls, stack).everything(statements)
+    return f
+
+
+def own_function(seed: int, statements: int = 16, stack: bool = True) -> Function:
+    """A kernel whose arrays have a dimension more in front, of which each thread uses its own part alone.
+
+    It neither prints nor compares and swaps.
+    """
+    own = {name: Array(t.dtype, t.ndim + 1) for name, t in ARRAYS.items()}
+    f, b = start("random", **{**PARAMS, **own})
+    views = {name: b.view(v, [tid(b, 0, 1)]) for name, v in zip(ARRAYS, f.params, strict=False)}
+    maker = _Maker(random.Random(seed).randint, b, views, False, stack)
+    maker.effects = ["store", "atomic"]
+    maker.kinds += [maker.effect, maker.compare, maker.memory, maker.if_] * 2 + [maker.for_, maker.while_]
+    maker.everything(statements)
     return f
 
 
 class _Maker:
     """Appends random statements; ``pool`` holds the values in scope."""
 
-    def __init__(self, draw: Any, b: Emitter, arrays: dict[str, Value], calls: bool, stack: bool) -> None:
-        self.draw = draw
+    def __init__(
+        self, number: Callable[[int, int], int], b: Emitter, arrays: dict[str, Value], calls: bool, stack: bool
+    ) -> None:
+        self.number = number  # a random one, both ends included
         self.b = b
         self.arrays = arrays
         self.pool: list[Value] = []
         self.slots = 0
+        self.effects = ["store", "atomic", "cas", "print"]
         self.kinds: list[Callable[[int], None]] = [self.arithmetic] * 4
         self.kinds += [self.memory, self.aggregate, self.if_, self.for_] * 2
         self.kinds += [self.compare, self.convert, self.while_, self.effect, self.choose, self.dim]
         self.kinds += [self.call] * calls + [self.stack] * stack
 
+    def everything(self, statements: int) -> None:
+        """Make the whole body."""
+        self.pool += [v for v in self.b.block.params if not isinstance(v.type, Array)]
+        self.pool += [tid(self.b, 0, 2), tid(self.b, 1, 2), tid(self.b, 0, 1)]
+        self.statements(statements, 0)
+        for name, t in ARRAYS.items():
+            self.store(name, self.some(t.dtype))
+        self.b.yield_()
+
     def pick(self, options: Sequence[T]) -> T:
-        return options[self.draw(st.integers(0, len(options) - 1))]
+        return options[self.number(0, len(options) - 1)]
 
     def some(self, t: Type) -> Value:
         """A value of type ``t``: one in scope, or a constant."""
         known = [v for v in self.pool if v.type == t]
-        if known and self.draw(st.integers(0, 3)):
+        if known and self.number(0, 3):
             return self.pick(known[-6:])
         scalar = scalar_of(t)
         assert scalar is not None
@@ -108,10 +146,10 @@ class _Maker:
         return values
 
     def carried(self) -> list[Type]:
-        return [self.pick(TYPES) for _ in range(self.draw(st.integers(0, 3)))]
+        return [self.pick(TYPES) for _ in range(self.number(0, 3))]
 
     def statements(self, count: int, depth: int) -> None:
-        for _ in range(self.draw(st.integers(0, count))):
+        for _ in range(self.number(0, count)):
             self.pick(self.kinds)(depth)
 
     # --- statements -----------------------------------------------------------------------------------------
@@ -151,7 +189,7 @@ class _Maker:
         self.pool.append(self.b.where(cond, self.some(t), self.some(t)))
 
     def dim(self, depth: int) -> None:
-        a = self.view() if self.draw(st.booleans()) else self.arrays["m"]
+        a = self.view() if self.number(0, 1) else self.arrays["m"]
         self.pool.append(self.b.dim(a, 0))
 
     def view(self) -> Value:
@@ -159,7 +197,7 @@ class _Maker:
 
     def memory(self, depth: int) -> None:
         name = self.pick(list(ARRAYS))
-        if name == "m" and self.draw(st.booleans()):
+        if name == "m" and self.number(0, 1):
             self.pool.append(self.b.load(self.view(), [self.index(2)]))
         else:
             self.pool.append(self.b.load(self.arrays[name], self.place(name)))
@@ -171,7 +209,7 @@ class _Maker:
         self.b.store(self.arrays[name], self.place(name), value)
 
     def effect(self, depth: int) -> None:
-        kind = self.pick(["store", "atomic", "cas", "print"])
+        kind = self.pick(self.effects)
         name = self.pick(list(ARRAYS))
         if kind == "store":
             self.store(name, self.some(ARRAYS[name].dtype))
@@ -187,8 +225,8 @@ class _Maker:
 
     def aggregate(self, depth: int) -> None:
         t = self.pick([VEC, MAT])
-        at = [self.index(2) if self.draw(st.booleans()) else self.b.index(self.draw(st.integers(0, 1)))]
-        at = at if t == VEC else [*at, self.b.index(self.draw(st.integers(0, 1)))]
+        at = [self.index(2) if self.number(0, 1) else self.b.index(self.number(0, 1))]
+        at = at if t == VEC else [*at, self.b.index(self.number(0, 1))]
         kind = self.pick(["make", "extract", "insert", "row", "again"])
         if kind == "make":
             self.pool.append(self.b.make(t, [self.some(float32) for _ in range(3 if t == VEC else 4)]))
@@ -198,7 +236,7 @@ class _Maker:
             self.pool.append(self.b.insert_component(self.some(t), self.some(float32), *at))
         elif kind == "row":
             row = self.b.extract(self.some(MAT), at[0])
-            self.pool.append(self.b.extract(row, self.draw(st.integers(0, 1))))
+            self.pool.append(self.b.extract(row, self.number(0, 1)))
         else:
             x = self.some(t)
             self.pool.append(self.b.make(t, self.b.components(x)))
@@ -211,7 +249,7 @@ class _Maker:
         self.pool += branch(self.b, self.some(bool_), *sides)
 
     def bounds(self) -> tuple[Value | int, Value | int, int]:
-        if self.draw(st.booleans()):
+        if self.number(0, 1):
             return self.pick([(0, 0, 1), (0, 1, 1), (0, 3, 1), (4, 0, -2), (2, 7, 3)])
         return self.pick([0, 1]), self.b.bit_and(self.some(int32), self.b.index(3)), 1
 
@@ -240,7 +278,7 @@ class _Maker:
     def stack(self, depth: int) -> None:
         """Pushes, other statements, and the pops that match; straight or in loops."""
         slot, self.slots = self.slots, self.slots + 1
-        if depth > 1 or self.draw(st.booleans()):
+        if depth > 1 or self.number(0, 1):
             value = self.some(self.pick(TYPES))
             self.b.insert(ops.Push(slot, value))
             if depth < 2:
@@ -263,7 +301,7 @@ class _Maker:
         self.b, self.arrays = inner, {**self.arrays, "x": callee.params[2]}
         self.pool = callee.params[:2]
         total = inner.add(callee.params[0], inner.mul(callee.params[0], callee.params[1]))
-        if self.draw(st.booleans()):
+        if self.number(0, 1):
             inner.store(callee.params[2], [self.index(8)], inner.cast(total, float32))
         inner.yield_(total, inner.lt(total, callee.params[1]))
         self.b, self.arrays, self.pool = outer

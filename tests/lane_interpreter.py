@@ -1,0 +1,113 @@
+"""The interpreter for functions in lanes: each op of lanes is run once a lane, by the scalar interpreter.
+
+A value in lanes is a list of scalar values. It is as strict as the scalar interpreter, and stricter on masks: what a
+lane outside of its mask would read or write is never looked at.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tests.interpreter import _COMBINE, _EXECUTE, MAX_STEPS, Env, InterpreterError, _argument, _Thread, coerce
+from warp_like.ir import ops
+from warp_like.ir.core import Function, Op, Value
+from warp_like.ir.rewrite import grid_ndim
+from warp_like.ir.types import Lanes, element_shape, lane_type
+
+
+def run_lanes(f: Function, args: Sequence[Any], dims: tuple[int, ...]) -> None:
+    """Execute a kernel that ``widen`` made over the grid ``dims``; arrays in ``args`` change in place."""
+    ndim = grid_ndim(f)
+    dims = (*dims, *[1] * (ndim - len(dims)))
+    dims = (*dims[: ndim - 1], math.prod(dims[ndim - 1 :]))
+    values = [_argument(a, p.type) for a, p in zip(args, f.params, strict=True)]
+    budget = [MAX_STEPS]
+    with np.errstate(all="ignore"):
+        for row in itertools.product(*(range(n) for n in dims[:-1])):
+            for start in range(0, dims[-1], f.lanes):
+                vector = _Vector((*row, start), dims, f.lanes, min(f.lanes, dims[-1] - start), budget)
+                vector.call(f, values)
+                if vector.stack:
+                    raise InterpreterError("pushes were not popped")
+
+
+class _Vector(_Thread):
+    """A vector of threads: ``thread`` is the first one's index, ``live`` how many there are."""
+
+    def __init__(
+        self, thread: tuple[int, ...], dims: tuple[int, ...], width: int, live: int, budget: list[int]
+    ) -> None:
+        super().__init__(thread, dims, [], budget)
+        self.width = width
+        self.live = live
+
+    def execute(self, o: Op, env: Env) -> list[Any]:
+        if not o.regions() and any(isinstance(v.type, Lanes) for v in (*o.operands(), *o.results)):
+            return self.wide(o, env)
+        return super().execute(o, env)
+
+    def wide(self, o: Op, env: Env) -> list[Any]:
+        lanes = range(self.width)
+        match o:
+            case ops.Live():
+                return [[np.bool_(k < self.live) for k in lanes]]
+            case ops.Spread():
+                return [[env[o.x]] * self.width]
+            case ops.Ramp():
+                return [[coerce(_wrapped(env[o.base], k * o.step), o.base.type) for k in lanes]]
+            case ops.Across():
+                return [self.across(o, env)]
+            case ops.Push():
+                self.stack.append((o.slot, env[o.value]))
+                return []
+            case ops.Pop():
+                slot, value = self.stack.pop()
+                if slot != o.slot:
+                    raise InterpreterError(f"pop of slot {o.slot}, but the top is slot {slot}")
+                return [value]
+        mask = env[o.mask[0]] if getattr(o, "mask", ()) else [True] * self.width
+        rows = [self.lane(o, env, k) if mask[k] else _nothing(o) for k in lanes]
+        return [list(column) for column in zip(*rows, strict=True)]
+
+    def lane(self, o: Op, env: Env, k: int) -> list[Any]:
+        one = _one_lane(o)
+        pairs = zip(one.operands(), o.operands(), strict=True)
+        own = {a: env[v][k] if isinstance(v.type, Lanes) else env[v] for a, v in pairs}
+        return _EXECUTE[type(o)](self, one, own)
+
+    def across(self, o: ops.Across, env: Env) -> Any:
+        mask = env[o.mask[0]] if o.mask else [True] * self.width
+        chosen = [x for x, on in zip(env[o.x], mask, strict=True) if on]
+        if o.kind == "any":
+            return np.bool_(any(chosen))
+        if not chosen:
+            raise InterpreterError(f"across {o.kind} of no lane at {o.loc}")
+        if o.kind == "last":
+            return chosen[-1]
+        return coerce(functools.reduce(_COMBINE[o.kind], chosen), o.result.type)
+
+
+def _wrapped(base: Any, by: int) -> Any:
+    info = np.iinfo(base.dtype)
+    return base.dtype.type((int(base) + by - int(info.min)) % (1 << info.bits) + int(info.min))
+
+
+def _nothing(o: Op) -> list[Any]:
+    """What a lane out of the mask gets."""
+    return [coerce(np.zeros(element_shape(t)), t) for t in (lane_type(r.type) for r in o.results)]
+
+
+@functools.cache
+def _one_lane(o: Op) -> Op:
+    """``o`` with operands and results of the types of one lane, and without a mask."""
+    one = object.__new__(type(o))
+    one.__dict__.update(o.__dict__)
+    one.map_operands(lambda v: Value(lane_type(v.type), v.hint, v.op))
+    one.results = tuple(Value(lane_type(r.type), r.hint, one) for r in o.results)
+    return one
