@@ -91,7 +91,8 @@ def over(memory: Memory, element: ElementType | None) -> array:
                 f"got a {memory.kind} of shape {shape}"
             )
         packed = contiguous_strides(element.shape, memory.scalar.bits // 8)
-        if any(s != p and n > 1 for n, s, p in zip(element.shape, strides[-inner:], packed, strict=True)):
+        apart = any(s != p and n > 1 for n, s, p in zip(element.shape, strides[-inner:], packed, strict=True))
+        if apart and 0 not in shape:  # NumPy gives an array without elements strides of 0
             raise ValueError(
                 f"the components of {element.host.__name__} have to lie side by side, got a {memory.kind} of "
                 f"shape {shape} with strides {strides} bytes; make it contiguous first"
