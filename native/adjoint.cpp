@@ -1,16 +1,21 @@
 #include "adjoint.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "array.h"
+#include "bulk.h"
 #include "numpy_abi.h"
 #include "value.h"
 
 namespace wl {
 
 namespace {
+
+constexpr const char* kRaised = "a signal handler raised";  // with its exception set
 
 constexpr uint64_t bit(size_t i) { return uint64_t{1} << i; }
 
@@ -89,7 +94,7 @@ class Copies {
         void* memory = std::malloc(static_cast<size_t>(bytes) + 1);
         if (!memory) return "out of memory";
         memory_[count_++] = memory;
-        std::memcpy(memory, reinterpret_cast<const void*>(slot[0]), static_cast<size_t>(bytes));
+        if (!copy_bytes(memory, reinterpret_cast<const void*>(slot[0]), bytes)) return kRaised;
         slot[0] = reinterpret_cast<int64_t>(memory);
         return nullptr;
     }
@@ -231,6 +236,7 @@ PyObject* try_adjoint(PyObject* object, PyObject* const* args, Py_ssize_t nargs)
         adjoints.take_adjoints(signature.declared, signature.params.size(), args[1], args[2], args[3], args[4]) ||
         launch.prepare(self, add_gradients(signature, &adjoints, &launch.given)) ||
         launch.empty() || launch.reads_overwritten(signature)) {
+        if (PyErr_Occurred()) return nullptr;
         Py_RETURN_FALSE;
     }
     if (!launch.run()) return nullptr;
@@ -275,8 +281,7 @@ Array* settable(PyObject* object) {
     if (!is_array(object) || !is_carefree(object) || !has_gradient(object)) return nullptr;
     PyObject* gradient = reinterpret_cast<Array*>(object)->grad_array;
     if (!is_array(gradient)) return nullptr;
-    Array* found = reinterpret_cast<Array*>(gradient);
-    return found->contiguous && !found->readonly && !found->hooked && found->device_type == kDLCPU ? found : nullptr;
+    return is_zeroable(gradient) ? reinterpret_cast<Array*>(gradient) : nullptr;
 }
 
 bool same_shape(const Array* a, const Array* b) {
@@ -290,14 +295,13 @@ void fill(Array* array, T value) {
     for (int64_t i = 0; i < array->size * array->itemsize / static_cast<int64_t>(sizeof(T)); ++i) out[i] = value;
 }
 
-// Sets `gradient` to a seed: 1.0 for float32 and float64, or an array like it. False where Python has to do it.
+// Sets `gradient` to a seed: a number for float32 and float64, or an array like it. False where Python has to do it,
+// or with an exception set.
 bool set_seed(Array* gradient, PyObject* seed, bool only_look) {
     if (is_array(seed)) {
         const Array* source = reinterpret_cast<const Array*>(seed);
         if (!source->contiguous || !same_shape(source, gradient)) return false;
-        const auto bytes = static_cast<size_t>(gradient->size * gradient->itemsize);
-        if (!only_look && bytes) std::memmove(gradient->data, source->data, bytes);
-        return true;
+        return only_look || copy_bytes(gradient->data, source->data, gradient->size * gradient->itemsize);
     }
     Element element{};
     if (!PyFloat_CheckExact(seed) || !Element::decode(gradient->type_code, &element)) return false;
@@ -339,7 +343,7 @@ PyObject* try_backward(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     if (!set_seeds(args[1], true) || !is_ready(args[0])) Py_RETURN_FALSE;
     const Ref records(PyList_GetSlice(args[0], 0, PyList_GET_SIZE(args[0])));
     if (!records) return nullptr;
-    set_seeds(args[1], false);
+    if (!set_seeds(args[1], false)) return PyErr_Occurred() ? nullptr : Py_NewRef(Py_False);
     for (Py_ssize_t i = PyList_GET_SIZE(records.get()); i-- > 0;) {
         Launch launch;
         if (const char* why = prepare_record(as_record(PyList_GET_ITEM(records.get(), i)), &launch)) {
@@ -351,7 +355,41 @@ PyObject* try_backward(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     Py_RETURN_TRUE;
 }
 
+// Collects the distinct gradients of the recorded launches' arguments. False where Python has to look at one.
+bool collect_gradients(PyObject* records, std::vector<Array*>* found) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(records); ++i) {
+        if (!is_record(PyList_GET_ITEM(records, i))) return false;
+        PyObject* args = as_record(PyList_GET_ITEM(records, i))->args;
+        for (Py_ssize_t k = 0; k < PyList_GET_SIZE(args); ++k) {
+            PyObject* arg = PyList_GET_ITEM(args, k);
+            if (!is_array(arg) || !has_gradient(arg)) continue;
+            PyObject* gradient = reinterpret_cast<Array*>(arg)->grad_array;
+            if (is_tied(reinterpret_cast<Array*>(arg)) || !is_array(gradient) || !is_zeroable(gradient)) return false;
+            Array* array = reinterpret_cast<Array*>(gradient);
+            if (std::find(found->begin(), found->end(), array) == found->end()) found->push_back(array);
+        }
+    }
+    return true;
+}
+
+PyObject* try_zero(PyObject*, PyObject* records) {
+    if (!PyList_Check(records)) return PyErr_Format(PyExc_TypeError, "try_zero() takes a list, got %R", records);
+    std::vector<Array*> gradients;
+    if (!collect_gradients(records, &gradients)) Py_RETURN_FALSE;
+    for (Array* array : gradients) Py_INCREF(reinterpret_cast<PyObject*>(array));
+    bool done = true;
+    for (Array* array : gradients) {
+        done = done && set_array_zero(reinterpret_cast<PyObject*>(array));
+        Py_DECREF(reinterpret_cast<PyObject*>(array));
+    }
+    if (!done) return nullptr;
+    Py_RETURN_TRUE;
+}
+
 PyMethodDef functions[] = {
+    {"try_zero", try_zero, METH_O,
+     "try_zero(launches)\n--\n\nSet the gradients of the recorded launches' arguments to zero, and return True; or "
+     "return False, with nothing done, where one is not plain memory of ours."},
     {"try_backward", method(try_backward), METH_FASTCALL,
      "try_backward(launches, starts)\n--\n\nSet the gradients of the arrays in `starts`, pairs of an array and a number or "
      "an array, run the adjoints of the recorded launches, last one first, and return True; or return False, with "

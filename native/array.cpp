@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "bulk.h"
 #include "dlpack.h"
 #include "structmember.h"
 
@@ -319,6 +320,9 @@ PyMethodDef array_methods[] = {
     {"_bind", method(array_bind), METH_FASTCALL,
      "_bind(ptr, shape, strides, type_code, itemsize, readonly, dtype, device, owner, device_type=1, "
      "device_id=0)\n--\n\nPoint the array at memory, once. `strides` None means C-contiguous."},
+    {"_try_zero", try_zero_array, METH_NOARGS,
+     "_try_zero()\n--\n\nSet every element to zero, and return True; False where the array is strided, read-only, or "
+     "memory of a tensor whose framework wants to know."},
     {"_subview", method(array_subview), METH_FASTCALL,
      "_subview(offset, shape, strides)\n--\n\nReturn a view of the same class, `offset` bytes into this "
      "array; "

@@ -247,3 +247,18 @@ def test_cycles_are_collected() -> None:
     del a
     gc.collect()
     assert alive() is None
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 1 << 14, (1 << 18) + 3])
+def test_setting_an_array_to_zero(n: int) -> None:
+    a = s.bound((n,))
+    memory = np.frombuffer((ctypes.c_uint8 * (4 * n + 8)).from_address(a.ptr), np.uint8) if n else np.zeros(0, np.uint8)
+    memory[:] = 1
+    assert a._try_zero() is True
+    assert not memory[: 4 * n].any()
+    assert memory[4 * n :].all()
+
+
+def test_what_is_not_set_to_zero_natively() -> None:
+    for a in (s.bound((4,), strides=(8,)), s.bound((4,), readonly=True), native.Array()):
+        assert a._try_zero() is False

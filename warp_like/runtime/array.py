@@ -225,6 +225,8 @@ class array(Exchange):
 
     def zero_(self) -> None:
         """Set every element to zero."""
+        if recorder.active is None and recorder.graph is None and self._try_zero():
+            return
         raw = self._writable()
         host_copy(self, raw, np.zeros((), raw.dtype))
 

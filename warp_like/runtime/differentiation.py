@@ -38,7 +38,8 @@ def adjoint_program(record: Record, adjoints: dict[int, array]) -> Program | Non
     kernel = record.kernel
     forward = kernel.program(record.types).any_artifact
     sources = set(forward.reads).union(i for i, t in enumerate(record.types) if not isinstance(t, Array))
-    wrt, dispatcher = tuple(sorted(adjoints)), kernel.program(record.types).dispatcher
+    wrt = tuple(sorted(adjoints))
+    dispatcher = None if settings.print_launches else kernel.program(record.types).dispatcher
     if not set(forward.writes) & set(adjoints) or not sources & set(adjoints):
         if dispatcher is not None:
             dispatcher.install_adjoint(wrt, None)

@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Any
 
 from warp_like import _native
-from warp_like.base.settings import settings
 from warp_like.runtime import visualize
 from warp_like.runtime.array import add_elements, array
 from warp_like.runtime.differentiation import adjoint_arguments, adjoint_program, gradients_of
@@ -57,7 +56,8 @@ class Tape:
     ) -> None:
         recorder.active = self._outer
         self._outer = None
-        self.history.end()
+        if self.history.overwritten:
+            self.history.end()
 
     # --- recording ------------------------------------------------------------------------------------------
 
@@ -143,9 +143,13 @@ class Tape:
         if loss is None and not grads:
             raise RuntimeError("backward() needs a loss or grads to start from")
         starts = self._starts(loss, grads or {})
-        plain = not self._retained.shown and not self.history.overwritten and not _checked()
+        plain = not self._retained.shown and not self.history.overwritten and not _captured()
         if plain and _native.try_backward(self.launches, starts):
             return
+        self._backward_checked(starts)
+
+    def _backward_checked(self, starts: list[tuple[array, Any]]) -> None:
+        """Run backward step by step, compiling what is missing and saying what is wrong."""
         arrays = [*self._arrays(), *(a for a, _ in starts)]
         for a in arrays:
             a._attach_grad()
@@ -188,7 +192,7 @@ class Tape:
                     require_memory(a)
         self.history.require_current()
         for r in self.launches:
-            if isinstance(r, Record) and (_checked() or not r.can_reverse()):
+            if isinstance(r, Record) and (_captured() or not r.can_reverse()):
                 gradients = gradients_of(r)
                 program = adjoint_program(r, gradients)
                 if program is not None:
@@ -212,6 +216,8 @@ class Tape:
 
     def zero(self) -> None:
         """Set the gradients of all recorded arrays to zero."""
+        if not _captured() and _native.try_zero(self.launches):
+            return
         with _nothing_recorded():
             for a, gradient in self.gradients.items():
                 a._attach_grad()
@@ -299,9 +305,9 @@ def _nothing_recorded() -> Iterator[None]:
         recorder.active = saved
 
 
-def _checked() -> bool:
-    """Whether adjoints have to take the checked path of launches."""
-    return settings.print_launches or recorder.graph is not None
+def _captured() -> bool:
+    """Whether what runs has to become a part of a graph."""
+    return recorder.graph is not None
 
 
 def _arrays_of(r: Record | Write | UserFunction) -> Sequence[Any]:
@@ -321,7 +327,7 @@ def _reverse(r: Record | Write | UserFunction) -> None:
     if isinstance(r, UserFunction):
         r.backward()
     elif isinstance(r, Record):
-        if _checked() or not r.try_reverse():
+        if _captured() or not r.try_reverse():
             run_adjoint(r, gradients_of(r))
             r.dispatcher = r.kernel.program(r.types).dispatcher
     elif r.dest.grad is not None:
