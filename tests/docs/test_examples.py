@@ -131,3 +131,14 @@ def test_benchmark_runs(name: str, tmp_path: Path) -> None:
     rows = json.loads(record.read_text(encoding="utf-8"))["rows"]
     assert rows
     assert all(times.get("both", times)["warp_like"] > 0.0 for times in rows.values())
+
+
+def test_benchmark_of_compiling_runs(tmp_path: Path) -> None:
+    """The kernels that it generates compute what NumPy does."""
+    program, record = EXAMPLES / "benchmarks" / "benchmark_compile.py", tmp_path / "record.json"
+    command = [sys.executable, str(program), "--quick", "--json", str(record)]
+    done = subprocess.run(command, capture_output=True, text=True, env=importable())
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = json.loads(record.read_text(encoding="utf-8"))["rows"]
+    assert len(rows) == 8
+    assert all(times["forward"] > 0.0 and times["adjoint"] > 0.0 for times in rows.values())

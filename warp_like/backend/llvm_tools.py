@@ -54,13 +54,15 @@ def parsed(llvm: Any, text: str, machine: Any) -> Iterator[Any]:
         context.close()
 
 
-def optimize(llvm: Any, module: Any, machine: Any, *, vectorize: bool, first: tuple[str, ...] = ()) -> None:
+def optimize(
+    llvm: Any, module: Any, machine: Any, *, vectorize: bool, unroll: bool = True, first: tuple[str, ...] = ()
+) -> None:
     """Run LLVM's standard pipeline at level 3 over ``module``, the passes named in ``first`` before it."""
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = vectorize
     options.slp_vectorization = vectorize
     options.loop_interleaving = vectorize
-    options.loop_unrolling = True
+    options.loop_unrolling = unroll
     builder = llvm.create_pass_builder(machine, options)
     if first:
         early = llvm.create_new_module_pass_manager()

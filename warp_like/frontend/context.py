@@ -94,7 +94,8 @@ class Context:
         self.returns = returns
         self.b = Emitter(body)
         self.scope = Scope()
-        self.loads = loaded_names([source.node])
+        self.loads_inside: dict[ast.AST, Counter[str]] = {}
+        self.loads = loaded_names([source.node], self.loads_inside)
         self.statics: dict[str, Any] = {}  # the indices of the loops being unrolled, for wp.static()
         self.no_assignment = ""  # the place being built, where it may not be reached, for messages
 
@@ -335,13 +336,29 @@ def is_array(operand: Operand) -> bool:
     return isinstance(operand, Value) and isinstance(operand.type, Array)
 
 
-def loaded_names(nodes: Sequence[ast.AST]) -> Counter[str]:
-    """Return how often each name is read in ``nodes``; ``x += 1`` and ``x[0] = 1`` read ``x``."""
+def loaded_names(nodes: Sequence[ast.AST], known: dict[ast.AST, Counter[str]]) -> Counter[str]:
+    """Return how often each name is read in ``nodes``; ``x += 1`` and ``x[0] = 1`` read ``x``.
+
+    ``known`` keeps the counts of statements, so that nested ones are not counted again at each level.
+    """
     found: Counter[str] = Counter()
     for root in nodes:
-        for node in ast.walk(root):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                found[node.id] += 1
-            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-                found[node.target.id] += 1
+        found.update(known[root] if root in known else _loaded_names(root, known))
+    return found
+
+
+def _loaded_names(root: ast.AST, known: dict[ast.AST, Counter[str]]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            found[node.id] += 1
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            found[node.target.id] += 1
+        children = list(ast.iter_child_nodes(node))
+        found.update(loaded_names([c for c in children if isinstance(c, ast.stmt)], known))
+        waiting += [c for c in children if not isinstance(c, ast.stmt)]
+    if isinstance(root, ast.stmt):
+        known[root] = found
     return found

@@ -232,7 +232,7 @@ def _merge_variables(
     merged: dict[str, tuple[Operand, list[int]]] = {}
     if not heeded or tail is Tail.KERNEL:
         return merged  # nothing is read after it
-    inside = loaded_names(nodes)
+    inside = loaded_names(nodes, ctx.loads_inside)
     for name in dict.fromkeys(n for a in arms for n in a.scope.names):
         bound_before = base.variable(name) is not None
         wanted = [a for a in heeded if a.may_fall or bound_before]

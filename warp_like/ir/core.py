@@ -138,10 +138,15 @@ class Block:
 
     def walk(self) -> Iterator[Op]:
         """Iterate over all ops, nested ones after the op that holds them."""
-        for o in self.ops:
-            yield o
-            for r in o.regions():
-                yield from r.walk()
+        waiting = [iter(self.ops)]  # no recursion: its cost for each op would grow with the depth of the nest
+        while waiting:
+            for o in waiting[-1]:
+                yield o
+                if o._REGIONS:
+                    waiting.extend(iter(r.ops) for r in reversed(o.regions()))
+                    break
+            else:
+                waiting.pop()
 
 
 class Function:

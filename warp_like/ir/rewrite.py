@@ -77,19 +77,30 @@ def substitute(b: Block, mapping: dict[Value, Value]) -> None:
         o.map_operands(final)
 
 
-def free_values(b: Block) -> list[Value]:
-    """Return the values that ``b`` uses but does not define, in order of first use."""
-    defined: set[Value] = set()
-    for inner in blocks(b):
-        defined.update(inner.params)
-        for o in inner.ops:
-            defined.update(o.results)
-    seen: dict[Value, None] = {}
-    for o in b.walk():
+def free_values(b: Block, known: dict[Block, dict[Value, None]] | None = None) -> list[Value]:
+    """Return the values that ``b`` uses but does not define, in order of first use.
+
+    ``known`` keeps what has been found for the blocks inside, for further calls while these stay as they are.
+    """
+    return list(_free(b, {} if known is None else known))
+
+
+def _free(b: Block, known: dict[Block, dict[Value, None]]) -> dict[Value, None]:
+    found = known.get(b)
+    if found is not None:
+        return found
+    defined, seen = set(b.params), dict[Value, None]()
+    for o in b.ops:
         for v in o.operands():
             if v not in defined:
                 seen.setdefault(v)
-    return list(seen)
+        for r in o.regions():
+            for v in _free(r, known):
+                if v not in defined:
+                    seen.setdefault(v)
+        defined.update(o.results)
+    known[b] = seen
+    return seen
 
 
 def grid_ndim(f: Function) -> int:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Value
-from warp_like.ir.rewrite import free_values
 from warp_like.ir.types import Array, Scalar, Type, int32
 from warp_like.passes.ad.adjoints import sum_of, wide_type
 
@@ -80,7 +79,7 @@ class LoopReversal:
         if all(g is None for g in final) and not r.writes_adjoints(loop):
             return  # the pushes have no pops and go with the dead code
         active = [k for k, c in enumerate(self.carried) if c in r.varied]
-        outer = [v for v in free_values(loop.body) if v in r.varied and not isinstance(v.type, Array)]
+        outer = [v for v in r.free_values(loop.body) if v in r.varied and not isinstance(v.type, Array)]
         lo, hi, step = self._reversed_range(r.b)
         init = [r.or_zero(final[k], self.carried[k]) for k in active]
         init += [r.b.zero(wide_type(v.type)) for v in outer]

@@ -96,6 +96,8 @@ class Reversal:
         self.varied = varied_values(f, adjoint_arrays)
         self.loops: dict[Op, LoopReversal] = {}
         self.slots = 0
+        self._writing: dict[Op, bool] = {}
+        self._free: dict[Block, dict[Value, None]] = {}
 
     def run(self) -> Function:
         """Fill the adjoint and return it."""
@@ -120,8 +122,16 @@ class Reversal:
                 self.recompute(o)
 
     def enter(self, block: Block) -> None:
-        """Make the values of ``block`` known in the reverse sweep, at the start of its reverse."""
-        self.forward(block.ops[:-1])
+        """Make the values of ``block`` known in the reverse sweep, at the start of its reverse.
+
+        A branch whose results do nothing but leave the block is left out: its reverse computes its inside itself.
+        """
+        used: set[Value] = set()
+        for o in block.ops[:-1]:
+            used.update(o.operands())
+            for r in o.regions():
+                used.update(self.free_values(r))
+        self.forward([o for o in block.ops[:-1] if not isinstance(o, ops.If) or not used.isdisjoint(o.results)])
 
     def recompute(self, o: Op) -> None:
         """Emit ``o`` without effects and without saving anything."""
@@ -214,7 +224,12 @@ class Reversal:
 
     def writes_adjoints(self, o: Op) -> bool:
         """Return whether something inside ``o`` writes an array that has adjoints."""
-        return any(self.writes_adjoint_of(x) for r in o.regions() for x in r.walk())
+        found = self._writing.get(o)
+        if found is None:
+            inner = [x for r in o.regions() for x in r.ops]
+            found = any(self.writes_adjoint_of(x) or (x._REGIONS and self.writes_adjoints(x)) for x in inner)
+            self._writing[o] = found
+        return found
 
     def writes_adjoint_of(self, o: Op) -> bool:
         """Return whether ``o`` itself, or a function that it calls, writes an array that has adjoints."""
@@ -231,7 +246,7 @@ class Reversal:
                 for y, x in zip(branch.yielded, g, strict=True):
                     self.send(y, x)
                 self.reverse(branch.ops[:-1])
-                outer = [v for v in free_values(branch) if v in local.sums]
+                outer = [v for v in self.free_values(branch) if v in local.sums]
                 contributions.append({v: local.take(v) for v in outer})
             blocks.append(block)
         outer = list(dict.fromkeys([*contributions[0], *contributions[1]]))
@@ -284,6 +299,10 @@ class Reversal:
         found = self.adjoint_arrays.get(array)
         assert found is None or isinstance(found.type, Array)
         return found if found is not None and is_differentiable(array.type) else None
+
+    def free_values(self, primal: Block) -> list[Value]:
+        """The values that a block of the primal uses from outside."""
+        return free_values(primal, self._free)
 
     def new_slot(self) -> int:
         self.slots += 1

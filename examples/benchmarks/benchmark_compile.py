@@ -1,0 +1,141 @@
+"""How compile time grows with the size of a kernel: cold, one kernel of 250 to 2,000 lines.
+
+    python examples/benchmarks/benchmark_compile.py --json compile.json
+
+Each kernel is generated, launched on a few elements and compared with the same function in NumPy; the time is that of
+its first launch, and of the first launch of its adjoint, with an empty cache. The last column is the growth: the
+microseconds that each line costs in the forward kernel; it stays the same where compile time is linear.
+
+A chain of ``elif`` is a nest as deep as it is long, since each branch stands in the ``else`` of the one before. Chains
+are shorter: what nests too deeply is refused.
+"""
+
+import importlib.util
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import harness
+import numpy as np
+
+SIZES = [250, 500, 1000, 2000]
+CHAINS = [60, 120, 240]
+COLUMNS = ["forward", "adjoint", "per line"]
+
+HEAD = """import warp_like as wp
+
+@wp.kernel
+def kernel(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    a = x[i]
+    b = 0.5 * x[i]
+"""
+
+
+@dataclass
+class Kind:
+    """A way to make a kernel as long as wanted: ``lines`` in each of its parts, and what one part computes."""
+
+    lines: int
+    part: Callable[[int], str]
+    reference: Callable[[int, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+def straight_part(k: int) -> str:
+    return f"    a = wp.sin(b) * {1 + k % 7 * 0.1:.1f} + 0.5 * a\n    b = 0.3 * a * b - {k % 5}.5\n"
+
+
+def straight_reference(k, i, a, b):
+    a = np.sin(b) * (1 + k % 7 * 0.1) + 0.5 * a
+    return a, 0.3 * a * b - (k % 5 + 0.5)
+
+
+def branch_part(k: int) -> str:
+    return f"    if a > 0.{k % 10}:\n        b = 0.5 * b + a\n    else:\n        a = a + 0.25\n"
+
+
+def branch_reference(k, i, a, b):
+    above = a > np.float32(k % 10 / 10)
+    return np.where(above, a, a + 0.25), np.where(above, 0.5 * b + a, b)
+
+
+def chain_part(k: int) -> str:
+    return f"    {'elif' if k else 'if'} i == {k}:\n        b = a * {k % 9}.5\n"
+
+
+def chain_reference(k, i, a, b):
+    return a, np.where(i == k, a * (k % 9 + 0.5), b)
+
+
+def loop_part(k: int) -> str:
+    body = "        a = 0.5 * a + 0.1 * b\n        b = 0.9 * b\n"
+    return f"    for k{k} in range(i % {k % 3 + 2}):\n{body}    b = b + 0.125\n"
+
+
+def loop_reference(k, i, a, b):
+    for step in range(k % 3 + 1):
+        runs = step < i % (k % 3 + 2)
+        a, b = np.where(runs, 0.5 * a + 0.1 * b, a), np.where(runs, 0.9 * b, b)
+    return a, b + 0.125
+
+
+KINDS = {
+    "straight line": Kind(2, straight_part, straight_reference),
+    "branches": Kind(4, branch_part, branch_reference),
+    "chain of elif": Kind(2, chain_part, chain_reference),
+    "loops": Kind(4, loop_part, loop_reference),
+}
+
+
+def load(text: str, folder: Path, name: str):
+    """Return the kernel of a module with this source: kernels are read from files."""
+    path = folder / f"{name}.py"
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.kernel
+
+
+def seconds(run: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def measure(wp, kind: str, size: int, folder: Path) -> dict[str, float]:
+    """Return the seconds of the first launch and the first adjoint launch of one kernel."""
+    made = KINDS[kind]
+    parts = range(size // made.lines)
+    text = HEAD + "".join(map(made.part, parts)) + "    y[i] = a + b\n"
+    kernel = load(text, folder, f"{kind.replace(' ', '_')}_{size}")
+    x = np.linspace(0.0, 1.0, 8, dtype=np.float32)
+    inputs, out = wp.array(x, requires_grad=True), wp.zeros(len(x), dtype=float, requires_grad=True)
+    forward = seconds(lambda: wp.launch(kernel, len(x), [inputs, out]))
+    a, b = x.astype(float), 0.5 * x.astype(float)
+    for k in parts:
+        a, b = made.reference(k, np.arange(len(x)), a, b)
+    harness.check(f"{kind} {size}", "warp_like", out.numpy(), a + b, rtol=1.0e-3, atol=1.0e-3)
+    adjoint = seconds(lambda: wp.launch(kernel, len(x), [inputs, out], adjoint=True))
+    return {"forward": forward, "adjoint": adjoint, "per line": forward / size * 1.0e3}
+
+
+def main(argv: list[str] | None = None) -> dict:
+    options = harness.arguments(__doc__.splitlines()[0], argv)
+    wp = harness.find_frameworks(["warp_like"])["warp_like"]
+    with tempfile.TemporaryDirectory() as cache:
+        wp.config.kernel_cache_dir = cache
+        measure(wp, "straight line", 8, Path(cache))  # LLVM is loaded once
+        rows = {
+            f"{kind}, {size} lines": measure(wp, kind, size, Path(cache))
+            for kind in KINDS
+            for size in ([40, 80] if options.quick else CHAINS if kind == "chain of elif" else SIZES)
+        }
+    harness.report("compile", "milliseconds; per line microseconds", COLUMNS, rows, 1.0e3, options.json)
+    return rows
+
+
+if __name__ == "__main__":
+    main()
