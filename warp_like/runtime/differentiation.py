@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from warp_like.base.settings import settings
 from warp_like.frontend.parameters import leaf_parameters
 from warp_like.ir.types import Array, Type, adjoint_type, is_differentiable, scalar_of
 from warp_like.runtime.arguments import Site, convert, require_writable
