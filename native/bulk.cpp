@@ -42,7 +42,7 @@ bool set(const Bulk& bulk) {
     const int64_t dims[kMaxDims] = {(bulk.bytes + kBlock - 1) / kBlock, 1, 1, 1};
     RunRecord record;
     Gil gil(&record);
-    const Job job{set_blocks, reinterpret_cast<const uint8_t*>(&bulk), dims, dims[0], nullptr};
+    const Job job{set_blocks, reinterpret_cast<const uint8_t*>(&bulk), dims, dims[0], nullptr, 1};
     return !run(job, &record, &gil).interrupted;
 }
 
