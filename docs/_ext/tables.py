@@ -1,7 +1,8 @@
 """Pages generated from the project's own tables: settings, builtins, IR ops.
 
 A page holds a line ``<!-- generated: NAME -->``; when Sphinx reads the page, the line becomes the Markdown of
-table ``NAME``. So the page says what the code says, and there is no second copy to keep in step.
+table ``NAME``, or of a group of builtins: ``<!-- generated: builtins GROUP -->``. So the page says what the code
+says, and there is no second copy to keep in step.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-_MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
+import builtin_pages
+
+_MARK = re.compile(r"^<!-- generated: (\w+)(?: ([\w ]+))? -->$", re.MULTILINE)
 
 
 def settings() -> str:
@@ -30,75 +33,12 @@ def settings() -> str:
     return _table(("setting", "environment variable", "type", "default", "meaning"), rows)
 
 
-def builtins() -> str:
-    """Return a section for each group of builtins, with signature, text and gradient of each."""
-    import warp_like  # noqa: F401  (fills the registry)
-    from warp_like.builtins.spec import REGISTRY
-
-    groups: dict[str, dict[str, list[Any]]] = {}
-    for name, rows in REGISTRY.items():
-        for row in rows if not name.startswith("_") else ():
-            groups.setdefault(row.group, {}).setdefault(name, []).append(row)
-    parts = []
-    for group, names in groups.items():
-        parts.append(f"## {group}\n")
-        for _, rows in sorted(names.items()):
-            parts.extend(_builtin(row) for row in rows)
-    return "\n".join(parts)
-
-
 def letters() -> str:
     """Return what the letters in the signatures of builtins stand for."""
     from warp_like.builtins import patterns
 
     found = [p for p in vars(patterns).values() if isinstance(p, (patterns.Var, patterns.AnyValue))]
     return _table(("letter", "stands for"), [(f"`{p.name}`", str(p)) for p in found])
-
-
-def _builtin(row: Any) -> str:
-    text = " ".join(row.doc.split()).replace("``", "`")
-    paragraphs = [f"- `{_signature(row)}`", f"  {text}", f"  {_gradient(row)}"]
-    return "\n\n".join(p for p in paragraphs if p.strip()) + "\n"
-
-
-def _signature(row: Any) -> str:
-    first_default = len(row.params) - len(row.defaults)
-    params = []
-    for i, name in enumerate(row.params):
-        text = f"{name}: {_pattern(row.patterns[i])}" if i < len(row.patterns) else name
-        if i >= first_default:
-            text += f" = {row.defaults[i - first_default]!r}"
-        params.append(text)
-    results = row.result if isinstance(row.result, tuple) else (row.result,)
-    arrow = "" if row.result is None else f" -> {', '.join(_pattern(r) for r in results)}"
-    return f"{row.name}({', '.join(params)}){arrow}"
-
-
-def _pattern(pattern: Any) -> str:
-    """Return a pattern as a signature shows it: ``F`` and its like by name, vectors and matrices by size."""
-    dtype = getattr(pattern, "dtype", None)
-    match type(pattern).__name__:
-        case "Var" | "AnyValue":
-            return str(pattern.name)
-        case "VecOf":
-            return f"vec[{pattern.length}, {_pattern(dtype)}]"
-        case "MatOf":
-            return f"mat[{pattern.rows}, {pattern.cols}, {_pattern(dtype)}]"
-        case "QuatOf":
-            return f"quat[{_pattern(dtype)}]"
-        case "TransformOf":
-            return f"transform[{_pattern(dtype)}]"
-        case "ArrayOf":
-            element = "Any" if dtype is None else _pattern(dtype)
-            return f"array[{element}]"
-    return str(pattern)
-
-
-def _gradient(row: Any) -> str:
-    reason = getattr(row.adjoint, "reason", None)
-    if reason is None:
-        return ""
-    return f"Gradient: {'zero' if row.adjoint.zero else 'refused'}; {reason}"
 
 
 def ops() -> str:
@@ -124,7 +64,6 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "settings": settings,
-    "builtins": builtins,
     "letters": letters,
     "ops": ops,
 }
@@ -132,7 +71,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 def expand(text: str) -> str:
     """Return a page's text with its marks replaced by their tables."""
-    return _MARK.sub(lambda m: TABLES[m[1]](), text)
+    return _MARK.sub(lambda m: builtin_pages.group(m[2]) if m[1] == "builtins" else TABLES[m[1]](), text)
 
 
 def setup(app: Any) -> dict[str, bool]:

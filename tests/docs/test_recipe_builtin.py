@@ -61,5 +61,11 @@ def test_the_tests_of_the_table_find_the_row(copy: Path) -> None:
 
 def test_the_row_is_in_the_reference(copy: Path) -> None:
     extension = str(ROOT / "docs" / "_ext")
-    done = run(copy, "-c", f"import sys; sys.path.append({extension!r}); import tables; print(tables.builtins())")
-    assert "`softplus(x: F) -> F`" in done.stdout, done.stdout + done.stderr
+    done = run(
+        copy,
+        "-c",
+        f"import sys; sys.path.append({extension!r}); import builtin_pages; print(builtin_pages.group('Scalar Math'))",
+    )
+    assert "softplus(x: F) -> F" in done.stdout, done.stdout + done.stderr
+    assert ">>> wp.softplus(0.5)\n0.974" in done.stdout
+    assert "`adj_x += g / (exp(-x) + 1)`" in done.stdout

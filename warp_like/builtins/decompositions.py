@@ -152,6 +152,10 @@ def svd3_half(A: H33) -> (H33, VecOf(3, H), H33):
     lower=Expand(lambda b, a, u, s, v: b.apply("svd3", a)),
     ref=lambda a, u, s, v: _svd3_ref(a),
     assigns=("U", "sigma", "V"),
+    example="""
+    U, sigma, V = wp.mat33(), wp.vec3(), wp.mat33()
+    wp.svd3(wp.mat33(2.0, 1.0, 0.0, 1.0, 2.0, 0.0, 0.0, 0.0, 3.0), U, sigma, V)
+    """,
 )
 def svd3_into(
     A: MatOf(3, 3, F), U: MatOf(3, 3, F), sigma: VecOf(3, F), V: MatOf(3, 3, F)
@@ -179,6 +183,10 @@ def svd2_half(A: H22) -> (H22, VecOf(2, H), H22):
     lower=Expand(lambda b, a, u, s, v: b.apply("svd2", a)),
     ref=lambda a, u, s, v: _svd2_ref(a),
     assigns=("U", "sigma", "V"),
+    example="""
+    U, sigma, V = wp.mat22(), wp.vec2(), wp.mat22()
+    wp.svd2(wp.mat22(2.0, 1.0, 1.0, 2.0), U, sigma, V)
+    """,
 )
 def svd2_into(
     A: MatOf(2, 2, F), U: MatOf(2, 2, F), sigma: VecOf(2, F), V: MatOf(2, 2, F)
@@ -206,6 +214,10 @@ def eig3_half(A: H33) -> (H33, VecOf(3, H)):
     lower=Expand(lambda b, a, q, d: b.apply("eig3", a)),
     ref=lambda a, q, d: _eig3_ref(a),
     assigns=("Q", "d"),
+    example="""
+    Q, d = wp.mat33(), wp.vec3()
+    wp.eig3(wp.mat33(2.0, 1.0, 0.0, 1.0, 2.0, 0.0, 0.0, 0.0, 3.0), Q, d)
+    """,
 )
 def eig3_into(A: MatOf(3, 3, F), Q: MatOf(3, 3, F), d: VecOf(3, F)) -> (MatOf(3, 3, F), VecOf(3, F)):
     """Assign the eigenvectors and eigenvalues of ``A`` to the variables ``Q`` and ``d``."""
@@ -230,6 +242,10 @@ def qr3_half(A: H33) -> (H33, H33):
     lower=Expand(lambda b, a, q, r: b.apply("qr3", a)),
     ref=lambda a, q, r: _qr3_ref(a),
     assigns=("Q", "R"),
+    example="""
+    Q, R = wp.mat33(), wp.mat33()
+    wp.qr3(wp.mat33(2.0, 1.0, 0.0, 1.0, 2.0, 0.0, 0.0, 0.0, 3.0), Q, R)
+    """,
 )
 def qr3_into(A: MatOf(3, 3, F), Q: MatOf(3, 3, F), R: MatOf(3, 3, F)) -> (MatOf(3, 3, F), MatOf(3, 3, F)):
     """Assign the factors of ``A`` to the variables ``Q`` and ``R``."""

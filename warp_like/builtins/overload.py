@@ -93,6 +93,7 @@ class Overload:
     """One row: a signature of a builtin with all that is known of it.
 
     ``assigns`` names parameters that a call changes: the last results are the new values of the variables given there.
+    ``example`` is code for the reference page, for builtins that the host can't call.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Overload:
     ref: Callable[..., Any] | None
     defaults: tuple[Any, ...] = ()
     assigns: tuple[str, ...] = ()
+    example: str = ""
 
     def match(self, args: Sequence[Argument]) -> Resolved | int:
         """Return the types of a call with ``args``, or the position of the first argument that does not fit."""

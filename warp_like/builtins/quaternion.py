@@ -40,33 +40,51 @@ def _host(*args: Any, dtype: Any = float32, **parts: Any) -> Any:
     from warp_like.values import quaternion  # needs the native extension
 
     forms = ("x", "y", "z", "w"), ("ijk", "real"), ("quat",)
-    args = next(((*args, *map(parts.get, f[len(args) :])) for f in forms if {*f[len(args) :]} == {*parts}), args)
+    if parts:
+        rest = next((f[len(args) :] for f in forms if {*f[len(args) :]} == {*parts}), None)
+        if rest is None:
+            raise TypeError(
+                f"wp.quaternion() has no form with {len(args)} arguments by position and {', '.join(parts)}"
+            )
+        args = (*args, *(parts[p] for p in rest))
     given = getattr(type(args[0]), "_scalar_", None) if args else None
     return quaternion(given or dtype)(*args)
 
 
-@builtin(group=GROUP, lower=Special(), ref=_host)
+@builtin(group=GROUP, lower=Special(), ref=_host, example="q = wp.quaternion(dtype=float)")
 def quaternion(dtype: Any = float) -> Any:
     """Return the quaternion that is zero."""
 
 
-@builtin(name="quaternion", group=GROUP, lower=Special(), ref=_host)
+@builtin(name="quaternion", group=GROUP, lower=Special(), ref=_host, example="q = wp.quaternion(0.0, 0.0, 0.6, 0.8)")
 def quaternion_of_numbers(x: Any, y: Any, z: Any, w: Any, dtype: Any = None) -> Any:
     """Return the quaternion of four numbers; ``w`` is its real part."""
 
 
-@builtin(name="quaternion", group=GROUP, lower=Special(), ref=_host)
+@builtin(
+    name="quaternion", group=GROUP, lower=Special(), ref=_host, example="q = wp.quaternion(wp.vec3(0.0, 0.0, 0.6), 0.8)"
+)
 def quaternion_of_parts(ijk: Any, real: Any, dtype: Any = None) -> Any:
     """Return the quaternion of the imaginary part ``ijk``, a vector of 3, and the real part."""
 
 
-@builtin(name="quaternion", group=GROUP, lower=Special(), ref=_host)
+@builtin(
+    name="quaternion",
+    group=GROUP,
+    lower=Special(),
+    ref=_host,
+    example="q = wp.quaternion(wp.quat_identity(), dtype=wp.float64)",
+)
 def quaternion_of_quaternion(quat: Any, dtype: Any = None) -> Any:
     """Return a quaternion with the components converted to ``dtype``."""
 
 
 @builtin(
-    group=GROUP, lower=Special(), adjoint=NO_VALUE, ref=lambda dtype=float32: _host(0.0, 0.0, 0.0, 1.0, dtype=dtype)
+    group=GROUP,
+    lower=Special(),
+    adjoint=NO_VALUE,
+    ref=lambda dtype=float32: _host(0.0, 0.0, 0.0, 1.0, dtype=dtype),
+    example="q = wp.quat_identity()",
 )
 def quat_identity(dtype: Any = float) -> Any:
     """Return the quaternion of no rotation, ``0, 0, 0, 1``."""
@@ -242,6 +260,10 @@ def quat_to_axis_angle(quat: Q) -> (V3, F):
     lower=Expand(lambda b, quat, axis, angle: b.quat_to_axis_angle(quat)),
     ref=lambda quat, axis, angle: rotations.to_axis_angle(quat),
     assigns=("axis", "angle"),
+    example="""
+    axis, angle = wp.vec3(), 0.0
+    wp.quat_to_axis_angle(wp.quat(1.0, 0.0, 0.0, 0.0), axis, angle)
+    """,
 )
 def quat_to_axis_angle_into(quat: Q, axis: V3, angle: F) -> (V3, F):
     """Assign axis and angle of a rotation to the variables ``axis`` and ``angle``."""

@@ -146,6 +146,7 @@ def _declare(
     *,
     adjoint: NoGradient | None = DRAWN,
     assigns: tuple[str, ...] = ("state",),
+    example: str = "",
     **params: Pattern,
 ) -> None:
     """Declare a row that takes ``state`` and ``params`` and returns a number and the next state."""
@@ -155,7 +156,10 @@ def _declare(
     signature = space["signature"]
     signature.__annotations__ = {"state": uint32, **params, "return": (result, uint32)}
     signature.__doc__ = doc
-    builtin(name=name, group=GROUP, lower=Inline(body), ref=ref, adjoint=adjoint, assigns=assigns)(signature)
+    declare = builtin(
+        name=name, group=GROUP, lower=Inline(body), ref=ref, adjoint=adjoint, assigns=assigns, example=example
+    )
+    declare(signature)
 
 
 def _step(name: str, body: Callable[..., Any], result: Any, doc: str, **params: Pattern) -> None:
@@ -216,6 +220,7 @@ _declare(
     int32,
     "Return the first index ``i`` with ``cdf[i] >= u`` for a random ``u`` in [0, 1): a draw from the distribution\n"
     "whose cumulative sums ``cdf`` holds; the last index if there is none.",
+    example="state = wp.rand_init(7, wp.tid())\nn[wp.tid()] = wp.sample_cdf(state, a)",
     cdf=Array(float32, 1),
 )
 _declare(
@@ -264,5 +269,6 @@ _declare(
     uint32,
     "Return a random count of the Poisson distribution of mean ``lam``; 0 for a mean that is not positive, for which\n"
     "the state stays as it was.",
+    example="state = wp.rand_init(7, wp.tid())\nn[wp.tid()] = int(wp.poisson(state, 2.5))",
     lam=float32,
 )

@@ -51,10 +51,12 @@ def builtin(
     adjoint: Adjoint = None,
     ref: Callable[..., Any] | None = None,
     assigns: tuple[str, ...] = (),
+    example: str = "",
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare one overload; the decorated function gives parameter names, patterns, result and documentation.
 
-    ``assigns`` names the parameters that a call changes; their new values come last among the results.
+    ``assigns`` names the parameters that a call changes; their new values come last among the results. ``example`` is
+    for builtins that only kernels can call: lines of a kernel with an array ``a`` of float32, ``n`` of int32.
     """
 
     def decorate(signature: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,6 +75,7 @@ def builtin(
             ref=ref,
             defaults=signature.__defaults__ or (),
             assigns=assigns,
+            example=example,
         )
         REGISTRY.setdefault(row.name, []).append(row)
         if assigns:

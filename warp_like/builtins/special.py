@@ -6,14 +6,84 @@ The rows give name, parameters and documentation; the frontend holds what they m
 
 from typing import Any
 
+import numpy as np
+
+from warp_like.builtins import rigid
 from warp_like.builtins.spec import NoGradient, Special, builtin
+from warp_like.ir.types import Scalar, bfloat16, float32, int32
 
 UTILITY = "Utility"
 VECTOR = "Vector Math"
 NO_VALUE = NoGradient("it has no value that depends on a float")
 
+# --- on the host ----------------------------------------------------------------------------------------------
+# The classes of values need the native extension, so they are imported when one of these is called.
 
-@builtin(group=UTILITY, lower=Special(), adjoint=NO_VALUE)
+
+def _dtype(args: tuple[Any, ...], dtype: Any) -> Any:
+    """The scalar type asked for, or that of the arguments, as in a kernel."""
+    if dtype is not None:
+        return dtype
+    known = (getattr(type(a), "_scalar_", None) or getattr(type(a), "_ir_type_", None) for a in args)
+    return next((t for t in known if t is not None), float if any(isinstance(a, float) for a in args) else int)
+
+
+def _vector(*args: Any, length: Any = None, dtype: Any = None) -> Any:
+    from warp_like.values import vector
+
+    if not args and length is None:
+        raise TypeError("wp.vector() needs its components or a length")
+    count = sum(len(a) if hasattr(a, "__len__") else 1 for a in args)
+    return vector(length or count, _dtype(args or (0.0,), dtype))(*args)
+
+
+def _matrix(*args: Any, shape: Any = None, dtype: Any = None, **parts: Any) -> Any:
+    from warp_like.values import matrix
+
+    given = (*args, *(parts[p] for p in ("pos", "rot", "scale")[len(args) :] if p in parts))
+    if shape is None and len(given) == 3:
+        pos, rot, scale = (np.array(v, np.float64) for v in given)
+        return matrix((4, 4), _dtype(given, dtype))._from_ndarray(rigid.compose(pos, rot, scale))
+    if shape is None or parts:
+        raise TypeError("wp.matrix() needs a shape, or a position, a rotation and a scale")
+    return matrix(shape, _dtype(args or (0.0,), dtype))(*args)
+
+
+def _from_vectors(args: tuple[Any, ...], by_rows: bool) -> Any:
+    from warp_like.values import Vec, matrix
+
+    if not args or not all(isinstance(a, Vec) and type(a) is type(args[0]) for a in args):
+        raise TypeError("a matrix is made of vectors of one type")
+    shape = (len(args), len(args[0]))
+    numbers = np.array([list(a) for a in args], dtype=object)
+    return matrix(shape if by_rows else shape[::-1], args[0]._scalar_)(*(numbers if by_rows else numbers.T).ravel())
+
+
+def _identity(n: Any, dtype: Any) -> Any:
+    from warp_like.values import matrix
+
+    return matrix((n, n), dtype)(*(int(r == c) for r in range(n) for c in range(n)))
+
+
+def _cast(a: Any, dtype: Any) -> Any:
+    from warp_like.values import constant_of, numpy_dtype, to_ir
+    from warp_like.values.dtypes import host_number
+
+    typed = constant_of(a)
+    given = typed[0] if typed else float32 if isinstance(a, float) else int32
+    wanted = to_ir(dtype)
+    if not (isinstance(given, Scalar) and isinstance(wanted, Scalar) and given.bits == wanted.bits):
+        raise TypeError(f"wp.cast() keeps the bits: {given} can't be {wanted}")
+    if bfloat16 in (given, wanted):
+        raise TypeError("wp.cast() of bfloat16 is for kernels")
+    number = np.array(typed[1] if typed else a, numpy_dtype(given)).view(numpy_dtype(wanted)).item()
+    return host_number(number, wanted)
+
+
+# --- rows -----------------------------------------------------------------------------------------------------
+
+
+@builtin(group=UTILITY, lower=Special(), adjoint=NO_VALUE, example="i = wp.tid()\na[i] = float(i)")
 def tid() -> Any:
     """Return the index of the current thread: ``i = wp.tid()``, or ``i, j = wp.tid()`` for up to four dimensions.
 
@@ -22,6 +92,8 @@ def tid() -> Any:
 
 
 def _declare_atomic(name: str, what: str, note: str = "") -> None:
+    example = f"old = wp.{name}(n, 0, wp.tid())"
+
     def signature(arr: Any, *indices: Any, value: Any) -> Any:
         pass
 
@@ -30,7 +102,7 @@ def _declare_atomic(name: str, what: str, note: str = "") -> None:
     The call is ``wp.{name}(arr, i, value)``, with one index for each dimension of ``arr``. The components of a vector
     or matrix are updated each on its own.{note}
     """
-    builtin(name=name, group=UTILITY, lower=Special())(signature)
+    builtin(name=name, group=UTILITY, lower=Special(), example=example)(signature)
 
 
 _declare_atomic("atomic_add", "Add ``value`` to an element of ``arr``")
@@ -43,7 +115,7 @@ _declare_atomic("atomic_xor", "Replace an element of ``arr`` by its exclusive or
 _declare_atomic("atomic_exch", "Replace an element of ``arr`` by ``value``")
 
 
-@builtin(group=UTILITY, lower=Special())
+@builtin(group=UTILITY, lower=Special(), example="old = wp.atomic_cas(n, 0, 0, wp.tid())")
 def atomic_cas(arr: Any, *indices: Any, compare: Any, value: Any) -> Any:
     """Store ``value`` in an element of ``arr`` if it equals ``compare``, atomically, and return its old value.
 
@@ -51,56 +123,92 @@ def atomic_cas(arr: Any, *indices: Any, compare: Any, value: Any) -> Any:
     """
 
 
-@builtin(group=UTILITY, lower=Special())
+@builtin(group=UTILITY, lower=Special(), ref=_cast, example="n[0] = wp.cast(a[0], int)")
 def cast(a: Any, dtype: Any) -> Any:
     """Return the bits of ``a`` as a ``dtype`` of the same width."""
 
 
-@builtin(name="print", group=UTILITY, lower=Special(), adjoint=NO_VALUE)
+@builtin(
+    name="print", group=UTILITY, lower=Special(), adjoint=NO_VALUE, ref=print, example="print(a[0], wp.vec2(1.0, 2.0))"
+)
 def print_(*values: Any) -> None:
     """Print the values of this thread on one line."""
 
 
-@builtin(group=UTILITY, lower=Special(), adjoint=NO_VALUE)
+@builtin(
+    group=UTILITY,
+    lower=Special(),
+    adjoint=NO_VALUE,
+    ref=lambda fmt, *args: print(fmt % args, end=""),
+    example='wp.printf("%d: %f\\n", wp.tid(), a[0])',
+)
 def printf(fmt: Any, *args: Any) -> None:
     r"""Print with a C format string, which must be a literal: ``wp.printf("%d %f\n", i, x)``."""
 
 
-@builtin(name="len", group=UTILITY, lower=Special(), adjoint=NO_VALUE)
+@builtin(
+    name="len",
+    group=UTILITY,
+    lower=Special(),
+    adjoint=NO_VALUE,
+    ref=len,
+    example="for i in range(len(a)):\n    a[i] = 1.0",
+)
 def len_(a: Any) -> Any:
     """Return the extent of the first dimension of an array, the length of a vector, or the rows of a matrix."""
 
 
-@builtin(group=UTILITY, lower=Special(), adjoint=NO_VALUE)
+@builtin(group=UTILITY, lower=Special(), adjoint=NO_VALUE, ref=lambda expr: expr, example="a[0] = wp.static(2.0**10)")
 def static(expr: Any) -> Any:
     """Evaluate a Python expression when the kernel is compiled, and put its value in place of the call."""
 
 
-@builtin(group=VECTOR, lower=Special())
+@builtin(
+    group=VECTOR,
+    lower=Special(),
+    ref=_vector,
+    example="v = wp.vector(1.0, 2.0, 3.0)\nzeros = wp.vector(length=5, dtype=float)",
+)
 def vector(*args: Any, length: Any = None, dtype: Any = None) -> Any:
     """Return a vector of the scalars ``args``, of one scalar repeated ``length`` times, or of another vector."""
 
 
-@builtin(group=VECTOR, lower=Special())
+@builtin(group=VECTOR, lower=Special(), ref=_matrix, example="m = wp.matrix(1.0, 2.0, 3.0, 4.0, shape=(2, 2))")
 def matrix(*args: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Return a matrix of ``shape`` (a tuple of two literals) from scalars row by row, or from one scalar repeated."""
 
 
-@builtin(name="matrix", group=VECTOR, lower=Special())
+@builtin(
+    name="matrix",
+    group=VECTOR,
+    lower=Special(),
+    ref=_matrix,
+    example="m = wp.matrix(wp.vec3(1.0, 2.0, 3.0), wp.quat_identity(), wp.vec3(2.0, 2.0, 2.0))",
+)
 def matrix_of_transform(pos: Any, rot: Any, scale: Any, dtype: Any = None) -> Any:
     """Return the 4x4 matrix that scales, rotates and moves: ``transform_compose(pos, rot, scale)``."""
 
 
-@builtin(group=VECTOR, lower=Special())
+@builtin(
+    group=VECTOR,
+    lower=Special(),
+    ref=lambda *args: _from_vectors(args, by_rows=True),
+    example="m = wp.matrix_from_rows(wp.vec2(1.0, 2.0), wp.vec2(3.0, 4.0))",
+)
 def matrix_from_rows(*args: Any) -> Any:
     """Return the matrix whose rows are the vectors ``args``."""
 
 
-@builtin(group=VECTOR, lower=Special())
+@builtin(
+    group=VECTOR,
+    lower=Special(),
+    ref=lambda *args: _from_vectors(args, by_rows=False),
+    example="m = wp.matrix_from_cols(wp.vec2(1.0, 2.0), wp.vec2(3.0, 4.0))",
+)
 def matrix_from_cols(*args: Any) -> Any:
     """Return the matrix whose columns are the vectors ``args``."""
 
 
-@builtin(group=VECTOR, lower=Special(), adjoint=NO_VALUE)
+@builtin(group=VECTOR, lower=Special(), adjoint=NO_VALUE, ref=_identity, example="m = wp.identity(n=3, dtype=float)")
 def identity(n: Any, dtype: Any) -> Any:
     """Return the identity matrix of ``n`` rows (a literal) of ``dtype``."""

@@ -39,7 +39,9 @@ def _host(*args: Any, p: Any = None, q: Any = None, dtype: Any = None) -> Any:
     return made(*args, p=p, q=q) if args or p is not None or q is not None else made(0.0)
 
 
-@builtin(group=GROUP, lower=Special(), ref=_host)
+@builtin(
+    group=GROUP, lower=Special(), ref=_host, example="t = wp.transformation(wp.vec3(1.0, 2.0, 3.0), wp.quat_identity())"
+)
 def transformation(p: Any, q: Any = None, dtype: Any = None) -> Any:
     """Return the transform of translation ``p``, a vector of three, and rotation ``q``, the identity if left out.
 
@@ -47,7 +49,13 @@ def transformation(p: Any, q: Any = None, dtype: Any = None) -> Any:
     """
 
 
-@builtin(name="transformation", group=GROUP, lower=Special(), ref=_host)
+@builtin(
+    name="transformation",
+    group=GROUP,
+    lower=Special(),
+    ref=_host,
+    example="t = wp.transformation(1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0)",
+)
 def transformation_of(*args: Any, dtype: Any = None) -> Any:
     """Return a transform of seven numbers, of one for all of them, or of another transform; else zero."""
 
@@ -57,6 +65,7 @@ def transformation_of(*args: Any, dtype: Any = None) -> Any:
     lower=Special(),
     adjoint=NO_VALUE,
     ref=lambda dtype=float32: _host((0.0, 0.0, 0.0), dtype=dtype),
+    example="t = wp.transform_identity()",
 )
 def transform_identity(dtype: Any = float) -> Any:
     """Return the transform that leaves points where they are."""
@@ -82,6 +91,10 @@ def _part(b: Any, xform: Any, name: str) -> Any:
     lower=Inline(device.with_translation),
     ref=lambda xform, p: np.append(p, xform[3:]),
     assigns=("xform",),
+    example="""
+    t = wp.transform_identity()
+    wp.transform_set_translation(t, wp.vec3(1.0, 2.0, 3.0))
+    """,
 )
 def transform_set_translation(xform: TF, p: V3) -> TF:
     """Set the translation of the variable ``xform``, as ``xform.p = p``."""
@@ -92,6 +105,10 @@ def transform_set_translation(xform: TF, p: V3) -> TF:
     lower=Inline(device.with_rotation),
     ref=lambda xform, q: np.append(xform[:3], q),
     assigns=("xform",),
+    example="""
+    t = wp.transform_identity()
+    wp.transform_set_rotation(t, wp.quat(1.0, 0.0, 0.0, 0.0))
+    """,
 )
 def transform_set_rotation(xform: TF, q: Q) -> TF:
     """Set the rotation of the variable ``xform``, as ``xform.q = q``."""

@@ -68,6 +68,7 @@ def _holds(b: Emitter, arr: Value) -> Value:
     group=GROUP,
     lower=Expand(lambda b, arr, x, y: b.select(_holds(b, arr), x, y)),
     ref=lambda arr, x, y: x if np.size(arr) else y,
+    example="a[0] = wp.where(n, 1.0, 2.0)",
 )
 def where_array(arr: ARRAY, value_if_true: T, value_if_false: T) -> T:
     """Return ``value_if_true`` where the array has elements, else ``value_if_false``. Both are computed."""
@@ -78,6 +79,7 @@ def where_array(arr: ARRAY, value_if_true: T, value_if_false: T) -> T:
     group=GROUP,
     lower=Expand(lambda b, arr, if_false, if_true: b.select(_holds(b, arr), if_true, if_false)),
     ref=lambda arr, if_false, if_true: if_true if np.size(arr) else if_false,
+    example="a[0] = wp.select(n, 2.0, 1.0)",
 )
 def select_array(arr: ARRAY, value_if_false: T, value_if_true: T) -> T:
     """Return ``value_if_true`` where the array has elements: the older form of ``where``, with its order reversed."""
@@ -102,6 +104,7 @@ def _lower_bound(arr: Any, begin: Any, end: Any, value: Any) -> Any:
     group="Other",
     lower=Inline(device.lower_bound_of_all),
     ref=lambda arr, value: _lower_bound(arr, 0, len(arr), value),
+    example="n[0] = wp.lower_bound(a, 0.5)",
     adjoint=SEARCHED,
 )
 def lower_bound(arr: NUMBERS, value: S) -> int32:
@@ -116,6 +119,7 @@ def lower_bound(arr: NUMBERS, value: S) -> int32:
     group="Other",
     lower=Inline(device.lower_bound),
     ref=_lower_bound,
+    example="n[0] = wp.lower_bound(a, 1, 3, 0.5)",
     adjoint=SEARCHED,
 )
 def lower_bound_between(arr: NUMBERS, arr_begin: int32, arr_end: int32, value: S) -> int32:

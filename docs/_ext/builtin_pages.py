@@ -1,0 +1,249 @@
+"""The reference of the builtins, generated from their rows: signature, text, an example with its result, derivative.
+
+Examples are calls on the host, made when the page is built, so that what stands there is what the library gives; a
+builtin that only kernels can call has the example of its row. A derivative is the row's rule, run with symbols.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+WORDS = 96
+"""How long a formula may get before the page says in words where the derivative comes from."""
+
+_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "=="}
+_NUMBERS = {"F": (0.5, 0.25, 0.75), "S": (3.0, 2.0, 4.0), "W": (0.5, 0.25, 0.75), "I": (6, 3, 1), "X": (2, 3, 3)}
+_BY_NAME = {
+    "i": 0,
+    "j": 1,
+    "k": 2,
+    "low": 1,
+    "high": 9,
+    "octaves": 1,
+    "px": 4,
+    "py": 4,
+    "pz": 4,
+    "pt": 4,
+    "seed": 7,
+    "offset": 3,
+    "state": 7,
+    "lam": 2.0,
+    "delta": 1.0,
+    "tolerance": 0.5,
+}
+
+
+def group(name: str) -> str:
+    """Return the sections of a group's page, one for each builtin."""
+    rows = _rows(name)
+    parts = []
+    for builtin in sorted(rows):
+        parts.append(f"## {builtin}\n")
+        parts += [_overload(row) for row in rows[builtin]]
+    return "\n".join(parts)
+
+
+def _rows(group_name: str) -> dict[str, list[Any]]:
+    import warp_like  # noqa: F401  (fills the registry)
+    from warp_like.builtins.spec import REGISTRY
+
+    public = {name: [r for r in rows if r.group == group_name] for name, rows in REGISTRY.items() if name[0] != "_"}
+    return {name: rows for name, rows in public.items() if rows}
+
+
+def _overload(row: Any) -> str:
+    text = "\n\n".join(" ".join(part.split()) for part in row.doc.split("\n\n")).replace("``", "`")
+    language, example = example_of(row)
+    parts = [f"```text\n{signature(row)}\n```", text, f"```{language}\n{example}\n```", gradient(row)]
+    return "\n\n".join(p for p in parts if p.strip()) + "\n"
+
+
+def signature(row: Any) -> str:
+    """Return a row as ``name(argument: pattern, ...) -> result``."""
+    first_default = len(row.params) - len(row.defaults)
+    params = []
+    for i, name in enumerate(row.params):
+        text = f"{name}: {pattern(row.patterns[i])}" if i < len(row.patterns) else name
+        if i >= first_default:
+            default = row.defaults[i - first_default]
+            text += f" = {getattr(default, '__name__', repr(default))}"
+        params.append(text)
+    results = row.result if isinstance(row.result, tuple) else (row.result,)
+    results = results[: len(results) - len(row.assigns)]
+    arrow = "" if row.result is None or not results else f" -> {', '.join(pattern(r) for r in results)}"
+    return f"{row.name}({', '.join(params)}){arrow}"
+
+
+def pattern(of: Any) -> str:
+    """Return a pattern as a signature shows it: ``F`` and its like by name, vectors and matrices by size."""
+    dtype = getattr(of, "dtype", None)
+    match type(of).__name__:
+        case "Var" | "AnyValue":
+            return str(of.name)
+        case "VecOf":
+            return f"vec[{of.length}, {pattern(dtype)}]"
+        case "MatOf":
+            return f"mat[{of.rows}, {of.cols}, {pattern(dtype)}]"
+        case "QuatOf":
+            return f"quat[{pattern(dtype)}]"
+        case "TransformOf":
+            return f"transform[{pattern(dtype)}]"
+        case "ArrayOf":
+            return f"array[{'Any' if dtype is None else pattern(dtype)}]"
+    return str(of)
+
+
+# --- examples ---
+
+
+def example_of(row: Any) -> tuple[str, str]:
+    """Return the language of a row's example, and the example."""
+    if row.example:
+        return "python", textwrap.dedent(row.example).strip()
+    call = f"wp.{row.name}({', '.join(arguments(row))})"
+    return "pycon", f">>> {call}\n{evaluate(call)!r}"
+
+
+def arguments(row: Any) -> list[str]:
+    """Return the source of sample arguments."""
+    from warp_like.builtins.patterns import ArrayOf
+
+    if any(isinstance(p, ArrayOf) for p in row.patterns):
+        raise TypeError(f"{signature(row)} takes an array: give its row an example")
+    return [_argument(p, name, k) for k, (p, name) in enumerate(zip(row.patterns, row.params, strict=True))]
+
+
+def _argument(of: Any, name: str, k: int) -> str:
+    dims = {"N": 3, "R": 2, "C": 3, "K": 3}
+    kind = type(of).__name__
+    scalar = getattr(of, "dtype", of)
+    whole = str(getattr(scalar, "name", scalar)) in ("I", "int32")
+    suffix, numbers = ("i", [6, 3, 1, 2]) if whole else ("", [1.0, 2.0, 4.0, 0.5])
+    numbers = numbers[k % 2 :] + numbers[: k % 2]
+    match kind:
+        case "VecOf" | "Vec":
+            n = dims.get(of.length, of.length)
+            made = ", ".join(map(str, (numbers * 2)[:n]))
+            return f"wp.spatial_vector({made})" if n == 6 else f"wp.vec{n}{suffix}({made})"
+        case "MatOf":
+            rows, cols = dims.get(of.rows, of.rows), dims.get(of.cols, of.cols)
+            return _matrix(rows, cols, suffix, whole, k)
+        case "QuatOf":
+            return ("wp.quat(0.5, 0.5, 0.5, 0.5)", "wp.quat(1.0, 0.0, 0.0, 0.0)")[k % 2]
+        case "TransformOf":
+            return f"wp.transform(wp.vec3(1.0, 2.0, 3.0), {_argument(_Quat(), name, k)})"
+    if name in _BY_NAME:
+        return repr(_BY_NAME[name])
+    if str(scalar) == "bool":
+        return "True"
+    return repr(_NUMBERS.get(getattr(of, "name", ""), (2, 3, 4) if "int" in str(of) else (0.5, 0.25, 0.75))[k % 3])
+
+
+class _Quat:
+    """Stands for the quaternion in a sample transform."""
+
+
+_Quat.__name__ = "QuatOf"
+
+
+def _matrix(rows: int, cols: int, suffix: str, whole: bool, k: int) -> str:
+    numbers = [4 if r == c else 1 + k for r in range(rows) for c in range(cols)]
+    shown = ", ".join(str(n if whole else float(n)) for n in numbers)
+    if rows == cols and rows in (2, 3, 4) and not whole:
+        return f"wp.mat{rows}{cols}({shown})"
+    return f"wp.types.matrix(({rows}, {cols}), {'int' if whole else 'float'})({shown})"
+
+
+def evaluate(call: str) -> Any:
+    """Return what a call on the host gives."""
+    import warp_like as wp
+
+    return eval(call, {"wp": wp})
+
+
+# --- derivatives ---
+
+
+def gradient(row: Any) -> str:
+    """Return what the page says of a row's derivative."""
+    reason = getattr(row.adjoint, "reason", None)
+    if reason is not None:
+        return f"Gradient: {'zero' if row.adjoint.zero else 'refused'}; {reason}."
+    if row.adjoint is None:
+        if type(row.lower).__name__ == "Special":
+            return ""
+        where = "that of each component" if type(row.lower).__name__ == "Elementwise" else "that of the formula"
+        return f"Gradient: {where}."
+    formulas = derivative(row)
+    if formulas is None or sum(map(len, formulas.values())) > WORDS:
+        return "Gradient: by a rule of its own."
+    return "Gradient, where `g` is the adjoint of the result: " + ", ".join(
+        f"`adj_{name} += {formula}`" for name, formula in formulas.items()
+    )
+
+
+def derivative(row: Any) -> dict[str, str] | None:
+    """Return the adjoint of each argument as a formula; None where there is no short one."""
+    from warp_like.builtins.emit import Emitter
+    from warp_like.ir.core import Block, Value
+
+    types = [_concrete(p) for p in row.patterns]
+    got = row.match(types)
+    if isinstance(got, int) or len(got.results) != 1:
+        return None
+    args = [Value(t, name) for t, name in zip(types, row.params, strict=True)]
+    b = Emitter(Block())
+    found = row.adjoint(b, Value(got.results[0], "g"), Value(got.results[0], "result"), *args)
+    found = found if isinstance(found, tuple) else (found,)
+    texts = {name: _formula(v) for name, v in zip(row.params, found, strict=True) if v is not None}
+    return None if None in texts.values() else {name: str(text) for name, text in texts.items()}
+
+
+def _concrete(of: Any) -> Any:
+    from warp_like.builtins import patterns
+    from warp_like.ir import types as ir
+
+    dims = {"N": 3, "R": 3, "C": 3, "K": 3}
+    match of:
+        case patterns.Var():
+            return ir.float32 if ir.float32 in of.allowed else of.allowed[0]
+        case patterns.AnyValue():
+            return ir.float32
+        case patterns.VecOf(n, d):
+            return ir.Vec(dims.get(n, n), _concrete(d))
+        case patterns.MatOf(r, c, d):
+            return ir.Mat(dims.get(r, r), dims.get(c, c), _concrete(d))
+        case patterns.QuatOf(d):
+            return ir.Quat(_concrete(d))
+        case patterns.TransformOf(d):
+            return ir.Transform(_concrete(d))
+    return of
+
+
+def _formula(v: Any) -> str | None:
+    """The expression that computes ``v``, None where it takes more than calls."""
+    from warp_like.ir import ops
+
+    if v.op is None:
+        return str(v.hint)
+    if isinstance(v.op, ops.Constant):
+        value = v.op.value
+        return f"{value[0] if isinstance(value, tuple) else value:g}"
+    if not isinstance(v.op, ops.Apply):
+        return None
+    parts = [_formula(a) for a in v.op.args]
+    if None in parts:
+        return None
+    texts = [str(p) for p in parts]
+    if v.op.fn in _INFIX:
+        return f" {_INFIX[v.op.fn]} ".join(map(_operand, texts))
+    if v.op.fn == "neg":
+        return f"-{_operand(texts[0])}"
+    return f"{v.op.fn}({', '.join(texts)})"
+
+
+def _operand(text: str) -> str:
+    import ast
+
+    return text if isinstance(ast.parse(text, mode="eval").body, (ast.Name, ast.Call, ast.Constant)) else f"({text})"
