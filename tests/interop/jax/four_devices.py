@@ -46,6 +46,25 @@ def check_matmul(check):
             assert np.allclose(one, two, atol=1e-5)
 
 
+def check_derivatives(check):
+    f = jax_kernel(scale, enable_backward=True)
+    parts = over_devices(lambda x, a: f(x, a)[0] ** 2, (P("i"), P()), P("i"), check)
+
+    def plain(x, a):
+        return (a * x) ** 2
+
+    a, t = jnp.float32(3.0), jnp.cos(x)
+    for ours, theirs in zip(
+        jax.jvp(parts, (x, a), (t, jnp.float32(2.0))), jax.jvp(plain, (x, a), (t, jnp.float32(2.0))), strict=True
+    ):
+        assert np.allclose(ours, theirs, rtol=1e-5)
+    if check:
+        ours = jax.jit(jax.hessian(lambda x, a: parts(x, a).sum(), (0, 1)))(x, a)
+        theirs = jax.hessian(lambda x, a: plain(x, a).sum(), (0, 1))(x, a)
+        for one, two in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+            assert np.allclose(one, two, rtol=1e-4)
+
+
 def check_collectives(check):
     f = jax_kernel(total, output_dims=1)
     y = over_devices(lambda x: jax.lax.psum(f(x)[0], "i"), (P("i"),), P(), check)(x)
@@ -191,6 +210,7 @@ def check_pmap():
 for check in (True, False):
     check_elementwise(check)
     check_matmul(check)
+    check_derivatives(check)
     check_collectives(check)
     check_in_out(check)
 check_elementwise_kernels_keep_the_sharding()

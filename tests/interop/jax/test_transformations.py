@@ -66,6 +66,26 @@ def test_an_exported_program_runs_in_another_process(tmp_path):
     assert python("-c", _EXPORTED, str(path)) == "[2.0, 2.0, 2.0, 2.0]\n"
 
 
+def test_derivatives_are_exported_with_the_program():
+    from jax import export
+
+    allowed = [export.DisabledSafetyCheck.custom_call(TARGET)]
+    kernel = jax_kernel(stencil, enable_backward=True)
+    f = jax.jit(lambda x: kernel(x)[0].sum())
+    data = export.export(f, disabled_checks=allowed)(jax.ShapeDtypeStruct((4,), jnp.float32)).serialize(vjp_order=1)
+    x = jnp.arange(4.0)
+    assert np.allclose(jax.grad(export.deserialize(data).call)(x), jax.grad(f)(x))
+
+
+def test_shapes_have_to_be_known():
+    from jax import export
+
+    (n,) = export.symbolic_shape("n")
+    f = jax.jit(lambda x: jax_kernel(scale)(x, 2.0)[0])
+    with pytest.raises(TypeError, match=r"argument 1 `x`: the shape \(n,\) has symbols"):
+        export.export(f)(jax.ShapeDtypeStruct((n,), jnp.float32))
+
+
 _CACHED = """
 import sys, jax, jax.numpy as jnp
 import importlib.util

@@ -93,8 +93,14 @@ def fit(site: Site, t: Type, x: Any) -> Any:
     """Return a traced argument with the dtype and number of dimensions of its parameter.
 
     Raises:
-        TypeError: It has others. Only Python's numbers, which JAX calls weakly typed, are converted.
+        TypeError: It has others, or symbols for extents. Only Python's numbers, which JAX calls weakly typed, are
+            converted.
     """
+    if not all(isinstance(n, int) for n in x.shape):
+        raise TypeError(
+            f"{site.text}: the shape {x.shape} has symbols; a call is made for a shape that is known, so export the "
+            "function once for each"
+        )
     element = t.dtype if isinstance(t, Array) else t
     inner = element_shape(element)
     given = _scalar(x)

@@ -37,7 +37,7 @@ def needed_results(op: Operation) -> tuple[int, ...]:
     return tuple(k for k in op.results if any(i in reads for i in op.parameters_in((k,))))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Form:
     """One derivative of one call.
 

@@ -6,6 +6,7 @@ its size and which operands have it, as a leading dimension. The results have al
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,13 +28,14 @@ class BatchedPrimitive:
 
     def __init__(self, name: str, lower: Callable[[Any, Levels], Callable[..., list[Any]]] = batched) -> None:
         """Make one; ``lower`` gives the function that stands for a body and its levels in compiled programs."""
+        jax = jax_module()
         from jax.extend.core import Primitive, jaxpr_as_fun
         from jax.interpreters import batching, mlir
 
-        self._lower = lower
+        self._lower = functools.lru_cache(maxsize=1024)(lambda body, levels: jax.jit(lower(body, levels), inline=True))
         p = self.primitive = Primitive(name)
         p.multiple_results = True
-        p.def_impl(lambda *operands, body, levels, program: jax_module().jit(jaxpr_as_fun(program))(*operands))
+        p.def_impl(lambda *operands, body, levels, program: self._lower(body, levels)(*operands))
         p.def_abstract_eval(lambda *operands, body, levels, program: program.out_avals)
         run = mlir.lower_fun(lambda *operands, program: jaxpr_as_fun(program)(*operands), multiple_results=True)
         mlir.register_lowering(p, lambda ctx, *operands, body, levels, program: run(ctx, *operands, program=program))
