@@ -120,26 +120,30 @@ def _path(key: str, kind: str) -> str:
 @functools.lru_cache(maxsize=1)
 def compiler_fingerprint() -> str:
     """Return a hash that changes whenever the compiler does: Python, our files' sizes and times, and llvmlite's."""
-    import importlib.util
+    from importlib.machinery import PathFinder
 
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    files = [path for floor in _COMPILER_FLOORS for path in _python_files(os.path.join(package, floor))]
-    spec = importlib.util.find_spec("llvmlite")
+    facts = [fact for floor in _COMPILER_FLOORS for fact in _files(package, floor)]
+    spec = PathFinder.find_spec("llvmlite")
     if spec is not None and spec.origin is not None:
-        files.append(os.path.join(os.path.dirname(spec.origin), "_version.py"))
-    facts = [f"{os.path.relpath(path, package)} {(stat := os.stat(path)).st_size} {stat.st_mtime_ns}" for path in files]
-    return digest(sys.version, *facts)
+        facts.append(_fact("llvmlite", os.stat(os.path.join(os.path.dirname(spec.origin), "_version.py"))))
+    return digest(sys.version, *sorted(facts))
 
 
-def _python_files(folder: str) -> list[str]:
+def _files(package: str, folder: str) -> list[str]:
+    """What tells the files of a folder of the package, and of those below, from other versions of them."""
     found = []
-    with os.scandir(folder) as entries:
-        for entry in sorted(entries, key=lambda e: e.name):
+    with os.scandir(f"{package}/{folder}") as entries:
+        for entry in entries:
             if entry.name.endswith(".py"):
-                found.append(entry.path)
-            elif entry.is_dir() and entry.name != "__pycache__":
-                found += _python_files(entry.path)
+                found.append(_fact(f"{folder}/{entry.name}", entry.stat()))
+            elif entry.name != "__pycache__" and entry.is_dir():
+                found += _files(package, f"{folder}/{entry.name}")
     return found
+
+
+def _fact(name: str, stat: os.stat_result) -> str:
+    return f"{name} {stat.st_size} {stat.st_mtime_ns}"
 
 
 _COMPILER_FLOORS = ("base", "ir", "values", "builtins", "frontend", "passes", "backend", "compiler")

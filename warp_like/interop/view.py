@@ -136,7 +136,7 @@ def describe(obj: Any) -> Memory:
 
 
 def _numpy_memory(a: np.ndarray[Any, Any], kind: str, owner: Any) -> Memory:
-    if isinstance(a, np.ma.MaskedArray):
+    if type(a) is not np.ndarray and isinstance(a, np.ma.MaskedArray):  # NumPy loads `ma` when it is asked for
         raise TypeError("a masked NumPy array can't be used: its mask would be ignored; use a.filled() or a.data")
     scalar = scalar_from_numpy(a.dtype)
     if scalar is None:
