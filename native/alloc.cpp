@@ -21,16 +21,7 @@ PyObject* alloc(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
         PyErr_SetString(PyExc_ValueError, "alloc() needs a size of at least 0 bytes");
         return nullptr;
     }
-    if (nbytes > PY_SSIZE_T_MAX - 2 * kAlignment) return PyErr_NoMemory();
-    // Room for the alignment and for one more line, so that a vector load at the end stays inside and that
-    // an empty allocation has an address of its own. calloc leaves fresh pages to the kernel to clear.
-    const size_t room = static_cast<size_t>(nbytes) + 2 * kAlignment - 1;
-    void* base = zero ? std::calloc(room, 1) : std::malloc(room);
-    if (!base) return PyErr_NoMemory();
-    const uintptr_t at = (reinterpret_cast<uintptr_t>(base) + kAlignment - 1) & ~uintptr_t{kAlignment - 1};
-    PyObject* buffer = make_buffer(reinterpret_cast<void*>(at), nbytes, std::free, base);
-    if (!buffer) std::free(base);
-    return buffer;
+    return make_memory(nbytes, zero);
 }
 
 PyObject* buffer_wrap(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
@@ -116,6 +107,19 @@ PyMethodDef functions[] = {
 }  // namespace
 
 PyTypeObject BufferType = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+PyObject* make_memory(int64_t nbytes, bool zero) {
+    if (nbytes > PY_SSIZE_T_MAX - 2 * kAlignment) return PyErr_NoMemory();
+    // Room for the alignment and for one more line, so that a vector load at the end stays inside and that
+    // an empty allocation has an address of its own. calloc leaves fresh pages to the kernel to clear.
+    const size_t room = static_cast<size_t>(nbytes) + 2 * kAlignment - 1;
+    void* base = zero ? std::calloc(room, 1) : std::malloc(room);
+    if (!base) return PyErr_NoMemory();
+    const uintptr_t at = (reinterpret_cast<uintptr_t>(base) + kAlignment - 1) & ~uintptr_t{kAlignment - 1};
+    PyObject* buffer = make_buffer(reinterpret_cast<void*>(at), nbytes, std::free, base);
+    if (!buffer) std::free(base);
+    return buffer;
+}
 
 PyObject* make_buffer(void* ptr, int64_t nbytes, void (*release)(void*), void* context) {
     Buffer* self = PyObject_GC_New(Buffer, &BufferType);

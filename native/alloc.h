@@ -23,6 +23,9 @@ extern PyTypeObject BufferType;
 // and `release` is then not called.
 PyObject* make_buffer(void* ptr, int64_t nbytes, void (*release)(void*), void* context);
 
+// Returns a new Buffer over fresh memory, aligned to kAlignment; null with an exception set on failure.
+PyObject* make_memory(int64_t nbytes, bool zero);
+
 bool register_alloc(PyObject* module);
 
 }  // namespace wl

@@ -123,14 +123,6 @@ bool pack_value(const Param& param, PyObject* object, uint8_t* out, const char**
     return true;
 }
 
-// Whether PyTorch's lazy negation, which the exchange API does not tell, is on for `tensor`. It comes only
-// with a view into a complex tensor, which is not contiguous unless it has a single element.
-bool is_negated(PyObject* tensor, PyObject* is_neg) {
-    Ref answer(PyObject_CallOneArg(is_neg, tensor));
-    if (!answer) PyErr_Clear();
-    return answer.get() != Py_False;
-}
-
 }  // namespace
 
 // ---- signature

@@ -21,6 +21,27 @@ bool is_contiguous(int ndim, const int64_t* shape, const int64_t* strides, int64
     return packed;
 }
 
+void complete(Array* self) {
+    Element element{};
+    self->components = 0;
+    int64_t alignment = self->itemsize & -self->itemsize;  // an opaque record: what its size implies, up to 8
+    if (alignment > 8) alignment = 8;
+    if (Element::decode(self->type_code, &element)) {
+        self->components = element.components;
+        alignment = element.scalar_size;
+        for (int i = 0; i < element.components; ++i) {
+            self->shape[self->ndim + i] = element.extents[i];
+            self->strides[self->ndim + i] = element.strides[i];
+        }
+    }
+    self->contiguous = is_contiguous(self->ndim, self->shape, self->strides, self->itemsize);
+    uint64_t bits = self->size ? reinterpret_cast<uintptr_t>(self->data) : 0;
+    for (int i = 0; i < self->ndim; ++i) {
+        if (self->size && self->shape[i] > 1) bits |= static_cast<uint64_t>(self->strides[i]);
+    }
+    self->aligned = (bits & static_cast<uint64_t>(alignment - 1)) == 0;
+}
+
 namespace {
 
 // Reads a tuple or list of ints into `out` and returns how many there are; -1 with an exception set.
@@ -79,28 +100,6 @@ bool read_geometry(Array* self, PyObject* shape, PyObject* strides) {
 bool wants_writes(PyObject* owner) {
     const TensorType* type = find_tensor_type(Py_TYPE(owner));
     return type && type->write_hook;
-}
-
-// Derives the flags and the component dimensions from the fields that are set.
-void complete(Array* self) {
-    Element element{};
-    self->components = 0;
-    int64_t alignment = self->itemsize & -self->itemsize;  // an opaque record: what its size implies, up to 8
-    if (alignment > 8) alignment = 8;
-    if (Element::decode(self->type_code, &element)) {
-        self->components = element.components;
-        alignment = element.scalar_size;
-        for (int i = 0; i < element.components; ++i) {
-            self->shape[self->ndim + i] = element.extents[i];
-            self->strides[self->ndim + i] = element.strides[i];
-        }
-    }
-    self->contiguous = is_contiguous(self->ndim, self->shape, self->strides, self->itemsize);
-    uint64_t bits = self->size ? reinterpret_cast<uintptr_t>(self->data) : 0;
-    for (int i = 0; i < self->ndim; ++i) {
-        if (self->size && self->shape[i] > 1) bits |= static_cast<uint64_t>(self->strides[i]);
-    }
-    self->aligned = (bits & static_cast<uint64_t>(alignment - 1)) == 0;
 }
 
 void hold(PyObject** slot, PyObject* object) {
@@ -167,6 +166,23 @@ PyObject* array_new(PyTypeObject* type, PyObject*, PyObject*) {
     return object;
 }
 
+// Returns a new array of the class of `object`, with all of it but address, shape and strides.
+Array* new_view(PyObject* object) {
+    Array* base = reinterpret_cast<Array*>(object);
+    Array* view = reinterpret_cast<Array*>(array_new(Py_TYPE(object), nullptr, nullptr));
+    if (!view) return nullptr;
+    view->itemsize = base->itemsize;
+    view->type_code = base->type_code;
+    view->readonly = base->readonly;
+    view->device_type = base->device_type;
+    view->device_id = base->device_id;
+    view->hooked = base->hooked;
+    hold(&view->dtype, base->dtype);
+    hold(&view->device, base->device);
+    hold(&view->owner, base->owner && base->owner != Py_None ? base->owner : object);
+    return view;
+}
+
 PyObject* array_subview(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
     Array* base = reinterpret_cast<Array*>(object);
     if (nargs != 3) {
@@ -179,21 +195,84 @@ PyObject* array_subview(PyObject* object, PyObject* const* args, Py_ssize_t narg
     }
     const long long offset = PyLong_AsLongLong(args[0]);
     if (offset == -1 && PyErr_Occurred()) return nullptr;
-    Ref result(array_new(Py_TYPE(object), nullptr, nullptr));
+    Ref result(reinterpret_cast<PyObject*>(new_view(object)));
     if (!result) return nullptr;
     Array* view = reinterpret_cast<Array*>(result.get());
-    view->itemsize = base->itemsize;
     if (!read_geometry(view, args[1], args[2])) return nullptr;
     view->data = base->data + offset;
-    view->type_code = base->type_code;
-    view->readonly = base->readonly;
-    view->device_type = base->device_type;
-    view->device_id = base->device_id;
     complete(view);
-    hold(&view->dtype, base->dtype);
-    hold(&view->device, base->device);
-    hold(&view->owner, base->owner && base->owner != Py_None ? base->owner : object);
-    view->hooked = base->hooked;
+    return result.release();
+}
+
+struct Geometry {
+    int ndim = 0;
+    int64_t offset = 0;
+    int64_t shape[kMaxDims];
+    int64_t strides[kMaxDims];
+};
+
+// Selects in dimension `axis` what `part`, a slice or an integer, does; false where it is something else, or outside.
+bool select(const Array* base, int axis, PyObject* part, Geometry* out) {
+    const int64_t extent = base->shape[axis], stride = base->strides[axis];
+    if (PySlice_Check(part)) {
+        Py_ssize_t start, stop, step;
+        if (PySlice_Unpack(part, &start, &stop, &step) < 0) {
+            PyErr_Clear();
+            return false;
+        }
+        const Py_ssize_t count = PySlice_AdjustIndices(extent, &start, &stop, step);
+        if (count) out->offset += start * stride;
+        out->shape[out->ndim] = count;
+        out->strides[out->ndim++] = step * stride;
+        return true;
+    }
+    if (!PyLong_CheckExact(part)) return false;
+    int overflow = 0;
+    const int64_t i = PyLong_AsLongLongAndOverflow(part, &overflow);
+    if (overflow || i < -extent || i >= extent) return false;
+    out->offset += (i < 0 ? i + extent : i) * stride;
+    return true;
+}
+
+bool select_all(const Array* base, PyObject* key, Geometry* out) {
+    const bool several = PyTuple_CheckExact(key);
+    const Py_ssize_t given = several ? PyTuple_GET_SIZE(key) : 1;
+    if (given > base->ndim) return false;
+    for (int axis = 0; axis < base->ndim; ++axis) {
+        if (axis < given) {
+            if (!select(base, axis, several ? PyTuple_GET_ITEM(key, axis) : key, out)) return false;
+        } else {
+            out->shape[out->ndim] = base->shape[axis];
+            out->strides[out->ndim++] = base->strides[axis];
+        }
+    }
+    return out->ndim > 0;
+}
+
+// The fast form of runtime/indexing.py for views: None where the key is unusual or wrong, or means one element.
+PyObject* array_slice(PyObject* object, PyObject* key) {
+    Array* base = reinterpret_cast<Array*>(object);
+    Geometry found;
+    if (base->type_code == kUnbound || !select_all(base, key, &found)) Py_RETURN_NONE;
+    Ref result(reinterpret_cast<PyObject*>(new_view(object)));
+    if (!result) return nullptr;
+    Array* view = reinterpret_cast<Array*>(result.get());
+    view->ndim = found.ndim;
+    view->size = 1;
+    for (int i = 0; i < found.ndim; ++i) {
+        view->shape[i] = found.shape[i];
+        view->strides[i] = found.strides[i];
+        view->size *= found.shape[i];
+    }
+    view->data = base->data + found.offset;
+    complete(view);
+    if (base->grad_array && base->grad_array != Py_None) {
+        if (!is_array(base->grad_array)) Py_RETURN_NONE;
+        view->grad_array = array_slice(base->grad_array, key);
+        if (!view->grad_array) return nullptr;
+        if (base->grad_links) hold(&view->grad_links, base->grad_links);
+        view->retain_grad = base->retain_grad;
+    }
     return result.release();
 }
 
@@ -327,6 +406,9 @@ PyMethodDef array_methods[] = {
      "_subview(offset, shape, strides)\n--\n\nReturn a view of the same class, `offset` bytes into this "
      "array; "
      "its __init__ is not called and nothing is checked against the bounds."},
+    {"_slice", array_slice, METH_O,
+     "_slice(key)\n--\n\nReturn the view, and that of the gradient, that integers and slices select; None where Python "
+     "has to see to it."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -42,6 +42,9 @@ inline bool is_array(PyObject* object) { return PyObject_TypeCheck(object, &Arra
 // array's.
 bool is_contiguous(int ndim, const int64_t* shape, const int64_t* strides, int64_t itemsize);
 
+// Derives the flags and the component dimensions from the fields that are set.
+void complete(Array* array);
+
 bool register_array(PyObject* module);
 
 }  // namespace wl

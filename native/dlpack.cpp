@@ -319,6 +319,12 @@ const TensorType* find_tensor_type(PyTypeObject* type) {
     return api && api->dltensor_from_py_object_no_sync ? remember(type, api) : nullptr;
 }
 
+bool is_negated(PyObject* tensor, PyObject* is_neg) {
+    Ref answer(PyObject_CallOneArg(is_neg, tensor));
+    if (!answer) PyErr_Clear();
+    return answer.get() != Py_False;
+}
+
 bool register_dlpack(PyObject* module) {
     api_name = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
     is_neg_name = PyUnicode_InternFromString("is_neg");

@@ -9,6 +9,7 @@
 #include "dlpack.h"
 #include "elf.h"
 #include "given.h"
+#include "make.h"
 #include "python.h"
 #include "record.h"
 #include "replay.h"
@@ -37,7 +38,7 @@ PyMODINIT_FUNC PyInit__native() {
     if (!module) return nullptr;
     PyObject* m = module.get();
     const bool done = wl::register_alloc(m) && wl::register_value(m) && wl::register_array(m) &&
-                      wl::register_given() && wl::register_dlpack(m) && wl::register_context(m) && wl::register_thread_pool(m) &&
+                      wl::register_given() && wl::register_dlpack(m) && wl::register_make(m) && wl::register_context(m) && wl::register_thread_pool(m) &&
                       wl::register_dispatch(m) && wl::register_record(m) && wl::register_adjoint(m) && wl::register_elf(m) && wl::register_cpu(m) && wl::register_xla_ffi(m) &&
                       wl::register_reduce(m) && wl::register_replay(m) && wl::register_scan(m) && wl::register_sort(m);
     return done ? module.release() : nullptr;

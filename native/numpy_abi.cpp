@@ -115,4 +115,15 @@ void adopt_ndarray(PyObject* object, const Py_buffer& view) {
     }
 }
 
+void meet_ndarray(PyObject* object) {
+    Py_buffer view;
+    if (std::strcmp(Py_TYPE(object)->tp_name, "numpy.ndarray") != 0) return;
+    if (PyObject_GetBuffer(object, &view, PyBUF_RECORDS_RO) != 0) {
+        PyErr_Clear();  // a dtype without a format
+        return;
+    }
+    adopt_ndarray(object, view);
+    PyBuffer_Release(&view);
+}
+
 }  // namespace wl

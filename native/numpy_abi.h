@@ -27,6 +27,9 @@ NdArray read_ndarray(PyObject* array);
 // those that this file knows, and reading it through them gives what the buffer said, later ones are read so.
 void adopt_ndarray(PyObject* object, const Py_buffer& view);
 
+// Does so with `object`, if that is a NumPy array.
+void meet_ndarray(PyObject* object);
+
 // Whether `object` is a NumPy scalar, such as numpy.float32(1), and not one of Python's own kinds as well.
 bool is_numpy_scalar(PyObject* object);
 

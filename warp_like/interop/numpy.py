@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from warp_like import _native
 from warp_like.ir import types as ir
 from warp_like.runtime.array import array
 from warp_like.runtime.device import DeviceLike, get_device
@@ -31,8 +32,23 @@ def from_numpy(
         >>> wp.from_numpy(points, dtype=wp.vec3)
         array(shape=(100,), dtype=vec3f)
     """
+    place = get_device(device)
+    if shape is None and place.is_cpu and type(arr) is np.ndarray and (arr.ndim == 1 or dtype is not None):
+        made: array | None = _native.share(arr, dtype)
+        if made is not None:
+            if requires_grad:
+                made.requires_grad = True
+            if retain_grad:
+                made.retain_grad = True
+            return made
+    return _from_unusual(arr, dtype, shape, device, requires_grad, retain_grad)
+
+
+def _from_unusual(
+    arr: Any, dtype: Any, shape: Any, device: DeviceLike, requires_grad: bool, retain_grad: bool
+) -> array:
+    """What ``from_numpy`` returns where the native extension declines: other shapes, conversions, mistakes."""
     data = np.asarray(arr)
-    get_device(device)
     element = element_type(_default_dtype(data) if dtype is None else dtype)
     same = data.dtype == element.numpy if element.is_struct else scalar_from_numpy(data.dtype) == element.scalar
     inner = len(element.shape)

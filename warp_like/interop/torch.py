@@ -120,8 +120,11 @@ def from_torch(
     torch = _torch()
     if not isinstance(t, torch.Tensor):
         raise TypeError(f"from_torch() needs a PyTorch tensor, got {type(t).__name__}")
-    made = view.as_array(t, dtype)
-    made.retain_grad = retain_grad
+    made: array | None = _native.share(t, dtype)
+    if made is None:
+        made = view.as_array(t, dtype)
+    if retain_grad:
+        made.retain_grad = True
     if grad is not None:
         made.grad = view.as_array(grad.detach() if isinstance(grad, torch.Tensor) else grad, made.element.type)
     elif t.requires_grad if requires_grad is None else requires_grad:
@@ -141,13 +144,13 @@ def _share_gradient(made: array, t: Any) -> None:
     if not t.is_leaf or not torch.is_grad_enabled():
         made.requires_grad = True
         return
-    if t.grad is None:
+    fresh = t.grad
+    if fresh is None:
         fresh = torch.zeros_like(t, memory_format=torch.preserve_format)
         if t.requires_grad:
             t.grad = fresh
-    else:
-        fresh = t.grad
-    made.grad = view.as_array(fresh.detach(), made.element.type)
+    gradient: array | None = _native.share(fresh, made.dtype)
+    made.grad = view.as_array(fresh.detach(), made.element.type) if gradient is None else gradient
     if t.requires_grad:
         _tie(made, TorchGradient(lambda: t, fresh))
 

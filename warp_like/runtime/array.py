@@ -30,7 +30,7 @@ from warp_like.runtime.memory import (
 )
 from warp_like.runtime.recording import host_copy, recorder
 from warp_like.values import ArrayAnnotation, Composite, bfloat
-from warp_like.values.dtypes import host_number
+from warp_like.values.dtypes import SCALAR_CLASSES, host_number
 
 
 class array(Exchange):
@@ -248,6 +248,9 @@ class array(Exchange):
     # ---- indexing
 
     def __getitem__(self, key: Any) -> Any:
+        view = self._slice(key)
+        if view is not None:
+            return view
         if isinstance(key, array) or (isinstance(key, tuple) and any(isinstance(part, array) for part in key)):
             return _selected(self, key)
         offset, shape, _strides = indexing.resolve(key, self.shape, self.strides)
@@ -484,8 +487,17 @@ def bind_foreign(
 
 def new_array(element: ElementType, shape: tuple[int, ...], device: Device, zero: bool) -> array:
     """Return an array over fresh memory."""
+    made: array | None = _native.make_array(shape, element.host, device, zero)
+    if made is not None:
+        return made
     self: array = _native.Array.__new__(array)
     bind_new(self, element, shape, device, zero)
     if zero and recorder.graph is not None:  # zeros again each time that the graph runs
         self.zero_()
     return self
+
+
+_native.set_array_class(array, get_device("cpu"))
+for _scalar in (*SCALAR_CLASSES.values(), bool, int, float):
+    element_type(_scalar)
+_native.share(np.zeros(2), None)  # shows it what NumPy's arrays look like

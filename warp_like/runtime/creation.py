@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from warp_like import _native
 from warp_like.runtime import foreign
 from warp_like.runtime.array import array, new_array
 from warp_like.runtime.device import DeviceLike, get_device
@@ -16,15 +17,19 @@ from warp_like.values.struct import StructInstance
 
 def _create(shape: Any, dtype: Any, device: DeviceLike, requires_grad: bool, retain_grad: bool, extra: Any) -> array:
     """A new zeroed array; ``extra`` holds the older spelling ``n=`` of the shape."""
-    if shape is None and "n" in extra:
-        shape = extra.pop("n")
-    if extra:
-        raise TypeError(f"unexpected argument {next(iter(extra))!r}")
-    if shape is None:
-        raise TypeError("a new array needs a shape")
-    out = new_array(element_type(dtype), normalize_shape(shape), get_device(device), zero=True)
-    out.requires_grad = requires_grad
-    out.retain_grad = retain_grad
+    out: array | None = None if extra else _native.make_array(shape, dtype, get_device(device), True)
+    if out is None:
+        if shape is None and "n" in extra:
+            shape = extra.pop("n")
+        if extra:
+            raise TypeError(f"unexpected argument {next(iter(extra))!r}")
+        if shape is None:
+            raise TypeError("a new array needs a shape")
+        out = new_array(element_type(dtype), normalize_shape(shape), get_device(device), zero=True)
+    if requires_grad:
+        out.requires_grad = True
+    if retain_grad:
+        out.retain_grad = True
     return out
 
 

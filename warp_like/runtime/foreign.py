@@ -9,6 +9,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from warp_like import _native
 from warp_like.values import struct
 
 _as_array: Callable[..., Any] | None = None
@@ -50,6 +53,10 @@ def as_array(obj: Any, dtype: Any = None, gradients: bool = False) -> Any:
         TypeError: ``obj`` is no array, or its dtype is another.
         ValueError: Its memory can't be used as it is; the message says why.
     """
+    if not gradients or isinstance(obj, np.ndarray):
+        made = _native.share(obj, dtype)
+        if made is not None:
+            return made
     if _as_array is None:
         raise TypeError(f"{type(obj).__name__} is not a warp_like array, and no converter is registered")
     return _as_array(obj, dtype, gradients)

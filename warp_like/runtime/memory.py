@@ -64,7 +64,10 @@ def element_type(dtype: Any) -> ElementType:
     if t is None or (scalar is None and not isinstance(t, ir.Struct)):
         raise TypeError(f"the elements of an array need one concrete type such as wp.float32 or wp.vec3, got {dtype!r}")
     made = ElementType(t, scalar, ir.element_shape(t), from_ir(t), type_code(t), size_of(t))
-    return _elements.setdefault(dtype, _elements.setdefault(t, made))
+    made = _elements.setdefault(t, made)
+    for name in (dtype, t):
+        _native.learn_element(name, made.host, made.code)
+    return _elements.setdefault(dtype, made)
 
 
 def allocate(nbytes: int, zero: bool) -> Any:

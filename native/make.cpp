@@ -1,0 +1,263 @@
+// The common cases of `wp.zeros`, `wp.from_numpy` and `wp.from_torch` in one call. What is unusual, or wrong, is
+// declined by returning None: runtime/binding.py and interop/view.py then do it by the same rules, or say what is wrong.
+#include "make.h"
+
+#include <cstring>
+
+#include "alloc.h"
+#include "array.h"
+#include "dlpack.h"
+#include "numpy_abi.h"
+#include "scalar.h"
+
+namespace wl {
+
+namespace {
+
+PyObject* array_class = nullptr;    // wp.array
+PyObject* host_device = nullptr;    // the device of the CPU
+PyObject* elements = nullptr;       // dict: what names an element type -> (host class, type code)
+PyObject* scalar_classes[kScalarCount] = {};
+PyObject* detach_name = nullptr;
+
+struct ElementType {
+    PyObject* host = nullptr;  // borrowed; null when it is not known
+    uint32_t code = 0;
+    Element element{};
+};
+
+ElementType scalar_type(Scalar scalar) {
+    ElementType type;
+    type.code = static_cast<uint32_t>(scalar);
+    if (Element::decode(type.code, &type.element)) type.host = scalar_classes[type.code];
+    return type;
+}
+
+ElementType named_type(PyObject* name) {
+    ElementType type;
+    PyObject* known = PyDict_GetItemWithError(elements, name);
+    if (!known) {
+        PyErr_Clear();  // nothing that can be a key
+        return type;
+    }
+    type.code = static_cast<uint32_t>(PyLong_AsUnsignedLong(PyTuple_GET_ITEM(known, 1)));
+    if (Element::decode(type.code, &type.element)) type.host = PyTuple_GET_ITEM(known, 0);
+    return type;
+}
+
+// ---- memory of others
+
+struct Memory {
+    char* data;
+    int ndim;
+    const int64_t* shape;
+    const int64_t* strides;
+    int64_t unit;  // bytes that strides count in
+    DLDataType dtype;
+    bool readonly;
+};
+
+bool read_tensor(PyObject* object, const TensorType* type, DLTensor* tensor, Memory* out) {
+    if (!type->is_neg) return false;  // PyTorch's alone: others don't keep their memory in an alias
+    Ref is_neg = Ref::borrow(type->is_neg);
+    if (type->api->dltensor_from_py_object_no_sync(object, tensor) != 0) {
+        PyErr_Clear();
+        return false;
+    }
+    if (tensor->device.device_type != kDLCPU || tensor->dtype.lanes != 1 || (!tensor->strides && tensor->ndim)) return false;
+    *out = {static_cast<char*>(tensor->data) + tensor->byte_offset, tensor->ndim, tensor->shape, tensor->strides,
+            tensor->dtype.bits / 8, tensor->dtype, false};
+    return !is_negated(object, is_neg.get());
+}
+
+bool read_memory(PyObject* object, DLTensor* tensor, Memory* out) {
+    if (is_plain_ndarray(object)) {
+        const NdArray a = read_ndarray(object);
+        *out = {a.data, a.ndim, a.shape, a.strides, 1, a.dtype, !a.writeable};
+        return true;
+    }
+    const TensorType* type = find_tensor_type(Py_TYPE(object));
+    return type && read_tensor(object, type, tensor, out);
+}
+
+ElementType type_of(DLDataType dtype) {
+    for (int code = 0; code < kScalarCount; ++code) {
+        const DLDataType known = dlpack_dtype(static_cast<Scalar>(code));
+        if (known.code == dtype.code && known.bits == dtype.bits) return scalar_type(static_cast<Scalar>(code));
+    }
+    return {};
+}
+
+// Whether `array`, which has its element type, can lie over `memory`; sets its address, shape and strides if so.
+bool lay_over(Array* array, const Element& element, const Memory& memory) {
+    const int ndim = memory.ndim - element.components;
+    if (ndim < 1 || ndim > kMaxDims) return false;
+    array->data = memory.data;
+    array->ndim = ndim;
+    array->size = 1;
+    for (int i = 0; i < ndim; ++i) {
+        array->shape[i] = memory.shape[i];
+        array->strides[i] = memory.strides[i] * memory.unit;
+        array->size *= memory.shape[i];
+    }
+    for (int i = 0; i < element.components; ++i) {
+        const int64_t extent = memory.shape[ndim + i];
+        if (extent != element.extents[i]) return false;
+        if (extent > 1 && memory.strides[ndim + i] * memory.unit != element.strides[i]) return false;
+    }
+    return true;
+}
+
+// Returns a new, unbound array of `type`; its memory is the caller's to set.
+Array* raw_array(const ElementType& type) {
+    auto* cls = reinterpret_cast<PyTypeObject*>(array_class);
+    Array* array = reinterpret_cast<Array*>(cls->tp_alloc(cls, 0));
+    if (!array) return nullptr;
+    array->type_code = type.code;
+    array->itemsize = type.element.size;
+    array->device_type = kDLCPU;
+    Py_INCREF(type.host);
+    array->dtype = type.host;
+    Py_INCREF(host_device);
+    array->device = host_device;
+    return array;
+}
+
+PyObject* share(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    if (nargs != 2) {
+        PyErr_SetString(PyExc_TypeError, "share(obj, dtype)");
+        return nullptr;
+    }
+    PyObject* object = args[0];
+    if (!ndarray_type) meet_ndarray(object);
+    DLTensor tensor{};
+    Memory memory;
+    if (!array_class || !read_memory(object, &tensor, &memory)) Py_RETURN_NONE;
+    const ElementType type = args[1] == Py_None ? type_of(memory.dtype) : named_type(args[1]);
+    if (!type.host) Py_RETURN_NONE;
+    const DLDataType wanted = dlpack_dtype(type.element.scalar);
+    if (wanted.code != memory.dtype.code || wanted.bits != memory.dtype.bits) Py_RETURN_NONE;
+    Ref result(reinterpret_cast<PyObject*>(raw_array(type)));
+    if (!result) return nullptr;
+    Array* array = reinterpret_cast<Array*>(result.get());
+    if (!lay_over(array, type.element, memory)) Py_RETURN_NONE;
+    array->readonly = memory.readonly;
+    complete(array);
+    if (!array->aligned) Py_RETURN_NONE;
+    // Of a tensor an alias: it keeps the memory also when the tensor is given other memory.
+    Ref owner(is_plain_ndarray(object) ? Ref::borrow(object).release() : PyObject_CallMethodNoArgs(object, detach_name));
+    if (!owner) {
+        PyErr_Clear();  // a tensor that only looks like one, under a transformation; Python says so
+        Py_RETURN_NONE;
+    }
+    const TensorType* kind = is_plain_ndarray(object) ? nullptr : find_tensor_type(Py_TYPE(owner.get()));
+    array->hooked = kind && kind->write_hook;
+    array->owner = owner.release();
+    return result.release();
+}
+
+// ---- memory of our own
+
+// Reads a shape into `array`; false where it is none, without an exception.
+bool read_shape(Array* array, PyObject* shape) {
+    PyObject* const* items = &shape;
+    Py_ssize_t n = 1;
+    if (PyTuple_CheckExact(shape)) {
+        items = &PyTuple_GET_ITEM(shape, 0);
+        n = PyTuple_GET_SIZE(shape);
+    }
+    if (n < 1 || n > kMaxDims) return false;
+    int64_t bytes = array->itemsize;
+    array->ndim = static_cast<int>(n);
+    array->size = 1;
+    for (Py_ssize_t i = 0; i < n; ++i) {
+        if (!PyLong_CheckExact(items[i])) return false;
+        int overflow = 0;
+        const int64_t extent = PyLong_AsLongLongAndOverflow(items[i], &overflow);
+        if (overflow || extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes)) return false;
+        array->shape[i] = extent;
+        array->size *= extent;
+    }
+    int64_t stride = array->itemsize;
+    for (Py_ssize_t i = n - 1; i >= 0; --i) {
+        array->strides[i] = stride;
+        if (array->size) stride *= array->shape[i];
+    }
+    return true;
+}
+
+PyObject* make_array(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    if (nargs != 4) {
+        PyErr_SetString(PyExc_TypeError, "make_array(shape, dtype, device, zero)");
+        return nullptr;
+    }
+    if (args[2] != host_device) Py_RETURN_NONE;
+    const ElementType type = named_type(args[1]);
+    if (!type.host) Py_RETURN_NONE;
+    Ref result(reinterpret_cast<PyObject*>(raw_array(type)));
+    if (!result) return nullptr;
+    Array* array = reinterpret_cast<Array*>(result.get());
+    if (!read_shape(array, args[0])) Py_RETURN_NONE;
+    array->owner = make_memory(array->size * array->itemsize, args[3] == Py_True);
+    if (!array->owner) return nullptr;
+    array->data = static_cast<char*>(reinterpret_cast<Buffer*>(array->owner)->ptr);
+    complete(array);
+    return result.release();
+}
+
+// ---- what Python tells
+
+PyObject* set_array_class(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    if (nargs != 2 || !PyType_Check(args[0]) ||
+        !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(args[0]), &ArrayType)) {
+        PyErr_SetString(PyExc_TypeError, "set_array_class(cls, device) needs a subclass of Array");
+        return nullptr;
+    }
+    Py_INCREF(args[0]);
+    Py_XSETREF(array_class, args[0]);
+    Py_INCREF(args[1]);
+    Py_XSETREF(host_device, args[1]);
+    Py_RETURN_NONE;
+}
+
+PyObject* learn_element(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    Element element{};
+    if (nargs != 3 || !PyLong_Check(args[2])) {
+        PyErr_SetString(PyExc_TypeError, "learn_element(name, host, type_code)");
+        return nullptr;
+    }
+    const unsigned long code = PyLong_AsUnsignedLong(args[2]);
+    if (PyErr_Occurred()) return nullptr;
+    if (code >= kUnbound || !Element::decode(static_cast<uint32_t>(code), &element)) Py_RETURN_NONE;
+    Ref known(PyTuple_Pack(2, args[1], args[2]));
+    if (!known || PyDict_SetItem(elements, args[0], known.get()) < 0) return nullptr;
+    if (!element.components) {
+        Py_INCREF(args[1]);
+        Py_XSETREF(scalar_classes[static_cast<int>(element.scalar)], args[1]);
+    }
+    Py_RETURN_NONE;
+}
+
+PyMethodDef functions[] = {
+    {"share", method(share), METH_FASTCALL,
+     "share(obj, dtype)\n--\n\nReturn an array over the memory of a NumPy array or PyTorch tensor, with elements of "
+     "`dtype`, or of its own scalars if that is None; None where Python has to see to it."},
+    {"make_array", method(make_array), METH_FASTCALL,
+     "make_array(shape, dtype, device, zero)\n--\n\nReturn an array in fresh memory; None where Python has to see to "
+     "it."},
+    {"set_array_class", method(set_array_class), METH_FASTCALL,
+     "set_array_class(cls, device)\n--\n\nSay which class arrays are of, and which device the CPU is."},
+    {"learn_element", method(learn_element), METH_FASTCALL,
+     "learn_element(name, host, type_code)\n--\n\nSay what class and type code elements have that `name` stands for."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+bool register_make(PyObject* module) {
+    elements = PyDict_New();
+    detach_name = PyUnicode_InternFromString("detach");
+    return elements && detach_name && PyModule_AddFunctions(module, functions) == 0;
+}
+
+}  // namespace wl
