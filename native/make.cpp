@@ -103,7 +103,7 @@ bool lay_over(Array* array, const Element& element, const Memory& memory) {
     for (int i = 0; i < element.components; ++i) {
         const int64_t extent = memory.shape[ndim + i];
         if (extent != element.extents[i]) return false;
-        if (extent > 1 && memory.strides[ndim + i] * memory.unit != element.strides[i]) return false;
+        if (array->size && extent > 1 && memory.strides[ndim + i] * memory.unit != element.strides[i]) return false;
     }
     return true;
 }
