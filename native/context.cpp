@@ -1,7 +1,11 @@
 #include "context.h"
 
+#include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 #include "alloc.h"
 #include "print.h"
@@ -30,6 +34,29 @@ char* allocate(int64_t nbytes) {
 }
 
 Worker* worker_of(Context* context) { return static_cast<Worker*>(context); }
+
+void record_error(RunRecord* record, int32_t code, int32_t where, int64_t thread, const char* text,
+                  int32_t count, const int64_t* values) {
+    int32_t unclaimed = 0;
+    if (record->claimed.compare_exchange_strong(unclaimed, 1)) {
+        record->where = where;
+        record->thread = thread;
+        record->text = text;
+        record->count = count < kErrorValues ? count : kErrorValues;
+        std::copy_n(values, record->count, record->values);
+        record->code.store(code, std::memory_order_release);
+    }
+    record->cancel.store(1, std::memory_order_relaxed);
+}
+
+// Whether another process traces this one, as Linux tells; elsewhere nobody knows.
+bool is_debugged() {
+    std::ifstream status("/proc/self/status");
+    for (std::string row; std::getline(status, row);) {
+        if (row.rfind("TracerPid:", 0) == 0) return std::atoll(row.c_str() + 10) != 0;
+    }
+    return false;
+}
 
 }  // namespace
 
@@ -81,14 +108,18 @@ extern "C" {
 
 // Records an error of the kernel's thread `thread` and asks the other threads to stop; the caller goes on.
 static void wl_error(Context* context, int32_t code, int32_t where, int64_t thread) {
-    RunRecord* record = context->record;
-    int32_t unclaimed = 0;
-    if (record->claimed.compare_exchange_strong(unclaimed, 1)) {
-        record->where = where;
-        record->thread = thread;
-        record->code.store(code, std::memory_order_release);
-    }
-    record->cancel.store(1, std::memory_order_relaxed);
+    record_error(context->record, code, where, thread, nullptr, 0, nullptr);
+}
+
+// As wl_error, with a text that outlives the launch and the numbers that belong into it.
+static void wl_fail(Context* context, int32_t code, const char* text, int64_t thread, int32_t count,
+                    const int64_t* values) {
+    record_error(context->record, code, 0, thread, text, count, values);
+}
+
+// Stops in the debugger that the process runs under, if it does.
+static void wl_breakpoint(Context*) {
+    if (is_debugged()) std::raise(SIGTRAP);
 }
 
 // As wl_error, but does not return: the rest of the entry's threads are skipped.
@@ -105,6 +136,19 @@ static void wl_stack_grow(Context* context, int64_t nbytes) {
 }  // extern "C"
 
 // ---- Python
+
+PyObject* RunRecord::explained(PyObject* explain) const {
+    const auto number = static_cast<long long>(thread);
+    const int32_t what = code.load(std::memory_order_acquire);
+    if (!text) return PyObject_CallFunction(explain, "iiL", what, where, number);
+    Ref numbers(PyTuple_New(count));
+    for (int32_t i = 0; numbers && i < count; ++i) {
+        PyObject* x = PyLong_FromLongLong(values[i]);
+        if (!x) return nullptr;
+        PyTuple_SET_ITEM(numbers.get(), i, x);
+    }
+    return numbers ? PyObject_CallFunction(explain, "iiLsO", what, where, number, text, numbers.get()) : nullptr;
+}
 
 namespace {
 
@@ -134,6 +178,9 @@ PyObject* symbols(PyObject*, PyObject*) {
     const bool done =
         put_address(d, "wl_error", wl_error) && put_address(d, "wl_abort", wl_abort) &&
         put_address(d, "wl_stack_grow", wl_stack_grow) && put_address(d, "wl_print_begin", wl_print_begin) &&
+        put_address(d, "wl_fail", wl_fail) && put_address(d, "wl_breakpoint", wl_breakpoint) &&
+        put_address(d, "wl_print_format_i64", wl_print_format_i64) &&
+        put_address(d, "wl_print_format_f64", wl_print_format_f64) &&
         put_address(d, "wl_print_bool", wl_print_bool) && put_address(d, "wl_print_i64", wl_print_i64) &&
         put_address(d, "wl_print_u64", wl_print_u64) && put_address(d, "wl_print_f64", wl_print_f64) &&
         put_address(d, "wl_print_str", wl_print_str) && put_address(d, "wl_print_end", wl_print_end);

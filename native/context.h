@@ -13,16 +13,23 @@ namespace wl {
 
 // Codes below 16 are the runtime's, the rest are the compiler's to give.
 constexpr int32_t kErrorStackLimit = 1;
+constexpr int32_t kErrorValues = 16;
 
 // One launch's record, shared by all its threads. The first error wins.
 struct RunRecord {
     std::atomic<int32_t> code{0};  // set last
     int32_t where = 0;
     int64_t thread = 0;
+    const char* text = nullptr;  // says what was wrong; belongs to the kernel's code
+    int32_t count = 0;
+    int64_t values[kErrorValues] = {};  // the numbers that go into the text
     std::atomic<int32_t> claimed{0};
     std::atomic<int32_t> cancel{0};   // nonzero: no further chunk is started
     std::atomic<int32_t> closing{0};  // nonzero: cancelled because the interpreter exits
     std::atomic<int32_t> printed{0};  // nonzero: C's stdout has to be flushed
+
+    // What `explain(code, where, thread[, text, values])` makes of the error; null with an exception set if it fails.
+    PyObject* explained(PyObject* explain) const;
 };
 
 // One worker's view of a launch. `stack` is the adjoint's: a push needs `capacity - top >= n` (else call

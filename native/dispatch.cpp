@@ -100,8 +100,7 @@ namespace {
 
 // Raises what `on_error` makes of the kernel's error.
 void raise_error(Dispatcher* self, const RunRecord& record) {
-    Ref error(PyObject_CallFunction(self->on_error, "iiL", record.code.load(), record.where,
-                                    static_cast<long long>(record.thread)));
+    Ref error(record.explained(self->on_error));
     if (!error) return;
     if (!PyExceptionInstance_Check(error.get())) {
         PyErr_Format(PyExc_TypeError, "on_error of kernel %R returned %R, which is no exception", self->name,
@@ -335,7 +334,7 @@ PyObject* dispatcher_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
         return nullptr;
     }
     if (!PyCallable_Check(on_error)) {
-        PyErr_SetString(PyExc_TypeError, "Dispatcher() needs a callable on_error(code, where, thread)");
+        PyErr_SetString(PyExc_TypeError, "Dispatcher() needs a callable on_error(code, where, thread[, text, values])");
         return nullptr;
     }
     Ref object(type->tp_alloc(type, 0));

@@ -57,6 +57,16 @@ void append_decimal(const char* scientific) {
     }
 }
 
+template <typename T>
+void append_formatted(const char* format, T value) {
+    const int needed = std::snprintf(nullptr, 0, format, value);
+    if (needed <= 0) return;
+    const size_t before = line.size();
+    line.resize(before + static_cast<size_t>(needed) + 1);
+    std::snprintf(line.data() + before, static_cast<size_t>(needed) + 1, format, value);
+    line.pop_back();
+}
+
 }  // namespace
 
 extern "C" {
@@ -86,8 +96,17 @@ void wl_print_f64(Context*, double value, int32_t bits) {
 
 void wl_print_str(Context*, const char* text) { line += text; }
 
+void wl_print_format_i64(Context*, const char* format, int64_t value) {
+    if (format[std::strlen(format) - 1] == 'c') {
+        append_formatted(format, static_cast<int>(value));
+    } else {
+        append_formatted(format, static_cast<long long>(value));
+    }
+}
+
+void wl_print_format_f64(Context*, const char* format, double value) { append_formatted(format, value); }
+
 void wl_print_end(Context* context) {
-    line += '\n';
     std::fwrite(line.data(), 1, line.size(), stdout);
     line.clear();
     context->record->printed.store(1, std::memory_order_relaxed);

@@ -16,7 +16,10 @@ void wl_print_u64(Context* context, uint64_t value);
 // bfloat16.
 void wl_print_f64(Context* context, double value, int32_t bits);
 void wl_print_str(Context* context, const char* text);
-void wl_print_end(Context* context);  // adds the newline
+// `format` is one conversion of C's printf, for a long long (an int with %c) or a double.
+void wl_print_format_i64(Context* context, const char* format, int64_t value);
+void wl_print_format_f64(Context* context, const char* format, double value);
+void wl_print_end(Context* context);
 }
 
 }  // namespace wl

@@ -129,8 +129,7 @@ xla::Error* report(const xla::CallFrame* frame, const Plan* plan, const RunRecor
     if (Py_IsInitialized()) {
         const PyGILState_STATE state = PyGILState_Ensure();
         {
-            Ref error(PyObject_CallFunction(plan->explain, "iiL", code, record.where,
-                                            static_cast<long long>(record.thread)));
+            Ref error(record.explained(plan->explain));
             Ref words(error ? PyObject_Str(error.get()) : nullptr);
             const char* utf8 = words ? PyUnicode_AsUTF8(words.get()) : nullptr;
             if (utf8) text = std::string(Py_TYPE(error.get())->tp_name) + ": " + utf8;
@@ -379,7 +378,7 @@ PyObject* layout(PyObject*, PyObject*) {
 PyMethodDef functions[] = {
     {"xla_add_plan", add_plan, METH_VARARGS,
      "xla_add_plan(key, address, keepalive, explain, lanes=1)\n--\n\nMake an entry point known to XLA's calls, for good. "
-     "`explain(code, where, thread)` gives the exception for a kernel's error."},
+     "`explain(code, where, thread[, text, values])` gives the exception for a kernel's error."},
     {"xla_has_plan", has_plan, METH_O, "xla_has_plan(key)\n--\n\nReturn whether the key is taken."},
     {"xla_handler", handler, METH_VARARGS,
      "xla_handler(major, minor)\n--\n\nReturn the handler as a capsule for a JAX with this version of XLA's API."},

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 import warp_like.builtins  # noqa: F401  (fills the registry)
+from warp_like.base.faults import FAULTS
 from warp_like.builtins.emit import Emitter
 from warp_like.builtins.spec import Elementwise, Overload, resolve
 from warp_like.ir import ops
@@ -340,9 +341,23 @@ def _record(value: Any, t: Struct) -> tuple[Any, ...]:
 
 def _print(m: _Thread, o: ops.Print, env: Env) -> list[Any]:
     text = o.parts[0]
-    for v, after in zip(o.args, o.parts[1:], strict=True):
-        text += _show(env[v]) + after
+    for v, form, after in zip(o.args, o.formats or ("",) * len(o.args), o.parts[1:], strict=True):
+        text += (_c_format(form, v.type, env[v]) if form else _show(env[v])) + after
     m.printed.append(text)
+    return []
+
+
+def _c_format(form: str, t: Type, x: Any) -> str:
+    assert isinstance(t, Scalar)
+    x = float(x) if form[-1] in "eEfFgG" else int(x)
+    if form[-1] in "uoxX" and x < 0:
+        x += 1 << t.bits
+    return form.replace("ll", "").replace("u", "d") % x
+
+
+def _check(m: _Thread, o: ops.Check, env: Env) -> list[Any]:
+    if not env[o.ok]:
+        raise FAULTS[o.kind].exception(f"{o.text.format(*(env[v] for v in o.values))} at {o.loc}")
     return []
 
 
@@ -407,6 +422,8 @@ _EXECUTE: dict[type[Op], Callable[[_Thread, Any, Env], list[Any]]] = {
     ops.Atomic: _atomic,
     ops.AtomicCas: _atomic_cas,
     ops.Print: _print,
+    ops.Check: _check,
+    ops.Breakpoint: lambda m, o, env: [],
     ops.Push: _push,
     ops.Pop: _pop,
     ops.If: _if,

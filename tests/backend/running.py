@@ -14,6 +14,7 @@ from tests.interpreter import run
 from warp_like.backend.compile import entry_name, to_object
 from warp_like.backend.cpu import Loaded, load
 from warp_like.backend.target import Options, host_target
+from warp_like.base.faults import explain
 from warp_like.ir.core import Function
 from warp_like.ir.layout import MAX_DIMS, param_offsets
 from warp_like.ir.printer import print_function
@@ -36,7 +37,7 @@ class Runtime:
 
     def __init__(self, capacity: int = 32) -> None:
         self.printed: list[str] = []
-        self.errors: list[tuple[int, int, int]] = []
+        self.errors: list[Exception] = []
         self.grown = 0
         self._memory = ctypes.create_string_buffer(max(capacity, 1))
         self.context = _Context(ctypes.addressof(self._memory), 0, capacity)
@@ -44,22 +45,31 @@ class Runtime:
         form = ctypes.CFUNCTYPE
         self._callbacks = {
             "wl_stack_grow": form(None, P, I64)(self._grow),
-            "wl_error": form(None, P, I32, I32, I64)(lambda _, *what: self.errors.append(what)),
+            "wl_fail": form(None, P, I32, ctypes.c_char_p, I64, I32, ctypes.POINTER(I64))(self._fail),
+            "wl_breakpoint": form(None, P)(lambda _: None),
             "wl_print_begin": form(None, P)(lambda _: None),
             "wl_print_bool": form(None, P, I32)(lambda _, x: self._add(str(bool(x)))),
             "wl_print_i64": form(None, P, I64)(lambda _, x: self._add(str(x))),
             "wl_print_u64": form(None, P, ctypes.c_uint64)(lambda _, x: self._add(str(x))),
             "wl_print_f64": form(None, P, ctypes.c_double, I32)(lambda _, x, bits: self._add(f"{x:g}")),
+            "wl_print_format_i64": form(None, P, ctypes.c_char_p, I64)(self._format),
+            "wl_print_format_f64": form(None, P, ctypes.c_char_p, ctypes.c_double)(self._format),
             "wl_print_str": form(None, P, ctypes.c_char_p)(lambda _, s: self._add(s.decode())),
             "wl_print_end": form(None, P)(self._end),
         }
         self.symbols = {name: ctypes.cast(fn, P).value or 0 for name, fn in self._callbacks.items()}
 
+    def _fail(self, _: int, code: int, text: bytes, thread: int, count: int, values: Any) -> None:
+        self.errors.append(explain("kernel", code, text.decode(), values[:count], thread))
+
+    def _format(self, _: int, form: bytes, x: float) -> None:
+        self._add(form.decode().replace("ll", "") % x)
+
     def _add(self, text: str) -> None:
         self._line += text
 
     def _end(self, _: int) -> None:
-        self.printed.append(self._line + "\n")
+        self.printed.append(self._line)
         self._line = ""
 
     def _grow(self, _: int, nbytes: int) -> None:

@@ -11,7 +11,6 @@ import pytest
 from tests.backend.kernels import atomic_kernel, copy_kernel
 from tests.backend.running import Kernel, Runtime, check, dtype_of
 from tests.ir_builder import start, tid
-from warp_like.backend.llvm.runtime_calls import INDEX_OUT_OF_RANGE
 from warp_like.backend.target import Options
 from warp_like.base.loc import Loc, at
 from warp_like.ir import ops
@@ -226,7 +225,11 @@ def test_debug_reports_an_index_out_of_range(index: int) -> None:
     runtime = Runtime()
     x_ = np.zeros(5, "f")
     Kernel(f, Options(debug=True), runtime)([x_, index], (5,))
-    assert runtime.errors == [(INDEX_OUT_OF_RANGE, 42, 3)]
+    (error,) = runtime.errors
+    assert isinstance(error, IndexError)
+    assert str(error) == (
+        f"kernel: index {index} is out of range for array `x` of shape (5,) in thread 3, line 42 of kernel.py"
+    )
     np.testing.assert_array_equal(x_, [1, 1, 1, 0, 0])
 
 
@@ -239,4 +242,6 @@ def test_debug_reports_the_flat_thread_and_views() -> None:
     b.yield_()
     runtime = Runtime()
     Kernel(f, Options(debug=True, contiguous=True), runtime)([np.zeros((3, 4), "f"), 1], (3, 4))
-    assert runtime.errors == [(INDEX_OUT_OF_RANGE, 0, 8)]
+    assert list(map(str, runtime.errors)) == [
+        "kernel: index 3 is out of range for array `x` of shape (3, 4) in thread 8"
+    ]

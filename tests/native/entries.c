@@ -14,12 +14,16 @@ typedef struct {
 
 void (*wl_error)(Context*, int32_t, int32_t, int64_t);
 void (*wl_abort)(Context*, int32_t, int32_t, int64_t);
+void (*wl_fail)(Context*, int32_t, const char*, int64_t, int32_t, const int64_t*);
+void (*wl_breakpoint)(Context*);
 void (*wl_stack_grow)(Context*, int64_t);
 void (*wl_print_begin)(Context*);
 void (*wl_print_bool)(Context*, int32_t);
 void (*wl_print_i64)(Context*, int64_t);
 void (*wl_print_u64)(Context*, uint64_t);
 void (*wl_print_f64)(Context*, double, int32_t);
+void (*wl_print_format_i64)(Context*, const char*, int64_t);
+void (*wl_print_format_f64)(Context*, const char*, double);
 void (*wl_print_str)(Context*, const char*);
 void (*wl_print_end)(Context*);
 
@@ -88,7 +92,7 @@ void count(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end,
     }
 }
 
-// ---- fails at one thread: mode 0 goes on, 1 gives up
+// ---- fails at one thread: mode 0 goes on, 1 gives up, 2 goes on and says why
 typedef struct {
     int64_t at, mode, us;
 } FailArgs;
@@ -101,7 +105,9 @@ void fail(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end, 
     for (int64_t t = begin; t < end; ++t) {
         atomic_fetch_add(&fail_ran, 1);
         if (a->us) spin(a->us);
-        if (t >= a->at) (a->mode ? wl_abort : wl_error)(context, 17, 42, t);
+        const int64_t values[2] = {t, -1};
+        if (t >= a->at && a->mode == 2) wl_fail(context, 17, "why", t, 2, values);
+        if (t >= a->at && a->mode < 2) (a->mode ? wl_abort : wl_error)(context, 17, 42, t);
     }
 }
 
@@ -149,6 +155,7 @@ void print(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end,
         wl_print_bool(context, t % 2 == 0);
         wl_print_str(context, " ");
         wl_print_f64(context, a->value, (int32_t)a->bits);
+        wl_print_str(context, "\n");
         wl_print_end(context);
     }
 }

@@ -147,6 +147,13 @@ def test_error_is_raised(mode: int, n: int, at: int, us: int) -> None:
     assert d.try_launch(n, [n, mode, 0], [], None)  # nothing of the error is left
 
 
+def test_error_with_a_text() -> None:
+    d = s.dispatcher(*[s.param(s.SCALAR, s.I64)] * 3, entry="fail")
+    with pytest.raises(s.KernelError) as info:
+        d.try_launch(1, [0, 2, 0], [], None)
+    assert info.value.args == (17, 0, 0, "why", (0, -1))
+
+
 def test_error_stops_the_launch() -> None:
     native.set_num_threads(2)
     d = s.dispatcher(*[s.param(s.SCALAR, s.I64)] * 3, entry="fail")

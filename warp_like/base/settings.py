@@ -31,7 +31,8 @@ SETTINGS: tuple[Setting, ...] = (
         "WARP_LIKE_MODE",
         str,
         "release",
-        "`release`, or `debug`: array indices are checked in kernels; one out of range raises IndexError.",
+        "`release`, or `debug`: kernels check indices (IndexError), integer division (ZeroDivisionError) and `assert` "
+        "(AssertionError).",
         compiles=True,
         choices=("release", "debug"),
     ),
@@ -76,6 +77,14 @@ SETTINGS: tuple[Setting, ...] = (
         False,
         "Reverse sweeps save the state of a loop once in about the square root of its iterations and run it a second "
         "time, instead of saving each iteration. `@wp.kernel(checkpoint_loops=...)` decides for one kernel.",
+        compiles=True,
+    ),
+    Setting(
+        "verify_fp",
+        "WARP_LIKE_VERIFY_FP",
+        bool,
+        False,
+        "Kernels check that floats which they write to arrays are finite; NaN or infinity raises FloatingPointError.",
         compiles=True,
     ),
     Setting(

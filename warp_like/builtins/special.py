@@ -132,7 +132,11 @@ def cast(a: Any, dtype: Any) -> Any:
     name="print", group=UTILITY, lower=Special(), adjoint=NO_VALUE, ref=print, example="print(a[0], wp.vec2(1.0, 2.0))"
 )
 def print_(*values: Any) -> None:
-    """Print the values of this thread on one line."""
+    """Print the values of this thread on one line; ``sep`` and ``end`` may be given as literals, as in Python.
+
+    Vectors print their components, matrices their rows one below the other, structs their fields by name, and arrays
+    their type and shape.
+    """
 
 
 @builtin(
@@ -143,7 +147,31 @@ def print_(*values: Any) -> None:
     example='wp.printf("%d: %f\\n", wp.tid(), a[0])',
 )
 def printf(fmt: Any, *args: Any) -> None:
-    r"""Print with a C format string, which must be a literal: ``wp.printf("%d %f\n", i, x)``."""
+    r"""Print as C does, with a literal as format: ``wp.printf("%5d: %.3f\n", i, x)``.
+
+    ``%d %u %x %o %c`` take integers, ``%f %e %g %a`` floats and ``%s`` a literal, all with flags, width and precision.
+    Unlike ``print``, no line end is added.
+    """
+
+
+@builtin(group=UTILITY, lower=Special(), adjoint=NO_VALUE)
+def expect_eq(a: Any, b: Any) -> None:
+    """Raise AssertionError, in any mode, unless two numbers, vectors, matrices or quaternions are equal."""
+
+
+@builtin(group=UTILITY, lower=Special(), adjoint=NO_VALUE)
+def expect_neq(a: Any, b: Any) -> None:
+    """Raise AssertionError, in any mode, unless two numbers, vectors, matrices or quaternions differ."""
+
+
+@builtin(group=UTILITY, lower=Special(), adjoint=NO_VALUE)
+def expect_near(a: Any, b: Any, tolerance: Any = 1e-6) -> None:
+    """Raise AssertionError, in any mode, unless floats or all their components are within ``tolerance``."""
+
+
+@builtin(group=UTILITY, lower=Special(), adjoint=NO_VALUE)
+def breakpoint() -> None:
+    """Stop in the debugger that the program runs under; without a debugger, do nothing."""
 
 
 @builtin(

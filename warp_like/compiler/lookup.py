@@ -42,7 +42,8 @@ def compile_kernel(source: Source, signature: Signature, target: Target | None =
 
 def cache_key(source: Source, signature: Signature, target: Target | None = None) -> str:
     """Return the hash of all that decides what is compiled."""
-    outside = [f"{name}={text}" for name, text in closure.reachable(source, _references)]
+    checks = signature.options.debug or signature.options.verify_fp
+    outside = [f"{name}={text}" for name, text in closure.reachable(source, _references, places=checks)]
     where = host_key() if target is None else target.key
     return digest(cache.compiler_fingerprint(), source.text, *outside, str(signature), where)
 

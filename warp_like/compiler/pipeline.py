@@ -83,6 +83,8 @@ def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = N
     options = passes.Options(
         max_unroll=signature.options.max_unroll,
         checkpoint_loops=signature.options.checkpoint_loops,
+        debug=signature.options.debug,
+        verify_fp=signature.options.verify_fp,
         verify=settings.verify,
         dump=_dump_pass if log.dumps("passes") else None,
     )

@@ -18,6 +18,7 @@ class Options(Frozen):
     fuse_fp: bool = True
     max_unroll: int = 16
     checkpoint_loops: bool = False
+    verify_fp: bool = False
     vector_width: int = 0
     launch_bounds: tuple[int, int] | None = None
 

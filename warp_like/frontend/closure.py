@@ -53,12 +53,15 @@ def references(source: Source) -> References:
     return References(source.name, source.params, _names(source.node), _callees(source.node))
 
 
-def reachable(source: Source, find: Callable[[Source], References] = references) -> list[tuple[str, str]]:
+def reachable(
+    source: Source, find: Callable[[Source], References] = references, places: bool = False
+) -> list[tuple[str, str]]:
     """Return what the kernel's code refers to, as pairs of a name and a text that says what it means now.
 
     The texts of user functions are included, and what they refer to in turn. ``find`` may know references from before.
+    With ``places`` it is also told where they stand, as it is of those whose compiled code names its lines anyway.
     """
-    walker = _Walker(find)
+    walker = _Walker(find, places)
     walker.source("", source)
     return walker.found
 
@@ -111,13 +114,16 @@ def _is_static(source: Source, callee: Dotted) -> bool:
 
 
 class _Walker:
-    def __init__(self, find: Callable[[Source], References]) -> None:
+    def __init__(self, find: Callable[[Source], References], places: bool) -> None:
         self.find = find
+        self.places = places
         self.found: list[tuple[str, str]] = []
         self.seen: set[int] = set()
 
     def source(self, prefix: str, source: Source) -> None:
         """Record what a definition refers to."""
+        if self.places or "expect_" in source.text:
+            self.found.append((f"{prefix}place", f"{source.file}:{source.first_line}"))
         mentioned = self.find(source)
         for parts in mentioned.names:
             self.dotted(prefix, source, parts)

@@ -39,7 +39,7 @@ _STATEMENTS: dict[type[ast.stmt], tuple[str, str]] = {
     ast.Try: ("`try` can't be used in kernel code: nothing raises there", "test for the condition with if"),
     ast.Raise: (
         "`raise` can't be used in kernel code: a thread has nobody to raise to",
-        "write an error code to an array",
+        "write an error code to an array, or use `assert`, which debug mode checks",
     ),
     ast.With: (
         "`with` can't be used in kernel code: there are no context managers",
@@ -58,10 +58,6 @@ _STATEMENTS: dict[type[ast.stmt], tuple[str, str]] = {
         "write to an array argument",
     ),
     ast.Delete: ("`del` can't be used in kernel code: variables end with the function", "leave it out"),
-    ast.Assert: (
-        "`assert` can't be used in kernel code: a thread has nobody to raise to",
-        "write an error code to an array",
-    ),
     ast.Match: ("`match` can't be used in kernel code", "write if and elif"),
     ast.AsyncFor: ("`async for` has no meaning in kernel code", "write a for loop over range(...)"),
     ast.AsyncWith: ("`async with` has no meaning in kernel code", "write the steps one after the other"),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.patterns import Literal
-from warp_like.frontend import indexed_arrays, indexing, making, printing
+from warp_like.frontend import checking, indexed_arrays, indexing, making, printing
 from warp_like.frontend.arguments import arguments, scalar_argument
 from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.host import Host, builtin_name
@@ -205,6 +205,7 @@ HANDLERS: dict[str, Handler] = {
     "reversed": _loop_only("reversed", "for i in reversed(range(n))"),
     "type": _type,
     **making.HANDLERS,
+    **checking.HANDLERS,
     "atomic_cas": _atomic_cas,
     **{f"atomic_{k}": _atomic(f"atomic_{k}", k) for k in ("add", "sub", "min", "max", "and", "or", "xor", "exch")},
 }

@@ -176,10 +176,33 @@ class AtomicCas(Op):
 
 @op("print", pure=False)
 class Print(Op):
-    """Print ``args`` one after the other with ``parts`` around them: one more part than args, end of line included."""
+    """Print ``args`` one after the other with ``parts`` around them: one more part than args, ends of line included.
+
+    ``formats`` holds a C format for each of ``args``, as ``%5d`` or ``%.3e``; without it, the shortest form is printed.
+    """
 
     parts: tuple[str, ...] = attr()
     args: tuple[Value, ...] = operand()
+    formats: tuple[str, ...] = attr(())
+
+
+@op("check", pure=False)
+class Check(Op):
+    """End the launch with an error unless ``ok`` holds.
+
+    ``kind`` is one of ``index``, ``assert``, ``expect``, ``division`` and ``finite``. ``text`` says what is wrong, with
+    ``{0}``, ``{1}``, ... where the scalars ``values`` belong.
+    """
+
+    kind: str = attr()
+    text: str = attr()
+    ok: Value = operand()
+    values: tuple[Value, ...] = operand()
+
+
+@op("breakpoint", pure=False)
+class Breakpoint(Op):
+    """Stop in a debugger, if there is one."""
 
 
 # --- the per-thread stack of the reverse sweep ----------------------------------------------------------------
@@ -310,8 +333,10 @@ __all__ = [
     "Atomic",
     "AtomicCas",
     "Bitcast",
+    "Breakpoint",
     "Call",
     "Cast",
+    "Check",
     "Constant",
     "Dim",
     "Extract",

@@ -91,6 +91,8 @@ class _Printer:
                     if axis in spans:
                         parts[-1] += f" + {self.name(spans[axis][0])} by {self.name(spans[axis][1])}"
                 return f"slice {self.name(o.array)}[{', '.join(parts)}]"
+            case ops.Print(formats=()):
+                return f"print {o.parts!r} {self.names_of(o.args)}"
             case ops.Store():
                 return f"store {self.name(o.array)}[{self.names_of(o.indices)}], {self.name(o.value)}"
             case ops.Atomic():

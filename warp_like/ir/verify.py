@@ -114,6 +114,12 @@ def _check_op(o: Op, known: set[Value]) -> None:
             _require(isinstance(a, Array) and 0 < len(o.indices) < a.ndim, o, "view with a wrong number of indices")
         case ops.Slice():
             _check_slice(o)
+        case ops.Check():
+            _require(o.ok.type == bool_, o, "condition is not a bool")
+            _require(all(isinstance(v.type, Scalar) for v in o.values), o, "a value is no scalar")
+        case ops.Print():
+            _require(len(o.parts) == len(o.args) + 1, o, "needs one part more than arguments")
+            _require(len(o.formats) in (0, len(o.args)), o, "needs a format for each argument, or none")
         case ops.Dim():
             a = o.array.type
             _require(isinstance(a, Array) and 0 <= o.axis < a.ndim, o, "no such axis")

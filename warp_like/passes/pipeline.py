@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from warp_like.ir.core import Function
 from warp_like.ir.rewrite import clone_function
 from warp_like.ir.verify import verify
+from warp_like.passes.checks import debug_checks, finite_checks
 from warp_like.passes.cse import cse
 from warp_like.passes.dce import dce
 from warp_like.passes.expand import expand
@@ -35,6 +36,8 @@ class Options:
     max_unroll: int = 16
     max_unrolled_ops: int = 512
     checkpoint_loops: bool = False
+    debug: bool = False
+    verify_fp: bool = False
     verify: bool = False
     dump: Callable[[str, Function], None] | None = None
 
@@ -50,6 +53,7 @@ def prepare(f: Function, options: Options = DEFAULT, *, keep_customs: bool = Fal
     run = _Runner(f, options)
     run("inline", lambda g: inline(g, is_custom if keep_customs else None))
     run("flatten_structs", flatten_structs)
+    run("debug_checks", lambda g: debug_checks(g, options.debug))
     run("fold", fold)
     for _ in range(MAX_UNROLL_ROUNDS):
         if not run("unroll", lambda g: unroll(g, options.max_unroll, options.max_unrolled_ops)):
@@ -73,6 +77,8 @@ def optimise(f: Function, options: Options = DEFAULT) -> Function:
 def finish(f: Function, options: Options = DEFAULT) -> Function:
     """Return ``f`` with the bodies of builtins in place of their calls, ready for a backend."""
     run = _Runner(f, options)
+    if options.verify_fp:
+        run("finite_checks", finite_checks)
     run("expand", expand)
     run("fold", fold)
     run("cse", cse)

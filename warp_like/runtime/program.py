@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from warp_like import _native, values
 from warp_like.backend import cpu
+from warp_like.base.faults import explain
 from warp_like.base.settings import Setting, settings
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.lookup import compile_kernel
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from warp_like.runtime.kernel import Kernel
 
 STACK_LIMIT = 1
-INDEX_OUT_OF_RANGE = 16
 
 _ARRAY, _SCALAR, _VALUE = 0, 1, 2
 _WRITES, _SUMS, _OWN, _STORES, _READS, _GRADIENT = 1, 3, 5, 8, 16, 32
@@ -121,7 +122,9 @@ class Program:
             dispatcher.recordable = not (artifact.extremes or artifact.rewrites)
         return dispatcher
 
-    def explain_error(self, code: int, where: int, thread: int) -> Exception:
+    def explain_error(
+        self, code: int, where: int, thread: int, text: str | None = None, values: Sequence[int] = ()
+    ) -> Exception:
         """Make the exception for an error that compiled code recorded."""
         role = "the adjoint of kernel" if self.wrt is not None else "kernel"
         if code == STACK_LIMIT:
@@ -130,11 +133,8 @@ class Program:
                 "save the state of its loops for the gradient; declare it with @wp.kernel(checkpoint_loops=True), "
                 "which saves less and computes more, or raise wp.config.adjoint_stack_limit"
             )
-        if code == INDEX_OUT_OF_RANGE:
-            return IndexError(
-                f"{role} `{self.kernel.key}`: an array index is out of range in thread {thread}, line {where} of "
-                f"{self.kernel.source.file}"
-            )
+        if text is not None:
+            return explain(f"{role} `{self.kernel.key}`", code, text, values, thread)
         return RuntimeError(f"{role} `{self.kernel.key}`: error {code} in thread {thread}")
 
 

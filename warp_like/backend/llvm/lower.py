@@ -190,31 +190,38 @@ class Lowering:
 
     # --- memory ---
 
-    def indices(self, o: Op, ref: ArrayRef, indices: Sequence[Value]) -> list[str]:
+    def indices(self, array: Value, ref: ArrayRef, indices: Sequence[Value]) -> list[str]:
         """Return indices into ``ref`` as i64, checked where the options ask for it."""
         wide = [self.index(i) for i in indices]
-        if self.w.options.debug and not self.w.target.is_cuda:
-            self._check(o, list(zip(wide, ref.shape, strict=False)))
+        self._require_inside(array, wide, ref.shape)
         return wide
 
     def address(self, o: Op, array: Value, indices: Sequence[Value]) -> str:
         """Return the address of an element."""
         ref = self.array(array)
-        return memory.element_address(self.w, ref, self.indices(o, ref, indices))
+        return memory.element_address(self.w, ref, self.indices(array, ref, indices))
 
-    def _check(self, o: Op, indices: list[tuple[str, str]]) -> None:
-        """Leave the kernel where one of several indices is not below its extent."""
-        if not indices:
-            return
+    def _require_inside(self, array: Value, indices: Sequence[str], shape: Sequence[str]) -> None:
+        """Where the options ask for it, leave the kernel unless all indices are below their extents."""
         w = self.w
-        tests = [w.op(f"icmp ult i64 {i}, {n}") for i, n in indices]
+        if not w.options.debug or not indices:
+            return
+        tests = [w.op(f"icmp ult i64 {i}, {n}") for i, n in zip(indices, shape, strict=False)]
         ok = tests[0]
         for t in tests[1:]:
             ok = w.op(f"and i1 {ok}, {t}")
-        good, bad = w.label("inside"), w.label("outside")
+        n = len(indices)
+        at_, of = (", ".join(f"{{{k}}}" for k in span) for span in (range(n), range(n, n + len(shape))))
+        where, of = (f"({at_})" if n > 1 else at_), f"({of},)" if len(shape) == 1 else f"({of})"
+        text = f"index {where} is out of range for {_array_name(array)} of shape {of}"
+        self._leave_unless(ok, "index", text, [(int64, x) for x in (*indices, *shape)])
+
+    def _leave_unless(self, ok: str, kind: str, text: str, values: Sequence[runtime_calls.Number]) -> None:
+        w = self.w
+        good, bad = w.label("good"), w.label("bad")
         w.branch(ok, good, bad, likely=True)
         w.start(bad)
-        runtime_calls.leave_at_bad_index(w, o.loc.line if o.loc else 0, self._thread())
+        runtime_calls.leave(w, kind, text, values, self._thread())
         w.start(good)
 
     # --- lanes ---
@@ -331,14 +338,13 @@ class Lowering:
         if o.field is not None:
             self.bind(o.result, memory.field_view(self.w, ref, o.field))
             return
-        self.bind(o.result, memory.view(self.w, ref, self.indices(o, ref, o.indices)))
+        self.bind(o.result, memory.view(self.w, ref, self.indices(o.array, ref, o.indices)))
 
     def _slice(self, o: ops.Slice) -> None:
         ref = self.array(o.array)
         start, count, step = ([self.index(i) for i in part] for part in (o.start, o.count, o.step))
-        if self.w.options.debug and not self.w.target.is_cuda:
-            dropped = [axis for axis in range(len(start)) if axis not in o.kept]
-            self._check(o, [(start[axis], ref.shape[axis]) for axis in dropped])
+        dropped = [axis for axis in range(len(start)) if axis not in o.kept]
+        self._require_inside(o.array, [start[axis] for axis in dropped], [ref.shape[axis] for axis in dropped])
         self.bind(o.result, memory.sliced(self.w, ref, start, count, step, o.kept))
 
     def _load(self, o: ops.Load) -> None:
@@ -371,7 +377,14 @@ class Lowering:
         self.bind(o.result, (memory.compare_and_swap(self.w, t, where, compare, value),))
 
     def _print(self, o: ops.Print) -> None:
-        runtime_calls.print_values(self.w, o.parts, [(a.type, self.scalars(a)) for a in o.args])
+        runtime_calls.print_values(self.w, o.parts, [(a.type, self.scalars(a)) for a in o.args], o.formats)
+
+    def _check(self, o: ops.Check) -> None:
+        values = [(t, self.scalar(v)) for v in o.values if isinstance(t := v.type, Scalar)]
+        self._leave_unless(self.scalar(o.ok), o.kind, o.text, values)
+
+    def _breakpoint(self, o: ops.Breakpoint) -> None:
+        runtime_calls.breakpoint_(self.w)
 
     def _push(self, o: ops.Push) -> None:
         runtime_calls.push(self.w, o.value.type, self.scalars(o.value))
@@ -388,7 +401,9 @@ _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
         "Atomic": "_atomic",
         "AtomicCas": "_atomic_cas",
         "Bitcast": "_bitcast",
+        "Breakpoint": "_breakpoint",
         "Cast": "_cast",
+        "Check": "_check",
         "Constant": "_constant",
         "Dim": "_dim",
         "Extract": "_extract",
@@ -410,6 +425,15 @@ _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
         "While": "_while_",
     }.items()
 }
+
+
+def _array_name(array: Value) -> str:
+    """Return what a message calls an array."""
+    whole = array
+    while isinstance(whole.op, ops.VIEWS):
+        whole = whole.op.array
+    name = f"array `{whole.hint}`" if whole.hint else "an array"
+    return name if whole is array else f"a part of {name}"
 
 
 def flatten(reps: Sequence[Rep]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What kernels ask of the runtime: the per-thread stack, printing, reports of bad indices.
+"""What kernels ask of the runtime: the per-thread stack, printing, reports of errors.
 
 The context begins with ``{ char* stack; int64 top; int64 capacity; ... }``; the ``wl_*`` functions are the
 native extension's. CUDA has no context: it prints through ``vprintf`` and has no stack.
@@ -6,11 +6,15 @@ native extension's. CUDA has no context: it prints through ``vprintf`` and has n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from warp_like.backend.llvm.casts import cast
 from warp_like.backend.llvm.memory import load_value, store_value
 from warp_like.backend.llvm.values import leaves
 from warp_like.backend.llvm.writer import Writer
 from warp_like.base.errors import WarpCodegenError
+from warp_like.base.faults import FAULTS, encode, without_numbers
+from warp_like.base.loc import current_loc
 from warp_like.ir.layout import size_of
 from warp_like.ir.types import (
     Lanes,
@@ -28,19 +32,19 @@ from warp_like.ir.types import (
 
 RUNTIME_SYMBOLS = (
     "wl_stack_grow",
-    "wl_error",
+    "wl_fail",
+    "wl_breakpoint",
     "wl_print_begin",
     "wl_print_bool",
     "wl_print_i64",
     "wl_print_u64",
     "wl_print_f64",
+    "wl_print_format_i64",
+    "wl_print_format_f64",
     "wl_print_str",
     "wl_print_end",
 )
 """Every function that compiled CPU code may call in the native extension."""
-
-INDEX_OUT_OF_RANGE = 16
-"""The code that ``wl_error`` gets for an array index out of range (those below 16 are the runtime's own)."""
 
 _STACK, _TOP, _CAPACITY = 0, 8, 16
 
@@ -101,23 +105,71 @@ def _require_stack(w: Writer) -> None:
         )
 
 
-def leave_at_bad_index(w: Writer, where: int, thread: str) -> None:
-    """Report an index out of range and leave the entry point; ends the block."""
-    w.declare("wl_error", "void @wl_error(ptr, i32, i32, i64)")
-    how = w.attributes("nounwind cold")
-    w.do(f"call void @wl_error(ptr %ctx, i32 {INDEX_OUT_OF_RANGE}, i32 {where}, i64 {thread}) {how}")
+# --- errors ---------------------------------------------------------------------------------------------------
+
+Number = tuple[Scalar, str]
+"""A scalar in a register."""
+
+
+def leave(w: Writer, kind: str, text: str, values: Sequence[Number], thread: str) -> None:
+    """Report an error and leave the entry point; ends the block. ``kind`` is one of ``FAULTS``."""
+    encoded = encode(text, "".join(_letter(t) for t, _ in values), current_loc())
+    if w.target.is_cuda:
+        _assert_fail(w, without_numbers(encoded))
+        return
+    buffer = w.alloca(f"[{max(len(values), 1)} x i64]", 8)
+    for i, (t, x) in enumerate(values):
+        at = w.op(f"getelementptr inbounds i8, ptr {buffer}, i64 {8 * i}")
+        if t.is_float:
+            w.do(f"store double {cast(w, x, t, float64)}, ptr {at}, align 8")
+        else:
+            w.do(f"store i64 {cast(w, x, t, int64 if t.is_signed else uint64)}, ptr {at}, align 8")
+    w.declare("wl_fail", "void @wl_fail(ptr, i32, ptr, i64, i32, ptr)")
+    given = f"ptr %ctx, i32 {FAULTS[kind].code}, ptr {w.string(encoded)}, i64 {thread}, i32 {len(values)}, ptr {buffer}"
+    w.do(f"call void @wl_fail({given}) {w.attributes('nounwind cold')}")
     w.do("ret void")
+
+
+def _letter(t: Scalar) -> str:
+    if t.is_float:
+        return "f" if t.bits <= 32 else "d"
+    return "b" if t.is_bool else "i" if t.is_signed else "u"
+
+
+def _assert_fail(w: Writer, message: str) -> None:
+    """Call what CUDA's ``assert`` calls, which ends the context with the message."""
+    loc = current_loc()
+    file, line, function = (loc.file, loc.line, loc.function) if loc is not None else ("", 0, "")
+    w.declare("__assertfail", "void @__assertfail(ptr, ptr, i32, ptr, i64)")
+    texts = [w.string(t) for t in (message, file, function)]
+    given = f"ptr {texts[0]}, ptr {texts[1]}, i32 {line}, ptr {texts[2]}, i64 1"
+    w.do(f"call void @__assertfail({given}) {w.attributes('noreturn cold')}")
+    w.do("unreachable")
+
+
+def breakpoint_(w: Writer) -> None:
+    """Stop in a debugger."""
+    if w.target.is_cuda:
+        w.do('call void asm sideeffect "brkpt;", ""()')
+        return
+    w.declare("wl_breakpoint", "void @wl_breakpoint(ptr)")
+    w.do(f"call void @wl_breakpoint(ptr %ctx) {w.attributes('nounwind')}")
 
 
 # --- printing -----------------------------------------------------------------------------------------------
 
 
-def print_values(w: Writer, parts: tuple[str, ...], args: list[tuple[Type, tuple[str, ...]]]) -> None:
-    """Print ``args`` with ``parts`` around them, as one line."""
-    parts = (*parts[:-1], parts[-1].removesuffix("\n"))  # ending the line is the printer's part
-    pieces: list[str | tuple[Scalar, str]] = [parts[0]]
-    for part, (t, rep) in zip(parts[1:], args, strict=True):
-        pieces += _pieces(t, rep)
+Piece = str | tuple[Scalar, str, str]
+"""Text, or a scalar in a register with its C format, empty for the shortest form."""
+
+
+def print_values(
+    w: Writer, parts: tuple[str, ...], args: list[tuple[Type, tuple[str, ...]]], formats: tuple[str, ...]
+) -> None:
+    """Print ``args`` with ``parts`` around them, as one piece."""
+    pieces: list[Piece] = [parts[0]]
+    for part, (t, rep), form in zip(parts[1:], args, formats or ("",) * len(args), strict=True):
+        pieces += [(*p, form) if not isinstance(p, str) else p for p in _pieces(t, rep)]
         pieces.append(part)
     if w.target.is_cuda:
         _vprintf(w, pieces)
@@ -139,7 +191,7 @@ def _pieces(t: Type, rep: tuple[str, ...]) -> list[str | tuple[Scalar, str]]:
     return [*out, "]" * (2 if isinstance(t, Mat) else 1)]
 
 
-def _print_through_context(w: Writer, pieces: list[str | tuple[Scalar, str]]) -> None:
+def _print_through_context(w: Writer, pieces: list[Piece]) -> None:
     def call(name: str, *args: str) -> None:
         types = ["ptr", *(a.split(" ", 1)[0] for a in args)]
         w.declare(name, f"void @{name}({', '.join(types)})")
@@ -151,8 +203,11 @@ def _print_through_context(w: Writer, pieces: list[str | tuple[Scalar, str]]) ->
             if piece:
                 call("wl_print_str", f"ptr {w.string(piece)}")
             continue
-        s, x = piece
-        if s.is_bool:
+        s, x, form = piece
+        if form:
+            type, x = _formatted(w, s, x, form)
+            call(f"wl_print_format_{'f64' if type == 'double' else 'i64'}", f"ptr {w.string(form)}", f"{type} {x}")
+        elif s.is_bool:
             call("wl_print_bool", f"i32 {cast(w, x, s, int32)}")
         elif s.is_float:
             call("wl_print_f64", f"double {cast(w, x, s, float64)}", f"i32 {-16 if s == bfloat16 else s.bits}")
@@ -163,14 +218,27 @@ def _print_through_context(w: Writer, pieces: list[str | tuple[Scalar, str]]) ->
     call("wl_print_end")
 
 
-def _vprintf(w: Writer, pieces: list[str | tuple[Scalar, str]]) -> None:
+def _formatted(w: Writer, s: Scalar, x: str, form: str) -> tuple[str, str]:
+    """A scalar as C's ``printf`` takes it for ``form``: a double, or a long long of the conversion's signedness."""
+    if form[-1] in "aAeEfFgG":
+        return "double", cast(w, x, s, float64)
+    if form[-1] in "uoxX" and s.is_signed:
+        s = Scalar("uint", s.bits)  # as C converts: -1 is the largest unsigned integer of its width
+    return "i64", cast(w, x, s, int64 if s.is_signed else uint64)
+
+
+def _vprintf(w: Writer, pieces: list[Piece]) -> None:
     form, values = "", []
     for piece in pieces:
         if isinstance(piece, str):
             form += piece.replace("%", "%%")
             continue
-        s, x = piece
-        if s.is_bool:
+        s, x, given = piece
+        if given:
+            form, value = form + given, _formatted(w, s, x, given)
+            if given[-1] == "c":
+                value = ("i32", w.op(f"trunc i64 {value[1]} to i32"))
+        elif s.is_bool:
             text = w.select(x, "ptr", w.string("True"), w.string("False"))
             form, value = form + "%s", ("ptr", text)
         elif s.is_float:
@@ -183,8 +251,12 @@ def _vprintf(w: Writer, pieces: list[str | tuple[Scalar, str]]) -> None:
             form, value = form + ("%lld" if s.is_signed else "%llu"), ("i64", cast(w, x, s, to))
         values.append(value)
     buffer = w.alloca(f"[{max(len(values), 1)} x i64]", 8)
-    for i, (t, x) in enumerate(values):
-        w.do(f"store {t} {x}, ptr {w.op(f'getelementptr inbounds i8, ptr {buffer}, i64 {8 * i}')}, align 8")
+    at = 0
+    for t, x in values:  # each at its natural alignment, as C passes them
+        size = 4 if t == "i32" else 8
+        at = (at + size - 1) // size * size
+        w.do(f"store {t} {x}, ptr {w.op(f'getelementptr inbounds i8, ptr {buffer}, i64 {at}')}, align {size}")
+        at += size
     w.declare("vprintf", "i32 @vprintf(ptr, ptr)")
-    text = w.string(form + "\n")
+    text = w.string(form)
     w.op(f"call i32 @vprintf(ptr {text}, ptr {buffer})")

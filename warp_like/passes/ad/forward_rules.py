@@ -285,6 +285,7 @@ RULES: dict[type[Op], Callable[..., None]] = {
     ops.AtomicCas: _atomic_cas,
     ops.Dim: _keep,
     ops.Print: _keep,
+    ops.Check: _keep,
 }
 """The rule of each op: ``rule(forward, op)`` emits the op and sets the tangents of its results.
 

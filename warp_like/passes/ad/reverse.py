@@ -136,7 +136,7 @@ class Reversal:
     def recompute(self, o: Op) -> None:
         """Emit ``o`` without effects and without saving anything."""
         match o:
-            case ops.Store() | ops.Print():
+            case ops.Store() | ops.Print() | ops.Check() | ops.Breakpoint():
                 return
             case ops.Atomic() | ops.AtomicCas():
                 self.unavailable_atomic(o)

@@ -230,6 +230,8 @@ RULES: dict[type[Op], Callable[..., None]] = {
     ops.View: _nothing,
     ops.Slice: _nothing,
     ops.Print: _nothing,
+    ops.Check: _nothing,
+    ops.Breakpoint: _nothing,
     ops.Pop: _pop,
     ops.Call: reverse_call,
     Replayed: _replayed,

@@ -1,0 +1,74 @@
+"""Errors that compiled code reports while it runs: their numbers, their exceptions, and the words about them.
+
+Compiled code holds a text made by ``encode`` and hands it over together with the numbers that belong into it; only the
+host makes words and an exception of them, by ``explain``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from warp_like.base.loc import Loc
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A kind of error; numbers below 16 are the runtime's own."""
+
+    code: int
+    exception: type[Exception]
+
+
+FAULTS: dict[str, Fault] = {
+    "index": Fault(16, IndexError),
+    "assert": Fault(17, AssertionError),
+    "expect": Fault(17, AssertionError),
+    "division": Fault(18, ZeroDivisionError),
+    "finite": Fault(19, FloatingPointError),
+}
+"""The errors by the kind of check that finds them."""
+
+MAX_VALUES = 16
+"""How many numbers an error carries."""
+
+
+def encode(text: str, kinds: str, loc: Loc | None) -> str:
+    """Return what compiled code holds of an error.
+
+    Args:
+        text: What is wrong, with ``{0}``, ``{1}``, ... for the numbers.
+        kinds: A letter for each number: ``i`` and ``u`` for integers, ``f`` for a float32, ``d`` for other floats,
+            ``b`` for a bool.
+        loc: Where in the user's source.
+    """
+    place = "" if loc is None else f"line {loc.line} of {loc.file}"
+    if loc is not None and loc.role == "func" and loc.function:
+        place += f" in func `{loc.function}`"
+    return f"{kinds}\n{place}\n{text}"
+
+
+def without_numbers(encoded: str) -> str:
+    """Return the words of an encoded error where its numbers are not at hand."""
+    kinds, place, text = encoded.split("\n", 2)
+    shown = text.format(*("?" * len(kinds)))
+    return f"{shown}, {place}" if place else shown
+
+
+def explain(subject: str, code: int, encoded: str, values: Sequence[int], thread: int) -> Exception:
+    """Return the exception for an error that ``subject``, a kernel, has reported."""
+    kinds, place, text = encoded.split("\n", 2)
+    words = text.format(*(_number(k, v) for k, v in zip(kinds, values, strict=True)))
+    exception = next(f.exception for f in FAULTS.values() if f.code == code)
+    return exception(f"{subject}: {words} in thread {thread}" + (f", {place}" if place else ""))
+
+
+def _number(kind: str, bits: int) -> str:
+    """A number from the 64 bits in which it came."""
+    if kind in "fd":
+        (x,) = struct.unpack("=d", struct.pack("=q", bits))
+        return str(np.float32(x) if kind == "f" else x)
+    return str(bool(bits)) if kind == "b" else str(bits % (1 << 64) if kind == "u" else bits)

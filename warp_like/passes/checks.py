@@ -1,0 +1,109 @@
+"""Checks of a running kernel: what ``assert`` says, and what debug mode and ``verify_fp`` look at.
+
+A check ends the launch with an error. It is an op like others, so it stands where the program would go wrong, and the
+reverse sweep, which computes the same again, leaves it out.
+"""
+
+from __future__ import annotations
+
+from warp_like.base.faults import MAX_VALUES
+from warp_like.base.loc import at
+from warp_like.ir import ops
+from warp_like.ir.core import Function, Op, Value
+from warp_like.ir.types import Struct, element_shape, scalar_of
+from warp_like.passes.rewriter import Rewriter, rewrite
+
+_DIVISIONS = {"div": "/", "floordiv": "//", "mod": "%"}
+
+
+def debug_checks(f: Function, debug: bool) -> Function:
+    """Check divisions of integers and computed component indices of ``f`` in place; without ``debug`` drop assertions.
+
+    For a function without calls: the place of a check ends in the chain of its callers.
+    """
+    return rewrite(f, _Debug() if debug else _Release())
+
+
+def finite_checks(f: Function) -> Function:
+    """Check that all floats which ``f`` writes to arrays are finite, in place."""
+    return rewrite(f, _Finite())
+
+
+class _Release(Rewriter):
+    def visit(self, o: Op) -> None:
+        if not (isinstance(o, ops.Check) and o.kind == "assert"):
+            super().visit(o)
+
+
+class _Checking(Rewriter):
+    def require(self, kind: str, text: str, ok: Value, *values: Value) -> None:
+        self.b.insert(ops.Check(kind, text, ok, values))
+
+
+class _Debug(_Checking):
+    def visit(self, o: Op) -> None:
+        with at(o.loc):
+            match o:
+                case ops.Apply(fn=fn, args=(_, divisor)) if fn in _DIVISIONS and _is_integer(divisor):
+                    for part in self.b.components(divisor):
+                        text = f"an integer is divided by zero by `{_DIVISIONS[fn]}`"
+                        self.require("division", text, self.b.ne(part, 0))
+                case ops.Extract() | ops.Insert():
+                    self.component(o)
+        super().visit(o)
+
+    def component(self, o: ops.Extract | ops.Insert) -> None:
+        shape = element_shape(o.x.type)
+        for index, extent, axis in zip(o.indices, shape, range(len(shape)), strict=False):
+            if ops.constant_value(index) is not None:
+                continue
+            what = ("row", "column")[axis] if len(shape) == 2 else "component"
+            text = f"{what} {{0}} is out of range: {_article(str(o.x.type))} has {extent}"
+            inside = self.b.bit_and(self.b.ge(index, 0), self.b.lt(index, extent))
+            self.require("index", text, inside, _as_written(index))
+
+
+def _is_integer(v: Value) -> bool:
+    scalar = scalar_of(v.type)
+    return scalar is not None and scalar.is_int
+
+
+def _as_written(index: Value) -> Value:
+    """The index before the extent is added to a negative one."""
+    match index.op:
+        case ops.Apply(fn="where", args=(_, added, plain)) if isinstance(added.op, ops.Apply):
+            return plain
+    return index
+
+
+def _article(text: str) -> str:
+    return f"an {text}" if text.startswith("array") else f"a {text}"
+
+
+class _Finite(_Checking):
+    def visit(self, o: Op) -> None:
+        if isinstance(o, (ops.Store, ops.Atomic)) and not isinstance(o.value.type, Struct):
+            scalar = scalar_of(o.value.type)
+            if scalar is not None and scalar.is_float:
+                with at(o.loc):
+                    self.finite(o)
+        super().visit(o)
+
+    def finite(self, o: ops.Store | ops.Atomic) -> None:
+        parts = self.b.components(o.value)
+        ok = self.b.isfinite(parts[0])
+        for part in parts[1:]:
+            ok = self.b.bit_and(ok, self.b.isfinite(part))
+        shown = parts if len(parts) + len(o.indices) <= MAX_VALUES else []
+        what = ", ".join(f"{{{k}}}" for k in range(len(shown))) or "a value that is not finite"
+        what = f"[{what}]" if len(shown) > 1 else what
+        at_ = ", ".join(f"{{{len(shown) + k}}}" for k in range(len(o.indices)))
+        where = f"({at_})" if len(o.indices) > 1 else at_
+        text = f"{what} is written to {_array_name(o.array)} at index {where}"
+        self.require("finite", text, ok, *shown, *o.indices)
+
+
+def _array_name(array: Value) -> str:
+    while isinstance(array.op, ops.VIEWS):
+        array = array.op.array
+    return f"array `{array.hint}`" if array.hint else "an array"
