@@ -22,7 +22,7 @@ FILE = __file__
 
 def line_of(kernel: Kernel, text: str) -> int:
     source = kernel.source
-    return next(source.header.line + k for k, row in enumerate(source.text.splitlines()) if text in row)
+    return next(source.first_line + k for k, row in enumerate(source.text.splitlines()) if text in row)
 
 
 @pytest.fixture

@@ -148,8 +148,10 @@ class _Widener:
                 self.atomic(o)
             case ops.Push() | ops.Pop():
                 self.stack(o)
-            case ops.Print() | ops.AtomicCas():
+            case ops.Print() | ops.AtomicCas() | ops.Check() | ops.Breakpoint():
                 raise NotWidenable(_REFUSED[type(o)])
+            case ops.Slice() if self.steps[o.result] != 0:
+                raise NotWidenable("threads slice arrays at places of their own")
             case ops.Extract():
                 self.component(o)
             case ops.Insert():
@@ -440,6 +442,8 @@ class _Widener:
 
 _REFUSED: dict[type[Op], str] = {
     ops.Print: "it prints",
+    ops.Check: "it checks itself, and a check names its thread",
+    ops.Breakpoint: "it stops in the debugger",
     ops.AtomicCas: "it compares and swaps, which threads may wait for",
 }
 
