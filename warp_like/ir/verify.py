@@ -87,6 +87,13 @@ def _check_op(o: Op, known: set[Value]) -> None:
         case ops.Call():
             _require(_types(o.args) == _types(o.callee.params), o, "arguments do not match the callee")
             _require(_types(o.results) == o.callee.results, o, "results do not match the callee")
+        case _:
+            _check_plain(o)
+
+
+def _check_plain(o: Op) -> None:
+    """Check an op without blocks."""
+    match o:
         case ops.Load():
             _require(_lane(o.result) == _element(o, o.array, o.indices), o, "result is not the element type")
         case ops.Store():
