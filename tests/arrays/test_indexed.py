@@ -255,7 +255,7 @@ def test_debug_mode_checks_the_indices() -> None:
     x, out = wp.indexedarray(wp.array(grid(4)), ints(1, 4)), wp.zeros(2)
     wp.config.mode = "debug"
     try:
-        with pytest.raises(IndexError, match="kernel `update1`: an array index is out of range in thread 1"):
+        with pytest.raises(IndexError, match="kernel `update1`: index 4 is out of range for array `x.data` of shape"):
             wp.launch(update1, dim=2, inputs=[x, out])
     finally:
         wp.config.mode = "release"

@@ -336,7 +336,8 @@ def test_an_index_out_of_range_raises_in_debug_mode():
     wp.config.mode = "debug"
     try:
         wp.launch(shift, dim=4, inputs=[x, 4])
-        with pytest.raises(IndexError, match="kernel `shift`: an array index is out of range in thread 3, line"):
+        message = r"kernel `shift`: index 8 is out of range for array `x` of shape \(8,\) in thread 3, line"
+        with pytest.raises(IndexError, match=message):
             wp.launch(shift, dim=4, inputs=[x, 5])
     finally:
         wp.config.mode = "release"
