@@ -4,6 +4,7 @@ The rows give name, parameters and documentation; the frontend holds what they m
 """
 # mypy: disable-error-code="empty-body"
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -154,23 +155,51 @@ def printf(fmt: Any, *args: Any) -> None:
     """
 
 
-@builtin(group=UTILITY, lower=Special(), adjoint=NO_VALUE)
+def _expect(name: str, held: Callable[..., Any]) -> Callable[..., None]:
+    """What an ``expect`` function does on the host."""
+
+    def check(*args: Any) -> None:
+        if not np.all(held(*args)):
+            raise AssertionError(f"{name}({', '.join(map(str, args))}) does not hold")
+
+    return check
+
+
+@builtin(
+    group=UTILITY,
+    lower=Special(),
+    adjoint=NO_VALUE,
+    ref=_expect("expect_eq", lambda a, b: np.equal(a, b)),
+    example="wp.expect_eq(n[0], 0)",
+)
 def expect_eq(a: Any, b: Any) -> None:
     """Raise AssertionError, in any mode, unless two numbers, vectors, matrices or quaternions are equal."""
 
 
-@builtin(group=UTILITY, lower=Special(), adjoint=NO_VALUE)
+@builtin(
+    group=UTILITY,
+    lower=Special(),
+    adjoint=NO_VALUE,
+    ref=_expect("expect_neq", lambda a, b: not np.array_equal(a, b)),
+    example="wp.expect_neq(n[0], 7)",
+)
 def expect_neq(a: Any, b: Any) -> None:
     """Raise AssertionError, in any mode, unless two numbers, vectors, matrices or quaternions differ."""
 
 
-@builtin(group=UTILITY, lower=Special(), adjoint=NO_VALUE)
+@builtin(
+    group=UTILITY,
+    lower=Special(),
+    adjoint=NO_VALUE,
+    ref=_expect("expect_near", lambda a, b, tolerance=1e-6: np.abs(np.subtract(a, b)) <= tolerance),
+    example="wp.expect_near(a[0], a[0] + 0.125, 0.25)",
+)
 def expect_near(a: Any, b: Any, tolerance: Any = 1e-6) -> None:
     """Raise AssertionError, in any mode, unless floats or all their components are within ``tolerance``."""
 
 
-@builtin(group=UTILITY, lower=Special(), adjoint=NO_VALUE)
-def breakpoint() -> None:
+@builtin(group=UTILITY, lower=Special(), adjoint=NO_VALUE, ref=breakpoint, example="wp.breakpoint()", name="breakpoint")
+def breakpoint_() -> None:
     """Stop in the debugger that the program runs under; without a debugger, do nothing."""
 
 
