@@ -1,18 +1,20 @@
 """Functions in lanes do what they did thread by thread."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
+import warp_like as wp
 from tests.interpreter import run
 from tests.lane_interpreter import run_lanes
 from tests.random_ir import OWN_DIMS, own_arguments, own_function
+from warp_like.compiler.pipeline import optimised
+from warp_like.compiler.signature import Signature
 from warp_like.ir.printer import print_function
 from warp_like.ir.verify import verify
 from warp_like.passes.cse import cse
 from warp_like.passes.dce import dce
 from warp_like.passes.pipeline import finish, optimise, prepare
+from warp_like.passes.spmd.choice import choose
 from warp_like.passes.spmd.widen import NotWidenable, widen
 
 
@@ -38,3 +40,121 @@ def test_lanes_do_what_threads_do(part: int) -> None:
                 np.testing.assert_array_equal(b, a, err_msg=f"{seed}\n{print_function(f)}\n{print_function(g)}")
     assert widened > 50
     assert refused <= {"the gradient saves the state of a loop that threads leave at different times"}
+
+
+# --- the lane IR of typical kernels -------------------------------------------------------------------------
+
+
+def optimised_form(kernel):
+    return optimised(kernel.source, Signature(kernel.types))
+
+
+@wp.kernel
+def neighbours(
+    x: wp.array(dtype=float), first: wp.array(dtype=int), table: wp.array(dtype=int), out: wp.array(dtype=float)
+):
+    i = wp.tid()
+    total = 0.0
+    for k in range(first[i], first[i + 1]):
+        total += x[table[k]]
+    out[i] = total
+
+
+@wp.kernel
+def pairs(x: wp.array(dtype=wp.vec3), out: wp.array(dtype=wp.vec3)):
+    i = wp.tid()
+    total = wp.vec3()
+    for j in range(x.shape[0]):
+        total += x[j] - x[i]
+    out[i] = total
+
+
+@wp.kernel
+def newton(x: wp.array(dtype=float), out: wp.array(dtype=float), steps: wp.array(dtype=int)):
+    i = wp.tid()
+    r = x[i]
+    n = 0
+    while wp.abs(r * r - x[i]) > 1.0e-6 and n < 30:
+        r = 0.5 * (r + x[i] / r)
+        n += 1
+    out[i] = r
+    wp.atomic_add(steps, 0, n)
+
+
+@wp.kernel
+def rows(table: wp.array2d(dtype=float), out: wp.array(dtype=float)):
+    i = wp.tid()
+    row = table[i]
+    total = 0.0
+    for k in range(row.shape[0]):
+        if row[k] > 0.0:
+            total += wp.sin(row[k])
+    out[i] = total
+
+
+@pytest.mark.parametrize("kernel", [neighbours, pairs, newton, rows], ids=lambda k: k.key)
+def test_golden(kernel, golden):
+    golden(f"lanes_{kernel.key}", print_function(dce(cse(widen(optimised_form(kernel), 8)))))
+
+
+# --- which kernels are widened, and how far ------------------------------------------------------------------
+
+
+def choice(kernel, wanted: int = 0, bits: int = 512, registers: int = 32):
+    return choose(optimised_form(kernel), bits, registers, wanted)
+
+
+def test_as_many_registers_as_the_values_of_a_loop_leave_room_for():
+    assert choice(pairs).width == 64  # 3 sums
+    assert choice(pairs).reason == "4 x 512-bit vectors of 32-bit numbers"
+    assert choice(pairs, bits=256, registers=16).width == 16
+    assert choice(newton).width == 32  # at most two where lanes leave a loop at different times
+    assert choice(rows).width == 16  # a call clobbers the registers
+    assert choice(pairs, wanted=4).width == 4
+
+
+@wp.kernel
+def streaming(x: wp.array(dtype=float), out: wp.array(dtype=float)):
+    i = wp.tid()
+    out[i] = 2.0 * x[i]
+
+
+@wp.kernel
+def talking(x: wp.array(dtype=float)):
+    for k in range(x.shape[0]):
+        print(x[k])
+
+
+@wp.kernel
+def swapping(x: wp.array(dtype=int)):
+    for k in range(x.shape[0]):
+        wp.atomic_cas(x, k, 0, 1)
+
+
+@wp.kernel
+def spinning(lock: wp.array(dtype=int)):
+    while wp.atomic_exch(lock, 0, 1) == 1:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("kernel", "reason"),
+    [
+        (streaming, "no loop: left to LLVM's vectoriser"),
+        (talking, "it prints"),
+        (swapping, "it compares and swaps, which threads may wait for"),
+        (spinning, "threads may wait for each other in a loop around an atomic"),
+    ],
+    ids=lambda x: getattr(x, "key", ""),
+)
+def test_kernels_that_run_one_thread_at_a_time(kernel, reason):
+    found = choice(kernel)
+    assert (found.width, found.reason) == (1, reason)
+    assert choice(kernel, wanted=1).reason == "vector_width is 1"
+
+
+def test_a_pass_that_changes_nothing_when_run_again():
+    for kernel in (neighbours, pairs, newton, rows):
+        wide = dce(cse(widen(optimised_form(kernel), 8)))
+        text = print_function(wide)
+        assert print_function(dce(cse(wide))) == text

@@ -430,3 +430,52 @@ def test_threads_that_wait_for_each_other_run_one_at_a_time(width):
     finally:
         del wp.config.num_threads
     assert total[0] == 50
+
+
+# --- what users see -----------------------------------------------------------------------------------------
+
+
+def test_explain():
+    @wp.kernel
+    def total(x: wp.array2d(dtype=float), out: wp.array(dtype=float)):
+        i = wp.tid()
+        for k in range(x.shape[1]):
+            out[i] += x[i, k]
+
+    found = total.explain()
+    (variant,) = found.variants
+    assert (variant.role, variant.contiguous, variant.wide) == ("forward", True, False)
+    assert variant.arguments == (("x", "array2d[float32]"), ("out", "array1d[float32]"))
+    assert variant.lanes > 1
+    assert "vectors of 32-bit numbers" in variant.lanes_reason
+    assert {"frontend", "passes", "lanes", "backend"} <= {name for name, _ in variant.seconds}
+    text = str(found)
+    assert text.startswith("kernel `total`\n\n  forward, contiguous arrays")
+    assert f"lanes      {variant.lanes} (" in text
+    assert variant.key in found._repr_html_()
+
+    x = wp.zeros((4, 6), dtype=float, requires_grad=True)
+    out = wp.zeros(4, dtype=float, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(total, 4, [x, out])
+    wp.launch(total, 4, [wp.zeros((6, 4), dtype=float).transpose(), out])
+    tape.backward(grads={out: wp.ones_like(out)})
+    told = [(v.role, v.contiguous) for v in total.explain().variants]
+    assert sorted(set(told)) == [("adjoint", True), ("forward", False), ("forward", True)]
+
+
+def test_explain_needs_types_where_annotations_leave_them_open():
+    @wp.kernel
+    def scale(x: wp.array(dtype=wp.Any), a: wp.Any):
+        i = wp.tid()
+        x[i] = a * x[i]
+
+    with pytest.raises(ValueError, match="the type of `x` is inferred at launch; pass args="):
+        scale.explain()
+    (variant,) = scale.explain([wp.array(dtype=wp.float64), wp.float64]).variants
+    assert (variant.lanes, variant.lanes_reason) == (1, "no loop: left to LLVM's vectoriser")
+
+
+def test_the_width_is_a_power_of_two():
+    with pytest.raises(ValueError, match="setting `vector_width` is one of 0, 1, 2, 4, 8, 16, 32, 64, got 3"):
+        wp.config.vector_width = 3

@@ -36,8 +36,17 @@ def compile_kernel(source: Source, signature: Signature, target: Target | None =
         from warp_like.compiler import pipeline
 
         artifact = pipeline.build(source, signature, target or host_target())
+        _built.add(key)
         cache.write(key, artifact)
     return artifact
+
+
+_built: set[str] = set()
+
+
+def was_built(key: str) -> bool:
+    """Return whether this process compiled what has this key; else it came from the cache."""
+    return key in _built
 
 
 def cache_key(source: Source, signature: Signature, target: Target | None = None) -> str:

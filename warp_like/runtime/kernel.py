@@ -23,6 +23,7 @@ from warp_like.runtime.program import Program
 
 if TYPE_CHECKING:
     from warp_like.backend.target import Target
+    from warp_like.runtime.explanation import Explanation
 
 _kernels: weakref.WeakSet[Kernel] = weakref.WeakSet()
 
@@ -161,8 +162,8 @@ class Kernel:
         """Return the text of one stage of compilation.
 
         Args:
-            stage: ``ir`` (as the frontend built it), ``optimised`` (as the backend gets it), ``llvm`` (before LLVM's
-                own passes), ``asm`` or ``ptx``.
+            stage: ``ir`` (as the frontend built it), ``optimised`` (when all passes have run), ``lanes`` (as the CPU
+                runs it, several threads at a time), ``llvm`` (before LLVM's own passes), ``asm`` or ``ptx``.
             args: Types or example values for the parameters; needed where annotations leave types open.
             target: ``cpu`` (this machine, the default) or a CUDA architecture such as ``sm_80``.
             wrt: Show the adjoint with respect to these array parameters instead of the kernel.
@@ -185,6 +186,36 @@ class Kernel:
         from warp_like.compiler import pipeline  # not loaded unless something is compiled
 
         return pipeline.stage_text(self.source, signature, where, stage)
+
+    def explain(self, args: Sequence[Any] | None = None) -> Explanation:
+        """Say how the kernel is compiled and run: cache key, where the code is from, time per stage, lanes and why.
+
+        Args:
+            args: Types or example values for the parameters: tell of the variant for them, compiling it where that has
+                not happened. Without them: of all variants that launches have needed so far, or, where there are none
+                and all types are known, of the one for contiguous arrays.
+
+        Returns:
+            A text that prints and shows in notebooks; its ``variants`` hold the same as data.
+
+        Raises:
+            ValueError: Nothing was launched yet and annotations leave types open.
+            WarpCodegenError: The kernel can't be compiled.
+
+        Example:
+            >>> print(saxpy.explain())
+        """
+        from warp_like.runtime.explanation import explain  # few programs ask
+
+        kernels = [self, *self._instances.values()]
+        programs = [p for k in kernels for p in k._programs.values() if p.artifacts]
+        if args is not None or not programs:
+            types = self._inspected_types(args)
+            program = self.instance(types).program(types) if self.is_generic else self.program(types)
+            if not program.artifacts:
+                program.require(contiguous=True, wide=False, sums=True)
+            programs = [program]
+        return explain(self, programs)
 
     def inspect_ir(self, args: Sequence[Any] | None = None) -> str:
         """Return the IR as the frontend built it."""

@@ -57,6 +57,7 @@ class Program:
         self.tangent = tangent
         self.dispatcher: _native.Dispatcher | None = None
         self.artifacts: dict[tuple[bool, bool, bool], Artifact] = {}
+        self.signatures: dict[tuple[bool, bool, bool], Signature] = {}  # what each was compiled for
 
     @property
     def any_artifact(self) -> Artifact:
@@ -94,6 +95,7 @@ class Program:
                 dispatcher = self.dispatcher or self._new_dispatcher(signature, artifact)
                 dispatcher.install(contiguous, wide, sums, loaded.address(artifact.entry), loaded, artifact.lanes)
                 self.artifacts[contiguous, wide, sums] = artifact
+                self.signatures[contiguous, wide, sums] = signature
                 self.dispatcher = dispatcher
             return self.dispatcher
 
