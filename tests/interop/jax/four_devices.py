@@ -156,6 +156,11 @@ def check_batches_keep_the_sharding():
 
 
 @wp.kernel
+def lowest(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    wp.atomic_min(y, 0, x[wp.tid()])
+
+
+@wp.kernel
 def ramp(x: wp.array(dtype=float), y: wp.array(dtype=float)):
     i = wp.tid()
     y[i] = x[i] + float(i)
@@ -202,6 +207,12 @@ def check_functions_of_several_launches():
     assert same_sharding(y, "i")
 
 
+def check_kernels_without_a_tangent():
+    f = jax_kernel(lowest, in_out_argnames=["y"], enable_backward=True)
+    g = jax.grad(lambda x: f(x, jnp.full(1, 9.0))[0].sum())(spread(x, "i"))
+    assert np.array_equal(g, np.arange(24) == np.argmin(x))
+
+
 def check_pmap():
     y = jax.pmap(lambda x: jax_kernel(stencil)(x)[0])(x.reshape(4, 6))
     assert np.allclose(y, [stencil_np(np.asarray(r)) for r in x.reshape(4, 6)])
@@ -218,5 +229,6 @@ check_each_axis_of_the_grid()
 check_batches_keep_the_sharding()
 check_all_others_see_whole_arrays()
 check_functions_of_several_launches()
+check_kernels_without_a_tangent()
 check_pmap()
 sys.stdout.write("done\n")

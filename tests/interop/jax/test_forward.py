@@ -242,6 +242,49 @@ def test_elements_that_nobody_writes_have_no_tangents():
     assert np.allclose(jax.jacfwd(lambda x: f(x)[0])(x), np.diag(2 * x * (np.arange(5) % 2)))
 
 
+@wp.kernel
+def powers(x: wp.array(dtype=float), y: wp.array(dtype=float), z: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] = y[i] + x[i] * x[i]  # y starts as zero
+    y[i] = y[i] * x[i]
+    y[i] = y[i] * y[i]
+    z[i] = y[i] * x[i]
+
+
+def test_outputs_that_the_kernel_reads_and_overwrites():
+    f = jax_kernel(powers, num_outputs=2, enable_backward=True)
+    x = floats(5) + 0.5
+
+    def ours(x):
+        y, z = f(x)
+        return y + jnp.sin(z)
+
+    def theirs(x):
+        return x**6 + jnp.sin(x**7)
+
+    for d in (jax.jacfwd, jax.jacrev):
+        close(d(ours)(x), d(theirs)(x))
+    for second in (jax.hessian, lambda f: jax.jacrev(jax.jacrev(f))):
+        ours_h, theirs_h = jax.jit(second(loss_of(ours)))(x), second(loss_of(theirs))(x)
+        assert np.allclose(ours_h, theirs_h, rtol=1e-3, atol=1e-3)
+
+
+@wp.kernel
+def lowest(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    wp.atomic_min(y, 0, x[wp.tid()])
+
+
+def test_reverse_mode_does_not_need_a_tangent():
+    f = jax_kernel(lowest, in_out_argnames=["y"], enable_backward=True)
+    x, y = jnp.array([3.0, 1.0, 2.0]), jnp.array([9.0])
+    for transform in (lambda f: f, jax.jit, jax.checkpoint):
+        assert jax.grad(transform(lambda x: f(x, y)[0].sum()))(x).tolist() == [0, 1, 0]
+    batch = jax.vmap(jax.grad(lambda x: f(x, y)[0].sum()))(jnp.stack([x, x[::-1] + 1]))
+    assert batch.tolist() == [[0, 1, 0], [0, 1, 0]]
+    with pytest.raises(wp.WarpCodegenError, match="atomic_min"):
+        jax.jvp(lambda x: f(x, y)[0], (x,), (x,))
+
+
 def test_an_empty_array():
     f = jax_kernel(scale, enable_backward=True)
     y, dy = jax.jvp(lambda x: f(x, 2.0)[0], (jnp.zeros(0),), (jnp.zeros(0),))

@@ -104,6 +104,10 @@ class Form:
         directions = [parts[k] for k in self.filled if k]
         return _gradient(op, given, results, parts[0], directions, self.slots[self.open])
 
+    def zeros(self) -> list[Any]:
+        """Return zeros of the types that the form gives back."""
+        return [self.op.storage(k).zeros().reshape(_full_shape(self.op, k)) for k in self.slots[self.open]]
+
     def __repr__(self) -> str:
         return f"{self.op.kernel.key} d{len(self.slots) - 1}/{'wuv'[self.open]}"
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Sequence
 from typing import Any
 
+from warp_like.base.errors import WarpCodegenError
 from warp_like.interop.jaxffi.derivative import Form, differentiable_results, needed_results
 from warp_like.interop.jaxffi.operation import Operation
 from warp_like.interop.jaxffi.primitive import BatchedPrimitive, Levels
 from warp_like.interop.jaxffi.target import jax_module
+from warp_like.interop.jaxffi.varying import alike
 from warp_like.ir.types import is_differentiable, scalar_of
 
 
@@ -97,10 +100,27 @@ def _no_tangent(y: Any) -> Any:
 def _primitive() -> BatchedPrimitive:
     from jax.interpreters import ad
 
-    p = BatchedPrimitive("warp_like_derivative")
+    p = BatchedPrimitive("warp_like_derivative", outline=_outline)
     ad.primitive_jvps[p.primitive] = _jvp
     ad.primitive_transposes[p.primitive] = _transpose
     return p
+
+
+def _outline(form: Form) -> Any:
+    """Return a function with results of the types of a form's.
+
+    The form itself is traced, and the code for it compiled, when it is run. Most are not: reverse mode is the transpose
+    of a tangent that nobody computes, and that a kernel may not have.
+    """
+
+    def types(*operands: Any) -> list[Any]:
+        if jax_module().device_count() > 1:  # for what JAX looks for among the parameters of a primitive
+            with contextlib.suppress(WarpCodegenError):
+                return form(*operands)
+        zeros = form.zeros()
+        return alike([*zeros, *operands])[: len(zeros)]
+
+    return types
 
 
 def _parts(form: Form, operands: Sequence[Any]) -> dict[int, list[Any]]:

@@ -13,9 +13,10 @@ from typing import Any
 from warp_like.interop.jaxffi.target import jax_module
 
 Levels = tuple[tuple[int, tuple[bool, ...]], ...]
+Body = Callable[..., list[Any]]
 
 
-def batched(body: Callable[..., list[Any]], levels: Levels) -> Callable[..., list[Any]]:
+def batched(body: Body, levels: Levels) -> Body:
     """Return ``body`` over batches, as a function of arrays."""
     f = body
     for size, mapped in levels:
@@ -26,25 +27,37 @@ def batched(body: Callable[..., list[Any]], levels: Levels) -> Callable[..., lis
 class BatchedPrimitive:
     """A primitive whose meaning is a function of arrays, given with each use of it."""
 
-    def __init__(self, name: str, lower: Callable[[Any, Levels], Callable[..., list[Any]]] = batched) -> None:
-        """Make one; ``lower`` gives the function that stands for a body and its levels in compiled programs."""
+    def __init__(
+        self, name: str, lower: Callable[[Any, Levels], Body] = batched, outline: Callable[[Any], Body] | None = None
+    ) -> None:
+        """Make one.
+
+        Args:
+            name: Its name.
+            lower: Gives the function that stands for a body and its levels in compiled programs.
+            outline: Gives a function with results of the same types as a body's, where that is cheaper to trace.
+        """
         jax = jax_module()
-        from jax.extend.core import Primitive, jaxpr_as_fun
+        from jax.extend.core import Primitive
         from jax.interpreters import batching, mlir
 
         self._lower = functools.lru_cache(maxsize=1024)(lambda body, levels: jax.jit(lower(body, levels), inline=True))
+        self._outline = outline
         p = self.primitive = Primitive(name)
         p.multiple_results = True
         p.def_impl(lambda *operands, body, levels, program: self._lower(body, levels)(*operands))
         p.def_abstract_eval(lambda *operands, body, levels, program: program.out_avals)
-        run = mlir.lower_fun(lambda *operands, program: jaxpr_as_fun(program)(*operands), multiple_results=True)
-        mlir.register_lowering(p, lambda ctx, *operands, body, levels, program: run(ctx, *operands, program=program))
+        lowered = mlir.lower_fun(
+            lambda *operands, body, levels, program: self._lower(body, levels)(*operands), multiple_results=True
+        )
+        mlir.register_lowering(p, lowered)
         batching.primitive_batchers[p] = self._batch
 
-    def bind(self, operands: Sequence[Any], body: Callable[..., list[Any]], levels: Levels = ()) -> list[Any]:
+    def bind(self, operands: Sequence[Any], body: Any, levels: Levels = ()) -> list[Any]:
         """Put ``body`` over batches into the program that JAX traces."""
+        lowered = self._lower(body, levels) if self._outline is None else batched(self._outline(body), levels)
         # Among the parameters, where JAX looks for what needs to know the devices when it is compiled.
-        program = jax_module().make_jaxpr(self._lower(body, levels))(*operands)
+        program = jax_module().make_jaxpr(lowered)(*operands)
         return self.primitive.bind(*operands, body=body, levels=levels, program=program)
 
     def _batch(self, operands: Sequence[Any], dims: Sequence[Any], body: Any, levels: Levels, program: Any) -> Any:
