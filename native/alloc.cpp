@@ -66,6 +66,7 @@ void buffer_dealloc(PyObject* object) {
     if (self->deleter) call_deleter(self);
     Py_CLEAR(self->deleter);
     Py_CLEAR(self->owner);
+    Py_CLEAR(self->watchers);
     PyObject_GC_Del(object);
 }
 
@@ -75,6 +76,7 @@ int buffer_traverse(PyObject* object, visitproc visit, void* arg) {
     Buffer* self = reinterpret_cast<Buffer*>(object);
     Py_VISIT(self->deleter);
     Py_VISIT(self->owner);
+    Py_VISIT(self->watchers);
     return 0;
 }
 
@@ -89,6 +91,8 @@ PyMethodDef buffer_methods[] = {
 PyMemberDef buffer_members[] = {
     {"nbytes", T_LONGLONG, offsetof(Buffer, nbytes), READONLY, "Size in bytes."},
     {"owner", T_OBJECT, offsetof(Buffer, owner), READONLY, "What is kept alive with the memory, or None."},
+    {"watchers", T_OBJECT, offsetof(Buffer, watchers), 0,
+     "Weak references to tensors over the memory, whose libraries are told of writes, or None."},
     {"deleter", T_OBJECT, offsetof(Buffer, deleter), READONLY, "What gives the memory back, or None."},
     {nullptr, 0, 0, 0, nullptr},
 };
@@ -128,9 +132,41 @@ PyObject* make_buffer(void* ptr, int64_t nbytes, void (*release)(void*), void* c
     self->nbytes = nbytes;
     self->release = release;
     self->context = context;
-    self->deleter = self->owner = self->weakrefs = nullptr;
+    self->deleter = self->owner = self->watchers = self->weakrefs = nullptr;
     PyObject_GC_Track(reinterpret_cast<PyObject*>(self));
     return reinterpret_cast<PyObject*>(self);
+}
+
+namespace {
+
+PyObject* dereferenced(PyObject* weak) {
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject* found = nullptr;
+    PyWeakref_GetRef(weak, &found);
+    return found;
+#else
+    PyObject* found = PyWeakref_GetObject(weak);
+    if (found == Py_None) return nullptr;
+    Py_INCREF(found);
+    return found;
+#endif
+}
+
+}  // namespace
+
+bool append_watchers(PyObject* buffer, PyObject* list) {
+    Ref watchers = Ref::borrow(reinterpret_cast<Buffer*>(buffer)->watchers);
+    if (!watchers || !PyList_CheckExact(watchers.get())) return true;
+    bool alive = false;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(watchers.get()); ++i) {
+        PyObject* weak = PyList_GET_ITEM(watchers.get(), i);
+        Ref tensor(PyWeakref_Check(weak) ? dereferenced(weak) : nullptr);
+        if (!tensor) continue;
+        alive = true;
+        if (PyList_Append(list, tensor.get()) < 0) return false;
+    }
+    if (!alive) Py_CLEAR(reinterpret_cast<Buffer*>(buffer)->watchers);
+    return true;
 }
 
 bool register_alloc(PyObject* module) {

@@ -14,6 +14,7 @@ struct Buffer {
     void* context;
     PyObject* deleter;  // a Python callable that gets `ptr`, or null
     PyObject* owner;    // anything that has to live as long, or null
+    PyObject* watchers;  // a list of weak references to tensors that were made over the memory, or null
     PyObject* weakrefs;
 };
 
@@ -25,6 +26,14 @@ PyObject* make_buffer(void* ptr, int64_t nbytes, void (*release)(void*), void* c
 
 // Returns a new Buffer over fresh memory, aligned to kAlignment; null with an exception set on failure.
 PyObject* make_memory(int64_t nbytes, bool zero);
+
+// Whether somebody wants to know of writes to the memory that `owner` holds.
+inline bool is_watched(PyObject* owner) {
+    return owner && Py_TYPE(owner) == &BufferType && reinterpret_cast<Buffer*>(owner)->watchers;
+}
+
+// Appends the tensors that live over the memory of `buffer` to `list`; false with an exception set.
+bool append_watchers(PyObject* buffer, PyObject* list);
 
 bool register_alloc(PyObject* module);
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "alloc.h"
 #include "array.h"
 #include "numpy_abi.h"
 #include "value.h"
@@ -290,7 +291,7 @@ bool Arguments::pack_array(const Param& param, PyObject* object, PyObject* devic
         return refuse(why, "the kernel writes to the array, which is read-only");
     if (!array->aligned) return refuse(why, "the array's elements are not aligned");
     contiguous_ &= array->contiguous;
-    if (param.writes && array->hooked) written_[written_count_++] = array->owner;
+    if (param.writes && (array->hooked || is_watched(array->owner))) written_[written_count_++] = array->owner;
     auto* out = reinterpret_cast<int64_t*>(block_ + param.offset);
     *out++ = reinterpret_cast<int64_t>(array->data);
     for (int i = 0; i < param.ndim; ++i) {
@@ -400,19 +401,27 @@ bool Arguments::pack_foreign(const Param& param, char* data, int ndim, const int
 }
 
 bool Arguments::call_hooks() {
-    const auto hook_of = [this](int i) {
-        const TensorType* type = find_tensor_type(Py_TYPE(written_[i]));
+    Ref found(PyList_New(0));
+    if (!found) return false;
+    for (int i = 0; i < written_count_; ++i) {
+        const bool watched = is_watched(written_[i]);
+        if (watched ? !append_watchers(written_[i], found.get()) : PyList_Append(found.get(), written_[i]) < 0) return false;
+    }
+    PyObject* all = found.get();
+    const auto hook_of = [all](Py_ssize_t i) {
+        const TensorType* type = find_tensor_type(Py_TYPE(PyList_GET_ITEM(all, i)));
         return type ? type->write_hook : nullptr;
     };
-    for (int i = 0; i < written_count_; ++i) {
+    const Py_ssize_t n = PyList_GET_SIZE(all);
+    for (Py_ssize_t i = 0; i < n; ++i) {
         Ref hook = Ref::borrow(hook_of(i));
         bool called = !hook;
-        for (int j = 0; j < i && !called; ++j) called = hook_of(j) == hook.get();
+        for (Py_ssize_t j = 0; j < i && !called; ++j) called = hook_of(j) == hook.get();
         if (called) continue;
         Ref tensors(PyList_New(0));
         if (!tensors) return false;
-        for (int j = i; j < written_count_; ++j) {
-            if (hook_of(j) == hook.get() && PyList_Append(tensors.get(), written_[j]) < 0) return false;
+        for (Py_ssize_t j = i; j < n; ++j) {
+            if (hook_of(j) == hook.get() && PyList_Append(tensors.get(), PyList_GET_ITEM(all, j)) < 0) return false;
         }
         Ref tuple(PyList_AsTuple(tensors.get()));
         if (!tuple || !Ref(PyObject_CallOneArg(hook.get(), tuple.get()))) return false;

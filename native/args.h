@@ -84,7 +84,7 @@ class Arguments {
 
     const Signature& signature_;
     uint8_t* block_;
-    PyObject** written_;  // foreign tensors with a write hook, borrowed
+    PyObject** written_;  // foreign tensors with a write hook, or watched memory; borrowed
     Py_buffer* buffers_;
     int written_count_ = 0;
     int buffer_count_ = 0;

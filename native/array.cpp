@@ -151,7 +151,14 @@ PyObject* array_bind(PyObject* object, PyObject* const* args, Py_ssize_t nargs) 
     complete(self);
     hold(&self->dtype, args[6]);
     hold(&self->device, args[7]);
-    hold(&self->owner, args[8]);
+    // The memory's own holder, not another array that looks at it, so that what it is can be seen here.
+    PyObject* owner = args[8];
+    while (is_array(owner)) {
+        PyObject* beyond = reinterpret_cast<Array*>(owner)->owner;
+        if (!beyond || beyond == Py_None) break;
+        owner = beyond;
+    }
+    hold(&self->owner, owner);
     self->hooked = wants_writes(self->owner);
     Py_RETURN_NONE;
 }

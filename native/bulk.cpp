@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "alloc.h"
 #include "array.h"
 #include "context.h"
 #include "thread_pool.h"
@@ -61,7 +62,8 @@ bool copy_bytes(void* to, const void* from, int64_t bytes) {
 
 bool is_zeroable(PyObject* object) {
     const Array* array = reinterpret_cast<const Array*>(object);
-    return array->type_code != kUnbound && array->contiguous && !array->readonly && !array->hooked &&
+    const bool told = array->hooked || is_watched(array->owner);  // a library wants to know of writes
+    return array->type_code != kUnbound && array->contiguous && !array->readonly && !told &&
            array->device_type == kDLCPU;
 }
 

@@ -12,6 +12,8 @@ ERROR_STACK_LIMIT: int
 class Buffer:
     """The owner of a piece of memory, given back when the last reference goes."""
 
+    watchers: list[Any] | None
+
     @staticmethod
     def wrap(ptr: int, nbytes: int, deleter: Callable[[int], object] | None = None, owner: object = None) -> Buffer: ...
     @property

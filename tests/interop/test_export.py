@@ -401,3 +401,88 @@ def test_clean_exit_with_views_alive(library):
     out = subprocess.run([sys.executable, "-X", "faulthandler", "-c", code], capture_output=True, text=True)
     noise = [line for line in out.stderr.splitlines() if "ccache" not in line and "warnings.warn" not in line]
     assert (out.returncode, out.stdout.strip(), noise) == (0, "end", [])
+
+
+# ---- writes that the libraries notice
+
+
+@wp.kernel
+def double(x: wp.array(dtype=float)):
+    i = wp.tid()
+    x[i] = 2.0 * x[i]
+
+
+def version(t):
+    return t._version if hasattr(t, "_version") else t._inplace_version()
+
+
+@pytest.mark.parametrize("library", ["torch", "paddle"])
+@pytest.mark.parametrize("through", ["to", "gradient", "other"])
+def test_writes_to_an_array_count_as_changes_of_its_views(library, through):
+    a = wp.ones((2, 3), requires_grad=through == "gradient")
+    t = getattr(wp, f"to_{library}")(a) if through == "gradient" else export(a, library)
+    if through == "other":  # of another array over the same memory
+        t = export(a.transpose()[1:], library)
+    alias = t.detach()
+    for write in (
+        lambda: wp.launch(double, 3, [a[0]]),
+        lambda: wp.launch(double, 6, [a.reshape(6)]),
+        lambda: wp.launch(double, 6, [a.view(wp.float32).flatten()]),
+        lambda: wp.launch(double, 6, [wp.array(a, copy=False).flatten()]),
+        lambda: a.fill_(1.0),
+        lambda: a.assign(np.ones((2, 3))),
+    ):
+        before = version(t)
+        write()
+        assert version(t) == before + 1
+        assert version(alias) == version(t)
+    before = version(t)
+    wp.launch(double, 3, [wp.clone(a)[0]])
+    assert version(t) == before
+
+
+def test_torch_notices_that_a_saved_view_was_overwritten():
+    torch = pytest.importorskip("torch")
+    a = wp.ones(3)
+    w = torch.ones(3, requires_grad=True)
+    y = (a.to_torch() * w).sum()
+    wp.launch(double, 3, [a])
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+
+
+def test_views_of_tensors_write_to_the_tensor():
+    """Other arrays over a tensor's memory are told apart from ours."""
+    torch = pytest.importorskip("torch")
+    t = torch.ones(2, 3)
+    a = wp.from_torch(t)
+    for view in (
+        a.view(wp.float32),
+        wp.array(a, copy=False),
+        wp.array(t, copy=False),
+        a.view(wp.vec3).view(wp.float32),
+    ):
+        before = t._version
+        wp.launch(double, 6, [view.flatten()])
+        assert t._version == before + 1
+
+
+def test_watched_memory_forgets_views_that_are_gone():
+    torch = pytest.importorskip("torch")
+    a = wp.ones(3)
+    t = wp.to_torch(a, requires_grad=True)
+    assert [weak() is t for weak in a.owner.watchers] == [True]
+    del t
+    gc.collect()
+    wp.launch(double, 3, [a])
+    assert a.owner.watchers is None
+    kept = a.to_torch()
+    for _ in range(5):
+        wp.to_torch(a, requires_grad=True)
+    assert len(a.owner.watchers) <= 2
+    with torch.inference_mode():
+        b = wp.ones(3)
+        inside = b.to_torch()
+        wp.launch(double, 3, [b])
+        assert inside.tolist() == [2, 2, 2]
+    assert kept.tolist() == [2, 2, 2]

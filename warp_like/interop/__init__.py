@@ -45,14 +45,18 @@ def _installed() -> Any:
     return gradients
 
 
-def _loaded(module: str, name: str) -> Callable[..., Any]:
-    def call(*args: Any, **keywords: Any) -> Any:
-        return getattr(importlib.import_module(f"warp_like.interop.{module}"), name)(*args, **keywords)
+def _loaded(table: dict[str, Any], library: str, name: str) -> Callable[..., Any]:
+    """Put the real function in its place in the table at the first call."""
+
+    def call(*args: Any) -> Any:
+        table[library] = getattr(importlib.import_module(f"warp_like.interop.{library}"), name)
+        return table[library](*args)
 
     return call
 
 
 foreign.register(_as_array, _before_write)
-foreign.exporters.update({library: _loaded(library, f"export_{library}") for library in ("torch", "jax", "paddle")})
-foreign.readers.update(torch=_loaded("torch", "on_host"))
+for _library in ("torch", "jax", "paddle"):
+    foreign.exporters[_library] = _loaded(foreign.exporters, _library, f"export_{_library}")
+foreign.readers["torch"] = _loaded(foreign.readers, "torch", "on_host")
 _native.set_class_hook(_meet_class)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from warp_like import _native
 from warp_like.ir import types as ir
 from warp_like.runtime.array import array
 from warp_like.runtime.exchange import root_of
@@ -121,6 +122,16 @@ def source(library: Library, a: array, copy: bool | None, elsewhere: str | None 
             raise ValueError(f"{library.function}(copy=False): {a!r} can't be shared: it {why}")
     # What goes to another device is copied on the way.
     return a._copied() if why is not None or (copy and elsewhere is None) else a
+
+
+def watch(a: array, view: Any) -> None:
+    """Have writes to the memory of ``a``, by kernels or the host, counted as changes in place of ``view``.
+
+    This is for memory of our own; that of a tensor has it counted by that tensor.
+    """
+    owner = a.owner
+    if type(owner) is _native.Buffer:
+        owner.watchers = [*(weak for weak in owner.watchers or () if weak() is not None), weakref.ref(view)]
 
 
 def keep(a: array, library: str, view: Any, made: tuple[Any, ...]) -> None:

@@ -154,6 +154,7 @@ def _export(a: array) -> Any:
     export.require_view(PADDLE, a)
     t = _paddle().utils.dlpack.from_dlpack(_native.dlpack_capsule(a, False))
     t.stop_gradient = True
+    export.watch(a, t)
     return t
 
 

@@ -248,7 +248,10 @@ def _export(a: array) -> Any:
     export.require_view(TORCH, a)
     if a.size == 0:  # PyTorch's importer is told no address for memory that is not there
         return torch.empty((*a.shape, *a.element.shape), dtype=dtype_to_torch(a.element.scalar))
-    return torch.utils.dlpack.from_dlpack(_native.dlpack_capsule(a, False))
+    t = torch.utils.dlpack.from_dlpack(_native.dlpack_capsule(a, False))
+    if not t.is_inference():  # such tensors have no version
+        export.watch(a, t)
+    return t
 
 
 @functools.cache

@@ -244,10 +244,7 @@ def root_of(a: Exchange) -> Any:
 
     A view that holds this, not ``a``, can be kept by ``a``.
     """
-    owner = a.owner
-    while isinstance(owner, _native.Array):
-        owner = owner.owner
-    at = owner
+    at = owner = a.owner
     while type(at) is np.ndarray:
         if at.base is None:
             return owner

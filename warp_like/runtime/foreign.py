@@ -35,9 +35,15 @@ def register(as_array: Callable[..., Any], before_write: Callable[[Any], None]) 
 
 
 def before_write(owner: Any) -> None:
-    """Tell the library that ``owner`` belongs to that the host is about to write to its memory."""
-    if _before_write is not None:
+    """Tell the libraries of a tensor, and of tensors over our memory, that the host is about to write there."""
+    if _before_write is None:
+        return
+    if type(owner) is not _native.Buffer:
         _before_write(owner)
+    for weak in (owner.watchers or ()) if type(owner) is _native.Buffer else ():
+        tensor = weak()
+        if tensor is not None:
+            _before_write(tensor)
 
 
 def as_array(obj: Any, dtype: Any = None, gradients: bool = False) -> Any:
