@@ -308,8 +308,8 @@ def _atomic(m: _Thread, o: ops.Atomic, env: Env) -> list[Any]:
 def _atomic_cas(m: _Thread, o: ops.AtomicCas, env: Env) -> list[Any]:
     at = _index(o, o.array, o.indices, env)
     old = _read(env[o.array][at], o.result.type)
-    if old == env[o.compare]:
-        _write(env[o.array], at, env[o.value], o.value.type)
+    new = np.where(old == env[o.compare], env[o.value], old)
+    _write(env[o.array], at, coerce(new, o.value.type), o.value.type)
     return [old]
 
 

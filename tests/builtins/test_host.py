@@ -8,8 +8,10 @@ import pickle
 import numpy as np
 import pytest
 
+from tests.builtins.calls import Case, cases, has_reference, reference, smooth
 from warp_like.frontend.builtin import Builtin, public_builtins
-from warp_like.values import dtypes, matrix, vector
+from warp_like.ir.types import float64
+from warp_like.values import dtypes, from_ir, matrix, vector
 
 vec2, vec3, vec3d, vec3i = vector(2, float), vector(3, float), vector(3, dtypes.float64), vector(3, int)
 mat22 = matrix((2, 2), float)
@@ -64,3 +66,52 @@ def test_the_object() -> None:
     assert pickle.loads(pickle.dumps(sin)) == sin
     assert repr(sin) == "<builtin wp.sin>"
     assert [r.params for r in Builtin("min").rows] == [("a", "b"), ("a", "b"), ("a", "b"), ("a",)]
+
+
+CALLED = [c for c in cases(float64) if has_reference(c) and not c.row.name.startswith("_") and c.which in (None, 0)]
+
+
+@pytest.mark.parametrize("case", CALLED, ids=str)
+def test_every_row_with_a_reference_can_be_called(case: Case) -> None:
+    """It gives what the reference does; one that changes its argument changes it."""
+    args = [given[3] for given in smooth(case, 4)]
+    typed = [from_ir(t)(*np.ravel(a)) for t, a in zip(case.types, args, strict=True)]
+    got = call(case.row.name, *typed)
+    got = typed[case.row.params.index(case.row.assigns[0])] if got is None else got[0] if case.which == 0 else got
+    expected = reference(case, [a[None] for a in args])[0]
+    np.testing.assert_allclose(np.array(got, float), np.array(expected, float), rtol=1e-12)
+
+
+def test_all_builtins_but_a_few_can_be_called() -> None:
+    """The others take arrays, or draw in a loop that only the kernel language has."""
+    only_kernels = {row.name for name in public_builtins() for row in Builtin(name).rows if row.ref is None}
+    atomics = {f"atomic_{kind}" for kind in ("add", "sub", "min", "max", "and", "or", "xor", "exch", "cas")}
+    assert only_kernels == {"tid", "poisson", "sample_cdf", *atomics}
+
+
+def test_constructors() -> None:
+    assert call("vector", 1.0, 2.0, 3.0) == vec3(1.0, 2.0, 3.0)
+    assert type(call("vector", 1, 2, 3)) is vec3i
+    assert call("vector", 2.5, length=3, dtype=dtypes.float64) == vec3d(2.5)
+    assert call("matrix", 1.0, 2.0, 3.0, 4.0, shape=(2, 2)) == mat22(1.0, 2.0, 3.0, 4.0)
+    assert call("matrix_from_rows", vec2(1.0, 2.0), vec2(3.0, 4.0)) == mat22(1.0, 2.0, 3.0, 4.0)
+    assert call("matrix_from_cols", vec2(1.0, 2.0), vec2(3.0, 4.0)) == mat22(1.0, 3.0, 2.0, 4.0)
+    assert call("matrix_from_cols", vec3(1.0), vec3(2.0)).numpy().shape == (3, 2)
+    assert call("identity", n=2, dtype=float) == mat22(1.0, 0.0, 0.0, 1.0)
+    scaled = call("matrix", vec3(1.0, 2.0, 3.0), call("quat_identity"), vec3(2.0))
+    np.testing.assert_array_equal(scaled, [[2, 0, 0, 1], [0, 2, 0, 2], [0, 0, 2, 3], [0, 0, 0, 1]])
+    assert call("cast", 1.0, int) == 0x3F800000
+    assert call("cast", dtypes.int64(0x3FF0000000000000), dtypes.float64) == 1.0
+    assert call("len", vec3()) == 3
+    assert call("static", 2 + 3) == 5
+
+
+def test_what_constructors_refuse() -> None:
+    with pytest.raises(TypeError, match=r"wp.cast\(\) keeps the bits: float32 can't be float64"):
+        call("cast", 1.0, dtypes.float64)
+    with pytest.raises(TypeError, match=r"wp.matrix\(\) needs a shape, or a position, a rotation and a scale"):
+        call("matrix", 1.0, 2.0)
+    with pytest.raises(TypeError, match="a matrix is made of vectors of one type"):
+        call("matrix_from_rows", vec2(), vec3())
+    with pytest.raises(TypeError, match=r"wp.quaternion\(\) has no form with 1 arguments by position and y"):
+        call("quaternion", 1.0, y=2.0)

@@ -120,7 +120,8 @@ _declare_atomic("atomic_exch", "Replace an element of ``arr`` by ``value``")
 def atomic_cas(arr: Any, *indices: Any, compare: Any, value: Any) -> Any:
     """Store ``value`` in an element of ``arr`` if it equals ``compare``, atomically, and return its old value.
 
-    The call is ``wp.atomic_cas(arr, i, compare, value)``, with one index for each dimension of ``arr``.
+    The call is ``wp.atomic_cas(arr, i, compare, value)``, with one index for each dimension of ``arr``. Numbers of 32
+    and 64 bits only, compared by their bits; the components of a vector or matrix are compared each on its own.
     """
 
 

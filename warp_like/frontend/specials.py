@@ -87,15 +87,15 @@ def _has_atomic(t: Type, kind: str) -> bool:
         return False
     if kind in ("and", "or", "xor"):
         return scalar.is_int and scalar.bits >= 32
-    return scalar.bits >= 32 or scalar.is_float
+    return scalar.bits >= 32 or (scalar.is_float and kind != "cas")
 
 
 def _atomic_cas(ctx: Context, node: ast.Call) -> Operand:
     array, where, (compare_node, value_node) = _element(ctx, node, "atomic_cas", ("compare", "value"))
     t = _element_type(array)
-    if not isinstance(t, Scalar) or t.bits < 32:
+    if not _has_atomic(t, "cas"):
         raise WarpCodegenTypeError(
-            f"atomic_cas() does not work on elements of {t}", help="it needs 32- or 64-bit scalars"
+            f"atomic_cas() does not work on elements of {t}", help="it needs 32- or 64-bit numbers"
         )
     compare = _converted(ctx, compare_node, t, "the value compared by atomic_cas()")
     value = _converted(ctx, value_node, t, "the value of atomic_cas()")

@@ -166,7 +166,7 @@ class Atomic(Op):
 
 @op("atomic_cas", pure=False)
 class AtomicCas(Op):
-    """Store ``value`` where the scalar element equals ``compare``; return the old element."""
+    """Store each component of ``value`` where the element's equals that of ``compare``; return the old element."""
 
     array: Value = operand()
     indices: tuple[Value, ...] = operand()

@@ -370,11 +370,9 @@ class Lowering:
         self.bind(o.result, got)
 
     def _atomic_cas(self, o: ops.AtomicCas) -> None:
-        t = o.value.type
-        assert isinstance(t, Scalar)
         where = self.address(o, o.array, o.indices)
-        compare, value = self.scalar(o.compare), self.scalar(o.value)
-        self.bind(o.result, (memory.compare_and_swap(self.w, t, where, compare, value),))
+        compare, value = self.scalars(o.compare), self.scalars(o.value)
+        self.bind(o.result, memory.compare_and_swap(self.w, leaves(o.value.type), where, compare, value))
 
     def _print(self, o: ops.Print) -> None:
         runtime_calls.print_values(self.w, o.parts, [(a.type, self.scalars(a)) for a in o.args], o.formats)

@@ -241,11 +241,20 @@ def _swap_loop(w: Writer, at: str, update: Callable[[str], str]) -> str:
     return old
 
 
-def compare_and_swap(w: Writer, t: Scalar, at: str, compare: str, value: str) -> str:
-    """Store ``value`` at ``at`` where the bits there equal ``compare``; return the old element."""
-    bits = Scalar("int", t.bits)
-    i = f"i{t.bits}"
-    a, b = bitcast(w, compare, t, bits), bitcast(w, value, t, bits)
-    order = f"monotonic monotonic, align {align_of(t)}{access_group(w)}"
-    pair = w.op(f"cmpxchg {w.array_pointer} {at}, {i} {a}, {i} {b} {order}")
-    return bitcast(w, w.op(f"extractvalue {{ {i}, i1 }} {pair}, 0"), bits, t)
+def compare_and_swap(
+    w: Writer,
+    t_leaves: tuple[tuple[Scalar, int], ...],
+    address: str,
+    compare: tuple[str, ...],
+    value: tuple[str, ...],
+) -> tuple[str, ...]:
+    """Store each scalar of ``value`` where the bits of the element's equal ``compare``'s; return the old element."""
+    old = []
+    for (t, offset), wanted, new in zip(t_leaves, compare, value, strict=True):
+        bits = Scalar("int", t.bits)
+        i, at = f"i{t.bits}", component_address(w, address, offset, w.array_pointer)
+        a, b = bitcast(w, wanted, t, bits), bitcast(w, new, t, bits)
+        order = f"monotonic monotonic, align {align_of(t)}{access_group(w)}"
+        pair = w.op(f"cmpxchg {w.array_pointer} {at}, {i} {a}, {i} {b} {order}")
+        old.append(bitcast(w, w.op(f"extractvalue {{ {i}, i1 }} {pair}, 0"), bits, t))
+    return tuple(old)
