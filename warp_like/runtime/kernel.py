@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from warp_like import values
+from warp_like import _native, values
 from warp_like.base.settings import Setting, settings
 from warp_like.compiler.signature import COMPILE_SETTINGS, Options, Signature
 from warp_like.frontend.function import Function, make_function
@@ -264,7 +264,8 @@ def _spread(t: Type | None, arg: Any) -> list[Any]:
 def _type_or_value(arg: Any, infer: Callable[[Any], Type]) -> Type:
     if isinstance(arg, Type):
         return arg
-    t = values.to_ir(arg) if values.is_type(arg) else infer(arg)
+    is_value = isinstance(arg, _native.Array)  # whose class stands for a generic type
+    t = infer(arg) if is_value or not values.is_type(arg) else values.to_ir(arg)
     assert t is not None
     return t
 
