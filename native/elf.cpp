@@ -82,7 +82,8 @@ class Loader {
         if (!sections_) return refuse("truncated");
         for (size_t i = 0; i < section_count_; ++i) {
             const Elf64_Shdr& section = sections_[i];
-            if ((section.sh_flags & SHF_ALLOC) && (section.sh_flags & (SHF_WRITE | SHF_TLS))) {
+            const bool kept = section.sh_size && (section.sh_flags & SHF_ALLOC);
+            if (kept && (section.sh_flags & (SHF_WRITE | SHF_TLS))) {
                 return refuse("writable data");
             }
             if (section.sh_type == SHT_SYMTAB) {

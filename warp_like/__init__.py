@@ -61,7 +61,7 @@ from warp_like.runtime.device import (
 )
 from warp_like.runtime.generics import overload
 from warp_like.runtime.indexed import indexedarray, indexedarray1d, indexedarray2d, indexedarray3d, indexedarray4d
-from warp_like.runtime.kernel import Kernel, constant, func, func_grad, func_replay, kernel
+from warp_like.runtime.kernel import Kernel, constant, func, func_grad, func_native, func_replay, kernel
 from warp_like.runtime.launch import Launch, launch
 from warp_like.runtime.module import (
     Module,

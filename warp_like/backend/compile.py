@@ -7,6 +7,7 @@ lowering.
 from __future__ import annotations
 
 from warp_like.backend.llvm.entry import entry_name, lower_entry
+from warp_like.backend.snippets import join_objects, join_ptx, snippets
 from warp_like.backend.target import Options, Target
 from warp_like.ir.core import Function
 
@@ -29,7 +30,9 @@ def to_object(function: Function, target: Target, options: Options) -> bytes:
     """Return the object code of ``function`` for the CPU."""
     from warp_like.backend.cpu import compile_object
 
-    return compile_object(lower_entry(function, target, options), target)
+    made = compile_object(lower_entry(function, target, options), target)
+    calls = snippets(function)
+    return join_objects(made, calls) if calls else made
 
 
 def to_asm(function: Function, target: Target, options: Options) -> str:
@@ -43,4 +46,6 @@ def to_ptx(function: Function, target: Target, options: Options) -> str:
     """Return the PTX of ``function``."""
     from warp_like.backend.nvptx import compile_ptx
 
-    return compile_ptx(lower_entry(function, target, options), target)
+    made = compile_ptx(lower_entry(function, target, options), target)
+    calls = snippets(function)
+    return join_ptx(made, calls, target) if calls else made

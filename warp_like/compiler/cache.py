@@ -135,7 +135,7 @@ def _files(package: str, folder: str) -> list[str]:
     found = []
     with os.scandir(f"{package}/{folder}") as entries:
         for entry in entries:
-            if entry.name.endswith(".py"):
+            if entry.name.endswith((".py", ".h")):
                 found.append(_fact(f"{folder}/{entry.name}", entry.stat()))
             elif entry.name != "__pycache__" and entry.is_dir():
                 found += _files(package, f"{folder}/{entry.name}")

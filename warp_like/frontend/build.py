@@ -19,6 +19,7 @@ from warp_like.frontend.flow import Flow, Tail
 from warp_like.frontend.function import Overload
 from warp_like.frontend.host import Host
 from warp_like.frontend.inlining import inline_overload
+from warp_like.frontend.native import build_native
 from warp_like.frontend.parameters import leaf_parameters, parameters
 from warp_like.frontend.scope import Variable
 from warp_like.frontend.source import Source
@@ -84,6 +85,9 @@ def _calling(session: Session, overload: Overload, given: tuple[Type | Host, ...
             source.header,
             help="kernel code has no recursion; write a loop",
         )
+    if overload.native is not None:
+        session.functions[key] = found = build_native(overload, given, _unique(session, source.name))
+        return found
     session.building.append((overload, source.name))
     try:
         found = _build(session, source, dict(zip(overload.params, given, strict=True)))

@@ -183,6 +183,8 @@ class _Walker:
                 self.found.append((f"{prefix}{parameter}", _annotation_text(overload.annotation(parameter))))
             for parameter, value in overload.defaults.items():
                 self.object(f"{prefix}{parameter}=", value)
+            if overload.native is not None:
+                self.found.append((f"{prefix}native", repr(overload.native)))
             for role, custom in overload.customs.items():
                 self.overload(f"{prefix}{role}.", custom)
         except WarpCodegenError as error:  # the build says so if the function is used

@@ -22,6 +22,22 @@ if TYPE_CHECKING:
     from warp_like.builtins.patterns import Argument
 
 
+class Snippets(Frozen):
+    """What the user gave ``wp.func_native``.
+
+    Attributes:
+        forward: The body.
+        adjoint: The body of the gradient function, or None.
+        replay: What the reverse sweep runs in place of ``forward`` to have its result again, or None.
+        writes: The names of the arrays that ``forward`` writes; None for all of them.
+    """
+
+    forward: str
+    adjoint: str | None
+    replay: str | None
+    writes: tuple[str, ...] | None
+
+
 class Overload:
     """One definition of a function; ``names`` come before those that are around it.
 
@@ -34,7 +50,9 @@ class Overload:
         pyfunc: Callable[..., Any],
         names: Mapping[str, Any] | None = None,
         lines: tuple[str, ...] | None = None,
+        native: Snippets | None = None,
     ) -> None:
+        self.native = native
         self.pyfunc = pyfunc
         self.names: Mapping[str, Any] = names or {}
         self.lines = lines
@@ -171,18 +189,21 @@ class Function:
         return f"<warp_like function {self.name}>"
 
 
-def make_function(pyfunc: Callable[..., Any], scope: Mapping[str, Any] | None = None) -> Function:
+def make_function(
+    pyfunc: Callable[..., Any], scope: Mapping[str, Any] | None = None, native: Snippets | None = None
+) -> Function:
     """Make a function, or add an overload to the one of the same name that ``scope`` holds.
 
     Args:
         pyfunc: The Python function.
         scope: The names where it is being defined; those of its module, or of the frame that defines it, when
             left out.
+        native: The body in native code, in place of the Python function's.
 
     Raises:
         WarpCodegenError: It is not a function whose source can be read.
     """
-    new = Overload(pyfunc, annotation_names(pyfunc), lines=file_lines(pyfunc))
+    new = Overload(pyfunc, annotation_names(pyfunc), file_lines(pyfunc), native)
     if scope is None:
         scope = defining_scope(pyfunc)
     earlier = scope.get(pyfunc.__name__)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from warp_like.ir.core import Block, Function, Op, Value, attr, op, operand, region
+from warp_like.ir.native import NativeCode
 from warp_like.ir.types import Type
 
 # --- values ---------------------------------------------------------------------------------------------------
@@ -172,6 +173,14 @@ class AtomicCas(Op):
     indices: tuple[Value, ...] = operand()
     compare: Value = operand()
     value: Value = operand()
+
+
+@op("native", pure=False)
+class Native(Op):
+    """Run native code of the user on ``args``; the results are what it returns, then what it updates."""
+
+    code: NativeCode = attr()
+    args: tuple[Value, ...] = operand()
 
 
 @op("print", pure=False)
@@ -347,6 +356,7 @@ __all__ = [
     "Live",
     "Load",
     "Make",
+    "Native",
     "Pop",
     "Print",
     "Push",

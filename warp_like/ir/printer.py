@@ -112,6 +112,8 @@ class _Printer:
                 return f"while{self.bindings(o.cond.params, o.init)}"
             case ops.Across():
                 return f"across {o.kind} {self.name(o.x)}"
+            case ops.Native():
+                return f"native {o.code.name}({self.names_of(o.args)})"
             case ops.Call():
                 return f"call {o.callee.name}({self.names_of(o.args)})"
         extra = "".join(f" {v!r}" for v in o.attributes().values())

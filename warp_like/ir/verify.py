@@ -94,6 +94,9 @@ def _check_op(o: Op, known: set[Value]) -> None:
 def _check_plain(o: Op) -> None:
     """Check an op without blocks."""
     match o:
+        case ops.Native():
+            _require(_types(o.args) == tuple(t for _, t in o.code.params), o, "arguments do not match the parameters")
+            _require(_types(o.results) == o.code.results, o, "results do not match the code")
         case ops.Load():
             _require(_lane(o.result) == _element(o, o.array, o.indices), o, "result is not the element type")
         case ops.Store():

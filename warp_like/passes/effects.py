@@ -88,6 +88,9 @@ class _Finder:
                 self.touch(o.array, EXTREME if isinstance(o, ops.Atomic) and o.kind in ("min", "max") else UPDATE)
             case ops.View() | ops.Slice():
                 self.bind(o.result, o.array)
+            case ops.Native():
+                for (name, _), array in zip(o.code.params, o.args, strict=True):
+                    self.touch(array, READ | WRITE if name in o.code.written else READ)
             case ops.Call():
                 self.call(o)
             case ops.If():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from warp_like import _native, values
 from warp_like.base.settings import Setting, settings
 from warp_like.compiler.signature import COMPILE_SETTINGS, Options, Signature
-from warp_like.frontend.function import Function, make_function
+from warp_like.frontend.function import Function, Snippets, make_function
 from warp_like.frontend.parameters import leaf_parameters, parameters
 from warp_like.frontend.source import Source, annotation_names, file_lines, read
 from warp_like.ir.types import Struct, Type, leaf_fields
@@ -376,6 +376,54 @@ def func(
         return made
 
     return declare if f is None else declare(f)
+
+
+def func_native(
+    snippet: str,
+    adj_snippet: str | None = None,
+    replay_snippet: str | None = None,
+    *,
+    writes: Sequence[str] | None = None,
+) -> Callable[[Callable[..., Any]], Function]:
+    """Declare a function whose body is C++, or CUDA C++ where kernels are compiled for CUDA.
+
+    The Python function below gives the types; its body is ``...``. The snippet sees the arguments by their names:
+    numbers, ``wp::vec_t<3, float>`` with ``v[i]``, ``wp::mat_t<2, 2, float>`` with ``m(i, j)``, ``wp::quat_t<float>``
+    with ``q.x``, and arrays with ``a(i, j)``, ``a.shape[0]``, ``a.data`` and ``wp::atomic_add(a, i, x)``. It runs once
+    for each call in each thread, and returns a value if the Python function is annotated with one. It is compiled by
+    the host's C++ compiler (the environment variable ``CXX``, or ``c++``, ``g++`` or ``clang++`` on ``PATH``), and for
+    CUDA by ``nvcc``.
+
+    Args:
+        snippet: The body.
+        adj_snippet: The body of the gradient: it adds to ``adj_x`` for each argument ``x`` made of floats, an array for
+            an array, given ``adj_ret``, the adjoint of what is returned. Arrays are as they are after the launch.
+            Several threads that add to one element need ``wp::atomic_add``. Without it the function has no gradient.
+        replay_snippet: What the reverse sweep runs to have the result again; it writes nothing. Without it ``snippet``
+            is run again if it writes nothing.
+        writes: The names of the arrays that ``snippet`` writes; the compiler refuses writes to others. All of them when
+            left out, so that kernels which call it need arrays that can be written.
+
+    Raises:
+        TypeError: A snippet is no text.
+        WarpCodegenError: When the kernel is compiled: there is no compiler, or it refuses the snippet; a parameter is a
+            struct or a function.
+
+    Example:
+        >>> @wp.func_native("return x * x;", adj_snippet="adj_x += 2.0f * x * adj_ret;")
+        ... def square(x: float) -> float: ...
+    """
+    for name, text in (("snippet", snippet), ("adj_snippet", adj_snippet), ("replay_snippet", replay_snippet)):
+        if not isinstance(text, str) and (text is not None or name == "snippet"):
+            raise TypeError(f"func_native(): {name} is text, got {type(text).__name__}")
+    native = Snippets(snippet, adj_snippet, replay_snippet, None if writes is None else tuple(writes))
+
+    def declare(f: Callable[..., Any]) -> Function:
+        made = make_function(f, native=native)
+        module_for(None, made.module, made.name).functions[made.name] = made
+        return made
+
+    return declare
 
 
 def func_grad(function: Function) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

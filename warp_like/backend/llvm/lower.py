@@ -15,6 +15,7 @@ from warp_like.backend.llvm.components import Index, Position, extract, insert
 from warp_like.backend.llvm.instructions import apply_builtin
 from warp_like.backend.llvm.lanes import Access, LaneIndex
 from warp_like.backend.llvm.loops import CountedLoop
+from warp_like.backend.llvm.native_calls import call_native
 from warp_like.backend.llvm.shuffle import iota, splat
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, beside, constant, leaves, register_type
 from warp_like.backend.llvm.writer import Writer
@@ -374,6 +375,9 @@ class Lowering:
         compare, value = self.scalars(o.compare), self.scalars(o.value)
         self.bind(o.result, memory.compare_and_swap(self.w, leaves(o.value.type), where, compare, value))
 
+    def _native(self, o: ops.Native) -> None:
+        call_native(self, o)
+
     def _print(self, o: ops.Print) -> None:
         runtime_calls.print_values(self.w, o.parts, [(a.type, self.scalars(a)) for a in o.args], o.formats)
 
@@ -411,6 +415,7 @@ _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
         "Live": "_live_",
         "Load": "_load",
         "Make": "_make",
+        "Native": "_native",
         "Pop": "_pop",
         "Print": "_print",
         "Push": "_push",

@@ -84,10 +84,11 @@ def field_view(w: Writer, array: ArrayRef, field: int) -> ArrayRef:
     t = array.type.dtype
     assert isinstance(t, Struct)
     data = component_address(w, array.data, field_offsets(t)[field], w.array_pointer)
-    return ArrayRef(Array(t.fields[field][1], array.type.ndim), data, array.shape, _strides(w, array), array.sum)
+    return ArrayRef(Array(t.fields[field][1], array.type.ndim), data, array.shape, strides_of(w, array), array.sum)
 
 
-def _strides(w: Writer, array: ArrayRef) -> tuple[str, ...]:
+def strides_of(w: Writer, array: ArrayRef) -> tuple[str, ...]:
+    """Return the byte strides of ``array``, computed where it is contiguous."""
     if array.strides:
         return array.strides
     step = str(size_of(array.type.dtype))
@@ -105,7 +106,7 @@ def sliced(
     data = element_address(w, array, start)
     strides: tuple[str, ...] = ()
     if array.strides or not _stays_contiguous(array, start, count, step, kept):
-        whole = _strides(w, array)
+        whole = strides_of(w, array)
         pairs = [(whole[axis], by) for axis, by in zip(kept, step, strict=True)]
         strides = tuple(s if by == "1" else w.op(f"mul nsw i64 {s}, {by}") for s, by in pairs)
     return ArrayRef(Array(array.type.dtype, len(kept)), data, tuple(count), strides, array.sum, array.own)

@@ -26,7 +26,7 @@ def separable_axes(f: Function) -> tuple[int, Axes]:
     body = list(f.body.walk())
     tids = {o.result: o for o in body if isinstance(o, ops.Tid)}
     ndims = {o.ndim for o in tids.values()}
-    if len(ndims) != 1:
+    if len(ndims) != 1 or any(isinstance(o, ops.Native) for o in body):  # which may access any element
         return 0, {}
     arrays = {p: i for i, p in enumerate(f.params) if isinstance(p.type, Array)}
     places: dict[int, list[list[int | None]]] = {i: [] for i in arrays.values()}

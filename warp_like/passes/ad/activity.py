@@ -32,6 +32,8 @@ def arrays_written(o: Op) -> list[Value]:
     match o:
         case ops.Store() | ops.Atomic() | ops.AtomicCas():
             return [root_array(o.array)]
+        case ops.Native():
+            return [root_array(a) for (p, _), a in zip(o.code.params, o.args, strict=True) if p in o.code.written]
         case ops.Call():
             return [root_array(o.args[i]) for i, a in array_accesses(o.callee).items() if a.written]
     return []
@@ -69,7 +71,7 @@ class _Varied:
                 return  # the old value is refused where it is needed
             case ops.Pop():  # of a wp.grad(); where its adjoint is needed it is refused
                 self.mark(o.results)
-            case ops.Call():
+            case ops.Call() | ops.Native():
                 if any(a in self.varied or root_array(a) in self.arrays for a in o.args):
                     self.mark(o.results)
             case ops.If():

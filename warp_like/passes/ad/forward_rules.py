@@ -249,6 +249,12 @@ def _atomic_cas(r: Forward, o: ops.AtomicCas) -> None:
         raise _order_matters(o, "atomic_cas()")
 
 
+def _native(r: Forward, o: ops.Native) -> None:
+    raise WarpCodegenError(
+        f"`{o.code.name}` is native code, which has no tangent", help="use reverse mode, with an adj_snippet"
+    )
+
+
 def _order_matters(o: ops.Atomic | ops.AtomicCas, what: str) -> WarpCodegenError:
     has_gradient = isinstance(o, ops.Atomic) and o.kind in ("min", "max")
     return WarpCodegenError(
@@ -286,6 +292,7 @@ RULES: dict[type[Op], Callable[..., None]] = {
     ops.Dim: _keep,
     ops.Print: _keep,
     ops.Check: _keep,
+    ops.Native: _native,
 }
 """The rule of each op: ``rule(forward, op)`` emits the op and sets the tangents of its results.
 

@@ -10,6 +10,7 @@ other code of the kernel writes the array: only what the function itself writes 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -73,7 +74,7 @@ def recompute_call(r: Reversal, o: ops.Call) -> None:
     else:
         body, results = inlined(replay, [_launched(r, a) for a in o.args], o.loc)
         for inner in body:
-            if has_effects(inner):
+            if has_effects(inner) and not (isinstance(inner, ops.Native) and not inner.code.written):
                 raise WarpCodegenError(
                     f"the replay function `{replay.name}` changes memory; it runs in the reverse sweep and may only "
                     "read",
@@ -152,6 +153,9 @@ class _Binder(Rewriter):
         self.taken = taken
 
     def visit(self, o: Op) -> None:
+        if isinstance(o, ops.Native):
+            self.native(o)
+            return
         if not isinstance(o, (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas)):
             super().visit(o)
             return
@@ -173,3 +177,17 @@ class _Binder(Rewriter):
                 self.replace(o, [new.result])
             else:
                 self.keep(o)
+
+    def native(self, o: ops.Native) -> None:
+        """Give native code nothing in place of the adjoints that are missing."""
+        for (name, _), a in zip(o.code.params, o.args, strict=True):
+            if root_array(a) in self.taken and re.search(rf"\b{name}\b", o.code.text):
+                raise WarpCodegenError(
+                    f"the adj_snippet of `{self.name}` mentions `{name}`, which it sees as it is after the launch, and "
+                    "the same kernel overwrites it",
+                    o.loc,
+                    help="write to another array",
+                )
+        nothing = {a: self.b.insert(ops.Make(()), a.type).result for a in o.args if root_array(a) in self.missing}
+        o.map_operands(lambda a: nothing.get(a, a))
+        self.keep(o)

@@ -140,6 +140,8 @@ class Reversal:
                 return
             case ops.Atomic() | ops.AtomicCas():
                 self.unavailable_atomic(o)
+            case ops.Native():
+                self.recompute_native(o)
             case ops.Load() if root_array(o.array) in self.written:
                 self.unavailable_load(o)
             case ops.If() | ops.For() | ops.While():
@@ -164,6 +166,20 @@ class Reversal:
             o,
             "the result of an atomic can't be recomputed for the gradient",
             "store it to an array in a first kernel and read that array in a second one",
+        )
+
+    def recompute_native(self, o: ops.Native) -> None:
+        """Run native code again for its result, unless it might see or make changes of memory."""
+        if not o.results:
+            return
+        if not o.code.written and not any(root_array(a) in self.written for a in o.args):
+            self.append(self.cloner.op(o))
+            return
+        self.unavailable(
+            o,
+            f"the gradient needs the result of `{o.code.name}`, native code that can't run again, since it or the "
+            "kernel changes an array that it is given",
+            "give func_native a replay_snippet, or say writes=[...] if it writes fewer arrays than it is given",
         )
 
     def unavailable_load(self, o: ops.Load) -> None:

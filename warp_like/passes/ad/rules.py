@@ -198,6 +198,13 @@ def _atomic_cas(r: Reversal, o: ops.AtomicCas) -> None:
         )
 
 
+def _native(r: Reversal, o: ops.Native, *g: Value | None) -> None:
+    raise WarpCodegenError(
+        f"`{o.code.name}` is native code, which has no gradient of its own",
+        help="give func_native an adj_snippet, or use an array without requires_grad",
+    )
+
+
 def _replayed(r: Reversal, o: Replayed, g: Value) -> None:
     r.send(o.value, g)
 
@@ -233,6 +240,7 @@ RULES: dict[type[Op], Callable[..., None]] = {
     ops.Check: _nothing,
     ops.Breakpoint: _nothing,
     ops.Pop: _pop,
+    ops.Native: _native,
     ops.Call: reverse_call,
     Replayed: _replayed,
 }

@@ -18,7 +18,7 @@ from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import blocks
 from warp_like.ir.types import Array
-from warp_like.passes.ad.activity import root_array
+from warp_like.passes.ad.activity import arrays_written, root_array
 from warp_like.passes.ad.functions import inlined
 from warp_like.passes.ad.loops import LoopReversal
 from warp_like.passes.ad.reverse import Reversal, adjoint_header
@@ -36,6 +36,9 @@ def rewritten_arrays(f: Function) -> list[int]:
                 stores.add(root_array(o.array))
             case ops.Atomic() | ops.AtomicCas():
                 atomics.add(root_array(o.array))
+            case ops.Native():
+                loads.update(map(root_array, o.args))
+                stores.update(arrays_written(o))
             case ops.Call():
                 for i, access in array_accesses(o.callee).items():
                     array = root_array(o.args[i])
@@ -83,6 +86,8 @@ class SavingReversal(Reversal):
                 self.loops[o].forward()
             case ops.Store() | ops.Load() if root_array(o.array) in self.scratch:
                 self.append(self.cloner.op(o))
+            case ops.Native() if self.sees_scratch(o):
+                self.append(self.cloner.op(o))
             case ops.Call() if self.uses_scratch(o):
                 body, results = inlined(o.callee, o.args, o.loc)
                 self.forward(body)
@@ -96,6 +101,10 @@ class SavingReversal(Reversal):
             return False
         used = (o.args[i] for i, a in array_accesses(o.callee).items() if a.read or a.written)
         return any(root_array(a) in self.scratch for a in used)
+
+    def sees_scratch(self, o: ops.Native) -> bool:
+        """Return whether native code is given an array that has scratch."""
+        return any(root_array(a) in self.scratch for a in o.args)
 
     def pass_if(self, o: ops.If) -> None:
         blocks = []
@@ -118,6 +127,8 @@ class SavingReversal(Reversal):
                     values.append(o.result)
                 case ops.Call() if self.uses_scratch(o):
                     values.extend(o.results)
+                case ops.Native() if self.sees_scratch(o):
+                    values.extend(o.results)
                 case ops.If() | ops.For() | ops.While():
                     values.extend(r for r in o.results if not isinstance(r.type, Array))
                     if isinstance(o, ops.While):
@@ -136,6 +147,8 @@ class SavingReversal(Reversal):
                 case ops.Store() | ops.Load() if root_array(o.array) in self.scratch:
                     continue
                 case ops.Call() if self.uses_scratch(o):
+                    continue
+                case ops.Native() if self.sees_scratch(o):
                     continue
             self.recompute(o)
 

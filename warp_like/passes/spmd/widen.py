@@ -148,7 +148,7 @@ class _Widener:
                 self.atomic(o)
             case ops.Push() | ops.Pop():
                 self.stack(o)
-            case ops.Print() | ops.AtomicCas() | ops.Check() | ops.Breakpoint():
+            case ops.Print() | ops.AtomicCas() | ops.Check() | ops.Breakpoint() | ops.Native():
                 raise NotWidenable(_REFUSED[type(o)])
             case ops.Slice() if self.steps[o.result] != 0:
                 raise NotWidenable("threads slice arrays at places of their own")
@@ -445,6 +445,7 @@ _REFUSED: dict[type[Op], str] = {
     ops.Check: "it checks itself, and a check names its thread",
     ops.Breakpoint: "it stops in the debugger",
     ops.AtomicCas: "it compares and swaps, which threads may wait for",
+    ops.Native: "it calls native code",
 }
 
 

@@ -1,0 +1,64 @@
+"""Calls of native code: the arguments as ``backend.snippets`` passes them, and the results back from memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from warp_like.backend.llvm.memory import load_value, store_value, strides_of
+from warp_like.backend.llvm.values import ArrayRef, Rep, leaves, register_type
+from warp_like.backend.snippets import BY_VALUE
+from warp_like.ir import ops
+from warp_like.ir.layout import size_of
+from warp_like.ir.types import Scalar, Type
+
+if TYPE_CHECKING:
+    from warp_like.backend.llvm.lower import Lowering
+
+
+def call_native(lowering: Lowering, o: ops.Native) -> None:
+    """Append the call of native code and bind its results."""
+    w, code = lowering.w, o.code
+    args: list[tuple[str, str]] = []
+    updated: dict[str, str] = {}
+    for (name, t), v in zip(code.params, o.args, strict=True):
+        rep = lowering.rep(v)
+        if isinstance(rep, ArrayRef):
+            args.append(("ptr", _array(lowering, rep)))
+        elif isinstance(t, Scalar) and t in BY_VALUE and name not in code.updated:
+            args.append((register_type(t), rep[0]))
+        else:
+            args.append(("ptr", _memory(lowering, t, rep)))
+            updated[name] = args[-1][1]
+    places = []
+    if code.result is not None:
+        places.append(_memory(lowering, code.result, None))
+        args.append(("ptr", places[0]))
+    places += [updated[name] for name in code.updated]
+    w.declare(code.symbol, f"void @{code.symbol}({', '.join(t for t, _ in args)})")
+    w.do(f"call void @{code.symbol}({', '.join(f'{t} {x}' for t, x in args)}) {w.attributes('nounwind')}")
+    for result, place in zip(o.results, places, strict=True):
+        lowering.bind(result, load_value(w, leaves(result.type), place, ""))
+
+
+def _memory(lowering: Lowering, t: Type, value: Rep | None) -> str:
+    """The address of stack memory for a ``t`` that holds ``value``."""
+    w = lowering.w
+    place = w.alloca(f"[{max(size_of(t), 1)} x i8]", 16)
+    if value is not None:
+        assert isinstance(value, tuple)
+        store_value(w, leaves(t), place, value, "")
+    return place
+
+
+def _array(lowering: Lowering, array: ArrayRef) -> str:
+    """The address of stack memory that describes an array as ``ir.layout`` does."""
+    w = lowering.w
+    n = array.type.ndim
+    place = w.alloca(f"[{8 + 16 * n} x i8]", 16)
+    data = array.data
+    if w.array_pointer != "ptr":
+        data = w.op(f"addrspacecast {w.array_pointer} {data} to ptr")
+    w.do(f"store ptr {data}, ptr {place}, align 8")
+    for k, x in enumerate((*array.shape, *strides_of(w, array))):
+        w.do(f"store i64 {x}, ptr {w.op(f'getelementptr inbounds i8, ptr {place}, i64 {8 + 8 * k}')}, align 8")
+    return place

@@ -1,0 +1,221 @@
+"""Snippets of ``wp.func_native``: C++ for the host's compiler or for nvcc, and the joining of what they compile to.
+
+A snippet becomes an ``extern "C"`` function that the kernel calls: numbers of 32 and 64 bits by value, everything else
+by address, and a pointer to each result. Its machine code is joined with the kernel's, so that an artifact is whole.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from warp_like.backend.target import Target
+from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
+from warp_like.base.loc import at
+from warp_like.ir import ops
+from warp_like.ir.core import Function
+from warp_like.ir.native import NativeCode
+from warp_like.ir.types import (
+    Array,
+    Mat,
+    Quat,
+    Scalar,
+    Transform,
+    Type,
+    Vec,
+    float32,
+    float64,
+    int32,
+    int64,
+    uint32,
+    uint64,
+)
+
+BY_VALUE = (int32, uint32, int64, uint64, float32, float64)
+"""The types that a snippet takes by value; others by address."""
+
+_SCALARS = {"bool": "bool", "float16": "wp::half", "bfloat16": "wp::bfloat16", "float32": "float", "float64": "double"}
+
+
+def snippets(f: Function) -> list[ops.Native]:
+    """Return a call of each piece of native code in ``f``."""
+    found = {o.code.symbol: o for o in f.body.walk() if isinstance(o, ops.Native)}
+    return list(found.values())
+
+
+# --- C++ ---
+
+
+def source_text(code: NativeCode) -> str:
+    """Return the C++ or CUDA C++ that holds ``code``."""
+    return f"{_header()}\n{_function(code)}"
+
+
+@functools.lru_cache(maxsize=1)
+def _header() -> str:
+    return Path(__file__).with_name("snippet.h").read_text(encoding="utf-8")
+
+
+def cpp_type(t: Type) -> str:
+    """Return how C++ names a type that is no array."""
+    match t:
+        case Scalar():
+            return _SCALARS.get(str(t), f"{t}_t")
+        case Vec(length, dtype):
+            return f"wp::vec_t<{length}, {cpp_type(dtype)}>"
+        case Mat(rows, cols, dtype):
+            return f"wp::mat_t<{rows}, {cols}, {cpp_type(dtype)}>"
+        case Quat(dtype):
+            return f"wp::quat_t<{cpp_type(dtype)}>"
+        case Transform(dtype):
+            return f"wp::transform_t<{cpp_type(dtype)}>"
+    raise WarpCodegenTypeError(f"native code takes no {t}", help="pass the fields of a struct one by one")
+
+
+def _function(code: NativeCode) -> str:
+    """The function that the kernel calls, around the one whose body is the snippet."""
+    inner, outer, passed = [], [], []
+    for name, t in code.params:
+        if isinstance(t, Array):
+            element = cpp_type(t.dtype) if name in code.written else f"const {cpp_type(t.dtype)}"
+            inner.append(f"const wp::array_t<{element}, {t.ndim}>& {name}")
+            outer.append(f"const wp::passed_array<{t.ndim}>* {name}")
+            passed.append(f"wp::array_from<{element}, {t.ndim}>({name})")
+        elif name in code.updated:
+            inner.append(f"{cpp_type(t)}& {name}")
+            outer.append(f"{cpp_type(t)}* {name}")
+            passed.append(f"*{name}")
+        elif t in BY_VALUE:
+            inner.append(f"{cpp_type(t)} {name}")
+            outer.append(f"{cpp_type(t)} {name}")
+            passed.append(name)
+        else:
+            inner.append(f"{cpp_type(t)} {name}")
+            outer.append(f"const {cpp_type(t)}* {name}")
+            passed.append(f"*{name}")
+    call = f"{code.symbol}_body({', '.join(passed)});"
+    result = "void" if code.result is None else cpp_type(code.result)
+    if code.result is not None:
+        outer.append(f"{result}* wl_result")
+        call = f"*wl_result = {call}"
+    return (
+        f"namespace {{\nWL_INLINE {result} {code.symbol}_body({', '.join(inner)}) {{\n"
+        f'#line 1 "{code.name}"\n{code.text}\n}}\n}}\n'
+        f'extern "C" WL_ENTRY void {code.symbol}({", ".join(outer)}) {{ {call} }}\n'
+    )
+
+
+# --- the host ---
+
+
+def join_objects(kernel: bytes, calls: Sequence[ops.Native]) -> bytes:
+    """Return the relocatable object of a kernel joined with those of the snippets which it calls.
+
+    Raises:
+        WarpCodegenError: There is no C++ compiler, or it refuses a snippet.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder, f"{k}.o") for k in range(1 + len(calls))]
+        files[0].write_bytes(kernel)
+        for file, call in zip(files[1:], calls, strict=True):
+            with at(call.loc):
+                compiler = _require_compiler(call.code)
+                file.write_bytes(_compiled(compiler, call.code))
+        out = Path(folder, "joined.o")
+        _run([*compiler, "-r", "-nostdlib", *map(str, files), "-o", str(out)], "can't join the machine code", "")
+        return out.read_bytes()
+
+
+_FLAGS = ["-x", "c++", "-std=c++17", "-O3", "-march=native", "-fPIC", "-w", "-c"]
+_FLAGS += ["-fno-exceptions", "-fno-rtti", "-fno-stack-protector", "-fno-math-errno"]
+_FLAGS += ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(compiler: tuple[str, ...], code: NativeCode) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        source, out = Path(folder, "snippet.cpp"), Path(folder, "snippet.o")
+        source.write_text(source_text(code), encoding="utf-8")
+        _run(
+            [*compiler, *_FLAGS, str(source), "-o", str(out)], f"refuses the native code of `{code.name}`", code.symbol
+        )
+        return out.read_bytes()
+
+
+def _require_compiler(code: NativeCode) -> tuple[str, ...]:
+    found = host_compiler()
+    if found is None:
+        raise WarpCodegenError(
+            f"the native code of `{code.name}` needs a C++ compiler, and neither c++, g++ nor clang++ is on PATH",
+            help="install one (Debian and Ubuntu: apt install g++; Fedora: dnf install gcc-c++; macOS: xcode-select "
+            "--install; conda: conda install cxx-compiler), or name it in the environment variable CXX",
+        )
+    return found
+
+
+def host_compiler() -> tuple[str, ...] | None:
+    """Return the command of the host's C++ compiler: that of ``CXX``, else the first that is found."""
+    given = shlex.split(os.environ.get("CXX", ""))
+    if given and shutil.which(given[0]):
+        return tuple(given)
+    return next(((name,) for name in ("c++", "g++", "clang++") if shutil.which(name)), None)
+
+
+# --- CUDA ---
+
+_EXTERN = re.compile(r"\.extern \.func\s+(?:\([^)]*\)\s*)?(wl_native_\w+)\s*(?:\([^)]*\))?\s*;", re.DOTALL)
+_VERSION = re.compile(r"^\.version (\d+)\.(\d+)$", re.MULTILINE)
+_HEAD = re.compile(r"^\.(?:version|target|address_size)\b.*$", re.MULTILINE)
+
+
+def join_ptx(kernel: str, calls: Sequence[ops.Native], target: Target) -> str:
+    """Return the PTX of a kernel with that of the snippets which it calls in front.
+
+    Raises:
+        WarpCodegenError: There is no nvcc, or it refuses a snippet.
+    """
+    made = []
+    for call in calls:
+        with at(call.loc):
+            made.append(_cuda_compiled(call.code, target.name))
+    version = max(tuple(map(int, v)) for text in (kernel, *made) for v in _VERSION.findall(text))
+    head = f".version {version[0]}.{version[1]}\n.target {target.name}\n.address_size 64\n"
+    return head + "\n".join(_HEAD.sub("", text) for text in (*made, _EXTERN.sub("", kernel)))
+
+
+@functools.lru_cache(maxsize=256)
+def _cuda_compiled(code: NativeCode, arch: str) -> str:
+    nvcc = cuda_compiler()
+    if nvcc is None:
+        raise WarpCodegenError(
+            f"the native code of `{code.name}` needs nvcc for CUDA, which is neither on PATH nor under CUDA_HOME",
+            help="install the CUDA Toolkit (conda: conda install cuda-nvcc), or set CUDA_HOME to its folder",
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        source, out = Path(folder, "snippet.cu"), Path(folder, "snippet.ptx")
+        source.write_text(source_text(code), encoding="utf-8")
+        command = [nvcc, "-ptx", "-rdc=true", f"-arch={arch}", "-std=c++17", "-w", str(source), "-o", str(out)]
+        _run(command, f"refuses the native code of `{code.name}`", code.symbol)
+        return out.read_text()
+
+
+def cuda_compiler() -> str | None:
+    """Return the path of nvcc: from PATH, else from ``CUDA_HOME`` or ``CUDA_PATH``."""
+    homes = [os.environ.get(v) for v in ("CUDA_HOME", "CUDA_PATH")]
+    found = shutil.which("nvcc")
+    return found or next((p for h in homes if h and (p := shutil.which("nvcc", path=str(Path(h, "bin"))))), None)
+
+
+def _run(command: list[str], problem: str, symbol: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip()).replace(f"{Path(command[-1]).parent}/", "")
+        said = said.replace(f"{symbol}_body", "the snippet") if symbol else said
+        raise WarpCodegenError(f"{Path(command[0]).name} {problem}:\n{said}")
