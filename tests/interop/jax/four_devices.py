@@ -1,6 +1,7 @@
 """Run by test_transformations.py in a process of its own, in which the host counts as four devices."""
 
 import inspect
+import re
 import sys
 
 import jax
@@ -207,6 +208,21 @@ def check_functions_of_several_launches():
     assert same_sharding(y, "i")
 
 
+def check_programs_name_their_kernels():
+    def text(*args):
+        return jax.jit(lambda x: jax_kernel(*args)(x, 3.0)[0]).lower(spread(x, "i")).as_text()
+
+    @wp.kernel
+    def other(x: wp.array(dtype=float), a: float, y: wp.array(dtype=float)):
+        i = wp.tid()
+        y[i] = a + x[i]
+
+    pointer = re.compile(r'backend_config = "\d+"')  # XLA's cache on disk may leave it out
+    same, again, different = (pointer.sub("", text(k)) for k in (scale, scale, other))
+    assert same.replace("scale", "k") == again.replace("scale", "k")
+    assert same.replace("scale", "k") != different.replace("other", "k")
+
+
 def check_kernels_without_a_tangent():
     f = jax_kernel(lowest, in_out_argnames=["y"], enable_backward=True)
     g = jax.grad(lambda x: f(x, jnp.full(1, 9.0))[0].sum())(spread(x, "i"))
@@ -229,6 +245,7 @@ check_each_axis_of_the_grid()
 check_batches_keep_the_sharding()
 check_all_others_see_whole_arrays()
 check_functions_of_several_launches()
+check_programs_name_their_kernels()
 check_kernels_without_a_tangent()
 check_pmap()
 sys.stdout.write("done\n")

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from warp_like import values
+from warp_like.base.hashing import digest
 from warp_like.interop.jaxffi.target import TARGET, Code, jax_module
 from warp_like.interop.jaxffi.varying import alike, result_type
 from warp_like.ir.layout import MAX_DIMS, SCALAR_CODE, param_offsets, size_of
@@ -156,6 +157,11 @@ class Call:
                 binds=np.array(binds, np.int64),
             )
         )
+
+    def fingerprint(self) -> str:
+        """Return a hash of all that the call says."""
+        block, binds = self._packed()
+        return digest(str(self.code.key), str(self.dims), block, str(binds), str(self.starts))
 
     def _packed(self) -> tuple[bytes, list[int]]:
         """Return the argument block, and the words that say where buffers go into it."""

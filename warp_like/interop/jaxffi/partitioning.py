@@ -35,12 +35,13 @@ def _primitive() -> Any:
 def _partitioned(call: Call, levels: Levels) -> Callable[..., list[Any]]:
     """Return a call over batches as a function that XLA's partitioner may split."""
     from jax.experimental.custom_partitioning import ArrayMapping, SdyShardingRule, custom_partitioning
+    from jax.experimental.xla_metadata import set_xla_metadata
 
     plan = _Plan(call, levels)
     if not plan.sizes:
         return batched(call, levels)
-    f = custom_partitioning(lambda *operands: batched(call, levels)(*operands))
-    f.def_partition(
+    part = custom_partitioning(lambda *operands: batched(call, levels)(*operands))
+    part.def_partition(
         plan.partition,
         infer_sharding_from_operands=plan.infer,
         sharding_rule=SdyShardingRule(
@@ -48,6 +49,13 @@ def _partitioned(call: Call, levels: Levels) -> Callable[..., list[Any]]:
             tuple(ArrayMapping(*names) for names in plan.results),
         ),
     )
+
+    def f(*operands: Any) -> list[Any]:
+        # The program names the call by an address until it is partitioned. Programs that XLA keeps on disk are told
+        # apart before that.
+        with set_xla_metadata(warp_like=call.fingerprint()):
+            return part(*operands)
+
     return f
 
 
