@@ -48,6 +48,8 @@ def test_a_warm_start_loads_no_compiler(tmp_path):
 
 UNUSED = (
     "llvmlite",
+    "dataclasses",
+    "difflib",
     "logging",
     "subprocess",
     "hashlib",

@@ -13,37 +13,33 @@ The lowering forms, in order of preference:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from warp_like.base.frozen import Frozen
 from warp_like.builtins.patterns import Argument, Env, Literal, Pattern, settle, substitute, unify
 from warp_like.ir import types as ir
 from warp_like.ir.core import Value
 
 
-@dataclass(frozen=True)
-class Expand:
+class Expand(Frozen):
     """``body(b, *args)`` builds the result with the emitter ``b``."""
 
     body: Callable[..., Any]
 
 
-@dataclass(frozen=True)
-class Inline:
+class Inline(Frozen):
     """``function`` is a Python function in the kernel language; its globals are the builtins."""
 
     function: Callable[..., Any]
 
 
-@dataclass(frozen=True)
-class Elementwise:
+class Elementwise(Frozen):
     """Apply the scalar overload of builtin ``scalar`` to each component; a scalar argument is repeated."""
 
     scalar: str
 
 
-@dataclass(frozen=True)
-class Symbol:
+class Symbol(Frozen):
     """An external function of the scalar arguments, all of one float type.
 
     ``llvm`` is an intrinsic without its type suffix (``llvm.floor``) that both targets lower natively, or empty;
@@ -58,21 +54,18 @@ class Symbol:
     vector: bool = False
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Frozen):
     """Lowered by the backend's instruction table under the builtin's name."""
 
 
-@dataclass(frozen=True)
-class Special:
+class Special(Frozen):
     """Built by the frontend."""
 
 
 Lowering = Expand | Inline | Elementwise | Symbol | Target | Special
 
 
-@dataclass(frozen=True)
-class NoGradient:
+class NoGradient(Frozen):
     """Says why there is no adjoint. ``zero`` means the derivative is 0 wherever it exists, so nothing is refused."""
 
     reason: str
@@ -88,8 +81,7 @@ Adjoint = Rule | NoGradient | None
 None stands for: differentiate the body (``Expand``, ``Inline``) or the scalar rule (``Elementwise``)."""
 
 
-@dataclass(frozen=True, eq=False)
-class Overload:
+class Overload(Frozen):
     """One row: a signature of a builtin with all that is known of it.
 
     ``assigns`` names parameters that a call changes: the last results are the new values of the variables given there.
@@ -107,6 +99,9 @@ class Overload:
     ref: Callable[..., Any] | None
     defaults: tuple[Any, ...] = ()
     assigns: tuple[str, ...] = ()
+
+    __eq__ = object.__eq__  # a row is itself alone
+    __hash__ = object.__hash__
     example: str = ""
 
     def match(self, args: Sequence[Argument]) -> Resolved | int:
@@ -138,8 +133,7 @@ def _turn(arg: Argument) -> int:
     return 1 if isinstance(arg.value, float) else 2
 
 
-@dataclass(frozen=True)
-class Resolved:
+class Resolved(Frozen):
     """An overload with concrete types."""
 
     overload: Overload

@@ -15,8 +15,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from warp_like.base import log
 from warp_like.base.hashing import checksum, digest
-from warp_like.base.log import logger
 from warp_like.base.settings import settings
 from warp_like.compiler.artifact import Artifact, Damaged
 
@@ -48,7 +48,7 @@ def read(key: str) -> Artifact | None:
     try:
         return None if data is None else Artifact.from_bytes(data)
     except Damaged as e:
-        logger().info("cached kernel %s can't be used and is compiled again: %s", key, e)
+        log.info("cached kernel %s can't be used and is compiled again: %s", key, e)
         return None
 
 
@@ -81,7 +81,7 @@ def _read(path: str) -> bytes | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as e:
-        logger().info("an entry of the cache can't be read: %s", e)
+        log.info("an entry of the cache can't be read: %s", e)
         return None
 
 
@@ -100,7 +100,7 @@ def _write(where: Callable[[], str], data: bytes) -> None:
             f.write(data)
         os.replace(temporary, path)
     except (OSError, RuntimeError) as e:
-        logger().info("an entry of the cache is not kept: %s", e)
+        log.info("an entry of the cache is not kept: %s", e)
         if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)

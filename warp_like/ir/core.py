@@ -53,7 +53,7 @@ def region() -> Any:
     return field(metadata={"role": "region"})
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Op:
     """Base of all ops. ``results`` and ``loc`` are set when a builder inserts the op."""
 
@@ -97,6 +97,10 @@ class Op:
         """Return the compile-time fields by name."""
         return {name: getattr(self, name) for name in self._ATTRS}
 
+    def __repr__(self) -> str:
+        fields = (*self._OPERANDS, *self._ATTRS, *self._REGIONS)
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in fields)})"
+
 
 _OpClass = TypeVar("_OpClass", bound=type[Op])
 
@@ -106,7 +110,7 @@ def op(name: str, *, pure: bool = True) -> Callable[[_OpClass], _OpClass]:
     """Make a class an op named ``name``; ``pure`` means it may be removed, repeated or moved freely."""
 
     def decorate(cls: _OpClass) -> _OpClass:
-        made: _OpClass = dataclass(eq=False)(cls)  # type: ignore[assignment]
+        made: _OpClass = dataclass(eq=False, repr=False)(cls)  # type: ignore[assignment]
         made.NAME = name
         made.PURE = pure
         roles: dict[str, list[str]] = {"operand": [], "attr": [], "region": []}

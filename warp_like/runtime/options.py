@@ -6,7 +6,6 @@ not set, ``wp.config`` decides.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
@@ -33,6 +32,8 @@ def checked_options(given: Mapping[str, Any], what: str) -> dict[str, Any]:
 def _setting(name: str, what: str) -> Setting:
     found = OPTIONS.get(name)
     if found is None:
+        import difflib  # for messages alone
+
         near = difflib.get_close_matches(str(name), OPTIONS, n=1)
         hint = f"did you mean `{near[0]}`?" if near else f"they are {', '.join(OPTIONS)}"
         raise ValueError(f"{what} has no option `{name}`; {hint}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,12 +19,12 @@ Record = _native.Record
 """One launch: enough to run its adjoint. Vectors and matrices among its arguments are copies."""
 
 
-@dataclass(eq=False)
 class Write:
     """The host overwrote ``dest``: with the elements of ``source``, or with numbers where that is None."""
 
-    dest: array
-    source: array | None
+    def __init__(self, dest: array, source: array | None) -> None:
+        self.dest = dest
+        self.source = source
 
 
 class UserFunction:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from warp_like.base.log import logger
+from warp_like.base import log
 from warp_like.interop.jaxffi.kernel import JaxKernel
 from warp_like.interop.jaxffi.kernel import jax_kernel as newer
 from warp_like.runtime.kernel import Kernel
@@ -25,7 +25,7 @@ def jax_kernel(kernel: Kernel, launch_dims: int | Sequence[int] | None = None, q
         >>> (y,) = jax_kernel(triple_kernel)(jnp.arange(4.0))
     """
     if not quiet:
-        logger().info("kernel %s: wp.jax_kernel is the newer form of this function", getattr(kernel, "key", kernel))
+        log.info("kernel %s: wp.jax_kernel is the newer form of this function", getattr(kernel, "key", kernel))
     newer(kernel)
     return OlderJaxKernel(kernel, launch_dims)
 
