@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from warp_like.base.frozen import Frozen
 from warp_like.base.loc import Loc
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(Frozen):
     """A kind of error; numbers below 16 are the runtime's own."""
 
     code: int
