@@ -325,12 +325,45 @@ bool set_seeds(PyObject* starts, bool only_look) {
     return true;
 }
 
+// What launches have made of arrays with gradients in arrays that have none.
+class Cuts {
+  public:
+    // Whether the gradient of `record` stops at such an array, which Python then says.
+    bool stop(const Record* record) {
+        const auto& params = as_dispatcher(record->dispatcher)->signature->params;
+        bool gradient_read = false, gradient_written = false, cut = false;
+        for (size_t i = 0; i < params.size(); ++i) {
+            PyObject* arg = PyList_GET_ITEM(record->args, static_cast<Py_ssize_t>(i));
+            if (params[i].kind != ParamKind::Array || !params[i].gradient || !is_array(arg)) continue;
+            const bool gradient = has_gradient(arg);
+            gradient_read |= gradient && params[i].reads;
+            gradient_written |= gradient && params[i].writes;
+            cut = cut || (!gradient && params[i].reads && overlaps(extent_of(arg)));
+        }
+        for (size_t i = 0; gradient_read && i < params.size(); ++i) {
+            PyObject* arg = PyList_GET_ITEM(record->args, static_cast<Py_ssize_t>(i));
+            if (params[i].kind != ParamKind::Array || !params[i].gradient || !is_array(arg)) continue;
+            if (params[i].writes && !has_gradient(arg)) made_.push_back(extent_of(arg));
+        }
+        return cut && gradient_written;
+    }
+
+  private:
+    bool overlaps(const Extent& extent) const {
+        return std::any_of(made_.begin(), made_.end(), [&](const Extent& made) { return made.overlaps(extent); });
+    }
+
+    std::vector<Extent> made_;
+};
+
 // Whether all of a tape can run in reverse right here.
 bool is_ready(PyObject* records) {
+    Cuts cuts;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(records); ++i) {
         PyObject* record = PyList_GET_ITEM(records, i);
         Launch launch;
         if (!is_carefree_record(record) || prepare_record(as_record(record), &launch)) return false;
+        if (cuts.stop(as_record(record))) return false;
     }
     return true;
 }

@@ -12,6 +12,7 @@ from typing import Any
 from warp_like import _native
 from warp_like.runtime import visualize
 from warp_like.runtime.array import add_elements, array
+from warp_like.runtime.chains import warn_of_cut
 from warp_like.runtime.differentiation import adjoint_arguments, adjoint_program, gradients_of
 from warp_like.runtime.history import History, require_memory
 from warp_like.runtime.launch import run_adjoint
@@ -43,6 +44,7 @@ class Tape:
         self._retained = Retained()
         self.history = History()
         self._outer: Tape | None = None
+        self._warned = False
 
     def __enter__(self) -> Tape:
         if recorder.active is self:
@@ -154,6 +156,7 @@ class Tape:
         for a in arrays:
             a._attach_grad()
         self._require_ready()
+        self._warned = self._warned or warn_of_cut(self.launches)
         with _nothing_recorded():
             self._retained.begin([a for a in arrays if a.retain_grad], [a for a, _ in starts])
             for a, seed in starts:
@@ -231,6 +234,7 @@ class Tape:
         self.loss = None
         self._retained = Retained()
         self.history = History()
+        self._warned = False
 
     # --- a picture ------------------------------------------------------------------------------------------
 

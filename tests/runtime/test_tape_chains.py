@@ -1,0 +1,92 @@
+"""A gradient that stops at an array without one, between two launches: said once for each tape."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import warp_like as wp
+
+
+@wp.kernel
+def double(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] = 2.0 * x[i]
+
+
+@wp.kernel
+def count(x: wp.array(dtype=float), hits: wp.array(dtype=int), largest: wp.array(dtype=float)):
+    i = wp.tid()
+    wp.atomic_add(hits, 0, 1)
+    largest[i] = x[i]
+
+
+def ones(n=3, grad=True):
+    return wp.ones(n, dtype=float, requires_grad=grad)
+
+
+def record(*arrays):
+    with wp.Tape() as tape:
+        for x, y in zip(arrays, arrays[1:], strict=False):
+            wp.launch(double, 3, [x, y])
+    return tape
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_chain_that_is_cut(times):
+    for _ in range(times):  # the second time all adjoints are there already
+        x, between, y = ones(), ones(grad=False), ones()
+        tape = record(x, between, y)
+        text = (
+            "no gradient passes from kernel `double` back to kernel `double`: the array between them, `y` of `double` "
+            "and `x` of `double`, has no gradient; make it with requires_grad=True, or ignore this if the gradient is "
+            "meant to stop there"
+        )
+        with pytest.warns(UserWarning) as caught:
+            tape.backward(grads={y: ones(grad=False)})
+            tape.backward(grads={y: ones(grad=False)})
+        assert [str(w.message) for w in caught] == [text]
+        assert caught[0].filename == __file__
+        assert not x.grad.numpy().any()
+
+
+def test_a_view_of_the_array_between():
+    x, between, y = ones(), wp.zeros(6, dtype=float), ones(2)
+    with wp.Tape() as tape:
+        wp.launch(double, 3, [x, between[1:4]])
+        wp.launch(double, 2, [between[2:], y])
+    with pytest.warns(UserWarning, match="no gradient passes"):
+        tape.backward(grads={y: ones(2, grad=False)})
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_no_cut():
+    x, y = ones(), ones()
+    record(ones(grad=False), ones(grad=False), x, y).backward(grads={y: ones(grad=False)})  # begins without gradients
+    record(x, y, ones(grad=False), ones(grad=False)).backward(grads={y: ones(grad=False)})  # nobody asks for the end's
+    np.testing.assert_array_equal(x.grad.numpy(), [4, 4, 4])
+    shared = wp.zeros(6, dtype=float)
+    with wp.Tape() as tape:
+        wp.launch(double, 3, [x, shared[:3]])
+        wp.launch(double, 3, [shared[3:], y])  # another half
+        wp.launch(count, 3, [x, wp.zeros(1, dtype=int), wp.zeros(3, dtype=float)])
+    for _ in range(2):
+        tape.backward(grads={y: ones(grad=False)})
+
+
+def test_a_tape_that_starts_again_warns_again():
+    x, between, y = ones(), ones(grad=False), ones()
+    tape = record(x, between, y)
+    with pytest.warns(UserWarning, match="no gradient passes"):
+        tape.backward(grads={y: ones(grad=False)})
+    tape.reset()
+    with tape:
+        wp.launch(double, 3, [x, between])
+        wp.launch(double, 3, [between, y])
+    with pytest.warns(UserWarning, match="no gradient passes"):
+        tape.backward(grads={y: ones(grad=False)})
+    between.requires_grad = True
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        record(x, between, y).backward(grads={y: ones(grad=False)})
+    np.testing.assert_array_equal(x.grad.numpy(), [4, 4, 4])

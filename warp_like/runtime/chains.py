@@ -1,0 +1,54 @@
+"""Gradients that stop between two launches, at an array that has none.
+
+A gradient passes from launch to launch through the gradients of the arrays between them. Where such an array has none,
+the chain ends there, which is what a program may want (as ``detach`` in other libraries), and what it more often forgot.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+
+from warp_like.ir.types import Array, is_differentiable
+from warp_like.runtime.array import array
+from warp_like.runtime.history import share_memory
+from warp_like.runtime.recording import Record
+
+
+def warn_of_cut(launches: Iterable[object]) -> bool:
+    """Warn where a recorded launch reads what an earlier one made of arrays with gradients, and a gradient is missing.
+
+    Only the first such place is named. Host writes in between make the array plain numbers for a reader no less, but
+    are not looked at: a warning may then come too much, never too little.
+
+    Returns:
+        Whether there is such a place.
+    """
+    made: list[tuple[array, str, str]] = []  # without a gradient, from something with one: argument and kernel
+    for r in launches:
+        if not isinstance(r, Record):
+            continue
+        artifact = r.kernel.program(r.types).any_artifact
+        names = r.kernel.parameter_names
+        arrays = {i: r.args[i] for i, t in enumerate(r.types) if isinstance(t, Array) and is_differentiable(t)}
+        read = [i for i in artifact.reads if i in arrays]
+        written = [i for i in artifact.writes if i in arrays]
+        if any(arrays[i].requires_grad for i in written):
+            for i in read:
+                for a, name, kernel in made if not arrays[i].requires_grad else ():
+                    if share_memory(a, arrays[i]):
+                        _warn(kernel, name, r.kernel.key, names[i])
+                        return True
+        if any(arrays[i].requires_grad for i in read):
+            made += [(arrays[i], names[i], r.kernel.key) for i in written if not arrays[i].requires_grad]
+    return False
+
+
+def _warn(writer: str, written: str, reader: str, read: str) -> None:
+    warnings.warn(
+        f"no gradient passes from kernel `{reader}` back to kernel `{writer}`: the array between them, `{written}` of "
+        f"`{writer}` and `{read}` of `{reader}`, has no gradient; make it with requires_grad=True, or ignore this if the "
+        "gradient is meant to stop there",
+        UserWarning,
+        stacklevel=5,
+    )
