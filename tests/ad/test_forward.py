@@ -669,3 +669,104 @@ def test_arrays_of_structs_have_tangents() -> None:
     (hv,) = wp.autograd.hvp(weigh, 2, [points], [np.zeros(1)], [changes])
     assert hv.numpy()[0]["mass"] == pytest.approx(2 * 3 + 2 * 3 * 1 / 3)
     assert hv.numpy()[1]["mass"] == 0
+
+
+# --- gradients of the user's own ----------------------------------------------------------------------------
+
+
+@wp.func
+def biased(x: f64, v: wp.vec2d):
+    """Its gradient is not that of what it computes, so that one sees which is used."""
+    return x * v, wp.dot(v, v) * x
+
+
+@wp.func_grad(biased)
+def adj_biased(x: f64, v: wp.vec2d, adj_w: wp.vec2d, adj_s: f64):
+    if x > f64(0.0):
+        wp.adjoint[x] += f64(3.0) * wp.dot(adj_w, v) + f64(5.0) * adj_s * v[0]
+        return
+    wp.adjoint[v] += f64(7.0) * x * adj_w + adj_s * v
+
+
+@wp.func
+def looked_up(table: wp.array(dtype=f64), i: int, x: f64):
+    return table[i] * x
+
+
+@wp.func_grad(looked_up)
+def adj_looked_up(table: wp.array(dtype=f64), i: int, x: f64, g: f64):
+    wp.adjoint[table][i] += g * x
+    wp.adjoint[x] += f64(2.0) * g * table[i]
+
+
+@wp.kernel
+def through_biased(
+    x: wp.array(dtype=f64), v: wp.array(dtype=wp.vec2d), n: int, w: wp.array(dtype=wp.vec2d), s: wp.array(dtype=f64)
+):
+    i = wp.tid()
+    y = x[i]
+    for _ in range(n):
+        a, b = biased(y, v[i] * y)
+        y = b + wp.sin(y)
+        w[i] = a
+    s[i] = y
+
+
+@wp.kernel
+def through_looked_up(table: wp.array(dtype=f64), x: wp.array(dtype=f64), out: wp.array(dtype=f64)):
+    i = wp.tid()
+    out[i] = looked_up(table, i, x[i] * x[i])
+
+
+def test_gradient_functions_serve_forward_mode():
+    """<c, J t> = <J' c, t>, where J is what the user says."""
+    n, rng = 5, np.random.default_rng(3)
+    x = wp.array(rng.normal(size=n), dtype=f64, requires_grad=True)
+    v = wp.array(rng.normal(size=(n, 2)), dtype=wp.vec2d, requires_grad=True)
+    w, s = wp.zeros(n, dtype=wp.vec2d, requires_grad=True), wp.zeros(n, dtype=f64, requires_grad=True)
+    tx, tv, cw, cs = rng.normal(size=n), rng.normal(size=(n, 2)), rng.normal(size=(n, 2)), rng.normal(size=n)
+    for steps in (1, 3):
+        tw, ts = wp.autograd.jvp(through_biased, n, [x, v, steps], [w, s], tangents=[tx, tv])
+        with wp.Tape() as tape:
+            wp.launch(through_biased, n, [x, v, steps], [w, s])
+        tape.backward(grads={w: wp.array(cw, dtype=wp.vec2d), s: wp.array(cs, dtype=f64)})
+        forward = (tw.numpy() * cw).sum() + (ts.numpy() * cs).sum()
+        reverse = (x.grad.numpy() * tx).sum() + (v.grad.numpy() * tv).sum()
+        assert forward == pytest.approx(reverse, rel=1e-12)
+        tape.zero()
+    first = wp.autograd.jvp(through_biased, n, [x, v, 1], [w, s], tangents=[tx, np.zeros((n, 2))])[0].numpy()
+    y, u = x.numpy(), v.numpy()
+    positive = 3 * u * (y * tx)[:, None]  # of w = y * (v y), which the gradient function says is 3 dy (v y)
+    np.testing.assert_allclose(first[y > 0], positive[y > 0], rtol=1e-12)
+
+
+def test_a_gradient_function_of_an_array():
+    table, x, out = np.array([2.0, 3.0]), np.array([1.0, 5.0]), np.zeros(2)
+    (t,) = wp.autograd.jvp(through_looked_up, 2, [table, x], [out], tangents=[None, np.ones(2)])
+    np.testing.assert_allclose(t.numpy(), 2.0 * table * 2.0 * x)
+    with pytest.raises(wp.WarpCodegenError) as error:
+        wp.autograd.jvp(through_looked_up, 2, [table, x], [out], tangents=[np.ones(2), None])
+    text = str(error.value)
+    assert "`looked_up` has a gradient function, which gives the gradient of the array `table` as additions" in text
+    assert "out[i] = looked_up(table, i, x[i] * x[i])" in text
+    assert "help: use reverse mode, or give the function the elements that it needs as arguments" in text
+
+
+def test_a_gradient_function_in_a_hessian_vector_product():
+    """The gradient function is what forward mode goes over: its own derivative, not that of the function."""
+
+    @wp.func
+    def half(x: f64):
+        return x * x * x
+
+    @wp.func_grad(half)
+    def adj_half(x: f64, g: f64):
+        wp.adjoint[x] += wp.exp(x) * g
+
+    @wp.kernel
+    def loss_of(x: wp.array(dtype=f64), loss: wp.array(dtype=f64)):
+        wp.atomic_add(loss, 0, half(x[wp.tid()]))
+
+    x = np.array([0.3, -0.2])
+    (product,) = wp.autograd.hvp(loss_of, 2, [x], [np.zeros(1)], tangents=[np.array([1.0, 2.0])])
+    np.testing.assert_allclose(product.numpy(), np.exp(x) * [1.0, 2.0], rtol=1e-12)

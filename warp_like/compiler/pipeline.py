@@ -93,7 +93,8 @@ def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = N
     if log.dumps("ir"):
         log.dump("ir", f.name, print_function(f))
     with clock.stage("passes"):
-        f = passes.prepare(open_gradients(f, options), options, keep_customs=signature.wrt is not None)
+        customs = signature.wrt is not None or signature.tangent is not None
+        f = passes.prepare(open_gradients(f, options), options, keep_customs=customs)
     if signature.wrt is not None:
         with clock.stage("adjoint"):
             f = adjoint(f, signature.wrt, options, signature.same)

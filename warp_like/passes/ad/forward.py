@@ -32,15 +32,18 @@ from warp_like.passes.ad.forward_rules import RULES
 from warp_like.passes.ad.markers import Unavailable
 from warp_like.passes.ad.reverse import require_available
 from warp_like.passes.ad.spread import Spread
+from warp_like.passes.inline import inline
 
 
 def forward_mode(f: Function, wrt: Sequence[int], options: pipeline.Options) -> Function:
     """Return ``tangent(f, wrt)`` cleaned up.
 
+    Calls in ``f`` are those of functions with a gradient or a replay of the user's own; the tangent calls nothing.
+
     Raises:
         WarpCodegenError: ``f`` has no tangent.
     """
-    g = tangent(f, wrt)
+    g = inline(tangent(inline(f, lambda callee: callee.gradient is not None), wrt))
     if options.verify:
         verify(g)
     g = pipeline.optimise(g, options)
@@ -51,7 +54,7 @@ def forward_mode(f: Function, wrt: Sequence[int], options: pipeline.Options) -> 
 def tangent(f: Function, wrt: Sequence[int]) -> Function:
     """Return ``f`` with tangents with respect to its parameters ``wrt``, arrays or values made of floats.
 
-    ``f`` is a kernel or an adjoint and holds no calls. The result's parameters are those of ``f`` and then,
+    ``f`` is a kernel or an adjoint, whose calls are of functions with a gradient of their own. The result's parameters are those of ``f`` and then,
     in the order of ``wrt``, the tangent of each. Arrays that are not in ``wrt`` are constants: what is stored
     to them loses its tangent. Clean the result up and then call ``require_available``.
 

@@ -9,11 +9,15 @@ from warp_like.base.errors import WarpCodegenError
 from warp_like.builtins.spec import Elementwise, Expand, NoGradient, Overload, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Op, Value
-from warp_like.ir.types import Scalar, Type, is_differentiable
+from warp_like.ir.rewrite import clone_function
+from warp_like.ir.types import Array, Scalar, Type, is_differentiable
 from warp_like.passes.ad.activity import root_array
 from warp_like.passes.ad.adjoints import components
+from warp_like.passes.ad.functions import Binder, inlined
 from warp_like.passes.ad.spread import gradient_is_zero
 from warp_like.passes.bodies import body_of
+from warp_like.passes.inline import inline
+from warp_like.passes.rewriter import rewrite
 
 if TYPE_CHECKING:
     from warp_like.passes.ad.forward import Forward
@@ -172,6 +176,51 @@ def _results(got: Any) -> tuple[Any, ...]:
     return got if isinstance(got, tuple) else (got,)
 
 
+# --- functions with a gradient of the user's own --------------------------------------------------------------
+
+
+def _call(r: Forward, o: ops.Call) -> None:
+    """Multiply the tangents by the Jacobian that the user's gradient function gives: a row for each scalar result."""
+    r.keep(o)
+    for a in o.args:
+        if isinstance(a.type, Array) and r.tangent(a) is not None:
+            raise WarpCodegenError(
+                f"`{o.callee.name}` has a gradient function, which gives the gradient of the array `{a.hint}` as "
+                "additions to its adjoint; forward mode can't turn these into a tangent",
+                help="use reverse mode, or give the function the elements that it needs as arguments",
+            )
+    outs = [r.value(x) for x in o.results]
+    for k, (old, out) in enumerate(zip(o.results, outs, strict=True)):
+        if not is_differentiable(out.type):
+            continue
+        found = []
+        for i, x in enumerate(components(r.b, out)):
+            seeds = [_unit(r, v, i if j == k else None) for j, v in enumerate(outs)]
+            total = _total(r, _products_with_gradient(r, o, seeds))
+            found.append(r.b.zero(x.type) if total is None else total)
+        r.set(old, found[0] if isinstance(out.type, Scalar) else r.b.make(out.type, found))
+
+
+def _products_with_gradient(r: Forward, o: ops.Call, seeds: list[Value]) -> list[Value]:
+    """Run the gradient function of a call for the adjoints ``seeds`` of its results."""
+    assert o.callee.gradient is not None
+    bound = inline(clone_function(o.callee.gradient))
+    args = [*(r.value(a) for a in o.args), *seeds]
+    values, missing = [], set()
+    for a in o.args:
+        if isinstance(a.type, Array) and is_differentiable(a.type):
+            missing.add(bound.params[len(args)])
+            args.append(r.value(a))
+        elif is_differentiable(a.type):
+            values.append(a)
+            args.append(r.b.zero(a.type))
+    rewrite(bound, Binder(o.callee.name, missing, set(), set()))
+    body, results = inlined(bound, args, o.loc)
+    r.b.block.ops += body
+    pairs = [(g, r.tangent(a)) for a, g in zip(values, results, strict=True)]
+    return [_inner(r, g, t) for g, t in pairs if t is not None]
+
+
 # --- values -------------------------------------------------------------------------------------------------
 
 
@@ -278,6 +327,7 @@ def _keep(r: Forward, o: Op) -> None:
 
 RULES: dict[type[Op], Callable[..., None]] = {
     ops.Apply: _apply,
+    ops.Call: _call,
     ops.Cast: _cast,
     ops.Bitcast: _bitcast,
     ops.Make: _linear,

@@ -121,7 +121,7 @@ def reverse_call(r: Reversal, o: ops.Call, *g: Value | None) -> None:
             values.append((a, r.b.zero(a.type)))
             args.append(values[-1][1])
     taken = {bound.params[i] for i in range(n) if _written_elsewhere(r.f, o.args[i], o.callee)}
-    rewrite(bound, _Binder(o.callee.name, missing, adjoints, taken))
+    rewrite(bound, Binder(o.callee.name, missing, adjoints, taken))
     body, results = inlined(bound, args, o.loc)
     for inner in body:
         r.append(inner)
@@ -139,7 +139,7 @@ def _written_elsewhere(f: Function, v: Value, callee: Function) -> bool:
     return any(root in arrays_written(o) for o in own)
 
 
-class _Binder(Rewriter):
+class Binder(Rewriter):
     """Fits a gradient function to one call.
 
     Arrays of adjoints that are ``missing`` read as zero and are not written. What is ``taken`` can't be read.
