@@ -1,7 +1,7 @@
 """Gradients that stop between two launches, at an array that has none.
 
-A gradient passes from launch to launch through the gradients of the arrays between them. Where such an array has none,
-the chain ends there, which is what a program may want (as ``detach`` in other libraries), and what it more often forgot.
+A gradient passes from launch to launch through the gradients of the arrays between them. Where such an array has
+none, the chain ends there, which a program may want (it is ``detach`` in other libraries) and more often forgot.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def warn_of_cut(launches: Iterable[object]) -> bool:
 def _warn(writer: str, written: str, reader: str, read: str) -> None:
     warnings.warn(
         f"no gradient passes from kernel `{reader}` back to kernel `{writer}`: the array between them, `{written}` of "
-        f"`{writer}` and `{read}` of `{reader}`, has no gradient; make it with requires_grad=True, or ignore this if the "
-        "gradient is meant to stop there",
+        f"`{writer}` and `{read}` of `{reader}`, has no gradient; make it with requires_grad=True, or ignore this if "
+        "the gradient is meant to stop there",
         UserWarning,
         stacklevel=5,
     )

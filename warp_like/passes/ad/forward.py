@@ -54,9 +54,10 @@ def forward_mode(f: Function, wrt: Sequence[int], options: pipeline.Options) -> 
 def tangent(f: Function, wrt: Sequence[int]) -> Function:
     """Return ``f`` with tangents with respect to its parameters ``wrt``, arrays or values made of floats.
 
-    ``f`` is a kernel or an adjoint, whose calls are of functions with a gradient of their own. The result's parameters are those of ``f`` and then,
-    in the order of ``wrt``, the tangent of each. Arrays that are not in ``wrt`` are constants: what is stored
-    to them loses its tangent. Clean the result up and then call ``require_available``.
+    ``f`` is a kernel or an adjoint, whose calls are of functions with a gradient of their own. The result's
+    parameters are those of ``f`` and then, in the order of ``wrt``, the tangent of each. Arrays that are not in
+    ``wrt`` are constants: what is stored to them loses its tangent. Clean the result up and then call
+    ``require_available``.
 
     Raises:
         WarpCodegenError: An op changes memory in a way that has no tangent.
