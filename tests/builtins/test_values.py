@@ -10,11 +10,29 @@ import pytest
 from tests.backend.running import Kernel
 from tests.builtins.calls import Case, cases, empty, has_reference, kernel, reference, telling
 from tests.interpreter import run
-from warp_like.ir.types import Scalar, bool_, float16, float32, float64, int32, scalar_of, uint8, uint32
+from warp_like.ir.types import (
+    Scalar,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    scalar_of,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
 from warp_like.passes.pipeline import finish
+from warp_like.values import bfloat
 
-TOLERANCE = {float64: 4e-14, float32: 4e-6, float16: 8e-3}
-TYPES = (float64, float32, float16, int32, uint8, uint32, bool_)
+TOLERANCE = {float64: 4e-14, float32: 4e-6, float16: 8e-3, bfloat16: 6e-2}
+HALVES = (float16, bfloat16)
+TYPES = (float64, float32, float16, int32, uint8, uint32, bool_, int8, int16, uint16, int64, uint64)
 
 
 AMPLIFIES = ("determinant", "inverse", "inverse_approx", "lerp")
@@ -24,7 +42,7 @@ AMPLIFIES = ("determinant", "inverse", "inverse_approx", "lerp")
 @functools.cache
 def checked(scalar: Scalar) -> list[Case]:
     found = [c for c in cases(scalar) if not c.row.name.startswith("_") and has_reference(c)]
-    return [c for c in found if scalar != float16 or c.row.name not in AMPLIFIES]
+    return [c for c in found if scalar not in HALVES or c.row.name not in AMPLIFIES]
 
 
 def compare(case: Case, args: list[np.ndarray], got: np.ndarray) -> None:
@@ -33,7 +51,7 @@ def compare(case: Case, args: list[np.ndarray], got: np.ndarray) -> None:
     assert scalar is not None
     with np.errstate(over="ignore"):
         exact = reference(case, args).astype(got.dtype)
-    stepwise = exact if scalar == float16 else reference(case, args, double=False).astype(got.dtype)
+    stepwise = exact if scalar in HALVES else reference(case, args, double=False).astype(got.dtype)
     if not scalar.is_float:
         np.testing.assert_array_equal(got, exact, err_msg=str(case))
         return
@@ -56,6 +74,19 @@ def test_compiled(case: Case) -> None:
     out = empty(case.result, len(args[0]))
     Kernel(finish(kernel(case)))([*args, out], (len(out),))
     compare(case, args, out)
+
+
+@pytest.mark.parametrize("case", checked(bfloat16), ids=str)
+def test_compiled_for_bfloat16(case: Case) -> None:
+    """Arrays of it hold its bits."""
+    args = telling(case)
+    memory = [bfloat.encode_array(a) if scalar_of(t) == bfloat16 else a for a, t in zip(args, case.types, strict=True)]
+    args = [bfloat.decode_array(m) if m.dtype != a.dtype else a for m, a in zip(memory, args, strict=True)]
+    half = scalar_of(case.result) == bfloat16
+    out = empty(case.result, len(args[0]))
+    bits = np.zeros(out.shape, np.uint16) if half else out
+    Kernel(finish(kernel(case)))([*memory, bits], (len(bits),))
+    compare(case, args, bfloat.decode_array(bits) if half else bits)
 
 
 @pytest.mark.parametrize("case", [c for t in (float64, float16, int32) for c in checked(t)], ids=str)

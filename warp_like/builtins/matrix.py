@@ -97,7 +97,7 @@ def cw_div(a: M, b: M) -> M:
 @builtin(
     group=GROUP,
     lower=Expand(lambda b, x, y: sum_of_products(b, b.components(x), b.components(y))),
-    ref=lambda a, b: np.sum(a * b),
+    ref=lambda a, b: np.sum(a * b, dtype=a.dtype),
     adjoint=lambda b, g, out, x, y: (b.mul(y, g), b.mul(x, g)),
 )
 def ddot(a: M, b: M) -> S:
