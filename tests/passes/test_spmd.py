@@ -158,3 +158,33 @@ def test_a_pass_that_changes_nothing_when_run_again():
         wide = dce(cse(widen(optimised_form(kernel), 8)))
         text = print_function(wide)
         assert print_function(dce(cse(wide))) == text
+
+
+@wp.kernel
+def sparse_product(
+    values: wp.array(dtype=float),
+    columns: wp.array(dtype=int),
+    first: wp.array(dtype=int),
+    x: wp.array(dtype=float),
+    out: wp.array(dtype=float),
+):
+    i = wp.tid()
+    total = float(0.0)
+    for k in range(first[i], first[i + 1]):
+        total += values[k] * x[columns[k]]
+    out[i] = total
+
+
+@wp.kernel
+def row_sums(x: wp.array2d(dtype=float), out: wp.array(dtype=float)):
+    i = wp.tid()
+    total = float(0.0)
+    for k in range(x.shape[1]):
+        total += x[i, k]
+    out[i] = total
+
+
+def test_gathers_count():
+    assert choice(sparse_product).reason == "it gathers more than it computes"
+    assert choice(row_sums).width == 16  # one gather, and nobody waits for the addition before
+    assert choice(pairs).function.rest.lanes == 16

@@ -439,8 +439,8 @@ def test_explain():
     @wp.kernel
     def total(x: wp.array2d(dtype=float), out: wp.array(dtype=float)):
         i = wp.tid()
-        for k in range(x.shape[1]):
-            out[i] += x[i, k]
+        for k in range(x.shape[0]):
+            out[i] += x[k, i]
 
     found = total.explain()
     (variant,) = found.variants
@@ -454,11 +454,11 @@ def test_explain():
     assert f"lanes      {variant.lanes} (" in text
     assert variant.key in found._repr_html_()
 
-    x = wp.zeros((4, 6), dtype=float, requires_grad=True)
+    x = wp.zeros((6, 4), dtype=float, requires_grad=True)
     out = wp.zeros(4, dtype=float, requires_grad=True)
     with wp.Tape() as tape:
         wp.launch(total, 4, [x, out])
-    wp.launch(total, 4, [wp.zeros((6, 4), dtype=float).transpose(), out])
+    wp.launch(total, 4, [wp.zeros((4, 6), dtype=float).transpose(), out])
     tape.backward(grads={out: wp.ones_like(out)})
     told = [(v.role, v.contiguous) for v in total.explain().variants]
     assert sorted(set(told)) == [("adjoint", True), ("forward", False), ("forward", True)]

@@ -163,7 +163,8 @@ class Function:
     adjoint of each differentiable argument (zero where that is no array), and returns the adjoints of those that are
     no arrays. It may have a ``replay``: a function of the same type that gives its results in the reverse sweep.
 
-    Where ``lanes`` is not 1, the body runs that many neighbours along the last dimension of the grid side by side.
+    Where ``lanes`` is not 1, the body runs that many neighbours along the last dimension of the grid side by side; then
+    ``rest`` may be the same function in fewer lanes, for the threads that are left.
 
     A func with a ``primal`` is the gradient of that function and has no body yet; ``passes.ad`` makes it.
     """
@@ -185,6 +186,7 @@ class Function:
         self.gradient: Function | None = None
         self.replay: Function | None = None
         self.lanes = 1
+        self.rest: Function | None = None
         self.primal: Function | None = None
 
     @property

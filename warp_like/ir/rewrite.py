@@ -42,7 +42,8 @@ def clone_function(f: Function) -> Function:
     """Return an independent copy of ``f``."""
     new = Function(f.name, [], f.results, f.role, f.loc)
     new.body = Cloner().block(f.body)
-    new.scratch, new.gradient, new.replay, new.lanes = f.scratch, f.gradient, f.replay, f.lanes
+    new.scratch, new.gradient, new.replay = f.scratch, f.gradient, f.replay
+    new.lanes, new.rest = f.lanes, f.rest
     new.primal = f.primal
     return new
 

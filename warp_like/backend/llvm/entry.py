@@ -46,20 +46,15 @@ def lower_entry(f: Function, target: Target, options: Options) -> str:
             scope = sum_scope(w, i) if i in options.sums else ""
             params.append(_parameter(w, p.type, offset, scope, i in options.own))
 
-        def body(live: str = "") -> None:
+        def run(g: Function, live: str = "") -> None:
             lowering = Lowering(w, ndim, grid.index, lambda: grid.thread, live)
-            for p, rep in zip(f.params, params, strict=True):
+            for p, rep in zip(g.params, params, strict=True):
                 lowering.bind(p, rep)
-            lowering.body(f.body)
+            lowering.body(g.body)
 
-        grid: _Grid
-        if target.is_cuda:
-            grid = _CudaGrid(w, ndim, body)
-        elif f.lanes == 1:
-            grid = _CpuGrid(w, ndim, body)
-        else:
-            grid = _LaneGrid(w, ndim, body, f.lanes)
-        grid.run()
+        kind = _CudaGrid if target.is_cuda else _CpuGrid if f.lanes == 1 else _LaneGrid
+        grid = kind(w, ndim, f, run)
+        grid.write()
     name = entry_name(f)
     return w.module(name, _signature(w, name, max(size, 8)))
 
@@ -104,15 +99,16 @@ def _byte(w: Writer, base: str, offset: int) -> str:
 class _Grid:
     """What both grids share: extents and the thread's indices."""
 
-    def __init__(self, w: Writer, ndim: int, body: Callable[..., None]) -> None:
+    def __init__(self, w: Writer, ndim: int, f: Function, run: Callable[..., None]) -> None:
         self.w = w
         self.ndim = ndim
-        self.body = body  # writes what a thread runs, or given a mask what lanes run
+        self.f = f
+        self.run = run  # writes the body of a function for one thread, or given a mask for lanes
         self.thread = ""
         self._indices: list[str] = []
         self._extents: list[str] = []
 
-    def run(self) -> None:
+    def write(self) -> None:
         """Write the loop over the grid."""
         raise NotImplementedError
 
@@ -145,7 +141,7 @@ class _Grid:
 
 
 class _CpuGrid(_Grid):
-    def run(self) -> None:
+    def write(self) -> None:
         w = self.w
         w.branch(w.op("icmp slt i64 %begin, %end"), "run", "done")
         w.start("run")
@@ -196,7 +192,7 @@ class _CpuGrid(_Grid):
         (t,) = counter.registers
         counter.add([low], before)
         self._at(t, outer)
-        self.body()
+        self.run(self.f)
         following = w.op(f"add nuw nsw i64 {t}, 1")
         counter.add([following], w.block)
         counter.finish()
@@ -212,40 +208,47 @@ class _CpuGrid(_Grid):
 
 
 class _LaneGrid(_CpuGrid):
-    """Vectors of threads along the last dimension, and one with a mask for those that do not fill a vector."""
-
-    def __init__(self, w: Writer, ndim: int, body: Callable[..., None], lanes: int) -> None:
-        super().__init__(w, ndim, body)
-        self.lanes = lanes
+    """Vectors of threads along the last dimension, then smaller ones, the last with a mask."""
 
     def _threads(self, low: str, high: str, outer: list[str], target: str) -> None:
-        w, lanes = self.w, self.lanes
+        w, lanes = self.w, self.f.lanes
+        rest = self.f.rest or self.f
         whole = w.op(f"sub nsw i64 {high}, {lanes}")
         before = w.block
-        w.jump("next")
-        w.start("next")
+        w.jump("vectors")
+        w.start("vectors")
         counter = w.phis(["i64"])
         (t,) = counter.registers
         counter.add([low], before)
         w.branch(w.op(f"icmp sle i64 {t}, {whole}"), "vector", "rest")
         w.start("vector")
         self._at(t, outer)
-        self.body(full_mask(lanes))
+        self.run(self.f, full_mask(lanes))
         counter.add([w.op(f"add nuw nsw i64 {t}, {lanes}")], w.block)
         counter.finish()
-        w.jump("next")
+        w.jump("vectors")
+        self._rest(t, high, outer, rest, target)
+
+    def _rest(self, low: str, high: str, outer: list[str], f: Function, target: str) -> None:
+        """Write the loop over what does not fill a vector, in the lanes of ``f``."""
+        w = self.w
         w.start("rest")
+        counter = w.phis(["i64"])
+        (t,) = counter.registers
+        counter.add([low], "vectors")
         w.branch(w.op(f"icmp slt i64 {t}, {high}"), "masked", target)
         w.start("masked")
         self._at(t, outer)
-        number = LaneScalar("int", 32, lanes)
+        number = LaneScalar("int", 32, f.lanes)
         left = splat(w, number, w.op(f"trunc i64 {w.op(f'sub nsw i64 {high}, {t}')} to i32"))
-        self.body(w.op(f"icmp slt {register_type(number)} {iota(number)}, {left}"))
-        w.jump(target)
+        self.run(f, w.op(f"icmp slt {register_type(number)} {iota(number)}, {left}"))
+        counter.add([w.op(f"add nuw nsw i64 {t}, {f.lanes}")], w.block)
+        counter.finish()
+        w.jump("rest")
 
 
 class _CudaGrid(_Grid):
-    def run(self) -> None:
+    def write(self) -> None:
         w = self.w
 
         def special(name: str) -> str:
@@ -267,7 +270,7 @@ class _CudaGrid(_Grid):
         w.branch(w.op(f"icmp slt i64 {self.thread}, %end"), "thread", "done")
         w.start("thread")
         self._indices = self._split(self.thread, self.ndim)
-        self.body()
+        self.run(self.f)
         counter.add([w.op(f"add nsw i64 {self.thread}, {stride}")], w.block)
         counter.finish()
         w.jump("grid")

@@ -5,7 +5,9 @@ loops of its own; that is what lanes are for.
 
 A loop whose iterations wait for each other (a sum, Newton steps) keeps the processor busier with several vectors side
 by side: so there are as many lanes as fill one register, times 2 or 4 where the loop's values still fit the register
-file. Times 4 only where all lanes run a loop equally often, since a loop ends with its last lane.
+file. Times 4 only where all lanes run a loop equally often, since a loop ends with its last lane; and no more than one
+register where a loop gathers, since so many elements that lie apart crowd each other out of the first cache. The
+threads that do not fill all these lanes go by one register's.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from warp_like.ir.rewrite import free_values
 from warp_like.ir.types import Lanes, bool_, element_count, lane_type, scalar_of
 from warp_like.passes.cse import cse
 from warp_like.passes.dce import dce
+from warp_like.passes.spmd.cost import gathers_in_loops, lane_cost, thread_cost
 from warp_like.passes.spmd.widen import NotWidenable, calls_library, widen
 
 MAX_LANES = 64
@@ -53,9 +56,12 @@ def choose(f: Function, vector_bits: int, registers: int, wanted: int) -> Choice
         wide = _widened(f, wanted or native)
         if wanted:
             return Choice(wide, wanted, "vector_width asks for it")
-        times = _registers_side_by_side(wide, registers, MAX_LANES // native)
+        if lane_cost(wide, 1) >= thread_cost(f):
+            return Choice(f, 1, "it gathers more than it computes")
+        times = 1 if gathers_in_loops(wide) else _registers_side_by_side(wide, registers, MAX_LANES // native)
         if times > 1:
-            wide = _widened(f, native * times)
+            rest, wide = wide, _widened(f, native * times)
+            wide.rest = rest
     except NotWidenable as e:
         return Choice(f, 1, str(e))
     return Choice(wide, native * times, f"{times} x {vector_bits}-bit vectors of {bits}-bit numbers")

@@ -1,0 +1,147 @@
+"""About what a thread costs, one at a time and in lanes, in cycles of a present-day processor.
+
+Only the comparison of the two matters. What decides it is memory: arithmetic is divided by the lanes, but a gather
+takes its time for each lane, more than a scalar load does. So a loop that mostly gathers (a sparse product) is not
+widened, while one that computes on what it gathers is.
+"""
+
+from __future__ import annotations
+
+from warp_like.builtins.spec import Symbol, resolve
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.types import Array, Lanes, Scalar, element_count, lane_type, scalar_of
+
+TRIPS = 16.0
+"""Iterations of a loop whose number is unknown."""
+
+_DIVISION, _CALL, _ISSUE = 3.0, 16.0, 0.35
+_CHAIN = 3.0  # until a loop-carried addition of floats is done
+_ATOMIC = 6.0
+_GATHER = 1.6  # for each lane and component
+_LANE_DIVISION, _LANE_CALL = 10.0, 24.0  # for a register full
+_DIVERGENCE = 1.3  # how much longer the last lane takes in a loop than the average one
+
+
+def thread_cost(f: Function) -> float:
+    """Return the cycles of a thread of ``f``, which is not in lanes."""
+    return _scalar_block(f.body)
+
+
+def lane_cost(f: Function, registers: int) -> float:
+    """Return the cycles of a thread of ``f`` in lanes, where a value of them takes ``registers`` registers."""
+    return _Lanes(registers).block(f.body) / f.lanes
+
+
+def _scalar_block(b: Block) -> float:
+    return sum(map(_scalar_op, b.ops))
+
+
+def _scalar_op(o: Op) -> float:
+    match o:
+        case ops.If():
+            return 1.0 + 0.6 * sum(map(_scalar_block, o.regions()))
+        case ops.For():
+            body = _scalar_block(o.body) + _ISSUE
+            chain = any(_is_float(v) for v in o.results) and len(o.body.ops) < 12
+            return _trips(o) * max(body, _CHAIN if chain else 0.0)
+        case ops.While():
+            return TRIPS * (sum(map(_scalar_block, o.regions())) + 1.0)
+        case ops.Apply():
+            return _elements(o) * _apply(o, _DIVISION, _CALL, _ISSUE)
+        case ops.Atomic() | ops.AtomicCas():
+            return _ATOMIC * _elements(o)
+        case ops.Load() | ops.Store() | ops.Cast():
+            return _ISSUE * _elements(o)
+    return 0.0
+
+
+def _apply(o: ops.Apply, division: float, call: float, other: float) -> float:
+    types = [lane_type(v.type) for v in o.args]
+    lower = resolve(o.fn, types).overload.lower
+    if isinstance(lower, Symbol) and not lower.llvm:
+        return call
+    return division if o.fn in ("div", "mod", "sqrt") else other
+
+
+def _trips(o: ops.For) -> float:
+    bounds = [ops.constant_value(v) for v in (o.lo, o.hi, o.step)]
+    if any(b is None for b in bounds):
+        return TRIPS
+    return float(min(len(range(*bounds)), 1000))  # more would only be the same many times
+
+
+def _is_float(v: Value) -> bool:
+    scalar = scalar_of(lane_type(v.type))
+    return scalar is not None and scalar.is_float
+
+
+def _elements(o: Op) -> int:
+    """How many scalars ``o`` gives or takes."""
+    v = o.results[0] if o.results else o.operands()[-1 - len(getattr(o, "mask", ()))]
+    t = lane_type(v.type)
+    return 1 if isinstance(t, Array) else element_count(t)
+
+
+class _Lanes:
+    """The cycles of a vector of lanes: its scalar code included, which it runs once."""
+
+    def __init__(self, registers: int) -> None:
+        self.registers = registers
+
+    def block(self, b: Block) -> float:
+        return sum(map(self.op, b.ops))
+
+    def op(self, o: Op) -> float:
+        wide = any(isinstance(v.type, Lanes) for v in (*o.operands(), *o.results))
+        match o:
+            case ops.If():
+                return 1.0 + sum(map(self.block, o.regions()))
+            case ops.For():
+                divergent = _counts_lanes(o)
+                body = self.block(o.body) + _ISSUE
+                chain = any(_is_float(v) for v in o.results) and len(o.body.ops) < 12
+                return _trips(o) * max(body, _CHAIN if chain else 0.0) * (_DIVERGENCE if divergent else 1.0)
+            case ops.While():
+                return TRIPS * _DIVERGENCE * (sum(map(self.block, o.regions())) + 1.0)
+        if not wide:
+            return _scalar_op(o)
+        match o:
+            case ops.Apply(args=(first, *_)):
+                t = lane_type(first.type)
+                if o.fn in ("div", "mod") and isinstance(t, Scalar) and t.is_int:
+                    return _DIVISION * self.width(o)  # there are no vector instructions for it
+                return self.registers * _elements(o) * _apply(o, _LANE_DIVISION, _LANE_CALL, 1.0)
+            case ops.Load() | ops.Store():
+                if _is_dense(o):
+                    return self.registers * _elements(o) * (2.0 if _elements(o) > 1 else 1.0)
+                return _GATHER * _elements(o) * self.width(o)
+            case ops.Atomic():
+                return (_ATOMIC + 2.0) * _elements(o) * self.width(o)
+            case ops.Across():
+                return 6.0 * self.registers
+            case ops.Cast():
+                return float(self.registers * _elements(o))
+        return 0.0
+
+    def width(self, o: Op) -> int:
+        return next(v.type.width for v in (*o.operands(), *o.results) if isinstance(v.type, Lanes))
+
+
+def _counts_lanes(loop: ops.For) -> bool:
+    """Whether ``loop`` runs as often as its slowest lane."""
+    return isinstance(loop.hi.op, ops.Across)
+
+
+def _is_dense(o: ops.Load | ops.Store) -> bool:
+    """Whether the lanes' elements follow on each other, in an array that is contiguous."""
+    *outer, last = o.indices
+    step = last.op.step if isinstance(last.op, ops.Ramp) else None
+    return step == 1 and not any(isinstance(i.type, Lanes) for i in outer)
+
+
+def gathers_in_loops(f: Function) -> bool:
+    """Return whether a loop of ``f`` touches elements of one array that lie apart, one for each lane."""
+    loops = [o for o in f.body.walk() if isinstance(o, (ops.For, ops.While))]
+    found = (o for loop in loops for r in loop.regions() for o in r.walk())
+    return any(isinstance(o, (ops.Load, ops.Store)) and o.mask and not _is_dense(o) for o in found)
