@@ -169,7 +169,7 @@ def sparse_product(
     out: wp.array(dtype=float),
 ):
     i = wp.tid()
-    total = float(0.0)
+    total = 0.0
     for k in range(first[i], first[i + 1]):
         total += values[k] * x[columns[k]]
     out[i] = total
@@ -178,7 +178,7 @@ def sparse_product(
 @wp.kernel
 def row_sums(x: wp.array2d(dtype=float), out: wp.array(dtype=float)):
     i = wp.tid()
-    total = float(0.0)
+    total = 0.0
     for k in range(x.shape[1]):
         total += x[i, k]
     out[i] = total

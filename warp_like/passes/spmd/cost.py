@@ -116,6 +116,8 @@ class _Lanes:
                 if _is_dense(o):
                     return self.registers * _elements(o) * (2.0 if _elements(o) > 1 else 1.0)
                 return _GATHER * _elements(o) * self.width(o)
+            case ops.Atomic() if _is_dense(o):  # each thread's own element, which takes no atomics
+                return 3.0 * self.registers * _elements(o)
             case ops.Atomic():
                 return (_ATOMIC + 2.0) * _elements(o) * self.width(o)
             case ops.Across():
@@ -133,7 +135,7 @@ def _counts_lanes(loop: ops.For) -> bool:
     return isinstance(loop.hi.op, ops.Across)
 
 
-def _is_dense(o: ops.Load | ops.Store) -> bool:
+def _is_dense(o: ops.Load | ops.Store | ops.Atomic) -> bool:
     """Whether the lanes' elements follow on each other, in an array that is contiguous."""
     *outer, last = o.indices
     step = last.op.step if isinstance(last.op, ops.Ramp) else None
