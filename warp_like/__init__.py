@@ -20,6 +20,7 @@ from warp_like.base.errors import (
     WarpCodegenValueError,
 )
 from warp_like.base.settings import settings as config
+from warp_like.base.version import VERSION as _VERSION
 from warp_like.compiler.cache import clear as clear_kernel_cache
 from warp_like.frontend.builtin import public_builtins as _public_builtins
 from warp_like.frontend.function import Function
@@ -74,11 +75,12 @@ from warp_like.runtime.module import (
 from warp_like.types import Any, Float, Int, Scalar
 from warp_like.values.struct import struct
 
-__version__ = "0.1.0"
+__version__ = _VERSION
 
 _LOADED_WHEN_USED: dict[str, tuple[str, str | None]] = {
     "Tape": ("warp_like.runtime.tape", "Tape"),
     "autograd": ("warp_like.autograd", None),
+    "compile_aot_module": ("warp_like.runtime.aot", "compile_aot_module"),
     "context": ("warp_like.context", None),
     "dlpack": ("warp_like.dlpack", None),
     "jax": ("warp_like.jax", None),
@@ -87,6 +89,7 @@ _LOADED_WHEN_USED: dict[str, tuple[str, str | None]] = {
     "jax_kernel": ("warp_like.interop.jaxffi", "jax_kernel"),
     "JaxCallableGraphMode": ("warp_like.interop.jaxffi", "JaxCallableGraphMode"),
     "JaxModulePreloadMode": ("warp_like.interop.jaxffi", "JaxModulePreloadMode"),
+    "load_aot_module": ("warp_like.runtime.aot", "load_aot_module"),
     "map": ("warp_like.runtime.mapping", "map"),
     "paddle": ("warp_like.paddle", None),
     "paddle_op": ("warp_like.interop.paddle_op", "paddle_op"),

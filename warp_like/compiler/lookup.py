@@ -57,6 +57,12 @@ def cache_key(source: Source, signature: Signature, target: Target | None = None
     return digest(cache.compiler_fingerprint(), source.text, *outside, str(signature), where)
 
 
+def source_key(source: Source) -> str:
+    """Return a hash of a kernel's text and of all that it reaches, whatever it is compiled for and by."""
+    outside = [f"{name}={text}" for name, text in closure.reachable(source, _references)]
+    return digest(source.text, *outside)
+
+
 @functools.lru_cache(maxsize=4096)
 def _references(source: Source) -> closure.References:
     """What a definition mentions. It follows from its text, so it is kept, and the text need not be parsed again."""

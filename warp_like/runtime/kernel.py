@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from warp_like import _native, values
 from warp_like.base.settings import Setting, settings
+from warp_like.compiler.artifact import Artifact
+from warp_like.compiler.lookup import compile_kernel
 from warp_like.compiler.signature import COMPILE_SETTINGS, Options, Signature
 from warp_like.frontend.function import Function, Snippets, make_function
 from warp_like.frontend.parameters import leaf_parameters, parameters
@@ -26,6 +28,35 @@ if TYPE_CHECKING:
     from warp_like.runtime.explanation import Explanation
 
 _kernels: weakref.WeakSet[Kernel] = weakref.WeakSet()
+
+
+class Precompiled:
+    """The variants of a kernel that an ahead-of-time module holds.
+
+    Attributes:
+        path: The file.
+        options: What they were compiled with.
+        variants: The artifacts by ``contiguous``, ``wide``, ``sums`` and ``wrt`` of their signatures.
+    """
+
+    def __init__(
+        self, path: str, options: Options, variants: dict[tuple[bool, bool, bool, tuple[int, ...] | None], Artifact]
+    ) -> None:
+        self.path = path
+        self.options = options
+        self.variants = variants
+
+    def find(self, s: Signature) -> Artifact | None:
+        """Return the artifact for ``s``, or one that assumes less and serves as well; None where there is none."""
+        if s.options != self.options or s.tangent is not None or s.same:
+            return None
+        for wide in dict.fromkeys((s.wide, True)):
+            for sums in dict.fromkeys((s.sums, False)):
+                for contiguous in dict.fromkeys((s.contiguous, False)):
+                    found = self.variants.get((contiguous, wide, sums, s.wrt))
+                    if found is not None:
+                        return found
+        return None
 
 
 class Kernel:
@@ -55,6 +86,7 @@ class Kernel:
         self.launch_bounds = launch_bounds
         self.generic: Kernel | None = None
         self.overloads: dict[str, Kernel] = {}
+        self.precompiled: Precompiled | None = None
         self.fast: Any = None  # the native dispatcher that `launch` tries first
         self._lines = file_lines(func)
         self._names = annotation_names(func)
@@ -84,7 +116,7 @@ class Kernel:
         found = self._instances.get(types)
         if found is None:
             found = copy.copy(self)
-            found.__dict__.update(generic=self, overloads={}, fast=None, _programs={}, _instances={})
+            found.__dict__.update(generic=self, overloads={}, fast=None, precompiled=None, _programs={}, _instances={})
             for derived in ("declared", "parameters", "takes_structs", "is_generic"):
                 found.__dict__.pop(derived, None)
             found.source = self.source.with_types({name: t for (name, _), t in zip(self.declared, types, strict=True)})
@@ -139,6 +171,20 @@ class Kernel:
     def options(self) -> Options:
         """Return the options to compile with."""
         return Options.of(self.option, self.launch_bounds)
+
+    @property
+    def file(self) -> str:
+        """The file that defines the kernel."""
+        return self.source.file
+
+    def artifact(self, signature: Signature) -> Artifact:
+        """Return the compiled code for ``signature``: of an ahead-of-time module, else from the cache or compiled now.
+
+        Raises:
+            WarpCodegenError: The kernel can't be compiled, or not differentiated.
+        """
+        found = self.precompiled.find(signature) if self.precompiled is not None else None
+        return compile_kernel(self.source, signature) if found is None else found
 
     def forget_programs(self) -> None:
         """Drop what has been compiled, because options changed."""

@@ -115,10 +115,11 @@ def module_for(given: Module | types.ModuleType | str | None, defined_in: str | 
         return get_module(defined_in)
     if given == "unique":
         return Module(f"{defined_in}.{key}_{next(_numbers)}")
-    return _named(given)
+    return named_module(given)
 
 
-def _named(given: Any) -> Module:
+def named_module(given: Any) -> Module:
+    """Return the module that a ``Module``, a Python module or a name stands for."""
     if isinstance(given, Module):
         return given
     if isinstance(given, types.ModuleType):
@@ -150,14 +151,14 @@ def set_module_options(options: Mapping[str, Any], module: Module | types.Module
     Example:
         >>> wp.set_module_options({"fast_math": True})
     """
-    target = get_module(_caller()) if module is None else _named(module)
+    target = get_module(_caller()) if module is None else named_module(module)
     for name, value in options.items():
         target.options[name] = value
 
 
 def get_module_options(module: Module | types.ModuleType | str | None = None) -> ModuleOptions:
     """Return the options of a module, of the one that calls this when left out; changing them takes effect."""
-    return (get_module(_caller()) if module is None else _named(module)).options
+    return (get_module(_caller()) if module is None else named_module(module)).options
 
 
 def load_module(
@@ -176,7 +177,7 @@ def load_module(
         RuntimeError: Nothing has been declared in the module.
         WarpCodegenError: A kernel can't be compiled.
     """
-    target = get_module(_caller()) if module is None else _named(module)
+    target = get_module(_caller()) if module is None else named_module(module)
     found = [target]
     if recursive:
         found += [m for name, m in _modules.items() if name.startswith(f"{target.name}.")]

@@ -12,7 +12,6 @@ from warp_like.backend import cpu
 from warp_like.base.faults import explain
 from warp_like.base.settings import Setting, settings
 from warp_like.compiler.artifact import Artifact
-from warp_like.compiler.lookup import compile_kernel
 from warp_like.compiler.signature import Signature, with_scratch
 from warp_like.ir.layout import type_code
 from warp_like.ir.types import Array, Scalar, Struct, Type, is_differentiable, leaf_fields
@@ -89,7 +88,7 @@ class Program:
                 signature = Signature(
                     self.types, contiguous, wide, self.wrt, self.same, self.kernel.options(), self.tangent, sums
                 )
-                artifact = compile_kernel(self.kernel.source, signature)
+                artifact = self.kernel.artifact(signature)
                 loaded = cpu.load(artifact.code, (artifact.entry,), _native.symbols())
                 sums = sums and bool(artifact.sums or artifact.own)
                 dispatcher = self.dispatcher or self._new_dispatcher(signature, artifact)

@@ -1,0 +1,268 @@
+"""Ahead-of-time modules: what is in the files, launching without source and without a compiler, what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warp_like as wp
+from tests.frontend.support import define
+from warp_like.backend import nvptx
+from warp_like.backend.libdevice import find_libdevice, find_ptxas
+from warp_like.compiler.artifact import Artifact
+from warp_like.ir import types as ir
+from warp_like.runtime.typetext import type_from_json, type_to_json
+
+SOURCE = """
+from typing import Any
+
+@wp.func
+def wave(x: float):
+    return wp.sin(x) * {factor}
+
+@wp.kernel
+def step(x: wp.array(dtype=float), v: wp.array(dtype=wp.vec3), scale: float, out: wp.array(dtype=float)):
+    i = wp.tid()
+    out[i] = wave(x[i]) * scale + v[i].x
+
+@wp.kernel(enable_backward=False)
+def count(hits: wp.array2d(dtype=int), total: wp.array(dtype=int)):
+    i, j = wp.tid()
+    wp.atomic_add(total, 0, hits[i, j])
+
+@wp.kernel
+def shift(x: wp.array(dtype=Any), by: Any):
+    i = wp.tid()
+    x[i] = x[i] + by
+
+wp.overload(shift, [wp.array(dtype=wp.float64), wp.float64])
+"""
+
+
+def made(name: str, factor: float = 2.0) -> wp.Module:
+    return wp.get_module(define(SOURCE.format(factor=factor), __name__=name)["__name__"])
+
+
+def arguments(strided: bool = False) -> list[Any]:
+    x = np.linspace(0.0, 1.0, 10, dtype=np.float32)
+    v = wp.array(np.arange(30).reshape(10, 3), dtype=wp.vec3)
+    return [x[::-1] if strided else x, v, 3.0, np.zeros(10, np.float32)]
+
+
+def expected(args: list[Any]) -> np.ndarray:
+    return np.sin(args[0]) * 2.0 * args[2] + args[1].numpy()[:, 0]
+
+
+def test_files_of_the_cpu_and_of_cuda(tmp_path):
+    module = made("aot.files")
+    if find_libdevice() is None:
+        pytest.skip("there is no libdevice")
+    paths = wp.compile_aot_module(module, device="cpu", arch=[80, "sm_90"], module_dir=tmp_path / "made")
+    names = ["wp_aot.files.cpu.aot", "wp_aot.files.sm_80.ptx.aot", "wp_aot.files.sm_90.ptx.aot"]
+    assert [p.name for p in paths] == names
+    for path, target in zip(paths, ["cpu", "sm_80", "sm_90"], strict=True):
+        with zipfile.ZipFile(path) as archive:
+            manifest = json.loads(archive.read("module.json"))
+            assert (manifest["module"], manifest["target"]) == ("aot.files", target)
+            assert [k["key"] for k in manifest["kernels"]] == ["step", "count", "shift"]
+            for kernel in manifest["kernels"]:
+                for variant in kernel["variants"]:
+                    artifact = Artifact.from_bytes(archive.read(variant["file"]))
+                    if target != "cpu":
+                        assert f".target {target}".encode() in artifact.code
+    assert wp.compile_aot_module("aot.files", arch=80, module_dir=tmp_path)[0].name == names[1]
+
+
+@pytest.mark.skipif(find_ptxas() is None or find_libdevice() is None, reason="there is no ptxas")
+def test_machine_code_for_cuda(tmp_path):
+    (path,) = wp.compile_aot_module(made("aot.cubin"), arch=80, module_dir=tmp_path, use_ptx=False)
+    assert path.name == "wp_aot.cubin.sm_80.cubin.aot"
+    with zipfile.ZipFile(path) as archive:
+        variant = json.loads(archive.read("module.json"))["kernels"][0]["variants"][0]
+        assert Artifact.from_bytes(archive.read(variant["file"])).code.startswith(b"\x7fELF")
+    assert nvptx.assemble
+
+
+def test_declared_kernels_use_the_compiled_code(tmp_path, monkeypatch):
+    wp.compile_aot_module(made("aot.declared"), module_dir=tmp_path)
+    module = made("aot.declared")  # declared anew, as in another process
+    assert wp.load_aot_module("aot.declared", module_dir=tmp_path) is module
+    monkeypatch.setattr("warp_like.runtime.kernel.compile_kernel", None)
+    for strided in (False, True):
+        args = arguments(strided)
+        wp.launch(module.kernels["step"], 10, inputs=args)
+        np.testing.assert_allclose(args[3], expected(args), rtol=1e-6)
+    hits, total = np.ones((30, 40), np.int32), np.zeros(1, np.int32)
+    wp.launch(module.kernels["count"], hits.shape, inputs=[hits, total])
+    assert total[0] == 1200
+    wp.launch(module.kernels["count"], (30, 20), inputs=[hits[:, ::2], total])
+    assert total[0] == 1800
+    x = np.zeros(3)
+    wp.launch(module.kernels["shift"], 3, inputs=[x, wp.float64(2.0)])
+    assert x.tolist() == [2.0, 2.0, 2.0]
+
+
+def test_adjoints_for_every_choice_of_arrays(tmp_path, monkeypatch):
+    wp.compile_aot_module(made("aot.adjoints"), module_dir=tmp_path)
+    module = made("aot.adjoints")
+    wp.load_aot_module("aot.adjoints", module_dir=tmp_path)
+    monkeypatch.setattr("warp_like.runtime.kernel.compile_kernel", None)
+    for needs_v in (False, True):
+        x = wp.array(np.linspace(0.0, 1.0, 10), dtype=float, requires_grad=True)
+        v = wp.zeros(10, dtype=wp.vec3, requires_grad=needs_v)
+        out = wp.zeros(10, dtype=float, requires_grad=True)
+        with wp.Tape() as tape:
+            wp.launch(module.kernels["step"], 10, inputs=[x, v, 3.0, out])
+        tape.backward(grads={out: wp.ones(10, dtype=float)})
+        np.testing.assert_allclose(x.grad.numpy(), 6.0 * np.cos(x.numpy()), rtol=1e-5)
+        if needs_v:
+            assert v.grad.numpy().tolist() == [[1.0, 0.0, 0.0]] * 10
+
+
+def test_other_options_compile_anew(tmp_path):
+    wp.compile_aot_module(made("aot.options"), module_dir=tmp_path)
+    module = made("aot.options")
+    wp.load_aot_module("aot.options", module_dir=tmp_path)
+    kernel = module.kernels["step"]
+    assert kernel.precompiled is not None
+    module.options["mode"] = "debug"
+    args = arguments()
+    with pytest.raises(IndexError):
+        wp.launch(kernel, 11, inputs=args)
+
+
+PROGRAM = """
+import sys
+import numpy as np
+import warp_like as wp
+
+module = wp.load_aot_module("aot.alone", module_dir=sys.argv[1])
+step = module.kernels["step"]
+x = np.linspace(0.0, 1.0, 10, dtype=np.float32)
+v = wp.zeros(10, dtype=wp.vec3)
+out = np.zeros(10, np.float32)
+wp.launch(step, 10, inputs=[x[::-1], v, 3.0, out])
+assert np.allclose(out, np.sin(x[::-1]) * 6.0, rtol=1e-6)
+y = np.zeros(2)
+wp.launch(module.kernels["shift[array1d[float64], float64]"], 2, inputs=[y, 1.5])
+assert y.tolist() == [1.5, 1.5]
+g = wp.array(x, dtype=float, requires_grad=True)
+r = wp.zeros(10, dtype=float, requires_grad=True)
+with wp.Tape() as tape:
+    wp.launch(step, 10, inputs=[g, v, 3.0, r])
+tape.backward(grads={r: wp.ones(10, dtype=float)})
+assert np.allclose(g.grad.numpy(), 6.0 * np.cos(x), rtol=1e-5)
+try:
+    wp.launch(module.kernels["count"], (1, 1), inputs=[wp.zeros((1, 1), dtype=int), wp.zeros(2, dtype=float)])
+except TypeError as e:
+    print(e)
+print("llvmlite" in sys.modules, "warp_like.frontend.build" in sys.modules)
+try:
+    step.inspect("ir")
+except wp.WarpCodegenError as e:
+    print(e.reason)
+"""
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or os.uname().machine != "x86_64", reason="elsewhere LLVM's linker loads code"
+)
+def test_another_process_launches_without_source_and_without_llvm(tmp_path):
+    (path,) = wp.compile_aot_module(made("aot.alone"), module_dir=tmp_path)
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    done = subprocess.run(
+        [sys.executable, str(program), str(tmp_path)], capture_output=True, text=True, check=False, env=os.environ
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "kernel `count`, argument 2 `total`: expected array1d[int32], got array1d[float32]",
+        "False False",
+        f"kernel `step` was loaded from {path} without its source, and what is asked for is not in there",
+    ]
+
+
+def test_a_kernel_that_has_changed_is_refused(tmp_path):
+    wp.compile_aot_module(made("aot.changed", factor=2.0), module_dir=tmp_path)
+    made("aot.changed", factor=3.0)
+    with pytest.raises(RuntimeError, match=r"kernel `step` has changed since .*wp_aot.changed.cpu.aot was compiled"):
+        wp.load_aot_module("aot.changed", module_dir=tmp_path)
+
+
+def test_damaged_and_foreign_files_are_refused(tmp_path):
+    (path,) = wp.compile_aot_module(made("aot.damaged"), module_dir=tmp_path)
+    whole = path.read_bytes()
+
+    def refused(match: str) -> None:
+        with pytest.raises(RuntimeError, match=match):
+            wp.load_aot_module("aot.damaged", module_dir=tmp_path)
+
+    for data in (b"", whole[: len(whole) // 2], b"text"):
+        path.write_bytes(data)
+        refused("is no ahead-of-time module, or damaged")
+    for name, value, match in (
+        ("version", "0.0.0", "was made by warp_like 0.0.0"),
+        ("host", "cpu|other|+nonsense|" + "x|", "and this processor, .*, lacks nonsense"),
+    ):
+        path.write_bytes(whole)
+        _rewrite(path, {name: value})
+        refused(match)
+
+
+def _rewrite(path: Any, changes: dict[str, Any]) -> None:
+    with zipfile.ZipFile(path) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    files["module.json"] = json.dumps({**json.loads(files["module.json"]), **changes}).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+
+
+def test_mistakes(tmp_path):
+    with pytest.raises(RuntimeError, match="module `aot.empty` has no kernels to compile"):
+        wp.compile_aot_module("aot.empty", module_dir=tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"there is no .*wp_aot.empty.cpu.aot; make it with wp.compile_aot_mod"):
+        wp.load_aot_module("aot.empty", module_dir=tmp_path)
+    module = made("aot.mistakes")
+    with pytest.raises(ValueError, match="a CUDA architecture is written like sm_80, got 'volta'"):
+        wp.compile_aot_module(module, arch="volta", module_dir=tmp_path)
+    with pytest.raises(ValueError, match="strip_hash=False"):
+        wp.compile_aot_module(module, module_dir=tmp_path, strip_hash=False)
+    with pytest.raises(RuntimeError, match="launching on CUDA is not supported by this release"):
+        wp.load_aot_module(module, module_dir=tmp_path, arch=80)
+    with pytest.raises(RuntimeError, match="device 'cuda' is not available here"):
+        wp.compile_aot_module(module, device="cuda", module_dir=tmp_path)
+
+
+TYPES = [
+    ir.float16,
+    ir.bool_,
+    ir.Vec(3, ir.float64),
+    ir.Mat(2, 5, ir.int8),
+    ir.Quat(ir.float32),
+    ir.Transform(ir.float64),
+    ir.Array(ir.Vec(2, ir.float32), 4),
+    ir.indexed_array(ir.int32, 2),
+    ir.Struct("S", (("a", ir.float32), ("b", ir.Struct("T", (("c", ir.Array(ir.int64, 1)),))))),
+    ir.Array(ir.Struct("S", (("a", ir.float32),)), 2),
+]
+
+
+@pytest.mark.parametrize("t", TYPES, ids=str)
+def test_types_go_through_json(t):
+    back = type_from_json(json.loads(json.dumps(type_to_json(t))))
+    assert back == t
+    assert type(back) is type(t)
+
+
+@pytest.mark.parametrize("data", ["float31", ["vec", 3], ["vec", 2, ["quat", "float32"]], 3, None, ["array", "x", 1]])
+def test_what_is_no_type_is_refused(data):
+    with pytest.raises(ValueError, match="names no"):
+        type_from_json(data)

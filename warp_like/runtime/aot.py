@@ -1,0 +1,347 @@
+"""Ahead-of-time modules: files of compiled kernels, which launch without their source and without a compiler.
+
+A file is a zip archive: ``module.json`` says what is in it, and each variant of a kernel is an artifact of its own. A
+variant for strided arrays serves contiguous ones too, one with atomics also those that need none, and one for wide
+grids narrow ones, so that a few serve every launch.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from warp_like.base.errors import WarpCodegenError
+from warp_like.base.version import VERSION
+from warp_like.compiler import cache
+from warp_like.compiler.artifact import Artifact, Damaged
+from warp_like.compiler.host import host_key
+from warp_like.compiler.lookup import compile_kernel, source_key
+from warp_like.compiler.signature import Options, Signature
+from warp_like.frontend.parameters import leaf_parameters
+from warp_like.ir.types import Array, Type, is_differentiable
+from warp_like.runtime.device import Device, get_device
+from warp_like.runtime.kernel import Kernel, Precompiled
+from warp_like.runtime.module import Module, named_module
+from warp_like.runtime.typetext import type_from_json, type_to_json
+
+_MANIFEST = "module.json"
+_FORMAT = 1
+MAX_SUBSETS_OF = 3
+"""Adjoints are compiled for every choice of up to this many arrays; of more, for all of them together."""
+
+
+# --- compiling ---
+
+
+def compile_aot_module(
+    module: Module | ModuleType | str,
+    device: Device | str | Sequence[Device | str] | None = None,
+    arch: int | str | Iterable[int | str] | None = None,
+    module_dir: str | os.PathLike[str] | None = None,
+    use_ptx: bool | None = None,
+    strip_hash: bool | None = None,
+) -> list[Path]:
+    """Compile the kernels of a module into files that ``wp.load_aot_module`` loads.
+
+    Each file serves every launch on its target: arrays with and without strides, small and large grids, and for the CPU
+    adjoint launches where the kernel has ``enable_backward``. Of generic kernels the overloads are compiled that
+    ``wp.overload`` has declared. CUDA needs no GPU for this.
+
+    Args:
+        module: A module, its name, or a Python module.
+        device: ``"cpu"``, which is this machine's processor, or a device or several; the current one when neither this
+            nor ``arch`` is given.
+        arch: CUDA architectures to compile for, such as ``80`` or ``"sm_90"``.
+        module_dir: The folder for the files, made if it is not there; ``aot`` in the cache's folder when left out.
+        use_ptx: For CUDA: PTX, which the driver finishes for its GPU, or else machine code for the architecture, for
+            which ``ptxas`` is needed. PTX when left out.
+        strip_hash: Names of files hold no hash here; False is refused.
+
+    Returns:
+        The files, one for each target.
+
+    Raises:
+        RuntimeError: The module has no kernels, or there is no ptxas.
+        ValueError: An architecture is no architecture, or ``strip_hash`` is False.
+        WarpCodegenError: A kernel can't be compiled.
+
+    Example:
+        >>> wp.compile_aot_module("simulation", device="cpu", arch=[80, 90], module_dir="build")
+    """
+    _require_stripped(strip_hash)
+    target_module = named_module(module)
+    kernels = target_module.instances()
+    if not kernels:
+        raise RuntimeError(
+            f"module `{target_module.name}` has no kernels to compile; import it first, and declare the overloads of "
+            "generic kernels"
+        )
+    folder = Path(module_dir) if module_dir is not None else _default_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name in _targets(device, arch):
+        kind = "" if name == "cpu" else ".ptx" if use_ptx is not False else ".cubin"
+        path = folder / _file_name(target_module.name, name + kind)
+        _write(path, target_module, kernels, name, cubin=kind == ".cubin")
+        paths.append(path)
+    return paths
+
+
+def _require_stripped(strip_hash: bool | None) -> None:
+    if strip_hash is False:
+        raise ValueError("strip_hash=False: files of ahead-of-time modules are named by module and target alone")
+
+
+def _default_folder() -> Path:
+    return cache.directory() / "aot"
+
+
+def _file_name(module: str, target: str) -> str:
+    return f"wp_{module}.{target}.aot"
+
+
+def _targets(device: Any, arch: Any) -> list[str]:
+    """``cpu`` and names of CUDA architectures."""
+    found: list[str] = []
+    if device is not None or arch is None:
+        for d in device if isinstance(device, (list, tuple)) else [device]:
+            if arch is not None and not (isinstance(d, Device) and d.is_cpu) and d != "cpu":
+                continue  # the architectures say it
+            get_device(d)  # which knows the CPU alone
+            found.append("cpu")
+    if arch is not None:
+        from warp_like.backend.target import cuda_target
+
+        listed = [arch] if isinstance(arch, (int, str)) else list(arch)
+        found += [cuda_target(str(a)).name for a in listed]
+    return list(dict.fromkeys(found))
+
+
+def _write(path: Path, module: Module, kernels: Sequence[Kernel], target: str, *, cubin: bool) -> None:
+    manifest: dict[str, Any] = {"format": _FORMAT, "version": VERSION, "module": module.name, "target": target}
+    if target == "cpu":
+        manifest["host"] = host_key()
+    manifest["kernels"] = []
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with zipfile.ZipFile(temporary, "w") as archive:
+        for k, kernel in enumerate(kernels):
+            variants = []
+            for v, (signature, artifact) in enumerate(_variants(kernel, target, cubin)):
+                name = f"{k}_{kernel.key}_{v}.kernel"
+                archive.writestr(name, artifact.to_bytes())
+                variants.append({"file": name, **_variant_facts(signature)})
+            manifest["kernels"].append(
+                {
+                    "key": kernel.key,
+                    "params": [[name, type_to_json(t)] for name, t in kernel.declared if t is not None],
+                    "overload": kernel.generic is not None,
+                    "file": kernel.file,
+                    "source": source_key(kernel.source),
+                    "options": list(kernel.options().as_tuple()),
+                    "enable_backward": kernel.option("enable_backward"),
+                    "variants": variants,
+                }
+            )
+        archive.writestr(_MANIFEST, json.dumps(manifest, indent=1))
+    temporary.replace(path)
+
+
+def _variant_facts(s: Signature) -> dict[str, Any]:
+    return {"contiguous": s.contiguous, "wide": s.wide, "sums": s.sums, "wrt": None if s.wrt is None else list(s.wrt)}
+
+
+def _variants(kernel: Kernel, target: str, cubin: bool) -> Iterator[tuple[Signature, Artifact]]:
+    """The variants of a kernel that serve all launches: the fastest, and one that takes everything."""
+    options = kernel.options()
+    if target != "cpu":
+        yield from _cuda_variants(kernel, options, target, cubin)
+        return
+    first = Signature(kernel.types, options=options, sums=True)
+    forward = compile_kernel(kernel.source, first)
+    yield first, forward
+    yield from _compiled(kernel, first.replace(sums=False), first.replace(contiguous=False, sums=False))
+    yield from _compiled(kernel, first.replace(contiguous=False, wide=True, sums=False))
+    if kernel.option("enable_backward"):
+        for wrt in _adjoints(kernel.types, forward):
+            signature = Signature(kernel.types, contiguous=False, wrt=wrt, options=options)
+            yield from _compiled(kernel, signature, signature.replace(contiguous=True, sums=True))
+
+
+def _compiled(kernel: Kernel, *signatures: Signature) -> Iterator[tuple[Signature, Artifact]]:
+    for signature in signatures:
+        yield signature, compile_kernel(kernel.source, signature)
+
+
+def _cuda_variants(kernel: Kernel, options: Options, target: str, cubin: bool) -> Iterator[tuple[Signature, Artifact]]:
+    from warp_like.backend.nvptx import assemble
+    from warp_like.backend.target import cuda_target
+
+    for contiguous, wide in ((True, False), (False, False), (False, True)):
+        signature = Signature(kernel.types, contiguous=contiguous, wide=wide, options=options)
+        artifact = compile_kernel(kernel.source, signature, cuda_target(target))
+        code = assemble(artifact.code.decode(), target) if cubin else artifact.code
+        yield signature, artifact.replace(code=code)
+
+
+def _adjoints(types: Sequence[Type], forward: Artifact) -> list[tuple[int, ...]]:
+    """The choices of arrays that adjoints are compiled for: those through which a gradient passes."""
+    arrays = [i for i, t in enumerate(types) if isinstance(t, Array) and is_differentiable(t)]
+    choices: list[tuple[int, ...]] = [tuple(arrays)]
+    if len(arrays) <= MAX_SUBSETS_OF:
+        choices = [c for n in range(len(arrays), 0, -1) for c in itertools.combinations(arrays, n)]
+    return [c for c in choices if set(c) & set(forward.writes) and set(c) & set(forward.reads)]
+
+
+# --- loading ---
+
+
+def load_aot_module(
+    module: Module | ModuleType | str,
+    device: Device | str | Sequence[Device | str] | None = None,
+    arch: int | str | None = None,
+    module_dir: str | os.PathLike[str] | None = None,
+    use_ptx: bool | None = None,
+    strip_hash: bool | None = None,
+) -> Module:
+    """Load what ``wp.compile_aot_module`` has compiled for the CPU.
+
+    Kernels that are declared in the module use the compiled code in place of compiling; those that are not become
+    kernels of the module, which launch without any source: ``wp.get_module(name).kernels["step"]``.
+
+    Args:
+        module: A module, its name, or a Python module; it need not be imported.
+        device: The device to load for; the current one when left out.
+        arch: Must be None: launching on CUDA is not supported by this release.
+        module_dir: The folder of the files; ``aot`` in the cache's folder when left out.
+        use_ptx: Must be None, as ``arch``.
+        strip_hash: Names of files hold no hash here; False is refused.
+
+    Returns:
+        The module.
+
+    Raises:
+        FileNotFoundError: There is no file for this module and target.
+        RuntimeError: The file is damaged, of another version or for another processor, or a kernel that is declared
+            here has changed since.
+
+    Example:
+        >>> simulation = wp.load_aot_module("simulation", module_dir="build")
+        >>> wp.launch(simulation.kernels["step"], dim=100, inputs=[x])
+    """
+    _require_stripped(strip_hash)
+    devices: list[Any] = list(device) if isinstance(device, (list, tuple)) else [device]
+    for where in devices:
+        if not get_device(where).is_cpu or arch is not None or use_ptx is not None:
+            raise RuntimeError("load_aot_module(): launching on CUDA is not supported by this release")
+    target_module = named_module(module)
+    folder = Path(module_dir) if module_dir is not None else _default_folder()
+    path = folder / _file_name(target_module.name, "cpu")
+    if not path.exists():
+        made_by = f"wp.compile_aot_module({target_module.name!r}, module_dir={str(folder)!r})"
+        raise FileNotFoundError(f"there is no {path}; make it with {made_by}")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _load(path, archive, json.loads(archive.read(_MANIFEST)), target_module)
+    except (zipfile.BadZipFile, KeyError, ValueError, Damaged) as e:
+        raise RuntimeError(f"{path} is no ahead-of-time module, or damaged: {e}") from e
+    return target_module
+
+
+def _load(path: Path, archive: zipfile.ZipFile, manifest: dict[str, Any], module: Module) -> None:
+    if manifest["format"] != _FORMAT or manifest["version"] != VERSION:
+        raise RuntimeError(
+            f"{path} was made by warp_like {manifest['version']}, and this is {VERSION}; compile it again"
+        )
+    _require_host(path, manifest["host"])
+    loaded = []
+    for facts in manifest["kernels"]:
+        variants = {}
+        for v in facts["variants"]:
+            wrt = None if v["wrt"] is None else tuple(v["wrt"])
+            variants[v["contiguous"], v["wide"], v["sums"], wrt] = Artifact.from_bytes(archive.read(v["file"]))
+        values: Any = [tuple(x) if isinstance(x, list) else x for x in facts["options"]]
+        options = Options(*values)
+        loaded.append((facts, Precompiled(str(path), options, variants)))
+    for facts, code in loaded:
+        _attach(path, module, facts, code)
+
+
+def _require_host(path: Path, made_for: str) -> None:
+    """Raise unless this processor has all that the code was compiled for."""
+    here = host_key()
+    if made_for == here:
+        return
+    kind, name, features, triple, _ = made_for.split("|")
+    _, own_name, own_features, own_triple, _ = here.split("|")
+    missing = {f for f in features.split(",") if f.startswith("+")} - set(own_features.split(","))
+    if triple != own_triple or missing:
+        lacks = f" lacks {', '.join(sorted(f[1:] for f in missing))}" if missing else " is of another kind"
+        raise RuntimeError(f"{path} was compiled for {kind} {name}, and this processor, {own_name},{lacks}")
+
+
+def _attach(path: Path, module: Module, facts: dict[str, Any], code: Precompiled) -> None:
+    """Give a kernel that is declared its compiled code, or make one."""
+    key = facts["key"]
+    declared = [(name, type_from_json(t)) for name, t in facts["params"]]
+    types = tuple(t for _, t in declared)
+    kernel = module.kernels.get(key)
+    if kernel is not None and kernel.is_generic:
+        kernel = kernel.instance(types)
+    if kernel is None or isinstance(kernel, LoadedKernel):
+        name = f"{key}[{', '.join(map(str, types))}]" if facts["overload"] else key
+        module.register(LoadedKernel(name, module, declared, facts, code))
+        return
+    if source_key(kernel.source) != facts["source"] or kernel.declared != declared:
+        raise RuntimeError(f"kernel `{key}` has changed since {path} was compiled; compile it again")
+    kernel.forget_programs()
+    kernel.precompiled = code
+
+
+class LoadedKernel(Kernel):
+    """A kernel of an ahead-of-time module whose source is not here."""
+
+    def __init__(
+        self, key: str, module: Module, declared: list[tuple[str, Type]], facts: dict[str, Any], code: Precompiled
+    ) -> None:
+        def stub() -> None:
+            raise TypeError(f"kernel `{key}` was loaded without its source")
+
+        stub.__name__, stub.__module__ = key, module.name
+        super().__init__(stub, key, module, {"enable_backward": facts["enable_backward"]})
+        self.declared = list(declared)
+        self.parameters = leaf_parameters(declared)
+        self.is_generic = False
+        self.precompiled = code
+        self._file = facts["file"]
+
+    def options(self) -> Options:
+        """Return the options that it was compiled with."""
+        assert self.precompiled is not None
+        return self.precompiled.options
+
+    @property
+    def file(self) -> str:
+        """The file that the kernel was defined in where it was compiled."""
+        return str(self._file)
+
+    @property
+    def source(self) -> Any:
+        """Raise: it is not here.
+
+        Raises:
+            WarpCodegenError: Always.
+        """
+        made = self.precompiled.path if self.precompiled is not None else ""
+        raise WarpCodegenError(
+            f"kernel `{self.key}` was loaded from {made} without its source, and what is asked for is not in there",
+            help="adjoints are there for all arrays at once, and for any of three or fewer; import the module for more",
+        )
+
+
+__all__ = ["LoadedKernel", "compile_aot_module", "load_aot_module"]
