@@ -112,6 +112,30 @@ PyMethodDef functions[] = {
 
 PyTypeObject BufferType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
+namespace {
+
+PyObject* tracker = nullptr;  // called with each new Buffer of our own memory
+
+void tell_tracker(PyObject* buffer) {
+    const Ref held = Ref::borrow(tracker);
+    if (!Ref(PyObject_CallOneArg(tracker, buffer))) PyErr_WriteUnraisable(held.get());
+}
+
+PyObject* track_allocations(PyObject*, PyObject* callable) {
+    PyObject* old = tracker;
+    tracker = callable == Py_None ? nullptr : Ref::borrow(callable).release();
+    Py_XDECREF(old);
+    Py_RETURN_NONE;
+}
+
+PyMethodDef tracking[] = {
+    {"track_allocations", track_allocations, METH_O,
+     "track_allocations(callable)\n--\n\nCall `callable(buffer)` for each allocation from now on; None ends it."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
 PyObject* make_memory(int64_t nbytes, bool zero) {
     if (nbytes > PY_SSIZE_T_MAX - 2 * kAlignment) return PyErr_NoMemory();
     // Room for the alignment and for one more line, so that a vector load at the end stays inside and that
@@ -134,6 +158,7 @@ PyObject* make_buffer(void* ptr, int64_t nbytes, void (*release)(void*), void* c
     self->context = context;
     self->deleter = self->owner = self->watchers = self->weakrefs = nullptr;
     PyObject_GC_Track(reinterpret_cast<PyObject*>(self));
+    if (tracker && release == std::free) tell_tracker(reinterpret_cast<PyObject*>(self));
     return reinterpret_cast<PyObject*>(self);
 }
 
@@ -170,6 +195,7 @@ bool append_watchers(PyObject* buffer, PyObject* list) {
 }
 
 bool register_alloc(PyObject* module) {
+    if (PyModule_AddFunctions(module, tracking) != 0) return false;
     BufferType.tp_name = "warp_like._native.Buffer";
     BufferType.tp_basicsize = sizeof(Buffer);
     BufferType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;

@@ -109,6 +109,16 @@ _LOADED_WHEN_USED |= {
             *("Graph", "ScopedCapture", "capture_begin", "capture_end", "capture_launch"),
             *("capture_if", "capture_while", "capture_debug_dot_print"),
         ),
+        "warp_like.runtime.timing": (
+            *("ScopedTimer", "timing_begin", "timing_end", "timing_print", "TimingResult", "TIMING_ALL"),
+            *("TIMING_KERNEL", "TIMING_KERNEL_BUILTIN", "TIMING_MEMCPY", "TIMING_MEMSET", "TIMING_GRAPH"),
+        ),
+        "warp_like.runtime.tracking": ("ScopedMemoryTracker", "print_memory_report"),
+        "warp_like.runtime.diagnostics": ("print_diagnostics",),
+        "warp_like.base.log": (
+            *("Logger", "ScopedLogger", "ScopedLogLevel", "get_logger", "set_logger"),
+            *("LOG_DEBUG", "LOG_INFO", "LOG_WARNING", "LOG_ERROR"),
+        ),
     }.items()
     for name in names
 }

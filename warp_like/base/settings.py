@@ -113,8 +113,30 @@ SETTINGS: tuple[Setting, ...] = (
         "Bytes that one thread's reverse sweep may save for its loops before the launch fails.",
     ),
     Setting("print_launches", "WARP_LIKE_PRINT_LAUNCHES", bool, False, "Print a line for each launch."),
-    Setting("verbose", "WARP_LIKE_VERBOSE", bool, False, "Log what is compiled, loaded and launched."),
-    Setting("quiet", "WARP_LIKE_QUIET", bool, False, "Log errors alone."),
+    Setting(
+        "log_level",
+        "WARP_LIKE_LOG_LEVEL",
+        int,
+        30,
+        "The lowest level of messages that are shown: `wp.LOG_DEBUG` (10), `wp.LOG_INFO` (20), `wp.LOG_WARNING` (30), "
+        "`wp.LOG_ERROR` (40).",
+        choices=(10, 20, 30, 40),
+    ),
+    Setting(
+        "verbose",
+        "WARP_LIKE_VERBOSE",
+        bool,
+        False,
+        "Tell what is compiled and loaded, as `log_level = wp.LOG_INFO` does.",
+    ),
+    Setting("quiet", "WARP_LIKE_QUIET", bool, False, "Tell errors alone, whatever `log_level` and `verbose` say."),
+    Setting(
+        "track_memory",
+        "WARP_LIKE_TRACK_MEMORY",
+        bool,
+        False,
+        "Note each allocation of an array, for `wp.print_memory_report()`.",
+    ),
     Setting(
         "dump",
         "WARP_LIKE_DUMP",

@@ -48,7 +48,7 @@ def read(key: str) -> Artifact | None:
     try:
         return None if data is None else Artifact.from_bytes(data)
     except Damaged as e:
-        log.info("cached kernel %s can't be used and is compiled again: %s", key, e)
+        log.info(f"cached kernel {key} can't be used and is compiled again: {e}")
         return None
 
 
@@ -81,7 +81,7 @@ def _read(path: str) -> bytes | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as e:
-        log.info("an entry of the cache can't be read: %s", e)
+        log.info(f"an entry of the cache can't be read: {e}")
         return None
 
 
@@ -100,7 +100,7 @@ def _write(where: Callable[[], str], data: bytes) -> None:
             f.write(data)
         os.replace(temporary, path)
     except (OSError, RuntimeError) as e:
-        log.info("an entry of the cache is not kept: %s", e)
+        log.info(f"an entry of the cache is not kept: {e}")
         if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)

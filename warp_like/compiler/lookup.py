@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
+from warp_like.base import log
 from warp_like.base.hashing import digest
 from warp_like.compiler import cache
 from warp_like.compiler.artifact import Artifact
@@ -38,6 +39,8 @@ def compile_kernel(source: Source, signature: Signature, target: Target | None =
         artifact = pipeline.build(source, signature, target or host_target())
         _built.add(key)
         cache.write(key, artifact)
+    else:
+        log.info(f"found kernel `{source.name}` in the cache")
     return artifact
 
 

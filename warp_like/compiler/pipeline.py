@@ -57,7 +57,7 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
         code = _code(lanes.function, target, options)
     accesses = array_accesses(f)
     summed, own = plain_additions(f)
-    log.info("compiled %s %s in %.1f ms", f.role, f.name, 1e3 * sum(clock.seconds.values()))
+    log.info(f"compiled {f.role} `{f.name}` in {1e3 * sum(clock.seconds.values()):.1f} ms")
     return Artifact(
         entry=backend.entry_name(f),
         code=code,

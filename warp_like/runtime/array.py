@@ -488,13 +488,12 @@ def bind_foreign(
 def new_array(element: ElementType, shape: tuple[int, ...], device: Device, zero: bool) -> array:
     """Return an array over fresh memory."""
     made: array | None = _native.make_array(shape, element.host, device, zero)
-    if made is not None:
-        return made
-    self: array = _native.Array.__new__(array)
-    bind_new(self, element, shape, device, zero)
+    if made is None:
+        made = _native.Array.__new__(array)
+        bind_new(made, element, shape, device, zero)
     if zero and recorder.graph is not None:  # zeros again each time that the graph runs
-        self.zero_()
-    return self
+        made.zero_()
+    return made
 
 
 _native.set_array_class(array, get_device("cpu"))

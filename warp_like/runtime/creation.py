@@ -10,14 +10,15 @@ from warp_like.runtime.array import array, new_array
 from warp_like.runtime.device import DeviceLike, get_device
 from warp_like.runtime.indexed import indexedarray
 from warp_like.runtime.memory import element_type, normalize_shape
-from warp_like.runtime.recording import host_copy
+from warp_like.runtime.recording import host_copy, recorder
 from warp_like.values import constant_of
 from warp_like.values.struct import StructInstance
 
 
 def _create(shape: Any, dtype: Any, device: DeviceLike, requires_grad: bool, retain_grad: bool, extra: Any) -> array:
     """A new zeroed array; ``extra`` holds the older spelling ``n=`` of the shape."""
-    out: array | None = None if extra else _native.make_array(shape, dtype, get_device(device), True)
+    plain = not extra and recorder.graph is None
+    out: array | None = _native.make_array(shape, dtype, get_device(device), True) if plain else None
     if out is None:
         if shape is None and "n" in extra:
             shape = extra.pop("n")

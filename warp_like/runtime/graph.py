@@ -16,7 +16,7 @@ from warp_like import _native
 from warp_like.ir import types as ir
 from warp_like.runtime.array import array
 from warp_like.runtime.device import Device, DeviceLike, get_device
-from warp_like.runtime.kernel import count_capture
+from warp_like.runtime.kernel import hold_fast_launches
 from warp_like.runtime.recording import recorder
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def capture_end(device: DeviceLike = None, stream: Any = None) -> Graph:
 
 def _set_capture(graph: Graph | None) -> None:
     recorder.graph = graph
-    count_capture(-1 if graph is None else 1)
+    hold_fast_launches(-1 if graph is None else 1)
 
 
 def capture_launch(graph: Graph, stream: Any = None) -> None:

@@ -554,23 +554,23 @@ def _options_changed(setting: Setting) -> None:
             k.forget_adjoints()
 
 
-_captures = 0  # that run now, in any thread
-_capturing = threading.Lock()
+_held = 0  # captures and timings that run now, in any thread
+_holding = threading.Lock()
 
 
-def count_capture(change: int) -> None:
-    """Note that a capture begins (1) or ends (-1). While one runs, no launch begins at a native dispatcher."""
-    global _captures
-    with _capturing:
-        _captures += change
+def hold_fast_launches(change: int) -> None:
+    """Note that something begins (1) or ends (-1) that has to see every launch: none begins at a dispatcher then."""
+    global _held
+    with _holding:
+        _held += change
         for k in list(_kernels):
             k.fast = None
 
 
 def launch_fast(k: Kernel, dispatcher: Any) -> None:
     """Let further launches of a kernel begin at its dispatcher, unless something has to see them."""
-    with _capturing:
-        if not _captures and not settings.print_launches:
+    with _holding:
+        if not _held and not settings.print_launches:
             k.fast = dispatcher
 
 

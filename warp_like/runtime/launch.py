@@ -7,6 +7,7 @@ Everything else goes through ``_launch_checked``: checking, converting, compilin
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from warp_like.runtime.device import Device, get_device
 from warp_like.runtime.generics import concrete, require_arguments
 from warp_like.runtime.kernel import Kernel, launch_fast
 from warp_like.runtime.program import Program
-from warp_like.runtime.recording import Capture, Record, recorder
+from warp_like.runtime.recording import Capture, Record, TimingResult, activities, recorder
 from warp_like.runtime.structs import split_argument, split_arguments
 
 if TYPE_CHECKING:
@@ -179,7 +180,13 @@ def run(program: Program, dims: tuple[int, ...], args: list[Any]) -> None:
     if recorder.graph is not None:
         recorder.graph.add_launch(program, dims, args)
         return
-    if not dispatcher.try_run(dims, args):
+    start = time.perf_counter_ns()
+    done = dispatcher.try_run(dims, args)
+    if activities.noted is not None and activities.wanted:
+        name = f"{key} (adjoint)" if program.wrt is not None else key
+        elapsed = (time.perf_counter_ns() - start) / 1e6
+        activities.noted.append(TimingResult(get_device("cpu"), name, 1, elapsed))
+    if not done:
         raise RuntimeError(f"kernel `{key}`: the native launch path refused checked arguments; this is a bug")
 
 
@@ -206,7 +213,8 @@ class Launch:
     def launch(self) -> None:
         """Run it. Nothing is recorded on a tape."""
         dispatcher = self.program.dispatcher
-        if recorder.graph is not None or dispatcher is None or not dispatcher.try_run(self.dims, self.params):
+        watched = recorder.graph is not None or activities.noted is not None
+        if watched or dispatcher is None or not dispatcher.try_run(self.dims, self.params):
             run(self.program, self.dims, self.params)
 
     def set_dim(self, dim: int | Sequence[int]) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from warp_like import _native
 from warp_like.base.frozen import Frozen
+from warp_like.base.settings import Setting, settings
 from warp_like.ir import types as ir
 from warp_like.ir.layout import MAX_DIMS, size_of, type_code
 from warp_like.values import bfloat, from_ir, numpy_dtype, to_ir
@@ -186,3 +187,15 @@ def outer_shape(shape: tuple[int, ...], element: ElementType) -> tuple[int, ...]
     raise ValueError(
         f"data of shape {shape} does not divide into {element.host.__name__}, whose shape is {element.shape}"
     )
+
+
+def _track(setting: Setting | None = None) -> None:
+    """Follow ``config.track_memory``."""
+    if settings.track_memory if setting is None else setting.name == "track_memory":
+        from warp_like.runtime import tracking  # not loaded unless somebody asks
+
+        tracking.apply_setting()
+
+
+_track()
+settings.on_change(_track)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -47,6 +47,32 @@ class Capture:
     def record_write(self, write: Write) -> None:
         """The host is about to overwrite an array, and does so afterwards."""
         raise NotImplementedError
+
+
+class TimingResult(NamedTuple):
+    """What one launch took.
+
+    Attributes:
+        device: Where it ran.
+        name: The kernel.
+        filter: Which kind of activity it was: ``TIMING_KERNEL``.
+        elapsed: Milliseconds.
+    """
+
+    device: Any
+    name: str
+    filter: int
+    elapsed: float
+
+
+class Activities:
+    """What launches take is noted here, by all threads, between ``timing_begin`` and ``timing_end``."""
+
+    noted: list[TimingResult] | None = None
+    wanted = False
+
+
+activities = Activities()
 
 
 class Recorder(threading.local):

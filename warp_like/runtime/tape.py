@@ -16,7 +16,7 @@ from warp_like.runtime.chains import warn_of_cut
 from warp_like.runtime.differentiation import adjoint_arguments, adjoint_program, gradients_of
 from warp_like.runtime.history import History, require_memory
 from warp_like.runtime.launch import run_adjoint
-from warp_like.runtime.recording import Record, UserFunction, Write, recorder
+from warp_like.runtime.recording import Record, UserFunction, Write, activities, recorder
 from warp_like.runtime.retaining import Retained
 
 
@@ -145,7 +145,7 @@ class Tape:
         if loss is None and not grads:
             raise RuntimeError("backward() needs a loss or grads to start from")
         starts = self._starts(loss, grads or {})
-        plain = not self._retained.shown and not self.history.overwritten and not _captured()
+        plain = not self._retained.shown and not self.history.overwritten and not _watched()
         if plain and _native.try_backward(self.launches, starts):
             return
         self._backward_checked(starts)
@@ -195,7 +195,7 @@ class Tape:
                     require_memory(a)
         self.history.require_current()
         for r in self.launches:
-            if isinstance(r, Record) and (_captured() or not r.can_reverse()):
+            if isinstance(r, Record) and (_watched() or not r.can_reverse()):
                 gradients = gradients_of(r)
                 program = adjoint_program(r, gradients)
                 if program is not None:
@@ -219,7 +219,7 @@ class Tape:
 
     def zero(self) -> None:
         """Set the gradients of all recorded arrays to zero."""
-        if not _captured() and _native.try_zero(self.launches):
+        if not _watched() and _native.try_zero(self.launches):
             return
         with _nothing_recorded():
             for a, gradient in self.gradients.items():
@@ -309,9 +309,9 @@ def _nothing_recorded() -> Iterator[None]:
         recorder.active = saved
 
 
-def _captured() -> bool:
-    """Whether what runs has to become a part of a graph."""
-    return recorder.graph is not None
+def _watched() -> bool:
+    """Whether launches have to be seen one by one: to become a part of a graph, or to be timed."""
+    return recorder.graph is not None or activities.noted is not None
 
 
 def _arrays_of(r: Record | Write | UserFunction) -> Sequence[Any]:
@@ -331,7 +331,7 @@ def _reverse(r: Record | Write | UserFunction) -> None:
     if isinstance(r, UserFunction):
         r.backward()
     elif isinstance(r, Record):
-        if _captured() or not r.try_reverse():
+        if _watched() or not r.try_reverse():
             run_adjoint(r, gradients_of(r))
             r.dispatcher = r.kernel.program(r.types).dispatcher
     elif r.dest.grad is not None:

@@ -25,7 +25,8 @@ def jax_kernel(kernel: Kernel, launch_dims: int | Sequence[int] | None = None, q
         >>> (y,) = jax_kernel(triple_kernel)(jnp.arange(4.0))
     """
     if not quiet:
-        log.info("kernel %s: wp.jax_kernel is the newer form of this function", getattr(kernel, "key", kernel))
+        name = getattr(kernel, "key", kernel)
+        log.info(f"kernel `{name}`: wp.jax_kernel is the newer form of this function")
     newer(kernel)
     return OlderJaxKernel(kernel, launch_dims)
 

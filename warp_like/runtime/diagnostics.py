@@ -1,0 +1,57 @@
+"""``wp.print_diagnostics``: what a bug report should say of the installation."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import sys
+from typing import Any
+
+from warp_like import _native
+from warp_like.base.settings import SETTINGS, settings
+from warp_like.runtime.device import get_devices
+
+_PACKAGES = ("numpy", "llvmlite", "torch", "jax", "paddlepaddle", "cuda-python")
+
+
+def print_diagnostics() -> dict[str, Any]:
+    """Print versions, the processor, the devices and the settings that differ from their defaults.
+
+    Returns:
+        The same as a dictionary.
+    """
+    facts = _facts()
+    lines = ["warp_like"]
+    for name, value in facts.items():
+        shown = ", ".join(f"{k}={v!r}" for k, v in value.items()) if isinstance(value, dict) else value
+        lines.append(f"  {name:<16} {shown if shown != '' else '(none)'}")
+    sys.stdout.write("\n".join(lines) + "\n")
+    return facts
+
+
+def _facts() -> dict[str, Any]:
+    facts: dict[str, Any] = {"warp_like": _version("warp_like")}
+    facts |= {name: _version(name) for name in _PACKAGES}
+    try:
+        import llvmlite.binding as llvm
+
+        facts["llvm"] = ".".join(map(str, llvm.llvm_version_info))
+        facts["processor"] = llvm.get_host_cpu_name()
+    except ImportError:
+        facts["llvm"], facts["processor"] = "not installed", platform.processor() or platform.machine()
+    facts["python"] = sys.version.replace("\n", " ")
+    facts["platform"] = platform.platform()
+    facts["threads"] = _native.num_threads()
+    facts["devices"] = ", ".join(map(str, get_devices()))
+    changed = {s.name: getattr(settings, s.name) for s in SETTINGS if getattr(settings, s.name) != s.default}
+    facts["settings"] = changed
+    return facts
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        if package == "warp_like":
+            return str(sys.modules["warp_like"].__version__)
+        return "not installed"
