@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from warp_like import _native
+from warp_like.backend.target import host_target
 from warp_like.base.settings import SETTINGS, settings
 from warp_like.runtime.device import get_devices
 
@@ -32,13 +33,7 @@ def print_diagnostics() -> dict[str, Any]:
 def _facts() -> dict[str, Any]:
     facts: dict[str, Any] = {"warp_like": _version("warp_like")}
     facts |= {name: _version(name) for name in _PACKAGES}
-    try:
-        import llvmlite.binding as llvm
-
-        facts["llvm"] = ".".join(map(str, llvm.llvm_version_info))
-        facts["processor"] = llvm.get_host_cpu_name()
-    except ImportError:
-        facts["llvm"], facts["processor"] = "not installed", platform.processor() or platform.machine()
+    facts["processor"] = host_target().name
     facts["python"] = sys.version.replace("\n", " ")
     facts["platform"] = platform.platform()
     facts["threads"] = _native.num_threads()
