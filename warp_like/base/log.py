@@ -158,12 +158,6 @@ def error(message: str) -> None:
         _active.error(message)
 
 
-def info(message: str, *args: object) -> None:
-    """Log something that only ``config.verbose`` shows, or a program that has set up logging."""
-    if settings.verbose or "logging" in sys.modules:
-        logger().info(message, *args)
-
-
 def dump(stage: str, title: str, text: str) -> None:
     """Write one compiler stage to standard error when ``config.dump`` names it."""
     wanted = settings.dump.split(",")
