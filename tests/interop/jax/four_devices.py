@@ -162,6 +162,11 @@ def lowest(x: wp.array(dtype=float), y: wp.array(dtype=float)):
 
 
 @wp.kernel
+def add_to_first(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    wp.atomic_add(y, 0, x[wp.tid()])
+
+
+@wp.kernel
 def ramp(x: wp.array(dtype=float), y: wp.array(dtype=float)):
     i = wp.tid()
     y[i] = x[i] + float(i)
@@ -195,6 +200,34 @@ def check_all_others_see_whole_arrays():
         return jax_kernel(lookup, launch_dims=10)(jnp.arange(40.0), x)[0]
 
     assert np.allclose(uneven(jnp.arange(10)), (2 * np.arange(10)) ** 2)
+
+
+def check_sums_over_the_devices():
+    def reduced(f, *args):
+        compiled = jax.jit(f).lower(*args).compile()
+        assert "all-reduce" in compiled.as_text()
+        assert "all-gather" not in compiled.as_text()
+        return compiled(*args)
+
+    s = spread(x, ("i", "j"))
+    f = jax_kernel(total, output_dims=1, enable_backward=True)
+    assert np.allclose(reduced(lambda x: f(x)[0], s), (x**2).sum())
+    assert np.allclose(run_apart(jax.grad(lambda x: f(x)[0][0]), s), 2 * x)
+    batch = spread(x.reshape(4, 6), "i", "j")
+    assert np.allclose(reduced(jax.vmap(lambda r: f(r)[0][0]), batch), (x.reshape(4, 6) ** 2).sum(1))
+
+    # the gradients of parameters that all devices share
+    g = jax_kernel(matmul, launch_dims=(8, 4), enable_backward=True)
+    a, b = x.reshape(8, 3), jnp.ones((3, 4))
+    loss = jax.grad(lambda b, a: jnp.sin(g(a, b)[0]).sum())
+    assert np.allclose(reduced(loss, b, spread(a, "i")), jax.grad(lambda b: jnp.sin(a @ b).sum())(b), atol=1e-5)
+    k = jax_kernel(scale, enable_backward=True)
+    slope = jax.grad(lambda a, x: jnp.sin(k(x, a)[0]).sum())
+    assert np.allclose(reduced(slope, jnp.float32(2.0), s), (jnp.cos(2 * x) * x).sum(), rtol=1e-5)
+
+    # what was there before counts once
+    h = jax_kernel(add_to_first, in_out_argnames=["y"])
+    assert np.allclose(jax.jit(h)(s, jnp.ones(2))[0], [1 + x.sum(), 1])
 
 
 def check_functions_of_several_launches():
@@ -245,6 +278,7 @@ check_each_axis_of_the_grid()
 check_batches_keep_the_sharding()
 check_all_others_see_whole_arrays()
 check_functions_of_several_launches()
+check_sums_over_the_devices()
 check_programs_name_their_kernels()
 check_kernels_without_a_tangent()
 check_pmap()

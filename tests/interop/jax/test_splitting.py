@@ -91,7 +91,7 @@ def branches(x: wp.array(dtype=float), y: wp.array(dtype=float)):
 
 
 def test_what_depends_on_more_than_its_part():
-    for kernel in (stencil, total, index_as_number, stores_its_index, asks_for_the_extent, diagonal, own_and_first):
+    for kernel in (stencil, index_as_number, stores_its_index, asks_for_the_extent, diagonal, own_and_first):
         assert axes(kernel)[1] == {}, kernel
     assert axes(extent_of_another) == (1, {0: {0: 0, 2: 0}})
     assert axes(branches) == (1, {0: {0: 0, 1: 0}})
@@ -100,13 +100,37 @@ def test_what_depends_on_more_than_its_part():
 
 def test_axes_that_name_other_dimensions():
     assert axes(transposed) == (2, {0: {0: 0, 1: 1}, 1: {0: 1, 1: 0}})
-    assert axes(rows) == (2, {0: {0: 0, 1: 0}})
+    assert axes(rows) == (2, {0: {0: 0, 1: 0}, 1: {0: 1, 1: None}})
 
 
 def test_rows_that_are_taken_first():
     assert axes(some_rows) == (1, {0: {0: 0, 1: 0}})
 
 
+@wp.kernel
+def old_values(x: wp.array(dtype=int), slots: wp.array(dtype=int), n: wp.array(dtype=int)):
+    i = wp.tid()
+    slots[i] = wp.atomic_add(n, 0, x[i])
+
+
+@wp.kernel
+def adds_and_reads(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    wp.atomic_add(y, 0, x[i] + y[1])
+
+
+@wp.kernel
+def largest(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    wp.atomic_max(y, 0, x[i])
+
+
+def test_sums():
+    assert axes(total) == (1, {0: {0: 0, 1: None}})
+    for kernel in (old_values, adds_and_reads, largest):
+        assert axes(kernel)[1] == {}, kernel
+
+
 def test_the_adjoint_of_a_product_sums_over_the_axis_of_the_other_factor():
-    assert axes(matmul, wrt=(0, 1, 2))[1] == {}
-    assert axes(matmul, wrt=(0, 2)) == (2, {0: {3: 0, 4: 0}})
+    assert axes(matmul, wrt=(0, 1, 2)) == (2, {0: {0: 0, 3: 0, 5: 0, 4: None}, 1: {1: 1, 4: 1, 5: 1, 3: None}})
+    assert axes(matmul, wrt=(0, 2)) == (2, {0: {3: 0, 4: 0}, 1: {1: 1, 4: 1, 3: None}})

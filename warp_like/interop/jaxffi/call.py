@@ -26,7 +26,7 @@ from warp_like.runtime.memory import contiguous_strides
 
 _POINTER, _VALUE = 0, 1
 _OPERAND, _RESULT = 0, 1
-_UNINITIALISED, _ZEROED = -1, -2
+_UNINITIALISED, ZEROED = -1, -2
 _UNUSED_ADDRESS = 64  # of arrays that the code neither reads nor writes; not null, which kernels may ask about
 
 
@@ -122,7 +122,7 @@ class Call:
             zero: Without ``start``, whether it holds zeros before.
         """
         self.results.append(Value(shape, element_shape(element), jax_dtype(element)))
-        blank = _ZEROED if zero else _UNINITIALISED
+        blank = ZEROED if zero else _UNINITIALISED
         self.starts.append(blank if start is None else self.operand(start, element).index)
         return Buffer(True, len(self.results) - 1)
 

@@ -1,7 +1,8 @@
 """Calls on arrays that are spread over devices: under plain ``jit`` each device runs the call on the part it holds.
 
 That is right along the dimensions of a batch, and along those of the grid along which the code falls apart
-(``splitting.py``). Along all others the arrays are gathered first.
+(``splitting.py``); what the parts add up to is then summed over the devices. Along all others the arrays are gathered
+first.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from warp_like.interop.jaxffi.call import Buffer, Call, Value
+from warp_like.interop.jaxffi.call import ZEROED, Buffer, Call, Value, View
 from warp_like.interop.jaxffi.primitive import BatchedPrimitive, Levels, batched
 from warp_like.interop.jaxffi.target import jax_module
 
+_WHOLE = -1
 Factors = tuple[str, ...]  # a name for each dimension of an array; dimensions of one name are split alike
 
 
@@ -59,6 +61,19 @@ def _partitioned(call: Call, levels: Levels) -> Callable[..., list[Any]]:
     return f
 
 
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """What falls apart along an axis of the grid.
+
+    Attributes:
+        dims: The buffers that are split, and the dimension along which.
+        sums: The results to which each part adds.
+    """
+
+    dims: Mapping[Buffer, int]
+    sums: frozenset[Buffer]
+
+
 class _Plan:
     """How a call over batches can be split.
 
@@ -71,18 +86,18 @@ class _Plan:
     def __init__(self, call: Call, levels: Levels) -> None:
         self.call = call
         self.levels = levels
-        axes = splits(call)
-        self.sizes = {f"b{n}": size for n, (size, _) in enumerate(levels)} | {f"g{a}": call.dims[a] for a in axes}
-        self.operands = [self._names(axes, Buffer(False, n), v) for n, v in enumerate(call.operands)]
-        self.results = [self._names(axes, Buffer(True, n), v) for n, v in enumerate(call.results)]
+        self.axes = splits(call)
+        self.sizes = {f"b{n}": size for n, (size, _) in enumerate(levels)} | {f"g{a}": call.dims[a] for a in self.axes}
+        self.operands = [self._names(Buffer(False, n), v) for n, v in enumerate(call.operands)]
+        self.results = [self._names(Buffer(True, n), v) for n, v in enumerate(call.results)]
 
-    def _names(self, axes: Mapping[int, Mapping[Buffer, int]], buffer: Buffer, value: Value) -> Factors:
+    def _names(self, buffer: Buffer, value: Value) -> Factors:
         of_levels = [f"b{n}" for n, (_, mapped) in enumerate(self.levels) if buffer.is_result or mapped[buffer.index]]
         kind = "r" if buffer.is_result else "o"
         names = [f"{kind}{buffer.index}x{d}" for d in range(len(value.full_shape))]
-        for a, split in axes.items():
-            if buffer in split:
-                names[split[buffer]] = f"g{a}"
+        for a, split in self.axes.items():
+            if buffer in split.dims:
+                names[split.dims[buffer]] = f"g{a}"
         return (*reversed(of_levels), *names)
 
     def partition(self, mesh: Any, arguments: Sequence[Any], results: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
@@ -95,7 +110,17 @@ class _Plan:
         levels = tuple((size // parts.get(f"b{n}", 1), mapped) for n, (size, mapped) in enumerate(self.levels))
         of_results = [self._sharding(mesh, names, over) for names in self.results]
         of_arguments = tuple(self._sharding(mesh, names, over) for names in self.operands)
-        return mesh, lambda *operands: batched(part, levels)(*operands), of_results, of_arguments
+        sums = [
+            tuple(m for a, split in self.axes.items() if Buffer(True, n) in split.sums for m in over.get(f"g{a}", ()))
+            for n in range(len(self.results))
+        ]
+
+        def run_part(*operands: Any) -> list[Any]:
+            parts = batched(part, levels)(*operands)
+            psum = jax_module().lax.psum
+            return [psum(y, axes) if axes else y for y, axes in zip(parts, sums, strict=True)]
+
+        return mesh, run_part, of_results, of_arguments
 
     def infer(self, mesh: Any, arguments: Sequence[Any], results: Sequence[Any]) -> list[Any]:
         """Say how the results are split where the arguments are; for partitioners that have no rules."""
@@ -120,27 +145,37 @@ class _Plan:
         return sharding.NamedSharding(mesh, sharding.PartitionSpec(*(over.get(name) for name in names)))
 
 
-def splits(call: Call) -> dict[int, dict[Buffer, int]]:
-    """Return along which axes of its grid a call falls apart, and which dimension of each buffer is split with them."""
+def splits(call: Call) -> dict[int, Split]:
+    """Return along which axes of its grid a call falls apart, and what is split with them."""
     ndim, axes = call.code.separable
     found = {}
     for axis, along in axes.items():
         extent = call.dims[axis]
         if extent < 2 or (axis == ndim - 1 and math.prod(call.dims[axis:]) != extent):
             continue  # further dimensions are folded into this one
-        split: dict[Buffer, int] = {}
+        seen: dict[Buffer, int | None] = {}
         for i, view in call.views.items():
-            d = along.get(i, -1)
             if view.buffer is None:
                 continue
-            value = (call.results if view.buffer.is_result else call.operands)[view.buffer.index]
-            plain = view.strides is None and view.shape == value.shape
-            if split.setdefault(view.buffer, d) != d or (d >= 0 and not (plain and view.shape[d] == extent)):
+            d = along.get(i, _WHOLE)
+            if seen.setdefault(view.buffer, d) != d or not _can_be_split(call, view, d, extent):
                 break
         else:
-            starts = {Buffer(False, s): split[Buffer(True, n)] for n, s in enumerate(call.starts) if s >= 0}
-            found[axis] = {b: d for b, d in (split | starts).items() if d >= 0}
+            seen |= {Buffer(False, s): seen[Buffer(True, n)] for n, s in enumerate(call.starts) if s >= 0}
+            dims = {b: d for b, d in seen.items() if d is not None and d != _WHOLE}
+            found[axis] = Split(dims, frozenset(b for b, d in seen.items() if d is None))
     return found
+
+
+def _can_be_split(call: Call, view: View, d: int | None, extent: int) -> bool:
+    """Return whether a view can be treated so: split along ``d``, summed where that is None, or left whole."""
+    assert view.buffer is not None
+    if d == _WHOLE:
+        return True
+    if d is None:
+        return view.buffer.is_result and call.starts[view.buffer.index] == ZEROED
+    value = (call.results if view.buffer.is_result else call.operands)[view.buffer.index]
+    return view.strides is None and view.shape == value.shape and view.shape[d] == extent
 
 
 def divided(call: Call, parts: Mapping[int, int]) -> Call:
@@ -152,15 +187,15 @@ def divided(call: Call, parts: Mapping[int, int]) -> Call:
     def shrunk(buffer: Buffer, value: Value) -> Value:
         shape = list(value.shape)
         for a, split in axes.items():
-            if buffer in split:
-                shape[split[buffer]] //= parts.get(a, 1)
+            if buffer in split.dims:
+                shape[split.dims[buffer]] //= parts.get(a, 1)
         return dataclasses.replace(value, shape=tuple(shape))
 
     part.operands = [shrunk(Buffer(False, n), v) for n, v in enumerate(call.operands)]
     part.results = [shrunk(Buffer(True, n), v) for n, v in enumerate(call.results)]
     part.scalars, part.starts, part.sums = call.scalars, call.starts, call.sums
     for i, view in call.views.items():
-        along = {} if view.buffer is None else {s[view.buffer]: a for a, s in axes.items() if view.buffer in s}
+        along = {s.dims[view.buffer]: a for a, s in axes.items() if view.buffer in s.dims} if view.buffer else {}
         shape = tuple(n // parts.get(along.get(d, -1), 1) for d, n in enumerate(view.shape))
         part.views[i] = dataclasses.replace(view, shape=shape)
     return part

@@ -1,7 +1,7 @@
 """Along which dimensions of its grid a kernel falls apart into kernels on parts of its arrays.
 
 Where it does, several devices can each run it on the part of the arrays that they hold, and the parts of the result are
-the result.
+the result, or add up to it.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from warp_like.ir import ops
 from warp_like.ir.core import Function, Op, Value
 from warp_like.ir.types import Array
 
-Axes = dict[int, dict[int, int]]
+Axes = dict[int, dict[int, int | None]]
 _ACCESSES = (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas)
 
 
 def separable_axes(f: Function) -> tuple[int, Axes]:
     """Return how many dimensions ``f`` sees in its grid, and those along which it falls apart.
 
-    With each of these, by position, the arrays that are split with it, and the dimension along which. That is so where
-    the thread's index is used to name elements alone, always in the same place; where nothing asks for the extent of
-    what is split; and where every array that is written is split.
+    With each of these, by position, the arrays that are split with it, and the dimension along which; None for arrays
+    to which each part adds. That is so where the thread's index is used to name elements alone, always in the same
+    place; where nothing asks for the extent of what is split; and where every array that is written is split or only
+    added to.
     """
     body = list(f.body.walk())
     tids = {o.result: o for o in body if isinstance(o, ops.Tid)}
@@ -31,6 +32,8 @@ def separable_axes(f: Function) -> tuple[int, Axes]:
     arrays = {p: i for i, p in enumerate(f.params) if isinstance(p.type, Array)}
     places: dict[int, list[list[int | None]]] = {i: [] for i in arrays.values()}
     written: set[int] = set()
+    overwritten: set[int] = set()  # or read after additions
+    used = {v for o in body for v in o.operands()}
     blocked: set[int] = set()  # dimensions of the grid
     whole: set[tuple[int, int | None]] = set()  # arrays, and dimensions of arrays, that can't be split
     for o in body:
@@ -42,6 +45,8 @@ def separable_axes(f: Function) -> tuple[int, Axes]:
             places[i].append([tids[v].axis if v in tids else None for v in o.indices])
             if not isinstance(o, ops.Load):
                 written.add(i)
+            if not (isinstance(o, ops.Atomic) and o.kind in ("add", "sub") and o.result not in used):
+                overwritten.add(i)
             elsewhere = _beyond_address(o)
         elif isinstance(o, ops.Dim) and o.array in arrays:
             whole.add((arrays[o.array], o.axis))
@@ -52,10 +57,10 @@ def separable_axes(f: Function) -> tuple[int, Axes]:
     found: Axes = {}
     for axis in set(range(ndim)) - blocked:
         split = _split(axis, places)
-        if split is None or not written <= split.keys():
+        if split is None or (written & overwritten) - split.keys():
             continue
         if not any((i, d) in whole or (i, None) in whole for i, d in split.items()):
-            found[axis] = split
+            found[axis] = split | dict.fromkeys(written - split.keys())
     return ndim, found
 
 

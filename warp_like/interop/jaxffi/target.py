@@ -97,7 +97,7 @@ class Code:
         return elementwise_stores(self._function)
 
     @functools.cached_property
-    def separable(self) -> tuple[int, dict[int, dict[int, int]]]:
+    def separable(self) -> tuple[int, dict[int, dict[int, int | None]]]:
         """How many dimensions the code sees in its grid, and along which it falls apart; see ``separable_axes``."""
         from warp_like.interop.jaxffi.splitting import separable_axes
 
