@@ -194,6 +194,9 @@ def warp_rows(k: Kernels, torch) -> dict[str, Program]:
         tensor, x, y = (torch.from_numpy(a) for a in (numbers(), numbers(), zeros()))
         rows["launch on PyTorch tensors"] = launches(k, x, y)
         rows["from_torch"] = returning(lambda: wp.from_torch(tensor))
+        leaf = torch.from_numpy(numbers()).requires_grad_()
+        leaf.grad = torch.zeros(SIZE)
+        rows["from_torch, with gradient"] = returning(lambda: wp.from_torch(leaf))
         rows["to_torch"] = returning(lambda: wp.to_torch(array))
     return rows
 
@@ -227,6 +230,7 @@ def expected_values() -> dict[str, np.ndarray]:
         "from_numpy": x,
         ".numpy()": x,
         "from_torch": x,
+        "from_torch, with gradient": x,
         "to_torch": x,
         "zeros(16)": 0.0 * x,
         "slice [2:10]": x[2:10],

@@ -201,3 +201,73 @@ def test_default_folder(monkeypatch, tmp_path):
     assert cache.directory() == tmp_path / "warp_like"
     monkeypatch.setattr(wp.config, "kernel_cache_dir", str(tmp_path / "own"))
     assert cache.directory() == tmp_path / "own"
+
+
+MENTIONS = """
+import sys
+import numpy as np
+import warp_like as wp
+{before}
+
+@wp.struct
+class Pair:
+    a: {field}
+    b: wp.vec3
+
+def outer(scale):
+    @wp.func
+    def shaped(v: float):
+        return {call}(v) * scale
+
+    @wp.kernel
+    def k(x: wp.array(dtype=float), p: Pair):
+        i = wp.tid()
+        x[i] = shaped(x[i]) + float(p.a) + p.b[0] + wp.static(SHIFT)
+
+    return k
+
+SHIFT = {shift}
+k = outer({scale})
+p = Pair()
+p.a, p.b = 1, wp.vec3(2.0, 0.0, 0.0)
+x = np.zeros(3, dtype=np.float32)
+wp.launch(k, dim=3, inputs=[x, p])
+print(x[0])
+"""
+
+
+def test_every_kind_of_thing_that_a_kernel_mentions_is_seen(tmp_path, folder):
+    usual = {"before": "", "field": "float", "call": "wp.cos", "shift": "4.0", "scale": "1.0"}
+
+    def run(**changes):
+        path = tmp_path / "program.py"
+        path.write_text(MENTIONS.format(**(usual | changes)))
+        env = {**os.environ, "WARP_LIKE_CACHE_DIR": str(folder)}
+        done = subprocess.run([sys.executable, str(path)], env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return float(done.stdout), len(entries(folder))
+
+    assert run() == (8.0, 1)
+    assert run() == (8.0, 1)
+    assert run(before="# another comment\n\n") == (8.0, 1)  # lines may move
+    assert run(before="assert wp.cos(0.0) == 1.0") == (8.0, 1)  # whether or not builtins were used on the host
+    assert run(shift="5.0") == (9.0, 2)
+    assert run(scale="2.0") == (9.0, 3)
+    assert run(call="wp.sin") == (7.0, 4)
+    assert run(call="own", before="own = wp.cos") == (8.0, 5)
+    assert run(call="own", before="own = wp.sin") == (7.0, 6)
+    assert run(field="int") == (8.0, 7)
+    assert run(before="wp.config.fast_math = True") == (8.0, 8)
+    assert run() == (8.0, 8)
+
+
+def test_a_builtin_that_a_program_replaces_is_seen(tmp_path, folder):
+    replaced = "@wp.func\ndef always(v: float):\n    return 3.0\n\nwp.cos = always\n"
+    usual = {"field": "float", "call": "wp.cos", "shift": "4.0", "scale": "1.0"}
+    path = tmp_path / "program.py"
+    env = {**os.environ, "WARP_LIKE_CACHE_DIR": str(folder)}
+    for before, expected in (("", 8.0), (replaced, 10.0), ("", 8.0)):
+        path.write_text(MENTIONS.format(before=before, **usual))
+        done = subprocess.run([sys.executable, str(path)], env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert float(done.stdout) == expected
