@@ -250,6 +250,14 @@ def _view(m: _Thread, o: ops.View, env: Env) -> list[Any]:
     return [env[o.array][_index(o, o.array, o.indices, env)]]
 
 
+def _local_array(m: _Thread, o: ops.LocalArray, env: Env) -> list[Any]:
+    t = o.result.type
+    assert isinstance(t, Array)
+    scalar = scalar_of(t.dtype)
+    assert scalar is not None
+    return [np.zeros((*o.shape, *element_shape(t.dtype)), numpy_dtype(scalar))]
+
+
 def _slice(m: _Thread, o: ops.Slice, env: Env) -> list[Any]:
     array = env[o.array]
     start, count, step = ([int(env[i]) for i in part] for part in (o.start, o.count, o.step))
@@ -416,6 +424,7 @@ _EXECUTE: dict[type[Op], Callable[[_Thread, Any, Env], list[Any]]] = {
     ops.Dim: _dim,
     ops.View: _view,
     ops.Slice: _slice,
+    ops.LocalArray: _local_array,
     ops.GetField: _get_field,
     ops.Load: _load,
     ops.Store: _store,

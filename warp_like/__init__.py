@@ -73,6 +73,7 @@ from warp_like.runtime.module import (
     set_module_options,
 )
 from warp_like.types import Any, Float, Int, Scalar
+from warp_like.values.annotation import fixedarray
 from warp_like.values.struct import struct
 
 __version__ = _VERSION

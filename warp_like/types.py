@@ -7,6 +7,7 @@ from typing import Any
 from warp_like.runtime.array import array
 from warp_like.runtime.indexed import indexedarray
 from warp_like.values import NAMED, matrix, quaternion, transformation, vector
+from warp_like.values.annotation import fixedarray
 from warp_like.values.dtypes import SCALAR_CLASSES, Float, Int, Scalar
 
 NAMES: dict[str, type] = {str(t): cls for t, cls in SCALAR_CLASSES.items()} | NAMED
@@ -18,6 +19,7 @@ __all__ = [
     "Int",
     "Scalar",
     "array",
+    "fixedarray",
     "indexedarray",
     "matrix",
     "quaternion",

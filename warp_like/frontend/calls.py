@@ -11,7 +11,7 @@ from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.base.loc import current_loc
 from warp_like.builtins.overload import NoMatch, Special
 from warp_like.builtins.spec import ASSIGNING, REGISTRY, bind, resolve
-from warp_like.frontend import assignment, constants, constructors, derivatives, making, specials, statics
+from warp_like.frontend import assignment, constants, constructors, derivatives, local_arrays, making, specials, statics
 from warp_like.frontend.context import Context, cast_name, expression, require_bindable, with_article
 from warp_like.frontend.function import Default, Function, Overload, is_callable_annotation
 from warp_like.frontend.host import GradientOf, Host, builtin_name, grad, not_a_value, type_named
@@ -163,6 +163,7 @@ def _user_function(ctx: Context, function: Function, node: ast.Call) -> tuple[ir
             given.append(operand)
             continue
         value = ctx.convert(operand, t, f"argument `{name}`") if t is not None else ctx.settle(operand)
+        local_arrays.require_shape(overload.annotation(name), name, value)
         given.append(value.type)
         values.append(value)
     try:

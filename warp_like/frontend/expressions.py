@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from warp_like.base.errors import WarpCodegenAttributeError, WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.patterns import Literal
-from warp_like.frontend import constants, indexed_arrays, indexing, literals, selection
+from warp_like.frontend import constants, indexed_arrays, indexing, literals, local_arrays, selection
 from warp_like.frontend.context import Context, expression, with_article
 from warp_like.frontend.control_flow import common_type
 from warp_like.frontend.host import Host, not_a_value
@@ -276,9 +276,11 @@ def _array_attribute(ctx: Context, array: Value, name: str) -> Operand:
         for axis in range(1, n):
             total = ctx.apply("mul", total, ctx.b.dim(array, axis))
         return total
+    if name == "ptr":
+        return local_arrays.address_of(ctx, array)
     raise WarpCodegenAttributeError(
         f"{with_article(str(array.type))} has no attribute `{name}` in kernel code",
-        help="it has shape, ndim, size and dtype",
+        help="it has shape, ndim, size, dtype and ptr",
     )
 
 

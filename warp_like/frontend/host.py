@@ -5,7 +5,8 @@ from __future__ import annotations
 import builtins as python
 import enum
 import types
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from warp_like import values
 from warp_like.base.errors import WarpCodegenTypeError
@@ -27,6 +28,19 @@ PYTHON_BUILTINS: dict[Any, str] = {
     python.type: "type",
 }
 """Python's own functions that kernel code may call, by the name of what they do there."""
+
+_HOST_FUNCTIONS: dict[Any, str] = {}
+_T = TypeVar("_T")
+
+
+def in_kernels(name: str) -> Callable[[_T], _T]:
+    """Make kernel code understand a function or class of the runtime as the builtin ``name``."""
+
+    def register(obj: _T) -> _T:
+        _HOST_FUNCTIONS[obj] = name
+        return obj
+
+    return register
 
 
 class Adjoint:
@@ -112,8 +126,8 @@ def builtin_name(obj: Any) -> str | None:
     if isinstance(obj, Builtin):
         return obj.name
     if isinstance(obj, (types.BuiltinFunctionType, type)):
-        return PYTHON_BUILTINS.get(obj)
-    return None
+        return PYTHON_BUILTINS.get(obj) or _HOST_FUNCTIONS.get(obj)
+    return _HOST_FUNCTIONS.get(obj) if isinstance(obj, types.FunctionType) else None
 
 
 def is_callable(obj: Any) -> bool:

@@ -9,6 +9,7 @@ from warp_like import values
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.frontend.source import Source
 from warp_like.ir.types import Struct, Type, leaf_fields
+from warp_like.values.annotation import fixedarray
 
 
 def parameters(source: Source) -> list[tuple[str, Type | None]]:
@@ -27,6 +28,12 @@ def parameters(source: Source) -> list[tuple[str, Type | None]]:
                 f"argument `{name}` of kernel `{source.name}` has no annotation",
                 source.parameter_loc(name),
                 help=f"{name}: float, {name}: wp.array(dtype=float), ...",
+            )
+        if isinstance(source.annotations[name], fixedarray):
+            raise WarpCodegenTypeError(
+                f"argument `{name}` of kernel `{source.name}` is a fixedarray, which only kernel code makes",
+                source.parameter_loc(name),
+                help=f"{name}: wp.array(dtype=...); fixedarray is for functions",
             )
         try:
             found.append((name, values.to_ir(source.annotations[name])))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.patterns import Literal
-from warp_like.frontend import checking, indexed_arrays, indexing, making, printing
+from warp_like.frontend import checking, indexed_arrays, indexing, local_arrays, making, printing
 from warp_like.frontend.arguments import arguments, scalar_argument
 from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.host import Host, builtin_name
@@ -206,6 +206,7 @@ HANDLERS: dict[str, Handler] = {
     "type": _type,
     **making.HANDLERS,
     **checking.HANDLERS,
+    **local_arrays.HANDLERS,
     "atomic_cas": _atomic_cas,
     **{f"atomic_{k}": _atomic(f"atomic_{k}", k) for k in ("add", "sub", "min", "max", "and", "or", "xor", "exch")},
 }

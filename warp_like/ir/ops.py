@@ -132,6 +132,28 @@ class Slice(Op):
     kept: tuple[int, ...] = attr()
 
 
+@op("local", pure=False)
+class LocalArray(Op):
+    """An array of the thread's own with extents ``shape``: zero whenever the op runs, gone when the thread ends."""
+
+    shape: tuple[int, ...] = attr()
+
+
+@op("at_address", pure=False)
+class AtAddress(Op):
+    """The contiguous array with extents ``shape`` at a memory ``address``, a uint64."""
+
+    address: Value = operand()
+    shape: tuple[Value, ...] = operand()
+
+
+@op("address")
+class Address(Op):
+    """The memory address of an array's first element, as uint64."""
+
+    array: Value = operand()
+
+
 @op("load", pure=False)
 class Load(Op):
     """Read an element of an array; as many indices as the array has dimensions. Lanes out of the mask get 0."""
@@ -338,7 +360,9 @@ def is_scalar_constant(v: Value, number: float) -> bool:
 
 __all__ = [
     "Across",
+    "Address",
     "Apply",
+    "AtAddress",
     "Atomic",
     "AtomicCas",
     "Bitcast",
@@ -355,6 +379,7 @@ __all__ = [
     "Insert",
     "Live",
     "Load",
+    "LocalArray",
     "Make",
     "Native",
     "Pop",

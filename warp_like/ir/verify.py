@@ -20,6 +20,7 @@ from warp_like.ir.types import (
     int64,
     lane_type,
     scalar_of,
+    uint64,
 )
 
 
@@ -124,6 +125,19 @@ def _check_plain(o: Op) -> None:
             _require(isinstance(a, Array) and 0 < len(o.indices) < a.ndim, o, "view with a wrong number of indices")
         case ops.Slice():
             _check_slice(o)
+        case ops.LocalArray():
+            t = o.result.type
+            _require(isinstance(t, Array) and t.ndim == len(o.shape) and all(n > 0 for n in o.shape), o, "bad shape")
+        case ops.AtAddress():
+            t = o.result.type
+            _require(isinstance(t, Array) and t.ndim == len(o.shape), o, "needs an extent for each dimension")
+            _require(
+                o.address.type == uint64 and all(map(_is_int, o.shape)), o, "an address is uint64, extents are int"
+            )
+        case ops.Address():
+            _require(
+                isinstance(o.array.type, Array) and o.result.type == uint64, o, "the address of an array is uint64"
+            )
         case ops.Check():
             _require(o.ok.type == bool_, o, "condition is not a bool")
             _require(all(isinstance(v.type, Scalar) for v in o.values), o, "a value is no scalar")

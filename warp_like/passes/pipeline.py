@@ -20,6 +20,7 @@ from warp_like.passes.flatten_structs import flatten_structs
 from warp_like.passes.fold import fold
 from warp_like.passes.inline import inline, is_custom
 from warp_like.passes.licm import licm
+from warp_like.passes.local_arrays import open_local_atomics
 from warp_like.passes.unroll import unroll
 
 MAX_UNROLL_ROUNDS = 4
@@ -53,6 +54,7 @@ def prepare(f: Function, options: Options = DEFAULT, *, keep_customs: bool = Fal
     run = _Runner(f, options)
     run("inline", lambda g: inline(g, is_custom if keep_customs else None))
     run("flatten_structs", flatten_structs)
+    run("open_local_atomics", open_local_atomics)
     run("debug_checks", lambda g: debug_checks(g, options.debug))
     run("fold", fold)
     for _ in range(MAX_UNROLL_ROUNDS):
@@ -79,6 +81,7 @@ def finish(f: Function, options: Options = DEFAULT) -> Function:
     run = _Runner(f, options)
     if options.verify_fp:
         run("finite_checks", finite_checks)
+    run("open_local_atomics", open_local_atomics)
     run("expand", expand)
     run("fold", fold)
     run("cse", cse)

@@ -69,7 +69,9 @@ def _accesses(f: Function) -> dict[Value, list[_Access]]:
     found: dict[Value, list[_Access]] = {}
     for o in f.body.walk():
         if isinstance(o, (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas)):
-            found.setdefault(_root(o.array), []).append(o)
+            root = _root(o.array)
+            if not isinstance(root.op, ops.LocalArray):  # nothing else shares its memory
+                found.setdefault(root, []).append(o)
     return found
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from warp_like import _native
+from warp_like.frontend.host import in_kernels
 from warp_like.ir import types as ir
 from warp_like.runtime import foreign, indexing
 from warp_like.runtime.binding import bind_data, bind_new, bind_pointer, host_data
@@ -33,6 +34,7 @@ from warp_like.values import ArrayAnnotation, Composite, bfloat
 from warp_like.values.dtypes import SCALAR_CLASSES, host_number
 
 
+@in_kernels("array")
 class array(Exchange):
     """A multi-dimensional array of scalars, vectors or matrices.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from warp_like import _native
+from warp_like.frontend.host import in_kernels
 from warp_like.runtime import foreign
 from warp_like.runtime.array import array, new_array
 from warp_like.runtime.device import DeviceLike, get_device
@@ -34,6 +35,7 @@ def _create(shape: Any, dtype: Any, device: DeviceLike, requires_grad: bool, ret
     return out
 
 
+@in_kernels("zeros")
 def zeros(
     shape: Any = None,
     dtype: Any = float,

@@ -47,6 +47,38 @@ class ArrayAnnotation:
         raise TypeError(f"{self!r} is an annotation; make an array with wp.zeros(), wp.empty() or wp.array(data)")
 
 
+class fixedarray(ArrayAnnotation):
+    """Stands for arrays that a kernel makes by ``wp.zeros``, in the signature of a function that takes them.
+
+    Args:
+        shape: The extents, constants: a tuple, or a number for one dimension.
+        dtype: The type of the elements.
+
+    Example:
+        >>> @wp.func
+        ... def total(a: wp.fixedarray(shape=(3,), dtype=float)):
+        ...     return a[0] + a[1] + a[2]
+    """
+
+    __slots__ = ("shape",)
+    _kind = "fixedarray"
+
+    def __init__(self, dtype: Any = Any, shape: int | tuple[int, ...] = 1) -> None:
+        self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        if not all(type(n) is int and n > 0 for n in self.shape):
+            raise ValueError(f"the shape of a fixedarray is made of positive numbers, got {shape!r}")
+        super().__init__(dtype, len(self.shape))
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other) and isinstance(other, fixedarray) and self.shape == other.shape
+
+    def __hash__(self) -> int:
+        return hash((super().__hash__(), self.shape))
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()[:-1]}, shape={self.shape})"
+
+
 class IndexedArrayAnnotation(ArrayAnnotation):
     """Stands for indexed arrays: what ``wp.indexedarray(dtype=float)``, ``wp.indexedarray2d[float]`` give."""
 

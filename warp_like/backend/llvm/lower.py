@@ -348,6 +348,20 @@ class Lowering:
         self._require_inside(o.array, [start[axis] for axis in dropped], [ref.shape[axis] for axis in dropped])
         self.bind(o.result, memory.sliced(self.w, ref, start, count, step, o.kept))
 
+    def _local_array(self, o: ops.LocalArray) -> None:
+        assert isinstance(o.result.type, Array)
+        self.bind(o.result, memory.local_array(self.w, o.result.type, o.shape))
+
+    def _at_address(self, o: ops.AtAddress) -> None:
+        assert isinstance(o.result.type, Array)
+        data = self.w.op(f"inttoptr i64 {self.scalar(o.address)} to {self.w.array_pointer}")
+        ref = ArrayRef(o.result.type, data, tuple(self.index(n) for n in o.shape), ())
+        self.bind(o.result, ref)
+
+    def _address(self, o: ops.Address) -> None:
+        ref = self.array(o.array)
+        self.bind(o.result, (self.w.op(f"ptrtoint {memory.pointer(self.w, ref)} {ref.data} to i64"),))
+
     def _load(self, o: ops.Load) -> None:
         if o.mask:
             self.bind(o.result, self.access(o).load())
@@ -399,7 +413,9 @@ _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
     getattr(ops, name): getattr(Lowering, method)
     for name, method in {
         "Across": "_across",
+        "Address": "_address",
         "Apply": "_apply",
+        "AtAddress": "_at_address",
         "Atomic": "_atomic",
         "AtomicCas": "_atomic_cas",
         "Bitcast": "_bitcast",
@@ -414,6 +430,7 @@ _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
         "Insert": "_insert",
         "Live": "_live_",
         "Load": "_load",
+        "LocalArray": "_local_array",
         "Make": "_make",
         "Native": "_native",
         "Pop": "_pop",
@@ -449,7 +466,7 @@ def _types(w: Writer, types: Sequence[Type], reps: Sequence[Rep]) -> list[str]:
     out: list[str] = []
     for t, rep in zip(types, reps, strict=True):
         if isinstance(rep, ArrayRef):
-            out += [w.array_pointer, *["i64"] * (len(rep.parts) - 1)]
+            out += [memory.pointer(w, rep), *["i64"] * (len(rep.parts) - 1)]
         else:
             out += [register_type(s) for s, _ in leaves(t)]
     return out

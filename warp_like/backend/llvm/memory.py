@@ -6,6 +6,7 @@ grid loop says that threads do not order each other's accesses.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from warp_like.backend.llvm.casts import bitcast, extend_half, round_half
@@ -32,6 +33,25 @@ def access_group(w: Writer) -> str:
     return group
 
 
+def pointer(w: Writer, array: ArrayRef) -> str:
+    """Return the LLVM type of the address of an element."""
+    return "ptr" if array.local else w.array_pointer
+
+
+def _note(w: Writer, array: ArrayRef) -> str:
+    """Return the metadata of an access. The stack is used by one thread after the other: that order counts."""
+    return "" if array.local else access_group(w)
+
+
+def local_array(w: Writer, t: Array, shape: tuple[int, ...]) -> ArrayRef:
+    """Return an array on the stack, filled with zeros here."""
+    size = size_of(t.dtype) * math.prod(shape)
+    data = w.alloca(f"[{size} x i8]", 16)
+    w.declare("llvm.memset.p0.i64", "void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
+    w.do(f"call void @llvm.memset.p0.i64(ptr align 16 {data}, i8 0, i64 {size}, i1 false)")
+    return ArrayRef(t, data, tuple(map(str, shape)), (), local=True)
+
+
 def sum_scope(w: Writer, position: int) -> str:
     """Return the alias scope of the array parameter at ``position``, which is summed into."""
     domain = w.metadata("sums", "distinct !{{self}}")
@@ -53,14 +73,14 @@ def element_address(w: Writer, array: ArrayRef, indices: list[str]) -> str:
     """Return the address of the element (or sub-array) at leading i64 ``indices``."""
     if array.strides:
         offset = _sum(w, [w.op(f"mul nsw i64 {i}, {s}") for i, s in zip(indices, array.strides, strict=False)])
-        return w.op(f"getelementptr inbounds i8, {w.array_pointer} {array.data}, i64 {offset}")
+        return w.op(f"getelementptr inbounds i8, {pointer(w, array)} {array.data}, i64 {offset}")
     linear = indices[0]
     for axis in range(1, len(array.shape)):
         linear = w.op(f"mul nsw i64 {linear}, {array.shape[axis]}")
         if axis < len(indices) and indices[axis] != "0":
             linear = w.op(f"add nsw i64 {linear}, {indices[axis]}")
     size = size_of(array.type.dtype)
-    return w.op(f"getelementptr inbounds [{size} x i8], {w.array_pointer} {array.data}, i64 {linear}")
+    return w.op(f"getelementptr inbounds [{size} x i8], {pointer(w, array)} {array.data}, i64 {linear}")
 
 
 def _sum(w: Writer, terms: list[str]) -> str:
@@ -75,7 +95,13 @@ def view(w: Writer, array: ArrayRef, indices: list[str]) -> ArrayRef:
     n = len(indices)
     data = element_address(w, array, indices)
     return ArrayRef(
-        Array(array.type.dtype, array.type.ndim - n), data, array.shape[n:], array.strides[n:], array.sum, array.own
+        Array(array.type.dtype, array.type.ndim - n),
+        data,
+        array.shape[n:],
+        array.strides[n:],
+        array.sum,
+        array.own,
+        array.local,
     )
 
 
@@ -83,7 +109,7 @@ def field_view(w: Writer, array: ArrayRef, field: int) -> ArrayRef:
     """Return the array of one field of the structs in ``array``: strided, whatever ``array`` is."""
     t = array.type.dtype
     assert isinstance(t, Struct)
-    data = component_address(w, array.data, field_offsets(t)[field], w.array_pointer)
+    data = component_address(w, array.data, field_offsets(t)[field], pointer(w, array))
     return ArrayRef(Array(t.fields[field][1], array.type.ndim), data, array.shape, strides_of(w, array), array.sum)
 
 
@@ -109,7 +135,7 @@ def sliced(
         whole = strides_of(w, array)
         pairs = [(whole[axis], by) for axis, by in zip(kept, step, strict=True)]
         strides = tuple(s if by == "1" else w.op(f"mul nsw i64 {s}, {by}") for s, by in pairs)
-    return ArrayRef(Array(array.type.dtype, len(kept)), data, tuple(count), strides, array.sum, array.own)
+    return ArrayRef(Array(array.type.dtype, len(kept)), data, tuple(count), strides, array.sum, array.own, array.local)
 
 
 def _stays_contiguous(
@@ -154,16 +180,17 @@ def component_address(w: Writer, address: str, offset: int, pointer: str = "ptr"
 
 def load_element(w: Writer, array: ArrayRef, address: str) -> tuple[str, ...]:
     """Return the element at ``address``."""
-    return load_value(w, leaves(array.type.dtype), address, access_group(w), w.array_pointer)
+    return load_value(w, leaves(array.type.dtype), address, _note(w, array), pointer(w, array))
 
 
 def store_element(w: Writer, array: ArrayRef, address: str, value: tuple[str, ...]) -> None:
     """Write the element at ``address``."""
-    store_value(w, leaves(array.type.dtype), address, value, access_group(w), w.array_pointer)
+    store_value(w, leaves(array.type.dtype), address, value, _note(w, array), pointer(w, array))
 
 
 def atomic_element(w: Writer, kind: str, array: ArrayRef, address: str, value: tuple[str, ...]) -> tuple[str, ...]:
     """Update each component of the element at ``address`` atomically; return the old ones."""
+    assert not array.local, "atomics on local arrays are opened before"
     old = []
     for (scalar, offset), x in zip(leaves(array.type.dtype), value, strict=True):
         at = component_address(w, address, offset, w.array_pointer)

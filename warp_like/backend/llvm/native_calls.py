@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from warp_like.backend.llvm.memory import load_value, store_value, strides_of
+from warp_like.backend.llvm.memory import load_value, pointer, store_value, strides_of
 from warp_like.backend.llvm.values import ArrayRef, Rep, leaves, register_type
 from warp_like.backend.snippets import BY_VALUE
 from warp_like.ir import ops
@@ -56,8 +56,8 @@ def _array(lowering: Lowering, array: ArrayRef) -> str:
     n = array.type.ndim
     place = w.alloca(f"[{8 + 16 * n} x i8]", 16)
     data = array.data
-    if w.array_pointer != "ptr":
-        data = w.op(f"addrspacecast {w.array_pointer} {data} to ptr")
+    if pointer(w, array) != "ptr":
+        data = w.op(f"addrspacecast {pointer(w, array)} {data} to ptr")
     w.do(f"store ptr {data}, ptr {place}, align 8")
     for k, x in enumerate((*array.shape, *strides_of(w, array))):
         w.do(f"store i64 {x}, ptr {w.op(f'getelementptr inbounds i8, ptr {place}, i64 {8 + 8 * k}')}, align 8")

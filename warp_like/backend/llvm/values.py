@@ -43,6 +43,7 @@ class ArrayRef:
     strides: tuple[str, ...]
     sum: str = ""  # for an array that is summed into without atomics: the name of its alias scope
     own: bool = False  # each thread touches its own element alone
+    local: bool = False  # on the thread's stack
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -52,7 +53,7 @@ class ArrayRef:
     def with_parts(self, parts: tuple[str, ...]) -> ArrayRef:
         """Return an array of this form made of other registers."""
         n = 1 + len(self.shape)
-        return ArrayRef(self.type, parts[0], tuple(parts[1:n]), tuple(parts[n:]), self.sum, self.own)
+        return ArrayRef(self.type, parts[0], tuple(parts[1:n]), tuple(parts[n:]), self.sum, self.own, self.local)
 
 
 Rep = tuple[str, ...] | ArrayRef

@@ -41,7 +41,8 @@ def arrays_written(o: Op) -> list[Value]:
 
 def varied_values(f: Function, wrt: Iterable[Value]) -> set[Value]:
     """Return the values of ``f`` that depend differentiably on its parameters ``wrt``: on elements of the arrays."""
-    analysis = _Varied(set(wrt))
+    local = (o.result for o in f.body.walk() if isinstance(o, ops.LocalArray) and is_differentiable(o.result.type))
+    analysis = _Varied({*wrt, *local})
     analysis.mark(analysis.arrays)
     analysis.block(f.body)
     return analysis.varied

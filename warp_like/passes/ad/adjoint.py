@@ -18,6 +18,7 @@ from warp_like.passes.ad.hoist import hoist_loads
 from warp_like.passes.ad.reverse import differentiate, first_unavailable, needs_expansion, require_available
 from warp_like.passes.ad.saving import differentiate_saving, drop_unread_scratch, rewritten_arrays
 from warp_like.passes.expand import expand
+from warp_like.passes.local_arrays import local_arrays
 from warp_like.passes.sums import open_own_additions
 
 
@@ -39,7 +40,7 @@ def adjoint(
     f = hoist_loads(open_own_additions(f))
     source = split_loops(clone_function(f)) if options.checkpoint_loops else f
     g = _cleaned(differentiate(source, wrt), options)
-    if first_unavailable(g) is not None and rewritten_arrays(f):
+    if first_unavailable(g) is not None and (rewritten_arrays(f) or local_arrays(f)):
         g, scratch = differentiate_saving(f, wrt)
         g = _cleaned(g, options)
         g.scratch = drop_unread_scratch(g, scratch)

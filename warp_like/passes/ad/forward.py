@@ -139,6 +139,8 @@ class Forward:
                         self.push(o)
                     case ops.Pop():
                         self.pop(o)
+                    case ops.LocalArray():
+                        self.local_array(o)
                     case _ if any(v in self.tangents for v in o.operands()):
                         RULES[type(o)](self, o)
                     case _:
@@ -178,6 +180,12 @@ class Forward:
         self.keep(o)
         if o.slot in self.spread.slots:
             self.b.insert(ops.Push(self.first_slot + o.slot, self.or_zero(o.value)))
+
+    def local_array(self, o: ops.LocalArray) -> None:
+        """Make the array, and one for the tangents of its elements."""
+        self.keep(o)
+        if is_differentiable(o.result.type):
+            self.set(o.result, self.b.insert(ops.LocalArray(o.shape), o.result.type).result)
 
     def pop(self, o: ops.Pop) -> None:
         """Take back a value, and before it its tangent."""

@@ -343,6 +343,7 @@ RULES: dict[type[Op], Callable[..., None]] = {
     ops.Print: _keep,
     ops.Check: _keep,
     ops.Native: _native,
+    ops.Address: _keep,
 }
 """The rule of each op: ``rule(forward, op)`` emits the op and sets the tangents of its results.
 

@@ -91,6 +91,11 @@ def _launched(r: Reversal, v: Value) -> Value:
         return r.value(v)
     if isinstance(v.op, ops.VIEWS):
         return r.b.view_like(v.op, _launched(r, v.op.array), r.value)
+    if v not in r.f.params:
+        raise WarpCodegenError(
+            "a function with a gradient or replay function of its own is given an array that the kernel makes",
+            help="pass an array that is an argument of the kernel",
+        )
     return r.g.params[r.f.params.index(v)]
 
 

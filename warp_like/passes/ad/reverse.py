@@ -40,6 +40,7 @@ from warp_like.passes.ad.loops import LoopReversal
 from warp_like.passes.ad.markers import Replayed, Unavailable
 from warp_like.passes.ad.rules import RULES
 from warp_like.passes.bodies import body_of
+from warp_like.passes.local_arrays import local_arrays
 
 
 def differentiate(f: Function, wrt: Sequence[int]) -> Function:
@@ -94,6 +95,7 @@ class Reversal:
         self.adjoint_arrays = adjoint_arrays
         self.written = written_arrays(f)
         self.varied = varied_values(f, adjoint_arrays)
+        self.local = {v for v in local_arrays(f) if is_differentiable(v.type)}
         self.loops: dict[Op, LoopReversal] = {}
         self.slots = 0
         self._writing: dict[Op, bool] = {}
@@ -218,6 +220,10 @@ class Reversal:
 
     def reverse(self, block_ops: Sequence[Op]) -> None:
         """Walk the ops backwards; their values are known in this scope."""
+        for o in block_ops:
+            if isinstance(o, ops.LocalArray) and o.result in self.local:
+                made = self.b.insert(ops.LocalArray(o.shape), o.result.type, hint=f"adj_{o.result.hint}")
+                self.adjoint_arrays[o.result] = made.result
         for o in reversed(block_ops):
             with at(o.loc):
                 match o:
@@ -249,7 +255,7 @@ class Reversal:
 
     def writes_adjoint_of(self, o: Op) -> bool:
         """Return whether ``o`` itself, or a function that it calls, writes an array that has adjoints."""
-        return any(array in self.adjoint_arrays for array in arrays_written(o))
+        return any(array in self.adjoint_arrays or array in self.local for array in arrays_written(o))
 
     def reverse_if(self, o: ops.If) -> None:
         g = self.adjoints.take_all(o.results)

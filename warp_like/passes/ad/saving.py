@@ -23,6 +23,7 @@ from warp_like.passes.ad.functions import inlined
 from warp_like.passes.ad.loops import LoopReversal
 from warp_like.passes.ad.reverse import Reversal, adjoint_header
 from warp_like.passes.effects import array_accesses
+from warp_like.passes.local_arrays import local_arrays
 
 
 def rewritten_arrays(f: Function) -> list[int]:
@@ -65,7 +66,7 @@ class SavingReversal(Reversal):
 
     def __init__(self, f: Function, g: Function, adjoints: dict[Value, Value], scratch: dict[Value, Value]) -> None:
         super().__init__(f, g, adjoints)
-        self.scratch = set(scratch)
+        self.scratch = {*scratch, *local_arrays(f)}  # what loads are saved of; local arrays are made anew
         self.cloner.mapping.update(scratch)  # loads, stores and views of the array go to its scratch
         self.saved: dict[Block, list[tuple[int, Value]]] = {}
 

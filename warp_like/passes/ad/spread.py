@@ -43,6 +43,8 @@ class Spread:
             case ops.Pop():
                 if o.slot in self.slots:
                     self.mark(o.results)
+            case ops.LocalArray():
+                self.mark(o.results)
             case ops.Apply():
                 if any(a in self.varied for a in o.args) and not gradient_is_zero(o):
                     self.mark(o.results)

@@ -150,6 +150,8 @@ class _Widener:
                 self.stack(o)
             case ops.Print() | ops.AtomicCas() | ops.Check() | ops.Breakpoint() | ops.Native():
                 raise NotWidenable(_REFUSED[type(o)])
+            case ops.LocalArray() | ops.AtAddress():
+                raise NotWidenable(_REFUSED[type(o)])
             case ops.Slice() if self.steps[o.result] != 0:
                 raise NotWidenable("threads slice arrays at places of their own")
             case ops.Extract():
@@ -444,6 +446,8 @@ _REFUSED: dict[type[Op], str] = {
     ops.Print: "it prints",
     ops.Check: "it checks itself, and a check names its thread",
     ops.Breakpoint: "it stops in the debugger",
+    ops.LocalArray: "each thread has an array of its own",
+    ops.AtAddress: "it makes arrays of addresses",
     ops.AtomicCas: "it compares and swaps, which threads may wait for",
     ops.Native: "it calls native code",
 }

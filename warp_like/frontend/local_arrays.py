@@ -1,0 +1,119 @@
+"""Arrays that a kernel makes: ``wp.zeros`` of a constant shape on the thread's stack, ``wp.array`` at an address."""
+
+from __future__ import annotations
+
+import ast
+import math
+
+from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
+from warp_like.builtins.patterns import Literal
+from warp_like.frontend.arguments import arguments
+from warp_like.frontend.context import Context, cast_name, with_article
+from warp_like.frontend.host import Host, type_named
+from warp_like.frontend.operands import Operand, describe
+from warp_like.ir import ops
+from warp_like.ir.core import Value
+from warp_like.ir.layout import MAX_DIMS, size_of
+from warp_like.ir.types import Aggregate, Array, Scalar, Type, float32, int64, uint64
+from warp_like.values.annotation import fixedarray
+
+MAX_BYTES = 256 << 10
+"""The most memory of one local array: all threads of a pool have theirs at once, on stacks of a few megabytes."""
+
+
+def build_zeros(ctx: Context, node: ast.Call) -> Operand:
+    """``wp.zeros(shape=(4,), dtype=float)``: an array of this thread alone."""
+    given = arguments(node, "zeros", ("shape", "dtype"), 1)
+    shape = tuple(_constant(ctx, part, given["shape"]) for part in _parts(ctx, given["shape"]))
+    t = _element_type(ctx, given, "zeros")
+    with ctx.at(given["shape"]):
+        size = math.prod(shape) * size_of(t)
+        if size > MAX_BYTES:
+            raise WarpCodegenError(
+                f"an array of {size} bytes is too large for the stack of a thread",
+                help=f"at most {MAX_BYTES} bytes; take larger ones as an argument of the kernel",
+            )
+    return ctx.b.insert(ops.LocalArray(shape), Array(t, len(shape))).result
+
+
+def build_array(ctx: Context, node: ast.Call) -> Operand:
+    """``wp.array(ptr=a.ptr, shape=(4,), dtype=float)``: the contiguous array at an address."""
+    if node.args:
+        raise WarpCodegenTypeError(
+            "array() in kernel code is an array at an address", help="wp.array(ptr=..., shape=(n,), dtype=float)"
+        )
+    given = arguments(node, "array", ("ptr", "shape", "dtype"), 3)
+    address = ctx.value(given["ptr"])
+    with ctx.at(given["ptr"]):
+        if not isinstance(address.type, Scalar) or not address.type.is_int or address.type.bits != 64:
+            raise WarpCodegenTypeError(
+                f"an address is a uint64, got {with_article(str(address.type))}", help="a.ptr is the address of array a"
+            )
+    shape = [_extent(ctx, part, given["shape"]) for part in _parts(ctx, given["shape"])]
+    t = _element_type(ctx, given, "array")
+    made = ops.AtAddress(ctx.b.cast(address, uint64), tuple(shape))
+    return ctx.b.insert(made, Array(t, len(shape))).result
+
+
+def address_of(ctx: Context, array: Value) -> Value:
+    """Return ``array.ptr``."""
+    return ctx.b.insert(ops.Address(array), uint64).result
+
+
+def require_shape(annotation: object, name: str, value: Value) -> None:
+    """Raise where an argument ``name`` is annotated as a fixedarray and is known to have another shape.
+
+    Raises:
+        WarpCodegenTypeError: The shapes differ.
+    """
+    given = value.op.shape if isinstance(value.op, ops.LocalArray) else None
+    if isinstance(annotation, fixedarray) and given not in (None, annotation.shape):
+        raise WarpCodegenTypeError(f"argument `{name}` is a fixedarray of shape {annotation.shape}, got shape {given}")
+
+
+def _parts(ctx: Context, node: ast.expr) -> tuple[Operand, ...]:
+    """The extents of a shape: a tuple, or one number."""
+    shape = ctx.expr(node)
+    if isinstance(shape, Host) and isinstance(shape.obj, (tuple, list)):
+        shape = tuple(Literal(n) if type(n) is int else Host(n, repr(n)) for n in shape.obj)
+    parts = shape if isinstance(shape, tuple) else (shape,)
+    with ctx.at(node):
+        if not 1 <= len(parts) <= MAX_DIMS:
+            raise WarpCodegenTypeError(f"an array has 1 to {MAX_DIMS} dimensions, got {len(parts)}")
+    return parts
+
+
+def _constant(ctx: Context, part: Operand, node: ast.expr) -> int:
+    known = part.value if isinstance(part, Literal) else ops.constant_value(part) if isinstance(part, Value) else None
+    with ctx.at(node):
+        if type(known) is not int or known < 1:
+            raise WarpCodegenTypeError(
+                f"the shape of an array in a kernel is made of positive constants, got {describe(part)}",
+                help="wp.zeros(shape=(4,), dtype=float)",
+            )
+    return known
+
+
+def _extent(ctx: Context, part: Operand, node: ast.expr) -> Value:
+    with ctx.at(node):
+        value = ctx.settle(part)
+        if not isinstance(value.type, Scalar) or not value.type.is_int:
+            raise WarpCodegenTypeError(f"an extent is an integer, got {with_article(str(value.type))}")
+        return ctx.b.cast(value, int64)
+
+
+def _element_type(ctx: Context, given: dict[str, ast.expr], name: str) -> Type:
+    if "dtype" not in given:
+        return float32
+    operand = ctx.expr(given["dtype"])
+    with ctx.at(given["dtype"]):
+        t = type_named(operand) if isinstance(operand, Host) else None
+        if not isinstance(t, (Scalar, *Aggregate)):
+            raise WarpCodegenTypeError(
+                f"the dtype of {name}() in a kernel is a scalar, vector or matrix type, got {t or describe(operand)}",
+                help=f"wp.{name}(..., dtype={cast_name(float32)})",
+            )
+        return t
+
+
+HANDLERS = {"zeros": build_zeros, "array": build_array}

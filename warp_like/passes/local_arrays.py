@@ -1,0 +1,50 @@
+"""Arrays of the thread's own: no other thread sees them, so atomics on them are plain updates."""
+
+from __future__ import annotations
+
+from warp_like.base.loc import at
+from warp_like.ir import ops
+from warp_like.ir.core import Function, Op, Value
+from warp_like.passes.rewriter import Rewriter, rewrite
+
+_UPDATES = {
+    "add": "add",
+    "sub": "sub",
+    "min": "min",
+    "max": "max",
+    "and": "bit_and",
+    "or": "bit_or",
+    "xor": "bit_xor",
+}
+
+
+def local_arrays(f: Function) -> list[Value]:
+    """Return the local arrays of ``f``."""
+    return [o.result for o in f.body.walk() if isinstance(o, ops.LocalArray)]
+
+
+def open_local_atomics(f: Function) -> Function:
+    """Write the atomics of ``f`` on local arrays as loads and stores, in place."""
+    return rewrite(f, _Opener()) if local_arrays(f) else f
+
+
+class _Opener(Rewriter):
+    def visit(self, o: Op) -> None:
+        if not isinstance(o, (ops.Atomic, ops.AtomicCas)) or not _is_local(o.array):
+            super().visit(o)
+            return
+        with at(o.loc):
+            old = self.b.load(o.array, o.indices)
+            new = o.value
+            if isinstance(o, ops.AtomicCas):
+                new = self.b.select(self.b.eq(old, o.compare), o.value, old)
+            elif o.kind != "exch":
+                new = self.b.apply(_UPDATES[o.kind], old, o.value)
+            self.b.store(o.array, o.indices, new)
+            self.replace(o, (old,))
+
+
+def _is_local(array: Value) -> bool:
+    while isinstance(array.op, ops.VIEWS):
+        array = array.op.array
+    return isinstance(array.op, ops.LocalArray)
