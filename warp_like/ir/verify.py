@@ -113,31 +113,8 @@ def _check_plain(o: Op) -> None:
             _require(isinstance(s, Struct) and 0 <= o.field < len(s.fields), o, "no such field")
             assert isinstance(s, Struct)
             _require(_lane(o.result) == s.fields[o.field][1], o, "result is not the type of the field")
-        case ops.View(field=int()):
-            a = o.array.type
-            _require(isinstance(a, Array) and isinstance(a.dtype, Struct) and not o.indices, o, "no array of structs")
-            assert isinstance(a, Array)
-            assert isinstance(a.dtype, Struct)
-            wanted = Array(a.dtype.fields[o.field or 0][1], a.ndim)
-            _require(_lane(o.result) == wanted, o, "result is not the array of the field")
-        case ops.View():
-            a = o.array.type
-            _require(isinstance(a, Array) and 0 < len(o.indices) < a.ndim, o, "view with a wrong number of indices")
-        case ops.Slice():
-            _check_slice(o)
-        case ops.LocalArray():
-            t = o.result.type
-            _require(isinstance(t, Array) and t.ndim == len(o.shape) and all(n > 0 for n in o.shape), o, "bad shape")
-        case ops.AtAddress():
-            t = o.result.type
-            _require(isinstance(t, Array) and t.ndim == len(o.shape), o, "needs an extent for each dimension")
-            _require(
-                o.address.type == uint64 and all(map(_is_int, o.shape)), o, "an address is uint64, extents are int"
-            )
-        case ops.Address():
-            _require(
-                isinstance(o.array.type, Array) and o.result.type == uint64, o, "the address of an array is uint64"
-            )
+        case ops.View() | ops.Slice() | ops.LocalArray() | ops.AtAddress() | ops.Address():
+            _check_array(o)
         case ops.Check():
             _require(o.ok.type == bool_, o, "condition is not a bool")
             _require(all(isinstance(v.type, Scalar) for v in o.values), o, "a value is no scalar")
@@ -174,6 +151,36 @@ def _check_plain(o: Op) -> None:
         case ops.Bitcast():
             a, t = _lane(o.x), _lane(o.result)
             _require(isinstance(a, Scalar) and isinstance(t, Scalar) and a.bits == t.bits, o, "widths differ")
+
+
+def _check_array(o: ops.View | ops.Slice | ops.LocalArray | ops.AtAddress | ops.Address) -> None:
+    """Check an op that makes an array, or says where one is."""
+    match o:
+        case ops.View(field=int()):
+            a = o.array.type
+            _require(isinstance(a, Array) and isinstance(a.dtype, Struct) and not o.indices, o, "no array of structs")
+            assert isinstance(a, Array)
+            assert isinstance(a.dtype, Struct)
+            wanted = Array(a.dtype.fields[o.field or 0][1], a.ndim)
+            _require(_lane(o.result) == wanted, o, "result is not the array of the field")
+        case ops.View():
+            a = o.array.type
+            _require(isinstance(a, Array) and 0 < len(o.indices) < a.ndim, o, "view with a wrong number of indices")
+        case ops.Slice():
+            _check_slice(o)
+        case ops.LocalArray():
+            t = o.result.type
+            _require(isinstance(t, Array) and t.ndim == len(o.shape) and all(n > 0 for n in o.shape), o, "bad shape")
+        case ops.AtAddress():
+            t = o.result.type
+            _require(isinstance(t, Array) and t.ndim == len(o.shape), o, "needs an extent for each dimension")
+            _require(
+                o.address.type == uint64 and all(map(_is_int, o.shape)), o, "an address is uint64, extents are int"
+            )
+        case ops.Address():
+            _require(
+                isinstance(o.array.type, Array) and o.result.type == uint64, o, "the address of an array is uint64"
+            )
 
 
 def _check_slice(o: ops.Slice) -> None:
