@@ -123,7 +123,7 @@ def by_interpreter(space: dict[str, Any], steps: Sequence[Step], seeds: Sequence
     compiled: list[tuple[Any, list[Any]]] = []
     for _, (name, n, s) in steps:
         kernel = space[name]
-        options = Options(checkpoint_loops=bool(kernel.checkpoint_loops), verify=True)
+        options = Options(checkpoint_loops=kernel.option("checkpoint_loops"), verify=True)
         types = tuple(t for _, t in kernel.parameters)
         f = prepare(build_kernel(kernel.source, types, wide=False), options)
         after = [a.copy() for a in states[-1]]

@@ -1,4 +1,8 @@
-"""Reversing loops: save the carried values on the way forward, take them back on the way back."""
+"""Reversing loops: save the carried values on the way forward, take them back on the way back.
+
+A carried value that the number of the iteration tells is not saved but computed again: one that never changes, and an
+integer that each iteration changes by the same amount.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +24,37 @@ class LoopReversal:
     def __init__(self, reversal: Reversal, loop: ops.For | ops.While) -> None:
         self.r = reversal
         self.loop = loop
-        self.slots = [reversal.new_slot() for _ in loop.init]
         self.trips = Value(int32, "trips")  # stands for the number of iterations of a while loop
+        self.steps = self._find_steps()
+        self.slots = [reversal.new_slot() for _ in self.saved()]
 
     @property
     def carried(self) -> list[Value]:
         """The loop's carried values as its body sees them."""
         return self.loop.body.params[1:] if isinstance(self.loop, ops.For) else self.loop.body.params
+
+    def _find_steps(self) -> dict[int, tuple[str, Value] | None]:
+        """Return, by position, what each iteration adds or subtracts of the carried values that need no saving.
+
+        None stands for a value that stays the same.
+        """
+        outside: set[Value] = set()
+        found: dict[int, tuple[str, Value] | None] = {}
+        for k, (c, y) in enumerate(zip(self.carried, self.loop.body.yielded, strict=True)):
+            if y is c:
+                found[k] = None
+            elif isinstance(c.type, Scalar) and c.type.is_int and isinstance(y.op, ops.Apply):
+                outside = outside or set(self.r.free_values(self.loop.body))
+                args = y.op.args
+                for at, step in ((0, args[-1]), (1, args[0])):
+                    known = step in outside or isinstance(step.op, ops.Constant)
+                    if len(args) == 2 and args[at] is c and known and y.op.fn in ("add", "sub")[: 2 - at]:
+                        found[k] = (y.op.fn, step)
+        return found
+
+    def saved(self) -> list[Value]:
+        """The carried values that each iteration saves."""
+        return [c for k, c in enumerate(self.carried) if k not in self.steps]
 
     def forward(self) -> None:
         """Emit the loop with a push of each carried value at the start of each iteration."""
@@ -67,7 +95,7 @@ class LoopReversal:
     def fill_iteration(self, body: Block) -> None:
         """Emit one iteration of the forward sweep."""
         r = self.r
-        for slot, v in zip(self.slots, self.carried, strict=True):
+        for slot, v in zip(self.slots, self.saved(), strict=True):
             r.b.insert(ops.Push(slot, r.value(v)))
         for o in body.ops[:-1]:
             r.recompute(o)
@@ -97,6 +125,7 @@ class LoopReversal:
         with r.scope([i, *params]) as (block, local):
             if isinstance(self.loop, ops.For):
                 r.cloner.mapping[source.params[0]] = self._index(r.b, i)
+            self._compute_carried(i)
             self.enter_iteration()
             for k, g in zip(active, params, strict=False):
                 r.send(source.yielded[k], g)
@@ -110,10 +139,32 @@ class LoopReversal:
             r.b.yield_(*values)
         return block
 
+    def _compute_carried(self, i: Value) -> None:
+        """Make known what needs no saving, at index ``i`` of the reversed range."""
+        r, number = self.r, None
+        for k, change in self.steps.items():
+            c, start = self.carried[k], r.value(self.loop.init[k])
+            if change is None:
+                r.cloner.mapping[c] = start
+                continue
+            number = number or self._number(r.b, i)
+            name, step = change
+            constant = ops.constant_value(step)
+            by = r.value(step) if constant is None else r.b.constant(constant, c.type)
+            total = r.b.mul(r.b.cast(number, c.type), by)
+            r.cloner.mapping[c] = r.b.add(start, total) if name == "add" else r.b.sub(start, total)
+
+    def _number(self, b: Emitter, i: Value) -> Value:
+        """The number of the iteration at index ``i`` of the reversed range, the first being 0."""
+        if isinstance(self.loop, ops.While):  # whose reversed range counts up
+            return b.sub(b.sub(self.r.value(self.trips), 1), i)
+        lo, step = self.r.value(self.loop.lo), self.r.value(self.loop.step)
+        return b.div(b.sub(self.r.value(self.loop.body.params[0]), lo), step)
+
     def enter_iteration(self) -> None:
         """Make the values of one iteration known at the start of its reverse."""
         r = self.r
-        for slot, c in reversed(list(zip(self.slots, self.carried, strict=True))):
+        for slot, c in reversed(list(zip(self.slots, self.saved(), strict=True))):
             r.cloner.mapping[c] = r.b.insert(ops.Pop(slot), c.type, hint=c.hint).result
         r.enter(self.loop.body)
 

@@ -169,7 +169,7 @@ class SavingLoop(LoopReversal):
 
     def fill_iteration(self, body: Block) -> None:
         self.r.forward(body.ops[:-1])
-        self.r.push(body, self.carried)
+        self.r.push(body, self.saved())
 
     def enter_iteration(self) -> None:
         self.r.enter(self.loop.body)
