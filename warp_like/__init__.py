@@ -114,6 +114,10 @@ _LOADED_WHEN_USED |= {
             *("ScopedTimer", "timing_begin", "timing_end", "timing_print", "TimingResult", "TIMING_ALL"),
             *("TIMING_KERNEL", "TIMING_KERNEL_BUILTIN", "TIMING_MEMCPY", "TIMING_MEMSET", "TIMING_GRAPH"),
         ),
+        "warp_like.runtime.stream": (
+            *("Stream", "Event", "ScopedStream", "get_stream", "set_stream", "wait_stream", "synchronize_stream"),
+            *("record_event", "wait_event", "synchronize_event", "get_event_elapsed_time"),
+        ),
         "warp_like.runtime.tracking": ("ScopedMemoryTracker", "print_memory_report"),
         "warp_like.runtime.diagnostics": ("print_diagnostics",),
         "warp_like.base.log": (

@@ -29,3 +29,6 @@ __all__ = [
 ]
 
 globals().update(NAMES)
+
+array_types = (array, indexedarray)
+"""The classes of arrays, for ``isinstance``."""

@@ -166,6 +166,35 @@ class array(Exchange):
     def __str__(self) -> str:
         return str(self._values())
 
+    def _repr_html_(self) -> str:
+        from warp_like.runtime import preview  # for notebooks alone
+
+        return preview.html(self)
+
+    def cptr(self) -> Any:
+        """Return a ``ctypes`` pointer to the components, to hand to C; it does not keep the memory alive.
+
+        Structs, float16 and bfloat16, which C does not have, are pointed to as bytes and as uint16.
+        """
+        import ctypes
+
+        scalar = self.element.scalar
+        kinds = {"bool": ctypes.c_bool, "float32": ctypes.c_float, "float64": ctypes.c_double}
+        halves = {"float16": "uint16", "bfloat16": "uint16", "None": "uint8"}
+        name = halves.get(str(scalar), str(scalar))
+        return ctypes.cast(self.ptr, ctypes.POINTER(kinds.get(name) or getattr(ctypes, f"c_{name}")))
+
+    def ipc_handle(self) -> bytes:
+        """Return a handle by which another process opens the memory, on CUDA devices.
+
+        Raises:
+            RuntimeError: The array lies on the CPU.
+        """
+        raise RuntimeError(
+            f"{self!r} lies on {self.device}, and only CUDA memory has IPC handles; share host memory by "
+            "multiprocessing.shared_memory and wp.array(ptr=...)"
+        )
+
     # ---- host access
 
     def list(self) -> Any:
