@@ -296,7 +296,7 @@ class Tape:
         )
         if filename is not None:
             Path(filename).write_text(text, encoding="utf-8")
-        return text
+        return visualize.Drawing(text, format)
 
 
 @contextlib.contextmanager

@@ -312,6 +312,18 @@ def _entities(text: str) -> str:
     return re.sub(r'[#"<>&\[\]]', lambda m: f"#{ord(m[0])};", text).replace("\n", " ")
 
 
+class Drawing(str):
+    """The text of a picture, and the language that it is written in: ``dot`` or ``mermaid``."""
+
+    language: str
+
+    def __new__(cls, text: str, language: str) -> Drawing:
+        """Make one."""
+        made = super().__new__(cls, text)
+        made.language = language
+        return made
+
+
 FORMATS = {"dot": to_dot, "mermaid": to_mermaid}
 """How to write a picture, by format."""
 
