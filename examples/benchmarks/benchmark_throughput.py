@@ -1,23 +1,28 @@
-"""How long kernels of seven shapes take, beside warp-lang, numba, NumPy and PyTorch; milliseconds a launch.
+"""How long kernels of twelve shapes take, beside warp-lang, numba, NumPy, PyTorch and C++; milliseconds a launch.
 
     python examples/benchmarks/benchmark_throughput.py --json throughput.json
 
 The shapes: memory bound (saxpy, Jacobi), one special function (sine), arithmetic over all pairs (n-body),
-divergent loops (Mandelbrot), a reduction per thread (matmul, written naively; NumPy and PyTorch call BLAS
-there), and a small neural network evaluated by each thread. Every result is checked against NumPy before
-anything is timed. All arrays are float32. warp-lang's CPU runs on one thread; numba has ``parallel=True,
-fastmath=True``; the others use all cores.
+divergent loops (Mandelbrot, ray marching), a reduction per thread (matmul, written naively; NumPy and PyTorch call
+BLAS there), a small neural network evaluated by each thread, Runge-Kutta steps of pendulums, Newton steps in float64, a
+sparse product (gathers), and quaternions. Every result is checked against NumPy before anything is timed. All arrays
+but Newton's are float32. warp-lang's CPU runs on one thread; numba has ``parallel=True, fastmath=True``; C++ is
+``reference.cpp``, plain loops with OpenMP under ``-O3 -march=native -ffast-math``; the others use all cores. The last
+line is the geometric mean of each column's time over that of C++, for the rows that it has.
 """
 
 from dataclasses import dataclass, field
 
+import cpp_reference
 import harness
 import numpy as np
 from harness import Program
 
-COLUMNS = [*harness.WARPS, "numba", "NumPy", "PyTorch"]
+COLUMNS = [*harness.WARPS, "numba", "NumPy", "PyTorch", "C++"]
+FRAMEWORKS = COLUMNS[:-1]
 SOFTENING = 1.0e-2  # added to the squared distance of two bodies
 ESCAPE_STEPS = 256  # most iterations of a point of the Mandelbrot set
+MARCH_STEPS = 64  # most steps of a ray
 
 
 # --- the kernels, for warp_like and warp-lang --------------------------------------------------------------
@@ -122,7 +127,91 @@ def make_network(wp):
     return network
 
 
-FACTORIES = [make_saxpy, make_sine, make_jacobi, make_nbody, make_mandelbrot, make_matmul, make_network]
+def make_march(wp):
+    @wp.func
+    def distance(p: wp.vec3):
+        return wp.min(wp.length(p) - 1.0, wp.length(p - wp.vec3(0.8, 0.6, 0.2)) - 0.5)
+
+    @wp.kernel
+    def march(out: wp.array2d(dtype=float)):
+        i, j = wp.tid()
+        x = float(j) / float(out.shape[1]) - 0.5
+        y = float(i) / float(out.shape[0]) - 0.5
+        ray = wp.normalize(wp.vec3(x, y, 1.0))
+        t = wp.float32(0.0)
+        for _step in range(MARCH_STEPS):
+            h = distance(wp.vec3(0.0, 0.0, -3.0) + t * ray)
+            if h < 1.0e-3 or t > 10.0:
+                break
+            t += h
+        out[i, j] = t
+
+    return march
+
+
+def make_pendulum(wp):
+    @wp.func
+    def slope(s: wp.vec2):
+        return wp.vec2(s[1], -wp.sin(s[0]))
+
+    @wp.kernel
+    def pendulum(start: wp.array(dtype=wp.vec2), steps: int, out: wp.array(dtype=wp.vec2)):
+        i = wp.tid()
+        s = start[i]
+        for _step in range(steps):
+            k1 = slope(s)
+            k2 = slope(s + 0.005 * k1)
+            k3 = slope(s + 0.005 * k2)
+            k4 = slope(s + 0.01 * k3)
+            s += (0.01 / 6.0) * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
+        out[i] = s
+
+    return pendulum
+
+
+def make_newton(wp):
+    @wp.kernel
+    def newton(x: wp.array(dtype=wp.float64), out: wp.array(dtype=wp.float64)):
+        i = wp.tid()
+        r = x[i]
+        for _step in range(50):
+            r = r - (r * r - x[i]) / (wp.float64(2.0) * r)
+        out[i] = r
+
+    return newton
+
+
+def make_sparse(wp):
+    @wp.kernel
+    def sparse(
+        values: wp.array(dtype=float),
+        columns: wp.array(dtype=int),
+        first: wp.array(dtype=int),
+        x: wp.array(dtype=float),
+        out: wp.array(dtype=float),
+    ):
+        i = wp.tid()
+        total = wp.float32(0.0)
+        for k in range(first[i], first[i + 1]):
+            total += values[k] * x[columns[k]]
+        out[i] = total
+
+    return sparse
+
+
+def make_rotate(wp):
+    @wp.kernel
+    def rotate(q: wp.array(dtype=wp.quat), v: wp.array(dtype=wp.vec3), out: wp.array(dtype=wp.vec3)):
+        i = wp.tid()
+        out[i] = wp.quat_rotate(q[i], v[i])
+
+    return rotate
+
+
+FACTORIES = [
+    make_saxpy, make_sine, make_jacobi, make_nbody, make_mandelbrot, make_matmul, make_network, make_march,
+    make_pendulum, make_newton, make_sparse, make_rotate,
+]  # fmt: skip
 
 
 # --- the rows: data, NumPy's answer, the peers' programs ---------------------------------------------------
@@ -140,7 +229,8 @@ class Peers:
     """The frameworks here, with all kernels made up front: warp-lang compiles a module as a whole."""
 
     def __init__(self):
-        self.found = harness.find_frameworks(COLUMNS)
+        self.found = harness.find_frameworks(FRAMEWORKS)
+        self.cpp = cpp_reference.load()
         self.kernels = {
             column: {make.__name__.removeprefix("make_"): make(self.found[column]) for make in FACTORIES}
             for column in harness.WARPS
@@ -157,6 +247,12 @@ class Peers:
             column: launch(self.found[column], kernels[name], dim, inputs, shape, dtypes)
             for column, kernels in self.kernels.items()
         }
+
+    def cpp_program(self, name: str, out: np.ndarray, *args) -> dict[str, Program]:
+        """Return the C++ column: its function of ``name`` on ``args``, which writes ``out``."""
+        if self.cpp is None:
+            return {}
+        return {"C++": Program(cpp_reference.call(getattr(self.cpp, name), *args, out), lambda: out)}
 
     def jit(self, function):
         return self.numba.njit(parallel=True, fastmath=True)(function)
@@ -196,6 +292,7 @@ def saxpy_row(peers: Peers, n: int) -> Row:
         tx, ty = peers.torch.from_numpy(x), peers.torch.from_numpy(y)
         out = peers.torch.empty_like(tx)
         programs["PyTorch"] = Program(lambda: peers.torch.add(ty, tx, alpha=2.5, out=out), out.numpy)
+    programs |= peers.cpp_program("saxpy", np.empty_like(x), n, x, y, a)
     return Row(f"saxpy {n}", a * x + y, programs)
 
 
@@ -216,6 +313,7 @@ def sine_row(peers: Peers, n: int) -> Row:
         tx = peers.torch.from_numpy(x)
         out = peers.torch.empty_like(tx)
         programs["PyTorch"] = Program(lambda: peers.torch.sin(tx, out=out), out.numpy)
+    programs |= peers.cpp_program("sine", np.empty_like(x), n, x)
     return Row(f"sine {n}", np.sin(x.astype(np.float64)), programs)
 
 
@@ -242,6 +340,7 @@ def jacobi_row(peers: Peers, n: int) -> Row:
 
         programs["numba"] = writes(lambda out: jacobi(u, out), np.empty_like(u))
     programs["NumPy"] = writes(sliced, np.empty_like(u))
+    programs |= peers.cpp_program("jacobi", np.empty_like(u), n, u)
     return Row(f"Jacobi {n} x {n}", sliced(np.empty_like(u)), programs)
 
 
@@ -273,6 +372,7 @@ def nbody_row(peers: Peers, n: int) -> Row:
                 out[i, 0], out[i, 1], out[i, 2] = ax, ay, az
 
         programs["numba"] = writes(lambda out: nbody(positions, masses, out), np.empty_like(positions))
+    programs |= peers.cpp_program("nbody", np.empty_like(positions), n, positions, masses)
     return Row(f"n-body {n}", accelerations(positions, masses), programs, {"rtol": 1.0e-3, "atol": 1.0e-4})
 
 
@@ -308,6 +408,7 @@ def mandelbrot_row(peers: Peers, n: int) -> Row:
                     out[i, j] = n
 
         programs["numba"] = writes(mandelbrot, np.empty((n, n), dtype=np.int32))
+    programs |= peers.cpp_program("mandelbrot", np.empty((n, n), dtype=np.int32), n)
     return Row(f"Mandelbrot {n} x {n}", escape_steps(n), programs, {"outliers": 0.005})
 
 
@@ -332,6 +433,7 @@ def matmul_row(peers: Peers, n: int) -> Row:
         ta, tb = peers.torch.from_numpy(a), peers.torch.from_numpy(b)
         out = peers.torch.empty_like(ta)
         programs["PyTorch"] = Program(lambda: peers.torch.matmul(ta, tb, out=out), out.numpy)
+    programs |= peers.cpp_program("matmul", np.empty_like(a), n, a, b)
     exact = a.astype(np.float64) @ b.astype(np.float64)
     return Row(f"matmul {n}, naive", exact, programs, {"rtol": 1.0e-3, "atol": 1.0e-3})
 
@@ -362,8 +464,72 @@ def network_row(peers: Peers, n: int, width: int = 64) -> Row:
         tp, th, tb, to = (torch.from_numpy(v) for v in inputs)
         out = torch.empty(n)
         programs["PyTorch"] = Program(lambda: torch.mv(torch.tanh(tp @ th.T + tb), to, out=out), out.numpy)
+    programs |= peers.cpp_program("network", np.empty(n, np.float32), n, width, *inputs)
     exact = np.tanh(points.astype(np.float64) @ hidden.T + bias) @ output
     return Row(f"MLP 3-{width}-1, {n} points", exact, programs, {"rtol": 1.0e-3, "atol": 1.0e-4})
+
+
+def march_row(peers: Peers, n: int) -> Row:
+    programs = peers.launches("march", (n, n), [], (n, n), ["float32"])
+    programs |= peers.cpp_program("march", np.empty((n, n), np.float32), n)
+    j, i = np.meshgrid(np.arange(n) / n - 0.5, np.arange(n) / n - 0.5)
+    rays = np.stack([j, i, np.ones_like(i)], axis=-1)
+    rays /= np.linalg.norm(rays, axis=-1, keepdims=True)
+    t, going = np.zeros((n, n)), np.ones((n, n), bool)
+    for _ in range(MARCH_STEPS):
+        p = np.array([0.0, 0.0, -3.0]) + t[..., None] * rays
+        h = np.minimum(np.linalg.norm(p, axis=-1) - 1.0, np.linalg.norm(p - [0.8, 0.6, 0.2], axis=-1) - 0.5)
+        going &= ~((h < 1.0e-3) | (t > 10.0))
+        t += np.where(going, h, 0.0)
+    return Row(f"ray marching {n} x {n}", t, programs, {"rtol": 1.0e-2, "outliers": 0.005})
+
+
+def pendulum_row(peers: Peers, n: int, steps: int = 200) -> Row:
+    start = random(n, 2)
+    programs = peers.launches("pendulum", n, [start, steps], n, ["vec2", "vec2"])
+    programs |= peers.cpp_program("pendulum", np.empty_like(start), n, steps, start)
+
+    def slope(s):
+        return np.stack([s[:, 1], -np.sin(s[:, 0])], axis=1)
+
+    s = start.astype(np.float64)
+    for _ in range(steps):
+        k1 = slope(s)
+        k2 = slope(s + 0.005 * k1)
+        k3 = slope(s + 0.005 * k2)
+        k4 = slope(s + 0.01 * k3)
+        s += 0.01 / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
+    return Row(f"Runge-Kutta {n}, {steps} steps", s, programs, {"rtol": 1.0e-3, "atol": 1.0e-4})
+
+
+def newton_row(peers: Peers, n: int) -> Row:
+    x = np.abs(random(n)).astype(np.float64) + 0.1
+    programs = peers.launches("newton", n, [x], n, ["float64", "float64"])
+    programs |= peers.cpp_program("newton", np.empty_like(x), n, x)
+    return Row(f"Newton {n}, float64", np.sqrt(x), programs, {"rtol": 1.0e-12})
+
+
+def sparse_row(peers: Peers, n: int) -> Row:
+    rng = np.random.default_rng(1)
+    first = np.concatenate([[0], np.cumsum(rng.integers(5, 10, n))]).astype(np.int32)
+    values, columns = random(first[-1]), rng.integers(0, n, first[-1]).astype(np.int32)
+    x = random(n)
+    inputs, dtypes = [values, columns, first, x], ["float32", "int32", "int32", "float32", "float32"]
+    programs = peers.launches("sparse", n, inputs, n, dtypes)
+    programs |= peers.cpp_program("sparse", np.empty(n, np.float32), n, *inputs)
+    exact = np.add.reduceat(values.astype(np.float64) * x[columns], first[:-1])
+    return Row(f"sparse product {n}", exact, programs, {"rtol": 1.0e-3, "atol": 1.0e-4})
+
+
+def rotate_row(peers: Peers, n: int) -> Row:
+    q, v = random(n, 4), random(n, 3)
+    q /= np.linalg.norm(q, axis=1, keepdims=True)
+    programs = peers.launches("rotate", n, [q, v], n, ["quat", "vec3", "vec3"])
+    programs |= peers.cpp_program("rotate", np.empty_like(v), n, q, v)
+    axis, w = q[:, :3].astype(np.float64), q[:, 3:].astype(np.float64)
+    dot = np.sum(axis * v, axis=1, keepdims=True)
+    exact = v * (2.0 * w * w - 1.0) + 2.0 * w * np.cross(axis, v) + 2.0 * axis * dot
+    return Row(f"quaternions {n}", exact, programs, {"rtol": 1.0e-3, "atol": 1.0e-4})
 
 
 ROWS = {
@@ -374,7 +540,22 @@ ROWS = {
     mandelbrot_row: (1024, 64),
     matmul_row: (512, 32),
     network_row: (2**17, 2**10),
+    march_row: (512, 32),
+    pendulum_row: (2**14, 2**6),
+    newton_row: (2**16, 2**8),
+    sparse_row: (2**18, 2**8),
+    rotate_row: (2**20, 2**8),
 }
+
+
+def over_cpp(rows: dict[str, dict[str, float]]) -> dict[str, float]:
+    """Return each column's geometric mean over C++, in the unit that the table shows as plain numbers."""
+    means = {}
+    for column in COLUMNS:
+        ratios = [times[column] / times["C++"] for times in rows.values() if column in times]
+        if ratios:
+            means[column] = 1.0e-3 * float(np.exp(np.mean(np.log(ratios))))
+    return means
 
 
 def main(argv: list[str] | None = None) -> dict:
@@ -384,6 +565,8 @@ def main(argv: list[str] | None = None) -> dict:
     for make_row, sizes in ROWS.items():
         row = make_row(peers, sizes[options.quick])
         rows[row.name] = harness.measure_row(row.name, row.programs, row.expected, **row.tolerance)
+    if peers.cpp is not None:
+        rows["geometric mean, times C++"] = over_cpp(rows)
     harness.report("throughput", "one launch, milliseconds", COLUMNS, rows, 1.0e3, options.json)
     return rows
 
