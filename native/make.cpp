@@ -70,12 +70,28 @@ bool read_tensor(PyObject* object, const TensorType* type, DLTensor* tensor, Mem
     return !is_negated(object, is_neg.get());
 }
 
+bool read_view(PyObject* object, Memory* out) {
+    const Py_buffer* view = PyMemoryView_GET_BUFFER(object);
+    if (view->suboffsets || !view->shape || !view->strides) return false;
+    *out = {static_cast<char*>(view->buf), view->ndim, reinterpret_cast<const int64_t*>(view->shape),
+            reinterpret_cast<const int64_t*>(view->strides), 1, {0, 0, 0}, view->readonly != 0};
+    for (int code = 0; code < kScalarCount; ++code) {
+        const auto scalar = static_cast<Scalar>(code);
+        if (matches_format(scalar, view->format, view->itemsize)) {
+            out->dtype = dlpack_dtype(scalar);
+            return true;
+        }
+    }
+    return false;
+}
+
 bool read_memory(PyObject* object, DLTensor* tensor, Memory* out) {
     if (is_plain_ndarray(object)) {
         const NdArray a = read_ndarray(object);
         *out = {a.data, a.ndim, a.shape, a.strides, 1, a.dtype, !a.writeable};
         return true;
     }
+    if (PyMemoryView_Check(object)) return read_view(object, out);
     const TensorType* type = find_tensor_type(Py_TYPE(object));
     return type && read_tensor(object, type, tensor, out);
 }
@@ -145,12 +161,13 @@ PyObject* share(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     complete(array);
     if (!array->aligned) Py_RETURN_NONE;
     // Of a tensor an alias: it keeps the memory also when the tensor is given other memory.
-    Ref owner(is_plain_ndarray(object) ? Ref::borrow(object).release() : PyObject_CallMethodNoArgs(object, detach_name));
+    const bool tensors = !is_plain_ndarray(object) && !PyMemoryView_Check(object);
+    Ref owner(tensors ? PyObject_CallMethodNoArgs(object, detach_name) : Ref::borrow(object).release());
     if (!owner) {
         PyErr_Clear();  // a tensor that only looks like one, under a transformation; Python says so
         Py_RETURN_NONE;
     }
-    const TensorType* kind = is_plain_ndarray(object) ? nullptr : find_tensor_type(Py_TYPE(owner.get()));
+    const TensorType* kind = tensors ? find_tensor_type(Py_TYPE(owner.get())) : nullptr;
     array->hooked = kind && kind->write_hook;
     array->owner = owner.release();
     return result.release();
@@ -240,7 +257,7 @@ PyObject* learn_element(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
 
 PyMethodDef functions[] = {
     {"share", method(share), METH_FASTCALL,
-     "share(obj, dtype)\n--\n\nReturn an array over the memory of a NumPy array or PyTorch tensor, with elements of "
+     "share(obj, dtype)\n--\n\nReturn an array over the memory of a NumPy array, memoryview or PyTorch tensor, with elements of "
      "`dtype`, or of its own scalars if that is None; None where Python has to see to it."},
     {"make_array", method(make_array), METH_FASTCALL,
      "make_array(shape, dtype, device, zero)\n--\n\nReturn an array in fresh memory; None where Python has to see to "

