@@ -296,3 +296,13 @@ def test_parts_of_indexed_arrays():
     wp.launch(indexed_parts, dim=1, inputs=[view, out, 1])
     np.testing.assert_array_equal(out.numpy(), [2.0, 1.0, 222.0])
     assert data.numpy()[0, 1] == 50.0
+
+
+def test_accesses_through_slices_are_accesses_of_the_array():
+    assert " slice " in array_parts.inspect("ir")
+    assert " slice " not in array_parts.inspect("optimised")
+    wp.config.mode = "debug"  # which checks indices against the slice
+    try:
+        assert " slice " in array_parts.inspect("optimised")
+    finally:
+        del wp.config.mode

@@ -54,7 +54,17 @@ def test_dump_is_called_after_each_pass() -> None:
     options = Options(dump=lambda stage, f: stages.append(stage))
     finish(optimise(prepare(_kernel(), options), options), options)
     assert stages == [
-        *("inline", "flatten_structs", "open_local_atomics", "debug_checks", "fold", "unroll", "cse", "dce"),
+        *(
+            "inline",
+            "flatten_structs",
+            "open_slices",
+            "open_local_atomics",
+            "debug_checks",
+            "fold",
+            "unroll",
+            "cse",
+            "dce",
+        ),
         *("fold", "cse", "licm", "dce"),
         *("open_local_atomics", "expand", "fold", "cse", "dce"),
     ]
