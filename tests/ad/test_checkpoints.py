@@ -158,6 +158,38 @@ def test_counters_beside_saved_values(n):
     np.testing.assert_allclose(a.grad.numpy(), expected, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize("dtype, size", [(wp.float16, 2), (wp.float32, 4), (wp.float64, 8)])
+def test_states_lie_on_the_stack_without_gaps(dtype, size):
+    @wp.kernel
+    def states(x: wp.array(dtype=dtype), n: int, out: wp.array(dtype=dtype)):
+        v = x[0]
+        even = True
+        for _ in range(n):
+            v = wp.sin(v) * v if even else wp.cos(v)
+            even = v > dtype(0.5)
+        out[0] = v
+
+    def gradient(limit):
+        x, out = wp.full(1, 0.7, dtype=dtype, requires_grad=True), wp.zeros(1, dtype=dtype, requires_grad=True)
+        wp.config.adjoint_stack_limit = limit
+        try:
+            with wp.Tape() as tape:
+                wp.launch(states, 1, [x, 100, out])
+            tape.backward(grads={out: wp.ones(1, dtype=dtype)})
+        finally:
+            del wp.config.adjoint_stack_limit
+        return float(x.grad.numpy()[0])
+
+    wp.config.vector_width = 1
+    try:
+        enough = gradient(100 * (size + 1))
+        assert enough == gradient(1 << 20)
+        with pytest.raises(MemoryError):
+            gradient(100 * (size + 1) - 1)
+    finally:
+        del wp.config.vector_width
+
+
 # --- second derivatives -------------------------------------------------------------------------------------
 
 

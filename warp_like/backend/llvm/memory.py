@@ -150,27 +150,28 @@ def _stays_contiguous(
 
 
 def load_value(
-    w: Writer, t_leaves: tuple[tuple[Scalar, int], ...], address: str, note: str, pointer: str = "ptr"
-) -> tuple[str, ...]:
-    """Return the scalars of a value in memory."""
+    w: Writer, t_leaves: tuple[tuple[Scalar, int], ...], address: str, note: str, pointer: str = "ptr",
+    align: int | None = None,
+) -> tuple[str, ...]:  # fmt: skip
+    """Return the scalars of a value in memory; ``align`` where they are not aligned to their size."""
     out = []
     for scalar, offset in t_leaves:
         mem = memory_type(scalar)
         at = component_address(w, address, offset, pointer)
-        x = w.op(f"load {mem}, {pointer} {at}, align {align_of(scalar)}{note}")
+        x = w.op(f"load {mem}, {pointer} {at}, align {align or align_of(scalar)}{note}")
         out.append(w.op(f"icmp ne {mem} {x}, zeroinitializer") if scalar.is_bool else x)
     return tuple(out)
 
 
 def store_value(
     w: Writer, t_leaves: tuple[tuple[Scalar, int], ...], address: str, values: tuple[str, ...], note: str,
-    pointer: str = "ptr",
+    pointer: str = "ptr", align: int | None = None,
 ) -> None:  # fmt: skip
-    """Write the scalars of a value to memory."""
+    """Write the scalars of a value to memory; ``align`` where they are not aligned to their size."""
     for (scalar, offset), x in zip(t_leaves, values, strict=True):
         at = component_address(w, address, offset, pointer)
         x = w.op(f"zext {register_type(scalar)} {x} to {memory_type(scalar)}") if scalar.is_bool else x
-        w.do(f"store {memory_type(scalar)} {x}, {pointer} {at}, align {align_of(scalar)}{note}")
+        w.do(f"store {memory_type(scalar)} {x}, {pointer} {at}, align {align or align_of(scalar)}{note}")
 
 
 def component_address(w: Writer, address: str, offset: int, pointer: str = "ptr") -> str:

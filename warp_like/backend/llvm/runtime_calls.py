@@ -50,9 +50,9 @@ _STACK, _TOP, _CAPACITY = 0, 8, 16
 
 
 def push(w: Writer, t: Type, value: tuple[str, ...]) -> None:
-    """Save a value on the thread's stack, growing it where it is full."""
+    """Save a value on the thread's stack, growing it where it is full; values lie there without gaps."""
     _require_stack(w)
-    size = _slot(t)
+    size = size_of(t)
     top = _field(w, _TOP)
     end = w.op(f"add nuw nsw i64 {top}, {size}")
     fits = w.op(f"icmp sle i64 {end}, {_field(w, _CAPACITY)}")
@@ -64,16 +64,16 @@ def push(w: Writer, t: Type, value: tuple[str, ...]) -> None:
     w.jump(ready)
     w.start(ready)
     stack = w.op("load ptr, ptr %ctx, align 8")
-    store_value(w, _stack_leaves(t), w.op(f"getelementptr inbounds i8, ptr {stack}, i64 {top}"), value, "")
+    store_value(w, _stack_leaves(t), w.op(f"getelementptr inbounds i8, ptr {stack}, i64 {top}"), value, "", align=1)
     w.do(f"store i64 {end}, ptr {_field_address(w, _TOP)}, align 8")
 
 
 def pop(w: Writer, t: Type) -> tuple[str, ...]:
     """Take back the value saved last."""
     _require_stack(w)
-    top = w.op(f"sub nuw nsw i64 {_field(w, _TOP)}, {_slot(t)}")
+    top = w.op(f"sub nuw nsw i64 {_field(w, _TOP)}, {size_of(t)}")
     stack = w.op("load ptr, ptr %ctx, align 8")
-    value = load_value(w, _stack_leaves(t), w.op(f"getelementptr inbounds i8, ptr {stack}, i64 {top}"), "")
+    value = load_value(w, _stack_leaves(t), w.op(f"getelementptr inbounds i8, ptr {stack}, i64 {top}"), "", align=1)
     w.do(f"store i64 {top}, ptr {_field_address(w, _TOP)}, align 8")
     return value
 
@@ -82,10 +82,6 @@ def _stack_leaves(t: Type) -> tuple[tuple[Scalar, int], ...]:
     """Return the scalars of a value with their places on the stack, where all lanes of one lie together."""
     width = t.width if isinstance(t, Lanes) else 1
     return tuple((s, offset * width) for s, offset in leaves(t))
-
-
-def _slot(t: Type) -> int:
-    return (size_of(t) + 7) // 8 * 8
 
 
 def _field_address(w: Writer, offset: int) -> str:
