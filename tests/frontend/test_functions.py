@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 import warp_like as wp
 from tests.frontend.support import build, define, functions, launch
@@ -371,3 +372,22 @@ def test_every_op_has_a_place():
             assert o.loc is not None, o
             assert o.loc.file == __file__
             assert o.loc.function in (f.name, "k")
+
+
+# --- on the host ---
+
+
+def test_the_overload_that_fits_is_called_on_the_host():
+    assert pick(2) == 20
+    assert pick(2.0) == 200.0
+    assert pick(wp.float32(1.0)) == 100.0
+    assert pick(a=3) == 30
+    assert pick(wp.vec2(1.0, 2.0), 3) == wp.vec2(3.0, 6.0)
+    assert twice(wp.vec3(1.0, 2.0, 3.0)) == wp.vec3(2.0, 4.0, 6.0)
+    assert scaled(2.0, offset=1.0) == 5.0
+    with pytest.raises(TypeError) as caught:
+        pick(wp.vec3(0.0, 0.0, 0.0))
+    assert str(caught.value) == (
+        "pick() has no overload for (vec3f); there is pick(a: int32) or pick(a: float32) or "
+        "pick(a: vec2[float32], b: int32)"
+    )

@@ -463,3 +463,42 @@ def test_the_compiler_of_the_environment_comes_first(monkeypatch):
         assert found == ("g++", "-DX")
     monkeypatch.setenv("CXX", "/nowhere/cxx")
     assert snippets.host_compiler() in (("c++",), ("g++",), ("clang++",))
+
+
+def test_on_the_host_it_is_refused():
+    with pytest.raises(TypeError, match=r"square\(\) is native code, which is called from kernel code alone"):
+        square(2.0)
+
+
+def test_mapped_over_arrays():
+    got = wp.map(square, wp.array([1.0, 2.0, 3.0], dtype=float))
+    assert got.numpy().tolist() == [1.0, 4.0, 9.0]
+
+
+def test_in_an_ahead_of_time_module(tmp_path, monkeypatch):
+    source = """
+        @wp.func_native("return x * 3.0f;")
+        def f(x: float) -> float: ...
+        @wp.kernel
+        def k(x: wp.array(dtype=float)):
+            i = wp.tid()
+            x[i] = f(x[i])
+        """
+    define(source, __name__="native.ahead")
+    wp.compile_aot_module("native.ahead", module_dir=tmp_path)
+    module = wp.get_module(define(source, __name__="native.ahead")["__name__"])
+    wp.load_aot_module(module, module_dir=tmp_path)
+    monkeypatch.setattr("warp_like.runtime.kernel.compile_kernel", None)
+    x = np.ones(4, np.float32)
+    wp.launch(module.kernels["k"], 4, inputs=[x])
+    assert x.tolist() == [3.0] * 4
+    alone = wp.load_aot_module("native.alone", module_dir=_renamed(tmp_path)).kernels["k"]
+    x = wp.ones(4, dtype=float, requires_grad=True)
+    with pytest.raises(wp.WarpCodegenError, match="loaded from .* without its source") as caught:
+        wp.launch(alone, 4, inputs=[x], adjoint=True, adj_inputs=[None])
+    assert "its gradient was refused when it was compiled: `f` is native code" in str(caught.value)
+
+
+def _renamed(folder):
+    (folder / "wp_native.ahead.cpu.aot").rename(folder / "wp_native.alone.cpu.aot")
+    return folder

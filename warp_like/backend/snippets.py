@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -133,7 +134,8 @@ def join_objects(kernel: bytes, calls: Sequence[ops.Native]) -> bytes:
         return out.read_bytes()
 
 
-_FLAGS = ["-x", "c++", "-std=c++17", "-O3", "-march=native", "-fPIC", "-w", "-c"]
+_NATIVE = "-march=native" if platform.machine().lower() in ("x86_64", "amd64") else "-mcpu=native"
+_FLAGS = ["-x", "c++", "-std=c++17", "-O3", _NATIVE, "-fPIC", "-w", "-c"]
 _FLAGS += ["-fno-exceptions", "-fno-rtti", "-fno-stack-protector", "-fno-math-errno"]
 _FLAGS += ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
 

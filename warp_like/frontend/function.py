@@ -182,11 +182,49 @@ class Function:
         return self.name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the Python function on host values; of several overloads, the one declared last."""
-        return self.overloads[-1].pyfunc(*args, **kwargs)
+        """Run the Python function on host values; of several overloads, the one that fits them best.
+
+        Raises:
+            TypeError: No overload takes the arguments, or its body is native code.
+        """
+        chosen = self.overloads[0] if len(self.overloads) == 1 else self._fitting(args, kwargs)
+        if chosen.native is not None:
+            raise TypeError(f"{self.name}() is native code, which is called from kernel code alone")
+        return chosen.pyfunc(*args, **kwargs)
+
+    def _fitting(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Overload:
+        best: tuple[int, Overload] | None = None
+        for overload in self.overloads:
+            placed = overload.place(args, keywords)
+            if placed is None:
+                continue
+            costs = [_host_cost(overload, name, x) for name, x in zip(overload.params, placed, strict=True)]
+            total = sum(c for c in costs if c is not None)
+            if None not in costs and (best is None or total < best[0]):
+                best = total, overload
+        if best is None:
+            shown = [type(x).__name__ for x in args] + [f"{k}={type(x).__name__}" for k, x in keywords.items()]
+            takes = " or ".join(o.signature() for o in self.overloads)
+            raise TypeError(f"{self.name}() has no overload for ({', '.join(shown)}); there is {takes}")
+        return best[1]
 
     def __repr__(self) -> str:
         return f"<warp_like function {self.name}>"
+
+
+def _host_cost(overload: Overload, name: str, value: Any) -> int | None:
+    """How far a host value is from a parameter, as ``Overload.accepts`` says it; None where it does not fit."""
+    if isinstance(value, Default):
+        return 0
+    typed = values.constant_of(value)
+    if typed is not None:
+        return overload.accepts(name, typed[0])
+    if type(value) in (bool, int, float):
+        return overload.accepts(name, Literal(value))
+    t = getattr(value, "_ir_type_", None)  # of a struct
+    if t is None and isinstance(found := overload.types[overload.params.index(name)], ir.Array):
+        return 0 if getattr(value, "ndim", None) == found.ndim else None
+    return overload.accepts(name, t)
 
 
 def make_function(

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from warp_like.base import log
 from warp_like.base.errors import WarpCodegenError
 from warp_like.base.version import VERSION
 from warp_like.compiler import cache
@@ -50,8 +51,8 @@ def compile_aot_module(
     """Compile the kernels of a module into files that ``wp.load_aot_module`` loads.
 
     Each file serves every launch on its target: arrays with and without strides, small and large grids, and for the CPU
-    adjoint launches where the kernel has ``enable_backward``. Of generic kernels the overloads are compiled that
-    ``wp.overload`` has declared. CUDA needs no GPU for this.
+    adjoint launches where the kernel has ``enable_backward`` and can be differentiated. Of generic kernels the
+    overloads are compiled that ``wp.overload`` has declared. CUDA needs no GPU for this.
 
     Args:
         module: A module, its name, or a Python module.
@@ -127,50 +128,59 @@ def _write(path: Path, module: Module, kernels: Sequence[Kernel], target: str, *
     manifest: dict[str, Any] = {"format": _FORMAT, "version": VERSION, "module": module.name, "target": target}
     if target == "cpu":
         manifest["host"] = host_key()
-    manifest["kernels"] = []
+    files: dict[str, bytes] = {}
+    manifest["kernels"] = [_kernel_facts(k, kernel, target, cubin, files) for k, kernel in enumerate(kernels)]
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with zipfile.ZipFile(temporary, "w") as archive:
-        for k, kernel in enumerate(kernels):
-            variants = []
-            for v, (signature, artifact) in enumerate(_variants(kernel, target, cubin)):
-                name = f"{k}_{kernel.key}_{v}.kernel"
-                archive.writestr(name, artifact.to_bytes())
-                variants.append({"file": name, **_variant_facts(signature)})
-            manifest["kernels"].append(
-                {
-                    "key": kernel.key,
-                    "params": [[name, type_to_json(t)] for name, t in kernel.declared if t is not None],
-                    "overload": kernel.generic is not None,
-                    "file": kernel.file,
-                    "source": source_key(kernel.source),
-                    "options": list(kernel.options().as_tuple()),
-                    "enable_backward": kernel.option("enable_backward"),
-                    "variants": variants,
-                }
-            )
         archive.writestr(_MANIFEST, json.dumps(manifest, indent=1))
+        for name, data in files.items():
+            archive.writestr(name, data)
     temporary.replace(path)
+
+
+def _kernel_facts(k: int, kernel: Kernel, target: str, cubin: bool, files: dict[str, bytes]) -> dict[str, Any]:
+    """Return what the manifest says of a kernel; its variants are added to ``files``."""
+    no_gradient = ""
+    found = list(_cuda_variants(kernel, target, cubin) if target != "cpu" else _variants(kernel))
+    if target == "cpu" and kernel.option("enable_backward"):
+        try:
+            found += list(_adjoint_variants(kernel, found[0][1]))
+        except WarpCodegenError as e:  # as in a launch, this matters to those who ask for the gradient
+            no_gradient = str(e)
+            log.warning(f"the ahead-of-time module leaves out the adjoint of kernel `{kernel.key}`: {e.reason}")
+    variants = []
+    for v, (signature, artifact) in enumerate(found):
+        name = f"{k}_{kernel.key}_{v}.kernel"
+        files[name] = artifact.to_bytes()
+        variants.append({"file": name, **_variant_facts(signature)})
+    return {
+        "key": kernel.key,
+        "params": [[name, type_to_json(t)] for name, t in kernel.declared if t is not None],
+        "overload": kernel.generic is not None,
+        "file": kernel.file,
+        "source": source_key(kernel.source),
+        "options": list(kernel.options().as_tuple()),
+        "enable_backward": kernel.option("enable_backward"),
+        "no_gradient": no_gradient,
+        "variants": variants,
+    }
 
 
 def _variant_facts(s: Signature) -> dict[str, Any]:
     return {"contiguous": s.contiguous, "wide": s.wide, "sums": s.sums, "wrt": None if s.wrt is None else list(s.wrt)}
 
 
-def _variants(kernel: Kernel, target: str, cubin: bool) -> Iterator[tuple[Signature, Artifact]]:
-    """The variants of a kernel that serve all launches: the fastest, and one that takes everything."""
-    options = kernel.options()
-    if target != "cpu":
-        yield from _cuda_variants(kernel, options, target, cubin)
-        return
-    first = Signature(kernel.types, options=options, sums=True)
-    forward = compile_kernel(kernel.source, first)
-    yield first, forward
-    yield from _compiled(kernel, first.replace(sums=False), first.replace(contiguous=False, sums=False))
+def _variants(kernel: Kernel) -> Iterator[tuple[Signature, Artifact]]:
+    """The variants of a kernel that serve all launches on the CPU: the fastest first, then those that take more."""
+    first = Signature(kernel.types, options=kernel.options(), sums=True)
+    yield from _compiled(kernel, first, first.replace(sums=False), first.replace(contiguous=False, sums=False))
     yield from _compiled(kernel, first.replace(contiguous=False, wide=True, sums=False))
-    if kernel.option("enable_backward"):
-        for wrt in _adjoints(kernel.types, forward):
-            signature = Signature(kernel.types, contiguous=False, wrt=wrt, options=options)
-            yield from _compiled(kernel, signature, signature.replace(contiguous=True, sums=True))
+
+
+def _adjoint_variants(kernel: Kernel, forward: Artifact) -> Iterator[tuple[Signature, Artifact]]:
+    for wrt in _adjoints(kernel.types, forward):
+        signature = Signature(kernel.types, contiguous=False, wrt=wrt, options=kernel.options())
+        yield from _compiled(kernel, signature, signature.replace(contiguous=True, sums=True))
 
 
 def _compiled(kernel: Kernel, *signatures: Signature) -> Iterator[tuple[Signature, Artifact]]:
@@ -178,12 +188,12 @@ def _compiled(kernel: Kernel, *signatures: Signature) -> Iterator[tuple[Signatur
         yield signature, compile_kernel(kernel.source, signature)
 
 
-def _cuda_variants(kernel: Kernel, options: Options, target: str, cubin: bool) -> Iterator[tuple[Signature, Artifact]]:
+def _cuda_variants(kernel: Kernel, target: str, cubin: bool) -> Iterator[tuple[Signature, Artifact]]:
     from warp_like.backend.nvptx import assemble
     from warp_like.backend.target import cuda_target
 
     for contiguous, wide in ((True, False), (False, False), (False, True)):
-        signature = Signature(kernel.types, contiguous=contiguous, wide=wide, options=options)
+        signature = Signature(kernel.types, contiguous=contiguous, wide=wide, options=kernel.options())
         artifact = compile_kernel(kernel.source, signature, cuda_target(target))
         code = assemble(artifact.code.decode(), target) if cubin else artifact.code
         yield signature, artifact.replace(code=code)
@@ -319,6 +329,7 @@ class LoadedKernel(Kernel):
         self.is_generic = False
         self.precompiled = code
         self._file = facts["file"]
+        self._no_gradient = facts["no_gradient"]
 
     def options(self) -> Options:
         """Return the options that it was compiled with."""
@@ -340,7 +351,9 @@ class LoadedKernel(Kernel):
         made = self.precompiled.path if self.precompiled is not None else ""
         raise WarpCodegenError(
             f"kernel `{self.key}` was loaded from {made} without its source, and what is asked for is not in there",
-            help="adjoints are there for all arrays at once, and for any of three or fewer; import the module for more",
+            help=f"its gradient was refused when it was compiled: {self._no_gradient}"
+            if self._no_gradient
+            else "adjoints are there for all arrays at once, and for any of three or fewer; import the module for more",
         )
 
 
