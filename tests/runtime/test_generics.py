@@ -154,6 +154,44 @@ def test_generic_types_make_no_values():
     assert repr(wp.types.matrix((2, Any), float)) == "matrix(shape=(2, Any), dtype=float32)"
 
 
+def test_launches_after_the_first_choose_by_their_own_arguments():
+    @wp.kernel
+    def double(x: wp.array(dtype=Any)):
+        i = wp.tid()
+        x[i] = x[i] + x[i]
+
+    torch = pytest.importorskip("torch")
+    given = [
+        np.ones(2, np.float32),
+        np.ones(2, np.float32),
+        np.ones(2),
+        torch.ones(2, dtype=torch.int16),
+        wp.ones(2, dtype=wp.float16),
+        np.ones(2, np.float32),
+    ]
+    for x in given:
+        wp.launch(double, 2, inputs=[x])
+        assert np.asarray(x.numpy() if isinstance(x, wp.array) else x).tolist() == [2, 2]
+    assert double.latest is not None
+    assert double.latest.types[0].dtype.bits == 32
+    vectors = wp.ones(2, dtype=wp.vec3)
+    wp.launch(double, 2, inputs=[vectors])
+    assert vectors.numpy().tolist() == [[2.0] * 3] * 2
+    with pytest.raises(TypeError, match="got array2d"):
+        wp.launch(double, 2, inputs=[np.ones((2, 3), np.float32)])
+    with pytest.raises(TypeError, match="got float32"):
+        wp.launch(double, 2, inputs=[1.0])
+
+    @wp.kernel
+    def add(x: wp.array(dtype=wp.float64), y: Any):
+        x[0] = wp.float64(y / type(y)(2))
+
+    x = np.zeros(1)
+    for y, expected in ((3.0, 1.5), (3, 1.0), (3.0, 1.5)):  # the type of a number is its own, each time
+        wp.launch(add, 1, inputs=[x, y])
+        assert x[0] == expected
+
+
 # --- declared instances ---
 
 

@@ -87,6 +87,7 @@ class Kernel:
         self.generic: Kernel | None = None
         self.overloads: dict[str, Kernel] = {}
         self.precompiled: Precompiled | None = None
+        self.latest: Kernel | None = None  # of a generic kernel, the instance that its next launch tries first
         self.fast: Any = None  # the native dispatcher that `launch` tries first
         self._lines = file_lines(func)
         self._names = annotation_names(func)
@@ -116,7 +117,9 @@ class Kernel:
         found = self._instances.get(types)
         if found is None:
             found = copy.copy(self)
-            found.__dict__.update(generic=self, overloads={}, fast=None, precompiled=None, _programs={}, _instances={})
+            found.__dict__.update(
+                generic=self, overloads={}, latest=None, fast=None, precompiled=None, _programs={}, _instances={}
+            )
             for derived in ("declared", "parameters", "takes_structs", "is_generic"):
                 found.__dict__.pop(derived, None)
             found.source = self.source.with_types({name: t for (name, _), t in zip(self.declared, types, strict=True)})

@@ -109,6 +109,10 @@ def _launch_checked(
     where = get_device(device)
     if not where.is_cpu:
         raise RuntimeError(f"kernel `{kernel.key}`: launching on {where} is not supported by this release")
+    latest = kernel.latest.fast if kernel.latest is not None else None
+    plain = recorder.active is None and not (adjoint or record_cmd)
+    if latest is not None and plain and latest.try_launch(dim, inputs, outputs, device):
+        return None
     dims = grid_dims(kernel.key, dim)
     kernel = concrete(kernel, inputs, outputs)
     types, args = bind_arguments(kernel, inputs, outputs)
@@ -142,6 +146,18 @@ def _launch_checked(
 def _remember(kernel: Kernel, program: Program) -> None:
     """Let further launches of a kernel with one choice of types begin at its dispatcher."""
     launch_fast(kernel, program.dispatcher)
+    if kernel.generic is not None and _fits_alone(kernel, kernel.generic):
+        kernel.generic.latest = kernel
+
+
+def _fits_alone(instance: Kernel, generic: Kernel) -> bool:
+    """Whether what the dispatcher of an instance takes is what inference would choose it for.
+
+    That is so for arrays of scalars. A number may become several types, and a foreign array that of vectors or not.
+    """
+    pairs = zip(generic.declared, instance.declared, strict=True)
+    chosen = [t for (_, declared), (_, t) in pairs if declared is None]
+    return all(isinstance(t, ir.Array) and isinstance(t.dtype, ir.Scalar) for t in chosen)
 
 
 def bind_arguments(
