@@ -91,6 +91,7 @@ bool Element::decode(uint32_t type_code, Element* out) {
     const int64_t columns = type_code >> 16 & 0xff;
     const uint32_t kind = type_code >> 24;
     if (scalar >= kScalarCount || kind > 2 || (columns && !rows)) return false;
+    // Kind 1 is a quaternion, 2 a transform.
     if (kind && (rows != (kind == 1 ? 4 : 7) || columns)) return false;
     Element e{};
     e.scalar = static_cast<Scalar>(scalar);
