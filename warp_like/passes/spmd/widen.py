@@ -158,8 +158,10 @@ class _Widener:
                 self.component(o)
             case ops.Insert():
                 self.component(o)
-            case _:
+            case _ if o.PURE:
                 self.plain(o)
+            case _:
+                raise NotWidenable(f"lanes have no `{o.NAME}`")
 
     def plain(self, o: Op) -> None:
         """An op of values: scalar where its result has a step, else in lanes."""
