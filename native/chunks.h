@@ -40,6 +40,13 @@ inline int64_t in_vectors(int64_t size, int64_t lanes, int64_t most) {
     return whole < most ? whole : most;
 }
 
+// The chunk of a launch that has to give the same bits whatever the number of threads and the time that they take:
+// where a chunk ends decides which kernel threads share vectors.
+inline int64_t fixed_chunk(int64_t count, int64_t lanes) {
+    const int64_t blocks = (count + 64 * kBlock - 1) / (64 * kBlock);
+    return in_vectors(blocks * kBlock, lanes, INT64_MAX);
+}
+
 // The next chunk of a launch that runs on the caller's thread: 1 and 15 threads or vectors, then ever more.
 inline int64_t next_alone(int64_t done, int64_t left, double thread_ns, int64_t lanes) {
     if (done == 0) return in_vectors(1, lanes, left);
@@ -58,8 +65,16 @@ struct Turns {
     double thread_ns;  // the first estimate
     int participants;
     int64_t lanes;
+    int64_t fixed;  // the size of all chunks; 0 leaves it to the time that they take
     const std::atomic<int32_t>* cancel;
     alignas(64) std::atomic<int64_t> cursor;
+
+    int64_t timed(int64_t at, int64_t left, double estimate_ns) const {
+        const int64_t fair = left / (2 * participants) + 1;
+        const int64_t least = within(kShortestNs, estimate_ns, left);
+        const int64_t size = within(kTargetNs, estimate_ns, fair);
+        return in_vectors(at_block_end(at, size < least ? least : size), lanes, left);
+    }
 
     // Takes the next chunk: about kTargetNs of work, but no more than a fair part of what is left, so that
     // all finish together.
@@ -68,10 +83,7 @@ struct Turns {
         for (;;) {
             const int64_t left = count - at;
             if (left <= 0 || cancel->load(std::memory_order_relaxed)) return false;
-            const int64_t fair = left / (2 * participants) + 1;
-            const int64_t least = within(kShortestNs, estimate_ns, left);
-            int64_t size = within(kTargetNs, estimate_ns, fair);
-            size = in_vectors(at_block_end(at, size < least ? least : size), lanes, left);
+            const int64_t size = fixed ? (fixed < left ? fixed : left) : timed(at, left, estimate_ns);
             if (cursor.compare_exchange_weak(at, at + size, std::memory_order_relaxed)) {
                 *begin = at;
                 *end = at + size;

@@ -130,7 +130,9 @@ bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* ar
         Gil gil(&record);
         if (variant->first_ns > kSlowThreadNs) gil.release();
         const Signature* sums = variant->sums && !self->signature->sums.empty() ? self->signature : nullptr;
-        outcome = run({entry, arguments->block(), grid.dims, grid.count, sums, variant->lanes}, &record, &gil);
+        const Job job{entry,    arguments->block(), grid.dims, grid.count, sums, variant->lanes,
+                      self->ordered != 0};
+        outcome = run(job, &record, &gil);
         if (record.printed.load(std::memory_order_relaxed)) std::fflush(stdout);
     }
     variant->first_ns = outcome.first_ns;
@@ -444,6 +446,8 @@ PyMemberDef members[] = {
     {"name", T_OBJECT, offsetof(Dispatcher, name), READONLY, "The kernel's name."},
     {"device", T_OBJECT, offsetof(Dispatcher, device), READONLY, "The device that it launches on."},
     {"tid_ndim", T_INT, offsetof(Dispatcher, tid_ndim), 0, "The fewest dimensions that the kernel folds the grid into."},
+    {"ordered", T_BOOL, offsetof(Dispatcher, ordered), 0,
+     "Whether what the kernel computes depends on the order in which its threads run."},
     {"prints", T_BOOL, offsetof(Dispatcher, prints), 0, "Whether the kernel prints."},
     {"types", T_OBJECT, offsetof(Dispatcher, types), 0, "The types of the parameters, which records get."},
     {"recordable", T_BOOL, offsetof(Dispatcher, recordable), 0,

@@ -35,6 +35,7 @@ struct Dispatcher {
     std::vector<Adjoint>* adjoints;
     Variant variants[2][2][2];  // [contiguous][wide][sums]
     int tid_ndim;               // the fewest dimensions that the kernel folds the grid into
+    char ordered;               // what the kernel computes depends on the order in which its threads run
     char prints;                // Python's stdout is flushed before a launch, so that lines keep their order
     char recordable;            // a tape needs no more of a launch than its arguments
 };

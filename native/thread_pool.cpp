@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cfenv>
 #include <chrono>
 #include <condition_variable>
@@ -49,6 +50,7 @@ struct Pool {
 // Never destroyed, since sleeping workers outlive the interpreter; replaced in the child after a fork.
 std::atomic<Pool*> the_pool{nullptr};
 std::atomic<int> thread_setting{0};
+std::atomic<bool> deterministic{false};
 
 int available_cpus() {
 #ifdef __linux__
@@ -66,6 +68,8 @@ int thread_count() {
     const int setting = thread_setting.load(std::memory_order_relaxed);
     return setting ? setting : available < kMaxThreads ? available : kMaxThreads;
 }
+
+bool is_deterministic() { return deterministic.load(std::memory_order_relaxed); }
 
 namespace {
 
@@ -160,14 +164,18 @@ class Signals {
 };
 
 // Runs the threads from `begin` on with the pool; false when another launch has it.
-bool share(const Job& job, Worker* self, int64_t begin, double thread_ns, Signals* signals) {
+bool share(const Job& job, Worker* self, int64_t begin, double thread_ns, int64_t fixed, Signals* signals) {
     const int threads = static_cast<int>(
         within(thread_ns * static_cast<double>(job.count - begin), kWorthNs, thread_count()));
     if (threads < 2) return false;
     Pool* pool = pool_of_process();
     if (pool->busy.exchange(true, std::memory_order_acquire)) return false;
     Shared shared{
-        job, self->record, {}, {job.count, thread_ns, threads, job.lanes, &self->record->cancel, {begin}}, nullptr};
+        job,
+        self->record,
+        {},
+        {job.count, thread_ns, threads, job.lanes, fixed, &self->record->cancel, {begin}},
+        nullptr};
     std::fegetenv(&shared.floating_point);
     {
         std::lock_guard<std::mutex> lock(pool->mutex);
@@ -247,8 +255,11 @@ Outcome run(const Job& job, RunRecord* record, Gil* gil) {
     double last = start;
     double thread_ns = 0;
     Signals signals(record, gil, start);
+    const int64_t fixed = is_deterministic() ? fixed_chunk(job.count, job.lanes) : 0;
+    const bool alone = fixed && job.ordered;
     for (int64_t done = 0; done < job.count && !record->cancel.load(std::memory_order_relaxed);) {
-        const int64_t size = next_alone(done, job.count - done, thread_ns, job.lanes);
+        const int64_t left = job.count - done;
+        const int64_t size = fixed ? std::min(fixed, left) : next_alone(done, left, thread_ns, job.lanes);
         self.call(job.entry, job.args, job.dims, done, done + size);
         if (done && done + size == job.count) break;
         const double now = now_ns();
@@ -261,7 +272,7 @@ Outcome run(const Job& job, RunRecord* record, Gil* gil) {
         signals.poll(now);
         // The first threads may be slow because code and data are cold: a guess needs some substance.
         const bool sure = now - start > 3e3 || done >= 80;
-        if (left_ns > kShareNs && sure && share(job, &self, done, thread_ns, &signals)) break;
+        if (left_ns > kShareNs && sure && !alone && share(job, &self, done, thread_ns, fixed, &signals)) break;
     }
     outcome.interrupted = signals.interrupted();
     return outcome;
@@ -284,6 +295,13 @@ PyObject* set_num_threads(PyObject*, PyObject* arg) {
     Py_RETURN_NONE;
 }
 
+PyObject* set_deterministic(PyObject*, PyObject* arg) {
+    const int on = PyObject_IsTrue(arg);
+    if (on < 0) return nullptr;
+    deterministic.store(on != 0);
+    Py_RETURN_NONE;
+}
+
 PyObject* num_threads(PyObject*, PyObject*) { return PyLong_FromLong(thread_count()); }
 
 PyObject* close(PyObject*, PyObject*) {
@@ -295,6 +313,8 @@ PyMethodDef functions[] = {
     {"_close", close, METH_NOARGS, "_close()\n--\n\nEnd the launches of other threads; called at exit."},
     {"set_num_threads", set_num_threads, METH_O,
      "set_num_threads(n)\n--\n\nSet how many threads a launch may use; 0 means one for each available CPU."},
+    {"set_deterministic", set_deterministic, METH_O,
+     "set_deterministic(on)\n--\n\nSet whether launches give the same bits whatever the number of threads."},
     {"num_threads", num_threads, METH_NOARGS,
      "num_threads()\n--\n\nReturn how many threads a launch may use."},
     {nullptr, nullptr, 0, nullptr},

@@ -19,6 +19,7 @@ struct Job {
     int64_t count;  // kernel threads
     const Signature* sums;  // not null: each worker needs copies of the arrays that the kernel adds to
     int64_t lanes;          // how many threads the code runs at once
+    bool ordered = false;   // what it computes depends on the order in which its threads run
 };
 
 // The GIL as a launch handles it: held at first, let go when the launch turns out to take long.
@@ -64,6 +65,9 @@ Outcome run(const Job& job, RunRecord* record, Gil* gil);
 
 // How many threads a launch may use.
 int thread_count();
+
+// Whether launches have to give the same bits whatever the number of threads.
+bool is_deterministic();
 
 bool register_thread_pool(PyObject* module);
 

@@ -23,6 +23,7 @@ struct Plan {
     Plan* next;
     Entry entry;
     int lanes;  // how many threads it runs at once
+    bool ordered;  // what it computes depends on the order in which its threads run
     PyObject* keepalive;
     PyObject* explain;
 };
@@ -244,6 +245,7 @@ xla::Error* execute(const xla::CallFrame* frame) {
     if (!read_batch(frame, site, &call.batch, &call.items)) return misfit(frame);
     call.entry = plan->entry;
     call.lanes = plan->lanes;
+    call.ordered = plan->ordered;
     call.dims = site.dims;
     call.count = 1;
     for (int i = 0; i < kMaxDims; ++i) call.count *= site.dims[i];
@@ -287,14 +289,14 @@ PyObject* add_plan(PyObject*, PyObject* args) {
     long long key;
     unsigned long long address;
     PyObject *keepalive, *explain;
-    int lanes = 1;
-    if (!PyArg_ParseTuple(args, "LKOO|i:xla_add_plan", &key, &address, &keepalive, &explain, &lanes)) return nullptr;
+    int lanes = 1, ordered = 0;
+    if (!PyArg_ParseTuple(args, "LKOO|ip:xla_add_plan", &key, &address, &keepalive, &explain, &lanes, &ordered)) return nullptr;
     if (!address || !PyCallable_Check(explain)) {
         PyErr_SetString(PyExc_ValueError, "xla_add_plan() needs an address and a callable explain");
         return nullptr;
     }
     if (find_plan(key)) Py_RETURN_NONE;
-    Plan* plan = new (std::nothrow) Plan{key, nullptr, reinterpret_cast<Entry>(address), lanes, keepalive, explain};
+    Plan* plan = new (std::nothrow) Plan{key, nullptr, reinterpret_cast<Entry>(address), lanes, ordered != 0, keepalive, explain};
     if (!plan) return PyErr_NoMemory();
     Py_INCREF(keepalive);
     Py_INCREF(explain);
@@ -377,7 +379,7 @@ PyObject* layout(PyObject*, PyObject*) {
 
 PyMethodDef functions[] = {
     {"xla_add_plan", add_plan, METH_VARARGS,
-     "xla_add_plan(key, address, keepalive, explain, lanes=1)\n--\n\nMake an entry point known to XLA's calls, for good. "
+     "xla_add_plan(key, address, keepalive, explain, lanes=1, ordered=False)\n--\n\nMake an entry point known to XLA's calls, for good. "
      "`explain(code, where, thread[, text, values])` gives the exception for a kernel's error."},
     {"xla_has_plan", has_plan, METH_O, "xla_has_plan(key)\n--\n\nReturn whether the key is taken."},
     {"xla_handler", handler, METH_VARARGS,

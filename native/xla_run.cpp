@@ -1,5 +1,6 @@
 #include "xla_run.h"
 
+#include <algorithm>
 #include <cfenv>
 #include <condition_variable>
 #include <cstdlib>
@@ -140,7 +141,8 @@ class Team {
     Team(const BatchedCall& call, RunRecord* record, int64_t begin, double thread_ns, int participants)
         : call_(call),
           record_(record),
-          turns_{call.count * call.items, thread_ns, participants, call.lanes, &record->cancel, {begin}} {}
+          turns_{call.count * call.items, thread_ns, participants, call.lanes,
+                 is_deterministic() ? fixed_chunk(call.count * call.items, call.lanes) : 0, &record->cancel, {begin}} {}
 
     void invite(const xla::Api* api, xla::ExecutionContext* context, int helpers) {
         for (int i = 0; i < helpers; ++i) {
@@ -256,8 +258,11 @@ void run_batched(const BatchedCall& call, const xla::Api* api, xla::ExecutionCon
     const double start = now_ns();
     double last = start;
     double thread_ns = 0;
+    const int64_t fixed = is_deterministic() ? fixed_chunk(total, call.lanes) : 0;
+    const bool alone = fixed && call.ordered;
     for (int64_t done = 0; done < total && !record->cancel.load(std::memory_order_relaxed);) {
-        const int64_t size = next_alone(done, total - done, thread_ns, call.lanes);
+        const int64_t left = total - done;
+        const int64_t size = fixed ? std::min(fixed, left) : next_alone(done, left, thread_ns, call.lanes);
         runner.run(done, done + size);
         if (done && done + size == total) break;
         const double now = now_ns();
@@ -267,7 +272,7 @@ void run_batched(const BatchedCall& call, const xla::Api* api, xla::ExecutionCon
         const double left_ns = thread_ns * static_cast<double>(total - done);
         // The first threads may be slow because code and data are cold: a guess needs some substance.
         const bool sure = now - start > 3e3 || done >= 80;
-        if (left_ns > kShareNs && sure && share(call, &runner, record, done, thread_ns, api, context)) break;
+        if (left_ns > kShareNs && sure && !alone && share(call, &runner, record, done, thread_ns, api, context)) break;
     }
 }
 

@@ -106,6 +106,14 @@ SETTINGS: tuple[Setting, ...] = (
         "Threads that a CPU launch may use; 0 means one for each core that the process may run on.",
     ),
     Setting(
+        "deterministic",
+        "WARP_LIKE_DETERMINISTIC",
+        bool,
+        False,
+        "Launches give the same bits whatever the number of threads. Kernels whose threads add floats to common "
+        "elements, or otherwise see each other's order, then run on one.",
+    ),
+    Setting(
         "adjoint_stack_limit",
         "WARP_LIKE_ADJOINT_STACK_LIMIT",
         int,

@@ -30,6 +30,7 @@ class Artifact(Frozen):
         scratch: For an adjoint, positions of the arrays of which it takes copies from before the launch, as its last
             parameters.
         tid_ndim: The fewest dimensions that the entry folds the grid into.
+        ordered: Whether what it computes depends on the order in which its threads run.
         prints: Whether it prints.
         lanes: How many threads it runs side by side in vector registers.
         lanes_reason: Why so many.
@@ -47,6 +48,7 @@ class Artifact(Frozen):
     rewrites: tuple[int, ...] = ()
     scratch: tuple[int, ...] = ()
     tid_ndim: int = 4
+    ordered: bool = False
     prints: bool = False
     lanes: int = 1
     lanes_reason: str = ""

@@ -27,7 +27,7 @@ from warp_like.passes.ad.saving import rewritten_arrays
 from warp_like.passes.ad.value_gradients import open_gradients
 from warp_like.passes.effects import array_accesses
 from warp_like.passes.spmd.choice import Choice, choose
-from warp_like.passes.sums import open_own_additions, plain_additions
+from warp_like.passes.sums import depends_on_order, open_own_additions, plain_additions
 
 STAGES = ("ir", "optimised", "lanes", "llvm", "asm", "ptx")
 """What can be shown of a kernel on its way: the frontend's IR, that of one thread when all passes have run, that of the
@@ -70,6 +70,7 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
         rewrites=tuple(rewritten_arrays(open_own_additions(clone_function(f)))),
         scratch=f.scratch,
         tid_ndim=fewest_tid_dims(f),
+        ordered=depends_on_order(f),
         prints=any(isinstance(o, ops.Print) for o in f.body.walk()),
         lanes=lanes.width,
         lanes_reason=lanes.reason,

@@ -38,6 +38,30 @@ def plain_additions(f: Function) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(summed), tuple(own)
 
 
+def depends_on_order(f: Function) -> bool:
+    """Return whether what ``f`` computes may depend on the order in which its threads run.
+
+    So it is where threads update an element of one another such that order shows: by adding floats, which rounds, by
+    exchanging, or by looking at what was there before; and where they print.
+    """
+    used = {v for o in f.body.walk() for v in o.operands()}
+    for array, found in _accesses(f).items():
+        atomics = [o for o in found if isinstance(o, (ops.Atomic, ops.AtomicCas))]
+        if atomics and array in f.params and all(map(_is_own, found)):
+            continue
+        if any(o.results[0] in used or not _commutes(o) for o in atomics):
+            return True
+    return any(isinstance(o, (ops.Print, ops.Native)) for o in f.body.walk())
+
+
+def _commutes(o: Op) -> bool:
+    """Whether updates like ``o`` give the same bits in any order."""
+    if not isinstance(o, ops.Atomic) or o.kind == "exch":
+        return False
+    scalar = scalar_of(o.value.type)
+    return o.kind not in ("add", "sub") or (scalar is not None and scalar.is_int)
+
+
 def open_own_additions(f: Function) -> Function:
     """Write the atomic additions of ``f`` to its own elements as load, add and store, in place.
 

@@ -115,6 +115,7 @@ class Program:
                 specs.append((name, _VALUE, type_code(t), 0, _flags(artifact, i, t), values.from_ir(t)))
         dispatcher = _native.Dispatcher(self.kernel.key, specs, self.explain_error, get_device("cpu"))
         dispatcher.tid_ndim = artifact.tid_ndim
+        dispatcher.ordered = artifact.ordered
         dispatcher.prints = artifact.prints
         dispatcher.types = self.types
         if self.wrt is None and self.tangent is None:
@@ -158,6 +159,7 @@ def _declared(t: Type | None) -> tuple[type | None, int]:
 
 def _apply_settings(setting: Setting | None = None) -> None:
     _native.set_num_threads(settings.num_threads)
+    _native.set_deterministic(settings.deterministic)
     _native.set_stack_cap(settings.adjoint_stack_limit)
 
 

@@ -148,5 +148,5 @@ def _compile(kernel: Kernel, signature: Signature) -> Code:
     if not _native.xla_has_plan(key):
         loaded = cpu.load(artifact.code, (artifact.entry,), _native.symbols())
         explain = kernel.program(signature.args, signature.wrt).explain_error
-        _native.xla_add_plan(key, loaded.address(artifact.entry), loaded, explain, artifact.lanes)
+        _native.xla_add_plan(key, loaded.address(artifact.entry), loaded, explain, artifact.lanes, artifact.ordered)
     return Code(kernel, signature, artifact, key)
