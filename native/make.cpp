@@ -139,27 +139,63 @@ Array* raw_array(const ElementType& type) {
     return array;
 }
 
+// Returns an array over the memory of `object` that nothing keeps alive yet; null, with or without an exception, if not.
+Ref over_memory(PyObject* object, PyObject* dtype) {
+    if (!ndarray_type) meet_ndarray(object);
+    DLTensor tensor{};
+    Memory memory;
+    if (!array_class || !read_memory(object, &tensor, &memory)) return Ref();
+    const ElementType type = dtype == Py_None ? type_of(memory.dtype) : named_type(dtype);
+    if (!type.host) return Ref();
+    const DLDataType wanted = dlpack_dtype(type.element.scalar);
+    if (wanted.code != memory.dtype.code || wanted.bits != memory.dtype.bits) return Ref();
+    Ref result(reinterpret_cast<PyObject*>(raw_array(type)));
+    if (!result) return Ref();
+    Array* array = reinterpret_cast<Array*>(result.get());
+    if (!lay_over(array, type.element, memory)) return Ref();
+    array->readonly = memory.readonly;
+    complete(array);
+    return array->aligned ? std::move(result) : Ref();
+}
+
+PyObject* declined() {
+    if (PyErr_Occurred()) return nullptr;
+    Py_RETURN_NONE;
+}
+
+PyObject* copied(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    if (nargs != 2) {
+        PyErr_SetString(PyExc_TypeError, "copied(arr, dtype)");
+        return nullptr;
+    }
+    if (!is_plain_ndarray(args[0])) Py_RETURN_NONE;
+    Ref result(over_memory(args[0], args[1]));
+    Array* array = reinterpret_cast<Array*>(result.get());
+    if (!array || !array->contiguous) return declined();
+    array->owner = make_memory(array->size * array->itemsize, false);
+    if (!array->owner) return nullptr;
+    char* fresh = static_cast<char*>(reinterpret_cast<Buffer*>(array->owner)->ptr);
+    if (array->size) std::memcpy(fresh, array->data, static_cast<size_t>(array->size * array->itemsize));
+    array->data = fresh;
+    array->readonly = false;
+    int64_t stride = array->itemsize;  // NumPy's may be anything where an extent is 1
+    for (int i = array->ndim - 1; i >= 0; --i) {
+        array->strides[i] = stride;
+        if (array->size) stride *= array->shape[i];
+    }
+    complete(array);
+    return result.release();
+}
+
 PyObject* share(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     if (nargs != 2) {
         PyErr_SetString(PyExc_TypeError, "share(obj, dtype)");
         return nullptr;
     }
     PyObject* object = args[0];
-    if (!ndarray_type) meet_ndarray(object);
-    DLTensor tensor{};
-    Memory memory;
-    if (!array_class || !read_memory(object, &tensor, &memory)) Py_RETURN_NONE;
-    const ElementType type = args[1] == Py_None ? type_of(memory.dtype) : named_type(args[1]);
-    if (!type.host) Py_RETURN_NONE;
-    const DLDataType wanted = dlpack_dtype(type.element.scalar);
-    if (wanted.code != memory.dtype.code || wanted.bits != memory.dtype.bits) Py_RETURN_NONE;
-    Ref result(reinterpret_cast<PyObject*>(raw_array(type)));
-    if (!result) return nullptr;
+    Ref result(over_memory(object, args[1]));
     Array* array = reinterpret_cast<Array*>(result.get());
-    if (!lay_over(array, type.element, memory)) Py_RETURN_NONE;
-    array->readonly = memory.readonly;
-    complete(array);
-    if (!array->aligned) Py_RETURN_NONE;
+    if (!array) return declined();
     // Of a tensor an alias: it keeps the memory also when the tensor is given other memory.
     const bool tensors = !is_plain_ndarray(object) && !PyMemoryView_Check(object);
     Ref owner(tensors ? PyObject_CallMethodNoArgs(object, detach_name) : Ref::borrow(object).release());
@@ -259,6 +295,9 @@ PyMethodDef functions[] = {
     {"share", method(share), METH_FASTCALL,
      "share(obj, dtype)\n--\n\nReturn an array over the memory of a NumPy array, memoryview or PyTorch tensor, with elements of "
      "`dtype`, or of its own scalars if that is None; None where Python has to see to it."},
+    {"copied", method(copied), METH_FASTCALL,
+     "copied(arr, dtype)\n--\n\nReturn an array with a copy of the elements of a contiguous NumPy array; else as "
+     "`share`."},
     {"make_array", method(make_array), METH_FASTCALL,
      "make_array(shape, dtype, device, zero)\n--\n\nReturn an array in fresh memory; None where Python has to see to "
      "it."},

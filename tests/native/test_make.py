@@ -122,6 +122,41 @@ def test_memoryviews(dtype):
     assert _native.share(memoryview(x.astype(">f8")), None) is None
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [None, float, wp.vec3, wp.mat22, wp.float64, wp.bfloat16])
+@pytest.mark.parametrize("shape", [(3,), (4, 3), (4, 2, 2), (2, 1, 3), (1, 3), (0, 3)])
+def test_copies(layout, dtype, shape):
+    x = LAYOUTS[layout](np.arange(np.prod(shape), dtype=np.float32).reshape(shape))
+    made = _native.copied(x, dtype)
+    if made is None:
+        return
+    expected = wp.array(x[...].view(Other), **({} if dtype is None else {"dtype": dtype}))
+    assert {k: v for k, v in facts(made).items() if k != "ptr"} == {
+        k: v for k, v in facts(expected).items() if k != "ptr"
+    }
+    np.testing.assert_array_equal(made.numpy(), expected.numpy())
+    assert made.ptr % 64 == 0
+    assert not made.size or not np.shares_memory(made.numpy(), x)
+
+
+class Other(np.ndarray):
+    """What the native path does not take."""
+
+
+def test_what_is_copied_natively():
+    assert _native.copied(np.zeros((4, 3), np.float32), wp.vec3).shape == (4,)
+    assert _native.copied(np.zeros((4, 3), np.float32).T, None) is None
+    assert _native.copied(np.zeros(3), float) is None
+    assert _native.copied(torch.zeros(3), None) is None
+    assert _native.copied([1.0], float) is None
+    x = np.arange(3, dtype=np.float32)
+    x.flags.writeable = False
+    a = wp.array(x)
+    assert not a.readonly
+    a.fill_(5.0)
+    assert x.tolist() == [0.0, 1.0, 2.0]
+
+
 def test_structs_go_through_python():
     @wp.struct
     class Pair:

@@ -83,14 +83,18 @@ class array(Exchange):
         """Make an array, or an annotation when there is nothing to make one of."""
         if data is None and shape is None and ptr is None:
             return ArrayAnnotation(dtype, 1 if ndim is None else ndim)
-        self = super().__new__(cls)
         place = get_device(device)
-        if ptr is not None:
-            bind_pointer(self, ptr, dtype, shape, strides, capacity, place, deleter)
-        elif data is not None:
-            bind_data(self, data, dtype, shape, ndim, place, copy)
-        else:
-            bind_new(self, element_type(dtype), normalize_shape(shape), place, zero=True)
+        self = None
+        if copy and cls is array and ptr is None and shape is None and ndim is None and place.is_cpu:
+            self = _native.copied(data, None if dtype is Any else dtype)
+        if self is None:
+            self = super().__new__(cls)
+            if ptr is not None:
+                bind_pointer(self, ptr, dtype, shape, strides, capacity, place, deleter)
+            elif data is not None:
+                bind_data(self, data, dtype, shape, ndim, place, copy)
+            else:
+                bind_new(self, element_type(dtype), normalize_shape(shape), place, zero=True)
         self.retain_grad = retain_grad
         if grad is not None:
             self.grad = grad
