@@ -108,7 +108,6 @@ CELLS = (
     "@wp.kernel\ndef uses(x: wp.array(dtype=float)):\n    x[wp.tid()] = f(x[wp.tid()])",
     "wp.launch(uses, dim=4, inputs=[x])\nprint(x.list())",
     "@wp.func\ndef f(v: float):\n    return v * 0.0",
-    "@wp.kernel\ndef uses(x: wp.array(dtype=float)):\n    x[wp.tid()] = f(x[wp.tid()])",
     "wp.launch(uses, dim=4, inputs=[x])\nprint(x.list())",
     "wp.zeros((16, 16))",
     "with wp.Tape() as tape:\n    wp.launch(k, dim=4, inputs=[x])\ntape",
@@ -133,7 +132,7 @@ def test_a_notebook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         "[22.0, 22.0, 22.0, 22.0]",
         "[0.0, 0.0, 0.0, 0.0]",
     ]
-    array, tape, drawing, explanation, plain = (c.outputs[-1]["data"] for c in book.cells[11:])
+    array, tape, drawing, explanation, plain = (c.outputs[-1]["data"] for c in book.cells[10:])
     assert 'src="data:image/png;base64,' in array["text/html"]
     assert "text/vnd.mermaid" in tape
     assert tape["text/plain"].startswith("digraph")

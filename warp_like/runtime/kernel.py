@@ -420,6 +420,8 @@ def func(
 
     def declare(f: Callable[..., Any]) -> Function:
         made = make_function(f)
+        if made.redefines:
+            _forget_all_programs()
         made.name = name or made.name
         module_for(module, made.module, made.name).functions[made.name] = made
         return made
@@ -469,6 +471,8 @@ def func_native(
 
     def declare(f: Callable[..., Any]) -> Function:
         made = make_function(f, native=native)
+        if made.redefines:
+            _forget_all_programs()
         module_for(None, made.module, made.name).functions[made.name] = made
         return made
 
@@ -531,8 +535,7 @@ def _custom(function: Function, role: str) -> Callable[[Callable[..., Any]], Cal
         from warp_like.frontend.gradients import attach
 
         attach(function, role, f)
-        for k in list(_kernels):  # any of them may call the function
-            k.forget_programs()
+        _forget_all_programs()
         return f
 
     return declare
@@ -545,6 +548,12 @@ def constant(value: Any) -> Any:
         >>> GRAVITY = wp.constant(wp.vec3(0.0, -9.81, 0.0))
     """
     return value
+
+
+def _forget_all_programs() -> None:
+    """Let every kernel be compiled anew: any of them may call a function that has changed."""
+    for k in list(_kernels):
+        k.forget_programs()
 
 
 def _options_changed(setting: Setting) -> None:
