@@ -119,7 +119,7 @@ def test_paddle_example() -> None:
     load("interop/paddle_optimise").main(steps=400)
 
 
-@pytest.mark.parametrize("name", ["launch", "throughput", "backward", "interop_torch", "interop_paddle"])
+@pytest.mark.parametrize("name", ["launch", "throughput", "backward", "interop_torch", "interop_paddle", "utils"])
 def test_benchmark_runs(name: str, tmp_path: Path) -> None:
     """On small sizes, where all libraries that are there must compute the same; no time is looked at."""
     pytest.importorskip("paddle" if name == "interop_paddle" else "torch")
