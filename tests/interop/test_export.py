@@ -403,6 +403,26 @@ def test_clean_exit_with_views_alive(library):
     assert (out.returncode, out.stdout.strip(), noise) == (0, "end", [])
 
 
+@pytest.mark.parametrize("origin", LIBRARIES)
+@pytest.mark.parametrize("target", LIBRARIES)
+def test_from_each_library_to_each(origin, target):
+    """Also Paddle to JAX, which the two can't do between themselves. The memory stays where it is."""
+    x = export(wp.array(np.arange(6.0).reshape(2, 3), dtype=float), origin)
+    a = as_array(x)
+    immutable = origin == "jax"
+    assert a.readonly == immutable
+    if immutable and target in ("torch", "paddle"):
+        with pytest.raises(ValueError, match="is read-only"):
+            export(a, target, copy=False)
+        y = export(a, target)
+    else:
+        y = export(a, target, copy=False)
+        assert address(y) == address(x)
+    del x, a
+    gc.collect()
+    assert np.asarray(y).tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
 # ---- writes that the libraries notice
 
 
