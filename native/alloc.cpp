@@ -179,6 +179,12 @@ PyObject* dereferenced(PyObject* weak) {
 
 }  // namespace
 
+bool is_plain_memory(PyObject* object) {
+    if (!object || Py_TYPE(object) != &BufferType) return false;
+    const Buffer* buffer = reinterpret_cast<Buffer*>(object);
+    return buffer->release == std::free && !buffer->deleter && !buffer->owner;
+}
+
 bool append_watchers(PyObject* buffer, PyObject* list) {
     Ref watchers = Ref::borrow(reinterpret_cast<Buffer*>(buffer)->watchers);
     if (!watchers || !PyList_CheckExact(watchers.get())) return true;

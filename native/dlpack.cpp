@@ -1,5 +1,6 @@
 #include "dlpack.h"
 
+#include <atomic>
 #include <cstdlib>
 
 #include "alloc.h"
@@ -24,14 +25,58 @@ struct Exported {
     int64_t strides[kMaxFullDims];
 };
 
-// Frees an exported tensor from any thread, with or without the GIL. Once the interpreter has begun to shut
-// down nothing of Python may be touched, and the reference is left to the process's end.
+// A framework may call a deleter from any thread, with the GIL or without, and with locks of its own held: Paddle holds
+// one that freeing another of its tensors takes as well. So a deleter neither waits for the GIL nor frees what may
+// belong to a framework. Such objects wait here for the main thread, or for the next export.
+struct Dropped {
+    PyObject* object;
+    Dropped* next;
+};
+
+std::atomic<Dropped*> dropped{nullptr};
+std::atomic<bool> drain_is_due{false};
+
+void drain_dropped() {
+    Dropped* list = dropped.exchange(nullptr);
+    while (list) {
+        Dropped* next = list->next;
+        Py_DECREF(list->object);
+        std::free(list);
+        list = next;
+    }
+}
+
+int drain_when_due(void*) {
+    drain_is_due = false;
+    drain_dropped();
+    return 0;
+}
+
+void drop_later(PyObject* object) {
+    auto* node = static_cast<Dropped*>(std::malloc(sizeof(Dropped)));
+    if (!node) return;  // better a leak than a crash
+    *node = {object, dropped.load()};
+    while (!dropped.compare_exchange_weak(node->next, node)) {
+    }
+    if (!drain_is_due.exchange(true) && Py_AddPendingCall(drain_when_due, nullptr) != 0) drain_is_due = false;
+}
+
+// What an exported tensor keeps alive: our memory itself where that is all there is under the array.
+PyObject* keeper_of(Array* array) {
+    return is_plain_memory(array->owner) ? array->owner : reinterpret_cast<PyObject*>(array);
+}
+
+// Frees an exported tensor. Once the interpreter has begun to shut down nothing of Python may be touched, and the
+// reference is left to the process's end.
 template <typename Managed>
 void drop_exported(Managed* self) {
     if (Py_IsInitialized()) {
-        const PyGILState_STATE state = PyGILState_Ensure();
-        Py_DECREF(static_cast<PyObject*>(self->manager_ctx));
-        PyGILState_Release(state);
+        auto* object = static_cast<PyObject*>(self->manager_ctx);
+        if (PyGILState_Check() && (Py_REFCNT(object) > 1 || is_plain_memory(object))) {
+            Py_DECREF(object);
+        } else {
+            drop_later(object);
+        }
     }
     std::free(reinterpret_cast<Exported<Managed>*>(self));
 }
@@ -67,7 +112,8 @@ PyObject* export_array(Array* array, const Element& element, bool copied, const 
     Managed* managed = &exported->managed;
     stamp(managed, array->readonly, copied);
     managed->deleter = drop_exported<Managed>;
-    managed->manager_ctx = array;
+    PyObject* keeper = keeper_of(array);
+    managed->manager_ctx = keeper;
     managed->dl_tensor = {array->data,
                           {array->device_type, array->device_id},
                           ndim,
@@ -80,7 +126,7 @@ PyObject* export_array(Array* array, const Element& element, bool copied, const 
         std::free(exported);
         return nullptr;
     }
-    Py_INCREF(reinterpret_cast<PyObject*>(array));
+    Py_INCREF(keeper);
     return capsule;
 }
 
@@ -90,6 +136,7 @@ PyObject* dlpack_capsule(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
                         "dlpack_capsule(array, versioned, copied=False) needs a native Array");
         return nullptr;
     }
+    if (dropped.load(std::memory_order_relaxed)) drain_dropped();
     const int versioned = PyObject_IsTrue(args[1]);
     const int copied = nargs > 2 ? PyObject_IsTrue(args[2]) : 0;
     if (versioned < 0 || copied < 0) return nullptr;
@@ -282,8 +329,8 @@ PyObject* tensor_memory(PyObject*, PyObject* object) {
 
 PyMethodDef functions[] = {
     {"dlpack_capsule", method(dlpack_capsule), METH_FASTCALL,
-     "dlpack_capsule(array, versioned, copied=False)\n--\n\nReturn a DLPack capsule that keeps `array` "
-     "alive."},
+     "dlpack_capsule(array, versioned, copied=False)\n--\n\nReturn a DLPack capsule that keeps the "
+     "memory of `array` alive."},
     {"dlpack_import", dlpack_import, METH_O,
      "dlpack_import(capsule)\n--\n\nConsume a DLPack capsule: (ptr, shape, byte strides, (code, bits, "
      "lanes), "

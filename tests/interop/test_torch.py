@@ -272,7 +272,7 @@ def test_to_torch_refuses_what_tensors_can_not_be():
 
 def test_exported_memory_lives_and_nothing_leaks():
     w = wp.full(1000, 2.0, requires_grad=True)
-    dead = weakref.ref(w)
+    dead = weakref.ref(w.owner)
     t = wp.to_torch(w)
     del w
     gc.collect()

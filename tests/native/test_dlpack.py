@@ -59,7 +59,7 @@ def test_export_of_bfloat16() -> None:
 @pytest.mark.parametrize("order", list(itertools.permutations(["array", "capsule", "tensor"])))
 def test_release_in_every_order(library: str, versioned: bool, order: tuple[str, ...]) -> None:
     a = s.bound((100,))
-    alive = weakref.ref(a)
+    alive = weakref.ref(a.owner)
     held = {"array": a, "capsule": native.dlpack_capsule(a, versioned)}
     if library == "torch":
         held["tensor"] = torch.utils.dlpack.from_dlpack(held["capsule"])
@@ -81,11 +81,11 @@ def test_release_in_every_order(library: str, versioned: bool, order: tuple[str,
 @pytest.mark.parametrize("versioned", [False, True])
 def test_capsule_that_nobody_takes(versioned: bool) -> None:
     a = s.bound((4,))
-    before = sys.getrefcount(a)
+    before = sys.getrefcount(a.owner)
     capsule = native.dlpack_capsule(a, versioned)
-    assert sys.getrefcount(a) == before + 1
+    assert sys.getrefcount(a.owner) == before + 1
     del capsule
-    assert sys.getrefcount(a) == before
+    assert sys.getrefcount(a.owner) == before
 
 
 def test_export_refusals() -> None:
@@ -103,7 +103,7 @@ def test_export_refusals() -> None:
 
 def test_release_on_another_thread_without_the_gil() -> None:
     a = s.bound((4,))
-    before = sys.getrefcount(a)
+    before = sys.getrefcount(a.owner)
     capsule = native.dlpack_capsule(a, True)
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -116,7 +116,7 @@ def test_release_on_another_thread_without_the_gil() -> None:
     thread = threading.Thread(target=deleter, args=(managed,))  # ctypes lets go of the GIL for the call
     thread.start()
     thread.join()
-    assert sys.getrefcount(a) == before
+    assert sys.getrefcount(a.owner) == before
 
 
 @pytest.mark.parametrize("version", [None, (1, 0)])
@@ -172,7 +172,7 @@ def test_import_needs_a_capsule(bad: object) -> None:
 
 def test_import_refuses_another_major_version() -> None:
     a = s.bound((4,))
-    before = sys.getrefcount(a)
+    before = sys.getrefcount(a.owner)
     capsule = native.dlpack_capsule(a, True)
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
