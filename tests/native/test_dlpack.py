@@ -81,11 +81,12 @@ def test_release_in_every_order(library: str, versioned: bool, order: tuple[str,
 @pytest.mark.parametrize("versioned", [False, True])
 def test_capsule_that_nobody_takes(versioned: bool) -> None:
     a = s.bound((4,))
-    before = sys.getrefcount(a.owner)
+    memory = a.owner
+    before = sys.getrefcount(memory)
     capsule = native.dlpack_capsule(a, versioned)
-    assert sys.getrefcount(a.owner) == before + 1
+    assert sys.getrefcount(memory) == before + 1
     del capsule
-    assert sys.getrefcount(a.owner) == before
+    assert sys.getrefcount(memory) == before
 
 
 def test_export_refusals() -> None:
@@ -103,7 +104,8 @@ def test_export_refusals() -> None:
 
 def test_release_on_another_thread_without_the_gil() -> None:
     a = s.bound((4,))
-    before = sys.getrefcount(a.owner)
+    memory = a.owner
+    before = sys.getrefcount(memory)
     capsule = native.dlpack_capsule(a, True)
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -116,7 +118,7 @@ def test_release_on_another_thread_without_the_gil() -> None:
     thread = threading.Thread(target=deleter, args=(managed,))  # ctypes lets go of the GIL for the call
     thread.start()
     thread.join()
-    assert sys.getrefcount(a.owner) == before
+    assert sys.getrefcount(memory) == before
 
 
 @pytest.mark.parametrize("version", [None, (1, 0)])
@@ -155,7 +157,7 @@ def test_import_keeps_the_read_only_flag() -> None:
 
 def test_import_round_trip_of_our_own() -> None:
     a = s.bound((3,), s.vec(3, s.F32))
-    alive = weakref.ref(a)
+    alive = weakref.ref(a.owner)
     ptr, shape, strides, dtype, device, _, owner = native.dlpack_import(native.dlpack_capsule(a, True))
     assert (ptr, shape, strides, dtype, device) == (a.ptr, (3, 3), (12, 4), (2, 32, 1), (1, 0))
     del a
@@ -172,7 +174,8 @@ def test_import_needs_a_capsule(bad: object) -> None:
 
 def test_import_refuses_another_major_version() -> None:
     a = s.bound((4,))
-    before = sys.getrefcount(a.owner)
+    memory = a.owner
+    before = sys.getrefcount(memory)
     capsule = native.dlpack_capsule(a, True)
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -180,7 +183,7 @@ def test_import_refuses_another_major_version() -> None:
     with pytest.raises(BufferError, match="version 2"):
         native.dlpack_import(capsule)
     del capsule
-    assert sys.getrefcount(a) == before
+    assert sys.getrefcount(memory) == before
 
 
 def test_tensor_info() -> None:
