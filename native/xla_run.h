@@ -13,8 +13,8 @@ namespace wl {
 // A place in the argument block that differs from call to call, or from one element of the batch to the next.
 struct Hole {
     int64_t offset;
-    int64_t bytes;  // copied from `data`; 0 when the pointer itself is stored
-    char* data;     // for the batch's first element
+    int64_t bytes;      // copied from `data`; 0 when the pointer itself is stored
+    char* data;         // for the batch's first element
     int64_t sum_bytes;  // of an array that the code only adds to, and not atomically; else 0
     Scalar scalar;      // what such an array is made of
 };

@@ -17,7 +17,10 @@ assert jax.device_count() == 4
 mesh = jax.sharding.Mesh(np.array(jax.devices()), ("i",))
 grid = jax.sharding.Mesh(np.array(jax.devices()).reshape(2, 2), ("i", "j"))
 x = jnp.asarray(np.random.default_rng(3).random(24, dtype=np.float32))
-shard_map = jax.shard_map if hasattr(jax, "shard_map") else jax.experimental.shard_map.shard_map
+if hasattr(jax, "shard_map"):
+    shard_map = jax.shard_map
+else:
+    from jax.experimental.shard_map import shard_map
 CHECK = "check_vma" if "check_vma" in inspect.signature(shard_map).parameters else "check_rep"
 
 

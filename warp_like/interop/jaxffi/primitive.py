@@ -7,6 +7,7 @@ its size and which operands have it, as a leading dimension. The results have al
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -52,6 +53,10 @@ class BatchedPrimitive:
         )
         mlir.register_lowering(p, lowered)
         batching.primitive_batchers[p] = self._batch
+        if not hasattr(jax, "shard_map"):  # up to JAX 0.5, which asks each primitive what it does with equal operands
+            shard_map: Any = importlib.import_module("jax.experimental.shard_map")
+            shard_map.register_standard_check(p)
+            shard_map.register_standard_rewrite(p)
 
     def bind(self, operands: Sequence[Any], body: Any, levels: Levels = ()) -> list[Any]:
         """Put ``body`` over batches into the program that JAX traces."""
