@@ -92,6 +92,7 @@ Variant* variant_for(Dispatcher* self, const Grid& grid, const Arguments& argume
 
 bool same_device(const Dispatcher* self, PyObject* device, const char** why) {
     if (device == Py_None || device == self->device) return true;
+    if (PyUnicode_CheckExact(device) && PyUnicode_Compare(device, self->device_name) == 0) return true;
     *why = "the launch is for another device";
     return false;
 }
@@ -349,6 +350,8 @@ PyObject* dispatcher_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     self->name = Ref::borrow(name).release();
     self->on_error = Ref::borrow(on_error).release();
     self->device = Ref::borrow(device).release();
+    self->device_name = PyObject_Str(device);
+    if (!self->device_name) return nullptr;
     self->tid_ndim = kMaxDims;
     return object.release();
 }
@@ -384,6 +387,7 @@ void dispatcher_dealloc(PyObject* object) {
     PyObject_GC_UnTrack(object);
     dispatcher_clear(object);
     Py_CLEAR(as_dispatcher(object)->name);
+    Py_CLEAR(as_dispatcher(object)->device_name);
     delete as_dispatcher(object)->signature;
     delete as_dispatcher(object)->adjoints;
     Py_TYPE(object)->tp_free(object);

@@ -31,6 +31,7 @@ struct Dispatcher {
     PyObject* name;
     PyObject* on_error;
     PyObject* device;
+    PyObject* device_name;       // by which a launch may name it
     PyObject* types;             // of the parameters, for records
     std::vector<Adjoint>* adjoints;
     Variant variants[2][2][2];  // [contiguous][wide][sums]

@@ -55,11 +55,33 @@ def make_sum(wp):
     return sum_of_nine
 
 
+def make_struct(wp):
+    @wp.struct
+    class Line:
+        x: wp.array(dtype=float)
+        y: wp.array(dtype=float)
+        a: float
+        b: float
+
+    return Line
+
+
+def make_line(wp, line_type):
+    @wp.kernel
+    def line(s: line_type):
+        i = wp.tid()
+        s.y[i] = s.a * s.x[i] + s.b
+
+    return line
+
+
 class Kernels:
     """A Warp with its kernels, all made up front: warp-lang compiles a module as a whole."""
 
     def __init__(self, wp):
         self.wp = wp
+        self.line_type = make_struct(wp)
+        self.line = make_line(wp, self.line_type)
         self.saxpy, self.scale, self.sum = make_saxpy(wp), make_scale(wp), make_sum(wp)
 
     def array(self, values: np.ndarray, **options):
@@ -110,6 +132,25 @@ def ten_arguments(k: Kernels) -> Program:
         wp.launch(kernel, dim=SIZE, inputs=[a, b, c, d, e, 1.0, 2.0, 3.0, 4.0], outputs=[out])
 
     return Program(run, lambda: values_of(out))
+
+
+def a_struct(k: Kernels) -> Program:
+    wp, kernel, line = k.wp, k.line, k.line_type()
+    line.x, line.y, line.a, line.b = k.array(numbers()), k.array(zeros()), FACTOR, 1.0
+
+    def run():
+        wp.launch(kernel, dim=SIZE, inputs=[line])
+
+    return Program(run, lambda: values_of(line.y))
+
+
+def numpy_number(k: Kernels) -> Program:
+    wp, kernel, x, y, factor = k.wp, k.scale, k.array(numbers()), k.array(zeros()), np.float32(FACTOR)
+
+    def run():
+        wp.launch(kernel, dim=SIZE, inputs=[x, y, factor])
+
+    return Program(run, lambda: values_of(y))
 
 
 def numba_call(numba) -> Program:
@@ -183,6 +224,8 @@ def warp_rows(k: Kernels, torch) -> dict[str, Program]:
         "launch on NumPy arrays": launches(k, numbers(), zeros()),
         "recorded launch": recorded(k),
         "launch with ten arguments": ten_arguments(k),
+        "launch with a struct": a_struct(k),
+        "launch with a NumPy number": numpy_number(k),
         "from_numpy": returning(lambda: wp.from_numpy(ndarray, dtype=float)),
         ".numpy()": returning(lambda: array.numpy()),
         "zeros(16)": returning(lambda: wp.zeros(SIZE, dtype=float)),
@@ -227,6 +270,8 @@ def expected_values() -> dict[str, np.ndarray]:
     )
     return launched | {
         "launch with ten arguments": 5.0 * x + 10.0,
+        "launch with a struct": FACTOR * x + 1.0,
+        "launch with a NumPy number": FACTOR * x,
         "from_numpy": x,
         ".numpy()": x,
         "from_torch": x,

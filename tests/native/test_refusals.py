@@ -228,6 +228,8 @@ def test_refused_shape_of_call() -> None:
     assert d.explain(4, iter([a, a]), [])[0] == "needs lists or tuples of arguments"
     assert d.explain(4, [a, a], None)[0] == "needs lists or tuples of arguments"
     assert d.explain(4, [a, a], [], object()) == ("the launch is for another device", None)
+    assert d.explain(4, [a, a], [], "cuda:0") == ("the launch is for another device", None)
+    assert d.explain(4, [a, a], [], "cpu") is None
     for inputs, outputs, device in (
         ([a], [], None),
         ([a, a], [a], None),
