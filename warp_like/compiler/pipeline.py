@@ -21,8 +21,6 @@ from warp_like.ir.printer import print_function
 from warp_like.ir.rewrite import clone_function, fewest_tid_dims
 from warp_like.ir.verify import verify
 from warp_like.passes import pipeline as passes
-from warp_like.passes.ad.adjoint import adjoint
-from warp_like.passes.ad.forward import forward_mode
 from warp_like.passes.ad.saving import rewritten_arrays
 from warp_like.passes.ad.value_gradients import open_gradients
 from warp_like.passes.effects import array_accesses
@@ -97,9 +95,13 @@ def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = N
         customs = signature.wrt is not None or signature.tangent is not None
         f = passes.prepare(open_gradients(f, options), options, keep_customs=customs)
     if signature.wrt is not None:
+        from warp_like.passes.ad.adjoint import adjoint  # most kernels are never differentiated
+
         with clock.stage("adjoint"):
             f = adjoint(f, signature.wrt, options, signature.same)
     if signature.tangent is not None:
+        from warp_like.passes.ad.forward import forward_mode
+
         with clock.stage("tangent"):
             wrt = with_scratch(signature.tangent, len(signature.args), len(signature.wrt or ()), f.scratch)
             f = forward_mode(f, wrt, options)
