@@ -340,3 +340,29 @@ def test_a_struct_holds_no_indexed_array() -> None:
     assert raised(TypeError, declare) == (
         "struct Bad, field `x`: a struct can't hold an indexed array; give it the array and its indices as fields"
     )
+
+
+@wp.kernel
+def anything(x: Any, out: wp.array(dtype=float)):
+    i = wp.tid()
+    out[i] = x[i]
+
+
+@wp.kernel
+def any_dtype(x: wp.indexedarray(dtype=Any), out: wp.array(dtype=Any)):
+    i = wp.tid()
+    out[i] = x[i] + x.dtype(1)
+
+
+def test_generic_kernels() -> None:
+    a, out = wp.array(grid(5)), wp.zeros(2)
+    for given, wanted in ((a, [0.0, 1.0]), (wp.indexedarray(a, ints(3, 1)), [3.0, 1.0])):
+        wp.launch(anything, dim=2, inputs=[given, out])
+        assert out.list() == wanted
+    for dtype in (wp.int32, wp.float64):
+        found = wp.zeros(2, dtype=dtype)
+        wp.launch(any_dtype, dim=2, inputs=[wp.indexedarray(wp.array(grid(5), dtype=dtype), ints(3, 1)), found])
+        assert found.list() == [4, 2]
+    assert raised(TypeError, lambda: wp.launch(any_dtype, dim=2, inputs=[a, out])) == (
+        "kernel `any_dtype`, argument 1 `x`: expected indexedarray(ndim=1, dtype=Any), got array1d[float32]"
+    )
