@@ -50,7 +50,6 @@ MISTAKES = {
     "array_by_loop": "for i in range(3):\n        s.data = b\n        a[i] = s.data[i]\n    s.data[0] = 1.0",
     "type_changes": "q = s.item\nif a[0] > 0.0: q = s.item.inner\na[0] = q.x",
     "atomic": "wp.atomic_add(items, 0, s.item)",
-    "printed": "print(s.item)",
     "wrong_argument": "a[0] = mass(s.item.inner)",
     "where_arrays": "t = wp.where(a[0] > 0.0, s, Holder(b, items[1]))\na[0] = t.data[0]",
 }
