@@ -24,6 +24,10 @@ from warp_like.passes.spmd.cost import gathers_in_loops, lane_cost, thread_cost
 from warp_like.passes.spmd.widen import NotWidenable, calls_library, widen
 
 MAX_LANES = 64
+LARGEST = 2500
+"""The ops of a kernel that is widened without being asked for: LLVM's time for vectors grows faster than their number."""
+LARGEST_SIDE_BY_SIDE = 600
+"""The ops of one whose values may take more than one register."""
 SCRATCH_REGISTERS = 4
 """Registers that an iteration is taken to need beyond the values that live through it."""
 
@@ -50,6 +54,9 @@ def choose(f: Function, vector_bits: int, registers: int, wanted: int) -> Choice
         return Choice(f, 1, "vector_width is 1")
     if not wanted and not _has_loop(f):
         return Choice(f, 1, "no loop: left to LLVM's vectoriser")
+    size = sum(1 for _ in f.body.walk())
+    if not wanted and size > LARGEST:
+        return Choice(f, 1, f"{size} ops are too many to compile for lanes in reasonable time")
     bits = _widest(f)
     native = vector_bits // bits
     try:
@@ -58,7 +65,8 @@ def choose(f: Function, vector_bits: int, registers: int, wanted: int) -> Choice
             return Choice(wide, wanted, "vector_width asks for it")
         if lane_cost(wide, 1) >= thread_cost(f):
             return Choice(f, 1, "it gathers more than it computes")
-        times = 1 if gathers_in_loops(wide) else _registers_side_by_side(wide, registers, MAX_LANES // native)
+        alone = size > LARGEST_SIDE_BY_SIDE or gathers_in_loops(wide)
+        times = 1 if alone else _registers_side_by_side(wide, registers, MAX_LANES // native)
         if times > 1:
             rest, wide = wide, _widened(f, native * times)
             wide.rest = rest
