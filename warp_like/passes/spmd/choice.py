@@ -25,9 +25,9 @@ from warp_like.passes.spmd.widen import NotWidenable, calls_library, widen
 
 MAX_LANES = 64
 LARGEST = 2500
-"""The ops of a kernel that is widened without being asked for: LLVM's time for vectors grows faster than their number."""
+"""The most ops of a kernel that is widened unasked: LLVM's time for vectors grows faster than their number."""
 LARGEST_SIDE_BY_SIDE = 600
-"""The ops of one whose values may take more than one register."""
+"""The most ops of one whose values may take more than one register."""
 SCRATCH_REGISTERS = 4
 """Registers that an iteration is taken to need beyond the values that live through it."""
 
