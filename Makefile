@@ -62,7 +62,7 @@ docs: build ## the documentation, into build/docs
 bench: ## launches, throughput, gradients and start-up, beside other libraries
 	@$(ENVIRONMENT) demo bench
 	@$(BIN)/python build_lib.py
-	@for name in launch throughput backward start compile utils; do \
+	@for name in launch throughput backward start compile; do \
 		$(BIN)/python examples/benchmarks/benchmark_$$name.py --json build/benchmarks/$$name.json $(ARGS) || exit 1; \
 	done
 
