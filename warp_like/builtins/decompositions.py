@@ -14,7 +14,7 @@ import numpy as np
 from warp_like.builtins.device import decompositions as device
 from warp_like.builtins.emit import Emitter, scalar_type
 from warp_like.builtins.patterns import F, H, MatOf, VecOf, W
-from warp_like.builtins.spec import Expand, Inline, NoGradient, builtin
+from warp_like.builtins.spec import Expand, Inline, NoGradient, builtin, declare_step
 from warp_like.ir.core import Value
 from warp_like.ir.types import float32, int32, with_scalar
 
@@ -52,14 +52,10 @@ def _gap_inverse(b: Emitter, gap: Value, scale: Value) -> Value:
 
 def _step(name: str, function: Callable[..., Any] | Expand, *params: Any, result: Any) -> None:
     """Declare a function that the decompositions share."""
-    names = [f"x{k}" for k in range(len(params))]
-    space: dict[str, Any] = {}
-    exec(f"def signature({', '.join(names)}): pass", space)
-    signature = space["signature"]
-    signature.__annotations__ = dict(zip(names, params, strict=True)) | {"return": result}
-    signature.__doc__ = f"Do a step of a decomposition: {name[1:]}."
+    named = {f"x{k}": p for k, p in enumerate(params)}
     lower = function if isinstance(function, Expand) else Inline(function)
-    builtin(name=name, group=GROUP, lower=lower, adjoint=WITHIN)(signature)
+    doc = f"Do a step of a decomposition: {name[1:]}."
+    declare_step(name, lower, named, result, group=GROUP, doc=doc, adjoint=WITHIN)
 
 
 M, V = MatOf("N", "N", W), VecOf("N", W)

@@ -11,7 +11,7 @@ import numpy as np
 
 from warp_like.builtins.device import random as device
 from warp_like.builtins.patterns import Pattern
-from warp_like.builtins.spec import Inline, NoGradient, builtin
+from warp_like.builtins.spec import Inline, NoGradient, builtin, declare_step
 from warp_like.ir.types import Array, Vec, float32, int32, int64, uint32
 
 GROUP = "Random"
@@ -164,12 +164,7 @@ def _declare(
 
 def _step(name: str, body: Callable[..., Any], result: Any, doc: str, **params: Pattern) -> None:
     """Declare a row that only the bodies of others use."""
-    space: dict[str, Any] = {}
-    exec(f"def signature({', '.join(params)}): pass", space)
-    signature = space["signature"]
-    signature.__annotations__ = {**params, "return": result}
-    signature.__doc__ = doc
-    builtin(name=name, group=GROUP, lower=Inline(body), adjoint=DRAWN)(signature)
+    declare_step(name, Inline(body), params, result, group=GROUP, doc=doc, adjoint=DRAWN)
 
 
 _step("_pcg", device.pcg, uint32, "Return the hash of 32 bits.", x=uint32)

@@ -85,6 +85,18 @@ def builtin(
     return decorate
 
 
+def declare_step(
+    name: str, lower: Lowering, params: Mapping[str, Any], result: Any, *, group: str, doc: str, adjoint: Adjoint = None
+) -> None:
+    """Declare a row that only the bodies of other rows use; ``params`` gives names and patterns."""
+    space: dict[str, Any] = {}
+    exec(f"def signature({', '.join(params)}): pass", space)
+    signature = space["signature"]
+    signature.__annotations__ = {**params, "return": result}
+    signature.__doc__ = doc
+    builtin(name=name, group=group, lower=lower, adjoint=adjoint)(signature)
+
+
 def _parameters(signature: Callable[..., Any]) -> tuple[str, ...]:
     """Parameter names in order, ``*`` before one that takes any number of arguments."""
     params = inspect.signature(signature).parameters.values()
@@ -185,5 +197,6 @@ __all__ = [
     "Target",
     "bind",
     "builtin",
+    "declare_step",
     "resolve",
 ]
