@@ -356,9 +356,11 @@ def _loaded_names(root: ast.AST, known: dict[ast.AST, Counter[str]]) -> Counter[
             found[node.id] += 1
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             found[node.target.id] += 1
-        children = list(ast.iter_child_nodes(node))
-        found.update(loaded_names([c for c in children if isinstance(c, ast.stmt)], known))
-        waiting += [c for c in children if not isinstance(c, ast.stmt)]
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.stmt):
+                found.update(loaded_names([child], known))
+            else:
+                waiting.append(child)
     if isinstance(root, ast.stmt):
         known[root] = found
     return found
