@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import inspect
 import pickle
 from typing import Any
 
@@ -229,3 +230,16 @@ def test_array_types_of_every_scalar():
         assert a.dtype._ir_type_ == t
         assert a.list() == [1, 1, 1]
         assert a.itemsize * 8 == t.bits
+
+
+def test_signatures_of_the_functions_that_make_arrays():
+    """Those that hand their arguments on show which ones they take, and name themselves in errors."""
+    made = inspect.signature(wp.zeros)
+    assert list(made.parameters) == ["shape", "dtype", "device", "requires_grad", "pinned", "retain_grad", "kwargs"]
+    assert inspect.signature(wp.empty) == inspect.signature(wp.ones) == made
+    like = inspect.signature(wp.zeros_like)
+    assert list(like.parameters) == ["src", "device", "requires_grad", "pinned", "retain_grad"]
+    for function in (wp.empty_like, wp.ones_like, wp.clone):
+        assert inspect.signature(function) == like
+        with pytest.raises(TypeError, match=rf"{function.__name__}\(\) missing 1 required positional argument: 'src'"):
+            function()

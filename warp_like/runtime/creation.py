@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+from collections.abc import Callable
+from typing import Any, ParamSpec
 
 from warp_like import _native
 from warp_like.frontend.host import in_kernels
@@ -14,6 +16,19 @@ from warp_like.runtime.memory import element_type, normalize_shape
 from warp_like.runtime.recording import host_copy, recorder
 from warp_like.values import constant_of
 from warp_like.values.struct import StructInstance
+
+P = ParamSpec("P")
+
+
+def _called_like(other: Callable[P, array]) -> Callable[[Callable[..., array]], Callable[P, array]]:
+    """Give a function that hands its arguments on the signature of the one that takes them."""
+
+    def decorate(function: Callable[..., array]) -> Callable[P, array]:
+        function.__signature__ = inspect.signature(other)  # type: ignore[attr-defined]
+        function.__annotations__ = other.__annotations__
+        return function
+
+    return decorate
 
 
 def _create(shape: Any, dtype: Any, device: DeviceLike, requires_grad: bool, retain_grad: bool, extra: Any) -> array:
@@ -54,17 +69,10 @@ def zeros(
     return _create(shape, dtype, device, requires_grad, retain_grad, kwargs)
 
 
-def empty(
-    shape: Any = None,
-    dtype: Any = float,
-    device: DeviceLike = None,
-    requires_grad: bool = False,
-    pinned: bool = False,
-    retain_grad: bool = False,
-    **kwargs: Any,
-) -> array:
+@_called_like(zeros)
+def empty(*args: Any, **kwargs: Any) -> array:
     """Return a new array whose contents mean nothing; they happen to be zeros, as fresh memory is."""
-    return _create(shape, dtype, device, requires_grad, retain_grad, kwargs)
+    return zeros(*args, **kwargs)
 
 
 def full(
@@ -83,17 +91,12 @@ def full(
     return out
 
 
-def ones(
-    shape: Any = None,
-    dtype: Any = float,
-    device: DeviceLike = None,
-    requires_grad: bool = False,
-    pinned: bool = False,
-    retain_grad: bool = False,
-    **kwargs: Any,
-) -> array:
+@_called_like(zeros)
+def ones(*args: Any, **kwargs: Any) -> array:
     """Return a new array of ones."""
-    return full(shape, 1, dtype, device, requires_grad, pinned, retain_grad, **kwargs)
+    out = zeros(*args, **kwargs)
+    out.fill_(1)
+    return out
 
 
 def zeros_like(
@@ -113,15 +116,10 @@ def zeros_like(
     return out
 
 
-def empty_like(
-    src: Any,
-    device: DeviceLike = None,
-    requires_grad: bool | None = None,
-    pinned: bool | None = None,
-    retain_grad: bool = False,
-) -> array:
+@_called_like(zeros_like)
+def empty_like(src: Any, *args: Any, **kwargs: Any) -> array:
     """Return a new array with the shape and dtype of ``src`` whose contents mean nothing."""
-    return zeros_like(src, device, requires_grad, pinned, retain_grad)
+    return zeros_like(src, *args, **kwargs)
 
 
 def full_like(
@@ -138,28 +136,20 @@ def full_like(
     return out
 
 
-def ones_like(
-    src: Any,
-    device: DeviceLike = None,
-    requires_grad: bool | None = None,
-    pinned: bool | None = None,
-    retain_grad: bool = False,
-) -> array:
+@_called_like(zeros_like)
+def ones_like(src: Any, *args: Any, **kwargs: Any) -> array:
     """Return a new array of ones with the shape and dtype of ``src``."""
-    return full_like(src, 1, device, requires_grad, pinned, retain_grad)
+    out = zeros_like(src, *args, **kwargs)
+    out.fill_(1)
+    return out
 
 
-def clone(
-    src: Any,
-    device: DeviceLike = None,
-    requires_grad: bool | None = None,
-    pinned: bool | None = None,
-    retain_grad: bool = False,
-) -> array:
+@_called_like(zeros_like)
+def clone(src: Any, *args: Any, **kwargs: Any) -> array:
     """Return a contiguous copy of ``src``; its gradient, if it gets one, is zero."""
     if isinstance(src, indexedarray):
         src = src.contiguous()
-    out = empty_like(src, device, requires_grad, pinned, retain_grad)
+    out = zeros_like(src, *args, **kwargs)
     out.assign(src)
     return out
 
