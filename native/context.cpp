@@ -208,6 +208,17 @@ bool register_context(PyObject* module) {
     }
     if (PyModule_AddObject(module, "CONTEXT_OFFSETS", layout.get()) < 0) return false;
     layout.release();
+    Ref cuda(PyDict_New());
+    const auto place = [&](const char* name, size_t at) { return put(cuda.get(), name, Ref(PyLong_FromSize_t(at))); };
+    if (!cuda || !place("code", offsetof(CudaContext, code)) || !place("site", offsetof(CudaContext, site)) ||
+        !place("thread", offsetof(CudaContext, thread)) || !place("claimed", offsetof(CudaContext, claimed)) ||
+        !place("values", offsetof(CudaContext, values)) || !place("stack", offsetof(CudaContext, stack)) ||
+        !place("stack_capacity", offsetof(CudaContext, stack_capacity)) ||
+        !place("stack_needed", offsetof(CudaContext, stack_needed)) || !place("size", sizeof(CudaContext)) ||
+        PyModule_AddObject(module, "CUDA_CONTEXT_OFFSETS", cuda.get()) < 0) {
+        return false;
+    }
+    cuda.release();
     return PyModule_AddIntConstant(module, "ERROR_STACK_LIMIT", kErrorStackLimit) == 0 &&
            PyModule_AddFunctions(module, functions) == 0;
 }

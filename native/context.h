@@ -49,6 +49,24 @@ static_assert(offsetof(Context, stack) == 0 && offsetof(Context, top) == 8 &&
                   offsetof(Context, cancel) == 32 && sizeof(Context) == 48,
               "generated code reads these offsets");
 
+// What the compiled code of one launch on CUDA shares with the host, in memory that the device can write. The host
+// zeroes it before the launch. `backend/llvm/cuda.py` says how it is used.
+struct CudaContext {
+    int32_t code = 0;                   // 0, of the first fault: its kind, set last
+    int32_t site = 0;                   // 4, which of the artifact's faults
+    int64_t thread = 0;                 // 8, the thread that it happened in
+    int32_t claimed = 0;                // 16, nonzero once a thread reports a fault
+    int32_t reserved = 0;               // 20
+    int64_t values[kErrorValues] = {};  // 24, the numbers that go into the fault's text
+    void* stack = nullptr;              // 152, the arena: `stack_capacity` bytes for each thread that is launched
+    int64_t stack_capacity = 0;         // 160, a multiple of 4
+    int64_t stack_needed = 0;           // 168, nonzero after a launch that ran out: the most bytes that a thread asked for
+};
+static_assert(offsetof(CudaContext, site) == 4 && offsetof(CudaContext, thread) == 8 &&
+                  offsetof(CudaContext, values) == 24 && offsetof(CudaContext, stack) == 152 &&
+                  sizeof(CudaContext) == 176,
+              "nothing in between, so that the layout is the same for the device");
+
 using Entry = void (*)(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end,
                        Context* context);
 

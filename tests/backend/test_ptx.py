@@ -10,10 +10,9 @@ import pytest
 from tests.backend.kernels import atomic_kernel, blur, copy_kernel, reversing, saxpy, unary
 from tests.ir_builder import start, tid, while_
 from warp_like.backend import libdevice
-from warp_like.backend.compile import lower_to_llvm, to_ptx
+from warp_like.backend.compile import lower_to_llvm, to_cuda, to_ptx
 from warp_like.backend.nvptx import assemble
 from warp_like.backend.target import Options, cuda_target
-from warp_like.base.errors import WarpCodegenError
 from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.types import FLOATS, INTS, SCALARS, Array, Mat, Type, Vec, float32, float64, int32, int64
@@ -150,9 +149,22 @@ def test_toolkit_is_found_by_environment(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert libdevice.find_libdevice.__wrapped__() == tmp_path / "nvvm" / "libdevice" / "libdevice.10.bc"
 
 
-def test_stack_is_refused() -> None:
-    with pytest.raises(WarpCodegenError, match="CUDA does not support yet"):
-        to_ptx(reversing(float32), SM_80, CONTIGUOUS)
+@pytest.mark.parametrize("t", [*SCALARS, Vec(3, float32), Mat(2, 2, float64)], ids=str)
+def test_stack_lies_in_the_arena(t: Type) -> None:
+    ptx = accept(reversing(t))
+    assert "st.local" not in ptx  # the depth is in a register
+    assert re.search(r"(atom|red)[\w.]*\.max\.s64", ptx)
+
+
+def test_faults_are_numbered() -> None:
+    code = to_cuda(blur(), SM_80, Options(debug=True))
+    assert len(code.faults) == 2  # x and y, wherever they are indexed
+    assert code.faults[0].endswith("index ({0}, {1}) is out of range for array `x` of shape ({2}, {3})")
+    assert to_cuda(blur(), SM_80, CONTIGUOUS).faults == ()
+    ptx = accept(blur(), options=Options(debug=True))
+    assert "assertfail" not in ptx
+    assert ".const" not in ptx  # the texts stay on the host
+    assert ".global .align" not in ptx
 
 
 @pytest.mark.parametrize(("given", "name"), [("sm_80", "sm_80"), ("90a", "sm_90a")])

@@ -6,31 +6,44 @@ lowering.
 
 from __future__ import annotations
 
-from warp_like.backend.llvm.entry import entry_name, lower_entry
+from dataclasses import replace
+from typing import NamedTuple
+
+from warp_like.backend.llvm.entry import entry_name, lower_entry, uses_stack
 from warp_like.backend.snippets import join_objects, join_ptx, snippets
 from warp_like.backend.target import Options, Target
 from warp_like.ir.core import Function
 
-__all__ = ["entry_name", "lower_to_llvm", "to_asm", "to_object", "to_optimized_llvm", "to_ptx"]
+__all__ = [
+    "CudaCode",
+    "entry_name",
+    "lower_to_llvm",
+    "to_asm",
+    "to_cuda",
+    "to_object",
+    "to_optimized_llvm",
+    "to_ptx",
+    "uses_stack",
+]
 
 
 def lower_to_llvm(function: Function, target: Target, options: Options) -> str:
     """Return the LLVM IR of ``function`` before LLVM's optimisations."""
-    return lower_entry(function, target, options)
+    return lower_entry(function, target, options).text
 
 
 def to_optimized_llvm(function: Function, target: Target, options: Options) -> str:
     """Return the LLVM IR of ``function`` for the CPU after LLVM's optimisations."""
     from warp_like.backend.cpu import optimized_ir
 
-    return optimized_ir(lower_entry(function, target, options), target)
+    return optimized_ir(lower_to_llvm(function, target, options), target)
 
 
 def to_object(function: Function, target: Target, options: Options) -> bytes:
     """Return the object code of ``function`` for the CPU."""
     from warp_like.backend.cpu import compile_object
 
-    made = compile_object(lower_entry(function, target, options), target)
+    made = compile_object(lower_to_llvm(function, target, options), target)
     calls = snippets(function)
     return join_objects(made, calls) if calls else made
 
@@ -39,13 +52,27 @@ def to_asm(function: Function, target: Target, options: Options) -> str:
     """Return the assembly of ``function`` for the CPU."""
     from warp_like.backend.cpu import compile_assembly
 
-    return compile_assembly(lower_entry(function, target, options), target)
+    return compile_assembly(lower_to_llvm(function, target, options), target)
+
+
+class CudaCode(NamedTuple):
+    """Code for CUDA: PTX or, for a target that is ``assembled``, a cubin; and the errors that it reports by number."""
+
+    data: bytes
+    faults: tuple[str, ...]
+
+
+def to_cuda(function: Function, target: Target, options: Options) -> CudaCode:
+    """Return the code of ``function`` as the CUDA driver loads it."""
+    from warp_like.backend.nvptx import assemble, compile_ptx
+
+    lowered = lower_entry(function, target, options)
+    ptx = compile_ptx(lowered.text, target)
+    calls = snippets(function)
+    ptx = join_ptx(ptx, calls, target) if calls else ptx
+    return CudaCode(assemble(ptx, target.name) if target.assembled else ptx.encode(), lowered.faults)
 
 
 def to_ptx(function: Function, target: Target, options: Options) -> str:
     """Return the PTX of ``function``."""
-    from warp_like.backend.nvptx import compile_ptx
-
-    made = compile_ptx(lower_entry(function, target, options), target)
-    calls = snippets(function)
-    return join_ptx(made, calls, target) if calls else made
+    return to_cuda(function, replace(target, assembled=False), options).data.decode()

@@ -20,6 +20,7 @@ class Target:
         fuse_fp: A multiplication and an addition may become one fused operation, which rounds once.
         vector_math: The vector math library that may be called: ``libmvec`` (glibc 2.35 and later),
             ``libmvec-2.22`` (older glibc, a handful of functions) or empty.
+        assembled: For CUDA, machine code (a cubin) is made instead of PTX, for which ``ptxas`` is needed.
     """
 
     kind: str
@@ -27,6 +28,7 @@ class Target:
     features: str = ""
     triple: str = ""
     vector_math: str = ""
+    assembled: bool = False
 
     @property
     def is_cuda(self) -> bool:
@@ -53,18 +55,19 @@ class Target:
     @property
     def key(self) -> str:
         """A string that is equal for equal targets and for no others."""
-        return "|".join((self.kind, self.name, self.features, self.triple, self.vector_math))
+        facts = (self.kind, self.name, self.features, self.triple, self.vector_math)
+        return "|".join(facts) + ("|cubin" if self.assembled else "")
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
 
 
-def cuda_target(arch: str) -> Target:
+def cuda_target(arch: str, *, assembled: bool = False) -> Target:
     """Return the target of a CUDA architecture such as ``sm_80`` (or ``80``)."""
     name = arch if arch.startswith("sm_") else f"sm_{arch}"
     if not name[3:].rstrip("af").isdigit():
         raise ValueError(f"a CUDA architecture is written like sm_80, got {arch!r}")
-    return Target("cuda", name, triple="nvptx64-nvidia-cuda")
+    return Target("cuda", name, triple="nvptx64-nvidia-cuda", assembled=assembled)
 
 
 @functools.lru_cache(maxsize=1)

@@ -50,13 +50,6 @@ def encode(text: str, kinds: str, loc: Loc | None) -> str:
     return f"{kinds}\n{place}\n{text}"
 
 
-def without_numbers(encoded: str) -> str:
-    """Return the words of an encoded error where its numbers are not at hand."""
-    kinds, place, text = encoded.split("\n", 2)
-    shown = text.format(*("?" * len(kinds)))
-    return f"{shown}, {place}" if place else shown
-
-
 def explain(subject: str, code: int, encoded: str, values: Sequence[int], thread: int) -> Exception:
     """Return the exception for an error that ``subject``, a kernel, has reported."""
     kinds, place, text = encoded.split("\n", 2)

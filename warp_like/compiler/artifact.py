@@ -19,7 +19,7 @@ class Artifact(Frozen):
 
     Attributes:
         entry: The name of the entry point.
-        code: Object code (CPU) or PTX text (CUDA).
+        code: Object code (CPU), PTX text or a cubin (CUDA).
         reads: Positions of the array parameters that the entry reads.
         writes: Positions of the array parameters that the entry stores to or updates.
         stores: Positions of those that it overwrites (not only updates).
@@ -35,6 +35,8 @@ class Artifact(Frozen):
         lanes: How many threads it runs side by side in vector registers.
         lanes_reason: Why so many.
         seconds: The stages of its compilation, and how long each took.
+        faults: For CUDA, the texts of the errors that the code reports by number, for ``base.faults.explain``.
+        uses_stack: Whether its threads save values on a stack, for which CUDA needs an arena.
     """
 
     entry: str
@@ -53,6 +55,8 @@ class Artifact(Frozen):
     lanes: int = 1
     lanes_reason: str = ""
     seconds: tuple[tuple[str, float], ...] = ()
+    faults: tuple[str, ...] = ()
+    uses_stack: bool = False
 
     def to_bytes(self) -> bytes:
         """Return the artifact with a checksum in front."""

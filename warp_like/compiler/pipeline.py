@@ -52,7 +52,7 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
         if log.dumps(stage):
             log.dump(stage, f.name, _backend_text(lanes.function, target, options, stage))
     with clock.stage("backend"):
-        code = _code(lanes.function, target, options)
+        code, faults = _code(lanes.function, target, options)
     accesses = array_accesses(f)
     summed, own = plain_additions(f)
     log.info(f"compiled {f.role} `{f.name}` in {1e3 * sum(clock.seconds.values()):.1f} ms")
@@ -73,6 +73,8 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
         lanes=lanes.width,
         lanes_reason=lanes.reason,
         seconds=tuple(clock.seconds.items()),
+        faults=faults,
+        uses_stack=backend.uses_stack(f),
     )
 
 
@@ -146,8 +148,8 @@ def _in_lanes(f: Function, signature: Signature, target: Target) -> Choice:
     return choice
 
 
-def _code(f: Function, target: Target, options: LoweringOptions) -> bytes:
-    return backend.to_ptx(f, target, options).encode() if target.is_cuda else backend.to_object(f, target, options)
+def _code(f: Function, target: Target, options: LoweringOptions) -> tuple[bytes, tuple[str, ...]]:
+    return backend.to_cuda(f, target, options) if target.is_cuda else (backend.to_object(f, target, options), ())
 
 
 def _backend_text(f: Function, target: Target, options: LoweringOptions, stage: str) -> str:

@@ -6,6 +6,9 @@
   dimensions is ``{ void* data; int64 shape[n]; int64 stride[n]; }`` with strides in bytes.
 * An entry point is ``void entry(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end, Context*)``:
   it runs the threads ``begin <= t < end`` of the flattened grid (last dimension fastest) whose extents are ``dims``.
+* On CUDA it is ``.entry entry(args, dims, begin, end, CudaContext* ctx)``: the block and the ``MAX_DIMS`` extents are
+  passed by value, and the threads of a one-dimensional launch of any size stride over the grid. ``ctx`` is the
+  address of a ``CudaContext`` (``native/context.h``), or null for an artifact that has no ``faults`` and no stack.
 """
 
 from __future__ import annotations

@@ -189,14 +189,11 @@ def _compiled(kernel: Kernel, *signatures: Signature) -> Iterator[tuple[Signatur
 
 
 def _cuda_variants(kernel: Kernel, target: str, cubin: bool) -> Iterator[tuple[Signature, Artifact]]:
-    from warp_like.backend.nvptx import assemble
     from warp_like.backend.target import cuda_target
 
     for contiguous, wide in ((True, False), (False, False), (False, True)):
         signature = Signature(kernel.types, contiguous=contiguous, wide=wide, options=kernel.options())
-        artifact = compile_kernel(kernel.source, signature, cuda_target(target))
-        code = assemble(artifact.code.decode(), target) if cubin else artifact.code
-        yield signature, artifact.replace(code=code)
+        yield signature, compile_kernel(kernel.source, signature, cuda_target(target, assembled=cubin))
 
 
 def _adjoints(types: Sequence[Type], forward: Artifact) -> list[tuple[int, ...]]:

@@ -7,15 +7,18 @@ CPU: ``void entry(args, dims, begin, end, ctx)`` as in ``warp_like.ir.layout``. 
 extents, unused ones 1. One dimension is one loop; more are a loop over rows around a loop over the last
 dimension. The inner loop says that its iterations' memory accesses are independent, as threads have no order.
 
-CUDA: ``.entry entry(args, dims, begin, end)``: the argument block and the ``MAX_DIMS`` extents by value, then
-two int64. The threads of a one-dimensional launch of any size stride over ``begin <= t < end``.
+CUDA: ``.entry entry(args, dims, begin, end, ctx)``: the argument block and the ``MAX_DIMS`` extents by value, then
+two int64 and the context's address. The threads of a one-dimensional launch of any size stride over
+``begin <= t < end``.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import NamedTuple
 
+from warp_like.backend.llvm.cuda import CONTEXT, Stack
 from warp_like.backend.llvm.lanes import full_mask
 from warp_like.backend.llvm.lower import Lowering
 from warp_like.backend.llvm.memory import load_value, sum_scope
@@ -24,6 +27,7 @@ from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, leaves, reg
 from warp_like.backend.llvm.writer import Writer
 from warp_like.backend.target import Options, Target
 from warp_like.base.loc import at
+from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.layout import MAX_DIMS, param_offsets
 from warp_like.ir.rewrite import grid_ndim
@@ -35,8 +39,15 @@ def entry_name(f: Function) -> str:
     return "wl_" + re.sub(r"\W", "_", f.name, flags=re.ASCII)
 
 
-def lower_entry(f: Function, target: Target, options: Options) -> str:
-    """Return the LLVM IR of a module with the entry point of kernel ``f``."""
+class Lowered(NamedTuple):
+    """A module in LLVM IR, and for CUDA the errors that its code reports by number."""
+
+    text: str
+    faults: tuple[str, ...]
+
+
+def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
+    """Return the module with the entry point of kernel ``f``."""
     w = Writer(target, options)
     ndim = grid_ndim(f)
     offsets, size = param_offsets([p.type for p in f.params])
@@ -47,7 +58,7 @@ def lower_entry(f: Function, target: Target, options: Options) -> str:
             params.append(_parameter(w, p.type, offset, scope, i in options.own))
 
         def run(g: Function, live: str = "") -> None:
-            lowering = Lowering(w, ndim, grid.index, lambda: grid.thread, live)
+            lowering = Lowering(w, ndim, grid.index, lambda: grid.thread, live, grid.stack)
             for p, rep in zip(g.params, params, strict=True):
                 lowering.bind(p, rep)
             lowering.body(g.body)
@@ -56,18 +67,23 @@ def lower_entry(f: Function, target: Target, options: Options) -> str:
         grid = kind(w, ndim, f, run)
         grid.write()
     name = entry_name(f)
-    return w.module(name, _signature(w, name, max(size, 8)))
+    return Lowered(w.module(name, _signature(w, name, max(size, 8))), w.faults)
 
 
 def _signature(w: Writer, name: str, size: int) -> str:
     if w.target.is_cuda:
         dims = f"ptr byval([{MAX_DIMS} x i64]) align 8 %dims"
-        params = f"ptr byval([{size} x i8]) align 8 %args, {dims}, i64 %begin, i64 %end"
+        params = f"ptr byval([{size} x i8]) align 8 %args, {dims}, i64 %begin, i64 %end, {CONTEXT} %ctx"
         return f"define ptx_kernel void @{name}({params}) {w.attributes('nounwind mustprogress' + _bounds(w))}"
     block = "noalias readonly align 8"
     params = f"ptr {block} %args, ptr {block} %dims, i64 %begin, i64 %end, ptr noalias %ctx"
     vectors = f'"prefer-vector-width"="{w.target.vector_bits}"'
     return f"define void @{name}({params}) {w.attributes(f'nounwind mustprogress {vectors}')}"
+
+
+def uses_stack(f: Function) -> bool:
+    """Return whether threads of ``f`` save values on a stack."""
+    return any(isinstance(o, ops.Push) for o in f.body.walk())
 
 
 def _bounds(w: Writer) -> str:
@@ -105,6 +121,7 @@ class _Grid:
         self.f = f
         self.run = run  # writes the body of a function for one thread, or given a mask for lanes
         self.thread = ""
+        self.stack: Stack | None = None  # CUDA's
         self._indices: list[str] = []
         self._extents: list[str] = []
 
@@ -259,6 +276,8 @@ class _CudaGrid(_Grid):
         own = w.op(f"add nuw nsw i64 {block}, {special('tid.x')}")
         stride = w.op(f"mul nuw nsw i64 {special('nctaid.x')}, {size}")
         first = w.op(f"add nsw i64 %begin, {own}")
+        if uses_stack(self.f):
+            self.stack = Stack(w, own, stride)
         if self.ndim > 1:
             self._load_extents()
         before = w.block
@@ -270,6 +289,8 @@ class _CudaGrid(_Grid):
         w.branch(w.op(f"icmp slt i64 {self.thread}, %end"), "thread", "done")
         w.start("thread")
         self._indices = self._split(self.thread, self.ndim)
+        if self.stack is not None:
+            self.stack.clear()
         self.run(self.f)
         counter.add([w.op(f"add nsw i64 {self.thread}, {stride}")], w.block)
         counter.finish()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from warp_like.backend.llvm import lanes, memory, runtime_calls
 from warp_like.backend.llvm.casts import bitcast, cast
 from warp_like.backend.llvm.components import Index, Position, extract, insert
+from warp_like.backend.llvm.cuda import Stack
 from warp_like.backend.llvm.instructions import apply_builtin
 from warp_like.backend.llvm.lanes import Access, LaneIndex
 from warp_like.backend.llvm.loops import CountedLoop
@@ -36,16 +37,24 @@ class Lowering:
         tid: Returns the i64 register of the thread's index, given axis and ndim.
         thread: Returns the i64 register of the flat thread index.
         live: The mask of the lanes that have a thread.
+        stack: The thread's stack on CUDA.
     """
 
     def __init__(
-        self, w: Writer, ndim: int, tid: Callable[[int, int], str], thread: Callable[[], str], live: str = ""
+        self,
+        w: Writer,
+        ndim: int,
+        tid: Callable[[int, int], str],
+        thread: Callable[[], str],
+        live: str = "",
+        stack: Stack | None = None,
     ) -> None:
         self.w = w
         self._ndim = ndim
         self._thread_index = tid
         self._thread = thread
         self._live = live
+        self._stack = stack
         self._reps: dict[Value, Rep] = {}
         self._wide: list[dict[Value, str]] = [{}]
 
@@ -403,10 +412,14 @@ class Lowering:
         runtime_calls.breakpoint_(self.w)
 
     def _push(self, o: ops.Push) -> None:
-        runtime_calls.push(self.w, o.value.type, self.scalars(o.value))
+        if self._stack is not None:
+            self._stack.push(o.value.type, self.scalars(o.value))
+        else:
+            runtime_calls.push(self.w, o.value.type, self.scalars(o.value))
 
     def _pop(self, o: ops.Pop) -> None:
-        self.bind(o.result, runtime_calls.pop(self.w, o.result.type))
+        t = o.result.type
+        self.bind(o.result, runtime_calls.pop(self.w, t) if self._stack is None else self._stack.pop(t))
 
 
 _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {

@@ -1,19 +1,19 @@
 """What kernels ask of the runtime: the per-thread stack, printing, reports of errors.
 
-The context begins with ``{ char* stack; int64 top; int64 capacity; ... }``; the ``wl_*`` functions are the
-native extension's. CUDA has no context: it prints through ``vprintf`` and has no stack.
+The CPU's context begins with ``{ char* stack; int64 top; int64 capacity; ... }``; the ``wl_*`` functions are the
+native extension's. CUDA prints through ``vprintf``; its stack and its reports are in ``cuda``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from warp_like.backend.llvm import cuda
 from warp_like.backend.llvm.casts import cast
 from warp_like.backend.llvm.memory import load_value, store_value
 from warp_like.backend.llvm.values import leaves
 from warp_like.backend.llvm.writer import Writer
-from warp_like.base.errors import WarpCodegenError
-from warp_like.base.faults import FAULTS, encode, without_numbers
+from warp_like.base.faults import FAULTS, encode
 from warp_like.base.loc import current_loc
 from warp_like.ir.layout import size_of
 from warp_like.ir.types import (
@@ -51,7 +51,6 @@ _STACK, _TOP, _CAPACITY = 0, 8, 16
 
 def push(w: Writer, t: Type, value: tuple[str, ...]) -> None:
     """Save a value on the thread's stack, growing it where it is full; values lie there without gaps."""
-    _require_stack(w)
     size = size_of(t)
     top = _field(w, _TOP)
     end = w.op(f"add nuw nsw i64 {top}, {size}")
@@ -70,7 +69,6 @@ def push(w: Writer, t: Type, value: tuple[str, ...]) -> None:
 
 def pop(w: Writer, t: Type) -> tuple[str, ...]:
     """Take back the value saved last."""
-    _require_stack(w)
     top = w.op(f"sub nuw nsw i64 {_field(w, _TOP)}, {size_of(t)}")
     stack = w.op("load ptr, ptr %ctx, align 8")
     value = load_value(w, _stack_leaves(t), w.op(f"getelementptr inbounds i8, ptr {stack}, i64 {top}"), "", align=1)
@@ -92,15 +90,6 @@ def _field(w: Writer, offset: int) -> str:
     return w.op(f"load i64, ptr {_field_address(w, offset)}, align 8")
 
 
-def _require_stack(w: Writer) -> None:
-    if w.target.is_cuda:
-        raise WarpCodegenError(
-            "the gradient of this loop saves values whose number is known only at run time, which CUDA does "
-            "not support yet",
-            help="give the loop a constant range, or differentiate on the CPU",
-        )
-
-
 # --- errors ---------------------------------------------------------------------------------------------------
 
 Number = tuple[Scalar, str]
@@ -111,7 +100,7 @@ def leave(w: Writer, kind: str, text: str, values: Sequence[Number], thread: str
     """Report an error and leave the entry point; ends the block. ``kind`` is one of ``FAULTS``."""
     encoded = encode(text, "".join(_letter(t) for t, _ in values), current_loc())
     if w.target.is_cuda:
-        _assert_fail(w, without_numbers(encoded))
+        cuda.fail(w, FAULTS[kind].code, encoded, values, thread)
         return
     buffer = w.alloca(f"[{max(len(values), 1)} x i64]", 8)
     for i, (t, x) in enumerate(values):
@@ -130,17 +119,6 @@ def _letter(t: Scalar) -> str:
     if t.is_float:
         return "f" if t.bits <= 32 else "d"
     return "b" if t.is_bool else "i" if t.is_signed else "u"
-
-
-def _assert_fail(w: Writer, message: str) -> None:
-    """Call what CUDA's ``assert`` calls, which ends the context with the message."""
-    loc = current_loc()
-    file, line, function = (loc.file, loc.line, loc.function) if loc is not None else ("", 0, "")
-    w.declare("__assertfail", "void @__assertfail(ptr, ptr, i32, ptr, i64)")
-    texts = [w.string(t) for t in (message, file, function)]
-    given = f"ptr {texts[0]}, ptr {texts[1]}, i32 {line}, ptr {texts[2]}, i64 1"
-    w.do(f"call void @__assertfail({given}) {w.attributes('noreturn cold')}")
-    w.do("unreachable")
 
 
 def breakpoint_(w: Writer) -> None:

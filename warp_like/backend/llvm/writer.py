@@ -30,6 +30,7 @@ class Writer:
         self._metadata: list[str] = []
         self._named_metadata: dict[str, str] = {}
         self._strings: dict[bytes, str] = {}
+        self._faults: dict[str, int] = {}
         self._kept: list[str] = []
         self._next = 0
 
@@ -122,6 +123,15 @@ class Writer:
         data = text.encode() + b"\0"
         name = self._strings.setdefault(data, f"@.str{len(self._strings)}")
         return f"addrspacecast (ptr addrspace(4) {name} to ptr)" if self.target.is_cuda else name
+
+    def fault(self, encoded: str) -> int:
+        """Return the number of an error that the code can report."""
+        return self._faults.setdefault(encoded, len(self._faults))
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """The errors that the code can report by number."""
+        return tuple(self._faults)
 
     # --- the module ---
 
