@@ -20,7 +20,7 @@ ENVIRONMENT := $(PYTHON) .ci/environment.py $(VENV)
 SOURCES := warp_like examples tests docs .ci build_lib.py
 NATIVE := $(wildcard native/*.cpp native/*.h)
 
-.PHONY: help demo test test-cuda lint format docs bench build clean
+.PHONY: help demo test test-cuda lint format stubs docs bench build clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -53,6 +53,10 @@ format: ## format all sources
 	$(BIN)/ruff format $(SOURCES)
 	$(BIN)/ruff check --fix-only $(SOURCES)
 	@if command -v clang-format >/dev/null; then clang-format -i $(NATIVE); fi
+
+stubs: build ## what type checkers read of the package, from its own tables
+	@$(ENVIRONMENT) test
+	$(BIN)/python .ci/stubs.py
 
 docs: build ## the documentation, into build/docs
 	@$(ENVIRONMENT) docs

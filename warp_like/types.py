@@ -12,6 +12,7 @@ from warp_like.values.dtypes import SCALAR_CLASSES, Float, Int, Scalar
 
 NAMES: dict[str, type] = {str(t): cls for t, cls in SCALAR_CLASSES.items()} | NAMED
 """Every class of scalars, vectors, matrices, quaternions and transforms that has a name."""
+NAMES["handle"] = NAMES["uint64"]  # the number by which kernels know an object of the runtime
 
 __all__ = [
     "Any",

@@ -10,7 +10,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -33,9 +33,11 @@ from warp_like.runtime.recording import host_copy, recorder
 from warp_like.values import ArrayAnnotation, Composite, bfloat
 from warp_like.values.dtypes import SCALAR_CLASSES, host_number
 
+DType = TypeVar("DType")
+
 
 @in_kernels("array")
-class array(Exchange):
+class array(Exchange, Generic[DType]):
     """A multi-dimensional array of scalars, vectors or matrices.
 
     Without data, shape and pointer, ``array(dtype=...)`` is the annotation of a kernel's parameter instead.
@@ -79,10 +81,10 @@ class array(Exchange):
         grad: array | None = None,
         requires_grad: bool = False,
         retain_grad: bool = False,
-    ) -> Any:
+    ) -> array[Any]:
         """Make an array, or an annotation when there is nothing to make one of."""
         if data is None and shape is None and ptr is None:
-            return ArrayAnnotation(dtype, 1 if ndim is None else ndim)
+            return ArrayAnnotation(dtype, 1 if ndim is None else ndim)  # type: ignore[return-value]
         place = get_device(device)
         self = None
         if copy and cls is array and ptr is None and shape is None and ndim is None and place.is_cpu:

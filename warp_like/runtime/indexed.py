@@ -10,20 +10,20 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 
 from warp_like.ir import types as ir
 from warp_like.runtime import foreign
-from warp_like.runtime.array import array, new_array
+from warp_like.runtime.array import DType, array, new_array
 from warp_like.runtime.binding import host_data
 from warp_like.runtime.device import Device, DeviceLike, get_device
 from warp_like.runtime.recording import host_writes, recorder
 from warp_like.values import IndexedArrayAnnotation, to_ir
 
 
-class indexedarray:
+class indexedarray(Generic[DType]):
     """The elements of an array that arrays of indices select: 1 to 4 dimensions, each with its own indices.
 
     Without ``data``, ``indexedarray(dtype=...)`` is the annotation of a kernel's parameter instead. Kernels take an
@@ -49,10 +49,13 @@ class indexedarray:
     _annotation_ = IndexedArrayAnnotation(Any, 1)
     is_contiguous = False
 
-    def __new__(cls, data: Any = None, indices: Any = None, dtype: Any = None, ndim: int | None = None) -> Any:
+    def __new__(
+        cls, data: Any = None, indices: Any = None, dtype: Any = None, ndim: int | None = None
+    ) -> indexedarray[Any]:
         """Make an indexed array, or an annotation when there is nothing to make one of."""
         if data is None:
-            return IndexedArrayAnnotation(Any if dtype is None else dtype, 1 if ndim is None else ndim)
+            made = IndexedArrayAnnotation(Any if dtype is None else dtype, 1 if ndim is None else ndim)
+            return made  # type: ignore[return-value]
         self = super().__new__(cls)
         self.data = data if isinstance(data, array) else foreign.as_array(data)
         _require_declared(self.data, dtype, ndim)

@@ -15,7 +15,8 @@ from typing import Any
 
 from warp_like.runtime.device import synchronize
 from warp_like.runtime.kernel import hold_fast_launches
-from warp_like.runtime.recording import TimingResult, activities, recorder
+from warp_like.runtime.recording import TimingResult as TimingResult
+from warp_like.runtime.recording import activities, recorder
 
 TIMING_KERNEL = 1
 TIMING_KERNEL_BUILTIN = 2
