@@ -27,6 +27,7 @@ from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Array, Scalar, Struct, Type, bfloat16, element_shape, scalar_of
 from warp_like.passes.bodies import body_of
+from warp_like.values.struct import structured_dtype
 
 MAX_STEPS = 20_000_000
 
@@ -253,6 +254,8 @@ def _view(m: _Thread, o: ops.View, env: Env) -> list[Any]:
 def _local_array(m: _Thread, o: ops.LocalArray, env: Env) -> list[Any]:
     t = o.result.type
     assert isinstance(t, Array)
+    if isinstance(t.dtype, Struct):
+        return [np.zeros(o.shape, structured_dtype(t.dtype))]
     scalar = scalar_of(t.dtype)
     assert scalar is not None
     return [np.zeros((*o.shape, *element_shape(t.dtype)), numpy_dtype(scalar))]

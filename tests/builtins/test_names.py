@@ -48,7 +48,7 @@ Utility
     select(cond, value_if_false, value_if_true)(arr, value_if_false, value_if_true)
     where(cond, value_if_true, value_if_false)(arr, value_if_true, value_if_false) printf(fmt, *args) print(*values)
     breakpoint() expect_eq(a, b) expect_neq(a, b) expect_near(a, b, tolerance) tid() block_dim() lerp(a, b, t)
-    smoothstep(a, b, x) len(a) cast(a, dtype) static(expr)
+    smoothstep(a, b, x) len(a) cast(a, dtype) static(expr) address_of(value)
     atomic_add(arr, *indices, value) atomic_sub(arr, *indices, value) atomic_min(arr, *indices, value)
     atomic_max(arr, *indices, value) atomic_and(arr, *indices, value) atomic_or(arr, *indices, value)
     atomic_xor(arr, *indices, value) atomic_exch(arr, *indices, value) atomic_cas(arr, *indices, compare, value)

@@ -230,3 +230,71 @@ def test_functions_with_a_gradient_of_their_own_take_arguments_of_the_kernel():
     assert out.numpy()[0] == 1.0
     with pytest.raises(wp.WarpCodegenError, match="is given an array that the kernel makes"):
         tape.backward(grads={out: wp.ones(1, dtype=wp.float64)})
+
+
+@wp.struct
+class Inner:
+    v: wp.vec2
+
+
+@wp.struct
+class Pair:
+    a: float
+    inner: Inner
+    n: int
+
+
+@wp.func
+def sum_of_pairs(pairs: wp.array(dtype=Pair)):
+    found = 0.0
+    for p in pairs:
+        found += p.a + p.inner.v[1]
+    return found
+
+
+@wp.kernel
+def of_structs(x: wp.array(dtype=float), out: wp.array(dtype=float)):
+    pairs = wp.zeros(shape=(3,), dtype=Pair)
+    for i in range(3):
+        pairs[i].a = x[i] * x[i]
+        pairs[i].inner.v = wp.vec2(0.0, x[i])
+        pairs[i].n += i
+    pairs[2] = pairs[1]
+    copied = pairs[0]
+    copied.a = 100.0
+    out[0] = sum_of_pairs(pairs) + float(pairs[2].n)
+
+
+def test_a_local_array_of_structs():
+    x = np.array([1, 2, 3], np.float32)
+    _, out = everywhere(of_structs, 1, x, np.zeros(1, np.float32))
+    assert out[0] == 2 + 6 + 6 + 1
+    given = wp.array(x, requires_grad=True)
+    result = wp.zeros(1, dtype=float, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(of_structs, dim=1, inputs=[given, result])
+    tape.backward(result)
+    np.testing.assert_array_equal(given.grad.numpy(), [2 * 1 + 1, 2 * (2 * 2 + 1), 0])  # pairs[2] is a copy
+
+
+@wp.kernel
+def addressed(a: wp.array2d(dtype=float), s: wp.array(dtype=Pair), i: int, out: wp.array(dtype=wp.uint64)):
+    out[0] = wp.address_of(a[i, -1]) - a.ptr
+    row = a[i]
+    out[1] = wp.address_of(row[2]) - a.ptr
+    out[2] = wp.address_of(s[i].inner.v) - s.ptr
+    local = wp.zeros(shape=(2,), dtype=float)
+    alias = wp.array(ptr=wp.address_of(local[1]), shape=(1,), dtype=float)
+    alias[0] = 5.0
+    out[3] = wp.uint64(local[1])
+
+
+def test_the_address_of_an_element():
+    a, out = np.zeros((3, 4), np.float32), np.zeros(4, np.uint64)
+    wp.launch(addressed, dim=1, inputs=[a, wp.zeros(3, dtype=Pair), 1, out])
+    np.testing.assert_array_equal(out, [4 * 7, 4 * 6, 16 + 4, 5])  # a Pair takes 16 bytes, 4 in front of `inner`
+    wp.launch(addressed, dim=1, inputs=[a[:, ::-1], wp.zeros(3, dtype=Pair), 1, out])
+    np.testing.assert_array_equal(out[:2].astype(np.int64), [16 - 12, 16 - 8])
+    ptx = addressed.inspect("ptx", target="sm_80")
+    if libdevice.find_ptxas() is not None:
+        assert assemble(ptx, "sm_80")[:4] == b"\x7fELF"

@@ -2,12 +2,13 @@
 
 import enum
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
 import warp_like as wp
-from tests.frontend.support import build, launch
+from tests.frontend.support import build, everywhere, launch
 from warp_like.ir import ops
 from warp_like.ir import types as ir
 
@@ -369,3 +370,35 @@ def test_thread_index_ops(n):
             out[0] = {"ijkl"[n - 1]}
     """)["k"]
     assert [(o.axis, o.ndim) for o in op_types(build(k), ops.Tid)] == [(a, n) for a in range(n)]
+
+
+@wp.func
+def padded(v: Any):
+    wider = wp.types.vector(length=len(v) + 2, dtype=v.dtype)
+    found = wider(v.dtype(1.0))
+    for i in range(len(v)):
+        found[i + 1] = v[i]
+    return found
+
+
+@wp.func
+def outer_square(v: Any):
+    return wp.types.matrix(shape=(len(v), len(v)), dtype=v.dtype)(v.dtype(2.0)) * v
+
+
+@wp.kernel
+def types_of_arguments(out: wp.array(dtype=wp.float64)):
+    v = padded(wp.vec3d(2.0, 3.0, 4.0))
+    for i in range(len(v)):
+        out[i] = v[i]
+    w = outer_square(wp.vec2(1.0, 2.0))
+    out[5] = wp.float64(w[0] + w[1])
+    q = wp.types.quaternion(dtype=wp.float64)(0.0, 0.0, 0.0, 1.0)
+    t = wp.types.transformation(dtype=wp.float64)(wp.vec3d(1.0, 2.0, 3.0), q)
+    out[6] = wp.transform_point(t, wp.vec3d(1.0, 1.0, 1.0))[2]
+    out[7] = wp.vector(length=len(v), dtype=wp.float64)[1] + q.w
+
+
+def test_types_are_made_in_kernels():
+    (out,) = everywhere(types_of_arguments, 1, np.zeros(8))
+    np.testing.assert_array_equal(out, [1, 2, 3, 4, 1, 12, 4, 1])

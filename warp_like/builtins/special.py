@@ -130,6 +130,15 @@ def cast(a: Any, dtype: Any) -> Any:
     """Return the bits of ``a`` as a ``dtype`` of the same width."""
 
 
+@builtin(group=UTILITY, lower=Special(), adjoint=NO_VALUE, example="p = wp.address_of(a[0])")
+def address_of(value: Any) -> Any:
+    """Return the memory address of an element of an array, or of a field of it, as a ``uint64``.
+
+    The call is ``wp.address_of(arr[i])`` or ``wp.address_of(arr[i].field)``. Variables lie in registers and have no
+    address; an array of the thread, ``wp.zeros(shape=(1,), dtype=float)``, has.
+    """
+
+
 @builtin(
     name="print", group=UTILITY, lower=Special(), adjoint=NO_VALUE, ref=print, example="print(a[0], wp.vec2(1.0, 2.0))"
 )

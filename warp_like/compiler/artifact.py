@@ -7,7 +7,7 @@ import marshal
 from warp_like.base.frozen import Frozen
 from warp_like.base.hashing import checksum
 
-_MAGIC = b"warp_like artifact 2\n"
+_MAGIC = b"warp_like artifact 3\n"
 
 
 class Damaged(Exception):
@@ -27,6 +27,7 @@ class Artifact(Frozen):
         own: Positions of those that it adds to, of which each thread of the grid touches its own element alone.
         extremes: Positions of those that it updates by ``atomic_min`` or ``atomic_max``.
         rewrites: Positions of those that it loads from as well as overwrites.
+        certain: Positions of those that every thread accesses.
         scratch: For an adjoint, positions of the arrays of which it takes copies from before the launch, as its last
             parameters.
         tid_ndim: The fewest dimensions that the entry folds the grid into.
@@ -48,6 +49,7 @@ class Artifact(Frozen):
     own: tuple[int, ...] = ()
     extremes: tuple[int, ...] = ()
     rewrites: tuple[int, ...] = ()
+    certain: tuple[int, ...] = ()
     scratch: tuple[int, ...] = ()
     tid_ndim: int = 4
     ordered: bool = False

@@ -23,7 +23,7 @@ from warp_like.ir.verify import verify
 from warp_like.passes import pipeline as passes
 from warp_like.passes.ad.saving import rewritten_arrays
 from warp_like.passes.ad.value_gradients import open_gradients
-from warp_like.passes.effects import array_accesses
+from warp_like.passes.effects import array_accesses, certain_accesses
 from warp_like.passes.spmd.choice import Choice, choose
 from warp_like.passes.sums import depends_on_order, open_own_additions, plain_additions
 
@@ -66,6 +66,7 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
         own=own,
         extremes=tuple(i for i, a in accesses.items() if a.extreme),
         rewrites=tuple(rewritten_arrays(open_own_additions(clone_function(f)))),
+        certain=certain_accesses(f),
         scratch=f.scratch,
         tid_ndim=fewest_tid_dims(f),
         ordered=depends_on_order(f),

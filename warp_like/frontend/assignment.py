@@ -17,7 +17,7 @@ from warp_like.base.errors import (
     WarpCodegenTypeError,
 )
 from warp_like.builtins.patterns import Literal
-from warp_like.frontend import indexed_arrays, indexing, refused, selection
+from warp_like.frontend import constants, indexed_arrays, indexing, refused, selection
 from warp_like.frontend.context import Context, statement, with_article
 from warp_like.frontend.expressions import OPERATORS, binary
 from warp_like.frontend.host import Host, type_named
@@ -116,6 +116,7 @@ def build_annotated(ctx: Context, node: ast.AnnAssign) -> None:
 
 def assign(ctx: Context, target: ast.expr, operand: Operand, source: ast.expr) -> None:
     """Assign an operand to a target; ``source`` is the operand's syntax."""
+    operand = constants.opened(ctx, operand)
     if isinstance(target, (ast.Tuple, ast.List)):
         _unpack(ctx, target, operand, source)
         return
@@ -217,7 +218,7 @@ def place(ctx: Context, node: ast.expr) -> Place:
 
 def _inner(ctx: Context, node: ast.expr) -> Place:
     """The place that holds the one being assigned; any expression that gives an array will do."""
-    if isinstance(node, (ast.Name, ast.Subscript, ast.Attribute)):
+    if isinstance(node, (ast.Name, ast.Subscript, ast.Attribute)) and not _in_tuple(ctx, node):
         inner = place(ctx, node)
         if isinstance(inner, Component) and not inner.path and isinstance(_type_at(ctx, inner), Array):
             array = load(ctx, inner)  # an array in a struct
@@ -240,6 +241,16 @@ def _inner(ctx: Context, node: ast.expr) -> Place:
         raise WarpCodegenTypeError(f"a part of {with_article(describe(operand))} that has no name can't be assigned")
 
 
+def _in_tuple(ctx: Context, node: ast.expr) -> bool:
+    """Whether ``node`` is an item of a variable that is a tuple, or lies deeper in it."""
+    if not isinstance(node, ast.Subscript):
+        return False
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    variable = ctx.scope.variable(node.id) if isinstance(node, ast.Name) else None
+    return variable is not None and isinstance(variable.value, tuple)
+
+
 def _subscripted(ctx: Context, inner: Place, node: ast.Subscript) -> Place:
     at = indexing.indices(ctx, node.slice)
     if isinstance(inner, Element) and not inner.path and len(inner.indices) < _ndim(inner):
@@ -259,6 +270,8 @@ def _subscripted(ctx: Context, inner: Place, node: ast.Subscript) -> Place:
             array, where = indexed_arrays.element(ctx, _indexed(ctx, inner), plain)
             return Element(array, tuple(where))
         return Part(indexed_arrays.read(ctx, _indexed(ctx, inner), at))
+    if t is None and isinstance(load(ctx, inner), tuple):
+        raise WarpCodegenTypeError("the items of a tuple can't be assigned", help="make a new tuple: t = (x, t[1])")
     if not isinstance(t, Aggregate):
         raise indexing.not_indexable(load(ctx, inner))
     return _deeper(ctx, inner, at)

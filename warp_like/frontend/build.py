@@ -20,6 +20,7 @@ from warp_like.frontend.function import Overload
 from warp_like.frontend.host import Host
 from warp_like.frontend.inlining import inline_overload
 from warp_like.frontend.native import build_native
+from warp_like.frontend.operands import Given, Operand
 from warp_like.frontend.parameters import leaf_parameters, parameters
 from warp_like.frontend.scope import Variable
 from warp_like.frontend.source import Source
@@ -70,9 +71,9 @@ def depth_checked(source: Source) -> Iterator[None]:
         ) from None
 
 
-def _calling(session: Session, overload: Overload, given: tuple[Type | Host, ...]) -> Function:
+def _calling(session: Session, overload: Overload, given: tuple[Given, ...]) -> Function:
     """A user function for arguments given by their types, or as Python objects where they have none."""
-    key = (overload, tuple(g.obj if isinstance(g, Host) else ("value", g) for g in given))
+    key = (overload, _key(given))
     found = session.functions.get(key)
     if found is not None:
         return found
@@ -98,14 +99,21 @@ def _calling(session: Session, overload: Overload, given: tuple[Type | Host, ...
     return found
 
 
-def _add_customs(session: Session, overload: Overload, f: Function, given: tuple[Type | Host, ...]) -> None:
+def _key(given: Given) -> Any:
+    if isinstance(given, tuple):
+        return tuple(map(_key, given))
+    return given.obj if isinstance(given, Host) else ("value", given)
+
+
+def _add_customs(session: Session, overload: Overload, f: Function, given: tuple[Given, ...]) -> None:
     """Build the gradient and the replay function that the user gave ``overload``."""
-    if overload.customs and any(isinstance(t, Struct) for t in (*given, *f.results)):
+    refused = next((t for t in (*given, *f.results) if isinstance(t, (Struct, tuple))), None)
+    if overload.customs and refused is not None:
+        what = "takes or returns a struct" if isinstance(refused, Struct) else "takes a tuple"
         raise WarpCodegenTypeError(
-            f"`{overload.source.name}` takes or returns a struct, so it can have no gradient or replay function of "
-            "its own",
+            f"`{overload.source.name}` {what}, so it can have no gradient or replay function of its own",
             overload.source.header,
-            help="pass the fields one by one",
+            help="pass the fields one by one" if isinstance(refused, Struct) else "pass the values one by one",
         )
     if overload.customs and any(isinstance(t, Array) for t in f.results):
         raise WarpCodegenTypeError(
@@ -135,21 +143,15 @@ def result_types(overload: Overload, types: Sequence[Type]) -> tuple[Type, ...]:
     return _calling(Session(False, call=_calling), overload, tuple(types)).results
 
 
-def _build(
-    session: Session, source: Source, given: Mapping[str, Type | Host], returns: Returns | None = None
-) -> Function:
-    by_name: dict[str, list[Value]] = {}
-    for name, t in given.items():
-        if isinstance(t, Type):
-            split = leaf_parameters([(name, t)]) if source.role == "kernel" else [(name, t)]
-            by_name[name] = [Value(leaf, path) for path, leaf in split if leaf is not None]
+def _build(session: Session, source: Source, given: Mapping[str, Given], returns: Returns | None = None) -> Function:
+    by_name = {name: _parameter_values(name, t, source.role == "kernel") for name, t in given.items()}
     params = [p for leaves in by_name.values() for p in leaves]
     f = Function(_unique(session, source.name), params, (), source.role, source.header)
     returns = returns or _annotated_returns(source)
     ctx = Context(session, source, returns, f.body)
     with at(source.header), ctx.b.into(f.body):
         for name, t in given.items():
-            value = t if isinstance(t, Host) else _assembled(ctx, t, list(by_name[name]))
+            value = _assembled(ctx, t, list(by_name[name]))
             ctx.scope.names[name] = Variable(value, None)
     with at(source.header):
         flow = run(ctx, source.node.body, Tail.KERNEL if source.role == "kernel" else Tail.NONE)
@@ -160,10 +162,24 @@ def _build(
     return f
 
 
-def _assembled(ctx: Context, t: Type, parts: list[Value]) -> Value:
-    """A parameter of type ``t`` from ``parts``: itself, or the fields of a struct one by one; takes them away."""
+def _parameter_values(name: str, t: Given, split: bool) -> list[Value]:
+    """The values that a function takes for a parameter; with ``split`` a struct is given field by field."""
+    if isinstance(t, tuple):
+        return [v for i, part in enumerate(t) for v in _parameter_values(f"{name}_{i}", part, split)]
+    if isinstance(t, Host):
+        return []
+    leaves = leaf_parameters([(name, t)]) if split else [(name, t)]
+    return [Value(leaf, path) for path, leaf in leaves if leaf is not None]
+
+
+def _assembled(ctx: Context, t: Given, parts: list[Value]) -> Operand:
+    """A parameter of type ``t`` from ``parts``: itself, or the parts of a struct or tuple; takes them away."""
+    if isinstance(t, Host):
+        return t
+    if isinstance(t, tuple):
+        return tuple(_assembled(ctx, part, parts) for part in t)
     if isinstance(t, Struct) and not (parts and parts[0].type == t):
-        return ctx.b.make(t, [_assembled(ctx, field, parts) for _, field in t.fields])
+        return ctx.b.make(t, [ctx.settle(_assembled(ctx, field, parts)) for _, field in t.fields])
     return parts.pop(0)
 
 

@@ -13,9 +13,17 @@ from warp_like.builtins.overload import NoMatch, Special
 from warp_like.builtins.spec import ASSIGNING, REGISTRY, bind, resolve
 from warp_like.frontend import assignment, constants, constructors, derivatives, local_arrays, making, specials, statics
 from warp_like.frontend.context import Context, cast_name, expression, require_bindable, with_article
-from warp_like.frontend.function import Default, Function, Overload, is_callable_annotation
+from warp_like.frontend.function import (
+    Default,
+    Function,
+    Overload,
+    is_callable_annotation,
+    is_tuple_annotation,
+    shown,
+    tuple_parts,
+)
 from warp_like.frontend.host import GradientOf, Host, builtin_name, grad, not_a_value, type_named
-from warp_like.frontend.operands import NOTHING, Operand, describe, type_of
+from warp_like.frontend.operands import NOTHING, Given, Operand, describe, flatten, require_value_kind, type_of
 from warp_like.ir import core as ir
 from warp_like.ir import ops
 from warp_like.ir.core import Value
@@ -86,8 +94,7 @@ def _builtin(ctx: Context, name: str, node: ast.Call) -> Operand:
     nodes = node.args if not keywords and len(bound) == len(node.args) else None
     for argument, operand in zip(node.args, args, strict=True):
         with ctx.at(argument):
-            if isinstance(operand, Host):
-                raise not_a_value(operand)
+            require_value_kind(operand)
     result = ctx.apply(name, *bound, nodes=nodes)
     return _assigned(ctx, name, node, result) if name in ASSIGNING else result
 
@@ -143,34 +150,53 @@ def _called(ctx: Context, gradient: GradientOf, node: ast.Call) -> tuple[ir.Func
 
 def _user_function(ctx: Context, function: Function, node: ast.Call) -> tuple[ir.Function, list[Value]]:
     """The overload of a user function that takes the arguments of a call, built for these, and the arguments."""
-    args = [_Argument(ctx.expr(a), a) for a in node.args]
-    keywords = {k.arg: _Argument(ctx.expr(k.value), k.value) for k in node.keywords if k.arg}
+    args = [_Argument(constants.opened(ctx, ctx.expr(a)), a) for a in node.args]
+    keywords = {k.arg: _Argument(constants.opened(ctx, ctx.expr(k.value)), k.value) for k in node.keywords if k.arg}
     try:
         for overload in function.overloads:
             overload.types  # noqa: B018  (raises where a parameter can't be understood)
     except WarpCodegenError as error:
         raise _inside_call(error) from None
     overload, placed = _choose(ctx, function, args, keywords)
-    given: list[Type | Host] = []
+    given: list[Given] = []
     values: list[Value] = []
     for name, t, arg in zip(overload.params, overload.types, placed, strict=True):
         if isinstance(arg, Default):
-            operand = constants.from_host(ctx, arg.value, f"{name}={arg.value!r}")
+            operand = constants.opened(ctx, constants.from_host(ctx, arg.value, f"{name}={arg.value!r}"))
         else:
             operand = arg.operand
-        if isinstance(operand, Host):
-            require_bindable(operand)
-            given.append(operand)
-            continue
-        value = ctx.convert(operand, t, f"argument `{name}`") if t is not None else ctx.settle(operand)
-        local_arrays.require_shape(overload.annotation(name), name, value)
-        given.append(value.type)
-        values.append(value)
+        passed = _passed(ctx, operand, t, overload.annotation(name), f"argument `{name}`")
+        if isinstance(passed, Value):
+            local_arrays.require_shape(overload.annotation(name), name, passed)
+        given.append(_given(passed))
+        values += flatten(passed)
     try:
         callee = ctx.session.call(ctx.session, overload, tuple(given))
     except WarpCodegenError as error:
         raise _inside_call(error) from None
     return callee, values
+
+
+def _passed(ctx: Context, operand: Operand, t: Type | None, annotation: Any, what: str) -> Operand:
+    """An argument as its parameter takes it, of type ``t`` where that is known: literals are values then."""
+    if isinstance(operand, Host):
+        require_bindable(operand)
+        return operand
+    if isinstance(operand, tuple):
+        parts = tuple_parts(annotation) or (Any,) * len(operand)
+        types = [None if is_tuple_annotation(p) else values.to_ir(p) for p in parts]
+        each = zip(operand, types, parts, strict=True)
+        return tuple(_passed(ctx, part, p_type, p, what) for part, p_type, p in each)
+    return ctx.convert(operand, t, what) if t is not None else ctx.settle(operand)
+
+
+def _given(operand: Operand) -> Given:
+    if isinstance(operand, tuple):
+        return tuple(map(_given, operand))
+    if isinstance(operand, Value):
+        return operand.type
+    assert isinstance(operand, Host)
+    return operand
 
 
 def _inside_call(error: WarpCodegenError) -> WarpCodegenError:
@@ -215,7 +241,11 @@ def _cost(ctx: Context, overload: Overload, placed: list[Any]) -> int | None:
 
 
 def _accepts(overload: Overload, name: str, operand: Operand) -> int | None:
-    return None if isinstance(operand, tuple) else overload.accepts(name, type_of(operand))
+    return overload.accepts(name, _types(operand))
+
+
+def _types(operand: Operand) -> Any:
+    return tuple(map(_types, operand)) if isinstance(operand, tuple) else type_of(operand)
 
 
 def _refuse(ctx: Context, function: Function, args: list[_Argument], keywords: dict[str, _Argument]) -> NoReturn:
@@ -229,7 +259,7 @@ def _refuse(ctx: Context, function: Function, args: list[_Argument], keywords: d
         for i, (name, arg) in enumerate(zip(overload.params, placed, strict=True)):
             if not isinstance(arg, Default) and _accepts(overload, name, arg.operand) is None:
                 with ctx.at(arg.node):
-                    needs, got = _needed(overload, name), describe(arg.operand)
+                    needs, got = _needed(overload, name), _described(arg.operand)
                     message = f"{function.name}() needs {needs} for argument {i + 1} `{name}`, got {got}"
                     raise WarpCodegenTypeError(message, help=_conversion(overload, name, arg) or takes)
     shown = [
@@ -255,11 +285,19 @@ def _wrong_names(
     return WarpCodegenTypeError(f"{function.name}() does not take these arguments: {given}", help=takes)
 
 
+def _described(operand: Operand) -> str:
+    if isinstance(operand, tuple) and operand:
+        return f"a tuple ({', '.join(map(_described, operand))})"
+    return describe(operand)
+
+
 def _needed(overload: Overload, name: str) -> str:
     t = overload.types[overload.params.index(name)]
     if t is not None:
         return with_article(str(t))
     annotation = overload.annotation(name)
+    if is_tuple_annotation(annotation):
+        return f"a {shown(annotation)}"
     return "a function" if is_callable_annotation(annotation) else getattr(annotation, "__name__", str(annotation))
 
 

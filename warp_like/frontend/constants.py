@@ -32,6 +32,14 @@ def from_host(ctx: Context, obj: Any, text: str) -> Operand:
     return Host(obj, text)
 
 
+def opened(ctx: Context, operand: Operand) -> Operand:
+    """Return ``operand``; a Python tuple as a tuple of operands, to be passed and unpacked."""
+    if not (isinstance(operand, Host) and isinstance(operand.obj, tuple)):
+        return operand
+    items = (from_host(ctx, obj, f"{operand.text}[{i}]") for i, obj in enumerate(operand.obj))
+    return tuple(opened(ctx, item) for item in items)
+
+
 def attribute(ctx: Context, host: Host, name: str) -> Operand:
     """Return attribute ``name`` of a Python object."""
     text = f"{host.text}.{name}"

@@ -22,12 +22,12 @@ from warp_like.builtins.spec import resolve
 from warp_like.frontend import refused
 from warp_like.frontend.host import Host, is_callable, not_a_value
 from warp_like.frontend.inlining import inline_overload
-from warp_like.frontend.operands import NOTHING, Operand, describe, require_value_kind, type_of
+from warp_like.frontend.operands import NOTHING, Given, Operand, describe, require_value_kind, type_of
 from warp_like.frontend.scope import Scope
 from warp_like.frontend.source import Source
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.types import Array, Scalar, Type, bool_, int32, int64
+from warp_like.ir.types import Array, IndexedArray, Scalar, Type, bool_, int32, int64
 
 if TYPE_CHECKING:
     from warp_like.frontend.flow import Flow
@@ -70,7 +70,7 @@ class Session:
     """
 
     wide: bool
-    call: Callable[[Session, Overload, tuple[Type | Host, ...]], Function]
+    call: Callable[[Session, Overload, tuple[Given, ...]], Function]
     functions: dict[Any, Function] = field(default_factory=dict)
     building: list[tuple[Overload, str]] = field(default_factory=list)
     names: Counter[str] = field(default_factory=Counter)
@@ -197,6 +197,8 @@ class Context:
             return bool(operand.value)
         if operand.type == bool_:
             return operand
+        if isinstance(operand.type, IndexedArray):
+            operand = self.b.get_field(operand, 0)
         if isinstance(operand.type, Array):
             return self.b.select(operand, self.b.constant(True, bool_), self.b.constant(False, bool_))
         if not isinstance(operand.type, Scalar):

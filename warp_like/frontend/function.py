@@ -96,6 +96,10 @@ class Overload:
         if is_callable_annotation(annotation):
             return None
         try:
+            if is_tuple_annotation(annotation):
+                for part in tuple_parts(annotation) or ():
+                    values.to_ir(part)
+                return None
             return values.to_ir(annotation)
         except TypeError as error:
             raise WarpCodegenError(
@@ -120,26 +124,14 @@ class Overload:
                 return None
         return placed if set(keywords) <= set(self.params[len(args) :]) else None
 
-    def accepts(self, name: str, arg: Argument | None) -> int | None:
+    def accepts(self, name: str, arg: Argument | tuple[Any, ...] | None) -> int | None:
         """Return how well an argument fits; None where it does not.
 
         0 stands for exactly, 1 for a generic parameter, 2 for a literal that adapts.
 
-        ``arg`` is None for something that has no type, such as a function.
+        ``arg`` is None for something that has no type, such as a function; a tuple of these for a tuple.
         """
-        annotation = self.annotation(name)
-        if arg is None:
-            return 1 if annotation is Any or is_callable_annotation(annotation) else None
-        if is_callable_annotation(annotation):
-            return None
-        t = self.types[self.params.index(name)]
-        if isinstance(arg, Literal):
-            if t is None:
-                return 1 if values.accepts(annotation, arg.default) else None
-            return 0 if t == arg.default else (2 if arg.fits(t) else None)
-        if t is None:
-            return 1 if values.accepts(annotation, arg) else None
-        return 0 if t == arg else None
+        return _accepts(self.annotation(name), self.types[self.params.index(name)], arg)
 
     def signature(self) -> str:
         """Return the call as text, with types."""
@@ -149,7 +141,40 @@ class Overload:
         annotation = self.annotation(name)
         if t is None and (annotation is Any or is_callable_annotation(annotation)):
             return name
-        return f"{name}: {values.shown(annotation)}"
+        return f"{name}: {shown(annotation)}"
+
+
+def _accepts(annotation: Any, t: ir.Type | None, arg: Argument | tuple[Any, ...] | None) -> int | None:
+    if isinstance(arg, tuple):
+        return _accepts_tuple(annotation, arg)
+    if arg is None:
+        return 1 if annotation is Any or is_callable_annotation(annotation) else None
+    if is_callable_annotation(annotation) or is_tuple_annotation(annotation):
+        return None
+    if isinstance(arg, Literal):
+        if t is None:
+            return 1 if values.accepts(annotation, arg.default) else None
+        return 0 if t == arg.default else (2 if arg.fits(t) else None)
+    if t is None:
+        return 1 if values.accepts(annotation, arg) else None
+    return 0 if t == arg else None
+
+
+def _accepts_tuple(annotation: Any, args: tuple[Any, ...]) -> int | None:
+    if annotation is Any or not is_tuple_annotation(annotation):
+        return 1 if annotation is Any else None
+    parts = tuple_parts(annotation)
+    if parts is None:
+        return 1
+    if len(parts) != len(args):
+        return None
+    worst = 0
+    for part, arg in zip(parts, args, strict=True):
+        cost = _accepts(part, None if is_tuple_annotation(part) else values.to_ir(part), arg)
+        if cost is None:
+            return None
+        worst = max(worst, cost)
+    return worst
 
 
 class Default(Frozen):
@@ -218,15 +243,20 @@ def _host_cost(overload: Overload, name: str, value: Any) -> int | None:
     """How far a host value is from a parameter, as ``Overload.accepts`` says it; None where it does not fit."""
     if isinstance(value, Default):
         return 0
-    typed = values.constant_of(value)
-    if typed is not None:
-        return overload.accepts(name, typed[0])
-    if type(value) in (bool, int, float):
-        return overload.accepts(name, Literal(value))
-    t = getattr(value, "_ir_type_", None)  # of a struct
+    t = _host_type(value)
     if t is None and isinstance(found := overload.types[overload.params.index(name)], ir.Array):
         return 0 if getattr(value, "ndim", None) == found.ndim else None
     return overload.accepts(name, t)
+
+
+def _host_type(value: Any) -> Any:
+    """What ``Overload.accepts`` takes for a host value; None for an array and what else has no type of its own."""
+    if isinstance(value, tuple):
+        return tuple(map(_host_type, value))
+    typed = values.constant_of(value)
+    if typed is not None:
+        return typed[0]
+    return Literal(value) if type(value) in (bool, int, float) else getattr(value, "_ir_type_", None)
 
 
 def make_function(
@@ -270,3 +300,22 @@ def is_callable_annotation(annotation: Any) -> bool:
     """Return whether a parameter with this annotation takes a function."""
     origin = getattr(annotation, "__origin__", annotation)
     return origin is collections.abc.Callable
+
+
+def is_tuple_annotation(annotation: Any) -> bool:
+    """Return whether a parameter with this annotation takes a tuple: ``tuple``, ``tuple[float, int]``."""
+    return annotation is tuple or getattr(annotation, "__origin__", None) is tuple
+
+
+def tuple_parts(annotation: Any) -> tuple[Any, ...] | None:
+    """Return the annotations of the parts of a tuple; None where any number of them fits."""
+    parts = getattr(annotation, "__args__", (...,))
+    return None if ... in parts else tuple(parts)
+
+
+def shown(annotation: Any) -> str:
+    """Return how messages name the annotation of a parameter."""
+    if not is_tuple_annotation(annotation):
+        return values.shown(annotation)
+    parts = tuple_parts(annotation)
+    return "tuple" if parts is None else f"tuple[{', '.join(map(shown, parts))}]"

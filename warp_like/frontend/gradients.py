@@ -84,7 +84,7 @@ def _result_count(overload: Overload) -> int:
 # --- building ---
 
 
-def gradient_parameters(overload: Overload, given: Sequence[Type | Host], results: Sequence[Type]) -> Given:
+def gradient_parameters(overload: Overload, given: Sequence[Any], results: Sequence[Type]) -> Given:
     """Return the parameters of the gradient function of ``overload``: those in its text, then the adjoints.
 
     Raises:

@@ -29,7 +29,12 @@ PYTHON_BUILTINS: dict[Any, str] = {
 }
 """Python's own functions that kernel code may call, by the name of what they do there."""
 
-_HOST_FUNCTIONS: dict[Any, str] = {}
+_HOST_FUNCTIONS: dict[Any, str] = {
+    values.vector: "types.vector",
+    values.matrix: "types.matrix",
+    values.quaternion: "types.quaternion",
+    values.transformation: "types.transformation",
+}
 _T = TypeVar("_T")
 
 

@@ -7,6 +7,7 @@ import math
 
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.patterns import Literal
+from warp_like.frontend import indexing
 from warp_like.frontend.arguments import arguments
 from warp_like.frontend.context import Context, cast_name, with_article
 from warp_like.frontend.host import Host, type_named
@@ -14,7 +15,7 @@ from warp_like.frontend.operands import Operand, describe
 from warp_like.ir import ops
 from warp_like.ir.core import Value
 from warp_like.ir.layout import MAX_DIMS, size_of
-from warp_like.ir.types import Aggregate, Array, Scalar, Type, float32, int64, uint64
+from warp_like.ir.types import Aggregate, Array, Scalar, Struct, Type, float32, holds_arrays, int64, uint64
 from warp_like.values.annotation import fixedarray
 
 MAX_BYTES = 256 << 10
@@ -58,6 +59,36 @@ def build_array(ctx: Context, node: ast.Call) -> Operand:
 def address_of(ctx: Context, array: Value) -> Value:
     """Return ``array.ptr``."""
     return ctx.b.insert(ops.Address(array), uint64).result
+
+
+def build_address_of(ctx: Context, node: ast.Call) -> Operand:
+    """``wp.address_of(a[i])``, ``wp.address_of(a[i].field)``: where the element, or its field, is in memory."""
+    given = arguments(node, "address_of", ("value",), 1)["value"]
+    fields: list[str] = []
+    element = given
+    while isinstance(element, ast.Attribute):
+        fields.insert(0, element.attr)
+        element = element.value
+    base = ctx.expr(element.value) if isinstance(element, ast.Subscript) else None
+    if not (isinstance(element, ast.Subscript) and isinstance(base, Value) and isinstance(base.type, Array)):
+        with ctx.at(given):
+            raise WarpCodegenTypeError(
+                f"address_of() takes an element of an array, got `{ast.unparse(given)}`",
+                help="wp.address_of(a[i]); a variable lies in registers: keep it in wp.zeros(shape=(1,), dtype=...)",
+            )
+    at = indexing.without_spans(indexing.indices(ctx, element.slice))
+    if at is None or len(at) != base.type.ndim:
+        with ctx.at(element):
+            raise WarpCodegenTypeError("address_of() takes one element of an array", help="wp.address_of(a[i])")
+    array, where = indexing.array_indices(ctx, base, at)
+    for name in fields:
+        assert isinstance(array.type, Array)
+        if not isinstance(array.type.dtype, Struct):
+            with ctx.at(given):
+                raise WarpCodegenTypeError(f"a component of {with_article(str(array.type.dtype))} has no address")
+        array = ctx.b.field_view(array, indexing.field(array.type.dtype, name))
+    one = ctx.b.constant(1, int64)
+    return address_of(ctx, ctx.b.slice(array, where, [one], [one], (len(where) - 1,)))
 
 
 def require_shape(annotation: object, name: str, value: Value) -> None:
@@ -108,12 +139,13 @@ def _element_type(ctx: Context, given: dict[str, ast.expr], name: str) -> Type:
     operand = ctx.expr(given["dtype"])
     with ctx.at(given["dtype"]):
         t = type_named(operand) if isinstance(operand, Host) else None
-        if not isinstance(t, (Scalar, *Aggregate)):
+        if not isinstance(t, (Scalar, Struct, *Aggregate)) or holds_arrays(t):
             raise WarpCodegenTypeError(
-                f"the dtype of {name}() in a kernel is a scalar, vector or matrix type, got {t or describe(operand)}",
+                f"the dtype of {name}() in a kernel is a scalar, vector, matrix or struct type without arrays, got "
+                f"{t or describe(operand)}",
                 help=f"wp.{name}(..., dtype={cast_name(float32)})",
             )
         return t
 
 
-HANDLERS = {"zeros": build_zeros, "array": build_array}
+HANDLERS = {"zeros": build_zeros, "array": build_array, "address_of": build_address_of}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from typing import Any
 
+from warp_like import values
 from warp_like.base.errors import WarpCodegenTypeError
 from warp_like.builtins.patterns import Literal
 from warp_like.frontend import constructors
@@ -42,13 +44,21 @@ def _matrix(ctx: Context, node: ast.Call) -> Operand:
     args = [ctx.expr(a) for a in nodes]
     if [type(a.type) if isinstance(a, Value) else None for a in args] == [Vec, Quat, Vec]:
         return ctx.apply("transform_compose", *args, nodes=nodes)
-    shape = ctx.expr(options["shape"]) if "shape" in options else None
+    shape = _shape(ctx, options["shape"]) if "shape" in options else None
+    if shape is None:
+        raise WarpCodegenTypeError("matrix() needs a shape of two constants", help="wp.matrix(..., shape=(2, 3))")
+    return constructors.construct(ctx, Mat(*shape, _dtype(ctx, options, args, "matrix")), args, nodes)
+
+
+def _shape(ctx: Context, node: ast.expr) -> tuple[int, int] | None:
+    """The shape of a matrix, where it is two positive constants."""
+    shape = ctx.expr(node)
     if isinstance(shape, Host) and isinstance(shape.obj, tuple):
         shape = tuple(map(Literal, shape.obj))
     match shape:
         case (Literal(value=int(rows)), Literal(value=int(cols))) if rows > 0 and cols > 0:
-            return constructors.construct(ctx, Mat(rows, cols, _dtype(ctx, options, args, "matrix")), args, nodes)
-    raise WarpCodegenTypeError("matrix() needs a shape of two constants", help="wp.matrix(..., shape=(2, 3))")
+            return rows, cols
+    return None
 
 
 def _dtype(ctx: Context, options: dict[str, ast.expr], args: Sequence[Operand], name: str) -> Scalar:
@@ -130,12 +140,36 @@ def _identity_of(name: str, kind: type[Quat | Transform], numbers: tuple[float, 
     return build
 
 
+def _type_of(make: Callable[..., Any], params: tuple[str, ...]) -> Handler:
+    """What builds the call of a function that makes a type, which is then called in turn."""
+
+    def build(ctx: Context, node: ast.Call) -> Operand:
+        given = arguments(node, f"types.{make.__name__}", params, len(params))
+        options: dict[str, Any] = {"dtype": values.from_ir(scalar_argument(ctx, given["dtype"], "the dtype"))}
+        if "length" in given:
+            options["length"] = count_argument(ctx, given["length"], "the length of a vector")
+        if "shape" in given:
+            options["shape"] = _shape(ctx, given["shape"])
+            if options["shape"] is None:
+                raise WarpCodegenTypeError("the shape of a matrix is two constants", help="shape=(2, 3)")
+        try:
+            return Host(make(**options), ast.unparse(node))
+        except (TypeError, ValueError) as error:
+            raise WarpCodegenTypeError(str(error)) from None
+
+    return build
+
+
 HANDLERS: dict[str, Handler] = {
     "vector": _vector,
     "matrix": _matrix,
     "matrix_from_rows": _matrix_from("matrix_from_rows", by_rows=True),
     "matrix_from_cols": _matrix_from("matrix_from_cols", by_rows=False),
     "identity": _identity,
+    "types.vector": _type_of(values.vector, ("length", "dtype")),
+    "types.matrix": _type_of(values.matrix, ("shape", "dtype")),
+    "types.quaternion": _type_of(values.quaternion, ("dtype",)),
+    "types.transformation": _type_of(values.transformation, ("dtype",)),
     "quaternion": _quaternion,
     "quat_identity": _identity_of("quat", Quat, (0.0, 0.0, 0.0, 1.0)),
     "transformation": _transformation,

@@ -11,6 +11,7 @@ from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.base.loc import at
 from warp_like.frontend.function import Overload
 from warp_like.frontend.host import Host
+from warp_like.frontend.operands import Given
 from warp_like.ir import ops
 from warp_like.ir.builder import Builder
 from warp_like.ir.core import Function, Value
@@ -18,7 +19,7 @@ from warp_like.ir.native import NativeCode
 from warp_like.ir.types import Array, Struct, Type, is_differentiable
 
 
-def build_native(overload: Overload, given: Sequence[Type | Host], name: str) -> Function:
+def build_native(overload: Overload, given: Sequence[Given], name: str) -> Function:
     """Return the function that runs a snippet, with its gradient and replay function.
 
     Raises:
@@ -66,10 +67,10 @@ def _function(
     return f
 
 
-def _checked(overload: Overload, parameter: str, t: Type | Host) -> Type:
+def _checked(overload: Overload, parameter: str, t: Given) -> Type:
     element = t.dtype if isinstance(t, Array) else t
-    if isinstance(element, (Host, Struct)):
-        what = "a function" if isinstance(element, Host) else f"{t}"
+    if isinstance(element, (Host, Struct, tuple)):
+        what = "a function" if isinstance(element, Host) else "a tuple" if isinstance(element, tuple) else f"{t}"
         raise WarpCodegenTypeError(
             f"argument `{parameter}` of func_native `{overload.source.name}` is {what}, which native code can't take",
             overload.source.header,

@@ -53,6 +53,19 @@ def array_accesses(f: Function) -> dict[int, Access]:
     return {i: finder.found.get(i, Access()) for i in positions}
 
 
+def certain_accesses(f: Function) -> tuple[int, ...]:
+    """Return the positions of the array parameters of which every thread accesses an element, whatever it computes."""
+    positions = {p: i for i, p in enumerate(f.params) if isinstance(p.type, Array)}
+    found = set()
+    for o in f.body.ops:
+        match o:
+            case ops.View() | ops.Slice() if o.array in positions:
+                positions[o.result] = positions[o.array]
+            case ops.Load() | ops.Store() | ops.Atomic() | ops.AtomicCas() if o.array in positions:
+                found.add(positions[o.array])
+    return tuple(sorted(found))
+
+
 class _Finder:
     def __init__(self, roots: dict[Value, Roots]) -> None:
         self.roots = roots  # the parameters that a value of array type may be (a view of)

@@ -17,8 +17,10 @@ from warp_like import values
 from warp_like.ir import types as ir
 from warp_like.ir.literal import int_range
 from warp_like.runtime import foreign
-from warp_like.runtime.array import array
+from warp_like.runtime.array import array, new_array
+from warp_like.runtime.device import get_device
 from warp_like.runtime.indexed import indexedarray
+from warp_like.runtime.memory import element_type
 from warp_like.runtime.recording import recorder
 
 
@@ -79,7 +81,7 @@ def convert(site: Site, value: Any) -> Any:
 
 def _convert_array(site: Site, t: ir.Array, value: Any) -> array:
     if value is None:
-        raise site.type_error("None")
+        return no_array(t)
     if not isinstance(value, array):
         try:
             value = foreign.as_array(value, values.from_ir(t.dtype), recorder.active is not None)
@@ -93,6 +95,27 @@ def _convert_array(site: Site, t: ir.Array, value: Any) -> array:
     if not value.device.is_cpu:
         raise TypeError(f"{site.text}: the launch is on cpu, the array on {value.device}")
     return value
+
+
+def no_array(t: ir.Array) -> array:
+    """Return what kernels take for an array that is None: one without elements, which is false as a condition."""
+    if t not in _NO_ARRAYS:
+        _NO_ARRAYS[t] = new_array(element_type(t.dtype), (0,) * t.ndim, get_device("cpu"), zero=True)
+    return _NO_ARRAYS[t]
+
+
+_NO_ARRAYS: dict[ir.Array, array] = {}
+
+
+def require_given(site: Site, value: array) -> None:
+    """Refuse None for an array that every thread of the kernel accesses.
+
+    Raises:
+        TypeError: ``value`` stands for None.
+    """
+    t = site.expected
+    if isinstance(t, ir.Array) and value is _NO_ARRAYS.get(t):
+        raise TypeError(f"{site.text}: expected {t}, got None, and every thread accesses its elements")
 
 
 def require_writable(site: Site, value: array) -> None:
@@ -178,6 +201,8 @@ def infer_type(value: Any) -> ir.Type:
     Raises:
         TypeError: It is nothing that a kernel takes.
     """
+    if value is None:
+        raise TypeError("None has no type to infer; launch an instance that wp.overload declares")
     host = values.constant_of(value)
     if host is not None:
         return host[0]

@@ -6,6 +6,7 @@ Everything else goes through ``_launch_checked``: checking, converting, compilin
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from warp_like.base.settings import settings
 from warp_like.frontend.parameters import leaf_parameters
 from warp_like.ir import types as ir
-from warp_like.runtime.arguments import Site, convert, grid_dims, require_writable
+from warp_like.runtime.arguments import Site, convert, grid_dims, require_given, require_writable
 from warp_like.runtime.array import array
 from warp_like.runtime.device import Device, get_device
 from warp_like.runtime.generics import concrete, require_arguments
@@ -186,6 +187,9 @@ def run(program: Program, dims: tuple[int, ...], args: list[Any]) -> None:
     for i in program.any_artifact.writes:
         if i < len(names):  # what lies beyond are adjoints, checked where they were made
             require_writable(Site(key, i, names[i], program.types[i]), args[i])
+    for i in program.any_artifact.certain if math.prod(dims) else ():
+        if i < len(names):
+            require_given(Site(key, i, names[i], program.types[i]), args[i])
     if settings.print_launches:
         adjoint = " (adjoint)" if program.wrt is not None else ""
         sys.stdout.write(f"kernel: {key}{adjoint} dim: {dims} device: cpu\n")

@@ -10,12 +10,10 @@ from collections.abc import Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
-from warp_like.ir.types import Array, Struct, Type, is_differentiable, leaf_fields
-from warp_like.runtime.arguments import array_type
-from warp_like.runtime.array import array, new_array
-from warp_like.runtime.device import get_device
+from warp_like.ir.types import Array, IndexedArray, Struct, Type, is_differentiable, leaf_fields
+from warp_like.runtime.arguments import array_type, no_array
+from warp_like.runtime.array import array
 from warp_like.runtime.indexed import indexedarray
-from warp_like.runtime.memory import element_type
 from warp_like.values import Composite
 from warp_like.values.struct import StructInstance
 
@@ -83,9 +81,13 @@ def split_tangents(kernel: Kernel, given: Sequence[Any]) -> list[Any]:
 def _leaves(kernel: Kernel, i: int, t: Struct, value: Any) -> list[Any]:
     if isinstance(value, StructInstance) and value._ir_type_ == t:
         return list(value._leaves())
+    if value is None and isinstance(t, IndexedArray):
+        return [None] * len(t.fields)
     if isinstance(value, indexedarray) and value.ir_type == t:
         return list(value._leaves())
     given = str(value._ir_type_) if isinstance(value, StructInstance) else type(value).__name__
+    if value is None:
+        given = "None"
     if isinstance(value, StructInstance) and value._ir_type_.name == t.name:
         given = f"a struct {t.name} with other fields"
     if isinstance(value, (array, indexedarray)):
@@ -95,7 +97,7 @@ def _leaves(kernel: Kernel, i: int, t: Struct, value: Any) -> list[Any]:
 
 
 def _given(t: Type, value: Any) -> Any:
-    """A field as it is now, whatever becomes of the struct; an array that has not been set has no elements."""
+    """A field as it is now, whatever becomes of the struct."""
     if isinstance(t, Array) and value is None:
-        return new_array(element_type(t.dtype), (0,) * t.ndim, get_device("cpu"), zero=True)
+        return no_array(t)
     return copy(value) if isinstance(value, Composite) else value

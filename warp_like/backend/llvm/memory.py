@@ -110,7 +110,8 @@ def field_view(w: Writer, array: ArrayRef, field: int) -> ArrayRef:
     t = array.type.dtype
     assert isinstance(t, Struct)
     data = component_address(w, array.data, field_offsets(t)[field], pointer(w, array))
-    return ArrayRef(Array(t.fields[field][1], array.type.ndim), data, array.shape, strides_of(w, array), array.sum)
+    fields = Array(t.fields[field][1], array.type.ndim)
+    return ArrayRef(fields, data, array.shape, strides_of(w, array), array.sum, local=array.local)
 
 
 def strides_of(w: Writer, array: ArrayRef) -> tuple[str, ...]:

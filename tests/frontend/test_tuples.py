@@ -1,0 +1,196 @@
+"""Tuples as arguments and results of functions: they live while a kernel is compiled, and cost nothing at run time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warp_like as wp
+from tests.frontend.support import build, define, everywhere
+
+F32 = np.float32
+LIMITS = (-2.0, 4.0)
+
+
+@wp.func
+def sum_and_difference(a: float, b: float) -> tuple[float, float]:
+    return a + b, a - b
+
+
+@wp.func
+def product(t: Any):
+    return t[0] * t[1]
+
+
+@wp.func
+def swapped(t: tuple[float, int]):
+    return (t[1], t[0])
+
+
+@wp.func
+def total(t: tuple):
+    s = 0.0
+    for x in t:
+        s += float(x)
+    return s + 100.0 * float(len(t))
+
+
+@wp.func
+def add(a: float, b: float):
+    return a + b
+
+
+@wp.func
+def nested(t: Any, f: Any):
+    a, (b, c) = t
+    return f(a, b) * c
+
+
+@wp.func
+def which(t: tuple[float, float]):
+    return t[0]
+
+
+@wp.func
+def which(t: tuple[float, ...]):  # noqa: F811
+    return t[-1]
+
+
+@wp.func
+def which(t: float):  # noqa: F811
+    return t * 100.0
+
+
+@wp.func
+def with_default(x: float, window: tuple[float, float] = (0.0, 1.0)):
+    return wp.clamp(x, window[0], window[1])
+
+
+@wp.func
+def fill(target: tuple[wp.array(dtype=float), int], value: float):
+    target[0][target[1]] = value
+
+
+@wp.kernel
+def tuples(x: wp.array2d(dtype=float), out: wp.array(dtype=float)):
+    i = wp.tid()
+    t = sum_and_difference(x[i, 0], x[i, 1])
+    out[0] = product(t)
+    out[1] = product((2.0, x[i, 2]))
+    n, f = swapped((5.0, 2))
+    out[2] = f + float(n)
+    out[3] = total((1.0, 2, wp.float64(3.0)))
+    out[4] = nested((1.0, (2.0, 3.0)), add)
+    out[5] = which((1.0, 2.0))
+    out[6] = which((1.0, 2.0, 3.0))
+    out[7] = which(1.0)
+    out[8] = float(product(x.shape))
+    out[9] = product(t=(x[i, 1], x[i, 2]))
+    fill((out, 10), 7.0)
+    out[11] = with_default(3.0)
+    out[12] = with_default(3.0, (2.0, 2.5))
+    out[13] = with_default(-3.0, LIMITS)
+    low, high = LIMITS
+    limits = LIMITS
+    out[14] = low * high + limits[0]
+
+
+def test_tuples_are_arguments_and_results_of_functions():
+    x = np.array([[3.0, 1.0, 4.0]], F32)
+    _, out = everywhere(tuples, 1, x, np.zeros(15, F32))
+    np.testing.assert_array_equal(out, [8, 8, 7, 306, 9, 1, 3, 100, 3, 4, 7, 1, 2.5, -2, -10])
+
+
+def test_tuples_carry_gradients():
+    @wp.kernel
+    def k(x: wp.array(dtype=float), out: wp.array(dtype=float)):
+        out[0] = product(sum_and_difference(x[0], x[1]))  # the difference of squares
+
+    x = wp.array([3.0, 2.0], dtype=float, requires_grad=True)
+    out = wp.zeros(1, dtype=float, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(k, 1, inputs=[x, out])
+    tape.backward(out)
+    np.testing.assert_array_equal(x.grad.numpy(), [6.0, -4.0])
+
+
+def test_a_function_is_built_once_for_tuples_of_the_same_types():
+    k = define(
+        """
+        @wp.func
+        def first(t: wp.Any):
+            return t[0]
+
+        def k(out: wp.array(dtype=float)):
+            out[0] = first((1.0, 2.0)) + first((3.0, 4.0)) + float(first((1, 2.0)))
+        """
+    )["k"]
+    callees = {o.callee for o in build(k).body.walk() if hasattr(o, "callee")}
+    assert len(callees) == 2
+
+
+def test_overloads_take_tuples_on_the_host():
+    assert which((1.0, 2.0)) == 1.0
+    assert which((1.0, 2.0, 3.0)) == 3.0
+    assert which(1.0) == 100.0
+    with pytest.raises(TypeError, match=r"which\(\) has no overload for \(str\)"):
+        which("a")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            "swapped((5, 2.0))",
+            "swapped() needs a tuple[float32, int32] for argument 1 `t`, got a tuple (literal 5, literal 2.0)",
+        ),
+        (
+            "swapped((x, x, x))",
+            "swapped() needs a tuple[float32, int32] for argument 1 `t`, got a tuple (float32, float32, float32)",
+        ),
+        ("swapped(x)", "swapped() needs a tuple[float32, int32] for argument 1 `t`, got float32"),
+        ("add((x, x), x)", "add() needs a float32 for argument 1 `a`, got a tuple (float32, float32)"),
+        ("(x, x) + (x,)", "`+` does not take a tuple of 2"),
+        ("product(((x, x), (x, x)))", "`*` does not take a tuple of 2"),
+        ("wp.sin((x, x))", "expected a value, got a tuple of 2"),
+    ],
+)
+def test_what_does_not_fit_is_refused(call, message):
+    k = define(f"def k(out: wp.array(dtype=float), x: float):\n    y = {call}\n", **globals())["k"]
+    with pytest.raises(wp.WarpCodegenError) as caught:
+        build(k)
+    assert str(caught.value).startswith(message), caught.value
+
+
+def test_a_kernel_takes_no_tuples():
+    @wp.kernel
+    def k(t: tuple[float, int]):
+        pass
+
+    with pytest.raises(wp.WarpCodegenTypeError, match=r"argument `t` of kernel `k`: tuple\[float, int\] is not a type"):
+        wp.launch(k, 1, inputs=[(1.0, 2)])
+
+
+def test_functions_with_a_gradient_of_their_own_take_no_tuples():
+    @wp.func
+    def f(t: tuple[float, float]):
+        return t[0]
+
+    @wp.func_grad(f)
+    def adj_f(t: tuple[float, float], g: float):
+        pass
+
+    @wp.kernel
+    def k(out: wp.array(dtype=float)):
+        out[0] = f((1.0, 2.0))
+
+    with pytest.raises(wp.WarpCodegenTypeError, match="`f` takes a tuple, so it can have no gradient or replay"):
+        wp.launch(k, 1, inputs=[wp.zeros(1, dtype=float)])
+
+
+def test_the_items_of_a_tuple_are_not_assigned():
+    k = define("def k(x: float):\n    t = (x, x)\n    t[0] = 1.0\n")["k"]
+    with pytest.raises(wp.WarpCodegenTypeError, match="the items of a tuple can't be assigned"):
+        build(k)
