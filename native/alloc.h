@@ -30,10 +30,10 @@ PyObject* make_memory(int64_t nbytes, bool zero);
 // Whether `object` holds memory that is given back without Python and without any framework.
 bool is_plain_memory(PyObject* object);
 
+inline bool is_buffer(PyObject* object) { return object && Py_TYPE(object) == &BufferType; }
+
 // Whether somebody wants to know of writes to the memory that `owner` holds.
-inline bool is_watched(PyObject* owner) {
-    return owner && Py_TYPE(owner) == &BufferType && reinterpret_cast<Buffer*>(owner)->watchers;
-}
+inline bool is_watched(PyObject* owner) { return is_buffer(owner) && reinterpret_cast<Buffer*>(owner)->watchers; }
 
 // Appends the tensors that live over the memory of `buffer` to `list`; false with an exception set.
 bool append_watchers(PyObject* buffer, PyObject* list);

@@ -291,7 +291,7 @@ bool Arguments::pack_array(const Param& param, PyObject* object, PyObject* devic
         return refuse(why, "the kernel writes to the array, which is read-only");
     if (!array->aligned) return refuse(why, "the array's elements are not aligned");
     contiguous_ &= array->contiguous;
-    if (param.writes && (array->hooked || is_watched(array->owner))) written_[written_count_++] = array->owner;
+    if (param.writes && (array->hooked || is_buffer(array->owner))) written_[written_count_++] = array->owner;
     auto* out = reinterpret_cast<int64_t*>(block_ + param.offset);
     *out++ = reinterpret_cast<int64_t>(array->data);
     for (int i = 0; i < param.ndim; ++i) {
@@ -400,33 +400,61 @@ bool Arguments::pack_foreign(const Param& param, char* data, int ndim, const int
     return true;
 }
 
-bool Arguments::call_hooks() {
-    Ref found(PyList_New(0));
-    if (!found) return false;
-    for (int i = 0; i < written_count_; ++i) {
-        const bool watched = is_watched(written_[i]);
-        if (watched ? !append_watchers(written_[i], found.get()) : PyList_Append(found.get(), written_[i]) < 0) return false;
-    }
-    PyObject* all = found.get();
-    const auto hook_of = [all](Py_ssize_t i) {
-        const TensorType* type = find_tensor_type(Py_TYPE(PyList_GET_ITEM(all, i)));
-        return type ? type->write_hook : nullptr;
-    };
+namespace {
+
+// Whether what is under a written array has a library that wants to know.
+bool wants_hook(PyObject* written) { return !is_buffer(written) || is_watched(written); }
+
+Ref write_hook_of(PyObject* tensor) {
+    const TensorType* type = find_tensor_type(Py_TYPE(tensor));
+    return type ? Ref::borrow(type->write_hook) : Ref();
+}
+
+bool call_hook(const Ref& hook, Ref tensors) {
+    return tensors && Ref(PyObject_CallOneArg(hook.get(), tensors.get()));
+}
+
+// Calls each library's hook once, with all of its tensors.
+bool call_each_hook(PyObject* all) {
     const Py_ssize_t n = PyList_GET_SIZE(all);
     for (Py_ssize_t i = 0; i < n; ++i) {
-        Ref hook = Ref::borrow(hook_of(i));
+        const Ref hook = write_hook_of(PyList_GET_ITEM(all, i));
         bool called = !hook;
-        for (Py_ssize_t j = 0; j < i && !called; ++j) called = hook_of(j) == hook.get();
+        for (Py_ssize_t j = 0; j < i && !called; ++j) called = write_hook_of(PyList_GET_ITEM(all, j)).get() == hook.get();
         if (called) continue;
-        Ref tensors(PyList_New(0));
+        const Ref tensors(PyList_New(0));
         if (!tensors) return false;
         for (Py_ssize_t j = i; j < n; ++j) {
-            if (hook_of(j) == hook.get() && PyList_Append(tensors.get(), PyList_GET_ITEM(all, j)) < 0) return false;
+            PyObject* tensor = PyList_GET_ITEM(all, j);
+            if (write_hook_of(tensor).get() == hook.get() && PyList_Append(tensors.get(), tensor) < 0) return false;
         }
-        Ref tuple(PyList_AsTuple(tensors.get()));
-        if (!tuple || !Ref(PyObject_CallOneArg(hook.get(), tuple.get()))) return false;
+        if (!call_hook(hook, Ref(PyList_AsTuple(tensors.get())))) return false;
     }
     return true;
+}
+
+}  // namespace
+
+bool Arguments::run_write_hooks() const {
+    int count = 0;
+    PyObject* one = nullptr;
+    for (int i = 0; i < written_count_; ++i) {
+        if (wants_hook(written_[i])) one = written_[i], ++count;
+    }
+    if (count == 0) return true;
+    if (count == 1 && !is_buffer(one)) {
+        const Ref hook = write_hook_of(one);
+        return !hook || call_hook(hook, Ref(PyTuple_Pack(1, one)));
+    }
+    const Ref found(PyList_New(0));
+    if (!found) return false;
+    for (int i = 0; i < written_count_; ++i) {
+        PyObject* written = written_[i];
+        if (!wants_hook(written)) continue;
+        const bool noted = is_buffer(written) ? append_watchers(written, found.get()) : PyList_Append(found.get(), written) == 0;
+        if (!noted) return false;
+    }
+    return call_each_hook(found.get());
 }
 
 }  // namespace wl

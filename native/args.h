@@ -66,7 +66,7 @@ class Arguments {
     bool pack(const Given& given, PyObject* device, Refusal* refusal);
 
     // Calls the write hooks for the foreign tensors that the kernel is to write; false with an exception set.
-    bool run_write_hooks() { return written_count_ == 0 || call_hooks(); }
+    bool run_write_hooks() const;
 
     const uint8_t* block() const { return block_; }
     uint8_t* slot(size_t param) { return block_ + signature_.params[param].offset; }
@@ -80,11 +80,10 @@ class Arguments {
     bool pack_numpy(const Param& param, PyObject* object, const char** why);
     bool pack_foreign(const Param& param, char* data, int ndim, const int64_t* shape, const int64_t* strides,
                       int64_t unit, const char** why);
-    bool call_hooks();
 
     const Signature& signature_;
     uint8_t* block_;
-    PyObject** written_;  // foreign tensors with a write hook, or watched memory; borrowed
+    PyObject** written_;  // foreign tensors with a write hook, and memory of ours that may be watched; borrowed
     Py_buffer* buffers_;
     int written_count_ = 0;
     int buffer_count_ = 0;

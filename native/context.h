@@ -22,7 +22,7 @@ struct RunRecord {
     int64_t thread = 0;
     const char* text = nullptr;  // says what was wrong; belongs to the kernel's code
     int32_t count = 0;
-    int64_t values[kErrorValues] = {};  // the numbers that go into the text
+    int64_t values[kErrorValues];  // the numbers that go into the text; `count` of them are set
     std::atomic<int32_t> claimed{0};
     std::atomic<int32_t> cancel{0};   // nonzero: no further chunk is started
     std::atomic<int32_t> closing{0};  // nonzero: cancelled because the interpreter exits

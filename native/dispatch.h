@@ -39,6 +39,7 @@ struct Dispatcher {
     char ordered;               // what the kernel computes depends on the order in which its threads run
     char prints;                // Python's stdout is flushed before a launch, so that lines keep their order
     char recordable;            // a tape needs no more of a launch than its arguments
+    char bounded;               // what a thread costs does not depend on data: the kernel has no loops
 };
 
 struct Grid {
@@ -61,6 +62,9 @@ Variant* variant_for(Dispatcher* self, const Grid& grid, const Arguments& argume
 
 // Runs the variant; false with an exception set.
 bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* arguments);
+
+// Dispatcher.try_launch
+PyObject* try_launch(PyObject* dispatcher, PyObject* const* args, Py_ssize_t nargs);
 
 bool register_dispatch(PyObject* module);
 

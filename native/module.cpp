@@ -9,9 +9,12 @@
 #include "dlpack.h"
 #include "elf.h"
 #include "given.h"
+#include "launch.h"
 #include "make.h"
+#include "prepared.h"
 #include "python.h"
 #include "record.h"
+#include "recorder.h"
 #include "replay.h"
 #include "thread_pool.h"
 #include "value.h"
@@ -37,9 +40,12 @@ PyMODINIT_FUNC PyInit__native() {
     wl::Ref module(PyModule_Create(&definition));
     if (!module) return nullptr;
     PyObject* m = module.get();
-    const bool done = wl::register_alloc(m) && wl::register_value(m) && wl::register_array(m) &&
-                      wl::register_given() && wl::register_dlpack(m) && wl::register_make(m) && wl::register_context(m) && wl::register_thread_pool(m) &&
-                      wl::register_dispatch(m) && wl::register_record(m) && wl::register_adjoint(m) && wl::register_elf(m) && wl::register_cpu(m) && wl::register_xla_ffi(m) &&
-                      wl::register_reduce(m) && wl::register_replay(m) && wl::register_scan(m) && wl::register_sort(m);
+    const bool done =
+        wl::register_alloc(m) && wl::register_value(m) && wl::register_array(m) && wl::register_given() &&
+        wl::register_dlpack(m) && wl::register_make(m) && wl::register_context(m) &&
+        wl::register_thread_pool(m) && wl::register_dispatch(m) && wl::register_record(m) &&
+        wl::register_recorder(m) && wl::register_prepared(m) && wl::register_launch(m) &&
+        wl::register_adjoint(m) && wl::register_elf(m) && wl::register_cpu(m) && wl::register_xla_ffi(m) &&
+        wl::register_reduce(m) && wl::register_replay(m) && wl::register_scan(m) && wl::register_sort(m);
     return done ? module.release() : nullptr;
 }

@@ -1,78 +1,35 @@
 #include "replay.h"
 
-#include <memory>
 #include <new>
 #include <vector>
 
-#include "dispatch.h"
-#include "given.h"
+#include "prepared.h"
 
 namespace wl {
 
 namespace {
 
-// A launch with its arguments packed and its code chosen, or a Python callable.
-struct Node {
-    Ref dispatcher;
-    Ref code;  // keeps the variant's entry
-    Variant variant;
-    Grid grid;
-    std::unique_ptr<Given> given;  // keeps what the arguments point to
-    std::unique_ptr<Arguments> arguments;
-    Ref call;
-};
-
 struct Replay {
-    PyObject_HEAD std::vector<Node>* nodes;
+    PyObject_HEAD std::vector<Ref>* nodes;  // Prepared launches and callables
     int running;
 };
 
 Replay* as_replay(PyObject* object) { return reinterpret_cast<Replay*>(object); }
 
-bool require_idle(const Replay* self) {
-    if (!self->running) return true;
-    PyErr_SetString(PyExc_RuntimeError, "a graph that is running can't be added to");
-    return false;
-}
-
-PyObject* add_launch(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
-    if (nargs != 3 || Py_TYPE(args[0]) != &DispatcherType) {
-        PyErr_SetString(PyExc_TypeError, "add_launch(dispatcher, dim, args)");
+PyObject* add(PyObject* object, PyObject* node) {
+    if (as_replay(object)->running) {
+        PyErr_SetString(PyExc_RuntimeError, "a graph that is running can't be added to");
         return nullptr;
     }
-    if (!require_idle(as_replay(object))) return nullptr;
-    Dispatcher* dispatcher = as_dispatcher(args[0]);
-    Node node{};
-    Refusal refusal;
-    node.given.reset(new (std::nothrow) Given);
-    node.arguments.reset(new (std::nothrow) Arguments(*dispatcher->signature));
-    if (!node.given || !node.arguments) return PyErr_NoMemory();
-    refusal.reason = node.given->take_flat(args[2]);
-    if (!read_grid(args[1], &node.grid, &refusal.reason) || refusal.reason ||
-        !node.arguments->pack(*node.given, dispatcher->device, &refusal)) {
-        Py_RETURN_FALSE;
+    if (!is_prepared(node) && !PyCallable_Check(node)) {
+        return PyErr_Format(PyExc_TypeError, "add() needs a Prepared launch or a callable, got %R", node);
     }
-    const Variant* variant = variant_for(dispatcher, node.grid, *node.arguments);
-    if (!variant->entry) Py_RETURN_FALSE;
-    node.variant = *variant;
-    node.code = Ref::borrow(variant->keepalive);
-    node.dispatcher = Ref::borrow(args[0]);
-    as_replay(object)->nodes->push_back(std::move(node));
-    Py_RETURN_TRUE;
-}
-
-PyObject* add_call(PyObject* object, PyObject* callable) {
-    if (!require_idle(as_replay(object))) return nullptr;
-    Node node{};
-    node.call = Ref::borrow(callable);
-    as_replay(object)->nodes->push_back(std::move(node));
+    as_replay(object)->nodes->push_back(Ref::borrow(node));
     Py_RETURN_NONE;
 }
 
-bool run_node(Node* node) {
-    if (node->call) return static_cast<bool>(Ref(PyObject_CallNoArgs(node->call.get())));
-    if (node->grid.count == 0) return true;
-    return execute(as_dispatcher(node->dispatcher.get()), &node->variant, node->grid, node->arguments.get());
+bool run_node(PyObject* node) {
+    return is_prepared(node) ? run_prepared(node) : static_cast<bool>(Ref(PyObject_CallNoArgs(node)));
 }
 
 PyObject* replay_run(PyObject* object, PyObject*) {
@@ -80,8 +37,8 @@ PyObject* replay_run(PyObject* object, PyObject*) {
     const Ref held = Ref::borrow(object);
     ++self->running;
     bool fine = true;
-    for (Node& node : *self->nodes) {
-        if (!(fine = run_node(&node))) break;
+    for (const Ref& node : *self->nodes) {
+        if (!(fine = run_node(node.get()))) break;
     }
     --self->running;
     if (!fine) return nullptr;
@@ -93,19 +50,30 @@ Py_ssize_t replay_len(PyObject* object) { return static_cast<Py_ssize_t>(as_repl
 PyObject* replay_new(PyTypeObject* type, PyObject*, PyObject*) {
     Ref object(type->tp_alloc(type, 0));
     if (!object) return nullptr;
-    as_replay(object.get())->nodes = new (std::nothrow) std::vector<Node>;
+    as_replay(object.get())->nodes = new (std::nothrow) std::vector<Ref>;
     return as_replay(object.get())->nodes ? object.release() : PyErr_NoMemory();
 }
 
+int replay_traverse(PyObject* object, visitproc visit, void* arg) {
+    if (!as_replay(object)->nodes) return 0;
+    for (const Ref& node : *as_replay(object)->nodes) Py_VISIT(node.get());
+    return 0;
+}
+
+int replay_clear(PyObject* object) {
+    std::vector<Ref> old;
+    if (as_replay(object)->nodes) old.swap(*as_replay(object)->nodes);
+    return 0;
+}
+
 void replay_dealloc(PyObject* object) {
+    PyObject_GC_UnTrack(object);
     delete as_replay(object)->nodes;
     Py_TYPE(object)->tp_free(object);
 }
 
 PyMethodDef methods[] = {
-    {"add_launch", method(add_launch), METH_FASTCALL,
-     "add_launch(dispatcher, dim, args)\n--\n\nAdd a launch; returns False when the dispatcher would decline it."},
-    {"add_call", add_call, METH_O, "add_call(callable)\n--\n\nAdd a call without arguments."},
+    {"add", add, METH_O, "add(node)\n--\n\nAdd a Prepared launch, or a call without arguments."},
     {"run", replay_run, METH_NOARGS, "run()\n--\n\nRun all that was added, in order, up to the first exception."},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -119,10 +87,12 @@ bool register_replay(PyObject* module) {
     sequence.sq_length = replay_len;
     ReplayType.tp_name = "warp_like._native.Replay";
     ReplayType.tp_basicsize = sizeof(Replay);
-    ReplayType.tp_flags = Py_TPFLAGS_DEFAULT;
+    ReplayType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
     ReplayType.tp_doc = "Replay()\n--\n\nA list of launches and calls that runs again and again.";
     ReplayType.tp_new = replay_new;
     ReplayType.tp_dealloc = replay_dealloc;
+    ReplayType.tp_traverse = replay_traverse;
+    ReplayType.tp_clear = replay_clear;
     ReplayType.tp_methods = methods;
     ReplayType.tp_as_sequence = &sequence;
     return add_type(module, "Replay", &ReplayType);

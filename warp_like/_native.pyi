@@ -124,6 +124,7 @@ class Dispatcher:
     tid_ndim: int
     ordered: bool
     prints: bool
+    bounded: bool
     recordable: bool
     types: Any
     def __new__(
@@ -234,10 +235,40 @@ def encode_runs(source: Array, values: Array, lengths: Array, count: int, /) -> 
 def sort_pairs(keys: Array, values: Array, count: int, begin_bit: int, end_bit: int, /) -> None: ...
 def sort_segments(keys: Array, values: Array, count: int, begin: Array, end: Array, /) -> int | None: ...
 
+class Recorder:
+    """What takes part in the operations of the thread that asks."""
+
+    active: Any
+    graph: Any
+
+def hold_launches(on: bool, /) -> None: ...
+
+class Prepared:
+    """A launch with its arguments packed."""
+
+def prepare(dispatcher: Dispatcher, dim: Sequence[int], args: list[Any], /) -> Prepared | None: ...
+
+class Launchable:
+    """The native part of a kernel."""
+
+    fast: Dispatcher | None
+    latest: Any
+
+class Launcher:
+    """The function ``launch``: calls ``checked`` for what a kernel's dispatcher does not take."""
+
+    def __new__(cls, checked: Callable[..., Any]) -> Launcher: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+class Command:
+    """The native part of a recorded launch."""
+
+    _prepared: Prepared | None
+    def launch(self, stream: Any = None) -> None: ...
+
 class Replay:
     """A list of launches and calls that runs again and again."""
 
-    def add_launch(self, dispatcher: Dispatcher, dim: Sequence[int], args: list[Any], /) -> bool: ...
-    def add_call(self, callable: Callable[[], object], /) -> None: ...
+    def add(self, node: Prepared | Callable[[], object], /) -> None: ...
     def run(self) -> None: ...
     def __len__(self) -> int: ...

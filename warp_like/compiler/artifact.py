@@ -38,6 +38,7 @@ class Artifact(Frozen):
         seconds: The stages of its compilation, and how long each took.
         faults: For CUDA, the texts of the errors that the code reports by number, for ``base.faults.explain``.
         uses_stack: Whether its threads save values on a stack, for which CUDA needs an arena.
+        bounded: Whether it has no loops, so that what a thread costs does not depend on data.
     """
 
     entry: str
@@ -59,6 +60,7 @@ class Artifact(Frozen):
     seconds: tuple[tuple[str, float], ...] = ()
     faults: tuple[str, ...] = ()
     uses_stack: bool = False
+    bounded: bool = False
 
     def to_bytes(self) -> bytes:
         """Return the artifact with a checksum in front."""

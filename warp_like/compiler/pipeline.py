@@ -76,6 +76,7 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
         seconds=tuple(clock.seconds.items()),
         faults=faults,
         uses_stack=backend.uses_stack(f),
+        bounded=not any(isinstance(o, (ops.For, ops.While, ops.Native, ops.Call)) for o in f.body.walk()),
     )
 
 

@@ -45,13 +45,15 @@ class Graph:
         dispatcher = program.dispatcher
         assert dispatcher is not None
         key = program.kernel.key
-        if not self._replay.add_launch(dispatcher, dims, args):
+        prepared = _native.prepare(dispatcher, dims, args)
+        if prepared is None:
             raise RuntimeError(f"kernel `{key}`: the native launch path refused checked arguments; this is a bug")
+        self._replay.add(prepared)
         self.nodes.append(f"{key}{' (adjoint)' if program.wrt is not None else ''} {dims}")
 
     def add_call(self, label: str, call: Callable[[], object]) -> None:
         """Add a call of a Python function."""
-        self._replay.add_call(call)
+        self._replay.add(call)
         self.nodes.append(label)
 
     def run(self) -> None:

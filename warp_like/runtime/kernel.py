@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import threading
 import weakref
@@ -59,7 +58,7 @@ class Precompiled:
         return None
 
 
-class Kernel:
+class Kernel(_native.Launchable):
     """A kernel: a typed Python function that runs once for each thread of a grid. Made by ``wp.kernel``.
 
     Attributes:
@@ -87,8 +86,6 @@ class Kernel:
         self.generic: Kernel | None = None
         self.overloads: dict[str, Kernel] = {}
         self.precompiled: Precompiled | None = None
-        self.latest: Kernel | None = None  # of a generic kernel, the instance that its next launch tries first
-        self.fast: Any = None  # the native dispatcher that `launch` tries first
         self._lines = file_lines(func)
         self._names = annotation_names(func)
         self._programs: dict[tuple[Any, ...], Program] = {}
@@ -116,9 +113,9 @@ class Kernel:
         """Return this generic kernel with concrete types in place of those that it leaves open."""
         found = self._instances.get(types)
         if found is None:
-            found = copy.copy(self)
+            found = Kernel.__new__(Kernel)
             found.__dict__.update(
-                generic=self, overloads={}, latest=None, fast=None, precompiled=None, _programs={}, _instances={}
+                self.__dict__, generic=self, overloads={}, precompiled=None, _programs={}, _instances={}
             )
             for derived in ("declared", "parameters", "takes_structs", "is_generic"):
                 found.__dict__.pop(derived, None)
@@ -303,6 +300,9 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<warp_like kernel {self.key}>"
+
+    def __reduce__(self) -> str:
+        return self.func.__qualname__  # by name, as functions are pickled and copied
 
 
 def _spread(t: Type | None, arg: Any) -> list[Any]:
@@ -560,10 +560,12 @@ def _options_changed(setting: Setting) -> None:
     if setting.name in COMPILE_SETTINGS:
         for k in list(_kernels):
             k.forget_programs()
-    elif setting.name in ("print_launches", "enable_backward"):
+    elif setting.name == "enable_backward":
         for k in list(_kernels):
             k.fast = None
             k.forget_adjoints()
+    elif setting.name == "print_launches":
+        hold_fast_launches(0)
 
 
 _held = 0  # captures and timings that run now, in any thread
@@ -571,19 +573,12 @@ _holding = threading.Lock()
 
 
 def hold_fast_launches(change: int) -> None:
-    """Note that something begins (1) or ends (-1) that has to see every launch: none begins at a dispatcher then."""
+    """Note that something begins (1) or ends (-1) that has to see every launch: none begins without Python then."""
     global _held
     with _holding:
         _held += change
-        for k in list(_kernels):
-            k.fast = None
+        _native.hold_launches(_held > 0 or settings.print_launches)
 
 
-def launch_fast(k: Kernel, dispatcher: Any) -> None:
-    """Let further launches of a kernel begin at its dispatcher, unless something has to see them."""
-    with _holding:
-        if not _held and not settings.print_launches:
-            k.fast = dispatcher
-
-
+hold_fast_launches(0)
 settings.on_change(_options_changed)

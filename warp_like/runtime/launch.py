@@ -1,17 +1,20 @@
 """Launching: the one place where kernels run.
 
-``launch`` first offers the arguments to the kernel's native dispatcher, which takes well-formed ones and runs at once.
-Everything else goes through ``_launch_checked``: checking, converting, compiling what is missing, recording.
+What users call is native (``native/launch.cpp``): it offers the arguments to the kernel's dispatcher, which takes
+well-formed ones and runs at once. Everything else comes to the functions here: checking, converting, compiling what is
+missing, recording.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from warp_like import _native
 from warp_like.base.settings import settings
 from warp_like.frontend.parameters import leaf_parameters
 from warp_like.ir import types as ir
@@ -19,7 +22,7 @@ from warp_like.runtime.arguments import Site, convert, grid_dims, require_given,
 from warp_like.runtime.array import array
 from warp_like.runtime.device import Device, get_device
 from warp_like.runtime.generics import concrete, require_arguments
-from warp_like.runtime.kernel import Kernel, launch_fast
+from warp_like.runtime.kernel import Kernel
 from warp_like.runtime.program import Program
 from warp_like.runtime.recording import Capture, Record, TimingResult, activities, recorder
 from warp_like.runtime.structs import split_argument, split_arguments
@@ -27,7 +30,15 @@ from warp_like.runtime.structs import split_argument, split_arguments
 if TYPE_CHECKING:
     from warp_like.runtime.tape import Tape
 
+F = TypeVar("F", bound=Callable[..., Any])
 
+
+def _native_first(checked: F) -> F:
+    """Return the native function that calls ``checked`` where a launch is unusual, wrong, or has to be seen."""
+    return cast(F, functools.update_wrapper(_native.Launcher(checked), checked))
+
+
+@_native_first
 def launch(
     kernel: Kernel,
     dim: int | Sequence[int],
@@ -74,46 +85,11 @@ def launch(
     Example:
         >>> wp.launch(saxpy, dim=len(x), inputs=[x, y, 2.0])
     """
-    fast = getattr(kernel, "fast", None)  # any other object has none; the checked path says so
-    if fast is not None and not record_cmd:
-        active = recorder.active
-        if adjoint:
-            if active is None and fast.try_adjoint(dim, inputs, outputs, adj_inputs, adj_outputs, device):
-                return None
-        elif active is None or not record_tape:
-            if fast.try_launch(dim, inputs, outputs, device):
-                return None
-        elif active.history is not None:
-            record = fast.try_record(active.history, kernel, dim, inputs, outputs, device)
-            if record is not None:
-                active.launches.append(record)
-                return None
-    return _launch_checked(
-        kernel, dim, inputs, outputs, adj_inputs, adj_outputs, device, adjoint, record_tape, record_cmd
-    )
-
-
-def _launch_checked(
-    kernel: Kernel,
-    dim: Any,
-    inputs: Sequence[Any],
-    outputs: Sequence[Any],
-    adj_inputs: Sequence[Any],
-    adj_outputs: Sequence[Any],
-    device: Device | str | None,
-    adjoint: bool,
-    record_tape: bool,
-    record_cmd: bool,
-) -> Launch | None:
     if not isinstance(kernel, Kernel):
         raise TypeError(f"launch() takes a kernel made by @wp.kernel, got {type(kernel).__name__} {kernel!r}")
     where = get_device(device)
     if not where.is_cpu:
         raise RuntimeError(f"kernel `{kernel.key}`: launching on {where} is not supported by this release")
-    latest = kernel.latest.fast if kernel.latest is not None else None
-    plain = recorder.active is None and not (adjoint or record_cmd)
-    if latest is not None and plain and latest.try_launch(dim, inputs, outputs, device):
-        return None
     dims = grid_dims(kernel.key, dim)
     kernel = concrete(kernel, inputs, outputs)
     types, args = bind_arguments(kernel, inputs, outputs)
@@ -146,7 +122,7 @@ def _launch_checked(
 
 def _remember(kernel: Kernel, program: Program) -> None:
     """Let further launches of a kernel with one choice of types begin at its dispatcher."""
-    launch_fast(kernel, program.dispatcher)
+    kernel.fast = program.dispatcher
     if kernel.generic is not None and _fits_alone(kernel, kernel.generic):
         kernel.generic.latest = kernel
 
@@ -218,28 +194,37 @@ def run_recorded(program: Program, record: Record, tape: Tape) -> None:
     tape.launches.append(record)
 
 
-class Launch:
+class Launch(_native.Command):
     """A launch with its arguments bound, made by ``wp.launch(..., record_cmd=True)``.
 
     ``launch()`` runs it; ``set_dim``, ``set_param_at_index``, ``set_param_by_name`` and ``set_params`` change it.
+    Numbers, vectors and structs are taken as they are when they are bound; arrays are bound by reference.
+
+    Attributes:
+        kernel: The kernel.
     """
 
     def __init__(self, kernel: Kernel, dims: tuple[int, ...], program: Program, params: list[Any]) -> None:
         self.kernel = kernel
         self.program = program
-        self.dims = dims
-        self.params = params
+        self._dims = dims
+        self._params = params
 
-    def launch(self) -> None:
-        """Run it. Nothing is recorded on a tape."""
-        dispatcher = self.program.dispatcher
-        watched = recorder.graph is not None or activities.noted is not None
-        if watched or dispatcher is None or not dispatcher.try_run(self.dims, self.params):
-            run(self.program, self.dims, self.params)
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """The grid."""
+        return self._dims
+
+    def _launch_checked(self, stream: Any = None) -> None:
+        """Run it where the native ``launch`` can't: first, after a change, or when launches are watched."""
+        run(self.program, self._dims, self._params)
+        assert self.program.dispatcher is not None
+        self._prepared = _native.prepare(self.program.dispatcher, self._dims, self._params)
 
     def set_dim(self, dim: int | Sequence[int]) -> None:
         """Set the grid."""
-        self.dims = grid_dims(self.kernel.key, dim)
+        self._dims = grid_dims(self.kernel.key, dim)
+        self._prepared = None
 
     def set_param_at_index(self, index: int, value: Any) -> None:
         """Set one argument by position.
@@ -254,7 +239,8 @@ class Launch:
         given = split_argument(self.kernel, index, value)
         for i, x in enumerate(given, first):
             name = self.kernel.parameter_names[i]
-            self.params[i] = convert(Site(self.kernel.key, i, name, self.program.types[i]), x)
+            self._params[i] = convert(Site(self.kernel.key, i, name, self.program.types[i]), x)
+        self._prepared = None
 
     def set_param_by_name(self, name: str, value: Any) -> None:
         """Set one argument by name.

@@ -117,6 +117,7 @@ class Program:
         dispatcher.tid_ndim = artifact.tid_ndim
         dispatcher.ordered = artifact.ordered
         dispatcher.prints = artifact.prints
+        dispatcher.bounded = artifact.bounded
         dispatcher.types = self.types
         if self.wrt is None and self.tangent is None:
             if self.kernel.takes_structs:

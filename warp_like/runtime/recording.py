@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -75,14 +74,9 @@ class Activities:
 activities = Activities()
 
 
-class Recorder(threading.local):
-    """What takes part in this thread's operations."""
-
-    active: Any = None  # a Tape or a Capture
-    graph: Any = None  # the Graph that is being captured
-
-
-recorder = Recorder()
+recorder = _native.Recorder()
+"""What takes part in the operations of the thread that asks: ``active`` is a Tape or a Capture, ``graph`` the Graph
+that is being captured, and both are None at first. It is native so that launches can ask without Python."""
 
 
 def host_writes(dest: array, source: array | None = None) -> None:

@@ -1,0 +1,326 @@
+#include "launch.h"
+
+#include "adjoint.h"
+#include "dispatch.h"
+#include "prepared.h"
+#include "record.h"
+#include "recorder.h"
+#include "structmember.h"
+
+namespace wl {
+
+namespace {
+
+// ---- kernels as launches see them
+
+// The native base of Kernel.
+struct Launchable {
+    PyObject_HEAD PyObject* fast;  // the Dispatcher that launches try first; null or None when there is none
+    PyObject* latest;              // of a generic kernel, the instance whose dispatcher they try
+};
+
+int launchable_traverse(PyObject* object, visitproc visit, void* arg) {
+    Launchable* self = reinterpret_cast<Launchable*>(object);
+    Py_VISIT(self->fast);
+    Py_VISIT(self->latest);
+    return 0;
+}
+
+int launchable_clear(PyObject* object) {
+    Launchable* self = reinterpret_cast<Launchable*>(object);
+    Py_CLEAR(self->fast);
+    Py_CLEAR(self->latest);
+    return 0;
+}
+
+void launchable_dealloc(PyObject* object) {
+    PyObject_GC_UnTrack(object);
+    launchable_clear(object);
+    Py_TYPE(object)->tp_free(object);
+}
+
+PyMemberDef launchable_members[] = {
+    {"fast", T_OBJECT, offsetof(Launchable, fast), 0, "The native dispatcher that launches try first, or None."},
+    {"latest", T_OBJECT, offsetof(Launchable, latest), 0,
+     "Of a generic kernel, the instance whose dispatcher launches try first, or None."},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+PyTypeObject LaunchableType = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+// ---- the arguments of launch(), by position or by name
+
+enum Parameter {
+    kKernel,
+    kDim,
+    kInputs,
+    kOutputs,
+    kAdjInputs,
+    kAdjOutputs,
+    kDevice,
+    kStream,
+    kAdjoint,
+    kRecordTape,
+    kRecordCmd,
+    kMaxBlocks,
+    kBlockDim,
+    kParameters,
+};
+constexpr const char* kNames[kParameters] = {"kernel",  "dim",         "inputs",     "outputs",    "adj_inputs",
+                                             "adj_outputs", "device",  "stream",     "adjoint",    "record_tape",
+                                             "record_cmd",  "max_blocks", "block_dim"};
+PyObject* names[kParameters];  // interned
+PyObject* no_arguments = nullptr;
+PyObject* history_name = nullptr;
+PyObject* launches_name = nullptr;
+
+struct Call {
+    PyObject* given[kParameters] = {};  // borrowed; null where the default is meant
+
+    // False where Python has to see to it, be it right or wrong.
+    bool read(PyObject* const* args, Py_ssize_t positional, PyObject* kwnames) {
+        if (positional > kParameters) return false;
+        for (Py_ssize_t i = 0; i < positional; ++i) given[i] = args[i];
+        const Py_ssize_t named = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+        int at = static_cast<int>(positional);  // names mostly come in the order of the parameters
+        for (Py_ssize_t k = 0; k < named; ++k) {
+            PyObject* name = PyTuple_GET_ITEM(kwnames, k);
+            int tried = 0;
+            while (tried < kParameters && names[at % kParameters] != name) ++at, ++tried;
+            if (tried == kParameters || given[at % kParameters]) return false;
+            given[at % kParameters] = args[positional + k];
+            at = (at + 1) % kParameters;
+        }
+        return given[kKernel] && given[kDim];
+    }
+
+    PyObject* sequence(Parameter which) const { return given[which] ? given[which] : no_arguments; }
+    PyObject* optional(Parameter which) const { return given[which] ? given[which] : Py_None; }
+    bool is(Parameter which, PyObject* value, bool by_default) const {
+        return given[which] ? given[which] == value : by_default;
+    }
+};
+
+// ---- launch()
+
+PyObject* record(const Call& call, PyObject* dispatcher, PyObject* kernel, PyObject* recorder) {
+    const Ref held = Ref::borrow(recorder);
+    const Ref history(PyObject_GetAttr(recorder, history_name));
+    if (!history) return nullptr;
+    if (history.get() == Py_None) Py_RETURN_FALSE;
+    PyObject* args[] = {history.get(),           kernel, call.given[kDim], call.sequence(kInputs),
+                        call.sequence(kOutputs), call.optional(kDevice)};
+    const Ref made(try_record(dispatcher, args, 6));
+    if (!made) return nullptr;
+    if (made.get() == Py_None) Py_RETURN_FALSE;
+    const Ref launches(PyObject_GetAttr(recorder, launches_name));
+    if (!launches || PyList_Append(launches.get(), made.get()) < 0) return nullptr;
+    Py_RETURN_TRUE;
+}
+
+// Whether it was launched; a new reference, null with an exception set.
+PyObject* launch(const Call& call) {
+    const bool unusual = launches_are_held() || !call.is(kRecordCmd, Py_False, true) || !call.is(kStream, Py_None, true);
+    PyObject* kernel = call.given[kKernel];
+    if (unusual || !PyObject_TypeCheck(kernel, &LaunchableType)) Py_RETURN_FALSE;
+    PyObject* latest = reinterpret_cast<Launchable*>(kernel)->latest;
+    if (latest && PyObject_TypeCheck(latest, &LaunchableType)) kernel = latest;
+    const Ref dispatcher = Ref::borrow(reinterpret_cast<Launchable*>(kernel)->fast);
+    if (!dispatcher || Py_TYPE(dispatcher.get()) != &DispatcherType) Py_RETURN_FALSE;
+    PyObject* recorder = active_recorder();
+    if (!call.is(kAdjoint, Py_False, true)) {
+        PyObject* args[] = {call.given[kDim],          call.sequence(kInputs),     call.sequence(kOutputs),
+                            call.sequence(kAdjInputs), call.sequence(kAdjOutputs), call.optional(kDevice)};
+        if (recorder || !call.is(kAdjoint, Py_True, false)) Py_RETURN_FALSE;
+        return try_adjoint(dispatcher.get(), args, 6);
+    }
+    if (recorder && !call.is(kRecordTape, Py_False, false)) {
+        if (!call.is(kRecordTape, Py_True, true)) Py_RETURN_FALSE;
+        const Ref held = Ref::borrow(kernel);
+        return record(call, dispatcher.get(), kernel, recorder);
+    }
+    PyObject* args[] = {call.given[kDim], call.sequence(kInputs), call.sequence(kOutputs), call.optional(kDevice)};
+    return try_launch(dispatcher.get(), args, 4);
+}
+
+struct Launcher {
+    PyObject_HEAD vectorcallfunc call;
+    PyObject* checked;  // the function that takes all that is unusual or wrong
+    PyObject* dict;
+};
+
+PyObject* launcher_call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+    Call call;
+    if (call.read(args, PyVectorcall_NARGS(nargsf), kwnames)) {
+        PyObject* launched = launch(call);
+        if (!launched) return nullptr;
+        Py_DECREF(launched);
+        if (launched == Py_True) Py_RETURN_NONE;
+    }
+    return PyObject_Vectorcall(reinterpret_cast<Launcher*>(object)->checked, args, nargsf, kwnames);
+}
+
+PyObject* launcher_new(PyTypeObject* type, PyObject* args, PyObject*) {
+    PyObject* checked;
+    if (!PyArg_ParseTuple(args, "O:Launcher", &checked)) return nullptr;
+    Ref object(type->tp_alloc(type, 0));
+    if (!object) return nullptr;
+    Launcher* self = reinterpret_cast<Launcher*>(object.get());
+    self->call = launcher_call;
+    self->checked = Ref::borrow(checked).release();
+    return object.release();
+}
+
+// As a function does: found in a class, it becomes a method.
+PyObject* launcher_get(PyObject* self, PyObject* instance, PyObject*) {
+    return instance && instance != Py_None ? PyMethod_New(self, instance) : Ref::borrow(self).release();
+}
+
+int launcher_traverse(PyObject* object, visitproc visit, void* arg) {
+    Launcher* self = reinterpret_cast<Launcher*>(object);
+    Py_VISIT(self->checked);
+    Py_VISIT(self->dict);
+    return 0;
+}
+
+int launcher_clear(PyObject* object) {
+    Py_CLEAR(reinterpret_cast<Launcher*>(object)->checked);
+    Py_CLEAR(reinterpret_cast<Launcher*>(object)->dict);
+    return 0;
+}
+
+void launcher_dealloc(PyObject* object) {
+    PyObject_GC_UnTrack(object);
+    launcher_clear(object);
+    Py_TYPE(object)->tp_free(object);
+}
+
+// By name, as functions are pickled.
+PyObject* launcher_reduce(PyObject* object, PyObject*) { return PyObject_GetAttrString(object, "__qualname__"); }
+
+PyMethodDef launcher_methods[] = {
+    {"__reduce__", launcher_reduce, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyGetSetDef launcher_getset[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyTypeObject LauncherType = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+// ---- Launch.launch
+
+// The native base of Launch.
+struct Command {
+    PyObject_HEAD PyObject* prepared;  // what runs; null or None when Python has to prepare it first
+};
+
+PyObject* checked_name = nullptr;
+
+PyObject* command_launch(PyObject* object, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+    PyObject* prepared = reinterpret_cast<Command*>(object)->prepared;
+    if (prepared && is_prepared(prepared) && !nargs && !kwnames && !launches_are_held()) {
+        if (!run_prepared(prepared)) return nullptr;
+        Py_RETURN_NONE;
+    }
+    const Ref checked(PyObject_GetAttr(object, checked_name));
+    return checked ? PyObject_Vectorcall(checked.get(), args, static_cast<size_t>(nargs), kwnames) : nullptr;
+}
+
+int command_traverse(PyObject* object, visitproc visit, void* arg) {
+    Py_VISIT(reinterpret_cast<Command*>(object)->prepared);
+    return 0;
+}
+
+int command_clear(PyObject* object) {
+    Py_CLEAR(reinterpret_cast<Command*>(object)->prepared);
+    return 0;
+}
+
+void command_dealloc(PyObject* object) {
+    PyObject_GC_UnTrack(object);
+    command_clear(object);
+    Py_TYPE(object)->tp_free(object);
+}
+
+PyMethodDef command_methods[] = {
+    {"launch", method(command_launch), METH_FASTCALL | METH_KEYWORDS,
+     "launch($self, stream=None)\n--\n\nRun it. Nothing is recorded on a tape.\n\nArgs:\n    stream: For CUDA devices."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyMemberDef command_members[] = {
+    {"_prepared", T_OBJECT, offsetof(Command, prepared), 0, "The Prepared launch that `launch` runs, or None."},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+PyTypeObject CommandType = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+// ---- registering
+
+bool intern_names() {
+    for (int i = 0; i < kParameters; ++i) {
+        names[i] = PyUnicode_InternFromString(kNames[i]);
+        if (!names[i]) return false;
+    }
+    no_arguments = PyTuple_New(0);
+    history_name = PyUnicode_InternFromString("history");
+    launches_name = PyUnicode_InternFromString("launches");
+    checked_name = PyUnicode_InternFromString("_launch_checked");
+    return no_arguments && history_name && launches_name && checked_name;
+}
+
+void describe_launcher() {
+    LauncherType.tp_name = "warp_like._native.Launcher";
+    LauncherType.tp_basicsize = sizeof(Launcher);
+    LauncherType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
+    LauncherType.tp_doc =
+        "Launcher(checked)\n--\n\nThe function `launch`: what a kernel's dispatcher takes runs at once, all else goes to "
+        "`checked`, which has the same parameters.";
+    LauncherType.tp_new = launcher_new;
+    LauncherType.tp_dealloc = launcher_dealloc;
+    LauncherType.tp_traverse = launcher_traverse;
+    LauncherType.tp_clear = launcher_clear;
+    LauncherType.tp_call = PyVectorcall_Call;
+    LauncherType.tp_vectorcall_offset = offsetof(Launcher, call);
+    LauncherType.tp_dictoffset = offsetof(Launcher, dict);
+    LauncherType.tp_descr_get = launcher_get;
+    LauncherType.tp_methods = launcher_methods;
+    LauncherType.tp_getset = launcher_getset;
+}
+
+void describe_bases() {
+    constexpr unsigned long flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;
+    LaunchableType.tp_name = "warp_like._native.Launchable";
+    LaunchableType.tp_basicsize = sizeof(Launchable);
+    LaunchableType.tp_flags = flags;
+    LaunchableType.tp_doc = "The native part of a kernel: what a launch reads.";
+    LaunchableType.tp_new = PyType_GenericNew;
+    LaunchableType.tp_dealloc = launchable_dealloc;
+    LaunchableType.tp_traverse = launchable_traverse;
+    LaunchableType.tp_clear = launchable_clear;
+    LaunchableType.tp_members = launchable_members;
+    CommandType.tp_name = "warp_like._native.Command";
+    CommandType.tp_basicsize = sizeof(Command);
+    CommandType.tp_flags = flags;
+    CommandType.tp_doc = "The native part of a recorded launch.";
+    CommandType.tp_new = PyType_GenericNew;
+    CommandType.tp_dealloc = command_dealloc;
+    CommandType.tp_traverse = command_traverse;
+    CommandType.tp_clear = command_clear;
+    CommandType.tp_methods = command_methods;
+    CommandType.tp_members = command_members;
+}
+
+}  // namespace
+
+bool register_launch(PyObject* module) {
+    describe_launcher();
+    describe_bases();
+    return intern_names() && add_type(module, "Launchable", &LaunchableType) &&
+           add_type(module, "Launcher", &LauncherType) && add_type(module, "Command", &CommandType);
+}
+
+}  // namespace wl

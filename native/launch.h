@@ -1,0 +1,10 @@
+// The public `launch` and `Launch.launch`: what runs without Python where nothing is unusual. See warp_like/runtime/launch.py.
+#pragma once
+
+#include "python.h"
+
+namespace wl {
+
+bool register_launch(PyObject* module);
+
+}  // namespace wl

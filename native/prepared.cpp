@@ -1,0 +1,101 @@
+#include "prepared.h"
+
+#include <new>
+
+#include "dispatch.h"
+
+namespace wl {
+
+namespace {
+
+// All that a launch needs. Arrays are bound once and kept alive here, so their addresses stay what they are.
+struct Work {
+    explicit Work(PyObject* object) : dispatcher(Ref::borrow(object)), arguments(*as_dispatcher(object)->signature) {}
+
+    Ref dispatcher;
+    Ref code;  // keeps the variant's entry
+    Variant variant;
+    Grid grid;
+    Given given;
+    Arguments arguments;
+};
+
+struct Prepared {
+    PyObject_HEAD Work* work;
+};
+
+Work* work_of(PyObject* object) { return reinterpret_cast<Prepared*>(object)->work; }
+
+// Packs the arguments; false, with no exception set, when the dispatcher declines them or lacks the variant.
+bool pack(Work* work, PyObject* dim, PyObject* args) {
+    Dispatcher* dispatcher = as_dispatcher(work->dispatcher.get());
+    Refusal refusal;
+    if (work->given.take_flat(args) || !read_grid(dim, &work->grid, &refusal.reason) ||
+        !work->arguments.pack(work->given, dispatcher->device, &refusal)) {
+        return false;
+    }
+    const Variant* variant = variant_for(dispatcher, work->grid, work->arguments);
+    if (!variant->entry) return false;
+    work->variant = *variant;
+    work->code = Ref::borrow(variant->keepalive);
+    return true;
+}
+
+PyObject* prepare(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    if (nargs != 3 || Py_TYPE(args[0]) != &DispatcherType) {
+        PyErr_SetString(PyExc_TypeError, "prepare(dispatcher, dim, args)");
+        return nullptr;
+    }
+    Ref object(PreparedType.tp_alloc(&PreparedType, 0));
+    if (!object) return nullptr;
+    Work* work = new (std::nothrow) Work(args[0]);
+    if (!work) return PyErr_NoMemory();
+    reinterpret_cast<Prepared*>(object.get())->work = work;
+    if (!pack(work, args[1], args[2])) Py_RETURN_NONE;
+    return object.release();
+}
+
+int traverse(PyObject* object, visitproc visit, void* arg) {
+    Work* work = work_of(object);
+    if (!work) return 0;
+    Py_VISIT(work->dispatcher.get());
+    Py_VISIT(work->code.get());
+    for (size_t i = 0; i < work->given.size(); ++i) Py_VISIT(work->given[i]);
+    return 0;
+}
+
+void dealloc(PyObject* object) {
+    PyObject_GC_UnTrack(object);
+    delete work_of(object);
+    Py_TYPE(object)->tp_free(object);
+}
+
+PyMethodDef functions[] = {
+    {"prepare", method(prepare), METH_FASTCALL,
+     "prepare(dispatcher, dim, args)\n--\n\nReturn a Prepared launch, with one argument for each parameter: of a struct, "
+     "its fields; None where the dispatcher would decline it."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+PyTypeObject PreparedType = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+bool run_prepared(PyObject* object) {
+    Work* work = work_of(object);
+    if (work->grid.count == 0) return true;
+    const Ref held = Ref::borrow(object);
+    return execute(as_dispatcher(work->dispatcher.get()), &work->variant, work->grid, &work->arguments);
+}
+
+bool register_prepared(PyObject* module) {
+    PreparedType.tp_name = "warp_like._native.Prepared";
+    PreparedType.tp_basicsize = sizeof(Prepared);
+    PreparedType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+    PreparedType.tp_doc = "A launch with its arguments packed, made by `prepare`.";
+    PreparedType.tp_dealloc = dealloc;
+    PreparedType.tp_traverse = traverse;
+    return add_type(module, "Prepared", &PreparedType) && PyModule_AddFunctions(module, functions) == 0;
+}
+
+}  // namespace wl

@@ -1,0 +1,18 @@
+// Prepared: a launch with its arguments packed and its code chosen, which runs as often as wanted. Graphs and recorded
+// launches are made of them.
+#pragma once
+
+#include "python.h"
+
+namespace wl {
+
+extern PyTypeObject PreparedType;
+
+inline bool is_prepared(PyObject* object) { return Py_TYPE(object) == &PreparedType; }
+
+// Runs it; false with an exception set.
+bool run_prepared(PyObject* prepared);
+
+bool register_prepared(PyObject* module);
+
+}  // namespace wl
