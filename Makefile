@@ -17,10 +17,10 @@ export PIP_FLAGS
 
 BIN := $(VENV)/bin
 ENVIRONMENT := $(PYTHON) .ci/environment.py $(VENV)
-SOURCES := warp_like examples tests docs .ci build_lib.py
+SOURCES := warp_like examples tests docs .ci build_lib.py build_stubs.py
 NATIVE := $(wildcard native/*.cpp native/*.h)
 
-.PHONY: help demo test test-cuda lint format stubs docs bench build clean
+.PHONY: help demo test test-cuda lint format docs bench build clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -54,10 +54,6 @@ format: ## format all sources
 	$(BIN)/ruff check --fix-only $(SOURCES)
 	@if command -v clang-format >/dev/null; then clang-format -i $(NATIVE); fi
 
-stubs: build ## what type checkers read of the package, from its own tables
-	@$(ENVIRONMENT) test
-	$(BIN)/python .ci/stubs.py
-
 docs: build ## the documentation, into build/docs
 	@$(ENVIRONMENT) docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
@@ -76,5 +72,5 @@ build: ## the native extension alone
 
 clean: ## remove what was built; the environment stays
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -f warp_like/*.so warp_like/*.pyd
+	rm -f warp_like/*.so warp_like/*.pyd $(addprefix warp_like/, __init__.pyi types.pyi _builtins.pyi)
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
