@@ -45,7 +45,8 @@ def _use_extension(path: Path) -> None:
     """Let ``import warp_like`` take the sources beside this file and the native extension at ``path``."""
     sys.path.insert(0, str(ROOT))
     spec = importlib.util.spec_from_file_location("warp_like._native", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
 
