@@ -21,8 +21,11 @@ from warp_like.ir.rewrite import grid_ndim
 from warp_like.ir.types import Lanes, element_shape, lane_type
 
 
-def run_lanes(f: Function, args: Sequence[Any], dims: tuple[int, ...]) -> None:
-    """Execute a kernel that ``widen`` made over the grid ``dims``; arrays in ``args`` change in place."""
+def run_lanes(f: Function, args: Sequence[Any], dims: tuple[int, ...], printed: list[str] | None = None) -> None:
+    """Execute a kernel that ``widen`` made over the grid ``dims``; arrays in ``args`` change in place.
+
+    ``printed`` receives the text of each ``print``.
+    """
     ndim = grid_ndim(f)
     dims = (*dims, *[1] * (ndim - len(dims)))
     dims = (*dims[: ndim - 1], math.prod(dims[ndim - 1 :]))
@@ -31,7 +34,8 @@ def run_lanes(f: Function, args: Sequence[Any], dims: tuple[int, ...]) -> None:
     with np.errstate(all="ignore"):
         for row in itertools.product(*(range(n) for n in dims[:-1])):
             for start in range(0, dims[-1], f.lanes):
-                vector = _Vector((*row, start), dims, f.lanes, min(f.lanes, dims[-1] - start), budget)
+                live = min(f.lanes, dims[-1] - start)
+                vector = _Vector((*row, start), dims, f.lanes, live, printed if printed is not None else [], budget)
                 vector.call(f, values)
                 if vector.stack:
                     raise InterpreterError("pushes were not popped")
@@ -41,9 +45,15 @@ class _Vector(_Thread):
     """A vector of threads: ``thread`` is the first one's index, ``live`` how many there are."""
 
     def __init__(
-        self, thread: tuple[int, ...], dims: tuple[int, ...], width: int, live: int, budget: list[int]
+        self,
+        thread: tuple[int, ...],
+        dims: tuple[int, ...],
+        width: int,
+        live: int,
+        printed: list[str],
+        budget: list[int],
     ) -> None:
-        super().__init__(thread, dims, [], budget)
+        super().__init__(thread, dims, printed, budget)
         self.width = width
         self.live = live
 

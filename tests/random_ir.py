@@ -84,14 +84,14 @@ def functions(draw: Callable[[Any], Any], statements: int = 12, calls: bool = Tr
 def own_function(seed: int, statements: int = 16, stack: bool = True) -> Function:
     """A kernel whose arrays have a dimension more in front, of which each thread uses its own part alone.
 
-    It neither prints nor compares and swaps.
+    It has arrays of its threads' own, and loops that save their state until other loops take it back.
     """
     own = {name: Array(t.dtype, t.ndim + 1) for name, t in ARRAYS.items()}
     f, b = start("random", **{**PARAMS, **own})
     views = {name: b.view(v, [tid(b, 0, 1)]) for name, v in zip(ARRAYS, f.params, strict=False)}
     maker = _Maker(random.Random(seed).randint, b, views, False, stack)
-    maker.effects = ["store", "atomic"]
-    maker.kinds += [maker.effect, maker.compare, maker.memory, maker.if_] * 2 + [maker.for_, maker.while_]
+    maker.kinds += [maker.effect, maker.compare, maker.memory, maker.if_, maker.local] * 2 + [maker.for_, maker.while_]
+    maker.kinds += [maker.stack] * stack
     maker.everything(statements)
     return f
 
@@ -202,6 +202,21 @@ class _Maker:
         else:
             self.pool.append(self.b.load(self.arrays[name], self.place(name)))
 
+    def local(self, depth: int) -> None:
+        """An array of the thread's own, and what becomes of it."""
+        t, n = self.pick(TYPES), self.pick([2, 4])
+        array = self.b.insert(ops.LocalArray((2, n)), Array(t, 2)).result
+        row = self.b.view(array, [self.index(2)])
+        zero, one = self.b.index(0), self.b.index(1)
+        column = self.b.insert(ops.Slice(array, (zero, one), (self.b.index(2),), (one,), (0,)), Array(t, 1)).result
+        for _ in range(self.number(1, 3)):
+            self.b.store(array, [self.index(2), self.index(n)], self.some(t))
+            self.b.store(row, [self.index(n)], self.some(t))
+            self.b.store(column, [self.index(2)], self.some(t))
+            if depth < 2:
+                self.statements(2, depth + 1)
+            self.pool.append(self.b.load(array, [self.index(2), self.index(n)]))
+
     def place(self, name: str) -> list[Value]:
         return [self.index(n) for n in SHAPES[name][: ARRAYS[name].ndim]]
 
@@ -285,14 +300,35 @@ class _Maker:
                 self.statements(2, depth + 1)
             self.pool.append(self.b.insert(ops.Pop(slot), value.type).result)
             return
-        with loop(self.b, 0, n := self.index(4)) as body:
-            (value,) = self.scoped(2, depth + 1, [self.pick(SCALARS)], [body.i])
-            self.b.insert(ops.Push(slot, value))
-        t = value.type
-        with loop(self.b, 0, n, init=[self.some(t)]) as back:
+        t = self.pick(SCALARS)
+        n = self.saving_while(slot, t, depth) if self.number(0, 1) else self.saving_for(slot, t, depth)
+        last, step = (n, 1) if self.number(0, 1) else (self.b.index(-1), -1)
+        first = 0 if step == 1 else self.b.sub(n, 1)
+        with loop(self.b, first, last, step, init=[self.some(t)]) as back:
             got = self.b.insert(ops.Pop(slot), t).result
-            back.next = self.scoped(2, depth + 1, [t], [got, *back.carried])
+            back.next = self.scoped(2, depth + 1, [t], [got, back.i, *back.carried])
         self.pool += back.results
+
+    def saving_for(self, slot: int, t: Type, depth: int) -> Value:
+        """A loop that saves a value in each iteration; returns how often it runs."""
+        n = self.index(4)
+        with loop(self.b, 0, n) as body:
+            (value,) = self.scoped(2, depth + 1, [t], [body.i])
+            self.b.insert(ops.Push(slot, value))
+        return n
+
+    def saving_while(self, slot: int, t: Type, depth: int) -> Value:
+        def cond(count: Value) -> Value:
+            return self.b.lt(count, most)
+
+        def body(count: Value) -> tuple[Value, ...]:
+            (value,) = self.scoped(2, depth + 1, [t], [count])
+            self.b.insert(ops.Push(slot, value))
+            return (self.b.add(count, 1),)
+
+        most = self.index(4)
+        (n,) = while_(self.b, [self.b.index(0)], cond, body)
+        return n
 
     def call(self, depth: int) -> None:
         t = self.pick([float32, int32])

@@ -20,12 +20,15 @@ EXACT = Options(fuse_fp=False, vector_math=False)
 
 @pytest.mark.parametrize("seed", range(40))
 def test_random_functions(seed: int) -> None:
-    f = finish(optimise(prepare(own_function(seed + 1000, stack=False))))
+    f = finish(optimise(prepare(own_function(seed + 1000))))
     wide = widen(f, (4, 8, 16, 32)[seed % 4])
     wanted = own_arguments(seed)
-    run(f, wanted, OWN_DIMS)
+    told: list[str] = []
+    run(f, wanted, OWN_DIMS, told)
     got = copies(own_arguments(seed))
-    Kernel(wide, dataclasses.replace(EXACT, contiguous=bool(seed % 2)))(got, OWN_DIMS, splits=(1, 5, 13))
+    kernel = Kernel(wide, dataclasses.replace(EXACT, contiguous=bool(seed % 2)))
+    kernel(got, OWN_DIMS, splits=(1, 5, 13))
+    assert sorted(kernel.runtime.printed) == sorted(told)
     for a, b in zip(wanted, got, strict=True):
         if isinstance(a, np.ndarray):
             compare(b, a, 1e-5, print_function(wide))

@@ -2,7 +2,8 @@
 
 A function whose ``lanes`` is not 1 computes with values of type ``Lanes``. Ops of values then work lane by lane: their
 operands are all ``Lanes``, and so is the result. Memory accesses with a ``Lanes`` index or value happen for the lanes
-of their ``mask``.
+of their ``mask``. Ops with effects other than these, and compare-and-swap, run once for each lane of their mask, the
+first lane first; each operand is ``Lanes`` or the same for all.
 """
 
 from __future__ import annotations
@@ -195,6 +196,7 @@ class AtomicCas(Op):
     indices: tuple[Value, ...] = operand()
     compare: Value = operand()
     value: Value = operand()
+    mask: tuple[Value, ...] = operand(default=())
 
 
 @op("native", pure=False)
@@ -203,6 +205,7 @@ class Native(Op):
 
     code: NativeCode = attr()
     args: tuple[Value, ...] = operand()
+    mask: tuple[Value, ...] = operand(default=())
 
 
 @op("print", pure=False)
@@ -215,6 +218,7 @@ class Print(Op):
     parts: tuple[str, ...] = attr()
     args: tuple[Value, ...] = operand()
     formats: tuple[str, ...] = attr(())
+    mask: tuple[Value, ...] = operand(default=())
 
 
 @op("check", pure=False)
@@ -229,11 +233,18 @@ class Check(Op):
     text: str = attr()
     ok: Value = operand()
     values: tuple[Value, ...] = operand()
+    mask: tuple[Value, ...] = operand(default=())
 
 
 @op("breakpoint", pure=False)
 class Breakpoint(Op):
     """Stop in a debugger, if there is one."""
+
+    mask: tuple[Value, ...] = operand(default=())
+
+
+LANE_BY_LANE = (AtomicCas, Native, Print, Check, Breakpoint)
+"""The ops that run once for each lane of their mask."""
 
 
 # --- the per-thread stack of the reverse sweep ----------------------------------------------------------------
@@ -377,6 +388,7 @@ __all__ = [
     "GetField",
     "If",
     "Insert",
+    "LANE_BY_LANE",
     "Live",
     "Load",
     "LocalArray",

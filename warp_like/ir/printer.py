@@ -91,8 +91,13 @@ class _Printer:
                     if axis in spans:
                         parts[-1] += f" + {self.name(spans[axis][0])} by {self.name(spans[axis][1])}"
                 return f"slice {self.name(o.array)}[{', '.join(parts)}]"
-            case ops.Print(formats=()):
-                return f"print {o.parts!r} {self.names_of(o.args)}"
+            case ops.Print():
+                formats = f" {o.formats!r}" if o.formats else ""
+                return f"print {o.parts!r}{formats} {self.names_of(o.args)}"
+            case ops.Check():
+                return f"check {o.kind!r} {o.text!r} {self.names_of((o.ok, *o.values))}"
+            case ops.Breakpoint():
+                return "breakpoint"
             case ops.Store():
                 return f"store {self.name(o.array)}[{self.names_of(o.indices)}], {self.name(o.value)}"
             case ops.Atomic():

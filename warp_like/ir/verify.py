@@ -96,8 +96,9 @@ def _check_plain(o: Op) -> None:
     """Check an op without blocks."""
     match o:
         case ops.Native():
-            _require(_types(o.args) == tuple(t for _, t in o.code.params), o, "arguments do not match the parameters")
-            _require(_types(o.results) == o.code.results, o, "results do not match the code")
+            wanted = tuple(t for _, t in o.code.params)
+            _require(tuple(map(_lane, o.args)) == wanted, o, "arguments do not match the parameters")
+            _require(tuple(map(_lane, o.results)) == o.code.results, o, "results do not match the code")
         case ops.Load():
             _require(_lane(o.result) == _element(o, o.array, o.indices), o, "result is not the element type")
         case ops.Store():
@@ -116,8 +117,8 @@ def _check_plain(o: Op) -> None:
         case ops.View() | ops.Slice() | ops.LocalArray() | ops.AtAddress() | ops.Address():
             _check_array(o)
         case ops.Check():
-            _require(o.ok.type == bool_, o, "condition is not a bool")
-            _require(all(isinstance(v.type, Scalar) for v in o.values), o, "a value is no scalar")
+            _require(_lane(o.ok) == bool_, o, "condition is not a bool")
+            _require(all(isinstance(_lane(v), Scalar) for v in o.values), o, "a value is no scalar")
         case ops.Print():
             _require(len(o.parts) == len(o.args) + 1, o, "needs one part more than arguments")
             _require(len(o.formats) in (0, len(o.args)), o, "needs a format for each argument, or none")
@@ -157,19 +158,19 @@ def _check_array(o: ops.View | ops.Slice | ops.LocalArray | ops.AtAddress | ops.
     """Check an op that makes an array, or says where one is."""
     match o:
         case ops.View(field=int()):
-            a = o.array.type
+            a = _lane(o.array)
             _require(isinstance(a, Array) and isinstance(a.dtype, Struct) and not o.indices, o, "no array of structs")
             assert isinstance(a, Array)
             assert isinstance(a.dtype, Struct)
             wanted = Array(a.dtype.fields[o.field or 0][1], a.ndim)
             _require(_lane(o.result) == wanted, o, "result is not the array of the field")
         case ops.View():
-            a = o.array.type
+            a = _lane(o.array)
             _require(isinstance(a, Array) and 0 < len(o.indices) < a.ndim, o, "view with a wrong number of indices")
         case ops.Slice():
             _check_slice(o)
         case ops.LocalArray():
-            t = o.result.type
+            t = _lane(o.result)
             _require(isinstance(t, Array) and t.ndim == len(o.shape) and all(n > 0 for n in o.shape), o, "bad shape")
         case ops.AtAddress():
             t = o.result.type
@@ -184,14 +185,14 @@ def _check_array(o: ops.View | ops.Slice | ops.LocalArray | ops.AtAddress | ops.
 
 
 def _check_slice(o: ops.Slice) -> None:
-    a = o.array.type
+    a = _lane(o.array)
     _require(isinstance(a, Array) and len(o.start) == a.ndim, o, "needs a start for each dimension")
     assert isinstance(a, Array)
     kept = list(o.kept)
     _require(kept == sorted(set(kept)) and set(kept) <= set(range(a.ndim)), o, "no such dimensions")
     _require(len(o.count) == len(o.step) == len(kept), o, "needs count and step for each kept dimension")
     _require(all(map(_is_int, (*o.start, *o.count, *o.step))), o, "an index is not an integer")
-    _require(o.result.type == Array(a.dtype, len(kept)), o, "result is not the array of the kept dimensions")
+    _require(_lane(o.result) == Array(a.dtype, len(kept)), o, "result is not the array of the kept dimensions")
 
 
 def _check_lanes(o: Op) -> None:
@@ -207,6 +208,9 @@ def _check_lanes(o: Op) -> None:
             _require(
                 any(wide) == bool(o.mask) == all(results or [any(wide)]), o, "lanes have masks, single values none"
             )
+        case _ if isinstance(o, ops.LANE_BY_LANE):
+            same = any(wide) == bool(o.mask) and all(r == bool(o.mask) for r in results)
+            _require(same, o, "lanes have masks, single values none")
         case ops.Spread() | ops.Ramp():
             _require(not wide[0] and results[0], o, "does not make lanes of a single value")
         case ops.Across():
@@ -229,7 +233,7 @@ def _is_constant_of(value: object, t: Type) -> bool:
 
 
 def _element(o: Op, array: Value, indices: tuple[Value, ...]) -> Type:
-    t = array.type
+    t = _lane(array)
     if not isinstance(t, Array):
         raise InvalidIR(f"{o.NAME}: {t} is not an array")
     _require(len(indices) == t.ndim, o, "needs one index a dimension")

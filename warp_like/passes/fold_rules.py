@@ -327,7 +327,12 @@ def _through_views(b: Emitter, o: Any) -> Value | None:
 def _dim(b: Emitter, o: ops.Dim) -> Value | None:
     while isinstance(view := o.array.op, ops.View):
         o.array, o.axis = view.array, o.axis + len(view.indices)
-    return b.cast(view.count[o.axis], o.result.type) if isinstance(view, ops.Slice) else None
+    match view:
+        case ops.Slice():
+            return b.cast(view.count[o.axis], o.result.type)
+        case ops.LocalArray():
+            return b.constant(view.shape[o.axis], o.result.type)
+    return None
 
 
 RULES: dict[type[Op], Rule] = {

@@ -15,7 +15,7 @@ from warp_like.backend.llvm.shuffle import gather, iota, join, scatter, shuffle,
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, constant, leaves, memory_type, one_lane, register_type
 from warp_like.backend.llvm.values import suffix as suffix_of
 from warp_like.backend.llvm.writer import Writer
-from warp_like.ir.layout import align_of, size_of
+from warp_like.ir.layout import align_of
 from warp_like.ir.types import Lanes, Scalar, int64
 
 
@@ -50,7 +50,7 @@ class Access:
         self.mask = mask
         self.indices = indices
         self.base = memory.element_address(w, array, [i.first for i in indices])
-        self.size = size_of(array.type.dtype)
+        self.size = array.element_size
         self.leaves = leaves(Lanes(array.type.dtype, width))
         self.note = memory.access_group(w)
         scattered = any(i.step is None for i in indices)
@@ -212,9 +212,9 @@ class Access:
             self.store([self._added(kind, s, a, b) for (s, _), a, b in zip(self.leaves, old, values, strict=True)])
             return old
         w = self.w
-        addresses = _Spilled(w, LaneScalar("uint", 64, self.width), self._addresses_as_integers())
-        given = [_Spilled(w, s, x) for (s, _), x in zip(self.leaves, values, strict=True)]
-        before = [_Spilled(w, s, constant(0, s)) for s, _ in self.leaves]
+        addresses = Spilled(w, LaneScalar("uint", 64, self.width), self.addresses_as_integers())
+        given = [Spilled(w, s, x) for (s, _), x in zip(self.leaves, values, strict=True)]
+        before = [Spilled(w, s, constant(0, s)) for s, _ in self.leaves]
 
         def update(lane: str) -> None:
             at = w.op(f"inttoptr i64 {addresses.lane(lane)} to ptr")
@@ -225,7 +225,8 @@ class Access:
         for_each_lane(w, self.width, self.mask, update)
         return tuple(slot.whole() for slot in before)
 
-    def _addresses_as_integers(self) -> str:
+    def addresses_as_integers(self) -> str:
+        """The addresses of the lanes' elements, as integers."""
         return self.w.op(f"ptrtoint <{self.width} x ptr> {self.pointers(0)} to <{self.width} x i64>")
 
     def _added(self, kind: str, s: Scalar, a: str, b: str) -> str:
@@ -233,7 +234,51 @@ class Access:
         return self.w.op(f"{how} {register_type(s)} {a}, {b}")
 
 
-class _Spilled:
+class PrivateAccess(Access):
+    """The elements of arrays of which each lane has its own, on the stack.
+
+    What lies there can be read and written back for lanes out of the mask as well, but their indices mean nothing.
+    """
+
+    def __init__(self, w: Writer, array: ArrayRef, indices: Sequence[LaneIndex], width: int, mask: str) -> None:
+        super().__init__(w, array, indices, width, mask)
+        self.note = ""  # lanes do order their own accesses
+
+    def load(self) -> tuple[str, ...]:
+        return tuple(self._to_register(s, self._load_scalar(_stored(s), at)) for s, at in self.leaves)
+
+    def store(self, values: Sequence[str]) -> None:
+        for (s, at), x in zip(self.leaves, values, strict=True):
+            self._store_scalar(_stored(s), at, self._to_memory(s, x))
+
+    def _load_scalar(self, s: LaneScalar, offset: int) -> str:
+        if self.apart == 0:
+            return self.w.op(f"load {register_type(s)}, ptr {self._place(offset)}, align {self._align(s)}")
+        return gather(self.w, s, self._lane_pointers(s, offset), self.mask)
+
+    def _store_scalar(self, s: LaneScalar, offset: int, x: str) -> None:
+        if self.apart != 0:
+            scatter(self.w, s, self._lane_pointers(s, offset), x, self.mask)
+            return
+        if not self.is_full:
+            x = self.w.select(self.mask, register_type(s), x, self._load_scalar(s, offset), f"<{self.width} x i1>")
+        self.w.do(f"store {register_type(s)} {x}, ptr {self._place(offset)}, align {self._align(s)}")
+
+    def _place(self, offset: int) -> str:
+        """The address of all lanes' scalars at ``offset`` of the element."""
+        return memory.component_address(self.w, self.base, offset * self.width)
+
+    def _align(self, s: LaneScalar) -> int:
+        return min(s.bits // 8 * self.width, 64)
+
+    def _lane_pointers(self, s: LaneScalar, offset: int) -> str:
+        """The address of each lane's own scalar at ``offset`` of its element."""
+        own = ", ".join(f"i64 {offset * self.width + lane * (s.bits // 8)}" for lane in range(self.width))
+        given = f"<{self.width} x ptr> {self.pointers(0)}, <{self.width} x i64> <{own}>"
+        return self.w.op(f"getelementptr i8, {given}")
+
+
+class Spilled:
     """A vector in stack memory, so that one lane of it can be picked at run time."""
 
     def __init__(self, w: Writer, t: Scalar, x: str) -> None:

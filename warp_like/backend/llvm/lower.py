@@ -7,14 +7,16 @@ addresses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 
 from warp_like.backend.llvm import lanes, memory, runtime_calls
 from warp_like.backend.llvm.casts import bitcast, cast
 from warp_like.backend.llvm.components import Index, Position, extract, insert
 from warp_like.backend.llvm.cuda import Stack
 from warp_like.backend.llvm.instructions import apply_builtin
-from warp_like.backend.llvm.lanes import Access, LaneIndex
+from warp_like.backend.llvm.lane_by_lane import lower_lane_by_lane
+from warp_like.backend.llvm.lanes import Access, LaneIndex, PrivateAccess
 from warp_like.backend.llvm.loops import CountedLoop
 from warp_like.backend.llvm.native_calls import call_native
 from warp_like.backend.llvm.shuffle import iota, splat
@@ -55,6 +57,7 @@ class Lowering:
         self._thread = thread
         self._live = live
         self._stack = stack
+        self._lane = ""  # the number of the lane that runs on its own
         self._reps: dict[Value, Rep] = {}
         self._wide: list[dict[Value, str]] = [{}]
 
@@ -130,7 +133,10 @@ class Lowering:
     def op(self, o: Op) -> None:
         """Lower one op."""
         with at(o.loc):
-            _LOWER[type(o)](self, o)
+            if isinstance(o, ops.LANE_BY_LANE) and o.mask:
+                lower_lane_by_lane(self, o, o.mask[0])
+            else:
+                _LOWER[type(o)](self, o)
 
     # --- control flow ---
 
@@ -231,17 +237,31 @@ class Lowering:
         good, bad = w.label("good"), w.label("bad")
         w.branch(ok, good, bad, likely=True)
         w.start(bad)
-        runtime_calls.leave(w, kind, text, values, self._thread())
+        runtime_calls.leave(w, kind, text, values, self.thread())
         w.start(good)
 
+    def thread(self) -> str:
+        """Return the i64 register of the flat index of the thread, the first one's where lanes run together."""
+        return self.w.op(f"add nsw i64 {self._thread()}, {self._lane}") if self._lane else self._thread()
+
     # --- lanes ---
+
+    @contextlib.contextmanager
+    def in_lane(self, lane: str) -> Iterator[None]:
+        """Lower code that the lane with the number in the i64 register ``lane`` runs on its own."""
+        self._lane = lane
+        self._wide.append({})
+        yield
+        self._wide.pop()
+        self._lane = ""
 
     def access(self, o: ops.Load | ops.Store | ops.Atomic) -> Access:
         """Return the elements that the lanes of ``o`` touch."""
         (mask,) = o.mask
         assert isinstance(mask.type, Lanes)
-        indices = [self._lane_index(i) for i in o.indices]
-        return Access(self.w, self.array(o.array), indices, mask.type.width, self.scalar(mask))
+        array, indices = self.array(o.array), [self._lane_index(i) for i in o.indices]
+        kind = PrivateAccess if array.lanes > 1 else Access
+        return kind(self.w, array, indices, mask.type.width, self.scalar(mask))
 
     def _lane_index(self, i: Value) -> LaneIndex:
         if isinstance(i.op, ops.Ramp):
@@ -358,8 +378,10 @@ class Lowering:
         self.bind(o.result, memory.sliced(self.w, ref, start, count, step, o.kept))
 
     def _local_array(self, o: ops.LocalArray) -> None:
-        assert isinstance(o.result.type, Array)
-        self.bind(o.result, memory.local_array(self.w, o.result.type, o.shape))
+        whole = o.result.type
+        t, lanes = (whole.of, whole.width) if isinstance(whole, Lanes) else (whole, 1)
+        assert isinstance(t, Array)
+        self.bind(o.result, memory.local_array(self.w, t, o.shape, lanes))
 
     def _at_address(self, o: ops.AtAddress) -> None:
         assert isinstance(o.result.type, Array)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 from warp_like.backend.llvm.casts import bitcast, extend_half, round_half
 from warp_like.backend.llvm.values import ArrayRef, leaves, memory_type, register_type
@@ -43,13 +44,13 @@ def _note(w: Writer, array: ArrayRef) -> str:
     return "" if array.local else access_group(w)
 
 
-def local_array(w: Writer, t: Array, shape: tuple[int, ...]) -> ArrayRef:
-    """Return an array on the stack, filled with zeros here."""
-    size = size_of(t.dtype) * math.prod(shape)
-    data = w.alloca(f"[{size} x i8]", 16)
+def local_array(w: Writer, t: Array, shape: tuple[int, ...], lanes: int = 1) -> ArrayRef:
+    """Return an array on the stack, one for each of ``lanes`` lanes, filled with zeros here."""
+    size, align = size_of(t.dtype) * math.prod(shape) * lanes, 16 if lanes == 1 else 64
+    data = w.alloca(f"[{size} x i8]", align)
     w.declare("llvm.memset.p0.i64", "void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
-    w.do(f"call void @llvm.memset.p0.i64(ptr align 16 {data}, i8 0, i64 {size}, i1 false)")
-    return ArrayRef(t, data, tuple(map(str, shape)), (), local=True)
+    w.do(f"call void @llvm.memset.p0.i64(ptr align {align} {data}, i8 0, i64 {size}, i1 false)")
+    return ArrayRef(t, data, tuple(map(str, shape)), (), local=True, lanes=lanes)
 
 
 def sum_scope(w: Writer, position: int) -> str:
@@ -79,7 +80,7 @@ def element_address(w: Writer, array: ArrayRef, indices: list[str]) -> str:
         linear = w.op(f"mul nsw i64 {linear}, {array.shape[axis]}")
         if axis < len(indices) and indices[axis] != "0":
             linear = w.op(f"add nsw i64 {linear}, {indices[axis]}")
-    size = size_of(array.type.dtype)
+    size = array.element_size
     return w.op(f"getelementptr inbounds [{size} x i8], {pointer(w, array)} {array.data}, i64 {linear}")
 
 
@@ -94,31 +95,24 @@ def view(w: Writer, array: ArrayRef, indices: list[str]) -> ArrayRef:
     """Return the sub-array of ``array`` at leading ``indices``."""
     n = len(indices)
     data = element_address(w, array, indices)
-    return ArrayRef(
-        Array(array.type.dtype, array.type.ndim - n),
-        data,
-        array.shape[n:],
-        array.strides[n:],
-        array.sum,
-        array.own,
-        array.local,
-    )
+    t = Array(array.type.dtype, array.type.ndim - n)
+    return replace(array, type=t, data=data, shape=array.shape[n:], strides=array.strides[n:])
 
 
 def field_view(w: Writer, array: ArrayRef, field: int) -> ArrayRef:
     """Return the array of one field of the structs in ``array``: strided, whatever ``array`` is."""
     t = array.type.dtype
     assert isinstance(t, Struct)
-    data = component_address(w, array.data, field_offsets(t)[field], pointer(w, array))
-    fields = Array(t.fields[field][1], array.type.ndim)
-    return ArrayRef(fields, data, array.shape, strides_of(w, array), array.sum, local=array.local)
+    data = component_address(w, array.data, field_offsets(t)[field] * array.lanes, pointer(w, array))
+    part = Array(t.fields[field][1], array.type.ndim)
+    return replace(array, type=part, data=data, strides=strides_of(w, array), own=False)
 
 
 def strides_of(w: Writer, array: ArrayRef) -> tuple[str, ...]:
     """Return the byte strides of ``array``, computed where it is contiguous."""
     if array.strides:
         return array.strides
-    step = str(size_of(array.type.dtype))
+    step = str(array.element_size)
     strides = [step]
     for extent in reversed(array.shape[1:]):
         step = w.op(f"mul nsw i64 {extent}, {step}")
@@ -136,7 +130,7 @@ def sliced(
         whole = strides_of(w, array)
         pairs = [(whole[axis], by) for axis, by in zip(kept, step, strict=True)]
         strides = tuple(s if by == "1" else w.op(f"mul nsw i64 {s}, {by}") for s, by in pairs)
-    return ArrayRef(Array(array.type.dtype, len(kept)), data, tuple(count), strides, array.sum, array.own, array.local)
+    return replace(array, type=Array(array.type.dtype, len(kept)), data=data, shape=tuple(count), strides=strides)
 
 
 def _stays_contiguous(

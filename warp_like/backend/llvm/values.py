@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import math
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warp_like.ir.layout import field_offsets, size_of
 from warp_like.ir.types import (
@@ -35,7 +35,11 @@ _REGISTER_FLOATS = {"float16": "half", "float32": "float", "float64": "double", 
 
 @dataclass(frozen=True)
 class ArrayRef:
-    """An array in registers: its address and, as i64, extents and byte strides (none if contiguous)."""
+    """An array in registers: its address and, as i64, extents and byte strides (none if contiguous).
+
+    Where each of ``lanes`` lanes has an array of its own, an element takes the memory of all lanes' elements, and a
+    scalar in it that of all lanes' scalars, one behind the other.
+    """
 
     type: Array
     data: str
@@ -44,6 +48,12 @@ class ArrayRef:
     sum: str = ""  # for an array that is summed into without atomics: the name of its alias scope
     own: bool = False  # each thread touches its own element alone
     local: bool = False  # on the thread's stack
+    lanes: int = 1
+
+    @property
+    def element_size(self) -> int:
+        """The bytes of an element, those of all lanes together."""
+        return size_of(self.type.dtype) * self.lanes
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -53,7 +63,7 @@ class ArrayRef:
     def with_parts(self, parts: tuple[str, ...]) -> ArrayRef:
         """Return an array of this form made of other registers."""
         n = 1 + len(self.shape)
-        return ArrayRef(self.type, parts[0], tuple(parts[1:n]), tuple(parts[n:]), self.sum, self.own, self.local)
+        return replace(self, data=parts[0], shape=tuple(parts[1:n]), strides=tuple(parts[n:]))
 
 
 Rep = tuple[str, ...] | ArrayRef

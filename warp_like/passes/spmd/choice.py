@@ -12,22 +12,29 @@ threads that do not fill all these lanes go by one register's.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.layout import size_of
 from warp_like.ir.rewrite import free_values
-from warp_like.ir.types import Lanes, bool_, element_count, lane_type, scalar_of
+from warp_like.ir.types import Array, Lanes, bool_, element_count, lane_type, scalar_of
 from warp_like.passes.cse import cse
 from warp_like.passes.dce import dce
 from warp_like.passes.spmd.cost import gathers_in_loops, lane_cost, thread_cost
-from warp_like.passes.spmd.widen import NotWidenable, calls_library, widen
+from warp_like.passes.spmd.values import NotWidenable
+from warp_like.passes.spmd.widen import calls_library, widen
 
 MAX_LANES = 64
 LARGEST = 2500
 """The most ops of a kernel that is widened unasked: LLVM's time for vectors grows faster than their number."""
 LARGEST_SIDE_BY_SIDE = 600
 """The most ops of one whose values may take more than one register."""
+LARGEST_PRIVATE = 256 << 10
+"""The most stack memory that the arrays of all lanes' own may take, in bytes."""
+PRIVATE_IN_CACHE = 16 << 10
+"""How much of it may be used to have several registers side by side: half of a small first cache."""
 SCRATCH_REGISTERS = 4
 """Registers that an iteration is taken to need beyond the values that live through it."""
 
@@ -52,13 +59,13 @@ def choose(f: Function, vector_bits: int, registers: int, wanted: int) -> Choice
     """
     if wanted == 1:
         return Choice(f, 1, "vector_width is 1")
-    if not wanted and not _has_loop(f):
-        return Choice(f, 1, "no loop: left to LLVM's vectoriser")
-    size = sum(1 for _ in f.body.walk())
-    if not wanted and size > LARGEST:
-        return Choice(f, 1, f"{size} ops are too many to compile for lanes in reasonable time")
     bits = _widest(f)
     native = vector_bits // bits
+    size = sum(1 for _ in f.body.walk())
+    private = _private_bytes(f)
+    against = "" if wanted else _reason_against(f, size, private * native)
+    if against:
+        return Choice(f, 1, against)
     try:
         wide = _widened(f, wanted or native)
         if wanted:
@@ -66,13 +73,38 @@ def choose(f: Function, vector_bits: int, registers: int, wanted: int) -> Choice
         if lane_cost(wide, 1) >= thread_cost(f):
             return Choice(f, 1, "it gathers more than it computes")
         alone = size > LARGEST_SIDE_BY_SIDE or gathers_in_loops(wide)
-        times = 1 if alone else _registers_side_by_side(wide, registers, MAX_LANES // native)
+        most = MAX_LANES // native
+        if private:
+            most = min(most, max(PRIVATE_IN_CACHE // (private * native), 1))
+        times = 1 if alone else _registers_side_by_side(wide, registers, most)
         if times > 1:
             rest, wide = wide, _widened(f, native * times)
             wide.rest = rest
     except NotWidenable as e:
         return Choice(f, 1, str(e))
     return Choice(wide, native * times, f"{times} x {vector_bits}-bit vectors of {bits}-bit numbers")
+
+
+def _reason_against(f: Function, size: int, private: int) -> str:
+    """Why ``f``, of ``size`` ops, is left as it is; ``private`` is the memory of the lanes' own arrays."""
+    if not _has_loop(f):
+        return "no loop: left to LLVM's vectoriser"
+    for o in f.body.walk():
+        if isinstance(o, ops.Print):
+            return "it prints, and the lines of a thread stay together"
+        if isinstance(o, ops.Breakpoint):
+            return "it stops in a debugger"
+    if size > LARGEST:
+        return f"{size} ops are too many to compile for lanes in reasonable time"
+    if private > LARGEST_PRIVATE:
+        return f"its threads' own arrays would take {private} bytes of the stack"
+    return ""
+
+
+def _private_bytes(f: Function) -> int:
+    """The bytes of a thread's own arrays."""
+    made = ((o.result.type, o.shape) for o in f.body.walk() if isinstance(o, ops.LocalArray))
+    return sum(size_of(t.dtype) * math.prod(shape) for t, shape in made if isinstance(t, Array))
 
 
 def _widened(f: Function, width: int) -> Function:
@@ -113,4 +145,4 @@ def _pressure(loop: Op) -> int:
 
 def _vectors(v: Value) -> int:
     t = lane_type(v.type)
-    return element_count(t) if isinstance(v.type, Lanes) and t != bool_ else 0
+    return element_count(t) if isinstance(v.type, Lanes) and t != bool_ and not isinstance(t, Array) else 0

@@ -51,6 +51,8 @@ def _scalar_op(o: Op) -> float:
             return _elements(o) * _apply(o, _DIVISION, _CALL, _ISSUE)
         case ops.Atomic() | ops.AtomicCas():
             return _ATOMIC * _elements(o)
+        case ops.Native():
+            return _CALL
         case ops.Load() | ops.Store() | ops.Cast():
             return _ISSUE * _elements(o)
     return 0.0
@@ -120,6 +122,10 @@ class _Lanes:
                 return 3.0 * self.registers * _elements(o)
             case ops.Atomic():
                 return (_ATOMIC + 2.0) * _elements(o) * self.width(o)
+            case ops.AtomicCas() | ops.Native():
+                return (_scalar_op(o) + 2.0 * len(o.operands())) * self.width(o)
+            case ops.Check():
+                return 2.0
             case ops.Across():
                 return 6.0 * self.registers
             case ops.Cast():
@@ -137,6 +143,8 @@ def _counts_lanes(loop: ops.For) -> bool:
 
 def _is_dense(o: ops.Load | ops.Store | ops.Atomic) -> bool:
     """Whether the lanes' elements follow on each other, in an array that is contiguous."""
+    if isinstance(o.array.type, Lanes):  # their own arrays lie so that the same indices are side by side
+        return not any(isinstance(i.type, Lanes) for i in o.indices)
     *outer, last = o.indices
     step = last.op.step if isinstance(last.op, ops.Ramp) else None
     return step == 1 and not any(isinstance(i.type, Lanes) for i in outer)

@@ -10,7 +10,7 @@ overflow where it makes an index, as everywhere in the compiler.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
@@ -19,9 +19,9 @@ from warp_like.ir.types import Scalar
 Step = int | None
 
 
-def find_steps(f: Function) -> dict[Value, Step]:
-    """Return the step of every value of ``f``."""
-    finder = _Finder(f)
+def find_steps(f: Function, late: Collection[Op] = ()) -> dict[Value, Step]:
+    """Return the step of every value of ``f``; the loops ``late`` end for all lanes at one time."""
+    finder = _Finder(f, late)
     while True:
         finder.slots_changed = False
         finder.block(f.body)
@@ -30,7 +30,8 @@ def find_steps(f: Function) -> dict[Value, Step]:
 
 
 class _Finder:
-    def __init__(self, f: Function) -> None:
+    def __init__(self, f: Function, late: Collection[Op]) -> None:
+        self.late = late
         self.steps: dict[Value, Step] = dict.fromkeys(f.params, 0)
         self.slots: dict[int, Step] = {}
         self.slots_changed = False
@@ -63,8 +64,12 @@ class _Finder:
         match o:
             case ops.Tid():
                 return 1 if o.axis == o.ndim - 1 else 0
-            case ops.Atomic() | ops.AtomicCas():
+            case ops.Atomic() | ops.AtomicCas() | ops.Native():
                 return None  # each lane sees another old value
+            case ops.LocalArray():
+                return None  # each lane has its own
+            case ops.Dim():
+                return 0  # threads do not choose between arrays
             case ops.Pop():
                 return self.slots.get(o.slot, 0)
             case ops.Apply() if _is_signed(o.results):
@@ -90,7 +95,10 @@ class _Finder:
     def for_(self, o: ops.For) -> None:
         i, *params = o.body.params
         lo, hi, step = (self.steps[v] for v in (o.lo, o.hi, o.step))
-        self.steps[i] = lo if step == 0 else None
+        if o in self.late and not lo == hi == step == 0:
+            self.steps[i] = hi if ops.constant_value(o.step) in (1, -1) else None  # all lanes count to their end
+        else:
+            self.steps[i] = lo if step == 0 else None
         carried: list[Step] = [self.steps[v] for v in o.init]
         if not lo == hi == step == 0:
             carried = _kept(carried, params, o.body.yielded)

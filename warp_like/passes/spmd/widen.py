@@ -12,26 +12,19 @@ what a thread of the program computes.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from warp_like.base.loc import at
-from warp_like.builtins.emit import Emitter
 from warp_like.builtins.spec import Symbol, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.types import Array, Lanes, Scalar, Type, bool_, lane_type, scalar_of
-from warp_like.passes.spmd.steps import Step, find_steps
+from warp_like.ir.types import Lanes, Scalar, bool_, lane_type
+from warp_like.passes.spmd.accesses import Accesses
+from warp_like.passes.spmd.steps import Step
+from warp_like.passes.spmd.values import NotWidenable
 
 CHEAP_OPS = 12
 """A branch of at most so many ops without memory accesses is run always rather than skipped when no lane takes it."""
-
-_REDUCED = {"add": "add", "sub": "add", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor"}
-"""How the values of an atomic to one address are combined over the lanes first."""
-
-
-class NotWidenable(Exception):
-    """The function has something that lanes can't run; the message says what."""
 
 
 def widen(f: Function, width: int) -> Function:
@@ -43,20 +36,7 @@ def widen(f: Function, width: int) -> Function:
     return _Widener(f, width).function()
 
 
-class _Widener:
-    def __init__(self, f: Function, width: int) -> None:
-        self.f = f
-        self.width = width
-        self.steps = find_steps(f)
-        self.map: dict[Value, Value] = {}  # what stands for a value: its first lane where its step is known
-        self.views: dict[Value, tuple[Value, tuple[Value, ...]]] = {}  # views that differ from lane to lane
-        self.used = {v for o in f.body.walk() for v in o.operands()}
-        self.slots = {o.slot: self.steps[o.result] for o in f.body.walk() if isinstance(o, ops.Pop)}
-        self.b = Emitter(Block())
-        self.diverged = 0
-        self.leaving = 0  # loops around that lanes leave when a condition says so
-        self.mask: Value
-
+class _Widener(Accesses):
     def function(self) -> Function:
         f = self.f
         new = Function(f.name, [Value(p.type, p.hint) for p in f.params], f.results, f.role, f.loc)
@@ -67,59 +47,6 @@ class _Widener:
             self.run(f.body)
             self.b.yield_()
         return new
-
-    # --- values ---
-
-    def wide(self, t: Type) -> Type:
-        if isinstance(t, Array):
-            raise NotWidenable("threads choose between arrays")
-        return Lanes(t, self.width)
-
-    def scalar(self, v: Value) -> Value:
-        """``v``, which is uniform, or its first lane."""
-        return self.map[v]
-
-    def lanes(self, v: Value) -> Value:
-        """``v`` in all lanes."""
-        step = self.steps[v]
-        if step is None:
-            if v in self.views:
-                raise NotWidenable("threads choose between arrays")
-            return self.map[v]
-        if step == 0:
-            return self.spread(self.map[v])
-        return self.b.insert(ops.Ramp(self.map[v], step), self.wide(v.type), hint=v.hint).result
-
-    def spread(self, x: Value) -> Value:
-        return self.b.insert(ops.Spread(x), self.wide(x.type)).result
-
-    def like(self, v: Value, step: Step) -> Value:
-        """``v`` as a value with ``step``: in lanes for None."""
-        return self.lanes(v) if step is None else self.scalar(v)
-
-    def index(self, v: Value) -> Value:
-        """``v`` as an index: a scalar where it is uniform."""
-        return self.scalar(v) if self.steps[v] == 0 else self.lanes(v)
-
-    def apply(self, fn: str, *args: Value) -> Value:
-        """Call a builtin on lanes."""
-        (t,) = resolve(fn, [lane_type(a.type) for a in args]).results
-        return self.b.insert(ops.Apply(fn, args), self.wide(t)).result
-
-    def select(self, mask: Value, new: Value, old: Value) -> Value:
-        return new if new is old else self.apply("where", mask, new, old)
-
-    def any(self, mask: Value) -> Value:
-        return self.b.insert(ops.Across("any", mask), bool_).result
-
-    @contextlib.contextmanager
-    def under(self, mask: Value) -> Iterator[None]:
-        """Work for the lanes of ``mask``, which not all lanes that came here need be in."""
-        outer, self.mask = self.mask, mask
-        self.diverged += 1
-        yield
-        self.diverged -= 1
-        self.mask = outer
 
     # --- ops ---
 
@@ -148,12 +75,18 @@ class _Widener:
                 self.atomic(o)
             case ops.Push() | ops.Pop():
                 self.stack(o)
-            case ops.Print() | ops.AtomicCas() | ops.Check() | ops.Breakpoint() | ops.Native():
-                raise NotWidenable(_REFUSED[type(o)])
-            case ops.LocalArray() | ops.AtAddress():
-                raise NotWidenable(_REFUSED[type(o)])
-            case ops.Slice() if self.steps[o.result] != 0:
-                raise NotWidenable("threads slice arrays at places of their own")
+            case ops.LocalArray():
+                self.insert(ops.LocalArray(o.shape), o.results, [Lanes(o.result.type, self.width)])
+            case ops.Slice():
+                self.slice(o)
+            case ops.AtAddress() if self.steps[o.result] == 0:
+                self.copy(o, self.scalar, [o.result.type])
+            case ops.AtAddress():
+                raise NotWidenable("threads make arrays of addresses of their own")
+            case ops.AtomicCas():
+                self.compare_and_swap(o)
+            case ops.Native() | ops.Print() | ops.Check() | ops.Breakpoint():
+                self.lane_by_lane(o)
             case ops.Extract():
                 self.component(o)
             case ops.Insert():
@@ -170,18 +103,6 @@ class _Widener:
         else:
             self.copy(o, self.lanes, [self.wide(r.type) for r in o.results])
 
-    def copy(self, o: Op, operand: object, types: Sequence[Type]) -> None:
-        new = object.__new__(type(o))
-        new.__dict__.update(o.__dict__)
-        new.map_operands(operand)  # type: ignore[arg-type]
-        self.insert(new, o.results, types)
-
-    def insert(self, new: Op, results: Sequence[Value], types: Sequence[Type]) -> None:
-        self.b.insert(new, *types)
-        for old, made in zip(results, new.results, strict=True):
-            made.hint = old.hint
-            self.map[old] = made
-
     def component(self, o: ops.Extract | ops.Insert) -> None:
         if self.steps[o.result] == 0:
             self.copy(o, self.scalar, [o.result.type])
@@ -190,73 +111,6 @@ class _Widener:
         x = self.lanes(o.x)
         new: Op = ops.Insert(x, self.lanes(o.value), indices) if isinstance(o, ops.Insert) else ops.Extract(x, indices)
         self.insert(new, o.results, [self.wide(o.result.type)])
-
-    # --- memory ---
-
-    def view(self, o: ops.View) -> None:
-        if self.steps[o.result] == 0:
-            self.copy(o, self.scalar, [o.result.type])
-            return
-        if o.field is not None:
-            raise NotWidenable("threads choose between arrays of structs")
-        array, leading = self.views.get(o.array, (o.array, ()))
-        self.views[o.result] = array, leading + o.indices
-
-    def dim(self, o: ops.Dim) -> None:
-        array, leading = self.views.get(o.array, (o.array, ()))
-        self.insert(ops.Dim(self.scalar(array), o.axis + len(leading)), o.results, [o.result.type])
-        if self.steps[o.result] is None:  # of a view that differs from lane to lane: its shape does not
-            self.map[o.result] = self.spread(self.map[o.result])
-
-    def element(self, o: ops.Load | ops.Store | ops.Atomic) -> tuple[Value, tuple[Value, ...], bool]:
-        """The array, the indices, and whether these are the same in all lanes."""
-        array, leading = self.views.get(o.array, (o.array, ()))
-        if self.steps[array] is None:
-            raise NotWidenable("threads choose between arrays")
-        indices = leading + o.indices
-        return self.scalar(array), tuple(map(self.index, indices)), all(self.steps[i] == 0 for i in indices)
-
-    def load(self, o: ops.Load) -> None:
-        array, indices, one = self.element(o)
-        if one:
-            self.insert(ops.Load(array, indices), o.results, [o.result.type])
-            if self.steps[o.result] is None:  # uniform, though found through a view that looked otherwise
-                self.map[o.result] = self.spread(self.map[o.result])
-        else:
-            self.insert(ops.Load(array, indices, (self.mask,)), o.results, [self.wide(o.result.type)])
-
-    def store(self, o: ops.Store) -> None:
-        array, indices, one = self.element(o)
-        if not one:
-            self.b.insert(ops.Store(array, indices, self.lanes(o.value), (self.mask,)))
-            return
-        value = self.scalar(o.value) if self.steps[o.value] == 0 else self.across("last", o.value)
-        self.b.insert(ops.Store(array, indices, value))
-
-    def across(self, kind: str, v: Value) -> Value:
-        """``v`` reduced over the lanes of the mask."""
-        return self.b.insert(ops.Across(kind, self.lanes(v), (self.mask,)), v.type).result
-
-    def atomic(self, o: ops.Atomic) -> None:
-        array, indices, one = self.element(o)
-        scalar = scalar_of(o.value.type)
-        if self.leaving and o.result in self.used:
-            raise NotWidenable("threads may wait for each other in a loop around an atomic")
-        reducible = o.kind in _REDUCED and scalar is not None and scalar.bits >= 32 and o.result not in self.used
-        if one and reducible:
-            self.b.atomic(o.kind, array, indices, self.across(_REDUCED[o.kind], o.value))
-            return
-        new = ops.Atomic(o.kind, array, indices, self.lanes(o.value), (self.mask,))
-        self.insert(new, o.results, [self.wide(o.result.type)])
-
-    def stack(self, o: ops.Push | ops.Pop) -> None:
-        if self.diverged:
-            raise NotWidenable("the gradient saves the state of a loop that threads leave at different times")
-        if isinstance(o, ops.Push):
-            self.b.insert(ops.Push(o.slot, self.like(o.value, self.slots[o.slot])))
-            return
-        step = self.steps[o.result]
-        self.insert(ops.Pop(o.slot), o.results, [o.result.type if step is not None else self.wide(o.result.type)])
 
     # --- branches ---
 
@@ -328,7 +182,10 @@ class _Widener:
             self.b.yield_(*(self.like(v, s) for v, s in zip(b.yielded, steps, strict=True)))
 
     def divergent_for(self, o: ops.For) -> None:
-        """Count the iterations in a scalar, up to the most that a lane makes."""
+        """Count the iterations in a scalar, up to the most that a lane makes.
+
+        All lanes begin at one time, or end at one time where the loop takes back what another one saved.
+        """
         t = o.lo.type
         assert isinstance(t, Scalar)
         counter = Scalar("uint", t.bits)
@@ -340,9 +197,16 @@ class _Widener:
         body = self.loop_block(params, init)
         body.params.insert(0, k)
         with self.b.into(body):
-            mask = self.apply("bit_and", self.mask, self.apply("lt", self.spread(k), trips))
+            number = self.spread(k)
+            if o in self.stacks.late:
+                waits = self.apply("sub", self.spread(most), trips)
+                inside = self.apply("ge", number, waits)
+                number = self.apply("sub", number, waits)
+            else:
+                inside = self.apply("lt", number, trips)
+            mask = self.apply("bit_and", self.mask, inside)
             with self.under(mask):
-                self.map[i] = self.counter(o, self.b.cast(k, t))
+                self.map[i] = self.loop_index(o, number, k, most)
                 self.run(o.body)
                 self.b.yield_(*self.kept(mask, params, o.body.yielded, o.results))
         zero, one = self.b.constant(0, counter), self.b.constant(1, counter)
@@ -367,13 +231,17 @@ class _Widener:
                 carried.append(self.select(mask, self.lanes(y), self.map[p]) if r in self.used else self.lanes(y))
         return carried
 
-    def counter(self, o: ops.For, k: Value) -> Value:
-        """The loop's variable in iteration ``k``, a scalar."""
-        if self.steps[o.body.params[0]] is not None:
-            moved = self.b.mul(k, self.scalar(o.step))
-            return self.b.add(self.scalar(o.lo), moved)
-        moved = self.apply("mul", self.spread(k), self.lanes(o.step))
-        return self.apply("add", self.lanes(o.lo), moved)
+    def loop_index(self, o: ops.For, number: Value, k: Value, most: Value) -> Value:
+        """The loop's variable where each lane is in its iteration ``number``, in iteration ``k`` of ``most``."""
+        t = o.lo.type
+        if self.steps[o.body.params[0]] is None:
+            late = o in self.stacks.late
+            count = self.b.cast(number, self.wide(t)) if late else self.spread(self.b.cast(k, t))
+            return self.apply("add", self.lanes(o.lo), self.apply("mul", count, self.lanes(o.step)))
+        if o in self.stacks.late:
+            left = self.b.cast(self.b.sub(most, k), t)
+            return self.b.sub(self.scalar(o.hi), self.b.mul(left, self.scalar(o.step)))
+        return self.b.add(self.scalar(o.lo), self.b.mul(self.b.cast(k, t), self.scalar(o.step)))
 
     def trip_count(self, o: ops.For, counter: Scalar) -> Value:
         """How often each lane runs a loop, without overflow; a step of 0 runs it never."""
@@ -442,17 +310,6 @@ class _Widener:
         with self.under(mask):
             self.run(o.cond)
         return self.apply("bit_and", mask, self.lanes(o.cond.yielded[0]))
-
-
-_REFUSED: dict[type[Op], str] = {
-    ops.Print: "it prints",
-    ops.Check: "it checks itself, and a check names its thread",
-    ops.Breakpoint: "it stops in the debugger",
-    ops.LocalArray: "each thread has an array of its own",
-    ops.AtAddress: "it makes arrays of addresses",
-    ops.AtomicCas: "it compares and swaps, which threads may wait for",
-    ops.Native: "it calls native code",
-}
 
 
 def _is_cheap(b: Block) -> bool:

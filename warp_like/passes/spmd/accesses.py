@@ -1,0 +1,132 @@
+"""What reaches memory, or is seen in other ways: in lanes it happens for the lanes of a mask.
+
+An element that all lanes mean is loaded once, and written by the last lane alone. Views at indices that differ between
+lanes are no arrays there; their indices go in front of those of each access.
+"""
+
+from __future__ import annotations
+
+from warp_like.ir import ops
+from warp_like.ir.core import Op, Value
+from warp_like.ir.types import Array, Lanes, Type, lane_type, scalar_of
+from warp_like.passes.spmd.values import Element, LaneBuilder, NotWidenable
+
+_REDUCED = {"add": "add", "sub": "add", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor"}
+"""How the values of an atomic to one address are combined over the lanes first."""
+
+
+class Accesses(LaneBuilder):
+    """Widens ops that reach memory."""
+
+    # --- arrays ---
+
+    def view(self, o: ops.View) -> None:
+        if self.steps[o.result] == 0:
+            self.copy(o, self.scalar, [o.result.type])
+            return
+        array, leading = self.array(o.array)
+        if o.field is not None:  # the fields of all elements, of which the indices choose one
+            whole, part = lane_type(array.type), o.result.type
+            assert isinstance(whole, Array)
+            assert isinstance(part, Array)
+            t: Type = Array(part.dtype, whole.ndim)
+            t = Lanes(t, self.width) if is_private(array) else t
+            array = self.b.insert(ops.View(array, (), o.field), t).result
+        self.views[o.result] = array, leading + o.indices
+
+    def slice(self, o: ops.Slice) -> None:
+        if self.steps[o.result] == 0:
+            self.copy(o, self.scalar, [o.result.type])
+            return
+        array, leading = self.array(o.array)
+        places = (*o.start, *o.count, *o.step)
+        if leading or not is_private(array) or any(self.steps[v] != 0 for v in places):
+            raise NotWidenable("threads slice arrays at places of their own")
+        self.copy(o, self.scalar, [Lanes(o.result.type, self.width)])
+
+    def dim(self, o: ops.Dim) -> None:
+        array, leading = self.array(o.array)
+        if is_private(array):
+            raise NotWidenable("threads choose between arrays")  # else its extents are constants
+        self.insert(ops.Dim(array, o.axis + len(leading)), o.results, [o.result.type])
+
+    def array(self, v: Value) -> Element:
+        """The array that ``v`` is a part of, and the indices in front."""
+        if v in self.views:
+            return self.views[v]
+        if v not in self.map:
+            raise NotWidenable("threads choose between arrays")
+        return self.map[v], ()
+
+    def element(self, o: ops.Load | ops.Store | ops.Atomic | ops.AtomicCas) -> tuple[Value, tuple[Value, ...], bool]:
+        """The array, the indices, and whether all lanes mean one element."""
+        array, leading = self.array(o.array)
+        indices = leading + o.indices
+        one = not is_private(array) and all(self.steps[i] == 0 for i in indices)
+        return array, tuple(map(self.index, indices)), one
+
+    def load(self, o: ops.Load) -> None:
+        array, indices, one = self.element(o)
+        if one:
+            self.insert(ops.Load(array, indices), o.results, [o.result.type])
+            if self.steps[o.result] is None:  # uniform, though found through a view that looked otherwise
+                self.map[o.result] = self.spread(self.map[o.result])
+        else:
+            self.insert(ops.Load(array, indices, (self.mask,)), o.results, [self.wide(o.result.type)])
+
+    def store(self, o: ops.Store) -> None:
+        array, indices, one = self.element(o)
+        if not one:
+            self.b.insert(ops.Store(array, indices, self.lanes(o.value), (self.mask,)))
+            return
+        value = self.scalar(o.value) if self.steps[o.value] == 0 else self.across("last", o.value)
+        self.b.insert(ops.Store(array, indices, value))
+
+    def across(self, kind: str, v: Value) -> Value:
+        """``v`` reduced over the lanes of the mask."""
+        return self.b.insert(ops.Across(kind, self.lanes(v), (self.mask,)), v.type).result
+
+    def atomic(self, o: ops.Atomic) -> None:
+        array, indices, one = self.element(o)
+        scalar = scalar_of(o.value.type)
+        self.require_no_waiting(o)
+        reducible = o.kind in _REDUCED and scalar is not None and scalar.bits >= 32 and o.result not in self.used
+        if one and reducible:
+            self.b.atomic(o.kind, array, indices, self.across(_REDUCED[o.kind], o.value))
+            return
+        new = ops.Atomic(o.kind, array, indices, self.lanes(o.value), (self.mask,))
+        self.insert(new, o.results, [self.wide(o.result.type)])
+
+    def compare_and_swap(self, o: ops.AtomicCas) -> None:
+        self.require_no_waiting(o)
+        array, indices, _ = self.element(o)
+        compare, value = self.index(o.compare), self.index(o.value)
+        new = ops.AtomicCas(array, indices, compare, value, (self.mask,))
+        self.insert(new, o.results, [self.wide(o.result.type)])
+
+    def stack(self, o: ops.Push | ops.Pop) -> None:
+        if self.diverged and not self.stacks.mirrored:
+            raise NotWidenable("it takes back what it has saved in an order of its own")
+        if isinstance(o, ops.Push):
+            self.b.insert(ops.Push(o.slot, self.like(o.value, self.slots[o.slot])))
+            return
+        step = self.steps[o.result]
+        self.insert(ops.Pop(o.slot), o.results, [o.result.type if step is not None else self.wide(o.result.type)])
+
+    # --- lane by lane ---
+
+    def lane_by_lane(self, o: ops.Native | ops.Print | ops.Check | ops.Breakpoint) -> None:
+        """An op that runs once for each lane; what is uniform it takes as it is."""
+        self.require_no_waiting(o)
+        self.copy(o, self.index, [self.wide(r.type) for r in o.results])
+        self.b.block.ops[-1].mask = (self.mask,)  # type: ignore[attr-defined]
+
+    def require_no_waiting(self, o: Op) -> None:
+        """Threads that leave a loop by what others wrote may wait for these; in lanes they would do so for ever."""
+        if self.leaving and any(r in self.used for r in o.results):
+            raise NotWidenable("threads may wait for each other in a loop around an atomic")
+
+
+def is_private(array: Value) -> bool:
+    """Return whether each lane has an array of its own."""
+    return isinstance(array.type, Lanes)

@@ -1,0 +1,106 @@
+"""What stands for a value in lanes, and the mask of the lanes that are at work.
+
+Of uniform values and values with a known step the function in lanes has a scalar, the first lane's; of others a value
+of type ``Lanes``. A builder of such functions (``accesses``, ``widen``) asks here for the form that it needs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from warp_like.builtins.emit import Emitter
+from warp_like.builtins.spec import resolve
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.types import Array, Lanes, Type, bool_, lane_type
+from warp_like.passes.spmd.stacks import find_stacks
+from warp_like.passes.spmd.steps import Step, find_steps
+
+Element = tuple[Value, tuple[Value, ...]]
+"""An array of the new function, and indices of the old one."""
+
+
+class NotWidenable(Exception):
+    """The function has something that lanes can't run; the message says what."""
+
+
+class LaneBuilder:
+    """Builds a function of ``width`` lanes from one of a single thread."""
+
+    def __init__(self, f: Function, width: int) -> None:
+        self.f = f
+        self.width = width
+        self.stacks = find_stacks(f)
+        self.steps = find_steps(f, self.stacks.late)
+        self.map: dict[Value, Value] = {}  # what stands for a value: its first lane where its step is known
+        self.views: dict[Value, Element] = {}  # views that differ from lane to lane
+        self.used = {v for o in f.body.walk() for v in o.operands()}
+        self.slots = {o.slot: self.steps[o.result] for o in f.body.walk() if isinstance(o, ops.Pop)}
+        self.b = Emitter(Block())
+        self.diverged = 0
+        self.leaving = 0  # loops around that lanes leave when a condition says so
+        self.mask: Value
+
+    def wide(self, t: Type) -> Type:
+        if isinstance(t, Array):
+            raise NotWidenable("threads choose between arrays")
+        return Lanes(t, self.width)
+
+    def scalar(self, v: Value) -> Value:
+        """``v``, which is uniform, or its first lane."""
+        return self.map[v]
+
+    def lanes(self, v: Value) -> Value:
+        """``v`` in all lanes."""
+        step = self.steps[v]
+        if step is None:
+            if isinstance(v.type, Array):
+                raise NotWidenable("threads choose between arrays")
+            return self.map[v]
+        if step == 0:
+            return self.spread(self.map[v])
+        return self.b.insert(ops.Ramp(self.map[v], step), self.wide(v.type), hint=v.hint).result
+
+    def spread(self, x: Value) -> Value:
+        return self.b.insert(ops.Spread(x), self.wide(x.type)).result
+
+    def like(self, v: Value, step: Step) -> Value:
+        """``v`` as a value with ``step``: in lanes for None."""
+        return self.lanes(v) if step is None else self.scalar(v)
+
+    def index(self, v: Value) -> Value:
+        """``v`` as an index: a scalar where it is uniform."""
+        return self.scalar(v) if self.steps[v] == 0 else self.lanes(v)
+
+    def apply(self, fn: str, *args: Value) -> Value:
+        """Call a builtin on lanes."""
+        (t,) = resolve(fn, [lane_type(a.type) for a in args]).results
+        return self.b.insert(ops.Apply(fn, args), self.wide(t)).result
+
+    def select(self, mask: Value, new: Value, old: Value) -> Value:
+        return new if new is old else self.apply("where", mask, new, old)
+
+    def any(self, mask: Value) -> Value:
+        return self.b.insert(ops.Across("any", mask), bool_).result
+
+    @contextlib.contextmanager
+    def under(self, mask: Value) -> Iterator[None]:
+        """Work for the lanes of ``mask``, which not all lanes that came here need be in."""
+        outer, self.mask = self.mask, mask
+        self.diverged += 1
+        yield
+        self.diverged -= 1
+        self.mask = outer
+
+    def copy(self, o: Op, operand: object, types: Sequence[Type]) -> None:
+        new = object.__new__(type(o))
+        new.__dict__.update(o.__dict__)
+        new.map_operands(operand)  # type: ignore[arg-type]
+        self.insert(new, o.results, types)
+
+    def insert(self, new: Op, results: Sequence[Value], types: Sequence[Type]) -> None:
+        self.b.insert(new, *types)
+        for old, made in zip(results, new.results, strict=True):
+            made.hint = old.hint
+            self.map[old] = made
