@@ -1,17 +1,24 @@
 """Running the LLVM IR that is made for CUDA on the CPU: what a launch computes, without a GPU.
 
-The text that becomes PTX is compiled for this machine instead, with the address spaces taken out, the special registers
-read from memory, and one GPU thread run after the other, each to its end. So the loop over the grid, the arena of the
-adjoint's stack, the fault record and all arithmetic are those of the device; what is not shown is what NVPTX makes of
-the text, and anything between threads that run at the same time: a warp has one lane here.
+The text that becomes PTX is compiled for this machine instead, with the address spaces taken out and the special
+registers read from memory. So the loop over the grid, the arena of the adjoint's stack, the fault record and all
+arithmetic are those of the device; what is not shown is what NVPTX makes of the text.
+
+Threads run one after the other, each to its end and alone in its warp. ``CudaKernel.in_warps`` runs the 32 lanes of a
+warp as threads of this process that wait for each other wherever the code exchanges values between lanes; there all
+lanes have to come by.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
+import math
+import operator
 import re
 import struct
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,31 +33,24 @@ from warp_like.ir.core import Function
 from warp_like.ir.layout import MAX_DIMS
 
 P, I32, I64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
-_REGISTERS = ("tid.x", "ntid.x", "ctaid.x", "nctaid.x")
-_RUN = """
-define void @emulate(ptr %args, ptr %dims, i64 %begin, i64 %end, ptr %ctx, i32 %blocks, i32 %threads) {{
-  store i32 %threads, ptr @ntid.x
-  store i32 %blocks, ptr @nctaid.x
-  br label %block
-block:
-  %b = phi i32 [ 0, %0 ], [ %b1, %next ]
-  store i32 %b, ptr @ctaid.x
-  br label %thread
-thread:
-  %t = phi i32 [ 0, %block ], [ %t1, %thread ]
-  store i32 %t, ptr @tid.x
-  call void @{entry}(ptr %args, ptr %dims, i64 %begin, i64 %end, ptr %ctx)
-  %t1 = add i32 %t, 1
-  %more = icmp slt i32 %t1, %threads
-  br i1 %more, label %thread, label %next
-next:
-  %b1 = add i32 %b, 1
-  %again = icmp slt i32 %b1, %blocks
-  br i1 %again, label %block, label %done
-done:
-  ret void
-}}
+LANES = 32
+_REGISTERS = ("tid.x", "ntid.x", "ctaid.x", "nctaid.x", "laneid")
+_HELPERS = """
+define internal { i32, i1 } @wl_match_pair(i32 %mask, i64 %x) {
+  %same = call i32 @wl_match(i64 %x)
+  %p = icmp ne i32 %same, 0
+  %first = insertvalue { i32, i1 } poison, i32 %mask, 0
+  %both = insertvalue { i32, i1 } %first, i1 %p, 1
+  ret { i32, i1 } %both
+}
+declare i32 @wl_match(i64)
 """
+_CALLS = {
+    "activemask": "wl_activemask",
+    "shfl.sync.bfly.i32": "wl_shuffle",
+    "match.all.sync.i64p": "wl_match_pair",
+    **{f"redux.sync.{k}": f"wl_redux_{k}" for k in ("add", "min", "max", "umin", "umax", "and", "or", "xor")},
+}
 
 
 @dataclass
@@ -89,11 +89,13 @@ class CudaKernel:
         self.function = f
         lowered = lower_entry(f, cuda_target(arch), options)
         self.faults = lowered.faults
-        code = compile_object(_for_the_host(lowered.text, entry_name(f)), host_target())
-        # The text of prints is another's matter (`tests/backend/test_ptx.py`).
-        self._vprintf = ctypes.CFUNCTYPE(I32, P, P)(lambda *_: 0)
-        self._loaded = load(code, ("emulate",), {"vprintf": ctypes.cast(self._vprintf, P).value or 0})
-        self._run = ctypes.CFUNCTYPE(None, P, P, I64, I64, P, I32, I32)(self._loaded.address("emulate"))
+        name = entry_name(f)
+        code = compile_object(_for_the_host(lowered.text, name), host_target())
+        self._warp: _Warp | None = None
+        self._callbacks = self._make_callbacks()
+        symbols = {symbol: ctypes.cast(call, P).value or 0 for symbol, call in self._callbacks.items()}
+        self._loaded = load(code, (name,), symbols)
+        self._run = ctypes.CFUNCTYPE(None, P, P, I64, I64, P, P)(self._loaded.address(name))
 
     def __call__(
         self,
@@ -104,15 +106,65 @@ class CudaKernel:
         threads: int = 3,
     ) -> None:
         """Launch ``blocks`` blocks of ``threads`` threads for the grid ``dims``."""
-        block = pack(self.function, args)
-        extents = struct.pack(f"={MAX_DIMS}q", *dims, *[1] * (MAX_DIMS - len(dims)))
-        total = 1
-        for n in dims:
-            total *= n
-        where = None if context is None else ctypes.addressof(context.memory)
-        self._run(block, extents, 0, total, where, blocks, threads)
+        thread = self._thread(args, dims, context, blocks, threads)
+        for b in range(blocks):
+            for t in range(threads):
+                thread(b, t)
         if context is not None:
             context.require_guard()
+
+    def in_warps(self, args: Sequence[Any], dims: tuple[int, ...], blocks: int = 1, warps: int = 1) -> None:
+        """Launch ``blocks`` blocks of ``warps`` warps for the grid ``dims``, whose lanes come by the same exchanges."""
+        thread = self._thread(args, dims, None, blocks, warps * LANES)
+        for b in range(blocks):
+            for w in range(warps):
+                self._warp = _Warp()
+                lanes = [threading.Thread(target=thread, args=(b, w * LANES + k)) for k in range(LANES)]
+                for lane in lanes:
+                    lane.start()
+                for lane in lanes:
+                    lane.join()
+                self._warp = None
+
+    def _thread(
+        self, args: Sequence[Any], dims: tuple[int, ...], context: Context | None, blocks: int, threads: int
+    ) -> Callable[[int, int], None]:
+        """What runs one thread of a launch, given the numbers of its block and in there."""
+        block = pack(self.function, args)
+        extents = struct.pack(f"={MAX_DIMS}q", *dims, *[1] * (MAX_DIMS - len(dims)))
+        total = math.prod(dims)
+        where = None if context is None else ctypes.addressof(context.memory)
+
+        def run(b: int, t: int) -> None:
+            registers = struct.pack("=5i", t, threads, b, blocks, t % LANES)
+            if self._warp is not None:
+                self._warp.lane.number = t % LANES
+            self._run(block, extents, 0, total, where, registers)
+
+        return run
+
+    def _make_callbacks(self) -> dict[str, Any]:
+        form = ctypes.CFUNCTYPE
+
+        def exchanged(make: Callable[[list[int], int], int]) -> Callable[..., int]:
+            def call(*given: int) -> int:
+                assert self._warp is not None
+                return self._warp.exchange(given, make)
+
+            return call
+
+        made: dict[str, Any] = {
+            # The text of prints is another's matter (`tests/backend/test_ptx.py`).
+            "vprintf": form(I32, P, P)(lambda *_: 0),
+            "wl_activemask": form(I32)(lambda: 1 if self._warp is None else self._warp.exchange((0,), lambda *_: -1)),
+            "wl_match": form(I32, I64)(exchanged(lambda all_, _: int(len({x for (x,) in all_}) == 1))),
+            "wl_shuffle": form(I32, I32, I32, I32, I32)(exchanged(lambda all_, me: all_[me ^ all_[me][2]][1])),
+        }
+        for name, of in _REDUCTIONS.items():
+            made[f"wl_redux_{name}"] = form(I32, I32, I32)(
+                exchanged(lambda all_, _, of=of: of([x for x, _ in all_]))  # type: ignore[misc]
+            )
+        return made
 
     def fault(self, context: Context, subject: str = "kernel `k`") -> Exception | None:
         """The exception that the host makes of the record, if a thread has failed."""
@@ -126,14 +178,50 @@ class CudaKernel:
         return explain(subject, code, encoded, values[: len(kinds)], context.get("thread"))
 
 
+_BITS = 1 << 32
+_REDUCTIONS: dict[str, Callable[[list[int]], int]] = {
+    "add": lambda xs: ctypes.c_int32(sum(xs)).value,
+    "min": min,
+    "max": max,
+    "umin": lambda xs: ctypes.c_int32(min(x % _BITS for x in xs)).value,
+    "umax": lambda xs: ctypes.c_int32(max(x % _BITS for x in xs)).value,
+    "and": lambda xs: functools.reduce(operator.and_, xs),
+    "or": lambda xs: functools.reduce(operator.or_, xs),
+    "xor": lambda xs: functools.reduce(operator.xor, xs),
+}
+
+
+class _Warp:
+    """32 threads of this process that exchange values."""
+
+    def __init__(self) -> None:
+        self.lane = threading.local()
+        self._barrier = threading.Barrier(LANES, timeout=30)
+        self._given: list[Any] = [None] * LANES
+
+    def exchange(self, given: Sequence[int], make: Callable[[list[Any], int], int]) -> int:
+        """Give the lane's values, and get what is made of those of all lanes and the lane's number."""
+        me = self.lane.number
+        self._given[me] = given
+        self._barrier.wait()
+        got = make(self._given, me)
+        self._barrier.wait()
+        return got
+
+
 def _for_the_host(text: str, entry: str) -> str:
     text = re.sub(r'^target triple = ".*"$', f'target triple = "{host_target().triple}"', text, flags=re.MULTILINE)
     text = re.sub(r"addrspacecast \(ptr addrspace\(4\) (@[\w.]+) to ptr\)", r"\1", text)
     text = re.sub(r" addrspace\(\d\)", "", text).replace("= addrspacecast ptr", "= bitcast ptr")
-    text = text.replace("define ptx_kernel void", "define internal void")
+    text = text.replace("define ptx_kernel void", "define void").replace("ptr %ctx) #", "ptr %ctx, ptr %registers) #")
     text = re.sub(r"ptr byval\(\[\d+ x i8\]\)|ptr byval\(\[\d+ x i64\]\)", "ptr", text)
-    text = re.sub(r"^declare i32 @llvm\.nvvm\.read\.ptx\.sreg\..*$", "", text, flags=re.MULTILINE)
-    text = re.sub(r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.(\w+\.x)\(\)", r"load i32, ptr @\1", text)
-    text = text.replace("@__nv_", "@")
-    registers = "".join(f"@{name} = internal global i32 0\n" for name in _REGISTERS)
-    return text + registers + _RUN.format(entry=entry)
+    text = re.sub(r"^declare .*@llvm\.nvvm\.(read\.ptx\.sreg|match).*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.([\w.]+)\(\)", r"call i32 @read.\1(ptr %registers)", text)
+    for name, ours in _CALLS.items():
+        text = text.replace(f"@llvm.nvvm.{name}(", f"@{ours}(")
+    read = (
+        f"define internal i32 @read.{name}(ptr %r) {{\n"
+        f"  %p = getelementptr i32, ptr %r, i64 {k}\n  %x = load i32, ptr %p\n  ret i32 %x\n}}\n"
+        for k, name in enumerate(_REGISTERS)
+    )
+    return text.replace("@__nv_", "@") + "".join(read) + _HELPERS

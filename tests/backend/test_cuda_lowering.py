@@ -11,13 +11,34 @@ from hypothesis import given, settings
 from tests.backend.kernels import blur, reversing
 from tests.backend.running import Kernel, compare, copies
 from tests.backend.test_grid import trace
+from tests.backend.test_ptx import accept
 from tests.cuda_emulation import Context, CudaKernel
 from tests.interpreter import run
+from tests.ir_builder import branch, loop, start, tid
 from tests.random_ir import DIMS, arguments, functions
 from warp_like.backend.llvm.cuda import stack_size
 from warp_like.backend.target import Options
+from warp_like.ir import ops
 from warp_like.ir.core import Function
-from warp_like.ir.types import Mat, Type, Vec, bool_, element_shape, float16, float32, float64, int8, int64
+from warp_like.ir.layout import vector_align
+from warp_like.ir.types import (
+    Array,
+    Mat,
+    Type,
+    Vec,
+    bool_,
+    element_shape,
+    float16,
+    float32,
+    float64,
+    int8,
+    int32,
+    int64,
+    scalar_of,
+    uint32,
+    uint64,
+)
+from warp_like.passes.effects import constant_arrays
 from warp_like.passes.pipeline import Options as PassOptions
 from warp_like.passes.pipeline import finish, optimise, prepare
 
@@ -29,7 +50,9 @@ def test_random_functions_run_as_interpreted(f: Function) -> None:
         f = step(f, PassOptions(verify=True))
     wanted, got = copies(arguments()), copies(arguments())
     run(f, wanted, DIMS)
-    CudaKernel(f, Options(fuse_fp=False))(got, DIMS)
+    context = Context(4096, threads=6)
+    CudaKernel(f, Options(fuse_fp=False))(got, DIMS, context)
+    assert context.get("stack_needed") == 0
     for a, b in zip(wanted, got, strict=True):
         if isinstance(a, np.ndarray):
             compare(b, a, 1e-5)
@@ -128,3 +151,123 @@ def test_no_fault() -> None:
     kernel([x, x.copy()], (2, 2), context)
     assert kernel.fault(context) is None
     assert context.get("claimed", "i") == 0
+
+
+# --- updates of one address by a warp ---
+
+WIDE = [int32, uint32, int64, float32, float64, Vec(3, float32)]
+KINDS = ["add", "sub", "min", "max", "and", "or", "xor"]
+
+
+def gathering(kind: str, t: Type, where: str) -> Function:
+    """All threads update one element, or in a loop one after the other, or those of their own."""
+    f, b = start("gathering", x=Array(t, 1), y=Array(t, 1), n=int32)
+    x, y, n = f.params
+    value = b.load(x, [tid(b)])
+    if where == "always":
+        b.atomic(kind, y, [b.sub(n, 1)], value)
+    elif where == "mostly":
+        with loop(b, 0, n) as each:
+            b.atomic(kind, y, [each.i], value)
+    else:
+        b.atomic(kind, y, [b.mod(tid(b), n)], value)
+    b.yield_()
+    return f
+
+
+@pytest.mark.parametrize("t", WIDE, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("where", ["always", "mostly"])
+def test_a_warp_updates_one_address_at_once(kind: str, t: Type, where: str) -> None:
+    scalar = scalar_of(t)
+    assert scalar is not None
+    if scalar.is_float and kind in ("and", "or", "xor"):
+        return
+    rng = np.random.default_rng(0)
+    x = rng.integers(0 if scalar.kind == "uint" else -(2**30), 2**31, (64, *element_shape(t))).astype(str(scalar))
+    f = gathering(kind, t, where)
+    wanted, alone = [x, np.ones_like(x[:2]), 2], copies([x, np.ones_like(x[:2]), 2])
+    run(f, wanted, (64,))
+    for arch in ("sm_75", "sm_80") if t in (int32, uint32) and where == "always" else ("sm_80",):
+        got = copies([x, np.ones_like(x[:2]), 2])
+        kernel = CudaKernel(f, arch=arch)
+        kernel.in_warps(got, (64,))
+        compare(got[1], wanted[1], 1e-4 if scalar == float32 else 1e-12)
+    kernel(alone, (64,), blocks=3, threads=7)
+    compare(alone[1], wanted[1], 1e-4 if scalar == float32 else 1e-12)
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
+def test_what_a_warp_exchanges(arch: str) -> None:
+    once = accept(gathering("add", float32, "always"), arch)
+    assert once.count("shfl.sync.bfly") == 5
+    assert "match" not in once
+    assert "match.all.sync.b64" in accept(gathering("add", float32, "mostly"), arch)
+    assert "activemask" not in accept(gathering("add", float32, "own"), arch)
+    words = accept(gathering("min", uint32, "always"), arch)
+    assert ("redux.sync.min.u32" in words) == (arch != "sm_75")
+    assert accept(gathering("add", int64, "always"), arch).count("shfl.sync.bfly") == 10
+
+
+def test_an_update_whose_old_value_is_used_stays() -> None:
+    f, b = start("numbering", count=Array(int32, 1), out=Array(int32, 1))
+    b.store(f.params[1], [tid(b)], b.atomic("add", f.params[0], [b.index(0)], b.index(1)))
+    b.yield_()
+    assert "activemask" not in accept(f)
+
+
+# --- what launches say of their arguments ---
+
+
+def test_arrays_that_are_only_read() -> None:
+    f, b = start("reading", x=Array(float32, 1), y=Array(float32, 1))
+    x, y = f.params
+    i = tid(b)
+    b.store(y, [i], b.add(b.load(x, [i]), b.load(y, [i])))
+    b.yield_()
+    assert constant_arrays(f) == (0,)
+    ptx = accept(f, options=Options(contiguous=True, constant=(0,)))
+    assert ptx.count("ld.global.nc") == 1
+    assert ptx.count("ld.global.b32") == 1
+    assert "ld.global.nc" not in accept(f)
+
+
+def test_an_array_that_a_branch_has_chosen_may_be_written_to() -> None:
+    f, b = start("choosing", x=Array(float32, 1), y=Array(float32, 1), z=Array(float32, 1))
+    x, y, z = f.params
+    i = tid(b)
+    (a,) = branch(b, b.gt(i, 3), lambda: (x,), lambda: (y,))
+    b.store(y, [i], b.load(a, [i]))
+    b.store(z, [i], b.load(x, [i]))
+    b.yield_()
+    assert constant_arrays(f) == (0,)
+    ptx = accept(f, options=Options(contiguous=True, constant=(0,)))
+    assert ptx.count("ld.global.nc") == 1
+
+
+def test_memory_at_an_address_may_be_any_array() -> None:
+    f, b = start("pointing", x=Array(float32, 1), at=uint64)
+    i = tid(b)
+    a = b.insert(ops.AtAddress(f.params[1], (b.index(8),)), Array(float32, 1)).result
+    b.store(a, [i], b.load(f.params[0], [i]))
+    b.yield_()
+    assert constant_arrays(f) == ()
+
+
+@pytest.mark.parametrize(
+    ("t", "width"), [(Vec(2, float32), "v2.b32"), (Vec(4, float32), "v4.b32"), (Mat(2, 2, float64), "v2.b64")], ids=str
+)
+def test_aligned_elements_move_as_one(t: Type, width: str) -> None:
+    f, b = start("moving", x=Array(t, 1), y=Array(t, 1))
+    b.store(f.params[1], [tid(b)], b.load(f.params[0], [tid(b)]))
+    b.yield_()
+    ptx = accept(f, options=Options(contiguous=True, aligned=True))
+    assert f"ld.global.{width}" in ptx
+    assert f"st.global.{width}" in ptx
+    for options in (Options(contiguous=True), Options(aligned=True)):
+        assert f".{width}" not in accept(f, options=options)
+
+
+def test_alignment_of_elements() -> None:
+    sizes = {float32: 4, Vec(2, float32): 8, Vec(3, float32): 4, Vec(4, float32): 16, Mat(4, 4, float64): 16, int8: 1}
+    assert {t: vector_align(t) for t in sizes} == sizes

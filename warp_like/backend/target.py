@@ -36,6 +36,11 @@ class Target:
         return self.kind == "cuda"
 
     @functools.cached_property
+    def arch(self) -> int:
+        """The number of the CUDA architecture: 80 for ``sm_80`` and 90 for ``sm_90a``; 0 for a CPU."""
+        return int(self.name[3:].rstrip("af")) if self.is_cuda else 0
+
+    @functools.cached_property
     def feature_set(self) -> frozenset[str]:
         """The names of the features that are switched on."""
         return frozenset(f[1:] for f in self.features.split(",") if f.startswith("+"))
@@ -114,6 +119,8 @@ class Options:
             accesses their memory meanwhile, so that additions need not be atomic.
         own: The array parameters of which each thread of the grid touches its own element alone, so that additions
             need not be atomic.
+        constant: The array parameters, by position, whose memory nothing writes to during the launch.
+        aligned: The data of contiguous arrays is aligned to ``layout.vector_align`` of their elements.
         launch_bounds: For CUDA, the most threads of a block and the fewest blocks of a multiprocessor (0: any).
     """
 
@@ -125,15 +132,18 @@ class Options:
     debug: bool = False
     sums: tuple[int, ...] = ()
     own: tuple[int, ...] = ()
+    constant: tuple[int, ...] = ()
+    aligned: bool = False
     launch_bounds: tuple[int, int] | None = None
 
     @property
     def key(self) -> str:
         """A string that is equal for equal options and for no others."""
-        flags = (self.contiguous, self.wide, self.fast_math, self.fuse_fp, self.vector_math, self.debug)
+        flags = (self.contiguous, self.wide, self.fast_math, self.fuse_fp, self.vector_math, self.debug, self.aligned)
         return (
             f"{self.launch_bounds or ''}"
             + "".join("01"[f] for f in flags)
             + "".join(f"+{i}" for i in self.sums)
             + "".join(f"={i}" for i in self.own)
+            + "".join(f".{i}" for i in self.constant)
         )

@@ -23,7 +23,7 @@ from warp_like.ir.verify import verify
 from warp_like.passes import pipeline as passes
 from warp_like.passes.ad.saving import rewritten_arrays
 from warp_like.passes.ad.value_gradients import open_gradients
-from warp_like.passes.effects import array_accesses, certain_accesses
+from warp_like.passes.effects import array_accesses, certain_accesses, constant_arrays
 from warp_like.passes.spmd.choice import Choice, choose
 from warp_like.passes.sums import depends_on_order, open_own_additions, plain_additions
 
@@ -45,7 +45,7 @@ def build(source: Source, signature: Signature, target: Target) -> Artifact:
 def _build(source: Source, signature: Signature, target: Target) -> Artifact:
     clock = _Stopwatch()
     f = optimised(source, signature, clock)
-    options = _lowering(signature, f)
+    options = _lowering(signature, f, target)
     with clock.stage("lanes"):
         lanes = _in_lanes(f, signature, target)
     for stage in ("llvm", "asm"):
@@ -137,7 +137,7 @@ def stage_text(source: Source, signature: Signature, target: Target, stage: str)
         wide = _in_lanes(f, signature, target).function
         if stage == "lanes":
             return print_function(wide)
-        return _backend_text(wide, target, _lowering(signature, f), stage)
+        return _backend_text(wide, target, _lowering(signature, f, target), stage)
 
 
 def _in_lanes(f: Function, signature: Signature, target: Target) -> Choice:
@@ -160,9 +160,10 @@ def _backend_text(f: Function, target: Target, options: LoweringOptions, stage: 
     return backend.to_ptx(f, target, options) if target.is_cuda else backend.to_asm(f, target, options)
 
 
-def _lowering(signature: Signature, f: Function) -> LoweringOptions:
+def _lowering(signature: Signature, f: Function, target: Target) -> LoweringOptions:
     o = signature.options
     summed, own = plain_additions(f) if signature.sums else ((), ())
+    apart = signature.sums and target.is_cuda
     return LoweringOptions(
         contiguous=signature.contiguous,
         wide=signature.wide,
@@ -170,8 +171,10 @@ def _lowering(signature: Signature, f: Function) -> LoweringOptions:
         fuse_fp=o.fuse_fp,
         debug=o.debug,
         launch_bounds=o.launch_bounds,
-        sums=summed,
+        sums=() if target.is_cuda else summed,  # the threads of a GPU have no copies of their own
         own=own,
+        constant=constant_arrays(f) if apart else (),
+        aligned=apart,
     )
 
 

@@ -69,6 +69,12 @@ def align_of(t: Type) -> int:
     raise TypeError(f"{t} has no layout")
 
 
+def vector_align(t: Type) -> int:
+    """Return the largest power of two, up to 16, to which all elements of an array are aligned if its first one is."""
+    size = size_of(t)
+    return min(size & -size, 16)
+
+
 def field_offsets(t: Struct) -> list[int]:
     """Return the byte offset of each field of ``t``."""
     offsets: list[int] = []

@@ -66,6 +66,13 @@ def certain_accesses(f: Function) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
+def constant_arrays(f: Function) -> tuple[int, ...]:
+    """Return the positions of the arrays that ``f`` only reads, if none of its arguments overlaps another."""
+    if any(isinstance(o, (ops.AtAddress, ops.Native)) for o in f.body.walk()):
+        return ()  # which may write anywhere
+    return tuple(i for i, a in array_accesses(f).items() if a.read and not a.written)
+
+
 class _Finder:
     def __init__(self, roots: dict[Value, Roots]) -> None:
         self.roots = roots  # the parameters that a value of array type may be (a view of)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from warp_like.backend.llvm.cuda import CONTEXT, Stack
 from warp_like.backend.llvm.lanes import full_mask
 from warp_like.backend.llvm.lower import Lowering
-from warp_like.backend.llvm.memory import load_value, sum_scope
+from warp_like.backend.llvm.memory import invariant, load_value, sum_scope
 from warp_like.backend.llvm.shuffle import iota, splat
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, leaves, register_type
 from warp_like.backend.llvm.writer import Writer
@@ -29,7 +29,7 @@ from warp_like.backend.target import Options, Target
 from warp_like.base.loc import at
 from warp_like.ir import ops
 from warp_like.ir.core import Function
-from warp_like.ir.layout import MAX_DIMS, param_offsets
+from warp_like.ir.layout import MAX_DIMS, align_of, param_offsets, vector_align
 from warp_like.ir.rewrite import grid_ndim
 from warp_like.ir.types import Array, Type
 
@@ -54,8 +54,7 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
     with at(f.loc):
         params: list[Rep] = []
         for i, (p, offset) in enumerate(zip(f.params, offsets, strict=True)):
-            scope = sum_scope(w, i) if i in options.sums else ""
-            params.append(_parameter(w, p.type, offset, scope, i in options.own))
+            params.append(_parameter(w, p.type, offset, i))
 
         def run(g: Function, live: str = "") -> None:
             lowering = Lowering(w, ndim, grid.index, lambda: grid.thread, live, grid.stack)
@@ -91,12 +90,8 @@ def _bounds(w: Writer) -> str:
     return (f' "nvvm.maxntid"="{threads}"' if threads else "") + (f' "nvvm.minctasm"="{blocks}"' if blocks else "")
 
 
-def _invariant(w: Writer) -> str:
-    return f", !invariant.load {w.metadata('empty', '!{}')}"
-
-
-def _parameter(w: Writer, t: Type, offset: int, scope: str, own: bool) -> Rep:
-    note = _invariant(w)
+def _parameter(w: Writer, t: Type, offset: int, position: int) -> Rep:
+    note, options = invariant(w), w.options
 
     def field(type: str, at: int) -> str:
         return w.op(f"load {type}, ptr {_byte(w, '%args', at)}, align 8{note}")
@@ -105,7 +100,19 @@ def _parameter(w: Writer, t: Type, offset: int, scope: str, own: bool) -> Rep:
         return load_value(w, leaves(t), _byte(w, "%args", offset), note)
     shape = tuple(field("i64", offset + 8 + 8 * k) for k in range(t.ndim))
     strides = tuple(field("i64", offset + 8 + 8 * (t.ndim + k)) for k in range(t.ndim))
-    return ArrayRef(t, field(w.array_pointer, offset), shape, () if w.options.contiguous else strides, scope, own)
+    data = field(w.array_pointer, offset)
+    if options.aligned and options.contiguous and vector_align(t.dtype) > align_of(t.dtype):
+        w.declare("llvm.assume", "void @llvm.assume(i1)")
+        w.do(f'call void @llvm.assume(i1 true) [ "align"({w.array_pointer} {data}, i64 {vector_align(t.dtype)}) ]')
+    return ArrayRef(
+        t,
+        data,
+        shape,
+        () if options.contiguous else strides,
+        sum=sum_scope(w, position) if position in options.sums else "",
+        own=position in options.own,
+        constant=position in options.constant,
+    )
 
 
 def _byte(w: Writer, base: str, offset: int) -> str:
@@ -141,7 +148,7 @@ class _Grid:
 
     def _load_extents(self) -> None:
         w = self.w
-        note = _invariant(w)
+        note = invariant(w)
         dims = [w.op(f"load i64, ptr {_byte(w, '%dims', 8 * k)}, align 8{note}") for k in range(MAX_DIMS)]
         last = dims[self.ndim - 1]
         for extra in dims[self.ndim :]:

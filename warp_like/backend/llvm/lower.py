@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 
-from warp_like.backend.llvm import lanes, memory, runtime_calls
+from warp_like.backend.llvm import lanes, memory, runtime_calls, warp
 from warp_like.backend.llvm.casts import bitcast, cast
 from warp_like.backend.llvm.components import Index, Position, extract, insert
 from warp_like.backend.llvm.cuda import Stack
@@ -59,6 +59,7 @@ class Lowering:
         self._stack = stack
         self._lane = ""  # the number of the lane that runs on its own
         self._reps: dict[Value, Rep] = {}
+        self._addresses: warp.Addresses | None = None  # CUDA's
         self._wide: list[dict[Value, str]] = [{}]
 
     # --- values ---
@@ -116,7 +117,9 @@ class Lowering:
     # --- blocks ---
 
     def body(self, b: Block) -> None:
-        """Lower a block that yields nothing that anybody reads."""
+        """Lower a function's body, whose parameters are bound; it yields nothing that anybody reads."""
+        if self.w.target.is_cuda:
+            self._addresses = warp.Addresses(b, list(self._reps))
         self._block(b, [])
 
     def _block(self, b: Block, params: Sequence[tuple[Value, Rep]]) -> list[Rep]:
@@ -411,9 +414,19 @@ class Lowering:
         if o.mask:
             self.bind(o.result, self.access(o).atomic(o.kind, self.scalars(o.value)))
             return
+        w, array, value = self.w, self.array(o.array), self.scalars(o.value)
         where = self.address(o, o.array, o.indices)
-        got = memory.atomic_element(self.w, o.kind, self.array(o.array), where, self.scalars(o.value))
-        self.bind(o.result, got)
+        parts = [(t, x) for (t, _), x in zip(leaves(o.value.type), value, strict=True)]
+        shared = "" if self._addresses is None or array.own else self._addresses.shared(o)
+        if not shared or not all(warp.is_reduced(t) for t, _ in parts):
+            self.bind(o.result, memory.atomic_element(w, o.kind, array, where, value))
+            return
+
+        def each(scalars: list[str]) -> None:
+            memory.atomic_element(w, o.kind, array, where, tuple(scalars))
+
+        warp.update(w, o.kind, where, parts, each, certain=shared == "always")
+        self.bind(o.result, tuple(constant(0, t) for t, _ in parts))  # which nobody reads
 
     def _atomic_cas(self, o: ops.AtomicCas) -> None:
         where = self.address(o, o.array, o.indices)

@@ -34,6 +34,11 @@ def access_group(w: Writer) -> str:
     return group
 
 
+def invariant(w: Writer) -> str:
+    """Return the metadata of a load from memory that nothing writes to meanwhile."""
+    return f", !invariant.load {w.metadata('empty', '!{}')}"
+
+
 def pointer(w: Writer, array: ArrayRef) -> str:
     """Return the LLVM type of the address of an element."""
     return "ptr" if array.local else w.array_pointer
@@ -94,8 +99,8 @@ def _sum(w: Writer, terms: list[str]) -> str:
 def view(w: Writer, array: ArrayRef, indices: list[str]) -> ArrayRef:
     """Return the sub-array of ``array`` at leading ``indices``."""
     n = len(indices)
-    data = element_address(w, array, indices)
     t = Array(array.type.dtype, array.type.ndim - n)
+    data = element_address(w, array, indices)
     return replace(array, type=t, data=data, shape=array.shape[n:], strides=array.strides[n:])
 
 
@@ -176,7 +181,8 @@ def component_address(w: Writer, address: str, offset: int, pointer: str = "ptr"
 
 def load_element(w: Writer, array: ArrayRef, address: str) -> tuple[str, ...]:
     """Return the element at ``address``."""
-    return load_value(w, leaves(array.type.dtype), address, _note(w, array), pointer(w, array))
+    note = _note(w, array) + (invariant(w) if array.constant else "")
+    return load_value(w, leaves(array.type.dtype), address, note, pointer(w, array))
 
 
 def store_element(w: Writer, array: ArrayRef, address: str, value: tuple[str, ...]) -> None:

@@ -49,6 +49,7 @@ class ArrayRef:
     own: bool = False  # each thread touches its own element alone
     local: bool = False  # on the thread's stack
     lanes: int = 1
+    constant: bool = False  # nothing writes to it during the launch
 
     @property
     def element_size(self) -> int:
@@ -61,9 +62,9 @@ class ArrayRef:
         return (self.data, *self.shape, *self.strides)
 
     def with_parts(self, parts: tuple[str, ...]) -> ArrayRef:
-        """Return an array of this form made of other registers."""
+        """Return an array of this form made of other registers, which control flow has chosen."""
         n = 1 + len(self.shape)
-        return replace(self, data=parts[0], shape=tuple(parts[1:n]), strides=tuple(parts[n:]))
+        return replace(self, data=parts[0], shape=tuple(parts[1:n]), strides=tuple(parts[n:]), constant=False)
 
 
 Rep = tuple[str, ...] | ArrayRef

@@ -1,0 +1,151 @@
+"""Atomic updates on CUDA whose address all lanes of a warp share: reduced in registers first, so that one lane updates.
+
+What is gained is large, since updates of one address run one after the other: a sum over an array into one element, the
+gradient of a parameter that all threads read. It is done where the update's old value is not used and where the
+address can be seen to be the same for all threads, or nearly always to be so: an index that only arguments, extents and
+counters of loops decide. Lanes of a warp may be in different iterations, so there the addresses are compared.
+
+Lanes that are not all there update one by one: which of them run together is the hardware's affair, and a warp that is
+not whole is rare where it costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from warp_like.backend.llvm.values import register_type
+from warp_like.backend.llvm.writer import Writer
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Value
+from warp_like.ir.types import Scalar
+
+KINDS = frozenset(("add", "sub", "min", "max", "and", "or", "xor"))
+ALL_LANES = "-1"
+_SEGMENT = "31"  # shuffles reach the whole warp
+_SINCE_REDUX = 80
+
+
+class Addresses:
+    """How the addresses of a function's atomic updates differ between threads.
+
+    Args:
+        body: The function's body.
+        params: Its parameters.
+    """
+
+    def __init__(self, body: Block, params: list[Value]) -> None:
+        self._params = set(params)
+        self._used = {v for o in body.walk() for v in o.operands()}
+        self._counters = {o.body.params[0]: o for o in body.walk() if isinstance(o, ops.For)}
+        self._known: dict[Value, int] = {}
+
+    def shared(self, o: ops.Atomic) -> str:
+        """Return whether all threads update one address: ``always``, ``mostly``, or nothing for others.
+
+        Nothing is said of updates whose old value is used.
+        """
+        if o.kind not in KINDS or o.result in self._used:
+            return ""
+        return ("always", "mostly", "")[max(self._spread(v) for v in (o.array, *o.indices))]
+
+    def _spread(self, v: Value) -> int:
+        """Return 0 for a value that is the same in all threads, 1 if in those at the same iteration, 2 for others."""
+        if v not in self._known:
+            self._known[v] = 2  # while it is looked at
+            self._known[v] = self._find(v)
+        return self._known[v]
+
+    def _find(self, v: Value) -> int:
+        if v in self._params:
+            return 0
+        if v in self._counters:
+            loop = self._counters[v]
+            return max(1, *(self._spread(x) for x in (loop.lo, loop.hi, loop.step)))
+        match v.op:
+            case ops.Constant():
+                return 0
+            case ops.Dim() | ops.View() | ops.Slice() | ops.Apply() | ops.Cast() if not v.op.regions():
+                return max((self._spread(x) for x in v.op.operands()), default=0)
+        return 2
+
+
+def is_reduced(t: Scalar) -> bool:
+    """Return whether lanes are combined for elements of ``t``. Shorter floats would round differently."""
+    return t.bits in (32, 64) and not t.is_bool
+
+
+def update(
+    w: Writer,
+    kind: str,
+    address: str,
+    parts: list[tuple[Scalar, str]],
+    each: Callable[[list[str]], object],
+    *,
+    certain: bool,
+) -> None:
+    """Update the element at ``address`` by the scalars ``parts`` of each lane.
+
+    Args:
+        w: Where the text goes.
+        kind: One of ``KINDS``.
+        address: The element's address.
+        parts: The scalars, of types that ``is_reduced``.
+        each: Appends the atomic update of the element by given registers.
+        certain: All lanes have the same address; else that is looked at.
+    """
+    whole, one, single, done = (w.label(name) for name in ("whole", "one", "single", "updated"))
+    mask = w.intrinsic("llvm.nvvm.activemask", "i32", [], [])
+    w.branch(w.op(f"icmp eq i32 {mask}, {ALL_LANES}"), whole, single)
+    w.start(whole)
+    if not certain:
+        same = w.label("same")
+        number = w.op(f"ptrtoint {w.array_pointer} {address} to i64")
+        pair = w.intrinsic("llvm.nvvm.match.all.sync.i64p", "{ i32, i1 }", ["i32", "i64"], [ALL_LANES, number])
+        w.branch(w.op(f"extractvalue {{ i32, i1 }} {pair}, 1"), same, single)
+        w.start(same)
+    how = "add" if kind == "sub" else kind
+    totals = [_reduce(w, how, t, x) for t, x in parts]
+    lane = w.intrinsic("llvm.nvvm.read.ptx.sreg.laneid", "i32", [], [])
+    w.branch(w.op(f"icmp eq i32 {lane}, 0"), one, done)
+    w.start(one)
+    each(totals)
+    w.jump(done)
+    w.start(single)
+    each([x for _, x in parts])
+    w.jump(done)
+    w.start(done)
+
+
+def _reduce(w: Writer, how: str, t: Scalar, x: str) -> str:
+    """Return in all lanes what combining ``x`` over the whole warp gives."""
+    if t.is_int and t.bits == 32 and w.target.arch >= _SINCE_REDUX:
+        name = how if how not in ("min", "max") or t.is_signed else f"u{how}"
+        return w.intrinsic(f"llvm.nvvm.redux.sync.{name}", "i32", ["i32", "i32"], [x, ALL_LANES])
+    for distance in (16, 8, 4, 2, 1):
+        x = _combine(w, how, t, x, _exchange(w, t, x, distance))
+    return x
+
+
+def _exchange(w: Writer, t: Scalar, x: str, distance: int) -> str:
+    """Return the value of the lane whose number differs by ``distance``, a power of two."""
+    reg, words = register_type(t), [x]
+    if t.bits == 64:
+        bits = w.op(f"bitcast {reg} {x} to i64")
+        words = [w.op(f"trunc i64 {part} to i32") for part in (bits, w.op(f"lshr i64 {bits}, 32"))]
+    elif t.is_float:
+        words = [w.op(f"bitcast {reg} {x} to i32")]
+    name, types = "llvm.nvvm.shfl.sync.bfly.i32", ["i32"] * 4
+    words = [w.intrinsic(name, "i32", types, [ALL_LANES, word, str(distance), _SEGMENT]) for word in words]
+    if t.bits == 64:
+        low, high = (w.op(f"zext i32 {word} to i64") for word in words)
+        high = w.op(f"shl nuw i64 {high}, 32")
+        return w.op(f"bitcast i64 {w.op(f'or disjoint i64 {low}, {high}')} to {reg}")
+    return w.op(f"bitcast i32 {words[0]} to {reg}") if t.is_float else words[0]
+
+
+def _combine(w: Writer, how: str, t: Scalar, a: str, b: str) -> str:
+    reg = register_type(t)
+    if how in ("min", "max"):
+        name = f"llvm.{how}num.f{t.bits}" if t.is_float else f"llvm.{'s' if t.is_signed else 'u'}{how}.i{t.bits}"
+        return w.intrinsic(name, reg, [reg, reg], [a, b])
+    return w.op(f"f{how} {reg} {a}, {b}" if t.is_float else f"{how} {reg} {a}, {b}")
