@@ -92,8 +92,22 @@ Variant* variant_for(Dispatcher* self, const Grid& grid, const Arguments& argume
     return &self->variants[contiguous][is_wide(grid, self->tid_ndim)][sums];
 }
 
+namespace {
+
+PyObject* current_device = nullptr;  // what a launch means that names no device; null: the CPU
+
+PyObject* set_current_device(PyObject*, PyObject* device) {
+    PyObject* old = current_device;
+    current_device = device == Py_None ? nullptr : Ref::borrow(device).release();
+    Py_XDECREF(old);
+    Py_RETURN_NONE;
+}
+
+}  // namespace
+
 bool same_device(const Dispatcher* self, PyObject* device, const char** why) {
-    if (device == Py_None || device == self->device) return true;
+    if (device == Py_None && (current_device ? self->device == current_device : !self->cuda)) return true;
+    if (device == self->device) return true;
     if (PyUnicode_CheckExact(device) && PyUnicode_Compare(device, self->device_name) == 0) return true;
     *why = "the launch is for another device";
     return false;
@@ -422,6 +436,12 @@ PyObject* get_args_size(PyObject* object, void*) {
     return PyLong_FromLongLong(as_dispatcher(object)->signature->args_size);
 }
 
+PyMethodDef functions[] = {
+    {"set_current_device", set_current_device, METH_O,
+     "set_current_device(device)\n--\n\nSay which device a launch means that names none; None is the CPU."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
 PyMethodDef methods[] = {
     {"try_launch", method(try_launch), METH_FASTCALL,
      "try_launch(dim, inputs, outputs, device)\n--\n\nLaunch, and return True; or return False, with nothing "
@@ -500,7 +520,7 @@ bool register_dispatch(PyObject* module) {
     DispatcherType.tp_methods = methods;
     DispatcherType.tp_members = members;
     DispatcherType.tp_getset = getset;
-    return add_type(module, "Dispatcher", &DispatcherType);
+    return add_type(module, "Dispatcher", &DispatcherType) && PyModule_AddFunctions(module, functions) == 0;
 }
 
 }  // namespace wl

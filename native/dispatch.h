@@ -32,6 +32,7 @@ struct Dispatcher {
     PyObject* on_error;
     PyObject* device;
     PyObject* device_name;       // by which a launch may name it
+    PyObject* cuda;              // the device's DriverContext; null for the CPU
     PyObject* types;             // of the parameters, for records
     std::vector<Adjoint>* adjoints;
     Variant variants[2][2][2];  // [contiguous][wide][sums]

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 constexpr int32_t kDLCPU = 1;
+constexpr int32_t kDLCUDA = 2;
 
 enum : uint8_t {
     kDLInt = 0,

@@ -5,6 +5,7 @@
 #include "array.h"
 #include "context.h"
 #include "cpu.h"
+#include "cuda.h"
 #include "dispatch.h"
 #include "dlpack.h"
 #include "elf.h"
@@ -45,7 +46,8 @@ PyMODINIT_FUNC PyInit__native() {
         wl::register_dlpack(m) && wl::register_make(m) && wl::register_context(m) &&
         wl::register_thread_pool(m) && wl::register_dispatch(m) && wl::register_record(m) &&
         wl::register_recorder(m) && wl::register_prepared(m) && wl::register_launch(m) &&
-        wl::register_adjoint(m) && wl::register_elf(m) && wl::register_cpu(m) && wl::register_xla_ffi(m) &&
-        wl::register_reduce(m) && wl::register_replay(m) && wl::register_scan(m) && wl::register_sort(m);
+        wl::register_adjoint(m) && wl::register_elf(m) && wl::register_cpu(m) && wl::register_cuda(m) &&
+        wl::register_xla_ffi(m) && wl::register_reduce(m) && wl::register_replay(m) && wl::register_scan(m) &&
+        wl::register_sort(m);
     return done ? module.release() : nullptr;
 }

@@ -50,7 +50,9 @@ from warp_like.runtime.creation import (
 from warp_like.runtime.device import (
     Device,
     ScopedDevice,
+    get_cuda_device,
     get_cuda_device_count,
+    get_cuda_devices,
     get_device,
     get_devices,
     get_preferred_device,
@@ -119,6 +121,8 @@ _LOADED_WHEN_USED |= {
             *("Stream", "Event", "ScopedStream", "get_stream", "set_stream", "wait_stream", "synchronize_stream"),
             *("record_event", "wait_event", "synchronize_event", "get_event_elapsed_time"),
         ),
+        "warp_like.runtime.cuda.device": ("map_cuda_device", "unmap_cuda_device"),
+        "warp_like.runtime.cuda.memory": ("Allocator", "CudaManagedAllocator"),
         "warp_like.runtime.tracking": ("ScopedMemoryTracker", "print_memory_report"),
         "warp_like.runtime.diagnostics": ("print_diagnostics",),
         "warp_like.base.log": (

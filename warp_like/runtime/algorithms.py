@@ -122,7 +122,7 @@ def _reduce(name: str, a: array, b: array | None, out: Any, axis: int, dtype: An
             raise TypeError(f"{name}() writes {element.host.__name__} to `out`, got {target!r}")
         if target.shape != shape:
             raise ValueError(f"{name}() writes an array of shape {shape} to `out`, got {target!r}")
-        target._writable()
+        target._require_writable()
         host_writes(target)
     else:
         scalar = a.element.scalar
@@ -181,7 +181,7 @@ def array_scan(in_array: Any, out_array: Any, inclusive: bool = True) -> None:
     same = source.ptr == target.ptr and source.strides[-1] == target.strides[-1]
     if not same and share_memory(source, target):
         raise ValueError("array_scan(): the two arrays overlap without being one")
-    target._writable()
+    target._require_writable()
     host_writes(target)
     _do("array_scan", partial(_native.scan, source, target, bool(inclusive)))
 
@@ -355,7 +355,7 @@ def _require_pairs(name: str, keys: Any, values: Any, count: int | None) -> int:
         raise ValueError(f"{name}(): `keys` and `values` overlap")
     n = keys.size if count is None else _count(name, "pairs", count, min(keys.size, values.size))
     for a in (keys, values):
-        a._writable()
+        a._require_writable()
         host_writes(a)
     return int(n)
 
@@ -409,12 +409,12 @@ def runlength_encode(
     if counter is not None and counter.size != 1:
         raise ValueError(f"{name}() writes one number to `run_count`, got {counter!r}")
     for a in (found, lengths):
-        a._writable()
+        a._require_writable()
         host_writes(a)
     if counter is None:
         refuse_capture(f"{name}() without `run_count`")
         return _native.encode_runs(source, found, lengths, n)
-    counter._writable()
+    counter._require_writable()
     host_writes(counter)
 
     def encode() -> None:

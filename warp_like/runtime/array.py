@@ -18,7 +18,7 @@ from warp_like import _native
 from warp_like.frontend.host import in_kernels
 from warp_like.ir import types as ir
 from warp_like.runtime import foreign, indexing
-from warp_like.runtime.binding import bind_data, bind_new, bind_pointer, host_data
+from warp_like.runtime.binding import bind, bind_data, bind_new, bind_pointer, host_data
 from warp_like.runtime.device import Device, DeviceLike, get_device
 from warp_like.runtime.exchange import Exchange
 from warp_like.runtime.memory import (
@@ -29,7 +29,7 @@ from warp_like.runtime.memory import (
     normalize_shape,
     outer_shape,
 )
-from warp_like.runtime.recording import host_copy, recorder
+from warp_like.runtime.recording import host_copy, put, recorder
 from warp_like.values import ArrayAnnotation, Composite, bfloat
 from warp_like.values.dtypes import SCALAR_CLASSES, host_number
 
@@ -51,7 +51,7 @@ class array(Exchange, Generic[DType]):
         ptr: The address of existing memory, which has to outlive the array unless ``deleter`` gives it back.
         capacity: The bytes at ``ptr``, checked against shape and strides.
         device: Where the array lies.
-        pinned: Page-locked memory, which the CPU alone does not have.
+        pinned: Page-locked memory of the host, which copies to and from CUDA devices need not wait for.
         copy: False to share the memory of ``data``, where that is possible.
         deleter: Called as ``deleter(ptr, capacity)`` when the memory is no longer used.
         ndim: The number of dimensions, checked against ``data``.
@@ -63,7 +63,6 @@ class array(Exchange, Generic[DType]):
     _annotation_ = ArrayAnnotation(Any, 1)  # what the bare class means in a kernel's signature
     # `_grad_links` is what ties the gradient to tensors of other libraries, shared by all views; filled by interop.
     # Each link has attach(), covers(array) and replace(array).
-    pinned = False
 
     def __new__(
         cls,
@@ -87,16 +86,16 @@ class array(Exchange, Generic[DType]):
             return ArrayAnnotation(dtype, 1 if ndim is None else ndim)  # type: ignore[return-value]
         place = get_device(device)
         self = None
-        if copy and cls is array and ptr is None and shape is None and ndim is None and place.is_cpu:
+        if copy and cls is array and ptr is None and shape is None and ndim is None and place.is_cpu and not pinned:
             self = _native.copied(data, None if dtype is Any else dtype)
         if self is None:
             self = super().__new__(cls)
             if ptr is not None:
                 bind_pointer(self, ptr, dtype, shape, strides, capacity, place, deleter)
             elif data is not None:
-                bind_data(self, data, dtype, shape, ndim, place, copy)
+                bind_data(self, data, dtype, shape, ndim, None if device is None else place, copy, pinned)
             else:
-                bind_new(self, element_type(dtype), normalize_shape(shape), place, zero=True)
+                bind_new(self, element_type(dtype), normalize_shape(shape), place, True, pinned)
         self.retain_grad = retain_grad
         if grad is not None:
             self.grad = grad
@@ -177,6 +176,11 @@ class array(Exchange, Generic[DType]):
 
         return preview.html(self)
 
+    @property
+    def pinned(self) -> bool:
+        """Whether the memory is page-locked memory of the host, allocated with ``pinned=True``."""
+        return bool(_native.is_pinned(self.owner))
+
     def cptr(self) -> Any:
         """Return a ``ctypes`` pointer to the components, to hand to C; it does not keep the memory alive.
 
@@ -217,19 +221,23 @@ class array(Exchange, Generic[DType]):
         raw = self.numpy()
         return bfloat.decode_array(raw) if self.element.scalar == ir.bfloat16 else raw
 
-    def _writable(self) -> np.ndarray[Any, Any]:
+    def _require_writable(self) -> None:
+        """Refuse to write to a read-only array, and tell the libraries of its memory of the write.
+
+        Raises:
+            ValueError: It is read-only.
+        """
         if self.readonly:
             raise ValueError(f"{self!r} is read-only: its memory belongs to a read-only or immutable array")
         foreign.before_write(self.owner)
-        return self.numpy()
 
-    def _check_components(self, value: Any) -> np.ndarray[Any, Any]:
-        """``value`` as raw components that broadcast to the array's."""
+    def _check_components(self, value: Any) -> Any:
+        """``value``, an array or host data, as an array of the same scalars or raw components."""
         element = self.element
         if isinstance(value, array):
             if value.element.scalar != element.scalar or (element.is_struct and value.element != element):
                 raise TypeError(f"{self!r} can't take elements of {value.dtype.__name__}; convert them first")
-            return value.numpy()
+            return value
         if isinstance(value, Composite) and value._scalar_ == element.scalar and value._shape_ == element.shape:
             return np.frombuffer(value._bytes(), element.numpy).reshape(element.shape)
         return host_elements(value, element)
@@ -241,13 +249,13 @@ class array(Exchange, Generic[DType]):
             self._fill_records(value)
             return
         filler = value if isinstance(value, element.host) else element.host(value)
-        raw = self._writable()
+        self._require_writable()
         if element.shape:
             components: Any = np.frombuffer(filler._bytes(), element.numpy).reshape(element.shape)
         else:
             number = bfloat.encode(filler.value) if element.scalar == ir.bfloat16 else filler.value
             components = np.array(number, element.numpy)
-        host_copy(self, raw, components)
+        host_copy(self, components)
 
     def _fill_records(self, value: Any) -> None:
         element = self.element
@@ -257,30 +265,37 @@ class array(Exchange, Generic[DType]):
             value = element.host._from_numpy(np.zeros((), element.numpy))
         if type(value) is not element.host and getattr(value, "_ir_type_", None) != element.type:
             raise TypeError(f"an element of {self!r} is {element.type}, got {type(value).__name__}")
-        raw = self._writable()
-        host_copy(self, raw, np.array(value.numpy_value(), element.numpy))
+        self._require_writable()
+        host_copy(self, np.array(value.numpy_value(), element.numpy))
 
     def zero_(self) -> None:
         """Set every element to zero."""
         if recorder.active is None and recorder.graph is None and self._try_zero():
             return
-        raw = self._writable()
-        host_copy(self, raw, np.zeros((), raw.dtype))
+        self._require_writable()
+        host_copy(self, np.zeros((), self._raw_dtype))
 
     def assign(self, src: Any) -> None:
         """Copy ``src``, an array of any library or a nested sequence of the same shape, into this array."""
-        raw = self._writable()
-        values = self._check_components(src if self.element.is_struct else host_data(src))
-        if values.shape != raw.shape:
-            try:
-                values = values.reshape((*outer_shape(values.shape, self.element), *self.element.shape))
-            except ValueError:
-                values = values[()]
-            if values.shape != raw.shape:
-                raise ValueError(
-                    f"can't assign data of shape {values.shape} to {self!r}, whose data has shape {raw.shape}"
-                )
-        host_copy(self, raw, values, src if isinstance(src, array) else None)
+        self._require_writable()
+        values = self._fitted(self._check_components(src if self.element.is_struct else host_data(src)))
+        host_copy(self, values, src if isinstance(src, array) else None)
+
+    def _fitted(self, values: Any) -> Any:
+        """``values``, an array or raw components, in the shape of this array, where they divide into its elements."""
+        wanted, given = self._full_shape, values._full_shape if isinstance(values, array) else values.shape
+        if given == wanted:
+            return values
+        try:
+            fits = (*outer_shape(given, self.element), *self.element.shape) == wanted
+        except ValueError:
+            fits = False
+        if not fits:
+            raise ValueError(f"can't assign data of shape {given} to {self!r}, whose data has shape {wanted}")
+        if not isinstance(values, array):
+            return values.reshape(wanted)
+        piece = values.contiguous()
+        return bind_foreign(self.element, piece.ptr, self.shape, None, piece.readonly, piece.device, piece)
 
     # ---- indexing
 
@@ -317,9 +332,11 @@ class array(Exchange, Generic[DType]):
 
         target = self._map(part)
         if isinstance(value, (array, np.ndarray, list, tuple)) and indexing.resolve(key, self.shape, self.strides)[1]:
-            raw = target._writable()
+            target._require_writable()
             components = self._check_components(value if self.element.is_struct else host_data(value))
-            host_copy(target, raw, components, value if isinstance(value, array) else None)
+            if isinstance(components, array) and components._full_shape != target._full_shape:
+                components = components.numpy()  # which broadcasts
+            host_copy(target, components, value if isinstance(value, array) else None)
         else:
             target.fill_(value)
 
@@ -377,13 +394,14 @@ class array(Exchange, Generic[DType]):
         place = get_device(device)
         if place is self.device and requires_grad in (None, self.requires_grad):
             return self
-        return _clone(self, self.requires_grad if requires_grad is None else requires_grad)
+        return _clone(self, self.requires_grad if requires_grad is None else requires_grad, place)
 
     # ---- copying and pickling
 
     def __reduce__(self) -> tuple[Any, ...]:
         grad = None if self.grad_array is None else np.array(self.grad_array.numpy())
-        return _restore, (self.element.type, self.shape, np.ascontiguousarray(self.numpy()).tobytes(), grad)
+        raw = np.ascontiguousarray(self.numpy()).tobytes()
+        return _restore, (self.element.type, self.shape, raw, grad, self.device)
 
     def __deepcopy__(self, memo: Any) -> array:
         return _clone(self, self.requires_grad)
@@ -468,19 +486,20 @@ def _reinterpret(a: array, element: ElementType) -> array:
     raise ValueError(f"{a!r} can't be viewed as {element.host.__name__}: the sizes of the elements differ")
 
 
-def _clone(a: array, requires_grad: bool) -> array:
-    out = a._copied()
+def _clone(a: array, requires_grad: bool, device: Device | None = None) -> array:
+    out = a._copied(device)
     out.requires_grad = requires_grad
     return out
 
 
-def _restore(t: ir.Type, shape: tuple[int, ...], data: bytes, grad: np.ndarray[Any, Any] | None) -> array:
-    out = new_array(element_type(t), shape, get_device("cpu"), zero=False)
-    raw = out.numpy()
-    np.copyto(raw, np.frombuffer(data, raw.dtype).reshape(raw.shape))
+def _restore(
+    t: ir.Type, shape: tuple[int, ...], data: bytes, grad: np.ndarray[Any, Any] | None, device: Device
+) -> array:
+    out = new_array(element_type(t), shape, device, zero=False)
+    put(out, np.frombuffer(data, out._raw_dtype).reshape(out._full_shape))
     if grad is not None:
         out.requires_grad = True
-        np.copyto(out.grad_array.numpy(), grad)
+        put(out.grad_array, grad)
     return out
 
 
@@ -490,7 +509,10 @@ def add_elements(to: array, other: array) -> None:
         recorder.graph.add_call(f"add to {to!r}", partial(add_elements, to, other))
         return
     if isinstance(to.element.type, ir.Struct):
-        _add_records(to.element.type, to.numpy(), other.numpy())
+        total = to.numpy()
+        _add_records(to.element.type, total, other.numpy())
+        if to.device.is_cuda:  # what NumPy got is a copy
+            put(to, total)
     else:
         to.assign(to._values() + other._values())
 
@@ -518,16 +540,16 @@ def bind_foreign(
 ) -> array:
     """Return an array over memory that ``owner`` keeps alive."""
     self: array = _native.Array.__new__(array)
-    self._bind(ptr, shape, strides, element.code, element.itemsize, readonly, element.host, device, owner)
+    bind(self, element, ptr, shape, strides, readonly, device, owner)
     return self
 
 
-def new_array(element: ElementType, shape: tuple[int, ...], device: Device, zero: bool) -> array:
+def new_array(element: ElementType, shape: tuple[int, ...], device: Device, zero: bool, pinned: bool = False) -> array:
     """Return an array over fresh memory."""
-    made: array | None = _native.make_array(shape, element.host, device, zero)
+    made: array | None = None if pinned else _native.make_array(shape, element.host, device, zero)
     if made is None:
         made = _native.Array.__new__(array)
-        bind_new(made, element, shape, device, zero)
+        bind_new(made, element, shape, device, zero, pinned)
     if zero and recorder.graph is not None:  # zeros again each time that the graph runs
         made.zero_()
     return made

@@ -12,7 +12,7 @@ import numpy as np
 from warp_like import _native
 from warp_like.ir import types as ir
 from warp_like.runtime import foreign
-from warp_like.runtime.device import Device
+from warp_like.runtime.device import Device, get_device
 from warp_like.runtime.memory import (
     ElementType,
     allocate,
@@ -22,6 +22,7 @@ from warp_like.runtime.memory import (
     normalize_shape,
     outer_shape,
 )
+from warp_like.runtime.recording import put
 from warp_like.values import Composite
 from warp_like.values.struct import StructInstance
 
@@ -29,10 +30,38 @@ Array: Any = _native.Array
 """The native base of ``wp.array``, by which arrays are recognised here, below the class itself."""
 
 
-def bind_new(self: Any, element: ElementType, shape: tuple[int, ...], device: Device, zero: bool) -> None:
+def bind(
+    self: Any,
+    element: ElementType,
+    ptr: int,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...] | None,
+    readonly: bool,
+    device: Device,
+    owner: Any,
+) -> None:
+    """Bind ``self`` to memory that ``owner`` keeps alive; all bindings from Python go this way."""
+    self._bind(
+        ptr,
+        shape,
+        strides,
+        element.code,
+        element.itemsize,
+        readonly,
+        element.host,
+        device,
+        owner,
+        device.dlpack_type,
+        max(device.ordinal, 0),
+    )
+
+
+def bind_new(
+    self: Any, element: ElementType, shape: tuple[int, ...], device: Device, zero: bool, pinned: bool = False
+) -> None:
     """Bind ``self`` to fresh memory."""
-    buffer = allocate(math.prod(shape) * element.itemsize, zero)
-    self._bind(buffer.ptr, shape, None, element.code, element.itemsize, False, element.host, device, buffer)
+    buffer = allocate(math.prod(shape) * element.itemsize, zero, device, pinned)
+    bind(self, element, buffer.ptr, shape, None, False, device, buffer)
 
 
 def bind_pointer(
@@ -62,25 +91,40 @@ def bind_pointer(
     size = needed if capacity is None else capacity
     release = None if deleter is None else lambda address: deleter(address, size)
     owner = _native.Buffer.wrap(ptr, size, release)
-    self._bind(ptr, dims, steps, element.code, element.itemsize, False, element.host, device, owner)
+    bind(self, element, ptr, dims, steps, False, device, owner)
 
 
-def bind_data(self: Any, data: Any, dtype: Any, shape: Any, ndim: int | None, device: Device, copy: bool) -> None:
-    """Bind ``self`` to the memory of ``data`` or a copy of it; the arguments are those of ``wp.array``."""
+def bind_data(
+    self: Any,
+    data: Any,
+    dtype: Any,
+    shape: Any,
+    ndim: int | None,
+    device: Device | None,
+    copy: bool,
+    pinned: bool = False,
+) -> None:
+    """Bind ``self`` to the memory of ``data`` or a copy of it; the arguments are those of ``wp.array``.
+
+    ``device`` None stands for that of ``data``, if it is an array, else for the current one.
+    """
     if not copy:
         source = _shared(data, dtype)
         if shape is not None:
             source = source.reshape(normalize_shape(shape))
         _check_ndim(source.ndim, ndim)
-        self._bind(
+        if device is not None and source.device is not device:
+            raise ValueError(
+                f"wp.array(copy=False): the data lies on {source.device}, and the array is to lie on {device}"
+            )
+        bind(
+            self,
+            element_type(source.dtype),
             source.ptr,
             source.shape,
             source.strides,
-            source.type_code,
-            source.itemsize,
             source.readonly,
-            source.dtype,
-            device,
+            source.device,
             source,
         )
         self._grad_links, self.grad_array = source._grad_links, source.grad_array
@@ -91,6 +135,7 @@ def bind_data(self: Any, data: Any, dtype: Any, shape: Any, ndim: int | None, de
     values = data if is_struct and not isinstance(data, Array) else host_data(data)
     if dtype is Any and isinstance(values, Array):
         dtype = values.dtype
+    place = device or (values.device if isinstance(values, Array) else get_device())
     raw = values.numpy() if isinstance(values, Array) else values
     if is_struct:
         raw = raw.numpy() if isinstance(raw, Array) else host_elements(raw, element_type(dtype))
@@ -106,8 +151,8 @@ def bind_data(self: Any, data: Any, dtype: Any, shape: Any, ndim: int | None, de
             f"data of shape {scalars.shape} does not fill an array of shape {outer} of {element.host.__name__}"
         )
     _check_ndim(len(normalize_shape(outer)), ndim)
-    bind_new(self, element, outer, device, zero=False)
-    np.copyto(self.numpy(), scalars.reshape((*outer, *element.shape)))
+    bind_new(self, element, outer, place, False, pinned)
+    put(self, scalars.reshape((*outer, *element.shape)))
 
 
 def _is_raw(values: Any, element: ElementType) -> bool:

@@ -31,9 +31,18 @@ def _called_like(other: Callable[P, array]) -> Callable[[Callable[..., array]], 
     return decorate
 
 
-def _create(shape: Any, dtype: Any, device: DeviceLike, requires_grad: bool, retain_grad: bool, extra: Any) -> array:
-    """A new zeroed array; ``extra`` holds the older spelling ``n=`` of the shape."""
-    plain = not extra and recorder.graph is None
+def _create(
+    shape: Any,
+    dtype: Any,
+    device: DeviceLike,
+    requires_grad: bool,
+    pinned: bool,
+    retain_grad: bool,
+    extra: Any,
+    zero: bool = True,
+) -> array:
+    """A new array, zeroed unless it is to be filled; ``extra`` holds the older spelling ``n=`` of the shape."""
+    plain = not (extra or pinned) and recorder.graph is None
     out: array | None = _native.make_array(shape, dtype, get_device(device), True) if plain else None
     if out is None:
         if shape is None and "n" in extra:
@@ -42,7 +51,9 @@ def _create(shape: Any, dtype: Any, device: DeviceLike, requires_grad: bool, ret
             raise TypeError(f"unexpected argument {next(iter(extra))!r}")
         if shape is None:
             raise TypeError("a new array needs a shape")
-        out = new_array(element_type(dtype), normalize_shape(shape), get_device(device), zero=True)
+        place = get_device(device)
+        zero = zero or (place.is_cpu and not pinned)  # where fresh memory is zero anyway
+        out = new_array(element_type(dtype), normalize_shape(shape), place, zero, pinned and place.is_cpu)
     if requires_grad:
         out.requires_grad = True
     if retain_grad:
@@ -66,13 +77,20 @@ def zeros(
         >>> wp.zeros((2, 3), dtype=wp.vec3).numpy().shape
         (2, 3, 3)
     """
-    return _create(shape, dtype, device, requires_grad, retain_grad, kwargs)
+    return _create(shape, dtype, device, requires_grad, pinned, retain_grad, kwargs)
 
 
-@_called_like(zeros)
-def empty(*args: Any, **kwargs: Any) -> array:
-    """Return a new array whose contents mean nothing; they happen to be zeros, as fresh memory is."""
-    return zeros(*args, **kwargs)
+def empty(
+    shape: Any = None,
+    dtype: Any = float,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+    retain_grad: bool = False,
+    **kwargs: Any,
+) -> array:
+    """Return a new array whose contents mean nothing; on the CPU they happen to be zeros, as fresh memory is."""
+    return _create(shape, dtype, device, requires_grad, pinned, retain_grad, kwargs, zero=False)
 
 
 def full(
@@ -86,7 +104,8 @@ def full(
     **kwargs: Any,
 ) -> array:
     """Return a new array of ``value``, whose type is the dtype where that is left out."""
-    out = _create(shape, _type_of(value) if dtype is None else dtype, device, requires_grad, retain_grad, kwargs)
+    kind = _type_of(value) if dtype is None else dtype
+    out = _create(shape, kind, device, requires_grad, pinned, retain_grad, kwargs, zero=False)
     out.fill_(value)
     return out
 
@@ -94,7 +113,7 @@ def full(
 @_called_like(zeros)
 def ones(*args: Any, **kwargs: Any) -> array:
     """Return a new array of ones."""
-    out = zeros(*args, **kwargs)
+    out = empty(*args, **kwargs)
     out.fill_(1)
     return out
 
@@ -107,19 +126,35 @@ def zeros_like(
     retain_grad: bool = False,
 ) -> array:
     """Return a new array of zeros with the shape and dtype of ``src``, and with a gradient if it has one."""
+    return _create_like(src, device, requires_grad, pinned, retain_grad, zero=True)
+
+
+def _create_like(
+    src: Any,
+    device: DeviceLike,
+    requires_grad: bool | None,
+    pinned: bool | None,
+    retain_grad: bool,
+    zero: bool,
+) -> array:
     like = src if isinstance(src, (array, indexedarray)) else foreign.as_array(src)
-    out = new_array(
-        element_type(like.dtype), like.shape, like.device if device is None else get_device(device), zero=True
-    )
+    place = like.device if device is None else get_device(device)
+    locked = place.is_cpu and (isinstance(like, array) and like.pinned if pinned is None else pinned)
+    out = new_array(element_type(like.dtype), like.shape, place, zero or place.is_cpu, locked)
     out.requires_grad = like.requires_grad if requires_grad is None else requires_grad
     out.retain_grad = retain_grad
     return out
 
 
-@_called_like(zeros_like)
-def empty_like(src: Any, *args: Any, **kwargs: Any) -> array:
+def empty_like(
+    src: Any,
+    device: DeviceLike = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
+) -> array:
     """Return a new array with the shape and dtype of ``src`` whose contents mean nothing."""
-    return zeros_like(src, *args, **kwargs)
+    return _create_like(src, device, requires_grad, pinned, retain_grad, zero=False)
 
 
 def full_like(
@@ -131,7 +166,7 @@ def full_like(
     retain_grad: bool = False,
 ) -> array:
     """Return a new array with the shape and dtype of ``src``, every element set to ``value``."""
-    out = zeros_like(src, device, requires_grad, pinned, retain_grad)
+    out = empty_like(src, device, requires_grad, pinned, retain_grad)
     out.fill_(value)
     return out
 
@@ -139,7 +174,7 @@ def full_like(
 @_called_like(zeros_like)
 def ones_like(src: Any, *args: Any, **kwargs: Any) -> array:
     """Return a new array of ones with the shape and dtype of ``src``."""
-    out = zeros_like(src, *args, **kwargs)
+    out = empty_like(src, *args, **kwargs)
     out.fill_(1)
     return out
 
@@ -149,16 +184,19 @@ def clone(src: Any, *args: Any, **kwargs: Any) -> array:
     """Return a contiguous copy of ``src``; its gradient, if it gets one, is zero."""
     if isinstance(src, indexedarray):
         src = src.contiguous()
-    out = zeros_like(src, *args, **kwargs)
+    out = empty_like(src, *args, **kwargs)
     out.assign(src)
     return out
 
 
 def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: int = 0, stream: Any = None) -> None:
-    """Copy the elements of ``src`` to ``dest``.
+    """Copy the elements of ``src`` to ``dest``, which may lie on different devices.
 
     With offsets or a ``count``, both arrays are seen as one-dimensional and have to be contiguous; otherwise
     they have the same shape, or as many elements and both contiguous.
+
+    On CUDA devices the copy goes to ``stream``, else by the rules for streams. One that touches pageable memory of the
+    host has finished when this returns.
     """
     if isinstance(dest, indexedarray) or isinstance(src, indexedarray):
         _copy_indexed(dest, src, (dest_offset, src_offset, count))
@@ -175,8 +213,8 @@ def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: 
             )
         to = to.flatten()[dest_offset : dest_offset + count]
         of = of.flatten()[src_offset : src_offset + count]
-    raw = to._writable()
-    host_copy(to, raw, of.numpy(), of)
+    to._require_writable()
+    host_copy(to, of, of, stream)
 
 
 def _copy_indexed(dest: Any, src: Any, offsets: tuple[int, int, int]) -> None:

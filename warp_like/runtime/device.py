@@ -1,21 +1,25 @@
 """Devices: where memory lies and kernels run.
 
 There is exactly one ``Device`` object for each device, so that a launch tells devices apart by identity.
-Launches on the CPU are synchronous; waiting for it returns at once.
+Launches on the CPU are synchronous; waiting for it returns at once. CUDA devices are looked for when a program first
+asks for one: nothing of CUDA is imported before that.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-CPU_DLPACK_TYPE = 1
+from warp_like import _native
+
+if TYPE_CHECKING:
+    from warp_like.runtime.cuda.device import CudaDevice
+
+CPU_DLPACK_TYPE, CUDA_DLPACK_TYPE = 1, 2
 
 
 class Device:
     """A device; ``str(device)`` is its alias, which also compares equal to it."""
-
-    __slots__ = ("_name", "alias", "dlpack_type", "ordinal")
 
     def __init__(self, alias: str, name: str | None, ordinal: int, dlpack_type: int) -> None:
         self.alias = alias
@@ -56,6 +60,9 @@ class Device:
         """Return whether kernels on this device can use the memory of ``other``."""
         return self is other
 
+    def synchronize(self) -> None:
+        """Wait until all work handed to the device is done; on the CPU it always is."""
+
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, str) and other == self.alias)
 
@@ -76,8 +83,45 @@ DeviceLike = Device | str | None
 """What names a device: a ``Device``, an alias such as ``"cpu"``, or None for the current one."""
 
 _CPU = Device("cpu", None, -1, CPU_DLPACK_TYPE)
-_devices: dict[str, Device] = {"cpu": _CPU}
 _current = _CPU
+_cuda: dict[str, CudaDevice] | None = None  # None: not looked for yet
+_why_no_cuda = ""
+
+
+def cuda_devices() -> dict[str, CudaDevice]:
+    """Return the CUDA devices by alias; looks for them at the first call."""
+    global _cuda, _why_no_cuda
+    if _cuda is None:
+        from warp_like.runtime.cuda import device, driver
+
+        try:
+            _cuda = device.discover()
+            _why_no_cuda = "" if _cuda else "the NVIDIA driver sees no device"
+        except driver.Unavailable as e:
+            _cuda, _why_no_cuda = {}, str(e)
+    return _cuda
+
+
+def forget_cuda() -> None:
+    """Look for CUDA devices anew at the next call that asks for them."""
+    global _cuda, _current
+    _cuda = None
+    if _current.is_cuda:
+        set_device(_CPU)
+
+
+def rename(device: CudaDevice, alias: str) -> None:
+    """Give a CUDA device another name.
+
+    Raises:
+        ValueError: Another device has it.
+    """
+    known = cuda_devices()
+    if known.get(alias, device) is not device or alias == "cpu":
+        raise ValueError(f"there is a device {alias!r} already")
+    known.pop(device.alias, None)
+    device.alias = alias
+    known[alias] = device
 
 
 def get_device(ident: DeviceLike = None) -> Device:
@@ -92,12 +136,28 @@ def get_device(ident: DeviceLike = None) -> Device:
     if isinstance(ident, Device):
         return ident
     name = ident if isinstance(ident, str) else _foreign_name(ident)
-    found = _devices.get(name)
+    if name == "cpu":
+        return _CPU
+    known = cuda_devices()
+    found = known.get(name) or (_default_cuda() if name == "cuda" else None)
     if found is not None:
         return found
+    here = ", ".join(("cpu", *known))
     if name == "cuda" or (name.startswith("cuda:") and name[5:].isdigit()):
-        raise RuntimeError(f"device {name!r} is not available here; the devices are: {', '.join(_devices)}")
-    raise ValueError(f"{name!r} is not the name of a device; the devices are: {', '.join(_devices)}")
+        why = f" ({_why_no_cuda})" if _why_no_cuda else ""
+        raise RuntimeError(f"device {name!r} is not available here; the devices are: {here}{why}")
+    raise ValueError(f"{name!r} is not the name of a device; the devices are: {here}")
+
+
+def _default_cuda() -> CudaDevice | None:
+    """What "cuda" means: the current device if it is one, else that of the thread's context, else the first."""
+    if not cuda_devices():
+        return None
+    from warp_like.runtime.cuda import device
+
+    if isinstance(_current, device.CudaDevice):
+        return _current
+    return device.current_device() or next(iter(cuda_devices().values()))
 
 
 def _foreign_name(ident: Any) -> str:
@@ -113,11 +173,12 @@ def set_device(ident: DeviceLike) -> None:
     """Make the device that ``ident`` names the current one."""
     global _current
     _current = get_device(ident)
+    _native.set_current_device(_current if _current.is_cuda else None)
 
 
 def get_devices() -> list[Device]:
     """Return all devices."""
-    return list(_devices.values())
+    return [_CPU, *cuda_devices().values()]
 
 
 def get_preferred_device() -> Device:
@@ -133,7 +194,16 @@ def is_cpu_available() -> bool:
 
 def get_cuda_devices() -> list[Device]:
     """Return the CUDA devices."""
-    return [d for d in _devices.values() if d.is_cuda]
+    return list(cuda_devices().values())
+
+
+def get_cuda_device(ordinal: int | None = None) -> Device:
+    """Return the CUDA device with this number; what ``"cuda"`` means when left out.
+
+    Raises:
+        RuntimeError: There is no such device.
+    """
+    return get_device("cuda" if ordinal is None else f"cuda:{ordinal}")
 
 
 def get_cuda_device_count() -> int:
@@ -172,9 +242,15 @@ class ScopedDevice:
 
 
 def synchronize() -> None:
-    """Wait until all devices have done all work handed to them. The CPU has always done it."""
+    """Wait until all devices have done all work handed to them. The CPU has always done it.
+
+    CUDA devices that were never used have nothing to wait for.
+    """
+    for device in (_cuda or {}).values():
+        if device.has_context:
+            device.synchronize()
 
 
 def synchronize_device(device: DeviceLike = None) -> None:
     """Wait until ``device`` has done all work handed to it. The CPU has always done it."""
-    get_device(device)
+    get_device(device).synchronize()

@@ -15,8 +15,10 @@ import numpy as np
 from warp_like import _native
 from warp_like.ir import types as ir
 from warp_like.runtime import foreign
-from warp_like.runtime.binding import bind_new
+from warp_like.runtime.binding import bind, bind_new
+from warp_like.runtime.device import CPU_DLPACK_TYPE, Device
 from warp_like.runtime.memory import ElementType, contiguous_strides, element_type
+from warp_like.runtime.recording import put
 
 _Self = TypeVar("_Self", bound="Exchange")
 
@@ -30,10 +32,15 @@ class Exchange(_native.Array):
     # ---- out
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """Return a NumPy array over the same memory, which it keeps alive.
+        """Return a NumPy array over the same memory, which it keeps alive; a copy of what lies on a CUDA device.
 
-        Components are trailing dimensions. The elements of a bfloat16 array appear as their bits, as uint16.
+        A copy is ordered behind the work of the device's current stream, and finished when this returns. Components are
+        trailing dimensions. The elements of a bfloat16 array appear as their bits, as uint16.
         """
+        if self.device_type != CPU_DLPACK_TYPE:
+            from warp_like.runtime.cuda import transfer
+
+            return transfer.read(self)
         kept = self._shown
         if kept is None:
             root = root_of(self)
@@ -143,7 +150,7 @@ class Exchange(_native.Array):
         self._require_full_shape("from_numpy", arr.shape)
         if self.element.scalar == ir.bfloat16 and arr.dtype == np.uint16:
             source = self._like(self.shape)
-            np.copyto(source.numpy(), arr)
+            put(source, arr)
             self.assign(source)  # type: ignore[attr-defined]
         else:
             self.assign(arr)  # type: ignore[attr-defined]
@@ -166,7 +173,7 @@ class Exchange(_native.Array):
         self.assign(source if source.element.scalar == self.element.scalar else source._values())  # type: ignore[attr-defined]
 
     def _require_full_shape(self, what: str, shape: tuple[int, ...]) -> None:
-        full = (*self.shape, *self.element.shape)
+        full = self._full_shape
         if tuple(shape) != full:
             raise ValueError(f"{what}(): {self!r} takes data of shape {full}, got shape {tuple(shape)}")
 
@@ -182,20 +189,32 @@ class Exchange(_native.Array):
         of = self.element if element is None else element
         locked = self.readonly if readonly is None else readonly
         out = _native.Array.__new__(type(self))
-        out._bind(self.ptr, self.shape, self.strides, of.code, of.itemsize, locked, of.host, self.device, owner)
+        bind(out, of, self.ptr, self.shape, self.strides, locked, self.device, owner)
         return out
 
-    def _like(self: _Self, shape: tuple[int, ...]) -> _Self:
+    def _like(self: _Self, shape: tuple[int, ...], device: Device | None = None) -> _Self:
         """A new array of the same elements in fresh memory."""
         out = _native.Array.__new__(type(self))
-        bind_new(out, self.element, shape, self.device, zero=False)
+        bind_new(out, self.element, shape, device or self.device, zero=False)
         return out
 
-    def _copied(self: _Self) -> _Self:
-        """A contiguous copy, without gradient."""
-        out = self._like(self.shape)
-        np.copyto(out.numpy(), self.numpy())
+    def _copied(self: _Self, device: Device | None = None) -> _Self:
+        """A contiguous copy, without gradient, on the same device or another."""
+        out = self._like(self.shape, device)
+        put(out, self)
         return out
+
+    @property
+    def _full_shape(self) -> tuple[int, ...]:
+        """The shape with the components as trailing dimensions, as ``numpy()`` shows it."""
+        element = self.element
+        return self.shape if element.is_struct else (*self.shape, *element.shape)
+
+    @property
+    def _raw_dtype(self) -> np.dtype[Any]:
+        """The dtype that ``numpy()`` shows: of bfloat16 the bits."""
+        element = self.element
+        return np.dtype(np.uint16) if element.scalar == ir.bfloat16 else element.numpy
 
     def _show(self) -> np.ndarray[Any, Any]:
         """A NumPy array over the memory, which keeps this object alive."""
@@ -211,6 +230,8 @@ class Exchange(_native.Array):
     @property
     def __array_interface__(self) -> dict[str, Any]:
         element = self.element
+        if self.device_type != CPU_DLPACK_TYPE:
+            raise AttributeError(f"{self!r} lies on {self.device}, where NumPy can't read it; a.numpy() copies it")
         if element.scalar == ir.bfloat16:
             raise AttributeError("NumPy has no bfloat16; a.numpy() gives the bits")
         scalar_strides = contiguous_strides(element.shape, element.numpy.itemsize)

@@ -19,7 +19,7 @@ from warp_like.runtime import foreign
 from warp_like.runtime.array import DType, array, new_array
 from warp_like.runtime.binding import host_data
 from warp_like.runtime.device import Device, DeviceLike, get_device
-from warp_like.runtime.recording import host_writes, recorder
+from warp_like.runtime.recording import host_writes, put, recorder
 from warp_like.values import IndexedArrayAnnotation, to_ir
 
 
@@ -151,7 +151,7 @@ class indexedarray(Generic[DType]):
 
     def _copied(self) -> array:
         out = new_array(self.data.element, self.shape, self.device, zero=False)
-        np.copyto(out.numpy(), self.numpy())
+        put(out, self.numpy())
         return out
 
     def to(self, device: DeviceLike, requires_grad: bool | None = None) -> Any:
@@ -194,9 +194,12 @@ class indexedarray(Generic[DType]):
         if recorder.graph is not None:
             raise RuntimeError(f"a capture does not take what the host writes to {self!r}; write it in a kernel")
         selection = self._selection()
-        raw = self.data._writable()
+        self.data._require_writable()
         host_writes(self.data)
+        raw = self.data.numpy()
         raw[selection] = values
+        if self.data.device.is_cuda:  # what NumPy got is a copy
+            put(self.data, raw)
 
     def _selection(self) -> tuple[Any, ...]:
         """The elements as NumPy selects them."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -17,8 +17,12 @@ from warp_like.base.frozen import Frozen
 from warp_like.base.settings import Setting, settings
 from warp_like.ir import types as ir
 from warp_like.ir.layout import MAX_DIMS, size_of, type_code
+from warp_like.runtime.device import Device, get_device
 from warp_like.values import bfloat, from_ir, numpy_dtype, to_ir
 from warp_like.values.struct import StructInstance, structured_dtype
+
+if TYPE_CHECKING:
+    from warp_like.runtime.cuda.device import CudaDevice
 
 
 class ElementType(Frozen):
@@ -71,9 +75,26 @@ def element_type(dtype: Any) -> ElementType:
     return _elements.setdefault(dtype, made)
 
 
-def allocate(nbytes: int, zero: bool) -> Any:
-    """Return the owner of ``nbytes`` fresh bytes of host memory at its ``ptr``, aligned to 64."""
-    return _native.alloc(nbytes, zero)
+def allocate(nbytes: int, zero: bool, device: Device, pinned: bool = False) -> Any:
+    """Return the owner of ``nbytes`` fresh bytes of the memory of ``device``, aligned to 64, at its ``ptr``.
+
+    Args:
+        nbytes: How many.
+        zero: Whether they are zero.
+        device: Where.
+        pinned: Whether they are page-locked, on the CPU.
+
+    Raises:
+        MemoryError: There is no room for them.
+        RuntimeError: Page-locked memory is asked for, and there is no CUDA device.
+    """
+    if not (device.is_cuda or pinned):
+        return _native.alloc(nbytes, zero)
+    from warp_like.runtime.cuda import memory
+
+    if device.is_cuda:
+        return memory.allocate(cast("CudaDevice", device), nbytes, zero)
+    return memory.allocate_pinned(cast("CudaDevice", get_device("cuda")), nbytes, zero)
 
 
 def normalize_shape(shape: Any) -> tuple[int, ...]:

@@ -85,18 +85,29 @@ def host_writes(dest: array, source: array | None = None) -> None:
         recorder.active.record_write(Write(dest, source))
 
 
-def host_copy(dest: array, raw: np.ndarray[Any, Any], values: Any, source: array | None = None) -> None:
-    """Write ``values`` to the memory of ``dest``, which is ``raw``; all writes of the host go this way.
+def put(dest: Any, values: Any, stream: Any = None) -> None:
+    """Copy ``values``, an array of as many components or NumPy components that broadcast, to the memory of ``dest``."""
+    is_array = isinstance(values, _native.Array)
+    if dest.device.is_cpu and not (is_array and values.device.is_cuda):
+        np.copyto(dest.numpy(), values.numpy() if is_array else values)
+        return
+    from warp_like.runtime.cuda import transfer
+
+    transfer.write(dest, values, stream)
+
+
+def host_copy(dest: array, values: Any, source: array | None = None, stream: Any = None) -> None:
+    """Write ``values``, as ``put`` takes them, to the memory of ``dest``; all writes of the host go this way.
 
     Under a capture the write becomes an operation of the graph; where there is a ``source``, it copies what the memory
     of that then holds.
     """
     host_writes(dest, source)
     if recorder.graph is None:
-        np.copyto(raw, values)
+        put(dest, values, stream)
         return
     held = values if source is not None else np.array(values)
-    recorder.graph.add_call(f"write {dest!r}", functools.partial(np.copyto, raw, held))
+    recorder.graph.add_call(f"write {dest!r}", functools.partial(put, dest, held))
 
 
 def refuse_capture(what: str) -> None:

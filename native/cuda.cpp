@@ -1,0 +1,392 @@
+#include "cuda.h"
+
+#include <cstring>
+#include <new>
+
+#include "alloc.h"
+#include "dlpack.h"
+#include "structmember.h"
+
+namespace wl {
+
+CudaApi cuda_api = {};
+
+namespace {
+
+constexpr unsigned kEventDisableTiming = 2;
+
+PyObject* on_error = nullptr;  // on_error(call, code) makes the exception
+
+DriverContext* as_context(PyObject* object) { return reinterpret_cast<DriverContext*>(object); }
+
+}  // namespace
+
+bool raise_cuda_error(const char* call, CudaCode code) {
+    Ref error(on_error ? PyObject_CallFunction(on_error, "si", call, code) : nullptr);
+    if (error) {
+        PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
+    } else if (!PyErr_Occurred()) {
+        PyErr_Format(PyExc_RuntimeError, "%s: CUDA error %d", call, code);
+    }
+    return false;
+}
+
+CudaGuard::CudaGuard(const DriverContext* context) {
+    void* current = nullptr;
+    code_ = cuda_api.ctx_get_current(&current);
+    if (code_ || current == context->handle) return;
+    code_ = cuda_api.ctx_push(context->handle);
+    pushed_ = code_ == 0;
+}
+
+CudaGuard::~CudaGuard() {
+    void* popped = nullptr;
+    if (pushed_) cuda_api.ctx_pop(&popped);
+}
+
+bool framework_stream(PyTypeObject* type, int32_t ordinal, void** stream) {
+    const TensorType* found = find_tensor_type(type);
+    if (!found || !found->api->current_work_stream) return false;
+    if (found->api->current_work_stream(kDLCUDA, ordinal, stream) == 0) return true;
+    PyErr_Clear();  // a build of the framework without CUDA
+    return false;
+}
+
+// ---- memory
+
+namespace {
+
+enum class Kind : int { Pool, Plain, Pinned, Other };  // Other: somebody else gives it back
+
+struct CudaMemory {
+    DriverContext* context;  // a reference
+    uint64_t ptr;
+    Kind kind;
+    CudaUse last;  // its holder is a reference
+};
+
+void give_back(CudaMemory* memory) {
+    const CudaGuard guard(memory->context);
+    CudaCode code = guard.code();
+    const char* call = "cuCtxPushCurrent";
+    if (code == 0) {
+        switch (memory->kind) {
+            case Kind::Pool:
+                call = "cuMemFreeAsync";
+                code = cuda_api.mem_free_async(memory->ptr, memory->last.stream);
+                break;
+            case Kind::Plain:
+                call = "cuMemFree";
+                code = cuda_api.mem_free(memory->ptr);
+                break;
+            case Kind::Pinned:  // a copy may still read it
+                call = "cuMemFreeHost";
+                code = cuda_api.stream_synchronize(memory->last.stream);
+                if (code == 0) code = cuda_api.mem_free_host(reinterpret_cast<void*>(memory->ptr));
+                break;
+            case Kind::Other:
+                break;
+        }
+    }
+    // Memory of a driver that has shut down, or of a context that is gone, went with it.
+    constexpr CudaCode kDeinitialized = 4, kContextDestroyed = 709;
+    if (code == 0 || code == kDeinitialized || code == kContextDestroyed) return;
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    raise_cuda_error(call, code);
+    PyErr_WriteUnraisable(nullptr);
+    PyErr_Restore(type, value, traceback);
+}
+
+void release_memory(void* held) {
+    auto* memory = static_cast<CudaMemory*>(held);
+    if (memory->ptr) give_back(memory);
+    Py_XDECREF(memory->last.holder);
+    Py_DECREF(reinterpret_cast<PyObject*>(memory->context));
+    delete memory;
+}
+
+CudaMemory* memory_of(PyObject* owner) {
+    return static_cast<CudaMemory*>(reinterpret_cast<Buffer*>(owner)->context);
+}
+
+PyObject* cuda_memory(PyObject*, PyObject* args) {
+    PyObject *context, *stream, *owner = Py_None;
+    unsigned long long ptr;
+    Py_ssize_t nbytes;
+    int kind;
+    if (!PyArg_ParseTuple(args, "O!KniO!|O:cuda_memory", &DriverContextType, &context, &ptr, &nbytes, &kind,
+                          &CudaStreamType, &stream, &owner)) {
+        return nullptr;
+    }
+    if (kind < 0 || kind > static_cast<int>(Kind::Other)) {
+        PyErr_Format(PyExc_ValueError, "cuda_memory(): there is no kind %d", kind);
+        return nullptr;
+    }
+    auto* memory = new (std::nothrow) CudaMemory{as_context(context), ptr, static_cast<Kind>(kind),
+                                                 CudaUse::of(reinterpret_cast<CudaStream*>(stream))};
+    if (!memory) return PyErr_NoMemory();
+    PyObject* made = make_buffer(reinterpret_cast<void*>(ptr), nbytes, release_memory, memory);
+    if (!made) {
+        delete memory;
+        return nullptr;
+    }
+    Py_INCREF(context);
+    Py_INCREF(stream);
+    if (owner != Py_None) {
+        Py_INCREF(owner);
+        reinterpret_cast<Buffer*>(made)->owner = owner;
+    }
+    return made;
+}
+
+// Lets `stream` wait for all that `before` holds now.
+bool wait_for(DriverContext* context, void* before, void* stream) {
+    const char* call = "cuEventCreate";
+    CudaCode code = context->event ? 0 : cuda_api.event_create(&context->event, kEventDisableTiming);
+    if (code == 0) {
+        call = "cuEventRecord";
+        code = cuda_api.event_record(context->event, before);
+    }
+    if (code == 0) {
+        call = "cuStreamWaitEvent";
+        code = cuda_api.stream_wait_event(stream, context->event, 0);
+    }
+    return code == 0 || raise_cuda_error(call, code);
+}
+
+// Whether the driver itself orders work on the two streams: one is the legacy default stream, and the other waits for it.
+bool ordered_by_driver(const CudaUse& a, const CudaUse& b) {
+    const bool legacy = reinterpret_cast<uintptr_t>(a.stream) <= 1 || reinterpret_cast<uintptr_t>(b.stream) <= 1;
+    return legacy && a.blocking && b.blocking;
+}
+
+}  // namespace
+
+bool is_cuda_memory(PyObject* owner) {
+    return owner && Py_TYPE(owner) == &BufferType && reinterpret_cast<Buffer*>(owner)->release == release_memory;
+}
+
+bool use_cuda_memory(DriverContext* context, PyObject* owner, const CudaUse& use) {
+    CudaMemory* memory = memory_of(owner);
+    CudaUse& last = memory->last;
+    if (last.stream == use.stream && last.holder == use.holder) return true;
+    const bool other = last.stream != use.stream && (last.foreign || use.foreign);
+    if (other && !ordered_by_driver(last, use) && !wait_for(context, last.stream, use.stream)) return false;
+    PyObject* old = last.holder;
+    Py_XINCREF(use.holder);
+    last = use;
+    Py_XDECREF(old);
+    return true;
+}
+
+namespace {
+
+PyObject* use_memory(PyObject*, PyObject* args) {
+    PyObject *context, *owner, *stream;
+    if (!PyArg_ParseTuple(args, "O!OO!:use_memory", &DriverContextType, &context, &owner, &CudaStreamType, &stream)) {
+        return nullptr;
+    }
+    const CudaUse use = CudaUse::of(reinterpret_cast<CudaStream*>(stream));
+    if (is_cuda_memory(owner) && !use_cuda_memory(as_context(context), owner, use)) return nullptr;
+    Py_RETURN_NONE;
+}
+
+PyObject* is_pinned(PyObject*, PyObject* owner) {
+    return PyBool_FromLong(is_cuda_memory(owner) && memory_of(owner)->kind == Kind::Pinned);
+}
+
+PyObject* clear_memory(PyObject*, PyObject* owner) {
+    if (!is_cuda_memory(owner) || memory_of(owner)->kind != Kind::Pinned) {
+        PyErr_SetString(PyExc_TypeError, "clear_memory() needs a Buffer of page-locked memory");
+        return nullptr;
+    }
+    const Buffer* buffer = reinterpret_cast<Buffer*>(owner);
+    std::memset(buffer->ptr, 0, static_cast<size_t>(buffer->nbytes));
+    Py_RETURN_NONE;
+}
+
+PyObject* work_stream(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    if (nargs != 2) {
+        PyErr_SetString(PyExc_TypeError, "work_stream(owner, ordinal)");
+        return nullptr;
+    }
+    const long ordinal = PyLong_AsLong(args[1]);
+    if (ordinal == -1 && PyErr_Occurred()) return nullptr;
+    void* stream = nullptr;
+    if (!framework_stream(Py_TYPE(args[0]), static_cast<int32_t>(ordinal), &stream)) Py_RETURN_NONE;
+    return PyLong_FromVoidPtr(stream);
+}
+
+PyObject* last_stream(PyObject*, PyObject* owner) {
+    if (!is_cuda_memory(owner)) Py_RETURN_NONE;
+    return PyLong_FromVoidPtr(memory_of(owner)->last.stream);
+}
+
+// ---- the driver's functions
+
+struct Entry {
+    const char* name;
+    void** slot;
+};
+
+PyObject* set_cuda(PyObject*, PyObject* args) {
+    PyObject *addresses, *callable;
+    if (!PyArg_ParseTuple(args, "O!O:set_cuda", &PyDict_Type, &addresses, &callable)) return nullptr;
+    CudaApi api{};
+    const auto slot = [](auto* function) { return reinterpret_cast<void**>(function); };
+    const Entry entries[] = {
+        {"cuCtxGetCurrent", slot(&api.ctx_get_current)},   {"cuCtxPushCurrent", slot(&api.ctx_push)},
+        {"cuCtxPopCurrent", slot(&api.ctx_pop)},           {"cuLaunchKernel", slot(&api.launch_kernel)},
+        {"cuMemFreeAsync", slot(&api.mem_free_async)},     {"cuMemFree", slot(&api.mem_free)},
+        {"cuMemFreeHost", slot(&api.mem_free_host)},       {"cuStreamSynchronize", slot(&api.stream_synchronize)},
+        {"cuEventCreate", slot(&api.event_create)},        {"cuEventRecord", slot(&api.event_record)},
+        {"cuStreamWaitEvent", slot(&api.stream_wait_event)},
+    };
+    for (const Entry& entry : entries) {
+        PyObject* address = PyDict_GetItemString(addresses, entry.name);
+        void* found = address ? PyLong_AsVoidPtr(address) : nullptr;
+        if (!found) {
+            if (!PyErr_Occurred()) PyErr_Format(PyExc_KeyError, "set_cuda(): no address of %s", entry.name);
+            return nullptr;
+        }
+        *entry.slot = found;
+    }
+    cuda_api = api;
+    Py_INCREF(callable);
+    Py_XSETREF(on_error, callable);
+    Py_RETURN_NONE;
+}
+
+// ---- the types
+
+PyObject* context_new(PyTypeObject* type, PyObject* args, PyObject*) {
+    unsigned long long handle;
+    int ordinal;
+    if (!PyArg_ParseTuple(args, "Ki:DriverContext", &handle, &ordinal)) return nullptr;
+    PyObject* object = type->tp_alloc(type, 0);
+    if (object) {
+        as_context(object)->handle = reinterpret_cast<void*>(handle);
+        as_context(object)->ordinal = ordinal;
+    }
+    return object;
+}
+
+int context_traverse(PyObject* object, visitproc visit, void* arg) {
+    Py_VISIT(as_context(object)->stream);
+    return 0;
+}
+
+int context_clear(PyObject* object) {
+    Py_CLEAR(as_context(object)->stream);
+    return 0;
+}
+
+void context_dealloc(PyObject* object) {
+    PyObject_GC_UnTrack(object);
+    context_clear(object);
+    Py_TYPE(object)->tp_free(object);
+}
+
+PyObject* get_stream(PyObject* object, void*) {
+    PyObject* stream = as_context(object)->stream;
+    return Ref::borrow(stream ? stream : Py_None).release();
+}
+
+int set_stream(PyObject* object, PyObject* stream, void*) {
+    if (!stream || !PyObject_TypeCheck(stream, &CudaStreamType)) {
+        PyErr_SetString(PyExc_TypeError, "a context's stream is a CudaStream");
+        return -1;
+    }
+    Py_INCREF(stream);
+    Py_XSETREF(as_context(object)->stream, stream);
+    return 0;
+}
+
+PyObject* get_handle(PyObject* object, void*) { return PyLong_FromVoidPtr(as_context(object)->handle); }
+
+PyGetSetDef context_getset[] = {
+    {"stream", get_stream, set_stream, "The current stream, or None.", nullptr},
+    {"handle", get_handle, nullptr, "The driver's handle.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyMemberDef context_members[] = {
+    {"ordinal", T_INT, offsetof(DriverContext, ordinal), READONLY, "The device's number."},
+    {"stream_chosen", T_BOOL, offsetof(DriverContext, stream_chosen), 0,
+     "Whether the user chose the current stream, so that it goes before those of other libraries."},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+PyObject* stream_handle(PyObject* object, void*) {
+    return PyLong_FromVoidPtr(reinterpret_cast<CudaStream*>(object)->handle);
+}
+
+int set_stream_handle(PyObject* object, PyObject* value, void*) {
+    void* handle = value ? PyLong_AsVoidPtr(value) : nullptr;
+    if (PyErr_Occurred()) return -1;
+    reinterpret_cast<CudaStream*>(object)->handle = handle;
+    return 0;
+}
+
+PyGetSetDef stream_getset[] = {
+    {"cuda_stream", stream_handle, set_stream_handle, "The driver's handle.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyMemberDef stream_members[] = {
+    {"_foreign", T_BOOL, offsetof(CudaStream, foreign), 0,
+     "Whether it is another library's, so that memory used on it and elsewhere is waited for."},
+    {"_blocking", T_BOOL, offsetof(CudaStream, blocking), 0,
+     "Whether the driver orders it with the legacy default stream."},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+PyMethodDef functions[] = {
+    {"set_cuda", set_cuda, METH_VARARGS,
+     "set_cuda(addresses, on_error)\n--\n\nSay where the driver's functions are; `on_error(call, code)` makes the "
+     "exception for an error."},
+    {"cuda_memory", cuda_memory, METH_VARARGS,
+     "cuda_memory(context, ptr, nbytes, kind, stream, owner=None)\n--\n\nReturn the Buffer of memory that is given back "
+     "by kind: 0 to its pool, 1 to the driver, 2 as page-locked memory, 3 by somebody else."},
+    {"use_memory", use_memory, METH_VARARGS,
+     "use_memory(context, owner, stream)\n--\n\nNote that the memory of `owner`, if it is ours, is used on `stream`, "
+     "which waits for its last use where that was on another library's stream. The context is current."},
+    {"is_pinned", is_pinned, METH_O, "is_pinned(owner)\n--\n\nReturn whether `owner` holds page-locked memory of ours."},
+    {"clear_memory", clear_memory, METH_O, "clear_memory(buffer)\n--\n\nSet page-locked memory to zero."},
+    {"work_stream", method(work_stream), METH_FASTCALL,
+     "work_stream(owner, ordinal)\n--\n\nReturn the handle of the stream on which the library of a tensor works now, "
+     "else None."},
+    {"last_stream", last_stream, METH_O,
+     "last_stream(owner)\n--\n\nReturn the handle of the stream that used memory of ours last, else None."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+PyTypeObject CudaStreamType = {PyVarObject_HEAD_INIT(nullptr, 0)};
+PyTypeObject DriverContextType = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+bool register_cuda(PyObject* module) {
+    CudaStreamType.tp_name = "warp_like._native.CudaStream";
+    CudaStreamType.tp_basicsize = sizeof(CudaStream);
+    CudaStreamType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+    CudaStreamType.tp_doc = "The native part of a stream: what a launch reads.";
+    CudaStreamType.tp_new = PyType_GenericNew;
+    CudaStreamType.tp_getset = stream_getset;
+    CudaStreamType.tp_members = stream_members;
+    DriverContextType.tp_name = "warp_like._native.DriverContext";
+    DriverContextType.tp_basicsize = sizeof(DriverContext);
+    DriverContextType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
+    DriverContextType.tp_doc = "DriverContext(handle, ordinal)\n--\n\nA CUDA device's context, as launches see it.";
+    DriverContextType.tp_new = context_new;
+    DriverContextType.tp_dealloc = context_dealloc;
+    DriverContextType.tp_traverse = context_traverse;
+    DriverContextType.tp_clear = context_clear;
+    DriverContextType.tp_getset = context_getset;
+    DriverContextType.tp_members = context_members;
+    return add_type(module, "CudaStream", &CudaStreamType) && add_type(module, "DriverContext", &DriverContextType) &&
+           PyModule_AddFunctions(module, functions) == 0;
+}
+
+}  // namespace wl

@@ -1,0 +1,33 @@
+"""The fake driver as a fixture."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+import warp_like as wp
+from tests.cuda import fake_driver
+from tests.cuda.fake_driver import FakeDriver
+from warp_like.runtime.cuda.driver import install
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeDriver]:
+    """A driver of two devices that records, in place of the real one for the length of a test.
+
+    Afterwards nothing that was allocated may be left.
+    """
+    made = FakeDriver()
+    before = install(made)
+    try:
+        yield made
+        gc.collect()
+        leaked = [f"{kind} of {nbytes} bytes" for kind, _, nbytes, _ in made.live.values()]
+        assert not leaked
+        assert not made.contexts
+    finally:
+        wp.set_device("cpu")
+        install(before)
+        fake_driver.serving.clear()

@@ -1,0 +1,529 @@
+"""A CUDA driver that records: the methods of ``warp_like.runtime.cuda.driver.Driver``, without a GPU.
+
+Device memory is memory of the host, so that copies and fills move real bytes at once; a launch runs nothing and is
+recorded with the bytes of its arguments. Every call is in ``calls``, those from native code too, under the driver's own
+names. What it proves is order and arguments, never results of kernels, and nothing about time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from warp_like.runtime.cuda.driver import NATIVE_CALLS, Block
+from warp_like.runtime.cuda.errors import error
+
+H200 = {
+    "COMPUTE_CAPABILITY_MAJOR": 9,
+    "COMPUTE_CAPABILITY_MINOR": 0,
+    "MULTIPROCESSOR_COUNT": 132,
+    "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 232448,
+    "MAX_THREADS_PER_MULTIPROCESSOR": 2048,
+    "UNIFIED_ADDRESSING": 1,
+    "MEMORY_POOLS_SUPPORTED": 1,
+    "MANAGED_MEMORY": 1,
+    "IPC_EVENT_SUPPORTED": 1,
+}
+
+
+class Call(NamedTuple):
+    """One call of the driver."""
+
+    name: str
+    args: tuple[Any, ...]
+
+
+@dataclass
+class Launch:
+    """A recorded ``cuLaunchKernel``."""
+
+    function: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int
+    stream: int
+    params: list[int]  # the addresses that were given, read while the call runs
+
+
+@dataclass
+class FakeDevice:
+    """What one device knows and holds."""
+
+    ordinal: int
+    attributes: dict[str, int] = field(default_factory=lambda: dict(H200))
+    total: int = 141 << 30
+    limit: int = 141 << 30
+    used: int = 0
+    high: int = 0
+    threshold: int = 0
+    pool_peers: set[int] = field(default_factory=set)
+    peers: set[int] = field(default_factory=set)
+
+    @property
+    def context(self) -> int:
+        return 0xC0 + self.ordinal
+
+
+class FakeDriver:
+    """Records; see the module.
+
+    Args:
+        devices: How many there are.
+    """
+
+    def __init__(self, devices: int = 2) -> None:
+        self.devices = [FakeDevice(i) for i in range(devices)]
+        self.calls: list[Call] = []
+        self.launches: list[Launch] = []
+        self.on_launch: Callable[[Launch], None] | None = None
+        self.failing: dict[str, tuple[int, int]] = {}
+        self.contexts: list[int] = []
+        self.handles = itertools.count(0x1000, 0x10)
+        self.streams: dict[int, tuple[int, int]] = {}
+        self.events: dict[int, int] = {}
+        self.functions: dict[int, str] = {}
+        self.images: dict[int, bytes] = {}
+        self.live: dict[int, tuple[str, int, int, Any]] = {}  # address: kind, device, bytes, keeper
+        self.shared: dict[bytes, int] = {}
+
+    # ---- what tests ask
+
+    def fail(self, name: str, code: int, times: int = 1) -> None:
+        """Let the next ``times`` calls of the driver's function ``name`` return ``code``."""
+        self.failing[name] = (code, times)
+
+    def names(self, *wanted: str) -> list[str]:
+        """The names of the calls so far; of those among ``wanted`` where some are given."""
+        return [c.name for c in self.calls if not wanted or c.name in wanted]
+
+    def forget(self) -> None:
+        """Begin a new record."""
+        self.calls.clear()
+        self.launches.clear()
+
+    def _note(self, name: str, *args: Any) -> None:
+        self.calls.append(Call(name, args))
+        code, times = self.failing.get(name, (0, 0))
+        if times:
+            self.failing[name] = (code, times - 1)
+            raise error(name, code)
+
+    def _handle(self) -> int:
+        return next(self.handles)
+
+    def _current(self, name: str) -> FakeDevice:
+        if not self.contexts:
+            raise error(name, 201)
+        return next(d for d in self.devices if d.context == self.contexts[-1])
+
+    # ---- devices
+
+    def version(self) -> int:
+        return 13000
+
+    def device_count(self) -> int:
+        return len(self.devices)
+
+    def device_name(self, device: int) -> str:
+        return "NVIDIA H200"
+
+    def device_uuid(self, device: int) -> bytes:
+        return bytes(15) + bytes([device])
+
+    def device_pci_bus_id(self, device: int) -> str:
+        return f"0000:{device:02X}:00.0"
+
+    def device_total_memory(self, device: int) -> int:
+        return self.devices[device].total
+
+    def device_attribute(self, device: int, name: str) -> int:
+        return self.devices[device].attributes[name]
+
+    def can_access_peer(self, device: int, peer: int) -> bool:
+        return device != peer
+
+    # ---- contexts
+
+    def primary_context_retain(self, device: int) -> int:
+        self._note("cuDevicePrimaryCtxRetain", device)
+        return self.devices[device].context
+
+    def primary_context_release(self, device: int) -> None:
+        self._note("cuDevicePrimaryCtxRelease", device)
+
+    def context_device(self) -> int:
+        return self._current("cuCtxGetDevice").ordinal
+
+    def context_current(self) -> int:
+        return self.contexts[-1] if self.contexts else 0
+
+    def context_push(self, context: int) -> None:
+        if context not in [d.context for d in self.devices]:
+            raise error("cuCtxPushCurrent", 201)
+        self.contexts.append(context)
+
+    def context_pop(self) -> None:
+        self.contexts.pop()
+
+    def context_synchronize(self) -> None:
+        self._note("cuCtxSynchronize", self._current("cuCtxSynchronize").ordinal)
+
+    def context_enable_peer(self, peer_context: int) -> None:
+        device = self._current("cuCtxEnablePeerAccess")
+        self._note("cuCtxEnablePeerAccess", peer_context)
+        if peer_context in device.peers:
+            raise error("cuCtxEnablePeerAccess", 704)
+        device.peers.add(peer_context)
+
+    def context_disable_peer(self, peer_context: int) -> None:
+        device = self._current("cuCtxDisablePeerAccess")
+        self._note("cuCtxDisablePeerAccess", peer_context)
+        if peer_context not in device.peers:
+            raise error("cuCtxDisablePeerAccess", 705)
+        device.peers.remove(peer_context)
+
+    def memory_info(self) -> tuple[int, int]:
+        device = self._current("cuMemGetInfo")
+        return device.limit - device.used, device.total
+
+    # ---- streams and events
+
+    def stream_priority_range(self) -> tuple[int, int]:
+        return 0, -5
+
+    def stream_create(self, flags: int, priority: int) -> int:
+        device = self._current("cuStreamCreateWithPriority")
+        self._note("cuStreamCreateWithPriority", flags, priority)
+        handle = self._handle()
+        self.streams[handle] = (device.ordinal, priority)
+        return handle
+
+    def stream_destroy(self, stream: int) -> None:
+        self._note("cuStreamDestroy", stream)
+        del self.streams[stream]
+
+    def stream_is_complete(self, stream: int) -> bool:
+        self._note("cuStreamQuery", stream)
+        return True
+
+    def stream_synchronize(self, stream: int) -> None:
+        self._in_context("cuStreamSynchronize", stream)
+        self._note("cuStreamSynchronize", stream)
+
+    def stream_wait_event(self, stream: int, event: int) -> None:
+        self._in_context("cuStreamWaitEvent", stream)
+        self._note("cuStreamWaitEvent", stream, event)
+
+    def stream_priority(self, stream: int) -> int:
+        return self.streams[stream][1]
+
+    def stream_flags(self, stream: int) -> int:
+        return 0 if stream in self.streams else 1
+
+    def event_create(self, flags: int) -> int:
+        device = self._current("cuEventCreate")
+        self._note("cuEventCreate", flags)
+        handle = self._handle()
+        self.events[handle] = device.ordinal
+        return handle
+
+    def event_destroy(self, event: int) -> None:
+        self._note("cuEventDestroy", event)
+        del self.events[event]
+
+    def event_record(self, event: int, stream: int) -> None:
+        self._in_context("cuEventRecord", stream)
+        self._note("cuEventRecord", event, stream)
+        if self.events.get(event) != self._current("cuEventRecord").ordinal:
+            raise error("cuEventRecord", 400)
+
+    def event_is_complete(self, event: int) -> bool:
+        self._note("cuEventQuery", event)
+        return True
+
+    def event_synchronize(self, event: int) -> None:
+        self._note("cuEventSynchronize", event)
+
+    def event_elapsed(self, start: int, end: int) -> float:
+        self._note("cuEventElapsedTime", start, end)
+        return 1.5
+
+    def _in_context(self, name: str, stream: int) -> None:
+        """Refuse a stream of ours that is not one of the current context's."""
+        device = self._current(name)
+        if stream in self.streams and self.streams[stream][0] != device.ordinal:
+            raise error(name, 400)
+
+    # ---- memory
+
+    def _allocate(self, kind: str, nbytes: int) -> int:
+        device = self._current(kind)
+        if device.used + nbytes > device.limit:
+            raise error(kind, 2)
+        keeper = ctypes.create_string_buffer(b"\xa5" * (nbytes + 256), nbytes + 256)
+        address = (ctypes.addressof(keeper) + 255) & ~255
+        self.live[address] = (kind, device.ordinal, nbytes, keeper)
+        device.used += nbytes
+        device.high = max(device.high, device.used)
+        return address
+
+    def _free(self, name: str, address: int, *kinds: str) -> None:
+        kind, device, nbytes, _ = self.live.get(address, ("", 0, 0, None))
+        if kind not in kinds:
+            raise error(name, 1)
+        del self.live[address]
+        self.devices[device].used -= nbytes
+
+    def mem_alloc(self, nbytes: int) -> int:
+        self._note("cuMemAlloc", nbytes)
+        return self._allocate("cuMemAlloc", nbytes)
+
+    def mem_alloc_async(self, nbytes: int, stream: int) -> int:
+        self._in_context("cuMemAllocAsync", stream)
+        self._note("cuMemAllocAsync", nbytes, stream)
+        return self._allocate("cuMemAllocAsync", nbytes)
+
+    def mem_alloc_managed(self, nbytes: int) -> int:
+        self._note("cuMemAllocManaged", nbytes)
+        return self._allocate("cuMemAllocManaged", nbytes)
+
+    def mem_alloc_host(self, nbytes: int) -> int:
+        self._note("cuMemHostAlloc", nbytes)
+        return self._allocate("cuMemHostAlloc", nbytes)
+
+    def mem_free(self, address: int) -> None:
+        self._note("cuMemFree", address)
+        self._free("cuMemFree", address, "cuMemAlloc", "cuMemAllocManaged", "cuMemAllocAsync")
+
+    def mem_free_async(self, address: int, stream: int) -> None:
+        self._in_context("cuMemFreeAsync", stream)
+        self._note("cuMemFreeAsync", address, stream)
+        self._free("cuMemFreeAsync", address, "cuMemAllocAsync")
+
+    def mem_free_host(self, address: int) -> None:
+        self._note("cuMemFreeHost", address)
+        self._free("cuMemFreeHost", address, "cuMemHostAlloc")
+
+    def copy_to_device(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        self._copy("cuMemcpyHtoDAsync", to, source, nbytes, stream)
+
+    def copy_to_host(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        self._copy("cuMemcpyDtoHAsync", to, source, nbytes, stream)
+
+    def copy_on_device(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        self._copy("cuMemcpyDtoDAsync", to, source, nbytes, stream)
+
+    def _copy(self, name: str, to: int, source: int, nbytes: int, stream: int) -> None:
+        self._in_context(name, stream)
+        self._note(name, to, source, nbytes, stream)
+        if to < source + nbytes and source < to + nbytes and to != source:
+            raise AssertionError(f"{name}: the two sides overlap")
+        ctypes.memmove(to, source, nbytes)
+
+    def copy_peer(self, to: int, to_context: int, source: int, source_context: int, nbytes: int, stream: int) -> None:
+        self._in_context("cuMemcpyPeerAsync", stream)
+        self._note("cuMemcpyPeerAsync", to, to_context, source, source_context, nbytes, stream)
+        ctypes.memmove(to, source, nbytes)
+
+    def copy_blocks(self, to: Block, source: Block, width: int, height: int, depth: int, stream: int) -> None:
+        self._in_context("cuMemcpy3DAsync", stream)
+        self._note("cuMemcpy3DAsync", to, source, width, height, depth, stream)
+        for block in (to, source):
+            if block.pitch < width or block.height < height:
+                raise error("cuMemcpy3DAsync", 1)
+        for z, y in itertools.product(range(depth), range(height)):
+            t = to.address + (z * to.height + y) * to.pitch
+            s = source.address + (z * source.height + y) * source.pitch
+            ctypes.memmove(t, s, width)
+
+    def fill(self, address: int, value: int, unit: int, count: int, stream: int) -> None:
+        self._in_context("cuMemset", stream)
+        self._note(f"cuMemsetD{8 * unit}Async", address, value, count, stream)
+        if address % unit:
+            raise error(f"cuMemsetD{8 * unit}Async", 1)
+        ctypes.memmove(address, value.to_bytes(unit, "little") * count, unit * count)
+
+    # ---- memory pools
+
+    def default_pool(self, device: int) -> int:
+        return 0xF00 + device
+
+    def _pool(self, pool: int) -> FakeDevice:
+        return self.devices[pool - 0xF00]
+
+    def pool_attribute(self, pool: int, name: str) -> int:
+        device = self._pool(pool)
+        return {
+            "RELEASE_THRESHOLD": device.threshold,
+            "USED_MEM_CURRENT": device.used,
+            "USED_MEM_HIGH": device.high,
+        }[name]
+
+    def set_pool_attribute(self, pool: int, name: str, value: int) -> None:
+        self._note("cuMemPoolSetAttribute", pool, name, value)
+        if name == "RELEASE_THRESHOLD":
+            self._pool(pool).threshold = value
+
+    def pool_trim(self, pool: int, keep: int) -> None:
+        self._note("cuMemPoolTrimTo", pool, keep)
+
+    def pool_access(self, pool: int, device: int) -> bool:
+        return device in self._pool(pool).pool_peers
+
+    def set_pool_access(self, pool: int, device: int, enable: bool) -> None:
+        self._note("cuMemPoolSetAccess", pool, device, enable)
+        peers = self._pool(pool).pool_peers
+        (peers.add if enable else peers.discard)(device)
+
+    # ---- other processes
+
+    def memory_handle(self, address: int) -> bytes:
+        self._note("cuIpcGetMemHandle", address)
+        base, _ = self.allocation_range(address)
+        handle = base.to_bytes(64, "little")
+        self.shared[handle] = base
+        return handle
+
+    def open_memory(self, handle: bytes) -> int:
+        self._note("cuIpcOpenMemHandle", handle)
+        return self.shared[handle]
+
+    def close_memory(self, address: int) -> None:
+        self._note("cuIpcCloseMemHandle", address)
+
+    def event_handle(self, event: int) -> bytes:
+        self._note("cuIpcGetEventHandle", event)
+        return event.to_bytes(64, "little")
+
+    def open_event(self, handle: bytes) -> int:
+        self._note("cuIpcOpenEventHandle", handle)
+        opened = self._handle()
+        self.events[opened] = self._current("cuIpcOpenEventHandle").ordinal
+        return opened
+
+    def allocation_range(self, address: int) -> tuple[int, int]:
+        for base, (_, _, nbytes, _) in self.live.items():
+            if base <= address < base + max(nbytes, 1):
+                return base, nbytes
+        raise error("cuMemGetAddressRange", 1)
+
+    # ---- code
+
+    def module_load(self, image: bytes) -> int:
+        self._note("cuModuleLoadDataEx", len(image))
+        module = self._handle()
+        self.images[module] = image
+        return module
+
+    def module_unload(self, module: int) -> None:
+        self._note("cuModuleUnload", module)
+        del self.images[module]
+
+    def module_function(self, module: int, name: str) -> int:
+        self._note("cuModuleGetFunction", module, name)
+        if name.encode() not in self.images[module]:
+            raise error("cuModuleGetFunction", 500)
+        function = self._handle()
+        self.functions[function] = name
+        return function
+
+    def module_global(self, module: int, name: str) -> tuple[int, int]:
+        raise error("cuModuleGetGlobal", 500)
+
+    def function_attribute(self, function: int, name: str) -> int:
+        return {"NUM_REGS": 32, "MAX_THREADS_PER_BLOCK": 1024}.get(name, 0)
+
+    def occupancy(self, function: int, block_dim: int) -> int:
+        return 2048 // block_dim
+
+    def release(self, method: str, context: int, handle: int) -> None:
+        self.context_push(context)
+        try:
+            getattr(self, method)(handle)
+        finally:
+            self.context_pop()
+
+    # ---- what native code calls
+
+    def native_addresses(self) -> dict[str, int]:
+        serving.append(self)
+        return {name: ctypes.cast(_CALLBACKS[name], ctypes.c_void_p).value or 0 for name in NATIVE_CALLS}
+
+    def native_cuCtxGetCurrent(self, out: Any) -> None:
+        out[0] = self.context_current()
+
+    def native_cuCtxPushCurrent(self, context: int) -> None:
+        self.context_push(context)
+
+    def native_cuCtxPopCurrent(self, out: Any) -> None:
+        out[0] = self.context_current()
+        self.context_pop()
+
+    def native_cuMemFreeAsync(self, address: int, stream: int | None) -> None:
+        self.mem_free_async(address, stream or 0)
+
+    def native_cuMemFree(self, address: int) -> None:
+        self.mem_free(address)
+
+    def native_cuMemFreeHost(self, address: int) -> None:
+        self.mem_free_host(address)
+
+    def native_cuStreamSynchronize(self, stream: int | None) -> None:
+        self.stream_synchronize(stream or 0)
+
+    def native_cuEventCreate(self, out: Any, flags: int) -> None:
+        out[0] = self.event_create(flags)
+
+    def native_cuEventRecord(self, event: int, stream: int | None) -> None:
+        self.event_record(event, stream or 0)
+
+    def native_cuStreamWaitEvent(self, stream: int | None, event: int, flags: int) -> None:
+        self.stream_wait_event(stream or 0, event)
+
+    def native_cuLaunchKernel(self, function: int, *rest: Any) -> None:
+        grid, block, (shared, stream, params, _) = rest[:3], rest[3:6], rest[6:]
+        self._in_context("cuLaunchKernel", stream or 0)
+        self._note("cuLaunchKernel", self.functions[function], grid, block, stream or 0)
+        launch = Launch(self.functions[function], grid, block, shared, stream or 0, params)
+        self.launches.append(launch)
+        if self.on_launch is not None:
+            self.on_launch(launch)
+
+
+serving: list[FakeDriver] = []
+"""The fake that native code's calls go to: the last one. The functions below stay at their addresses for good."""
+
+_OUT, _PTR = ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p
+_UINT = ctypes.c_uint
+_SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "cuCtxGetCurrent": (_OUT,),
+    "cuCtxPushCurrent": (_PTR,),
+    "cuCtxPopCurrent": (_OUT,),
+    "cuLaunchKernel": (_PTR, *(_UINT,) * 7, _PTR, ctypes.POINTER(_PTR), _PTR),
+    "cuMemFreeAsync": (ctypes.c_uint64, _PTR),
+    "cuMemFree": (ctypes.c_uint64,),
+    "cuMemFreeHost": (_PTR,),
+    "cuStreamSynchronize": (_PTR,),
+    "cuEventCreate": (_OUT, _UINT),
+    "cuEventRecord": (_PTR, _PTR),
+    "cuStreamWaitEvent": (_PTR, _PTR, _UINT),
+}
+
+
+def _callback(name: str) -> Any:
+    def call(*args: Any) -> int:
+        if not serving:
+            return 4  # CUDA_ERROR_DEINITIALIZED
+        try:
+            getattr(serving[-1], f"native_{name}")(*args)
+        except Exception as e:
+            return int(getattr(e, "code", 999))
+        return 0
+
+    return ctypes.CFUNCTYPE(ctypes.c_int, *_SIGNATURES[name])(call)
+
+
+_CALLBACKS = {name: _callback(name) for name in NATIVE_CALLS}

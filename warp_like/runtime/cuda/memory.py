@@ -1,0 +1,141 @@
+"""Memory of CUDA devices, and page-locked memory of the host.
+
+Memory comes from the device's pool in the order of its current stream, is used by whatever stream the work runs on,
+and goes back in the order of the stream that used it last: no allocation and no release waits for the device. Where the
+pool is switched off or missing, the driver's plain allocation is used, whose release waits.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+from warp_like import _native
+from warp_like.runtime.cuda.device import CudaDevice
+from warp_like.runtime.cuda.driver import driver
+from warp_like.runtime.cuda.errors import CudaOutOfMemoryError, out_of_memory
+
+POOL, PLAIN, PINNED, OTHER = range(4)
+"""Who gets memory back; the numbers are native/cuda.cpp's."""
+
+
+@runtime_checkable
+class Allocator(Protocol):
+    """What ``wp.set_device_allocator`` takes: any object with these two methods. The device's context is current."""
+
+    def allocate(self, size_in_bytes: int) -> int:
+        """Return the address of so many bytes that kernels of the device can use."""
+
+    def deallocate(self, ptr: int, size_in_bytes: int) -> None:
+        """Take back what ``allocate`` gave; kernels that use it may still run."""
+
+
+class CudaManagedAllocator:
+    """Allocates managed memory, which host and device share and which moves to where it is used.
+
+    Example:
+        >>> with wp.ScopedAllocator("cuda:0", wp.CudaManagedAllocator()):
+        ...     a = wp.zeros(1000, device="cuda:0")
+    """
+
+    memory_kind = "managed"
+
+    def allocate(self, size_in_bytes: int) -> int:
+        """Return the address of managed memory."""
+        address: int = driver().mem_alloc_managed(size_in_bytes)
+        return address
+
+    def deallocate(self, ptr: int, size_in_bytes: int) -> None:
+        """Free it; waits for the device."""
+        driver().mem_free(ptr)
+
+
+def allocate(device: CudaDevice, nbytes: int, zero: bool) -> _native.Buffer:
+    """Return the owner of fresh memory of ``device``.
+
+    Raises:
+        CudaOutOfMemoryError: There is no room for it.
+    """
+    context = device.native
+    stream = device.stream
+    if nbytes == 0:
+        return _native.cuda_memory(context, 0, 0, OTHER, stream)
+    owner = None
+    with device.guard:
+        if device.allocator is not None:
+            owner = _of_user(device, device.allocator, nbytes)
+            address, kind = owner.ptr, OTHER
+        elif device.is_mempool_enabled:
+            kind = POOL
+            address = _retried(device, "cuMemAllocAsync", nbytes, lambda: _pooled(device, nbytes))
+        else:
+            kind = PLAIN
+            address = _retried(device, "cuMemAlloc", nbytes, lambda: device.driver.mem_alloc(nbytes))
+        made = _native.cuda_memory(context, address, nbytes, kind, stream, owner)
+        if zero:
+            device.driver.fill(address, 0, 1, nbytes, stream.cuda_stream)
+    return made
+
+
+def _pooled(device: CudaDevice, nbytes: int) -> int:
+    address: int = device.driver.mem_alloc_async(nbytes, device.stream.cuda_stream)
+    return address
+
+
+def _retried(device: CudaDevice, call: str, nbytes: int, attempt: Callable[[], int]) -> int:
+    """Allocate; where there is no room, once more when all is done and what nobody uses has been given back."""
+    try:
+        return attempt()
+    except CudaOutOfMemoryError:
+        gc.collect()
+        device.driver.context_synchronize()
+        if device.is_mempool_supported:
+            device.driver.pool_trim(device.pool, 0)
+    try:
+        return attempt()
+    except CudaOutOfMemoryError:
+        free, total = device.driver.memory_info()
+        raise out_of_memory(call, str(device), nbytes, free, total) from None
+
+
+def _of_user(device: CudaDevice, allocator: Allocator, nbytes: int) -> _native.Buffer:
+    address = allocator.allocate(nbytes)
+    if not isinstance(address, int) or address == 0:
+        raise TypeError(f"{type(allocator).__name__}.allocate({nbytes}) has to return an address, got {address!r}")
+
+    def give_back(ptr: int) -> None:
+        with device.guard:
+            allocator.deallocate(ptr, nbytes)
+
+    return _native.Buffer.wrap(address, nbytes, give_back)
+
+
+def allocate_pinned(device: CudaDevice, nbytes: int, zero: bool) -> _native.Buffer:
+    """Return the owner of fresh page-locked memory of the host, which copies to and from devices need not wait for.
+
+    Raises:
+        CudaOutOfMemoryError: The host has no room for it.
+    """
+    with device.guard:
+        try:
+            address = device.driver.mem_alloc_host(max(nbytes, 1))
+        except CudaOutOfMemoryError as e:
+            raise MemoryError(f"the host has no room for {nbytes} bytes of page-locked memory") from e
+    made = _native.cuda_memory(device.native, address, nbytes, PINNED, device.stream)
+    if zero:
+        _native.clear_memory(made)
+    return made
+
+
+def require_allocator(allocator: Any) -> None:
+    """Refuse what is no allocator.
+
+    Raises:
+        TypeError: ``allocator`` is neither None nor an object with ``allocate`` and ``deallocate``.
+    """
+    if allocator is not None and not isinstance(allocator, Allocator):
+        raise TypeError(
+            f"an allocator has the methods allocate(size_in_bytes) and deallocate(ptr, size_in_bytes), got "
+            f"{type(allocator).__name__}"
+        )
