@@ -27,6 +27,7 @@ class Problem:
             have to be zero before.
         function: ``function(xp, *inputs)`` returns the output; ``xp`` is a ``TorchMath`` or a ``JaxMath``.
         gradient: Returns the output and the gradients as one flat array.
+        cpp: The name of the C++ function that computes output and gradients; empty where there is none.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Problem:
     function: Callable
     gradient: Callable[..., np.ndarray]
     tolerance: dict = field(default_factory=lambda: {"rtol": 1.0e-3, "atol": 1.0e-3})
+    cpp: str = ""
 
 
 def joined(*parts) -> np.ndarray:
@@ -96,7 +98,8 @@ def rosenbrock(n: int) -> Problem:
         adj[1:] += 200.0 * b
         return joined(np.sum(a * a + 100.0 * b * b), adj)
 
-    return Problem(f"Rosenbrock {n}", [x], ["float32"], np.ones(1, np.float32), launches, function, gradient)
+    seed, cpp = np.ones(1, np.float32), "rosenbrock_gradient"
+    return Problem(f"Rosenbrock {n}", [x], ["float32"], seed, launches, function, gradient, cpp=cpp)
 
 
 # --- sums in a loop ----------------------------------------------------------------------------------------
@@ -131,7 +134,8 @@ def energy(n: int) -> Problem:
         return joined(value, adj)
 
     seed = np.ones(1, np.float32)
-    return Problem(f"n-body energy {n}", [positions], ["vec3"], seed, launches, function, gradient)
+    name = f"n-body energy {n}"
+    return Problem(name, [positions], ["vec3"], seed, launches, function, gradient, cpp="energy_gradient")
 
 
 def network(n: int, width: int = 32) -> Problem:
@@ -168,7 +172,7 @@ def network(n: int, width: int = 32) -> Problem:
     dtypes, inputs = ["vec3", "vec3", "float32", "float32"], [points, hidden, bias, output]
     tolerance = {"rtol": 2.0e-3, "atol": 2.0e-2}
     name = f"MLP 3-{width}-1, {n} points"
-    return Problem(name, inputs, dtypes, seed, launches, function, gradient, tolerance)
+    return Problem(name, inputs, dtypes, seed, launches, function, gradient, tolerance, "network_gradient")
 
 
 # --- state that a loop overwrites --------------------------------------------------------------------------

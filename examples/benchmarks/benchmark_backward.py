@@ -9,7 +9,9 @@ forward pass. PyTorch keeps its graph, and only its backward is timed. JAX does 
 so that its backward time is the difference to the forward one. warp-lang's CPU runs on one thread, the others
 use all cores.
 
-The last column is the memory that the gradient needs on the stack of saved values for each thread of a
+C++ is derived and vectorised by hand (``cpp/gradients.cpp``), for three of the problems: a floor.
+
+The last table is the memory that the gradient needs on the stack of saved values for each thread of a
 kernel. It is measured: the smallest ``wp.config.adjoint_stack_limit`` under which the backward pass of the
 kernels succeeds.
 """
@@ -17,19 +19,20 @@ kernels succeeds.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import cpp_reference
 import harness
 import numpy as np
 from backward_problems import Problem, all_problems, joined
 
-COLUMNS = [*harness.WARPS, "JAX", "PyTorch"]
+COLUMNS = [*harness.WARPS, "JAX", "PyTorch", "C++"]
 LARGEST_STACK = 1 << 26
 
 
 @dataclass
 class Differentiated:
-    """One framework's program: ``both`` runs forward and backward, ``backward`` is None where it can't run alone."""
+    """One framework's program: ``both`` runs forward and backward, which are None where they can't run alone."""
 
-    forward: Callable[[], object]
+    forward: Callable[[], object] | None
     backward: Callable[[], object] | None
     both: Callable[[], object]
     result: Callable[[], np.ndarray]  # the output and the gradients
@@ -141,7 +144,16 @@ def jitted(jax, problem: Problem) -> Differentiated:
     )
 
 
-MAKERS = {"JAX": jitted, "PyTorch": autograd} | dict.fromkeys(harness.WARPS, taped)
+def by_hand(library, problem: Problem) -> Differentiated | None:
+    function = library.find(problem.cpp) if problem.cpp else None
+    if function is None:
+        return None
+    results = [np.zeros_like(a) for a in (problem.seed, *problem.inputs)]
+    run = cpp_reference.call(function, len(problem.inputs[0]), *problem.inputs, problem.seed, *results)
+    return Differentiated(None, None, run, lambda: joined(*results))
+
+
+MAKERS = {"JAX": jitted, "PyTorch": autograd, "C++": by_hand} | dict.fromkeys(harness.WARPS, taped)
 
 
 # --- measuring ---------------------------------------------------------------------------------------------
@@ -180,7 +192,7 @@ def right_ones(problem: Problem, programs: dict[str, Differentiated]) -> tuple[d
         try:
             harness.check(problem.name, column, program.result(), expected, **problem.tolerance)
         except ValueError as error:
-            if column == "warp_like":
+            if column in ("warp_like", "C++"):
                 raise
             print(error)
             reasons[column] = "wrong"
@@ -191,7 +203,8 @@ def right_ones(problem: Problem, programs: dict[str, Differentiated]) -> tuple[d
 
 def measure_problem(problem: Problem, frameworks: dict) -> dict[str, dict]:
     """Return, for forward, backward and both, the seconds of each column."""
-    programs = {c: MAKERS[c](frameworks[c], problem) for c in COLUMNS if c in frameworks}
+    made = {c: MAKERS[c](frameworks[c], problem) for c in COLUMNS if c in frameworks}
+    programs = {column: program for column, program in made.items() if program is not None}
     right, reasons = right_ones(problem, programs)
     runs = {(c, part): getattr(p, part) for c, p in right.items() for part in ("forward", "backward", "both")}
     runs = {key: run for key, run in runs.items() if run}
@@ -200,6 +213,8 @@ def measure_problem(problem: Problem, frameworks: dict) -> dict[str, dict]:
     for (column, part), value in seconds.items():
         times[part][column] = value
     for column in right:
+        if (column, "forward") not in seconds:
+            continue
         if (column, "backward") not in seconds:
             times["backward"][column] = max(0.0, times["both"][column] - times["forward"][column])
         times["ratio"][column] = times["backward"][column] / times["forward"][column]
@@ -210,7 +225,9 @@ def measure_problem(problem: Problem, frameworks: dict) -> dict[str, dict]:
 
 def main(argv: list[str] | None = None) -> dict:
     options = harness.arguments(__doc__.splitlines()[0], argv)
-    frameworks = harness.find_frameworks(COLUMNS)
+    frameworks: dict = harness.find_frameworks(COLUMNS[:-1])
+    if (library := cpp_reference.load(cpp_reference.FAST)) is not None:
+        frameworks["C++"] = library
     measured = {p.name: measure_problem(p, frameworks) for p in all_problems(options.quick)}
     titles = {
         "both": ("value and gradient, milliseconds", 1.0e3),
@@ -218,11 +235,12 @@ def main(argv: list[str] | None = None) -> dict:
         "backward": ("backward, milliseconds", 1.0e3),
         "ratio": ("backward / forward", 1.0),
     }
+    report = harness.Report("backward", "s (ratio: 1, stack: bytes)", options)
     for part, (title, scale) in titles.items():
-        harness.print_table(title, COLUMNS, {row: times[part] for row, times in measured.items()}, scale)
+        report.table(title, COLUMNS, {row: times[part] for row, times in measured.items()}, scale)
     stack = {row: times.get("stack", {}) for row, times in measured.items()}
-    harness.print_table("saved values, bytes a thread", ["warp_like"], stack, 1.0)
-    harness.finish("backward", "s (ratio: 1, stack: bytes)", measured, options.json)
+    report.table("saved values, bytes a thread", ["warp_like"], stack, 1.0)
+    report.finish(measured)
     return measured
 
 

@@ -133,7 +133,7 @@ def main(argv: list[str] | None = None) -> dict:
             for kind in KINDS
             for size in ([40, 80] if options.quick else CHAINS if kind == "chain of elif" else SIZES)
         }
-    harness.report("compile", "milliseconds; per line microseconds", COLUMNS, rows, 1.0e3, options.json)
+    harness.report("compile", "milliseconds; per line microseconds", COLUMNS, rows, 1.0e3, options)
     return rows
 
 

@@ -57,7 +57,7 @@ def main(argv: list[str] | None = None) -> dict:
             column: program(transform(f), jax.numpy.asarray(argument)) for column, f in functions(frameworks).items()
         }
         rows[row] = harness.measure_row(row, programs, expected)
-    harness.report("interop_jax", "one call, microseconds", list(COLUMNS), rows, 1.0e6, options.json)
+    harness.report("interop_jax", "one call, microseconds", list(COLUMNS), rows, 1.0e6, options)
     return rows
 
 

@@ -102,7 +102,7 @@ def main(argv: list[str] | None = None) -> dict:
     measured = {row: harness.measure_row(row, programs, FACTOR * x * x) for row, programs in rows.items()}
     for row, programs in passes.items():
         measured[f"{row}, with backward"] = harness.measure_row(row, programs, 2.0 * FACTOR * x)
-    harness.report("interop_torch", "microseconds", columns, measured, 1.0e6, options.json)
+    harness.report("interop_torch", "microseconds", columns, measured, 1.0e6, options)
     return measured
 
 

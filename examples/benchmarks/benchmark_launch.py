@@ -295,7 +295,7 @@ def main(argv: list[str] | None = None) -> dict:
     for row, columns in peer_rows(frameworks).items():
         programs[row].update(columns)
     rows = {row: harness.measure_row(row, programs[row], wanted) for row, wanted in expected_values().items()}
-    harness.report("launch", "one call, microseconds", COLUMNS, rows, 1.0e6, options.json)
+    harness.report("launch", "one call, microseconds", COLUMNS, rows, 1.0e6, options)
     return rows
 
 

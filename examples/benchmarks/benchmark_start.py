@@ -158,9 +158,10 @@ def main(argv: list[str] | None = None) -> dict:
         names = next(iter(measured.values()))[kind]
         tables[kind] = {row: {column: measured[column][kind][row] for column in measured} for row in names}
     tables["bytes"]["one kernel, cached"]["NumPy"] = numpy_memory()
-    harness.print_table("time in a new process, milliseconds", COLUMNS, tables["seconds"], 1.0e3)
-    harness.print_table("memory, MiB", [*COLUMNS, "NumPy"], tables["bytes"], 1.0 / 2**20)
-    harness.finish("start", "seconds: s, bytes: B", tables, options.json)
+    report = harness.Report("start", "seconds: s, bytes: B", options)
+    report.table("time in a new process, milliseconds", COLUMNS, tables["seconds"], 1.0e3)
+    report.table("memory, MiB", [*COLUMNS, "NumPy"], tables["bytes"], 1.0 / 2**20)
+    report.finish(tables)
     return tables
 
 

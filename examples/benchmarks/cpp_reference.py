@@ -1,36 +1,80 @@
-"""The C++ column of the benchmarks: ``reference.cpp``, compiled by the system's compiler when a benchmark runs."""
+"""The C++ columns of the benchmarks: ``cpp/*.cpp``, compiled by the system's compiler when a benchmark runs.
 
+Each file becomes one library for each set of flags, under ``build/benchmarks`` and named by what went in, so that it is
+compiled once. -ffast-math is not given to the linker, which would make the process treat denormal numbers as zero.
+"""
+
+import concurrent.futures
 import ctypes
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import numpy as np
 
-SOURCE = Path(__file__).with_name("reference.cpp")
-FLAGS = ["-O3", "-march=native", "-ffast-math", "-fopenmp", "-std=c++17", "-shared", "-fPIC"]
+FOLDER = Path(__file__).with_name("cpp")
+BUILD = Path(__file__).resolve().parents[2] / "build" / "benchmarks" / "cpp"
+FLAGS = ["-O3", "-march=native", "-fopenmp", "-std=c++17", "-fPIC"]
+FAST = "-ffast-math"
 
 
-def load() -> ctypes.CDLL | None:
+class Library:
+    """The functions of all files, compiled with the same flags."""
+
+    def __init__(self, libraries: list[ctypes.CDLL]) -> None:
+        self.libraries = libraries
+
+    def find(self, name: str):
+        """Return the function of this name, or None."""
+        for library in self.libraries:
+            if hasattr(library, name):
+                return getattr(library, name)
+        return None
+
+
+def load(*extra: str) -> Library | None:
     """Return the compiled functions; None, with a word about it, where there is no C++ compiler with OpenMP."""
     compiler = shutil.which(os.environ.get("CXX", "g++"))
     if compiler is None:
         print("C++: not here (no g++)", file=sys.stderr)
         return None
-    text = SOURCE.read_bytes() + " ".join([compiler, *FLAGS]).encode()
-    library = Path(tempfile.gettempdir()) / f"warp_like-benchmark-{hashlib.sha256(text).hexdigest()[:16]}.so"
+    BUILD.mkdir(parents=True, exist_ok=True)
+    headers = b"".join(path.read_bytes() for path in sorted(FOLDER.glob("*.h")))
+    try:
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            jobs = [pool.submit(_build, compiler, source, extra, headers) for source in sorted(FOLDER.glob("*.cpp"))]
+            return Library([ctypes.CDLL(str(job.result())) for job in jobs])
+    except subprocess.CalledProcessError as error:
+        print(f"C++: not here ({error.stderr.strip().splitlines()[-1]})", file=sys.stderr)
+        return None
+
+
+def _build(compiler: str, source: Path, extra: tuple[str, ...], headers: bytes) -> Path:
+    flags = [*FLAGS, *extra]
+    key = "\n".join([compiler, *flags, platform.machine(), _processor()]).encode() + headers + source.read_bytes()
+    library = BUILD / f"{source.stem}-{hashlib.sha256(key).hexdigest()[:16]}.so"
     if not library.exists():
         made = library.with_suffix(f".{os.getpid()}")
-        done = subprocess.run([compiler, *FLAGS, str(SOURCE), "-o", str(made)], capture_output=True, text=True)
-        if done.returncode:
-            print(f"C++: not here ({done.stderr.strip().splitlines()[-1]})", file=sys.stderr)
-            return None
+        steps = [
+            [compiler, *flags, "-c", str(source), "-o", f"{made}.o"],
+            [compiler, "-shared", "-fopenmp", f"{made}.o", "-o", str(made), "-lm"],
+        ]
+        for step in steps:
+            subprocess.run(step, capture_output=True, text=True, check=True)
+        Path(f"{made}.o").unlink()
         made.replace(library)
-    return ctypes.CDLL(str(library))
+    return library
+
+
+def _processor() -> str:
+    """What -march=native depends on."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else [platform.processor()]
+    return next((line for line in lines if line.startswith(("flags", "Features"))), lines[0] if lines else "")
 
 
 def call(function, *args):
@@ -47,4 +91,6 @@ def call(function, *args):
 def _argument(a):
     if isinstance(a, np.ndarray):
         return ctypes.c_void_p(a.ctypes.data)
-    return ctypes.c_float(a) if isinstance(a, (float, np.floating)) else ctypes.c_int64(a)
+    if isinstance(a, np.float32):
+        return ctypes.c_float(a)
+    return ctypes.c_double(a) if isinstance(a, float) else ctypes.c_int64(a)

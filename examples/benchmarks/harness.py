@@ -36,6 +36,10 @@ PACKAGES = MODULES | {"warp-lang": "warp-lang", "Paddle": "paddlepaddle"}
 WARPS = ("warp_like", "warp-lang")  # the columns that compile the same kernels
 
 
+class WrongResultError(ValueError):
+    """A result that differs from the expected one."""
+
+
 @dataclass
 class Program:
     """One framework's program for one row: ``run`` does the work, ``result`` gives what it computed."""
@@ -76,10 +80,10 @@ def check(row, column, got, expected, rtol=1.0e-4, atol=1.0e-5, outliers=0.0) ->
     edge).
     """
     if np.shape(got) != np.shape(expected):
-        raise ValueError(f"{row}: {column} has the shape {np.shape(got)} instead of {np.shape(expected)}")
+        raise WrongResultError(f"{row}: {column} has the shape {np.shape(got)} instead of {np.shape(expected)}")
     wrong = ~np.isclose(got, expected, rtol=rtol, atol=atol)
     if wrong.mean() > outliers:
-        raise ValueError(f"{row}: {column} is wrong in {wrong.sum()} of {wrong.size} elements")
+        raise WrongResultError(f"{row}: {column} is wrong in {wrong.sum()} of {wrong.size} elements")
 
 
 def seconds_per_call(run: Callable[[], object], calls: int) -> float:
@@ -89,27 +93,33 @@ def seconds_per_call(run: Callable[[], object], calls: int) -> float:
     return (time.perf_counter() - start) / calls
 
 
-def measure(runs: dict[Hashable, Callable[[], object]], rounds=9, batches=3, seconds=0.01) -> dict:
+def measure(runs: dict[Hashable, Callable[[], object]], rounds=9, batches=3, seconds=0.01, budget=float("inf")) -> dict:
     """Return every program's seconds per call: the best of ``rounds`` medians over ``batches`` batches each.
 
     A batch repeats the call for about ``seconds``. The programs take turns, so that what else the machine
-    does meets all of them.
+    does meets all of them. A program that has used ``budget`` seconds takes no further turns; one whose first
+    call takes longer has the time of that call.
     """
-    calls = {column: max(1, int(seconds / seconds_per_call(run, 1))) for column, run in runs.items()}
-    best = dict.fromkeys(runs, float("inf"))
-    for _ in range(rounds):
+    best = {column: seconds_per_call(run, 1) for column, run in runs.items()}
+    calls, used = {column: max(1, int(seconds / first)) for column, first in best.items()}, dict(best)
+    for turn in range(rounds):
         for column, run in runs.items():
-            median = statistics.median(seconds_per_call(run, calls[column]) for _ in range(batches))
-            best[column] = min(best[column], median)
+            if used[column] > budget:
+                continue
+            run()  # and what the program before has left running comes to rest
+            times = [seconds_per_call(run, calls[column]) for _ in range(batches)]
+            used[column] += sum(times) * calls[column]
+            median = statistics.median(times)
+            best[column] = median if turn == 0 else min(best[column], median)
     return best
 
 
-def measure_row(row: str, programs: dict[str, Program], expected, **tolerance) -> dict[str, float]:
+def measure_row(row: str, programs: dict[str, Program], expected, budget=float("inf"), **tolerance) -> dict[str, float]:
     """Run every program once, check what it computed, then time them all."""
     for column, program in programs.items():
         program.run()
         check(row, column, program.result(), expected, **tolerance)
-    return measure({column: program.run for column, program in programs.items()})
+    return measure({column: program.run for column, program in programs.items()}, budget=budget)
 
 
 def three_digits(value: float) -> str:
@@ -122,16 +132,6 @@ def three_digits(value: float) -> str:
 def cell(value: float | str | None, scale: float) -> str:
     """Return what a table shows for a measured value, for a word in its place, or for nothing."""
     return "-" if value is None else value if isinstance(value, str) else three_digits(value * scale)
-
-
-def print_table(title: str, columns: Sequence[str], rows: dict[str, dict], scale: float) -> None:
-    """Print the values times ``scale``, one line a row."""
-    width = max(map(len, [*rows, title])) + 2
-    print()
-    print(title.ljust(width) + "".join(column.rjust(12) for column in columns))
-    for row, times in rows.items():
-        cells = [cell(times.get(column), scale) for column in columns]
-        print(row.ljust(width) + "".join(text.rjust(12) for text in cells), flush=True)
 
 
 def processor() -> str:
@@ -166,25 +166,59 @@ def environment() -> dict:
     }
 
 
+def parser(description: str) -> argparse.ArgumentParser:
+    """Return a parser of the options that all benchmarks have."""
+    made = argparse.ArgumentParser(description=description)
+    made.add_argument("--json", type=Path, metavar="PATH", help="write what was measured to this file")
+    made.add_argument("--markdown", action="store_true", help="print the tables as docs/benchmarks.md has them")
+    made.add_argument("--quick", action="store_true", help="small sizes: does everything run and agree?")
+    return made
+
+
 def arguments(description: str, argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write what was measured to this file")
-    parser.add_argument("--quick", action="store_true", help="small sizes: does everything run and agree?")
-    return parser.parse_args(argv)
+    return parser(description).parse_args(argv)
 
 
-def finish(name: str, unit: str, rows: dict, path: Path | None) -> None:
-    """Print the machine and the versions, and write the JSON file if one is asked for."""
-    here = environment()
-    packages = ", ".join(f"{package} {version}" for package, version in here["versions"].items())
-    print(f"\n{here['processor']}, {here['cores']} cores, {here['system']}, {packages}, {here['date']}")
-    if path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        record = {"benchmark": name, "unit": unit, "environment": here, "rows": rows}
-        path.write_text(json.dumps(record, indent=2) + "\n")
+class Report:
+    """What a benchmark prints, as text or as Markdown, and the JSON file that it writes."""
+
+    def __init__(self, name: str, unit: str, options: argparse.Namespace) -> None:
+        self.name, self.unit = name, unit
+        self.path, self.markdown = options.json, options.markdown
+
+    def table(self, title: str, columns: Sequence[str], rows: dict[str, dict], scale: float) -> None:
+        """Print the values times ``scale``, one line a row; ``title`` heads the column of the rows' names.
+
+        A column that no row has is left out.
+        """
+        columns = [column for column in columns if any(times.get(column) is not None for times in rows.values())]
+        cells = {row: [cell(times.get(column), scale) for column in columns] for row, times in rows.items()}
+        print()
+        if self.markdown:
+            print(f"| {' | '.join([title, *columns])} |\n|---|{'---:|' * len(columns)}")
+            for row, of in cells.items():
+                print(f"| {' | '.join([row, *of])} |")
+            return
+        width = max(map(len, [*rows, title])) + 2
+        for row, of in {title: columns, **cells}.items():
+            print(row.ljust(width) + "".join(text.rjust(12) for text in of), flush=True)
+
+    def text(self, line: str) -> None:
+        print("\n" + line)
+
+    def finish(self, rows: dict) -> None:
+        """Print the machine and the versions, and write the JSON file if one is asked for."""
+        here = environment()
+        packages = ", ".join(f"{package} {version}" for package, version in here["versions"].items() if version != "-")
+        self.text(f"{here['processor']}, {here['cores']} cores, {here['system']}, {packages}, {here['date']}")
+        if self.path:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            record = {"benchmark": self.name, "unit": self.unit, "environment": here, "rows": rows}
+            self.path.write_text(json.dumps(record, indent=2) + "\n")
 
 
-def report(name: str, title: str, columns: Sequence[str], rows: dict, scale: float, path: Path | None) -> None:
-    """Print one table, and what ``finish`` adds."""
-    print_table(title, columns, rows, scale)
-    finish(name, "s", rows, path)
+def report(name: str, title: str, columns: Sequence[str], rows: dict, scale: float, options) -> None:
+    """Print one table, and what ``Report.finish`` adds."""
+    made = Report(name, "s", options)
+    made.table(title, columns, rows, scale)
+    made.finish(rows)

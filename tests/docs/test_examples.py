@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -119,26 +120,56 @@ def test_paddle_example() -> None:
     load("interop/paddle_optimise").main(steps=400)
 
 
-@pytest.mark.parametrize("name", ["launch", "throughput", "backward", "interop_torch", "interop_paddle", "utils"])
-def test_benchmark_runs(name: str, tmp_path: Path) -> None:
-    """On small sizes, where all libraries that are there must compute the same; no time is looked at."""
-    pytest.importorskip("paddle" if name == "interop_paddle" else "torch")
-    program = EXAMPLES / "benchmarks" / f"benchmark_{name}.py"
-    record = tmp_path / "record.json"
-    command = [sys.executable, str(program), "--quick", "--json", str(record)]
-    done = subprocess.run(command, capture_output=True, text=True)
+def benchmark(name: str, folder: Path, *options: str) -> tuple[dict, str]:
+    """Run a benchmark on small sizes, where all libraries that are there must compute the same; return its rows."""
+    program, record = EXAMPLES / "benchmarks" / f"benchmark_{name}.py", folder / "record.json"
+    command = [sys.executable, str(program), "--quick", "--json", str(record), *options]
+    done = subprocess.run(command, capture_output=True, text=True, env=importable())
     assert done.returncode == 0, done.stdout + done.stderr
-    rows = json.loads(record.read_text(encoding="utf-8"))["rows"]
+    return json.loads(record.read_text(encoding="utf-8"))["rows"], done.stdout
+
+
+@pytest.mark.parametrize("name", ["launch", "backward", "interop_torch", "interop_paddle", "utils"])
+def test_benchmark_runs(name: str, tmp_path: Path) -> None:
+    """No time is looked at."""
+    pytest.importorskip("paddle" if name == "interop_paddle" else "torch")
+    rows, _ = benchmark(name, tmp_path)
     assert rows
     assert all(times.get("both", times)["warp_like"] > 0.0 for times in rows.values())
 
 
+def test_throughput_programs_agree(tmp_path: Path) -> None:
+    """Each program says the same as a kernel, in C++ and on whole arrays, which JAX runs and NumPy checks."""
+    pytest.importorskip("jax")
+    peers = ["JAX", "C++", "C++ fast", "C++ lanes"]
+    rows, printed = benchmark("throughput", tmp_path, "--markdown", "--peers", *peers)
+    assert len(rows) >= 30
+    assert all(isinstance(times[column], float) for times in rows.values() for column in ("warp_like", "JAX"))
+    if shutil.which("g++"):
+        assert all(times["C++"] > 0.0 for times in rows.values())
+    assert len([line for line in printed.splitlines() if line.startswith("| copy 4096 |")]) == 1
+
+
+def test_throughput_of_a_compiled_function(tmp_path: Path) -> None:
+    """PyTorch's column, of a program that it compiles as a whole and of one with a loop."""
+    pytest.importorskip("torch")
+    rows, _ = benchmark("throughput", tmp_path, "--programs", "springs", "newton", "--peers", "PyTorch")
+    assert len(rows) == 2
+    assert all(times["warp_like"] > 0.0 for times in rows.values())
+
+
+def test_roofline_is_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    if shutil.which("g++") is None:
+        pytest.skip("C++ measures the machine, and there is no g++")
+    rows, _ = benchmark("roofline", tmp_path, "--picture", str(tmp_path / "roofline.png"))
+    assert set(rows["machine"]) == {"float32", "float64", "memory", "cache"}
+    assert all(at["share"] > 0.0 and np.isfinite(at["intensity"]) for at in rows["programs"].values())
+    assert (tmp_path / "roofline.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_benchmark_of_compiling_runs(tmp_path: Path) -> None:
     """The kernels that it generates compute what NumPy does."""
-    program, record = EXAMPLES / "benchmarks" / "benchmark_compile.py", tmp_path / "record.json"
-    command = [sys.executable, str(program), "--quick", "--json", str(record)]
-    done = subprocess.run(command, capture_output=True, text=True, env=importable())
-    assert done.returncode == 0, done.stdout + done.stderr
-    rows = json.loads(record.read_text(encoding="utf-8"))["rows"]
+    rows, _ = benchmark("compile", tmp_path)
     assert len(rows) == 8
     assert all(times["forward"] > 0.0 and times["adjoint"] > 0.0 for times in rows.values())
