@@ -7,6 +7,7 @@ one run gives the whole Jacobian. Threads run one after the other.
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -77,14 +78,19 @@ def dual(x: Any) -> Dual:
 class Vector:
     """A vector of dual numbers, with the operations that kernels use."""
 
+    __slots__ = ("parts",)
+
     def __init__(self, *parts: Any) -> None:
         self.parts = [dual(p) for p in parts]
 
-    def __getitem__(self, i: int) -> Dual:
-        return self.parts[i]
+    def __getitem__(self, i: Any) -> Any:
+        return Vector(*self.parts[i]) if isinstance(i, slice) else self.parts[i]
 
-    def __setitem__(self, i: int, x: Any) -> None:
-        self.parts[i] = dual(x)
+    def __setitem__(self, i: Any, x: Any) -> None:
+        self.parts[i] = x.parts if isinstance(i, slice) else dual(x)
+
+    def copy(self) -> Vector:
+        return Vector(*self.parts)
 
     def __add__(self, o: Vector) -> Vector:
         return Vector(*(a + b for a, b in zip(self.parts, o.parts, strict=True)))
@@ -96,6 +102,64 @@ class Vector:
         return Vector(*(p * s for p in self.parts))
 
 
+class Matrix:
+    """A matrix of 2 by 2 dual numbers."""
+
+    def __init__(self, *parts: Any) -> None:
+        self.parts = [dual(p) for p in parts]
+
+    def __getitem__(self, at: tuple[int, int]) -> Dual:
+        return self.parts[2 * at[0] + at[1]]
+
+    def __setitem__(self, at: tuple[int, int], x: Any) -> None:
+        self.parts[2 * at[0] + at[1]] = dual(x)
+
+    def copy(self) -> Matrix:
+        return Matrix(*self.parts)
+
+    def __mul__(self, o: Any) -> Any:
+        if not isinstance(o, Vector):
+            return Matrix(*(p * o for p in self.parts))
+        a, b, c, d = self.parts
+        return Vector(a * o[0] + b * o[1], c * o[0] + d * o[1])
+
+
+class Struct:
+    """A struct: the fields of its class, in order."""
+
+    def __init__(self) -> None:
+        for name, t in self.__annotations__.items():
+            setattr(self, name, zero(t))
+
+    @property
+    def fields(self) -> list[Any]:
+        return [getattr(self, name) for name in self.__annotations__]
+
+    def copy(self) -> Struct:
+        new = type(self)()
+        for name, x in zip(self.__annotations__, self.fields, strict=True):
+            setattr(new, name, copied(x))
+        return new
+
+
+def zero(t: Any) -> Any:
+    return t(0.0, 0.0, 0.0) if t is Vector else dual(0.0)
+
+
+def copied(x: Any) -> Any:
+    """What an assignment of ``x`` gives: values are copied, arrays are not."""
+    return x.copy() if isinstance(x, (Vector, Matrix, Struct)) else x
+
+
+class Copies(ast.NodeTransformer):
+    """Gives assignments the meaning that they have in kernels."""
+
+    def visit_Assign(self, node: ast.Assign) -> ast.Assign:
+        name = ast.Name("copied", ast.Load())
+        node.value = ast.Call(name, [node.value], [])
+        return node
+
+
 class Wp:
     """What the kernels use of the package, for dual numbers."""
 
@@ -105,7 +169,16 @@ class Wp:
         return f if f is not None else lambda g: g
 
     def func(self, f: Any) -> Any:
-        return f
+        return lambda *args: f(*map(copied, args))
+
+    def struct(self, t: type) -> type:
+        return type(t.__name__, (Struct,), {"__annotations__": t.__annotations__})
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        made = np.empty(shape, object)
+        for at in np.ndindex(shape):
+            made[at] = zero(dtype)
+        return made
 
     def tid(self) -> int:
         return self.thread
@@ -116,7 +189,8 @@ class Wp:
     array2d = array
 
     float64 = staticmethod(dual)
-    vec3d = Vector
+    vec3d = vec2d = Vector
+    mat22d = Matrix
 
     def sin(self, a: Dual) -> Dual:
         return a.chain(math.sin(a.x), math.cos(a.x))
@@ -146,7 +220,7 @@ class Wp:
         return dual(a) if c else dual(b)
 
     def dot(self, a: Vector, b: Vector) -> Dual:
-        return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+        return sum((p * q for p, q in zip(a.parts, b.parts, strict=True)), dual(0.0))
 
     def cross(self, a: Vector, b: Vector) -> Vector:
         return Vector(a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
@@ -161,26 +235,35 @@ class Wp:
 def launch(source: str, name: str, threads: int, args: Sequence[Any]) -> None:
     """Run the kernel ``name`` of ``source`` for each thread, on arrays of ``Dual`` and ``Vector`` (dtype object)."""
     wp = Wp()
-    space: dict[str, Any] = {"wp": wp, "f64": dual}
-    exec(compile(source, "<kernel>", "exec", dont_inherit=True), space)
+    space: dict[str, Any] = {"wp": wp, "f64": dual, "copied": copied}
+    tree = ast.fix_missing_locations(Copies().visit(ast.parse(source)))
+    exec(compile(tree, "<kernel>", "exec", dont_inherit=True), space)
     for wp.thread in range(threads):
         space[name](*args)
 
 
-def inputs(arrays: Sequence[np.ndarray], vectors: Sequence[bool]) -> list[np.ndarray]:
-    """The arrays with each number a dual one, which has the derivative 1 with respect to itself."""
-    total = sum(a.size for a in arrays)
-    unit = iter(np.eye(total))
+def inputs(arrays: Sequence[np.ndarray], makers: Sequence[Any]) -> list[np.ndarray]:
+    """The arrays with each number a dual one, which has the derivative 1 with respect to itself.
+
+    A maker is the type of the elements, given the numbers along the last axis, or None for numbers.
+    """
+    unit = iter(np.eye(sum(a.size for a in arrays)))
     made = []
-    for a, is_vector in zip(arrays, vectors, strict=True):
+    for a, maker in zip(arrays, makers, strict=True):
         flat = np.empty(a.size, object)
         flat[:] = [Dual(float(x), next(unit)) for x in a.ravel()]
-        if is_vector:
-            triples = flat.reshape(-1, 3)
-            flat = np.empty(len(triples), object)
-            for i, t in enumerate(triples):
-                flat[i] = Vector(*t)
-        made.append(flat.reshape(a.shape[:-1] if is_vector else a.shape))
+        if maker is not None:
+            groups = flat.reshape(-1, a.shape[-1])
+            flat = np.empty(len(groups), object)
+            flat[:] = [maker(*g) for g in groups]
+        made.append(flat.reshape(a.shape if maker is None else a.shape[:-1]))
+    return made
+
+
+def pair(u: Dual, *t: Dual) -> Struct:
+    """The struct of the random kernels."""
+    made = Wp().struct(type("Pair", (), {"__annotations__": {"u": dual, "t": Vector}}))()
+    made.u, made.t = u, Vector(*t)
     return made
 
 
@@ -200,4 +283,10 @@ def values(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 def numbers(a: np.ndarray) -> list[Dual]:
     """The dual numbers in an array, in order."""
-    return [p for e in a.ravel() for p in (e.parts if isinstance(e, Vector) else [dual(e)])]
+    return [n for x in a.ravel() for n in flattened(x)]
+
+
+def flattened(x: Any) -> list[Dual]:
+    if isinstance(x, Struct):
+        return [n for f in x.fields for n in flattened(f)]
+    return x.parts if isinstance(x, Vector) else [dual(x)]

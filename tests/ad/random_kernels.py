@@ -1,8 +1,10 @@
 """Random kernels as Python source: control flow, loop-carried state and array traffic, in float64.
 
-Threads never touch what another one writes, except by atomics on ``acc``, which nobody reads. Each thread owns three
-elements of ``y`` (updated in place, also through a view), two of ``z`` (the same by flat index) and two of ``out``;
-``x``, ``p`` and the indices ``g`` are only read. Values stay moderate, and derivatives exist with probability one.
+Threads never touch what another one writes, except by atomics on ``acc`` and ``turn``, which nobody reads. Each
+thread owns three elements of ``y`` (updated in place, also through views and slices), two of ``z`` (the same by flat
+index), of the vectors ``w``, of the structs ``e``, of the counters ``cnt`` and of ``out``; ``x``, ``p`` and the indices
+``g`` are only read. Besides numbers, a kernel's state is a vector, a matrix, a struct and arrays of its own. Values stay
+moderate, and derivatives exist with probability one.
 
 ``y[i] += e`` is an atomic, since threads could share the element. The gradient is refused where it needs the values of
 an array that atomics update, so only kernels marked ``updates`` contain them.
@@ -18,8 +20,20 @@ from hypothesis import strategies as st
 T = TypeVar("T")
 
 THREADS = 3
-SHAPES = {"x": (4,), "p": (2, 3), "y": (THREADS, 3), "z": (2 * THREADS,), "out": (THREADS, 2), "acc": (2,)}
-VECTORS = {"p"}
+SHAPES = {
+    "x": (4,),
+    "p": (2, 3),
+    "y": (THREADS, 3),
+    "z": (2 * THREADS,),
+    "w": (THREADS, 2, 3),
+    "e": (THREADS, 2, 4),
+    "out": (THREADS, 2),
+    "acc": (2,),
+    "turn": (2, 3),
+}
+"""The arrays with gradients, as numbers: a vector has 3 of them, a struct ``Pair`` 4."""
+VECTORS = {"p", "w", "turn"}
+STRUCTS = {"e"}
 HEADER = """
 @wp.func
 def clipped(a: f64, b: f64):
@@ -37,6 +51,32 @@ def turned(a: f64, b: f64, n: int):
         a = a - 0.3 * b
         b = b + 0.3 * wp.sin(a)
     return a, b
+
+
+@wp.struct
+class Pair:
+    u: f64
+    t: wp.vec3d
+
+
+@wp.func
+def moved(h: Pair, a: f64, n: int):
+    if a > 0.3:
+        h.u = wp.sin(h.u) * a
+        return h
+    for k in range(n):
+        h.t[k % 3] = h.t[k % 3] * 0.5 + wp.cos(a * h.u)
+        if h.t[0] > 0.8:
+            break
+    h.u = h.t[2] - h.u * 0.5
+    return h
+
+
+@wp.func
+def put(r: wp.array(dtype=f64), k: int, a: f64):
+    if k > 2:
+        return
+    r[k % r.shape[0]] = a * r[0] + 0.2
 """
 SIGNATURE = """
 
@@ -46,9 +86,13 @@ def {name}(
     p: wp.array(dtype=wp.vec3d),
     y: wp.array2d(dtype=f64),
     z: wp.array(dtype=f64),
+    w: wp.array2d(dtype=wp.vec3d),
+    e: wp.array2d(dtype=Pair),
     out: wp.array2d(dtype=f64),
     acc: wp.array(dtype=f64),
+    turn: wp.array(dtype=wp.vec3d),
     g: wp.array(dtype=int),
+    cnt: wp.array2d(dtype=int),
     n: int,
     s: f64,
 ):
@@ -58,7 +102,11 @@ def {name}(
     a = x[g[i]]
     b = row[0]
     c = f64(0.25)
-    v = p[i % 2] * f64(1.0)
+    v = p[i % 2]
+    m = wp.mat22d(a, c, b, f64(0.5))
+    h = e[i, 1]
+    own = wp.zeros(shape=(3,), dtype=f64)
+    tall = wp.zeros(shape=(2,), dtype=wp.vec3d)
 """
 MAX_DEPTH = 3
 
@@ -85,6 +133,8 @@ class _Maker:
         self.updates = updates
         self.lines: list[str] = []
         self.loops: list[str] = []
+        self.items: list[str] = []  # floats in scope besides those that every kernel has
+        self.local = ["own"]
         self.counters = 0
 
     def pick(self, options: Sequence[T]) -> T:
@@ -96,17 +146,39 @@ class _Maker:
     # --- expressions ----------------------------------------------------------------------------------------
 
     def integer(self) -> str:
-        return self.pick(["0", "1", "i", "q", "n", "(q + i)", *self.loops, *self.loops])
+        k = self.pick(["0", "1", "i", "q"])
+        arrays = [f"g[{k} % 4]", f"cnt[i, {k} % 2]"]
+        return self.pick(["0", "1", "i", "q", "n", "(q + i)", *arrays, *self.loops, *self.loops])
 
     def place(self) -> str:
         """An element that belongs to the thread."""
-        k = self.integer()
-        return self.pick([f"y[i, {k} % 3]", f"row[{k} % 3]", f"z[2 * i + {k} % 2]", f"out[i, {k} % 2]"])
+        k, j = self.integer(), self.integer()
+        return self.pick(
+            [
+                f"y[i, {k} % 3]",
+                f"row[{k} % 3]",
+                f"row[::-1][{k} % 3]",
+                f"y[i, {j} % 2 :][{k} % 2]",
+                f"z[2 * i : 2 * i + 2][{k} % 2]",
+                f"z[2 * i + {k} % 2]",
+                f"out[i, {k} % 2]",
+                f"w[i, {k} % 2][{j} % 3]",
+                f"e[i, {k} % 2].u",
+                f"e[i, {k} % 2].t[{j} % 3]",
+            ]
+        )
+
+    def own_place(self) -> str:
+        """An element of state that no other thread could reach: of an array of the thread, or a component."""
+        k, j = self.integer(), self.integer()
+        array = self.pick(self.local)
+        places = [f"v[{k} % 3]", f"m[{k} % 2, {j} % 2]", "h.u", f"h.t[{k} % 3]", f"tall[{k} % 2][{j} % 3]"]
+        return self.pick([f"{array}[{k} % 3]", f"{array}[{k} % 3]", f"{array}[1:][{k} % 2]", *places])
 
     def atom(self) -> str:
         k = self.integer()
-        reads = [f"x[{k} % 4]", f"x[g[{k} % 4]]", self.place(), f"v[{k} % 3]", f"p[{k} % 2][1]", f"f64({k})"]
-        return self.pick(["a", "b", "c", "s", "f64(0.7)", *reads])
+        reads = [f"x[{k} % 4]", f"x[g[{k} % 4]]", self.place(), self.own_place(), f"p[{k} % 2][1]", f"f64({k})"]
+        return self.pick(["a", "b", "c", "s", "f64(0.7)", *self.items, *reads, self.place()])
 
     def expression(self, depth: int) -> str:
         """A float64 of moderate size."""
@@ -129,6 +201,8 @@ class _Maker:
                 f"clipped({e} + 0.0, wp.cos({f}))",
                 f"({e} if {self.condition()} else wp.cos({f}))",
                 f"wp.dot(v, wp.vec3d({f}, c, wp.sin(b))) * 0.3",
+                f"wp.dot(m * wp.vec2d({f}, a), v[1:]) * 0.3",
+                f"moved(h, {f}, 2).u",
                 f"(-{f})",
             ]
         )
@@ -141,13 +215,16 @@ class _Maker:
     # --- statements -----------------------------------------------------------------------------------------
 
     def body(self, count: int, depth: int, in_loop: bool, at_least: int = 1) -> None:
+        known = len(self.local)
         for _ in range(self.draw(st.integers(at_least, count))):
             self.statement(depth, in_loop)
+        del self.local[known:]
 
     def statement(self, depth: int, in_loop: bool) -> None:
         kinds = [self.assign, self.assign, self.store, self.store, self.vector, self.accumulate, self.integers]
+        kinds += [self.own_store, self.own_store, self.whole, self.array]
         if depth <= MAX_DEPTH:
-            kinds += [self.if_, self.for_, self.for_, self.while_]
+            kinds += [self.if_, self.for_, self.for_, self.while_, self.each]
         if in_loop:
             kinds.append(self.leave)
         kinds.append(self.return_)
@@ -179,6 +256,45 @@ class _Maker:
             steps += [f"{place} += {e}", f"{place} -= 0.5 * {e}"]
         self.line(depth, self.pick(steps))
 
+    def own_store(self, depth: int, in_loop: bool) -> None:
+        place, e = self.own_place(), self.expression(0)
+        steps = [
+            f"{place} = {e} + 0.0",
+            f"{place} = wp.sin({place}) * {e}",
+            f"{place} += 0.2 * {e}",
+            f"{place} *= wp.cos({e} + 0.0)",
+        ]
+        self.line(depth, self.pick(steps))
+
+    def whole(self, depth: int, in_loop: bool) -> None:
+        """Vectors, matrices and structs as values, in variables and in arrays."""
+        k, j = self.integer(), self.integer()
+        steps = [
+            f"h = moved(h, {self.expression(1)}, {self.pick(['2', 'n'])})",
+            f"h = e[i, {k} % 2]",
+            f"e[i, {k} % 2] = h",
+            f"e[i, {k} % 2] = moved(e[i, {j} % 2], a, n)",
+            f"e[i, {k} % 2].t = v * 0.7",
+            f"h.t = w[i, {k} % 2]",
+            f"w[i, {k} % 2] = h.t",
+            f"w[i, {k} % 2] = wp.cross(w[i, {j} % 2], v) * 0.5 + v",
+            f"tall[{k} % 2] = v * c",
+            f"v = tall[{k} % 2] + v * 0.5",
+            "v[:2] = m * v[1:] * 0.5",
+            f"m = wp.mat22d({self.expression(1)}, a, b, m[{k} % 2, 0]) * 0.5",
+            f"put({self.pick(['row', 'y[i]', 'own', 'z[2 * i : 2 * i + 2]'])}, {k}, {self.expression(1)} * 0.5)",
+        ]
+        self.line(depth, self.pick(steps))
+
+    def array(self, depth: int, in_loop: bool) -> None:
+        """An array of the thread, used until the block ends."""
+        self.counters += 1
+        name = f"own{self.counters}"
+        self.line(depth, f"{name} = wp.zeros(shape=(3,), dtype=f64)")
+        self.local.append(name)
+        self.own_store(depth, in_loop)
+        self.line(depth, f"{name}[{self.integer()} % 3] = {self.expression(1)} + 0.0")
+
     def vector(self, depth: int, in_loop: bool) -> None:
         k = self.integer()
         steps = [
@@ -191,11 +307,18 @@ class _Maker:
         self.line(depth, self.pick(steps))
 
     def accumulate(self, depth: int, in_loop: bool) -> None:
-        fn = self.pick(["add", "sub"])
-        self.line(depth, f"wp.atomic_{fn}(acc, {self.integer()} % 2, {self.expression(0)} + 0.0)")
+        fn, k = self.pick(["add", "sub"]), self.integer()
+        steps = [
+            f"wp.atomic_{fn}(acc, {k} % 2, {self.expression(0)} + 0.0)",
+            f"wp.atomic_{fn}(turn, {k} % 2, v * {self.expression(1)})",
+            f"turn[{k} % 2][{self.integer()} % 3] += {self.expression(0)} + 0.0",
+        ]
+        self.line(depth, self.pick(steps))
 
     def integers(self, depth: int, in_loop: bool) -> None:
-        self.line(depth, self.pick(["q += 1", "q = (q * 2 + n) % 5", f"q = {self.integer()} % 4"]))
+        k = self.integer()
+        steps = ["q += 1", "q = (q * 2 + n) % 5", f"q = {k} % 4", f"cnt[i, {k} % 2] = (q + {self.integer()}) % 5"]
+        self.line(depth, self.pick(steps))
 
     def leave(self, depth: int, in_loop: bool) -> None:
         self.line(depth, f"if {self.condition()}:")
@@ -236,3 +359,11 @@ class _Maker:
         self.loops.append(name)
         self.body(4, depth + 1, in_loop=True)
         self.loops.pop()
+
+    def each(self, depth: int, in_loop: bool) -> None:
+        self.counters += 1
+        name = f"item{self.counters}"
+        self.line(depth, f"for {name} in {self.pick(['row', 'own', 'x', 'row[1:]', 'v'])}:")
+        self.items.append(name)
+        self.body(3, depth + 1, in_loop=True)
+        self.items.pop()

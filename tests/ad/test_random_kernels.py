@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import warp_like as wp
 from tests.ad import dual_kernels
-from tests.ad.random_kernels import HEADER, SHAPES, SIGNATURE, THREADS, VECTORS, sources
+from tests.ad.random_kernels import HEADER, SHAPES, SIGNATURE, STRUCTS, THREADS, VECTORS, sources
 from tests.interpreter import run
 from warp_like.frontend.build import build_kernel
 from warp_like.passes.ad.adjoint import adjoint
@@ -24,6 +24,9 @@ from warp_like.passes.pipeline import Options, prepare
 NAMES = list(SHAPES)
 WRT = range(len(NAMES))
 INDICES = np.array([2, 0, 0, 3], np.int32)
+COUNTERS = np.arange(2 * THREADS, dtype=np.int32).reshape(THREADS, 2) % 4
+RECORD = np.dtype([("u", np.float64), ("t", np.float64, 3)])
+MAKERS = [dual_kernels.Vector if n in VECTORS else dual_kernels.pair if n in STRUCTS else None for n in SHAPES]
 STRIDES = [int(np.prod(s)) for s in SHAPES.values()]
 MODERATE = 1e4
 """Beyond this, rounding is amplified so much that nothing can be compared."""
@@ -95,13 +98,14 @@ def by_dual_numbers(source: str, steps: Sequence[Step], seeds: Sequence[np.ndarr
     """Run the program in plain Python."""
     starts = random_arrays(0)
     dual_kernels.Dual.largest = 0.0
-    arrays = dual_kernels.inputs(starts, [name in VECTORS for name in NAMES])
+    arrays = dual_kernels.inputs(starts, MAKERS)
     memory = dict(zip(NAMES, arrays, strict=True))
+    counters = COUNTERS.copy()
     for kind, what in steps:
         if kind == "launch":
             kernel, n, s = what
             try:
-                dual_kernels.launch(source, kernel, THREADS, [*arrays, INDICES, n, dual_kernels.dual(s)])
+                dual_kernels.launch(source, kernel, THREADS, [*arrays, INDICES, counters, n, dual_kernels.dual(s)])
             except (ValueError, OverflowError):  # of the sine of infinity, say
                 dual_kernels.Dual.largest = np.inf
                 break
@@ -117,9 +121,23 @@ def by_dual_numbers(source: str, steps: Sequence[Step], seeds: Sequence[np.ndarr
     return Expected(dual_kernels.values(arrays), [g.reshape(a.shape) for g, a in zip(parts, starts, strict=True)])
 
 
+def typed(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Copies with structs as elements where the kernels have them."""
+    return [
+        a.copy().view(RECORD)[..., 0] if name in STRUCTS else a.copy() for name, a in zip(NAMES, arrays, strict=True)
+    ]
+
+
+def numbers(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The arrays with the fields of structs as numbers along a last axis."""
+    return [
+        np.ascontiguousarray(a).view(np.float64).reshape(SHAPES[name]) for name, a in zip(NAMES, arrays, strict=True)
+    ]
+
+
 def by_interpreter(space: dict[str, Any], steps: Sequence[Step], seeds: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The gradients by the adjoint IR, executed by the interpreter."""
-    states = [random_arrays(0)]
+    states = [[*typed(random_arrays(0)), INDICES.copy(), COUNTERS.copy()]]
     compiled: list[tuple[Any, list[Any]]] = []
     for _, (name, n, s) in steps:
         kernel = space[name]
@@ -127,39 +145,38 @@ def by_interpreter(space: dict[str, Any], steps: Sequence[Step], seeds: Sequence
         types = tuple(t for _, t in kernel.parameters)
         f = prepare(build_kernel(kernel.source, types, wide=False), options)
         after = [a.copy() for a in states[-1]]
-        run(f, [*after, INDICES, n, s], (THREADS,))
+        run(f, [*after, n, s], (THREADS,))
         states.append(after)
-        compiled.append((adjoint(f, WRT, options), [INDICES, n, s]))
-    gradients = [a.copy() for a in seeds]
+        compiled.append((adjoint(f, WRT, options), [n, s]))
+    gradients = typed(seeds)
     for (g, rest), before, after in reversed(list(zip(compiled, states, states[1:], strict=False))):
         arrays = [a.copy() for a in after]
         run(g, [*arrays, *rest, *gradients, *(before[i].copy() for i in g.scratch)], (THREADS,))
-    return gradients
+    return numbers(gradients)
 
 
 def by_tape(
     space: dict[str, Any], steps: Sequence[Step], seeds: Sequence[np.ndarray]
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """The final arrays and the gradients by compiled code and a tape."""
-    arrays = {
-        name: wp.array(a, dtype=wp.vec3d if name in VECTORS else wp.float64, requires_grad=True)
-        for name, a in zip(NAMES, random_arrays(0), strict=True)
-    }
-    index = wp.array(INDICES)
+    types = [wp.vec3d if n in VECTORS else space["Pair"] if n in STRUCTS else wp.float64 for n in NAMES]
+    starts = zip(NAMES, typed(random_arrays(0)), types, strict=True)
+    arrays = {name: wp.array(a, dtype=t, requires_grad=True) for name, a, t in starts}
+    index, counters = wp.array(INDICES), wp.array(COUNTERS.copy())
     with wp.Tape() as tape:
         for kind, what in steps:
             if kind == "launch":
                 kernel, n, s = what
-                wp.launch(space[kernel], dim=THREADS, inputs=[*arrays.values(), index, n, s])
+                wp.launch(space[kernel], dim=THREADS, inputs=[*arrays.values(), index, counters, n, s])
             elif kind == "copy":
                 to, origin = what
                 wp.copy(arrays[to], arrays[origin].reshape(arrays[to].shape))
             else:
                 arrays[what].fill_(0.5)
-    after = [a.numpy().copy() for a in arrays.values()]
-    grads = {a: wp.array(seed, dtype=a.dtype) for a, seed in zip(arrays.values(), seeds, strict=True)}
-    tape.backward(grads=grads)
-    return after, [a.grad.numpy() for a in arrays.values()]
+    after = numbers([a.numpy().copy() for a in arrays.values()])
+    given = zip(arrays.values(), typed(seeds), types, strict=True)
+    tape.backward(grads={a: wp.array(seed, dtype=t) for a, seed, t in given})
+    return after, numbers([a.grad.numpy() for a in arrays.values()])
 
 
 def agree(got: Sequence[np.ndarray], expected: Expected, source: str) -> None:
