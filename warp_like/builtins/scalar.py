@@ -297,11 +297,16 @@ def _arc_adjoint(sign: float) -> Rule:
 
 
 def _atan2_adjoint(b: Emitter, g: Value, out: Value, y: Value, x: Value) -> Adjoints:
-    norm = b.add(b.mul(x, x), b.mul(y, y))
-    origin = b.eq(norm, 0.0)
+    """By the ratio of the coordinates, since the sum of their squares may overflow or vanish."""
+    flat = b.ge(b.abs(x), b.abs(y))
+    larger, smaller = b.select(flat, x, y), b.select(flat, y, x)
+    origin = b.eq(larger, 0.0)
     zero = b.zero(g.type)
-    scaled = b.div(g, b.select(origin, b.constant(1.0, g.type), norm))
-    return b.select(origin, zero, b.mul(scaled, x)), b.select(origin, zero, b.neg(b.mul(scaled, y)))
+    larger = b.select(origin, b.constant(1.0, g.type), larger)
+    ratio = b.div(smaller, larger)
+    along = b.select(origin, zero, b.div(b.div(g, larger), b.add(b.mul(ratio, ratio), 1.0)))
+    across = b.mul(along, ratio)
+    return b.select(flat, along, across), b.neg(b.select(flat, across, along))
 
 
 @builtin(
