@@ -221,7 +221,7 @@ PyObject* checked_name = nullptr;
 
 PyObject* command_launch(PyObject* object, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
     PyObject* prepared = reinterpret_cast<Command*>(object)->prepared;
-    if (prepared && is_prepared(prepared) && !nargs && !kwnames && !launches_are_held()) {
+    if (prepared && is_prepared(prepared) && !nargs && !kwnames && !launches_are_held() && !active_recorder()) {
         if (!run_prepared(prepared)) return nullptr;
         Py_RETURN_NONE;
     }
@@ -247,7 +247,8 @@ void command_dealloc(PyObject* object) {
 
 PyMethodDef command_methods[] = {
     {"launch", method(command_launch), METH_FASTCALL | METH_KEYWORDS,
-     "launch($self, stream=None)\n--\n\nRun it. Nothing is recorded on a tape.\n\nArgs:\n    stream: For CUDA devices."},
+     "launch($self, stream=None)\n--\n\nRun it, as `wp.launch` with these arguments would: an active tape records it."
+     "\n\nArgs:\n    stream: For CUDA devices."},
     {nullptr, nullptr, 0, nullptr},
 };
 

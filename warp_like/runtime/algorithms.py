@@ -1,7 +1,8 @@
 """Sums, prefix sums, casts, sorts and runs over whole arrays: what ``warp_like.utils`` offers.
 
 The work is done natively on all threads (``native/reduce.cpp``, ``scan.cpp``, ``sort.cpp``), and results do not depend
-on their number. Casts are kernels. A tape records casts alone: to it, what the others write are plain numbers.
+on their number. Casts are kernels. A tape differentiates casts, sums and scans; to it, what the others write are plain
+numbers, and sorting values with a gradient is refused.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from warp_like.runtime.history import share_memory
 from warp_like.runtime.kernel import kernel
 from warp_like.runtime.launch import launch
 from warp_like.runtime.memory import element_type
+from warp_like.runtime.recorded_sums import record_reduction, record_scan
 from warp_like.runtime.recording import host_writes, recorder, refuse_capture
 
 SCANNED = (ir.int32, ir.uint32, ir.int64, ir.uint64, ir.float32, ir.float64)
@@ -123,7 +125,7 @@ def _reduce(name: str, a: array, b: array | None, out: Any, axis: int, dtype: An
         if target.shape != shape:
             raise ValueError(f"{name}() writes an array of shape {shape} to `out`, got {target!r}")
         target._require_writable()
-        host_writes(target)
+        record_reduction(a, b, target)
     else:
         scalar = a.element.scalar
         assert scalar is not None
@@ -131,6 +133,9 @@ def _reduce(name: str, a: array, b: array | None, out: Any, axis: int, dtype: An
             wide = ir.int64 if scalar.is_signed else ir.uint64
             element = element_type(ir.with_scalar(element.type, wide))
         target = new_array(element, shape, a.device, zero=True)
+        if axis >= 0 and recorder.active is not None and (a.requires_grad or (b is not None and b.requires_grad)):
+            target.requires_grad = True
+            record_reduction(a, b, target)
 
     def reduce() -> None:
         if not _native.reduce(a, b, target, axis):
@@ -182,7 +187,7 @@ def array_scan(in_array: Any, out_array: Any, inclusive: bool = True) -> None:
     if not same and share_memory(source, target):
         raise ValueError("array_scan(): the two arrays overlap without being one")
     target._require_writable()
-    host_writes(target)
+    record_scan(source, target, inclusive)
     _do("array_scan", partial(_native.scan, source, target, bool(inclusive)))
 
 
@@ -354,6 +359,7 @@ def _require_pairs(name: str, keys: Any, values: Any, count: int | None) -> int:
     if share_memory(keys, values):
         raise ValueError(f"{name}(): `keys` and `values` overlap")
     n = keys.size if count is None else _count(name, "pairs", count, min(keys.size, values.size))
+    _refuse_tape(name, keys, values)
     for a in (keys, values):
         a._require_writable()
         host_writes(a)
@@ -435,10 +441,24 @@ def _do(name: str, call: Callable[[], object]) -> None:
 # --- arguments ---
 
 
+def _refuse_tape(name: str, *arrays: array) -> None:
+    """Refuse to move elements with gradients where a tape would not know where they went.
+
+    Raises:
+        RuntimeError: A tape is recording, and one of ``arrays`` has a gradient.
+    """
+    for a in arrays:
+        if recorder.active is not None and a.requires_grad:
+            raise RuntimeError(
+                f"a tape does not differentiate {name}(), and {a!r} has a gradient; sort indices, and gather the "
+                "elements in a kernel"
+            )
+
+
 def _numbers(name: str, key: str, given: Any) -> array:
     """An argument as an array of numbers."""
     try:
-        a = given if isinstance(given, array) else foreign.as_array(given)
+        a = given if isinstance(given, array) else foreign.as_array(given, None, recorder.active is not None)
     except (TypeError, ValueError) as e:
         raise TypeError(f"{name}(): `{key}` is an array, got {type(given).__name__}: {e}") from e
     if a.element.is_struct or (a.element.scalar == ir.bool_ and name != "array_cast"):

@@ -517,6 +517,16 @@ def add_elements(to: array, other: array) -> None:
         to.assign(to._values() + other._values())
 
 
+def move_elements(to: array, other: array) -> None:
+    """Add the elements of ``other`` to ``to``, which shares memory with it, as if they had been taken out before."""
+    if recorder.graph is not None:
+        recorder.graph.add_call(f"move to {to!r}", partial(move_elements, to, other))
+        return
+    moved = _clone(other, requires_grad=False)
+    other.zero_()
+    add_elements(to, moved)
+
+
 def _add_records(t: ir.Struct, to: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> None:
     for name, field in t.fields:
         scalar = ir.scalar_of(field)

@@ -15,16 +15,20 @@ from warp_like.runtime.history import share_memory
 from warp_like.runtime.recording import Record
 
 
-def warn_of_cut(launches: Iterable[object]) -> bool:
-    """Warn where a recorded launch reads what an earlier one made of arrays with gradients, and a gradient is missing.
+def warn_of_cut(launches: Iterable[object], copies: Iterable[array]) -> bool:
+    """Warn where a recorded launch reads what was made of arrays with gradients before, and a gradient is missing.
 
     Only the first such place is named. Host writes in between make the array plain numbers for a reader no less, but
     are not looked at: a warning may then come too much, never too little.
 
+    Args:
+        launches: What was recorded.
+        copies: Arrays without gradients that the host has copied arrays with gradients to.
+
     Returns:
         Whether there is such a place.
     """
-    made: list[tuple[array, str, str]] = []  # without a gradient, from something with one: argument and kernel
+    made: list[tuple[array, str, str]] = [(a, "", "") for a in copies]  # with the argument and the kernel that made it
     for r in launches:
         if not isinstance(r, Record):
             continue
@@ -45,10 +49,12 @@ def warn_of_cut(launches: Iterable[object]) -> bool:
 
 
 def _warn(writer: str, written: str, reader: str, read: str) -> None:
+    to, between = f"kernel `{writer}`", f"the array between them, `{written}` of `{writer}` and `{read}` of `{reader}`"
+    if not writer:
+        to, between = "the array that was copied", f"the copy, `{read}` of `{reader}`"
     warnings.warn(
-        f"no gradient passes from kernel `{reader}` back to kernel `{writer}`: the array between them, `{written}` of "
-        f"`{writer}` and `{read}` of `{reader}`, has no gradient; make it with requires_grad=True, or ignore this if "
-        "the gradient is meant to stop there",
+        f"no gradient passes from kernel `{reader}` back to {to}: {between}, has no gradient; make it with "
+        "requires_grad=True, or ignore this if the gradient is meant to stop there",
         UserWarning,
         stacklevel=5,
     )

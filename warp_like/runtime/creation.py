@@ -201,8 +201,8 @@ def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: 
     if isinstance(dest, indexedarray) or isinstance(src, indexedarray):
         _copy_indexed(dest, src, (dest_offset, src_offset, count))
         return
-    to = dest if isinstance(dest, array) else foreign.as_array(dest)
-    of = src if isinstance(src, array) else foreign.as_array(src)
+    to = dest if isinstance(dest, array) else foreign.as_array(dest, None, recorder.active is not None)
+    of = src if isinstance(src, array) else foreign.as_array(src, None, recorder.active is not None)
     if to.type_code != of.type_code:
         raise TypeError(f"can't copy {of!r} to {to!r}: the dtypes differ")
     if dest_offset or src_offset or count or to.shape != of.shape:

@@ -105,7 +105,7 @@ def launch(
         return None
     program = kernel.program(types)
     if record_cmd:
-        return Launch(kernel, dims, program, args)
+        return Launch(kernel, dims, program, args, record_tape)
     if isinstance(recorder.active, Capture):
         recorder.active.take_launch(Record(kernel, dims, types, args))
         return None
@@ -204,11 +204,14 @@ class Launch(_native.Command):
         kernel: The kernel.
     """
 
-    def __init__(self, kernel: Kernel, dims: tuple[int, ...], program: Program, params: list[Any]) -> None:
+    def __init__(
+        self, kernel: Kernel, dims: tuple[int, ...], program: Program, params: list[Any], record_tape: bool
+    ) -> None:
         self.kernel = kernel
         self.program = program
         self._dims = dims
         self._params = params
+        self._record_tape = record_tape
 
     @property
     def dims(self) -> tuple[int, ...]:
@@ -216,7 +219,19 @@ class Launch(_native.Command):
         return self._dims
 
     def _launch_checked(self, stream: Any = None) -> None:
-        """Run it where the native ``launch`` can't: first, after a change, or when launches are watched."""
+        """Run it where the native ``launch`` can't: first, after a change, or when launches are watched or recorded."""
+        active = recorder.active
+        if isinstance(active, Capture):
+            active.take_launch(Record(self.kernel, self._dims, self.program.types, list(self._params)))
+            return
+        if active is not None and self._record_tape:
+            from warp_like.runtime.history import same_arguments
+
+            args = list(self._params)  # set_params changes these
+            run_recorded(
+                self.program, Record(self.kernel, self._dims, self.program.types, args, same_arguments(args)), active
+            )
+            return
         run(self.program, self._dims, self._params)
         assert self.program.dispatcher is not None
         self._prepared = _native.prepare(self.program.dispatcher, self._dims, self._params)

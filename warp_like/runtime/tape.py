@@ -11,10 +11,10 @@ from typing import Any
 
 from warp_like import _native
 from warp_like.runtime import visualize
-from warp_like.runtime.array import add_elements, array
+from warp_like.runtime.array import add_elements, array, move_elements
 from warp_like.runtime.chains import warn_of_cut
 from warp_like.runtime.differentiation import adjoint_arguments, adjoint_program, gradients_of
-from warp_like.runtime.history import History, require_memory
+from warp_like.runtime.history import History, require_memory, share_memory
 from warp_like.runtime.launch import run_adjoint
 from warp_like.runtime.recording import Record, UserFunction, Write, activities, recorder
 from warp_like.runtime.retaining import Retained
@@ -74,9 +74,11 @@ class Tape:
             RuntimeError: The source carries a gradient and is repeated to fill the array.
         """
         self.history.before_write(write.dest)
-        if write.dest.grad is None:
-            return
         source = write.source
+        if write.dest.grad is None:
+            if source is not None and source.grad is not None:
+                self.history.cut.append(write.dest)
+            return
         if source is not None and source.grad is not None and source.shape != write.dest.shape:
             raise RuntimeError(
                 f"the gradient does not pass from {source!r} to {write.dest!r}, since their shapes differ; "
@@ -145,7 +147,8 @@ class Tape:
         if loss is None and not grads:
             raise RuntimeError("backward() needs a loss or grads to start from")
         starts = self._starts(loss, grads or {})
-        plain = not self._retained.shown and not self.history.overwritten and not _watched()
+        history = self.history
+        plain = not (self._retained.shown or history.overwritten or history.cut or _watched())
         if plain and _native.try_backward(self.launches, starts):
             return
         self._backward_checked(starts)
@@ -156,7 +159,7 @@ class Tape:
         for a in arrays:
             a._attach_grad()
         self._require_ready()
-        self._warned = self._warned or warn_of_cut(self.launches)
+        self._warned = self._warned or warn_of_cut(self.launches, self.history.cut)
         with _nothing_recorded():
             self._retained.begin([a for a in arrays if a.retain_grad], [a for a, _ in starts])
             for a, seed in starts:
@@ -335,9 +338,14 @@ def _reverse(r: Record | Write | UserFunction) -> None:
             run_adjoint(r, gradients_of(r))
             r.dispatcher = r.kernel.program(r.types).dispatcher
     elif r.dest.grad is not None:
-        if r.source is not None and r.source.grad is not None:
-            add_elements(r.source.grad, r.dest.grad)
-        r.dest.grad.zero_()
+        source = None if r.source is None else r.source.grad
+        if source is None:
+            r.dest.grad.zero_()
+        elif share_memory(source, r.dest.grad):
+            move_elements(source, r.dest.grad)
+        else:
+            add_elements(source, r.dest.grad)
+            r.dest.grad.zero_()
 
 
 __all__ = ["Tape"]
