@@ -3,8 +3,8 @@
 Threads never touch what another one writes, except by atomics on ``acc`` and ``turn``, which nobody reads. Each
 thread owns three elements of ``y`` (updated in place, also through views and slices), two of ``z`` (the same by flat
 index), of the vectors ``w``, of the structs ``e``, of the counters ``cnt`` and of ``out``; ``x``, ``p`` and the indices
-``g`` are only read. Besides numbers, a kernel's state is a vector, a matrix, a struct and arrays of its own. Values stay
-moderate, and derivatives exist with probability one.
+``g`` are only read. Besides numbers, a kernel's state is a vector, a matrix, a struct and arrays of its own. Values
+stay moderate, and derivatives exist with probability one.
 
 ``y[i] += e`` is an atomic, since threads could share the element. The gradient is refused where it needs the values of
 an array that atomics update, so only kernels marked ``updates`` contain them.
