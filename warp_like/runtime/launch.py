@@ -228,9 +228,8 @@ class Launch(_native.Command):
             from warp_like.runtime.history import same_arguments
 
             args = list(self._params)  # set_params changes these
-            run_recorded(
-                self.program, Record(self.kernel, self._dims, self.program.types, args, same_arguments(args)), active
-            )
+            same = same_arguments(args)
+            run_recorded(self.program, Record(self.kernel, self._dims, self.program.types, args, same), active)
             return
         run(self.program, self._dims, self._params)
         assert self.program.dispatcher is not None
