@@ -23,6 +23,7 @@ __all__ = [
     "to_object",
     "to_optimized_llvm",
     "to_ptx",
+    "to_sass",
     "uses_stack",
 ]
 
@@ -71,6 +72,13 @@ def to_cuda(function: Function, target: Target, options: Options) -> CudaCode:
     calls = snippets(function)
     ptx = join_ptx(ptx, calls, target) if calls else ptx
     return CudaCode(assemble(ptx, target.name) if target.assembled else ptx.encode(), lowered.faults)
+
+
+def to_sass(function: Function, target: Target, options: Options) -> str:
+    """Return the machine code of ``function`` for CUDA as text."""
+    from warp_like.backend.nvptx import disassemble
+
+    return disassemble(to_cuda(function, replace(target, assembled=True), options).data)
 
 
 def to_ptx(function: Function, target: Target, options: Options) -> str:

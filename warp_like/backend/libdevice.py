@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-_WHEELS = ("nvidia.cu13", "nvidia.cu12", "nvidia.cuda_nvcc")
+_WHEELS = ("nvidia.cu13", "nvidia.cu12", "nvidia.cuda_nvcc", "nvidia.cuda_nvdisasm", "nvidia.cuda_cuobjdump")
 
 
 def _roots() -> Iterator[Path]:
@@ -45,11 +45,21 @@ def find_libdevice() -> Path | None:
 @functools.lru_cache(maxsize=1)
 def find_ptxas() -> Path | None:
     """Return the path of the PTX assembler, or None where there is none."""
+    return _find_tool("ptxas")
+
+
+@functools.lru_cache(maxsize=1)
+def find_disassembler() -> Path | None:
+    """Return the path of a disassembler of cubins, ``nvdisasm`` or ``cuobjdump``, or None where there is none."""
+    return _find_tool("nvdisasm") or _find_tool("cuobjdump")
+
+
+def _find_tool(tool: str) -> Path | None:
     for root in _roots():
-        for name in ("ptxas", "ptxas.exe"):
+        for name in (tool, f"{tool}.exe"):
             if (root / "bin" / name).is_file():
                 return root / "bin" / name
-    found = shutil.which("ptxas")
+    found = shutil.which(tool)
     return Path(found) if found else None
 
 
@@ -79,5 +89,20 @@ def require_ptxas() -> Path:
         raise RuntimeError(
             "assembling PTX needs ptxas, and it was not found; install the nvidia-cuda-nvcc package or "
             "set CUDA_HOME to a CUDA toolkit"
+        )
+    return path
+
+
+def require_disassembler() -> Path:
+    """Return the path of a disassembler of cubins.
+
+    Raises:
+        RuntimeError: There is none on this machine.
+    """
+    path = find_disassembler()
+    if path is None:
+        raise RuntimeError(
+            "showing SASS needs nvdisasm or cuobjdump, and neither was found; they are part of the CUDA Toolkit "
+            "(conda: conda install cuda-nvdisasm): put its folder bin on PATH, or set CUDA_HOME to the toolkit"
         )
     return path

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from warp_like.backend.libdevice import require_libdevice, require_ptxas
+from warp_like.backend.libdevice import require_disassembler, require_libdevice, require_ptxas
 from warp_like.backend.llvm_tools import LOCK, binding_with_all_targets, optimize, parsed
 from warp_like.backend.target import Target
 
@@ -45,10 +45,29 @@ def assemble(ptx: str, arch: str) -> bytes:
         source, out = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)
         command = [str(ptxas), f"--gpu-name={arch}", f"--output-file={out}", str(source)]
+        if "\t.loc\t" in ptx:
+            command.append("--generate-line-info")
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"ptxas failed for {arch}: {done.stderr.strip() or done.stdout.strip()}")
         return out.read_bytes()
+
+
+def disassemble(cubin: bytes) -> str:
+    """Return the SASS of a cubin, with source lines where it has them.
+
+    Raises:
+        RuntimeError: There is no disassembler, or it refuses the cubin.
+    """
+    tool = require_disassembler()
+    options = ["--print-line-info", "--print-code"] if tool.stem == "nvdisasm" else ["--dump-sass"]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "kernel.cubin")
+        file.write_bytes(cubin)
+        done = subprocess.run([str(tool), *options, str(file)], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{tool.name} failed: {done.stderr.strip() or done.stdout.strip()}")
+        return done.stdout
 
 
 @functools.lru_cache(maxsize=16)

@@ -122,6 +122,8 @@ class Options:
         constant: The array parameters, by position, whose memory nothing writes to during the launch.
         aligned: The data of contiguous arrays is aligned to ``layout.vector_align`` of their elements.
         launch_bounds: For CUDA, the most threads of a block and the fewest blocks of a multiprocessor (0: any).
+        max_registers: For CUDA, the most registers of a thread; 0 leaves it to the assembler.
+        lineinfo: For CUDA, the code says which line of the source it comes from.
     """
 
     contiguous: bool = False
@@ -135,13 +137,18 @@ class Options:
     constant: tuple[int, ...] = ()
     aligned: bool = False
     launch_bounds: tuple[int, int] | None = None
+    max_registers: int = 0
+    lineinfo: bool = False
 
     @property
     def key(self) -> str:
         """A string that is equal for equal options and for no others."""
-        flags = (self.contiguous, self.wide, self.fast_math, self.fuse_fp, self.vector_math, self.debug, self.aligned)
+        flags = (
+            self.contiguous, self.wide, self.fast_math, self.fuse_fp, self.vector_math, self.debug, self.aligned,
+            self.lineinfo,
+        )  # fmt: skip
         return (
-            f"{self.launch_bounds or ''}"
+            f"{self.launch_bounds or ''}{self.max_registers or ''}"
             + "".join("01"[f] for f in flags)
             + "".join(f"+{i}" for i in self.sums)
             + "".join(f"={i}" for i in self.own)

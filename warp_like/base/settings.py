@@ -88,6 +88,23 @@ SETTINGS: tuple[Setting, ...] = (
         compiles=True,
     ),
     Setting(
+        "lineinfo",
+        "WARP_LIKE_LINEINFO",
+        bool,
+        False,
+        "Code for CUDA says which line of the Python source each instruction comes from, for cuda-gdb, Nsight and "
+        "compute-sanitizer.",
+        compiles=True,
+    ),
+    Setting(
+        "max_registers",
+        "WARP_LIKE_MAX_REGISTERS",
+        int,
+        0,
+        "Registers that a thread on CUDA may use; what needs more is kept in memory. 0 leaves it to the assembler.",
+        compiles=True,
+    ),
+    Setting(
         "enable_backward", None, bool, True, "Whether tapes and adjoint launches may compile adjoints.", compiles=False
     ),
     Setting(

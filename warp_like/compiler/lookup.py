@@ -54,8 +54,9 @@ def was_built(key: str) -> bool:
 
 def cache_key(source: Source, signature: Signature, target: Target | None = None) -> str:
     """Return the hash of all that decides what is compiled."""
-    checks = signature.options.debug or signature.options.verify_fp
-    outside = [f"{name}={text}" for name, text in closure.reachable(source, _references, places=checks)]
+    o = signature.options
+    places = o.debug or o.verify_fp or o.lineinfo
+    outside = [f"{name}={text}" for name, text in closure.reachable(source, _references, places=places)]
     where = host_key() if target is None else target.key
     return digest(cache.compiler_fingerprint(), source.text, *outside, str(signature), where)
 

@@ -27,7 +27,7 @@ from warp_like.passes.effects import array_accesses, certain_accesses, constant_
 from warp_like.passes.spmd.choice import Choice, choose
 from warp_like.passes.sums import depends_on_order, open_own_additions, plain_additions
 
-STAGES = ("ir", "optimised", "lanes", "llvm", "asm", "ptx")
+STAGES = ("ir", "optimised", "lanes", "llvm", "asm", "ptx", "sass")
 """What can be shown of a kernel on its way: the frontend's IR, that of one thread when all passes have run, that of the
 lanes (the same where there are none), LLVM IR, machine code."""
 
@@ -126,8 +126,8 @@ def stage_text(source: Source, signature: Signature, target: Target, stage: str)
     """
     if stage not in STAGES:
         raise ValueError(f"there is no stage {stage!r}; stages are {', '.join(STAGES)}")
-    if stage == "ptx" and not target.is_cuda:
-        raise ValueError('PTX needs a CUDA target, e.g. target="sm_80"')
+    if stage in ("ptx", "sass") and not target.is_cuda:
+        raise ValueError(f'{stage.upper()} needs a CUDA target, e.g. target="sm_80"')
     with depth_checked(source):
         if stage == "ir":
             return print_function(build_kernel(source, signature.args, wide=signature.wide))
@@ -157,6 +157,8 @@ def _code(f: Function, target: Target, options: LoweringOptions) -> tuple[bytes,
 def _backend_text(f: Function, target: Target, options: LoweringOptions, stage: str) -> str:
     if stage == "llvm":
         return backend.lower_to_llvm(f, target, options)
+    if stage == "sass":
+        return backend.to_sass(f, target, options)
     return backend.to_ptx(f, target, options) if target.is_cuda else backend.to_asm(f, target, options)
 
 
@@ -171,6 +173,8 @@ def _lowering(signature: Signature, f: Function, target: Target) -> LoweringOpti
         fuse_fp=o.fuse_fp,
         debug=o.debug,
         launch_bounds=o.launch_bounds,
+        max_registers=o.max_registers,
+        lineinfo=o.lineinfo,
         sums=() if target.is_cuda else summed,  # the threads of a GPU have no copies of their own
         own=own,
         constant=constant_arrays(f) if apart else (),

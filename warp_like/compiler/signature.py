@@ -21,6 +21,8 @@ class Options(Frozen):
     verify_fp: bool = False
     vector_width: int = 0
     launch_bounds: tuple[int, int] | None = None
+    lineinfo: bool = False
+    max_registers: int = 0
 
     @staticmethod
     def current() -> Options:

@@ -209,7 +209,8 @@ class Kernel(_native.Launchable):
 
         Args:
             stage: ``ir`` (as the frontend built it), ``optimised`` (when all passes have run), ``lanes`` (as the CPU
-                runs it, several threads at a time), ``llvm`` (before LLVM's own passes), ``asm`` or ``ptx``.
+                runs it, several threads at a time), ``llvm`` (before LLVM's own passes), ``asm``, ``ptx`` or
+                ``sass`` (CUDA's machine code).
             args: Types or example values for the parameters; needed where annotations leave types open.
             target: ``cpu`` (this machine, the default) or a CUDA architecture such as ``sm_80``.
             wrt: Show the adjoint with respect to these array parameters instead of the kernel.
@@ -278,6 +279,14 @@ class Kernel(_native.Launchable):
     def inspect_ptx(self, args: Sequence[Any] | None = None, target: str = "sm_80") -> str:
         """Return the PTX for a CUDA architecture; needs no GPU."""
         return self.inspect("ptx", args, target)
+
+    def inspect_sass(self, args: Sequence[Any] | None = None, target: str = "sm_80") -> str:
+        """Return the machine code for a CUDA architecture as text; needs no GPU, but NVIDIA's tools.
+
+        Raises:
+            RuntimeError: ``ptxas``, or both ``nvdisasm`` and ``cuobjdump``, are not on this machine.
+        """
+        return self.inspect("sass", args, target)
 
     def _inspected_types(self, args: Sequence[Any] | None) -> tuple[Type, ...]:
         from warp_like.runtime.arguments import infer_type

@@ -6,6 +6,9 @@ from warp_like.backend.llvm.values import beside, constant, is_half, memory_type
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir.types import Scalar, float32, float64, int32, uint16
 
+_SINCE_BFLOAT = 80
+"""The CUDA architecture that rounds to bfloat16 in one instruction."""
+
 
 def cast(w: Writer, x: str, source: Scalar, to: Scalar) -> str:
     """Return ``x`` of type ``source`` converted to ``to``; the rules are those of ``ir.ops.Cast``."""
@@ -48,6 +51,8 @@ def round_half(w: Writer, x: str, t: Scalar) -> str:
     single, i32 = vector("float", t), vector("i32", t)
     if t.kind == "float":
         return w.op(f"fptrunc {single} {x} to {register_type(t)}")
+    if w.target.arch >= _SINCE_BFLOAT:
+        return w.op(f"bitcast bfloat {w.op(f'fptrunc float {x} to bfloat')} to i16")
 
     def number(n: int) -> str:
         return constant(n, beside(int32, t))

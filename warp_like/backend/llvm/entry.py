@@ -49,6 +49,11 @@ class Lowered(NamedTuple):
 def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
     """Return the module with the entry point of kernel ``f``."""
     w = Writer(target, options)
+    name = entry_name(f)
+    if target.is_cuda and options.lineinfo and f.loc is not None:
+        w.add_line_info(name, f.loc)
+    if target.is_cuda and options.fast_math:
+        w.flag(4, "nvvm-reflect-ftz", 1)  # libdevice's functions flush, too
     ndim = grid_ndim(f)
     offsets, size = param_offsets([p.type for p in f.params])
     with at(f.loc):
@@ -65,7 +70,6 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
         kind = _CudaGrid if target.is_cuda else _CpuGrid if f.lanes == 1 else _LaneGrid
         grid = kind(w, ndim, f, run)
         grid.write()
-    name = entry_name(f)
     return Lowered(w.module(name, _signature(w, name, max(size, 8))), w.faults)
 
 
@@ -73,7 +77,8 @@ def _signature(w: Writer, name: str, size: int) -> str:
     if w.target.is_cuda:
         dims = f"ptr byval([{MAX_DIMS} x i64]) align 8 %dims"
         params = f"ptr byval([{size} x i8]) align 8 %args, {dims}, i64 %begin, i64 %end, {CONTEXT} %ctx"
-        return f"define ptx_kernel void @{name}({params}) {w.attributes('nounwind mustprogress' + _bounds(w))}"
+        attributes = w.attributes("nounwind mustprogress" + _bounds(w) + _flushed(w))
+        return f"define ptx_kernel void @{name}({params}) {attributes}"
     block = "noalias readonly align 8"
     params = f"ptr {block} %args, ptr {block} %dims, i64 %begin, i64 %end, ptr noalias %ctx"
     vectors = f'"prefer-vector-width"="{w.target.vector_bits}"'
@@ -85,9 +90,18 @@ def uses_stack(f: Function) -> bool:
     return any(isinstance(o, ops.Push) for o in f.body.walk())
 
 
+def _flushed(w: Writer) -> str:
+    return ' "denormal-fp-math-f32"="preserve-sign,preserve-sign"' if w.options.fast_math else ""
+
+
 def _bounds(w: Writer) -> str:
     threads, blocks = w.options.launch_bounds or (0, 0)
-    return (f' "nvvm.maxntid"="{threads}"' if threads else "") + (f' "nvvm.minctasm"="{blocks}"' if blocks else "")
+    registers = f' "nvvm.maxnreg"="{w.options.max_registers}"' if w.options.max_registers else ""
+    return (
+        (f' "nvvm.maxntid"="{threads}"' if threads else "")
+        + (f' "nvvm.minctasm"="{blocks}"' if blocks else "")
+        + registers
+    )
 
 
 def _parameter(w: Writer, t: Type, offset: int, position: int) -> Rep:

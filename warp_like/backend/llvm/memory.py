@@ -225,7 +225,7 @@ def _atomic(w: Writer, kind: str, t: Scalar, at: str, x: str) -> str:
         return w.op(f"atomicrmw {how} {w.array_pointer} {at}, {reg} {x} {tail}")
     if kind == "exch":
         return w.op(f"atomicrmw xchg {w.array_pointer} {at}, {reg} {x} {tail}")
-    if t in (float16, bfloat16):
+    if t in (float16, bfloat16) and not (t == float16 and kind in ("add", "sub") and w.target.is_cuda):
         return _atomic_half(w, kind, t, at, x)
     if kind == "sub":
         x = w.op(f"fneg {reg} {x}")

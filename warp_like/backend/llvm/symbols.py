@@ -26,6 +26,11 @@ _SINCE_2_35 = _SINCE_2_22 | {
     "exp2", "expm1", "hypot", "log10", "log1p", "log2", "sinh", "tan", "tanh",
 }
 # fmt: on
+_APPROXIMATED = frozenset(
+    f"__nv_{name}" for name in ("sin", "cos", "tan", "exp", "exp10", "log", "log2", "log10", "pow")
+)
+"""What the GPU's special function units compute with a few instructions; taken with ``fast_math``."""
+
 _LIBMVEC = {"libmvec": _SINCE_2_35, "libmvec-2.22": _SINCE_2_22}
 
 
@@ -38,7 +43,9 @@ def call_symbol(w: Writer, symbol: Symbol, t: Scalar, args: list[str]) -> str:
         return w.intrinsic(f"{symbol.llvm}.{suffix(t)}", reg, types, args, flags)
     ending = "f" if t.bits == 32 else ""
     if w.target.is_cuda:
-        return _call(w, symbol.nvptx + ending, t, args, "nounwind", flags)
+        fast = w.options.fast_math and t.bits == 32 and symbol.nvptx in _APPROXIMATED
+        name = symbol.nvptx.replace("__nv_", "__nv_fast_") if fast else symbol.nvptx
+        return _call(w, name + ending, t, args, "nounwind", flags)
     if isinstance(t, LaneScalar):
         return _call_in_lanes(w, symbol, t, args)
     attributes = PURE_CALL

@@ -5,9 +5,11 @@ Text is assembled once, at the end; a module holds one entry function.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from warp_like.backend.llvm.lineinfo import LineInfo, quoted
 from warp_like.backend.target import Options, Target
+from warp_like.base.loc import Loc
 
 PURE_CALL = "nounwind willreturn nosync memory(none)"
 _FAST = "reassoc nsz arcp contract afn "
@@ -31,6 +33,10 @@ class Writer:
         self._named_metadata: dict[str, str] = {}
         self._strings: dict[bytes, str] = {}
         self._faults: dict[str, int] = {}
+        self._flags: list[str] = []
+        self._lists: list[str] = []
+        self._line_info: LineInfo | None = None
+        self._here: Callable[[], str] = str  # appended to each instruction
         self._kept: list[str] = []
         self._next = 0
 
@@ -45,12 +51,12 @@ class Writer:
         """Append an instruction; return its register."""
         self._next += 1
         r = f"%v{self._next}"
-        self.lines.append(f"  {r} = {text}")
+        self.lines.append(f"  {r} = {text}{self._here()}")
         return r
 
     def do(self, text: str) -> None:
         """Append an instruction without a result."""
-        self.lines.append(f"  {text}")
+        self.lines.append(f"  {text}{self._here()}")
 
     def label(self, hint: str) -> str:
         """Return a new label."""
@@ -124,6 +130,19 @@ class Writer:
         name = self._strings.setdefault(data, f"@.str{len(self._strings)}")
         return f"addrspacecast (ptr addrspace(4) {name} to ptr)" if self.target.is_cuda else name
 
+    def name_metadata(self, name: str, node: str) -> None:
+        """Add the module's list of one node, known to LLVM as ``name``."""
+        self._lists.append(f"!{name} = !{{{node}}}")
+
+    def flag(self, behaviour: int, name: str, value: int) -> None:
+        """Add a flag of the module; ``behaviour`` says what linking makes of it, by LLVM's number."""
+        self._flags.append(self.metadata(f"flag {name}", f'!{{i32 {behaviour}, !"{name}", i32 {value}}}'))
+
+    def add_line_info(self, name: str, loc: Loc) -> None:
+        """Say of all instructions which line they come from, in the entry ``name`` of a kernel defined at ``loc``."""
+        self._line_info = LineInfo(self, name, loc)
+        self._here = self._line_info.here
+
     def fault(self, encoded: str) -> int:
         """Return the number of an error that the code can report."""
         return self._faults.setdefault(encoded, len(self._faults))
@@ -140,16 +159,18 @@ class Writer:
         space = " addrspace(4)" if self.target.is_cuda else ""
         parts = [f'source_filename = "{name}"', f'target triple = "{self.target.triple}"']
         for data, symbol in self._strings.items():
-            escaped = "".join(chr(c) if 32 <= c < 127 and c not in (34, 92) else f"\\{c:02X}" for c in data)
-            parts.append(f'{symbol} = private unnamed_addr{space} constant [{len(data)} x i8] c"{escaped}"')
+            parts.append(f"{symbol} = private unnamed_addr{space} constant [{len(data)} x i8] c{quoted(data)}")
         if self._kept:
             refs = ", ".join(f"ptr @{s}" for s in self._kept)
             array = f"[{len(self._kept)} x ptr]"
             parts.append(f'@llvm.compiler.used = appending global {array} [{refs}], section "llvm.metadata"')
         parts += self._declared.values()
-        parts += [f"{signature} {{", "entry:", *self._allocas, *self.lines, "}"]
+        defined = f" !dbg {self._line_info.entry}" if self._line_info is not None else ""
+        parts += [f"{signature}{defined} {{", "entry:", *self._allocas, *self.lines, "}"]
         parts += [f"attributes {n} = {{ {text} }}" for text, n in self._attributes.items()]
-        parts += self._metadata
+        parts += self._metadata + self._lists
+        if self._flags:
+            parts.append(f"!llvm.module.flags = !{{{', '.join(self._flags)}}}")
         return "\n".join(parts) + "\n"
 
 
