@@ -1,7 +1,7 @@
 """The calls of the driver interface, by way of cuda-python, into a driver that succeeds and does nothing.
 
-No GPU and no driver are needed. What this shows is that cuda-python takes the arguments of each call and that its results
-are read as they come; what a call does is for tests on a device.
+No GPU and no driver are needed. What this shows is that cuda-python takes the arguments of each call and that its
+results are read as they come; what a call does is for tests on a device.
 """
 
 import ctypes
