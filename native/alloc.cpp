@@ -182,8 +182,6 @@ PyObject* make_buffer(void* ptr, int64_t nbytes, void (*release)(void*), void* c
     return reinterpret_cast<PyObject*>(self);
 }
 
-namespace {
-
 PyObject* dereferenced(PyObject* weak) {
 #if PY_VERSION_HEX >= 0x030D0000
     PyObject* found = nullptr;
@@ -196,8 +194,6 @@ PyObject* dereferenced(PyObject* weak) {
     return found;
 #endif
 }
-
-}  // namespace
 
 bool is_plain_memory(PyObject* object) {
     if (!object || Py_TYPE(object) != &BufferType) return false;
@@ -217,6 +213,23 @@ bool append_watchers(PyObject* buffer, PyObject* list) {
         if (PyList_Append(list, tensor.get()) < 0) return false;
     }
     if (!alive) Py_CLEAR(reinterpret_cast<Buffer*>(buffer)->watchers);
+    return true;
+}
+
+bool add_watcher(PyObject* object, PyObject* tensor) {
+    Buffer* buffer = reinterpret_cast<Buffer*>(object);
+    const Ref old = Ref::borrow(buffer->watchers);
+    const Ref fresh(PyList_New(0));
+    if (!fresh) return false;
+    for (Py_ssize_t i = 0; old && PyList_CheckExact(old.get()) && i < PyList_GET_SIZE(old.get()); ++i) {
+        PyObject* weak = PyList_GET_ITEM(old.get(), i);
+        const bool alive = PyWeakref_Check(weak) && Ref(dereferenced(weak));
+        if (alive && PyList_Append(fresh.get(), weak) < 0) return false;
+    }
+    const Ref weak(PyWeakref_NewRef(tensor, nullptr));
+    if (!weak || PyList_Append(fresh.get(), weak.get()) < 0) return false;
+    Py_INCREF(fresh.get());
+    Py_XSETREF(buffer->watchers, fresh.get());
     return true;
 }
 

@@ -38,6 +38,12 @@ inline bool is_watched(PyObject* owner) { return is_buffer(owner) && reinterpret
 // Appends the tensors that live over the memory of `buffer` to `list`; false with an exception set.
 bool append_watchers(PyObject* buffer, PyObject* list);
 
+// Notes that a tensor lives over the memory of `buffer`; false with an exception set.
+bool add_watcher(PyObject* buffer, PyObject* tensor);
+
+// What a weak reference refers to, a new reference; null, without an exception, when it is gone.
+PyObject* dereferenced(PyObject* weak);
+
 bool register_alloc(PyObject* module);
 
 }  // namespace wl

@@ -4,6 +4,7 @@
 
 #include "bulk.h"
 #include "dlpack.h"
+#include "export.h"
 #include "structmember.h"
 
 namespace wl {
@@ -292,11 +293,13 @@ int array_traverse(PyObject* object, visitproc visit, void* arg) {
     Py_VISIT(self->owner);
     Py_VISIT(self->grad_array);
     Py_VISIT(self->grad_links);
+    Py_VISIT(self->exports);
     return 0;
 }
 
 int array_clear(PyObject* object) {
     Array* self = reinterpret_cast<Array*>(object);
+    Py_CLEAR(self->exports);
     Py_CLEAR(self->grad_links);
     Py_CLEAR(self->grad_array);
     Py_CLEAR(self->owner);
@@ -413,6 +416,9 @@ PyMethodDef array_methods[] = {
      "_subview(offset, shape, strides)\n--\n\nReturn a view of the same class, `offset` bytes into this "
      "array; "
      "its __init__ is not called and nothing is checked against the bounds."},
+    {"_numpy", method(numpy_of), METH_FASTCALL,
+     "_numpy(dtype=None)\n--\n\nReturn a NumPy array over the memory, of the array's scalars or of records; None where Python "
+     "has to see to it."},
     {"_slice", array_slice, METH_O,
      "_slice(key)\n--\n\nReturn the view, and that of the gradient, that integers and slices select; None where Python "
      "has to see to it."},

@@ -30,6 +30,7 @@ struct Array {
     PyObject* owner;
     PyObject* grad_array;
     PyObject* grad_links;  // a list of what ties the gradient to tensors, shared by all views; null or None: none
+    PyObject* exports;     // a dict: class of tensors -> the view that it got last, or a weak reference to it; or null
     char retain_grad;      // what a backward pass consumes of the gradient is shown again at its end
     PyObject* weakrefs;
 };

@@ -1,8 +1,5 @@
 #include "dlpack.h"
 
-#include <atomic>
-#include <cstdlib>
-
 #include "alloc.h"
 #include "array.h"
 
@@ -14,154 +11,6 @@ constexpr const char* kLegacy = "dltensor";
 constexpr const char* kLegacyUsed = "used_dltensor";
 constexpr const char* kVersioned = "dltensor_versioned";
 constexpr const char* kVersionedUsed = "used_dltensor_versioned";
-
-// ---- export
-
-// One allocation holds the tensor, its shape and its strides.
-template <typename Managed>
-struct Exported {
-    Managed managed;
-    int64_t shape[kMaxFullDims];
-    int64_t strides[kMaxFullDims];
-};
-
-// A framework may call a deleter from any thread, with the GIL or without, and with locks of its own held: Paddle holds
-// one that freeing another of its tensors takes as well. So a deleter neither waits for the GIL nor frees what may
-// belong to a framework. Such objects wait here for the main thread, or for the next export.
-struct Dropped {
-    PyObject* object;
-    Dropped* next;
-};
-
-std::atomic<Dropped*> dropped{nullptr};
-std::atomic<bool> drain_is_due{false};
-
-void drain_dropped() {
-    Dropped* list = dropped.exchange(nullptr);
-    while (list) {
-        Dropped* next = list->next;
-        Py_DECREF(list->object);
-        std::free(list);
-        list = next;
-    }
-}
-
-int drain_when_due(void*) {
-    drain_is_due = false;
-    drain_dropped();
-    return 0;
-}
-
-void drop_later(PyObject* object) {
-    auto* node = static_cast<Dropped*>(std::malloc(sizeof(Dropped)));
-    if (!node) return;  // better a leak than a crash
-    *node = {object, dropped.load()};
-    while (!dropped.compare_exchange_weak(node->next, node)) {
-    }
-    if (!drain_is_due.exchange(true) && Py_AddPendingCall(drain_when_due, nullptr) != 0) drain_is_due = false;
-}
-
-// What an exported tensor keeps alive: our memory itself where that is all there is under the array.
-PyObject* keeper_of(Array* array) {
-    return is_plain_memory(array->owner) ? array->owner : reinterpret_cast<PyObject*>(array);
-}
-
-// Frees an exported tensor. Once the interpreter has begun to shut down nothing of Python may be touched, and the
-// reference is left to the process's end.
-template <typename Managed>
-void drop_exported(Managed* self) {
-    if (Py_IsInitialized()) {
-        auto* object = static_cast<PyObject*>(self->manager_ctx);
-        if (PyGILState_Check() && (Py_REFCNT(object) > 1 || is_plain_memory(object))) {
-            Py_DECREF(object);
-        } else {
-            drop_later(object);
-        }
-    }
-    std::free(reinterpret_cast<Exported<Managed>*>(self));
-}
-
-template <typename Managed>
-void drop_capsule(PyObject* capsule, const char* name) {
-    if (!PyCapsule_IsValid(capsule, name)) return;  // taken: the deleter is the taker's to call
-    auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
-    if (managed->deleter) managed->deleter(managed);
-}
-
-void drop_legacy(PyObject* capsule) { drop_capsule<DLManagedTensor>(capsule, kLegacy); }
-
-void drop_versioned(PyObject* capsule) { drop_capsule<DLManagedTensorVersioned>(capsule, kVersioned); }
-
-void stamp(DLManagedTensor*, bool, bool) {}
-
-void stamp(DLManagedTensorVersioned* managed, bool readonly, bool copied) {
-    managed->version = {kDLPackMajor, kDLPackMinor};
-    managed->flags = (readonly ? kDLReadOnly : 0) | (copied ? kDLIsCopied : 0);
-}
-
-template <typename Managed>
-PyObject* export_array(Array* array, const Element& element, bool copied, const char* name,
-                       PyCapsule_Destructor destructor) {
-    auto* exported = static_cast<Exported<Managed>*>(std::calloc(1, sizeof(Exported<Managed>)));
-    if (!exported) return PyErr_NoMemory();
-    const int ndim = array->ndim + array->components;
-    for (int i = 0; i < ndim; ++i) {
-        exported->shape[i] = array->shape[i];
-        exported->strides[i] = array->strides[i] / element.scalar_size;
-    }
-    Managed* managed = &exported->managed;
-    stamp(managed, array->readonly, copied);
-    managed->deleter = drop_exported<Managed>;
-    PyObject* keeper = keeper_of(array);
-    managed->manager_ctx = keeper;
-    managed->dl_tensor = {array->data,
-                          {array->device_type, array->device_id},
-                          ndim,
-                          dlpack_dtype(element.scalar),
-                          exported->shape,
-                          exported->strides,
-                          0};
-    PyObject* capsule = PyCapsule_New(managed, name, destructor);
-    if (!capsule) {
-        std::free(exported);
-        return nullptr;
-    }
-    Py_INCREF(keeper);
-    return capsule;
-}
-
-PyObject* dlpack_capsule(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
-    if (nargs < 2 || nargs > 3 || !is_array(args[0])) {
-        PyErr_SetString(PyExc_TypeError,
-                        "dlpack_capsule(array, versioned, copied=False) needs a native Array");
-        return nullptr;
-    }
-    if (dropped.load(std::memory_order_relaxed)) drain_dropped();
-    const int versioned = PyObject_IsTrue(args[1]);
-    const int copied = nargs > 2 ? PyObject_IsTrue(args[2]) : 0;
-    if (versioned < 0 || copied < 0) return nullptr;
-    Array* array = reinterpret_cast<Array*>(args[0]);
-    Element element{};
-    if (!Element::decode(array->type_code, &element)) {
-        PyErr_SetString(PyExc_BufferError, "DLPack has no dtype for the array's elements");
-        return nullptr;
-    }
-    for (int i = 0; i < array->ndim; ++i) {
-        if (array->strides[i] % element.scalar_size) {
-            PyErr_SetString(PyExc_BufferError, "DLPack needs strides that are whole numbers of elements");
-            return nullptr;
-        }
-    }
-    if (versioned) {
-        return export_array<DLManagedTensorVersioned>(array, element, copied, kVersioned, drop_versioned);
-    }
-    if (array->readonly) {
-        PyErr_SetString(PyExc_BufferError,
-                        "a read-only array needs a versioned DLPack capsule: ask with max_version=(1, 0)");
-        return nullptr;
-    }
-    return export_array<DLManagedTensor>(array, element, copied, kLegacy, drop_legacy);
-}
 
 // ---- import
 
@@ -328,9 +177,6 @@ PyObject* tensor_memory(PyObject*, PyObject* object) {
 }
 
 PyMethodDef functions[] = {
-    {"dlpack_capsule", method(dlpack_capsule), METH_FASTCALL,
-     "dlpack_capsule(array, versioned, copied=False)\n--\n\nReturn a DLPack capsule that keeps the "
-     "memory of `array` alive."},
     {"dlpack_import", dlpack_import, METH_O,
      "dlpack_import(capsule)\n--\n\nConsume a DLPack capsule: (ptr, shape, byte strides, (code, bits, "
      "lanes), "

@@ -1,5 +1,5 @@
-// DLPack, both ways: capsules that other frameworks take, capsules that they give, and the C exchange API,
-// through which a launch reads a foreign tensor without making a Python object.
+// DLPack in: capsules that other frameworks give, and the C exchange API, through which a launch reads a foreign tensor
+// without making a Python object. The way out is export.h.
 #pragma once
 
 #include "dlpack_abi.h"

@@ -9,6 +9,7 @@
 #include "dispatch.h"
 #include "dlpack.h"
 #include "elf.h"
+#include "export.h"
 #include "given.h"
 #include "launch.h"
 #include "make.h"
@@ -43,7 +44,7 @@ PyMODINIT_FUNC PyInit__native() {
     PyObject* m = module.get();
     const bool done =
         wl::register_alloc(m) && wl::register_value(m) && wl::register_array(m) && wl::register_given() &&
-        wl::register_dlpack(m) && wl::register_make(m) && wl::register_context(m) &&
+        wl::register_dlpack(m) && wl::register_export(m) && wl::register_make(m) && wl::register_context(m) &&
         wl::register_thread_pool(m) && wl::register_dispatch(m) && wl::register_record(m) &&
         wl::register_recorder(m) && wl::register_prepared(m) && wl::register_launch(m) &&
         wl::register_adjoint(m) && wl::register_elf(m) && wl::register_cpu(m) && wl::register_cuda(m) &&

@@ -94,6 +94,87 @@ Ref python_number(PyObject* scalar) {
     return Ref(found);
 }
 
+namespace {
+
+// The functions of NumPy's C interface that are used here, at the places in its table where they are since 1.7.
+struct NumpyFunctions {
+    PyTypeObject* array_type;
+    PyObject* (*descr_from_type)(int type_num);
+    PyObject* (*new_from_descr)(PyTypeObject* type, PyObject* descr, int ndim, const Py_ssize_t* shape,
+                                const Py_ssize_t* strides, void* data, int flags, PyObject* like);
+    int (*set_base_object)(PyObject* array, PyObject* base);
+};
+
+constexpr int kAligned = 0x100;
+constexpr int kHalf = 23;
+
+template <typename F>
+void take(F* function, void* const* table, int at) {
+    *function = reinterpret_cast<F>(table[at]);
+}
+
+bool load_functions(NumpyFunctions* out) {
+    Ref table;
+    for (const char* name : {"numpy._core._multiarray_umath", "numpy.core._multiarray_umath"}) {
+        if (table) break;
+        const Ref module(PyImport_ImportModule(name));
+        if (module) table = Ref(PyObject_GetAttrString(module.get(), "_ARRAY_API"));
+        PyErr_Clear();
+    }
+    if (!table || !PyCapsule_CheckExact(table.get())) return false;
+    auto* functions = static_cast<void**>(PyCapsule_GetPointer(table.get(), nullptr));
+    if (!functions) {
+        PyErr_Clear();
+        return false;
+    }
+    take(&out->array_type, functions, 2);
+    take(&out->descr_from_type, functions, 45);
+    take(&out->new_from_descr, functions, 94);
+    take(&out->set_base_object, functions, 282);
+    return out->array_type == ndarray_type;  // which is set for versions that this file knows
+}
+
+// Null where NumPy is of a version that this file does not know, or has not been met yet.
+const NumpyFunctions* numpy_functions() {
+    static NumpyFunctions functions;
+    static const bool loaded = ndarray_type && load_functions(&functions);
+    return loaded ? &functions : nullptr;
+}
+
+}  // namespace
+
+Ref numpy_dtype(Scalar scalar) {
+    const NumpyFunctions* numpy = numpy_functions();
+    if (!numpy) return Ref();
+    const DLDataType wanted = dlpack_dtype(scalar == Scalar::BFloat16 ? Scalar::UInt16 : scalar);
+    int type_num = kHalf;
+    for (int i = 12; i >= 0; --i) {
+        if (kDtypes[i].code == wanted.code && kDtypes[i].bits == wanted.bits) type_num = i;
+    }
+    return Ref(numpy->descr_from_type(type_num));
+}
+
+PyObject* new_ndarray(const NewNdArray& wanted) {
+    const NumpyFunctions* numpy = numpy_functions();
+    if (!numpy) Py_RETURN_NONE;
+    Py_INCREF(wanted.dtype);  // which the call takes
+    Ref made(numpy->new_from_descr(numpy->array_type, wanted.dtype, wanted.ndim,
+                                   reinterpret_cast<const Py_ssize_t*>(wanted.shape),
+                                   reinterpret_cast<const Py_ssize_t*>(wanted.strides), wanted.data,
+                                   kAligned | (wanted.writeable ? kWriteable : 0), nullptr));
+    if (!made) return nullptr;
+    Py_INCREF(wanted.base);
+    return numpy->set_base_object(made.get(), wanted.base) == 0 ? made.release() : nullptr;
+}
+
+bool owns_its_memory(PyObject* object) {
+    while (object && is_plain_ndarray(object)) {
+        object = reinterpret_cast<NumpyArray*>(object)->base;
+        if (!object) return true;
+    }
+    return false;
+}
+
 NdArray read_ndarray(PyObject* object) {
     const auto* array = reinterpret_cast<const NumpyArray*>(object);
     return {array->data,

@@ -4,6 +4,7 @@
 
 #include "dlpack_abi.h"
 #include "python.h"
+#include "scalar.h"
 
 namespace wl {
 
@@ -29,6 +30,27 @@ void adopt_ndarray(PyObject* object, const Py_buffer& view);
 
 // Does so with `object`, if that is a NumPy array.
 void meet_ndarray(PyObject* object);
+
+// A NumPy array to be made over memory that `base` keeps alive. Strides count in bytes.
+struct NewNdArray {
+    PyObject* dtype;
+    int ndim;
+    const int64_t* shape;
+    const int64_t* strides;
+    char* data;
+    bool writeable;
+    PyObject* base;
+};
+
+// NumPy's dtype of a scalar: for bfloat16, which it has not, uint16. Null, without an exception, when NumPy's functions
+// are not known.
+Ref numpy_dtype(Scalar scalar);
+
+// Returns it; None when NumPy's functions are not known.
+PyObject* new_ndarray(const NewNdArray& wanted);
+
+// Whether `object` is a plain ndarray whose memory is its own, or that of such an array.
+bool owns_its_memory(PyObject* object);
 
 // Whether `object` is a NumPy scalar, such as numpy.float32(1), and not one of Python's own kinds as well.
 bool is_numpy_scalar(PyObject* object);

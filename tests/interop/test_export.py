@@ -506,3 +506,92 @@ def test_watched_memory_forgets_views_that_are_gone():
         wp.launch(double, 3, [b])
         assert inside.tolist() == [2, 2, 2]
     assert kept.tolist() == [2, 2, 2]
+
+
+# ---- without Python
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_numpy_views_are_what_the_protocols_give(layout):
+    a = LAYOUTS[layout]()
+    x, y = a.numpy(), a._show()
+    assert (x.shape, x.dtype, x.flags.writeable) == (y.shape, y.dtype, y.flags.writeable)
+    assert x.flags.c_contiguous == y.flags.c_contiguous
+    assert x.flags.aligned
+    assert not x.flags.owndata
+    if a.size:
+        assert (x.ctypes.data, x.strides) == (y.ctypes.data, y.strides)
+    np.testing.assert_array_equal(x, y)
+
+
+@wp.struct
+class Ball:
+    place: wp.vec3
+    weight: wp.float64
+
+
+def test_numpy_views_of_structs_and_halves():
+    balls = wp.zeros(3, dtype=Ball)
+    records = balls.numpy()
+    records["weight"] = [1.0, 2.0, 3.0]
+    records["place"][1] = 5.0
+    assert balls.numpy()["weight"].tolist() == [1, 2, 3]
+    assert balls.numpy()[1]["place"].tolist() == [5, 5, 5]
+    assert wp.full(2, 1.0, dtype=wp.bfloat16).numpy().tolist() == [0x3F80, 0x3F80]
+    assert wp.full((2, 2), 1.5, dtype=wp.float16).numpy().dtype == np.float16
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch", "paddle"])
+def test_views_are_made_again_and_again_without_leaks(library):
+    a = wp.zeros((3, 4), dtype=wp.vec3)
+    owner = weakref.ref(a.owner)
+    before = sys.getrefcount(a.owner), sys.getrefcount(a)
+    for _ in range(100):
+        b = a[1:]
+        export(b, library)
+        del b
+    gc.collect()
+    export(wp.zeros(1), library)  # gives back what deleters left behind
+    assert (sys.getrefcount(a.owner), sys.getrefcount(a)) == before
+    kept = export(a, library)
+    del a
+    gc.collect()
+    assert owner() is not None
+    del kept
+    gc.collect()
+    assert owner() is None
+
+
+@pytest.mark.parametrize("library", ["torch", "paddle"])
+def test_a_kept_view_is_checked_before_it_is_given_out(library):
+    framework = pytest.importorskip(library)
+    a = wp.array(np.arange(6.0).reshape(2, 3), dtype=float)
+    t = export(a, library)
+    assert export(a, library) is t
+    if library == "torch":
+        t.t_()
+        assert export(a, library) is not t
+        t = export(a, library)
+        t.set_(framework.zeros(2, 3))
+    else:
+        t.reshape_([3, 2])
+    fresh = export(a, library)
+    assert fresh is not t
+    assert (tuple(fresh.shape), fresh.data_ptr()) == ((2, 3), a.ptr)
+
+
+def test_views_in_a_forked_child():
+    pytest.importorskip("torch")
+    code = (
+        "import os, sys, numpy as np, torch, warp_like as wp\n"
+        "a = wp.array(np.arange(4.0), dtype=float); t = wp.to_torch(a); x = a.numpy()\n"
+        "child = os.fork()\n"
+        "b = wp.full(4, 2.0)\n"
+        "same = wp.to_torch(a) is t and a.numpy().ctypes.data == x.ctypes.data\n"
+        "right = (wp.to_torch(b) + wp.to_torch(a)).tolist() == [2, 3, 4, 5] and b.numpy().sum() == 8\n"
+        "del a, b, t, x\n"
+        "if child == 0: os._exit(0 if same and right else 1)\n"
+        "print(same and right, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"
+    )
+    out = subprocess.run([sys.executable, "-X", "faulthandler", "-c", code], capture_output=True, text=True)
+    assert (out.returncode, out.stdout.strip(), out.stderr) == (0, "True 0", "")

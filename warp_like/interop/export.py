@@ -6,7 +6,6 @@ it into the array to look at: the array itself, or a copy of it. ``view.py`` is 
 
 from __future__ import annotations
 
-import functools
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ from typing import Any
 from warp_like import _native
 from warp_like.ir import types as ir
 from warp_like.runtime.array import array
-from warp_like.runtime.exchange import root_of
 
 
 @dataclass(frozen=True)
@@ -132,19 +130,3 @@ def watch(a: array, view: Any) -> None:
     owner = a.owner
     if type(owner) is _native.Buffer:
         owner.watchers = [*(weak for weak in owner.watchers or () if weak() is not None), weakref.ref(view)]
-
-
-def keep(a: array, library: str, view: Any, made: tuple[Any, ...]) -> None:
-    """Remember a view of ``a``, and what it looked like when it was made, in ``a._exports[library]``.
-
-    There it is a function that returns the view, or None when it is gone: one that can't refer back to the array lives
-    as long as the array; another one as long as somebody uses it.
-    """
-    if not a._exports:
-        a._exports = {}
-    find = weakref.ref(view) if root_of(a) is None else functools.partial(_itself, view)
-    a._exports[library] = find, made
-
-
-def _itself(view: Any) -> Any:
-    return view

@@ -12,7 +12,6 @@ from warp_like.interop import export, view
 from warp_like.ir import types as ir
 from warp_like.runtime.array import array
 from warp_like.runtime.device import Device, DeviceLike, get_device
-from warp_like.runtime.exchange import root_of
 from warp_like.values import class_of, to_ir
 
 
@@ -125,28 +124,19 @@ def to_paddle(a: array, requires_grad: bool | None = None) -> Any:
 
 def export_paddle(a: array, copy: bool | None = None) -> Any:
     """Return the elements of ``a`` as a tensor; see ``wp.array.to_paddle``."""
-    found = None if copy else _kept(a)
+    found = None if copy else _native_view(a)
     return _shared(export.source(PADDLE, a, copy)) if found is None else found
 
 
-def _kept(a: array) -> Any:
-    """The tensor that was given out for ``a`` before, if nobody has made something else of it since."""
-    found = a._exports.get("paddle")
-    if found is None:
-        return None
-    t = found[0]()
-    same = t is not None and t.stop_gradient and (t.data_ptr(), t.shape, t.strides, t.dtype) == found[1]
-    return t if same else None
+def _native_view(a: array) -> Any:
+    """The tensor over the memory of ``a``, the same as before if it is unchanged; None if that is nothing usual."""
+    return _native.tensor_over(a, _paddle().Tensor, "stop_gradient", True)
 
 
 def _shared(a: array) -> Any:
     """The tensor over the memory of ``a``, without gradient."""
-    t = _kept(a)
-    if t is None:
-        root = root_of(a)
-        t = _export(a if root is None else a._alias(root))
-        export.keep(a, "paddle", t, (t.data_ptr(), t.shape, t.strides, t.dtype))
-    return t
+    t = _native_view(a)
+    return _export(a) if t is None else t
 
 
 def _export(a: array) -> Any:

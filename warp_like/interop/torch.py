@@ -20,7 +20,6 @@ from warp_like.interop import export, view
 from warp_like.ir import types as ir
 from warp_like.runtime.array import array
 from warp_like.runtime.device import Device, DeviceLike, get_device
-from warp_like.runtime.exchange import root_of
 from warp_like.values import class_of, to_ir
 
 
@@ -198,10 +197,9 @@ def export_torch(a: array, copy: bool | None = None, device: Any = None) -> Any:
     else:
         place = _torch().device(device)
         place = None if place.type == str(a.device) else place
-    if place is None and not copy:
-        found = _kept(a)
-        if found is not None:
-            return found
+    found = _native_view(a) if place is None and not copy else None
+    if found is not None:
+        return found
     t = _shared(export.source(TORCH, a, copy, place))
     if place is None:
         return t
@@ -211,25 +209,15 @@ def export_torch(a: array, copy: bool | None = None, device: Any = None) -> Any:
         raise RuntimeError(f"to_torch(): PyTorch can't use device {place}: {str(e).partition(chr(10))[0]}") from e
 
 
-def _kept(a: array) -> Any:
-    """The tensor that was given out for ``a`` before, if nobody has made something else of it since."""
-    found = a._exports.get("torch")
-    if found is None:
-        return None
-    t = found[0]()
-    same = t is not None and not t.requires_grad and (t.data_ptr(), t.shape, t.stride(), t.dtype) == found[1]
-    return t if same else None
+def _native_view(a: array) -> Any:
+    """The tensor over the memory of ``a``, the same as before if it is unchanged; None if that is nothing usual."""
+    return _native.tensor_over(a, _torch().Tensor, "requires_grad", False)
 
 
 def _shared(a: array) -> Any:
     """The tensor over the memory of ``a``, without gradient."""
-    t = _kept(a)
-    if t is None:
-        root = root_of(a)
-        t = _export(a if root is None else a._alias(root))
-        if type(t) is _torch().Tensor and not t.is_inference():  # others are good in their mode only
-            export.keep(a, "torch", t, (t.data_ptr(), t.shape, t.stride(), t.dtype))
-    return t
+    t = _native_view(a)
+    return _export(a) if t is None else t
 
 
 def on_host(t: Any) -> array:

@@ -7,7 +7,6 @@ again: array, view and memory form no cycle, which could not be collected as it 
 
 from __future__ import annotations
 
-import types
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,9 +25,6 @@ _Self = TypeVar("_Self", bound="Exchange")
 class Exchange(_native.Array):
     """The base of ``wp.array`` that other libraries deal with."""
 
-    _exports: Any = types.MappingProxyType({})  # by library, what it got last; filled by interop
-    _shown: Any = None  # the NumPy array over the memory, where the array may keep it
-
     # ---- out
 
     def numpy(self) -> np.ndarray[Any, Any]:
@@ -37,18 +33,12 @@ class Exchange(_native.Array):
         A copy is ordered behind the work of the device's current stream, and finished when this returns. Components are
         trailing dimensions. The elements of a bfloat16 array appear as their bits, as uint16.
         """
-        if self.device_type != CPU_DLPACK_TYPE:
+        view = self._numpy()
+        if view is None and self.device_type != CPU_DLPACK_TYPE:
             from warp_like.runtime.cuda import transfer
 
             return transfer.read(self)
-        kept = self._shown
-        if kept is None:
-            root = root_of(self)
-            if root is None:
-                return self._show()
-            self._shown = kept = self._alias(root)._show()
-        view: np.ndarray[Any, Any] = kept.view()  # whose shape and flags are the caller's to change
-        return view
+        return self._show() if view is None else view
 
     def to_numpy(self, copy: bool | None = None) -> np.ndarray[Any, Any]:
         """Return the elements as a NumPy array; components are trailing dimensions.
@@ -217,10 +207,11 @@ class Exchange(_native.Array):
         return np.dtype(np.uint16) if element.scalar == ir.bfloat16 else element.numpy
 
     def _show(self) -> np.ndarray[Any, Any]:
-        """A NumPy array over the memory, which keeps this object alive."""
+        """A NumPy array of records over the memory; any, by the protocols, where NumPy's own structs are not known."""
         element = self.element
         if element.is_struct:
-            return np.asarray(_Records(self)).view(element.numpy)
+            view = self._numpy(element.numpy)
+            return np.asarray(_Records(self)).view(element.numpy) if view is None else view
         if element.scalar == ir.bfloat16:
             return self._alias(self, element_type(ir.with_scalar(element.type, ir.uint16)))._show()
         return np.asarray(memoryview(self))
@@ -258,20 +249,6 @@ class Exchange(_native.Array):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return int(self.device_type), int(self.device_id)
-
-
-def root_of(a: Exchange) -> Any:
-    """Return what holds the memory of ``a`` in the end, or None if that might refer back to ``a``.
-
-    A view that holds this, not ``a``, can be kept by ``a``.
-    """
-    at = owner = a.owner
-    while type(at) is np.ndarray:
-        if at.base is None:
-            return owner
-        at = at.base
-    plain = type(owner) is _native.Buffer and owner.owner is None and owner.deleter is None
-    return owner if plain else None
 
 
 def _require_copy_mode(what: str, copy: object) -> None:
