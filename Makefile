@@ -20,7 +20,7 @@ ENVIRONMENT := $(PYTHON) .ci/environment.py $(VENV)
 SOURCES := warp_like examples tests docs .ci build_lib.py build_stubs.py
 NATIVE := $(wildcard native/*.cpp native/*.h)
 
-.PHONY: help demo test test-cuda lint format docs bench build clean
+.PHONY: help demo test test-cuda test-ptx lint format docs bench build clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -39,6 +39,11 @@ test-cuda: ## the tests that need an NVIDIA GPU; skips, saying why, where there 
 	@$(ENVIRONMENT) demo docs test cuda $(EXTRAS)
 	@$(BIN)/python build_lib.py
 	@if $(BIN)/python .ci/has_gpu.py; then $(BIN)/python -m pytest -m cuda -rs $(ARGS); fi
+
+test-ptx: ## the test suite, with every kernel compiled for sm_80 and sm_90, too, and assembled; needs no GPU
+	@$(ENVIRONMENT) demo docs test $(EXTRAS)
+	@$(BIN)/python build_lib.py
+	$(BIN)/python -m pytest -n 2 --for-cuda $(ARGS)
 
 lint: ## formatting, lint rules, types
 	@$(ENVIRONMENT) test

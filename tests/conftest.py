@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,25 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing with them")
+    parser.addoption(
+        "--for-cuda",
+        action="store_true",
+        help="compile every kernel that a test compiles for sm_80 and sm_90, too, and assemble it",
+    )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _for_cuda(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    if not request.config.getoption("--for-cuda"):
+        yield
+        return
+    import warp_like as wp
+    from tests.cuda_compiling import also_for_cuda
+
+    wp.config.kernel_cache_dir = str(tmp_path_factory.mktemp("cache"))  # what is cached is not compiled
+    with also_for_cuda():
+        yield
+    del wp.config.kernel_cache_dir
 
 
 @pytest.fixture

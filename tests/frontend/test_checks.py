@@ -11,10 +11,15 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.backend.running import copies
+from tests.cuda_emulation import Context, CudaKernel
 from tests.frontend.support import build
 from tests.interpreter import run
 from warp_like.backend import libdevice
 from warp_like.backend.nvptx import assemble
+from warp_like.backend.target import cuda_target
+from warp_like.compiler import pipeline
+from warp_like.compiler.signature import Signature
 from warp_like.runtime.kernel import Kernel
 
 FILE = __file__
@@ -40,12 +45,18 @@ def verify_fp():
 
 
 def fails(kernel: Kernel, exception: type[Exception], message: str, at: str, *args: object, dim: int = 4) -> None:
-    """Check that a launch raises, with all its words, and that the PTX of the kernel holds the check."""
+    """Check that a launch raises, with all its words, and that the code for CUDA reports the same."""
+    given = copies([a.numpy() if isinstance(a, wp.array) else a for a in args])
     with pytest.raises(exception) as caught:
         wp.launch(kernel, dim=dim, inputs=list(args))
     assert str(caught.value) == f"kernel `{kernel.key}`: {message}, line {line_of(kernel, at)} of {FILE}"
+    signature, context = Signature(kernel.types, contiguous=False, options=kernel.options()), Context(1024, 1)
+    f = pipeline.optimised(kernel.source, signature)
+    on_cuda = CudaKernel(f, pipeline._lowering(signature, f, cuda_target("sm_80")))
+    on_cuda(given, (dim,), context, blocks=1, threads=1)
+    fault = on_cuda.fault(context, f"kernel `{kernel.key}`")
+    assert (type(fault), str(fault)) == (exception, str(caught.value))
     ptx = kernel.inspect("ptx", target="sm_80")
-    assert "__assertfail" in ptx
     if libdevice.find_ptxas() is not None:
         assert assemble(ptx, "sm_80")[:4] == b"\x7fELF"
 
