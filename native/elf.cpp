@@ -1,8 +1,11 @@
 #include "elf.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
+
+#include "debugger.h"
 
 #if defined(__linux__) && defined(__x86_64__)
 #include <dlfcn.h>
@@ -21,6 +24,8 @@ struct Code {
     PyObject_HEAD void* memory;
     size_t size;
     PyObject* entries;  // name -> address
+    char* image;        // the object as debuggers read it, if it has lines of source
+    void* announced;
 };
 
 #ifdef WL_LOADS_ELF
@@ -50,12 +55,30 @@ class Loader {
             Ref address(PyLong_FromUnsignedLongLong(values_[i]));
             if (!address || PyDict_SetItemString(code->entries, name_of(symbol), address.get()) != 0) return false;
         }
+        if (has_lines_) announce(code);
         code->memory = std::exchange(memory_, nullptr);
         code->size = mapped_;
         return true;
     }
 
   private:
+    // Shows debuggers a copy of the object that says where its sections are, and names its functions to perf.
+    void announce(Code* code) const {
+        code->image = static_cast<char*>(std::malloc(size_));
+        if (!code->image) return;
+        std::memcpy(code->image, data_, size_);
+        auto* sections = reinterpret_cast<Elf64_Shdr*>(code->image + at<Elf64_Ehdr>(0)->e_shoff);
+        for (size_t i = 0; i < section_count_; ++i) {
+            if (!(sections[i].sh_flags & SHF_ALLOC)) continue;
+            sections[i].sh_addr = reinterpret_cast<uint64_t>(memory_) + offsets_[i];
+        }
+        code->announced = announce_code(code->image, size_);
+        for (size_t i = 1; i < symbol_count_; ++i) {
+            if (ELF64_ST_TYPE(table_[i].st_info) != STT_FUNC || table_[i].st_shndx == SHN_UNDEF) continue;
+            name_for_perf(name_of(table_[i]), values_[i], table_[i].st_size);
+        }
+    }
+
     bool refuse(const char* reason) {
         why_ = reason;
         return false;
@@ -65,6 +88,14 @@ class Loader {
     const T* at(size_t offset, size_t count = 1) const {
         if (offset > size_ || count > (size_ - offset) / sizeof(T)) return nullptr;
         return reinterpret_cast<const T*>(data_ + offset);
+    }
+
+    std::string section_name(const Elf64_Shdr& section, const Elf64_Ehdr& head) const {
+        if (head.e_shstrndx >= section_count_) return "";
+        const Elf64_Shdr& strings = sections_[head.e_shstrndx];
+        const char* names = at<char>(strings.sh_offset, strings.sh_size);
+        if (!names || section.sh_name >= strings.sh_size || names[strings.sh_size - 1] != 0) return "";
+        return names + section.sh_name;
     }
 
     const char* name_of(const Elf64_Sym& symbol) const {
@@ -82,6 +113,7 @@ class Loader {
         if (!sections_) return refuse("truncated");
         for (size_t i = 0; i < section_count_; ++i) {
             const Elf64_Shdr& section = sections_[i];
+            has_lines_ |= section.sh_type == SHT_PROGBITS && section_name(section, *head) == ".debug_line";
             const bool kept = section.sh_size && (section.sh_flags & SHF_ALLOC);
             if (kept && (section.sh_flags & (SHF_WRITE | SHF_TLS))) {
                 return refuse("writable data");
@@ -249,12 +281,15 @@ class Loader {
     size_t stubs_ = 0;
     char* memory_ = nullptr;
     size_t mapped_ = 0;
+    bool has_lines_ = false;
 };
 
 #endif  // WL_LOADS_ELF
 
 void code_dealloc(PyObject* object) {
     Code* code = reinterpret_cast<Code*>(object);
+    forget_code(code->announced);
+    std::free(code->image);
 #ifdef WL_LOADS_ELF
     if (code->memory) munmap(code->memory, code->size);
 #endif

@@ -123,7 +123,7 @@ class Options:
         aligned: The data of contiguous arrays is aligned to ``layout.vector_align`` of their elements.
         launch_bounds: For CUDA, the most threads of a block and the fewest blocks of a multiprocessor (0: any).
         max_registers: For CUDA, the most registers of a thread; 0 leaves it to the assembler.
-        lineinfo: For CUDA, the code says which line of the source it comes from.
+        lineinfo: The code says which line of the source it comes from.
     """
 
     contiguous: bool = False

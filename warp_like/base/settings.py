@@ -92,8 +92,8 @@ SETTINGS: tuple[Setting, ...] = (
         "WARP_LIKE_LINEINFO",
         bool,
         False,
-        "Code for CUDA says which line of the Python source each instruction comes from, for cuda-gdb, Nsight and "
-        "compute-sanitizer.",
+        "Code says which line of the Python source each instruction comes from, for gdb, cuda-gdb, Nsight and "
+        "compute-sanitizer; perf is told the names of kernels.",
         compiles=True,
     ),
     Setting(

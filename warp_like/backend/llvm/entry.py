@@ -50,8 +50,8 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
     """Return the module with the entry point of kernel ``f``."""
     w = Writer(target, options)
     name = entry_name(f)
-    if target.is_cuda and options.lineinfo and f.loc is not None:
-        w.add_line_info(name, f.loc)
+    if options.lineinfo and f.loc is not None:
+        w.add_line_info(f.name, name, f.loc)
     if target.is_cuda and options.fast_math:
         w.flag(4, "nvvm-reflect-ftz", 1)  # libdevice's functions flush, too
     ndim = grid_ndim(f)
@@ -82,7 +82,8 @@ def _signature(w: Writer, name: str, size: int) -> str:
     block = "noalias readonly align 8"
     params = f"ptr {block} %args, ptr {block} %dims, i64 %begin, i64 %end, ptr noalias %ctx"
     vectors = f'"prefer-vector-width"="{w.target.vector_bits}"'
-    return f"define void @{name}({params}) {w.attributes(f'nounwind mustprogress {vectors}')}"
+    frames = ' "frame-pointer"="all"' if w.options.lineinfo else ""  # by which profilers find the callers
+    return f"define void @{name}({params}) {w.attributes(f'nounwind mustprogress {vectors}{frames}')}"
 
 
 def uses_stack(f: Function) -> bool:

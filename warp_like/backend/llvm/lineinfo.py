@@ -1,8 +1,8 @@
 """Line information: which line of the user's Python each instruction comes from, as LLVM's debug metadata.
 
-It is made for CUDA when ``lineinfo`` is set, and says lines alone, so that it costs nothing at run time: PTX gets
-``.loc`` directives, cubins a line table, by which cuda-gdb, Nsight and compute-sanitizer show the kernel's source. An
-instruction of an inlined function belongs to that function's lines, inlined where it was called.
+It is made when ``lineinfo`` is set, and says lines alone, so that it costs nothing at run time: PTX gets ``.loc``
+directives, cubins and the CPU's objects a line table, by which gdb, cuda-gdb, Nsight and compute-sanitizer show the
+kernel's source. An instruction of an inlined function belongs to that function's lines, inlined where it was called.
 """
 
 from __future__ import annotations
@@ -22,26 +22,28 @@ class LineInfo:
 
     Args:
         w: The module's writer.
-        name: The entry's symbol.
+        name: The kernel's name.
+        symbol: The entry's symbol.
         loc: Where the kernel is defined.
     """
 
-    def __init__(self, w: Writer, name: str, loc: Loc) -> None:
+    def __init__(self, w: Writer, name: str, symbol: str, loc: Loc) -> None:
         self._w = w
+        self._loc = loc
+        kind = "DebugDirectivesOnly" if w.target.is_cuda else "LineTablesOnly"
         self._unit = w.metadata(
             "unit",
             f"distinct !DICompileUnit(language: DW_LANG_Python, file: {self._file(loc.file)}, isOptimized: true, "
-            'producer: "warp_like", runtimeVersion: 0, emissionKind: DebugDirectivesOnly)',
+            f'producer: "warp_like", runtimeVersion: 0, emissionKind: {kind})',
         )
         w.flag(2, "Debug Info Version", 3)
         w.name_metadata("llvm.dbg.cu", self._unit)
-        self._entry_file = loc.file
-        self.entry = self._function(loc.file, name, loc.line)
+        w.flag(7, "Dwarf Version", 4)
+        self.entry = self._function(loc.file, name, loc.line, f", linkageName: {quoted(symbol)}")
 
     def here(self) -> str:
         """Return what is appended to an instruction that is written now."""
-        loc = current_loc()
-        return "" if loc is None else f", !dbg {self._location(loc)}"
+        return f", !dbg {self._location(current_loc() or self._loc)}"
 
     @functools.cache  # noqa: B019 (lives as long as the writer)
     def _location(self, loc: Loc) -> str:
@@ -55,18 +57,18 @@ class LineInfo:
 
     def _in_entry(self, file: str) -> str:
         """The entry's scope, for lines of ``file``."""
-        if file == self._entry_file:
+        if file == self._loc.file:
             return self.entry
         text = f"distinct !DILexicalBlockFile(scope: {self.entry}, file: {self._file(file)}, discriminator: 0)"
         return self._w.metadata(text, text)
 
-    def _function(self, file: str, name: str, line: int) -> str:
+    def _function(self, file: str, name: str, line: int, linkage: str = "") -> str:
         where = self._file(file)
         types = self._w.metadata("no types", "!{null}")
         signature = self._w.metadata("signature", f"!DISubroutineType(types: {types})")
         return self._w.metadata(
-            f"function {name} {file}",
-            f"distinct !DISubprogram(name: {quoted(name)}, scope: {where}, file: {where}, line: {line}, "
+            f"function {name} {file}{linkage}",
+            f"distinct !DISubprogram(name: {quoted(name)}{linkage}, scope: {where}, file: {where}, line: {line}, "
             f"type: {signature}, spFlags: DISPFlagDefinition | DISPFlagOptimized, unit: {self._unit})",
         )
 

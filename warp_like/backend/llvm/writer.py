@@ -138,9 +138,9 @@ class Writer:
         """Add a flag of the module; ``behaviour`` says what linking makes of it, by LLVM's number."""
         self._flags.append(self.metadata(f"flag {name}", f'!{{i32 {behaviour}, !"{name}", i32 {value}}}'))
 
-    def add_line_info(self, name: str, loc: Loc) -> None:
-        """Say of all instructions which line they come from, in the entry ``name`` of a kernel defined at ``loc``."""
-        self._line_info = LineInfo(self, name, loc)
+    def add_line_info(self, name: str, symbol: str, loc: Loc) -> None:
+        """Say of all instructions which line they come from, in the entry ``symbol`` of a kernel defined at ``loc``."""
+        self._line_info = LineInfo(self, name, symbol, loc)
         self._here = self._line_info.here
 
     def fault(self, encoded: str) -> int:
