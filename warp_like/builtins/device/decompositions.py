@@ -1,10 +1,13 @@
 """Singular values, eigenvalues and QR of small matrices in the kernel language, with their adjoints.
 
 Both iterations are Jacobi's: one-sided on the columns for singular values (Hestenes, 1958), two-sided for eigenvalues
-of symmetric matrices (Jacobi, 1846). They work on rows of transposed matrices, since a row is one value.
+of symmetric matrices (Jacobi, 1846). They work on rows of transposed matrices, since a row is one value. A sweep makes
+each off-diagonal element zero once; the last is the one that finds nothing to turn.
 """
 # mypy: ignore-errors
 # ruff: noqa
+
+SWEEPS = 8  # at most: four or five are usual
 
 
 def rotate_rows(m, p, q, c, s):
@@ -48,10 +51,14 @@ def svd3(A):
     scale = _scale(A)
     b = transpose(A) / scale
     v = identity(3, A.dtype)
-    for _sweep in range(8):
+    turned, sweep = True, 0
+    while turned and sweep < SWEEPS:
+        before = v
         b, v = _orthogonalise(b, v, 0, 1)
         b, v = _orthogonalise(b, v, 0, 2)
         b, v = _orthogonalise(b, v, 1, 2)
+        turned = v != before
+        sweep += 1
     b, v = _order(b, v, 0, 1)
     b, v = _order(b, v, 1, 2)
     b, v = _order(b, v, 0, 1)
@@ -122,10 +129,14 @@ def eig3(A):
     scale = _scale(A)
     a = (A / scale + transpose(A / scale)) * 0.5
     v = identity(3, A.dtype)
-    for _sweep in range(8):
+    turned, sweep = True, 0
+    while turned and sweep < SWEEPS:
+        before = v
         a, v = _diagonalise(a, v, 0, 1)
         a, v = _diagonalise(a, v, 0, 2)
         a, v = _diagonalise(a, v, 1, 2)
+        turned = v != before
+        sweep += 1
     d = get_diag(a) * scale
     d, v = _order_eigenvalues(d, v, 0, 1)
     d, v = _order_eigenvalues(d, v, 1, 2)
