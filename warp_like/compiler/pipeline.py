@@ -13,7 +13,7 @@ from warp_like.base import log
 from warp_like.base.settings import settings
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.signature import Signature, with_scratch
-from warp_like.frontend.build import build_kernel, depth_checked
+from warp_like.frontend.build import build_kernel, at_any_depth
 from warp_like.frontend.source import Source
 from warp_like.ir import ops
 from warp_like.ir.core import Function
@@ -38,8 +38,7 @@ def build(source: Source, signature: Signature, target: Target) -> Artifact:
     Raises:
         WarpCodegenError: The kernel can't be compiled, or not differentiated.
     """
-    with depth_checked(source):
-        return _build(source, signature, target)
+    return at_any_depth(source, lambda: _build(source, signature, target))
 
 
 def _build(source: Source, signature: Signature, target: Target) -> Artifact:
@@ -128,16 +127,19 @@ def stage_text(source: Source, signature: Signature, target: Target, stage: str)
         raise ValueError(f"there is no stage {stage!r}; stages are {', '.join(STAGES)}")
     if stage in ("ptx", "sass") and not target.is_cuda:
         raise ValueError(f'{stage.upper()} needs a CUDA target, e.g. target="sm_80"')
-    with depth_checked(source):
-        if stage == "ir":
-            return print_function(build_kernel(source, signature.args, wide=signature.wide))
-        f = optimised(source, signature)
-        if stage == "optimised":
-            return print_function(f)
-        wide = _in_lanes(f, signature, target).function
-        if stage == "lanes":
-            return print_function(wide)
-        return _backend_text(wide, target, _lowering(signature, f, target), stage)
+    return at_any_depth(source, lambda: _stage_text(source, signature, target, stage))
+
+
+def _stage_text(source: Source, signature: Signature, target: Target, stage: str) -> str:
+    if stage == "ir":
+        return print_function(build_kernel(source, signature.args, wide=signature.wide))
+    f = optimised(source, signature)
+    if stage == "optimised":
+        return print_function(f)
+    wide = _in_lanes(f, signature, target).function
+    if stage == "lanes":
+        return print_function(wide)
+    return _backend_text(wide, target, _lowering(signature, f, target), stage)
 
 
 def _in_lanes(f: Function, signature: Signature, target: Target) -> Choice:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from warp_like import values
+from warp_like.base.depth import deeply
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.base.loc import at
 from warp_like.builtins.overload import Inline
@@ -26,6 +26,8 @@ from warp_like.frontend.scope import Variable
 from warp_like.frontend.source import Source
 from warp_like.ir.core import Function, Value
 from warp_like.ir.types import Array, Struct, Type
+
+_T = TypeVar("_T")
 
 
 def build_kernel(source: Source, arg_types: Sequence[Type], *, wide: bool = False) -> Function:
@@ -51,18 +53,19 @@ def build_kernel(source: Source, arg_types: Sequence[Type], *, wide: bool = Fals
             raise WarpCodegenTypeError(
                 f"argument `{name}` of kernel `{source.name}` is {t}, got {given}", source.header
             )
-    session = Session(wide, call=_calling)
     leaves = dict(zip([name for name, _ in declared], arg_types, strict=True))
     types = {name: t if isinstance(t, Struct) else leaves[name] for name, t in by_argument}
-    with depth_checked(source):
-        return _build(session, source, types)
+    return at_any_depth(source, lambda: _build(Session(wide, call=_calling), source, types))
 
 
-@contextlib.contextmanager
-def depth_checked(source: Source) -> Iterator[None]:
-    """Refuse a kernel that nests too deeply for what is done inside the ``with``."""
+def at_any_depth(source: Source, work: Callable[[], _T]) -> _T:
+    """Return ``work()``, which compiles ``source``.
+
+    Raises:
+        WarpCodegenError: The kernel nests too deeply even for the large stack that is tried then.
+    """
     try:
-        yield
+        return deeply(work)
     except RecursionError:
         raise WarpCodegenError(
             f"kernel `{source.name}` nests statements or expressions too deeply",
