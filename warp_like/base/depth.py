@@ -1,7 +1,7 @@
 """Recursion as deep as the user's code nests: what walks a program calls itself once a level.
 
-Python's limit protects the stack of the thread that it runs on, which is small. Where it is met, the work is done again on
-a thread whose stack is made for a higher limit; so shallow programs, which are almost all, cost nothing.
+Python's limit protects the stack of the thread that it runs on, which is small. Where it is met, the work is done again
+on a thread whose stack is made for a higher limit; so shallow programs, which are almost all, cost nothing.
 """
 
 from __future__ import annotations

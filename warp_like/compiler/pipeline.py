@@ -13,7 +13,7 @@ from warp_like.base import log
 from warp_like.base.settings import settings
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.signature import Signature, with_scratch
-from warp_like.frontend.build import build_kernel, at_any_depth
+from warp_like.frontend.build import at_any_depth, build_kernel
 from warp_like.frontend.source import Source
 from warp_like.ir import ops
 from warp_like.ir.core import Function

@@ -53,7 +53,8 @@ def build_call(ctx: Context, node: ast.Call) -> Operand:
     if isinstance(callee.obj, GradientOf):
         return derivatives.call_gradient(ctx, *_called(ctx, callee.obj, node))
     if isinstance(callee.obj, Function):
-        return ctx.call(*_user_function(ctx, callee.obj, node))
+        function, given = _user_function(ctx, callee.obj, node)
+        return ctx.call(function, flatten(tuple(given)))
     t = type_named(callee) if callee.obj is not Any and values.is_type(callee.obj) else None
     if isinstance(t, Struct):
         args = [(ctx.expr(a), a) for a in node.args]
@@ -137,18 +138,19 @@ class _Argument:
     node: ast.expr
 
 
-def _called(ctx: Context, gradient: GradientOf, node: ast.Call) -> tuple[ir.Function, list[Value]]:
+def _called(ctx: Context, gradient: GradientOf, node: ast.Call) -> tuple[ir.Function, list[Operand]]:
     """The function of which ``gradient`` is the gradient, for the arguments of ``node``, and these arguments."""
     of = gradient.function
     if isinstance(of, Function):
-        return _user_function(ctx, of, node)
+        function, args = _user_function(ctx, of, node)
+        return derivatives.flattened(ctx, function), args
     if isinstance(of, GradientOf):
         primal, args = _called(ctx, of, node)
         return derivatives.gradient_of(ctx, primal), args
     return derivatives.builtin_primal(ctx, of.name, node)
 
 
-def _user_function(ctx: Context, function: Function, node: ast.Call) -> tuple[ir.Function, list[Value]]:
+def _user_function(ctx: Context, function: Function, node: ast.Call) -> tuple[ir.Function, list[Operand]]:
     """The overload of a user function that takes the arguments of a call, built for these, and the arguments."""
     args = [_Argument(constants.opened(ctx, ctx.expr(a)), a) for a in node.args]
     keywords = {k.arg: _Argument(constants.opened(ctx, ctx.expr(k.value)), k.value) for k in node.keywords if k.arg}
@@ -159,7 +161,7 @@ def _user_function(ctx: Context, function: Function, node: ast.Call) -> tuple[ir
         raise _inside_call(error) from None
     overload, placed = _choose(ctx, function, args, keywords)
     given: list[Given] = []
-    values: list[Value] = []
+    operands: list[Operand] = []
     for name, t, arg in zip(overload.params, overload.types, placed, strict=True):
         if isinstance(arg, Default):
             operand = constants.opened(ctx, constants.from_host(ctx, arg.value, f"{name}={arg.value!r}"))
@@ -169,12 +171,12 @@ def _user_function(ctx: Context, function: Function, node: ast.Call) -> tuple[ir
         if isinstance(passed, Value):
             local_arrays.require_shape(overload.annotation(name), name, passed)
         given.append(_given(passed))
-        values += flatten(passed)
+        operands.append(passed)
     try:
         callee = ctx.session.call(ctx.session, overload, tuple(given))
     except WarpCodegenError as error:
         raise _inside_call(error) from None
-    return callee, values
+    return callee, operands
 
 
 def _passed(ctx: Context, operand: Operand, t: Type | None, annotation: Any, what: str) -> Operand:

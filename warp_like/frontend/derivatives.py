@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Sequence
 
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.overload import NoMatch, Special
@@ -14,7 +15,7 @@ from warp_like.frontend.function import Function as UserFunction
 from warp_like.frontend.host import GradientOf, Host, builtin_name
 from warp_like.frontend.operands import Operand, describe, flatten
 from warp_like.ir.core import Function, Value
-from warp_like.ir.types import Array, Struct, is_differentiable
+from warp_like.ir.types import Array, IndexedArray, Struct, Type, is_differentiable
 
 
 def build_grad(ctx: Context, node: ast.Call) -> Host:
@@ -33,7 +34,7 @@ def build_grad(ctx: Context, node: ast.Call) -> Host:
     return Host(GradientOf(obj), ast.unparse(node))
 
 
-def builtin_primal(ctx: Context, name: str, node: ast.Call) -> tuple[Function, list[Value]]:
+def builtin_primal(ctx: Context, name: str, node: ast.Call) -> tuple[Function, list[Operand]]:
     """Return a function that calls a builtin with arguments of the types of those of ``node``, and these arguments."""
     rows = REGISTRY.get(name)
     if rows is None or name in specials.HANDLERS or any(isinstance(r.lower, Special) for r in rows):
@@ -49,25 +50,53 @@ def builtin_primal(ctx: Context, name: str, node: ast.Call) -> tuple[Function, l
         results = flatten(ctx.apply(name, *params))
         ctx.b.yield_(*results)
     f.results = tuple(r.type for r in results)
-    return f, args
+    return f, list(args)
+
+
+def flattened(ctx: Context, f: Function) -> Function:
+    """Return ``f`` as a function of the fields of the structs that it takes, which returns those of its results."""
+    if not any(isinstance(t, Struct) for t in (*(p.type for p in f.params), *f.results)):
+        return f
+    key = ("flattened", f)
+    found = ctx.session.functions.get(key)
+    if found is not None:
+        return found
+    made = Function(f.name, [], (), "func", f.loc)
+    with ctx.b.into(made.body):
+        args = [_from_fields(ctx, p.type, p.hint, made.params) for p in f.params]
+        fields = [x for r in flatten(ctx.call(f, args)) for x in _fields(ctx, r)]
+        ctx.b.yield_(*fields)
+    made.results = tuple(x.type for x in fields)
+    ctx.session.functions[key] = made
+    return made
+
+
+def _from_fields(ctx: Context, t: Type, name: str, params: list[Value]) -> Value:
+    """A value of type ``t`` from parameters for its fields, which are added to ``params``."""
+    if isinstance(t, Struct):
+        return ctx.b.make(t, [_from_fields(ctx, field, f"{name}.{k}", params) for k, field in t.fields])
+    params.append(Value(t, name))
+    return params[-1]
+
+
+def _fields(ctx: Context, x: Value) -> list[Value]:
+    """The fields of a struct that are none, nested ones in place; of another value, itself."""
+    if not isinstance(x.type, Struct):
+        return [x]
+    return [v for k in range(len(x.type.fields)) for v in _fields(ctx, ctx.b.get_field(x, k))]
 
 
 def gradient_of(ctx: Context, primal: Function) -> Function:
     """Return the gradient of ``primal``, whose body ``passes.ad.value_gradients`` makes.
 
     Raises:
-        WarpCodegenTypeError: It has none: it takes or returns no floats, or structs.
+        WarpCodegenTypeError: It has none: it takes or returns no floats.
     """
     key = ("gradient", primal)
     found = ctx.session.functions.get(key)
     if found is not None:
         return found
     given = [p.type for p in primal.params]
-    if any(isinstance(t, Struct) for t in (*given, *primal.results)):
-        raise WarpCodegenTypeError(
-            f"grad() of `{primal.name}`, which takes or returns a struct, is not supported",
-            help="pass the fields one by one",
-        )
     values = tuple(t for t in given if not isinstance(t, Array))
     if not any(map(is_differentiable, values)) or not any(map(is_differentiable, primal.results)):
         raise WarpCodegenTypeError(
@@ -81,6 +110,32 @@ def gradient_of(ctx: Context, primal: Function) -> Function:
     return made
 
 
-def call_gradient(ctx: Context, primal: Function, args: list[Value]) -> Operand:
-    """Call the gradient of ``primal``: one result for each argument that is no array."""
-    return ctx.call(gradient_of(ctx, primal), args)
+def call_gradient(ctx: Context, primal: Function, args: Sequence[Operand]) -> Operand:
+    """Call the gradient of ``primal``: one result for each argument that is no array, formed like it.
+
+    ``primal`` takes the fields of the structs in ``args``.
+    """
+    leaves = [x for a in flatten(tuple(args)) for x in _fields(ctx, a)]
+    found = iter(flatten(ctx.call(gradient_of(ctx, primal), leaves)))
+    results = tuple(_formed(ctx, a, found) for a in args if _has_gradient(a))
+    return results[0] if len(results) == 1 else results
+
+
+def _has_gradient(argument: Operand) -> bool:
+    if isinstance(argument, tuple):
+        return any(map(_has_gradient, argument))
+    return isinstance(argument, Value) and not isinstance(argument.type, (Array, IndexedArray))
+
+
+def _formed(ctx: Context, argument: Operand, found: Iterator[Value]) -> Operand:
+    """The next gradients in the form of ``argument``; arrays in structs, which have none, stay what they are."""
+    if isinstance(argument, tuple):
+        return tuple(_formed(ctx, part, found) for part in argument if _has_gradient(part))
+    assert isinstance(argument, Value)
+    t = argument.type
+    if isinstance(t, Array):
+        return argument
+    if not isinstance(t, Struct):
+        return next(found)
+    fields = [_formed(ctx, ctx.b.get_field(argument, k), found) for k in range(len(t.fields))]
+    return ctx.b.make(t, [ctx.settle(x) for x in fields])
