@@ -61,7 +61,7 @@ class StructInstance:
         stored: dict[str, Any] = {}
         for name, field in t.fields:
             value = given.get(name, self._defaults_.get(name))
-            unset = value is None and not (name in given and not isinstance(field, ir.Array))
+            unset = value is None and not (name in given and not isinstance(field, (ir.Array, ir.IndexedArray)))
             stored[name] = _zero(field) if unset else _checked(t, name, field, value)
         object.__setattr__(self, "_values", stored)
 
@@ -99,8 +99,10 @@ class StructInstance:
 
     def _leaves(self) -> Iterator[Any]:
         """The values of the fields that are no structs, nested ones in place."""
-        for value in self._values.values():
-            if isinstance(value, StructInstance):
+        for (_, t), value in zip(self._ir_type_.fields, self._values.values(), strict=True):
+            if value is None and isinstance(t, ir.IndexedArray):
+                yield from (None for _ in t.fields)
+            elif isinstance(t, ir.Struct):
                 yield from value._leaves()
             else:
                 yield value
@@ -170,7 +172,7 @@ def structured_dtype(t: ir.Struct) -> np.dtype[Any]:
 
 
 def _numpy_format(t: ir.Struct, name: str, field: ir.Type) -> Any:
-    if isinstance(field, ir.Struct):
+    if isinstance(field, ir.Struct) and not isinstance(field, ir.IndexedArray):
         return structured_dtype(field)
     scalar = ir.scalar_of(field)
     if scalar is None:
@@ -202,8 +204,6 @@ def _field_type(cls: type, name: str, annotation: Any) -> ir.Type:
         t = values.to_ir(annotation)
     except TypeError as error:
         raise TypeError(f"{where}: {error}") from None
-    if isinstance(t, ir.IndexedArray):
-        raise TypeError(f"{where}: a struct can't hold an indexed array; give it the array and its indices as fields")
     if t is None:
         raise TypeError(f"{where}: expected one concrete type, got {annotation!r}")
     return t
@@ -219,7 +219,7 @@ def _no_field(t: ir.Struct, name: str) -> str:
 
 
 def _zero(t: ir.Type) -> Any:
-    if isinstance(t, ir.Array):
+    if isinstance(t, (ir.Array, ir.IndexedArray)):
         return None
     if isinstance(t, ir.Scalar):
         return host_number(as_number(0, t), t)
@@ -238,6 +238,9 @@ def _checked(owner: ir.Struct, name: str, t: ir.Type, value: Any) -> Any:
             raise _mismatch(owner, name, t, value) from None
     if isinstance(t, ir.Array):
         return _checked_array(owner, name, t, value)
+    elif isinstance(t, ir.IndexedArray):
+        if value is None or getattr(value, "ir_type", None) == t:
+            return value
     elif isinstance(t, ir.Struct):
         if isinstance(value, StructInstance) and value._ir_type_ == t:
             return value.__copy__()
@@ -270,6 +273,8 @@ def _mismatch(owner: ir.Struct, name: str, t: ir.Type, value: Any, why: str = ""
     given = getattr(type(value), "__name__", str(type(value)))
     if isinstance(value, _native.Array):
         given = str(_array_type(value))
+    elif isinstance(getattr(value, "ir_type", None), ir.IndexedArray):
+        given = str(value.ir_type)
     elif isinstance(value, (values.Composite, StructInstance)):
         given = str(value._ir_type_)
     elif isinstance(value, (bool, int, float, str)):
