@@ -261,6 +261,16 @@ def _local_array(m: _Thread, o: ops.LocalArray, env: Env) -> list[Any]:
     return [np.zeros((*o.shape, *element_shape(t.dtype)), numpy_dtype(scalar))]
 
 
+def _at_address(m: _Thread, o: ops.AtAddress, env: Env) -> list[Any]:
+    if env[o.address] != 0:
+        raise InterpreterError("memory at an address")
+    t = o.result.type
+    assert isinstance(t, Array)
+    scalar = scalar_of(t.dtype)
+    assert scalar is not None
+    return [np.zeros([*(int(env[n]) for n in o.shape), *element_shape(t.dtype)], numpy_dtype(scalar))]
+
+
 def _slice(m: _Thread, o: ops.Slice, env: Env) -> list[Any]:
     array = env[o.array]
     start, count, step = ([int(env[i]) for i in part] for part in (o.start, o.count, o.step))
@@ -428,6 +438,7 @@ _EXECUTE: dict[type[Op], Callable[[_Thread, Any, Env], list[Any]]] = {
     ops.View: _view,
     ops.Slice: _slice,
     ops.LocalArray: _local_array,
+    ops.AtAddress: _at_address,
     ops.GetField: _get_field,
     ops.Load: _load,
     ops.Store: _store,

@@ -380,7 +380,7 @@ def test_the_compiler_s_words_are_shown():
         ("def f(x: float) -> float:\n    return x", "the body of func_native `f` is its snippet"),
         (
             "def f(x: float) -> wp.array(dtype=float): ...",
-            "the result of func_native `f` is a number, vector or matrix",
+            "the result of func_native `f` is a number, vector, matrix or struct",
         ),
         ("def f(x: float) -> wp.Float: ...", "of one type, got Float"),
     ],
@@ -425,7 +425,7 @@ def test_other_mistakes():
         """
         @wp.struct
         class S:
-            a: float
+            a: wp.indexedarray(dtype=float)
         @wp.func_native("return s;")
         def f(s: S) -> float: ...
         @wp.kernel

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
-from tests.frontend.support import define
+from tests.frontend.support import define, everywhere
 
 F32 = np.float32
 
@@ -129,3 +129,41 @@ def test_none_for_a_number_is_refused():
         wp.launch(k, 1, inputs=[1.0, None, Fields()])
     with pytest.raises(TypeError, match="argument 3 `f`: expected struct Fields, got None"):
         wp.launch(k, 1, inputs=[1.0, wp.vec3(), None])
+
+
+@wp.func
+def with_weights(weights: wp.array(dtype=float), scale: float):
+    f = Fields()
+    f.weights = weights
+    f.scale = scale
+    return f
+
+
+def test_an_array_field_that_a_kernel_does_not_give():
+    @wp.kernel
+    def k(a: wp.array(dtype=float), out: wp.array(dtype=float)):
+        f = Fields()
+        if f.weights:
+            out[0] = 1.0
+        out[1] = float(f.weights.shape[0])
+        f.weights = a
+        if f.weights:
+            out[2] = f.weights[0]
+        g = with_weights(a, 3.0)
+        out[3] = g.weights[1] * g.scale
+
+    (_, out) = everywhere(k, 1, np.array([7, 8], F32), np.full(4, -1, F32))
+    np.testing.assert_array_equal(out, [-1, 0, 7, 24])
+
+
+def test_a_field_is_never_chosen_by_the_path():
+    @wp.kernel
+    def k(a: wp.array(dtype=float), i: int, out: wp.array(dtype=float)):
+        f = Fields()
+        if i > 0:
+            f.weights = a
+        if f.weights:
+            out[0] = 1.0
+
+    with pytest.raises(wp.WarpCodegenTypeError, match="which array a field of a struct holds depends on the path"):
+        wp.launch(k, 1, inputs=[np.zeros(1, F32), 0, np.zeros(1, F32)])

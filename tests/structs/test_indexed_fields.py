@@ -87,7 +87,9 @@ def test_an_unset_field_is_none():
 
 def test_what_does_not_fit_is_refused():
     s = selection([1.0], [0])
-    with pytest.raises(TypeError, match=r"field `values` of struct Selection is indexedarray1d\[float32\], got array1d"):
+    with pytest.raises(
+        TypeError, match=r"field `values` of struct Selection is indexedarray1d\[float32\], got array1d"
+    ):
         s.values = wp.zeros(3, dtype=float)
     with pytest.raises(TypeError, match=r"got indexedarray2d\[vec2\[float32\]\]"):
         s.values = s.rows

@@ -28,6 +28,7 @@ from warp_like.ir.types import (
     Mat,
     Quat,
     Scalar,
+    Struct,
     Transform,
     Type,
     Vec,
@@ -77,40 +78,91 @@ def cpp_type(t: Type) -> str:
             return f"wp::quat_t<{cpp_type(dtype)}>"
         case Transform(dtype):
             return f"wp::transform_t<{cpp_type(dtype)}>"
-    raise WarpCodegenTypeError(f"native code takes no {t}", help="pass the fields of a struct one by one")
+        case Struct(name, _):
+            return name
+    raise WarpCodegenTypeError(f"native code takes no {t}")
 
 
 def _function(code: NativeCode) -> str:
     """The function that the kernel calls, around the one whose body is the snippet."""
-    inner, outer, passed = [], [], []
-    for name, t in code.params:
-        if isinstance(t, Array):
-            element = cpp_type(t.dtype) if name in code.written else f"const {cpp_type(t.dtype)}"
-            inner.append(f"const wp::array_t<{element}, {t.ndim}>& {name}")
-            outer.append(f"const wp::passed_array<{t.ndim}>* {name}")
-            passed.append(f"wp::array_from<{element}, {t.ndim}>({name})")
-        elif name in code.updated:
-            inner.append(f"{cpp_type(t)}& {name}")
-            outer.append(f"{cpp_type(t)}* {name}")
-            passed.append(f"*{name}")
-        elif t in BY_VALUE:
-            inner.append(f"{cpp_type(t)} {name}")
-            outer.append(f"{cpp_type(t)} {name}")
-            passed.append(name)
-        else:
-            inner.append(f"{cpp_type(t)} {name}")
-            outer.append(f"const {cpp_type(t)}* {name}")
-            passed.append(f"*{name}")
+    structs = dict(code.structs)
+    outer = [_outer(code, k, name, t) for k, (name, t) in enumerate(code.params)]
+    inner: dict[str, str] = {}
+    before: list[str] = []
+    after: list[str] = []
+    for k, (name, t) in enumerate(code.params):
+        root = name.partition(".")[0]
+        if root not in structs:
+            shown = f"const {_array(code, name, t)}&" if isinstance(t, Array) else cpp_type(t)
+            inner[name] = f"{shown}{'&' if name in code.updated else ''} {name}"
+            continue
+        if root not in inner:
+            changed = any(u.startswith(f"{root}.") for u in code.updated)
+            inner[root] = f"{cpp_type(structs[root])}{'&' if changed else ''} {root}"
+            before.append(f"{cpp_type(structs[root])} {root}{{}};")
+        before.append(f"{name} = {outer[k][1]};")
+        if name in code.updated:
+            after.append(f"{outer[k][1]} = {name};")
+    passed = [root if root in structs else value for root, value in _arguments(code, outer)]
     call = f"{code.symbol}_body({', '.join(passed)});"
     result = "void" if code.result is None else cpp_type(code.result)
     if code.result is not None:
-        outer.append(f"{result}* wl_result")
-        call = f"*wl_result = {call}"
+        call = f"const {result} wl_returned = {call}"
+        places = [(f"wl_result_{k}", path, t) for k, (path, t) in enumerate(code.returned)]
+        outer += [(f"{cpp_type(t)}* {place}", "") for place, _, t in places]
+        after += [f"*{place} = wl_returned{'.' * bool(path)}{path};" for place, path, _ in places]
     return (
-        f"namespace {{\nWL_INLINE {result} {code.symbol}_body({', '.join(inner)}) {{\n"
+        f"namespace {{\n{_declarations(code)}"
+        f"WL_INLINE {result} {code.symbol}_body({', '.join(inner.values())}) {{\n"
         f'#line 1 "{code.name}"\n{code.text}\n}}\n}}\n'
-        f'extern "C" WL_ENTRY void {code.symbol}({", ".join(outer)}) {{ {call} }}\n'
+        f'extern "C" WL_ENTRY void {code.symbol}({", ".join(declared for declared, _ in outer)}) '
+        f"{{ {' '.join([*before, call, *after])} }}\n"
     )
+
+
+def _outer(code: NativeCode, k: int, name: str, t: Type) -> tuple[str, str]:
+    """Parameter ``k`` of the function that the kernel calls, and its value."""
+    if isinstance(t, Array):
+        made = "wp::array_from" + _array(code, name, t).removeprefix("wp::array_t")
+        return f"const wp::passed_array<{t.ndim}>* wl_{k}", f"{made}(wl_{k})"
+    if name in code.updated:
+        return f"{cpp_type(t)}* wl_{k}", f"*wl_{k}"
+    return (f"{cpp_type(t)} wl_{k}", f"wl_{k}") if t in BY_VALUE else (f"const {cpp_type(t)}* wl_{k}", f"*wl_{k}")
+
+
+def _arguments(code: NativeCode, outer: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """What the snippet's function is called with, by parameter; fields stand under the name of their struct."""
+    found = {name.partition(".")[0]: value for (name, _), (_, value) in zip(code.params, outer, strict=True)}
+    return list(found.items())
+
+
+def _array(code: NativeCode, name: str, t: Array) -> str:
+    """The C++ type of an array parameter: constant unless written, or a field of a struct, whose type is its own."""
+    constant = "" if name in code.written or "." in name else "const "
+    return f"wp::array_t<{constant}{cpp_type(t.dtype)}, {t.ndim}>"
+
+
+def _declarations(code: NativeCode) -> str:
+    """The structs that a snippet mentions, each after those that it holds."""
+    found: dict[str, Struct] = {}
+
+    def add(t: Type) -> None:
+        if not isinstance(t, Struct):
+            return
+        for _, field in t.fields:
+            add(field)
+        if found.setdefault(t.name, t) != t:
+            raise WarpCodegenTypeError(f"native code `{code.name}` meets two structs of the name {t.name}")
+
+    for t in (*(t for _, t in code.structs), *([] if code.result is None else [code.result])):
+        add(t)
+    return "".join(f"struct {name} {{ {_members(t)} }};\n" for name, t in found.items())
+
+
+def _members(t: Struct) -> str:
+    array = "wp::array_t<{}, {}>".format
+    types = (array(cpp_type(f.dtype), f.ndim) if isinstance(f, Array) else cpp_type(f) for _, f in t.fields)
+    return " ".join(f"{shown} {name};" for (name, _), shown in zip(t.fields, types, strict=True))
 
 
 # --- the host ---

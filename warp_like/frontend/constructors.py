@@ -13,6 +13,7 @@ from warp_like.builtins.patterns import Literal, int_range
 from warp_like.frontend import constants, indexing
 from warp_like.frontend.context import Context, cast_name, with_article
 from warp_like.frontend.operands import Operand, describe, require_value_kind
+from warp_like.ir import ops
 from warp_like.ir.core import Value
 from warp_like.ir.types import (
     Aggregate,
@@ -27,6 +28,8 @@ from warp_like.ir.types import (
     element_count,
     element_shape,
     holds_arrays,
+    int64,
+    uint64,
 )
 
 
@@ -66,14 +69,20 @@ def structure(ctx: Context, t: Struct, cls: Any, args: Sequence[Given], keywords
         elif cls._defaults_.get(name) is not None:
             default = constants.from_host(ctx, cls._defaults_[name], name)
             parts.append(ctx.convert(default, field, f"field `{name}` of {t}"))
-        elif holds_arrays(field):
-            raise WarpCodegenTypeError(
-                f"field `{name}` of {t} is {with_article(str(field))} and has to be given",
-                help=f"{t.name}({name}=...)",
-            )
         else:
-            parts.append(ctx.zero(field))
+            parts.append(_unset(ctx, field))
     return ctx.b.make(t, parts)
+
+
+def _unset(ctx: Context, t: Type) -> Value:
+    """A field that is not given: zero, and for an array one that holds nothing, as None does on the host."""
+    if not holds_arrays(t):
+        return ctx.zero(t)
+    if isinstance(t, Struct):
+        return ctx.b.make(t, [_unset(ctx, field) for _, field in t.fields])
+    assert isinstance(t, Array)
+    nowhere = ops.AtAddress(ctx.b.constant(0, uint64), (ctx.b.constant(0, int64),) * t.ndim)
+    return ctx.b.insert(nowhere, t).result
 
 
 def _scalar(ctx: Context, t: Scalar, args: Sequence[Operand]) -> Value:

@@ -14,8 +14,9 @@ from warp_like.frontend.context import Context
 from warp_like.frontend.function import Function as UserFunction
 from warp_like.frontend.host import GradientOf, Host, builtin_name
 from warp_like.frontend.operands import Operand, describe, flatten
+from warp_like.ir.builder import fields, from_fields
 from warp_like.ir.core import Function, Value
-from warp_like.ir.types import Array, IndexedArray, Struct, Type, is_differentiable
+from warp_like.ir.types import Array, IndexedArray, Struct, is_differentiable, leaf_fields
 
 
 def build_grad(ctx: Context, node: ast.Call) -> Host:
@@ -61,29 +62,20 @@ def flattened(ctx: Context, f: Function) -> Function:
     found = ctx.session.functions.get(key)
     if found is not None:
         return found
-    made = Function(f.name, [], (), "func", f.loc)
+    leaves = [
+        Value(t, path)
+        for p in f.params
+        for path, t in (leaf_fields(p.type, f"{p.hint}.") if isinstance(p.type, Struct) else [(p.hint, p.type)])
+    ]
+    made = Function(f.name, leaves, (), "func", f.loc)
     with ctx.b.into(made.body):
-        args = [_from_fields(ctx, p.type, p.hint, made.params) for p in f.params]
-        fields = [x for r in flatten(ctx.call(f, args)) for x in _fields(ctx, r)]
-        ctx.b.yield_(*fields)
-    made.results = tuple(x.type for x in fields)
+        parts = list(leaves)
+        called = ctx.call(f, [from_fields(ctx.b, p.type, parts) for p in f.params])
+        returned = [x for r in flatten(called) for x in fields(ctx.b, r)]
+        ctx.b.yield_(*returned)
+    made.results = tuple(x.type for x in returned)
     ctx.session.functions[key] = made
     return made
-
-
-def _from_fields(ctx: Context, t: Type, name: str, params: list[Value]) -> Value:
-    """A value of type ``t`` from parameters for its fields, which are added to ``params``."""
-    if isinstance(t, Struct):
-        return ctx.b.make(t, [_from_fields(ctx, field, f"{name}.{k}", params) for k, field in t.fields])
-    params.append(Value(t, name))
-    return params[-1]
-
-
-def _fields(ctx: Context, x: Value) -> list[Value]:
-    """The fields of a struct that are none, nested ones in place; of another value, itself."""
-    if not isinstance(x.type, Struct):
-        return [x]
-    return [v for k in range(len(x.type.fields)) for v in _fields(ctx, ctx.b.get_field(x, k))]
 
 
 def gradient_of(ctx: Context, primal: Function) -> Function:
@@ -115,7 +107,7 @@ def call_gradient(ctx: Context, primal: Function, args: Sequence[Operand]) -> Op
 
     ``primal`` takes the fields of the structs in ``args``.
     """
-    leaves = [x for a in flatten(tuple(args)) for x in _fields(ctx, a)]
+    leaves = [x for a in flatten(tuple(args)) for x in fields(ctx.b, a)]
     found = iter(flatten(ctx.call(gradient_of(ctx, primal), leaves)))
     results = tuple(_formed(ctx, a, found) for a in args if _has_gradient(a))
     return results[0] if len(results) == 1 else results
@@ -137,5 +129,5 @@ def _formed(ctx: Context, argument: Operand, found: Iterator[Value]) -> Operand:
         return argument
     if not isinstance(t, Struct):
         return next(found)
-    fields = [_formed(ctx, ctx.b.get_field(argument, k), found) for k in range(len(t.fields))]
-    return ctx.b.make(t, [ctx.settle(x) for x in fields])
+    formed = [_formed(ctx, ctx.b.get_field(argument, k), found) for k in range(len(t.fields))]
+    return ctx.b.make(t, [ctx.settle(x) for x in formed])

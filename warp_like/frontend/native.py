@@ -13,10 +13,10 @@ from warp_like.frontend.function import Overload
 from warp_like.frontend.host import Host
 from warp_like.frontend.operands import Given
 from warp_like.ir import ops
-from warp_like.ir.builder import Builder
+from warp_like.ir.builder import Builder, fields, from_fields
 from warp_like.ir.core import Function, Value
 from warp_like.ir.native import NativeCode
-from warp_like.ir.types import Array, Struct, Type, is_differentiable
+from warp_like.ir.types import Array, IndexedArray, Struct, Type, holds_arrays, is_differentiable, leaf_fields
 
 
 def build_native(overload: Overload, given: Sequence[Given], name: str) -> Function:
@@ -25,42 +25,66 @@ def build_native(overload: Overload, given: Sequence[Given], name: str) -> Funct
     Raises:
         WarpCodegenTypeError: Native code can't take an argument or return the result.
     """
-    snippets = overload.native
-    assert snippets is not None
     _require_stub(overload)
     types = [_checked(overload, p, t) for p, t in zip(overload.params, given, strict=True)]
-    params = tuple(zip(overload.params, types, strict=True))
-    arrays = [p for p, t in params if isinstance(t, Array)]
+    result = _result(overload)
+    flat = _of_fields(overload, tuple(zip(overload.params, types, strict=True)), result, name)
+    if not any(isinstance(t, Struct) for t in (*types, result)):
+        return flat
+    params = [Value(t, p) for p, t in zip(overload.params, types, strict=True)]
+    f = Function(f"{name}_of_structs", params, () if result is None else (result,), "func", overload.source.header)
+    b = Builder(f.body)
+    with at(overload.source.header), b.into(f.body):
+        call = b.insert(ops.Call(flat, tuple(x for p in params for x in fields(b, p))), *flat.results)
+        b.yield_(*(() if result is None else (from_fields(b, result, list(call.results)),)))
+    return f
+
+
+def _of_fields(overload: Overload, params: tuple[tuple[str, Type], ...], result: Type | None, name: str) -> Function:
+    """The function that runs a snippet, which takes and returns the fields of structs."""
+    snippets = overload.native
+    assert snippets is not None
+    structs = tuple((p, t) for p, t in params if isinstance(t, Struct))
+    leaves = _leaves(params)
+    arrays = [p for p, t in leaves if isinstance(t, Array)]
     for p in snippets.writes or ():
         if p not in arrays:
             raise WarpCodegenTypeError(f"func_native `{name}` has no array argument `{p}`", overload.source.header)
     written = tuple(arrays) if snippets.writes is None else snippets.writes
-    result = _result(overload)
-    f = _function(overload, name, snippets.forward, params, result, written)
+    f = _function(overload, NativeCode(name, snippets.forward, leaves, result, written, (), structs))
     if snippets.replay is not None:
-        f.replay = _function(overload, f"{name}_replay", snippets.replay, params, result, ())
+        f.replay = _function(overload, NativeCode(f"{name}_replay", snippets.replay, leaves, result, (), (), structs))
     if snippets.adjoint is not None:
-        adjoints = tuple((f"adj_{p}", t) for p, t in params if is_differentiable(t))
-        returned = () if result is None else (("adj_ret", result),)
+        adjoints = tuple((f"adj_{p}", t) for p, t in leaves if is_differentiable(t))
+        returned = () if result is None else _leaves((("adj_ret", result),))
         changed = tuple(p for p, t in adjoints if isinstance(t, Array))
         updated = tuple(p for p, t in adjoints if not isinstance(t, Array))
-        all_params = (*params, *returned, *adjoints)
-        f.gradient = _function(overload, f"{name}_adjoint", snippets.adjoint, all_params, None, changed, updated)
+        theirs = tuple((f"adj_{p}", t) for p, t in structs if is_differentiable(t))
+        if isinstance(result, Struct):
+            theirs += (("adj_ret", result),)
+        f.gradient = _function(
+            overload,
+            NativeCode(
+                f"{name}_adjoint",
+                snippets.adjoint,
+                (*leaves, *returned, *adjoints),
+                None,
+                changed,
+                updated,
+                (*structs, *theirs),
+            ),
+        )
     return f
 
 
-def _function(
-    overload: Overload,
-    name: str,
-    text: str,
-    params: tuple[tuple[str, Type], ...],
-    result: Type | None,
-    written: tuple[str, ...],
-    updated: tuple[str, ...] = (),
-) -> Function:
-    code = NativeCode(name, text, params, result, written, updated)
-    args = [Value(t, p) for p, t in params]
-    f = Function(name, args, code.results, "func", overload.source.header)
+def _leaves(params: tuple[tuple[str, Type], ...]) -> tuple[tuple[str, Type], ...]:
+    """Parameters with each struct replaced by its fields."""
+    return tuple(x for p, t in params for x in (leaf_fields(t, f"{p}.") if isinstance(t, Struct) else [(p, t)]))
+
+
+def _function(overload: Overload, code: NativeCode) -> Function:
+    args = [Value(t, p) for p, t in code.params]
+    f = Function(code.name, args, code.results, "func", overload.source.header)
     b = Builder(f.body)
     with at(overload.source.header), b.into(f.body):
         b.yield_(*b.insert(ops.Native(code, tuple(args)), *code.results).results)
@@ -69,15 +93,24 @@ def _function(
 
 def _checked(overload: Overload, parameter: str, t: Given) -> Type:
     element = t.dtype if isinstance(t, Array) else t
-    if isinstance(element, (Host, Struct, tuple)):
+    if isinstance(element, (Host, tuple)) or (isinstance(element, Struct) and not _is_plain(t)):
         what = "a function" if isinstance(element, Host) else "a tuple" if isinstance(element, tuple) else f"{t}"
         raise WarpCodegenTypeError(
             f"argument `{parameter}` of func_native `{overload.source.name}` is {what}, which native code can't take",
             overload.source.header,
-            help="pass numbers, vectors, matrices and arrays of these",
+            help="pass numbers, vectors, matrices, arrays of these, and structs of these",
         )
     assert isinstance(t, Type)
     return t
+
+
+def _is_plain(t: Any) -> bool:
+    """Whether native code takes a struct: it holds no indexed array and no array of structs; an array is not one."""
+    if not isinstance(t, Struct) or isinstance(t, IndexedArray):
+        return False
+    inside = [f for _, f in t.fields if isinstance(f, Struct)]
+    arrays = (f for _, f in t.fields if isinstance(f, Array))
+    return all(map(_is_plain, inside)) and not any(isinstance(f.dtype, Struct) for f in arrays)
 
 
 def _result(overload: Overload) -> Type | None:
@@ -90,10 +123,10 @@ def _result(overload: Overload) -> Type | None:
         raise WarpCodegenTypeError(
             f"the result of func_native `{overload.source.name}`: {error}", overload.source.header
         ) from None
-    if t is None or isinstance(t, (Array, Struct)):
+    if t is None or holds_arrays(t):
         raise WarpCodegenTypeError(
-            f"the result of func_native `{overload.source.name}` is a number, vector or matrix of one type, got "
-            f"{values.shown(annotation)}",
+            f"the result of func_native `{overload.source.name}` is a number, vector, matrix or struct without "
+            f"arrays, of one type, got {values.shown(annotation)}",
             overload.source.header,
         )
     return t

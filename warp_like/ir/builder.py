@@ -185,3 +185,17 @@ def _as(value: Any, t: Scalar) -> bool | int | float:
     if t.is_bool:
         return bool(value)
     return float(value) if t.is_float else int(value)
+
+
+def fields(b: Builder, x: Value) -> list[Value]:
+    """Return the fields of a struct that are none, nested ones in place; of another value, itself."""
+    if not isinstance(x.type, Struct):
+        return [x]
+    return [v for k in range(len(x.type.fields)) for v in fields(b, b.get_field(x, k))]
+
+
+def from_fields(b: Builder, t: Type, parts: list[Value]) -> Value:
+    """Return a value of type ``t`` from the parts that ``fields`` gives, taken from the front of ``parts``."""
+    if isinstance(t, Struct):
+        return b.make(t, [from_fields(b, field, parts) for _, field in t.fields])
+    return parts.pop(0)

@@ -29,10 +29,8 @@ def call_native(lowering: Lowering, o: ops.Native) -> None:
         else:
             args.append(("ptr", _memory(lowering, t, rep)))
             updated[name] = args[-1][1]
-    places = []
-    if code.result is not None:
-        places.append(_memory(lowering, code.result, None))
-        args.append(("ptr", places[0]))
+    places = [_memory(lowering, t, None) for _, t in code.returned]
+    args += [("ptr", place) for place in places]
     places += [updated[name] for name in code.updated]
     w.declare(code.symbol, f"void @{code.symbol}({', '.join(t for t, _ in args)})")
     w.do(f"call void @{code.symbol}({', '.join(f'{t} {x}' for t, x in args)}) {w.attributes('nounwind')}")

@@ -186,7 +186,7 @@ class Binder(Rewriter):
     def native(self, o: ops.Native) -> None:
         """Give native code nothing in place of the adjoints that are missing."""
         for (name, _), a in zip(o.code.params, o.args, strict=True):
-            if root_array(a) in self.taken and re.search(rf"\b{name}\b", o.code.text):
+            if root_array(a) in self.taken and re.search(rf"\b{re.escape(name)}\b", o.code.text):
                 raise WarpCodegenError(
                     f"the adj_snippet of `{self.name}` mentions `{name}`, which it sees as it is after the launch, and "
                     "the same kernel overwrites it",
