@@ -94,7 +94,24 @@ def rows(table: wp.array2d(dtype=float), out: wp.array(dtype=float)):
     out[i] = total
 
 
-@pytest.mark.parametrize("kernel", [neighbours, pairs, newton, rows], ids=lambda k: k.key)
+@wp.kernel
+def periodic(x: wp.array2d(dtype=float), out: wp.array2d(dtype=float)):
+    i, j = wp.tid()
+    left = wp.where(j > 0, j - 1, x.shape[1] - 1)
+    out[i, j] = x[i, left] + x[i, (j + 1) % x.shape[1]]
+
+
+@wp.kernel
+def ranks(x: wp.array2d(dtype=float), out: wp.array(dtype=int)):
+    i = wp.tid()
+    bins = wp.zeros(shape=8, dtype=int)
+    for k in range(x.shape[1]):
+        bins[int(x[i, k])] += 1
+    wp.expect_eq(bins[0] >= 0, True)
+    out[i] = wp.atomic_cas(out, i, bins[0], bins[7])
+
+
+@pytest.mark.parametrize("kernel", [neighbours, pairs, newton, rows, periodic, ranks], ids=lambda k: k.key)
 def test_golden(kernel, golden):
     golden(f"lanes_{kernel.key}", print_function(dce(cse(widen(optimised_form(kernel), 8)))))
 
@@ -113,12 +130,21 @@ def test_as_many_registers_as_the_values_of_a_loop_leave_room_for():
     assert choice(newton).width == 32  # at most two where lanes leave a loop at different times
     assert choice(rows).width == 16  # a call clobbers the registers
     assert choice(pairs, wanted=4).width == 4
+    assert choice(streaming).width == 16
+    assert choice(periodic).width == 16
 
 
 @wp.kernel
 def streaming(x: wp.array(dtype=float), out: wp.array(dtype=float)):
     i = wp.tid()
     out[i] = 2.0 * x[i]
+
+
+@wp.kernel
+def summing(x: wp.array(dtype=float), total: wp.array(dtype=float)):
+    i = wp.tid()
+    if x[i] > 0.0:
+        wp.atomic_add(total, 0, x[i])
 
 
 @wp.kernel
@@ -142,7 +168,7 @@ def spinning(lock: wp.array(dtype=int)):
 @pytest.mark.parametrize(
     ("kernel", "reason"),
     [
-        (streaming, "no loop: left to LLVM's vectoriser"),
+        (summing, "a sum over the threads: left to LLVM's vectoriser"),
         (talking, "it prints, and the lines of a thread stay together"),
         (waiting, "threads may wait for each other in a loop around an atomic"),
         (spinning, "threads may wait for each other in a loop around an atomic"),

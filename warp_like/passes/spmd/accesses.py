@@ -9,13 +9,14 @@ from __future__ import annotations
 from warp_like.ir import ops
 from warp_like.ir.core import Op, Value
 from warp_like.ir.types import Array, Lanes, Type, lane_type, scalar_of
-from warp_like.passes.spmd.values import Element, LaneBuilder, NotWidenable
+from warp_like.passes.spmd.near import NearIndices
+from warp_like.passes.spmd.values import Element, NotWidenable
 
 _REDUCED = {"add": "add", "sub": "add", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor"}
 """How the values of an atomic to one address are combined over the lanes first."""
 
 
-class Accesses(LaneBuilder):
+class Accesses(NearIndices):
     """Widens ops that reach memory."""
 
     # --- arrays ---
@@ -59,35 +60,49 @@ class Accesses(LaneBuilder):
         return self.map[v], ()
 
     def element(self, o: ops.Load | ops.Store | ops.Atomic | ops.AtomicCas) -> tuple[Value, tuple[Value, ...], bool]:
-        """The array, the indices, and whether all lanes mean one element."""
+        """The array, the indices as they were, and whether all lanes mean one element."""
         array, leading = self.array(o.array)
         indices = leading + o.indices
         one = not is_private(array) and all(self.steps[i] == 0 for i in indices)
-        return array, tuple(map(self.index, indices)), one
+        return array, indices, one
 
     def load(self, o: ops.Load) -> None:
         array, indices, one = self.element(o)
         if one:
-            self.insert(ops.Load(array, indices), o.results, [o.result.type])
+            self.insert(ops.Load(array, tuple(map(self.scalar, indices))), o.results, [o.result.type])
             if self.steps[o.result] is None:  # uniform, though found through a view that looked otherwise
                 self.map[o.result] = self.spread(self.map[o.result])
-        else:
-            self.insert(ops.Load(array, indices, (self.mask,)), o.results, [self.wide(o.result.type)])
+            return
+
+        def access(at: tuple[Value, ...]) -> tuple[Value, ...]:
+            return self.b.insert(ops.Load(array, at, (self.mask,)), self.wide(o.result.type)).results
+
+        made = access(tuple(map(self.index, indices))) if is_private(array) else self.guessed(indices, access)
+        self.bind_all(o.results, made)
 
     def store(self, o: ops.Store) -> None:
         array, indices, one = self.element(o)
-        if not one:
-            self.b.insert(ops.Store(array, indices, self.lanes(o.value), (self.mask,)))
+        if one:
+            value = self.scalar(o.value) if self.steps[o.value] == 0 else self.across("last", o.value)
+            self.b.insert(ops.Store(array, tuple(map(self.scalar, indices)), value))
             return
-        value = self.scalar(o.value) if self.steps[o.value] == 0 else self.across("last", o.value)
-        self.b.insert(ops.Store(array, indices, value))
+        value = self.lanes(o.value)
+
+        def access(at: tuple[Value, ...]) -> tuple[Value, ...]:
+            return self.b.insert(ops.Store(array, at, value, (self.mask,))).results
+
+        if is_private(array):
+            access(tuple(map(self.index, indices)))
+        else:
+            self.guessed(indices, access)
 
     def across(self, kind: str, v: Value) -> Value:
         """``v`` reduced over the lanes of the mask."""
         return self.b.insert(ops.Across(kind, self.lanes(v), (self.mask,)), v.type).result
 
     def atomic(self, o: ops.Atomic) -> None:
-        array, indices, one = self.element(o)
+        array, old, one = self.element(o)
+        indices = tuple(map(self.index, old))
         scalar = scalar_of(o.value.type)
         self.require_no_waiting(o)
         reducible = o.kind in _REDUCED and scalar is not None and scalar.bits >= 32 and o.result not in self.used
@@ -101,7 +116,7 @@ class Accesses(LaneBuilder):
         self.require_no_waiting(o)
         array, indices, _ = self.element(o)
         compare, value = self.index(o.compare), self.index(o.value)
-        new = ops.AtomicCas(array, indices, compare, value, (self.mask,))
+        new = ops.AtomicCas(array, tuple(map(self.index, indices)), compare, value, (self.mask,))
         self.insert(new, o.results, [self.wide(o.result.type)])
 
     def stack(self, o: ops.Push | ops.Pop) -> None:

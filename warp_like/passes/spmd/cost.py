@@ -11,6 +11,7 @@ from warp_like.builtins.spec import Symbol, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Array, Lanes, Scalar, element_count, lane_type, scalar_of
+from warp_like.passes.spmd.near import is_guess
 
 TRIPS = 16.0
 """Iterations of a loop whose number is unknown."""
@@ -97,6 +98,8 @@ class _Lanes:
     def op(self, o: Op) -> float:
         wide = any(isinstance(v.type, Lanes) for v in (*o.operands(), *o.results))
         match o:
+            case ops.If() if is_guess(o):
+                return 2.0 + self.block(o.orelse)
             case ops.If():
                 return 1.0 + sum(map(self.block, o.regions()))
             case ops.For():
@@ -153,5 +156,7 @@ def _is_dense(o: ops.Load | ops.Store | ops.Atomic) -> bool:
 def gathers_in_loops(f: Function) -> bool:
     """Return whether a loop of ``f`` touches elements of one array that lie apart, one for each lane."""
     loops = [o for o in f.body.walk() if isinstance(o, (ops.For, ops.While))]
-    found = (o for loop in loops for r in loop.regions() for o in r.walk())
-    return any(isinstance(o, (ops.Load, ops.Store)) and o.mask and not _is_dense(o) for o in found)
+    found = [o for loop in loops for r in loop.regions() for o in r.walk()]
+    unexpected = {g.then.ops[0] for g in found if isinstance(g, ops.If) and is_guess(g)}
+    apart = (o for o in found if isinstance(o, (ops.Load, ops.Store)) and o.mask and not _is_dense(o))
+    return any(o not in unexpected for o in apart)

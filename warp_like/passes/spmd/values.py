@@ -35,6 +35,7 @@ class LaneBuilder:
         self.steps = find_steps(f, self.stacks.late)
         self.map: dict[Value, Value] = {}  # what stands for a value: its first lane where its step is known
         self.views: dict[Value, Element] = {}  # views that differ from lane to lane
+        self.first: dict[Value, Value] = {}  # what the first lane is if lanes are consecutive, as is expected of them
         self.used = {v for o in f.body.walk() for v in o.operands()}
         self.slots = {o.slot: self.steps[o.result] for o in f.body.walk() if isinstance(o, ops.Pop)}
         self.b = Emitter(Block())
@@ -83,6 +84,12 @@ class LaneBuilder:
 
     def any(self, mask: Value) -> Value:
         return self.b.insert(ops.Across("any", mask), bool_).result
+
+    def bind_all(self, results: Sequence[Value], made: Sequence[Value]) -> None:
+        """Let ``made`` stand for ``results``."""
+        for r, v in zip(results, made, strict=True):
+            v.hint = r.hint
+            self.map[r] = v
 
     @contextlib.contextmanager
     def under(self, mask: Value) -> Iterator[None]:

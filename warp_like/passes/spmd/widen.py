@@ -91,6 +91,8 @@ class _Widener(Accesses):
                 self.component(o)
             case ops.Insert():
                 self.component(o)
+            case ops.Apply(fn="mod") if self.remainder(o):
+                pass
             case _ if o.PURE:
                 self.plain(o)
             case _:
@@ -102,6 +104,7 @@ class _Widener(Accesses):
             self.copy(o, self.scalar, [r.type for r in o.results])
         else:
             self.copy(o, self.lanes, [self.wide(r.type) for r in o.results])
+            self.guess(o)
 
     def component(self, o: ops.Extract | ops.Insert) -> None:
         if self.steps[o.result] == 0:
@@ -125,11 +128,10 @@ class _Widener(Accesses):
         orelse = self.side(o.orelse, o.results, self.apply("bit_and", self.mask, self.apply("unot", cond)))
         for r, a, b in zip(o.results, then, orelse, strict=True):
             self.map[r] = a if self.steps[r] is not None else self.select(cond, a, b)
-
-    def bind_all(self, results: Sequence[Value], made: Sequence[Value]) -> None:
-        for r, v in zip(results, made, strict=True):
-            v.hint = r.hint
-            self.map[r] = v
+        sides = [b for b in (o.then, o.orelse) if _is_cheap(b)]  # in others its values are not seen from here
+        for k, r in enumerate(o.results):
+            if self.steps[r] is None:
+                self.guess_one_of(r, *(b.yielded[k] for b in sides))
 
     def region(self, b: Block, steps: Sequence[Step]) -> Block:
         """``b`` for lanes, yielding values with ``steps``."""
