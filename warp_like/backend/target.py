@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import re
 import sys
 from dataclasses import dataclass
 
@@ -40,6 +41,17 @@ class Target:
         """The number of the CUDA architecture: 80 for ``sm_80`` and 90 for ``sm_90a``; 0 for a CPU."""
         return int(self.name[3:].rstrip("af")) if self.is_cuda else 0
 
+    def runs_on(self, arch: int) -> bool:
+        """Return whether a device of architecture ``arch`` (90 for compute capability 9.0) runs this target's code.
+
+        PTX is compiled for the device when it is loaded; machine code runs on its own major version from its own minor
+        version on. Code for ``sm_90a`` runs on that architecture alone, code for ``sm_100f`` on the family as well.
+        """
+        if self.name.endswith("a"):
+            return arch == self.arch
+        same_major = arch // 10 == self.arch // 10
+        return arch >= self.arch and (same_major or not (self.assembled or self.name.endswith("f")))
+
     @functools.cached_property
     def feature_set(self) -> frozenset[str]:
         """The names of the features that are switched on."""
@@ -67,11 +79,35 @@ class Target:
         return f"{self.kind} {self.name}"
 
 
+CUDA_ARCHITECTURES = (75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)
+"""The compute capabilities, times ten, that code is made for."""
+
+
+def nearest_architecture(arch: int) -> int:
+    """Return the newest architecture that code is made for and whose PTX a device of architecture ``arch`` runs.
+
+    Raises:
+        RuntimeError: The device is older than all of them.
+    """
+    older = [a for a in CUDA_ARCHITECTURES if a <= arch]
+    if not older:
+        oldest = CUDA_ARCHITECTURES[0]
+        raise RuntimeError(
+            f"a device of compute capability {arch // 10}.{arch % 10} is too old: code is made for "
+            f"{oldest // 10}.{oldest % 10} and later"
+        )
+    return older[-1]
+
+
 def cuda_target(arch: str, *, assembled: bool = False) -> Target:
     """Return the target of a CUDA architecture such as ``sm_80`` (or ``80``)."""
     name = arch if arch.startswith("sm_") else f"sm_{arch}"
-    if not name[3:].rstrip("af").isdigit():
+    found = re.fullmatch(r"sm_(\d+)[af]?", name)
+    if found is None:
         raise ValueError(f"a CUDA architecture is written like sm_80, got {arch!r}")
+    if int(found[1]) not in CUDA_ARCHITECTURES:
+        known = ", ".join(f"sm_{a}" for a in CUDA_ARCHITECTURES)
+        raise ValueError(f"there is no CUDA architecture {name} to compile for; there are {known}")
     return Target("cuda", name, triple="nvptx64-nvidia-cuda", assembled=assembled)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from warp_like.backend.target import Target, cuda_target, nearest_architecture
 from warp_like.base import log
 from warp_like.base.errors import WarpCodegenError
 from warp_like.base.version import VERSION
@@ -26,6 +27,7 @@ from warp_like.compiler.lookup import compile_kernel, source_key
 from warp_like.compiler.signature import Options, Signature
 from warp_like.frontend.parameters import leaf_parameters
 from warp_like.ir.types import Array, Type, is_differentiable
+from warp_like.runtime.aot_files import arch_of, file_path, find_file
 from warp_like.runtime.device import Device, get_device
 from warp_like.runtime.kernel import Kernel, Precompiled
 from warp_like.runtime.module import Module, named_module
@@ -50,9 +52,9 @@ def compile_aot_module(
 ) -> list[Path]:
     """Compile the kernels of a module into files that ``wp.load_aot_module`` loads.
 
-    Each file serves every launch on its target: arrays with and without strides, small and large grids, and for the CPU
-    adjoint launches where the kernel has ``enable_backward`` and can be differentiated. Of generic kernels the
-    overloads are compiled that ``wp.overload`` has declared. CUDA needs no GPU for this.
+    Each file serves every launch on its target: arrays with and without strides, small and large grids, and adjoint
+    launches where the kernel has ``enable_backward`` and can be differentiated. Of generic kernels the overloads are
+    compiled that ``wp.overload`` has declared. CUDA needs no GPU for this.
 
     Args:
         module: A module, its name, or a Python module.
@@ -86,10 +88,9 @@ def compile_aot_module(
     folder = Path(module_dir) if module_dir is not None else _default_folder()
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
-    for name in _targets(device, arch):
-        kind = "" if name == "cpu" else ".ptx" if use_ptx is not False else ".cubin"
-        path = folder / _file_name(target_module.name, name + kind)
-        _write(path, target_module, kernels, name, cubin=kind == ".cubin")
+    for target in _targets(device, arch, use_ptx is False):
+        path = file_path(folder, target_module.name, target)
+        _write(path, target_module, kernels, target)
         paths.append(path)
     return paths
 
@@ -103,33 +104,28 @@ def _default_folder() -> Path:
     return cache.directory() / "aot"
 
 
-def _file_name(module: str, target: str) -> str:
-    return f"wp_{module}.{target}.aot"
-
-
-def _targets(device: Any, arch: Any) -> list[str]:
-    """``cpu`` and names of CUDA architectures."""
-    found: list[str] = []
+def _targets(device: Any, arch: Any, assembled: bool) -> list[Target | None]:
+    """The targets; None stands for this machine's processor."""
+    found: list[Target | None] = []
     if device is not None or arch is None:
         for d in device if isinstance(device, (list, tuple)) else [device]:
             if arch is not None and not (isinstance(d, Device) and d.is_cpu) and d != "cpu":
                 continue  # the architectures say it
-            get_device(d)  # which knows the CPU alone
-            found.append("cpu")
+            own = arch_of(get_device(d))
+            found.append(None if own is None else cuda_target(str(nearest_architecture(own)), assembled=assembled))
     if arch is not None:
-        from warp_like.backend.target import cuda_target
-
         listed = [arch] if isinstance(arch, (int, str)) else list(arch)
-        found += [cuda_target(str(a)).name for a in listed]
+        found += [cuda_target(str(a), assembled=assembled) for a in listed]
     return list(dict.fromkeys(found))
 
 
-def _write(path: Path, module: Module, kernels: Sequence[Kernel], target: str, *, cubin: bool) -> None:
-    manifest: dict[str, Any] = {"format": _FORMAT, "version": VERSION, "module": module.name, "target": target}
-    if target == "cpu":
+def _write(path: Path, module: Module, kernels: Sequence[Kernel], target: Target | None) -> None:
+    name = "cpu" if target is None else target.name
+    manifest: dict[str, Any] = {"format": _FORMAT, "version": VERSION, "module": module.name, "target": name}
+    if target is None:
         manifest["host"] = host_key()
     files: dict[str, bytes] = {}
-    manifest["kernels"] = [_kernel_facts(k, kernel, target, cubin, files) for k, kernel in enumerate(kernels)]
+    manifest["kernels"] = [_kernel_facts(k, kernel, target, files) for k, kernel in enumerate(kernels)]
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with zipfile.ZipFile(temporary, "w") as archive:
         archive.writestr(_MANIFEST, json.dumps(manifest, indent=1))
@@ -138,13 +134,13 @@ def _write(path: Path, module: Module, kernels: Sequence[Kernel], target: str, *
     temporary.replace(path)
 
 
-def _kernel_facts(k: int, kernel: Kernel, target: str, cubin: bool, files: dict[str, bytes]) -> dict[str, Any]:
+def _kernel_facts(k: int, kernel: Kernel, target: Target | None, files: dict[str, bytes]) -> dict[str, Any]:
     """Return what the manifest says of a kernel; its variants are added to ``files``."""
     no_gradient = ""
-    found = list(_cuda_variants(kernel, target, cubin) if target != "cpu" else _variants(kernel))
-    if target == "cpu" and kernel.option("enable_backward"):
+    found = list(_variants(kernel, target))
+    if kernel.option("enable_backward"):
         try:
-            found += list(_adjoint_variants(kernel, found[0][1]))
+            found += list(_adjoint_variants(kernel, found[0][1], target))
         except WarpCodegenError as e:  # as in a launch, this matters to those who ask for the gradient
             no_gradient = str(e)
             log.warning(f"the ahead-of-time module leaves out the adjoint of kernel `{kernel.key}`: {e.reason}")
@@ -170,30 +166,22 @@ def _variant_facts(s: Signature) -> dict[str, Any]:
     return {"contiguous": s.contiguous, "wide": s.wide, "sums": s.sums, "wrt": None if s.wrt is None else list(s.wrt)}
 
 
-def _variants(kernel: Kernel) -> Iterator[tuple[Signature, Artifact]]:
-    """The variants of a kernel that serve all launches on the CPU: the fastest first, then those that take more."""
+def _variants(kernel: Kernel, target: Target | None) -> Iterator[tuple[Signature, Artifact]]:
+    """The variants of a kernel that serve all launches: the fastest first, then those that take more."""
     first = Signature(kernel.types, options=kernel.options(), sums=True)
-    yield from _compiled(kernel, first, first.replace(sums=False), first.replace(contiguous=False, sums=False))
-    yield from _compiled(kernel, first.replace(contiguous=False, wide=True, sums=False))
+    yield from _compiled(kernel, target, first, first.replace(sums=False), first.replace(contiguous=False, sums=False))
+    yield from _compiled(kernel, target, first.replace(contiguous=False, wide=True, sums=False))
 
 
-def _adjoint_variants(kernel: Kernel, forward: Artifact) -> Iterator[tuple[Signature, Artifact]]:
+def _adjoint_variants(kernel: Kernel, forward: Artifact, target: Target | None) -> Iterator[tuple[Signature, Artifact]]:
     for wrt in _adjoints(kernel.types, forward):
         signature = Signature(kernel.types, contiguous=False, wrt=wrt, options=kernel.options())
-        yield from _compiled(kernel, signature, signature.replace(contiguous=True, sums=True))
+        yield from _compiled(kernel, target, signature, signature.replace(contiguous=True, sums=True))
 
 
-def _compiled(kernel: Kernel, *signatures: Signature) -> Iterator[tuple[Signature, Artifact]]:
+def _compiled(kernel: Kernel, target: Target | None, *signatures: Signature) -> Iterator[tuple[Signature, Artifact]]:
     for signature in signatures:
-        yield signature, compile_kernel(kernel.source, signature)
-
-
-def _cuda_variants(kernel: Kernel, target: str, cubin: bool) -> Iterator[tuple[Signature, Artifact]]:
-    from warp_like.backend.target import cuda_target
-
-    for contiguous, wide in ((True, False), (False, False), (False, True)):
-        signature = Signature(kernel.types, contiguous=contiguous, wide=wide, options=kernel.options())
-        yield signature, compile_kernel(kernel.source, signature, cuda_target(target, assembled=cubin))
+        yield signature, compile_kernel(kernel.source, signature, target)
 
 
 def _adjoints(types: Sequence[Type], forward: Artifact) -> list[tuple[int, ...]]:
@@ -216,24 +204,26 @@ def load_aot_module(
     use_ptx: bool | None = None,
     strip_hash: bool | None = None,
 ) -> Module:
-    """Load what ``wp.compile_aot_module`` has compiled for the CPU.
+    """Load what ``wp.compile_aot_module`` has compiled.
 
     Kernels that are declared in the module use the compiled code in place of compiling; those that are not become
     kernels of the module, which launch without any source: ``wp.get_module(name).kernels["step"]``.
 
     Args:
         module: A module, its name, or a Python module; it need not be imported.
-        device: The device to load for; the current one when left out.
-        arch: Must be None: launching on CUDA is not supported by this release.
+        device: The device to load for, or several; the current one when left out. For CUDA the file is taken that
+            serves the device best: machine code for its architecture or an earlier one of its major version, else the
+            newest PTX that it runs.
+        arch: For CUDA, the architecture whose file is taken.
         module_dir: The folder of the files; ``aot`` in the cache's folder when left out.
-        use_ptx: Must be None, as ``arch``.
+        use_ptx: For CUDA, take PTX (True) or machine code (False).
         strip_hash: Names of files hold no hash here; False is refused.
 
     Returns:
         The module.
 
     Raises:
-        FileNotFoundError: There is no file for this module and target.
+        FileNotFoundError: There is no file for this module that the device can run.
         RuntimeError: The file is damaged, of another version or for another processor, or a kernel that is declared
             here has changed since.
 
@@ -242,30 +232,29 @@ def load_aot_module(
         >>> wp.launch(simulation.kernels["step"], dim=100, inputs=[x])
     """
     _require_stripped(strip_hash)
-    devices: list[Any] = list(device) if isinstance(device, (list, tuple)) else [device]
-    for where in devices:
-        if not get_device(where).is_cpu or arch is not None or use_ptx is not None:
-            raise RuntimeError("load_aot_module(): launching on CUDA is not supported by this release")
     target_module = named_module(module)
     folder = Path(module_dir) if module_dir is not None else _default_folder()
-    path = folder / _file_name(target_module.name, "cpu")
-    if not path.exists():
-        made_by = f"wp.compile_aot_module({target_module.name!r}, module_dir={str(folder)!r})"
-        raise FileNotFoundError(f"there is no {path}; make it with {made_by}")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            _load(path, archive, json.loads(archive.read(_MANIFEST)), target_module)
-    except (zipfile.BadZipFile, KeyError, ValueError, Damaged) as e:
-        raise RuntimeError(f"{path} is no ahead-of-time module, or damaged: {e}") from e
+    devices: list[Any] = list(device) if isinstance(device, (list, tuple)) else [device]
+    for where in map(get_device, devices):
+        path = find_file(folder, target_module.name, where, arch, use_ptx)
+        own = arch_of(where)
+        key = "cpu" if own is None else f"sm_{nearest_architecture(own)}"
+        try:
+            with zipfile.ZipFile(path) as archive:
+                _load(path, archive, json.loads(archive.read(_MANIFEST)), target_module, key)
+        except (zipfile.BadZipFile, KeyError, ValueError, Damaged) as e:
+            raise RuntimeError(f"{path} is no ahead-of-time module, or damaged: {e}") from e
     return target_module
 
 
-def _load(path: Path, archive: zipfile.ZipFile, manifest: dict[str, Any], module: Module) -> None:
+def _load(path: Path, archive: zipfile.ZipFile, manifest: dict[str, Any], module: Module, target: str) -> None:
+    """Give the kernels of ``module`` what is in a file, for launches on ``target``."""
     if manifest["format"] != _FORMAT or manifest["version"] != VERSION:
         raise RuntimeError(
             f"{path} was made by warp_like {manifest['version']}, and this is {VERSION}; compile it again"
         )
-    _require_host(path, manifest["host"])
+    if target == "cpu":
+        _require_host(path, manifest["host"])
     loaded = []
     for facts in manifest["kernels"]:
         variants = {}
@@ -276,7 +265,7 @@ def _load(path: Path, archive: zipfile.ZipFile, manifest: dict[str, Any], module
         options = Options(*values)
         loaded.append((facts, Precompiled(str(path), options, variants)))
     for facts, code in loaded:
-        _attach(path, module, facts, code)
+        _attach(path, module, facts, code, target)
 
 
 def _require_host(path: Path, made_for: str) -> None:
@@ -292,7 +281,7 @@ def _require_host(path: Path, made_for: str) -> None:
         raise RuntimeError(f"{path} was compiled for {kind} {name}, and this processor, {own_name},{lacks}")
 
 
-def _attach(path: Path, module: Module, facts: dict[str, Any], code: Precompiled) -> None:
+def _attach(path: Path, module: Module, facts: dict[str, Any], code: Precompiled, target: str) -> None:
     """Give a kernel that is declared its compiled code, or make one."""
     key = facts["key"]
     declared = [(name, type_from_json(t)) for name, t in facts["params"]]
@@ -302,20 +291,30 @@ def _attach(path: Path, module: Module, facts: dict[str, Any], code: Precompiled
         kernel = kernel.instance(types)
     if kernel is None or isinstance(kernel, LoadedKernel):
         name = f"{key}[{', '.join(map(str, types))}]" if facts["overload"] else key
-        module.register(LoadedKernel(name, module, declared, facts, code))
+        loaded = module.kernels.get(name)
+        if not (isinstance(loaded, LoadedKernel) and loaded.comes_from(facts)):
+            loaded = LoadedKernel(name, module, declared, facts)
+            module.register(loaded)
+        loaded.forget_programs()
+        loaded.precompiled[target] = code
         return
     if source_key(kernel.source) != facts["source"] or kernel.declared != declared:
         raise RuntimeError(f"kernel `{key}` has changed since {path} was compiled; compile it again")
     kernel.forget_programs()
-    kernel.precompiled = code
+    kernel.precompiled[target] = code
 
 
 class LoadedKernel(Kernel):
-    """A kernel of an ahead-of-time module whose source is not here."""
+    """A kernel of an ahead-of-time module whose source is not here.
 
-    def __init__(
-        self, key: str, module: Module, declared: list[tuple[str, Type]], facts: dict[str, Any], code: Precompiled
-    ) -> None:
+    Args:
+        key: Its name in the module.
+        module: The module.
+        declared: Its parameters.
+        facts: What the file says of it.
+    """
+
+    def __init__(self, key: str, module: Module, declared: list[tuple[str, Type]], facts: dict[str, Any]) -> None:
         def stub() -> None:
             raise TypeError(f"kernel `{key}` was loaded without its source")
 
@@ -324,19 +323,21 @@ class LoadedKernel(Kernel):
         self.declared = list(declared)
         self.parameters = leaf_parameters(declared)
         self.is_generic = False
-        self.precompiled = code
-        self._file = facts["file"]
-        self._no_gradient = facts["no_gradient"]
+        self._facts = facts
+
+    def comes_from(self, facts: dict[str, Any]) -> bool:
+        """Return whether a file, for another target maybe, says the same of its kernel."""
+        what = ("source", "params", "options", "enable_backward")
+        return all(self._facts[name] == facts[name] for name in what)
 
     def options(self) -> Options:
         """Return the options that it was compiled with."""
-        assert self.precompiled is not None
-        return self.precompiled.options
+        return next(iter(self.precompiled.values())).options
 
     @property
     def file(self) -> str:
         """The file that the kernel was defined in where it was compiled."""
-        return str(self._file)
+        return str(self._facts["file"])
 
     @property
     def source(self) -> Any:
@@ -345,11 +346,12 @@ class LoadedKernel(Kernel):
         Raises:
             WarpCodegenError: Always.
         """
-        made = self.precompiled.path if self.precompiled is not None else ""
+        made = " and ".join(dict.fromkeys(code.path for code in self.precompiled.values()))
+        refused = self._facts["no_gradient"]
         raise WarpCodegenError(
             f"kernel `{self.key}` was loaded from {made} without its source, and what is asked for is not in there",
-            help=f"its gradient was refused when it was compiled: {self._no_gradient}"
-            if self._no_gradient
+            help=f"its gradient was refused when it was compiled: {refused}"
+            if refused
             else "adjoints are there for all arrays at once, and for any of three or fewer; import the module for more",
         )
 

@@ -85,7 +85,7 @@ class Kernel(_native.Launchable):
         self.launch_bounds = launch_bounds
         self.generic: Kernel | None = None
         self.overloads: dict[str, Kernel] = {}
-        self.precompiled: Precompiled | None = None
+        self.precompiled: dict[str, Precompiled] = {}  # by target: `cpu`, or a CUDA architecture
         self._lines = file_lines(func)
         self._names = annotation_names(func)
         self._programs: dict[tuple[Any, ...], Program] = {}
@@ -115,7 +115,7 @@ class Kernel(_native.Launchable):
         if found is None:
             found = Kernel.__new__(Kernel)
             found.__dict__.update(
-                self.__dict__, generic=self, overloads={}, precompiled=None, _programs={}, _instances={}
+                self.__dict__, generic=self, overloads={}, precompiled={}, _programs={}, _instances={}
             )
             for derived in ("declared", "parameters", "takes_structs", "is_generic"):
                 found.__dict__.pop(derived, None)
@@ -177,14 +177,15 @@ class Kernel(_native.Launchable):
         """The file that defines the kernel."""
         return self.source.file
 
-    def artifact(self, signature: Signature) -> Artifact:
+    def artifact(self, signature: Signature, target: Target | None = None) -> Artifact:
         """Return the compiled code for ``signature``: of an ahead-of-time module, else from the cache or compiled now.
 
         Raises:
             WarpCodegenError: The kernel can't be compiled, or not differentiated.
         """
-        found = self.precompiled.find(signature) if self.precompiled is not None else None
-        return compile_kernel(self.source, signature) if found is None else found
+        code = self.precompiled.get("cpu" if target is None else target.name)
+        found = code.find(signature) if code is not None else None
+        return compile_kernel(self.source, signature, target) if found is None else found
 
     def forget_programs(self) -> None:
         """Drop what has been compiled, because options changed."""
