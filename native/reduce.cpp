@@ -21,43 +21,6 @@ constexpr int64_t kTile = 256;        // results of a task
 constexpr int64_t kTaskItems = 65536;  // additions of a task
 constexpr int64_t kLanes = 64;         // partial sums where the results are few
 
-struct Half {
-    uint16_t bits;
-};
-struct BFloat {
-    uint16_t bits;
-};
-
-inline double number(Half x) {
-    const int exponent = (x.bits >> 10) & 31;
-    const int fraction = x.bits & 1023;
-    double value;
-    if (exponent == 31) {
-        value = fraction ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
-    } else if (exponent == 0) {
-        value = fraction * 0x1p-24;
-    } else {
-        const uint64_t bits = static_cast<uint64_t>(exponent - 15 + 1023) << 52 | static_cast<uint64_t>(fraction) << 42;
-        std::memcpy(&value, &bits, sizeof value);
-    }
-    return x.bits & 0x8000 ? -value : value;
-}
-inline double number(BFloat x) {
-    const uint32_t bits = static_cast<uint32_t>(x.bits) << 16;
-    float value;
-    std::memcpy(&value, &bits, sizeof value);
-    return value;
-}
-inline double number(float x) { return x; }
-inline double number(double x) { return x; }
-template <typename T>
-inline int64_t number(T x) {
-    return static_cast<int64_t>(x);
-}
-
-template <typename T>
-using Total = decltype(number(T{}));
-
 // Integers wrap, as they do in NumPy.
 inline double plus(double a, double b) { return a + b; }
 inline double times(double a, double b) { return a * b; }

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <memory>
 #include <new>
+#include <type_traits>
+#include <utility>
 
 #include "algorithms.h"
 #include "parallel.h"
@@ -12,18 +14,25 @@ namespace {
 
 constexpr int64_t kBlockItems = 16384;
 
+// What a prefix sum is kept in: integers wrap.
 template <typename T>
-struct Wide {
-    using type = uint64_t;  // integers wrap
-};
-template <>
-struct Wide<float> {
-    using type = double;
-};
-template <>
-struct Wide<double> {
-    using type = double;
-};
+using Wide = std::conditional_t<std::is_same_v<Total<T>, double>, double, uint64_t>;
+
+template <typename T>
+T rounded(Wide<T> total) {
+    if constexpr (std::is_same_v<T, Half>) {
+        return {to_float16(total)};
+    } else if constexpr (std::is_same_v<T, BFloat>) {
+        return {to_bfloat16(total)};
+    } else {
+        return static_cast<T>(total);
+    }
+}
+
+template <typename T>
+Wide<T> wide(const char* at) {
+    return static_cast<Wide<T>>(number(load_at<T>(at)));
+}
 
 struct Line {
     char* data;
@@ -33,31 +42,31 @@ struct Line {
 // Scans the elements of a block from `acc`, component by component, and leaves the totals in `acc`.
 template <typename T>
 void scan_block(const Line& in, const Line& out, int64_t begin, int64_t end, int64_t components, bool inclusive,
-                typename Wide<T>::type* acc) {
+                Wide<T>* acc) {
     for (int64_t c = 0; c < components; ++c) {
         auto total = acc[c];
         const char* from = in.data + begin * in.stride + c * static_cast<int64_t>(sizeof(T));
         char* to = out.data + begin * out.stride + c * static_cast<int64_t>(sizeof(T));
         for (int64_t i = begin; i < end; ++i, from += in.stride, to += out.stride) {
             const auto before = total;
-            total += static_cast<typename Wide<T>::type>(load_at<T>(from));
-            store_at<T>(to, static_cast<T>(inclusive ? total : before));
+            total += wide<T>(from);
+            store_at<T>(to, rounded<T>(inclusive ? total : before));
         }
         acc[c] = total;
     }
 }
 
 template <typename T>
-void sum_block(const Line& in, int64_t begin, int64_t end, int64_t components, typename Wide<T>::type* acc) {
+void sum_block(const Line& in, int64_t begin, int64_t end, int64_t components, Wide<T>* acc) {
     constexpr int64_t size = sizeof(T);
     for (int64_t c = 0; c < components; ++c) {
-        typename Wide<T>::type part[8] = {};
+        Wide<T> part[8] = {};
         const char* from = in.data + begin * in.stride + c * size;
         int64_t i = begin;
         for (; i + 8 <= end; i += 8, from += 8 * in.stride) {
-            for (int k = 0; k < 8; ++k) part[k] += static_cast<typename Wide<T>::type>(load_at<T>(from + k * in.stride));
+            for (int k = 0; k < 8; ++k) part[k] += wide<T>(from + k * in.stride);
         }
-        for (; i < end; ++i, from += in.stride) part[0] += static_cast<typename Wide<T>::type>(load_at<T>(from));
+        for (; i < end; ++i, from += in.stride) part[0] += wide<T>(from);
         acc[c] = ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
     }
 }
@@ -66,7 +75,7 @@ template <typename T>
 bool scan(const Line& in, const Line& out, int64_t count, int64_t components, bool inclusive) {
     const int64_t size = std::max<int64_t>(1, kBlockItems / components);
     const int64_t blocks = (count + size - 1) / size;
-    using Acc = typename Wide<T>::type;
+    using Acc = Wide<T>;
     std::unique_ptr<Acc[]> start(new (std::nothrow) Acc[static_cast<size_t>(blocks * components)]());
     if (!start) return PyErr_NoMemory() != nullptr;
     const auto at = [&](int64_t block) { return &start[static_cast<size_t>(block * components)]; };
@@ -106,6 +115,12 @@ PyObject* array_scan(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     const int64_t n = std::min(source->size, out->size), components = element.size / element.scalar_size;
     bool done = false;
     switch (element.scalar) {
+        case Scalar::Int8:
+        case Scalar::UInt8: done = scan<uint8_t>(from, to, n, components, inclusive); break;
+        case Scalar::Int16:
+        case Scalar::UInt16: done = scan<uint16_t>(from, to, n, components, inclusive); break;
+        case Scalar::Float16: done = scan<Half>(from, to, n, components, inclusive); break;
+        case Scalar::BFloat16: done = scan<BFloat>(from, to, n, components, inclusive); break;
         case Scalar::Int32:
         case Scalar::UInt32: done = scan<uint32_t>(from, to, n, components, inclusive); break;
         case Scalar::Int64:
@@ -132,7 +147,7 @@ bool starts_run(const Line& in, int64_t i) {
     return i == 0 || load_at<T>(in.data + i * in.stride) != load_at<T>(in.data + (i - 1) * in.stride);
 }
 
-template <typename T>
+template <typename T, typename L>
 int64_t encode_runs(const Line& in, const Line& values, const Line& lengths, int64_t count) {
     const int64_t blocks = (count + kBlockItems - 1) / kBlockItems;
     std::unique_ptr<Block[]> found(new (std::nothrow) Block[static_cast<size_t>(blocks)]);
@@ -169,7 +184,7 @@ int64_t encode_runs(const Line& in, const Line& values, const Line& lengths, int
             int64_t run = block.before, start = block.first;
             const auto finish = [&](int64_t stop) {
                 store_at<T>(values.data + run * values.stride, load_at<T>(in.data + start * in.stride));
-                store_at<int32_t>(lengths.data + run * lengths.stride, static_cast<int32_t>(stop - start));
+                store_at<L>(lengths.data + run * lengths.stride, static_cast<L>(stop - start));
             };
             for (int64_t i = start + 1; i < std::min(count, (k + 1) * kBlockItems); ++i) {
                 if (!starts_run<T>(in, i)) continue;
@@ -183,6 +198,12 @@ int64_t encode_runs(const Line& in, const Line& values, const Line& lengths, int
     return parallel(blocks, write) ? runs : -1;
 }
 
+template <typename T>
+int64_t encode_runs(const Line& in, const Line& values, const Line& lengths, int64_t count, int64_t length_size) {
+    return length_size == 8 ? encode_runs<T, int64_t>(in, values, lengths, count)
+                            : encode_runs<T, int32_t>(in, values, lengths, count);
+}
+
 PyObject* array_runs(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     if (nargs != 4 || !require_arrays(args, 3)) {
         if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "encode_runs(source, values, lengths, count)");
@@ -192,13 +213,14 @@ PyObject* array_runs(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     Element element{};
     if (PyErr_Occurred() || !element_of(array_of(args[0]), &element)) return nullptr;
     const Line in = line_of(array_of(args[0])), values = line_of(array_of(args[1])), lengths = line_of(array_of(args[2]));
+    const int64_t wide = array_of(args[2])->itemsize;
     int64_t runs = 0;
     switch (count ? element.size : 0) {
         case 0: break;
-        case 1: runs = encode_runs<uint8_t>(in, values, lengths, count); break;
-        case 2: runs = encode_runs<uint16_t>(in, values, lengths, count); break;
-        case 4: runs = encode_runs<uint32_t>(in, values, lengths, count); break;
-        case 8: runs = encode_runs<uint64_t>(in, values, lengths, count); break;
+        case 1: runs = encode_runs<uint8_t>(in, values, lengths, count, wide); break;
+        case 2: runs = encode_runs<uint16_t>(in, values, lengths, count, wide); break;
+        case 4: runs = encode_runs<uint32_t>(in, values, lengths, count, wide); break;
+        case 8: runs = encode_runs<uint64_t>(in, values, lengths, count, wide); break;
         default: PyErr_SetString(PyExc_TypeError, "encode_runs() has no such dtype"); return nullptr;
     }
     return runs < 0 ? nullptr : PyLong_FromLongLong(runs);

@@ -38,3 +38,7 @@ def test_more_than_two_to_the_31_elements() -> None:
     back = wp.empty(N, dtype=wp.uint8)
     wp.copy(back, a)
     assert np.array_equal(back.numpy()[-10:], [4] * 5 + [1] * 5)
+    wp.utils.array_scan(a, back)
+    assert back[-1] == (4 * 2**31 + 5) % 256
+    assert back.numpy()[2**31 - 2 : 2**31 + 2].tolist() == [252, 0, 1, 2]
+    assert wp.utils.array_inner(a, a) == 16 * 2**31 + 5

@@ -146,19 +146,51 @@ def test_the_same_bits_with_any_number_of_threads() -> None:
     assert len(found) == 1
 
 
-@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(0,), (1,), (7,), (70_001,), (300, 70), (5, 6, 7), (3, 0)])
+def test_bools_are_counted(shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(len(shape))
+    x, y = rng.random(shape) < 0.6, rng.random(shape) < 0.5
+    a, b = wp.array(x), wp.array(y)
+    assert a.dtype is wp.bool
+    assert u.array_sum(a) == x.sum()
+    assert u.array_inner(a, b) == (x & y).sum()
+    counts = u.array_sum(a, axis=-1)
+    assert counts.dtype is wp.int64
+    assert np.array_equal(counts.numpy(), x.sum(-1, keepdims=True))
+    out = wp.zeros(1, dtype=wp.uint32)
+    assert u.array_inner(a, b, out=out) is out
+    assert out.list() == [(x & y).sum()]
+    assert u.array_sum(a[..., ::2] if shape[-1] else a) == x[..., ::2].sum()
+
+
+def test_too_many_bools_for_the_result() -> None:
+    with pytest.raises(OverflowError, match="the sum of integers does not fit int8"):
+        u.array_sum(wp.full(200, True), out=wp.zeros(1, dtype=wp.int8))
+    with pytest.raises(TypeError, match=r"array_sum\(\) writes int64 to `out`, got array\(shape=\(1,\), dtype=bool\)"):
+        u.array_sum(wp.full(3, True), out=wp.zeros(1, dtype=bool))
+
+
+@pytest.mark.parametrize("dtype", [*INTS, *FLOATS])
 @pytest.mark.parametrize("n", [0, 1, 2, 16383, 16384, 16385, 100_003])
 def test_scan(dtype: str, n: int) -> None:
     x = numbers(n, dtype)
     exact = np.cumsum(x, dtype=np.float64 if dtype.startswith("float") else dtype)
+    close = {"rtol": 1e-3, "atol": 1e-3} if dtype == "float16" else {"rtol": 1e-6, "atol": 1e-9}
     out = wp.zeros(n, dtype=getattr(wp, dtype))
     u.array_scan(wp.array(x), out)
     exclusive = np.concatenate([[0], exact[:-1]])[:n].astype(exact.dtype)
     if not dtype.startswith("float"):
         assert np.array_equal(out.numpy(), exact)
-    np.testing.assert_allclose(out.numpy().astype(exact.dtype), exact, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(out.numpy().astype(exact.dtype), exact, **close)
     u.array_scan(wp.array(x), out, inclusive=False)
-    np.testing.assert_allclose(out.numpy().astype(exact.dtype), exclusive, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(out.numpy().astype(exact.dtype), exclusive, **close)
+
+
+def test_a_scan_of_bfloat16_rounds_each_sum_once() -> None:
+    a, out = wp.full(600, 1.0, dtype=wp.bfloat16), wp.zeros(600, dtype=wp.bfloat16)
+    u.array_scan(a, out)
+    exact = np.arange(1, 601, dtype=np.float32)
+    assert [float(x) for x in out.list()] == [float(wp.bfloat16(x)) for x in exact.tolist()]
 
 
 def test_scan_of_vectors_of_strided_arrays_and_in_place() -> None:
@@ -184,8 +216,8 @@ def raised(kind: type[Exception], f: Any, *args: Any, **kwargs: Any) -> str:
 
 def test_messages() -> None:
     a, v = wp.zeros((3, 4)), wp.zeros(3, dtype=wp.vec3)
-    assert raised(TypeError, u.array_sum, wp.zeros(3, dtype=bool)) == (
-        "array_sum(): `values` is an array of numbers, got array(shape=(3,), dtype=bool)"
+    assert raised(TypeError, u.array_scan, wp.zeros(3, dtype=bool), wp.zeros(3, dtype=bool)) == (
+        "array_scan(): `in_array` is an array of numbers, got array(shape=(3,), dtype=bool)"
     )
     assert raised(TypeError, u.array_sum, 3.0).startswith("array_sum(): `values` is an array, got float: ")
     assert raised(IndexError, u.array_sum, a, axis=2) == (
@@ -215,10 +247,6 @@ def test_messages() -> None:
 
 def test_scan_messages() -> None:
     a = wp.zeros((3, 4))
-    assert raised(TypeError, u.array_scan, wp.zeros(3, dtype=wp.float16), wp.zeros(3, dtype=wp.float16)) == (
-        "array_scan(): `in_array` has one of the dtypes int32, uint32, int64, uint64, float32, float64, got "
-        "array(shape=(3,), dtype=float16)"
-    )
     assert raised(ValueError, u.array_scan, wp.zeros(3), wp.zeros(4)) == (
         "array_scan() takes two arrays of one size, got array(shape=(3,), dtype=float32) and "
         "array(shape=(4,), dtype=float32)"

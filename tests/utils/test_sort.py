@@ -163,7 +163,8 @@ def test_runs(dtype: str, n: int, length: int) -> None:
     rng = np.random.default_rng(n + length)
     x = (np.cumsum(rng.random(n) < 1 / length) % 5).astype(dtype)
     wanted = [(k, len(list(g))) for k, g in itertools.groupby(x.tolist())]
-    values, lengths = wp.full(n, 77, dtype=getattr(wp, dtype)), wp.full(n, -1, dtype=int)
+    values = wp.full(n, 77, dtype=getattr(wp, dtype))
+    lengths = wp.full(n, -1, dtype=wp.int64 if length == 10 else wp.int32)
     runs = u.runlength_encode(wp.array(x), values, lengths)
     assert runs == len(wanted)
     assert list(zip(values.list()[:runs], lengths.list()[:runs], strict=True)) == wanted

@@ -23,12 +23,14 @@ from warp_like.runtime.array import array, new_array
 from warp_like.runtime.history import share_memory
 from warp_like.runtime.kernel import kernel
 from warp_like.runtime.launch import launch
-from warp_like.runtime.memory import element_type
+from warp_like.runtime.memory import ElementType, element_type
 from warp_like.runtime.recorded_sums import record_reduction, record_scan
 from warp_like.runtime.recording import host_writes, recorder, refuse_capture
 
-SCANNED = (ir.int32, ir.uint32, ir.int64, ir.uint64, ir.float32, ir.float64)
-SORTED = SCANNED
+SCANNED = (*ir.INTS, *ir.FLOATS)
+SORTED = (ir.int32, ir.uint32, ir.int64, ir.uint64, ir.float32, ir.float64)
+COUNTED = ("array_sum", "array_inner")
+"""The operations that take bools, and count them."""
 
 tid = Builtin("tid")
 
@@ -38,20 +40,21 @@ tid = Builtin("tid")
 def array_sum(values: Any, out: Any = None, value_count: int | None = None, axis: int | None = None) -> Any:
     """Return the sum of the elements of an array, component by component.
 
-    Floats are added up in float64 whatever the dtype, integers in 64 bits.
+    Floats are added up in float64 whatever the dtype, integers in 64 bits; bools are counted.
 
     Args:
-        values: An array of any shape and strides, of scalars, vectors or matrices of any dtype but bool.
-        out: The array for the result: of one element, or of the shape of ``values`` with 1 in place of ``axis``.
+        values: An array of any shape and strides, of scalars, vectors or matrices of any dtype.
+        out: The array for the result: of one element, or of the shape of ``values`` with 1 in place of ``axis``; of
+            the dtype of ``values``, but of integers for bools.
         value_count: How many elements count, in C order; with ``axis``, how many along it. All of them when left out.
         axis: The dimension to sum along; negative ones count from the last. All of them when left out.
 
     Returns:
-        ``out`` where it is given, a new array where ``axis`` is, else a number, for vectors and matrices a NumPy
-        array. The sum of integers is a Python int that holds all of it.
+        ``out`` where it is given, a new array where ``axis`` is (of int64 for bools), else a number, for vectors and
+        matrices a NumPy array. The sum of integers is a Python int that holds all of it.
 
     Raises:
-        TypeError: The elements are bools or structs, or ``out`` has another dtype.
+        TypeError: The elements are structs, or ``out`` has another dtype.
         ValueError: The shape of ``out`` is another, or ``value_count`` is too large.
         IndexError: There is no such axis.
         OverflowError: The sum of integers does not fit the dtype of the result.
@@ -68,12 +71,14 @@ def array_sum(values: Any, out: Any = None, value_count: int | None = None, axis
 def array_inner(a: Any, b: Any, out: Any = None, count: int | None = None, axis: int | None = None) -> Any:
     """Return the inner product of two arrays: the sum of the products of their components.
 
-    Products and sums are made in float64 for floats, in 64 bits for integers.
+    Products and sums are made in float64 for floats, in 64 bits for integers; of bools, those places are counted where
+    both are true.
 
     Args:
-        a: An array of any shape and strides, of scalars, vectors or matrices of any dtype but bool.
+        a: An array of any shape and strides, of scalars, vectors or matrices of any dtype.
         b: An array of the same shape and dtype.
-        out: The array for the result, of scalars: of one element, or of the shape of ``a`` with 1 in place of ``axis``.
+        out: The array for the result, of scalars: of one element, or of the shape of ``a`` with 1 in place of ``axis``;
+            of integers for bools.
         count: How many elements count, as ``value_count`` of ``array_sum``.
         axis: The dimension to sum along.
 
@@ -81,7 +86,7 @@ def array_inner(a: Any, b: Any, out: Any = None, count: int | None = None, axis:
         ``out`` where it is given, a new array where ``axis`` is, else a number.
 
     Raises:
-        TypeError: The dtypes differ or are no numbers, or ``out`` has another one.
+        TypeError: The dtypes differ or are structs, or ``out`` has another one.
         ValueError: The shapes differ, that of ``out`` is another, or ``count`` is too large.
         IndexError: There is no such axis.
         OverflowError: The sum of integers does not fit the dtype of the result.
@@ -118,8 +123,10 @@ def _summed(name: str, a: array, count: int | None, axis: int | None) -> tuple[a
 def _reduce(name: str, a: array, b: array | None, out: Any, axis: int, dtype: Any) -> Any:
     shape = (1,) if axis < 0 else tuple(1 if k == axis else n for k, n in enumerate(a.shape))
     element = element_type(dtype)
+    if element.scalar == ir.bool_:
+        element = _counts(element, out)
     if out is not None:
-        target = out if isinstance(out, array) else foreign.as_array(out, dtype)
+        target = out if isinstance(out, array) else foreign.as_array(out, element.host)
         if target.type_code != element.code:
             raise TypeError(f"{name}() writes {element.host.__name__} to `out`, got {target!r}")
         if target.shape != shape:
@@ -150,6 +157,13 @@ def _reduce(name: str, a: array, b: array | None, out: Any, axis: int, dtype: An
     return total.item() if np.ndim(total) == 0 and total.dtype.kind in "iu" else total
 
 
+def _counts(element: ElementType, out: Any) -> ElementType:
+    """The type of the number of bools: that of ``out`` if these are integers, else int64."""
+    given = out.element.scalar if isinstance(out, array) else None
+    wide = given if given is not None and given.is_int else ir.int64
+    return element_type(ir.with_scalar(element.type, wide))
+
+
 # --- prefix sums ---
 
 
@@ -159,8 +173,8 @@ def array_scan(in_array: Any, out_array: Any, inclusive: bool = True) -> None:
     Floats are added up in float64; integers wrap. The two may be one array.
 
     Args:
-        in_array: An array of int32, int64, uint32, uint64, float32 or float64, or of vectors or matrices of these;
-            contiguous, or of one dimension with any stride.
+        in_array: An array of numbers of any width, or of vectors or matrices of these; contiguous, or of one dimension
+            with any stride.
         out_array: An array of the same dtype and size, with one dimension or contiguous.
         inclusive: Whether a prefix sum has the element itself in it; otherwise the first one is zero.
 
@@ -377,7 +391,7 @@ def runlength_encode(
     Args:
         values: An array of integers of any width, of one dimension or contiguous.
         run_values: An array of the same dtype, with as many elements as there are values.
-        run_lengths: An array of int32 with as many elements.
+        run_lengths: An array of int32 with as many elements; of int64 where there are more than ``2**31 - 1``.
         run_count: An array of one int32 for the number of runs.
         value_count: How many elements count; all of them when left out.
 
@@ -398,12 +412,12 @@ def runlength_encode(
     name = "runlength_encode"
     source, found = _numbers(name, "values", values), _numbers(name, "run_values", run_values)
     _require_scalar(name, "values", source, ir.INTS, composites=False)
-    lengths = _indices(name, "run_lengths", run_lengths, strided=True)
+    lengths = _lengths(name, run_lengths)
     if found.type_code != source.type_code:
         raise TypeError(f"{name}(): `run_values` has the dtype of `values`, got {found!r} and {source!r}")
     n = source.size if value_count is None else _count(name, "values", value_count, source.size)
-    if n > 2**31 - 1:
-        raise ValueError(f"{name}(): run lengths are int32, and there are {n} values")
+    if n > 2**31 - 1 and lengths.itemsize == 4:
+        raise ValueError(f"{name}(): there are {n} values, more than int32 counts; make `run_lengths` of int64")
     for which, a in (("values", source), ("run_values", found), ("run_lengths", lengths)):
         if a.ndim > 1 and not a.is_contiguous:
             raise ValueError(f"{name}(): `{which}` has several dimensions and is not contiguous: {a!r}")
@@ -461,7 +475,7 @@ def _numbers(name: str, key: str, given: Any) -> array:
         a = given if isinstance(given, array) else foreign.as_array(given, None, recorder.active is not None)
     except (TypeError, ValueError) as e:
         raise TypeError(f"{name}(): `{key}` is an array, got {type(given).__name__}: {e}") from e
-    if a.element.is_struct or (a.element.scalar == ir.bool_ and name != "array_cast"):
+    if a.element.is_struct or (a.element.scalar == ir.bool_ and name not in (*COUNTED, "array_cast")):
         raise TypeError(f"{name}(): `{key}` is an array of numbers, got {a!r}")
     return a
 
@@ -471,10 +485,17 @@ def _require_scalar(name: str, key: str, a: array, known: tuple[ir.Scalar, ...],
         raise TypeError(f"{name}(): `{key}` has one of the dtypes {', '.join(map(str, known))}, got {a!r}")
 
 
-def _indices(name: str, key: str, given: Any, strided: bool = False) -> array:
+def _indices(name: str, key: str, given: Any) -> array:
     a = _numbers(name, key, given)
-    if a.element.type != ir.int32 or a.ndim != 1 or not (a.is_contiguous or strided):
+    if a.element.type != ir.int32 or a.ndim != 1 or not a.is_contiguous:
         raise TypeError(f"{name}(): `{key}` is a contiguous array of int32 with one dimension, got {a!r}")
+    return a
+
+
+def _lengths(name: str, given: Any) -> array:
+    a = _numbers(name, "run_lengths", given)
+    if a.element.type not in (ir.int32, ir.int64) or a.ndim != 1:
+        raise TypeError(f"{name}(): `run_lengths` is an array of int32 or int64 with one dimension, got {a!r}")
     return a
 
 
