@@ -172,7 +172,7 @@ def gradient(row: Any) -> str:
         return f"Gradient: {'zero' if row.adjoint.zero else 'refused'}; {reason}."
     if row.adjoint is None:
         if type(row.lower).__name__ == "Special":
-            return ""
+            return f"Gradient: {row.lower.gradient}."
         where = "that of each component" if type(row.lower).__name__ == "Elementwise" else "that of the formula"
         return f"Gradient: {where}."
     formulas = derivative(row)

@@ -70,6 +70,13 @@ def test_derivatives_are_formulas(name: str, expected: str) -> None:
     assert expected in builtin_pages.gradient(REGISTRY[name][0])
 
 
+@pytest.mark.parametrize("row", ROWS, ids=IDS)
+def test_every_row_says_its_derivative(row: Any) -> None:
+    said = builtin_pages.gradient(row)
+    assert said.startswith("Gradient")
+    assert len(said) > len("Gradient: .") + 3
+
+
 def test_a_signature() -> None:
     assert builtin_pages.signature(REGISTRY["qr3"][0]) == "qr3(A: mat[3, 3, W]) -> mat[3, 3, W], mat[3, 3, W]"
     assert builtin_pages.signature(REGISTRY["norm_huber"][0]) == "norm_huber(v: vec[N, F], delta: F = 1.0) -> F"

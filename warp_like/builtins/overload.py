@@ -59,7 +59,9 @@ class Target(Frozen):
 
 
 class Special(Frozen):
-    """Built by the frontend."""
+    """Built by the frontend. ``gradient`` says for the reference what its derivative is, where it has one."""
+
+    gradient: str = ""
 
 
 Lowering = Expand | Inline | Elementwise | Symbol | Target | Special

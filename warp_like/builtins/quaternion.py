@@ -25,6 +25,7 @@ from warp_like.builtins.operators import (
 )
 from warp_like.builtins.patterns import V3, F, MatOf, Q
 from warp_like.builtins.spec import Adjoints, Elementwise, Expand, Inline, NoGradient, Special, builtin
+from warp_like.builtins.special import MADE
 from warp_like.builtins.utility import _lerp, _lerp_ref
 from warp_like.builtins.vector import _inverse_length, _length_adjoint
 from warp_like.ir.core import Value
@@ -51,18 +52,18 @@ def _host(*args: Any, dtype: Any = float32, **parts: Any) -> Any:
     return quaternion(given or dtype)(*args)
 
 
-@builtin(group=GROUP, lower=Special(), ref=_host, example="q = wp.quaternion(dtype=float)")
+@builtin(group=GROUP, lower=Special(), adjoint=NO_VALUE, ref=_host, example="q = wp.quaternion(dtype=float)")
 def quaternion(dtype: Any = float) -> Any:
     """Return the quaternion that is zero."""
 
 
-@builtin(name="quaternion", group=GROUP, lower=Special(), ref=_host, example="q = wp.quaternion(0.0, 0.0, 0.6, 0.8)")
+@builtin(name="quaternion", group=GROUP, lower=MADE, ref=_host, example="q = wp.quaternion(0.0, 0.0, 0.6, 0.8)")
 def quaternion_of_numbers(x: Any, y: Any, z: Any, w: Any, dtype: Any = None) -> Any:
     """Return the quaternion of four numbers; ``w`` is its real part."""
 
 
 @builtin(
-    name="quaternion", group=GROUP, lower=Special(), ref=_host, example="q = wp.quaternion(wp.vec3(0.0, 0.0, 0.6), 0.8)"
+    name="quaternion", group=GROUP, lower=MADE, ref=_host, example="q = wp.quaternion(wp.vec3(0.0, 0.0, 0.6), 0.8)"
 )
 def quaternion_of_parts(ijk: Any, real: Any, dtype: Any = None) -> Any:
     """Return the quaternion of the imaginary part ``ijk``, a vector of 3, and the real part."""
@@ -71,7 +72,7 @@ def quaternion_of_parts(ijk: Any, real: Any, dtype: Any = None) -> Any:
 @builtin(
     name="quaternion",
     group=GROUP,
-    lower=Special(),
+    lower=MADE,
     ref=_host,
     example="q = wp.quaternion(wp.quat_identity(), dtype=wp.float64)",
 )

@@ -16,6 +16,7 @@ from warp_like.ir.types import Scalar, bfloat16, float32, int32
 UTILITY = "Utility"
 VECTOR = "Vector Math"
 NO_VALUE = NoGradient("it has no value that depends on a float")
+MADE = Special("that of each component")
 
 # --- on the host ----------------------------------------------------------------------------------------------
 # The classes of values need the native extension, so they are imported when one of these is called.
@@ -92,7 +93,15 @@ def tid() -> Any:
     """
 
 
-def _declare_atomic(name: str, what: str, note: str = "") -> None:
+_ELEMENT = "the adjoint of the element"
+_WINNER = f"{_ELEMENT} goes to each thread whose `value` is the final one"
+_INTEGERS = NoGradient("integers carry no gradient")
+_ORDER = NoGradient("which thread's value stays depends on their order", zero=False)
+
+
+def _declare_atomic(
+    name: str, what: str, note: str = "", *, gradient: str = "", adjoint: NoGradient | None = None
+) -> None:
     example = f"old = wp.{name}(n, 0, wp.tid())"
 
     def signature(arr: Any, *indices: Any, value: Any) -> Any:
@@ -103,20 +112,33 @@ def _declare_atomic(name: str, what: str, note: str = "") -> None:
     The call is ``wp.{name}(arr, i, value)``, with one index for each dimension of ``arr``. The components of a vector
     or matrix are updated each on its own.{note}
     """
-    builtin(name=name, group=UTILITY, lower=Special(), example=example)(signature)
+    builtin(name=name, group=UTILITY, lower=Special(gradient), adjoint=adjoint, example=example)(signature)
 
 
-_declare_atomic("atomic_add", "Add ``value`` to an element of ``arr``")
-_declare_atomic("atomic_sub", "Subtract ``value`` from an element of ``arr``")
-_declare_atomic("atomic_min", "Replace an element of ``arr`` by the lesser of it and ``value``")
-_declare_atomic("atomic_max", "Replace an element of ``arr`` by the greater of it and ``value``")
-_declare_atomic("atomic_and", "Replace an element of ``arr`` by its bit-and with ``value``", " Integers only.")
-_declare_atomic("atomic_or", "Replace an element of ``arr`` by its bit-or with ``value``", " Integers only.")
-_declare_atomic("atomic_xor", "Replace an element of ``arr`` by its exclusive or with ``value``", " Integers only.")
-_declare_atomic("atomic_exch", "Replace an element of ``arr`` by ``value``")
+_declare_atomic("atomic_add", "Add ``value`` to an element of ``arr``", gradient=f"`adj_value` gets {_ELEMENT}")
+_declare_atomic(
+    "atomic_sub",
+    "Subtract ``value`` from an element of ``arr``",
+    gradient=f"`adj_value` gets the negative of {_ELEMENT}",
+)
+_declare_atomic("atomic_min", "Replace an element of ``arr`` by the lesser of it and ``value``", gradient=_WINNER)
+_declare_atomic("atomic_max", "Replace an element of ``arr`` by the greater of it and ``value``", gradient=_WINNER)
+_declare_atomic(
+    "atomic_and", "Replace an element of ``arr`` by its bit-and with ``value``", " Integers only.", adjoint=_INTEGERS
+)
+_declare_atomic(
+    "atomic_or", "Replace an element of ``arr`` by its bit-or with ``value``", " Integers only.", adjoint=_INTEGERS
+)
+_declare_atomic(
+    "atomic_xor",
+    "Replace an element of ``arr`` by its exclusive or with ``value``",
+    " Integers only.",
+    adjoint=_INTEGERS,
+)
+_declare_atomic("atomic_exch", "Replace an element of ``arr`` by ``value``", adjoint=_ORDER)
 
 
-@builtin(group=UTILITY, lower=Special(), example="old = wp.atomic_cas(n, 0, 0, wp.tid())")
+@builtin(group=UTILITY, lower=Special(), adjoint=_ORDER, example="old = wp.atomic_cas(n, 0, 0, wp.tid())")
 def atomic_cas(arr: Any, *indices: Any, compare: Any, value: Any) -> Any:
     """Store ``value`` in an element of ``arr`` if it equals ``compare``, atomically, and return its old value.
 
@@ -125,7 +147,13 @@ def atomic_cas(arr: Any, *indices: Any, compare: Any, value: Any) -> Any:
     """
 
 
-@builtin(group=UTILITY, lower=Special(), ref=_cast, example="n[0] = wp.cast(a[0], int)")
+@builtin(
+    group=UTILITY,
+    lower=Special(),
+    adjoint=NoGradient("it does not pass through a reinterpretation of bits", zero=False),
+    ref=_cast,
+    example="n[0] = wp.cast(a[0], int)",
+)
 def cast(a: Any, dtype: Any) -> Any:
     """Return the bits of ``a`` as a ``dtype`` of the same width."""
 
@@ -232,7 +260,7 @@ def static(expr: Any) -> Any:
 
 @builtin(
     group=VECTOR,
-    lower=Special(),
+    lower=MADE,
     ref=_vector,
     example="v = wp.vector(1.0, 2.0, 3.0)\nzeros = wp.vector(length=5, dtype=float)",
 )
@@ -240,7 +268,7 @@ def vector(*args: Any, length: Any = None, dtype: Any = None) -> Any:
     """Return a vector of the scalars ``args``, of one scalar repeated ``length`` times, or of another vector."""
 
 
-@builtin(group=VECTOR, lower=Special(), ref=_matrix, example="m = wp.matrix(1.0, 2.0, 3.0, 4.0, shape=(2, 2))")
+@builtin(group=VECTOR, lower=MADE, ref=_matrix, example="m = wp.matrix(1.0, 2.0, 3.0, 4.0, shape=(2, 2))")
 def matrix(*args: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Return a matrix of ``shape`` (a tuple of two literals) from scalars row by row, or from one scalar repeated."""
 
@@ -248,7 +276,7 @@ def matrix(*args: Any, shape: Any = None, dtype: Any = None) -> Any:
 @builtin(
     name="matrix",
     group=VECTOR,
-    lower=Special(),
+    lower=Special("that of `transform_compose`"),
     ref=_matrix,
     example="m = wp.matrix(wp.vec3(1.0, 2.0, 3.0), wp.quat_identity(), wp.vec3(2.0, 2.0, 2.0))",
 )
@@ -258,7 +286,7 @@ def matrix_of_transform(pos: Any, rot: Any, scale: Any, dtype: Any = None) -> An
 
 @builtin(
     group=VECTOR,
-    lower=Special(),
+    lower=MADE,
     ref=lambda *args: _from_vectors(args, by_rows=True),
     example="m = wp.matrix_from_rows(wp.vec2(1.0, 2.0), wp.vec2(3.0, 4.0))",
 )
@@ -268,7 +296,7 @@ def matrix_from_rows(*args: Any) -> Any:
 
 @builtin(
     group=VECTOR,
-    lower=Special(),
+    lower=MADE,
     ref=lambda *args: _from_vectors(args, by_rows=False),
     example="m = wp.matrix_from_cols(wp.vec2(1.0, 2.0), wp.vec2(3.0, 4.0))",
 )

@@ -23,6 +23,7 @@ from warp_like.builtins.operators import (
 from warp_like.builtins.patterns import M44, TF, V3, F, Q
 from warp_like.builtins.quaternion import NO_VALUE
 from warp_like.builtins.spec import Elementwise, Expand, Inline, Special, builtin
+from warp_like.builtins.special import MADE
 from warp_like.builtins.utility import _lerp, _lerp_ref
 from warp_like.ir.types import bool_, float32
 
@@ -40,7 +41,7 @@ def _host(*args: Any, p: Any = None, q: Any = None, dtype: Any = None) -> Any:
 
 
 @builtin(
-    group=GROUP, lower=Special(), ref=_host, example="t = wp.transformation(wp.vec3(1.0, 2.0, 3.0), wp.quat_identity())"
+    group=GROUP, lower=MADE, ref=_host, example="t = wp.transformation(wp.vec3(1.0, 2.0, 3.0), wp.quat_identity())"
 )
 def transformation(p: Any, q: Any = None, dtype: Any = None) -> Any:
     """Return the transform of translation ``p``, a vector of three, and rotation ``q``, the identity if left out.
@@ -52,7 +53,7 @@ def transformation(p: Any, q: Any = None, dtype: Any = None) -> Any:
 @builtin(
     name="transformation",
     group=GROUP,
-    lower=Special(),
+    lower=MADE,
     ref=_host,
     example="t = wp.transformation(1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0)",
 )
