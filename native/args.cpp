@@ -316,19 +316,11 @@ bool Arguments::pack_tensor(const Param& param, PyObject* object, const TensorTy
     if (tensor.device.device_type != kDLCPU) return refuse(why, "the tensor is not in the CPU's memory");
     if (!tensor.strides && tensor.ndim) return refuse(why, "the tensor has no strides");
     char* data = static_cast<char*>(tensor.data) + tensor.byte_offset;
-    const bool was_contiguous = contiguous_;
-    contiguous_ = true;
-    if (!pack_foreign(param, data, tensor.ndim, tensor.shape, tensor.strides, param.element.scalar_size,
-                      why)) {
+    if (!pack_foreign(param, data, tensor.ndim, tensor.shape, tensor.strides, param.element.scalar_size, why)) {
         return false;
     }
-    int64_t elements = 1;
-    for (int i = 0; i < tensor.ndim; ++i) elements *= tensor.shape[i];
-    const bool strided = !contiguous_;
-    contiguous_ &= was_contiguous;
-    if (is_neg && (strided || elements <= 1) && is_negated(object, is_neg)) {
-        return refuse(why, "the tensor's negation is pending");
-    }
+    // The API does not tell. Such a tensor is mostly strided, a part of a complex one, but need not be (as_strided).
+    if (is_neg && is_negated(object, is_neg)) return refuse(why, "the tensor's negation is pending");
     if (param.writes && hook) written_[written_count_++] = object;
     return true;
 }

@@ -157,6 +157,7 @@ PyObject* array_bind(PyObject* object, PyObject* const* args, Py_ssize_t nargs) 
     while (is_array(owner)) {
         PyObject* beyond = reinterpret_cast<Array*>(owner)->owner;
         if (!beyond || beyond == Py_None) break;
+        if (PyObject* storage = reinterpret_cast<Array*>(owner)->storage) hold(&self->storage, storage);
         owner = beyond;
     }
     hold(&self->owner, owner);
@@ -188,6 +189,7 @@ Array* new_view(PyObject* object) {
     hold(&view->dtype, base->dtype);
     hold(&view->device, base->device);
     hold(&view->owner, base->owner && base->owner != Py_None ? base->owner : object);
+    if (base->storage) hold(&view->storage, base->storage);
     return view;
 }
 
@@ -291,6 +293,7 @@ int array_traverse(PyObject* object, visitproc visit, void* arg) {
     Py_VISIT(self->dtype);
     Py_VISIT(self->device);
     Py_VISIT(self->owner);
+    Py_VISIT(self->storage);
     Py_VISIT(self->grad_array);
     Py_VISIT(self->grad_links);
     Py_VISIT(self->exports);
@@ -303,6 +306,7 @@ int array_clear(PyObject* object) {
     Py_CLEAR(self->grad_links);
     Py_CLEAR(self->grad_array);
     Py_CLEAR(self->owner);
+    Py_CLEAR(self->storage);
     Py_CLEAR(self->device);
     Py_CLEAR(self->dtype);
     return 0;

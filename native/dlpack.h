@@ -18,8 +18,7 @@ struct TensorType {
 // Looks `type` up; null without an exception when it has no usable exchange API.
 const TensorType* find_tensor_type(PyTypeObject* type);
 
-// Whether PyTorch's lazy negation, which the exchange API does not tell, is on for `tensor`. It comes only
-// with a view into a complex tensor, which is not contiguous unless it has a single element.
+// Whether PyTorch's lazy negation, which the exchange API does not tell, is on for `tensor`.
 bool is_negated(PyObject* tensor, PyObject* is_neg);
 
 bool register_dlpack(PyObject* module);

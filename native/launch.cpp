@@ -2,6 +2,7 @@
 
 #include "adjoint.h"
 #include "dispatch.h"
+#include "front.h"
 #include "prepared.h"
 #include "record.h"
 #include "recorder.h"
@@ -143,72 +144,22 @@ PyObject* launch(const Call& call) {
     return try_launch(dispatcher.get(), args, 4);
 }
 
-struct Launcher {
-    PyObject_HEAD vectorcallfunc call;
-    PyObject* checked;  // the function that takes all that is unusual or wrong
-    PyObject* dict;
-};
-
-PyObject* launcher_call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+PyObject* launch_shortcut(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
     Call call;
-    if (call.read(args, PyVectorcall_NARGS(nargsf), kwnames)) {
-        PyObject* launched = launch(call);
-        if (!launched) return nullptr;
-        Py_DECREF(launched);
-        if (launched == Py_True) Py_RETURN_NONE;
-    }
-    return PyObject_Vectorcall(reinterpret_cast<Launcher*>(object)->checked, args, nargsf, kwnames);
+    if (!call.read(args, nargs, kwnames)) return nullptr;
+    const Ref launched(launch(call));
+    if (launched.get() != Py_True) return nullptr;
+    Py_RETURN_NONE;
 }
 
-PyObject* launcher_new(PyTypeObject* type, PyObject* args, PyObject*) {
-    PyObject* checked;
-    if (!PyArg_ParseTuple(args, "O:Launcher", &checked)) return nullptr;
-    Ref object(type->tp_alloc(type, 0));
-    if (!object) return nullptr;
-    Launcher* self = reinterpret_cast<Launcher*>(object.get());
-    self->call = launcher_call;
-    self->checked = Ref::borrow(checked).release();
-    return object.release();
-}
+PyObject* launcher(PyObject*, PyObject* checked) { return make_front(launch_shortcut, checked); }
 
-// As a function does: found in a class, it becomes a method.
-PyObject* launcher_get(PyObject* self, PyObject* instance, PyObject*) {
-    return instance && instance != Py_None ? PyMethod_New(self, instance) : Ref::borrow(self).release();
-}
-
-int launcher_traverse(PyObject* object, visitproc visit, void* arg) {
-    Launcher* self = reinterpret_cast<Launcher*>(object);
-    Py_VISIT(self->checked);
-    Py_VISIT(self->dict);
-    return 0;
-}
-
-int launcher_clear(PyObject* object) {
-    Py_CLEAR(reinterpret_cast<Launcher*>(object)->checked);
-    Py_CLEAR(reinterpret_cast<Launcher*>(object)->dict);
-    return 0;
-}
-
-void launcher_dealloc(PyObject* object) {
-    PyObject_GC_UnTrack(object);
-    launcher_clear(object);
-    Py_TYPE(object)->tp_free(object);
-}
-
-// By name, as functions are pickled.
-PyObject* launcher_reduce(PyObject* object, PyObject*) { return PyObject_GetAttrString(object, "__qualname__"); }
-
-PyMethodDef launcher_methods[] = {
-    {"__reduce__", launcher_reduce, METH_NOARGS, nullptr},
+PyMethodDef functions[] = {
+    {"launcher", launcher, METH_O,
+     "launcher(checked)\n--\n\nReturn the function `launch`: what a kernel's dispatcher takes runs at once, all else goes "
+     "to `checked`."},
     {nullptr, nullptr, 0, nullptr},
 };
-
-PyGetSetDef launcher_getset[] = {
-    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
-    {nullptr, nullptr, nullptr, nullptr, nullptr},
-};
-
-PyTypeObject LauncherType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 // ---- Launch.launch
 
@@ -273,25 +224,6 @@ bool intern_names() {
     return no_arguments && history_name && launches_name && checked_name;
 }
 
-void describe_launcher() {
-    LauncherType.tp_name = "warp_like._native.Launcher";
-    LauncherType.tp_basicsize = sizeof(Launcher);
-    LauncherType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
-    LauncherType.tp_doc =
-        "Launcher(checked)\n--\n\nThe function `launch`: what a kernel's dispatcher takes runs at once, all else goes to "
-        "`checked`, which has the same parameters.";
-    LauncherType.tp_new = launcher_new;
-    LauncherType.tp_dealloc = launcher_dealloc;
-    LauncherType.tp_traverse = launcher_traverse;
-    LauncherType.tp_clear = launcher_clear;
-    LauncherType.tp_call = PyVectorcall_Call;
-    LauncherType.tp_vectorcall_offset = offsetof(Launcher, call);
-    LauncherType.tp_dictoffset = offsetof(Launcher, dict);
-    LauncherType.tp_descr_get = launcher_get;
-    LauncherType.tp_methods = launcher_methods;
-    LauncherType.tp_getset = launcher_getset;
-}
-
 void describe_bases() {
     constexpr unsigned long flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;
     LaunchableType.tp_name = "warp_like._native.Launchable";
@@ -318,10 +250,9 @@ void describe_bases() {
 }  // namespace
 
 bool register_launch(PyObject* module) {
-    describe_launcher();
     describe_bases();
     return intern_names() && add_type(module, "Launchable", &LaunchableType) &&
-           add_type(module, "Launcher", &LauncherType) && add_type(module, "Command", &CommandType);
+           add_type(module, "Command", &CommandType) && PyModule_AddFunctions(module, functions) == 0;
 }
 
 }  // namespace wl

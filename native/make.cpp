@@ -19,6 +19,8 @@ PyObject* host_device = nullptr;    // the device of the CPU
 PyObject* elements = nullptr;       // dict: what names an element type -> (host class, type code)
 PyObject* scalar_classes[kScalarCount] = {};
 PyObject* detach_name = nullptr;
+PyObject* storage_name = nullptr;
+PyObject* requires_grad_name = nullptr;
 
 struct ElementType {
     PyObject* host = nullptr;  // borrowed; null when it is not known
@@ -158,6 +160,43 @@ Ref over_memory(PyObject* object, PyObject* dtype) {
     return array->aligned ? std::move(result) : Ref();
 }
 
+// Lets an array keep the memory of a tensor, also when the tensor is given other memory: the tensor with its storage, or
+// an alias of a tensor that would keep alive what it was computed from. False with an exception set.
+bool hold_tensor(Array* array, PyObject* tensor, bool leaf) {
+    if (leaf || Ref(PyObject_GetAttr(tensor, requires_grad_name)).get() == Py_False) {
+        Ref storage(PyObject_CallMethodNoArgs(tensor, storage_name));
+        if (!storage) return false;
+        array->owner = Ref::borrow(tensor).release();
+        array->storage = storage.release();
+        return true;
+    }
+    PyErr_Clear();
+    array->owner = PyObject_CallMethodNoArgs(tensor, detach_name);
+    return array->owner;
+}
+
+}  // namespace
+
+Ref shared_array(PyObject* object, PyObject* dtype, bool leaf) {
+    Ref result(over_memory(object, dtype));
+    if (!result) return Ref();
+    Array* array = reinterpret_cast<Array*>(result.get());
+    const bool tensor = !is_plain_ndarray(object) && !PyMemoryView_Check(object);
+    if (!tensor) {
+        array->owner = Ref::borrow(object).release();
+        return result;
+    }
+    if (!hold_tensor(array, object, leaf)) {
+        PyErr_Clear();  // a tensor that only looks like one, under a transformation; Python says so
+        return Ref();
+    }
+    const TensorType* kind = find_tensor_type(Py_TYPE(array->owner));
+    array->hooked = kind && kind->write_hook;
+    return result;
+}
+
+namespace {
+
 PyObject* declined() {
     if (PyErr_Occurred()) return nullptr;
     Py_RETURN_NONE;
@@ -192,21 +231,8 @@ PyObject* share(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
         PyErr_SetString(PyExc_TypeError, "share(obj, dtype)");
         return nullptr;
     }
-    PyObject* object = args[0];
-    Ref result(over_memory(object, args[1]));
-    Array* array = reinterpret_cast<Array*>(result.get());
-    if (!array) return declined();
-    // Of a tensor an alias: it keeps the memory also when the tensor is given other memory.
-    const bool tensors = !is_plain_ndarray(object) && !PyMemoryView_Check(object);
-    Ref owner(tensors ? PyObject_CallMethodNoArgs(object, detach_name) : Ref::borrow(object).release());
-    if (!owner) {
-        PyErr_Clear();  // a tensor that only looks like one, under a transformation; Python says so
-        Py_RETURN_NONE;
-    }
-    const TensorType* kind = tensors ? find_tensor_type(Py_TYPE(owner.get())) : nullptr;
-    array->hooked = kind && kind->write_hook;
-    array->owner = owner.release();
-    return result.release();
+    Ref result = shared_array(args[0], args[1], false);
+    return result ? result.release() : declined();
 }
 
 // ---- memory of our own
@@ -313,7 +339,9 @@ PyMethodDef functions[] = {
 bool register_make(PyObject* module) {
     elements = PyDict_New();
     detach_name = PyUnicode_InternFromString("detach");
-    return elements && detach_name && PyModule_AddFunctions(module, functions) == 0;
+    storage_name = PyUnicode_InternFromString("untyped_storage");
+    requires_grad_name = PyUnicode_InternFromString("requires_grad");
+    return elements && detach_name && storage_name && requires_grad_name && PyModule_AddFunctions(module, functions) == 0;
 }
 
 }  // namespace wl

@@ -256,11 +256,21 @@ class Launchable:
     fast: Dispatcher | None
     latest: Any
 
-class Launcher:
-    """The function ``launch``: calls ``checked`` for what a kernel's dispatcher does not take."""
+class Front:
+    """A native function in front of a Python function that has the same parameters."""
 
-    def __new__(cls, checked: Callable[..., Any]) -> Launcher: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+def launcher(checked: Callable[..., Any], /) -> Front: ...
+def torch_reader(checked: Callable[..., Any], /) -> Front: ...
+def set_torch_link(cls: type[Link], is_grad_enabled: Callable[[], bool], /) -> None: ...
+
+class Link:
+    """The tie between the gradients of a tensor and of an array; ``holder`` is the tensor or a weak reference to it."""
+
+    grad: Any
+    def __new__(cls, holder: Any, grad: Any) -> Link: ...
+    def tensor(self) -> Any: ...
 
 class Command:
     """The native part of a recorded launch."""

@@ -87,6 +87,12 @@ REFUSED = [
     (array(), lambda: torch.zeros(4).to_sparse(), "the tensor cannot be read through DLPack"),
     (array(), lambda: torch.zeros(4, dtype=torch.complex64).conj().imag, "the tensor's negation is pending"),
     (array(), lambda: torch.zeros(1, dtype=torch.complex64).conj().imag, "the tensor's negation is pending"),
+    (array(), lambda: torch._neg_view(torch.zeros(4)), "the tensor's negation is pending"),
+    (
+        array(),
+        lambda: torch.as_strided(torch.zeros(4, dtype=torch.complex64).conj().imag, (4,), (1,)),
+        "the tensor's negation is pending",
+    ),
     # NumPy arrays and other buffers
     (array(), lambda: np.zeros(4), "the NumPy array's dtype is another"),
     (array(), lambda: np.zeros(4, ">f4"), "the NumPy array's dtype is another"),

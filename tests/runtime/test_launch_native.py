@@ -243,14 +243,18 @@ def test_a_recorded_launch_has_what_its_arguments_were_then():
     assert out.list() == [3.0]
 
 
-def test_a_recorded_launch_is_not_recorded_on_a_tape():
+def test_a_recorded_launch_is_seen_by_a_tape():
     x, y = ones(), ones()
     x.requires_grad = y.requires_grad = True
     command = recorded(saxpy, 5, [x, y, 2.0])
     command.launch()
     with wp.Tape() as tape:
         command.launch()
-    assert not tape.launches
+        command.launch()
+    command.launch()
+    assert len(tape.launches) == 2
+    tape.backward(grads={y: ones()})
+    np.testing.assert_array_equal(x.grad.numpy(), 4)
 
 
 def test_recorded_launches_are_seen_by_captures_timings_and_settings(capsys):

@@ -29,12 +29,11 @@ def write_hook() -> Callable[[tuple[Any, ...]], object]:
     return lambda tensors: [tensor._bump_inplace_version() for tensor in tensors]
 
 
-class PaddleGradient:
+class PaddleGradient(_native.Link):
     """The tie between a tensor's gradient and ``grad``, the gradient of the array over its memory."""
 
-    def __init__(self, tensor: Callable[[], Any], grad: array) -> None:
-        self.tensor = tensor
-        self.grad: array | None = grad
+    __slots__ = ()
+    grad: array | None
 
     def attach(self) -> None:
         """Make the shared buffer the tensor's gradient again; a dropped one means zero, another is copied."""
@@ -92,7 +91,7 @@ def from_paddle(
         if t.grad is None:
             t.grad_ = paddle.zeros_like(t)
         made.grad = view.as_array(t.grad, made.element.type)
-        _tie(made, PaddleGradient(lambda: t, made.grad))
+        _tie(made, PaddleGradient(t, made.grad))
     return made
 
 

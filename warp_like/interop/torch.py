@@ -13,7 +13,7 @@ import functools
 import warnings
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from warp_like import _native
 from warp_like.interop import export, view
@@ -21,6 +21,8 @@ from warp_like.ir import types as ir
 from warp_like.runtime.array import array
 from warp_like.runtime.device import Device, DeviceLike, get_device
 from warp_like.values import class_of, to_ir
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @functools.cache
@@ -41,16 +43,14 @@ def write_hook() -> Callable[[tuple[Any, ...]], object]:
     return hook
 
 
-class TorchGradient:
+class TorchGradient(_native.Link):
     """The tie between a tensor's ``.grad`` and the gradient of the array that shares the tensor's memory.
 
     Holds no array, and an exported tensor only weakly: the tensor holds the array, so a cycle would never be
     freed.
     """
 
-    def __init__(self, tensor: Callable[[], Any], grad: Any) -> None:
-        self.tensor = tensor
-        self.grad = grad
+    __slots__ = ()
 
     def attach(self) -> None:
         """Make the shared buffer the tensor's ``.grad`` again.
@@ -86,6 +86,12 @@ class TorchGradient:
             tensor.grad = self.grad
 
 
+def _native_first(checked: F) -> F:
+    """Return the native function that calls ``checked`` for all but the usual tensors."""
+    return cast(F, functools.update_wrapper(_native.torch_reader(checked), checked))
+
+
+@_native_first
 def from_torch(
     t: Any,
     dtype: Any = None,
@@ -155,7 +161,8 @@ def _share_gradient(made: array, t: Any) -> None:
     else:
         made.grad = view.as_array(fresh.detach(), made.element.type)
     if t.requires_grad:
-        _tie(made, TorchGradient(lambda: t, fresh))
+        _native.set_torch_link(TorchGradient, torch.is_grad_enabled)  # from now on without Python
+        _tie(made, TorchGradient(t, fresh))
 
 
 def to_torch(a: array, requires_grad: bool | None = None) -> Any:

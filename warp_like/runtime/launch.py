@@ -35,7 +35,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def _native_first(checked: F) -> F:
     """Return the native function that calls ``checked`` where a launch is unusual, wrong, or has to be seen."""
-    return cast(F, functools.update_wrapper(_native.Launcher(checked), checked))
+    return cast(F, functools.update_wrapper(_native.launcher(checked), checked))
 
 
 @_native_first
