@@ -152,12 +152,19 @@ def copied(x: Any) -> Any:
 
 
 class Copies(ast.NodeTransformer):
-    """Gives assignments the meaning that they have in kernels."""
+    """Gives assignments and loops over values the meaning that they have in kernels."""
 
-    def visit_Assign(self, node: ast.Assign) -> ast.Assign:
-        name = ast.Name("copied", ast.Load())
-        node.value = ast.Call(name, [node.value], [])
+    def visit_Assign(self, node: ast.Assign) -> ast.Assign:  # noqa: N802
+        node.value = self.copied(node.value)
         return node
+
+    def visit_For(self, node: ast.For) -> ast.For:  # noqa: N802
+        node.iter = self.copied(node.iter)
+        self.generic_visit(node)
+        return node
+
+    def copied(self, node: ast.expr) -> ast.expr:
+        return ast.Call(ast.Name("copied", ast.Load()), [node], [])
 
 
 class Wp:
