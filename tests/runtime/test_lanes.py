@@ -454,6 +454,38 @@ def test_gradients_agree_with_those_of_single_threads():
 
 
 @wp.kernel
+def both_sides(x: wp.array(dtype=wp.float64), y: wp.array(dtype=wp.float64)):
+    i = wp.tid()
+    if x[i] > wp.float64(0.0):
+        y[i] = y[i] * x[i] * y[i]
+    else:
+        for k in range(i % 3):
+            if y[i] > wp.float64(k):
+                y[i] = wp.sin(y[i]) * x[i]
+            else:
+                y[i] = y[i] * y[i]
+    y[i] = y[i] * wp.cos(x[i])
+
+
+@pytest.mark.parametrize("n", [5, 83])
+def test_both_sides_of_a_branch_save_for_the_gradient(n):
+    """Lanes that part run both sides, and the reverse sweep takes back in the opposite order."""
+    gradients = []
+    try:
+        for wp.config.vector_width in (1, 4, 16):
+            x, y = (wp.array(values("float64", (2, n))[k], requires_grad=True) for k in range(2))
+            with wp.Tape() as tape:
+                wp.launch(both_sides, n, [x, y])
+            tape.backward(grads={y: wp.ones(n, dtype=wp.float64)})
+            gradients.append(np.stack([x.grad.numpy(), y.grad.numpy()]))
+    finally:
+        del wp.config.vector_width
+    assert np.abs(gradients[0]).min() > 0
+    for got in gradients[1:]:
+        np.testing.assert_allclose(got, gradients[0], rtol=1e-12, atol=1e-12)
+
+
+@wp.kernel
 def locked(lock: wp.array(dtype=int), total: wp.array(dtype=float)):
     while wp.atomic_exch(lock, 0, 1) == 1:
         pass
