@@ -154,11 +154,11 @@ def copied(x: Any) -> Any:
 class Copies(ast.NodeTransformer):
     """Gives assignments and loops over values the meaning that they have in kernels."""
 
-    def visit_Assign(self, node: ast.Assign) -> ast.Assign:  # noqa: N802
+    def visit_Assign(self, node: ast.Assign) -> ast.Assign:
         node.value = self.copied(node.value)
         return node
 
-    def visit_For(self, node: ast.For) -> ast.For:  # noqa: N802
+    def visit_For(self, node: ast.For) -> ast.For:
         node.iter = self.copied(node.iter)
         self.generic_visit(node)
         return node
