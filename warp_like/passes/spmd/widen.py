@@ -124,12 +124,10 @@ class _Widener(Accesses):
             self.bind_all(o.results, self.b.if_(self.scalar(o.cond), *blocks))
             return
         cond = self.lanes(o.cond)
-        sides = [(o.then, self.apply("bit_and", self.mask, cond))]
-        sides.append((o.orelse, self.apply("bit_and", self.mask, self.apply("unot", cond))))
-        if o in self.stacks.late:
-            orelse, then = (self.side(b, o.results, mask) for b, mask in reversed(sides))
-        else:
-            then, orelse = (self.side(b, o.results, mask) for b, mask in sides)
+        others = self.apply("bit_and", self.mask, self.apply("unot", cond))
+        late = self.side(o.orelse, o.results, others) if o in self.stacks.late else None
+        then = self.side(o.then, o.results, self.apply("bit_and", self.mask, cond))
+        orelse = self.side(o.orelse, o.results, others) if late is None else late
         for r, a, b in zip(o.results, then, orelse, strict=True):
             self.map[r] = a if self.steps[r] is not None else self.select(cond, a, b)
         sides = [b for b in (o.then, o.orelse) if _is_cheap(b)]  # in others its values are not seen from here
