@@ -212,7 +212,8 @@ class _Widener(Accesses):
             with self.under(mask):
                 self.map[i] = self.loop_index(o, number, k, most)
                 self.run(o.body)
-                self.b.yield_(*self.kept(mask, params, o.body.yielded, o.results))
+                joins = o in self.stacks.late
+                self.b.yield_(*self.kept(mask, params, o.body.yielded, o.results, joins))
         zero, one = self.b.constant(0, counter), self.b.constant(1, counter)
         self.bind_all(o.results, self.b.for_(zero, most, one, init, body))
 
@@ -221,18 +222,26 @@ class _Widener(Accesses):
         return self.like(v, self.steps[result])
 
     def kept(
-        self, mask: Value, params: Sequence[Value], yielded: Sequence[Value], results: Sequence[Value]
+        self,
+        mask: Value,
+        params: Sequence[Value],
+        yielded: Sequence[Value],
+        results: Sequence[Value],
+        joins: bool = False,
     ) -> list[Value]:
         """What a divergent loop carries on: ``yielded`` for the lanes of ``mask``, for others what they had.
 
-        Where nobody looks at the loop's result, the values of lanes that have left it do not matter.
+        Where nobody looks at the loop's result, the values of lanes that have left it do not matter; those of lanes
+        that join later (``joins``) do.
         """
         carried = []
         for p, y, r in zip(params, yielded, results, strict=True):
             if p is y:
                 carried.append(self.map[p])
+            elif joins or r in self.used:
+                carried.append(self.select(mask, self.lanes(y), self.map[p]))
             else:
-                carried.append(self.select(mask, self.lanes(y), self.map[p]) if r in self.used else self.lanes(y))
+                carried.append(self.lanes(y))
         return carried
 
     def loop_index(self, o: ops.For, number: Value, k: Value, most: Value) -> Value:
