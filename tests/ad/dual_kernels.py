@@ -101,6 +101,9 @@ class Vector:
     def __mul__(self, s: Any) -> Vector:
         return Vector(*(p * s for p in self.parts))
 
+    def __truediv__(self, s: Any) -> Vector:
+        return Vector(*(p / s for p in self.parts))
+
 
 class Matrix:
     """A matrix of 2 by 2 dual numbers."""
