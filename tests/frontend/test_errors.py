@@ -18,8 +18,15 @@ class Config:
     pass
 
 
+@wp.kernel
+def other_kernel(a: wp.array(dtype=float)):
+    a[0] = 1.0
+
+
 NAMES = {
     "math": math,
+    "np": np,
+    "other_kernel": other_kernel,
     "VALUES": [1, 2],
     "DATA": np.zeros(3),
     "CONFIG": Config(),

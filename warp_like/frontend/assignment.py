@@ -23,6 +23,7 @@ from warp_like.frontend.expressions import OPERATORS, binary
 from warp_like.frontend.host import Host, type_named
 from warp_like.frontend.operands import Operand, describe, require_value_kind
 from warp_like.frontend.selection import Index, Member, Selection, narrow, selected_type
+from warp_like.frontend.source import MISSING
 from warp_like.frontend.specials import thread_index
 from warp_like.ir.core import Value
 from warp_like.ir.types import (
@@ -374,6 +375,11 @@ def load(ctx: Context, where: Place) -> Operand:
     match where:
         case Name(name):
             operand = ctx.scope.read(name)
+            if operand is None and ctx.source.resolve(name) is not MISSING:
+                raise WarpCodegenTypeError(
+                    f"`{name}` is a constant of the module, which a kernel can't change",
+                    help=f"copy it to a variable first: x = {name}",
+                )
             if operand is None:
                 raise WarpCodegenKeyError(f"`{name}` has no value yet", help=f"{name} = ... before this line")
             return operand

@@ -11,7 +11,17 @@ from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.base.loc import current_loc
 from warp_like.builtins.overload import NoMatch, Special
 from warp_like.builtins.spec import ASSIGNING, REGISTRY, bind, resolve
-from warp_like.frontend import assignment, constants, constructors, derivatives, local_arrays, making, specials, statics
+from warp_like.frontend import (
+    assignment,
+    constants,
+    constructors,
+    derivatives,
+    local_arrays,
+    making,
+    refused,
+    specials,
+    statics,
+)
 from warp_like.frontend.context import Context, cast_name, expression, require_bindable, with_article
 from warp_like.frontend.function import (
     Default,
@@ -22,7 +32,7 @@ from warp_like.frontend.function import (
     shown,
     tuple_parts,
 )
-from warp_like.frontend.host import GradientOf, Host, builtin_name, grad, not_a_value, type_named
+from warp_like.frontend.host import GradientOf, Host, builtin_name, grad, type_named
 from warp_like.frontend.operands import NOTHING, Given, Operand, describe, flatten, require_value_kind, type_of
 from warp_like.ir import core as ir
 from warp_like.ir import ops
@@ -35,7 +45,7 @@ def build_call(ctx: Context, node: ast.Call) -> Operand:
     """``f(...)``."""
     callee = ctx.expr(node.func)
     if not isinstance(callee, Host):
-        raise WarpCodegenTypeError(f"{describe(callee)} can't be called")
+        raise WarpCodegenTypeError(f"{describe(callee)} can't be called", help=_as_function(node.func))
     name = builtin_name(callee.obj)
     if name == "static":
         if not isinstance(node.func, (ast.Name, ast.Attribute)) or (
@@ -67,16 +77,14 @@ def build_call(ctx: Context, node: ast.Call) -> Operand:
         if node.keywords:
             raise WarpCodegenTypeError(f"{callee.text}() takes its arguments by position")
         return constructors.construct(ctx, t, [ctx.expr(a) for a in node.args], node.args)
-    raise _not_callable(callee)
+    raise refused.call(callee)
 
 
-def _not_callable(callee: Host) -> WarpCodegenError:
-    if callable(callee.obj):
-        return WarpCodegenTypeError(
-            f"`{callee.text}` is a Python function, which kernel code can't call",
-            help="decorate it with @wp.func, or evaluate it when the kernel is compiled: wp.static(...)",
-        )
-    return not_a_value(callee)
+def _as_function(called: ast.expr) -> str | None:
+    """How ``v.length()`` is written: functions are not methods."""
+    if isinstance(called, ast.Attribute) and called.attr in REGISTRY:
+        return f"wp.{called.attr}({ast.unparse(called.value)})"
+    return None
 
 
 def _builtin(ctx: Context, name: str, node: ast.Call) -> Operand:

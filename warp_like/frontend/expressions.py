@@ -130,8 +130,12 @@ def build_compare(ctx: Context, node: ast.Compare) -> Operand:
     for op in node.ops:
         if type(op) not in OPERATORS:
             word = {ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in"}[type(op)]
-            raise WarpCodegenError(f"`{word}` can't be used in kernel code", help="compare values with == and !=")
+            raise WarpCodegenError(
+                f"`{word}` can't be used in kernel code", help=_array_test(node) or "compare values with == and !="
+            )
     left = ctx.expr(node.left)
+    if (test := _array_test(node)) is not None:
+        raise WarpCodegenTypeError("None has no meaning in kernel code", help=test)
 
     def compare(i: int, a: Operand) -> Operand:
         b = ctx.expr(node.comparators[i])
@@ -142,6 +146,16 @@ def build_compare(ctx: Context, node: ast.Compare) -> Operand:
         return _short_circuit(ctx, held, lambda: compare(i + 1, b), stop_on=False)
 
     return compare(0, left)
+
+
+def _array_test(node: ast.Compare) -> str | None:
+    """How a comparison with None is written, which asks whether there is an array."""
+    sides = [node.left, *node.comparators]
+    if len(sides) != 2 or not any(isinstance(s, ast.Constant) and s.value is None for s in sides):
+        return None
+    given = ast.unparse(next((s for s in sides if not (isinstance(s, ast.Constant) and s.value is None)), sides[0]))
+    wanted = given if isinstance(node.ops[0], (ast.IsNot, ast.NotEq)) else f"not {given}"
+    return f"`if {wanted}:` asks whether an array was given"
 
 
 @expression(ast.BoolOp)

@@ -1,10 +1,15 @@
-"""Python syntax that kernel code does not have: for each the reason, and what to write instead."""
+"""Python that kernel code does not have, syntax and functions: for each the reason, and what to write instead."""
 
 from __future__ import annotations
 
 import ast
+import builtins as python
+import types
+from typing import Any
 
-from warp_like.base.errors import WarpCodegenError
+from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
+from warp_like.builtins.spec import REGISTRY
+from warp_like.frontend.host import Host, not_a_value
 
 _EXPRESSIONS: dict[type[ast.expr], tuple[str, str]] = {
     ast.Lambda: ("a lambda can't be used in kernel code", "write a function with @wp.func"),
@@ -75,3 +80,73 @@ def statement(node: ast.stmt) -> WarpCodegenError:
     """Return the error for a statement that has no handler."""
     reason, help = _STATEMENTS.get(type(node), (f"{type(node).__name__} can't be used in kernel code", None))
     return WarpCodegenError(reason, help=help)
+
+
+# --- calls ---
+
+_NO_LISTS = "kernel code has no lists: a vector, or wp.zeros(shape=(n,), dtype=...), holds several values"
+_PYTHON: dict[Any, str] = {
+    python.sum: "add up in a for loop",
+    python.any: "test in a for loop",
+    python.all: "test in a for loop",
+    python.zip: "loop over indices: for i in range(len(a))",
+    python.enumerate: "loop over indices: for i in range(len(a))",
+    python.map: "call the function in a for loop",
+    python.filter: "test in a for loop",
+    python.list: _NO_LISTS,
+    python.tuple: "write the items: (a[0], a[1])",
+    python.sorted: _NO_LISTS,
+    python.dict: "use variables, or an array argument",
+    python.set: "use an array argument",
+    python.str: "print(a, b) prints values",
+    python.repr: "print(a, b) prints values",
+    python.isinstance: "types are known when a kernel is compiled: write an overload of a function for each",
+    python.complex: "keep both parts in a wp.vec2",
+    python.divmod: "a // b and a % b",
+}
+_OTHER_NAMES = {
+    "arcsin": "asin",
+    "arccos": "acos",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "fabs": "abs",
+    "absolute": "abs",
+    "power": "pow",
+    "maximum": "max",
+    "minimum": "min",
+    "fmod": "mod",
+    "remainder": "mod",
+    "deg2rad": "radians",
+    "rad2deg": "degrees",
+}
+"""What NumPy and ``math`` call the builtins that have another name here."""
+
+
+def call(callee: Host) -> WarpCodegenError:
+    """Return the error for a call of a Python object that kernel code can't call."""
+    obj = callee.obj
+    if not callable(obj):
+        return not_a_value(callee)
+    if type(obj).__qualname__ == "Kernel":
+        return WarpCodegenTypeError(
+            f"`{callee.text}` is a kernel, which kernel code can't call",
+            help="launch it after this one, or put what both do into a @wp.func",
+        )
+    if str(getattr(obj, "__module__", "")).startswith("warp_like."):
+        return WarpCodegenTypeError(
+            f"`{callee.text}` belongs to the host: kernel code can't call it", help="call it before or after the launch"
+        )
+    return WarpCodegenTypeError(
+        f"`{callee.text}` is a Python function, which kernel code can't call", help=_instead(obj)
+    )
+
+
+def _instead(obj: Any) -> str:
+    if isinstance(obj, (type, types.BuiltinFunctionType)) and obj in _PYTHON:
+        return _PYTHON[obj]
+    name = getattr(obj, "__name__", "")
+    if getattr(obj, "__module__", None) == "math" or type(obj).__module__ == "numpy":
+        name = _OTHER_NAMES.get(name, name)
+        if name in REGISTRY:
+            return f"wp.{name}(...)"
+    return "decorate it with @wp.func, or evaluate it when the kernel is compiled: wp.static(...)"

@@ -10,8 +10,10 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 
+from warp_like import values
 from warp_like.base.errors import WarpCodegenKeyError, WarpCodegenTypeError
 from warp_like.base.loc import Loc
+from warp_like.builtins.spec import REGISTRY
 from warp_like.frontend.host import Host
 from warp_like.frontend.operands import Operand, describe, same_shape
 from warp_like.ir.core import Value
@@ -102,5 +104,7 @@ def _a(text: str) -> str:
 
 def unknown(name: str, known: list[str]) -> WarpCodegenKeyError:
     """Return the error for a name that means nothing."""
+    if name in values.NAMED or name in REGISTRY:
+        return WarpCodegenKeyError(f"`{name}` is not defined", help=f"did you mean `wp.{name}`?")
     near = difflib.get_close_matches(name, known, n=1)
     return WarpCodegenKeyError(f"`{name}` is not defined", help=f"did you mean `{near[0]}`?" if near else None)

@@ -99,6 +99,12 @@ class Source:
         return node
 
     def _changed(self) -> WarpCodegenError:
+        if self.pyfunc.__code__.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+            at = next((i for i, line in enumerate(self.lines) if re.match(r"\s*async\b", line)), 0)
+            line = self.first_line + at
+            loc = Loc(self.file, line, 0, line, len(self.lines[at]), self.role, self.name)
+            reason = f"{self.role} `{self.name}` is async, and a thread has nothing to wait for"
+            return WarpCodegenError(reason, loc, help="leave out `async`")
         return WarpCodegenError(
             f"the source of {self.role} `{self.name}` is not what was run: {self.file} has changed",
             help="restart Python or reload the module",
