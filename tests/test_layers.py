@@ -40,7 +40,7 @@ NATIVE = "_native"
 NATIVE_IN = ("values", "backend", "compiler", "runtime", "interop")
 """The native extension, which stands on no floor, and the floors that use it."""
 
-ONLY_IN = {"llvmlite": ("backend/",), "cuda": ("runtime/cuda",)}
+ONLY_IN = {"llvmlite": ("backend/",), "cuda": ("runtime/cuda", "backend/nvrtc")}
 """Packages that one place alone imports."""
 
 FRAMEWORKS = ("torch", "jax", "jaxlib", "paddle", "cupy", "tensorflow")

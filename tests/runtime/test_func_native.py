@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import enum
 import os
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ import pytest
 import warp_like as wp
 from tests.frontend.support import define
 from warp_like import _native
-from warp_like.backend import snippets
+from warp_like.backend import nvrtc, snippets
 from warp_like.backend.libdevice import find_ptxas
 from warp_like.backend.nvptx import assemble
 from warp_like.compiler.lookup import compile_kernel
@@ -335,6 +337,86 @@ def test_ptx_assembles(arch):
         assert assemble(text, arch)
 
 
+@pytest.fixture
+def by_nvrtc(monkeypatch):
+    """Snippets for CUDA are compiled by NVRTC."""
+    if snippets.find_nvrtc() is None or find_ptxas() is None:
+        pytest.skip("there is no NVRTC or no ptxas")
+    monkeypatch.setattr(snippets, "cuda_compiler", lambda: None)
+    snippets._cuda_compiled.cache_clear()
+    yield
+    snippets._cuda_compiled.cache_clear()
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_nvrtc_in_place_of_nvcc(by_nvrtc, arch):
+    for kernel in (squares, axpys):
+        text = kernel.inspect_ptx(target=arch)
+        assert text.count(".version") == 1
+        assert ".extern" not in text
+        assert assemble(text, arch)
+
+
+def test_nvrtc_s_words_are_shown(by_nvrtc):
+    @wp.func_native("return x + nonsense;")
+    def f(x: int) -> int: ...
+
+    @wp.kernel
+    def k(x: wp.array(dtype=int)):
+        x[0] = f(x[0])
+
+    with pytest.raises(wp.WarpCodegenError) as caught:
+        k.inspect_ptx()
+    assert caught.value.reason.startswith("NVRTC refuses the native code of `f`:\nf(1): error: identifier")
+    assert '"nonsense" is undefined' in caught.value.reason
+
+
+def test_calls_of_nvrtc(monkeypatch):
+    """What the compiler is asked, of a stand-in that answers as it does."""
+    seen: list[Any] = []
+
+    class Result(enum.Enum):
+        NVRTC_SUCCESS = 0
+        NVRTC_ERROR_COMPILATION = 6
+
+    class Fake:
+        nvrtcResult = Result
+        status = Result.NVRTC_SUCCESS
+
+        def nvrtcCreateProgram(self, *given):
+            seen.append(given)
+            return Result.NVRTC_SUCCESS, "program"
+
+        def nvrtcCompileProgram(self, program, count, options):
+            seen.append((program, count, options))
+            return (self.status,)
+
+        def nvrtcGetPTXSize(self, program):
+            return Result.NVRTC_SUCCESS, 4
+
+        nvrtcGetProgramLogSize = nvrtcGetPTXSize
+
+        def nvrtcGetPTX(self, program, buffer):
+            seen.append((program, buffer))
+            return (Result.NVRTC_SUCCESS,)
+
+        nvrtcGetProgramLog = nvrtcGetPTX
+
+        def nvrtcDestroyProgram(self, program):
+            seen.append(("destroyed", program))
+
+    monkeypatch.setattr(nvrtc, "find_nvrtc", Fake)
+    assert nvrtc.compile_with_nvrtc("text", "f", "sm_90a") == ""
+    options = [b"--gpu-architecture=compute_90a", b"--relocatable-device-code=true", b"--std=c++17", b"-w"]
+    assert seen == [
+        (b"text", b"f", 0, [], []), ("program", 4, options), ("program", bytes(4)), ("destroyed", "program"),
+    ]  # fmt: skip
+    Fake.status = Result.NVRTC_ERROR_COMPILATION
+    with pytest.raises(nvrtc.NvrtcError, match="^error NVRTC_ERROR_COMPILATION$"):
+        nvrtc.compile_with_nvrtc("text", "f", "sm_90")
+    assert seen[-1] == ("destroyed", "program")
+
+
 @CUDA
 def test_cuda_has_its_own_language():
     @wp.func_native("return __popc(x) + threadIdx.x;")
@@ -455,8 +537,14 @@ def test_a_missing_compiler_is_named(monkeypatch):
     error = refusal(source.format(n=os.getpid()))  # in no cache
     assert "the native code of `f` needs a C++ compiler, and neither c++, g++ nor clang++ is on PATH" in str(error)
     assert "apt install g++" in str(error)
-    with pytest.raises(wp.WarpCodegenError, match="the native code of `f` needs nvcc for CUDA"):
+    monkeypatch.setattr(snippets, "find_nvrtc", lambda: None)
+    with pytest.raises(wp.WarpCodegenError) as caught:
         define(source.format(n=1))["k"].inspect_ptx()
+    assert caught.value.reason == (
+        "the native code of `f` needs nvcc or NVRTC for CUDA: nvcc is neither on PATH nor under CUDA_HOME, and NVRTC "
+        "was not found"
+    )
+    assert "pip install cuda-python nvidia-cuda-nvrtc" in str(caught.value)
 
 
 def test_the_compiler_of_the_environment_comes_first(monkeypatch):

@@ -1,11 +1,23 @@
 // What snippets of wp.func_native can use: the kernel language's types as C++ sees them, and atomics.
 //
-// Layouts are those of warp_like/ir/layout.py. The text stands in front of every snippet, for the host's compiler and for
-// nvcc; nothing here has external linkage.
+// Layouts are those of warp_like/ir/layout.py. The text stands in front of every snippet, for the host's compiler, for
+// nvcc and for NVRTC, which has no headers; nothing here has external linkage.
+#ifdef __CUDACC_RTC__
+typedef signed char int8_t;
+typedef unsigned char uint8_t;
+typedef short int16_t;
+typedef unsigned short uint16_t;
+typedef int int32_t;
+typedef unsigned int uint32_t;
+typedef long long int64_t;
+typedef unsigned long long uint64_t;
+typedef unsigned long long uintptr_t;
+#else
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#endif
 
 #ifdef __CUDACC__
 #define WL_INLINE __device__ __forceinline__

@@ -1,4 +1,4 @@
-"""Snippets of ``wp.func_native``: C++ for the host's compiler or for nvcc, and the joining of what they compile to.
+"""Snippets of ``wp.func_native``: C++ for the host's compiler, nvcc or NVRTC, and the joining of what they compile to.
 
 A snippet becomes an ``extern "C"`` function that the kernel calls: numbers of 32 and 64 bits by value, everything else
 by address, and a pointer to each result. Its machine code is joined with the kernel's, so that an artifact is whole.
@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from warp_like.backend.nvrtc import NvrtcError, compile_with_nvrtc, find_nvrtc
 from warp_like.backend.target import Target
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.base.loc import at
@@ -233,7 +234,7 @@ def join_ptx(kernel: str, calls: Sequence[ops.Native], target: Target) -> str:
     """Return the PTX of a kernel with that of the snippets which it calls in front.
 
     Raises:
-        WarpCodegenError: There is no nvcc, or it refuses a snippet.
+        WarpCodegenError: There is neither nvcc nor NVRTC, or it refuses a snippet.
     """
     made = []
     for call in calls:
@@ -248,16 +249,28 @@ def join_ptx(kernel: str, calls: Sequence[ops.Native], target: Target) -> str:
 def _cuda_compiled(code: NativeCode, arch: str) -> str:
     nvcc = cuda_compiler()
     if nvcc is None:
-        raise WarpCodegenError(
-            f"the native code of `{code.name}` needs nvcc for CUDA, which is neither on PATH nor under CUDA_HOME",
-            help="install the CUDA Toolkit (conda: conda install cuda-nvcc), or set CUDA_HOME to its folder",
-        )
+        return _compiled_at_run_time(code, arch)
     with tempfile.TemporaryDirectory() as folder:
         source, out = Path(folder, "snippet.cu"), Path(folder, "snippet.ptx")
         source.write_text(source_text(code), encoding="utf-8")
         command = [nvcc, "-ptx", "-rdc=true", f"-arch={arch}", "-std=c++17", "-w", str(source), "-o", str(out)]
         _run(command, f"refuses the native code of `{code.name}`", code.symbol)
         return out.read_text()
+
+
+def _compiled_at_run_time(code: NativeCode, arch: str) -> str:
+    if find_nvrtc() is None:
+        raise WarpCodegenError(
+            f"the native code of `{code.name}` needs nvcc or NVRTC for CUDA: nvcc is neither on PATH nor under "
+            "CUDA_HOME, and NVRTC was not found",
+            help="install the CUDA Toolkit (conda: conda install cuda-nvcc), or set CUDA_HOME to its folder; for "
+            "NVRTC: pip install cuda-python nvidia-cuda-nvrtc",
+        )
+    try:
+        return compile_with_nvrtc(source_text(code), code.name, arch)
+    except NvrtcError as e:
+        said = str(e).replace(f"{code.symbol}_body", "the snippet")
+        raise WarpCodegenError(f"NVRTC refuses the native code of `{code.name}`:\n{said}") from None
 
 
 def cuda_compiler() -> str | None:
