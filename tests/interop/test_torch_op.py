@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+import weakref
 
 import pytest
 
@@ -621,3 +622,36 @@ def test_only_what_the_gradient_reads_is_saved():
     assert torch.allclose(g, 18 * x)
     with pytest.raises(RuntimeError, match="operator `triple` has no second derivative"):
         g.sum().backward()
+
+
+def test_transformations_and_compiled_code_save_no_more():
+    """What ``torch.func`` and ``torch.compile`` keep for the backward pass, by weak references to it."""
+    triple_op = wp.torch_op(triple)
+
+    def kept(run):
+        x = rand(6)
+        middle = x * 1.0
+        gone = weakref.ref(middle)
+        y = run(middle)
+        del middle
+        return x, y, gone
+
+    x, y, gone = kept(triple_op.overload)
+    assert gone() is None
+    y.sum().backward()
+    assert x.grad.tolist() == [3.0] * 6
+    _, y, gone = kept(square_op.overload)
+    assert gone() is not None  # which the gradient of a square reads
+    del y
+
+    saved = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(tuple(t.shape)) or t, lambda t: t):
+        compiled = torch.compile(lambda x: triple_op(x).sin(), fullgraph=True, backend="aot_eager")
+        x = rand(7)
+        compiled(x).sum().backward()
+    assert saved.count((7,)) == 1  # the argument of the sine
+    assert torch.allclose(x.grad, 3.0 * torch.cos(3.0 * x))
+
+    x = rand(4, 5, grad=False)
+    gradients = torch.func.vmap(torch.func.grad(lambda row: (triple_op(row) ** 2).sum()))(x)
+    assert torch.allclose(gradients, 18.0 * x)

@@ -41,10 +41,11 @@ def register(qualname: str, body: Body) -> tuple[Any, Callable[..., Any], Callab
         f"{backward}({', '.join(['Tensor[] grads', 'Tensor[] results', 'bool[] needs', *takes])}) -> Tensor[]"
     )
     namespace_ops = getattr(torch.ops, namespace)
-    forward_op, backward_op = getattr(namespace_ops, name).default, getattr(namespace_ops, backward).default
+    forward_op, gradient_op = getattr(namespace_ops, name).default, getattr(namespace_ops, backward).default
+    backward_op = _with_stand_ins(gradient_op)
     refuse = _refusal(sig)
     _register_forward(library, qualname, body, forward_op, _autograd_rules(body, backward_op))
-    _register_backward(library, f"{namespace}::{backward}", body, backward_op, refuse)
+    _register_backward(library, f"{namespace}::{backward}", body, gradient_op, refuse)
     transformed = _transformed(forward_op, _autograd_rules(body, _transformed_backward(backward_op, refuse)))
     return forward_op, transformed, _direct(body, backward_op)
 
@@ -62,6 +63,20 @@ def _schema_type(sig: OpSignature, position: int) -> str:
     assert scalar is not None
     word = "bool" if scalar.is_bool else "float" if scalar.is_float else "int"
     return word if isinstance(t, ir.Scalar) else f"{word}[]"
+
+
+def _with_stand_ins(op: Any) -> Callable[..., Any]:
+    """The backward operator with tensors that hold no memory in place of those that nobody reads."""
+    torch = _torch()
+
+    def call(grads: Any, results: Any, needs: Any, *args: Any) -> Any:
+        device = grads[0].device
+        given = [
+            torch.empty((), dtype=a.dtype, device=device).expand(a.shape) if isinstance(a, Absent) else a for a in args
+        ]
+        return op(grads, results, needs, *given)
+
+    return call
 
 
 Rules = tuple[Callable[..., None], Callable[..., Any]]
@@ -93,10 +108,11 @@ def _register_forward(library: Any, qualname: str, body: Body, op: Any, rules: R
         library.impl(op, _autocast_rule(sig, op, device), f"Autocast{device}")
 
 
-def _autograd_rules(body: Body, backward_op: Any, lean: bool = False) -> Rules:
+def _autograd_rules(body: Body, backward_op: Any) -> Rules:
     """What the forward saves, and how the backward is called.
 
-    With ``lean``, tensors that the gradient does not read are not saved: they may be freed or changed meanwhile.
+    Tensors that the gradient does not read are not saved, and may be freed or changed meanwhile: the backward gets an
+    ``Absent`` in place of each.
     """
     torch, sig = _torch(), body.signature
     places = [sig.inputs.index(i) for i in sig.wrt]
@@ -106,7 +122,7 @@ def _autograd_rules(body: Body, backward_op: Any, lean: bool = False) -> Rules:
         results = ()
         if any(ctx.needs_input_grad[p] for p in places) and body.reads_outputs():
             results = output if isinstance(output, tuple) else (output,)
-        unread = {sig.inputs.index(i) for i in body.unread()} if lean else ()
+        unread = {sig.inputs.index(i) for i in body.unread()}
         ctx.rest = [
             Absent(a.shape, a.dtype) if p in unread else None if isinstance(a, torch.Tensor) else a
             for p, a in enumerate(inputs)
@@ -142,7 +158,9 @@ def _register_backward(library: Any, qualname: str, body: Body, op: Any, refuse:
     places = [sig.inputs.index(i) for i in sig.wrt]
 
     def run(grads: Any, results: Any, needs: Any, *args: Any) -> list[Any]:
-        return body.backward(grads, args, results, needs)
+        unread = {sig.inputs.index(i) for i in body.unread()}
+        given = [Absent(a.shape, a.dtype) if p in unread else a for p, a in enumerate(args)]
+        return body.backward(grads, given, results, needs)
 
     def fake(grads: Any, results: Any, needs: Any, *args: Any) -> list[Any]:
         wanted = [args[p] for p, needed in zip(places, needs, strict=True) if needed]
@@ -192,11 +210,10 @@ def _direct(body: Body, backward_op: Any) -> Callable[..., Any]:
 
     def gradient(grads: list[Any], results: list[Any], needs: list[bool], *args: Any) -> Any:
         if torch.is_grad_enabled() or not is_plain(grads):  # create_graph=True, or under a mode
-            args = tuple(sig.tensors.empty(a.shape, a.dtype) if isinstance(a, Absent) else a for a in args)
             return backward_op(grads, results, needs, *args)
         return body.backward(grads, args, results, needs)
 
-    setup, backward = _autograd_rules(body, gradient, lean=True)
+    setup, backward = _autograd_rules(body, gradient)
 
     def forward(ctx: Any, *args: Any) -> Any:
         output = run(args)
