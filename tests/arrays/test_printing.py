@@ -33,7 +33,28 @@ def test_html_shows_elements() -> None:
     assert cells(wp.array([True, False], dtype=bool)) == ["True", "False"]
     assert cells(wp.array(np.arange(24).reshape(2, 3, 4), dtype=int)) == [str(i) for i in range(12)]
     assert "showing [0, :, :]" in wp.zeros((2, 3, 4))._repr_html_()
-    assert cells(wp.array([Pair()], dtype=Pair)) == ["Pair(a=vec2f([0.0, 0.0]), n=0)"]
+    assert cells(wp.array([np.nan, -np.inf, -0.0, 1e20], dtype=float)) == ["nan", "-inf", "-0", "1e+20"]
+    assert cells(wp.array([[0.0, 0.0, 0.0, 1.0]], dtype=wp.quat)) == ["[0., 0., 0., 1.]"]
+    assert cells(wp.array([1.5], dtype=wp.bfloat16)) == cells(wp.array([1.5], dtype=wp.float16)) == ["1.5"]
+    assert cells(wp.zeros(1, dtype=wp.mat22)) == ["[[0., 0.], [0., 0.]]"]
+
+
+def test_html_of_structs_has_a_column_for_each_field() -> None:
+    a = wp.array([Pair(), Pair(a=(1.0, np.nan), n=7)], dtype=Pair)
+    assert "<th></th><th>a</th><th>n</th>" in a._repr_html_()
+    assert cells(a) == ["[0., 0.]", "0", "[ 1., nan]", "7"]
+    many = cells(wp.zeros(100, dtype=Pair))
+    assert len(many) == 2 * 11
+    assert many[10:12] == ["&hellip;", "&hellip;"]
+    assert cells(wp.zeros((1, 1), dtype=Pair)) == ["Pair(a=vec2f([0.0, 0.0]), n=0)"]
+
+
+def test_html_of_indexed_arrays() -> None:
+    picked = wp.indexedarray(wp.array(np.arange(5.0)), wp.array([3, 1], dtype=int))
+    assert picked._repr_html_().startswith("<div><code>indexedarray &nbsp; shape (2,) &nbsp; dtype float64")
+    assert cells(picked) == ["3", "1"]
+    grid = wp.array(np.arange(6).reshape(2, 3), dtype=int)
+    assert cells(wp.indexedarray(grid, [None, wp.array([2], dtype=int)])) == ["2", "5"]
 
 
 def test_html_leaves_out_the_middle() -> None:

@@ -1,8 +1,11 @@
 """The notebook extension: pictures, and a notebook that is executed, kernels redefined in it."""
 
+import ast
 import io
+import re
 import shutil
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,8 @@ import warp_like as wp
 
 SOURCE = Path(__file__).resolve().parents[2] / "exts" / "jupyter" / "src"
 IPython = pytest.importorskip("IPython")
+PERMISSIVE = re.compile(r"\b(0?BSD|MIT|Apache|ISC|PSF|Python Software Foundation|Zlib|CC0|Unlicense)\b", re.IGNORECASE)
+COPYLEFT = re.compile(r"\b[AL]?GPL|GNU\b", re.IGNORECASE)
 
 
 @pytest.fixture(autouse=True)
@@ -96,6 +101,46 @@ def test_graphs_are_drawn_where_graphviz_is(monkeypatch: pytest.MonkeyPatch, tmp
     tape = wp.Tape()
     assert show_drawing(tape.visualize(format="mermaid")).keys() == {"text/plain", "text/vnd.mermaid"}
     assert "image/svg+xml" in show_drawing(tape.visualize())
+
+
+def licence(package: str) -> str:
+    about = metadata.metadata(package)
+    named = [c for c in about.get_all("Classifier") or [] if c.startswith("License ::")]
+    return " ".join([about.get("License-Expression") or "", *named]).strip() or about.get("License") or ""
+
+
+def needed(package: str, found: set[str]) -> set[str]:
+    """A package that is installed, and all that it needs."""
+    name = re.match(r"[\w.-]+", package)[0].lower().replace("_", "-")
+    if name not in found and "extra ==" not in package:
+        try:
+            wants = metadata.requires(name) or []
+        except metadata.PackageNotFoundError:
+            return found  # of another platform
+        found.add(name)
+        for other in wants:
+            needed(other, found)
+    return found
+
+
+def test_the_licences_of_what_it_needs_are_permissive() -> None:
+    project = (SOURCE.parent / "pyproject.toml").read_text()
+    (listed,) = re.findall(r"^dependencies = (\[.*\])$", project, re.MULTILINE)
+    packages: set[str] = set()
+    for package in [*ast.literal_eval(listed), "nbclient", "nbformat"]:
+        if package != "warp_like":
+            needed(package, packages)
+    assert {"ipython", "numpy", "traitlets"} <= packages
+    for package in sorted(packages):
+        found = licence(package)
+        assert PERMISSIVE.search(found), (package, found)
+        assert not COPYLEFT.search(found), (package, found)
+
+
+def test_its_wheel_would_hold_the_licence() -> None:
+    extension = SOURCE.parent
+    assert 'license-files = ["LICENSE"]' in (extension / "pyproject.toml").read_text()
+    assert (extension / "LICENSE").read_text() == (extension.parents[1] / "LICENSE").read_text()
 
 
 CELLS = (

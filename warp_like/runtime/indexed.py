@@ -125,6 +125,11 @@ class indexedarray(Generic[DType]):
     def __repr__(self) -> str:
         return f"indexedarray(shape={self.shape}, dtype={self.dtype.__name__})"
 
+    def _repr_html_(self) -> str:
+        from warp_like.runtime import preview  # for notebooks alone
+
+        return preview.html(self)
+
     def __str__(self) -> str:
         return str(self.contiguous())
 
