@@ -303,3 +303,19 @@ def test_only_what_the_gradient_reads_is_watched():
     leaf.add_(paddle.ones_like(leaf))  # nobody minds
     y.sum().backward()
     assert x.grad.tolist() == [3, 3, 3]
+
+
+def test_under_autocast_arguments_get_the_dtypes_that_are_declared(monkeypatch):
+    """Paddle's own autocast does nothing on the CPU, so the operator is told that it is on."""
+    op = wp.paddle_op(square_float)
+    x = paddle.to_tensor([1.0, 2.0, 3.0], dtype="float16", stop_gradient=False)
+    with pytest.raises(TypeError, match="expected a tensor of paddle.float32 with 1 dimensions"):
+        op(x)
+    monkeypatch.setattr(paddle.amp, "is_autocast_enabled", lambda: True)
+    y = op(x)
+    assert y.dtype == paddle.float32
+    y.sum().backward()
+    assert x.grad.dtype == paddle.float16
+    assert x.grad.astype("float32").tolist() == [2.0, 4.0, 6.0]
+    with pytest.raises(TypeError, match="expected a tensor of paddle.float32"):
+        op(x.astype("float64"))

@@ -45,6 +45,9 @@ class Tensors(Protocol):
     def empty(self, shape: Any, dtype: Any) -> Any:
         """Return a tensor of anything in the host's memory."""
 
+    def cast(self, t: Any, dtype: Any) -> Any:
+        """Return a tensor of another dtype, to which gradients flow."""
+
     def copy(self, t: Any) -> Any:
         """Return a contiguous copy of a tensor, with nothing left to be done lazily."""
 
@@ -180,6 +183,19 @@ class OpSignature:
                     f"operator `{self.name}`, argument `{name}`: expected {self.types[i]}, got a tensor; give numbers, "
                     f'or make the operator with as_tensors=["{name}"], which gives the tensor its gradient'
                 )
+
+    @functools.cached_property
+    def _narrow(self) -> tuple[Any, ...]:
+        return tuple(map(self.tensors.dtype, (ir.float16, ir.bfloat16, ir.float32)))
+
+    def autocast(self, args: Sequence[Any]) -> list[Any]:
+        """Return the arguments with each floating-point tensor of 16 or 32 bits in the dtype that is declared."""
+        found = list(args)
+        for place, i in enumerate(self.inputs):
+            dtype = getattr(found[place], "dtype", None)
+            if i in self.wrt and dtype in self._narrow and dtype != self.dtypes[i]:
+                found[place] = self.tensors.cast(found[place], self.dtypes[i])
+        return found
 
     def output_shapes(self, args: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return the shape of each result, components included.

@@ -51,6 +51,10 @@ class PaddleTensors:
         made = make(list(shape), dtype=dtype)
         return made if made.place.is_cpu_place() else made.cpu()
 
+    def cast(self, t: Any, dtype: Any) -> Any:
+        """Return the tensor in another dtype."""
+        return t.astype(dtype)
+
     def copy(self, t: Any) -> Any:
         """Return a contiguous copy."""
         return t.detach().clone()
@@ -92,6 +96,8 @@ class PaddleOp:
             )
         if self._composites:
             args = tuple(map(components, args))
+        if paddle.amp.is_autocast_enabled():
+            args = tuple(self._signature.autocast(args))
         self._signature.check(args)
         if paddle.is_grad_enabled() and any(not args[p].stop_gradient for p in self._wrt):
             return self._layer.apply(*args)
@@ -120,7 +126,8 @@ def paddle_op(
     number for each scalar, a sequence of numbers for a vector or matrix. It returns a new tensor for each output, in
     the order of the parameters: one tensor, or a tuple. It never changes its arguments. It is differentiable where its
     arrays are of floating-point type, through the kernel's adjoint. Second derivatives are refused, and so is
-    ``paddle.jit.to_static``.
+    ``paddle.jit.to_static``. Under ``paddle.amp.auto_cast``, floating-point tensors of 16 and 32 bits are cast to the
+    dtypes that the kernel declares.
 
     Args:
         function: As for ``torch_op``, and so are the others.

@@ -42,6 +42,10 @@ class TorchTensors:
         """Return anything, whatever the default device is."""
         return self._torch.empty(shape, dtype=dtype, device="cpu")
 
+    def cast(self, t: Any, dtype: Any) -> Any:
+        """Return the tensor in another dtype."""
+        return t.to(dtype)
+
     def copy(self, t: Any) -> Any:
         """Return a copy without a pending negation."""
         return t.resolve_neg().clone(memory_format=self._torch.contiguous_format)

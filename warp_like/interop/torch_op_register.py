@@ -279,14 +279,9 @@ def _autocast_rule(sig: OpSignature, op: Any, device: str) -> Callable[..., Any]
     """Give each floating-point tensor of 16 or 32 bits the dtype that the kernel declares."""
     torch = _torch()
     keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, f"Autocast{device}"))
-    dtypes = [sig.dtypes[i] if i in sig.wrt else None for i in sig.inputs]
-
-    def cast(value: Any, dtype: Any) -> Any:
-        narrow = dtype is not None and value.dtype in (torch.float16, torch.bfloat16, torch.float32)
-        return value.to(dtype) if narrow and value.dtype != dtype else value
 
     def rule(*args: Any) -> Any:
         with torch._C._ExcludeDispatchKeyGuard(keys):
-            return op(*map(cast, args, dtypes))
+            return op(*sig.autocast(args))
 
     return rule
