@@ -1,6 +1,7 @@
 """Paddle: memory and gradients are shared."""
 
 import gc
+import os
 import subprocess
 import sys
 
@@ -269,3 +270,37 @@ def test_clean_exit_with_everything_alive():
     out = subprocess.run([sys.executable, "-X", "faulthandler", "-c", code], capture_output=True, text=True)
     noise = [line for line in out.stderr.splitlines() if "ccache" not in line and "warnings.warn" not in line]
     assert (out.returncode, out.stdout.strip(), noise) == (0, "end", [])
+
+
+LOADER = """
+import numpy as np, paddle, warp_like as wp
+
+@wp.kernel
+def double(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] = 2.0 * x[i]
+
+class Data(paddle.io.Dataset):
+    def __len__(self):
+        return 8
+    def __getitem__(self, i):
+        x, y = np.full(100_000, i, np.float32), np.zeros(100_000, np.float32)
+        wp.launch(double, dim=100_000, inputs=[x, y])
+        t, u = paddle.to_tensor([float(i)]), paddle.zeros([1])
+        wp.launch(double, dim=1, inputs=[t, u])
+        return np.concatenate([y[-1:], u.numpy()])
+
+x, y = wp.ones(100_000), wp.zeros(100_000)
+wp.launch(double, dim=100_000, inputs=[x, y])  # the thread pool is there when the workers are forked
+loader = paddle.io.DataLoader(Data(), batch_size=2, num_workers=2)
+print([part.numpy().tolist() for part in loader])
+"""
+
+
+def test_launches_in_the_workers_of_a_data_loader(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(LOADER)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    out = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, env=env, timeout=120)
+    wanted = [[[4.0 * i, 4.0 * i], [4.0 * i + 2.0, 4.0 * i + 2.0]] for i in range(4)]
+    assert out.stdout.splitlines()[-1:] == [str(wanted)], out.stderr
