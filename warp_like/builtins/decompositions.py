@@ -14,7 +14,7 @@ import numpy as np
 from warp_like.builtins.device import decompositions as device
 from warp_like.builtins.emit import Emitter, scalar_type
 from warp_like.builtins.patterns import F, H, MatOf, VecOf, W
-from warp_like.builtins.spec import Expand, Inline, NoGradient, builtin, declare_step
+from warp_like.builtins.spec import Expand, Inline, NoGradient, builtin, declare_row
 from warp_like.ir.core import Value
 from warp_like.ir.types import float32, int32, with_scalar
 
@@ -55,7 +55,7 @@ def _step(name: str, function: Callable[..., Any] | Expand, *params: Any, result
     named = {f"x{k}": p for k, p in enumerate(params)}
     lower = function if isinstance(function, Expand) else Inline(function)
     doc = f"Do a step of a decomposition: {name[1:]}."
-    declare_step(name, lower, named, result, group=GROUP, doc=doc, adjoint=WITHIN)
+    declare_row(name, lower, named, result, group=GROUP, doc=doc, adjoint=WITHIN)
 
 
 M, V = MatOf("N", "N", W), VecOf("N", W)

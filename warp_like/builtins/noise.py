@@ -16,7 +16,7 @@ from warp_like.builtins.device import noise as device
 from warp_like.builtins.emit import Emitter
 from warp_like.builtins.patterns import VecOf
 from warp_like.builtins.random import GROUP, _after, _pcg, _unit
-from warp_like.builtins.spec import Adjoints, Elementwise, Expand, Inline, NoGradient, builtin, declare_step
+from warp_like.builtins.spec import Adjoints, Elementwise, Expand, Inline, NoGradient, builtin, declare_row
 from warp_like.ir.core import Value
 from warp_like.ir.types import Type, Vec, float32, int32, uint32, with_scalar
 
@@ -93,7 +93,7 @@ def _curl(state: Any, x: Any, octaves: Any, lacunarity: Any, gain: Any) -> Any:
 
 def _step(name: str, lower: Any, result: Any, adjoint: Any = None, **params: Any) -> None:
     """Declare a row that only the bodies of others use."""
-    declare_step(name, lower, params, result, group=GROUP, doc="Return a step of noise.", adjoint=adjoint)
+    declare_row(name, lower, params, result, group=GROUP, doc="Return a step of noise.", adjoint=adjoint)
 
 
 def _blend(axis: int) -> Callable[..., Value]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from warp_like.builtins.device import random as device
 from warp_like.builtins.patterns import Pattern
-from warp_like.builtins.spec import Inline, NoGradient, builtin, declare_step
+from warp_like.builtins.spec import Inline, NoGradient, builtin, declare_row
 from warp_like.ir.types import Array, Vec, float32, int32, int64, uint32
 
 GROUP = "Random"
@@ -150,21 +150,14 @@ def _declare(
     **params: Pattern,
 ) -> None:
     """Declare a row that takes ``state`` and ``params`` and returns a number and the next state."""
-    names = ["state", *params]
-    space: dict[str, Any] = {}
-    exec(f"def signature({', '.join(names)}): pass", space)
-    signature = space["signature"]
-    signature.__annotations__ = {"state": uint32, **params, "return": (result, uint32)}
-    signature.__doc__ = doc
-    declare = builtin(
-        name=name, group=GROUP, lower=Inline(body), ref=ref, adjoint=adjoint, assigns=assigns, example=example
-    )
-    declare(signature)
+    given, made = {"state": uint32, **params}, (result, uint32)
+    more = {"ref": ref, "adjoint": adjoint, "assigns": assigns, "example": example}
+    declare_row(name, Inline(body), given, made, group=GROUP, doc=doc, **more)
 
 
 def _step(name: str, body: Callable[..., Any], result: Any, doc: str, **params: Pattern) -> None:
     """Declare a row that only the bodies of others use."""
-    declare_step(name, Inline(body), params, result, group=GROUP, doc=doc, adjoint=DRAWN)
+    declare_row(name, Inline(body), params, result, group=GROUP, doc=doc, adjoint=DRAWN)
 
 
 _step("_pcg", device.pcg, uint32, "Return the hash of 32 bits.", x=uint32)

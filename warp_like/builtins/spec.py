@@ -85,16 +85,19 @@ def builtin(
     return decorate
 
 
-def declare_step(
-    name: str, lower: Lowering, params: Mapping[str, Any], result: Any, *, group: str, doc: str, adjoint: Adjoint = None
+def declare_row(
+    name: str, lower: Lowering, params: Mapping[str, Any], result: Any, *, group: str, doc: str, **more: Any
 ) -> None:
-    """Declare a row that only the bodies of other rows use; ``params`` gives names and patterns."""
+    """Declare a row whose signature is data: ``params`` gives names and patterns, ``more`` goes to ``builtin``.
+
+    For rows that differ in little, and for those that only the bodies of others use.
+    """
     space: dict[str, Any] = {}
     exec(f"def signature({', '.join(params)}): pass", space)
     signature = space["signature"]
     signature.__annotations__ = {**params, "return": result}
     signature.__doc__ = doc
-    builtin(name=name, group=group, lower=lower, adjoint=adjoint)(signature)
+    builtin(name=name, group=group, lower=lower, **more)(signature)
 
 
 def _parameters(signature: Callable[..., Any]) -> tuple[str, ...]:
@@ -197,6 +200,6 @@ __all__ = [
     "Target",
     "bind",
     "builtin",
-    "declare_step",
+    "declare_row",
     "resolve",
 ]
