@@ -173,3 +173,46 @@ def test_a_launch_that_fails_is_not_recorded():
     with tape, pytest.raises(ValueError, match="read-only"):
         wp.launch(square, dim=2, inputs=[x, read_only])
     assert tape.launches == []
+
+
+def test_a_launch_that_runs_elsewhere():
+    x, y = wp.array([1.0, 2.0, 3.0], dtype=float, requires_grad=True), wp.zeros(3, requires_grad=True)
+
+    @wp.kernel
+    def squares(x: wp.array(dtype=float), scale: float, y: wp.array(dtype=float)):
+        i = wp.tid()
+        y[i] = scale * x[i] * x[i]
+
+    tape = wp.Tape()
+    tape.record_launch(squares, 3, 0, [x, 2.0], [y], "cpu", metadata={"where": "elsewhere"})
+    assert not y.numpy().any()
+    assert "elsewhere" in tape.visualize()
+    tape.backward(grads={y: wp.ones(3)})
+    assert x.grad.list() == [4.0, 8.0, 12.0]
+    assert list(tape.gradients) == [x, y]
+    with pytest.raises(TypeError, match="kernel `squares`.* argument 2 `scale`: expected float32"):
+        tape.record_launch(squares, 3, 0, [x, "2"], [y], "cpu")
+    assert len(tape.launches) == 1
+
+
+def test_the_adjoint_of_an_argument():
+    @wp.struct
+    class Inner:
+        data: wp.array(dtype=float)
+        count: int
+
+    @wp.struct
+    class Outer:
+        inner: Inner
+        plain: wp.array(dtype=float)
+
+    x, plain = wp.zeros(3, requires_grad=True), wp.zeros(2)
+    tape = wp.Tape()
+    assert tape.get_adjoint(x) is x.grad
+    assert tape.get_adjoint(plain) is None
+    assert tape.get_adjoint(2.0) is None
+    found = tape.get_adjoint(Outer(inner=Inner(data=x, count=7), plain=plain))
+    assert type(found) is Outer
+    assert found.inner.data is x.grad
+    assert found.inner.count == 7
+    assert found.plain is None

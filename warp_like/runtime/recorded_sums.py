@@ -10,11 +10,8 @@ from typing import Any
 from warp_like.frontend.builtin import Builtin
 from warp_like.ir.layout import MAX_DIMS
 from warp_like.runtime.array import array
-from warp_like.runtime.generics import concrete
-from warp_like.runtime.history import same_arguments
-from warp_like.runtime.kernel import Kernel, kernel
-from warp_like.runtime.launch import bind_arguments
-from warp_like.runtime.recording import Record, host_writes, recorder
+from warp_like.runtime.kernel import kernel
+from warp_like.runtime.recording import host_writes, recorder
 
 tid, dot, ddot = Builtin("tid"), Builtin("dot"), Builtin("ddot")
 
@@ -73,7 +70,7 @@ def record_reduction(a: array, b: array | None, target: array) -> None:
     if _has_gradient(sources, target):
         op = _add if b is None else _PRODUCTS[len(a.element.shape)]
         whole = [_spread(x, x.shape) for x in sources]
-        _record(op, whole[0].shape, [*whole, _spread(target, a.shape)])
+        recorder.active.record_launch(op, whole[0].shape, inputs=[*whole, _spread(target, a.shape)])
 
 
 def record_scan(source: array, target: array, inclusive: bool) -> None:
@@ -81,7 +78,8 @@ def record_scan(source: array, target: array, inclusive: bool) -> None:
     if not _has_gradient([source], target):
         host_writes(target)
         return
-    _record(_scan if inclusive else _scan_before, (1,), [x if x.ndim == 1 else x.flatten() for x in (source, target)])
+    op = _scan if inclusive else _scan_before
+    recorder.active.record_launch(op, 1, inputs=[x if x.ndim == 1 else x.flatten() for x in (source, target)])
 
 
 def _has_gradient(sources: list[array], target: array) -> bool:
@@ -100,15 +98,6 @@ def _spread(x: array, shape: tuple[int, ...]) -> array:
     if x.ndim == len(shape):
         steps = [0 if n == 1 else s for n, s in zip(x.shape, x.strides, strict=True)]
     return x._map(lambda y: y._subview(0, (1,) * fill + shape, (0,) * fill + tuple(steps)))
-
-
-def _record(op: Kernel, dims: tuple[int, ...], arrays: list[array]) -> None:
-    op = concrete(op, arrays, ())
-    types, args = bind_arguments(op, arrays, ())
-    record = Record(op, dims, types, args, same_arguments(args))
-    recorder.active.prepare_launch(record)
-    record.dispatcher = op.program(types).dispatcher
-    recorder.active.launches.append(record)
 
 
 __all__ = ["record_reduction", "record_scan"]

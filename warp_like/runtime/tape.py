@@ -11,13 +11,16 @@ from typing import Any
 
 from warp_like import _native
 from warp_like.runtime import visualize
+from warp_like.runtime.arguments import grid_dims
 from warp_like.runtime.array import add_elements, array, move_elements
 from warp_like.runtime.chains import warn_of_cut
 from warp_like.runtime.differentiation import adjoint_arguments, adjoint_program, gradients_of
-from warp_like.runtime.history import History, require_memory, share_memory
-from warp_like.runtime.launch import run_adjoint
+from warp_like.runtime.generics import concrete
+from warp_like.runtime.history import History, require_memory, same_arguments, share_memory
+from warp_like.runtime.launch import bind_arguments, run_adjoint
 from warp_like.runtime.recording import Record, UserFunction, Write, activities, recorder
 from warp_like.runtime.retaining import Retained
+from warp_like.values.struct import StructInstance
 
 
 class Tape:
@@ -98,6 +101,46 @@ class Tape:
             arrays: All arrays with gradients that it uses, so that ``zero`` finds them.
         """
         self.launches.append(UserFunction(backward, arrays))
+
+    def record_launch(
+        self,
+        kernel: Any,
+        dim: Any,
+        max_blocks: int = 0,
+        inputs: Sequence[Any] = (),
+        outputs: Sequence[Any] = (),
+        device: Any = None,
+        block_dim: int = 0,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Record a launch without running it: one that runs elsewhere, such as inside of another library's operation.
+
+        The adjoint takes the arrays as they are now for what the launch is about to read, so this comes before they
+        are overwritten.
+
+        Args:
+            kernel: The kernel.
+            dim: The grid, as for ``wp.launch``.
+            max_blocks: As for ``wp.launch``, and so are ``device`` and ``block_dim``; the adjoint does not depend on them.
+            inputs: Its arguments, as for ``wp.launch``.
+            outputs: The rest of its arguments.
+            device: See ``max_blocks``.
+            block_dim: See ``max_blocks``.
+            metadata: What ``visualize`` shows of it.
+
+        Raises:
+            TypeError: The arguments do not fit the kernel.
+        """
+        op = concrete(kernel, inputs, outputs)
+        types, args = bind_arguments(op, inputs, outputs)
+        record = Record(op, grid_dims(op.key, dim), types, args, same_arguments(args))
+        self.prepare_launch(record)
+        record.dispatcher = op.program(types).dispatcher
+        if metadata:
+            self.record_scope_begin(op.key, metadata)
+        self.launches.append(record)
+        if metadata:
+            self.record_scope_end()
 
     def record_scope_begin(self, scope_name: str, metadata: Mapping[str, Any] | None = None) -> None:
         """Begin a scope: ``visualize`` draws what is recorded until its end as a group.
@@ -214,6 +257,23 @@ class Tape:
                 if isinstance(a, array) and a.requires_grad:
                     found.setdefault(id(a), a)
         return list(found.values())
+
+    def get_adjoint(self, a: Any) -> Any:
+        """Return what stands for the adjoint of a kernel's argument, in ``wp.launch(adjoint=True)`` for instance.
+
+        Args:
+            a: An argument: of an array it is the gradient, of a struct one with the gradients of its arrays.
+
+        Returns:
+            The adjoint; None for numbers, and for arrays that have no gradient.
+        """
+        if isinstance(a, array):
+            return a.grad
+        if not isinstance(a, StructInstance):
+            return None
+        fields = {name: getattr(a, name) for name, _ in a._ir_type_.fields}
+        held = (array, StructInstance)
+        return type(a)(**{name: self.get_adjoint(x) if isinstance(x, held) else x for name, x in fields.items()})
 
     @property
     def gradients(self) -> dict[array, array]:
