@@ -121,7 +121,7 @@ class Tape:
         Args:
             kernel: The kernel.
             dim: The grid, as for ``wp.launch``.
-            max_blocks: As for ``wp.launch``, and so are ``device`` and ``block_dim``; the adjoint does not depend on them.
+            max_blocks: As for ``wp.launch``, as ``device`` and ``block_dim``; the adjoint does not depend on them.
             inputs: Its arguments, as for ``wp.launch``.
             outputs: The rest of its arguments.
             device: See ``max_blocks``.
