@@ -173,6 +173,18 @@ def test_atomic_arithmetic(kind: str, t: Scalar) -> None:
     check_atomic(kind, t)
 
 
+@pytest.mark.parametrize("t", [float32, float64], ids=str)
+@pytest.mark.parametrize("kind", ["min", "max"])
+@pytest.mark.parametrize("first", [1.0, np.nan, np.inf, -np.inf])
+def test_extremes_leave_out_what_is_no_number(first: float, kind: str, t: Scalar) -> None:
+    f, b = start("extreme", x=Array(t, 1), y=Array(t, 1))
+    b.atomic(kind, f.params[1], [b.index(0)], b.load(f.params[0], [tid(b)]))
+    b.yield_()
+    x, y = np.array([np.nan, -3.0, 7.0, np.nan, 5.0], dtype_of(t)), np.array([first], dtype_of(t))
+    Kernel(f)([x, y], (5,))
+    assert y[0] == (np.fmin if kind == "min" else np.fmax).reduce([first, *x])
+
+
 @pytest.mark.parametrize("t", [*INTS, bool_], ids=str)
 @pytest.mark.parametrize("kind", ["and", "or", "xor"])
 def test_atomic_bits(kind: str, t: Scalar) -> None:

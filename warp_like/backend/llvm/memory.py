@@ -220,6 +220,8 @@ def _atomic(w: Writer, kind: str, t: Scalar, at: str, x: str) -> str:
         old = w.op(f"atomicrmw {_INT_ATOMICS[kind]} {w.array_pointer} {at}, i8 {wide} {tail}")
         return w.op(f"icmp ne i8 {old}, 0")
     reg = register_type(t)
+    if kind in ("min", "max") and t not in (float16, bfloat16) and not w.target.is_cuda:
+        return _atomic_extreme(w, kind, t, at, x)
     if t.is_int:
         how = _INT_ATOMICS.get(kind) or ("" if t.is_signed else "u") + kind
         return w.op(f"atomicrmw {how} {w.array_pointer} {at}, {reg} {x} {tail}")
@@ -231,6 +233,34 @@ def _atomic(w: Writer, kind: str, t: Scalar, at: str, x: str) -> str:
         x = w.op(f"fneg {reg} {x}")
         kind = "add"
     return w.op(f"atomicrmw f{kind} {w.array_pointer} {at}, {reg} {x} {tail}")
+
+
+_BEYOND = {"min": "lt", "max": "gt"}
+
+
+def _atomic_extreme(w: Writer, kind: str, t: Scalar, at: str, x: str) -> str:
+    """Look first whether ``x`` changes anything: of many numbers few do, and an update takes far longer than a look.
+
+    A float that is no number, in memory or given, goes on to the update.
+    """
+    reg, tail = register_type(t), f"monotonic, align {align_of(t)}"
+    seen = w.op(f"load atomic {reg}, {w.array_pointer} {at} {tail}")
+    if t.is_float:
+        how, test = f"f{kind}", "fcmp u" + _BEYOND[kind]
+    else:
+        how, test = ("" if t.is_signed else "u") + kind, f"icmp {'s' if t.is_signed else 'u'}{_BEYOND[kind]}"
+    changes = w.op(f"{test} {reg} {x}, {seen}")
+    before, update, done = w.block, w.label("update"), w.label("updated")
+    w.branch(changes, update, done)
+    w.start(update)
+    old = w.op(f"atomicrmw {how} {w.array_pointer} {at}, {reg} {x} {tail}{access_group(w)}")
+    w.jump(done)
+    w.start(done)
+    phi = w.phis([reg])
+    phi.add([seen], before)
+    phi.add([old], update)
+    phi.finish()
+    return phi.registers[0]
 
 
 def _atomic_half(w: Writer, kind: str, t: Scalar, at: str, x: str) -> str:
