@@ -135,7 +135,7 @@ class Spin(Case):
 class Svd(Case):
     """The logarithm of deformations by their singular values: U log(S) V^T, which no sign convention changes."""
 
-    tolerance = {"rtol": 1.0e-2, "atol": 2.0e-3}
+    tolerance = {"rtol": 1.0e-2, "atol": 2.0e-3, "outliers": 0.001}  # some decompositions are approximate
 
     def __init__(self, n, real):
         self.title, self.dim = f"SVD of 3 x 3, {n}", n
