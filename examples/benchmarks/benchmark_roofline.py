@@ -11,6 +11,7 @@ run of warp_like's column now. Programs that only move memory have no operations
 """
 
 import json
+import re
 from pathlib import Path
 
 import benchmark_throughput
@@ -18,6 +19,7 @@ import cpp_reference
 import harness
 import numpy as np
 
+DPI = 100
 LARGE, SMALL = 2**26, 2**18  # float32 elements of each of the triad's three arrays: far above the caches, and 1 MiB
 
 
@@ -61,34 +63,65 @@ def draw(places: dict[str, dict], machine: dict[str, float], path: Path) -> None
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
+    from PIL import Image
 
-    figure, axes = pyplot.subplots(figsize=(8.0, 5.2), layout="constrained")
+    figure, axes = pyplot.subplots(figsize=(8.0, 5.2), dpi=DPI, layout="constrained")
     reach = [p["intensity"] for p in places.values()]
     x = np.geomspace(min(reach) / 2, max(reach) * 2, 200)
     styles = [("memory", "float32", "-"), ("memory", "float64", "--"), ("cache", "float32", ":")]
     for bandwidth, kind, style in styles:
         label = f"{bandwidth} {machine[bandwidth] / 1e9:.3g} GB/s, {kind} {machine[kind] / 1e9:.3g} GFlop/s"
         axes.plot(x, np.minimum(machine[kind], x * machine[bandwidth]) / 1e9, "k", ls=style, lw=1, label=label)
-    for index, (name, at) in enumerate(sorted(places.items(), key=lambda item: item[1]["intensity"])):
+    axes.set(xscale="log", yscale="log", xlabel="operations for each byte of memory", ylabel="GFlop/s")
+    for name, at in places.items():
         colour = "tab:orange" if "float64" in name else "tab:blue"
         axes.plot(at["intensity"], at["GFlop/s"], "o", ms=4, color=colour)
-        offset = (4, 3) if index % 2 else (4, -8)
-        axes.annotate(short(name), (at["intensity"], at["GFlop/s"]), offset, textcoords="offset points", fontsize=6.5)
-    axes.set(xscale="log", yscale="log", xlabel="operations for each byte of memory", ylabel="GFlop/s")
+    put_names(figure, axes, places)
     axes.legend(fontsize=7, loc="lower right")
     axes.grid(alpha=0.3)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    figure.savefig(path)
     pyplot.close(figure)
+    Image.open(path).quantize(32).save(path, optimize=True)  # few colours make a small file
+
+
+def put_names(figure, axes, places: dict[str, dict]) -> None:
+    """Write each program's name beside its point, where it overlaps the least with the names and points before."""
+    figure.canvas.draw()
+    taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in map(axes.transData.transform, map(point, places.values()))]
+    for name, at in places.items():
+        text = axes.annotate(short(name), point(at), (0, 0), textcoords="offset points", fontsize=6.5)
+        box = text.get_window_extent()
+        width, height = box.width, box.height
+        x, y = axes.transData.transform(point(at))
+        sides = [
+            (4, -height / 2),
+            (-width - 4, -height / 2),
+            (4, 3),
+            (4, -height - 3),
+            (-width, 4),
+            (-width, -height - 4),
+        ]
+        boxes = [(x + dx, y + dy, x + dx + width, y + dy + height) for dx, dy in sides]
+        overlaps = [sum(overlap(box, other) for other in taken) for box in boxes]
+        best = int(np.argmin(overlaps))
+        text.set_position(tuple(72.0 / figure.dpi * d for d in sides[best]))
+        taken.append(boxes[best])
+
+
+def point(at: dict[str, float]) -> tuple[float, float]:
+    return at["intensity"], at["GFlop/s"]
+
+
+def overlap(a: tuple, b: tuple) -> float:
+    """Return the area that two boxes have in common."""
+    wide, high = min(a[2], b[2]) - max(a[0], b[0]), min(a[3], b[3]) - max(a[1], b[1])
+    return max(wide, 0.0) * max(high, 0.0)
 
 
 def short(title: str) -> str:
     """Return a row's title without its sizes."""
-    words = title.replace(", float64", " 64").split()
-    name = [word for word in words if not word[0].isdigit() or word in ("3", "64")]
-    return " ".join(word for word in name if word not in ("x", "bins", "points", "steps", "springs", "steps,")).strip(
-        ","
-    )
+    return re.sub(r",? \d{2,}( x \d+)*( (steps|bins|springs|points))?", "", title)
 
 
 def main(argv: list[str] | None = None) -> dict:
