@@ -12,7 +12,8 @@ A loop whose iterations wait for each other (a sum, Newton steps) keeps the proc
 by side: so there are as many lanes as fill one register, times 2 or 4 where the loop's values still fit the register
 file. Times 4 only where all lanes run a loop equally often, since a loop ends with its last lane; and no more than one
 register where a loop gathers, since so many elements that lie apart crowd each other out of the first cache. The
-threads that do not fill all these lanes go by one register's.
+threads that do not fill all these lanes go by one register's. Additions to neighbouring elements of an array wait for
+each other in the same way.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ def _widest(f: Function) -> int:
 def _registers_side_by_side(f: Function, registers: int, most: int) -> int:
     """How many registers each value of ``f`` may take, which now takes one."""
     loops = [o for o in f.body.walk() if isinstance(o, (ops.For, ops.While))]
-    times = min(most, 4) if loops else 1
+    times = min(most, 4) if loops or _adds_to_neighbours(f) else 1
     for loop in loops:
         if any(calls_library(o) for r in loop.regions() for o in r.walk()):
             return 1  # a call of the math library clobbers every register
@@ -146,6 +147,15 @@ def _registers_side_by_side(f: Function, registers: int, most: int) -> int:
         while times > 1 and times * _pressure(loop) > registers:
             times //= 2
     return times
+
+
+def _adds_to_neighbours(f: Function) -> bool:
+    """Whether ``f`` adds to one array at several places of neighbouring elements, as the gradient of a stencil does.
+
+    What one addition stores, the next one loads as vectors that begin elsewhere, and so waits for the stores.
+    """
+    arrays = [o.array for o in f.body.ops if isinstance(o, ops.Atomic) and isinstance(o.indices[-1].op, ops.Ramp)]
+    return len(set(arrays)) < len(arrays)
 
 
 def _pressure(loop: Op) -> int:
