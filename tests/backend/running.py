@@ -16,9 +16,9 @@ from warp_like.backend.cpu import Loaded, load
 from warp_like.backend.target import Options, host_target
 from warp_like.base.faults import explain
 from warp_like.ir.core import Function
-from warp_like.ir.layout import MAX_DIMS, param_offsets
+from warp_like.ir.layout import MAX_DIMS, param_offsets, size_of
 from warp_like.ir.printer import print_function
-from warp_like.ir.types import Array, Type, bfloat16, element_shape, float16, scalar_of
+from warp_like.ir.types import Array, Struct, Type, bfloat16, element_shape, float16, scalar_of
 from warp_like.ir.verify import verify
 
 P, I64, I32 = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
@@ -92,8 +92,11 @@ def pack(f: Function, args: Sequence[Any]) -> bytes:
 
 
 def _array(t: Array, a: np.ndarray) -> bytes:
-    assert a.dtype == dtype_of(t.dtype)
-    assert a.shape[t.ndim :] == element_shape(t.dtype)
+    if isinstance(t.dtype, Struct):
+        assert a.itemsize == size_of(t.dtype)
+    else:
+        assert a.dtype == dtype_of(t.dtype)
+        assert a.shape[t.ndim :] == element_shape(t.dtype)
     return struct.pack(f"={1 + 2 * t.ndim}q", a.ctypes.data, *a.shape[: t.ndim], *a.strides[: t.ndim])
 
 
