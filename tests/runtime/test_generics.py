@@ -340,3 +340,50 @@ def test_structs_made_by_a_factory():
         out = wp.zeros(1, dtype=dtype)
         wp.launch(k, 1, inputs=[p, out])
         assert out.numpy()[0] == 5
+
+
+@wp.func
+def total_of(a: wp.array(dtype=float, ndim=Any)):
+    found = 0.0
+    if a.ndim == 1:
+        for x in a:
+            found += x
+    else:
+        for row in a:
+            found += element_sum(row)
+    return found
+
+
+@wp.func
+def element_sum(a: wp.array(dtype=float)):
+    found = 0.0
+    for x in a:
+        found += x
+    return found
+
+
+@wp.kernel
+def totals_of(a: wp.array(dtype=float, ndim=Any), out: wp.array(dtype=float)):
+    out[0] = total_of(a) + 100.0 * float(a.ndim)
+
+
+def test_arrays_of_any_number_of_dimensions():
+    out = np.zeros(1, np.float32)
+    for shape, expected in (((3,), 103.0), ((3, 2), 206.0), ((4,), 104.0)):
+        wp.launch(totals_of, 1, inputs=[np.ones(shape, np.float32), out])
+        assert out[0] == expected
+    with pytest.raises(
+        TypeError, match=r"argument 1 `a`: expected array\(ndim=Any, dtype=float\), got array1d\[float64\]"
+    ):
+        wp.launch(totals_of, 1, inputs=[np.ones(3), out])
+    instance = wp.overload(totals_of, [wp.array2d(dtype=float), wp.array(dtype=float)])
+    wp.launch(instance, 1, inputs=[np.ones((2, 2), np.float32), out])
+    assert out[0] == 204.0
+    with pytest.raises(wp.WarpCodegenError, match="total_of"):
+        wp.launch(wrong_total, 1, inputs=[1.0])
+    assert wp.array(dtype=Any, ndim=Any) == wp.array(dtype=Any, ndim=Any) != wp.array(dtype=Any)
+
+
+@wp.kernel
+def wrong_total(x: float):
+    total_of(x)

@@ -46,7 +46,7 @@ def to_ir(annotation: Any) -> ir.Type | None:
     """Return the IR type that an annotation or dtype stands for.
 
     None stands for a generic one: ``typing.Any``, ``wp.Scalar``, ``wp.Int``, ``wp.Float``, vectors and matrices of
-    these or of any size, or an array of these.
+    these or of any size, or an array of these or of any number of dimensions.
 
     Raises:
         TypeError: ``annotation`` is not a type of the kernel language.
@@ -58,7 +58,7 @@ def to_ir(annotation: Any) -> ir.Type | None:
     annotation = getattr(annotation, "_annotation_", annotation)  # wp.array, wp.array2d without a dtype
     if isinstance(annotation, ArrayAnnotation):
         element = to_ir(annotation.dtype)
-        return None if element is None else annotation.of(element)
+        return None if element is None or annotation.ndim is Any else annotation.of(element)
     own = getattr(annotation, "_ir_type_", None)
     if isinstance(annotation, type) and isinstance(own, ir.Type):
         return own

@@ -10,14 +10,14 @@ from warp_like.ir.types import Array, IndexedArray, Type, indexed_array
 class ArrayAnnotation:
     """Stands for arrays of ``ndim`` dimensions of ``dtype`` in a kernel's signature; holds no memory.
 
-    ``dtype`` is a type as the user wrote it, or ``typing.Any`` for all of them.
+    ``dtype`` is a type as the user wrote it, or ``typing.Any`` for all of them; so may be ``ndim``, for 1 to 4.
     """
 
     __slots__ = ("dtype", "ndim")
     _kind = "array"
 
-    def __init__(self, dtype: Any = Any, ndim: int = 1) -> None:
-        if not 1 <= ndim <= 4:
+    def __init__(self, dtype: Any = Any, ndim: Any = 1) -> None:
+        if ndim is not Any and not 1 <= ndim <= 4:
             raise ValueError(f"an array has 1 to 4 dimensions, got {ndim}")
         self.dtype = dtype
         self.ndim = ndim
@@ -28,7 +28,7 @@ class ArrayAnnotation:
 
     def element_of(self, t: Type) -> Type | None:
         """The type of the elements of ``t`` where it is such an array, else None."""
-        return t.dtype if isinstance(t, Array) and t.ndim == self.ndim else None
+        return t.dtype if isinstance(t, Array) and self.ndim in (Any, t.ndim) else None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ArrayAnnotation):
@@ -40,7 +40,7 @@ class ArrayAnnotation:
 
     def __repr__(self) -> str:
         name = "Any" if self.dtype is Any else getattr(self.dtype, "__name__", str(self.dtype))
-        return f"{self._kind}(ndim={self.ndim}, dtype={name})"
+        return f"{self._kind}(ndim={'Any' if self.ndim is Any else self.ndim}, dtype={name})"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Raise: an annotation makes no arrays."""
@@ -91,4 +91,4 @@ class IndexedArrayAnnotation(ArrayAnnotation):
 
     def element_of(self, t: Type) -> Type | None:
         """The type of the elements of ``t`` where it is such an array, else None."""
-        return t.dtype if isinstance(t, IndexedArray) and t.ndim == self.ndim else None
+        return t.dtype if isinstance(t, IndexedArray) and self.ndim in (Any, t.ndim) else None
