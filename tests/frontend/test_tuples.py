@@ -194,3 +194,44 @@ def test_the_items_of_a_tuple_are_not_assigned():
     k = define("def k(x: float):\n    t = (x, x)\n    t[0] = 1.0\n")["k"]
     with pytest.raises(wp.WarpCodegenTypeError, match="the items of a tuple can't be assigned"):
         build(k)
+
+
+@wp.func
+def several(x: float):
+    return x, int(x), wp.vec2(x, 2.0 * x)
+
+
+@wp.kernel
+def parts_not_needed(n: int, out: wp.array(dtype=float)):
+    _, _, c = several(3.5)
+    out[0] = c[1]
+    for _ in range(n):
+        _, b, _ = several(float(n))
+        out[1] += float(b)
+        if b > 2:
+            a, _, _ = several(1.0)
+            out[2] += a
+    for _ in range(3):
+        out[3] += float(_)
+
+
+def test_an_underscore_takes_values_of_any_type():
+    _, out = everywhere(parts_not_needed, 1, 3, np.zeros(4, F32))
+    np.testing.assert_array_equal(out, [7, 9, 3, 3])
+
+
+def test_an_underscore_that_took_a_value_is_not_read():
+    k = define(
+        """
+        @wp.func
+        def several(x: float):
+            return x, int(x)
+
+        def k(x: float, out: wp.array(dtype=float)):
+            for _ in range(3):
+                a, _ = several(x)
+                out[0] = float(_)
+        """
+    )["k"]
+    with pytest.raises(wp.WarpCodegenKeyError, match="`_` takes what is not needed, and can't be read"):
+        build(k)

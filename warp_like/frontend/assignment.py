@@ -22,6 +22,7 @@ from warp_like.frontend.context import Context, statement, with_article
 from warp_like.frontend.expressions import OPERATORS, binary
 from warp_like.frontend.host import Host, type_named
 from warp_like.frontend.operands import Operand, describe, require_value_kind
+from warp_like.frontend.scope import Unbound
 from warp_like.frontend.selection import Index, Member, Selection, narrow, selected_type
 from warp_like.frontend.source import MISSING
 from warp_like.frontend.specials import thread_index
@@ -142,7 +143,10 @@ def _unpack(ctx: Context, target: ast.Tuple | ast.List, operand: Operand, source
             raise WarpCodegenTypeError(f"{len(target.elts)} names can't be assigned {given}")
     sources = source.elts if isinstance(source, ast.Tuple) else [source] * len(operand)
     for t, part, node in zip(target.elts, operand, sources, strict=True):
-        assign(ctx, t, part, node)
+        if isinstance(t, ast.Name) and t.id == "_":  # of any type, however often
+            ctx.scope.names["_"] = Unbound("`_` takes what is not needed, and can't be read", "give it a name")
+        else:
+            assign(ctx, t, part, node)
 
 
 @statement(ast.AugAssign)
