@@ -341,6 +341,52 @@ def test_vmap_and_gradient_compose():
     assert torch.allclose(x.grad, expected)
 
 
+def test_a_batch_goes_past_the_dispatcher_where_nobody_watches():
+    """As many launches as elements, results that are one tensor, and the same numbers on either way."""
+    relax_op, calls = wp.torch_op(relax, in_out=["x"]), []
+    batch = rand(4, 3, grad=False)
+    before, expected = batch.clone(), batch.clone()
+    expected[:, 0] += batch.sum(1)
+    fast = torch.vmap(relax_op)(batch)
+    assert fast.is_contiguous()
+    assert torch.allclose(fast, expected)
+    assert torch.allclose(torch.vmap(relax_op, in_dims=1)(batch.T), expected)
+    assert torch.equal(batch, before)
+    one = rand(3, grad=False)
+    pairs = torch.vmap(lambda row: (relax_op(one), relax_op(row)))(batch)  # one argument has no batch
+    assert torch.allclose(pairs[0], relax_op(one).expand(4, 3))
+
+    class Watch(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            calls.append(str(function))
+            return function(*args, **(kwargs or {}))
+
+    with Watch():
+        assert torch.allclose(torch.vmap(relax_op)(batch), expected)
+    assert sum("relax" in name for name in calls) == 4
+
+    assert torch.allclose(
+        torch.vmap(steps_op, in_dims=(0, None))(batch, 2.0), torch.stack([steps_op(r, 2.0) for r in batch])
+    )
+    k, axis, n = rand(5, grad=False), torch.tensor(MATRIX[:3]).double(), torch.tensor(2, dtype=torch.int32)
+    wanted = torch.stack([oscillate_op(one, stiffness, axis, n) for stiffness in k])
+    assert torch.allclose(torch.vmap(lambda s: oscillate_op(one, s, axis, n))(k), wanted)
+
+
+def test_a_batch_whose_tensors_require_gradients():
+    x = rand(4, 3)
+    torch.vmap(square_op)(x).sum().backward()
+    assert torch.allclose(x.grad, 2 * x.detach())
+    with torch.no_grad():
+        assert not torch.vmap(square_op)(x).requires_grad
+    w = rand(3)
+    total = torch.vmap(weighted_op, in_dims=(0, None))(x.detach()[:, None], w)
+    total.sum().backward()
+    assert torch.allclose(w.grad, 2 * w.detach() * x.detach().sum(0))
+    nested = torch.vmap(torch.vmap(stencil_op))(rand(2, 4, 3, grad=False))
+    assert nested.shape == (2, 4, 3)
+
+
 @pytest.mark.parametrize(
     "differentiate",
     [

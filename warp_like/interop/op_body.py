@@ -31,8 +31,11 @@ class Body(Protocol):
 
     signature: OpSignature
 
-    def forward(self, args: Sequence[Any]) -> list[Any]:
-        """Return the results for checked arguments."""
+    def forward(self, args: Sequence[Any], results: list[Any] | None = None) -> list[Any]:
+        """Return the results for checked arguments, made in ``results`` where these are given.
+
+        They are as ``signature.new_outputs`` would make them.
+        """
 
     def reads_outputs(self) -> bool:
         """Return whether ``backward`` needs the results."""
@@ -66,11 +69,11 @@ class KernelBody:
         self._device = get_device("cpu")
         self._adjoints: dict[tuple[int, ...], tuple[Program, Program | None]] = {}
 
-    def forward(self, args: Sequence[Any]) -> list[Any]:
+    def forward(self, args: Sequence[Any], results: list[Any] | None = None) -> list[Any]:
         """Run the kernel."""
         sig = self.signature
         given = sig.parameters(args)
-        results = sig.new_outputs(args)
+        results = sig.new_outputs(args) if results is None else results
         for i, result in zip(sig.outputs, results, strict=True):
             given[i] = result
         with not_recorded():
@@ -178,9 +181,9 @@ class FunctionBody:
         self.function = function
         self.signature = signature
 
-    def forward(self, args: Sequence[Any]) -> list[Any]:
+    def forward(self, args: Sequence[Any], results: list[Any] | None = None) -> list[Any]:
         """Call the function."""
-        results = self.signature.new_outputs(args)
+        results = self.signature.new_outputs(args) if results is None else results
         self._call(self._arrays(args, results))
         return results
 

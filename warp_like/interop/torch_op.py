@@ -10,7 +10,8 @@ from typing import Any
 from warp_like.interop.op_body import Body
 from warp_like.interop.op_declare import components, declare, in_order
 from warp_like.interop.torch import _torch, dtype_to_torch, to_torch
-from warp_like.interop.torch_op_register import is_plain, is_taken, register
+from warp_like.interop.torch_batches import is_plain
+from warp_like.interop.torch_op_register import is_taken, register
 from warp_like.ir import types as ir
 from warp_like.runtime.array import array
 from warp_like.runtime.kernel import Kernel

@@ -15,6 +15,7 @@ from typing import Any
 from warp_like.interop.op_body import Body
 from warp_like.interop.op_signature import Absent, OpSignature
 from warp_like.interop.torch import _torch
+from warp_like.interop.torch_batches import Whole, each, forward_whole, is_plain, vmap_rule
 from warp_like.ir import types as ir
 
 _libraries: dict[str, Any] = {}  # by qualified name; an operator lives as long as its library
@@ -46,7 +47,8 @@ def register(qualname: str, body: Body) -> tuple[Any, Callable[..., Any], Callab
     refuse = _refusal(sig)
     _register_forward(library, qualname, body, forward_op, _autograd_rules(body, backward_op))
     _register_backward(library, f"{namespace}::{backward}", body, gradient_op, refuse)
-    transformed = _transformed(forward_op, _autograd_rules(body, _transformed_backward(backward_op, refuse)))
+    gradients = _autograd_rules(body, _transformed_backward(body, backward_op, refuse))
+    transformed = _transformed(forward_op, gradients, forward_whole(body))
     return forward_op, transformed, _direct(body, backward_op)
 
 
@@ -102,7 +104,7 @@ def _register_forward(library: Any, qualname: str, body: Body, op: Any, rules: R
 
     library.impl(op, run, "CompositeExplicitAutograd")
     torch.library.register_fake(qualname, fake, lib=library)
-    torch.library.register_vmap(qualname, _vmap_rule(op), lib=library)
+    torch.library.register_vmap(qualname, vmap_rule(op, forward_whole(body)), lib=library)
     torch.library.register_autograd(qualname, rules[1], setup_context=rules[0], lib=library)
     for device in ("CPU", "CUDA"):
         library.impl(op, _autocast_rule(sig, op, device), f"Autocast{device}")
@@ -168,12 +170,12 @@ def _register_backward(library: Any, qualname: str, body: Body, op: Any, refuse:
 
     library.impl(op, run, "CompositeExplicitAutograd")
     torch.library.register_fake(qualname, fake, lib=library)
-    torch.library.register_vmap(qualname, _vmap_rule(op), lib=library)
+    torch.library.register_vmap(qualname, vmap_rule(op), lib=library)
     torch.library.register_autograd(qualname, refuse, lib=library)
 
 
-def _transformed(op: Any, rules: Rules) -> Callable[..., Any]:
-    """The operator inside ``torch.func``: an ``autograd.Function`` of the same rules."""
+def _transformed(op: Any, rules: Rules, whole: Whole | None) -> Callable[..., Any]:
+    """The operator inside ``torch.func``: an ``autograd.Function`` of the same rules; ``whole`` computes a batch."""
     function: Any = type(
         "TransformedOperator",
         (_torch().autograd.Function,),
@@ -183,24 +185,8 @@ def _transformed(op: Any, rules: Rules) -> Callable[..., Any]:
             "backward": staticmethod(rules[1]),
         },
     )
-    function.vmap = staticmethod(_vmap_rule(function.apply))
+    function.vmap = staticmethod(vmap_rule(function.apply, whole))
     return function.apply
-
-
-def is_plain(tensors: Sequence[Any]) -> bool:
-    """Return whether nothing would come between a call with these tensors and the computation.
-
-    That is: they are PyTorch's own tensors on the CPU, and no mode, autocast or tracing is on that an operator sees.
-    """
-    torch = _torch()
-    own = (torch.Tensor, torch.nn.Parameter)
-    return (
-        all(type(t) in own and t.is_cpu for t in tensors)
-        and not torch._C._len_torch_dispatch_stack()
-        and not torch._C._len_torch_function_stack()
-        and not torch.is_autocast_enabled("cpu")
-        and torch._C._get_tracing_state() is None
-    )
 
 
 def _direct(body: Body, backward_op: Any) -> Callable[..., Any]:
@@ -236,43 +222,23 @@ def _direct(body: Body, backward_op: Any) -> Callable[..., Any]:
     return call
 
 
-def _transformed_backward(op: Any, refuse: Callable[..., None]) -> Callable[..., Any]:
+def _transformed_backward(body: Body, op: Any, refuse: Callable[..., None]) -> Callable[..., Any]:
     """The backward inside ``torch.func``; its tensors stand in no lists, which ``autograd.Function`` ignores."""
 
     def forward(grads: int, results: int, needs: Any, *flat: Any) -> tuple[Any, ...]:
         end = grads + results
         return tuple(op(list(flat[:grads]), list(flat[grads:end]), needs, *flat[end:]))
 
-    flat = _transformed(forward, (lambda ctx, inputs, output: None, refuse))
+    def directly(grads: int, results: int, needs: Any, *flat: Any) -> list[Any]:
+        end = grads + results
+        return body.backward(list(flat[:grads]), flat[end:], list(flat[grads:end]), needs)
+
+    flat = _transformed(forward, (lambda ctx, inputs, output: None, refuse), each(directly))
 
     def call(grads: Sequence[Any], results: Sequence[Any], needs: Any, *args: Any) -> Any:
         return flat(len(grads), len(results), needs, *grads, *results, *args)
 
     return call
-
-
-def _vmap_rule(op: Any) -> Callable[..., Any]:
-    """One call for each element of the batch: right for every kernel, whatever its threads read."""
-    torch = _torch()
-
-    def rule(info: Any, in_dims: Sequence[Any], *args: Any) -> Any:
-        def at(index: int | None, value: Any, dim: Any) -> Any:
-            if isinstance(value, (list, tuple)) and isinstance(dim, (list, tuple)):
-                return [at(index, v, d) for v, d in zip(value, dim, strict=True)]
-            if dim is None:
-                return value
-            return value.select(dim, index) if index is not None else value.new_zeros(value.movedim(dim, 0).shape[1:])
-
-        if info.batch_size:
-            calls = [op(*map(at, [i] * len(args), args, in_dims)) for i in range(info.batch_size)]
-        else:
-            calls = [op(*map(at, [None] * len(args), args, in_dims))]
-        if isinstance(calls[0], torch.Tensor):
-            return torch.stack(calls)[: info.batch_size], 0
-        columns = type(calls[0])(torch.stack(column)[: info.batch_size] for column in zip(*calls, strict=True))
-        return columns, type(columns)([0] * len(columns))
-
-    return rule
 
 
 def _autocast_rule(sig: OpSignature, op: Any, device: str) -> Callable[..., Any]:
