@@ -306,6 +306,7 @@ class _Maker:
         first = 0 if step == 1 else self.b.sub(n, 1)
         with loop(self.b, first, last, step, init=[self.some(t)]) as back:
             got = self.b.insert(ops.Pop(slot), t).result
+            self.store("x", self.b.cast(back.carried[0], float32))  # so it counts where nobody needs the result
             back.next = self.scoped(2, depth + 1, [t], [got, back.i, *back.carried])
         self.pool += back.results
 
