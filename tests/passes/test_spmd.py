@@ -111,7 +111,20 @@ def ranks(x: wp.array2d(dtype=float), out: wp.array(dtype=int)):
     out[i] = wp.atomic_cas(out, i, bins[0], bins[7])
 
 
-@pytest.mark.parametrize("kernel", [neighbours, pairs, newton, rows, periodic, ranks], ids=lambda k: k.key)
+@wp.kernel
+def seek(x: wp.array(dtype=float), limit: wp.array(dtype=float), out: wp.array(dtype=int)):
+    i = wp.tid()
+    total = 0.0
+    at = -1
+    for j in range(x.shape[0]):
+        total += x[j]
+        if total > limit[i]:
+            at = j
+            break
+    out[i] = at
+
+
+@pytest.mark.parametrize("kernel", [neighbours, pairs, newton, rows, periodic, ranks, seek], ids=lambda k: k.key)
 def test_golden(kernel, golden):
     golden(f"lanes_{kernel.key}", print_function(dce(cse(widen(optimised_form(kernel), 8)))))
 

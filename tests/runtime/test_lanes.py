@@ -201,6 +201,46 @@ def test_loops_that_lanes_leave_at_different_times(width):
 
 
 @wp.kernel
+def prefixes(x: wp.array(dtype=wp.int64), limit: wp.array(dtype=wp.int64), out: wp.array2d(dtype=wp.int64)):
+    i = wp.tid()
+    total = wp.int64(0)
+    steps = 0
+    place = i
+    j = 0
+    while total <= limit[i] and j < x.shape[0]:
+        total += x[j]
+        steps += 1
+        place += 2
+        if total % wp.int64(7) == wp.int64(0):
+            break
+        j += 1
+    out[0, i] = total
+    out[1, i] = wp.int64(steps)
+    out[2, i] = wp.int64(place)
+    for k in range(i % 5):
+        steps += k
+        place += 1
+    out[3, i] = wp.int64(steps + place)
+
+
+def test_what_lanes_carry_out_of_a_loop_in_which_it_was_the_same(width):
+    rng = np.random.default_rng(6)
+    x, limit = rng.integers(1, 9, 50), rng.integers(0, 150, 77)
+    out = np.zeros((4, 77), np.int64)
+    wp.launch(prefixes, 77, [x, limit, out])
+    for i in range(77):
+        total, steps, place = 0, 0, i
+        for v in x.tolist():
+            if total > limit[i]:
+                break
+            total, steps, place = total + v, steps + 1, place + 2
+            if total % 7 == 0:
+                break
+        n = i % 5
+        assert out[:, i].tolist() == [total, steps, place, steps + place + n + n * (n - 1) // 2]
+
+
+@wp.kernel
 def ranges(lo: wp.array(dtype=int), hi: wp.array(dtype=int), step: wp.array(dtype=int), out: wp.array2d(dtype=int)):
     i = wp.tid()
     total = 0

@@ -4,6 +4,10 @@ A value's *step* is 0 where all lanes have the same one (it is uniform), ``k`` w
 to lane, and None where nothing is known. Loads at uniform indices are uniform: threads have no order, so all lanes may
 read at one time.
 
+What lanes carry through a loop that they leave at different times keeps its step inside, where the lanes at work have
+all made the same number of iterations; it has none after the loop. A loop that ends for all lanes at one time (see
+``stacks``) has no such values, since lanes join it at different times.
+
 Signed integers alone have steps other than 0 beyond the thread's index itself: arithmetic on them is taken not to
 overflow where it makes an index, as everywhere in the compiler.
 """
@@ -100,7 +104,8 @@ class _Finder:
         else:
             self.steps[i] = lo if step == 0 else None
         carried: list[Step] = [self.steps[v] for v in o.init]
-        if not lo == hi == step == 0:
+        uniform = lo == hi == step == 0
+        if o in self.late and not uniform:
             carried = _kept(carried, params, o.body.yielded)
         while True:
             self.set(params, carried)
@@ -108,7 +113,7 @@ class _Finder:
             if joined == carried:
                 break
             carried = joined
-        self.set(o.results, carried)
+        self.set(o.results, carried if uniform else _kept(carried, params, o.body.yielded))
 
     def while_(self, o: ops.While) -> None:
         carried: list[Step] = [self.steps[v] for v in o.init]
@@ -117,12 +122,10 @@ class _Finder:
             self.set(o.body.params, carried)
             (go,) = self.block(o.cond)
             joined = [join(a, b) for a, b in zip(carried, self.block(o.body), strict=True)]
-            if go != 0:
-                joined = _kept(joined, o.body.params, o.body.yielded)
             if joined == carried:
                 break
             carried = joined
-        self.set(o.results, carried)
+        self.set(o.results, carried if go == 0 else _kept(carried, o.body.params, o.body.yielded))
 
 
 def _kept(steps: Sequence[Step], params: Sequence[Value], yielded: Sequence[Value]) -> list[Step]:

@@ -196,10 +196,12 @@ class _Widener(Accesses):
         trips = self.select(self.mask, self.trip_count(o, counter), self.spread(self.b.constant(0, counter)))
         most = self.b.insert(ops.Across("max", trips, (self.mask,)), counter).result
         i, *params = o.body.params
-        init = [self.carried(v, r) for v, r in zip(o.init, o.results, strict=True)]
+        init = [self.like(v, self.steps[p]) for v, p in zip(o.init, params, strict=True)]
+        exits = self.exits(params, o.results)
         k = Value(counter)
         body = self.loop_block(params, init)
-        body.params.insert(0, k)
+        caught = [Value(self.wide(params[n].type)) for n in exits]
+        body.params = [k, *body.params, *caught]
         with self.b.into(body):
             number = self.spread(k)
             if o in self.stacks.late:
@@ -212,14 +214,29 @@ class _Widener(Accesses):
             with self.under(mask):
                 self.map[i] = self.loop_index(o, number, k, most)
                 self.run(o.body)
-                joins = o in self.stacks.late
-                self.b.yield_(*self.kept(mask, params, o.body.yielded, o.results, joins))
+                following = self.kept(mask, params, o.body.yielded, o.results, o in self.stacks.late)
+                self.b.yield_(*following, *self.catch(mask, o.body.yielded, exits, caught))
         zero, one = self.b.constant(0, counter), self.b.constant(1, counter)
-        self.bind_all(o.results, self.b.for_(zero, most, one, init, body))
+        init += [self.lanes(o.init[n]) for n in exits]
+        self.bind_exits(o.results, self.b.for_(zero, most, one, init, body), exits)
 
-    def carried(self, v: Value, result: Value) -> Value:
-        """The initial ``v`` of what a divergent loop gives as ``result``."""
-        return self.like(v, self.steps[result])
+    def exits(self, params: Sequence[Value], results: Sequence[Value]) -> list[int]:
+        """Which carried values of a divergent loop are scalars inside, and needed as each lane leaves with them."""
+        pairs = enumerate(zip(params, results, strict=True))
+        return [n for n, (p, r) in pairs if self.steps[p] is not None and self.steps[r] is None and r in self.used]
+
+    def catch(
+        self, mask: Value, yielded: Sequence[Value], exits: Sequence[int], caught: Sequence[Value]
+    ) -> list[Value]:
+        """What the lanes of ``mask`` would leave with after this iteration; others leave with what they had."""
+        return [self.select(mask, self.lanes(yielded[n]), old) for n, old in zip(exits, caught, strict=True)]
+
+    def bind_exits(self, results: Sequence[Value], made: Sequence[Value], exits: Sequence[int]) -> None:
+        """Let what a divergent loop made stand for its results: for ``exits`` what follows the carried values."""
+        values = list(made[: len(results)])
+        for n, v in zip(exits, made[len(results) :], strict=False):
+            values[n] = v
+        self.bind_all(results, values)
 
     def kept(
         self,
@@ -238,6 +255,8 @@ class _Widener(Accesses):
         for p, y, r in zip(params, yielded, results, strict=True):
             if p is y:
                 carried.append(self.map[p])
+            elif self.steps[p] is not None:
+                carried.append(self.scalar(y))
             elif joins or r in self.used:
                 carried.append(self.select(mask, self.lanes(y), self.map[p]))
             else:
@@ -299,23 +318,25 @@ class _Widener(Accesses):
     def divergent_while(self, o: ops.While) -> None:
         """Carry the mask of the lanes that are still in the loop."""
         self.leaving += 1
-        init = [self.carried(v, r) for v, r in zip(o.init, o.results, strict=True)]
+        init = [self.like(v, self.steps[p]) for v, p in zip(o.init, o.body.params, strict=True)]
+        exits = self.exits(o.body.params, o.results)
         first = self.still_in(o, init, self.mask)
-        cond = Block([Value(v.type) for v in (*init, first)])
+        starts = [self.lanes(o.init[n]) for n in exits]
+        cond = Block([Value(v.type) for v in (*init, *starts, first)])
         with self.b.into(cond):
             self.b.yield_(self.any(cond.params[-1]))
         body = self.loop_block(o.body.params, init)
-        mask = Value(first.type)
-        body.params.append(mask)
+        caught, mask = [Value(v.type) for v in starts], Value(first.type)
+        body.params += [*caught, mask]
         with self.b.into(body):
             with self.under(mask):
                 self.run(o.body)
                 following = self.kept(mask, o.body.params, o.body.yielded, o.results)
-                following.append(self.still_in(o, following, mask))
-            self.b.yield_(*following)
+                kept = self.catch(mask, o.body.yielded, exits, caught)
+                stay = self.still_in(o, following, mask)
+            self.b.yield_(*following, *kept, stay)
         self.leaving -= 1
-        *results, _ = self.b.while_([*init, first], cond, body)
-        self.bind_all(o.results, results)
+        self.bind_exits(o.results, self.b.while_([*init, *starts, first], cond, body), exits)
 
     def still_in(self, o: ops.While, values: Sequence[Value], mask: Value) -> Value:
         """The lanes of ``mask`` for which the loop's condition holds of ``values``."""
