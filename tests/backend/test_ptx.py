@@ -69,6 +69,17 @@ def test_atomics(kind: str, t: Type) -> None:
         assert "cas" not in ptx
 
 
+@pytest.mark.parametrize("t", INTS + FLOATS, ids=str)
+def test_compare_and_swap(t: Type) -> None:
+    f, b = start("swapping", x=Array(t, 1), y=Array(t, 1))
+    i = tid(b)
+    value = b.load(f.params[0], [i])
+    b.store(f.params[0], [i], b.insert(ops.AtomicCas(f.params[1], (b.mod(i, 3),), value, value), t).result)
+    b.yield_()
+    for arch in ("sm_75", "sm_90"):
+        assert ".cas.b" in accept(f, arch)
+
+
 def test_loop_and_print() -> None:
     f, b = start("collatz", n=Array(int32, 1), x=float64)
     i = tid(b)
