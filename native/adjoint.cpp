@@ -120,6 +120,7 @@ class Launch {
         if (!arguments_->pack(given, adjoint_->device, &refusal)) return refusal.reason;
         if (const char* why = check_shapes(*forward->signature, gradients.wrt)) return why;
         if (gradients.copied && !arguments_->contiguous()) return "a copy of a strided array is needed";
+        if (gradients.copied && adjoint_->cuda) return "a copy of an array on a device is needed";
         const size_t n = forward->signature->params.size();
         for (size_t i = 0, k = n; i < n; ++i) {
             if (!(gradients.wrt & bit(i))) continue;
@@ -300,7 +301,7 @@ void fill(Array* array, T value) {
 bool set_seed(Array* gradient, PyObject* seed, bool only_look) {
     if (is_array(seed)) {
         const Array* source = reinterpret_cast<const Array*>(seed);
-        if (!source->contiguous || !same_shape(source, gradient)) return false;
+        if (!source->contiguous || source->device_type != kDLCPU || !same_shape(source, gradient)) return false;
         return only_look || copy_bytes(gradient->data, source->data, gradient->size * gradient->itemsize);
     }
     Element element{};

@@ -234,10 +234,11 @@ bool Signature::read_declared(PyObject* object) {
 Arguments::Arguments(const Signature& signature) : signature_(signature) {
     const size_t n = signature.params.size();
     const size_t block = static_cast<size_t>(signature.args_size);
-    const size_t total = block + n * (sizeof(PyObject*) + sizeof(Py_buffer));
+    const size_t total = block + n * (2 * sizeof(PyObject*) + sizeof(Py_buffer));
     block_ = total <= sizeof inline_ ? inline_ : static_cast<uint8_t*>(PyMem_Malloc(total));
     written_ = reinterpret_cast<PyObject**>(block_ + block);
-    buffers_ = reinterpret_cast<Py_buffer*>(written_ + n);
+    owners_ = written_ + n;
+    buffers_ = reinterpret_cast<Py_buffer*>(owners_ + n);
 }
 
 Arguments::~Arguments() {
@@ -273,10 +274,11 @@ bool Arguments::pack_one(const Param& param, PyObject* object, PyObject* device,
         return true;
     }
     if (!param.known) return refuse(why, "needs an array of structs");
-    if (is_plain_ndarray(object)) return pack_numpy(param, object, why);
+    const bool host = signature_.cuda_ordinal < 0;
+    if (host && is_plain_ndarray(object)) return pack_numpy(param, object, why);
     if (const TensorType* type = find_tensor_type(Py_TYPE(object)))
         return pack_tensor(param, object, type, why);
-    if (PyObject_CheckBuffer(object) && !PyObject_TypeCheck(object, &ValueType)) {
+    if (host && PyObject_CheckBuffer(object) && !PyObject_TypeCheck(object, &ValueType)) {
         return pack_buffer(param, object, why);
     }
     return refuse(why, "needs an array");
@@ -292,6 +294,7 @@ bool Arguments::pack_array(const Param& param, PyObject* object, PyObject* devic
     if (!array->aligned) return refuse(why, "the array's elements are not aligned");
     contiguous_ &= array->contiguous;
     if (param.writes && (array->hooked || is_buffer(array->owner))) written_[written_count_++] = array->owner;
+    if (signature_.cuda_ordinal >= 0 && array->owner) owners_[owner_count_++] = array->owner;
     auto* out = reinterpret_cast<int64_t*>(block_ + param.offset);
     *out++ = reinterpret_cast<int64_t>(array->data);
     for (int i = 0; i < param.ndim; ++i) {
@@ -313,7 +316,9 @@ bool Arguments::pack_tensor(const Param& param, PyObject* object, const TensorTy
     if (dtype.code != param.dtype.code || dtype.bits != param.dtype.bits || dtype.lanes != 1) {
         return refuse(why, "the tensor's dtype is another");
     }
-    if (tensor.device.device_type != kDLCPU) return refuse(why, "the tensor is not in the CPU's memory");
+    if (!signature_.is_place(tensor.device.device_type, tensor.device.device_id)) {
+        return refuse(why, "the tensor is on another device");
+    }
     if (!tensor.strides && tensor.ndim) return refuse(why, "the tensor has no strides");
     char* data = static_cast<char*>(tensor.data) + tensor.byte_offset;
     if (!pack_foreign(param, data, tensor.ndim, tensor.shape, tensor.strides, param.element.scalar_size, why)) {
@@ -322,6 +327,7 @@ bool Arguments::pack_tensor(const Param& param, PyObject* object, const TensorTy
     // The API does not tell. Such a tensor is mostly strided, a part of a complex one, but need not be (as_strided).
     if (is_neg && is_negated(object, is_neg)) return refuse(why, "the tensor's negation is pending");
     if (param.writes && hook) written_[written_count_++] = object;
+    if (signature_.cuda_ordinal >= 0) owners_[owner_count_++] = object;
     return true;
 }
 

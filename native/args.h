@@ -40,6 +40,12 @@ struct Signature {
     std::vector<int> exclusive;  // those, and the ones of which each kernel thread has its own element
     std::vector<Declared> declared;  // as the user wrote them; empty where that is the same
     int64_t args_size = 0;
+    int32_t cuda_ordinal = -1;  // the CUDA device that arrays have to lie on; -1 is the CPU
+
+    // Whether memory that DLPack places there is where arrays have to lie.
+    bool is_place(int32_t device_type, int32_t device_id) const {
+        return cuda_ordinal < 0 ? device_type == kDLCPU : device_type == kDLCUDA && device_id == cuda_ordinal;
+    }
 
     // Reads the Dispatcher's parameter tuples; false with an exception set.
     bool read(PyObject* params);
@@ -69,6 +75,12 @@ class Arguments {
     bool run_write_hooks() const;
 
     const uint8_t* block() const { return block_; }
+    const Signature& signature() const { return signature_; }
+
+    // On CUDA, what owns the arrays' memory: Buffers, tensors and others; borrowed.
+    PyObject* const* owners() const { return owners_; }
+    int owner_count() const { return owner_count_; }
+
     uint8_t* slot(size_t param) { return block_ + signature_.params[param].offset; }
     bool contiguous() const { return contiguous_; }
 
@@ -85,7 +97,9 @@ class Arguments {
     uint8_t* block_;
     PyObject** written_;  // foreign tensors with a write hook, and memory of ours that may be watched; borrowed
     Py_buffer* buffers_;
+    PyObject** owners_;
     int written_count_ = 0;
+    int owner_count_ = 0;
     int buffer_count_ = 0;
     bool contiguous_ = true;
     alignas(64) uint8_t inline_[4096];

@@ -40,8 +40,12 @@ CudaGuard::CudaGuard(const DriverContext* context) {
 }
 
 CudaGuard::~CudaGuard() {
+    if (!pushed_) return;
+    PyObject *type, *value, *traceback;  // a driver that is written in Python, for tests, would clear an exception
+    PyErr_Fetch(&type, &value, &traceback);
     void* popped = nullptr;
-    if (pushed_) cuda_api.ctx_pop(&popped);
+    cuda_api.ctx_pop(&popped);
+    PyErr_Restore(type, value, traceback);
 }
 
 bool framework_stream(PyTypeObject* type, int32_t ordinal, void** stream) {
@@ -315,6 +319,7 @@ PyMemberDef context_members[] = {
     {"ordinal", T_INT, offsetof(DriverContext, ordinal), READONLY, "The device's number."},
     {"stream_chosen", T_BOOL, offsetof(DriverContext, stream_chosen), 0,
      "Whether the user chose the current stream, so that it goes before those of other libraries."},
+    {"only", T_BOOL, offsetof(DriverContext, only), 0, "Whether there is no other CUDA device."},
     {nullptr, 0, 0, 0, nullptr},
 };
 
@@ -334,7 +339,24 @@ PyGetSetDef stream_getset[] = {
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
+int stream_traverse(PyObject* object, visitproc visit, void* arg) {
+    Py_VISIT(reinterpret_cast<CudaStream*>(object)->context);
+    return 0;
+}
+
+int stream_clear(PyObject* object) {
+    Py_CLEAR(reinterpret_cast<CudaStream*>(object)->context);
+    return 0;
+}
+
+void stream_dealloc(PyObject* object) {
+    PyObject_GC_UnTrack(object);
+    stream_clear(object);
+    Py_TYPE(object)->tp_free(object);
+}
+
 PyMemberDef stream_members[] = {
+    {"_context", T_OBJECT, offsetof(CudaStream, context), 0, "The DriverContext that it belongs to."},
     {"_foreign", T_BOOL, offsetof(CudaStream, foreign), 0,
      "Whether it is another library's, so that memory used on it and elsewhere is waited for."},
     {"_blocking", T_BOOL, offsetof(CudaStream, blocking), 0,
@@ -370,9 +392,12 @@ PyTypeObject DriverContextType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 bool register_cuda(PyObject* module) {
     CudaStreamType.tp_name = "warp_like._native.CudaStream";
     CudaStreamType.tp_basicsize = sizeof(CudaStream);
-    CudaStreamType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+    CudaStreamType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;
     CudaStreamType.tp_doc = "The native part of a stream: what a launch reads.";
     CudaStreamType.tp_new = PyType_GenericNew;
+    CudaStreamType.tp_dealloc = stream_dealloc;
+    CudaStreamType.tp_traverse = stream_traverse;
+    CudaStreamType.tp_clear = stream_clear;
     CudaStreamType.tp_getset = stream_getset;
     CudaStreamType.tp_members = stream_members;
     DriverContextType.tp_name = "warp_like._native.DriverContext";

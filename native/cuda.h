@@ -28,6 +28,7 @@ extern CudaApi cuda_api;
 // The base of `wp.Stream`.
 struct CudaStream {
     PyObject_HEAD void* handle;
+    PyObject* context;  // the DriverContext that it belongs to
     char foreign;   // another library's, which orders its work by rules of its own
     char blocking;  // the driver orders it with the legacy default stream
 };
@@ -38,6 +39,7 @@ struct DriverContext {
     int32_t ordinal;
     PyObject* stream;    // the device's current CudaStream, or null
     char stream_chosen;  // the user chose it, so it goes before those of other libraries
+    char only;           // there is no other CUDA device, so "cuda" means this one
     void* event;         // for letting streams wait, made when first needed
 };
 

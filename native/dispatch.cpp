@@ -4,6 +4,8 @@
 #include <new>
 
 #include "adjoint.h"
+#include "cuda.h"
+#include "cuda_launch.h"
 #include "structmember.h"
 #include "sums.h"
 #include "thread_pool.h"
@@ -87,8 +89,9 @@ bool is_wide(const Grid& grid, int ndim) {
 
 Variant* variant_for(Dispatcher* self, const Grid& grid, const Arguments& arguments) {
     const bool contiguous = arguments.contiguous();
-    const bool sums = contiguous && !self->signature->exclusive.empty() &&
-                      sums_fit(*self->signature, arguments.block(), grid.count);
+    const bool sums = contiguous && (self->cuda ? are_apart(arguments)
+                                                : !self->signature->exclusive.empty() &&
+                                                      sums_fit(*self->signature, arguments.block(), grid.count));
     return &self->variants[contiguous][is_wide(grid, self->tid_ndim)][sums];
 }
 
@@ -108,7 +111,11 @@ PyObject* set_current_device(PyObject*, PyObject* device) {
 bool same_device(const Dispatcher* self, PyObject* device, const char** why) {
     if (device == Py_None && (current_device ? self->device == current_device : !self->cuda)) return true;
     if (device == self->device) return true;
-    if (PyUnicode_CheckExact(device) && PyUnicode_Compare(device, self->device_name) == 0) return true;
+    if (PyUnicode_CheckExact(device)) {
+        if (PyUnicode_Compare(device, self->device_name) == 0) return true;
+        const bool only = self->cuda && reinterpret_cast<DriverContext*>(self->cuda)->only;
+        if (only && PyUnicode_CompareWithASCIIString(device, "cuda") == 0) return true;
+    }
     *why = "the launch is for another device";
     return false;
 }
@@ -127,6 +134,8 @@ void raise_error(Dispatcher* self, const RunRecord& record) {
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
 }
 
+}  // namespace
+
 bool flush_python_stdout() {
     PyObject* out = PySys_GetObject("stdout");  // borrowed
     if (!out || out == Py_None) return true;
@@ -134,9 +143,8 @@ bool flush_python_stdout() {
     return static_cast<bool>(Ref(PyObject_CallMethod(out, "flush", nullptr)));
 }
 
-}  // namespace
-
 bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* arguments) {
+    if (self->cuda) return execute_on_cuda(self, variant, grid, arguments);
     // Python code that runs below, or another thread while this one is without the GIL, may clear the table.
     const Entry entry = variant->entry;
     const Ref code = Ref::borrow(variant->keepalive);
@@ -203,7 +211,7 @@ struct Attempt {
 PyObject* launch(Attempt* attempt) {
     if (attempt->grid.count == 0) Py_RETURN_TRUE;
     Variant* variant = variant_for(attempt->self, attempt->grid, attempt->arguments);
-    if (!variant->entry) Py_RETURN_FALSE;
+    if (!variant->entry || (attempt->self->cuda && !fits(*variant, attempt->self, attempt->grid))) Py_RETURN_FALSE;
     if (!execute(attempt->self, variant, attempt->grid, &attempt->arguments)) return nullptr;
     Py_RETURN_TRUE;
 }
@@ -211,23 +219,50 @@ PyObject* launch(Attempt* attempt) {
 }  // namespace
 
 PyObject* try_launch(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
-    if (nargs != 4) {
-        PyErr_SetString(PyExc_TypeError, "try_launch(dim, inputs, outputs, device)");
+    if (nargs != 4 && nargs != 7) {
+        PyErr_SetString(PyExc_TypeError,
+                        "try_launch(dim, inputs, outputs, device, stream=None, max_blocks=0, block_dim=None)");
         return nullptr;
     }
     Attempt attempt(object);
-    if (!attempt.read(args[0], args[1], args[2], args[3])) Py_RETURN_FALSE;
+    if (nargs > 4 && !read_blocks(args[4], args[5], args[6], &attempt.grid)) Py_RETURN_FALSE;
+    PyObject* device = args[3];
+    if (attempt.grid.stream && device == Py_None) {  // the stream names the device
+        if (reinterpret_cast<CudaStream*>(attempt.grid.stream)->context != attempt.self->cuda) Py_RETURN_FALSE;
+        device = attempt.self->device;
+    }
+    if (!attempt.read(args[0], args[1], args[2], device)) Py_RETURN_FALSE;
     return launch(&attempt);
 }
 
 namespace {
 
+bool read_count(PyObject* object, int64_t* out) {
+    if (object == Py_None) return true;
+    int overflow = 0;
+    *out = PyLong_CheckExact(object) ? PyLong_AsLongLongAndOverflow(object, &overflow) : -1;
+    return *out >= 0 && !overflow;
+}
+
+}  // namespace
+
+bool read_blocks(PyObject* stream, PyObject* max_blocks, PyObject* block_dim, Grid* grid) {
+    if (stream != Py_None) {
+        if (!PyObject_TypeCheck(stream, &CudaStreamType)) return false;
+        grid->stream = stream;
+    }
+    return read_count(max_blocks, &grid->max_blocks) && read_count(block_dim, &grid->block_dim);
+}
+
+namespace {
+
 PyObject* try_run(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
-    if (nargs != 2) {
-        PyErr_SetString(PyExc_TypeError, "try_run(dim, args)");
+    if (nargs != 2 && nargs != 5) {
+        PyErr_SetString(PyExc_TypeError, "try_run(dim, args, stream=None, max_blocks=0, block_dim=None)");
         return nullptr;
     }
     Attempt attempt(object);
+    if (nargs > 2 && !read_blocks(args[2], args[3], args[4], &attempt.grid)) Py_RETURN_FALSE;
     if (!attempt.read_flat(args[0], args[1])) Py_RETURN_FALSE;
     return launch(&attempt);
 }
@@ -281,11 +316,13 @@ PyObject* args_block(PyObject* object, PyObject* const* args, Py_ssize_t nargs) 
 // ---- the table of variants
 
 PyObject* install(PyObject* object, PyObject* args) {
-    int contiguous, wide, sums, lanes = 1;
-    unsigned long long address;
+    int contiguous, wide, sums, lanes = 1, max_threads = 0;
+    unsigned long long address, context = 0;
     PyObject* keepalive;
-    if (!PyArg_ParseTuple(args, "pppKO|i:install", &contiguous, &wide, &sums, &address, &keepalive, &lanes))
+    if (!PyArg_ParseTuple(args, "pppKO|iiK:install", &contiguous, &wide, &sums, &address, &keepalive, &lanes,
+                          &max_threads, &context)) {
         return nullptr;
+    }
     if (!address) {
         PyErr_SetString(PyExc_ValueError, "install() needs the address of an entry point");
         return nullptr;
@@ -293,7 +330,8 @@ PyObject* install(PyObject* object, PyObject* args) {
     Variant* variant = &as_dispatcher(object)->variants[contiguous][wide][sums];
     PyObject* old = variant->keepalive;
     Py_INCREF(keepalive);
-    *variant = {reinterpret_cast<Entry>(address), keepalive, 1e30, sums != 0, lanes};
+    *variant = {reinterpret_cast<Entry>(address), keepalive,   1e30, sums != 0, lanes, max_threads,
+                reinterpret_cast<void*>(context)};
     Py_XDECREF(old);
     Py_RETURN_NONE;
 }
@@ -357,10 +395,14 @@ PyObject* declare(PyObject* object, PyObject* parameters) {
 // ---- the type
 
 PyObject* dispatcher_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-    static const char* names[] = {"name", "params", "on_error", "device", nullptr};
-    PyObject *name, *params, *on_error, *device;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UOOO:Dispatcher", const_cast<char**>(names), &name,
-                                     &params, &on_error, &device)) {
+    static const char* names[] = {"name", "params", "on_error", "device", "cuda", nullptr};
+    PyObject *name, *params, *on_error, *device, *cuda = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UOOO|O:Dispatcher", const_cast<char**>(names), &name,
+                                     &params, &on_error, &device, &cuda)) {
+        return nullptr;
+    }
+    if (cuda != Py_None && !PyObject_TypeCheck(cuda, &DriverContextType)) {
+        PyErr_SetString(PyExc_TypeError, "Dispatcher() needs a DriverContext or None for `cuda`");
         return nullptr;
     }
     if (!PyCallable_Check(on_error)) {
@@ -374,6 +416,10 @@ PyObject* dispatcher_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     self->adjoints = new (std::nothrow) std::vector<Adjoint>;
     if (!self->signature || !self->adjoints) return PyErr_NoMemory();
     if (!self->signature->read(params)) return nullptr;
+    if (cuda != Py_None) {
+        self->cuda = Ref::borrow(cuda).release();
+        self->signature->cuda_ordinal = reinterpret_cast<DriverContext*>(cuda)->ordinal;
+    }
     self->name = Ref::borrow(name).release();
     self->on_error = Ref::borrow(on_error).release();
     self->device = Ref::borrow(device).release();
@@ -387,6 +433,8 @@ int dispatcher_traverse(PyObject* object, visitproc visit, void* arg) {
     Dispatcher* self = as_dispatcher(object);
     Py_VISIT(self->on_error);
     Py_VISIT(self->device);
+    Py_VISIT(self->cuda);
+    Py_VISIT(self->runner);
     for (Variant* variant = first_variant(self); variant != first_variant(self) + kVariants; ++variant) {
         Py_VISIT(variant->keepalive);
     }
@@ -407,6 +455,7 @@ int dispatcher_clear(PyObject* object) {
     Py_CLEAR(self->types);
     Py_CLEAR(self->on_error);
     Py_CLEAR(self->device);
+    Py_CLEAR(self->runner);
     return 0;
 }
 
@@ -415,6 +464,7 @@ void dispatcher_dealloc(PyObject* object) {
     dispatcher_clear(object);
     Py_CLEAR(as_dispatcher(object)->name);
     Py_CLEAR(as_dispatcher(object)->device_name);
+    Py_CLEAR(as_dispatcher(object)->cuda);
     delete as_dispatcher(object)->signature;
     delete as_dispatcher(object)->adjoints;
     Py_TYPE(object)->tp_free(object);
@@ -444,11 +494,11 @@ PyMethodDef functions[] = {
 
 PyMethodDef methods[] = {
     {"try_launch", method(try_launch), METH_FASTCALL,
-     "try_launch(dim, inputs, outputs, device)\n--\n\nLaunch, and return True; or return False, with nothing "
+     "try_launch(dim, inputs, outputs, device, stream=None, max_blocks=0, block_dim=None)\n--\n\nLaunch, and return True; or return False, with nothing "
      "done, "
      "when something is not plainly right or the variant is not installed."},
     {"try_run", method(try_run), METH_FASTCALL,
-     "try_run(dim, args)\n--\n\nAs try_launch, with one argument for each parameter: of a struct, its fields."},
+     "try_run(dim, args, stream=None, max_blocks=0, block_dim=None)\n--\n\nAs try_launch, with one argument for each parameter: of a struct, its fields."},
     {"required_variant", method(required_variant), METH_FASTCALL,
      "required_variant(dim, args)\n--\n\nReturn the (contiguous, wide, sums) that try_run would run, or None when it "
      "would refuse the grid or an argument."},
@@ -460,8 +510,9 @@ PyMethodDef methods[] = {
      "pack(inputs, outputs)\n--\n\nReturn the bytes of the argument block, or None when an argument is "
      "refused."},
     {"install", install, METH_VARARGS,
-     "install(contiguous, wide, sums, address, keepalive, lanes=1)\n--\n\nSet the entry point of a variant, which runs "
-     "`lanes` threads at once."},
+     "install(contiguous, wide, sums, address, keepalive, lanes=1, max_threads=0, context=0)\n--\n\nSet the entry "
+     "point of a variant, which runs `lanes` threads at once. On CUDA, the driver's function, the most threads of its "
+     "blocks and the address of its CudaContext."},
     {"clear", clear, METH_NOARGS, "clear()\n--\n\nForget all variants."},
     {"declare", declare, METH_O,
      "declare(parameters)\n--\n\nSay that arguments come as (struct class or None, number of parameters) each; a "
@@ -483,6 +534,8 @@ PyMemberDef members[] = {
     {"name", T_OBJECT, offsetof(Dispatcher, name), READONLY, "The kernel's name."},
     {"device", T_OBJECT, offsetof(Dispatcher, device), READONLY, "The device that it launches on."},
     {"tid_ndim", T_INT, offsetof(Dispatcher, tid_ndim), 0, "The fewest dimensions that the kernel folds the grid into."},
+    {"runner", T_OBJECT, offsetof(Dispatcher, runner), 0,
+     "On CUDA, what gets each launch as an Attempt in place of the driver, or None."},
     {"ordered", T_BOOL, offsetof(Dispatcher, ordered), 0,
      "Whether what the kernel computes depends on the order in which its threads run."},
     {"prints", T_BOOL, offsetof(Dispatcher, prints), 0, "Whether the kernel prints."},
@@ -509,7 +562,7 @@ bool register_dispatch(PyObject* module) {
     DispatcherType.tp_basicsize = sizeof(Dispatcher);
     DispatcherType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
     DispatcherType.tp_doc =
-        "Dispatcher(name, params, on_error, device)\n--\n\nLaunches one kernel. `params` lists (name, kind, "
+        "Dispatcher(name, params, on_error, device, cuda=None)\n--\n\nLaunches one kernel. `params` lists (name, kind, "
         "type_code, ndim, flags, value_class) with kind 0 = array, 1 = scalar, 2 = value. The flags add up: 1 for an "
         "array that is written, 2 if it is only added to, 4 if each kernel thread updates its own element, 8 if it is "
         "overwritten, 16 if it is loaded from, 32 for what has a gradient.";

@@ -16,6 +16,8 @@ struct Variant {
     double first_ns;  // what the first thread of the last launch took
     bool sums;        // adds to arrays without atomics
     int lanes;        // how many threads it runs at once
+    int max_threads;  // on CUDA, the most that a block of it can have
+    void* context;    // on CUDA, the address of its CudaContext, or null
 };
 
 constexpr int kVariants = 8;
@@ -33,6 +35,7 @@ struct Dispatcher {
     PyObject* device;
     PyObject* device_name;       // by which a launch may name it
     PyObject* cuda;              // the device's DriverContext; null for the CPU
+    PyObject* runner;            // on CUDA, a callable that gets each launch as an Attempt instead of the driver, or None
     PyObject* types;             // of the parameters, for records
     std::vector<Adjoint>* adjoints;
     Variant variants[2][2][2];  // [contiguous][wide][sums]
@@ -46,6 +49,9 @@ struct Dispatcher {
 struct Grid {
     int64_t dims[kMaxDims];
     int64_t count;
+    PyObject* stream = nullptr;  // on CUDA, the CudaStream to use, borrowed; null: by the rules for streams
+    int64_t max_blocks = 0;      // on CUDA, 0: as many as there are
+    int64_t block_dim = 0;       // on CUDA, 0: the usual
 };
 
 extern PyTypeObject DispatcherType;
@@ -54,6 +60,12 @@ inline Dispatcher* as_dispatcher(PyObject* object) { return reinterpret_cast<Dis
 
 // Reads a grid: an int, or a tuple or list of them. False with the reason in `why`, and no exception set.
 bool read_grid(PyObject* dim, Grid* grid, const char** why);
+
+// Reads how CUDA is to launch: a stream or None, and two numbers. False where that is not plainly right.
+bool read_blocks(PyObject* stream, PyObject* max_blocks, PyObject* block_dim, Grid* grid);
+
+// Writes out what Python has yet to write to stdout, before a kernel prints; false with an exception set.
+bool flush_python_stdout();
 
 // Whether `device`, as a launch gives it, is the dispatcher's.
 bool same_device(const Dispatcher* self, PyObject* device, const char** why);

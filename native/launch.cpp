@@ -121,7 +121,7 @@ PyObject* record(const Call& call, PyObject* dispatcher, PyObject* kernel, PyObj
 
 // Whether it was launched; a new reference, null with an exception set.
 PyObject* launch(const Call& call) {
-    const bool unusual = launches_are_held() || !call.is(kRecordCmd, Py_False, true) || !call.is(kStream, Py_None, true);
+    const bool unusual = launches_are_held() || !call.is(kRecordCmd, Py_False, true);
     PyObject* kernel = call.given[kKernel];
     if (unusual || !PyObject_TypeCheck(kernel, &LaunchableType)) Py_RETURN_FALSE;
     PyObject* latest = reinterpret_cast<Launchable*>(kernel)->latest;
@@ -129,6 +129,8 @@ PyObject* launch(const Call& call) {
     const Ref dispatcher = Ref::borrow(reinterpret_cast<Launchable*>(kernel)->fast);
     if (!dispatcher || Py_TYPE(dispatcher.get()) != &DispatcherType) Py_RETURN_FALSE;
     PyObject* recorder = active_recorder();
+    const bool plain = !call.given[kStream] && !call.given[kMaxBlocks] && !call.given[kBlockDim];
+    if (!plain && (recorder || !call.is(kAdjoint, Py_False, true))) Py_RETURN_FALSE;
     if (!call.is(kAdjoint, Py_False, true)) {
         PyObject* args[] = {call.given[kDim],          call.sequence(kInputs),     call.sequence(kOutputs),
                             call.sequence(kAdjInputs), call.sequence(kAdjOutputs), call.optional(kDevice)};
@@ -140,8 +142,9 @@ PyObject* launch(const Call& call) {
         const Ref held = Ref::borrow(kernel);
         return record(call, dispatcher.get(), kernel, recorder);
     }
-    PyObject* args[] = {call.given[kDim], call.sequence(kInputs), call.sequence(kOutputs), call.optional(kDevice)};
-    return try_launch(dispatcher.get(), args, 4);
+    PyObject* args[] = {call.given[kDim],        call.sequence(kInputs),   call.sequence(kOutputs), call.optional(kDevice),
+                        call.optional(kStream), call.optional(kMaxBlocks), call.optional(kBlockDim)};
+    return try_launch(dispatcher.get(), args, plain ? 4 : 7);
 }
 
 PyObject* launch_shortcut(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {

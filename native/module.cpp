@@ -6,6 +6,7 @@
 #include "context.h"
 #include "cpu.h"
 #include "cuda.h"
+#include "cuda_launch.h"
 #include "dispatch.h"
 #include "dlpack.h"
 #include "elf.h"
@@ -50,6 +51,7 @@ PyMODINIT_FUNC PyInit__native() {
         wl::register_thread_pool(m) && wl::register_dispatch(m) && wl::register_record(m) &&
         wl::register_recorder(m) && wl::register_prepared(m) && wl::register_front(m) && wl::register_launch(m) && wl::register_link(m) &&
         wl::register_adjoint(m) && wl::register_elf(m) && wl::register_cpu(m) && wl::register_cuda(m) &&
+        wl::register_cuda_launch(m) &&
         wl::register_xla_ffi(m) && wl::register_reduce(m) && wl::register_replay(m) && wl::register_scan(m) &&
         wl::register_sort(m);
     return done ? module.release() : nullptr;

@@ -2,6 +2,7 @@
 
 #include <new>
 
+#include "cuda_launch.h"
 #include "dispatch.h"
 
 namespace wl {
@@ -14,6 +15,7 @@ struct Work {
 
     Ref dispatcher;
     Ref code;  // keeps the variant's entry
+    Ref stream;
     Variant variant;
     Grid grid;
     Given given;
@@ -27,7 +29,10 @@ struct Prepared {
 Work* work_of(PyObject* object) { return reinterpret_cast<Prepared*>(object)->work; }
 
 // Packs the arguments; false, with no exception set, when the dispatcher declines them or lacks the variant.
-bool pack(Work* work, PyObject* dim, PyObject* args) {
+bool pack(Work* work, PyObject* const* given) {
+    PyObject *dim = given[0], *args = given[1];
+    if (!read_blocks(given[2], given[3], given[4], &work->grid)) return false;
+    work->stream = Ref::borrow(work->grid.stream);
     Dispatcher* dispatcher = as_dispatcher(work->dispatcher.get());
     Refusal refusal;
     if (work->given.take_flat(args) || !read_grid(dim, &work->grid, &refusal.reason) ||
@@ -35,15 +40,15 @@ bool pack(Work* work, PyObject* dim, PyObject* args) {
         return false;
     }
     const Variant* variant = variant_for(dispatcher, work->grid, work->arguments);
-    if (!variant->entry) return false;
+    if (!variant->entry || (dispatcher->cuda && !fits(*variant, dispatcher, work->grid))) return false;
     work->variant = *variant;
     work->code = Ref::borrow(variant->keepalive);
     return true;
 }
 
 PyObject* prepare(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
-    if (nargs != 3 || Py_TYPE(args[0]) != &DispatcherType) {
-        PyErr_SetString(PyExc_TypeError, "prepare(dispatcher, dim, args)");
+    if ((nargs != 3 && nargs != 6) || Py_TYPE(args[0]) != &DispatcherType) {
+        PyErr_SetString(PyExc_TypeError, "prepare(dispatcher, dim, args, stream=None, max_blocks=0, block_dim=None)");
         return nullptr;
     }
     Ref object(PreparedType.tp_alloc(&PreparedType, 0));
@@ -51,7 +56,10 @@ PyObject* prepare(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     Work* work = new (std::nothrow) Work(args[0]);
     if (!work) return PyErr_NoMemory();
     reinterpret_cast<Prepared*>(object.get())->work = work;
-    if (!pack(work, args[1], args[2])) Py_RETURN_NONE;
+    PyObject* none = Py_None;
+    PyObject* const given[] = {args[1], args[2], nargs > 3 ? args[3] : none, nargs > 3 ? args[4] : none,
+                               nargs > 3 ? args[5] : none};
+    if (!pack(work, given)) Py_RETURN_NONE;
     return object.release();
 }
 
@@ -60,6 +68,7 @@ int traverse(PyObject* object, visitproc visit, void* arg) {
     if (!work) return 0;
     Py_VISIT(work->dispatcher.get());
     Py_VISIT(work->code.get());
+    Py_VISIT(work->stream.get());
     for (size_t i = 0; i < work->given.size(); ++i) Py_VISIT(work->given[i]);
     return 0;
 }
@@ -72,7 +81,7 @@ void dealloc(PyObject* object) {
 
 PyMethodDef functions[] = {
     {"prepare", method(prepare), METH_FASTCALL,
-     "prepare(dispatcher, dim, args)\n--\n\nReturn a Prepared launch, with one argument for each parameter: of a struct, "
+     "prepare(dispatcher, dim, args, stream=None, max_blocks=0, block_dim=None)\n--\n\nReturn a Prepared launch, with one argument for each parameter: of a struct, "
      "its fields; None where the dispatcher would decline it."},
     {nullptr, nullptr, 0, nullptr},
 };

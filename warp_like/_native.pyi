@@ -129,14 +129,26 @@ class Dispatcher:
     bounded: bool
     recordable: bool
     types: Any
+    runner: Callable[[Any], object] | None
     def __new__(
         cls,
         name: str,
         params: Sequence[_Param],
         on_error: Callable[[int, int, int], BaseException],
         device: object,
+        cuda: DriverContext | None = None,
     ) -> Dispatcher: ...
-    def try_launch(self, dim: object, inputs: _Args, outputs: _Args, device: object, /) -> bool: ...
+    def try_launch(
+        self,
+        dim: object,
+        inputs: _Args,
+        outputs: _Args,
+        device: object,
+        stream: object = None,
+        max_blocks: object = 0,
+        block_dim: object = None,
+        /,
+    ) -> bool: ...
     def try_adjoint(
         self, dim: object, inputs: _Args, outputs: _Args, adj_inputs: _Args, adj_outputs: _Args, device: object, /
     ) -> bool: ...
@@ -146,14 +158,25 @@ class Dispatcher:
     def declare(self, parameters: Sequence[tuple[type | None, int]], /) -> None: ...
     def install_adjoint(self, wrt: tuple[int, ...], dispatcher: Dispatcher | None, /) -> None: ...
     def forget_adjoints(self) -> None: ...
-    def try_run(self, dim: object, args: _Args, /) -> bool: ...
+    def try_run(
+        self, dim: object, args: _Args, stream: object = None, max_blocks: object = 0, block_dim: object = None, /
+    ) -> bool: ...
     def required_variant(self, dim: object, args: _Args, /) -> tuple[bool, bool, bool] | None: ...
     def explain(
         self, dim: object, inputs: _Args, outputs: _Args, device: object = None, /
     ) -> tuple[str, str | None] | None: ...
     def pack(self, inputs: _Args, outputs: _Args, /) -> bytes | None: ...
     def install(
-        self, contiguous: bool, wide: bool, sums: bool, address: int, keepalive: object, lanes: int = 1, /
+        self,
+        contiguous: bool,
+        wide: bool,
+        sums: bool,
+        address: int,
+        keepalive: object,
+        lanes: int = 1,
+        max_threads: int = 0,
+        context: int = 0,
+        /,
     ) -> None: ...
     def clear(self) -> None: ...
     @property
@@ -248,7 +271,15 @@ def hold_launches(on: bool, /) -> None: ...
 class Prepared:
     """A launch with its arguments packed."""
 
-def prepare(dispatcher: Dispatcher, dim: Sequence[int], args: list[Any], /) -> Prepared | None: ...
+def prepare(
+    dispatcher: Dispatcher,
+    dim: Sequence[int],
+    args: list[Any],
+    stream: object = None,
+    max_blocks: object = 0,
+    block_dim: object = None,
+    /,
+) -> Prepared | None: ...
 
 class Launchable:
     """The native part of a kernel."""
@@ -289,6 +320,7 @@ class CudaStream:
     """The native part of a stream: what a launch reads."""
 
     cuda_stream: int
+    _context: DriverContext
     _foreign: bool
     _blocking: bool
 
@@ -297,6 +329,7 @@ class DriverContext:
 
     stream: Any
     stream_chosen: bool
+    only: bool
     def __init__(self, handle: int, ordinal: int, /) -> None: ...
     @property
     def handle(self) -> int: ...

@@ -1,14 +1,16 @@
 """A CUDA driver that records: the methods of ``warp_like.runtime.cuda.driver.Driver``, without a GPU.
 
-Device memory is memory of the host, so that copies and fills move real bytes at once; a launch runs nothing and is
-recorded with the bytes of its arguments. Every call is in ``calls``, those from native code too, under the driver's own
-names. What it proves is order and arguments, never results of kernels, and nothing about time.
+Device memory is memory of the host at other addresses, so that copies and fills move real bytes at once, and what
+forgets to copy crashes. A launch runs nothing and is recorded with its parameters. Every call is in ``calls``, those
+from native code too, under the driver's own names. What it proves is order and arguments, never results of kernels, and
+nothing about time.
 """
 
 from __future__ import annotations
 
 import ctypes
 import itertools
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -29,6 +31,15 @@ H200 = {
 }
 
 
+DEVICE = 1 << 60
+"""What device addresses have set: code of the host that reads or writes there crashes, as it would with a GPU."""
+
+
+def real(address: int) -> int:
+    """Where the fake keeps what lies at an address."""
+    return address & ~DEVICE
+
+
 class Call(NamedTuple):
     """One call of the driver."""
 
@@ -45,7 +56,10 @@ class Launch:
     block: tuple[int, int, int]
     shared: int
     stream: int
-    params: list[int]  # the addresses that were given, read while the call runs
+    args: bytes  # the argument block, its first ``FakeDriver.args_size`` bytes
+    dims: tuple[int, ...]
+    range: tuple[int, int]
+    context: int
 
 
 @dataclass
@@ -88,6 +102,7 @@ class FakeDriver:
         self.images: dict[int, bytes] = {}
         self.live: dict[int, tuple[str, int, int, Any]] = {}  # address: kind, device, bytes, keeper
         self.shared: dict[bytes, int] = {}
+        self.args_size = 8  # bytes of a launch's argument block that are recorded
 
     # ---- what tests ask
 
@@ -265,6 +280,8 @@ class FakeDriver:
             raise error(kind, 2)
         keeper = ctypes.create_string_buffer(b"\xa5" * (nbytes + 256), nbytes + 256)
         address = (ctypes.addressof(keeper) + 255) & ~255
+        if kind in ("cuMemAlloc", "cuMemAllocAsync"):
+            address |= DEVICE
         self.live[address] = (kind, device.ordinal, nbytes, keeper)
         device.used += nbytes
         device.high = max(device.high, device.used)
@@ -321,12 +338,12 @@ class FakeDriver:
         self._note(name, to, source, nbytes, stream)
         if to < source + nbytes and source < to + nbytes and to != source:
             raise AssertionError(f"{name}: the two sides overlap")
-        ctypes.memmove(to, source, nbytes)
+        ctypes.memmove(real(to), real(source), nbytes)
 
     def copy_peer(self, to: int, to_context: int, source: int, source_context: int, nbytes: int, stream: int) -> None:
         self._in_context("cuMemcpyPeerAsync", stream)
         self._note("cuMemcpyPeerAsync", to, to_context, source, source_context, nbytes, stream)
-        ctypes.memmove(to, source, nbytes)
+        ctypes.memmove(real(to), real(source), nbytes)
 
     def copy_blocks(self, to: Block, source: Block, width: int, height: int, depth: int, stream: int) -> None:
         self._in_context("cuMemcpy3DAsync", stream)
@@ -335,8 +352,8 @@ class FakeDriver:
             if block.pitch < width or block.height < height:
                 raise error("cuMemcpy3DAsync", 1)
         for z, y in itertools.product(range(depth), range(height)):
-            t = to.address + (z * to.height + y) * to.pitch
-            s = source.address + (z * source.height + y) * source.pitch
+            t = real(to.address) + (z * to.height + y) * to.pitch
+            s = real(source.address) + (z * source.height + y) * source.pitch
             ctypes.memmove(t, s, width)
 
     def fill(self, address: int, value: int, unit: int, count: int, stream: int) -> None:
@@ -344,7 +361,7 @@ class FakeDriver:
         self._note(f"cuMemsetD{8 * unit}Async", address, value, count, stream)
         if address % unit:
             raise error(f"cuMemsetD{8 * unit}Async", 1)
-        ctypes.memmove(address, value.to_bytes(unit, "little") * count, unit * count)
+        ctypes.memmove(real(address), value.to_bytes(unit, "little") * count, unit * count)
 
     # ---- memory pools
 
@@ -487,7 +504,11 @@ class FakeDriver:
         grid, block, (shared, stream, params, _) = rest[:3], rest[3:6], rest[6:]
         self._in_context("cuLaunchKernel", stream or 0)
         self._note("cuLaunchKernel", self.functions[function], grid, block, stream or 0)
-        launch = Launch(self.functions[function], grid, block, shared, stream or 0, params)
+        read = [ctypes.string_at(params[i], n) for i, n in enumerate((self.args_size, 32, 8, 8, 8))]
+        dims, (begin,), (end,), (context,) = (struct.unpack(f"<{len(r) // 8}q", r) for r in read[1:])
+        launch = Launch(
+            self.functions[function], grid, block, shared, stream or 0, read[0], dims, (begin, end), context
+        )
         self.launches.append(launch)
         if self.on_launch is not None:
             self.on_launch(launch)

@@ -18,16 +18,19 @@ from warp_like.ir import types as ir
 from warp_like.ir.literal import int_range
 from warp_like.runtime import foreign
 from warp_like.runtime.array import array, new_array
-from warp_like.runtime.device import get_device
+from warp_like.runtime.device import Device, get_device
 from warp_like.runtime.indexed import indexedarray
 from warp_like.runtime.memory import element_type
 from warp_like.runtime.recording import recorder
 
 
 class Site:
-    """Where an argument stands, for messages."""
+    """Where an argument stands, for messages, and where arrays have to lie: on the CPU unless said otherwise."""
 
-    def __init__(self, kernel: str, position: int, name: str, expected: ir.Type | None) -> None:
+    def __init__(
+        self, kernel: str, position: int, name: str, expected: ir.Type | None, device: Device | None = None
+    ) -> None:
+        self.device = device or get_device("cpu")
         self.text = f"kernel `{kernel}`, argument {position + 1} `{name}`"
         self.expected = expected
 
@@ -80,8 +83,8 @@ def convert(site: Site, value: Any) -> Any:
 
 
 def _convert_array(site: Site, t: ir.Array, value: Any) -> array:
-    if value is None:
-        return no_array(t)
+    if value is None or value is _NO_ARRAYS.get((t, get_device("cpu"))):
+        return no_array(t, site.device)
     if not isinstance(value, array):
         try:
             value = foreign.as_array(value, values.from_ir(t.dtype), recorder.active is not None)
@@ -92,19 +95,28 @@ def _convert_array(site: Site, t: ir.Array, value: Any) -> array:
     given = array_type(value)
     if given != t:
         raise site.type_error(str(given))
-    if not value.device.is_cpu:
-        raise TypeError(f"{site.text}: the launch is on cpu, the array on {value.device}")
+    if value.device is not site.device:
+        raise TypeError(
+            f"{site.text}: the launch is on {site.device}, the array on {value.device}; launch with "
+            f"device='{value.device}', or pass a copy: wp.clone(a, device='{site.device}')"
+        )
     return value
 
 
-def no_array(t: ir.Array) -> array:
+def no_array(t: ir.Array, device: Device | None = None) -> array:
     """Return what kernels take for an array that is None: one without elements, which is false as a condition."""
-    if t not in _NO_ARRAYS:
-        _NO_ARRAYS[t] = new_array(element_type(t.dtype), (0,) * t.ndim, get_device("cpu"), zero=True)
-    return _NO_ARRAYS[t]
+    place = device or get_device("cpu")
+    if (t, place) not in _NO_ARRAYS:
+        _NO_ARRAYS[t, place] = new_array(element_type(t.dtype), (0,) * t.ndim, place, zero=True)
+    return _NO_ARRAYS[t, place]
 
 
-_NO_ARRAYS: dict[ir.Array, array] = {}
+_NO_ARRAYS: dict[tuple[ir.Array, Device], array] = {}
+
+
+def place_of(args: Sequence[Any]) -> Device:
+    """Return the device that a launch's arrays lie on; the CPU where there are none."""
+    return next((a.device for a in args if isinstance(a, array)), get_device("cpu"))
 
 
 def require_given(site: Site, value: array) -> None:
@@ -114,7 +126,7 @@ def require_given(site: Site, value: array) -> None:
         TypeError: ``value`` stands for None.
     """
     t = site.expected
-    if isinstance(t, ir.Array) and value is _NO_ARRAYS.get(t):
+    if isinstance(t, ir.Array) and value is _NO_ARRAYS.get((t, value.device)):
         raise TypeError(f"{site.text}: expected {t}, got None, and every thread accesses its elements")
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from warp_like.ir.types import Array, is_differentiable
 from warp_like.runtime.array import array
 from warp_like.runtime.history import share_memory
-from warp_like.runtime.recording import Record
+from warp_like.runtime.recording import Record, program_of
 
 
 def warn_of_cut(launches: Iterable[object], copies: Iterable[array]) -> bool:
@@ -32,7 +32,7 @@ def warn_of_cut(launches: Iterable[object], copies: Iterable[array]) -> bool:
     for r in launches:
         if not isinstance(r, Record):
             continue
-        artifact = r.kernel.program(r.types).any_artifact
+        artifact = program_of(r).any_artifact
         names = r.kernel.parameter_names
         arrays = {i: r.args[i] for i, t in enumerate(r.types) if isinstance(t, Array) and is_differentiable(t)}
         read = [i for i in artifact.reads if i in arrays]

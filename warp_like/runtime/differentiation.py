@@ -10,12 +10,13 @@ import numpy as np
 from warp_like.base.settings import settings
 from warp_like.frontend.parameters import leaf_parameters
 from warp_like.ir.types import Array, Type, adjoint_type, is_differentiable, scalar_of
-from warp_like.runtime.arguments import Site, convert, require_writable
+from warp_like.runtime.arguments import Site, convert, place_of, require_writable
 from warp_like.runtime.array import array
 from warp_like.runtime.creation import clone
+from warp_like.runtime.device import Device
 from warp_like.runtime.kernel import Kernel
 from warp_like.runtime.program import Program
-from warp_like.runtime.recording import Record
+from warp_like.runtime.recording import Record, program_of
 from warp_like.runtime.structs import split_adjoints
 from warp_like.values import Composite
 
@@ -37,16 +38,16 @@ def adjoint_program(record: Record, adjoints: dict[int, array]) -> Program | Non
         WarpCodegenError: The kernel can't be differentiated.
     """
     kernel = record.kernel
-    forward = kernel.program(record.types).any_artifact
+    forward = program_of(record).any_artifact
     sources = set(forward.reads).union(i for i, t in enumerate(record.types) if not isinstance(t, Array))
     wrt = tuple(sorted(adjoints))
-    dispatcher = None if settings.print_launches else kernel.program(record.types).dispatcher
+    dispatcher = None if settings.print_launches else program_of(record).dispatcher
     if not set(forward.writes) & set(adjoints) or not sources & set(adjoints):
         if dispatcher is not None:
             dispatcher.install_adjoint(wrt, None)
         return None
     require_backward(kernel)
-    program = kernel.program(record.types, wrt, record.same)
+    program = program_of(record, wrt, record.same)
     if not program.any_artifact.scratch and not record.same and dispatcher is not None:
         dispatcher.install_adjoint(wrt, program.dispatcher)
     return program
@@ -109,13 +110,14 @@ def bind_adjoints(
         given += [*adjoints, *[None] * (len(values) - len(adjoints))]
     given = split_adjoints(kernel, given)
     last_input = len(leaf_parameters(kernel.declared[: len(inputs[0])]))
-    forward = kernel.program(types).any_artifact
+    place = place_of(args)
+    forward = kernel.program(types, device=place).any_artifact
     consumed = set(forward.stores) - set(forward.reads)  # what the kernel reads as well gets a gradient in its place
     found: dict[int, array] = {}
     for i, (t, a, adjoint) in enumerate(zip(types, args, given, strict=True)):
         if not isinstance(t, Array):
             if not _is_plain_value(adjoint):
-                found[i] = _bind_value_adjoint(kernel, i, t, adjoint)
+                found[i] = _bind_value_adjoint(kernel, i, t, adjoint, place)
             continue
         if not is_differentiable(t):
             continue
@@ -125,7 +127,7 @@ def bind_adjoints(
                 found[i] = clone(a.grad) if a.retain_grad and i in consumed else a.grad
             continue
         name = f"adj_{kernel.parameter_names[i]}"
-        bound = convert(Site(kernel.key, i, name, t), adjoint)
+        bound = convert(Site(kernel.key, i, name, t, place), adjoint)
         if bound.shape != a.shape:
             raise ValueError(f"kernel `{kernel.key}`: `{name}` has shape {bound.shape}, its array {a.shape}")
         if i in consumed:
@@ -141,13 +143,13 @@ def _is_plain_value(adjoint: Any) -> bool:
     return adjoint is None or isinstance(adjoint, (bool, int, float, np.generic, Composite))
 
 
-def _bind_value_adjoint(kernel: Kernel, i: int, t: Type, adjoint: Any) -> array:
+def _bind_value_adjoint(kernel: Kernel, i: int, t: Type, adjoint: Any, place: Device) -> array:
     """Return the array of one element to which the gradient of argument ``i``, which is no array, is added."""
     name = f"adj_{kernel.parameter_names[i]}"
     if scalar_of(t) is None or not is_differentiable(t):
         given = f"`{kernel.parameter_names[i]}` is {t}"
         raise TypeError(f"kernel `{kernel.key}`: {given}, which has no gradient; pass None")
-    site = Site(kernel.key, i, name, adjoint_type(t))
+    site = Site(kernel.key, i, name, adjoint_type(t), place)
     bound: array = convert(site, adjoint)
     if bound.shape != (1,):
         raise ValueError(f"kernel `{kernel.key}`: `{name}` takes an array of one element, got shape {bound.shape}")

@@ -21,7 +21,7 @@ from warp_like.ir.types import Array
 from warp_like.runtime.array import array
 from warp_like.runtime.creation import clone
 from warp_like.runtime.differentiation import adjoint_program, gradients_of
-from warp_like.runtime.recording import Record
+from warp_like.runtime.recording import Record, program_of
 
 Extent = tuple[int, int]
 
@@ -40,9 +40,21 @@ def share_memory(a: array, b: array) -> bool:
     if a1 <= b0 or b1 <= a0:
         return False
     try:
-        return bool(np.shares_memory(a.numpy(), b.numpy(), max_work=cast(Any, 10_000)))
+        return bool(np.shares_memory(_addresses(a), _addresses(b), max_work=cast(Any, 10_000)))
     except np.exceptions.TooHardError:
         return True
+
+
+def _addresses(a: array) -> np.ndarray[Any, Any]:
+    """What NumPy has to know of where the elements of ``a`` lie. Nobody reads them: they may be a device's."""
+    interface = {
+        "version": 3,
+        "data": (a.ptr, True),
+        "shape": a.shape,
+        "strides": a.strides,
+        "typestr": f"|V{a.itemsize}",
+    }
+    return np.asarray(type("_Addresses", (), {"__array_interface__": interface})())
 
 
 def require_memory(a: array) -> None:
@@ -76,7 +88,7 @@ def require_intact(record: Record, adjoints: dict[int, array]) -> None:
         return
     names = record.kernel.parameter_names
     for i in program.any_artifact.reads:
-        for j in record.kernel.program(record.types).any_artifact.writes:
+        for j in program_of(record).any_artifact.writes:
             if i < len(names) and i != j and share_memory(record.args[i], record.args[j]):
                 raise RuntimeError(
                     f"kernel `{record.kernel.key}`: the gradient needs `{names[i]}`, but the kernel wrote over its "
@@ -111,7 +123,7 @@ class History(_native.History):
 
     def before_launch(self, record: Record) -> None:
         """Keep what ``record`` is about to overwrite, and note what it reads."""
-        forward = record.kernel.program(record.types).any_artifact
+        forward = program_of(record).any_artifact
         for i in forward.extremes:
             if self._is_result(record.args[i]):
                 name = record.kernel.parameter_names[i]

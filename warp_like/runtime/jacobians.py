@@ -16,10 +16,11 @@ import numpy as np
 from warp_like.frontend.build import leaf_parameters
 from warp_like.runtime.arguments import grid_dims
 from warp_like.runtime.array import array
+from warp_like.runtime.device import get_device
 from warp_like.runtime.generics import concrete
 from warp_like.runtime.kernel import Kernel
 from warp_like.runtime.launch import bind_arguments, launch, run, run_recorded
-from warp_like.runtime.recording import Record, recorder, refuse_capture
+from warp_like.runtime.recording import Record, program_of, recorder, refuse_capture
 from warp_like.runtime.tape import Tape
 
 Mask = Sequence[tuple[str | int, str | int]]
@@ -126,7 +127,7 @@ def problem_of(
         raise ValueError(f"kernel `{function.key}`: dim is needed to launch a kernel")
     dims = grid_dims(function.key, dim)
     function = concrete(function, inputs, outputs)
-    _, args = bind_arguments(function, inputs, outputs)
+    _, args = bind_arguments(function, inputs, outputs, get_device(device))
     n = len(leaf_parameters(function.declared[: len(inputs)]))
 
     def relaunch() -> list[Any]:
@@ -159,7 +160,7 @@ def _function_problem(function: Callable[..., Any], inputs: list[Any]) -> Proble
 
 def launch_problem(r: Record) -> Problem:
     """The launch of a record; an array that it reads and writes is an input and an output."""
-    program = r.kernel.program(r.types)
+    program = program_of(r)
     artifact = program.any_artifact
 
     def relaunch() -> list[Any]:

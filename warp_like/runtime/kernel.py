@@ -18,6 +18,7 @@ from warp_like.frontend.function import Function, Snippets, make_function
 from warp_like.frontend.parameters import leaf_parameters, parameters
 from warp_like.frontend.source import Source, annotation_names, file_lines, read
 from warp_like.ir.types import Struct, Type, leaf_fields
+from warp_like.runtime.device import Device
 from warp_like.runtime.module import Module, module_for
 from warp_like.runtime.options import checked_options
 from warp_like.runtime.program import Program
@@ -151,16 +152,18 @@ class Kernel(_native.Launchable):
         wrt: tuple[int, ...] | None = None,
         same: tuple[tuple[int, int], ...] = (),
         tangent: tuple[int, ...] | None = None,
+        device: Device | None = None,
     ) -> Program:
         """Return the program for these argument types, or its adjoint with respect to the arrays ``wrt``.
 
         ``same`` lists pairs of parameters that are one array, later one first, for an adjoint. ``tangent`` lists the
         parameters, of the kernel or of the adjoint, that have tangents: the program is then one of forward mode.
+        ``device`` is what it is compiled for; the CPU when left out.
         """
-        key = (types, wrt, same, tangent)
+        key = (types, wrt, same, tangent, None if device is None or device.is_cpu else device)
         found = self._programs.get(key)
         if found is None:
-            found = self._programs.setdefault(key, Program(self, types, wrt, same, tangent))
+            found = self._programs.setdefault(key, Program(self, types, wrt, same, tangent, device))
         return found
 
     def option(self, name: str) -> Any:

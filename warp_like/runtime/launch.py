@@ -20,7 +20,8 @@ from warp_like.frontend.parameters import leaf_parameters
 from warp_like.ir import types as ir
 from warp_like.runtime.arguments import Site, convert, grid_dims, require_given, require_writable
 from warp_like.runtime.array import array
-from warp_like.runtime.device import Device, get_device
+from warp_like.runtime.blocks import USUAL, Blocks, checked_blocks, place_of_launch, require_fitting
+from warp_like.runtime.device import Device
 from warp_like.runtime.generics import concrete, require_arguments
 from warp_like.runtime.kernel import Kernel
 from warp_like.runtime.program import Program
@@ -58,7 +59,8 @@ def launch(
 
     Arguments are given in the order of the kernel's parameters, ``inputs`` first and then ``outputs``; which of the
     two lists an argument stands in changes nothing else. Arrays may be of this framework, NumPy, PyTorch, JAX, Paddle
-    or anything that speaks DLPack; none is copied. On the CPU the launch has finished when this returns.
+    or anything that speaks DLPack; none is copied. On the CPU the launch has finished when this returns; on CUDA
+    it has only been handed to a stream.
 
     Args:
         kernel: A function decorated with ``wp.kernel``.
@@ -68,13 +70,13 @@ def launch(
         adj_inputs: With ``adjoint``, an array of adjoints (or None) for each of ``inputs``.
         adj_outputs: With ``adjoint``, an array of adjoints (or None) for each of ``outputs``; they are only read.
         device: Where to run; the current device when left out.
-        stream: For CUDA devices.
+        stream: On CUDA, where the launch goes, and so its device; by the rules for streams when left out.
         adjoint: Run the reverse sweep: adds to the adjoints of what the kernel reads. An array for which no adjoint
             is given uses its own ``grad``. The adjoint of a number or vector is an array of one element of its type.
         record_tape: Whether an active ``Tape`` records this launch.
         record_cmd: Do not run; return a ``Launch`` that runs with these arguments as often as wanted.
-        max_blocks: For CUDA devices.
-        block_dim: For CUDA devices.
+        max_blocks: On CUDA, the most blocks, whose threads then go over the grid in strides; 0 for no limit.
+        block_dim: On CUDA, the threads of a block, 1 to 1024; 256, or as many as the kernel allows, when left out.
 
     Raises:
         TypeError: An argument has the wrong type, dtype, number of dimensions or device.
@@ -87,12 +89,11 @@ def launch(
     """
     if not isinstance(kernel, Kernel):
         raise TypeError(f"launch() takes a kernel made by @wp.kernel, got {type(kernel).__name__} {kernel!r}")
-    where = get_device(device)
-    if not where.is_cpu:
-        raise RuntimeError(f"kernel `{kernel.key}`: launching on {where} is not supported by this release")
+    where = place_of_launch(kernel.key, device, stream)
+    blocks = checked_blocks(kernel.key, stream, max_blocks, block_dim)
     dims = grid_dims(kernel.key, dim)
     kernel = concrete(kernel, inputs, outputs)
-    types, args = bind_arguments(kernel, inputs, outputs)
+    types, args = bind_arguments(kernel, inputs, outputs, where)
     if adjoint:
         from warp_like.runtime.differentiation import bind_adjoints
         from warp_like.runtime.history import require_intact
@@ -101,21 +102,21 @@ def launch(
         record = Record(kernel, dims, types, args)
         require_intact(record, adjoints)
         run_adjoint(record, adjoints)
-        _remember(kernel, kernel.program(types))
+        _remember(kernel, kernel.program(types, device=where))
         return None
-    program = kernel.program(types)
+    program = kernel.program(types, device=where)
     if record_cmd:
-        return Launch(kernel, dims, program, args, record_tape)
+        return Launch(kernel, dims, program, args, record_tape, blocks)
     if isinstance(recorder.active, Capture):
         recorder.active.take_launch(Record(kernel, dims, types, args))
         return None
     tape = recorder.active if record_tape else None
     if tape is None:
-        run(program, dims, args)
+        run(program, dims, args, blocks)
     else:
         from warp_like.runtime.history import same_arguments
 
-        run_recorded(program, Record(kernel, dims, types, args, same_arguments(args)), tape)
+        run_recorded(program, Record(kernel, dims, types, args, same_arguments(args)), tape, blocks)
     _remember(kernel, program)
     return None
 
@@ -138,7 +139,7 @@ def _fits_alone(instance: Kernel, generic: Kernel) -> bool:
 
 
 def bind_arguments(
-    kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]
+    kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any], device: Device
 ) -> tuple[tuple[ir.Type, ...], list[Any]]:
     """Return the types of a launch's parameters and the arguments as the dispatcher takes them.
 
@@ -149,11 +150,11 @@ def bind_arguments(
     for i, ((name, t), value) in enumerate(zip(kernel.parameters, given, strict=True)):
         assert t is not None  # `concrete` has seen to that
         types.append(t)
-        args.append(convert(Site(kernel.key, i, name, t), value))
+        args.append(convert(Site(kernel.key, i, name, t, device), value))
     return tuple(types), args
 
 
-def run(program: Program, dims: tuple[int, ...], args: list[Any]) -> None:
+def run(program: Program, dims: tuple[int, ...], args: list[Any], blocks: Blocks = USUAL) -> None:
     """Run a program on checked arguments, compiling the variant that they need."""
     dispatcher = program.dispatcher
     if dispatcher is None:
@@ -168,7 +169,7 @@ def run(program: Program, dims: tuple[int, ...], args: list[Any]) -> None:
             require_given(Site(key, i, names[i], program.types[i]), args[i])
     if settings.print_launches:
         adjoint = " (adjoint)" if program.wrt is not None else ""
-        sys.stdout.write(f"kernel: {key}{adjoint} dim: {dims} device: cpu\n")
+        sys.stdout.write(f"kernel: {key}{adjoint} dim: {dims} device: {program.device}\n")
     variant = dispatcher.required_variant(dims, args)
     if variant is not None:
         contiguous, wide, sums = variant
@@ -176,20 +177,22 @@ def run(program: Program, dims: tuple[int, ...], args: list[Any]) -> None:
     if recorder.graph is not None:
         recorder.graph.add_launch(program, dims, args)
         return
+    if variant is not None and program.device.is_cuda:
+        require_fitting(program, program.loaded[variant], blocks)
     start = time.perf_counter_ns()
-    done = dispatcher.try_run(dims, args)
+    done = dispatcher.try_run(dims, args, *blocks)
     if activities.noted is not None and activities.wanted:
         name = f"{key} (adjoint)" if program.wrt is not None else key
         elapsed = (time.perf_counter_ns() - start) / 1e6
-        activities.noted.append(TimingResult(get_device("cpu"), name, 1, elapsed))
+        activities.noted.append(TimingResult(program.device, name, 1, elapsed))
     if not done:
         raise RuntimeError(f"kernel `{key}`: the native launch path refused checked arguments; this is a bug")
 
 
-def run_recorded(program: Program, record: Record, tape: Tape) -> None:
+def run_recorded(program: Program, record: Record, tape: Tape, blocks: Blocks = USUAL) -> None:
     """Run a launch and record it; one that fails leaves nothing on the tape."""
     tape.prepare_launch(record)
-    run(program, record.dims, record.args)
+    run(program, record.dims, record.args, blocks)
     record.dispatcher = program.dispatcher
     tape.launches.append(record)
 
@@ -205,9 +208,16 @@ class Launch(_native.Command):
     """
 
     def __init__(
-        self, kernel: Kernel, dims: tuple[int, ...], program: Program, params: list[Any], record_tape: bool
+        self,
+        kernel: Kernel,
+        dims: tuple[int, ...],
+        program: Program,
+        params: list[Any],
+        record_tape: bool,
+        blocks: Blocks = USUAL,
     ) -> None:
         self.kernel = kernel
+        self.blocks = blocks
         self.program = program
         self._dims = dims
         self._params = params
@@ -220,6 +230,10 @@ class Launch(_native.Command):
 
     def _launch_checked(self, stream: Any = None) -> None:
         """Run it where the native ``launch`` can't: first, after a change, or when launches are watched or recorded."""
+        blocks = self.blocks
+        if stream is not None:
+            place_of_launch(self.kernel.key, self.program.device, stream)
+            blocks = blocks._replace(stream=stream)
         active = recorder.active
         if isinstance(active, Capture):
             active.take_launch(Record(self.kernel, self._dims, self.program.types, list(self._params)))
@@ -229,11 +243,11 @@ class Launch(_native.Command):
 
             args = list(self._params)  # set_params changes these
             same = same_arguments(args)
-            run_recorded(self.program, Record(self.kernel, self._dims, self.program.types, args, same), active)
+            run_recorded(self.program, Record(self.kernel, self._dims, self.program.types, args, same), active, blocks)
             return
-        run(self.program, self._dims, self._params)
+        run(self.program, self._dims, self._params, blocks)
         assert self.program.dispatcher is not None
-        self._prepared = _native.prepare(self.program.dispatcher, self._dims, self._params)
+        self._prepared = _native.prepare(self.program.dispatcher, self._dims, self._params, *self.blocks)
 
     def set_dim(self, dim: int | Sequence[int]) -> None:
         """Set the grid."""
@@ -253,7 +267,8 @@ class Launch(_native.Command):
         given = split_argument(self.kernel, index, value)
         for i, x in enumerate(given, first):
             name = self.kernel.parameter_names[i]
-            self._params[i] = convert(Site(self.kernel.key, i, name, self.program.types[i]), x)
+            site = Site(self.kernel.key, i, name, self.program.types[i], self.program.device)
+            self._params[i] = convert(site, x)
         self._prepared = None
 
     def set_param_by_name(self, name: str, value: Any) -> None:

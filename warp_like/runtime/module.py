@@ -70,10 +70,8 @@ class Module:
             WarpCodegenError: A kernel can't be compiled; those before it stay usable.
         """
         where = get_device(device)
-        if not where.is_cpu:
-            raise RuntimeError(f"module `{self.name}`: loading on {where} is not supported by this release")
         for kernel in self.instances():
-            kernel.program(kernel.types).require(contiguous=True, wide=False, sums=True)
+            kernel.program(kernel.types, device=where).require(contiguous=True, wide=False, sums=True)
 
     def instances(self) -> list[Kernel]:
         """Return the kernels that have concrete types: of a generic one its declared overloads."""

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from warp_like import _native, values
-from warp_like.backend import cpu
 from warp_like.base.faults import explain
 from warp_like.base.settings import Setting, settings
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.signature import Signature, with_scratch
 from warp_like.ir.layout import type_code
 from warp_like.ir.types import Array, Scalar, Struct, Type, is_differentiable, leaf_fields
-from warp_like.runtime.device import get_device
+from warp_like.runtime.device import Device, get_device
 
 if TYPE_CHECKING:
     from warp_like.runtime.kernel import Kernel
@@ -39,6 +38,7 @@ class Program:
         wrt: For an adjoint, the positions of the arrays that get gradients; None for the kernel itself.
         same: For an adjoint, pairs of parameters that are one array, later one first.
         tangent: For forward mode, the positions of the parameters that have tangents; else None.
+        device: What it is compiled for.
     """
 
     def __init__(
@@ -48,14 +48,17 @@ class Program:
         wrt: tuple[int, ...] | None = None,
         same: tuple[tuple[int, int], ...] = (),
         tangent: tuple[int, ...] | None = None,
+        device: Device | None = None,
     ) -> None:
         self.kernel = kernel
+        self.device = device or get_device("cpu")
         self.types = types
         self.wrt = wrt
         self.same = same
         self.tangent = tangent
         self.dispatcher: _native.Dispatcher | None = None
         self.artifacts: dict[tuple[bool, bool, bool], Artifact] = {}
+        self.loaded: dict[tuple[bool, bool, bool], Any] = {}  # on CUDA, the code of each
         self.signatures: dict[tuple[bool, bool, bool], Signature] = {}  # what each was compiled for
 
     @property
@@ -88,17 +91,30 @@ class Program:
                 signature = Signature(
                     self.types, contiguous, wide, self.wrt, self.same, self.kernel.options(), self.tangent, sums
                 )
-                artifact = self.kernel.artifact(signature)
-                loaded = cpu.load(artifact.code, (artifact.entry,), _native.symbols())
-                sums = sums and bool(artifact.sums or artifact.own)
-                dispatcher = self.dispatcher or self._new_dispatcher(signature, artifact)
-                dispatcher.install(contiguous, wide, sums, loaded.address(artifact.entry), loaded, artifact.lanes)
+                dispatcher, artifact = self._install(signature)
                 self.artifacts[contiguous, wide, sums] = artifact
                 self.signatures[contiguous, wide, sums] = signature
                 self.dispatcher = dispatcher
             return self.dispatcher
 
-    def _new_dispatcher(self, signature: Signature, artifact: Artifact) -> _native.Dispatcher:
+    def _install(self, signature: Signature) -> tuple[_native.Dispatcher, Artifact]:
+        """Compile a variant, load it, and let the dispatcher run it."""
+        if self.device.is_cuda:
+            from warp_like.runtime.cuda import load
+
+            return load.install(self, signature)
+        from warp_like.backend import cpu
+
+        artifact = self.kernel.artifact(signature)
+        loaded = cpu.load(artifact.code, (artifact.entry,), _native.symbols())
+        sums = signature.sums and bool(artifact.sums or artifact.own)
+        dispatcher = self.dispatcher or self.new_dispatcher(signature, artifact)
+        place = (signature.contiguous, signature.wide, sums)
+        dispatcher.install(*place, loaded.address(artifact.entry), loaded, artifact.lanes)
+        return dispatcher, artifact
+
+    def new_dispatcher(self, signature: Signature, artifact: Artifact, cuda: Any = None) -> _native.Dispatcher:
+        """Return a dispatcher without variants for the parameters of ``artifact``; ``cuda`` is the device's context."""
         names = list(self.kernel.parameter_names)
         names += [f"adj_{names[i]}" for i in self.wrt or ()] + [f"old_{names[i]}" for i in artifact.scratch]
         types = [*signature.params, *(signature.args[i] for i in artifact.scratch)]
@@ -113,7 +129,7 @@ class Program:
                 specs.append((name, _SCALAR, type_code(t), 0, _flags(artifact, i, t), None))
             else:
                 specs.append((name, _VALUE, type_code(t), 0, _flags(artifact, i, t), values.from_ir(t)))
-        dispatcher = _native.Dispatcher(self.kernel.key, specs, self.explain_error, get_device("cpu"))
+        dispatcher = _native.Dispatcher(self.kernel.key, specs, self.explain_error, self.device, cuda)
         dispatcher.tid_ndim = artifact.tid_ndim
         dispatcher.ordered = artifact.ordered
         dispatcher.prints = artifact.prints

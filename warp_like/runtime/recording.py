@@ -18,6 +18,12 @@ Record = _native.Record
 """One launch: enough to run its adjoint. Vectors and matrices among its arguments are copies."""
 
 
+def program_of(record: Record, wrt: tuple[int, ...] | None = None, same: Any = ()) -> Any:
+    """Return the program that a recorded launch ran, or its adjoint with respect to the parameters ``wrt``."""
+    place = next((a.device for a in record.args if isinstance(a, _native.Array)), None)
+    return record.kernel.program(record.types, wrt, same, device=place)
+
+
 class Write:
     """The host overwrote ``dest``: with the elements of ``source``, or with numbers where that is None."""
 

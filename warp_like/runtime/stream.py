@@ -48,6 +48,7 @@ class Stream(_native.CudaStream):
         self._driver = self.device.driver
         self.owned = cuda_stream is None
         self.cached_event: Event | None = None
+        self._context = self.device.native
         if cuda_stream is None:
             with self.device.guard:
                 self.cuda_stream = self._driver.stream_create(0, priority)
@@ -113,6 +114,7 @@ class Stream(_native.CudaStream):
         """Wait until all work of the stream is done."""
         with self.device.guard:
             self._driver.stream_synchronize(self.cuda_stream)
+        self.device.raise_faults()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Stream):
@@ -199,6 +201,7 @@ class Event:
         """Wait until the stream has reached the event."""
         with self.device.guard:
             self._driver.event_synchronize(self.cuda_event)
+        self.device.raise_faults()
 
     def __repr__(self) -> str:
         return f"<warp_like event {self.cuda_event:#x} of {self.device}>"

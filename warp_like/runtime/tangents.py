@@ -123,7 +123,7 @@ def hvp(
     n = len(call.args)
     wrt = tuple(i for i in range(n) if isinstance(call.types[i], Array) and is_differentiable(call.types[i]))
     varied = (*sorted(call.tangents), *range(n, n + len(wrt)))
-    program = kernel.program(call.types, wrt, same_arguments(call.args), varied)
+    program = kernel.program(call.types, wrt, same_arguments(call.args), varied, call.device)
     _require_apart(call, program)
 
     scratch = program.any_artifact.scratch
@@ -149,6 +149,7 @@ class _Call:
     tangents: dict[int, Any]
     same: tuple[tuple[int, int], ...]
     writes: tuple[int, ...]
+    device: Device
 
 
 def _bind(
@@ -166,12 +167,10 @@ def _bind(
     if recorder.active is not None:
         raise RuntimeError(f"kernel `{kernel.key}`: a tape does not record forward mode; use it outside of the tape")
     where = get_device(device)
-    if not where.is_cpu:
-        raise RuntimeError(f"kernel `{kernel.key}`: launching on {where} is not supported by this release")
     kernel = concrete(kernel, inputs, outputs)
-    types, args = bind_arguments(kernel, inputs, outputs)
-    writes = kernel.program(types).any_artifact.writes
-    call = _Call(kernel, grid_dims(kernel.key, dim), types, args, {}, same_arguments(args), writes)
+    types, args = bind_arguments(kernel, inputs, outputs, where)
+    writes = kernel.program(types, device=where).any_artifact.writes
+    call = _Call(kernel, grid_dims(kernel.key, dim), types, args, {}, same_arguments(args), writes, where)
     for name, values, given in (("tangents", inputs, tangents), ("out_tangents", outputs, out_tangents)):
         if len(given) > len(values):
             raise ValueError(f"kernel `{kernel.key}`: {name} has {len(given)} entries for {len(values)} arguments")
@@ -201,7 +200,7 @@ def _by_argument(call: _Call, found: dict[int, Any]) -> list[Any]:
 def _checked(call: _Call, i: int, given: Any) -> Any:
     """Return a tangent that a user gave for argument ``i``."""
     t, name = call.types[i], f"tangent of {call.kernel.parameter_names[i]}"
-    site = Site(call.kernel.key, i, name, t)
+    site = Site(call.kernel.key, i, name, t, call.device)
     if not is_differentiable(t):
         raise TypeError(f"{site.text}: {t} is not made of floats and has no tangent")
     value = convert(site, given)
@@ -284,7 +283,7 @@ def _require_apart(call: _Call, program: Program) -> None:
 
 def _run_tangent(call: _Call) -> None:
     varied = tuple(sorted(call.tangents))
-    program = call.kernel.program(call.types, tangent=varied)
+    program = call.kernel.program(call.types, tangent=varied, device=call.device)
     run(program, call.dims, [*call.args, *(call.tangents[i] for i in varied)])
 
 
@@ -296,7 +295,7 @@ def _run_forward(call: _Call, program: Program) -> None:
     if any(positions[i] in reads for i in call.writes if i in positions):
         _run_tangent(call)
     else:
-        run(call.kernel.program(call.types), call.dims, call.args)
+        run(call.kernel.program(call.types, device=call.device), call.dims, call.args)
 
 
 def _weights(

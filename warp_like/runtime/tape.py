@@ -11,14 +11,14 @@ from typing import Any
 
 from warp_like import _native
 from warp_like.runtime import visualize
-from warp_like.runtime.arguments import grid_dims
+from warp_like.runtime.arguments import grid_dims, place_of
 from warp_like.runtime.array import add_elements, array, move_elements
 from warp_like.runtime.chains import warn_of_cut
 from warp_like.runtime.differentiation import adjoint_arguments, adjoint_program, gradients_of
 from warp_like.runtime.generics import concrete
 from warp_like.runtime.history import History, require_memory, same_arguments, share_memory
 from warp_like.runtime.launch import bind_arguments, run_adjoint
-from warp_like.runtime.recording import Record, UserFunction, Write, activities, recorder
+from warp_like.runtime.recording import Record, UserFunction, Write, activities, program_of, recorder
 from warp_like.runtime.retaining import Retained
 from warp_like.values.struct import StructInstance
 
@@ -132,10 +132,10 @@ class Tape:
             TypeError: The arguments do not fit the kernel.
         """
         op = concrete(kernel, inputs, outputs)
-        types, args = bind_arguments(op, inputs, outputs)
+        types, args = bind_arguments(op, inputs, outputs, place_of([*inputs, *outputs]))
         record = Record(op, grid_dims(op.key, dim), types, args, same_arguments(args))
         self.prepare_launch(record)
-        record.dispatcher = op.program(types).dispatcher
+        record.dispatcher = program_of(record).dispatcher
         if metadata:
             self.record_scope_begin(op.key, metadata)
         self.launches.append(record)
@@ -386,7 +386,7 @@ def _arrays_of(r: Record | Write | UserFunction) -> Sequence[Any]:
 def _written_by(r: Record | Write | UserFunction) -> list[array]:
     """The arrays whose gradients the reverse of ``r`` may consume."""
     if isinstance(r, Record):
-        return [r.args[i] for i in r.kernel.program(r.types).any_artifact.stores]
+        return [r.args[i] for i in program_of(r).any_artifact.stores]
     return [r.dest] if isinstance(r, Write) else []
 
 
@@ -396,7 +396,7 @@ def _reverse(r: Record | Write | UserFunction) -> None:
     elif isinstance(r, Record):
         if _watched() or not r.try_reverse():
             run_adjoint(r, gradients_of(r))
-            r.dispatcher = r.kernel.program(r.types).dispatcher
+            r.dispatcher = program_of(r).dispatcher
     elif r.dest.grad is not None:
         source = None if r.source is None else r.source.grad
         if source is None:

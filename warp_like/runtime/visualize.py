@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warp_like.runtime.array import array
-from warp_like.runtime.recording import Record, UserFunction, Write
+from warp_like.runtime.recording import Record, UserFunction, Write, program_of
 
 Operation = Record | Write | UserFunction
 ArrayKey = tuple[Any, ...]
@@ -151,7 +151,7 @@ def _uses(o: Operation) -> list[tuple[array, str, bool, bool]]:
     """The arrays of an operation: each with the name that it has there, and whether it is read and written."""
     match o:
         case Record():
-            forward = o.kernel.program(o.types).any_artifact
+            forward = program_of(o).any_artifact
             names = o.kernel.parameter_names
             arrays = [(i, a) for i, a in enumerate(o.args) if isinstance(a, array)]
             return [(a, names[i], i in forward.reads, i in forward.writes) for i, a in arrays]

@@ -19,6 +19,7 @@ from warp_like.runtime.cuda.errors import error
 from warp_like.runtime.device import CUDA_DLPACK_TYPE, Device
 
 if TYPE_CHECKING:
+    from warp_like.runtime.cuda.faults import Reports
     from warp_like.runtime.stream import Stream
 
 
@@ -162,6 +163,7 @@ class CudaDevice(Device):
             self.driver.primary_context_retain(self.ordinal) if self._given_context is None else self._given_context
         )
         made = _native.DriverContext(handle, self.ordinal)
+        made.only = len(devices.cuda_devices()) == 1
         from warp_like.runtime.stream import Stream
 
         self.__dict__["native"] = made  # for the stream, which asks for it
@@ -233,6 +235,21 @@ class CudaDevice(Device):
         """Wait until the device has done all work."""
         with self.guard:
             self.driver.context_synchronize()
+        self.raise_faults()
+
+    # ---- faults
+
+    @functools.cached_property
+    def reports(self) -> Reports:
+        """What kernels report to the host; see ``faults.py``."""
+        from warp_like.runtime.cuda.faults import Reports
+
+        return Reports(self)
+
+    def raise_faults(self) -> None:
+        """Raise the error that a kernel has reported, if one has; called when something was waited for."""
+        if "reports" in self.__dict__:
+            self.reports.check()
 
 
 def discover() -> dict[str, CudaDevice]:

@@ -15,6 +15,7 @@ from warp_like import _native
 from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.cuda.driver import driver
 from warp_like.runtime.cuda.errors import CudaOutOfMemoryError, out_of_memory
+from warp_like.runtime.stream import Stream
 
 POOL, PLAIN, PINNED, OTHER = range(4)
 """Who gets memory back; the numbers are native/cuda.cpp's."""
@@ -51,14 +52,14 @@ class CudaManagedAllocator:
         driver().mem_free(ptr)
 
 
-def allocate(device: CudaDevice, nbytes: int, zero: bool) -> _native.Buffer:
-    """Return the owner of fresh memory of ``device``.
+def allocate(device: CudaDevice, nbytes: int, zero: bool, stream: Stream | None = None) -> _native.Buffer:
+    """Return the owner of fresh memory of ``device``, for use on ``stream``, or on the current one.
 
     Raises:
         CudaOutOfMemoryError: There is no room for it.
     """
     context = device.native
-    stream = device.stream
+    stream = stream or device.stream
     if nbytes == 0:
         return _native.cuda_memory(context, 0, 0, OTHER, stream)
     owner = None
@@ -68,7 +69,7 @@ def allocate(device: CudaDevice, nbytes: int, zero: bool) -> _native.Buffer:
             address, kind = owner.ptr, OTHER
         elif device.is_mempool_enabled:
             kind = POOL
-            address = _retried(device, "cuMemAllocAsync", nbytes, lambda: _pooled(device, nbytes))
+            address = _retried(device, "cuMemAllocAsync", nbytes, lambda: _pooled(device, nbytes, stream))
         else:
             kind = PLAIN
             address = _retried(device, "cuMemAlloc", nbytes, lambda: device.driver.mem_alloc(nbytes))
@@ -78,8 +79,8 @@ def allocate(device: CudaDevice, nbytes: int, zero: bool) -> _native.Buffer:
     return made
 
 
-def _pooled(device: CudaDevice, nbytes: int) -> int:
-    address: int = device.driver.mem_alloc_async(nbytes, device.stream.cuda_stream)
+def _pooled(device: CudaDevice, nbytes: int, stream: Stream) -> int:
+    address: int = device.driver.mem_alloc_async(nbytes, stream.cuda_stream)
     return address
 
 

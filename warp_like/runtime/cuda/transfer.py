@@ -131,7 +131,7 @@ def _to_device(to: Side, source: Side, stream: Stream | None) -> None:
     if not source.is_contiguous:
         kept = np.ascontiguousarray(_host_view(source))
         source = source.at(source.device, kept.ctypes.data, kept)
-    landing = to if to.is_contiguous else _temporary(to)
+    landing = to if to.is_contiguous else _temporary(to, queue)
     with device.guard:
         _use(device, queue, landing, source)
         device.driver.copy_to_device(landing.ptr, source.ptr, source.nbytes, queue.cuda_stream)
@@ -145,7 +145,7 @@ def _to_host(to: Side, source: Side, stream: Stream | None) -> None:
     device, pinned = source.device, _native.is_pinned(to.owner) and to.is_contiguous
     queue = stream_for(device, stream, source.owner)
     if not source.is_contiguous:
-        piece = _temporary(source)
+        piece = _temporary(source, queue)
         _on_device(piece, source, queue)
         source = piece
     kept = None if to.is_contiguous else np.empty(to.shape, f"V{to.unit}")
@@ -179,10 +179,10 @@ def _between(to: Side, source: Side, stream: Stream | None) -> None:
         source.device, stream if stream is not None and stream.device is source.device else None, source.owner
     )
     if not source.is_contiguous:
-        piece = _temporary(source)
+        piece = _temporary(source, sending)
         _on_device(piece, source, sending)
         source = piece
-    landing = to if to.is_contiguous else _temporary(to)
+    landing = to if to.is_contiguous else _temporary(to, queue)
     with source.device.guard:
         _use(source.device, sending, source)
     queue.wait_stream(sending)
@@ -201,7 +201,7 @@ def _on_device(to: Side, source: Side, stream: Stream | None) -> None:
     device = to.device
     queue = stream_for(device, stream, to.owner, source.owner)
     if _overlap(to, source):
-        piece = _temporary(source)
+        piece = _temporary(source, queue)
         _on_device(piece, source, queue)
         source = piece
     dims, run = _merged(to, source)
@@ -276,9 +276,9 @@ def _overlap(to: Side, source: Side) -> bool:
     return a < d and c < b
 
 
-def _temporary(like: Side) -> Side:
-    """Room for the elements of ``like`` in one piece on its device."""
-    buffer = allocate(like.device, like.nbytes, zero=False)
+def _temporary(like: Side, stream: Stream) -> Side:
+    """Room for the elements of ``like`` in one piece on its device, for use on ``stream``."""
+    buffer = allocate(like.device, like.nbytes, False, stream)
     return like.at(like.device, buffer.ptr, buffer)
 
 
@@ -298,7 +298,7 @@ def fill(dest: Any, item: bytes, stream: Stream | None = None) -> None:
     device: CudaDevice = dest.device
     queue = stream_for(device, stream, to.owner)
     whole = Side(device, dest.ptr, dest.shape, dest.strides, dest.itemsize, to.owner)
-    target = whole if dest.is_contiguous else _temporary(whole)
+    target = whole if dest.is_contiguous else _temporary(whole, queue)
     with device.guard:
         _use(device, queue, target)
         _fill_piece(device, target.ptr, item, dest.size, queue.cuda_stream)

@@ -1,0 +1,213 @@
+#include "cuda_launch.h"
+
+#include <algorithm>
+
+#include "cuda.h"
+#include "record.h"
+#include "structmember.h"
+
+namespace wl {
+
+namespace {
+
+constexpr int64_t kUsualBlock = 256;
+constexpr int64_t kMostBlocks = INT32_MAX;  // of a grid's first dimension
+constexpr uintptr_t kVectorAlignment = 16;
+
+DriverContext* context_of(const Dispatcher* self) { return reinterpret_cast<DriverContext*>(self->cuda); }
+
+Extent extent_of_param(const Param& param, const uint8_t* block) {
+    const auto* slot = reinterpret_cast<const int64_t*>(block + param.offset);
+    return extent_of(slot, param.ndim, param.element.size);
+}
+
+int64_t block_of(const Variant& variant, const Grid& grid) {
+    return grid.block_dim ? grid.block_dim : std::min<int64_t>(kUsualBlock, variant.max_threads);
+}
+
+int64_t blocks_of(const Grid& grid, int64_t block, int64_t limit) {
+    int64_t blocks = std::min((grid.count - 1) / block + 1, kMostBlocks);
+    if (grid.max_blocks) blocks = std::min(blocks, grid.max_blocks);
+    return limit ? std::min(blocks, limit) : blocks;
+}
+
+}  // namespace
+
+bool are_apart(const Arguments& arguments) {
+    const auto& params = arguments.signature().params;
+    const uint8_t* block = arguments.block();
+    for (size_t i = 0; i < params.size(); ++i) {
+        if (params[i].kind != ParamKind::Array) continue;
+        const Extent one = extent_of_param(params[i], block);
+        if (!params[i].known || one.begin % kVectorAlignment) return false;
+        for (size_t k = 0; k < i; ++k) {
+            if (params[k].kind != ParamKind::Array || !(params[i].writes || params[k].writes)) continue;
+            if (one.overlaps(extent_of_param(params[k], block))) return false;
+        }
+    }
+    return true;
+}
+
+bool fits(const Variant& variant, const Dispatcher* dispatcher, const Grid& grid) {
+    if (grid.block_dim > variant.max_threads) return false;
+    return !grid.stream || reinterpret_cast<CudaStream*>(grid.stream)->context == dispatcher->cuda;
+}
+
+namespace {
+
+// The stream that the user named or chose, else that of the library whose tensors are among the arguments, else the
+// device's current one.
+CudaUse choose_stream(const DriverContext* context, const Grid& grid, const Arguments& arguments) {
+    if (grid.stream) return CudaUse::of(reinterpret_cast<CudaStream*>(grid.stream));
+    for (int i = 0; i < arguments.owner_count() && !context->stream_chosen; ++i) {
+        PyObject* owner = arguments.owners()[i];
+        void* stream = nullptr;
+        if (!is_cuda_memory(owner) && framework_stream(Py_TYPE(owner), context->ordinal, &stream)) {
+            return CudaUse::of_handle(stream);
+        }
+    }
+    return CudaUse::of(reinterpret_cast<CudaStream*>(context->stream));
+}
+
+// One launch, whose stream is chosen and ordered. Lives as long as the call that makes it.
+struct Work {
+    Dispatcher* self;
+    const Variant* variant;
+    const Grid* grid;
+    Arguments* arguments;
+    CudaUse use;
+};
+
+bool call_driver(const Work& work, void* context, int64_t limit) {
+    const int64_t block = block_of(*work.variant, *work.grid);
+    const auto blocks = static_cast<unsigned>(blocks_of(*work.grid, block, limit));
+    int64_t begin = 0, end = work.grid->count;
+    void* params[] = {const_cast<uint8_t*>(work.arguments->block()), const_cast<int64_t*>(work.grid->dims), &begin, &end,
+                      &context};
+    void* function = reinterpret_cast<void*>(work.variant->entry);
+    const CudaCode code = cuda_api.launch_kernel(function, blocks, 1, 1, static_cast<unsigned>(block), 1, 1, 0,
+                                                 work.use.stream, params, nullptr);
+    return code == 0 || raise_cuda_error("cuLaunchKernel", code);
+}
+
+// ---- what a runner gets
+
+struct CudaAttempt {
+    PyObject_HEAD const Work* work;  // null when the launch is over
+};
+
+const Work* work_of(PyObject* object) {
+    const Work* work = reinterpret_cast<CudaAttempt*>(object)->work;
+    if (!work) PyErr_SetString(PyExc_RuntimeError, "the launch of this attempt is over");
+    return work;
+}
+
+PyObject* attempt_launch(PyObject* object, PyObject* args) {
+    unsigned long long context;
+    long long limit = 0;
+    if (!PyArg_ParseTuple(args, "K|L:launch", &context, &limit)) return nullptr;
+    const Work* work = work_of(object);
+    if (!work) return nullptr;
+    const CudaGuard guard(context_of(work->self));
+    if (guard.code() && !raise_cuda_error("cuCtxPushCurrent", guard.code())) return nullptr;
+    if (!call_driver(*work, reinterpret_cast<void*>(context), limit)) return nullptr;
+    Py_RETURN_NONE;
+}
+
+// (address, bytes) of the memory of each array that the kernel writes, gaps included.
+PyObject* attempt_written(PyObject* object, void*) {
+    const Work* work = work_of(object);
+    Ref found(work ? PyList_New(0) : nullptr);
+    if (!found) return nullptr;
+    for (const Param& param : work->arguments->signature().params) {
+        if (param.kind != ParamKind::Array || !param.writes) continue;
+        const Extent extent = extent_of_param(param, work->arguments->block());
+        if (extent.begin == extent.end) continue;
+        Ref pair(Py_BuildValue("(Kn)", static_cast<unsigned long long>(extent.begin),
+                               static_cast<Py_ssize_t>(extent.end - extent.begin)));
+        if (!pair || PyList_Append(found.get(), pair.get()) < 0) return nullptr;
+    }
+    return found.release();
+}
+
+PyObject* attempt_stream(PyObject* object, void*) {
+    const Work* work = work_of(object);
+    return work ? PyLong_FromVoidPtr(work->use.stream) : nullptr;
+}
+
+PyObject* attempt_block(PyObject* object, void*) {
+    const Work* work = work_of(object);
+    return work ? PyLong_FromLongLong(block_of(*work->variant, *work->grid)) : nullptr;
+}
+
+PyObject* attempt_blocks(PyObject* object, void*) {
+    const Work* work = work_of(object);
+    return work ? PyLong_FromLongLong(blocks_of(*work->grid, block_of(*work->variant, *work->grid), 0)) : nullptr;
+}
+
+PyObject* attempt_code(PyObject* object, void*) {
+    const Work* work = work_of(object);
+    return work ? Ref::borrow(work->variant->keepalive).release() : nullptr;
+}
+
+PyMethodDef attempt_methods[] = {
+    {"launch", attempt_launch, METH_VARARGS,
+     "launch(context, max_blocks=0)\n--\n\nHand the launch to the driver, with the address of its CudaContext."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyGetSetDef attempt_getset[] = {
+    {"written", attempt_written, nullptr, "Address and bytes of each array that the kernel writes.", nullptr},
+    {"stream", attempt_stream, nullptr, "The handle of the stream.", nullptr},
+    {"block_dim", attempt_block, nullptr, "The threads of a block.", nullptr},
+    {"blocks", attempt_blocks, nullptr, "The blocks, unless `launch` limits them.", nullptr},
+    {"code", attempt_code, nullptr, "What keeps the variant's code.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyTypeObject CudaAttemptType = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+bool hand_to_runner(const Work& work) {
+    Ref attempt(CudaAttemptType.tp_alloc(&CudaAttemptType, 0));
+    if (!attempt) return false;
+    reinterpret_cast<CudaAttempt*>(attempt.get())->work = &work;
+    const Ref runner = Ref::borrow(work.self->runner);
+    const Ref done(PyObject_CallOneArg(runner.get(), attempt.get()));
+    reinterpret_cast<CudaAttempt*>(attempt.get())->work = nullptr;
+    return static_cast<bool>(done);
+}
+
+}  // namespace
+
+bool execute_on_cuda(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* arguments) {
+    DriverContext* context = context_of(self);
+    // Python code that runs below may clear the table, or set another stream.
+    const Variant kept = *variant;
+    const Ref code = Ref::borrow(kept.keepalive);
+    const CudaUse use = choose_stream(context, grid, *arguments);
+    const Ref holder = Ref::borrow(use.holder);
+    const Work work{self, &kept, &grid, arguments, use};
+    if (!arguments->run_write_hooks() || (self->prints && !flush_python_stdout())) return false;
+    {
+        const CudaGuard guard(context);
+        if (guard.code()) return raise_cuda_error("cuCtxPushCurrent", guard.code());
+        for (int i = 0; i < arguments->owner_count(); ++i) {
+            PyObject* owner = arguments->owners()[i];
+            if (is_cuda_memory(owner) && !use_cuda_memory(context, owner, use)) return false;
+        }
+        if (!self->runner || self->runner == Py_None) return call_driver(work, kept.context, 0);
+    }
+    return hand_to_runner(work);
+}
+
+bool register_cuda_launch(PyObject* module) {
+    CudaAttemptType.tp_name = "warp_like._native.CudaAttempt";
+    CudaAttemptType.tp_basicsize = sizeof(CudaAttempt);
+    CudaAttemptType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+    CudaAttemptType.tp_doc = "A launch that is about to be handed to the driver.";
+    CudaAttemptType.tp_methods = attempt_methods;
+    CudaAttemptType.tp_getset = attempt_getset;
+    return add_type(module, "CudaAttempt", &CudaAttemptType);
+}
+
+}  // namespace wl

@@ -1,0 +1,21 @@
+// A launch on CUDA: which stream it goes to, what that stream waits for, how the grid is cut into blocks, and the call
+// of the driver. Arguments are read by the same code as for the CPU.
+#pragma once
+
+#include "dispatch.h"
+
+namespace wl {
+
+// Whether no array that the kernel writes overlaps another, and the data of all is aligned to 16 bytes, so that the
+// variant which assumes this may run. All arrays are contiguous.
+bool are_apart(const Arguments& arguments);
+
+// Whether the variant can run in such blocks, on such a stream; Python says why not.
+bool fits(const Variant& variant, const Dispatcher* dispatcher, const Grid& grid);
+
+// Launches; false with an exception set. Returns before the kernel has run.
+bool execute_on_cuda(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* arguments);
+
+bool register_cuda_launch(PyObject* module);
+
+}  // namespace wl

@@ -1,0 +1,76 @@
+"""Errors that kernels report from the device: a check that failed, an assert.
+
+A kernel that can fail has a record (``CudaContext`` in ``native/context.h``) in page-locked memory, which the device
+writes and the host reads without a copy. The host looks at the records when it has waited for something; in debug mode
+it waits for each launch. What is raised is what the CPU raises.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import weakref
+from typing import TYPE_CHECKING
+
+from warp_like import _native
+from warp_like.compiler.artifact import Artifact
+from warp_like.runtime.cuda.memory import allocate_pinned
+
+if TYPE_CHECKING:
+    from warp_like.runtime.cuda.device import CudaDevice
+    from warp_like.runtime.program import Program
+
+AT = _native.CUDA_CONTEXT_OFFSETS
+SIZE = AT["size"]
+
+
+def explained(program: Program, artifact: Artifact, record: bytes) -> Exception:
+    """Return the exception for what a kernel wrote to its record."""
+    code, site = struct.unpack_from("<ii", record, AT["code"])
+    (thread,) = struct.unpack_from("<q", record, AT["thread"])
+    values = struct.unpack_from("<16q", record, AT["values"])
+    return program.explain_error(code, 0, thread, artifact.faults[site], values)
+
+
+class Report:
+    """The record of one variant.
+
+    Attributes:
+        address: Where it lies, for host and device.
+    """
+
+    def __init__(self, program: Program, artifact: Artifact) -> None:
+        from warp_like.runtime.cuda.device import CudaDevice
+
+        assert isinstance(program.device, CudaDevice)
+        self._program = weakref.ref(program)
+        self._artifact = artifact
+        self._memory = allocate_pinned(program.device, SIZE, zero=True)
+        self.address = self._memory.ptr
+
+    def check(self) -> None:
+        """Raise what the kernel has reported, and make room for another report."""
+        if not ctypes.c_int32.from_address(self.address + AT["code"]).value:
+            return
+        record = ctypes.string_at(self.address, SIZE)
+        _native.clear_memory(self._memory)
+        program = self._program()
+        if program is not None:
+            raise explained(program, self._artifact, record)
+
+
+class Reports:
+    """The records of a device."""
+
+    def __init__(self, device: CudaDevice) -> None:
+        self.device = device
+        self._known: weakref.WeakSet[Report] = weakref.WeakSet()
+
+    def add(self, report: Report) -> None:
+        """Look at ``report`` as well."""
+        self._known.add(report)
+
+    def check(self) -> None:
+        """Raise the error that a kernel has reported, if one has."""
+        for report in list(self._known):
+            report.check()

@@ -1,0 +1,95 @@
+"""From artifacts to functions of a device, and what their launches need beside arguments."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from warp_like.backend.target import Target, cuda_target
+from warp_like.compiler.artifact import Artifact
+from warp_like.compiler.signature import Signature
+from warp_like.runtime.cuda.device import CudaDevice
+from warp_like.runtime.cuda.faults import Report
+from warp_like.runtime.cuda.stack import FIRST_CAPACITY, Runner
+
+if TYPE_CHECKING:
+    from warp_like import _native
+    from warp_like.runtime.program import Program
+
+
+class Loaded:
+    """The code of one variant, loaded into a device's context until this is gone.
+
+    Attributes:
+        artifact: What was loaded.
+        function: The driver's handle of the entry.
+        max_threads: The most threads that a block of it can have.
+        report: Where it reports faults, or None if it has none.
+        stack_capacity: The bytes of stack that its threads got last.
+    """
+
+    def __init__(self, program: Program, artifact: Artifact) -> None:
+        device = program.device
+        assert isinstance(device, CudaDevice)
+        self.device = device
+        self.artifact = artifact
+        self.stack_capacity = FIRST_CAPACITY
+        is_cubin = artifact.code.startswith(b"\x7fELF")
+        with device.guard:
+            self.module = device.driver.module_load(artifact.code if is_cubin else artifact.code + b"\0")
+            self.function: int = device.driver.module_function(self.module, artifact.entry)
+            self.max_threads: int = device.driver.function_attribute(self.function, "MAX_THREADS_PER_BLOCK")
+        self.report = Report(program, artifact) if artifact.faults else None
+        if self.report is not None:
+            device.reports.add(self.report)
+
+    def __del__(self) -> None:
+        if hasattr(self, "module"):
+            self.device.driver.release("module_unload", self.device.context, self.module)
+
+
+def install(program: Program, signature: Signature) -> tuple[_native.Dispatcher, Artifact]:
+    """Compile a variant for the program's device, load it, and let the dispatcher run it.
+
+    Raises:
+        WarpCodegenError: The kernel can't be compiled, or not differentiated.
+        CudaError: The driver does not take the code.
+    """
+    device = program.device
+    assert isinstance(device, CudaDevice)
+    artifact = program.kernel.artifact(signature, target_of(device))
+    loaded = Loaded(program, artifact)
+    dispatcher = program.dispatcher or program.new_dispatcher(signature, artifact, device.native)
+    if artifact.uses_stack or (artifact.faults and signature.options.debug):
+        dispatcher.runner = Runner(program)
+    place = (signature.contiguous, signature.wide, signature.sums)
+    context = loaded.report.address if loaded.report is not None else 0
+    dispatcher.install(*place, loaded.function, loaded, 1, loaded.max_threads, context)
+    program.loaded[place] = loaded
+    return dispatcher, artifact
+
+
+def target_of(device: CudaDevice) -> Target:
+    """Return what to compile for: the device's architecture, to machine code where there is an assembler for it."""
+    return _target(device.arch)
+
+
+@functools.lru_cache(maxsize=8)
+def _target(arch: int) -> Target:
+    from warp_like.backend.libdevice import find_ptxas
+
+    known = nearest_architecture(arch)
+    # What was compiled for an older architecture runs on a newer one as PTX, which the driver translates.
+    return cuda_target(f"sm_{known}", assembled=known == arch and find_ptxas() is not None)
+
+
+def nearest_architecture(arch: int) -> int:
+    """Return the newest architecture that the compiler knows and whose PTX a device of ``arch`` runs."""
+    older = [a for a in _ARCHITECTURES if a <= arch]
+    if not older:
+        raise RuntimeError(f"compute capability {arch / 10:.1f} is too old: the oldest is {_ARCHITECTURES[0] / 10:.1f}")
+    return older[-1]
+
+
+_ARCHITECTURES = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 120)
+"""The architectures that LLVM's backend makes code for."""
