@@ -32,6 +32,20 @@ def _for_cuda(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     del wp.config.kernel_cache_dir
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs a GPU where there is none."""
+    marked = [item for item in items if item.get_closest_marker("cuda")]
+    if not marked:
+        return
+    import warp_like as wp
+
+    try:
+        wp.get_device("cuda:0")
+    except RuntimeError as e:
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason=str(e)))
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """Compare a text with the file ``golden/NAME.txt`` beside the test; ``--update-golden`` writes it."""

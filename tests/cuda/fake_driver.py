@@ -88,6 +88,8 @@ class FakeDriver:
         devices: How many there are.
     """
 
+    tag = DEVICE
+
     def __init__(self, devices: int = 2) -> None:
         self.devices = [FakeDevice(i) for i in range(devices)]
         self.calls: list[Call] = []
@@ -281,7 +283,7 @@ class FakeDriver:
         keeper = ctypes.create_string_buffer(b"\xa5" * (nbytes + 256), nbytes + 256)
         address = (ctypes.addressof(keeper) + 255) & ~255
         if kind in ("cuMemAlloc", "cuMemAllocAsync"):
-            address |= DEVICE
+            address |= self.tag
         self.live[address] = (kind, device.ordinal, nbytes, keeper)
         device.used += nbytes
         device.high = max(device.high, device.used)

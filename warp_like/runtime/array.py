@@ -195,11 +195,16 @@ class array(Exchange, Generic[DType]):
         return ctypes.cast(self.ptr, ctypes.POINTER(kinds.get(name) or getattr(ctypes, f"c_{name}")))
 
     def ipc_handle(self) -> bytes:
-        """Return a handle by which another process opens the memory, on CUDA devices.
+        """Return a handle by which another process opens the memory, with ``wp.from_ipc_handle``.
 
         Raises:
-            RuntimeError: The array lies on the CPU.
+            RuntimeError: The array lies on the CPU, is a part of its memory, or its memory has no handle, as that of a
+                memory pool: allocate it inside of ``wp.ScopedMempool(device, False)``.
         """
+        if self.device.is_cuda:
+            from warp_like.runtime.cuda.sharing import memory_handle
+
+            return memory_handle(self)
         raise RuntimeError(
             f"{self!r} lies on {self.device}, and only CUDA memory has IPC handles; share host memory by "
             "multiprocessing.shared_memory and wp.array(ptr=...)"

@@ -59,6 +59,7 @@ class CudaDevice(Device):
         self.is_primary = context is None
         self.allocator: Any = None  # the user's, in place of ours
         self.mempool_wanted = True
+        self.peers: set[CudaDevice] = set()  # whose memory kernels here have been let use
         self._given_context = context
         self.driver = driver()
 

@@ -1,8 +1,9 @@
 """Errors that kernels report from the device: a check that failed, an assert.
 
 A kernel that can fail has a record (``CudaContext`` in ``native/context.h``) in page-locked memory, which the device
-writes and the host reads without a copy. The host looks at the records when it has waited for something; in debug mode
-it waits for each launch. What is raised is what the CPU raises.
+writes and the host reads without a copy. Where checks were asked for (``mode="debug"``, ``verify_fp``) the host waits
+for each launch and looks; for the checks of all modes (``expect_eq``) and for graphs it looks whenever it has waited
+for something. What is raised is what the CPU raises.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ def explained(program: Program, artifact: Artifact, record: bytes) -> Exception:
     """Return the exception for what a kernel wrote to its record."""
     code, site = struct.unpack_from("<ii", record, AT["code"])
     (thread,) = struct.unpack_from("<q", record, AT["thread"])
-    values = struct.unpack_from("<16q", record, AT["values"])
-    return program.explain_error(code, 0, thread, artifact.faults[site], values)
+    text = artifact.faults[site]
+    count = len(text.partition("\n")[0])  # one letter for each number; see base/faults.py
+    values = struct.unpack_from(f"<{count}q", record, AT["values"])
+    return program.explain_error(code, 0, thread, text, values)
 
 
 class Report:

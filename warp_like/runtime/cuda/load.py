@@ -60,7 +60,8 @@ def install(program: Program, signature: Signature) -> tuple[_native.Dispatcher,
     artifact = program.kernel.artifact(signature, target_of(device))
     loaded = Loaded(program, artifact)
     dispatcher = program.dispatcher or program.new_dispatcher(signature, artifact, device.native)
-    if artifact.uses_stack or (artifact.faults and signature.options.debug):
+    checks = signature.options.debug or signature.options.verify_fp
+    if artifact.uses_stack or (artifact.faults and checks):
         dispatcher.runner = Runner(program)
     place = (signature.contiguous, signature.wide, signature.sums)
     context = loaded.report.address if loaded.report is not None else 0

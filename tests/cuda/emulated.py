@@ -1,0 +1,83 @@
+"""The fake driver with kernels that run: what is compiled for CUDA runs on the CPU, thread after thread.
+
+A module is the LLVM IR that would become PTX (``emulated_code`` has the compiler hand that out), and a launch runs it
+for each thread of each block, on the memory of the fake. So whole programs run, through the runtime's every step but
+the driver and NVPTX. See ``tests/cuda_emulation.py`` for what is shown by that and what is not.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+from tests.cuda.fake_driver import FakeDriver
+from tests.cuda_emulation import CudaKernel, _for_the_host
+from warp_like.backend import compile as backend
+from warp_like.backend.cpu import compile_object, load
+from warp_like.backend.target import host_target
+from warp_like.base.settings import settings
+
+P, I64 = ctypes.c_void_p, ctypes.c_int64
+
+
+@contextmanager
+def emulated_code() -> Iterator[None]:
+    """Let the compiler give out LLVM IR in place of PTX, and keep none of it."""
+
+    def to_cuda(function: Any, target: Any, options: Any) -> backend.CudaCode:
+        lowered = backend.lower_entry(function, target, options)
+        return backend.CudaCode(lowered.text.encode(), lowered.faults)
+
+    before = settings.cache_kernels
+    settings.cache_kernels = False
+    try:
+        with mock.patch.object(backend, "to_cuda", to_cuda):
+            yield
+    finally:
+        settings.cache_kernels = before
+
+
+class Compiled(CudaKernel):
+    """One entry, from its LLVM IR."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self._warp = None
+        self._callbacks = self._make_callbacks()
+        symbols = {symbol: ctypes.cast(call, P).value or 0 for symbol, call in self._callbacks.items()}
+        code = compile_object(_for_the_host(text, name), host_target())
+        self._loaded = load(code, (name,), symbols)
+        self._run = ctypes.CFUNCTYPE(None, P, P, I64, I64, P, P)(self._loaded.address(name))
+
+    def launch(self, blocks: int, threads: int, args: int, dims: int, begin: int, end: int, context: int) -> None:
+        """Run all threads."""
+        for b in range(blocks):
+            for t in range(threads):
+                registers = struct.pack("=5i", t, threads, b, blocks, t % 32)
+                self._run(args, dims, begin, end, context, registers)
+
+
+class EmulatedDriver(FakeDriver):
+    """A driver whose launches run."""
+
+    tag = 0
+
+    def __init__(self, devices: int = 2) -> None:
+        super().__init__(devices)
+        self.compiled: dict[int, Compiled] = {}
+        for device in self.devices:
+            device.attributes["MULTIPROCESSOR_COUNT"] = 2
+
+    def module_function(self, module: int, name: str) -> int:
+        function = super().module_function(module, name)
+        self.compiled[function] = Compiled(self.images[module].rstrip(b"\0").decode(), name)
+        return function
+
+    def native_cuLaunchKernel(self, function: int, *rest: Any) -> None:
+        super().native_cuLaunchKernel(function, *rest)
+        params = rest[8]
+        begin, end, context = (ctypes.c_int64.from_address(params[i]).value for i in (2, 3, 4))
+        self.compiled[function].launch(rest[0], rest[3], params[0], params[1], begin, end, context)

@@ -1,0 +1,221 @@
+"""Whole programs on a CUDA device, beside the CPU: once in emulation, and on a GPU where there is one."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import warp_like as wp
+from tests.cuda import fake_driver
+from tests.cuda.emulated import EmulatedDriver, emulated_code
+from warp_like.runtime.cuda.driver import install
+
+
+@pytest.fixture(params=["emulated", pytest.param("gpu", marks=pytest.mark.cuda)])
+def device(request):
+    """The name of a device to run on; all that was compiled for it is dropped afterwards."""
+    if request.param == "gpu":
+        yield "cuda:0"
+        wp.synchronize()
+        return
+    with emulated_code():
+        before = install(EmulatedDriver())
+        try:
+            yield "cuda:0"
+        finally:
+            for kernel in wp.get_module(__name__).kernels.values():
+                kernel.forget_programs()
+            gc.collect()
+            wp.set_device("cpu")
+            install(before)
+            fake_driver.serving.clear()
+
+
+@wp.struct
+class Body:
+    position: wp.vec3
+    mass: float
+
+
+@wp.kernel
+def saxpy(x: wp.array(dtype=float), y: wp.array(dtype=float), a: float):
+    i = wp.tid()
+    y[i] = a * x[i] + y[i]
+
+
+@wp.kernel
+def count(x: wp.array(dtype=float), bins: wp.array(dtype=int)):
+    i = wp.tid()
+    wp.atomic_add(bins, int(x[i]) % bins.shape[0], 1)
+
+
+@wp.kernel
+def move(bodies: wp.array(dtype=Body), by: wp.vec3, out: wp.array(dtype=wp.vec3)):
+    i = wp.tid()
+    out[i] = bodies[i].position + by * bodies[i].mass
+
+
+@wp.kernel
+def stencil(x: wp.array2d(dtype=wp.float64), y: wp.array2d(dtype=wp.float64)):
+    i, j = wp.tid()
+    if i > 0 and i < x.shape[0] - 1 and j > 0 and j < x.shape[1] - 1:
+        y[i, j] = 0.25 * (x[i - 1, j] + x[i + 1, j] + x[i, j - 1] + x[i, j + 1])
+
+
+@wp.kernel
+def power(x: wp.array(dtype=float), n: wp.array(dtype=int), y: wp.array(dtype=float)):
+    i = wp.tid()
+    r = 1.0
+    for _ in range(n[i]):
+        r = wp.sin(r * x[i]) + r
+    y[i] = r
+
+
+@wp.kernel(mode="debug")
+def checked(x: wp.array(dtype=float), at: int):
+    i = wp.tid()
+    assert i != at, "not here"
+    x[i] = 1.0
+
+
+@wp.kernel(mode="debug")
+def careless(x: wp.array(dtype=float), by: int):
+    i = wp.tid()
+    x[i + by] = 1.0
+
+
+@pytest.mark.parametrize("n", [0, 1, 255, 256, 257, 5000])
+def test_saxpy(device, n):
+    rng = np.random.default_rng(n)
+    x, y = rng.normal(size=(2, n)).astype(np.float32)
+    on_x, on_y = wp.array(x, dtype=float, device=device), wp.array(y, dtype=float, device=device)
+    for how in ({}, {"block_dim": 32}, {"max_blocks": 1}):
+        on_y.assign(y)
+        wp.launch(saxpy, dim=n, inputs=[on_x, on_y, 2.0], device=device, **how)
+        np.testing.assert_allclose(on_y.numpy(), 2 * x + y, rtol=1e-6)
+
+
+def test_atomics_and_integers(device):
+    x = np.random.default_rng(0).uniform(0, 1000, 3000).astype(np.float32)
+    bins = wp.zeros(7, dtype=int, device=device)
+    wp.launch(count, dim=3000, inputs=[wp.array(x, device=device), bins], device=device)
+    assert bins.list() == np.bincount(x.astype(int) % 7, minlength=7).tolist()
+
+
+def test_structs_and_vectors(device):
+    bodies = np.zeros(50, dtype=Body.numpy_dtype())
+    bodies["position"] = np.random.default_rng(1).normal(size=(50, 3))
+    bodies["mass"] = np.arange(50)
+    out = wp.zeros(50, dtype=wp.vec3, device=device)
+    wp.launch(move, 50, [wp.array(bodies, dtype=Body, device=device), wp.vec3(1.0, 2.0, 3.0)], [out], device=device)
+    np.testing.assert_allclose(out.numpy(), bodies["position"] + np.outer(np.arange(50), [1, 2, 3]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("strided", [False, True])
+def test_two_dimensions_and_strides(device, strided):
+    x = np.random.default_rng(2).normal(size=(20, 30))
+    on_x, on_y = wp.array(x, device=device), wp.zeros((20, 30), dtype=wp.float64, device=device)
+    if strided:
+        on_x, on_y, x = on_x.transpose(), on_y.transpose(), x.T
+    wp.launch(stencil, dim=x.shape, inputs=[on_x, on_y], device=device)
+    wanted = np.zeros_like(x)
+    wanted[1:-1, 1:-1] = 0.25 * (x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:])
+    np.testing.assert_allclose(on_y.numpy(), wanted)
+
+
+def _power_gradient(where, steps):
+    rng = np.random.default_rng(3)
+    x = wp.array(rng.uniform(0.1, 0.5, len(steps)), dtype=float, device=where, requires_grad=True)
+    n = wp.array(steps, dtype=int, device=where)
+    y = wp.zeros(len(steps), dtype=float, device=where, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(power, dim=len(steps), inputs=[x, n], outputs=[y], device=where)
+    tape.backward(grads={y: wp.ones(len(steps), dtype=float, device=where)})
+    return y.numpy(), x.grad.numpy()
+
+
+def _power_reference(steps):
+    x = np.random.default_rng(3).uniform(0.1, 0.5, len(steps)).astype(np.float32).astype(np.float64)
+    r, dr = np.ones(len(steps)), np.zeros(len(steps))
+    for k in range(max(steps)):
+        going = k < np.asarray(steps)
+        dr = np.where(going, np.cos(r * x) * (dr * x + r) + dr, dr)
+        r = np.where(going, np.sin(r * x) + r, r)
+    return r, dr
+
+
+@pytest.mark.parametrize("longest", [3, 40, 400])
+def test_gradients_of_loops_whose_length_is_data(device, longest):
+    steps = np.random.default_rng(4).integers(0, longest + 1, 60)
+    steps[7] = longest
+    y, gradient = _power_gradient(device, steps)
+    expected_y, expected = _power_reference(steps)
+    np.testing.assert_allclose(y, expected_y, rtol=1e-5)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_a_stack_beyond_its_limit_is_refused_and_leaves_gradients_alone(device):
+    before = wp.config.adjoint_stack_limit
+    wp.config.adjoint_stack_limit = 1024
+    try:
+        with pytest.raises(MemoryError, match="the adjoint of kernel `power`: a thread needs more than 1024 bytes"):
+            _power_gradient(device, [2000, 3])
+    finally:
+        wp.config.adjoint_stack_limit = before
+
+
+def test_a_tape_over_several_launches(device):
+    def loss_gradient(where):
+        x = wp.array(np.linspace(-1, 1, 40), dtype=float, device=where, requires_grad=True)
+        y = wp.zeros(40, device=where, requires_grad=True)
+        with wp.Tape() as tape:
+            for a in (0.5, 2.0):
+                wp.launch(saxpy, dim=40, inputs=[x, y, a], device=where)
+        tape.backward(grads={y: wp.ones(40, device=where)})
+        first = x.grad.numpy().copy()
+        tape.zero()
+        assert not x.grad.numpy().any()
+        return first
+
+    np.testing.assert_allclose(loss_gradient(device), loss_gradient("cpu"))
+
+
+def test_a_failed_check_is_raised_when_something_is_waited_for(device):
+    x = wp.zeros(10, device=device)
+    wp.launch(checked, dim=10, inputs=[x, 50], device=device)
+    checked.program(checked.types, device=x.device).dispatcher.runner = None  # as in a graph, which nobody waits for
+    wp.launch(checked, dim=10, inputs=[x, 5], device=device)
+    with pytest.raises(AssertionError) as on_device:
+        wp.synchronize_device(device)
+    with pytest.raises(AssertionError) as on_host:
+        wp.launch(checked, dim=10, inputs=[wp.zeros(10), 5])
+    assert str(on_device.value) == str(on_host.value)
+    wp.synchronize_device(device)  # it is raised once
+    assert x.list() == [1.0] * 10
+
+
+def test_debug_mode_raises_at_the_launch(device):
+    x = wp.zeros(10, device=device)
+    with pytest.raises(IndexError) as on_device:
+        wp.launch(careless, dim=10, inputs=[x, 3], device=device)
+    with pytest.raises(IndexError) as on_host:
+        wp.launch(careless, dim=10, inputs=[wp.zeros(10), 3])
+    assert str(on_device.value).partition(" (thread")[0] == str(on_host.value).partition(" (thread")[0]
+    wp.launch(careless, dim=10, inputs=[x, 0], device=device)
+    assert x.list() == [1.0] * 10
+
+
+def test_copies_between_kinds_of_memory(device):
+    data = np.random.default_rng(5).normal(size=(7, 9)).astype(np.float32)
+    a = wp.array(data, device=device)
+    pinned = wp.empty((7, 9), pinned=True)
+    wp.copy(pinned, a)
+    wp.synchronize_device(device)
+    np.testing.assert_array_equal(pinned.numpy(), data)
+    np.testing.assert_array_equal(a[::2, 1:].numpy(), data[::2, 1:])
+    np.testing.assert_array_equal(a.transpose().contiguous().numpy(), data.T)
+    a[1:3].fill_(4.0)
+    data[1:3] = 4.0
+    np.testing.assert_array_equal(a.numpy(), data)
+    wide = wp.full(1000, wp.vec3d(1.0, 2.0, 3.0), dtype=wp.vec3d, device=device)
+    np.testing.assert_array_equal(wide.numpy(), np.tile([1.0, 2.0, 3.0], (1000, 1)))
