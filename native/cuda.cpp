@@ -1,6 +1,8 @@
 #include "cuda.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <new>
 
 #include "alloc.h"
@@ -69,6 +71,13 @@ struct CudaMemory {
     CudaUse last;  // its holder is a reference
 };
 
+// Whether an error says that all memory of the context is gone: the driver has shut down, the context was destroyed, or
+// a kernel has failed, which somebody was told already (`GONE` in runtime/cuda/errors.py).
+bool is_gone(CudaCode code) {
+    constexpr CudaCode kGone[] = {4, 201, 214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719};
+    return std::find(std::begin(kGone), std::end(kGone), code) != std::end(kGone);
+}
+
 void give_back(CudaMemory* memory) {
     const CudaGuard guard(memory->context);
     CudaCode code = guard.code();
@@ -92,9 +101,7 @@ void give_back(CudaMemory* memory) {
                 break;
         }
     }
-    // Memory of a driver that has shut down, or of a context that is gone, went with it.
-    constexpr CudaCode kDeinitialized = 4, kContextDestroyed = 709;
-    if (code == 0 || code == kDeinitialized || code == kContextDestroyed) return;
+    if (code == 0 || is_gone(code)) return;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     raise_cuda_error(call, code);

@@ -256,6 +256,16 @@ def test_print_launches(fake, pair, capsys):
     assert capsys.readouterr().out == "kernel: saxpy dim: (10,) device: cuda:0\n"
 
 
+def test_what_launches_take(fake, pair):
+    x, y = pair
+    wp.timing_begin()
+    wp.launch(saxpy, dim=10, inputs=[x, y, 1.0], device="cuda:0")
+    names = ["cuEventCreate", "cuEventCreate", "cuEventRecord", "cuLaunchKernel", "cuEventRecord"]
+    assert fake.names()[-5:] == names
+    (result,) = wp.timing_end()
+    assert (result.device, result.name, result.elapsed) == ("cuda:0", "saxpy", 1.5)
+
+
 def test_loading_ahead(fake):
     wp.force_load("cuda:1", modules=[saxpy.module])
     assert "cuModuleLoadDataEx" in fake.names()

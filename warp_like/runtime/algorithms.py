@@ -1,8 +1,9 @@
 """Sums, prefix sums, casts, sorts and runs over whole arrays: what ``warp_like.utils`` offers.
 
 The work is done natively on all threads (``native/reduce.cpp``, ``scan.cpp``, ``sort.cpp``), and results do not depend
-on their number. Casts are kernels. A tape differentiates casts, sums and scans; to it, what the others write are plain
-numbers, and sorting values with a gradient is refused.
+on their number. Arrays of CUDA devices are copied to the host for it. Casts are kernels, and run where the arrays are.
+A tape differentiates casts, sums and scans; to it, what the others write are plain numbers, and sorting values with a
+gradient is refused.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from warp_like.runtime.history import share_memory
 from warp_like.runtime.kernel import kernel
 from warp_like.runtime.launch import launch
 from warp_like.runtime.memory import ElementType, element_type
+from warp_like.runtime.on_host import on_host
 from warp_like.runtime.recorded_sums import record_reduction, record_scan
 from warp_like.runtime.recording import host_writes, recorder, refuse_capture
 
@@ -37,6 +39,7 @@ tid = Builtin("tid")
 # --- sums ---
 
 
+@on_host
 def array_sum(values: Any, out: Any = None, value_count: int | None = None, axis: int | None = None) -> Any:
     """Return the sum of the elements of an array, component by component.
 
@@ -68,6 +71,7 @@ def array_sum(values: Any, out: Any = None, value_count: int | None = None, axis
     return _reduce("array_sum", part, None, out, k, a.dtype)
 
 
+@on_host
 def array_inner(a: Any, b: Any, out: Any = None, count: int | None = None, axis: int | None = None) -> Any:
     """Return the inner product of two arrays: the sum of the products of their components.
 
@@ -167,6 +171,7 @@ def _counts(element: ElementType, out: Any) -> ElementType:
 # --- prefix sums ---
 
 
+@on_host
 def array_scan(in_array: Any, out_array: Any, inclusive: bool = True) -> None:
     """Write the prefix sums of an array, component by component, to another one.
 
@@ -264,7 +269,7 @@ def array_cast(in_array: Any, out_array: Any, count: int | None = None) -> None:
         raise ValueError(f"array_cast() takes arrays of one number of components, got {source!r} and {target!r}")
     if given.shape != wanted.shape:
         raise ValueError(f"array_cast(): {source!r} and {target!r} differ in shape and are not both contiguous")
-    launch(_CASTS[given.ndim - 1], given.shape, [given], [wanted])
+    launch(_CASTS[given.ndim - 1], given.shape, [given], [wanted], device=wanted.device)
 
 
 def _scalars(a: array, flat: bool) -> array:
@@ -280,6 +285,7 @@ def _scalars(a: array, flat: bool) -> array:
 # --- sorts ---
 
 
+@on_host
 def radix_sort_pairs(
     keys: Any, values: Any, count: int | None = None, begin_bit: int = 0, end_bit: int | None = None
 ) -> None:
@@ -316,6 +322,7 @@ def radix_sort_pairs(
         _do("radix_sort_pairs", partial(_native.sort_pairs, keys, values, n, first, last))
 
 
+@on_host
 def segmented_sort_pairs(
     keys: Any, values: Any, count: int, segment_start_indices: Any, segment_end_indices: Any = None
 ) -> None:
@@ -383,6 +390,7 @@ def _require_pairs(name: str, keys: Any, values: Any, count: int | None) -> int:
 # --- runs ---
 
 
+@on_host
 def runlength_encode(
     values: Any, run_values: Any, run_lengths: Any, run_count: Any = None, value_count: int | None = None
 ) -> Any:

@@ -179,14 +179,33 @@ def run(program: Program, dims: tuple[int, ...], args: list[Any], blocks: Blocks
         return
     if variant is not None and program.device.is_cuda:
         require_fitting(program, program.loaded[variant], blocks)
-    start = time.perf_counter_ns()
-    done = dispatcher.try_run(dims, args, *blocks)
     if activities.noted is not None and activities.wanted:
-        name = f"{key} (adjoint)" if program.wrt is not None else key
-        elapsed = (time.perf_counter_ns() - start) / 1e6
-        activities.noted.append(TimingResult(program.device, name, 1, elapsed))
+        done = _timed(program, dims, args, blocks)
+    else:
+        done = dispatcher.try_run(dims, args, *blocks)
     if not done:
         raise RuntimeError(f"kernel `{key}`: the native launch path refused checked arguments; this is a bug")
+
+
+def _timed(program: Program, dims: tuple[int, ...], args: list[Any], blocks: Blocks) -> bool:
+    """Run a launch and note what it takes."""
+    assert program.dispatcher is not None
+    assert activities.noted is not None
+    key = program.kernel.key
+    name = f"{key} (adjoint)" if program.wrt is not None else key
+    if program.device.is_cuda:
+        from warp_like.runtime.cuda.clock import Timed
+
+        clock = Timed(program.device, name, 1, blocks.stream, args)  # type: ignore[arg-type]
+        with clock:
+            done = program.dispatcher.try_run(dims, args, *blocks)
+        activities.noted.append(clock)
+        return done
+    start = time.perf_counter_ns()
+    done = program.dispatcher.try_run(dims, args, *blocks)
+    elapsed = (time.perf_counter_ns() - start) / 1e6
+    activities.noted.append(TimingResult(program.device, name, 1, elapsed))
+    return done
 
 
 def run_recorded(program: Program, record: Record, tape: Tape, blocks: Blocks = USUAL) -> None:

@@ -73,7 +73,7 @@ class TimingResult(NamedTuple):
 class Activities:
     """What launches take is noted here, by all threads, between ``timing_begin`` and ``timing_end``."""
 
-    noted: list[TimingResult] | None = None
+    noted: list[Any] | None = None  # results, and what has a result() once a device has got there
     wanted = False
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from warp_like.runtime.device import synchronize
+from warp_like.runtime import device as devices
 from warp_like.runtime.kernel import hold_fast_launches
 from warp_like.runtime.recording import TimingResult as TimingResult
 from warp_like.runtime.recording import activities, recorder
@@ -31,13 +31,15 @@ def timing_begin(cuda_filter: int = TIMING_ALL, synchronize: bool = True) -> Non
 
     Args:
         cuda_filter: What to note; of the ``TIMING_`` constants ``TIMING_KERNEL`` alone means something on the CPU.
-        synchronize: For CUDA devices.
+        synchronize: Wait for CUDA devices first, so that nothing of before is in the way.
 
     Raises:
         RuntimeError: It has begun already.
     """
     if activities.noted is not None:
         raise RuntimeError("timing has begun already; end it with wp.timing_end()")
+    if synchronize:
+        devices.synchronize()
     activities.noted = []
     activities.wanted = bool(cuda_filter & TIMING_KERNEL)
     hold_fast_launches(1)
@@ -46,6 +48,9 @@ def timing_begin(cuda_filter: int = TIMING_ALL, synchronize: bool = True) -> Non
 def timing_end(synchronize: bool = True) -> list[TimingResult]:
     """End what ``timing_begin`` began, and return what was noted, in order.
 
+    Args:
+        synchronize: Wait for all work of CUDA devices; launches there that are noted are waited for in any case.
+
     Raises:
         RuntimeError: It has not begun.
     """
@@ -53,7 +58,9 @@ def timing_end(synchronize: bool = True) -> list[TimingResult]:
         raise RuntimeError("timing has not begun; begin it with wp.timing_begin()")
     found, activities.noted = activities.noted, None
     hold_fast_launches(-1)
-    return found
+    if synchronize:
+        devices.synchronize()
+    return [noted if isinstance(noted, TimingResult) else noted.result() for noted in found]
 
 
 def timing_print(results: list[TimingResult], indent: str = "") -> None:
@@ -150,7 +157,7 @@ class ScopedTimer:
             if self._tape is not None:
                 self._tape.record_scope_begin(self.name)
         if self.synchronize:
-            synchronize()
+            devices.synchronize()
         if self.use_nvtx:
             self._range = _nvtx().start_range(message=self.name, color=self.color)
             return self
@@ -170,7 +177,7 @@ class ScopedTimer:
         if not self.active:
             return
         if self.synchronize:
-            synchronize()
+            devices.synchronize()
         self.elapsed = (time.perf_counter_ns() - self._start) / 1e6 if not self.use_nvtx else 0.0
         if self._tape is not None:
             self._tape.record_scope_end()

@@ -9,10 +9,11 @@ that work on "the current context" need one on the calling thread: ``CudaDevice.
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from warp_like.runtime.cuda.errors import CONTEXT_IS_DESTROYED, DEINITIALIZED, NOT_READY, CudaError, error
+from warp_like.runtime.cuda.errors import GONE, NOT_READY, CudaError, error
 
 CUDA_VERSION = 12000
 """Whose functions native code asks for by name; the driver has to be as new."""
@@ -216,6 +217,8 @@ class Driver:
 
     def release(self, method: str, context: int, handle: int) -> None:
         """Give a handle back by ``method``, in its context. What went with its context needs no giving back."""
+        if sys.is_finalizing():  # the driver frees all when the process ends
+            return
         try:
             self.context_push(context)
             try:
@@ -223,7 +226,7 @@ class Driver:
             finally:
                 self.context_pop()
         except CudaError as e:
-            if e.code not in (DEINITIALIZED, CONTEXT_IS_DESTROYED):
+            if e.code not in GONE:
                 raise
 
     # ---- memory

@@ -61,7 +61,12 @@ NAMES = {
 STICKY = frozenset({214, 220, 700, 702, 710, 714, 715, 716, 717, 718, 719})
 """Errors of a kernel that ran: after one, every further call on the device fails until the process ends."""
 
+GONE = frozenset({DEINITIALIZED, 201, CONTEXT_IS_DESTROYED}) | STICKY
+"""Errors that do not matter where something is given back: it is gone already."""
+
 _ADVICE = {
+    3: "CUDA can't be used in a process that was forked after CUDA had started: start workers by "
+    "multiprocessing.set_start_method('spawn')",
     34: "the libcuda.so that was found is the toolkit's stub, not the driver: take it off LD_LIBRARY_PATH",
     100: "the driver sees no device: look at CUDA_VISIBLE_DEVICES and at what nvidia-smi lists",
     101: "there is no device with this number: wp.get_cuda_devices() lists them",
