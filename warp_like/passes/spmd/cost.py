@@ -10,8 +10,8 @@ from __future__ import annotations
 from warp_like.builtins.spec import Symbol, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.types import Array, Lanes, Scalar, element_count, lane_type, scalar_of
-from warp_like.passes.spmd.near import is_guess
+from warp_like.ir.types import Array, Lanes, Scalar, Type, element_count, lane_type, scalar_of
+from warp_like.passes.spmd.near import expected_side
 
 TRIPS = 16.0
 """Iterations of a loop whose number is unknown."""
@@ -20,7 +20,7 @@ _DIVISION, _CALL, _ISSUE = 3.0, 16.0, 0.35
 _CHAIN = 3.0  # until a loop-carried addition of floats is done
 _ATOMIC = 6.0
 _GATHER = 1.6  # for each lane and component
-_LANE_DIVISION, _LANE_CALL = 10.0, 24.0  # for a register full
+_LANE_DIVISION, _LANE_CALL = 10.0, 24.0  # for a register full of 512 bits, where most else takes 1
 _DIVERGENCE = 1.3  # how much longer the last lane takes in a loop than the average one
 
 
@@ -74,6 +74,11 @@ def _trips(o: ops.For) -> float:
     return float(min(len(range(*bounds)), 1000))  # more would only be the same many times
 
 
+def _bits(t: Type) -> int:
+    scalar = scalar_of(t)
+    return 32 if scalar is None else scalar.bits
+
+
 def _is_float(v: Value) -> bool:
     scalar = scalar_of(lane_type(v.type))
     return scalar is not None and scalar.is_float
@@ -98,8 +103,8 @@ class _Lanes:
     def op(self, o: Op) -> float:
         wide = any(isinstance(v.type, Lanes) for v in (*o.operands(), *o.results))
         match o:
-            case ops.If() if is_guess(o):
-                return 2.0 + self.block(o.orelse)
+            case ops.If() if (side := expected_side(o)) is not None:
+                return 2.0 + self.block(side)
             case ops.If():
                 return 1.0 + sum(map(self.block, o.regions()))
             case ops.For():
@@ -116,7 +121,9 @@ class _Lanes:
                 t = lane_type(first.type)
                 if o.fn in ("div", "mod") and isinstance(t, Scalar) and t.is_int:
                     return _DIVISION * self.width(o)  # there are no vector instructions for it
-                return self.registers * _elements(o) * _apply(o, _LANE_DIVISION, _LANE_CALL, 1.0)
+                part = self.width(o) * _bits(t) / 512.0 / self.registers
+                division, other = max(_DIVISION, _LANE_DIVISION * part), max(_ISSUE, part)
+                return self.registers * _elements(o) * _apply(o, division, _LANE_CALL, other)
             case ops.Load() | ops.Store():
                 if _is_dense(o):
                     return self.registers * _elements(o) * (2.0 if _elements(o) > 1 else 1.0)
@@ -157,6 +164,7 @@ def gathers_in_loops(f: Function) -> bool:
     """Return whether a loop of ``f`` touches elements of one array that lie apart, one for each lane."""
     loops = [o for o in f.body.walk() if isinstance(o, (ops.For, ops.While))]
     found = [o for loop in loops for r in loop.regions() for o in r.walk()]
-    unexpected = {g.then.ops[0] for g in found if isinstance(g, ops.If) and is_guess(g)}
+    guesses = (g for g in found if isinstance(g, ops.If) and expected_side(g) is not None)
+    unexpected = {o for g in guesses for r in g.regions() if r is not expected_side(g) for o in r.ops}
     apart = (o for o in found if isinstance(o, (ops.Load, ops.Store)) and o.mask and not _is_dense(o))
     return any(o not in unexpected for o in apart)

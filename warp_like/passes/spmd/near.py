@@ -14,6 +14,8 @@ from warp_like.ir.core import Block, Op, Value
 from warp_like.ir.types import Scalar
 from warp_like.passes.spmd.values import LaneBuilder
 
+_ACCESSES = (ops.Load, ops.Store)
+
 
 class NearIndices(LaneBuilder):
     """Guesses first lanes; ``first`` has the guess of a value of the old function, a scalar of the new one."""
@@ -84,12 +86,16 @@ class NearIndices(LaneBuilder):
         return self.b.if_(apart, *blocks)
 
 
-def is_guess(o: ops.If) -> bool:
-    """Return whether ``o`` is an access of ``guessed``, whose second block is the one that is expected to run."""
-    accesses = [r.ops[0] for r in o.regions() if len(r.ops) == 2]
-    if len(accesses) != 2 or not all(isinstance(a, (ops.Load, ops.Store)) for a in accesses):
-        return False
-    return isinstance(o.cond.op, ops.Across) and isinstance(accesses[1].indices[-1].op, ops.Ramp)  # type: ignore[attr-defined]
+def expected_side(o: ops.If) -> Block | None:
+    """The side of ``o`` that nearly always runs, where it asks whether indices are consecutive; else None."""
+    if len(o.results) == 1:
+        (then,), (orelse,) = (r.yielded for r in o.regions())
+        if isinstance(then.op, ops.Ramp) and isinstance(orelse.op, ops.Apply) and orelse.op.fn == "mod":
+            return o.then
+    far, near = (r.ops[0] for r in o.regions())
+    if isinstance(o.cond.op, ops.Across) and isinstance(far, _ACCESSES) and isinstance(near, _ACCESSES):
+        return o.orelse if isinstance(near.indices[-1].op, ops.Ramp) else None
+    return None
 
 
 def _is_index(v: Value) -> bool:
