@@ -187,6 +187,9 @@ def test_at_an_address():
         0,
     ]
     assert wp.from_ptr(at, 2, dtype=wp.vec3).list() == [wp.vec3(0, 1, 2), wp.vec3(3, 4, 5)]
+    with pytest.raises(ValueError, match=r"^an array of shape \(2,\) can't lie at `ptr` 0, where no memory is$"):
+        wp.from_ptr(0, 2)
+    assert wp.array(ptr=0, shape=0, dtype=float).list() == []
     with pytest.raises(ValueError, match="needs 28 bytes at `ptr`, `capacity` is 24"):
         wp.array(ptr=at, shape=7, dtype=float, capacity=24)
 

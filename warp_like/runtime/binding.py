@@ -88,6 +88,8 @@ def bind_pointer(
     needed = sum((n - 1) * max(s, 0) for n, s in zip(dims, steps, strict=True)) + element.itemsize if all(dims) else 0
     if capacity is not None and needed > capacity:
         raise ValueError(f"an array of shape {dims} needs {needed} bytes at `ptr`, `capacity` is {capacity}")
+    if needed and not ptr:
+        raise ValueError(f"an array of shape {dims} can't lie at `ptr` 0, where no memory is")
     size = needed if capacity is None else capacity
     release = None if deleter is None else lambda address: deleter(address, size)
     owner = _native.Buffer.wrap(ptr, size, release)
