@@ -2,9 +2,13 @@
 
 import importlib
 import linecache
+import os
+import py_compile
 import subprocess
 import sys
 import textwrap
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -126,6 +130,59 @@ def test_names_in_annotations_that_are_text():
         x = wp.zeros(1, dtype=dtype)
         wp.launch(made["make"](dtype), 1, inputs=[x])
         assert x.numpy()[0] == 1
+
+
+# --- other ways to run a program ---
+
+LAUNCHED = """
+import numpy as np
+x = np.full(2, 3.0, np.float32)
+wp.launch(k, 2, inputs=[x])
+print(x)
+"""
+
+
+def program(tmp_path, *arguments: str, text: str = "", path: str = "") -> "subprocess.CompletedProcess[str]":
+    """Run Python in ``tmp_path`` with the package and ``path`` importable, and ``text`` on standard input."""
+    places = [path, str(Path(wp.__file__).parents[1])]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in places if p)}
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, input=text, capture_output=True, text=True, cwd=tmp_path, env=env, check=False)
+
+
+def test_a_script_and_a_module_run_as_main(tmp_path):
+    (tmp_path / "script.py").write_text(KERNEL.format(body="x + 1.0") + LAUNCHED)
+    assert program(tmp_path, "script.py").stdout == "[4. 4.]\n"
+    assert program(tmp_path, "-m", "script").stdout == "[4. 4.]\n"
+    assert program(tmp_path, "-c", "import runpy; runpy.run_path('script.py')").stdout == "[4. 4.]\n"
+    (tmp_path / "script.py").write_text(KERNEL.format(body="x * 7.0") + LAUNCHED)
+    assert program(tmp_path, "script.py").stdout == "[21. 21.]\n"  # not what the cache has
+
+
+def test_a_module_in_a_zip_file(tmp_path):
+    with zipfile.ZipFile(tmp_path / "archive.zip", "w") as archive:
+        archive.writestr("zipped.py", KERNEL.format(body="x * 5.0"))
+    ran = program(tmp_path, "-c", "import warp_like as wp; from zipped import k" + LAUNCHED, path="archive.zip")
+    assert ran.stdout == "[15. 15.]\n", ran.stderr
+
+
+@pytest.mark.parametrize(("arguments", "file"), [(["-c", "PROGRAM"], "<string>"), (["-"], "<stdin>")])
+def test_a_program_that_is_no_file(tmp_path, arguments, file):
+    source = KERNEL.format(body="x") + LAUNCHED
+    done = program(tmp_path, *(source if a == "PROGRAM" else a for a in arguments), text=source)
+    if done.returncode == 0:  # later versions of Python keep its lines
+        assert done.stdout == "[3. 3.]\n"
+    else:
+        assert f"the source of kernel `k` can't be found: its file is given as '{file}'" in done.stderr
+
+
+def test_a_module_of_which_only_the_bytecode_is_left(tmp_path):
+    file = tmp_path / "compiled.py"
+    file.write_text(KERNEL.format(body="x"))
+    py_compile.compile(str(file), cfile=str(tmp_path / "compiled.pyc"))
+    file.unlink()
+    done = program(tmp_path, "-c", "import warp_like as wp; from compiled import k" + LAUNCHED)
+    assert "the source of kernel `k` can't be found" in done.stderr
 
 
 # --- lambdas ---

@@ -208,6 +208,11 @@ class Function:
         """The name, as Warp calls it."""
         return self.name
 
+    @property
+    def func(self) -> Callable[..., Any]:
+        """The Python function of the definition that came last."""
+        return self.overloads[-1].pyfunc
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the Python function on host values; of several overloads, the one that fits them best.
 

@@ -81,10 +81,11 @@ def grad(func: Any) -> GradientOf:
 
     Called with the arguments of ``func``, it returns the derivative of what ``func`` returns with respect to each of
     them: one value for one argument, else a tuple. Where ``func`` returns several numbers, it is the derivative of
-    their sum. Integers have the derivative zero; arrays are constants, and have none. A gradient function that
-    ``wp.func_grad`` has given is used. A kernel with ``wp.grad`` in it can be differentiated like any other, so that
-    second derivatives are right too, unless ``func`` holds a loop whose length is known only at run time: that is
-    refused.
+    their sum. Integers have the derivative zero; arrays are constants, and have none. The derivative with respect to a
+    struct is such a struct, whose arrays stay what they are; that with respect to a tuple is a tuple. A gradient
+    function that ``wp.func_grad`` has given is used. A kernel with ``wp.grad`` in it can be differentiated like any
+    other, so that second derivatives are right too, unless ``func`` holds a loop whose length is known only at run
+    time: that is refused.
 
     Args:
         func: A function made by ``wp.func``, a builtin, or another ``wp.grad(...)``.
