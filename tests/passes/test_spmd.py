@@ -145,6 +145,32 @@ def test_as_many_registers_as_the_values_of_a_loop_leave_room_for():
     assert choice(pairs, wanted=4).width == 4
     assert choice(streaming).width == 16
     assert choice(periodic).width == 16
+    assert choice(largest).width == 16
+    assert choice(orbit).width == 32  # nothing but its state lives from step to step; within a step more does
+    assert choice(orbit, bits=256, registers=16).width == 8
+
+
+@wp.kernel
+def largest(x: wp.array(dtype=float), found: wp.array(dtype=float)):
+    wp.atomic_max(found, 0, x[wp.tid()])
+
+
+@wp.func
+def pull(s: wp.vec3):
+    return s * (s[1] - s[0] * s[2])
+
+
+@wp.kernel
+def orbit(start: wp.array(dtype=wp.vec3), steps: int, out: wp.array(dtype=wp.vec3)):
+    i = wp.tid()
+    s = start[i]
+    for _step in range(steps):
+        a = pull(s)
+        b = pull(s + 0.5 * a)
+        c = pull(s + 0.5 * b)
+        d = pull(s + c)
+        s += a + 2.0 * b + 2.0 * c + d
+    out[i] = s
 
 
 @wp.kernel

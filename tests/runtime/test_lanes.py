@@ -336,6 +336,24 @@ def test_atomics(width, dtype, n):
 
 
 @wp.kernel
+def extremes(x: wp.array(dtype=float), least: wp.array(dtype=float), most: wp.array(dtype=float)):
+    i = wp.tid()
+    wp.atomic_min(least, 0, x[i])
+    wp.atomic_max(most, 0, x[i])
+
+
+@pytest.mark.parametrize("first", [np.nan, 2.0])
+@pytest.mark.parametrize("n", [1, 37, 64])
+def test_extremes_leave_out_what_is_no_number(width, n, first):
+    x = values("float32", (n,))
+    for numbers in (x, np.where(np.arange(n) % 3 == 1, np.float32(np.nan), x), np.full(n, np.nan, np.float32)):
+        least, most = np.full(1, first, np.float32), np.full(1, first, np.float32)
+        wp.launch(extremes, n, [numbers, least, most])
+        np.testing.assert_array_equal(least[0], np.fmin.reduce([np.float32(first), *numbers]))
+        np.testing.assert_array_equal(most[0], np.fmax.reduce([np.float32(first), *numbers]))
+
+
+@wp.kernel
 def slots(x: wp.array(dtype=float), count: wp.array(dtype=int), kept: wp.array(dtype=float)):
     i = wp.tid()
     for k in range(2):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from warp_like.backend.llvm import memory
-from warp_like.backend.llvm.shuffle import gather, iota, join, scatter, shuffle, splat
+from warp_like.backend.llvm.shuffle import gather, iota, join, scatter, shuffle, splat, split
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, constant, leaves, memory_type, one_lane, register_type
 from warp_like.backend.llvm.values import suffix as suffix_of
 from warp_like.backend.llvm.writer import Writer
@@ -358,7 +358,17 @@ def reduce(w: Writer, kind: str, t: LaneScalar, x: str, mask: str) -> str:
     if kind == "add":
         name = f"llvm.vector.reduce.fadd.{suffix_of(t)}"
         return w.intrinsic(name, one, [one, reg], ["-0.0", x], "reassoc ")
-    return w.intrinsic(f"llvm.vector.reduce.f{kind}.{suffix_of(t)}", one, [reg], [x])
+    return _extreme(w, kind, t, x)
+
+
+def _extreme(w: Writer, kind: str, t: LaneScalar, x: str) -> str:
+    """Return the least or greatest number of all lanes, in halves: LLVM's reduction takes one lane after the other."""
+    while t.width > 1:
+        half = LaneScalar(t.kind, t.bits, t.width // 2)
+        reg = register_type(half)
+        x = w.intrinsic(f"llvm.{kind}num.{suffix_of(half)}", reg, [reg, reg], split(w, t, x, half.width))
+        t = half
+    return w.op(f"extractelement {register_type(t)} {x}, i32 0")
 
 
 def _neutral(kind: str, t: Scalar) -> float:
