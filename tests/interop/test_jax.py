@@ -2,6 +2,7 @@
 
 import gc
 import os
+import weakref
 
 import numpy as np
 import pytest
@@ -109,3 +110,48 @@ def test_donating_an_array_that_is_shared_leaves_its_memory():
     y = step(x)
     np.testing.assert_array_equal(np.asarray(y), np.arange(1000.0) + 1.0)
     np.testing.assert_array_equal(a.numpy(), np.arange(1000.0))
+
+
+@pytest.mark.parametrize("t", [wp.bool, wp.int8, wp.uint8, wp.int32, wp.uint32, wp.float16, wp.bfloat16, wp.float32])
+def test_the_short_way_gives_what_from_dlpack_does(t):
+    from warp_like.interop.jax import _importer
+
+    assert _importer() is not None, "jaxlib has changed: to_jax() takes three times as long"
+    w = wp.array(np.eye(4), dtype=t)
+    x, y = wp.to_jax(w), jax.dlpack.from_dlpack(w)
+    assert type(x) is type(y)
+    assert (x.dtype, x.shape, x.sharding, x.committed) == (y.dtype, y.shape, y.sharding, y.committed)
+    assert not x.weak_type
+    assert x.unsafe_buffer_pointer() == y.unsafe_buffer_pointer() == w.ptr
+    assert jax.jit(lambda v: v + v)(x).tolist() == jax.jit(lambda v: v + v)(y).tolist()
+    inside = jax.jit(lambda v: v + wp.to_jax(w))(x)
+    assert inside.tolist() == (x + y).tolist()
+
+
+@pytest.mark.parametrize("copy", [1, "yes", 0])
+def test_copy_is_none_true_or_false(copy):
+    with pytest.raises(TypeError, match="copy is None, True or False"):
+        wp.ones(4).to_jax(copy=copy)
+
+
+def test_what_the_short_way_does_not_take():
+    halves = wp.array(np.arange(40.0), dtype=float)
+    for w in (halves[1:], halves[::2], halves[:0], wp.zeros(3, dtype=wp.float64), wp.zeros((3, 4), dtype=wp.vec3)[1:]):
+        assert np.array_equal(np.asarray(wp.to_jax(w)), w.numpy())
+    with pytest.raises(TypeError, match="needs a warp_like array"):
+        wp.to_jax(np.zeros(3))
+
+
+def test_jax_arrays_keep_the_memory_and_give_it_back():
+    w = wp.full(1000, 3.0)
+    gone = weakref.ref(w.owner)
+    x = wp.to_jax(w)
+    del w
+    gc.collect()
+    assert x.sum() == 3000
+    assert gone() is not None
+    del x
+    gc.collect()
+    wp.to_jax(wp.zeros(1))
+    gc.collect()
+    assert gone() is None

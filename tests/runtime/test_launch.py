@@ -342,3 +342,33 @@ def test_an_index_out_of_range_raises_in_debug_mode():
     finally:
         wp.config.mode = "release"
     np.testing.assert_array_equal(x[5:], 1)
+
+
+@wp.struct
+class Segment:
+    start: wp.vec3
+    points: wp.array(dtype=float)
+    length: float
+
+
+@wp.kernel
+def along(segment: Segment, out: wp.array(dtype=float), scale: float):
+    i = wp.tid()
+    out[i] = segment.points[i] * scale
+
+
+def test_messages_count_the_arguments_that_the_user_gave():
+    segment = Segment()
+    segment.points = wp.zeros(3)
+    with pytest.raises(TypeError, match=r"kernel `along`, argument 2 `out`: expected array1d\[float32\], got None"):
+        wp.launch(along, 3, [segment, None, 1.0])
+    with pytest.raises(TypeError, match=r"argument 3 `scale`: expected float32, got str 'x'"):
+        wp.launch(along, 3, [segment, wp.zeros(3), "x"])
+    with pytest.raises(ValueError, match=r"argument 2 `out`: the kernel writes this array"):
+        wp.launch(along, 3, [segment, READ_ONLY, 1.0])
+    command = wp.launch(along, 3, [segment, wp.zeros(3), 1.0], record_cmd=True)
+    with pytest.raises(TypeError, match=r"argument 3 `scale`"):
+        command.set_param_at_index(2, "x")
+    out = wp.zeros(3, requires_grad=True)
+    with pytest.raises(TypeError, match=r"argument 2 `adj_out`: expected array1d\[float32\], got array1d\[int32\]"):
+        wp.launch(along, 3, [segment, out, 1.0], adj_inputs=[None, wp.zeros(3, dtype=int), None], adjoint=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from warp_like import _native
@@ -10,6 +11,7 @@ from warp_like.interop import export, view
 from warp_like.ir import types as ir
 from warp_like.runtime.array import array
 from warp_like.runtime.device import Device, DeviceLike, get_device
+from warp_like.runtime.memory import element_type
 from warp_like.values import class_of, numpy_dtype, scalar_from_numpy, to_ir
 
 
@@ -61,9 +63,50 @@ def export_jax(a: array, copy: bool | None = None) -> Any:
 
     Nothing is kept for the next call: JAX remembers the values of its arrays, and ours change.
     """
+    if (copy is None or copy is False) and isinstance(a, array) and a.is_contiguous and _is_kept(a.dtype):
+        # Nothing of what `source` looks for can be in the way but these.
+        usual = a.size and not a.readonly and not a.ptr % JAX.alignment and a.device.is_cpu
+        make = _importer() if usual else None
+        if make is not None:
+            return make(a)
     source = export.source(JAX, a, copy)
     # JAX asks for capsules that can't say that memory is read-only; as it never writes, none is needed.
     return _jax().dlpack.from_dlpack(source._alias(source, readonly=False) if source.readonly else source)
+
+
+@functools.cache
+def _is_kept(dtype: Any) -> bool:
+    """Whether JAX has the scalars of ``dtype``, and never converts them."""
+    scalar = element_type(dtype).scalar
+    return scalar is not None and scalar.bits < 64 and hasattr(_jax().numpy, str(scalar))
+
+
+@functools.cache
+def _importer() -> Callable[[array], Any] | None:
+    """Return what makes a JAX array over an array's memory without the layers of ``jax.dlpack.from_dlpack``.
+
+    It is the function of jaxlib that those layers end in. That is no public one, so it is used only where it turns out
+    to give the same as the public one.
+    """
+    jax = _jax()
+
+    def make(a: array) -> Any:
+        return take(_native.dlpack_capsule(a, False), jax.local_devices(backend="cpu")[0], None, None, _CPU)
+
+    sample = array([1.0, 2.0], dtype=class_of(ir.float32))
+    try:
+        from jaxlib import _jax as jaxlib
+
+        take = jaxlib.dlpack_managed_tensor_to_buffer
+        ours, theirs = make(sample), jax.dlpack.from_dlpack(sample)
+        facts = [(type(x), x.dtype, x.shape, x.sharding, x.committed, x.weak_type) for x in (ours, theirs)]
+        shared = {x.unsafe_buffer_pointer() for x in (ours, theirs)} == {sample.ptr}
+    except (ImportError, AttributeError, TypeError, ValueError, RuntimeError):  # another version's, or no CPU backend
+        return None
+    return make if shared and facts[0] == facts[1] else None
+
+
+_CPU = 1  # DLPack's number
 
 
 def dtype_from_jax(dtype: Any) -> Any:

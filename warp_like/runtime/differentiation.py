@@ -127,13 +127,13 @@ def bind_adjoints(
                 found[i] = clone(a.grad) if a.retain_grad and i in consumed else a.grad
             continue
         name = f"adj_{kernel.parameter_names[i]}"
-        bound = convert(Site(kernel.key, i, name, t, place), adjoint)
+        bound = convert(Site(kernel.key, kernel.positions[i], name, t, place), adjoint)
         if bound.shape != a.shape:
             raise ValueError(f"kernel `{kernel.key}`: `{name}` has shape {bound.shape}, its array {a.shape}")
         if i in consumed:
             bound = clone(bound)  # the reverse sweep consumes these; the caller's stay as they are
         elif i < last_input:
-            require_writable(Site(kernel.key, i, name, t), bound)
+            require_writable(Site(kernel.key, kernel.positions[i], name, t), bound)
         found[i] = bound
     return found
 
@@ -149,7 +149,7 @@ def _bind_value_adjoint(kernel: Kernel, i: int, t: Type, adjoint: Any, place: De
     if scalar_of(t) is None or not is_differentiable(t):
         given = f"`{kernel.parameter_names[i]}` is {t}"
         raise TypeError(f"kernel `{kernel.key}`: {given}, which has no gradient; pass None")
-    site = Site(kernel.key, i, name, adjoint_type(t), place)
+    site = Site(kernel.key, kernel.positions[i], name, adjoint_type(t), place)
     bound: array = convert(site, adjoint)
     if bound.shape != (1,):
         raise ValueError(f"kernel `{kernel.key}`: `{name}` takes an array of one element, got shape {bound.shape}")

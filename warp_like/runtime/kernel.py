@@ -118,7 +118,7 @@ class Kernel(_native.Launchable):
             found.__dict__.update(
                 self.__dict__, generic=self, overloads={}, precompiled={}, _programs={}, _instances={}
             )
-            for derived in ("declared", "parameters", "takes_structs", "is_generic"):
+            for derived in ("declared", "parameters", "positions", "takes_structs", "is_generic"):
                 found.__dict__.pop(derived, None)
             found.source = self.source.with_types({name: t for (name, _), t in zip(self.declared, types, strict=True)})
             found = self._instances.setdefault(types, found)
@@ -130,6 +130,11 @@ class Kernel(_native.Launchable):
     def parameters(self) -> list[tuple[str, Type | None]]:
         """Name and type of each parameter of the compiled kernel: of a struct, those of its fields."""
         return leaf_parameters(self.declared)
+
+    @functools.cached_property
+    def positions(self) -> list[int]:
+        """For each of ``parameters`` the position of the argument that it is, or is a field of."""
+        return [i for i, p in enumerate(self.declared) for _ in leaf_parameters([p])]
 
     @property
     def types(self) -> tuple[Type, ...]:

@@ -150,7 +150,7 @@ def bind_arguments(
     for i, ((name, t), value) in enumerate(zip(kernel.parameters, given, strict=True)):
         assert t is not None  # `concrete` has seen to that
         types.append(t)
-        args.append(convert(Site(kernel.key, i, name, t, device), value))
+        args.append(convert(Site(kernel.key, kernel.positions[i], name, t, device), value))
     return tuple(types), args
 
 
@@ -160,13 +160,13 @@ def run(program: Program, dims: tuple[int, ...], args: list[Any], blocks: Blocks
     if dispatcher is None:
         contiguous = all(a.is_contiguous for a in args if isinstance(a, array))
         dispatcher = program.require(contiguous=contiguous, wide=program.is_wide(dims), sums=contiguous)
-    key, names = program.kernel.key, program.kernel.parameter_names
+    key, names, positions = program.kernel.key, program.kernel.parameter_names, program.kernel.positions
     for i in program.any_artifact.writes:
         if i < len(names):  # what lies beyond are adjoints, checked where they were made
-            require_writable(Site(key, i, names[i], program.types[i]), args[i])
+            require_writable(Site(key, positions[i], names[i], program.types[i]), args[i])
     for i in program.any_artifact.certain if math.prod(dims) else ():
         if i < len(names):
-            require_given(Site(key, i, names[i], program.types[i]), args[i])
+            require_given(Site(key, positions[i], names[i], program.types[i]), args[i])
     if settings.print_launches:
         adjoint = " (adjoint)" if program.wrt is not None else ""
         sys.stdout.write(f"kernel: {key}{adjoint} dim: {dims} device: {program.device}\n")
@@ -286,7 +286,7 @@ class Launch(_native.Command):
         given = split_argument(self.kernel, index, value)
         for i, x in enumerate(given, first):
             name = self.kernel.parameter_names[i]
-            site = Site(self.kernel.key, i, name, self.program.types[i], self.program.device)
+            site = Site(self.kernel.key, index, name, self.program.types[i], self.program.device)
             self._params[i] = convert(site, x)
         self._prepared = None
 

@@ -200,7 +200,7 @@ def _by_argument(call: _Call, found: dict[int, Any]) -> list[Any]:
 def _checked(call: _Call, i: int, given: Any) -> Any:
     """Return a tangent that a user gave for argument ``i``."""
     t, name = call.types[i], f"tangent of {call.kernel.parameter_names[i]}"
-    site = Site(call.kernel.key, i, name, t, call.device)
+    site = Site(call.kernel.key, call.kernel.positions[i], name, t, call.device)
     if not is_differentiable(t):
         raise TypeError(f"{site.text}: {t} is not made of floats and has no tangent")
     value = convert(site, given)

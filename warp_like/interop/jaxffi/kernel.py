@@ -153,8 +153,9 @@ class JaxKernel:
         dynamic, constants = [], []
         for i, value in enumerate(args):
             name, declared = params[i]
-            t = declared_type(f"kernel `{key}`, argument {i + 1} `{name}`", declared, value)
-            passed, data = self._split(Site(key, i, name, t), t, value)
+            number = self.kernel.positions[i]
+            t = declared_type(f"kernel `{key}`, argument {number + 1} `{name}`", declared, value)
+            passed, data = self._split(Site(key, number, name, t), t, value)
             types.append(t)
             if data is None:
                 dynamic.append(passed)
@@ -199,7 +200,10 @@ class JaxKernel:
     ) -> list[Any]:
         key, names = self.kernel.key, self.kernel.parameter_names
         positions = [i for i in self.arguments if i not in constants]
-        values = [fit(Site(key, i, names[i], types[i]), types[i], x) for i, x in zip(positions, dynamic, strict=True)]
+        numbers = self.kernel.positions
+        values = [
+            fit(Site(key, numbers[i], names[i], types[i]), types[i], x) for i, x in zip(positions, dynamic, strict=True)
+        ]
         shapes = {}
         for i, x in zip(positions, values, strict=True):
             t = types[i]
