@@ -102,6 +102,7 @@ class _Described:
             if isinstance(t, Struct):
                 raise TypeError(f"`{self.key}` takes a struct, which JAX does not have; take its fields one by one")
             self.parameters.append((p.name, t))
+        self.positions = list(range(len(self.parameters)))
 
     @property
     def parameter_names(self) -> list[str]:
