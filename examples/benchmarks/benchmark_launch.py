@@ -5,16 +5,20 @@
 The first rows differ in who owns the two arrays of a launch; then come launches of other shapes, what stands
 around a launch (conversions, allocation, slices), and gradients. numba compiles ordinary functions, so its
 column is a call of a function that holds the loop, with the same arguments; it takes NumPy arrays only. NumPy
-and PyTorch appear where they have the same operation.
+and PyTorch appear where they have the same operation. "aim" is what warp_like is to stay below.
+
+A conversion is "fresh" when the array has not been converted before; making that array is then part of the time.
 """
 
 import harness
+import launch_frameworks
 import numpy as np
 from harness import Program
 
 SIZE = 16
 FACTOR = 2.0
-COLUMNS = [*harness.WARPS, "numba", "NumPy", "PyTorch"]
+COLUMNS = ["aim", *harness.WARPS, "numba", "NumPy", "PyTorch"]
+FRAMEWORKS = [*COLUMNS[1:], "JAX", "Paddle"]
 
 
 def make_saxpy(wp):
@@ -203,20 +207,10 @@ def record_and_backward(k: Kernels) -> Program:
     return Program(run, result)
 
 
-def autograd(torch) -> Program:
-    x, seed = torch.from_numpy(numbers()).requires_grad_(), torch.ones(SIZE)
-
-    def run():
-        x.grad = None
-        (FACTOR * x).backward(seed)
-
-    return Program(run, lambda: x.grad.numpy())
-
-
 # --- the table ---------------------------------------------------------------------------------------------
 
 
-def warp_rows(k: Kernels, torch) -> dict[str, Program]:
+def warp_rows(k: Kernels, frameworks: dict) -> dict[str, Program]:
     """Return one Warp's programs by row."""
     wp, array, ndarray = k.wp, k.array(numbers()), numbers()
     rows = {
@@ -228,19 +222,25 @@ def warp_rows(k: Kernels, torch) -> dict[str, Program]:
         "launch with a NumPy number": numpy_number(k),
         "from_numpy": returning(lambda: wp.from_numpy(ndarray, dtype=float)),
         ".numpy()": returning(lambda: array.numpy()),
+        ".numpy(), fresh": returning(lambda: wp.zeros(SIZE, dtype=float).numpy()),
         "zeros(16)": returning(lambda: wp.zeros(SIZE, dtype=float)),
         "slice [2:10]": returning(lambda: array[2:10]),
         "adjoint launch": adjoint_launch(k),
         "tape: record and backward": record_and_backward(k),
     }
-    if torch:
-        tensor, x, y = (torch.from_numpy(a) for a in (numbers(), numbers(), zeros()))
+    own = wp.__name__ == "warp_like"
+    if torch := frameworks.get("PyTorch"):
+        x, y = torch.from_numpy(numbers()), torch.from_numpy(zeros())
         rows["launch on PyTorch tensors"] = launches(k, x, y)
-        rows["from_torch"] = returning(lambda: wp.from_torch(tensor))
-        leaf = torch.from_numpy(numbers()).requires_grad_()
-        leaf.grad = torch.zeros(SIZE)
-        rows["from_torch, with gradient"] = returning(lambda: wp.from_torch(leaf))
-        rows["to_torch"] = returning(lambda: wp.to_torch(array))
+        rows |= launch_frameworks.torch_rows(k, torch)
+    if (paddle := frameworks.get("Paddle")) and own:  # warp-lang hangs
+        rows["launch on Paddle tensors"] = launches(k, paddle.to_tensor(numbers()), paddle.to_tensor(zeros()))
+    if jax := frameworks.get("JAX"):
+        x = jax.numpy.asarray(numbers())
+        if own:  # warp-lang refuses
+            rows["launch on a JAX array"] = launches(k, x, k.array(zeros()))
+        rows["from_jax"] = returning(lambda: wp.from_jax(x))
+        rows["to_jax"] = returning(lambda: wp.to_jax(array))
     return rows
 
 
@@ -256,7 +256,8 @@ def peer_rows(frameworks: dict) -> dict[str, dict[str, Program]]:
         rows["slice [2:10]"]["PyTorch"] = returning(lambda: tensor[2:10])
         rows["from_numpy"] = {"PyTorch": returning(lambda: torch.from_numpy(ndarray))}
         rows[".numpy()"] = {"PyTorch": returning(lambda: tensor.numpy())}
-        rows["tape: record and backward"] = {"PyTorch": autograd(torch)}
+        rows["tape: record and backward"] = {"PyTorch": launch_frameworks.plain_operation(torch)}
+        rows["autograd.Function around a kernel"] = {"PyTorch": launch_frameworks.empty_function(torch)}
     if numba := frameworks.get("numba"):
         rows["launch on NumPy arrays"] = {"numba": numba_call(numba)}
     return rows
@@ -265,7 +266,10 @@ def peer_rows(frameworks: dict) -> dict[str, dict[str, Program]]:
 def expected_values() -> dict[str, np.ndarray]:
     x = numbers().astype(float)
     launched = dict.fromkeys(
-        ("launch on wp arrays", "launch on NumPy arrays", "launch on PyTorch tensors", "recorded launch"),
+        (
+            *("launch on wp arrays", "launch on NumPy arrays", "launch on PyTorch tensors"),
+            *("launch on Paddle tensors", "launch on a JAX array", "recorded launch"),
+        ),
         FACTOR * x,
     )
     return launched | {
@@ -274,27 +278,59 @@ def expected_values() -> dict[str, np.ndarray]:
         "launch with a NumPy number": FACTOR * x,
         "from_numpy": x,
         ".numpy()": x,
+        ".numpy(), fresh": 0.0 * x,
         "from_torch": x,
         "from_torch, with gradient": x,
         "to_torch": x,
+        "to_torch, fresh": 0.0 * x,
+        "from_jax": x,
+        "to_jax": x,
         "zeros(16)": 0.0 * x,
         "slice [2:10]": x[2:10],
         "adjoint launch": np.full(SIZE, FACTOR),
         "tape: record and backward": np.full(SIZE, FACTOR),
+        "autograd.Function around a kernel": np.full(SIZE, FACTOR),
     }
+
+
+AIMS = {
+    "launch on wp arrays": 0.4,
+    "launch on NumPy arrays": 0.5,
+    "launch on PyTorch tensors": 0.6,
+    "launch on Paddle tensors": 1.5,
+    "launch on a JAX array": 1.5,
+    "recorded launch": 0.12,
+    "launch with ten arguments": 1.0,
+    "launch with a struct": 1.0,
+    "from_numpy": 1.0,
+    ".numpy()": 0.5,
+    "from_torch": 0.5,
+    "from_torch, with gradient": 1.0,
+    "to_torch": 0.7,
+    "from_jax": 3.0,
+    "to_jax": 15.0,
+    "zeros(16)": 0.6,
+    "slice [2:10]": 0.5,
+    "adjoint launch": 0.8,
+    "tape: record and backward": 4.0,
+    "autograd.Function around a kernel": 55.0,
+}
+"""Microseconds, on the machine that the tables of the documentation are from."""
 
 
 def main(argv: list[str] | None = None) -> dict:
     options = harness.arguments(__doc__.splitlines()[0], argv)
-    frameworks = harness.find_frameworks(COLUMNS)
+    frameworks = harness.find_frameworks(FRAMEWORKS)
     programs = {row: {} for row in expected_values()}
     for column in harness.WARPS:
         if wp := frameworks.get(column):
-            for row, program in warp_rows(Kernels(wp), frameworks.get("PyTorch")).items():
+            for row, program in warp_rows(Kernels(wp), frameworks).items():
                 programs[row][column] = program
     for row, columns in peer_rows(frameworks).items():
         programs[row].update(columns)
     rows = {row: harness.measure_row(row, programs[row], wanted) for row, wanted in expected_values().items()}
+    for row, aim in AIMS.items():
+        rows[row]["aim"] = aim * 1.0e-6
     harness.report("launch", "one call, microseconds", COLUMNS, rows, 1.0e6, options)
     return rows
 
