@@ -35,10 +35,11 @@ test: ## environment, build, the whole test suite (which also builds the documen
 	@$(BIN)/python build_lib.py
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
-test-cuda: ## the tests that need an NVIDIA GPU; skips, saying why, where there is none
+test-cuda: ## the tests and benchmarks that need an NVIDIA GPU; skips, saying why, where there is none
 	@$(ENVIRONMENT) demo docs test cuda $(EXTRAS)
 	@$(BIN)/python build_lib.py
-	@if $(BIN)/python .ci/has_gpu.py; then $(BIN)/python -m pytest -m cuda -rs $(ARGS); fi
+	@if $(BIN)/python .ci/has_gpu.py; then $(BIN)/python -m pytest -m cuda -rs $(ARGS) && \
+		$(BIN)/python examples/benchmarks/benchmark_cuda.py --json build/benchmarks/cuda.json; fi
 
 test-ptx: ## the test suite, with every kernel compiled for sm_80 and sm_90, too, and assembled; needs no GPU
 	@$(ENVIRONMENT) demo docs test $(EXTRAS)

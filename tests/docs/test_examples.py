@@ -168,6 +168,13 @@ def test_roofline_is_drawn(tmp_path: Path) -> None:
     assert (tmp_path / "roofline.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_benchmark_of_cuda_runs_on_the_processor(tmp_path: Path) -> None:
+    rows, printed = benchmark("cuda", tmp_path, "--device", "cpu", "--columns", "warp_like")
+    assert rows.pop("device") == {"name": "CPU"}
+    assert len(rows) == 9
+    assert all(set(times) == {"warp_like"} for times in rows.values()), printed  # each agreed with what was expected
+
+
 def test_benchmark_of_compiling_runs(tmp_path: Path) -> None:
     """The kernels that it generates compute what NumPy does."""
     rows, _ = benchmark("compile", tmp_path)
