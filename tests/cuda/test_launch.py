@@ -266,6 +266,30 @@ def test_what_launches_take(fake, pair):
     assert (result.device, result.name, result.elapsed) == ("cuda:0", "saxpy", 1.5)
 
 
+def test_verify_cuda_waits_for_each_launch(fake, pair):
+    from warp_like.runtime.cuda.errors import CudaError
+
+    x, y = pair
+    wp.config.verify_cuda = True
+    try:
+        wp.launch(saxpy, dim=10, inputs=[x, y, 1.0], device="cuda:0")
+        assert fake.names()[-2:] == ["cuLaunchKernel", "cuStreamSynchronize"]
+        fake.fail("cuStreamSynchronize", 716)
+        with pytest.raises(CudaError, match="a kernel accessed memory at an address that is no multiple of"):
+            wp.launch(saxpy, dim=10, inputs=[x, y, 1.0], device="cuda:0")
+    finally:
+        wp.config.verify_cuda = False
+    fake.forget()
+    wp.launch(saxpy, dim=10, inputs=[x, y, 1.0], device="cuda:0")
+    assert fake.names()[-1] == "cuLaunchKernel"
+
+
+def test_explain(fake, pair):
+    text = str(saxpy.explain())
+    assert "forward on cuda:0, contiguous arrays, plain additions" in text
+    assert "threads    up to 1024 in a block" in text
+
+
 def test_loading_ahead(fake):
     wp.force_load("cuda:1", modules=[saxpy.module])
     assert "cuModuleLoadDataEx" in fake.names()

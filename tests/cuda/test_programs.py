@@ -205,6 +205,17 @@ def test_debug_mode_raises_at_the_launch(device):
     assert x.list() == [1.0] * 10
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32, np.float64])
+def test_copies_that_a_kernel_does(device, dtype):
+    data = np.random.default_rng(6).integers(0, 100, (30, 40, 3)).astype(dtype)
+    a = wp.array(data, device=device)
+    np.testing.assert_array_equal(a.transpose((1, 0, 2)).numpy(), data.transpose(1, 0, 2))
+    np.testing.assert_array_equal(a.transpose().contiguous().numpy(), data.T)
+    b = wp.zeros((40, 30, 3), dtype=a.dtype, device=device)
+    b.transpose((1, 0, 2)).assign(a)
+    np.testing.assert_array_equal(b.numpy(), data.transpose(1, 0, 2))
+
+
 def test_copies_between_kinds_of_memory(device):
     data = np.random.default_rng(5).normal(size=(7, 9)).astype(np.float32)
     a = wp.array(data, device=device)

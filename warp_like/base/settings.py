@@ -105,6 +105,13 @@ SETTINGS: tuple[Setting, ...] = (
         compiles=True,
     ),
     Setting(
+        "verify_cuda",
+        "WARP_LIKE_VERIFY_CUDA",
+        bool,
+        False,
+        "Launches on CUDA wait for the kernel, so that an error of the device is raised where it happened.",
+    ),
+    Setting(
         "enable_backward", None, bool, True, "Whether tapes and adjoint launches may compile adjoints.", compiles=False
     ),
     Setting(

@@ -30,8 +30,9 @@ class Variant(Frozen):
         seconds: How long each stage took when it was compiled.
         lanes: How many threads run side by side in vector registers.
         lanes_reason: Why so many.
-        threads: How many OS threads a launch may use.
+        threads: How many OS threads a launch may use; on CUDA, how many threads a block may have.
         code_bytes: The size of the object code.
+        device: What it was compiled for.
     """
 
     arguments: tuple[tuple[str, str], ...]
@@ -46,6 +47,7 @@ class Variant(Frozen):
     lanes_reason: str
     threads: int
     code_bytes: int
+    device: str = "cpu"
 
     def lines(self) -> Iterator[str]:
         """The text of the variant."""
@@ -54,12 +56,13 @@ class Variant(Frozen):
         stages = ", ".join(f"{name} {1e3 * s:.1f}" for name, s in self.seconds)
         total = 1e3 * sum(s for _, s in self.seconds)
         origin = "from the cache; compiling it took" if self.cached else "compiled in"
-        yield f"{self.role}, {', '.join(kinds)}"
+        where = "" if self.device == "cpu" else f" on {self.device}"
+        yield f"{self.role}{where}, {', '.join(kinds)}"
         yield f"  arguments  {', '.join(f'{name}: {t}' for name, t in self.arguments)}"
         yield f"  key        {self.key}"
         yield f"  origin     {origin} {total:.1f} ms ({stages})"
         yield f"  lanes      {self.lanes} ({self.lanes_reason})"
-        yield f"  threads    up to {self.threads}"
+        yield f"  threads    up to {self.threads}{' in a block' if where else ''}"
         yield f"  code       {self.code_bytes} bytes"
 
 
@@ -89,7 +92,7 @@ def explain(kernel: Kernel, programs: Sequence[Program]) -> Explanation:
 
 def _variant(program: Program, which: tuple[bool, bool, bool], artifact: Artifact) -> Variant:
     contiguous, wide, sums = which
-    key = lookup.cache_key(program.kernel.source, program.signatures[which])
+    key = lookup.cache_key(program.kernel.source, program.signatures[which], program.target)
     names = program.kernel.parameter_names
     return Variant(
         arguments=tuple((name, str(t)) for name, t in zip(names, program.types, strict=True)),
@@ -102,6 +105,7 @@ def _variant(program: Program, which: tuple[bool, bool, bool], artifact: Artifac
         seconds=artifact.seconds,
         lanes=artifact.lanes,
         lanes_reason=artifact.lanes_reason,
-        threads=_native.num_threads(),
+        threads=program.loaded[which].max_threads if program.device.is_cuda else _native.num_threads(),
         code_bytes=len(artifact.code),
+        device=str(program.device),
     )

@@ -17,6 +17,7 @@ from warp_like.ir.types import Array, Scalar, Struct, Type, is_differentiable, l
 from warp_like.runtime.device import Device, get_device
 
 if TYPE_CHECKING:
+    from warp_like.backend.target import Target
     from warp_like.runtime.kernel import Kernel
 
 STACK_LIMIT = 1
@@ -67,6 +68,15 @@ class Program:
         if not self.artifacts:
             self.require(contiguous=True, wide=False, sums=True)
         return next(iter(self.artifacts.values()))
+
+    @property
+    def target(self) -> Target | None:
+        """What it is compiled for, as the compiler knows it; None for this machine."""
+        if not self.device.is_cuda:
+            return None
+        from warp_like.runtime.cuda import load
+
+        return load.target_of(self.device)  # type: ignore[arg-type]
 
     def is_wide(self, dims: tuple[int, ...]) -> bool:
         """Return whether an index of a grid of these extents, as the kernel sees it, exceeds 32 bits."""

@@ -6,6 +6,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from warp_like.backend.target import Target, cuda_target
+from warp_like.base.settings import settings
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.signature import Signature
 from warp_like.runtime.cuda.device import CudaDevice
@@ -61,7 +62,7 @@ def install(program: Program, signature: Signature) -> tuple[_native.Dispatcher,
     loaded = Loaded(program, artifact)
     dispatcher = program.dispatcher or program.new_dispatcher(signature, artifact, device.native)
     checks = signature.options.debug or signature.options.verify_fp
-    if artifact.uses_stack or (artifact.faults and checks):
+    if artifact.uses_stack or (artifact.faults and checks) or settings.verify_cuda:
         dispatcher.runner = Runner(program)
     place = (signature.contiguous, signature.wide, signature.sums)
     context = loaded.report.address if loaded.report is not None else 0

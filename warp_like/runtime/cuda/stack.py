@@ -1,4 +1,4 @@
-"""Launches that the host has to see through: adjoints with a stack, and kernels in debug mode.
+"""Launches that the host has to see through: adjoints with a stack, and kernels whose checks it waits for.
 
 The stacks of a launch's threads lie in one arena. How much a thread saves may depend on data, so the host waits for
 such a launch; if a stack was too small, it puts back what the kernel has written and launches again with a larger
@@ -40,13 +40,12 @@ class Runner:
         """Launch, wait, and raise what the kernel reported."""
         loaded: Loaded = attempt.code
         name = f"kernel `{self.program.kernel.key}`"
-        refuse_capture(f"the adjoint of {name}" if loaded.artifact.uses_stack else f"{name} in debug mode")
+        refuse_capture(f"the adjoint of {name}" if loaded.artifact.uses_stack else f"{name} with its checks")
         stream = Stream(self.device, cuda_stream=attempt.stream)
         if loaded.artifact.uses_stack:
             self._with_stack(attempt, loaded, stream)
             return
-        assert loaded.report is not None
-        attempt.launch(loaded.report.address)
+        attempt.launch(0 if loaded.report is None else loaded.report.address)
         stream.synchronize()
 
     def _with_stack(self, attempt: Any, loaded: Loaded, stream: Stream) -> None:

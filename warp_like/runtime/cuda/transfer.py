@@ -21,6 +21,12 @@ from warp_like.runtime.device import get_device
 from warp_like.runtime.memory import contiguous_strides
 from warp_like.runtime.stream import Stream
 
+MOST_CALLS = 64
+"""How many copies of the driver are not worth a kernel."""
+
+SMALL_RUN, MANY_RUNS = 16, 4096
+"""Bytes of a run, and number of runs, where the driver's copies of blocks fall behind a kernel."""
+
 Dims = list[tuple[int, int, int]]
 """Of each dimension that is left: its extent, and the strides of the two sides."""
 
@@ -210,15 +216,21 @@ def _on_device(to: Side, source: Side, stream: Stream | None) -> None:
         if not dims:
             device.driver.copy_on_device(to.ptr, source.ptr, run, queue.cuda_stream)
         else:
-            _copy_blocks(device, to.ptr, source.ptr, dims, run, queue)
+            _copy_gaps(device, to.ptr, source.ptr, dims, run, queue)
 
 
-def _copy_blocks(device: CudaDevice, to: int, source: int, dims: Dims, run: int, queue: Stream) -> None:
-    """Copy what has gaps: by the driver's copies of blocks where its strides allow, over all that is further out."""
+def _copy_gaps(device: CudaDevice, to: int, source: int, dims: Dims, run: int, queue: Stream) -> None:
+    """Copy what has gaps: by the driver's copies of blocks where few of them do it, else by a kernel."""
     inner = 1 if _is_pitch(dims[-1], run) else 0
     if inner and len(dims) > 1 and _is_slice(dims[-2], dims[-1]):
         inner = 2
     outer, blocks = dims[: len(dims) - inner], dims[len(dims) - inner :]
+    many_small = run < SMALL_RUN and math.prod(n for n, _, _ in dims) > MANY_RUNS
+    if many_small or math.prod(n for n, _, _ in outer) > MOST_CALLS:
+        from warp_like.runtime.cuda.strided import copy_strided  # which launches a kernel
+
+        if copy_strided(device, to, source, dims, run, queue):
+            return
     height, to_pitch, source_pitch = blocks[-1] if blocks else (1, run, run)
     depth, to_slice, source_slice = blocks[0] if inner == 2 else (1, height * to_pitch, height * source_pitch)
     for at in itertools.product(*(range(n) for n, _, _ in outer)):
