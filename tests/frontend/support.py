@@ -1,6 +1,7 @@
 """Building kernels from Python functions in tests, and running them by the interpreter."""
 
 from __future__ import annotations
+import __future__
 
 import itertools
 import linecache
@@ -78,11 +79,15 @@ def everywhere(kernel: wp.Kernel, dim: int | tuple[int, ...], *args: Any) -> lis
     return compiled
 
 
-def define(source: str, **names: Any) -> dict[str, Any]:
-    """Run source text as a module whose lines can be found, and return its names."""
+def define(source: str, *, eager: bool = False, **names: Any) -> dict[str, Any]:
+    """Run source text as a module whose lines can be found, and return its names.
+
+    Annotations stay text, as under ``from __future__ import annotations``, unless ``eager``.
+    """
     file = f"<test {next(_counter)}>"
     source = textwrap.dedent(source)
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     module = {"wp": wp, "__name__": f"test_module_{file}", **names}
-    exec(compile(source, file, "exec"), module)
+    flags = 0 if eager else __future__.annotations.compiler_flag
+    exec(compile(source, file, "exec", flags, dont_inherit=True), module)
     return module

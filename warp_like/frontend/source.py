@@ -212,8 +212,11 @@ class Source:
         return other
 
     def _evaluate(self, name: str, annotation: str) -> Any:
+        meaning: Any = annotation
         try:
-            return eval(annotation, self.environment())
+            for _ in range(2):  # twice where the text itself stands in quotes
+                meaning = eval(meaning, self.environment()) if isinstance(meaning, str) else meaning
+            return meaning
         except Exception as error:
             what = "the result" if name == "return" else f"argument `{name}`"
             raise WarpCodegenError(

@@ -189,13 +189,14 @@ def _annotations(cls: type, names: Any) -> Iterator[tuple[str, Any]]:
     for name, annotation in inspect.get_annotations(cls).items():
         if hasattr(StructInstance, name):
             raise TypeError(f"struct {cls.__name__}: the name `{name}` is taken, call the field something else")
-        if isinstance(annotation, str):
-            try:
-                annotation = eval(annotation, dict(scope), dict(names))
-            except Exception as error:
-                message = f"struct {cls.__name__}, field `{name}`: {annotation!r} means nothing here: {error}"
-                raise TypeError(message) from error
-        yield name, annotation
+        meaning = annotation
+        try:
+            for _ in range(2):  # twice where the text itself stands in quotes
+                meaning = eval(meaning, dict(scope), dict(names)) if isinstance(meaning, str) else meaning
+        except Exception as error:
+            message = f"struct {cls.__name__}, field `{name}`: {annotation!r} means nothing here: {error}"
+            raise TypeError(message) from error
+        yield name, meaning
 
 
 def _field_type(cls: type, name: str, annotation: Any) -> ir.Type:
