@@ -136,6 +136,16 @@ def choice(kernel, wanted: int = 0, bits: int = 512, registers: int = 32):
     return choose(optimised_form(kernel), bits, registers, wanted)
 
 
+@wp.kernel
+def smooth(x: wp.array2d(dtype=float), out: wp.array(dtype=float)):
+    i = wp.tid()
+    own = wp.zeros(shape=85, dtype=float)
+    for _n in range(20):
+        for k in range(1, 84):
+            own[k] = 0.25 * (own[k - 1] + own[k] * own[k + 1]) + 1.0
+    out[i] = own[40] + x[0, i]
+
+
 def test_as_many_registers_as_the_values_of_a_loop_leave_room_for():
     assert choice(pairs).width == 64  # 3 sums
     assert choice(pairs).reason == "4 x 512-bit vectors of 32-bit numbers"
@@ -143,7 +153,9 @@ def test_as_many_registers_as_the_values_of_a_loop_leave_room_for():
     assert choice(newton).width == 32  # at most two where lanes leave a loop at different times
     assert choice(rows).width == 16  # a call clobbers the registers
     assert choice(pairs, wanted=4).width == 4
+    assert choice(ranks, bits=128).width == 1
     assert choice(streaming).width == 16
+    assert choice(smooth).width == 32  # three vectors would fit the first cache, but it has to be a power of 2
     assert choice(periodic).width == 16
     assert choice(largest).width == 16
     assert choice(orbit).width == 32  # nothing but its state lives from step to step; within a step more does

@@ -148,8 +148,9 @@ def test_the_gradient_of_arrays_of_their_own(width, n):
     np.testing.assert_allclose(got, 2 * x * weights.sum(1), rtol=2e-5, atol=1e-5)
 
 
-def test_large_arrays_of_their_own_keep_a_thread_by_itself():
-    @wp.kernel
+@pytest.mark.parametrize("wanted", [0, 64])
+def test_large_arrays_of_their_own_keep_a_thread_by_itself(wanted):
+    @wp.kernel(vector_width=wanted)
     def large(x: wp.array(dtype=float)):
         own = wp.zeros(shape=40000, dtype=float)
         for k in range(40000):

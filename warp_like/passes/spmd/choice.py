@@ -39,7 +39,7 @@ LARGEST = 2500
 LARGEST_SIDE_BY_SIDE = 600
 """The most ops of one whose values may take more than one register."""
 LARGEST_PRIVATE = 256 << 10
-"""The most stack memory that the arrays of all lanes' own may take, in bytes."""
+"""The most stack memory that the arrays of all lanes' own may take, in bytes, also where the user asks for lanes."""
 PRIVATE_IN_CACHE = 16 << 10
 """How much of it may be used to have several registers side by side: half of a small first cache."""
 CROWDED = 1.5
@@ -71,7 +71,9 @@ def choose(f: Function, vector_bits: int, registers: int, wanted: int) -> Choice
     native = vector_bits // bits
     size = sum(1 for _ in f.body.walk())
     private = _private_bytes(f)
-    against = "" if wanted else _reason_against(f, size, private * native)
+    against = "" if wanted else _reason_against(f, size)
+    if private * (wanted or native) > LARGEST_PRIVATE:
+        against = f"its threads' own arrays would take {private * (wanted or native)} bytes of the stack"
     if against:
         return Choice(f, 1, against)
     try:
@@ -83,7 +85,7 @@ def choose(f: Function, vector_bits: int, registers: int, wanted: int) -> Choice
         alone = size > LARGEST_SIDE_BY_SIDE or gathers_in_loops(wide)
         most = MAX_LANES // native
         if private:
-            most = min(most, max(PRIVATE_IN_CACHE // (private * native), 1))
+            most = min(most, _power_of_two(PRIVATE_IN_CACHE // (private * native)))
         times = 1 if alone else _registers_side_by_side(wide, registers, most)
         if times > 1:
             rest, wide = wide, _widened(f, native * times)
@@ -93,8 +95,13 @@ def choose(f: Function, vector_bits: int, registers: int, wanted: int) -> Choice
     return Choice(wide, native * times, f"{times} x {vector_bits}-bit vectors of {bits}-bit numbers")
 
 
-def _reason_against(f: Function, size: int, private: int) -> str:
-    """Why ``f``, of ``size`` ops, is left as it is; ``private`` is the memory of the lanes' own arrays."""
+def _power_of_two(n: int) -> int:
+    """The largest power of 2 up to ``n``, at least 1."""
+    return 1 << max(n.bit_length() - 1, 0)
+
+
+def _reason_against(f: Function, size: int) -> str:
+    """Why ``f``, of ``size`` ops, is left as it is where nobody asks for lanes."""
     if _only_sums(f):
         return "a sum over the threads: left to LLVM's vectoriser"
     for o in f.body.walk():
@@ -104,8 +111,6 @@ def _reason_against(f: Function, size: int, private: int) -> str:
             return "it stops in a debugger"
     if size > LARGEST:
         return f"{size} ops are too many to compile for lanes in reasonable time"
-    if private > LARGEST_PRIVATE:
-        return f"its threads' own arrays would take {private} bytes of the stack"
     return ""
 
 
