@@ -331,17 +331,6 @@ def test_kernel_messages(kernel: Any, message: str) -> None:
     assert message in raised(wp.WarpCodegenError, lambda: kernel.inspect_ir())
 
 
-def test_a_struct_holds_no_indexed_array() -> None:
-    def declare() -> None:
-        @wp.struct
-        class Bad:
-            x: wp.indexedarray(dtype=float)
-
-    assert raised(TypeError, declare) == (
-        "struct Bad, field `x`: a struct can't hold an indexed array; give it the array and its indices as fields"
-    )
-
-
 @wp.kernel
 def anything(x: Any, out: wp.array(dtype=float)):
     i = wp.tid()
