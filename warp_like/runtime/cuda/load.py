@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from warp_like.backend.target import Target, cuda_target
+from warp_like.backend.target import Target, cuda_target, nearest_architecture
 from warp_like.base.settings import settings
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.signature import Signature
@@ -83,15 +83,3 @@ def _target(arch: int) -> Target:
     known = nearest_architecture(arch)
     # What was compiled for an older architecture runs on a newer one as PTX, which the driver translates.
     return cuda_target(f"sm_{known}", assembled=known == arch and find_ptxas() is not None)
-
-
-def nearest_architecture(arch: int) -> int:
-    """Return the newest architecture that the compiler knows and whose PTX a device of ``arch`` runs."""
-    older = [a for a in _ARCHITECTURES if a <= arch]
-    if not older:
-        raise RuntimeError(f"compute capability {arch / 10:.1f} is too old: the oldest is {_ARCHITECTURES[0] / 10:.1f}")
-    return older[-1]
-
-
-_ARCHITECTURES = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 120)
-"""The architectures that LLVM's backend makes code for."""
