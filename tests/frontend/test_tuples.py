@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,12 @@ def with_default(x: float, window: tuple[float, float] = (0.0, 1.0)):
 
 
 @wp.func
+def applied(t: tuple[Callable, tuple[float, int]]):
+    f, (x, n) = t
+    return f(x, float(n))
+
+
+@wp.func
 def fill(target: tuple[wp.array(dtype=float), int], value: float):
     target[0][target[1]] = value
 
@@ -95,12 +102,13 @@ def tuples(x: wp.array2d(dtype=float), out: wp.array(dtype=float)):
     low, high = LIMITS
     limits = LIMITS
     out[14] = low * high + limits[0]
+    out[15] = applied((add, (3.0, 4)))
 
 
 def test_tuples_are_arguments_and_results_of_functions():
     x = np.array([[3.0, 1.0, 4.0]], F32)
-    _, out = everywhere(tuples, 1, x, np.zeros(15, F32))
-    np.testing.assert_array_equal(out, [8, 8, 7, 306, 9, 1, 3, 100, 3, 4, 7, 1, 2.5, -2, -10])
+    _, out = everywhere(tuples, 1, x, np.zeros(16, F32))
+    np.testing.assert_array_equal(out, [8, 8, 7, 306, 9, 1, 3, 100, 3, 4, 7, 1, 2.5, -2, -10, 7])
 
 
 def test_tuples_carry_gradients():
@@ -149,6 +157,10 @@ def test_overloads_take_tuples_on_the_host():
         (
             "swapped((x, x, x))",
             "swapped() needs a tuple[float32, int32] for argument 1 `t`, got a tuple (float32, float32, float32)",
+        ),
+        (
+            "applied((add, (3.0, 4.5)))",
+            "applied() needs a tuple[function, tuple[float32, int32]] for argument 1 `t`, got a tuple (`add`, a tuple",
         ),
         ("swapped(x)", "swapped() needs a tuple[float32, int32] for argument 1 `t`, got float32"),
         ("add((x, x), x)", "add() needs a float32 for argument 1 `a`, got a tuple (float32, float32)"),

@@ -29,6 +29,7 @@ from warp_like.frontend.function import (
     Overload,
     is_callable_annotation,
     is_tuple_annotation,
+    parameter_type,
     shown,
     tuple_parts,
 )
@@ -194,9 +195,7 @@ def _passed(ctx: Context, operand: Operand, t: Type | None, annotation: Any, wha
         return operand
     if isinstance(operand, tuple):
         parts = tuple_parts(annotation) or (Any,) * len(operand)
-        types = [None if is_tuple_annotation(p) else values.to_ir(p) for p in parts]
-        each = zip(operand, types, parts, strict=True)
-        return tuple(_passed(ctx, part, p_type, p, what) for part, p_type, p in each)
+        return tuple(_passed(ctx, x, parameter_type(p), p, what) for x, p in zip(operand, parts, strict=True))
     return ctx.convert(operand, t, what) if t is not None else ctx.settle(operand)
 
 

@@ -92,15 +92,8 @@ class Overload:
         return tuple(self._type(name) for name in self.params)
 
     def _type(self, name: str) -> ir.Type | None:
-        annotation = self.annotation(name)
-        if is_callable_annotation(annotation):
-            return None
         try:
-            if is_tuple_annotation(annotation):
-                for part in tuple_parts(annotation) or ():
-                    values.to_ir(part)
-                return None
-            return values.to_ir(annotation)
+            return parameter_type(self.annotation(name))
         except TypeError as error:
             raise WarpCodegenError(
                 f"argument `{name}` of func `{self.source.name}`: {error}",
@@ -170,7 +163,7 @@ def _accepts_tuple(annotation: Any, args: tuple[Any, ...]) -> int | None:
         return None
     worst = 0
     for part, arg in zip(parts, args, strict=True):
-        cost = _accepts(part, None if is_tuple_annotation(part) else values.to_ir(part), arg)
+        cost = _accepts(part, parameter_type(part), arg)
         if cost is None:
             return None
         worst = max(worst, cost)
@@ -307,6 +300,21 @@ def is_callable_annotation(annotation: Any) -> bool:
     return origin is collections.abc.Callable
 
 
+def parameter_type(annotation: Any) -> ir.Type | None:
+    """Return the type of a parameter with this annotation; None for a tuple, a function and what is generic.
+
+    Raises:
+        TypeError: It means nothing in kernel code.
+    """
+    if is_callable_annotation(annotation):
+        return None
+    if is_tuple_annotation(annotation):
+        for part in tuple_parts(annotation) or ():
+            parameter_type(part)
+        return None
+    return values.to_ir(annotation)
+
+
 def is_tuple_annotation(annotation: Any) -> bool:
     """Return whether a parameter with this annotation takes a tuple: ``tuple``, ``tuple[float, int]``."""
     return annotation is tuple or getattr(annotation, "__origin__", None) is tuple
@@ -320,6 +328,8 @@ def tuple_parts(annotation: Any) -> tuple[Any, ...] | None:
 
 def shown(annotation: Any) -> str:
     """Return how messages name the annotation of a parameter."""
+    if is_callable_annotation(annotation):
+        return "function"
     if not is_tuple_annotation(annotation):
         return values.shown(annotation)
     parts = tuple_parts(annotation)
