@@ -130,16 +130,37 @@ bool pack_value(const Param& param, PyObject* object, uint8_t* out, const char**
 
 namespace {
 
+bool read_spans(PyObject* spans, Param* param) {
+    Ref items(PySequence_Fast(spans, "a parameter's spans are a sequence of ints"));
+    if (!items) return false;
+    if (PySequence_Fast_GET_SIZE(items.get()) != param->ndim) {
+        PyErr_SetString(PyExc_ValueError, "a parameter has a span for each of its dimensions");
+        return false;
+    }
+    for (int i = 0; i < param->ndim; ++i) {
+        const long span = PyLong_AsLong(PySequence_Fast_GET_ITEM(items.get(), i));
+        if (span == -1 && PyErr_Occurred()) return false;
+        if (span < 0 || span > INT32_MAX) {
+            PyErr_SetString(PyExc_ValueError, "a span is not negative and fits 32 bits");
+            return false;
+        }
+        param->spans[i] = static_cast<int32_t>(span);
+    }
+    param->near = true;
+    return true;
+}
+
 bool read_param(PyObject* item, Param* param) {
-    PyObject *name, *value_class = Py_None;
+    PyObject *name, *value_class = Py_None, *spans = Py_None;
     int kind, ndim, writes;
     unsigned int type_code;
     if (!PyTuple_Check(item)) {
-        PyErr_SetString(PyExc_TypeError, "a parameter is (name, kind, type_code, ndim, writes, value_class)");
+        PyErr_SetString(PyExc_TypeError,
+                        "a parameter is (name, kind, type_code, ndim, writes, value_class, spans)");
         return false;
     }
-    if (!PyArg_ParseTuple(item, "UiIii|O:Dispatcher parameter", &name, &kind, &type_code, &ndim, &writes,
-                          &value_class)) {
+    if (!PyArg_ParseTuple(item, "UiIii|OO:Dispatcher parameter", &name, &kind, &type_code, &ndim, &writes,
+                          &value_class, &spans)) {
         return false;
     }
     if (kind < 0 || kind > 2 || ndim < 0 || ndim > kMaxDims) {
@@ -163,6 +184,7 @@ bool read_param(PyObject* item, Param* param) {
         PyErr_Format(PyExc_ValueError, "parameter %R: no array of numbers with 32 or 64 bits to sum into", name);
         return false;
     }
+    if (param->sums && spans != Py_None && !read_spans(spans, param)) return false;
     param->name = Ref::borrow(name);
     if (param->kind == ParamKind::Scalar && (!param->known || param->element.components)) {
         PyErr_Format(PyExc_ValueError, "parameter %R: type code %u is no scalar's", name, type_code);

@@ -24,6 +24,8 @@ struct Param {
     bool reads;      // loaded from
     bool gradient;   // elements that have gradients
     bool known;  // `element` describes the type code; false for structs
+    bool near;       // a sum whose additions are all near the thread's own index; `spans` says how near
+    int32_t spans[kMaxDims];  // along each axis, the distance between the least and the greatest offset
     int32_t ndim;
     uint32_t type_code;
     Element element;

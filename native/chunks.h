@@ -6,6 +6,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <mutex>
+#include <set>
 
 namespace wl {
 
@@ -66,6 +68,7 @@ struct Turns {
     int participants;
     int64_t lanes;
     int64_t fixed;  // the size of all chunks; 0 leaves it to the time that they take
+    int64_t least;  // no chunk is shorter
     const std::atomic<int32_t>* cancel;
     alignas(64) std::atomic<int64_t> cursor;
 
@@ -83,7 +86,9 @@ struct Turns {
         for (;;) {
             const int64_t left = count - at;
             if (left <= 0 || cancel->load(std::memory_order_relaxed)) return false;
-            const int64_t size = fixed ? (fixed < left ? fixed : left) : timed(at, left, estimate_ns);
+            int64_t size = fixed ? (fixed < left ? fixed : left) : timed(at, left, estimate_ns);
+            if (size < least) size = least;
+            if (left - size < least) size = left;
             if (cursor.compare_exchange_weak(at, at + size, std::memory_order_relaxed)) {
                 *begin = at;
                 *end = at + size;
@@ -91,6 +96,43 @@ struct Turns {
             }
         }
     }
+};
+
+// Keeps kernel threads from running at the same time that are less than a seam's width apart, though chunks run side by
+// side. The first threads of each chunk, its seam, wait until the rest of the chunk and the chunk before it are done;
+// whoever is done last runs them. Chunks are at least twice as long as their seams, so that seams are apart as well.
+class Seams {
+  public:
+    // For the chunks of the threads from `first` to `count`; what comes before them is done. Without a width, chunks
+    // run whole.
+    Seams(int64_t width, int64_t first, int64_t count) : width_(width), first_(first), count_(count) {}
+
+    // Calls `work` for the chunk from `begin` to `end` but its seam, and for the seams that can run then.
+    template <typename Work>
+    void run(int64_t begin, int64_t end, Work work) {
+        if (!width_) return work(begin, end);
+        const int64_t inside = seam_end(begin);
+        if (inside < end) work(inside, end);
+        for (const int64_t at : {begin, end}) {
+            if (at < count_ && second_side(at)) work(at, seam_end(at));
+        }
+    }
+
+  private:
+    int64_t seam_end(int64_t at) const { return count_ - at < width_ ? count_ : at + width_; }
+
+    // Notes that a chunk beside the seam at `at` is done; whether both are.
+    bool second_side(int64_t at) {
+        if (at == first_) return true;
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (one_side_.insert(at).second) return false;
+        one_side_.erase(at);
+        return true;
+    }
+
+    const int64_t width_, first_, count_;
+    std::mutex mutex_;
+    std::set<int64_t> one_side_;  // seams of which one chunk is done
 };
 
 // Calls `work(begin, end)` for chunks until none is left, and `between` after each with the time.

@@ -89,9 +89,12 @@ bool is_wide(const Grid& grid, int ndim) {
 
 Variant* variant_for(Dispatcher* self, const Grid& grid, const Arguments& arguments) {
     const bool contiguous = arguments.contiguous();
-    const bool sums = contiguous && (self->cuda ? are_apart(arguments)
-                                                : !self->signature->exclusive.empty() &&
-                                                      sums_fit(*self->signature, arguments.block(), grid.count));
+    bool sums = false;
+    if (contiguous && self->cuda) {
+        sums = are_apart(arguments);
+    } else if (contiguous && !self->signature->exclusive.empty()) {
+        sums = plan_sums(*self->signature, arguments.block(), grid.dims, grid.count).fits;
+    }
     return &self->variants[contiguous][is_wide(grid, self->tid_ndim)][sums];
 }
 
@@ -162,8 +165,16 @@ bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* ar
         Gil gil(&record);
         if (variant->first_ns > kSlowThreadNs) gil.release();
         const Signature* sums = variant->sums && !self->signature->sums.empty() ? self->signature : nullptr;
-        const Job job{entry,    arguments->block(), grid.dims, grid.count, sums, variant->lanes,
-                      self->ordered != 0};
+        SumPlan plan{true, false, 0};
+        if (sums) plan = plan_sums(*sums, arguments->block(), grid.dims, grid.count);
+        const Job job{entry,
+                      arguments->block(),
+                      grid.dims,
+                      grid.count,
+                      plan.copies ? sums : nullptr,
+                      variant->lanes,
+                      self->ordered != 0,
+                      plan.seam};
         outcome = run(job, &record, &gil);
         if (record.printed.load(std::memory_order_relaxed)) std::fflush(stdout);
     }

@@ -12,6 +12,8 @@ namespace {
 
 constexpr int64_t kAlwaysWorth = 1 << 20;     // bytes of copies that never matter
 constexpr int64_t kBytesPerKernelThread = 16;  // beyond that: what a kernel thread's atomics would cost
+constexpr int64_t kChunksPerThread = 4;        // chunks that have to be left for each OS thread where seams make them long
+constexpr int64_t kMaxSeamLanes = 64;          // seams are made whole vectors
 
 struct View {
     char* data;
@@ -52,24 +54,64 @@ void add_scalars(Scalar scalar, char* to, const char* from, int64_t bytes) {
     }
 }
 
-bool sums_fit(const Signature& signature, const uint8_t* block, int64_t count) {
-    int64_t copied = 0;
-    for (const int i : signature.exclusive) {
-        const View sum = view_of(signature.params[static_cast<size_t>(i)], block);
-        if (signature.params[static_cast<size_t>(i)].sums) copied += sum.bytes;
-        for (size_t k = 0; k < signature.params.size(); ++k) {
-            const Param& other = signature.params[k];
-            if (other.kind != ParamKind::Array || static_cast<int>(k) == i) continue;
-            if (!other.known) return false;
-            const View view = view_of(other, block);
-            if (view.data < sum.data + sum.bytes && sum.data < view.data + view.bytes) return false;
-        }
+namespace {
+
+bool overlaps_another(const Signature& signature, int at, const View& sum, const uint8_t* block) {
+    for (size_t k = 0; k < signature.params.size(); ++k) {
+        const Param& other = signature.params[k];
+        if (other.kind != ParamKind::Array || static_cast<int>(k) == at) continue;
+        if (!other.known) return true;
+        const View view = view_of(other, block);
+        if (view.data < sum.data + sum.bytes && sum.data < view.data + view.bytes) return true;
     }
-    const int64_t most = count < INT64_MAX / kBytesPerKernelThread ? count * kBytesPerKernelThread : INT64_MAX;
-    return copied * (thread_count() - 1) <= (most > kAlwaysWorth ? most : kAlwaysWorth);
+    return false;
 }
 
-std::unique_ptr<PrivateSums> PrivateSums::make(const Signature& signature, const uint8_t* block) {
+// The most by which the numbers of two kernel threads differ that add to one element; -1 for more than fits.
+int64_t reach(const Param& param, const int64_t* dims) {
+    int64_t total = 0, stride = 1;
+    for (int i = kMaxDims - 1; i >= 0; --i) {
+        int64_t step = 0;
+        if (i < param.ndim) {
+            const int64_t apart = i == param.ndim - 1 ? 1 : stride;  // the last index counts through what is left
+            if (__builtin_mul_overflow(param.spans[i], apart, &step)) return -1;
+        }
+        if (__builtin_add_overflow(total, step, &total) || __builtin_mul_overflow(stride, dims[i], &stride)) return -1;
+    }
+    return total;
+}
+
+}  // namespace
+
+SumPlan plan_sums(const Signature& signature, const uint8_t* block, const int64_t* dims, int64_t count) {
+    SumPlan plan{true, false, 0};
+    int64_t copied = 0, near = 0;
+    for (const int i : signature.exclusive) {
+        const Param& param = signature.params[static_cast<size_t>(i)];
+        const View sum = view_of(param, block);
+        if (overlaps_another(signature, i, sum, block)) return {false, false, 0};
+        if (!param.sums) continue;
+        if (param.near) {
+            near += sum.bytes;
+            const int64_t apart = reach(param, dims);
+            plan.seam = apart < 0 || plan.seam < 0 ? -1 : apart > plan.seam ? apart : plan.seam;
+        } else {
+            copied += sum.bytes;
+            plan.copies = true;
+        }
+    }
+    const int64_t room = count / (kChunksPerThread * thread_count());
+    if (plan.seam < 0 || 2 * (plan.seam + kMaxSeamLanes) > room) {
+        plan.seam = 0;
+        plan.copies = plan.copies || near > 0;
+        copied += near;
+    }
+    const int64_t most = count < INT64_MAX / kBytesPerKernelThread ? count * kBytesPerKernelThread : INT64_MAX;
+    plan.fits = copied * (thread_count() - 1) <= (most > kAlwaysWorth ? most : kAlwaysWorth);
+    return plan;
+}
+
+std::unique_ptr<PrivateSums> PrivateSums::make(const Signature& signature, const uint8_t* block, bool near) {
     const size_t size = static_cast<size_t>(signature.args_size);
     std::unique_ptr<uint8_t[]> copy(new (std::nothrow) uint8_t[size]);
     if (!copy) return nullptr;
@@ -78,22 +120,21 @@ std::unique_ptr<PrivateSums> PrivateSums::make(const Signature& signature, const
     if (!sums) return nullptr;
     for (const int i : signature.sums) {
         const Param& param = signature.params[static_cast<size_t>(i)];
+        if (param.near && !near) continue;
         void* memory = std::calloc(static_cast<size_t>(view_of(param, block).bytes) + 1, 1);
         if (!memory) return nullptr;
         set_data(param, sums->block_.get(), memory);
-        ++sums->allocated_;
+        sums->copied_.push_back(i);
     }
     return sums;
 }
 
 PrivateSums::~PrivateSums() {
-    for (size_t k = 0; k < allocated_; ++k) {
-        std::free(view_of(signature_.params[static_cast<size_t>(signature_.sums[k])], block_.get()).data);
-    }
+    for (const int i : copied_) std::free(view_of(signature_.params[static_cast<size_t>(i)], block_.get()).data);
 }
 
 void PrivateSums::add_to(const uint8_t* block) const {
-    for (const int i : signature_.sums) {
+    for (const int i : copied_) {
         const Param& param = signature_.params[static_cast<size_t>(i)];
         const View to = view_of(param, block);
         add_scalars(param.element.scalar, to.data, view_of(param, block_.get()).data, to.bytes);

@@ -1,17 +1,25 @@
 // Sums: arrays that a kernel only adds to. A kernel's plain (not atomic) variant may run on several OS threads
-// when each has a copy of these arrays of its own; the copies are added up when all have finished.
+// when each has a copy of these arrays of its own; the copies are added up when all have finished. Where every kernel
+// thread adds near its own index, no copy is needed: chunks are kept apart by seams (chunks.h).
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "args.h"
 
 namespace wl {
 
-// Whether the plain variant of a kernel may run on the arguments in `block`: the arrays that it updates without atomics
-// overlap no other array, and those that it sums into are small enough against `count` kernel threads for a copy for
-// each worker to pay. All arrays are contiguous.
-bool sums_fit(const Signature& signature, const uint8_t* block, int64_t count);
+// How the plain variant of a kernel runs on certain arguments.
+struct SumPlan {
+    bool fits;     // it may run
+    bool copies;   // each worker needs copies of arrays: of those that are not near where there is a seam, else of all
+    int64_t seam;  // how far apart two kernel threads may be that add to one element; 0 where that does not matter
+};
+
+// The arrays that the kernel updates without atomics must overlap no other array, and those that need copies must be
+// small enough against `count` kernel threads, in a grid of `dims`, for the copies to pay. All arrays are contiguous.
+SumPlan plan_sums(const Signature& signature, const uint8_t* block, const int64_t* dims, int64_t count);
 
 // Adds `bytes` of numbers, which have 32 or 64 bits, at `from` to those at `to`.
 void add_scalars(Scalar scalar, char* to, const char* from, int64_t bytes);
@@ -19,8 +27,8 @@ void add_scalars(Scalar scalar, char* to, const char* from, int64_t bytes);
 // One worker's copies, zero at first.
 class PrivateSums {
   public:
-    // Null when the memory does not allow it.
-    static std::unique_ptr<PrivateSums> make(const Signature& signature, const uint8_t* block);
+    // Null when the memory does not allow it. Without `near`, the arrays of near sums are not copied.
+    static std::unique_ptr<PrivateSums> make(const Signature& signature, const uint8_t* block, bool near);
     ~PrivateSums();
     PrivateSums(const PrivateSums&) = delete;
     PrivateSums& operator=(const PrivateSums&) = delete;
@@ -39,7 +47,7 @@ class PrivateSums {
 
     const Signature& signature_;
     std::unique_ptr<uint8_t[]> block_;
-    size_t allocated_ = 0;  // of the signature's sums
+    std::vector<int> copied_;  // positions of the parameters
 };
 
 }  // namespace wl

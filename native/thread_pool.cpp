@@ -33,6 +33,7 @@ struct Shared {
     RunRecord* record;
     std::fenv_t floating_point;  // the caller's rounding and denormal modes, which its workers take over
     Turns turns;
+    Seams seams;
     std::unique_ptr<PrivateSums> copies;  // of workers that have finished; guarded by the pool's mutex
 };
 
@@ -79,7 +80,12 @@ void work_on(Shared* shared, Worker* worker, const uint8_t* args, Between betwee
     const Job& job = shared->job;
     participate(
         &shared->turns,
-        [&](int64_t begin, int64_t end) { worker->call(job.entry, args, job.dims, begin, end); }, between);
+        [&](int64_t begin, int64_t end) {
+            shared->seams.run(begin, end, [&](int64_t first, int64_t last) {
+                worker->call(job.entry, args, job.dims, first, last);
+            });
+        },
+        between);
 }
 
 // ---- workers
@@ -94,7 +100,7 @@ void work(Pool* pool) {
         lock.unlock();
         const Job& job = shared->job;
         std::unique_ptr<PrivateSums> copy;
-        if (job.sums) copy = PrivateSums::make(*job.sums, job.args);
+        if (job.sums) copy = PrivateSums::make(*job.sums, job.args, job.seam == 0);
         if (copy || !job.sums) {
             std::fesetenv(&shared->floating_point);
             Worker worker(shared->record, job.lanes);
@@ -170,11 +176,13 @@ bool share(const Job& job, Worker* self, int64_t begin, double thread_ns, int64_
     if (threads < 2) return false;
     Pool* pool = pool_of_process();
     if (pool->busy.exchange(true, std::memory_order_acquire)) return false;
+    const int64_t seam = in_vectors(job.seam, job.lanes, INT64_MAX);
     Shared shared{
         job,
         self->record,
         {},
-        {job.count, thread_ns, threads, job.lanes, fixed, &self->record->cancel, {begin}},
+        {job.count, thread_ns, threads, job.lanes, fixed, 2 * seam, &self->record->cancel, {begin}},
+        {seam, begin, job.count},
         nullptr};
     std::fegetenv(&shared.floating_point);
     {

@@ -17,9 +17,10 @@ struct Job {
     const uint8_t* args;
     const int64_t* dims;
     int64_t count;  // kernel threads
-    const Signature* sums;  // not null: each worker needs copies of the arrays that the kernel adds to
+    const Signature* sums;  // not null: each worker needs copies of arrays that the kernel adds to
     int64_t lanes;          // how many threads the code runs at once
     bool ordered = false;   // what it computes depends on the order in which its threads run
+    int64_t seam = 0;       // kernel threads that are at most so far apart must not run at the same time; 0: any may
 };
 
 // The GIL as a launch handles it: held at first, let go when the launch turns out to take long.

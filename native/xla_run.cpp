@@ -142,7 +142,7 @@ class Team {
         : call_(call),
           record_(record),
           turns_{call.count * call.items, thread_ns, participants, call.lanes,
-                 is_deterministic() ? fixed_chunk(call.count * call.items, call.lanes) : 0, &record->cancel, {begin}} {}
+                 is_deterministic() ? fixed_chunk(call.count * call.items, call.lanes) : 0, 0, &record->cancel, {begin}} {}
 
     void invite(const xla::Api* api, xla::ExecutionContext* context, int helpers) {
         for (int i = 0; i < helpers; ++i) {

@@ -7,7 +7,7 @@ import marshal
 from warp_like.base.frozen import Frozen
 from warp_like.base.hashing import checksum
 
-_MAGIC = b"warp_like artifact 3\n"
+_MAGIC = b"warp_like artifact 4\n"
 
 
 class Damaged(Exception):
@@ -24,6 +24,7 @@ class Artifact(Frozen):
         writes: Positions of the array parameters that the entry stores to or updates.
         stores: Positions of those that it overwrites (not only updates).
         sums: Positions of those that it only adds to.
+        spans: Of some of ``sums``, how far apart along each axis threads may be that add to one element.
         own: Positions of those that it adds to, of which each thread of the grid touches its own element alone.
         extremes: Positions of those that it updates by ``atomic_min`` or ``atomic_max``.
         rewrites: Positions of those that it loads from as well as overwrites.
@@ -47,6 +48,7 @@ class Artifact(Frozen):
     writes: tuple[int, ...]
     stores: tuple[int, ...]
     sums: tuple[int, ...] = ()
+    spans: tuple[tuple[int, tuple[int, ...]], ...] = ()
     own: tuple[int, ...] = ()
     extremes: tuple[int, ...] = ()
     rewrites: tuple[int, ...] = ()

@@ -25,7 +25,7 @@ from warp_like.passes.ad.saving import rewritten_arrays
 from warp_like.passes.ad.value_gradients import open_gradients
 from warp_like.passes.effects import array_accesses, certain_accesses, constant_arrays
 from warp_like.passes.spmd.choice import Choice, choose
-from warp_like.passes.sums import depends_on_order, open_own_additions, plain_additions
+from warp_like.passes.sums import depends_on_order, open_own_additions, plain_additions, spans
 
 STAGES = ("ir", "optimised", "lanes", "llvm", "asm", "ptx", "sass")
 """What can be shown of a kernel on its way: the frontend's IR, that of one thread when all passes have run, that of the
@@ -62,6 +62,7 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
         writes=tuple(i for i, a in accesses.items() if a.written),
         stores=tuple(i for i, a in accesses.items() if a.stored),
         sums=summed,
+        spans=spans(f, summed),
         own=own,
         extremes=tuple(i for i, a in accesses.items() if a.extreme),
         rewrites=tuple(rewritten_arrays(open_own_additions(clone_function(f)))),

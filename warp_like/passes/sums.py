@@ -6,9 +6,14 @@ another order):
 * *Summed*: the kernel only adds to them, and uses no old element. Additions may then happen anywhere, at any time, so
   each OS thread may add into a copy of its own.
 * *Own*: every access is at the thread's own index in the grid, so no two threads share an element.
+
+Of a summed array to which every thread adds at constant offsets from its own index, only threads that are close to each
+other share elements: ``spans`` says how close.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from warp_like.base.loc import at
 from warp_like.builtins.emit import Emitter
@@ -36,6 +41,21 @@ def plain_additions(f: Function) -> tuple[tuple[int, ...], tuple[int, ...]]:
         elif all(_adds(o) and o.results[0] not in used for o in found):
             summed.append(i)
     return tuple(summed), tuple(own)
+
+
+def spans(f: Function, summed: Sequence[int]) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """Return, for those of the ``summed`` arrays of which threads share elements with neighbours alone, how far off.
+
+    With the array's position comes, for each dimension, the distance between the least and the greatest offset from the
+    thread's index at which a thread adds.
+    """
+    accesses, found = _accesses(f), []
+    for i in summed:
+        offsets = [_offsets(o) for o in accesses[f.params[i]]]
+        if None not in offsets:
+            columns = zip(*(o for o in offsets if o is not None), strict=True)
+            found.append((i, tuple(max(c) - min(c) for c in columns)))
+    return tuple(found)
 
 
 def depends_on_order(f: Function) -> bool:
@@ -121,3 +141,25 @@ def _is_own(o: _Access) -> bool:
         return False
     tids = [i.op for i in o.indices]
     return all(isinstance(t, ops.Tid) and t.axis == k and t.ndim == n for k, t in enumerate(tids))
+
+
+def _offsets(o: _Access) -> tuple[int, ...] | None:
+    """How far ``o`` is from the element at the index of the thread, where that is a constant."""
+    if isinstance(o.array.op, ops.VIEWS):
+        return None
+    found = [_offset(i, k, len(o.indices)) for k, i in enumerate(o.indices)]
+    return None if None in found else tuple(n for n in found if n is not None)
+
+
+def _offset(index: Value, axis: int, ndim: int) -> int | None:
+    match index.op:
+        case ops.Tid() as t:
+            return 0 if t.axis == axis and t.ndim == ndim else None
+        case ops.Apply(fn="add" | "sub" as fn, args=(x, y)):
+            if fn == "add" and ops.constant_value(x) is not None:
+                x, y = y, x
+            base, by = _offset(x, axis, ndim), ops.constant_value(y)
+            if base is None or by is None:
+                return None
+            return base + int(by) if fn == "add" else base - int(by)
+    return None

@@ -131,10 +131,11 @@ class Program:
         tangents = with_scratch(self.tangent or (), len(signature.args), len(self.wrt or ()), artifact.scratch)
         names += [f"tan_{names[i]}" for i in tangents]
         types += [types[i] for i in tangents]
-        specs = []
+        specs: list[tuple[Any, ...]] = []
         for i, (name, t) in enumerate(zip(names, types, strict=True)):
             if isinstance(t, Array):
-                specs.append((name, _ARRAY, type_code(t.dtype), t.ndim, _flags(artifact, i, t), None))
+                flags = _flags(artifact, i, t)
+                specs.append((name, _ARRAY, type_code(t.dtype), t.ndim, flags, None, dict(artifact.spans).get(i)))
             elif isinstance(t, Scalar):
                 specs.append((name, _SCALAR, type_code(t), 0, _flags(artifact, i, t), None))
             else:
