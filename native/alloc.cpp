@@ -195,6 +195,10 @@ PyObject* dereferenced(PyObject* weak) {
 #endif
 }
 
+void note_allocation(PyObject* buffer) {
+    if (tracker) tell_tracker(buffer);
+}
+
 bool is_plain_memory(PyObject* object) {
     if (!object || Py_TYPE(object) != &BufferType) return false;
     const Buffer* buffer = reinterpret_cast<Buffer*>(object);

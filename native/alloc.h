@@ -27,6 +27,9 @@ PyObject* make_buffer(void* ptr, int64_t nbytes, void (*release)(void*), void* c
 // Returns a new Buffer over fresh memory, aligned to kAlignment; null with an exception set on failure.
 PyObject* make_memory(int64_t nbytes, bool zero);
 
+// Tells whoever follows allocations of one that was not made by make_memory.
+void note_allocation(PyObject* buffer);
+
 // Whether `object` holds memory that is given back without Python and without any framework.
 bool is_plain_memory(PyObject* object);
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <iterator>
 #include <new>
+#include <vector>
 
 #include "alloc.h"
 #include "dlpack.h"
@@ -68,8 +69,29 @@ struct CudaMemory {
     DriverContext* context;  // a reference
     uint64_t ptr;
     Kind kind;
-    CudaUse last;  // its holder is a reference
+    CudaUse last;                 // its holder is a reference, as those of the following are
+    std::vector<CudaUse> others;  // earlier uses on other streams, for which the last one has not waited
 };
+
+// Lets `stream` wait for all that `before` holds now; the driver's code, and its function in `call`.
+CudaCode wait_for(DriverContext* context, void* before, void* stream, const char** call) {
+    *call = "cuEventCreate";
+    CudaCode code = context->event ? 0 : cuda_api.event_create(&context->event, kEventDisableTiming);
+    if (code == 0) {
+        *call = "cuEventRecord";
+        code = cuda_api.event_record(context->event, before);
+    }
+    if (code == 0) {
+        *call = "cuStreamWaitEvent";
+        code = cuda_api.stream_wait_event(stream, context->event, 0);
+    }
+    return code;
+}
+
+void forget_others(CudaMemory* memory) {
+    for (const CudaUse& other : memory->others) Py_XDECREF(other.holder);
+    memory->others.clear();
+}
 
 // Whether an error says that all memory of the context is gone: the driver has shut down, the context was destroyed, or
 // a kernel has failed, which somebody was told already (`GONE` in runtime/cuda/errors.py).
@@ -82,6 +104,9 @@ void give_back(CudaMemory* memory) {
     const CudaGuard guard(memory->context);
     CudaCode code = guard.code();
     const char* call = "cuCtxPushCurrent";
+    for (const CudaUse& other : memory->others) {  // whoever gets the memory next must not meet these
+        if (code == 0) code = wait_for(memory->context, other.stream, memory->last.stream, &call);
+    }
     if (code == 0) {
         switch (memory->kind) {
             case Kind::Pool:
@@ -112,6 +137,7 @@ void give_back(CudaMemory* memory) {
 void release_memory(void* held) {
     auto* memory = static_cast<CudaMemory*>(held);
     if (memory->ptr) give_back(memory);
+    forget_others(memory);
     Py_XDECREF(memory->last.holder);
     Py_DECREF(reinterpret_cast<PyObject*>(memory->context));
     delete memory;
@@ -135,7 +161,7 @@ PyObject* cuda_memory(PyObject*, PyObject* args) {
         return nullptr;
     }
     auto* memory = new (std::nothrow) CudaMemory{as_context(context), ptr, static_cast<Kind>(kind),
-                                                 CudaUse::of(reinterpret_cast<CudaStream*>(stream))};
+                                                 CudaUse::of(reinterpret_cast<CudaStream*>(stream)), {}};
     if (!memory) return PyErr_NoMemory();
     PyObject* made = make_buffer(reinterpret_cast<void*>(ptr), nbytes, release_memory, memory);
     if (!made) {
@@ -148,22 +174,8 @@ PyObject* cuda_memory(PyObject*, PyObject* args) {
         Py_INCREF(owner);
         reinterpret_cast<Buffer*>(made)->owner = owner;
     }
+    if (ptr) note_allocation(made);
     return made;
-}
-
-// Lets `stream` wait for all that `before` holds now.
-bool wait_for(DriverContext* context, void* before, void* stream) {
-    const char* call = "cuEventCreate";
-    CudaCode code = context->event ? 0 : cuda_api.event_create(&context->event, kEventDisableTiming);
-    if (code == 0) {
-        call = "cuEventRecord";
-        code = cuda_api.event_record(context->event, before);
-    }
-    if (code == 0) {
-        call = "cuStreamWaitEvent";
-        code = cuda_api.stream_wait_event(stream, context->event, 0);
-    }
-    return code == 0 || raise_cuda_error(call, code);
 }
 
 // Whether the driver itself orders work on the two streams: one is the legacy default stream, and the other waits for it.
@@ -182,8 +194,23 @@ bool use_cuda_memory(DriverContext* context, PyObject* owner, const CudaUse& use
     CudaMemory* memory = memory_of(owner);
     CudaUse& last = memory->last;
     if (last.stream == use.stream && last.holder == use.holder) return true;
-    const bool other = last.stream != use.stream && (last.foreign || use.foreign);
-    if (other && !ordered_by_driver(last, use) && !wait_for(context, last.stream, use.stream)) return false;
+    std::vector<CudaUse>& others = memory->others;
+    if (last.stream != use.stream) {
+        others.push_back(last);
+        Py_XINCREF(last.holder);
+    }
+    for (size_t i = others.size(); i-- > 0;) {
+        const CudaUse other = others[i];
+        const bool ordered = other.stream == use.stream || ordered_by_driver(other, use);
+        const char* call = nullptr;
+        if (!ordered) {
+            if (!other.foreign && !use.foreign) continue;  // the user orders these
+            const CudaCode code = wait_for(context, other.stream, use.stream, &call);
+            if (code) return raise_cuda_error(call, code);
+        }
+        others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+        Py_XDECREF(other.holder);
+    }
     PyObject* old = last.holder;
     Py_XINCREF(use.holder);
     last = use;

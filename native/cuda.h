@@ -83,7 +83,8 @@ bool raise_cuda_error(const char* call, CudaCode code);
 bool is_cuda_memory(PyObject* owner);
 
 // Notes that `owner` is about to be used by `use`, in whose context the caller is. Where the last use was on another
-// stream and one of the two is another library's, lets the stream wait for it. False with an exception set.
+// stream and one of the two is another library's, lets the stream wait for it. Memory that several streams have used is
+// given back when all of them are done with it. False with an exception set.
 bool use_cuda_memory(DriverContext* context, PyObject* owner, const CudaUse& use);
 
 // The stream on which the library whose tensors are of `type` works now; false where there is none.

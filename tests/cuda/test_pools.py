@@ -148,6 +148,15 @@ def test_memory_of_other_processes(fake):
         wp.from_ipc_handle(handle, dtype=wp.float32, shape=4)
 
 
+def test_allocations_are_tracked(fake):
+    reports = []
+    with wp.ScopedMemoryTracker("step", print=False, report_func=reports.append):
+        kept = wp.zeros(1000, device="cuda:0")
+        wp.zeros(500, device="cuda:1")
+    assert "  allocated: 5.86 KiB in 2\n" in reports[0]
+    del kept
+
+
 def test_events_of_other_processes(fake):
     event = wp.Event("cuda:0", interprocess=True)
     wp.get_stream("cuda:0").record_event(event)

@@ -89,6 +89,27 @@ def test_waiting(fake):
         a.record_event(mark)
 
 
+def test_memory_goes_back_when_all_streams_that_used_it_are_done(fake):
+    own = wp.get_stream("cuda:0").cuda_stream
+    first, second = wp.Stream("cuda:0"), wp.Stream("cuda:0")
+    a, out = wp.empty(10, device="cuda:0"), wp.empty(10, device="cuda:0")
+    for stream in (first, second, first, second):
+        wp.copy(out, a, stream=stream)
+    ptr = a.ptr
+    fake.forget()
+    del a
+    *waits, free = fake.calls
+    assert [c.name for c in waits if c.name != "cuEventCreate"] == ["cuEventRecord", "cuStreamWaitEvent"] * 2
+    assert {c.args[1] for c in waits if c.name == "cuEventRecord"} == {own, first.cuda_stream}
+    assert {c.args[0] for c in waits if c.name == "cuStreamWaitEvent"} == {second.cuda_stream}
+    assert free == ("cuMemFreeAsync", (ptr, second.cuda_stream))
+    theirs = wp.Stream("cuda:0", cuda_stream=0x7777)
+    fake.forget()
+    wp.copy(out, wp.zeros(10, device="cuda:0"), stream=theirs)
+    waited = {c.args[1] for c in fake.calls if c.name == "cuEventRecord"}
+    assert waited == {own, first.cuda_stream, second.cuda_stream}
+
+
 def test_time(fake):
     start, end = (wp.Event("cuda:0", enable_timing=True) for _ in range(2))
     stream = wp.get_stream("cuda:0")

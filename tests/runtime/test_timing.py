@@ -171,7 +171,7 @@ def test_memory_is_tracked_by_scope() -> None:
     assert report == now
     lines = report.splitlines()
     assert lines[:6] == [
-        "memory of arrays on cpu",
+        "memory of arrays",
         "  allocated: 6.25 KiB in 2",
         "  at most at once: 6.25 KiB",
         "  now: 3.91 KiB in 1",

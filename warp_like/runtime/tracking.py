@@ -21,7 +21,7 @@ _PACKAGE = __name__.partition(".")[0]
 
 @dataclass(frozen=True)
 class Allocation:
-    """One allocation of host memory.
+    """One allocation of memory of the host or of a CUDA device.
 
     Attributes:
         nbytes: Its size.
@@ -171,7 +171,7 @@ def _report(sort: str, max_items: int) -> str:
     with _ledger.lock:
         live = list(_ledger.live.values())
         lines = [
-            "memory of arrays on cpu",
+            "memory of arrays",
             f"  allocated: {_size(_ledger.total)} in {_ledger.count}",
             f"  at most at once: {_size(_ledger.peak)}",
             f"  now: {_size(_ledger.now)} in {len(live)}",
