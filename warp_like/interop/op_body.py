@@ -68,6 +68,7 @@ class KernelBody:
         self.dim = dim
         self._device = get_device("cpu")
         self._adjoints: dict[tuple[int, ...], tuple[Program, Program | None]] = {}
+        self._answers: tuple[Program, tuple[bool, frozenset[int]]] | None = None
 
     def forward(self, args: Sequence[Any], results: list[Any] | None = None) -> list[Any]:
         """Run the kernel."""
@@ -93,20 +94,31 @@ class KernelBody:
 
     def reads_outputs(self) -> bool:
         """Ask the compiled adjoint."""
-        program = self._adjoint(self._record([], ()), self._differentiable)
-        return program is not None and any(i in program.any_artifact.reads for i in self.signature.outputs)
+        return self._asked[0]
 
     def unread(self) -> frozenset[int]:
         """Ask the compiled adjoint. What the user's rules for shapes look at is not known."""
-        sig = self.signature
-        if callable(self.dim) or any(map(callable, sig.shapes.values())):
+        if callable(self.dim) or any(map(callable, self.signature.shapes.values())):
             return frozenset()
+        return self._asked[1]
+
+    @property
+    def _asked(self) -> tuple[bool, frozenset[int]]:
+        """What the compiled adjoint answers: asked once, until the kernel is compiled anew."""
+        forward = self.kernel.program(self.signature.types)
+        if self._answers is None or self._answers[0] is not forward:
+            self._answers = forward, self._ask()
+        return self._answers[1]
+
+    def _ask(self) -> tuple[bool, frozenset[int]]:
+        sig = self.signature
         program = self._adjoint(self._record([], ()), self._differentiable)
-        if program is None:
-            return frozenset(sig.arrays)
-        artifact = program.any_artifact
+        artifact = None if program is None else program.any_artifact
+        reads_outputs = artifact is not None and any(i in artifact.reads for i in sig.outputs)
+        if artifact is None:
+            return reads_outputs, frozenset(sig.arrays)
         read = {i for i in artifact.reads if i not in sig.outputs}.union(artifact.scratch)
-        return frozenset(i for i in sig.arrays if i not in read)
+        return reads_outputs, frozenset(i for i in sig.arrays if i not in read)
 
     @functools.cached_property
     def _differentiable(self) -> dict[int, Any]:
