@@ -95,7 +95,7 @@ def _convert_array(site: Site, t: ir.Array, value: Any) -> array:
     given = array_type(value)
     if given != t:
         raise site.type_error(str(given))
-    if value.device is not site.device:
+    if str(value.device) != str(site.device):  # jax_callable has an object of its own
         raise TypeError(
             f"{site.text}: the launch is on {site.device}, the array on {value.device}; launch with "
             f"device='{value.device}', or pass a copy: wp.clone(a, device='{site.device}')"
