@@ -429,6 +429,13 @@ class FakeDriver:
                 return base, nbytes
         raise error("cuMemGetAddressRange", 1)
 
+    def pointer_device(self, address: int) -> int:
+        self._note("cuPointerGetAttribute", address)
+        for base, (_, device, nbytes, _) in self.live.items():
+            if base <= address < base + max(nbytes, 1):
+                return device
+        raise error("cuPointerGetAttribute", 1)
+
     # ---- code
 
     def module_load(self, image: bytes) -> int:

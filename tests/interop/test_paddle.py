@@ -253,7 +253,7 @@ def test_memory_outlives_the_tensor_and_its_emptying():
 
 
 def test_streams():
-    with pytest.raises(RuntimeError, match=r"stream_from_paddle\('cpu'\): launches run on the CPU"):
+    with pytest.raises(RuntimeError, match="device 'cpu' has no streams"):
         wp.stream_from_paddle("cpu")
 
 

@@ -305,9 +305,7 @@ def test_devices():
 
 @pytest.mark.parametrize("convert", [wp.stream_from_torch, wp.stream_to_torch])
 def test_there_are_no_streams_on_the_cpu(convert):
-    with pytest.raises(RuntimeError, match="the CPU, which has no streams"):
-        convert()
-    with pytest.raises(RuntimeError, match=r"torch\('cpu'\)"):
+    with pytest.raises(RuntimeError, match="device 'cpu' has no streams"):
         convert("cpu")
 
 

@@ -19,8 +19,9 @@ from warp_like import _native
 from warp_like.ir import types as ir
 from warp_like.ir.layout import MAX_DIMS
 from warp_like.runtime.array import array, bind_foreign
-from warp_like.runtime.device import Device, get_device, get_devices
+from warp_like.runtime.device import Device, get_device, get_devices, is_cuda_available
 from warp_like.runtime.memory import ElementType, contiguous_strides, element_type
+from warp_like.runtime.stream import get_stream
 from warp_like.values import Composite, scalar_from_numpy
 
 _DLPACK_CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
@@ -192,12 +193,21 @@ def _is_jax(obj: Any) -> bool:
 
 def _capsule_of(obj: Any, kind: str) -> Any:
     """A DLPack capsule of ``obj``, versioned where it offers that: only then is read-only memory marked."""
+    wanted = _consumer_stream(obj)
     try:
-        return obj.__dlpack__(max_version=(1, 0))
+        return obj.__dlpack__(max_version=(1, 0), **wanted)
     except TypeError:
-        return obj.__dlpack__()
+        return obj.__dlpack__(**wanted)
     except BufferError as e:
         raise ValueError(f"the {kind} can't be shared: {e}") from e
+
+
+def _consumer_stream(obj: Any) -> dict[str, int]:
+    """What tells the producer of CUDA memory which stream is to wait for its work: the device's current one."""
+    kind, ordinal = map(int, obj.__dlpack_device__()) if hasattr(obj, "__dlpack_device__") else (1, 0)
+    if _DLPACK_DEVICES.get(kind) != "cuda" or not is_cuda_available():
+        return {}
+    return {"stream": get_stream(f"cuda:{ordinal}").cuda_stream or 1}
 
 
 def _from_dlpack(obj: Any) -> Memory | None:
@@ -241,7 +251,7 @@ def _from_cuda_array_interface(obj: Any) -> Memory | None:
         shape, dtype = tuple(map(int, described["shape"])), np.dtype(described["typestr"])
         (ptr, readonly), strides, mask = described["data"], described.get("strides"), described.get("mask")
         strides = contiguous_strides(shape, dtype.itemsize) if strides is None else tuple(map(int, strides))
-        ordinal = int(getattr(getattr(obj, "device", None), "id", 0))  # CuPy tells it, the interface does not
+        stream = described.get("stream")
     except (AttributeError, KeyError, TypeError, ValueError) as e:
         raise ValueError(f"the __cuda_array_interface__ of the {kind} is malformed: {type(e).__name__}: {e}") from e
     if mask is not None:
@@ -249,7 +259,22 @@ def _from_cuda_array_interface(obj: Any) -> Memory | None:
     scalar = scalar_from_numpy(dtype)
     if scalar is None:
         raise TypeError(f"the {kind}'s dtype {dtype} has no counterpart")
-    return Memory(kind, int(ptr), shape, strides, scalar, bool(readonly), obj, f"cuda:{ordinal}")
+    if stream is not None and (not isinstance(stream, int) or stream <= 0):
+        raise ValueError(f"the __cuda_array_interface__ of the {kind} names stream {stream!r}, which is none")
+    return Memory(kind, int(ptr), shape, strides, scalar, bool(readonly), obj, _taken_over(int(ptr), stream))
+
+
+def _taken_over(ptr: int, stream: int | None) -> str:
+    """The device where ``ptr`` lies, which the interface does not tell; its stream waits for the producer's."""
+    if not is_cuda_available():
+        return "cuda:0"
+    from warp_like.runtime.cuda import transfer
+    from warp_like.runtime.cuda.device import device_of
+
+    device = device_of(ptr)
+    if stream is not None:
+        transfer.take_over(device, stream)
+    return device.alias
 
 
 def _from_buffer(obj: Any) -> Memory | None:

@@ -15,7 +15,7 @@ from warp_like import _native
 from warp_like.ir import types as ir
 from warp_like.runtime import foreign
 from warp_like.runtime.binding import bind, bind_new
-from warp_like.runtime.device import CPU_DLPACK_TYPE, Device
+from warp_like.runtime.device import CPU_DLPACK_TYPE, Device, get_device
 from warp_like.runtime.memory import ElementType, contiguous_strides, element_type
 from warp_like.runtime.recording import put
 
@@ -234,6 +234,24 @@ class Exchange(_native.Array):
             "typestr": element.numpy.str,
         }
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        element = self.element
+        if self.device_type == CPU_DLPACK_TYPE:
+            raise AttributeError(f"{self!r} lies on the CPU")
+        if element.scalar == ir.bfloat16:
+            raise AttributeError("the interface has no bfloat16; DLPack has")
+        from warp_like.runtime.cuda.transfer import work_stream
+
+        return {
+            "version": 3,
+            "data": (self.ptr if self.size else 0, self.readonly),
+            "shape": self._full_shape,
+            "strides": (*self.strides, *contiguous_strides(element.shape, element.numpy.itemsize)),
+            "typestr": element.numpy.str if not element.is_struct else f"|V{self.itemsize}",
+            "stream": work_stream(self).cuda_stream or 1,  # the interface writes the legacy default stream as 1
+        }
+
     def __dlpack__(
         self,
         *,
@@ -242,9 +260,15 @@ class Exchange(_native.Array):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
-            raise BufferError(f"the array lies on {self.device}, it can't be exported to DLPack device {dl_device}")
         source = self._copied() if copy else self
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            if tuple(dl_device) != (CPU_DLPACK_TYPE, 0) or copy is False:
+                raise BufferError(f"the array lies on {self.device}, it can't be exported to DLPack device {dl_device}")
+            source, copy = self._copied(get_device("cpu")), True
+        elif self.device_type != CPU_DLPACK_TYPE:
+            from warp_like.runtime.cuda.transfer import hand_over
+
+            hand_over(source, stream)
         return _native.dlpack_capsule(source, max_version is not None and max_version[0] >= 1, bool(copy))
 
     def __dlpack_device__(self) -> tuple[int, int]:

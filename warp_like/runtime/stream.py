@@ -48,6 +48,7 @@ class Stream(_native.CudaStream):
         self._driver = self.device.driver
         self.owned = cuda_stream is None
         self.cached_event: Event | None = None
+        self.keeper: object = None  # another library's object for a stream that it made
         self._context = self.device.native
         if cuda_stream is None:
             with self.device.guard:

@@ -286,6 +286,17 @@ def current_device() -> CudaDevice | None:
     return found if isinstance(found, CudaDevice) else None
 
 
+def device_of(address: int) -> CudaDevice:
+    """Return the device in whose memory an address lies; of address 0, which no memory has, the one that "cuda" means.
+
+    Raises:
+        CudaError: The driver knows of no such memory.
+    """
+    found = devices.get_device(f"cuda:{driver().pointer_device(address)}" if address else "cuda")
+    assert isinstance(found, CudaDevice)
+    return found
+
+
 def map_cuda_device(alias: str, context: Any = None) -> CudaDevice:
     """Return the device for a context that another library has made, under a name of one's own.
 

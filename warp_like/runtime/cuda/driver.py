@@ -361,6 +361,11 @@ class Driver:
         base, size = self._call("cuMemGetAddressRange", address)
         return int(base), int(size)
 
+    def pointer_device(self, address: int) -> int:
+        """The device to whose memory an address belongs."""
+        attribute = self.api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+        return int(self._call("cuPointerGetAttribute", attribute, address))
+
     # ---- code
 
     def module_load(self, image: bytes) -> int:

@@ -111,6 +111,49 @@ def stream_for(device: CudaDevice, stream: Stream | None, *owners: Any) -> Strea
     return device.stream
 
 
+def work_stream(a: Any) -> Stream:
+    """Return the stream on which the memory of ``a``, an array, was used last, as far as that is known."""
+    device: CudaDevice = a.device
+    handle = _native.last_stream(a.owner)
+    if handle is None or handle == device.stream.cuda_stream:
+        return stream_for(device, None, a.owner)
+    return Stream(device, cuda_stream=handle)
+
+
+def hand_over(a: Any, stream: int | None) -> None:
+    """Let a consumer's stream, as DLPack names it, wait for what was done to the memory of ``a``.
+
+    Args:
+        a: The array.
+        stream: -1 where the consumer takes care of the order itself, None or 1 for the legacy default stream, 2 for the
+            thread's own, else the handle of a stream.
+
+    Raises:
+        BufferError: ``stream`` is none of these.
+    """
+    if stream == -1:
+        return
+    handle = 1 if stream is None else stream
+    if not isinstance(handle, int) or handle <= 0:
+        raise BufferError(
+            f"a consumer's CUDA stream is -1, None, 1, 2 or the handle of a stream, got {stream!r}; 0 could mean "
+            "the legacy default stream (1) or the thread's own (2)"
+        )
+    device: CudaDevice = a.device
+    consumer = Stream(device, cuda_stream=handle)
+    if _native.last_stream(a.owner) is None:
+        consumer.wait_stream(work_stream(a))
+        return
+    with device.guard:
+        _native.use_memory(device.native, a.owner, consumer)
+
+
+def take_over(device: CudaDevice, stream: int) -> None:
+    """Let the device's current stream wait for what a producer's stream holds."""
+    if stream not in (device.stream.cuda_stream, device.stream.cuda_stream or 1):
+        device.stream.wait_stream(Stream(device, cuda_stream=stream))
+
+
 # ---- copies
 
 

@@ -1,0 +1,218 @@
+"""Arrays on CUDA devices given to other libraries and taken from them, against the fake: whose streams wait for whose.
+
+The other libraries are objects with the protocols of CuPy, numba, PyTorch and Paddle.
+"""
+
+import ctypes
+import gc
+import types
+
+import numpy as np
+import pytest
+
+import warp_like as wp
+from tests.cuda.fake_driver import real
+
+
+class Producer:
+    """What has CUDA memory and says so by one protocol; the memory is that of an array of ours."""
+
+    def __init__(self, a, *protocols, **changes):
+        self.array = a
+        self.asked = []
+        if "interface" in protocols:
+            self.__cuda_array_interface__ = {**a.__cuda_array_interface__, **changes}
+        if "dlpack" in protocols:
+            self.__class__ = DLPackProducer
+
+
+class DLPackProducer(Producer):
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self, **asked):
+        self.asked.append(asked)
+        return self.array.__dlpack__(**{**asked, "stream": -1})
+
+
+def events(fake):
+    """Who waits for whom: (waiting stream, stream that was waited for)."""
+    recorded, found = {}, []
+    for name, args in fake.calls:
+        if name == "cuEventRecord":
+            recorded[args[0]] = args[1]
+        elif name == "cuStreamWaitEvent":
+            found.append((args[0], recorded[args[1]]))
+    return found
+
+
+def settle():
+    """Let the interpreter drop what DLPack's deleters have left to it."""
+    for _ in range(10):
+        gc.collect()
+
+
+# ---- out
+
+
+@pytest.mark.parametrize("dtype", [wp.float32, wp.float16, wp.int64, wp.bool, wp.vec3, wp.mat22d])
+def test_the_cuda_array_interface(fake, dtype):
+    a = wp.zeros((4, 6), dtype=dtype, device="cuda:0")[:, ::2]
+    host = wp.zeros((4, 6), dtype=dtype)[:, ::2].numpy()
+    described = a.__cuda_array_interface__
+    assert described["version"] == 3
+    assert described["data"] == (a.ptr, False)
+    assert described["shape"] == host.shape
+    assert described["strides"] == host.strides
+    assert described["typestr"] == host.dtype.str
+    assert described["stream"] == wp.get_stream("cuda:0").cuda_stream
+
+
+def test_the_interface_of_arrays_without_elements_and_of_the_legacy_stream(fake):
+    assert wp.zeros(0, device="cuda:0").__cuda_array_interface__["data"] == (0, False)
+    a = wp.zeros(3, device="cuda:0")
+    with wp.ScopedStream(wp.Stream("cuda:0", cuda_stream=0)):
+        a.fill_(2.0)
+    assert a.__cuda_array_interface__["stream"] == 1
+
+
+def test_what_has_no_cuda_array_interface(fake):
+    assert not hasattr(wp.zeros(3), "__cuda_array_interface__")
+    with pytest.raises(AttributeError, match="no bfloat16"):
+        _ = wp.zeros(3, dtype=wp.bfloat16, device="cuda:0").__cuda_array_interface__
+    assert not hasattr(wp.zeros(3, device="cuda:0"), "__array_interface__")
+
+
+@pytest.mark.parametrize("stream", [0xABC0, 2])
+def test_the_consumers_stream_waits(fake, stream):
+    a = wp.zeros(3, device="cuda:0")
+    ours = wp.get_stream("cuda:0").cuda_stream
+    fake.forget()
+    a.__dlpack__(stream=stream)
+    assert events(fake) == [(stream, ours)]
+    fake.forget()
+    a.fill_(1.0)  # the consumer may have written it meanwhile
+    assert events(fake) == [(ours, stream)]
+
+
+@pytest.mark.parametrize("stream", [None, 1, -1])
+def test_nothing_waits_where_the_driver_or_the_consumer_orders(fake, stream):
+    a = wp.zeros(3, device="cuda:0")
+    fake.forget()
+    a.__dlpack__(stream=stream)
+    assert events(fake) == []
+
+
+@pytest.mark.parametrize("stream", [0, "1", 1.0, -2])
+def test_what_is_no_stream(fake, stream):
+    with pytest.raises(BufferError, match="a consumer's CUDA stream is -1, None, 1, 2 or the handle of a stream, got"):
+        wp.zeros(3, device="cuda:0").__dlpack__(stream=stream)
+
+
+def test_dlpack_to_the_host_is_a_copy(fake):
+    a = wp.array([1.0, 2.0], device="cuda:1")
+    assert a.__dlpack_device__() == (2, 1)
+    back = wp.from_dlpack(a.__dlpack__(dl_device=(1, 0)))
+    assert (back.device, back.list()) == ("cpu", [1.0, 2.0])
+    with pytest.raises(BufferError, match="can't be exported"):
+        a.__dlpack__(dl_device=(1, 0), copy=False)
+    with pytest.raises(BufferError, match="can't be exported"):
+        a.__dlpack__(dl_device=(2, 0))
+
+
+def test_memory_does_not_die_under_a_capsule(fake):
+    a = wp.zeros(3, device="cuda:0")
+    capsule = a.__dlpack__(max_version=(1, 0), stream=-1)
+    ptr = a.ptr
+    del a
+    assert ptr in fake.live
+    b = wp.from_dlpack(capsule)
+    assert b.ptr == ptr
+    del b, capsule
+    settle()
+    assert ptr not in fake.live
+
+
+# ---- in
+
+
+def test_dlpack_in_tells_our_stream(fake):
+    a = wp.array([1.0, 2.0], device="cuda:1")
+    given = Producer(a, "dlpack")
+    b = wp.from_dlpack(given)
+    assert (b.ptr, b.device) == (a.ptr, "cuda:1")
+    assert given.asked == [{"max_version": (1, 0), "stream": wp.get_stream("cuda:1").cuda_stream}]
+
+
+def test_the_interface_in_waits_for_its_stream(fake):
+    a = wp.array(np.ones((5, 3), np.float32), device="cuda:1")
+    given = Producer(a, "interface", stream=0xABC0)
+    fake.forget()
+    b = wp.array(given, dtype=wp.vec3, copy=False, device="cuda:1")
+    assert (b.ptr, b.shape, b.device) == (a.ptr, (5,), "cuda:1")
+    assert events(fake) == [(wp.get_stream("cuda:1").cuda_stream, 0xABC0)]
+
+
+def test_the_interface_in_without_a_stream_waits_for_nothing(fake):
+    given = Producer(wp.zeros(3, device="cuda:0"), "interface", stream=None)
+    fake.forget()
+    wp.array(given, copy=False, device="cuda:0")
+    assert events(fake) == []
+
+
+@pytest.mark.parametrize("stream", [0, "1"])
+def test_streams_that_the_interface_does_not_allow(fake, stream):
+    given = Producer(wp.zeros(3, device="cuda:0"), "interface", stream=stream)
+    with pytest.raises(ValueError, match=f"of the Producer object names stream {stream!r}, which is none"):
+        wp.array(given, copy=False, device="cuda:0")
+
+
+@wp.kernel
+def double(x: wp.array(dtype=float)):
+    i = wp.tid()
+    x[i] = 2.0 * x[i]
+
+
+def test_a_launch_takes_what_has_the_interface(fake):
+    a = wp.zeros(4, device="cuda:0")
+    given = Producer(a, "interface")
+    wp.launch(double, dim=4, inputs=[given], device="cuda:0")
+    assert int.from_bytes(fake.launches[-1].args[:8], "little") == a.ptr
+    with pytest.raises(Exception, match="`x`.*cuda:0.*cpu|`x`.*cpu.*cuda:0"):
+        wp.launch(double, dim=4, inputs=[given], device="cpu")
+    double.forget_programs()
+
+
+# ---- streams of other libraries
+
+
+class TorchStream:
+    def __init__(self, handle, index):
+        self.cuda_stream = handle
+        self.device = types.SimpleNamespace(type="cuda", index=index)
+
+
+def test_a_stream_of_pytorch(fake):
+    theirs = TorchStream(0xABC0, 1)
+    ours = wp.stream_from_torch(theirs)
+    assert (ours.cuda_stream, ours.device, ours.owned) == (0xABC0, "cuda:1", False)
+    assert ours.keeper is theirs
+    with wp.ScopedStream(ours):
+        wp.zeros(3, device="cuda:1")
+    assert ("cuMemAllocAsync", (12, 0xABC0)) in [(c.name, c.args[:2]) for c in fake.calls]
+    del ours
+    assert "cuStreamDestroy" not in fake.names()
+
+
+def test_a_stream_of_paddle(fake):
+    place = types.SimpleNamespace(get_device_id=lambda: 1)
+    theirs = types.SimpleNamespace(stream_base=types.SimpleNamespace(cuda_stream=0xABC0, place=place))
+    ours = wp.stream_from_paddle(theirs)
+    assert (ours.cuda_stream, ours.device) == (0xABC0, "cuda:1")
+
+
+def test_the_bytes_are_there(fake):
+    a = wp.array([1.0, 2.0, 3.0], dtype=float, device="cuda:0")
+    pointer, _ = a.__cuda_array_interface__["data"]
+    held = (ctypes.c_float * 3).from_address(real(pointer))
+    assert list(held) == [1.0, 2.0, 3.0]
