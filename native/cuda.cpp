@@ -279,7 +279,9 @@ PyObject* set_cuda(PyObject*, PyObject* args) {
         {"cuMemFreeAsync", slot(&api.mem_free_async)},     {"cuMemFree", slot(&api.mem_free)},
         {"cuMemFreeHost", slot(&api.mem_free_host)},       {"cuStreamSynchronize", slot(&api.stream_synchronize)},
         {"cuEventCreate", slot(&api.event_create)},        {"cuEventRecord", slot(&api.event_record)},
-        {"cuStreamWaitEvent", slot(&api.stream_wait_event)},
+        {"cuStreamWaitEvent", slot(&api.stream_wait_event)}, {"cuStreamGetCtx", slot(&api.stream_get_ctx)},
+        {"cuMemsetD8Async", slot(&api.memset_d8)},         {"cuMemcpyDtoDAsync", slot(&api.copy_on_device)},
+        {"cuMemcpyDtoHAsync", slot(&api.copy_to_host)},
     };
     for (const Entry& entry : entries) {
         PyObject* address = PyDict_GetItemString(addresses, entry.name);

@@ -21,6 +21,10 @@ struct CudaApi {
     CudaCode (*event_create)(void** event, unsigned flags);
     CudaCode (*event_record)(void* event, void* stream);
     CudaCode (*stream_wait_event)(void* stream, void* event, unsigned flags);
+    CudaCode (*stream_get_ctx)(void* stream, void** context);
+    CudaCode (*memset_d8)(uint64_t to, unsigned char value, size_t count, void* stream);
+    CudaCode (*copy_on_device)(uint64_t to, uint64_t from, size_t nbytes, void* stream);
+    CudaCode (*copy_to_host)(void* to, uint64_t from, size_t nbytes, void* stream);
 };
 
 extern CudaApi cuda_api;

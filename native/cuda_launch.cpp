@@ -10,8 +10,6 @@ namespace wl {
 
 namespace {
 
-constexpr int64_t kUsualBlock = 256;
-constexpr int64_t kMostBlocks = INT32_MAX;  // of a grid's first dimension
 constexpr uintptr_t kVectorAlignment = 16;
 
 DriverContext* context_of(const Dispatcher* self) { return reinterpret_cast<DriverContext*>(self->cuda); }

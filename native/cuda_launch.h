@@ -6,6 +6,9 @@
 
 namespace wl {
 
+constexpr int64_t kUsualBlock = 256;
+constexpr int64_t kMostBlocks = INT32_MAX;  // of a grid's first dimension
+
 // Whether no array that the kernel writes overlaps another, and the data of all is aligned to 16 bytes, so that the
 // variant which assumes this may run. All arrays are contiguous.
 bool are_apart(const Arguments& arguments);

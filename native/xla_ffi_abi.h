@@ -78,6 +78,13 @@ struct NumThreadsArgs {
     int64_t* num_threads;
 };
 
+struct StreamGetArgs {
+    size_t struct_size;
+    Extension* extension_start;
+    ExecutionContext* context;
+    void* stream;
+};
+
 struct Api {
     size_t struct_size;
     Extension* extension_start;
@@ -87,7 +94,7 @@ struct Api {
     void* error_get_message;
     void (*error_destroy)(ErrorDestroyArgs*);
     void* handler_register;
-    void* stream_get;
+    Error* (*stream_get)(StreamGetArgs*);
     void* type_register;
     void* execution_context_get;
     void* state_set;

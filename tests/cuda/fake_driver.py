@@ -509,6 +509,20 @@ class FakeDriver:
     def native_cuStreamWaitEvent(self, stream: int | None, event: int, flags: int) -> None:
         self.stream_wait_event(stream or 0, event)
 
+    def native_cuStreamGetCtx(self, stream: int | None, out: Any) -> None:
+        self._note("cuStreamGetCtx", stream or 0)
+        device, _ = self.streams.get(stream or 0, (0, 0))
+        out[0] = self.devices[device].context
+
+    def native_cuMemsetD8Async(self, address: int, value: int, count: int, stream: int | None) -> None:
+        self.fill(address, value, 1, count, stream or 0)
+
+    def native_cuMemcpyDtoDAsync(self, to: int, source: int, nbytes: int, stream: int | None) -> None:
+        self.copy_on_device(to, source, nbytes, stream or 0)
+
+    def native_cuMemcpyDtoHAsync(self, to: int, source: int, nbytes: int, stream: int | None) -> None:
+        self.copy_to_host(to, source, nbytes, stream or 0)
+
     def native_cuLaunchKernel(self, function: int, *rest: Any) -> None:
         grid, block, (shared, stream, params, _) = rest[:3], rest[3:6], rest[6:]
         self._in_context("cuLaunchKernel", stream or 0)
@@ -540,6 +554,10 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuEventCreate": (_OUT, _UINT),
     "cuEventRecord": (_PTR, _PTR),
     "cuStreamWaitEvent": (_PTR, _PTR, _UINT),
+    "cuStreamGetCtx": (_PTR, _OUT),
+    "cuMemsetD8Async": (ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t, _PTR),
+    "cuMemcpyDtoDAsync": (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_size_t, _PTR),
+    "cuMemcpyDtoHAsync": (_PTR, ctypes.c_uint64, ctypes.c_size_t, _PTR),
 }
 
 

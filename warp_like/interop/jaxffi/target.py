@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import re
 import threading
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from warp_like.compiler.lookup import cache_key, compile_kernel
 from warp_like.compiler.signature import Signature, with_scratch
 from warp_like.ir.core import Function
 from warp_like.ir.types import Type, adjoint_type
+from warp_like.runtime.device import is_cuda_available
 from warp_like.runtime.kernel import Kernel
 
 TARGET = "warp_like_kernel"
@@ -37,8 +40,19 @@ def jax_module() -> Any:
         raise ImportError("jax_kernel() needs JAX: pip install jax") from e
     if not hasattr(jax, "ffi"):
         raise ImportError(f"jax_kernel() needs JAX 0.5 or newer, this is {jax.__version__}")
-    jax.ffi.register_ffi_target(TARGET, _native.xla_handler(*_api_version(jax)), platform="cpu")
+    version = _api_version(jax)
+    jax.ffi.register_ffi_target(TARGET, _native.xla_handler(*version), platform="cpu")
+    if _has_cuda() and is_cuda_available():
+        from warp_like.runtime.cuda.device import connect
+
+        connect()
+        jax.ffi.register_ffi_target(TARGET, _native.xla_handler(*version, True), platform="CUDA")
     return jax
+
+
+def _has_cuda() -> bool:
+    """Whether JAX is installed with its plugin for CUDA."""
+    return any(importlib.util.find_spec(f"jax_cuda{version}_plugin") is not None for version in (12, 13))
 
 
 def _api_version(jax: Any) -> tuple[int, int]:
@@ -148,5 +162,37 @@ def _compile(kernel: Kernel, signature: Signature) -> Code:
     if not _native.xla_has_plan(key):
         loaded = cpu.load(artifact.code, (artifact.entry,), _native.symbols())
         explain = kernel.program(signature.args, signature.wrt).explain_error
-        _native.xla_add_plan(key, loaded.address(artifact.entry), loaded, explain, artifact.lanes, artifact.ordered)
+        load = functools.partial(_load_on_cuda, kernel, signature, artifact.scratch)
+        address = loaded.address(artifact.entry)
+        _native.xla_add_plan(key, address, loaded, explain, load, artifact.lanes, artifact.ordered)
     return Code(kernel, signature, artifact, key)
+
+
+CudaCode = tuple[int, int, int, Any, Callable[[], None] | None]
+"""Function, the most threads of a block, the address of the record of faults, what keeps them, and what looks at it."""
+
+
+def _load_on_cuda(kernel: Kernel, signature: Signature, scratch: tuple[int, ...], context: int) -> CudaCode:
+    """Compile and load code for the device of a context; XLA's first call there asks for it.
+
+    Raises:
+        RuntimeError: The code saves values on a stack, for which a launch would have to wait.
+    """
+    from warp_like.runtime.cuda.device import device_of_context
+    from warp_like.runtime.cuda.load import Loaded, target_of
+
+    device = device_of_context(context)
+    # Buffers of XLA may overlap where one array is given twice, and additions have to be atomic.
+    artifact = kernel.artifact(signature.replace(sums=False), target_of(device))
+    if artifact.uses_stack:
+        raise RuntimeError(
+            f"kernel `{kernel.key}`: its gradient saves values of loops whose length is known only at run time, which "
+            "JAX's calls on CUDA do not support yet; loops over constant ranges need no saving"
+        )
+    if artifact.scratch != scratch:
+        raise RuntimeError(f"kernel `{kernel.key}`: its gradient reads other copies on CUDA; this is a bug")
+    loaded = Loaded(kernel.program(signature.args, signature.wrt, signature.same, signature.tangent, device), artifact)
+    if loaded.report is None:
+        return loaded.function, loaded.max_threads, 0, loaded, None
+    checks = signature.options.debug or signature.options.verify_fp
+    return loaded.function, loaded.max_threads, loaded.report.address, loaded, loaded.report.check if checks else None

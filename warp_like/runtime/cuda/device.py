@@ -159,7 +159,7 @@ class CudaDevice(Device):
     @functools.cached_property
     def native(self) -> Any:
         """The context as native code knows it; made at the first use, with the device's own stream."""
-        _connect()
+        connect()
         handle = (
             self.driver.primary_context_retain(self.ordinal) if self._given_context is None else self._given_context
         )
@@ -271,7 +271,7 @@ def forget() -> None:
 _connected: list[Any] = []
 
 
-def _connect() -> None:
+def connect() -> None:
     """Tell native code where the driver's functions are."""
     if not _connected:
         _native.set_cuda(driver().native_addresses(), error)
@@ -294,6 +294,20 @@ def device_of(address: int) -> CudaDevice:
     """
     found = devices.get_device(f"cuda:{driver().pointer_device(address)}" if address else "cuda")
     assert isinstance(found, CudaDevice)
+    return found
+
+
+def device_of_context(context: int) -> CudaDevice:
+    """Return the device whose context has this handle.
+
+    Raises:
+        RuntimeError: No device of ours has it.
+    """
+    with Guard(driver(), context):
+        ordinal = driver().context_device()
+    found = next((d for d in devices.cuda_devices().values() if d.ordinal == ordinal and d.context == context), None)
+    if found is None:
+        raise RuntimeError(f"context {context:#x} of device {ordinal} is none of ours: use wp.map_cuda_device")
     return found
 
 

@@ -21,6 +21,7 @@ CUDA_VERSION = 12000
 NATIVE_CALLS = (
     *("cuCtxGetCurrent", "cuCtxPushCurrent", "cuCtxPopCurrent", "cuLaunchKernel", "cuMemFreeAsync", "cuMemFree"),
     *("cuMemFreeHost", "cuStreamSynchronize", "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent"),
+    *("cuStreamGetCtx", "cuMemsetD8Async", "cuMemcpyDtoDAsync", "cuMemcpyDtoHAsync"),
 )
 """The functions that native code calls by address."""
 

@@ -1,0 +1,210 @@
+#include "xla_cuda.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "cuda.h"
+#include "cuda_launch.h"
+#include "xla_site.h"
+
+namespace wl {
+
+namespace {
+
+uint64_t address_of(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+
+// The first of the driver's calls that failed, as the calls of one XLA call note it.
+struct Trouble {
+    const char* call = nullptr;
+    CudaCode code = 0;
+
+    bool note(const char* name, CudaCode result) {
+        if (result && !call) {
+            call = name;
+            code = result;
+        }
+        return result == 0;
+    }
+};
+
+class HeldGil {
+  public:
+    HeldGil() : state_(PyGILState_Ensure()) {}
+    ~HeldGil() { PyGILState_Release(state_); }
+    HeldGil(const HeldGil&) = delete;
+    HeldGil& operator=(const HeldGil&) = delete;
+
+  private:
+    PyGILState_STATE state_;
+};
+
+xla::Error* told(const xla::CallFrame* frame, const Trouble& trouble) {
+    std::string text = std::string("warp_like: ") + trouble.call + ": CUDA error " + std::to_string(trouble.code);
+    if (Py_IsInitialized()) {
+        const HeldGil gil;
+        raise_cuda_error(trouble.call, trouble.code);
+        text = "warp_like: " + take_exception();
+    }
+    return fail(frame, xla::kErrorInternal, text.c_str());
+}
+
+// Memory of the device, in the order of a stream.
+class StreamMemory final : public XlaMemory {
+  public:
+    StreamMemory(void* stream, Trouble* trouble) : stream_(stream), trouble_(trouble) {}
+
+    bool clear(void* at, int64_t nbytes) override {
+        if (nbytes == 0) return true;
+        return trouble_->note("cuMemsetD8Async",
+                              cuda_api.memset_d8(address_of(at), 0, static_cast<size_t>(nbytes), stream_));
+    }
+    bool copy(void* to, const void* from, int64_t nbytes) override {
+        if (nbytes == 0) return true;
+        const auto count = static_cast<size_t>(nbytes);
+        return trouble_->note("cuMemcpyDtoDAsync",
+                              cuda_api.copy_on_device(address_of(to), address_of(from), count, stream_));
+    }
+
+  private:
+    void* stream_;
+    Trouble* trouble_;
+};
+
+// Makes a context current for as long as it lives. Unlike CudaGuard it needs no GIL.
+class ContextScope {
+  public:
+    ContextScope(void* context, Trouble* trouble) {
+        void* current = nullptr;
+        if (!trouble->note("cuCtxGetCurrent", cuda_api.ctx_get_current(&current)) || current == context) return;
+        pushed_ = trouble->note("cuCtxPushCurrent", cuda_api.ctx_push(context));
+    }
+    ~ContextScope() {
+        void* popped = nullptr;
+        if (pushed_) cuda_api.ctx_pop(&popped);
+    }
+    ContextScope(const ContextScope&) = delete;
+    ContextScope& operator=(const ContextScope&) = delete;
+
+  private:
+    bool pushed_ = false;
+};
+
+const CudaPlan* loaded(const Plan* plan, const void* context) {
+    const CudaPlan* found = plan->on_cuda.load(std::memory_order_acquire);
+    while (found && found->context != context) found = found->next;
+    return found;
+}
+
+// Compiles and loads the plan's code for the device of `context`, by Python; null with `text` filled in.
+const CudaPlan* load(Plan* plan, void* context, std::string* text) {
+    const HeldGil gil;
+    if (const CudaPlan* found = loaded(plan, context)) return found;  // another thread was faster
+    const Ref parts(PyObject_CallFunction(plan->load, "K", static_cast<unsigned long long>(address_of(context))));
+    unsigned long long function = 0, record = 0;
+    long long max_threads = 0;
+    PyObject *keepalive = nullptr, *check = nullptr;
+    if (!parts || !PyArg_ParseTuple(parts.get(), "KLKOO", &function, &max_threads, &record, &keepalive, &check)) {
+        *text = "warp_like: " + take_exception();
+        return nullptr;
+    }
+    Py_INCREF(keepalive);
+    Py_INCREF(check);
+    auto* made = new CudaPlan{context,
+                              plan->on_cuda.load(std::memory_order_relaxed),
+                              reinterpret_cast<void*>(function),
+                              max_threads,
+                              reinterpret_cast<void*>(record),
+                              keepalive,
+                              check == Py_None ? nullptr : check};
+    plan->on_cuda.store(made, std::memory_order_release);
+    return made;
+}
+
+// Copies the numbers that come in buffers to the host, where argument blocks are made. Waits for them.
+bool fetch_values(BatchedCall* call, void* stream, std::vector<std::vector<char>>* held, Trouble* trouble) {
+    const size_t n = call->batch.size();
+    for (size_t i = 0; i < call->holes.size(); ++i) {
+        Hole& hole = call->holes[i];
+        if (!hole.bytes) continue;
+        int64_t extent = hole.bytes;
+        for (size_t d = 0; d < n; ++d) extent += (call->batch[d] - 1) * call->steps[i * n + d];
+        held->emplace_back(static_cast<size_t>(extent));
+        char* to = held->back().data();
+        if (!trouble->note("cuMemcpyDtoHAsync", cuda_api.copy_to_host(to, address_of(hole.data),
+                                                                     static_cast<size_t>(extent), stream))) {
+            return false;
+        }
+        hole.data = to;
+    }
+    return held->empty() || trouble->note("cuStreamSynchronize", cuda_api.stream_synchronize(stream));
+}
+
+void fill(const BatchedCall& call, int64_t item, uint8_t* block) {
+    const size_t n = call.batch.size();
+    const int64_t* steps = call.steps.data();
+    for (const Hole& hole : call.holes) {
+        const char* data = hole.data + offset_of(item, call.batch, steps);
+        steps += n;
+        if (hole.bytes) {
+            std::memcpy(block + hole.offset, data, static_cast<size_t>(hole.bytes));
+        } else {
+            std::memcpy(block + hole.offset, &data, sizeof data);
+        }
+    }
+}
+
+bool launch_all(const BatchedCall& call, const CudaPlan& code, void* stream, Trouble* trouble) {
+    const int64_t threads = std::min(kUsualBlock, code.max_threads);
+    const auto blocks = static_cast<unsigned>(std::min((call.count - 1) / threads + 1, kMostBlocks));
+    std::vector<uint8_t> block(call.block, call.block + call.block_size);
+    block.resize(std::max(block.size(), sizeof(int64_t)));  // what an entry without parameters reads
+    int64_t begin = 0, end = call.count;
+    void* record = code.record;
+    void* params[] = {block.data(), const_cast<int64_t*>(call.dims), &begin, &end, &record};
+    for (int64_t item = 0; item < call.items; ++item) {
+        fill(call, item, block.data());  // the driver copies the parameters before it returns
+        const CudaCode result = cuda_api.launch_kernel(code.function, blocks, 1, 1, static_cast<unsigned>(threads), 1,
+                                                       1, 0, stream, params, nullptr);
+        if (!trouble->note("cuLaunchKernel", result)) return false;
+    }
+    return true;
+}
+
+// In debug mode: waits, and says what the kernel has reported.
+xla::Error* check_faults(const xla::CallFrame* frame, const CudaPlan& code, void* stream, Trouble* trouble) {
+    if (!trouble->note("cuStreamSynchronize", cuda_api.stream_synchronize(stream))) return told(frame, *trouble);
+    const HeldGil gil;
+    const Ref done(PyObject_CallNoArgs(code.check));
+    return done ? nullptr : fail(frame, xla::kErrorInvalidArgument, take_exception().c_str());
+}
+
+}  // namespace
+
+xla::Error* execute_on_cuda_stream(const xla::CallFrame* frame) {
+    Site site;
+    Plan* plan = nullptr;
+    if (xla::Error* error = open_call(frame, &site, &plan)) return error;
+    xla::StreamGetArgs asked{sizeof asked, nullptr, frame->context, nullptr};
+    if (xla::Error* error = frame->api->stream_get(&asked)) return error;
+    Trouble trouble;
+    void* context = nullptr;
+    if (!trouble.note("cuStreamGetCtx", cuda_api.stream_get_ctx(asked.stream, &context))) return told(frame, trouble);
+    const ContextScope current(context, &trouble);
+    if (trouble.call) return told(frame, trouble);
+    std::string text;
+    const CudaPlan* code = loaded(plan, context);
+    if (!code) code = load(plan, context, &text);
+    if (!code) return fail(frame, xla::kErrorInternal, text.c_str());
+    BatchedCall call{};
+    StreamMemory memory(asked.stream, &trouble);
+    if (!describe_call(frame, site, &memory, &call)) return trouble.call ? told(frame, trouble) : misfit(frame);
+    if (call.count <= 0 || call.items <= 0) return nullptr;
+    std::vector<std::vector<char>> values;
+    if (!fetch_values(&call, asked.stream, &values, &trouble)) return told(frame, trouble);
+    if (!launch_all(call, *code, asked.stream, &trouble)) return told(frame, trouble);
+    return code->check ? check_faults(frame, *code, asked.stream, &trouble) : nullptr;
+}
+
+}  // namespace wl

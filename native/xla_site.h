@@ -1,0 +1,103 @@
+// What a call in an XLA program says, and the compiled code that it refers to: what the handlers of all platforms share.
+//
+// A call site carries four attributes, made when JAX traces it (warp_like/interop/jaxffi/call.py):
+//   plan    the key of the compiled entry point, a hash of what it was compiled from
+//   dims    the four extents of the grid
+//   block   the argument block as 64-bit words: all that is known then, with holes for pointers and scalars
+//   binds   kBindWords words for each hole: what fills it
+// Operands and results may have more leading dimensions than their binding says. Those are of a batch: equal
+// in all results, and equal to that or 1 in operands. The kernel runs once for each element of the batch.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "context.h"
+#include "python.h"
+#include "xla_ffi_abi.h"
+#include "xla_run.h"
+
+namespace wl {
+
+// A plan's code in the context of a CUDA device.
+struct CudaPlan {
+    void* context;
+    CudaPlan* next;
+    void* function;
+    int64_t max_threads;  // of a block
+    void* record;         // where it reports faults, or null
+    PyObject* keepalive;
+    PyObject* check;  // to be called once the stream has been waited for, or null
+};
+
+// Compiled code by key.
+struct Plan {
+    int64_t key;
+    Plan* next;
+    Entry entry;
+    int lanes;     // how many threads it runs at once
+    bool ordered;  // what it computes depends on the order in which its threads run
+    PyObject* keepalive;
+    PyObject* explain;
+    PyObject* load;  // load(context): what a CudaPlan holds, for the context of a CUDA device
+    std::atomic<CudaPlan*> on_cuda;
+};
+
+// Calls look plans up without a lock: plans are only ever added, by threads that hold the GIL, and stay, since
+// XLA does not say when the last executable that refers to one is gone.
+Plan* find_plan(int64_t key);
+void insert_plan(Plan* plan);
+
+// One hole of the argument block. `init` says what a result holds before the kernel runs: an operand's
+// contents (its index), zeros or nothing in particular.
+enum Kind : int64_t { kPointer = 0, kValue = 1 };
+enum Source : int64_t { kOperand = 0, kResult = 1 };
+enum Init : int64_t { kUninitialised = -1, kZeroed = -2 };
+
+struct Binding {
+    int64_t offset;  // in the block
+    int64_t kind;
+    int64_t source;
+    int64_t index;
+    int64_t rank;   // the buffer's dimensions without those of a batch
+    int64_t bytes;  // of one element of the batch
+    int64_t init;
+    int64_t shift;  // bytes from the buffer's start to what a pointer points to
+    int64_t sum;    // for an array that the code only adds to, and not atomically: its scalar type, from 1; else 0
+};
+constexpr size_t kBindWords = sizeof(Binding) / sizeof(int64_t);
+
+struct Site {
+    int64_t plan = 0;
+    const int64_t* dims = nullptr;
+    const uint8_t* block = nullptr;
+    size_t block_size = 0;
+    const Binding* binds = nullptr;
+    size_t bind_count = 0;
+};
+
+// Where the buffers of a call lie.
+class XlaMemory {
+  public:
+    virtual ~XlaMemory() = default;
+    virtual bool clear(void* at, int64_t nbytes) = 0;
+    virtual bool copy(void* to, const void* from, int64_t nbytes) = 0;
+};
+
+xla::Error* fail(const xla::CallFrame* frame, int code, const char* message);
+
+// Reads what the call says and finds its plan; an error that XLA is to be given otherwise.
+xla::Error* open_call(const xla::CallFrame* frame, Site* site, Plan** plan);
+
+// How many bytes from the start of a batched buffer an element of the batch lies.
+int64_t offset_of(int64_t item, const std::vector<int64_t>& batch, const int64_t* steps);
+
+// Describes the launches of a call, and gives its results what they hold before them. False where `memory` fails, or the
+// buffers are not those that the call was traced with, which `misfit` says.
+bool describe_call(const xla::CallFrame* frame, const Site& site, XlaMemory* memory, BatchedCall* call);
+xla::Error* misfit(const xla::CallFrame* frame);
+
+// The words of the exception that is set, which is then cleared. Needs the GIL.
+std::string take_exception();
+
+}  // namespace wl
