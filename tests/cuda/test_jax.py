@@ -13,15 +13,14 @@ from warp_like.runtime.cuda.device import connect
 
 pytest.importorskip("jax")
 
-from warp_like.interop.jaxffi.call import Call, View  # noqa: E402 (needs JAX)
-from warp_like.interop.jaxffi.target import compiled  # noqa: E402
-
+from warp_like.interop.jaxffi.call import Call, View
+from warp_like.interop.jaxffi.target import compiled
 
 _numbers = itertools.count()
 
 
 def saxpy():
-    """A kernel of which XLA's calls know nothing yet: what they have loaded stays loaded, and each test has its driver."""
+    """A kernel that XLA has not called yet: what it has loaded stays loaded, and each test has its own driver."""
     number = float(next(_numbers))
 
     @wp.kernel
@@ -36,7 +35,7 @@ def saxpy():
 def looping(x: wp.array(dtype=float), n: wp.array(dtype=int), y: wp.array(dtype=float)):
     i = wp.tid()
     v = x[i]
-    k = int(0)
+    k = 0
     while k < n[i]:
         v = wp.sin(v) * v
         k += 1
