@@ -168,6 +168,11 @@ def test_roofline_is_drawn(tmp_path: Path) -> None:
     assert (tmp_path / "roofline.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_cupy_says_what_is_missing_or_agrees(capsys: pytest.CaptureFixture[str]) -> None:
+    load("interop/cupy_arrays").main(64)
+    assert any(words in capsys.readouterr().out for words in ("there is no CUDA device", "not installed", "difference"))
+
+
 def test_benchmark_of_cuda_runs_on_the_processor(tmp_path: Path) -> None:
     rows, printed = benchmark("cuda", tmp_path, "--device", "cpu", "--columns", "warp_like")
     assert rows.pop("device") == {"name": "CPU"}
