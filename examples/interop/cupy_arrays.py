@@ -14,7 +14,7 @@ import warp_like as wp
 def smooth(x: wp.array2d(dtype=float), out: wp.array2d(dtype=float)):
     i, j = wp.tid()
     rows, cols = x.shape[0], x.shape[1]
-    total = float(0.0)
+    total = 0.0
     for di in range(-1, 2):
         for dj in range(-1, 2):
             total += x[(i + di + rows) % rows, (j + dj + cols) % cols]
