@@ -81,6 +81,10 @@ R cuStreamQuery(H s) { return s ? 600 : OK; }
 R cuStreamSynchronize(H s) { return (void)s, OK; }
 R cuStreamWaitEvent(H s, H e, unsigned flags) { return (void)s, e && !flags ? OK : INVALID; }
 R cuStreamGetPriority(H s, int* p) { return *p = *(int*)s, OK; }
+R cuStreamGetCtx(H s, H* c) { return (void)s, *c = depth ? stack[depth - 1] : contexts, OK; }
+R cuPointerGetAttribute(void* out, int attribute, P p) {
+    return attribute == 9 && p ? (*(int*)out = 1, OK) : INVALID;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+}
 R cuStreamGetFlags(H s, unsigned* f) { return (void)s, *f = 1, OK; }
 R cuEventCreate(H* e, unsigned flags) {
     NEED_CONTEXT;
@@ -203,7 +207,7 @@ static const struct {
     ROW(cuCtxPushCurrent), ROW(cuCtxPopCurrent), ROW(cuCtxGetDevice), ROW(cuCtxSynchronize), ROW(cuCtxEnablePeerAccess),
     ROW(cuCtxDisablePeerAccess), ROW(cuCtxGetStreamPriorityRange), ROW(cuMemGetInfo), ROW(cuStreamCreateWithPriority),
     ROW(cuStreamDestroy), ROW(cuStreamQuery), ROW(cuStreamSynchronize), ROW(cuStreamWaitEvent),
-    ROW(cuStreamGetPriority), ROW(cuStreamGetFlags), ROW(cuEventCreate), ROW(cuEventDestroy), ROW(cuEventRecord),
+    ROW(cuStreamGetPriority), ROW(cuStreamGetCtx), ROW(cuPointerGetAttribute), ROW(cuStreamGetFlags), ROW(cuEventCreate), ROW(cuEventDestroy), ROW(cuEventRecord),
     ROW(cuEventQuery), ROW(cuEventSynchronize), ROW(cuEventElapsedTime), ROW(cuMemAlloc), ROW(cuMemAllocAsync),
     ROW(cuMemAllocManaged), ROW(cuMemHostAlloc), ROW(cuMemFree), ROW(cuMemFreeAsync), ROW(cuMemFreeHost),
     ROW(cuMemcpyHtoDAsync), ROW(cuMemcpyDtoHAsync), ROW(cuMemcpyDtoDAsync), ROW(cuMemcpyPeerAsync), ROW(cuMemcpy3DAsync),

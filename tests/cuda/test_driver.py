@@ -102,6 +102,7 @@ assert len(handle) == 64
 assert d.open_memory(handle) == plain
 d.close_memory(plain)
 assert d.open_event(d.event_handle(event)) == event
+assert d.pointer_device(plain) == 1
 assert d.allocation_range(plain + 1 & ~15) == (plain + 1 & ~15, 64)
 
 module = d.module_load(b"// wl_kernel" + bytes(1))
