@@ -19,8 +19,8 @@ Extent extent_of_param(const Param& param, const uint8_t* block) {
     return extent_of(slot, param.ndim, param.element.size);
 }
 
-int64_t block_of(const Variant& variant, const Grid& grid) {
-    return grid.block_dim ? grid.block_dim : std::min<int64_t>(kUsualBlock, variant.max_threads);
+int64_t block_of(const Dispatcher* self, const Variant& variant, const Grid& grid) {
+    return grid.block_dim ? grid.block_dim : std::min(self->block_dim, variant.max_threads);
 }
 
 int64_t blocks_of(const Grid& grid, int64_t block, int64_t limit) {
@@ -77,7 +77,7 @@ struct Work {
 };
 
 bool call_driver(const Work& work, void* context, int64_t limit) {
-    const int64_t block = block_of(*work.variant, *work.grid);
+    const int64_t block = block_of(work.self, *work.variant, *work.grid);
     const auto blocks = static_cast<unsigned>(blocks_of(*work.grid, block, limit));
     int64_t begin = 0, end = work.grid->count;
     void* params[] = {const_cast<uint8_t*>(work.arguments->block()), const_cast<int64_t*>(work.grid->dims), &begin, &end,
@@ -135,12 +135,12 @@ PyObject* attempt_stream(PyObject* object, void*) {
 
 PyObject* attempt_block(PyObject* object, void*) {
     const Work* work = work_of(object);
-    return work ? PyLong_FromLongLong(block_of(*work->variant, *work->grid)) : nullptr;
+    return work ? PyLong_FromLongLong(block_of(work->self, *work->variant, *work->grid)) : nullptr;
 }
 
 PyObject* attempt_blocks(PyObject* object, void*) {
     const Work* work = work_of(object);
-    return work ? PyLong_FromLongLong(blocks_of(*work->grid, block_of(*work->variant, *work->grid), 0)) : nullptr;
+    return work ? PyLong_FromLongLong(blocks_of(*work->grid, block_of(work->self, *work->variant, *work->grid), 0)) : nullptr;
 }
 
 PyObject* attempt_code(PyObject* object, void*) {

@@ -545,6 +545,8 @@ PyMemberDef members[] = {
     {"name", T_OBJECT, offsetof(Dispatcher, name), READONLY, "The kernel's name."},
     {"device", T_OBJECT, offsetof(Dispatcher, device), READONLY, "The device that it launches on."},
     {"tid_ndim", T_INT, offsetof(Dispatcher, tid_ndim), 0, "The fewest dimensions that the kernel folds the grid into."},
+    {"block_dim", T_INT, offsetof(Dispatcher, block_dim), 0,
+     "On CUDA, the threads of a block where a launch does not say."},
     {"runner", T_OBJECT, offsetof(Dispatcher, runner), 0,
      "On CUDA, what gets each launch as an Attempt in place of the driver, or None."},
     {"ordered", T_BOOL, offsetof(Dispatcher, ordered), 0,

@@ -39,6 +39,7 @@ struct Dispatcher {
     PyObject* types;             // of the parameters, for records
     std::vector<Adjoint>* adjoints;
     Variant variants[2][2][2];  // [contiguous][wide][sums]
+    int block_dim;              // on CUDA, the threads of a block, where the launch does not say and the kernel allows
     int tid_ndim;               // the fewest dimensions that the kernel folds the grid into
     char ordered;               // what the kernel computes depends on the order in which its threads run
     char prints;                // Python's stdout is flushed before a launch, so that lines keep their order

@@ -125,6 +125,7 @@ class Dispatcher:
 
     tid_ndim: int
     ordered: bool
+    block_dim: int
     prints: bool
     bounded: bool
     recordable: bool

@@ -93,6 +93,27 @@ def test_blocks(fake, pair):
     assert fake.launches == []
 
 
+def test_the_usual_block_is_an_option(fake, pair, monkeypatch):
+    x, y = pair
+
+    def threads(**how):
+        wp.launch(saxpy, dim=1000, inputs=[x, y, 1.0], device="cuda:0", **how)
+        return fake.launches[-1].block[0]
+
+    monkeypatch.setattr(wp.config, "block_dim", 128)
+    assert threads() == 128
+    assert threads(block_dim=64) == 64
+    options = wp.get_module_options(saxpy.module)
+    options["block_dim"] = 512
+    try:
+        assert threads() == 512
+    finally:
+        del options["block_dim"]
+    assert threads() == 128
+    with pytest.raises(ValueError, match="setting `block_dim` is at most 1024, got 2048"):
+        wp.config.block_dim = 2048
+
+
 def test_blocks_that_can_not_be(fake, pair, monkeypatch):
     x, y = pair
     with pytest.raises(ValueError, match="kernel `saxpy`: a block has 1 to 1024 threads, got block_dim=2048"):

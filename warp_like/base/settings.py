@@ -23,6 +23,7 @@ class Setting(Frozen):
     doc: str
     compiles: bool = False
     choices: tuple[Any, ...] = ()
+    most: int | None = None
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -103,6 +104,15 @@ SETTINGS: tuple[Setting, ...] = (
         0,
         "Registers that a thread on CUDA may use; what needs more is kept in memory. 0 leaves it to the assembler.",
         compiles=True,
+    ),
+    Setting(
+        "block_dim",
+        "WARP_LIKE_BLOCK_DIM",
+        int,
+        256,
+        "Threads of a block on CUDA, up to 1024, where `wp.launch(block_dim=...)` does not say; fewer where the kernel "
+        "allows fewer.",
+        most=1024,
     ),
     Setting(
         "verify_cuda",
@@ -254,7 +264,7 @@ def checked(setting: Setting, value: Any) -> Any:
 
     Raises:
         TypeError: It has another type.
-        ValueError: It is none of the setting's choices, or negative.
+        ValueError: It is none of the setting's choices, negative, or more than the setting's most.
     """
     if value is None and setting.type is str:
         value = setting.default
@@ -264,6 +274,8 @@ def checked(setting: Setting, value: Any) -> Any:
         raise ValueError(f"setting `{setting.name}` is one of {', '.join(map(repr, setting.choices))}, got {value!r}")
     if isinstance(value, int) and value < 0:
         raise ValueError(f"setting `{setting.name}` can't be negative, got {value}")
+    if isinstance(value, int) and setting.most is not None and value > setting.most:
+        raise ValueError(f"setting `{setting.name}` is at most {setting.most}, got {value}")
     return value
 
 

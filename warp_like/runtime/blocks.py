@@ -16,7 +16,7 @@ class Blocks(NamedTuple):
     Attributes:
         stream: A ``wp.Stream``, or None for the rules for streams.
         most: The most blocks; 0 for as many as the grid has.
-        threads: The threads of a block; None for the usual 256, or what the kernel allows.
+        threads: The threads of a block; None for the option ``block_dim``, or what the kernel allows.
     """
 
     stream: Any = None

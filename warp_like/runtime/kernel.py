@@ -575,7 +575,7 @@ def _forget_all_programs() -> None:
 
 
 def _options_changed(setting: Setting) -> None:
-    if setting.name in COMPILE_SETTINGS or setting.name == "verify_cuda":
+    if setting.name in COMPILE_SETTINGS or setting.name in ("verify_cuda", "block_dim"):
         for k in list(_kernels):
             k.forget_programs()
     elif setting.name == "enable_backward":

@@ -76,7 +76,8 @@ def launch(
         record_tape: Whether an active ``Tape`` records this launch.
         record_cmd: Do not run; return a ``Launch`` that runs with these arguments as often as wanted.
         max_blocks: On CUDA, the most blocks, whose threads then go over the grid in strides; 0 for no limit.
-        block_dim: On CUDA, the threads of a block, 1 to 1024; 256, or as many as the kernel allows, when left out.
+        block_dim: On CUDA, the threads of a block, 1 to 1024. Left out, the kernel's option, its module's, or that of
+            ``wp.config``, which is 256; or as many as the kernel allows.
 
     Raises:
         TypeError: An argument has the wrong type, dtype, number of dimensions or device.

@@ -11,7 +11,7 @@ from typing import Any
 
 from warp_like.base.settings import SETTINGS, Setting, checked, settings
 
-OPTIONS: dict[str, Setting] = {s.name: s for s in SETTINGS if s.compiles or s.name == "enable_backward"}
+OPTIONS: dict[str, Setting] = {s.name: s for s in SETTINGS if s.compiles or s.name in ("enable_backward", "block_dim")}
 """The settings that a module or a kernel may have for itself, by name."""
 
 

@@ -61,6 +61,7 @@ def install(program: Program, signature: Signature) -> tuple[_native.Dispatcher,
     artifact = program.kernel.artifact(signature, target_of(device))
     loaded = Loaded(program, artifact)
     dispatcher = program.dispatcher or program.new_dispatcher(signature, artifact, device.native)
+    dispatcher.block_dim = program.kernel.option("block_dim") or 256
     checks = signature.options.debug or signature.options.verify_fp
     if artifact.uses_stack or (artifact.faults and checks) or settings.verify_cuda:
         dispatcher.runner = Runner(program)
