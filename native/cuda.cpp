@@ -71,6 +71,7 @@ struct CudaMemory {
     Kind kind;
     CudaUse last;                 // its holder is a reference, as those of the following are
     std::vector<CudaUse> others;  // earlier uses on other streams, for which the last one has not waited
+    CudaMemory* next = nullptr;   // of those that wait for the end of a capture
 };
 
 // Lets `stream` wait for all that `before` holds now; the driver's code, and its function in `call`.
@@ -134,13 +135,21 @@ void give_back(CudaMemory* memory) {
     PyErr_Restore(type, value, traceback);
 }
 
-void release_memory(void* held) {
-    auto* memory = static_cast<CudaMemory*>(held);
+void finish(CudaMemory* memory) {
     if (memory->ptr) give_back(memory);
     forget_others(memory);
     Py_XDECREF(memory->last.holder);
     Py_DECREF(reinterpret_cast<PyObject*>(memory->context));
     delete memory;
+}
+
+void release_memory(void* held) {
+    auto* memory = static_cast<CudaMemory*>(held);
+    DriverContext* context = memory->context;
+    if (!context->captured) return finish(memory);
+    // Freeing would become a part of the graph, or break the capture.
+    memory->next = static_cast<CudaMemory*>(context->released);
+    context->released = memory;
 }
 
 CudaMemory* memory_of(PyObject* owner) {
@@ -190,6 +199,29 @@ bool is_cuda_memory(PyObject* owner) {
     return owner && Py_TYPE(owner) == &BufferType && reinterpret_cast<Buffer*>(owner)->release == release_memory;
 }
 
+bool keep_for_capture(const DriverContext* context, PyObject* object) {
+    return !context->captured || !object || PyList_Append(context->captured, object) == 0;
+}
+
+namespace {
+
+// The same where the memory's last uses are concerned. A capture can't depend on work outside of it: that is waited for
+// here and now.
+CudaCode wait_for_last(DriverContext* context, void* before, void* stream, const char** call) {
+    if (context->captured) {
+        int inside = 0, captured = 0;
+        *call = "cuStreamIsCapturing";
+        CudaCode code = cuda_api.stream_is_capturing(stream, &inside);
+        if (code == 0) code = cuda_api.stream_is_capturing(before, &captured);
+        if (code) return code;
+        *call = "cuStreamSynchronize";
+        if (inside && !captured) return cuda_api.stream_synchronize(before);
+    }
+    return wait_for(context, before, stream, call);
+}
+
+}  // namespace
+
 bool use_cuda_memory(DriverContext* context, PyObject* owner, const CudaUse& use) {
     CudaMemory* memory = memory_of(owner);
     CudaUse& last = memory->last;
@@ -205,7 +237,7 @@ bool use_cuda_memory(DriverContext* context, PyObject* owner, const CudaUse& use
         const char* call = nullptr;
         if (!ordered) {
             if (!other.foreign && !use.foreign) continue;  // the user orders these
-            const CudaCode code = wait_for(context, other.stream, use.stream, &call);
+            const CudaCode code = wait_for_last(context, other.stream, use.stream, &call);
             if (code) return raise_cuda_error(call, code);
         }
         others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
@@ -226,7 +258,27 @@ PyObject* use_memory(PyObject*, PyObject* args) {
         return nullptr;
     }
     const CudaUse use = CudaUse::of(reinterpret_cast<CudaStream*>(stream));
+    if (!keep_for_capture(as_context(context), owner)) return nullptr;
     if (is_cuda_memory(owner) && !use_cuda_memory(as_context(context), owner, use)) return nullptr;
+    Py_RETURN_NONE;
+}
+
+PyObject* launch_graph(PyObject*, PyObject* args) {
+    PyObject *context, *used, *stream;
+    unsigned long long graph;
+    if (!PyArg_ParseTuple(args, "O!KO!O!:launch_graph", &DriverContextType, &context, &graph, &PyTuple_Type, &used,
+                          &CudaStreamType, &stream)) {
+        return nullptr;
+    }
+    const CudaUse use = CudaUse::of(reinterpret_cast<CudaStream*>(stream));
+    const CudaGuard guard(as_context(context));
+    if (guard.code() && !raise_cuda_error("cuCtxPushCurrent", guard.code())) return nullptr;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(used); ++i) {
+        PyObject* owner = PyTuple_GET_ITEM(used, i);
+        if (is_cuda_memory(owner) && !use_cuda_memory(as_context(context), owner, use)) return nullptr;
+    }
+    const CudaCode code = cuda_api.graph_launch(reinterpret_cast<void*>(graph), use.stream);
+    if (code && !raise_cuda_error("cuGraphLaunch", code)) return nullptr;
     Py_RETURN_NONE;
 }
 
@@ -282,6 +334,7 @@ PyObject* set_cuda(PyObject*, PyObject* args) {
         {"cuStreamWaitEvent", slot(&api.stream_wait_event)}, {"cuStreamGetCtx", slot(&api.stream_get_ctx)},
         {"cuMemsetD8Async", slot(&api.memset_d8)},         {"cuMemcpyDtoDAsync", slot(&api.copy_on_device)},
         {"cuMemcpyDtoHAsync", slot(&api.copy_to_host)},
+        {"cuStreamIsCapturing", slot(&api.stream_is_capturing)}, {"cuGraphLaunch", slot(&api.graph_launch)},
     };
     for (const Entry& entry : entries) {
         PyObject* address = PyDict_GetItemString(addresses, entry.name);
@@ -314,11 +367,13 @@ PyObject* context_new(PyTypeObject* type, PyObject* args, PyObject*) {
 
 int context_traverse(PyObject* object, visitproc visit, void* arg) {
     Py_VISIT(as_context(object)->stream);
+    Py_VISIT(as_context(object)->captured);
     return 0;
 }
 
 int context_clear(PyObject* object) {
     Py_CLEAR(as_context(object)->stream);
+    Py_CLEAR(as_context(object)->captured);
     return 0;
 }
 
@@ -343,10 +398,35 @@ int set_stream(PyObject* object, PyObject* stream, void*) {
     return 0;
 }
 
+PyObject* get_captured(PyObject* object, void*) {
+    PyObject* captured = as_context(object)->captured;
+    return Ref::borrow(captured ? captured : Py_None).release();
+}
+
+int set_captured(PyObject* object, PyObject* value, void*) {
+    DriverContext* context = as_context(object);
+    if (!value || (value != Py_None && !PyList_Check(value))) {
+        PyErr_SetString(PyExc_TypeError, "what a capture uses is noted in a list, or None");
+        return -1;
+    }
+    PyObject* old = context->captured;
+    context->captured = value == Py_None ? nullptr : Ref::borrow(value).release();
+    Py_XDECREF(old);
+    while (!context->captured && context->released) {
+        auto* memory = static_cast<CudaMemory*>(context->released);
+        context->released = memory->next;
+        finish(memory);
+    }
+    return 0;
+}
+
 PyObject* get_handle(PyObject* object, void*) { return PyLong_FromVoidPtr(as_context(object)->handle); }
 
 PyGetSetDef context_getset[] = {
     {"stream", get_stream, set_stream, "The current stream, or None.", nullptr},
+    {"captured", get_captured, set_captured,
+     "While a capture runs, the list of what its launches use; None ends that, and gives back what waited for it.",
+     nullptr},
     {"handle", get_handle, nullptr, "The driver's handle.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
@@ -410,6 +490,9 @@ PyMethodDef functions[] = {
     {"use_memory", use_memory, METH_VARARGS,
      "use_memory(context, owner, stream)\n--\n\nNote that the memory of `owner`, if it is ours, is used on `stream`, "
      "which waits for its last use where that was on another library's stream. The context is current."},
+    {"launch_graph", launch_graph, METH_VARARGS,
+     "launch_graph(context, graph, used, stream)\n--\n\nHand an instantiated graph to a stream; the memory in `used`, a "
+     "tuple, is used there."},
     {"is_pinned", is_pinned, METH_O, "is_pinned(owner)\n--\n\nReturn whether `owner` holds page-locked memory of ours."},
     {"clear_memory", clear_memory, METH_O, "clear_memory(buffer)\n--\n\nSet page-locked memory to zero."},
     {"work_stream", method(work_stream), METH_FASTCALL,

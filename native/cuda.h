@@ -25,6 +25,8 @@ struct CudaApi {
     CudaCode (*memset_d8)(uint64_t to, unsigned char value, size_t count, void* stream);
     CudaCode (*copy_on_device)(uint64_t to, uint64_t from, size_t nbytes, void* stream);
     CudaCode (*copy_to_host)(void* to, uint64_t from, size_t nbytes, void* stream);
+    CudaCode (*stream_is_capturing)(void* stream, int* status);
+    CudaCode (*graph_launch)(void* graph, void* stream);
 };
 
 extern CudaApi cuda_api;
@@ -45,6 +47,8 @@ struct DriverContext {
     char stream_chosen;  // the user chose it, so it goes before those of other libraries
     char only;           // there is no other CUDA device, so "cuda" means this one
     void* event;         // for letting streams wait, made when first needed
+    PyObject* captured;  // a list of what launches use while a capture runs on the device, else null
+    void* released;      // what nobody uses any more and is given back when the capture has ended
 };
 
 // A stream and who keeps it: what memory was used on.
@@ -90,6 +94,9 @@ bool is_cuda_memory(PyObject* owner);
 // stream and one of the two is another library's, lets the stream wait for it. Memory that several streams have used is
 // given back when all of them are done with it. False with an exception set.
 bool use_cuda_memory(DriverContext* context, PyObject* owner, const CudaUse& use);
+
+// Notes that a capture, if one runs on the device, needs `object` for as long as its graph lives.
+bool keep_for_capture(const DriverContext* context, PyObject* object);
 
 // The stream on which the library whose tensors are of `type` works now; false where there is none.
 bool framework_stream(PyTypeObject* type, int32_t ordinal, void** stream);

@@ -191,8 +191,10 @@ bool execute_on_cuda(Dispatcher* self, Variant* variant, const Grid& grid, Argum
         if (guard.code()) return raise_cuda_error("cuCtxPushCurrent", guard.code());
         for (int i = 0; i < arguments->owner_count(); ++i) {
             PyObject* owner = arguments->owners()[i];
+            if (!keep_for_capture(context, owner)) return false;
             if (is_cuda_memory(owner) && !use_cuda_memory(context, owner, use)) return false;
         }
+        if (!keep_for_capture(context, code.get())) return false;
         if (!self->runner || self->runner == Py_None) return call_driver(work, kept.context, 0);
     }
     return hand_to_runner(work);

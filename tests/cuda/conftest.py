@@ -1,4 +1,4 @@
-"""The fake driver as a fixture."""
+"""The fake driver as a fixture, and devices to run whole programs on."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 import warp_like as wp
 from tests.cuda import fake_driver
+from tests.cuda.emulated import EmulatedDriver, emulated_code
 from tests.cuda.fake_driver import FakeDriver
 from warp_like.runtime.cuda.driver import install
 
@@ -31,3 +32,23 @@ def fake() -> Iterator[FakeDriver]:
         wp.set_device("cpu")
         install(before)
         fake_driver.serving.clear()
+
+
+@pytest.fixture(params=["emulated", pytest.param("gpu", marks=pytest.mark.cuda)])
+def device(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of a device to run on; all that was compiled for it is dropped afterwards."""
+    if request.param == "gpu":
+        yield "cuda:0"
+        wp.synchronize()
+        return
+    with emulated_code():
+        before = install(EmulatedDriver())
+        try:
+            yield "cuda:0"
+        finally:
+            for kernel in wp.get_module(request.module.__name__).kernels.values():
+                kernel.forget_programs()
+            gc.collect()
+            wp.set_device("cpu")
+            install(before)
+            fake_driver.serving.clear()

@@ -8,13 +8,14 @@ the driver and NVPTX. See ``tests/cuda_emulation.py`` for what is shown by that 
 from __future__ import annotations
 
 import ctypes
+import re
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from tests.cuda.fake_driver import FakeDriver
+from tests.cuda.fake_driver import FakeDriver, Node
 from tests.cuda_emulation import CudaKernel, _for_the_host
 from warp_like.backend import compile as backend
 from warp_like.backend.cpu import compile_object, load
@@ -47,6 +48,8 @@ class Compiled(CudaKernel):
     def __init__(self, text: str, name: str) -> None:
         self._warp = None
         self._callbacks = self._make_callbacks()
+        declared = re.search(r"byval\(\[(\d+) x i8\]\)", text)
+        self.args_bytes = int(declared[1]) if declared else 0
         symbols = {symbol: ctypes.cast(call, P).value or 0 for symbol, call in self._callbacks.items()}
         code = compile_object(_for_the_host(text, name), host_target())
         self._loaded = load(code, (name,), symbols)
@@ -76,8 +79,11 @@ class EmulatedDriver(FakeDriver):
         self.compiled[function] = Compiled(self.images[module].rstrip(b"\0").decode(), name)
         return function
 
-    def native_cuLaunchKernel(self, function: int, *rest: Any) -> None:
-        super().native_cuLaunchKernel(function, *rest)
-        params = rest[8]
-        begin, end, context = (ctypes.c_int64.from_address(params[i]).value for i in (2, 3, 4))
-        self.compiled[function].launch(rest[0], rest[3], params[0], params[1], begin, end, context)
+    def _args_bytes(self, function: int) -> int:
+        return self.compiled[function].args_bytes
+
+    def _kernel(self, function: int, blocks: int, threads: int, params: list[bytes], context: int) -> Node:
+        args, dims = (ctypes.create_string_buffer(p, len(p)) for p in params[:2])
+        begin, end = (int.from_bytes(p, "little", signed=True) for p in params[2:4])
+        code = self.compiled[function]
+        return lambda: code.launch(blocks, threads, ctypes.addressof(args), ctypes.addressof(dims), begin, end, context)

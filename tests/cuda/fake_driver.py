@@ -81,6 +81,18 @@ class FakeDevice:
         return 0xC0 + self.ordinal
 
 
+Node = Callable[[], None]
+
+
+@dataclass(eq=False)
+class Capture:
+    """A capture that runs: what it got, and whether something has broken it."""
+
+    origin: int
+    nodes: list[Node] = field(default_factory=list)
+    broken: bool = False
+
+
 class FakeDriver:
     """Records; see the module.
 
@@ -104,6 +116,10 @@ class FakeDriver:
         self.images: dict[int, bytes] = {}
         self.live: dict[int, tuple[str, int, int, Any]] = {}  # address: kind, device, bytes, keeper
         self.shared: dict[bytes, int] = {}
+        self.captures: dict[int, Capture] = {}  # by stream
+        self.captured_events: dict[int, Capture] = {}
+        self.graphs: dict[int, list[Node]] = {}
+        self.executables: dict[int, list[Node]] = {}
         self.args_size = 8  # bytes of a launch's argument block that are recorded
 
     # ---- what tests ask
@@ -186,6 +202,7 @@ class FakeDriver:
         self.contexts.pop()
 
     def context_synchronize(self) -> None:
+        self._refuse_captured("cuCtxSynchronize", *self.captures)
         self._note("cuCtxSynchronize", self._current("cuCtxSynchronize").ordinal)
 
     def context_enable_peer(self, peer_context: int) -> None:
@@ -228,11 +245,19 @@ class FakeDriver:
 
     def stream_synchronize(self, stream: int) -> None:
         self._in_context("cuStreamSynchronize", stream)
+        self._refuse_captured("cuStreamSynchronize", stream)
         self._note("cuStreamSynchronize", stream)
 
     def stream_wait_event(self, stream: int, event: int) -> None:
         self._in_context("cuStreamWaitEvent", stream)
         self._note("cuStreamWaitEvent", stream, event)
+        capture, mark = self.captures.get(stream), self.captured_events.get(event)
+        if mark is not None and mark in self.captures.values():
+            assert capture in (None, mark)
+            self.captures[stream] = mark  # it takes part from here on
+        elif capture is not None:
+            capture.broken = True
+            raise error("cuStreamWaitEvent", 905)
 
     def stream_priority(self, stream: int) -> int:
         return self.streams[stream][1]
@@ -254,6 +279,9 @@ class FakeDriver:
     def event_record(self, event: int, stream: int) -> None:
         self._in_context("cuEventRecord", stream)
         self._note("cuEventRecord", event, stream)
+        self.captured_events.pop(event, None)
+        if stream in self.captures:
+            self.captured_events[event] = self.captures[stream]
         if self.events.get(event) != self._current("cuEventRecord").ordinal:
             raise error("cuEventRecord", 400)
 
@@ -273,6 +301,70 @@ class FakeDriver:
         device = self._current(name)
         if stream in self.streams and self.streams[stream][0] != device.ordinal:
             raise error(name, 400)
+
+    # ---- captures and graphs
+
+    def _do(self, stream: int, node: Node) -> None:
+        """Do something in the order of a stream: now, or whenever the graph runs that the stream's capture makes."""
+        if stream in self.captures:
+            self.captures[stream].nodes.append(node)
+        else:
+            node()
+
+    def _refuse_captured(self, name: str, *streams: int) -> None:
+        """What can't be captured breaks the captures of the streams that it touches."""
+        hit = [self.captures[s] for s in streams if s in self.captures]
+        for capture in hit:
+            capture.broken = True
+        if hit:
+            raise error(name, 900)
+
+    def stream_begin_capture(self, stream: int) -> None:
+        self._in_context("cuStreamBeginCapture", stream)
+        self._note("cuStreamBeginCapture", stream)
+        assert stream not in self.captures
+        self.captures[stream] = Capture(stream)
+
+    def stream_end_capture(self, stream: int) -> int:
+        self._note("cuStreamEndCapture", stream)
+        capture = self.captures[stream]
+        assert capture.origin == stream
+        self.captures = {s: c for s, c in self.captures.items() if c is not capture}
+        if capture.broken:
+            raise error("cuStreamEndCapture", 901)
+        handle = self._handle()
+        self.graphs[handle] = capture.nodes
+        return handle
+
+    def stream_is_capturing(self, stream: int) -> bool:
+        return stream in self.captures
+
+    def graph_instantiate(self, graph: int) -> int:
+        self._note("cuGraphInstantiate", graph)
+        handle = self._handle()
+        self.executables[handle] = self.graphs[graph]
+        return handle
+
+    def graph_update(self, executable: int, graph: int) -> bool:
+        self._note("cuGraphExecUpdate", executable, graph)
+        if len(self.graphs[graph]) != len(self.executables[executable]):
+            return False
+        self.executables[executable] = self.graphs[graph]
+        return True
+
+    def graph_size(self, graph: int) -> int:
+        return len(self.graphs[graph])
+
+    def graph_print(self, graph: int, path: str, verbose: bool) -> None:
+        self._note("cuGraphDebugDotPrint", graph, path, verbose)
+
+    def graph_destroy(self, graph: int) -> None:
+        self._note("cuGraphDestroy", graph)
+        del self.graphs[graph]
+
+    def graph_destroy_executable(self, executable: int) -> None:
+        self._note("cuGraphExecDestroy", executable)
+        del self.executables[executable]
 
     # ---- memory
 
@@ -302,6 +394,7 @@ class FakeDriver:
 
     def mem_alloc_async(self, nbytes: int, stream: int) -> int:
         self._in_context("cuMemAllocAsync", stream)
+        self._refuse_captured("cuMemAllocAsync", stream)
         self._note("cuMemAllocAsync", nbytes, stream)
         return self._allocate("cuMemAllocAsync", nbytes)
 
@@ -319,6 +412,7 @@ class FakeDriver:
 
     def mem_free_async(self, address: int, stream: int) -> None:
         self._in_context("cuMemFreeAsync", stream)
+        self._refuse_captured("cuMemFreeAsync", stream)
         self._note("cuMemFreeAsync", address, stream)
         self._free("cuMemFreeAsync", address, "cuMemAllocAsync")
 
@@ -340,12 +434,12 @@ class FakeDriver:
         self._note(name, to, source, nbytes, stream)
         if to < source + nbytes and source < to + nbytes and to != source:
             raise AssertionError(f"{name}: the two sides overlap")
-        ctypes.memmove(real(to), real(source), nbytes)
+        self._do(stream, lambda: ctypes.memmove(real(to), real(source), nbytes) and None)
 
     def copy_peer(self, to: int, to_context: int, source: int, source_context: int, nbytes: int, stream: int) -> None:
         self._in_context("cuMemcpyPeerAsync", stream)
         self._note("cuMemcpyPeerAsync", to, to_context, source, source_context, nbytes, stream)
-        ctypes.memmove(real(to), real(source), nbytes)
+        self._do(stream, lambda: ctypes.memmove(real(to), real(source), nbytes) and None)
 
     def copy_blocks(self, to: Block, source: Block, width: int, height: int, depth: int, stream: int) -> None:
         self._in_context("cuMemcpy3DAsync", stream)
@@ -353,17 +447,22 @@ class FakeDriver:
         for block in (to, source):
             if block.pitch < width or block.height < height:
                 raise error("cuMemcpy3DAsync", 1)
-        for z, y in itertools.product(range(depth), range(height)):
-            t = real(to.address) + (z * to.height + y) * to.pitch
-            s = real(source.address) + (z * source.height + y) * source.pitch
-            ctypes.memmove(t, s, width)
+
+        def copy() -> None:
+            for z, y in itertools.product(range(depth), range(height)):
+                t = real(to.address) + (z * to.height + y) * to.pitch
+                s = real(source.address) + (z * source.height + y) * source.pitch
+                ctypes.memmove(t, s, width)
+
+        self._do(stream, copy)
 
     def fill(self, address: int, value: int, unit: int, count: int, stream: int) -> None:
         self._in_context("cuMemset", stream)
         self._note(f"cuMemsetD{8 * unit}Async", address, value, count, stream)
         if address % unit:
             raise error(f"cuMemsetD{8 * unit}Async", 1)
-        ctypes.memmove(real(address), value.to_bytes(unit, "little") * count, unit * count)
+        raw = value.to_bytes(unit, "little") * count
+        self._do(stream, lambda: ctypes.memmove(real(address), raw, unit * count) and None)
 
     # ---- memory pools
 
@@ -523,18 +622,40 @@ class FakeDriver:
     def native_cuMemcpyDtoHAsync(self, to: int, source: int, nbytes: int, stream: int | None) -> None:
         self.copy_to_host(to, source, nbytes, stream or 0)
 
+    def native_cuStreamIsCapturing(self, stream: int | None, out: Any) -> None:
+        out[0] = int(self.stream_is_capturing(stream or 0))
+
+    def native_cuGraphLaunch(self, executable: int, stream: int | None) -> None:
+        self._in_context("cuGraphLaunch", stream or 0)
+        self._note("cuGraphLaunch", executable, stream or 0)
+        for node in self.executables[executable]:
+            self._do(stream or 0, node)
+
     def native_cuLaunchKernel(self, function: int, *rest: Any) -> None:
         grid, block, (shared, stream, params, _) = rest[:3], rest[3:6], rest[6:]
         self._in_context("cuLaunchKernel", stream or 0)
         self._note("cuLaunchKernel", self.functions[function], grid, block, stream or 0)
-        read = [ctypes.string_at(params[i], n) for i, n in enumerate((self.args_size, 32, 8, 8, 8))]
+        read = [ctypes.string_at(params[i], n) for i, n in enumerate((self._args_bytes(function), 32, 8, 8, 8))]
         dims, (begin,), (end,), (context,) = (struct.unpack(f"<{len(r) // 8}q", r) for r in read[1:])
         launch = Launch(
             self.functions[function], grid, block, shared, stream or 0, read[0], dims, (begin, end), context
         )
-        self.launches.append(launch)
-        if self.on_launch is not None:
-            self.on_launch(launch)
+        run = self._kernel(function, grid[0], block[0], read, context)
+
+        def happen() -> None:
+            self.launches.append(launch)
+            run()
+            if self.on_launch is not None:
+                self.on_launch(launch)
+
+        self._do(stream or 0, happen)
+
+    def _args_bytes(self, function: int) -> int:
+        return self.args_size
+
+    def _kernel(self, function: int, blocks: int, threads: int, params: list[bytes], context: int) -> Node:
+        """What a launch does besides being recorded."""
+        return lambda: None
 
 
 serving: list[FakeDriver] = []
@@ -558,6 +679,8 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuMemsetD8Async": (ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t, _PTR),
     "cuMemcpyDtoDAsync": (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_size_t, _PTR),
     "cuMemcpyDtoHAsync": (_PTR, ctypes.c_uint64, ctypes.c_size_t, _PTR),
+    "cuStreamIsCapturing": (_PTR, ctypes.POINTER(ctypes.c_int)),
+    "cuGraphLaunch": (_PTR, _PTR),
 }
 
 

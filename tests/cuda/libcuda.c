@@ -18,6 +18,7 @@ static char contexts[2], pools[2];
 static int peers;
 static uint64_t threshold;
 static int launches;
+static H captured;
 
 #define NEED_CONTEXT \
     if (!depth) return NO_CONTEXT
@@ -194,6 +195,39 @@ R cuLaunchKernel(H f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsign
     ++launches;
     return f && gx && gy == 1 && gz == 1 && bx && by == 1 && bz == 1 && !shared && params && !extra ? OK : INVALID;
 }
+R cuStreamBeginCapture(H s, int mode) {
+    captured = s;
+    return s && mode == 2 ? OK : INVALID;
+}
+R cuStreamEndCapture(H s, H* graph) {
+    if (s != captured) return INVALID;
+    captured = NULL, *graph = fresh();
+    return OK;
+}
+R cuStreamIsCapturing(H s, int* status) { return *status = s && s == captured, OK; }
+R cuGraphInstantiateWithFlags(H* made, H graph, unsigned long long flags) {
+    *made = fresh();
+    return graph && !flags ? OK : INVALID;
+}
+typedef struct {
+    int result;
+    H node, from;
+} UpdateResult;
+R cuGraphExecUpdate(H made, H graph, UpdateResult* out) {
+    memset(out, 0, sizeof *out);
+    return made == graph ? 910 : OK;
+}
+R cuGraphGetNodes(H graph, H* nodes, size_t* n) {
+    if (nodes) return INVALID;
+    *n = 3;
+    return graph ? OK : INVALID;
+}
+R cuGraphDebugDotPrint(H graph, const char* path, unsigned flags) {
+    return graph && !strcmp(path, "graph.dot") && flags <= 1 ? OK : INVALID;
+}
+R cuGraphDestroy(H graph) { return free(graph), OK; }
+R cuGraphExecDestroy(H made) { return free(made), OK; }
+R cuGraphLaunch(H made, H s) { return (void)s, made ? OK : INVALID; }
 int launch_count(void) { return launches; }
 
 #define ROW(name) {#name, (H)name}
@@ -217,6 +251,9 @@ static const struct {
     ROW(cuIpcGetEventHandle), {"cuIpcOpenEventHandle", (H)open_event}, ROW(cuMemGetAddressRange),
     ROW(cuModuleLoadDataEx), ROW(cuModuleUnload), ROW(cuModuleGetFunction), ROW(cuModuleGetGlobal),
     ROW(cuFuncGetAttribute), ROW(cuOccupancyMaxActiveBlocksPerMultiprocessor), ROW(cuLaunchKernel),
+    ROW(cuStreamBeginCapture), ROW(cuStreamEndCapture), ROW(cuStreamIsCapturing), ROW(cuGraphInstantiateWithFlags),
+    ROW(cuGraphExecUpdate), ROW(cuGraphGetNodes), ROW(cuGraphDebugDotPrint), ROW(cuGraphDestroy),
+    ROW(cuGraphExecDestroy), ROW(cuGraphLaunch),
 };
 
 R cuGetProcAddress_v2(const char* symbol, H* function, int version, uint64_t flags, int* status) {

@@ -72,6 +72,16 @@ d.event_synchronize(event)
 assert d.event_is_complete(event) is True
 assert d.event_elapsed(event, event) == 1.5
 
+d.stream_begin_capture(stream)
+assert d.stream_is_capturing(stream) is True and d.stream_is_capturing(0) is False
+graph = d.stream_end_capture(stream)
+executable = d.graph_instantiate(graph)
+assert d.graph_update(executable, graph) is True and d.graph_update(graph, graph) is False
+assert d.graph_size(graph) == 3
+d.graph_print(graph, "graph.dot", True)
+d.graph_destroy(graph)
+d.graph_destroy_executable(executable)
+
 plain, pooled = d.mem_alloc(64), d.mem_alloc_async(64, stream)
 managed, host = d.mem_alloc_managed(64), d.mem_alloc_host(64)
 text = ctypes.create_string_buffer(bytes(range(64)), 64)

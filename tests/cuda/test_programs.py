@@ -1,34 +1,9 @@
 """Whole programs on a CUDA device, beside the CPU: once in emulation, and on a GPU where there is one."""
 
-import gc
-
 import numpy as np
 import pytest
 
 import warp_like as wp
-from tests.cuda import fake_driver
-from tests.cuda.emulated import EmulatedDriver, emulated_code
-from warp_like.runtime.cuda.driver import install
-
-
-@pytest.fixture(params=["emulated", pytest.param("gpu", marks=pytest.mark.cuda)])
-def device(request):
-    """The name of a device to run on; all that was compiled for it is dropped afterwards."""
-    if request.param == "gpu":
-        yield "cuda:0"
-        wp.synchronize()
-        return
-    with emulated_code():
-        before = install(EmulatedDriver())
-        try:
-            yield "cuda:0"
-        finally:
-            for kernel in wp.get_module(__name__).kernels.values():
-                kernel.forget_programs()
-            gc.collect()
-            wp.set_device("cpu")
-            install(before)
-            fake_driver.serving.clear()
 
 
 @wp.struct

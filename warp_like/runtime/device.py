@@ -56,6 +56,18 @@ class Device:
         """Bytes of memory that are free."""
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
 
+    capture: Any = None
+    """The CUDA graph that is being captured."""
+
+    @property
+    def is_capturing(self) -> bool:
+        """Whether a capture runs: on the CPU, in this thread."""
+        if self.is_cuda:
+            return self.capture is not None
+        from warp_like.runtime.recording import recorder
+
+        return recorder.graph is not None
+
     def can_access(self, other: Device) -> bool:
         """Return whether kernels on this device can use the memory of ``other``."""
         return self is other

@@ -1,12 +1,14 @@
 """Graphs: launches and the host's writes, recorded once and replayed natively, as often as wanted.
 
-While a capture runs in a Python thread, nothing that it launches or writes to arrays happens: it is added to the graph
-instead, with its arguments checked and packed and its code compiled. Tapes work inside of a capture, their backward
-pass included. What Python reads meanwhile (``numpy()``) are the arrays as they were before.
+Captures on CUDA devices are the driver's; ``cuda/graph.py`` has them. On the CPU, while a capture runs in a Python
+thread, nothing that it launches or writes to arrays happens: it is added to the graph instead, with its arguments
+checked and packed and its code compiled. Tapes work inside of a capture, their backward pass included. What Python
+reads meanwhile (``numpy()``) are the arrays as they were before.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +19,7 @@ from warp_like.ir import types as ir
 from warp_like.runtime.array import array
 from warp_like.runtime.device import Device, DeviceLike, get_device
 from warp_like.runtime.kernel import hold_fast_launches
-from warp_like.runtime.recording import recorder
+from warp_like.runtime.recording import captures_on_cuda, recorder
 
 if TYPE_CHECKING:
     from warp_like.runtime.program import Program
@@ -56,9 +58,33 @@ class Graph:
         self._replay.add(call)
         self.nodes.append(label)
 
-    def run(self) -> None:
-        """Run everything, in order."""
+    def run(self, stream: Any = None) -> None:
+        """Run everything, in order; a stream has no meaning on the CPU."""
         self._replay.run()
+
+    def update(self, other: Graph) -> None:
+        """Do what ``other``, a later capture on the same device, does from now on.
+
+        So a graph gets other arguments: capture the same launches with them again. On CUDA, the driver changes the
+        arguments in place where the two are built alike, which is cheaper than a new graph, and makes it anew where
+        they are not. Graphs on the CPU that this one is a part of run what is new; those on CUDA what it was.
+
+        Raises:
+            TypeError: ``other`` is no graph of the same device.
+        """
+        if not isinstance(other, Graph) or other.device is not self.device:
+            raise TypeError(f"a graph of {self.device} takes over another one of {self.device}, got {other!r}")
+        self.nodes, self._replay = other.nodes, other._replay
+
+    def draw(self, path: str | os.PathLike[str], verbose: bool) -> None:
+        """Write a picture of the operations, which run one after the other."""
+        lines = ["digraph {", "  node [shape=box];"]
+        for i, label in enumerate(self.nodes):
+            text = label.replace("\\", "\\\\").replace('"', '\\"') if verbose else str(i)
+            lines.append(f'  n{i} [label="{text}"];')
+            if i:
+                lines.append(f"  n{i - 1} -> n{i};")
+        Path(path).write_text("\n".join([*lines, "}"]) + "\n", encoding="utf-8")
 
 
 def capture_begin(
@@ -68,30 +94,58 @@ def capture_begin(
 
     Args:
         device: The device whose operations are captured.
-        stream: For CUDA devices.
-        force_module_load: Has no effect: kernels are compiled when they are captured.
-        external: For CUDA devices.
+        stream: On CUDA, the stream whose work is captured, and so the device; the current one when left out.
+        force_module_load: Has no effect: kernels are compiled and loaded when they are captured.
+        external: On CUDA, another library (PyTorch, for example) has begun to capture the stream and will end it. The
+            graph that ``capture_end`` then returns can't be launched; it keeps the arrays that are used, so keep it as
+            long as the other library's graph.
 
     Raises:
-        RuntimeError: A capture is running in this thread, or a tape is recording: begin the capture outside of it.
+        RuntimeError: A capture is running in this thread or on the CUDA device, the stream can't be captured, or a tape
+            is recording: begin the capture outside of it.
     """
-    place = get_device(device)
-    if stream is not None or external:
-        raise RuntimeError(f"{place} has no streams; captures on it take neither `stream` nor `external`")
-    if recorder.graph is not None:
+    place = _place(device, stream, external)
+    if recorder.graph is not None or captures_on_cuda():
         raise RuntimeError("a capture is running in this thread already; end it with wp.capture_end()")
     if recorder.active is not None:
         raise RuntimeError("a tape is recording; begin the capture outside of its `with` block")
-    _set_capture(Graph(place))
+    if place.is_cpu:
+        _set_capture(Graph(place))
+        return
+    from warp_like.runtime.cuda.graph import CudaGraph
+    from warp_like.runtime.stream import get_stream
+
+    CudaGraph(get_stream(place) if stream is None else stream, external).begin()
+
+
+def _place(device: DeviceLike, stream: Any, external: bool = False) -> Device:
+    """The device of a capture: that of its stream, or the one that is named."""
+    place = get_device(device)
+    if stream is None and not (place.is_cpu and external):
+        return place
+    from warp_like.runtime.stream import Stream
+
+    if place.is_cpu and not (device is None and isinstance(stream, Stream)):
+        raise RuntimeError(f"{place} has no streams; captures on it take neither `stream` nor `external`")
+    if not isinstance(stream, Stream):
+        raise TypeError(f"a capture takes a wp.Stream, got {type(stream).__name__}")
+    if device is not None and place is not stream.device:
+        raise ValueError(f"the capture is on {place}, and {stream!r} is a stream of {stream.device}")
+    return stream.device
 
 
 def capture_end(device: DeviceLike = None, stream: Any = None) -> Graph:
     """End the capture, and return what it recorded.
 
     Raises:
-        RuntimeError: No capture is running in this thread.
+        RuntimeError: No capture is running in this thread, or on the CUDA device.
+        CudaError: Something that can't be captured was done meanwhile.
     """
-    get_device(device)
+    place = _place(device, stream)
+    if place.capture is not None:
+        captured: Graph = place.capture
+        place.capture.end()
+        return captured
     graph: Graph | None = recorder.graph
     if graph is None:
         raise RuntimeError("no capture is running in this thread; begin one with wp.capture_begin()")
@@ -105,7 +159,11 @@ def _set_capture(graph: Graph | None) -> None:
 
 
 def capture_launch(graph: Graph, stream: Any = None) -> None:
-    """Run a graph. On the CPU it has finished when this returns.
+    """Run a graph. On the CPU it has finished when this returns; on CUDA it has only been handed to a stream.
+
+    Args:
+        graph: The graph.
+        stream: On CUDA, the stream; the current one of the graph's device when left out.
 
     Inside of another capture, the graph becomes a part of that one.
 
@@ -117,9 +175,9 @@ def capture_launch(graph: Graph, stream: Any = None) -> None:
         raise TypeError(f"capture_launch() takes a graph made by wp.capture_end(), got {type(graph).__name__}")
     outer: Graph | None = recorder.graph
     if outer is not None:
-        outer.add_call(f"graph of {len(graph)} operations", graph.run)
+        outer.add_call(f"graph of {len(graph)} operations", functools.partial(graph.run, stream))
     else:
-        graph.run()
+        graph.run(stream)
 
 
 class ScopedCapture:
@@ -140,7 +198,7 @@ class ScopedCapture:
         force_module_load: bool | None = None,
         external: bool = False,
     ) -> None:
-        self.device = get_device(device)
+        self.device = _place(device, stream)
         self.graph: Graph | None = None
         self.active = False
         self._arguments = (stream, force_module_load, external)
@@ -152,8 +210,12 @@ class ScopedCapture:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.active = False
-        graph = capture_end(self.device)
-        self.graph = graph if kind is None else None
+        if kind is None:
+            self.graph = capture_end(self.device)
+        elif self.device.capture is not None:
+            self.device.capture.abandon()
+        else:
+            capture_end(self.device)
 
 
 Branch = Callable[..., object] | Graph | None
@@ -164,13 +226,13 @@ def capture_if(
 ) -> None:
     """Do one of two things, as the first element of ``condition`` says when the graph runs.
 
-    Without a capture it is decided and done at once.
+    Without a capture it is decided and done at once. A capture on CUDA does not take it.
 
     Args:
-        condition: An array of int32 (or bool) on the CPU.
+        condition: An array of int32 (or bool).
         on_true: A function that launches kernels, or a graph, for a number other than 0.
         on_false: The same for 0.
-        stream: For CUDA devices.
+        stream: Has no effect on the CPU; CUDA captures take no conditions.
         kwargs: Given to the function.
 
     Raises:
@@ -190,12 +252,12 @@ def capture_if(
 def capture_while(condition: array, while_body: Branch, stream: Any = None, **kwargs: Any) -> None:
     """Repeat something while the first element of ``condition`` is not 0, when the graph runs.
 
-    Without a capture it is done at once.
+    Without a capture it is done at once. A capture on CUDA does not take it.
 
     Args:
-        condition: An array of int32 (or bool) on the CPU, which the body changes.
+        condition: An array of int32 (or bool), which the body changes.
         while_body: A function that launches kernels, or a graph.
-        stream: For CUDA devices.
+        stream: Has no effect on the CPU; CUDA captures take no conditions.
         kwargs: Given to the function.
 
     Raises:
@@ -224,8 +286,16 @@ def _condition(name: str, condition: Any) -> Callable[[], bool]:
         raise TypeError(f"{name}() takes an array of int32 as condition, got {given}")
     if not condition.size:
         raise ValueError(f"{name}() looks at the first element of its condition, got {condition!r}")
-    first = condition.numpy()[(slice(0, 1),) * condition.ndim]
-    return lambda: bool(first.any())
+    if captures_on_cuda():
+        raise RuntimeError(
+            f"{name}() can't be a part of a CUDA graph: the function by which a device sets a condition is in CUDA's "
+            "device runtime (libcudadevrt), which is not linked; decide on the host between graphs, outside of captures"
+        )
+    first = condition[(slice(0, 1),) * condition.ndim]
+    if condition.device.is_cpu:
+        view = first.numpy()
+        return lambda: bool(view.any())
+    return lambda: bool(first.numpy().any())
 
 
 def _run_branch(branch: Branch, kwargs: dict[str, Any]) -> None:
@@ -255,17 +325,11 @@ def _captured(name: str, branch: Branch, kwargs: dict[str, Any]) -> Graph:
 
 
 def capture_debug_dot_print(graph: Graph, path: str | os.PathLike[str], verbose: bool = True) -> None:
-    """Write a picture of a graph's operations, which run one after the other, in Graphviz's language.
+    """Write a picture of a graph's operations in Graphviz's language; on CUDA, the driver draws it.
 
     Args:
         graph: The graph.
         path: The file to write.
         verbose: Whether operations are labelled with what they do, not only numbered.
     """
-    lines = ["digraph {", "  node [shape=box];"]
-    for i, label in enumerate(graph.nodes):
-        text = label.replace("\\", "\\\\").replace('"', '\\"') if verbose else str(i)
-        lines.append(f'  n{i} [label="{text}"];')
-        if i:
-            lines.append(f"  n{i - 1} -> n{i};")
-    Path(path).write_text("\n".join([*lines, "}"]) + "\n", encoding="utf-8")
+    graph.draw(path, verbose)

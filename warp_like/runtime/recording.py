@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -85,6 +86,15 @@ recorder = _native.Recorder()
 that is being captured, and both are None at first. It is native so that launches can ask without Python."""
 
 
+cuda_captures: list[Any] = []
+"""The graphs that are being captured on CUDA devices, each with the ``thread`` that began it."""
+
+
+def captures_on_cuda() -> bool:
+    """Return whether this thread has begun a capture on a CUDA device."""
+    return any(graph.thread == threading.get_ident() for graph in cuda_captures)
+
+
 def host_writes(dest: array, source: array | None = None) -> None:
     """Tell the active tape that the host is about to overwrite ``dest``."""
     if recorder.active is not None:
@@ -122,5 +132,5 @@ def refuse_capture(what: str) -> None:
     Raises:
         RuntimeError: A capture is running in this thread.
     """
-    if recorder.graph is not None:
+    if recorder.graph is not None or captures_on_cuda():
         raise RuntimeError(f"{what} needs results at once, which a capture does not give; do it outside of the capture")

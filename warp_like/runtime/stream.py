@@ -82,6 +82,14 @@ class Stream(_native.CudaStream):
         with self.device.guard:
             return bool(self._driver.stream_is_complete(self.cuda_stream))
 
+    @property
+    def is_capturing(self) -> bool:
+        """Whether what the stream gets becomes a part of a graph, by a capture that ``capture_begin`` knows of."""
+        if self.device.capture is None:
+            return False
+        with self.device.guard:
+            return bool(self._driver.stream_is_capturing(self.cuda_stream))
+
     def record_event(self, event: Event | None = None) -> Event:
         """Put an event behind what the stream holds; a new one when left out. Returns the event."""
         mark = Event(self.device) if event is None else event
@@ -113,6 +121,8 @@ class Stream(_native.CudaStream):
 
     def synchronize(self) -> None:
         """Wait until all work of the stream is done."""
+        if self.is_capturing:
+            raise RuntimeError(f"{self!r} is captured and can't be waited for; end the capture first")
         with self.device.guard:
             self._driver.stream_synchronize(self.cuda_stream)
         self.device.raise_faults()

@@ -20,6 +20,7 @@ from warp_like.runtime.device import CUDA_DLPACK_TYPE, Device
 
 if TYPE_CHECKING:
     from warp_like.runtime.cuda.faults import Reports
+    from warp_like.runtime.cuda.graph import CudaGraph
     from warp_like.runtime.stream import Stream
 
 
@@ -59,6 +60,7 @@ class CudaDevice(Device):
         self.is_primary = context is None
         self.allocator: Any = None  # the user's, in place of ours
         self.mempool_wanted = True
+        self.capture: CudaGraph | None = None  # the one that is running
         self.peers: set[CudaDevice] = set()  # whose memory kernels here have been let use
         self._given_context = context
         self.driver = driver()
@@ -234,6 +236,8 @@ class CudaDevice(Device):
 
     def synchronize(self) -> None:
         """Wait until the device has done all work."""
+        if self.capture is not None:
+            raise RuntimeError(f"a capture is running on {self}, which can't be waited for; end it first")
         with self.guard:
             self.driver.context_synchronize()
         self.raise_faults()

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from warp_like.runtime.cuda.errors import GONE, NOT_READY, CudaError, error
+from warp_like.runtime.cuda.errors import GONE, NOT_READY, UPDATE_FAILURE, CudaError, error
 
 CUDA_VERSION = 12000
 """Whose functions native code asks for by name; the driver has to be as new."""
@@ -22,6 +22,7 @@ NATIVE_CALLS = (
     *("cuCtxGetCurrent", "cuCtxPushCurrent", "cuCtxPopCurrent", "cuLaunchKernel", "cuMemFreeAsync", "cuMemFree"),
     *("cuMemFreeHost", "cuStreamSynchronize", "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent"),
     *("cuStreamGetCtx", "cuMemsetD8Async", "cuMemcpyDtoDAsync", "cuMemcpyDtoHAsync"),
+    *("cuStreamIsCapturing", "cuGraphLaunch"),
 )
 """The functions that native code calls by address."""
 
@@ -229,6 +230,48 @@ class Driver:
         except CudaError as e:
             if e.code not in GONE:
                 raise
+
+    # ---- captures and graphs
+
+    def stream_begin_capture(self, stream: int) -> None:
+        """Let what the stream gets from now on become a graph. Other calls of the thread stay allowed."""
+        self._call("cuStreamBeginCapture", stream, self.api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
+
+    def stream_end_capture(self, stream: int) -> int:
+        """The graph of what the stream got since ``stream_begin_capture``."""
+        return int(self._call("cuStreamEndCapture", stream))
+
+    def stream_is_capturing(self, stream: int) -> bool:
+        """Whether a capture runs on the stream, be it a broken one."""
+        return int(self._call("cuStreamIsCapturing", stream)) != 0
+
+    def graph_instantiate(self, graph: int) -> int:
+        """What ``cuGraphLaunch`` takes, made from a graph."""
+        return int(self._call("cuGraphInstantiate", graph, 0))
+
+    def graph_update(self, executable: int, graph: int) -> bool:
+        """Give an instantiated graph the arguments of ``graph``; False where the two are not built alike."""
+        code = int(self.api.cuGraphExecUpdate(executable, graph)[0])
+        if code not in (0, UPDATE_FAILURE):
+            raise error("cuGraphExecUpdate", code)
+        return code == 0
+
+    def graph_size(self, graph: int) -> int:
+        """The number of nodes."""
+        return int(self._call("cuGraphGetNodes", graph)[-1])
+
+    def graph_print(self, graph: int, path: str, verbose: bool) -> None:
+        """Write a picture of the graph to a file, in Graphviz's language."""
+        flags = int(self.api.CUgraphDebugDot_flags.CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE) if verbose else 0
+        self._call("cuGraphDebugDotPrint", graph, path.encode(), flags)
+
+    def graph_destroy(self, graph: int) -> None:
+        """Give a graph back; what was instantiated from it stays."""
+        self._call("cuGraphDestroy", graph)
+
+    def graph_destroy_executable(self, executable: int) -> None:
+        """Give an instantiated graph back, as soon as it is not running."""
+        self._call("cuGraphExecDestroy", executable)
 
     # ---- memory
 

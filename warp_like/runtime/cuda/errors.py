@@ -5,6 +5,7 @@ from __future__ import annotations
 OUT_OF_MEMORY = 2
 DEINITIALIZED = 4
 NOT_READY = 600
+UPDATE_FAILURE = 910
 CONTEXT_IS_DESTROYED = 709
 
 NAMES = {
@@ -54,6 +55,7 @@ NAMES = {
     905: "CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
     906: "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
     907: "CUDA_ERROR_CAPTURED_EVENT",
+    910: "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE",
     999: "CUDA_ERROR_UNKNOWN",
 }
 """The errors that a program of ours can meet, by code (cuda.h)."""

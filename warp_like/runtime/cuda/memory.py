@@ -63,7 +63,11 @@ def allocate(device: CudaDevice, nbytes: int, zero: bool, stream: Stream | None 
     if nbytes == 0:
         return _native.cuda_memory(context, 0, 0, OTHER, stream)
     owner = None
+    filled = stream
     with device.guard:
+        captured = stream.is_capturing
+        if captured:
+            stream = Stream(device)  # memory of the graph's own would be there only while it runs
         if device.allocator is not None:
             owner = _of_user(device, device.allocator, nbytes)
             address, kind = owner.ptr, OTHER
@@ -75,7 +79,10 @@ def allocate(device: CudaDevice, nbytes: int, zero: bool, stream: Stream | None 
             address = _retried(device, "cuMemAlloc", nbytes, lambda: device.driver.mem_alloc(nbytes))
         made = _native.cuda_memory(context, address, nbytes, kind, stream, owner)
         if zero:
-            device.driver.fill(address, 0, 1, nbytes, stream.cuda_stream)
+            device.driver.fill(address, 0, 1, nbytes, filled.cuda_stream)
+        if captured:
+            device.native.captured.append(made)
+            stream.synchronize()
     return made
 
 
@@ -90,7 +97,8 @@ def _retried(device: CudaDevice, call: str, nbytes: int, attempt: Callable[[], i
         return attempt()
     except CudaOutOfMemoryError:
         gc.collect()
-        device.driver.context_synchronize()
+        if not device.is_capturing:  # which nothing may wait for
+            device.driver.context_synchronize()
         if device.is_mempool_supported:
             device.driver.pool_trim(device.pool, 0)
     try:

@@ -87,11 +87,15 @@ def write(dest: Any, values: Any, stream: Stream | None = None) -> None:
         item = np.ascontiguousarray(np.broadcast_to(raw, dest.element.shape if dest.element.scalar else ()))
         fill(dest, item.tobytes(), stream)
     else:
-        copy(to, _side_of_host(np.broadcast_to(raw, to.shape)), stream)
+        # What a graph copies whenever it runs is what the caller gives now.
+        given = np.array(raw) if dest.device.is_capturing else raw
+        copy(to, _side_of_host(np.broadcast_to(given, to.shape)), stream)
 
 
 def read(a: Any) -> np.ndarray[Any, Any]:
     """Return a copy of the elements of ``a`` in the host's memory, as ``numpy()`` shows them."""
+    if a.device.is_capturing and stream_for(a.device, None, a.owner).is_capturing:
+        raise RuntimeError(f"a capture is running, in which the elements of {a!r} can't be read; end it first")
     out = np.empty(a._full_shape, a._raw_dtype)
     copy(_side_of_host(out), side_of(a), None)
     return out
@@ -176,7 +180,6 @@ def copy(to: Side, source: Side, stream: Stream | None) -> None:
 def _to_device(to: Side, source: Side, stream: Stream | None) -> None:
     device, pinned = to.device, _native.is_pinned(source.owner) and source.is_contiguous
     queue = stream_for(device, stream, to.owner)
-    kept = None
     if not source.is_contiguous:
         kept = np.ascontiguousarray(_host_view(source))
         source = source.at(source.device, kept.ctypes.data, kept)
@@ -186,13 +189,16 @@ def _to_device(to: Side, source: Side, stream: Stream | None) -> None:
         device.driver.copy_to_device(landing.ptr, source.ptr, source.nbytes, queue.cuda_stream)
     if landing is not to:
         _on_device(to, landing, queue)
-    if not pinned:
+    if not pinned and not queue.is_capturing:
         queue.synchronize()
 
 
 def _to_host(to: Side, source: Side, stream: Stream | None) -> None:
     device, pinned = source.device, _native.is_pinned(to.owner) and to.is_contiguous
     queue = stream_for(device, stream, source.owner)
+    captured = queue.is_capturing
+    if captured and not to.is_contiguous:
+        raise RuntimeError("a capture does not take a copy from a device to memory of the host with gaps")
     if not source.is_contiguous:
         piece = _temporary(source, queue)
         _on_device(piece, source, queue)
@@ -202,7 +208,7 @@ def _to_host(to: Side, source: Side, stream: Stream | None) -> None:
     with device.guard:
         _use(device, queue, landing, source)
         device.driver.copy_to_host(landing.ptr, source.ptr, source.nbytes, queue.cuda_stream)
-    if not pinned:
+    if not pinned and not captured:
         queue.synchronize()
     if kept is not None:
         np.copyto(_host_view(to), kept)
