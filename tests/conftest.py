@@ -16,6 +16,39 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="compile every kernel that a test compiles for sm_80 and sm_90, too, and assemble it",
     )
+    parser.addoption(
+        "--device",
+        default="cpu",
+        help="let what tests launch on the CPU run on this CUDA device as well, whose results count; or `emulated`",
+    )
+
+
+@pytest.fixture(autouse=True)
+def _on_device(request: pytest.FixtureRequest) -> Iterator[None]:
+    name = request.config.getoption("--device")
+    if name == "cpu" or "fake" in request.fixturenames or "device" in request.fixturenames:
+        yield
+        return
+    only = request.node.get_closest_marker("on_cpu")
+    if only is not None:
+        pytest.skip(f"holds on the CPU alone: {only.args[0]}")
+    from tests.on_device import on_device
+
+    with on_device(name):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _emulated(request: pytest.FixtureRequest) -> Iterator[None]:
+    if request.config.getoption("--device") != "emulated":
+        yield
+        return
+    from tests.cuda.emulated import EmulatedDriver, emulated_code
+    from warp_like.runtime.cuda.driver import install
+
+    with emulated_code():
+        install(EmulatedDriver())
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -158,6 +158,7 @@ def test_counters_beside_saved_values(n):
     np.testing.assert_allclose(a.grad.numpy(), expected, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.on_cpu("the stack is the CPU's")
 @pytest.mark.parametrize("dtype, size", [(wp.float16, 2), (wp.float32, 4), (wp.float64, 8)])
 def test_states_lie_on_the_stack_without_gaps(dtype, size):
     @wp.kernel

@@ -12,6 +12,8 @@ import warp_like as wp
 from warp_like.runtime import launch as launching
 from warp_like.runtime import tape as tapes
 
+pytestmark = pytest.mark.on_cpu("what is tested is the CPU's native path")
+
 
 @wp.kernel
 def square(x: wp.array(dtype=float), y: wp.array(dtype=float), a: float):

@@ -74,6 +74,7 @@ def blocks(out: wp.array(dtype=int)):
     out[wp.tid()] = wp.block_dim()
 
 
+@pytest.mark.on_cpu("a block of the CPU has one thread")
 def test_block_dim() -> None:
     out = wp.zeros(5, dtype=int)
     wp.launch(blocks, dim=5, outputs=[out])
