@@ -57,7 +57,7 @@ def natively(monkeypatch):
                 raise AssertionError("the checked path was entered")
 
             self.patch = pytest.MonkeyPatch()
-            self.patch.setattr(launching, "_launch_checked", refuse)
+            self.patch.setattr(launching, "place_of_launch", refuse)  # the first that the checked path asks
             self.patch.setattr(tapes, "run_adjoint", refuse)
 
         def __exit__(self, *_):
