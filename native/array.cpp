@@ -401,6 +401,8 @@ PyMemberDef array_members[] = {
     {"dtype", T_OBJECT, offsetof(Array, dtype), READONLY, "The element type."},
     {"device", T_OBJECT, offsetof(Array, device), READONLY, "The device that the memory belongs to."},
     {"owner", T_OBJECT, offsetof(Array, owner), READONLY, "What keeps the memory alive, or None."},
+    {"storage", T_OBJECT, offsetof(Array, storage), READONLY,
+     "What holds the memory of a tensor for `owner`, which may be given other memory; or None."},
     {"grad_array", T_OBJECT, offsetof(Array, grad_array), 0, "The gradient's array, or None."},
     {"_grad_links", T_OBJECT, offsetof(Array, grad_links), 0,
      "A list of what ties the gradient to tensors of other libraries, or None."},

@@ -184,7 +184,7 @@ class Options:
             self.lineinfo,
         )  # fmt: skip
         return (
-            f"{self.launch_bounds or ''}{self.max_registers or ''}"
+            f"{self.launch_bounds or ''}|{self.max_registers or ''}|"
             + "".join("01"[f] for f in flags)
             + "".join(f"+{i}" for i in self.sums)
             + "".join(f"={i}" for i in self.own)

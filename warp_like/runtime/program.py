@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 STACK_LIMIT = 1
 
+Place = tuple[bool, bool, bool]
+"""Of a variant in its dispatcher: contiguous, wide, sums."""
+
 _ARRAY, _SCALAR, _VALUE = 0, 1, 2
 _WRITES, _SUMS, _OWN, _STORES, _READS, _GRADIENT = 1, 3, 5, 8, 16, 32
 _compiling = threading.RLock()
@@ -58,9 +61,9 @@ class Program:
         self.same = same
         self.tangent = tangent
         self.dispatcher: _native.Dispatcher | None = None
-        self.artifacts: dict[tuple[bool, bool, bool], Artifact] = {}
-        self.loaded: dict[tuple[bool, bool, bool], Any] = {}  # on CUDA, the code of each
-        self.signatures: dict[tuple[bool, bool, bool], Signature] = {}  # what each was compiled for
+        self.artifacts: dict[Place, Artifact] = {}
+        self.loaded: dict[Place, Any] = {}  # on CUDA, the code of each
+        self.signatures: dict[Place, Signature] = {}  # what each was compiled for
 
     @property
     def any_artifact(self) -> Artifact:
@@ -101,14 +104,13 @@ class Program:
                 signature = Signature(
                     self.types, contiguous, wide, self.wrt, self.same, self.kernel.options(), self.tangent, sums
                 )
-                dispatcher, artifact = self._install(signature)
-                self.artifacts[contiguous, wide, sums] = artifact
-                self.signatures[contiguous, wide, sums] = signature
-                self.dispatcher = dispatcher
+                self.dispatcher, place, artifact = self._install(signature)
+                self.artifacts[place] = artifact
+                self.signatures[place] = signature
             return self.dispatcher
 
-    def _install(self, signature: Signature) -> tuple[_native.Dispatcher, Artifact]:
-        """Compile a variant, load it, and let the dispatcher run it."""
+    def _install(self, signature: Signature) -> tuple[_native.Dispatcher, Place, Artifact]:
+        """Compile a variant, load it, and let the dispatcher run it in the place that it has there."""
         if self.device.is_cuda:
             from warp_like.runtime.cuda import load
 
@@ -117,11 +119,12 @@ class Program:
 
         artifact = self.kernel.artifact(signature)
         loaded = cpu.load(artifact.code, (artifact.entry,), _native.symbols())
+        # Code that gains nothing from plain additions is the one that serves launches which have to be atomic.
         sums = signature.sums and bool(artifact.sums or artifact.own)
         dispatcher = self.dispatcher or self.new_dispatcher(signature, artifact)
         place = (signature.contiguous, signature.wide, sums)
         dispatcher.install(*place, loaded.address(artifact.entry), loaded, artifact.lanes)
-        return dispatcher, artifact
+        return dispatcher, place, artifact
 
     def new_dispatcher(self, signature: Signature, artifact: Artifact, cuda: Any = None) -> _native.Dispatcher:
         """Return a dispatcher without variants for the parameters of ``artifact``; ``cuda`` is the device's context."""

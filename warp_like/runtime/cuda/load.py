@@ -15,7 +15,7 @@ from warp_like.runtime.cuda.stack import FIRST_CAPACITY, Runner
 
 if TYPE_CHECKING:
     from warp_like import _native
-    from warp_like.runtime.program import Program
+    from warp_like.runtime.program import Place, Program
 
 
 class Loaded:
@@ -49,7 +49,7 @@ class Loaded:
             self.device.driver.release("module_unload", self.device.context, self.module)
 
 
-def install(program: Program, signature: Signature) -> tuple[_native.Dispatcher, Artifact]:
+def install(program: Program, signature: Signature) -> tuple[_native.Dispatcher, Place, Artifact]:
     """Compile a variant for the program's device, load it, and let the dispatcher run it.
 
     Raises:
@@ -69,7 +69,7 @@ def install(program: Program, signature: Signature) -> tuple[_native.Dispatcher,
     context = loaded.report.address if loaded.report is not None else 0
     dispatcher.install(*place, loaded.function, loaded, 1, loaded.max_threads, context)
     program.loaded[place] = loaded
-    return dispatcher, artifact
+    return dispatcher, place, artifact
 
 
 def target_of(device: CudaDevice) -> Target:
