@@ -1,6 +1,6 @@
 """How close the throughput programs come to what the machine can do: a picture, and its numbers.
 
-    python examples/benchmarks/benchmark_roofline.py --picture docs/roofline.png
+    python examples/benchmarks/benchmark_roofline.py --picture docs/images/roofline.png
 
 A program lies under two lines: it can't compute faster than the processor multiplies and adds, and not faster than
 memory delivers the bytes that each of its operations needs. Both are measured by C++ on all cores: the bandwidth by a
