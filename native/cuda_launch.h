@@ -6,7 +6,6 @@
 
 namespace wl {
 
-constexpr int64_t kUsualBlock = 256;  // the threads of a block where nobody says
 constexpr int64_t kMostBlocks = INT32_MAX;  // of a grid's first dimension
 
 // Whether no array that the kernel writes overlaps another, and the data of all is aligned to 16 bytes, so that the

@@ -103,9 +103,9 @@ const CudaPlan* load(Plan* plan, void* context, std::string* text) {
     if (const CudaPlan* found = loaded(plan, context)) return found;  // another thread was faster
     const Ref parts(PyObject_CallFunction(plan->load, "K", static_cast<unsigned long long>(address_of(context))));
     unsigned long long function = 0, record = 0;
-    long long max_threads = 0;
+    long long block_dim = 0;
     PyObject *keepalive = nullptr, *check = nullptr;
-    if (!parts || !PyArg_ParseTuple(parts.get(), "KLKOO", &function, &max_threads, &record, &keepalive, &check)) {
+    if (!parts || !PyArg_ParseTuple(parts.get(), "KLKOO", &function, &block_dim, &record, &keepalive, &check)) {
         *text = "warp_like: " + take_exception();
         return nullptr;
     }
@@ -114,7 +114,7 @@ const CudaPlan* load(Plan* plan, void* context, std::string* text) {
     auto* made = new CudaPlan{context,
                               plan->on_cuda.load(std::memory_order_relaxed),
                               reinterpret_cast<void*>(function),
-                              max_threads,
+                              block_dim,
                               reinterpret_cast<void*>(record),
                               keepalive,
                               check == Py_None ? nullptr : check};
@@ -156,8 +156,8 @@ void fill(const BatchedCall& call, int64_t item, uint8_t* block) {
 }
 
 bool launch_all(const BatchedCall& call, const CudaPlan& code, void* stream, Trouble* trouble) {
-    const int64_t threads = std::min(kUsualBlock, code.max_threads);
-    const auto blocks = static_cast<unsigned>(std::min((call.count - 1) / threads + 1, kMostBlocks));
+    const auto threads = static_cast<unsigned>(code.block_dim);
+    const auto blocks = static_cast<unsigned>(std::min((call.count - 1) / code.block_dim + 1, kMostBlocks));
     std::vector<uint8_t> block(call.block, call.block + call.block_size);
     block.resize(std::max(block.size(), sizeof(int64_t)));  // what an entry without parameters reads
     int64_t begin = 0, end = call.count;
@@ -165,8 +165,8 @@ bool launch_all(const BatchedCall& call, const CudaPlan& code, void* stream, Tro
     void* params[] = {block.data(), const_cast<int64_t*>(call.dims), &begin, &end, &record};
     for (int64_t item = 0; item < call.items; ++item) {
         fill(call, item, block.data());  // the driver copies the parameters before it returns
-        const CudaCode result = cuda_api.launch_kernel(code.function, blocks, 1, 1, static_cast<unsigned>(threads), 1,
-                                                       1, 0, stream, params, nullptr);
+        const CudaCode result = cuda_api.launch_kernel(code.function, blocks, 1, 1, threads, 1, 1, 0, stream, params,
+                                                       nullptr);
         if (!trouble->note("cuLaunchKernel", result)) return false;
     }
     return true;

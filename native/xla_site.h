@@ -24,7 +24,7 @@ struct CudaPlan {
     void* context;
     CudaPlan* next;
     void* function;
-    int64_t max_threads;  // of a block
+    int64_t block_dim;    // the threads of a block
     void* record;         // where it reports faults, or null
     PyObject* keepalive;
     PyObject* check;  // to be called once the stream has been waited for, or null

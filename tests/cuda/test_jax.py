@@ -92,6 +92,13 @@ def test_a_call(fake, stream):
     ]
 
 
+def test_the_usual_block_is_an_option(fake, stream, monkeypatch):
+    monkeypatch.setattr(wp.config, "block_dim", 128)
+    x, y = device_array(1000), device_array(1000)
+    assert XlaCall(traced(1000, struct.pack("<f", 2.5)), [x], [y]).run(stream) is None
+    assert (fake.launches[0].grid, fake.launches[0].block) == ((8, 1, 1), (128, 1, 1))
+
+
 def test_a_result_starts_as_an_operand(fake, stream):
     x, before, y = device_array(8), device_array(8), device_array(8)
     y.fill_(7.0)

@@ -169,7 +169,7 @@ def _compile(kernel: Kernel, signature: Signature) -> Code:
 
 
 CudaCode = tuple[int, int, int, Any, Callable[[], None] | None]
-"""Function, the most threads of a block, the address of the record of faults, what keeps them, and what looks at it."""
+"""Function, the threads of a block, the address of the record of faults, what keeps them, and what looks at it."""
 
 
 def _load_on_cuda(kernel: Kernel, signature: Signature, scratch: tuple[int, ...], context: int) -> CudaCode:
@@ -179,7 +179,7 @@ def _load_on_cuda(kernel: Kernel, signature: Signature, scratch: tuple[int, ...]
         RuntimeError: The code saves values on a stack, for which a launch would have to wait.
     """
     from warp_like.runtime.cuda.device import device_of_context
-    from warp_like.runtime.cuda.load import Loaded, target_of
+    from warp_like.runtime.cuda.load import Loaded, target_of, usual_block
 
     device = device_of_context(context)
     # Buffers of XLA may overlap where one array is given twice, and additions have to be atomic.
@@ -192,7 +192,8 @@ def _load_on_cuda(kernel: Kernel, signature: Signature, scratch: tuple[int, ...]
     if artifact.scratch != scratch:
         raise RuntimeError(f"kernel `{kernel.key}`: its gradient reads other copies on CUDA; this is a bug")
     loaded = Loaded(kernel.program(signature.args, signature.wrt, signature.same, signature.tangent, device), artifact)
+    threads = min(usual_block(kernel), loaded.max_threads)
     if loaded.report is None:
-        return loaded.function, loaded.max_threads, 0, loaded, None
+        return loaded.function, threads, 0, loaded, None
     checks = signature.options.debug or signature.options.verify_fp
-    return loaded.function, loaded.max_threads, loaded.report.address, loaded, loaded.report.check if checks else None
+    return loaded.function, threads, loaded.report.address, loaded, loaded.report.check if checks else None

@@ -15,6 +15,7 @@ from warp_like.runtime.cuda.stack import FIRST_CAPACITY, Runner
 
 if TYPE_CHECKING:
     from warp_like import _native
+    from warp_like.runtime.kernel import Kernel
     from warp_like.runtime.program import Place, Program
 
 
@@ -61,7 +62,7 @@ def install(program: Program, signature: Signature) -> tuple[_native.Dispatcher,
     artifact = program.kernel.artifact(signature, target_of(device))
     loaded = Loaded(program, artifact)
     dispatcher = program.dispatcher or program.new_dispatcher(signature, artifact, device.native)
-    dispatcher.block_dim = program.kernel.option("block_dim") or 256
+    dispatcher.block_dim = usual_block(program.kernel)
     checks = signature.options.debug or signature.options.verify_fp
     if artifact.uses_stack or (artifact.faults and checks) or settings.verify_cuda:
         dispatcher.runner = Runner(program)
@@ -70,6 +71,11 @@ def install(program: Program, signature: Signature) -> tuple[_native.Dispatcher,
     dispatcher.install(*place, loaded.function, loaded, 1, loaded.max_threads, context)
     program.loaded[place] = loaded
     return dispatcher, place, artifact
+
+
+def usual_block(kernel: Kernel) -> int:
+    """Return the threads of a block where a launch does not say: the option ``block_dim``, 0 meaning the default."""
+    return int(kernel.option("block_dim")) or 256
 
 
 def target_of(device: CudaDevice) -> Target:
