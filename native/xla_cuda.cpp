@@ -103,9 +103,9 @@ const CudaPlan* load(Plan* plan, void* context, std::string* text) {
     if (const CudaPlan* found = loaded(plan, context)) return found;  // another thread was faster
     const Ref parts(PyObject_CallFunction(plan->load, "K", static_cast<unsigned long long>(address_of(context))));
     unsigned long long function = 0, record = 0;
-    long long block_dim = 0;
+    long long block_dim = 0, max_threads = 0;
     PyObject *keepalive = nullptr, *check = nullptr;
-    if (!parts || !PyArg_ParseTuple(parts.get(), "KLKOO", &function, &block_dim, &record, &keepalive, &check)) {
+    if (!parts || !PyArg_ParseTuple(parts.get(), "KLLKOO", &function, &block_dim, &max_threads, &record, &keepalive, &check)) {
         *text = "warp_like: " + take_exception();
         return nullptr;
     }
@@ -115,6 +115,7 @@ const CudaPlan* load(Plan* plan, void* context, std::string* text) {
                               plan->on_cuda.load(std::memory_order_relaxed),
                               reinterpret_cast<void*>(function),
                               block_dim,
+                              max_threads,
                               reinterpret_cast<void*>(record),
                               keepalive,
                               check == Py_None ? nullptr : check};
@@ -155,9 +156,10 @@ void fill(const BatchedCall& call, int64_t item, uint8_t* block) {
     }
 }
 
-bool launch_all(const BatchedCall& call, const CudaPlan& code, void* stream, Trouble* trouble) {
-    const auto threads = static_cast<unsigned>(code.block_dim);
-    const auto blocks = static_cast<unsigned>(std::min((call.count - 1) / code.block_dim + 1, kMostBlocks));
+bool launch_all(const BatchedCall& call, const CudaPlan& code, int64_t block_dim, void* stream, Trouble* trouble) {
+    const int64_t wanted = std::min(block_dim ? block_dim : code.block_dim, code.max_threads);
+    const auto threads = static_cast<unsigned>(wanted);
+    const auto blocks = static_cast<unsigned>(std::min((call.count - 1) / wanted + 1, kMostBlocks));
     std::vector<uint8_t> block(call.block, call.block + call.block_size);
     block.resize(std::max(block.size(), sizeof(int64_t)));  // what an entry without parameters reads
     int64_t begin = 0, end = call.count;
@@ -203,7 +205,7 @@ xla::Error* execute_on_cuda_stream(const xla::CallFrame* frame) {
     if (call.count <= 0 || call.items <= 0) return nullptr;
     std::vector<std::vector<char>> values;
     if (!fetch_values(&call, asked.stream, &values, &trouble)) return told(frame, trouble);
-    if (!launch_all(call, *code, asked.stream, &trouble)) return told(frame, trouble);
+    if (!launch_all(call, *code, site.block_dim, asked.stream, &trouble)) return told(frame, trouble);
     return code->check ? check_faults(frame, *code, asked.stream, &trouble) : nullptr;
 }
 

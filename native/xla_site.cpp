@@ -70,15 +70,23 @@ bool read_words(const xla::Attributes& attrs, int64_t i, const int64_t** words, 
     return true;
 }
 
+bool read_number(const xla::Attributes& attrs, int64_t i, int64_t* number) {
+    const auto* scalar = static_cast<const xla::ScalarAttribute*>(attrs.values[i]);
+    if (attrs.types[i] != xla::kScalarAttribute || scalar->dtype != xla::kTypeS64) return false;
+    std::memcpy(number, scalar->value, sizeof *number);
+    return true;
+}
+
 bool read_site(const xla::Attributes& attrs, Site* site) {
     const int64_t* words = nullptr;
     size_t count = 0;
     int found = 0;
     for (int64_t i = 0; i < attrs.size; ++i) {
         if (named(attrs.names[i], "plan")) {
-            const auto* scalar = static_cast<const xla::ScalarAttribute*>(attrs.values[i]);
-            if (attrs.types[i] != xla::kScalarAttribute || scalar->dtype != xla::kTypeS64) return false;
-            std::memcpy(&site->plan, scalar->value, sizeof site->plan);
+            if (!read_number(attrs, i, &site->plan)) return false;
+        } else if (named(attrs.names[i], "block_dim")) {
+            if (!read_number(attrs, i, &site->block_dim) || site->block_dim < 0) return false;
+            continue;
         } else if (named(attrs.names[i], "dims")) {
             if (!read_words(attrs, i, &site->dims, &count) || count != kMaxDims) return false;
         } else if (named(attrs.names[i], "block")) {

@@ -1,10 +1,11 @@
 // What a call in an XLA program says, and the compiled code that it refers to: what the handlers of all platforms share.
 //
-// A call site carries four attributes, made when JAX traces it (warp_like/interop/jaxffi/call.py):
+// A call site carries attributes, made when JAX traces it (warp_like/interop/jaxffi/call.py):
 //   plan    the key of the compiled entry point, a hash of what it was compiled from
 //   dims    the four extents of the grid
 //   block   the argument block as 64-bit words: all that is known then, with holes for pointers and scalars
 //   binds   kBindWords words for each hole: what fills it
+// and where the caller says it, `block_dim`, for CUDA the threads of a block.
 // Operands and results may have more leading dimensions than their binding says. Those are of a batch: equal
 // in all results, and equal to that or 1 in operands. The kernel runs once for each element of the batch.
 #pragma once
@@ -24,7 +25,8 @@ struct CudaPlan {
     void* context;
     CudaPlan* next;
     void* function;
-    int64_t block_dim;    // the threads of a block
+    int64_t block_dim;    // the threads of a block where a call does not say
+    int64_t max_threads;  // the most that a block can have
     void* record;         // where it reports faults, or null
     PyObject* keepalive;
     PyObject* check;  // to be called once the stream has been waited for, or null
@@ -74,6 +76,7 @@ struct Site {
     size_t block_size = 0;
     const Binding* binds = nullptr;
     size_t bind_count = 0;
+    int64_t block_dim = 0;  // for CUDA, the threads of a block; 0: what the kernel's options say
 };
 
 // Where the buffers of a call lie.

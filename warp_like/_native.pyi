@@ -250,7 +250,7 @@ def xla_add_plan(
     address: int,
     keepalive: object,
     explain: Callable[[int, int, int], BaseException],
-    load: Callable[[int], tuple[int, int, int, Any, Callable[[], None] | None]],
+    load: Callable[[int], tuple[int, int, int, int, Any, Callable[[], None] | None]],
     lanes: int = 1,
     ordered: bool = False,
     /,

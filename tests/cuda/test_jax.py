@@ -97,6 +97,10 @@ def test_the_usual_block_is_an_option(fake, stream, monkeypatch):
     x, y = device_array(1000), device_array(1000)
     assert XlaCall(traced(1000, struct.pack("<f", 2.5)), [x], [y]).run(stream) is None
     assert (fake.launches[0].grid, fake.launches[0].block) == ((8, 1, 1), (128, 1, 1))
+    call = traced(1000, struct.pack("<f", 2.5))
+    call.block_dim = 64
+    assert XlaCall(call, [x], [y]).run(stream) is None
+    assert (fake.launches[1].grid, fake.launches[1].block) == ((16, 1, 1), (64, 1, 1))
 
 
 def test_a_result_starts_as_an_operand(fake, stream):

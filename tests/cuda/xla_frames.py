@@ -66,6 +66,7 @@ class XlaCall:
             "dims": np.array(call.dims, np.int64),
             "block": np.frombuffer(block, np.int64).copy(),
             "binds": np.array(binds, np.int64),
+            "block_dim": call.block_dim,
         }
         self.frame = Frame(ctypes.sizeof(Frame), None)
         self.frame.stage = _EXECUTE

@@ -90,13 +90,17 @@ class Call:
         starts: For each result the operand that it holds before, or whether that is zeros or anything.
         vmap_method: As for ``jax.ffi.ffi_call``.
         has_side_effect: Whether the call stays when its results are not used.
+        block_dim: On CUDA, the threads of a block; 0 for what the kernel's options say.
     """
 
-    def __init__(self, code: Code, dims: Sequence[int], vmap_method: str, has_side_effect: bool) -> None:
+    def __init__(
+        self, code: Code, dims: Sequence[int], vmap_method: str, has_side_effect: bool, block_dim: int = 0
+    ) -> None:
         self.code = code
         self.dims = (*dims, *[1] * (MAX_DIMS - len(dims)))
         self.vmap_method = vmap_method
         self.has_side_effect = has_side_effect
+        self.block_dim = block_dim
         self.views: dict[int, View] = {}
         self.scalars: dict[int, Buffer | bytes] = {}
         self.sums: tuple[int, ...] = ()
@@ -155,13 +159,14 @@ class Call:
                 dims=np.array(self.dims, np.int64),
                 block=np.frombuffer(block, np.int64),
                 binds=np.array(binds, np.int64),
+                block_dim=np.int64(self.block_dim),
             )
         )
 
     def fingerprint(self) -> str:
         """Return a hash of all that the call says."""
         block, binds = self._packed()
-        return digest(str(self.code.key), str(self.dims), block, str(binds), str(self.starts))
+        return digest(str(self.code.key), str(self.dims), block, str(binds), str(self.starts), str(self.block_dim))
 
     def _packed(self) -> tuple[bytes, list[int]]:
         """Return the argument block, and the words that say where buffers go into it."""

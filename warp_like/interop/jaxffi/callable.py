@@ -45,15 +45,16 @@ def jax_callable(
     Args:
         func: The function.
         num_outputs: How many arrays it returns, in-out arguments included.
-        graph_mode: A ``wp.JaxCallableGraphMode``, for CUDA devices.
+        graph_mode: A ``wp.JaxCallableGraphMode``, taken for Warp's programs, as ``stage_in_argnames``,
+            ``stage_out_argnames``, ``graph_cache_max`` and ``module_preload_mode``. They change nothing: each launch
+            is a call of its own in JAX's program, whose graphs are XLA's affair.
         vmap_method: As for ``jax_kernel``.
         output_dims: As for ``jax_kernel``; the shape of the first array argument when left out.
         in_out_argnames: Arguments that the function changes. They are returned; the caller's arrays stay as they are.
-        stage_in_argnames: For CUDA devices.
-        stage_out_argnames: For CUDA devices.
-        graph_cache_max: For CUDA devices.
-        module_preload_mode: A ``wp.JaxModulePreloadMode``, for CUDA devices: on the CPU, kernels are compiled when JAX
-            traces the call.
+        stage_in_argnames: See ``graph_mode``.
+        stage_out_argnames: See ``graph_mode``.
+        graph_cache_max: See ``graph_mode``.
+        module_preload_mode: See ``graph_mode``.
         has_side_effect: Whether launches stay whose results are not used.
 
     Raises:

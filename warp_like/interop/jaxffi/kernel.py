@@ -12,6 +12,7 @@ from warp_like.interop.jaxffi.target import jax_module
 from warp_like.interop.jaxffi.varying import alike
 from warp_like.ir.types import Array, Struct, Type, element_shape
 from warp_like.runtime.arguments import Site, grid_dims
+from warp_like.runtime.blocks import checked_blocks
 from warp_like.runtime.kernel import Kernel
 
 _VMAP_METHODS = ("broadcast_all", "expand_dims", "sequential", "sequential_unrolled")
@@ -46,17 +47,17 @@ def jax_kernel(
         output_dims: The shape of the outputs: an extent, extents, or a dict of these by parameter name. The grid's when
             left out. Both can be given to a single call as well.
         in_out_argnames: Arguments that the kernel changes. They are returned; the caller's arrays stay as they are.
-        module_preload_mode: A ``wp.JaxModulePreloadMode``, for CUDA devices: on the CPU, kernels are compiled when JAX
-            traces the call.
+        module_preload_mode: A ``wp.JaxModulePreloadMode``, taken for Warp's programs. It changes nothing: kernels are
+            compiled for the CPU when JAX traces the call, and loaded on a CUDA device at the first call there.
         enable_backward: Whether JAX may ask for derivatives, up to the second, in forward and reverse mode.
         has_side_effect: Whether the call stays when its results are not used, as for a kernel that prints.
-        block_dim: For CUDA devices.
+        block_dim: On CUDA, the threads of a block, or as many as the kernel allows; what its options say when left out.
         zero_outputs: Whether outputs hold zeros before the kernel runs. Without, what it does not write is undefined.
 
     Raises:
         ImportError: JAX is not installed.
         TypeError: ``kernel`` is no kernel, or an output is no array.
-        ValueError: The number or the names of outputs do not fit the kernel.
+        ValueError: The number or the names of outputs do not fit the kernel, or a block can't have so many threads.
 
     Example:
         >>> triple = wp.jax_kernel(triple_kernel)
@@ -75,6 +76,7 @@ def jax_kernel(
         enable_backward,
         has_side_effect,
         zero_outputs,
+        checked_blocks(kernel.key, None, None, block_dim).threads or 0,
     )
 
 
@@ -92,8 +94,10 @@ class JaxKernel:
         enable_backward: bool,
         has_side_effect: bool,
         zero_outputs: bool,
+        block_dim: int = 0,
     ) -> None:
         self.kernel = kernel
+        self.block_dim = block_dim
         self.launch_dims = launch_dims
         self.output_dims = output_dims
         self.enable_backward = enable_backward
@@ -226,6 +230,7 @@ class JaxKernel:
             self.zero_outputs,
             vmap_method,
             self.has_side_effect,
+            self.block_dim,
         )
         # Made alike before the derivative is taken: then JAX sums the gradients over the devices itself.
         return self._run(op, alike(values))

@@ -1,4 +1,8 @@
-"""How calls are prepared for CUDA devices. The CPU has no graphs, and compiles kernels when JAX traces them."""
+"""Names that Warp's programs give to ``jax_kernel`` and ``jax_callable``, and that change nothing here.
+
+Each launch is a call of its own in JAX's program, whose graphs are XLA's affair; its code is compiled when JAX traces
+it.
+"""
 
 import enum
 

@@ -92,6 +92,7 @@ class Operation:
         zero_outputs: Whether ``outputs`` hold zeros before the kernel runs.
         vmap_method: As for ``jax.ffi.ffi_call``.
         has_side_effect: Whether the call stays when its results are not used.
+        block_dim: On CUDA, the threads of a block; 0 for what the kernel's options say.
     """
 
     kernel: Kernel
@@ -105,6 +106,7 @@ class Operation:
     zero_outputs: bool
     vmap_method: str
     has_side_effect: bool
+    block_dim: int = 0
     _codes: dict[Any, Code] = field(default_factory=dict)
 
     @property
@@ -208,7 +210,7 @@ class Operation:
         if code.signature.sums and not self._may_add_plainly(code, places, arrays):
             s = code.signature
             code = self.code(s.wrt, s.same, s.tangent, s.again, sums=False)
-        call = Call(code, self.dims, self.vmap_method, self.has_side_effect)
+        call = Call(code, self.dims, self.vmap_method, self.has_side_effect, self.block_dim)
         call.sums = code.artifact.sums if code.signature.sums else ()
         written = {id(h) for n, h in arrays.items() if n in writes or h.keep}
         used = {id(h) for n, h in arrays.items() if n in reads} | written

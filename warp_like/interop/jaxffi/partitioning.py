@@ -182,7 +182,7 @@ def divided(call: Call, parts: Mapping[int, int]) -> Call:
     """Return the call that runs on one part of a grid that is split into so many parts along its axes."""
     axes = splits(call)
     dims = [n // parts.get(a, 1) for a, n in enumerate(call.dims)]
-    part = Call(call.code, dims, call.vmap_method, call.has_side_effect)
+    part = Call(call.code, dims, call.vmap_method, call.has_side_effect, call.block_dim)
 
     def shrunk(buffer: Buffer, value: Value) -> Value:
         shape = list(value.shape)

@@ -168,8 +168,9 @@ def _compile(kernel: Kernel, signature: Signature) -> Code:
     return Code(kernel, signature, artifact, key)
 
 
-CudaCode = tuple[int, int, int, Any, Callable[[], None] | None]
-"""Function, the threads of a block, the address of the record of faults, what keeps them, and what looks at it."""
+CudaCode = tuple[int, int, int, int, Any, Callable[[], None] | None]
+"""Function, the usual and the most threads of a block, the address of the record of faults, what keeps them, and what
+looks at it."""
 
 
 def _load_on_cuda(kernel: Kernel, signature: Signature, scratch: tuple[int, ...], context: int) -> CudaCode:
@@ -192,8 +193,8 @@ def _load_on_cuda(kernel: Kernel, signature: Signature, scratch: tuple[int, ...]
     if artifact.scratch != scratch:
         raise RuntimeError(f"kernel `{kernel.key}`: its gradient reads other copies on CUDA; this is a bug")
     loaded = Loaded(kernel.program(signature.args, signature.wrt, signature.same, signature.tangent, device), artifact)
-    threads = min(usual_block(kernel), loaded.max_threads)
+    threads = (usual_block(kernel), loaded.max_threads)
     if loaded.report is None:
-        return loaded.function, threads, 0, loaded, None
+        return loaded.function, *threads, 0, loaded, None
     checks = signature.options.debug or signature.options.verify_fp
-    return loaded.function, threads, loaded.report.address, loaded, loaded.report.check if checks else None
+    return loaded.function, *threads, loaded.report.address, loaded, loaded.report.check if checks else None
