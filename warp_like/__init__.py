@@ -19,6 +19,7 @@ from warp_like.base.errors import (
     WarpCodegenTypeError,
     WarpCodegenValueError,
 )
+from warp_like.base.settings import DeterministicMode
 from warp_like.base.settings import settings as config
 from warp_like.base.version import VERSION as _VERSION
 from warp_like.compiler.cache import clear as clear_kernel_cache

@@ -33,6 +33,18 @@ def settings() -> str:
     return _table(("setting", "environment variable", "type", "default", "meaning"), rows)
 
 
+def accepted() -> str:
+    """Return a table of the names that are taken for Warp's programs and change nothing."""
+    from warp_like.base.settings import ACCEPTED
+
+    rows = []
+    for s in ACCEPTED:
+        where = [f"`config.{s.name}`"] if s.is_for("process") else []
+        where += [f"{level} option `{s.name}`" for level in ("module", "kernel") if s.is_for(level)]
+        rows.append((", ".join(where), f"`{s.default}`", s.doc))
+    return _table(("name", "default", "why it changes nothing"), rows)
+
+
 def letters() -> str:
     """Return what the letters in the signatures of builtins stand for."""
     from warp_like.builtins import patterns
@@ -64,6 +76,7 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "settings": settings,
+    "accepted": accepted,
     "letters": letters,
     "ops": ops,
 }

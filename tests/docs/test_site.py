@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from warp_like.base.settings import SETTINGS
+from warp_like.base.settings import ACCEPTED, SETTINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -46,6 +46,8 @@ def test_settings_page_lists_every_setting(site: Path) -> None:
     for setting in SETTINGS:
         assert f"config.{setting.name}" in text
         assert setting.env is None or setting.env in text
+    for setting in ACCEPTED:
+        assert setting.name in text
 
 
 def test_builtins_pages_list_every_builtin(site: Path) -> None:

@@ -130,8 +130,45 @@ def test_a_kernel_s_own_options_come_before_its_module_s(module):
         pass
 
     module.options.update(max_unroll=8, fast_math=False)
-    assert (k.options().max_unroll, k.options().fast_math, k.option("enable_backward")) == (4, True, False)
-    assert module.kernels["double"].options().max_unroll == 8
+    compiled = k.compile_options()
+    assert (compiled.max_unroll, compiled.fast_math, k.option("enable_backward")) == (4, True, False)
+    assert module.kernels["double"].compile_options().max_unroll == 8
+
+
+def test_a_kernel_s_options_are_a_mapping_that_can_be_changed(module):
+    @wp.kernel(module=module, enable_backward=False, cuda_max_registers=64, grid_stride=False)
+    def k(x: wp.array(dtype=float)):
+        x[wp.tid()] = x[5]
+
+    assert k.options == {"enable_backward": False, "max_registers": 64, "grid_stride": False}
+    assert k.options["cuda_max_registers"] == 64
+    assert module.kernels["double"].options.get("enable_backward") is None
+    wp.launch(k, 1, inputs=[wp.zeros(6, dtype=float)])
+    k.options["mode"] = "debug"
+    with pytest.raises(IndexError):
+        wp.launch(k, 1, inputs=[wp.zeros(1, dtype=float)])
+    del k.options["mode"]
+    assert k.option("mode") == wp.config.mode
+    with pytest.raises(KeyError):
+        k.options["mode"]
+
+
+def test_options_of_a_generic_kernel_reach_its_instances(module):
+    @wp.kernel(module=module)
+    def k(x: wp.array(dtype=wp.Float)):
+        x[wp.tid()] = x[5]
+
+    wp.launch(k, 1, inputs=[wp.zeros(6, dtype=float)])
+    k.options["mode"] = "debug"
+    with pytest.raises(IndexError):
+        wp.launch(k, 1, inputs=[wp.zeros(1, dtype=float)])
+
+
+def test_options_of_warp_that_change_nothing_are_kept(module):
+    module.options.update(cpu_compiler_flags="-march=native", optimization_level=1, enable_mathdx_gemm=False)
+    assert module.options["optimization_level"] == 1
+    with pytest.raises(ValueError, match="has no option `grid_stride`"):  # which belongs to kernels
+        module.options["grid_stride"] = False
 
 
 def test_gradients_switched_off_for_a_module(module):

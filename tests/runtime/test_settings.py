@@ -7,13 +7,14 @@ import sys
 import pytest
 
 import warp_like as wp
-from warp_like.base.settings import SETTINGS, Settings
+from warp_like.base.settings import ACCEPTED, SETTINGS, Settings
 
 
 def test_defaults_pass_their_own_checks():
     fresh = Settings()
-    for s in SETTINGS:
-        setattr(fresh, s.name, s.default)
+    for s in (*SETTINGS, *ACCEPTED):
+        if s.is_for("process"):
+            setattr(fresh, s.name, s.default)
         assert s.doc.endswith(".")
 
 
@@ -31,6 +32,10 @@ def test_an_unknown_setting_names_the_nearest():
         ("mode", "quick", ValueError),
         ("num_threads", -1, ValueError),
         ("max_unroll", "4", TypeError),
+        ("enable_cpu_blocks", 1, TypeError),
+        ("launch_array_access_mode", 1, TypeError),
+        ("deterministic", 1, TypeError),
+        ("version", "2", AttributeError),
     ],
 )
 def test_bad_values(name, value, error):
@@ -59,3 +64,25 @@ def test_environment(text, code):
     )
     assert done.returncode == code
     assert done.stdout.strip() == text if code == 0 else "WARP_LIKE_MAX_UNROLL" in done.stderr
+
+
+def test_names_of_warp_are_kept_and_compile_nothing_anew():
+    fresh, heard = Settings(), []
+    fresh.on_change(lambda s: heard.append(s.compiles))
+    fresh.cpu_compiler_flags = "-march=native"
+    fresh.launch_array_access_mode = fresh.LaunchArrayAccessMode.STRICT
+    assert fresh.cpu_compiler_flags == "-march=native"
+    assert heard == [False, False]
+
+
+def test_deterministic_takes_a_mode():
+    fresh = Settings()
+    assert fresh.deterministic == wp.DeterministicMode.NOT_GUARANTEED
+    fresh.deterministic = wp.DeterministicMode.RUN_TO_RUN
+    assert fresh.deterministic is fresh.DeterministicMode.RUN_TO_RUN
+
+
+def test_the_settings_can_be_imported_as_a_module():
+    program = "import warp_like.config as c, warp_like as wp; assert c is wp.config; print(c.version)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.strip() == wp.__version__

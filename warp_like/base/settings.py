@@ -1,20 +1,52 @@
 """Every setting, once: its name, environment variable, type, default and meaning.
 
 ``settings`` holds the values. ``warp_like.config`` is its public face; the documentation's page is generated from
-``SETTINGS``. Code that keeps something derived from a setting asks to be told of changes with ``on_change``.
+``SETTINGS`` and ``ACCEPTED``. Code that keeps something derived from a setting asks to be told of changes with
+``on_change``.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from enum import IntEnum
 from typing import Any
 
 from warp_like.base.frozen import Frozen
+from warp_like.base.version import VERSION
+
+
+class DeterministicMode(IntEnum):
+    """What ``wp.config.deterministic`` promises; both promises are kept alike, by the same bits for any threads."""
+
+    NOT_GUARANTEED = 0
+    RUN_TO_RUN = 1
+    GPU_TO_GPU = 2
+
+
+class LaunchArrayAccessMode(IntEnum):
+    """Warp's ways to check at a launch that the device can reach an array; here launches always check."""
+
+    RELAXED = 0
+    CHECKED = 1
+    STRICT = 2
 
 
 class Setting(Frozen):
-    """One row of the table. ``compiles`` says that the value is part of what a kernel is compiled to."""
+    """One row of a table.
+
+    Attributes:
+        name: The name in ``wp.config``.
+        env: The environment variable that gives the first value.
+        type: What a value is: ``object`` for anything.
+        default: The value where nothing gives another.
+        doc: What it means.
+        compiles: The value is part of what a kernel is compiled to, so that modules and kernels may have their own.
+        choices: The values that there are, where they can be listed.
+        most: The largest value.
+        also: Another type that is taken as it is.
+        levels: Who may have a value: `process` (``wp.config``), `module`, `kernel`.
+    """
 
     name: str
     env: str | None
@@ -24,6 +56,15 @@ class Setting(Frozen):
     compiles: bool = False
     choices: tuple[Any, ...] = ()
     most: int | None = None
+    also: Any = None
+    levels: tuple[str, ...] = ("process",)
+
+    def is_for(self, level: str) -> bool:
+        """Whether a ``level`` may have a value of its own."""
+        return self.compiles or level in self.levels
+
+
+_ALL = ("process", "module", "kernel")
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -113,6 +154,7 @@ SETTINGS: tuple[Setting, ...] = (
         "Threads of a block on CUDA, up to 1024, where `wp.launch(block_dim=...)` does not say; fewer where the kernel "
         "allows fewer.",
         most=1024,
+        levels=_ALL,
     ),
     Setting(
         "verify_cuda",
@@ -122,7 +164,12 @@ SETTINGS: tuple[Setting, ...] = (
         "Launches on CUDA wait for the kernel, so that an error of the device is raised where it happened.",
     ),
     Setting(
-        "enable_backward", None, bool, True, "Whether tapes and adjoint launches may compile adjoints.", compiles=False
+        "enable_backward",
+        None,
+        bool,
+        True,
+        "Whether tapes and adjoint launches may compile adjoints.",
+        levels=_ALL,
     ),
     Setting(
         "kernel_cache_dir",
@@ -145,7 +192,8 @@ SETTINGS: tuple[Setting, ...] = (
         bool,
         False,
         "Launches give the same bits whatever the number of threads. Kernels whose threads add floats to common "
-        "elements, or otherwise see each other's order, then run on one.",
+        "elements, or otherwise see each other's order, then run on one. A `wp.DeterministicMode` says the same.",
+        also=DeterministicMode,
     ),
     Setting(
         "adjoint_stack_limit",
@@ -190,14 +238,85 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("verify", "WARP_LIKE_VERIFY", bool, False, "Verify the IR after each pass."),
 )
 
-_BY_NAME = {s.name: s for s in SETTINGS}
+_BUILD = ("process", "module")
+
+ACCEPTED: tuple[Setting, ...] = tuple(
+    Setting(name, None, kind, default, doc, levels=levels)
+    for name, kind, default, levels, doc in (
+        ("optimization_level", object, None, _BUILD, "Code is always compiled with LLVM's level 3."),
+        (
+            "cpu_compiler_flags",
+            object,
+            None,
+            _BUILD,
+            "Code is for the processor that compiles it; there is no C++ compiler.",
+        ),
+        ("cuda_output", object, None, _BUILD, "PTX, assembled where an assembler is there."),
+        (
+            "ptx_target_arch",
+            object,
+            None,
+            ("process",),
+            "The device's architecture, or `arch=` of ahead-of-time modules.",
+        ),
+        ("cuda_arch_suffix", object, None, ("process",), "No instructions of one architecture alone are used."),
+        ("llvm_cuda", bool, False, ("process",), "LLVM compiles for CUDA, always."),
+        ("line_directives", bool, True, ("process",), "`lineinfo` names lines of the Python source."),
+        ("compile_time_trace", bool, False, _BUILD, "`kernel.explain()` gives the time of each stage."),
+        ("use_precompiled_headers", bool, True, ("process",), "There are no headers."),
+        ("legacy_cpu_linker", bool, False, ("process",), "There is one loader, and debuggers find its kernels."),
+        ("load_module_max_workers", object, 0, ("process",), "Modules are loaded one after the other."),
+        ("strip_hash", bool, False, ("module",), "Names of ahead-of-time files hold no hash."),
+        ("default_grid_stride", bool, True, _BUILD, "Any grid may be launched on any number of blocks."),
+        ("grid_stride", bool, True, ("kernel",), "Any grid may be launched on any number of blocks."),
+        ("enable_cpu_blocks", bool, False, ("process",), "A thread of the CPU is a block of its own."),
+        ("enable_vector_component_overwrites", bool, False, ("process",), "Components are overwritten freely."),
+        (
+            "verify_autograd_array_access",
+            bool,
+            False,
+            ("process",),
+            "A tape always knows what later launches overwrite.",
+        ),
+        (
+            "launch_array_access_mode",
+            LaunchArrayAccessMode,
+            LaunchArrayAccessMode.RELAXED,
+            ("process",),
+            "A launch always checks that its device can reach the arrays.",
+        ),
+        ("verbose_warnings", bool, False, ("process",), "Warnings say where they come from."),
+        ("deterministic_max_records", int, 0, _BUILD, "Deterministic launches keep no records."),
+        ("deterministic_debug", bool, False, ("process",), "Deterministic launches keep no records."),
+        (
+            "enable_graph_capture_module_load_by_default",
+            bool,
+            True,
+            ("process",),
+            "A capture compiles and loads what its launches need.",
+        ),
+        ("enable_mempools_at_init", bool, True, ("process",), "`wp.set_mempool_enabled` decides for each device."),
+        ("enable_tiles_in_stack_memory", object, True, ("process",), "There are no tiles."),
+        ("enable_mathdx_gemm", object, True, _BUILD, "There are no tiles."),
+        ("enable_mathdx_solver", object, True, _BUILD, "There are no tiles."),
+        ("enable_mathdx_fft", object, True, _BUILD, "There are no tiles."),
+        ("enable_cuda_smem_spilling", bool, False, ("kernel",), "The assembler spills to local memory."),
+    )
+)
+"""Names of Warp's that programs may set and read, and that change nothing here: the doc says why."""
+
+_BY_NAME = {s.name: s for s in (*SETTINGS, *ACCEPTED) if s.is_for("process")}
 
 
 class Settings:
     """The values, as attributes. Assigning checks name, type and choices."""
 
+    DeterministicMode = DeterministicMode
+    LaunchArrayAccessMode = LaunchArrayAccessMode
+    version = VERSION
+
     def __init__(self) -> None:
-        object.__setattr__(self, "_values", {s.name: _initial(s) for s in SETTINGS})
+        object.__setattr__(self, "_values", {name: _initial(s) for name, s in _BY_NAME.items()})
         object.__setattr__(self, "_listeners", [])
 
     def __getattr__(self, name: str) -> Any:
@@ -224,7 +343,7 @@ class Settings:
         setattr(self, name, _initial(setting))
 
     def __dir__(self) -> list[str]:
-        return list(_BY_NAME)
+        return [*_BY_NAME, "version"]
 
     def on_change(self, listener: Callable[[Setting], None]) -> None:
         """Call ``listener(setting)`` after each change of a value."""
@@ -268,7 +387,7 @@ def checked(setting: Setting, value: Any) -> Any:
     """
     if value is None and setting.type is str:
         value = setting.default
-    if type(value) is not setting.type:
+    if setting.type is not object and type(value) not in (setting.type, setting.also):
         raise TypeError(f"setting `{setting.name}` takes {setting.type.__name__}, got {type(value).__name__} {value!r}")
     if setting.choices and value not in setting.choices:
         raise ValueError(f"setting `{setting.name}` is one of {', '.join(map(repr, setting.choices))}, got {value!r}")

@@ -126,7 +126,7 @@ def _require_plain(
     """Refuse to guess about arrays that the kernel loads as well: they may be meant as arguments."""
     from warp_like.compiler.pipeline import optimised  # the compiler is not loaded before it is needed
 
-    accesses = array_accesses(optimised(kernel.source, Signature(types, options=kernel.options())))
+    accesses = array_accesses(optimised(kernel.source, Signature(types, options=kernel.compile_options())))
     for i in sorted(written):
         if accesses[i].loaded:
             raise ValueError(

@@ -155,7 +155,7 @@ def _kernel_facts(k: int, kernel: Kernel, target: Target | None, files: dict[str
         "overload": kernel.generic is not None,
         "file": kernel.file,
         "source": source_key(kernel.source),
-        "options": list(kernel.options().as_tuple()),
+        "options": list(kernel.compile_options().as_tuple()),
         "enable_backward": kernel.option("enable_backward"),
         "no_gradient": no_gradient,
         "variants": variants,
@@ -168,14 +168,14 @@ def _variant_facts(s: Signature) -> dict[str, Any]:
 
 def _variants(kernel: Kernel, target: Target | None) -> Iterator[tuple[Signature, Artifact]]:
     """The variants of a kernel that serve all launches: the fastest first, then those that take more."""
-    first = Signature(kernel.types, options=kernel.options(), sums=True)
+    first = Signature(kernel.types, options=kernel.compile_options(), sums=True)
     yield from _compiled(kernel, target, first, first.replace(sums=False), first.replace(contiguous=False, sums=False))
     yield from _compiled(kernel, target, first.replace(contiguous=False, wide=True, sums=False))
 
 
 def _adjoint_variants(kernel: Kernel, forward: Artifact, target: Target | None) -> Iterator[tuple[Signature, Artifact]]:
     for wrt in _adjoints(kernel.types, forward):
-        signature = Signature(kernel.types, contiguous=False, wrt=wrt, options=kernel.options())
+        signature = Signature(kernel.types, contiguous=False, wrt=wrt, options=kernel.compile_options())
         yield from _compiled(kernel, target, signature, signature.replace(contiguous=True, sums=True))
 
 
@@ -330,7 +330,7 @@ class LoadedKernel(Kernel):
         what = ("source", "params", "options", "enable_backward")
         return all(self._facts[name] == facts[name] for name in what)
 
-    def options(self) -> Options:
+    def compile_options(self) -> Options:
         """Return the options that it was compiled with."""
         return next(iter(self.precompiled.values())).options
 

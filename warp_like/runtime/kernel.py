@@ -20,7 +20,7 @@ from warp_like.frontend.source import Source, annotation_names, file_lines, read
 from warp_like.ir.types import Struct, Type, leaf_fields
 from warp_like.runtime.device import Device
 from warp_like.runtime.module import Module, module_for
-from warp_like.runtime.options import checked_options
+from warp_like.runtime.options import OwnOptions
 from warp_like.runtime.program import Program
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class Kernel(_native.Launchable):
         key: The name in messages and in its module.
         func: The Python function.
         module: The module that it belongs to.
+        options: The options that it has for itself, a mapping; ``option()`` gives what holds in the end.
         launch_bounds: For CUDA, the most threads of a block and the fewest blocks of a multiprocessor (0: any).
         generic: The generic kernel that this is an instance of, or None.
         overloads: Of a generic kernel, the instances that ``wp.overload`` has declared, by their types.
@@ -82,7 +83,7 @@ class Kernel(_native.Launchable):
         functools.update_wrapper(self, func)
         self.func = func
         self.key = key or func.__name__
-        self.own_options = checked_options(options or {}, f"kernel `{self.key}`")
+        self.options = OwnOptions("kernel", self.key, self._options_changed)
         self.launch_bounds = launch_bounds
         self.generic: Kernel | None = None
         self.overloads: dict[str, Kernel] = {}
@@ -91,6 +92,7 @@ class Kernel(_native.Launchable):
         self._names = annotation_names(func)
         self._programs: dict[tuple[Any, ...], Program] = {}
         self._instances: dict[tuple[Type, ...], Kernel] = {}
+        self.options.update(options or {})
         self.module = module_for(module, getattr(func, "__module__", None), self.key)
         self.module.register(self)
         _kernels.add(self)
@@ -173,10 +175,10 @@ class Kernel(_native.Launchable):
 
     def option(self, name: str) -> Any:
         """Return the value of an option: the kernel's own, else its module's, else that of ``wp.config``."""
-        own = self.own_options.get(name)
+        own = self.options.get(name)
         return self.module.options[name] if own is None else own
 
-    def options(self) -> Options:
+    def compile_options(self) -> Options:
         """Return the options to compile with."""
         return Options.of(self.option, self.launch_bounds)
 
@@ -200,6 +202,10 @@ class Kernel(_native.Launchable):
         self.fast = None
         self.forget_adjoints()
         self._programs.clear()
+
+    def _options_changed(self) -> None:
+        for kernel in (self, *self._instances.values()):
+            kernel.forget_programs()
 
     def forget_adjoints(self) -> None:
         """Let adjoint launches, those of recorded launches too, be checked anew."""
@@ -238,7 +244,7 @@ class Kernel(_native.Launchable):
         positions = None if wrt is None else tuple(sorted(names.index(name) for name in wrt))
         where = _target(target)
         types = self._inspected_types(args)
-        signature = Signature(types, wrt=positions, options=self.options(), sums=not where.is_cuda)
+        signature = Signature(types, wrt=positions, options=self.compile_options(), sums=not where.is_cuda)
         from warp_like.compiler import pipeline  # not loaded unless something is compiled
 
         return pipeline.stage_text(self.source, signature, where, stage)

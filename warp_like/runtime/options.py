@@ -6,72 +6,95 @@ not set, ``wp.config`` decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
-from warp_like.base.settings import SETTINGS, Setting, checked, settings
+from warp_like.base.settings import ACCEPTED, SETTINGS, Setting, checked, settings
 
-OPTIONS: dict[str, Setting] = {s.name: s for s in SETTINGS if s.compiles or s.name in ("enable_backward", "block_dim")}
-"""The settings that a module or a kernel may have for itself, by name."""
+OPTIONS: dict[str, dict[str, Setting]] = {
+    level: {s.name: s for s in (*SETTINGS, *ACCEPTED) if s.is_for(level)} for level in ("module", "kernel")
+}
+"""The settings that a module, and those that a kernel may have for itself, by name."""
+
+_OTHER_NAMES = {"cuda_max_registers": "max_registers"}  # what Warp's decorator of kernels calls them
 
 
-def checked_options(given: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """Return options with their values checked; those that are None, which leave a choice open, are left out.
+class OwnOptions(MutableMapping[str, Any]):
+    """The options that a kernel has for itself, a mapping. Assigning checks, and None leaves the choice to the module.
 
     Args:
-        given: Options by name.
-        what: Whose options they are, for messages.
-
-    Raises:
-        ValueError: There is no such option, or it can't have that value.
-        TypeError: The value is of another type.
-    """
-    return {name: checked(_setting(name, what), value) for name, value in given.items() if value is not None}
-
-
-def _setting(name: str, what: str) -> Setting:
-    found = OPTIONS.get(name)
-    if found is None:
-        import difflib  # for messages alone
-
-        near = difflib.get_close_matches(str(name), OPTIONS, n=1)
-        hint = f"did you mean `{near[0]}`?" if near else f"they are {', '.join(OPTIONS)}"
-        raise ValueError(f"{what} has no option `{name}`; {hint}")
-    return found
-
-
-class ModuleOptions(MutableMapping[str, Any]):
-    """The options of a module: reading one gives what its kernels compile with, deleting one gives it back to config.
-
-    ``changed`` is called after each change.
+        level: Whose options they are: `kernel` or `module`.
+        name: Its name, for messages.
+        changed: Called after each change.
     """
 
-    def __init__(self, module: str, changed: Callable[[], None]) -> None:
-        self._what = f"module `{module}`"
+    def __init__(self, level: str, name: str, changed: Callable[[], None]) -> None:
+        self._what = f"{level} `{name}`"
+        self._settings = OPTIONS[level]
         self._changed = changed
         self._own: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        if name not in OPTIONS:
-            raise KeyError(name)
-        return self._own[name] if name in self._own else getattr(settings, name)
+        return self._own[_OTHER_NAMES.get(name, name)]
 
     def __setitem__(self, name: str, value: Any) -> None:
-        _setting(name, self._what)
-        if value is None:
-            self._own.pop(name, None)
-        else:
-            self._own.update(checked_options({name: value}, self._what))
+        self.update({name: value})
+
+    def update(self, given: Any = (), /, **more: Any) -> None:
+        """Set several options.
+
+        Raises:
+            ValueError: There is no such option, or it can't have that value.
+            TypeError: The value is of another type.
+        """
+        options: dict[str, Any] = dict(given, **more)
+        values = {_OTHER_NAMES.get(name, name): value for name, value in options.items()}
+        checked_values = {
+            n: value if value is None else checked(self._setting(n), value) for n, value in values.items()
+        }
+        self._own = {name: v for name, v in (self._own | checked_values).items() if v is not None}
         self._changed()
+
+    def __delitem__(self, name: str) -> None:
+        del self._own[_OTHER_NAMES.get(name, name)]
+        self._changed()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._own)
+
+    def __len__(self) -> int:
+        return len(self._own)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def _setting(self, name: str) -> Setting:
+        found = self._settings.get(name)
+        if found is None:
+            import difflib  # for messages alone
+
+            near = difflib.get_close_matches(str(name), self._settings, n=1)
+            names = ", ".join(n for n in self._settings if all(n != s.name for s in ACCEPTED))
+            hint = f"did you mean `{near[0]}`?" if near else f"they are {names}"
+            raise ValueError(f"{self._what} has no option `{name}`; {hint}")
+        return found
+
+
+class ModuleOptions(OwnOptions):
+    """The options of a module: reading one gives what holds, deleting one gives it back to ``wp.config``."""
+
+    def __init__(self, module: str, changed: Callable[[], None]) -> None:
+        super().__init__("module", module, changed)
+
+    def __getitem__(self, name: str) -> Any:
+        setting = self._settings[name]
+        return self._own[name] if name in self._own else getattr(settings, name, setting.default)
 
     def __delitem__(self, name: str) -> None:
         self[name] = None
 
     def __iter__(self) -> Iterator[str]:
-        return iter(OPTIONS)
+        return iter(self._settings)
 
     def __len__(self) -> int:
-        return len(OPTIONS)
-
-    def __repr__(self) -> str:
-        return repr(dict(self))
+        return len(self._settings)

@@ -102,7 +102,7 @@ class Program:
         with _compiling:
             if (contiguous, wide, sums) not in self.artifacts or self.dispatcher is None:
                 signature = Signature(
-                    self.types, contiguous, wide, self.wrt, self.same, self.kernel.options(), self.tangent, sums
+                    self.types, contiguous, wide, self.wrt, self.same, self.kernel.compile_options(), self.tangent, sums
                 )
                 self.dispatcher, place, artifact = self._install(signature)
                 self.artifacts[place] = artifact

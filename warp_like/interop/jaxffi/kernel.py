@@ -172,7 +172,7 @@ class JaxKernel:
             _hashable(self.launch_dims if launch_dims is None else launch_dims),
             _hashable(self.output_dims if output_dims is None else output_dims),
             self.vmap_method if vmap_method is None else _checked_vmap(vmap_method),
-            self.kernel.options(),
+            self.kernel.compile_options(),
         )
         jitted = self._jitted.get(call)
         if jitted is None:

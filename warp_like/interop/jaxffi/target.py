@@ -146,7 +146,7 @@ def compiled(
     Raises:
         WarpCodegenError: The kernel can't be compiled, or not differentiated.
     """
-    signature = Signature(types, contiguous, wide, wrt, same, kernel.options(), tangent, sums, again)
+    signature = Signature(types, contiguous, wide, wrt, same, kernel.compile_options(), tangent, sums, again)
     with _compiling:
         known = _codes.setdefault(kernel, {})
         if signature not in known:
