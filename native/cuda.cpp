@@ -206,8 +206,9 @@ bool keep_for_capture(const DriverContext* context, PyObject* object) {
 namespace {
 
 // The same where the memory's last uses are concerned. A capture can't depend on work outside of it: that is waited for
-// here and now.
-CudaCode wait_for_last(DriverContext* context, void* before, void* stream, const char** call) {
+// here and now. The capture of a branch does not even depend on the one around it, whose graph orders the two.
+CudaCode wait_for_last(DriverContext* context, void* before, const CudaUse& use, const char** call) {
+    void* stream = use.stream;
     if (context->captured) {
         int inside = 0, captured = 0;
         *call = "cuStreamIsCapturing";
@@ -216,6 +217,7 @@ CudaCode wait_for_last(DriverContext* context, void* before, void* stream, const
         if (code) return code;
         *call = "cuStreamSynchronize";
         if (inside && !captured) return cuda_api.stream_synchronize(before);
+        if (inside && use.holder && reinterpret_cast<CudaStream*>(use.holder)->branch) return 0;
     }
     return wait_for(context, before, stream, call);
 }
@@ -237,7 +239,7 @@ bool use_cuda_memory(DriverContext* context, PyObject* owner, const CudaUse& use
         const char* call = nullptr;
         if (!ordered) {
             if (!other.foreign && !use.foreign) continue;  // the user orders these
-            const CudaCode code = wait_for_last(context, other.stream, use.stream, &call);
+            const CudaCode code = wait_for_last(context, other.stream, use, &call);
             if (code) return raise_cuda_error(call, code);
         }
         others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
@@ -477,6 +479,8 @@ PyMemberDef stream_members[] = {
      "Whether it is another library's, so that memory used on it and elsewhere is waited for."},
     {"_blocking", T_BOOL, offsetof(CudaStream, blocking), 0,
      "Whether the driver orders it with the legacy default stream."},
+    {"_branch", T_BOOL, offsetof(CudaStream, branch), 0,
+     "Whether it captures what a node of a graph runs, which comes after what the graph has so far."},
     {nullptr, 0, 0, 0, nullptr},
 };
 

@@ -37,6 +37,7 @@ struct CudaStream {
     PyObject* context;  // the DriverContext that it belongs to
     char foreign;   // another library's, which orders its work by rules of its own
     char blocking;  // the driver orders it with the legacy default stream
+    char branch;    // captures what a node of a graph runs, which comes after what the graph has so far
 };
 
 // A device's context. One exists for each `CudaDevice`.

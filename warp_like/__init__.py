@@ -112,7 +112,7 @@ _LOADED_WHEN_USED |= {
     for path, names in {
         "warp_like.runtime.graph": (
             *("Graph", "ScopedCapture", "capture_begin", "capture_end", "capture_launch"),
-            *("capture_if", "capture_while", "capture_debug_dot_print"),
+            *("capture_if", "capture_while", "capture_debug_dot_print", "is_conditional_graph_supported"),
         ),
         "warp_like.runtime.timing": (
             *("ScopedTimer", "timing_begin", "timing_end", "timing_print", "TimingResult", "TIMING_ALL"),

@@ -327,6 +327,7 @@ class CudaStream:
     _context: DriverContext
     _foreign: bool
     _blocking: bool
+    _branch: bool
 
 class DriverContext:
     """A CUDA device's context, as launches see it."""

@@ -18,6 +18,7 @@ from unittest import mock
 from tests.cuda.fake_driver import FakeDriver, Node
 from tests.cuda_emulation import CudaKernel, _for_the_host
 from warp_like.backend import compile as backend
+from warp_like.backend import conditions
 from warp_like.backend.cpu import compile_object, load
 from warp_like.backend.target import host_target
 from warp_like.base.settings import settings
@@ -36,7 +37,10 @@ def emulated_code() -> Iterator[None]:
     before = settings.cache_kernels
     settings.cache_kernels = False
     try:
-        with mock.patch.object(backend, "to_cuda", to_cuda):
+        with (
+            mock.patch.object(backend, "to_cuda", to_cuda),
+            mock.patch("warp_like.runtime.cuda.conditions.setter_code", lambda t: conditions.setter_llvm(t).encode()),
+        ):
             yield
     finally:
         settings.cache_kernels = before
@@ -71,11 +75,15 @@ class EmulatedDriver(FakeDriver):
     def __init__(self, devices: int = 2) -> None:
         super().__init__(devices)
         self.compiled: dict[int, Compiled] = {}
+        self.setters: dict[int, Any] = {}
         for device in self.devices:
             device.attributes["MULTIPROCESSOR_COUNT"] = 2
 
     def module_function(self, module: int, name: str) -> int:
         function = super().module_function(module, name)
+        if name == conditions.ENTRY:
+            self.setters[function] = self._setter(self.images[module].rstrip(b"\0").decode())
+            return function
         self.compiled[function] = Compiled(self.images[module].rstrip(b"\0").decode(), name)
         return function
 
@@ -87,3 +95,17 @@ class EmulatedDriver(FakeDriver):
         begin, end = (int.from_bytes(p, "little", signed=True) for p in params[2:4])
         code = self.compiled[function]
         return lambda: code.launch(blocks, threads, ctypes.addressof(args), ctypes.addressof(dims), begin, end, context)
+
+    def _setter(self, text: str) -> Any:
+        """The kernel that sets conditions, which calls back for what the driver's function would do."""
+        symbol = ctypes.CFUNCTYPE(None, I64, ctypes.c_int32)(
+            lambda handle, x: self.conditions.update({handle: bool(x)})
+        )
+        code = compile_object(_for_the_host(text, conditions.ENTRY), host_target())
+        address = ctypes.cast(symbol, P).value or 0
+        loaded = load(code, (conditions.ENTRY,), {"cudaGraphSetConditional": address})
+        call = ctypes.CFUNCTYPE(None, P, I64, I64, I64)(loaded.address(conditions.ENTRY))
+        return call, loaded, symbol
+
+    def _thread(self, function: int, *args: int) -> None:
+        self.setters[function][0](*args)

@@ -89,7 +89,8 @@ class Capture:
     """A capture that runs: what it got, and whether something has broken it."""
 
     origin: int
-    nodes: list[Node] = field(default_factory=list)
+    graph: int
+    nodes: list[Node]
     broken: bool = False
 
 
@@ -120,6 +121,9 @@ class FakeDriver:
         self.captured_events: dict[int, Capture] = {}
         self.graphs: dict[int, list[Node]] = {}
         self.executables: dict[int, list[Node]] = {}
+        self.bodies: dict[int, list[Node]] = {}  # what conditional nodes run
+        self.conditions: dict[int, bool] = {}
+        self.cuda_version = 13000
         self.args_size = 8  # bytes of a launch's argument block that are recorded
 
     # ---- what tests ask
@@ -155,7 +159,7 @@ class FakeDriver:
     # ---- devices
 
     def version(self) -> int:
-        return 13000
+        return self.cuda_version
 
     def device_count(self) -> int:
         return len(self.devices)
@@ -323,7 +327,9 @@ class FakeDriver:
         self._in_context("cuStreamBeginCapture", stream)
         self._note("cuStreamBeginCapture", stream)
         assert stream not in self.captures
-        self.captures[stream] = Capture(stream)
+        handle = self._handle()
+        self.graphs[handle] = []
+        self.captures[stream] = Capture(stream, handle, self.graphs[handle])
 
     def stream_end_capture(self, stream: int) -> int:
         self._note("cuStreamEndCapture", stream)
@@ -331,10 +337,42 @@ class FakeDriver:
         assert capture.origin == stream
         self.captures = {s: c for s, c in self.captures.items() if c is not capture}
         if capture.broken:
+            if capture.graph in self.graphs:
+                del self.graphs[capture.graph]
             raise error("cuStreamEndCapture", 901)
+        return capture.graph
+
+    def stream_begin_capture_to(self, stream: int, graph: int) -> None:
+        self._in_context("cuStreamBeginCaptureToGraph", stream)
+        self._note("cuStreamBeginCaptureToGraph", stream, graph)
+        assert stream not in self.captures
+        self.captures[stream] = Capture(stream, graph, self.bodies[graph])
+
+    def stream_capture_state(self, stream: int) -> tuple[int, tuple[int, ...]]:
+        capture = self.captures[stream]
+        return capture.graph, (len(capture.nodes),)
+
+    def graph_condition(self, graph: int, context: int) -> int:
+        assert graph in self.graphs or graph in self.bodies
+        self._note("cuGraphConditionalHandleCreate", graph, context)
         handle = self._handle()
-        self.graphs[handle] = capture.nodes
+        self.conditions[handle] = False
         return handle
+
+    def stream_add_conditional(self, stream: int, condition: int, context: int, repeat: bool) -> int:
+        self._note("cuGraphAddNode", "while" if repeat else "if", condition)
+        body = self._handle()
+        nodes = self.bodies[body] = []
+
+        def happen() -> None:
+            while self.conditions[condition]:
+                for node in nodes:
+                    node()
+                if not repeat:
+                    break
+
+        self.captures[stream].nodes.append(happen)
+        return body
 
     def stream_is_capturing(self, stream: int) -> bool:
         return stream in self.captures
@@ -554,6 +592,14 @@ class FakeDriver:
         function = self._handle()
         self.functions[function] = name
         return function
+
+    def launch_thread(self, function: int, stream: int, *args: int) -> None:
+        self._in_context("cuLaunchKernel", stream)
+        self._note("cuLaunchKernel", self.functions[function], (1, 1, 1), (1, 1, 1), stream)
+        self._do(stream, lambda: self._thread(function, *args))
+
+    def _thread(self, function: int, *args: int) -> None:
+        """What ``launch_thread`` does besides being recorded."""
 
     def module_global(self, module: int, name: str) -> tuple[int, int]:
         raise error("cuModuleGetGlobal", 500)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from warp_like import _native
 from warp_like.ir import types as ir
 from warp_like.runtime.array import array
-from warp_like.runtime.device import Device, DeviceLike, get_device
+from warp_like.runtime.device import Device, DeviceLike, get_device, is_cuda_available
 from warp_like.runtime.kernel import hold_fast_launches
 from warp_like.runtime.recording import captures_on_cuda, recorder
 
@@ -226,20 +226,33 @@ def capture_if(
 ) -> None:
     """Do one of two things, as the first element of ``condition`` says when the graph runs.
 
-    Without a capture it is decided and done at once. A capture on CUDA does not take it.
+    Without a capture it is decided and done at once. In a capture on CUDA the device decides, by a conditional node,
+    for which the driver has to support CUDA 12.4; while a branch is captured, the current stream is one of its own.
 
     Args:
         condition: An array of int32 (or bool).
         on_true: A function that launches kernels, or a graph, for a number other than 0.
         on_false: The same for 0.
-        stream: Has no effect on the CPU; CUDA captures take no conditions.
+        stream: On CUDA, the captured stream on which it happens; the current one when left out.
         kwargs: Given to the function.
 
     Raises:
         TypeError: ``condition`` is no such array, or a branch neither a function nor a graph.
-        ValueError: ``condition`` has no elements.
+        ValueError: ``condition`` has no elements, or a CUDA capture runs elsewhere than it lies.
+        RuntimeError: The driver has no conditional nodes, or a branch used the captured stream in place of the current
+            one.
     """
     test = _condition("capture_if", condition)
+    if captures_on_cuda():
+        from warp_like.runtime.cuda.conditions import choose
+
+        choose(
+            "capture_if",
+            condition,
+            (_work("capture_if", on_true, kwargs), _work("capture_if", on_false, kwargs)),
+            stream,
+        )
+        return
     outer: Graph | None = recorder.graph
     if outer is None:
         _run_branch(on_true if test() else on_false, kwargs)
@@ -252,19 +265,26 @@ def capture_if(
 def capture_while(condition: array, while_body: Branch, stream: Any = None, **kwargs: Any) -> None:
     """Repeat something while the first element of ``condition`` is not 0, when the graph runs.
 
-    Without a capture it is done at once. A capture on CUDA does not take it.
+    Without a capture it is done at once. In a capture on CUDA the device decides, as with ``capture_if``.
 
     Args:
         condition: An array of int32 (or bool), which the body changes.
         while_body: A function that launches kernels, or a graph.
-        stream: Has no effect on the CPU; CUDA captures take no conditions.
+        stream: On CUDA, the captured stream on which it happens; the current one when left out.
         kwargs: Given to the function.
 
     Raises:
         TypeError: ``condition`` is no such array, or the body neither a function nor a graph.
-        ValueError: ``condition`` has no elements.
+        ValueError: ``condition`` has no elements, or a CUDA capture runs elsewhere than it lies.
+        RuntimeError: The driver has no conditional nodes, or the body used the captured stream in place of the current
+            one.
     """
     test = _condition("capture_while", condition)
+    if captures_on_cuda():
+        from warp_like.runtime.cuda.conditions import loop
+
+        loop("capture_while", condition, _work("capture_while", while_body, kwargs), stream)
+        return
     outer: Graph | None = recorder.graph
     if outer is None:
         while test():
@@ -286,16 +306,34 @@ def _condition(name: str, condition: Any) -> Callable[[], bool]:
         raise TypeError(f"{name}() takes an array of int32 as condition, got {given}")
     if not condition.size:
         raise ValueError(f"{name}() looks at the first element of its condition, got {condition!r}")
-    if captures_on_cuda():
-        raise RuntimeError(
-            f"{name}() can't be a part of a CUDA graph: the function by which a device sets a condition is in CUDA's "
-            "device runtime (libcudadevrt), which is not linked; decide on the host between graphs, outside of captures"
-        )
     first = condition[(slice(0, 1),) * condition.ndim]
     if condition.device.is_cpu:
         view = first.numpy()
         return lambda: bool(view.any())
     return lambda: bool(first.numpy().any())
+
+
+def is_conditional_graph_supported() -> bool:
+    """Return whether captures take ``capture_if`` and ``capture_while``.
+
+    On the CPU they do. On CUDA the driver has to support CUDA 12.4.
+    """
+    if not is_cuda_available():
+        return True
+    from warp_like.runtime.cuda.conditions import is_supported
+
+    return is_supported()
+
+
+def _require_branch(name: str, branch: Branch) -> None:
+    if branch is not None and not isinstance(branch, Graph) and not callable(branch):
+        raise TypeError(f"{name}() takes functions and graphs, got {type(branch).__name__}")
+
+
+def _work(name: str, branch: Branch, kwargs: dict[str, Any]) -> Callable[[], None] | None:
+    """A function that does what a branch does, None where there is nothing to do."""
+    _require_branch(name, branch)
+    return None if branch is None else functools.partial(_run_branch, branch, kwargs)
 
 
 def _run_branch(branch: Branch, kwargs: dict[str, Any]) -> None:
@@ -307,6 +345,7 @@ def _run_branch(branch: Branch, kwargs: dict[str, Any]) -> None:
 
 def _captured(name: str, branch: Branch, kwargs: dict[str, Any]) -> Graph:
     """What a branch does, as a graph of its own."""
+    _require_branch(name, branch)
     if isinstance(branch, Graph):
         return branch
     outer = recorder.graph
@@ -314,8 +353,6 @@ def _captured(name: str, branch: Branch, kwargs: dict[str, Any]) -> Graph:
     inner = Graph(outer.device)
     if branch is None:
         return inner
-    if not callable(branch):
-        raise TypeError(f"{name}() takes functions and graphs, got {type(branch).__name__}")
     recorder.graph = inner
     try:
         branch(**kwargs)

@@ -19,6 +19,7 @@ from warp_like.runtime.cuda.errors import error
 from warp_like.runtime.device import CUDA_DLPACK_TYPE, Device
 
 if TYPE_CHECKING:
+    from warp_like.runtime.cuda.conditions import Setter
     from warp_like.runtime.cuda.faults import Reports
     from warp_like.runtime.cuda.graph import CudaGraph
     from warp_like.runtime.stream import Stream
@@ -241,6 +242,13 @@ class CudaDevice(Device):
         with self.guard:
             self.driver.context_synchronize()
         self.raise_faults()
+
+    @functools.cached_property
+    def condition_setter(self) -> Setter:
+        """The kernel that sets conditions of graphs."""
+        from warp_like.runtime.cuda.conditions import Setter
+
+        return Setter(self)
 
     # ---- faults
 

@@ -245,6 +245,43 @@ class Driver:
         """Whether a capture runs on the stream, be it a broken one."""
         return int(self._call("cuStreamIsCapturing", stream)) != 0
 
+    def stream_begin_capture_to(self, stream: int, graph: int) -> None:
+        """Let what the stream gets from now on go into ``graph``, which is empty so far."""
+        mode = self.api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        self._call("cuStreamBeginCaptureToGraph", stream, graph, None, None, 0, mode)
+
+    def stream_capture_state(self, stream: int) -> tuple[int, tuple[int, ...]]:
+        """The graph that the stream is captured into, and the nodes that what it gets next comes after."""
+        _, _, graph, nodes, *_ = self._call("cuStreamGetCaptureInfo", stream)
+        return int(graph), tuple(int(node) for node in nodes)
+
+    def graph_condition(self, graph: int, context: int) -> int:
+        """A condition for a node of ``graph``, false at the beginning of each run."""
+        assign_default = 1  # CU_GRAPH_COND_ASSIGN_DEFAULT
+        return int(self._call("cuGraphConditionalHandleCreate", graph, context, 0, assign_default))
+
+    def stream_add_conditional(self, stream: int, condition: int, context: int, repeat: bool) -> int:
+        """Capture a node that runs a graph of its own if the condition holds, or with ``repeat`` while it does.
+
+        Returns:
+            The node's graph, empty so far.
+        """
+        api = self.api
+        graph, nodes = self.stream_capture_state(stream)
+        params = api.CUgraphNodeParams()
+        params.type = api.CUgraphNodeType.CU_GRAPH_NODE_TYPE_CONDITIONAL
+        kinds = api.CUgraphConditionalNodeType
+        params.conditional.handle = api.CUgraphConditionalHandle(condition)
+        params.conditional.type = kinds.CU_GRAPH_COND_TYPE_WHILE if repeat else kinds.CU_GRAPH_COND_TYPE_IF
+        params.conditional.size = 1
+        params.conditional.ctx = api.CUcontext(context)
+        before = [api.CUgraphNode(node) for node in nodes]
+        edges = [None] if api.CUDA_VERSION >= 13000 else []  # their properties, which have defaults
+        node = self._call("cuGraphAddNode", graph, before, *edges, len(before), params)
+        only = 1  # CU_STREAM_SET_CAPTURE_DEPENDENCIES
+        self._call("cuStreamUpdateCaptureDependencies", stream, [node], *edges, 1, only)
+        return int(params.conditional.phGraph_out[0])
+
     def graph_instantiate(self, graph: int) -> int:
         """What ``cuGraphLaunch`` takes, made from a graph."""
         return int(self._call("cuGraphInstantiate", graph, 0))
@@ -429,6 +466,11 @@ class Driver:
     def module_function(self, module: int, name: str) -> int:
         """The function ``name`` of a module."""
         return int(self._call("cuModuleGetFunction", module, name.encode()))
+
+    def launch_thread(self, function: int, stream: int, *args: int) -> None:
+        """Launch one thread of a function whose parameters have 64 bits."""
+        params = (args, (ctypes.c_uint64,) * len(args))
+        self._call("cuLaunchKernel", function, 1, 1, 1, 1, 1, 1, 0, stream, params, 0)
 
     def module_global(self, module: int, name: str) -> tuple[int, int]:
         """Address and bytes of the variable ``name`` of a module."""
