@@ -2,6 +2,7 @@
 
 import enum
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -402,3 +403,57 @@ def types_of_arguments(out: wp.array(dtype=wp.float64)):
 def test_types_are_made_in_kernels():
     (out,) = everywhere(types_of_arguments, 1, np.zeros(8))
     np.testing.assert_array_equal(out, [1, 2, 3, 4, 1, 12, 4, 1])
+
+
+@wp.kernel
+def made_by_types(out: wp.array(dtype=wp.float64), x: wp.float64):
+    v = wp.types.vector(x, wp.float64(2.0), x)
+    out[0] = wp.float64(len(v)) + v[0]
+    zeros = wp.types.vector(length=4, dtype=wp.float64)
+    zeros[3] = x
+    out[1] = zeros[2] + zeros[3]
+    out[2] = wp.types.vector(x, length=5)[4]
+    m = wp.types.matrix(x, wp.float64(2.0), wp.float64(3.0), x, shape=(2, 2))
+    out[3] = (m * m)[1, 0]
+    empty = wp.types.matrix(shape=(2, 2), dtype=wp.float64)
+    empty += m
+    out[4] = empty[0, 1]
+    out[5] = wp.float64(wp.types.vector(v, dtype=wp.float16)[0])
+    q = wp.types.quaternion(wp.vec3d(x, x, x), wp.float64(7.0))
+    t = wp.types.transformation(wp.vec3d(x, x, x), q)
+    out[6] = t.q.w + t.p.x
+    three = wp.types.vector(3, wp.float64)
+    out[7] = three(x)[2] + wp.types.vector(3, dtype=wp.float64)(x)[1]
+    local = wp.zeros(shape=(2,), dtype=wp.types.vector(length=2, dtype=wp.float64))
+    local[1] = wp.vec2d(x)
+    out[8] = local[1].y + local[0].x
+    out[9] = wp.mat22d(m, shape=(2, 2), dtype=wp.float64)[1, 1] + wp.vec2d(x, x, length=2)[0]
+
+
+def test_types_are_called_with_components_or_stand_for_zero():
+    x = 1.5
+    expected = [3 + x, x, x, 3.0 * x + x * 3.0, 2.0, x, 7.0 + x, 2 * x, x, 2 * x]
+    out = wp.zeros(10, dtype=wp.float64)
+    wp.launch(made_by_types, 1, inputs=[out, x])
+    assert out.list() == expected
+    assert ".visible .entry" in made_by_types.inspect("ptx", target="sm_80")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("v = wp.vec3(1.0, length=2)", "the length of wp.vec3() is 3"),
+        ("m = wp.mat22(1.0, shape=(2, 3))", "the shape of wp.mat22() is (2, 2)"),
+        ("v = wp.vec3(1.0, dtype=wp.float64)", "the dtype of wp.vec3() is float32"),
+        ("v = wp.vec3(1.0, size=2)", "wp.vec3() takes its arguments by position"),
+    ],
+)
+def test_keywords_of_a_type_agree_with_it(line, message):
+    from tests.frontend.support import define
+
+    k = define(f"""
+        def k(out: wp.array(dtype=float)):
+            {line}
+    """)["k"]
+    with pytest.raises(wp.WarpCodegenTypeError, match=re.escape(message)):
+        build(k)

@@ -1,6 +1,7 @@
-"""Host scalars: numbers that know their type and refuse what does not fit."""
+"""Host scalars: numbers that know their type, convert as casts do, and compute in their type."""
 
 import math
+import operator
 import pickle
 
 import numpy as np
@@ -35,18 +36,104 @@ def test_scalar_behaves_as_the_python_number():
 
 
 @pytest.mark.parametrize(("t", "cls"), INTS)
-def test_integer_range(t, cls):
+def test_integers_wrap_when_they_are_converted(t, cls):
     info = np.iinfo(values.numpy_dtype(t))
-    assert (cls(info.min), cls(info.max)) == (info.min, info.max)
-    for outside in (int(info.min) - 1, int(info.max) + 1):
-        with pytest.raises(OverflowError, match=f"does not fit {t}"):
-            cls(outside)
+    lowest, highest = int(info.min), int(info.max)
+    assert (cls(lowest), cls(highest)) == (lowest, highest)
+    assert (cls(lowest - 1), cls(highest + 1)) == (highest, lowest)
+    assert cls(-1) == (-1 if t.is_signed else highest)
+    assert (cls(2.9), cls(1e30), cls(math.inf), cls(math.nan)) == (2, highest, highest, 0)
+    assert cls(-1e30) == lowest
 
 
-@pytest.mark.parametrize("value", [1.5, 2.0, "3", None, [1]])
-def test_integer_takes_no_other_things(value):
-    with pytest.raises(TypeError, match="int32 needs"):
-        wp.int32(value)
+@pytest.mark.parametrize("value", ["3", None, [1], b"3"])
+@pytest.mark.parametrize("cls", [wp.int32, wp.float32, wp.bool])
+def test_scalars_are_made_of_numbers(cls, value):
+    with pytest.raises(TypeError, match="needs a"):
+        cls(value)
+
+
+def test_what_is_stored_has_to_fit():
+    """Calling a type is a cast; what becomes a component, an element or an argument is not converted."""
+    with pytest.raises(OverflowError, match="300 does not fit uint8"):
+        wp.vec2ub(300, 0)
+    with pytest.raises(TypeError, match="int32 needs an integer, got float 1.5"):
+        wp.vec2i(1.5, 0)
+    a = wp.zeros(3, dtype=wp.uint8)
+    with pytest.raises(OverflowError, match="-1 does not fit uint8"):
+        a.fill_(-1)
+    a.fill_(wp.uint8(-1))
+    assert a.list() == [255] * 3
+
+
+BINARY = [operator.add, operator.sub, operator.mul]
+BITS = [operator.and_, operator.or_, operator.xor]
+EXAMPLES = [(7, 2), (-7, 2), (7, -2), (-128, -1), (100, 100), (-128, 127), (0, 3)]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(("t", "cls"), INTS)
+def test_integers_compute_in_their_type(t, cls):
+    d = values.numpy_dtype(t).type
+    own = int if t == ir.int32 else cls
+    for a, b in EXAMPLES:
+        x, y = cls(a), cls(b)
+        p, q = d(x.value), d(y.value)
+        for op in BINARY + BITS:
+            assert op(x, y) == int(op(p, q)), (op, a, b)
+            assert type(op(x, y)) is own
+        exact = abs(int(p)) // abs(int(q)) * (1 if (p < 0) == (q < 0) else -1)
+        assert x / y == int(np.array(exact).astype(d))
+        assert x % y == int(p) - int(q) * exact
+        assert x // y == int(np.array(int(p) // int(q)).astype(d))
+        assert (-x, +x, ~x, abs(x)) == (int(-p), int(p), int(~p), int(np.abs(p)))
+    zero = cls(0)
+    assert (cls(5) / zero, cls(5) // zero, cls(5) % zero) == (0, 0, 0)
+    assert cls(3) ** cls(4) == 81
+    assert cls(1) << cls(t.bits - 1) == cls(1 << (t.bits - 1))
+    assert cls(1) << cls(t.bits + 1) == 2
+    assert cls(12) >> cls(2) == 3
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("cls", [wp.float16, wp.float32, wp.float64])
+def test_floats_compute_in_their_type(cls):
+    d = values.numpy_dtype(cls._ir_type_).type
+    for a, b in [(1.5, 0.1), (-7.25, 2.0), (6e4, 6e4), (1.0, 0.0), (-1.0, 0.0), (0.0, 0.0), (math.inf, 2.0)]:
+        x, y, p, q = cls(a), cls(b), d(a), d(b)
+        for op in [*BINARY, operator.truediv]:
+            np.testing.assert_equal(float(op(x, y)), float(op(p, q)))
+        np.testing.assert_equal(float(x % y), float(np.fmod(p, q)))
+        np.testing.assert_equal(float(x // y), float(np.floor(p / q)))
+        assert type(-x) is (float if cls is wp.float32 else cls)
+    assert cls(2.0) ** cls(0.5) == cls(2.0**0.5)
+    assert math.isnan(cls(-2.0) ** cls(0.5))
+
+
+def test_operators_mean_the_same_in_kernels():
+    @wp.kernel
+    def in_kernel(a: wp.int8, b: wp.int8, out: wp.array(dtype=wp.int8)):
+        out[0] = a + b
+        out[1] = a * b
+        out[2] = a / b
+        out[3] = a // b
+        out[4] = a % b
+        out[5] = a << b
+        out[6] = wp.int8(wp.float64(a) * 2.6)
+
+    for a, b in [(100, 100), (-7, 2), (-128, -1), (5, 0)]:
+        out = wp.zeros(7, dtype=wp.int8)
+        wp.launch(in_kernel, 1, inputs=[a, b], outputs=[out])
+        x, y = wp.int8(a), wp.int8(b)
+        cast = wp.int8(wp.float64(x) * wp.float64(2.6))
+        assert out.list() == [x + y, x * y, x / y, x // y, x % y, x << y, cast]
+
+
+def test_scalars_of_different_types_are_python_numbers():
+    for x in (wp.int8(100) + wp.int16(100), wp.int8(100) + 100, 100 + wp.int8(100)):
+        assert x == 200
+        assert type(x) is int
+    assert type(wp.float64(1) + wp.float32(2)) is float
 
 
 def test_float_is_rounded_to_its_type():
@@ -59,8 +146,9 @@ def test_float_is_rounded_to_its_type():
 
 @pytest.mark.parametrize(("cls", "large"), [(wp.float16, 1e5), (wp.float32, 1e39), (wp.bfloat16, 3.4e38)])
 def test_float_that_is_too_large(cls, large):
+    assert cls(-large) == -math.inf
     with pytest.raises(OverflowError, match="does not fit"):
-        cls(-large)
+        as_number(large, cls._ir_type_)
 
 
 @pytest.mark.parametrize(("t", "cls"), FLOATS)

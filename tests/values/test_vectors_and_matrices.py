@@ -259,3 +259,16 @@ def test_user_class_derived_from_a_vector():
     assert p == (1, 2)
     assert p._ir_type_ == ir.Vec(2, ir.float32)
     assert type(p + p) is Point
+
+
+def test_rows_and_columns_of_a_matrix():
+    m = wp.types.matrix((2, 3), float)(1, 2, 3, 4, 5, 6)
+    assert (m.get_row(1), m.get_col(2)) == (wp.vec3(4, 5, 6), wp.vec2(3, 6))
+    m.set_row(0, wp.vec3(7, 8, 9))
+    m.set_col(1, [0, 1])
+    m.set_row(-1, 2.0)
+    np.testing.assert_array_equal(m, [[7, 0, 9], [2, 2, 2]])
+    with pytest.raises(IndexError):
+        m.get_row(2)
+    with pytest.raises(ValueError, match="2 components of a mat23f can't be set to 3 numbers"):
+        m.set_col(0, wp.vec3(1, 2, 3))

@@ -37,7 +37,7 @@ def arguments(node: ast.Call, name: str, params: Sequence[str], required: int) -
 
 def type_argument(ctx: Context, node: ast.expr, what: str) -> Type:
     """Return the type that an argument names."""
-    operand = ctx.expr(node)
+    operand = ctx.type_meant(ctx.expr(node), node)
     with ctx.at(node):
         t = type_named(operand) if isinstance(operand, Host) else None
         if t is None:

@@ -104,7 +104,7 @@ def build_annotated(ctx: Context, node: ast.AnnAssign) -> None:
     """``name: type = value``: the annotation is the variable's type."""
     if node.value is None:
         raise WarpCodegenError("a variable needs a value", help=f"{ast.unparse(node.target)} = ...")
-    annotated = ctx.expr(node.annotation)
+    annotated = ctx.type_meant(ctx.expr(node.annotation), node.annotation)
     with ctx.at(node.annotation):
         if not isinstance(annotated, Host):
             raise WarpCodegenTypeError(f"an annotation is a type, got {describe(annotated)}")

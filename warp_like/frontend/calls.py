@@ -44,7 +44,7 @@ from warp_like.ir.types import Scalar, Struct, Transform, Type
 @expression(ast.Call)
 def build_call(ctx: Context, node: ast.Call) -> Operand:
     """``f(...)``."""
-    callee = ctx.expr(node.func)
+    callee = ctx.type_meant(ctx.expr(node.func), node.func)
     if not isinstance(callee, Host):
         raise WarpCodegenTypeError(f"{describe(callee)} can't be called", help=_as_function(node.func))
     name = builtin_name(callee.obj)
@@ -75,8 +75,7 @@ def build_call(ctx: Context, node: ast.Call) -> Operand:
     if isinstance(t, Transform):
         return making.transform(ctx, node, t)
     if t is not None:
-        if node.keywords:
-            raise WarpCodegenTypeError(f"{callee.text}() takes its arguments by position")
+        making.require_agreement(ctx, node, t, callee.text)
         return constructors.construct(ctx, t, [ctx.expr(a) for a in node.args], node.args)
     raise refused.call(callee)
 

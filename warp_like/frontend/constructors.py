@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from warp_like import values
 from warp_like.base.errors import WarpCodegenTypeError
-from warp_like.builtins.patterns import Literal, int_range
+from warp_like.builtins.patterns import Literal
 from warp_like.frontend import constants, indexing
 from warp_like.frontend.context import Context, cast_name, with_article
 from warp_like.frontend.operands import Operand, describe, require_value_kind
@@ -31,6 +30,7 @@ from warp_like.ir.types import (
     int64,
     uint64,
 )
+from warp_like.values.arithmetic import converted
 
 
 def construct(ctx: Context, t: Type, args: Sequence[Operand], nodes: Sequence[ast.expr]) -> Value:
@@ -96,20 +96,6 @@ def _scalar(ctx: Context, t: Scalar, args: Sequence[Operand]) -> Value:
     if not isinstance(operand.type, Scalar):
         raise WarpCodegenTypeError(f"{cast_name(t)}() takes a number, got {with_article(str(operand.type))}")
     return ctx.b.cast(operand, t)
-
-
-def converted(value: bool | int | float, t: Scalar) -> bool | int | float:
-    """Return a literal as a ``t``, as a cast does it: floats are truncated and clamped, integers wrap."""
-    if t.is_bool:
-        return bool(value)
-    if t.is_float:
-        return float(value)
-    lo, hi = int_range(t)
-    if isinstance(value, float):
-        if math.isnan(value):
-            return 0
-        return lo if value <= lo else hi if value >= hi else int(value)
-    return (int(value) - lo) % (1 << t.bits) + lo
 
 
 def _aggregate(

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from warp_like import values
 from warp_like.base.errors import WarpCodegenTypeError
 from warp_like.base.loc import Loc, at, current_loc
 from warp_like.builtins.emit import Emitter
@@ -97,6 +98,7 @@ class Context:
         self.loads_inside: dict[ast.AST, Counter[str]] = {}
         self.loads = loaded_names([source.node], self.loads_inside)
         self.statics: dict[str, Any] = {}  # the indices of the loops being unrolled, for wp.static()
+        self.zeros_of_types: set[Value] = set()  # what `wp.types.vector(length=3, dtype=float)` gave
         self.no_assignment = ""  # the place being built, where it may not be reached, for messages
 
     # --- dispatch ---
@@ -277,6 +279,12 @@ class Context:
     def zero(self, type: Type) -> Value:
         """A value of ``type`` that nobody looks at."""
         return self.b.zero(type)
+
+    def type_meant(self, operand: Operand, node: ast.expr) -> Operand:
+        """Return ``operand`` where a type is due: a zero that ``wp.types.vector(...)`` gave stands for its type."""
+        if isinstance(operand, Value) and operand in self.zeros_of_types:
+            return Host(values.from_ir(operand.type), ast.unparse(node))
+        return operand
 
     # --- names ---
 

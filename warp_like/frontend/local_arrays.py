@@ -136,7 +136,7 @@ def _extent(ctx: Context, part: Operand, node: ast.expr) -> Value:
 def _element_type(ctx: Context, given: dict[str, ast.expr], name: str) -> Type:
     if "dtype" not in given:
         return float32
-    operand = ctx.expr(given["dtype"])
+    operand = ctx.type_meant(ctx.expr(given["dtype"]), given["dtype"])
     with ctx.at(given["dtype"]):
         t = type_named(operand) if isinstance(operand, Host) else None
         if not isinstance(t, (Scalar, Struct, *Aggregate)) or holds_arrays(t):

@@ -22,7 +22,7 @@ from warp_like.frontend.context import Context
 from warp_like.frontend.host import Host
 from warp_like.frontend.operands import Operand
 from warp_like.ir.core import Value
-from warp_like.ir.types import Mat, Quat, Scalar, Transform, Vec, element_count, float32, scalar_of
+from warp_like.ir.types import Mat, Quat, Scalar, Transform, Type, Vec, element_count, float32, scalar_of
 
 Handler = Callable[[Context, ast.Call], Operand]
 
@@ -119,6 +119,23 @@ def transform(ctx: Context, node: ast.Call, t: Transform) -> Operand:
 _TRANSFORM = (("p", "q"), ("p",))
 
 
+def require_agreement(ctx: Context, node: ast.Call, t: Type, name: str) -> None:
+    """Refuse keywords where type ``t`` is called, but those that say what it is: ``wp.mat22(m, shape=(2, 2))``."""
+    for k in node.keywords:
+        if k.arg == "dtype" and not isinstance(t, Scalar):
+            given: Any = scalar_argument(ctx, k.value, f"the dtype of {name}()")
+            own: Any = scalar_of(t)
+        elif k.arg == "length" and isinstance(t, Vec):
+            given, own = count_argument(ctx, k.value, f"the length of {name}()"), t.length
+        elif k.arg == "shape" and isinstance(t, Mat):
+            given, own = _shape(ctx, k.value), (t.rows, t.cols)
+        else:
+            raise WarpCodegenTypeError(f"{name}() takes its arguments by position")
+        if given != own:
+            with ctx.at(k.value):
+                raise WarpCodegenTypeError(f"the {k.arg} of {name}() is {own}", help=f"leave out {k.arg}=...")
+
+
 def _float_dtype(ctx: Context, options: dict[str, ast.expr], args: Sequence[Operand], name: str) -> Scalar:
     """The float type asked for, or that of the arguments; numbers without a type are float32."""
     typed = "dtype" in options or any(isinstance(a, Value) for a in args)
@@ -140,10 +157,16 @@ def _identity_of(name: str, kind: type[Quat | Transform], numbers: tuple[float, 
     return build
 
 
-def _type_of(make: Callable[..., Any], params: tuple[str, ...]) -> Handler:
-    """What builds the call of a function that makes a type, which is then called in turn."""
+def _type_of(make: Callable[..., Any], params: tuple[str, ...], construct: Handler) -> Handler:
+    """What builds the call of ``wp.types.vector`` and its like.
+
+    With components it makes a value, as ``construct`` does. Without, it is the type, which is called in turn, and as a
+    value the zero of that type.
+    """
 
     def build(ctx: Context, node: ast.Call) -> Operand:
+        if not _names_type(ctx, node):
+            return construct(ctx, node)
         given = arguments(node, f"types.{make.__name__}", params, len(params))
         options: dict[str, Any] = {"dtype": values.from_ir(scalar_argument(ctx, given["dtype"], "the dtype"))}
         if "length" in given:
@@ -153,11 +176,27 @@ def _type_of(make: Callable[..., Any], params: tuple[str, ...]) -> Handler:
             if options["shape"] is None:
                 raise WarpCodegenTypeError("the shape of a matrix is two constants", help="shape=(2, 3)")
         try:
-            return Host(make(**options), ast.unparse(node))
+            zero = ctx.zero(make(**options)._ir_type_)
         except (TypeError, ValueError) as error:
             raise WarpCodegenTypeError(str(error)) from None
+        ctx.zeros_of_types.add(zero)
+        return zero
 
     return build
+
+
+def _names_type(ctx: Context, node: ast.Call) -> bool:
+    """Whether the arguments are those of a type, as ``(length=3, dtype=float)`` and ``(3, float)``: no components."""
+    keywords = {k.arg for k in node.keywords}
+    if not node.args:
+        return keywords <= {"length", "shape", "dtype"}
+    if len(node.args) > 2:
+        return False
+    with ctx.branch():  # dropped: what is built here only tells what the arguments are
+        last = ctx.expr(node.args[-1])
+    if len(node.args) == 1 and "dtype" in keywords:
+        return isinstance(last, (tuple, Literal)) and not keywords & {"length", "shape"}
+    return isinstance(last, Host)
 
 
 HANDLERS: dict[str, Handler] = {
@@ -166,10 +205,10 @@ HANDLERS: dict[str, Handler] = {
     "matrix_from_rows": _matrix_from("matrix_from_rows", by_rows=True),
     "matrix_from_cols": _matrix_from("matrix_from_cols", by_rows=False),
     "identity": _identity,
-    "types.vector": _type_of(values.vector, ("length", "dtype")),
-    "types.matrix": _type_of(values.matrix, ("shape", "dtype")),
-    "types.quaternion": _type_of(values.quaternion, ("dtype",)),
-    "types.transformation": _type_of(values.transformation, ("dtype",)),
+    "types.vector": _type_of(values.vector, ("length", "dtype"), _vector),
+    "types.matrix": _type_of(values.matrix, ("shape", "dtype"), _matrix),
+    "types.quaternion": _type_of(values.quaternion, ("dtype",), _quaternion),
+    "types.transformation": _type_of(values.transformation, ("dtype",), _transformation),
     "quaternion": _quaternion,
     "quat_identity": _identity_of("quat", Quat, (0.0, 0.0, 0.0, 1.0)),
     "transformation": _transformation,

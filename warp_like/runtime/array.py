@@ -31,7 +31,7 @@ from warp_like.runtime.memory import (
 )
 from warp_like.runtime.recording import host_copy, put, recorder
 from warp_like.values import ArrayAnnotation, Composite, bfloat
-from warp_like.values.dtypes import SCALAR_CLASSES, host_number
+from warp_like.values.dtypes import SCALAR_CLASSES, as_number, host_number
 
 DType = TypeVar("DType")
 
@@ -253,13 +253,14 @@ class array(Exchange, Generic[DType]):
         if element.is_struct:
             self._fill_records(value)
             return
-        filler = value if isinstance(value, element.host) else element.host(value)
-        self._require_writable()
         if element.shape:
+            filler = value if isinstance(value, element.host) else element.host(value)
             components: Any = np.frombuffer(filler._bytes(), element.numpy).reshape(element.shape)
         else:
-            number = bfloat.encode(filler.value) if element.scalar == ir.bfloat16 else filler.value
-            components = np.array(number, element.numpy)
+            assert element.scalar is not None
+            number = as_number(value, element.scalar)
+            components = np.array(bfloat.encode(number) if element.scalar == ir.bfloat16 else number, element.numpy)
+        self._require_writable()
         host_copy(self, components)
 
     def _fill_records(self, value: Any) -> None:

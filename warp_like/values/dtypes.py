@@ -1,22 +1,22 @@
 """Host-side scalar types: ``wp.int32``, ``wp.float32`` and the others, and what NumPy calls them.
 
 Each class is an annotation in kernels and a number on the host: an instance behaves as the Python number it
-is derived from (so arithmetic gives plain Python numbers), holds exactly a value of its type, and a number
-that does not fit raises when the instance is made. Python's ``int``, ``float`` and ``bool`` stand for int32,
-float32 and bool.
+is derived from, holds exactly a value of its type, and computes with others of its type as kernels do.
+Calling a class converts, while what becomes a component or an element has to fit, see ``as_number``.
+Python's ``int``, ``float`` and ``bool`` stand for int32, float32 and bool.
 """
 
 from __future__ import annotations
 
 import builtins
 import operator
-import struct
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from warp_like.ir import types as ir
-from warp_like.values import bfloat
+from warp_like.ir.literal import int_range
+from warp_like.values.arithmetic import converted, rounded, typed_operators
 
 _FORMATS = {
     "bool": "?",
@@ -41,11 +41,6 @@ def struct_format(t: ir.Scalar) -> str:
     return _FORMATS[str(t)]
 
 
-def int_range(t: ir.Scalar) -> tuple[int, int]:
-    """Return the least and the greatest integer of ``t``."""
-    return (-(1 << t.bits - 1), (1 << t.bits - 1) - 1) if t.is_signed else (0, (1 << t.bits) - 1)
-
-
 def as_number(value: Any, t: ir.Scalar) -> builtins.bool | float:
     """Return ``value`` as a Python number that ``t`` holds exactly (floats are rounded to it).
 
@@ -60,6 +55,22 @@ def as_number(value: Any, t: ir.Scalar) -> builtins.bool | float:
     if t.is_int:
         return _as_int(value, t)
     return _as_float(value, t)
+
+
+def _cast(value: Any, t: ir.Scalar) -> builtins.bool | float:
+    """Return a number as ``t`` holds it after a cast.
+
+    Raises:
+        TypeError: ``value`` is no number.
+    """
+    if isinstance(value, (int, float)):
+        return converted(value, t)
+    if isinstance(value, (str, bytes, bytearray)):
+        raise TypeError(f"{t} needs a number, got {type(value).__name__} {value!r}")
+    try:
+        return converted(operator.index(value), t)
+    except TypeError:
+        return converted(_as_float(value, ir.float64), t)
 
 
 def _as_bool(value: Any) -> builtins.bool:
@@ -84,20 +95,23 @@ def _as_float(value: Any, t: ir.Scalar) -> float:
         number = float(value)
     except TypeError:
         raise TypeError(f"{t} needs a number, got {type(value).__name__} {value!r}") from None
-    if t == ir.bfloat16:
-        return bfloat.round_to(number)
-    code = "<" + struct_format(t)
     try:
-        return float(struct.unpack(code, struct.pack(code, number))[0])
+        return rounded(number, t)
     except OverflowError:
         raise OverflowError(f"{number!r} does not fit {t}") from None
 
 
+def host_number(value: builtins.bool | float, t: ir.Scalar) -> Any:
+    """Return a component as the host sees it: plain for bool, int32 and float32, else with its type."""
+    return value if t in (ir.bool_, ir.int32, ir.float32) else SCALAR_CLASSES[t](value)
+
+
+@typed_operators(host_number)
 class _Integer(int):
     _ir_type_: ClassVar[ir.Scalar]
 
     def __new__(cls, value: Any = 0) -> Any:
-        return super().__new__(cls, as_number(value, cls._ir_type_))
+        return super().__new__(cls, _cast(value, cls._ir_type_))
 
     @property
     def value(self) -> int:
@@ -111,11 +125,12 @@ class _Integer(int):
         return str(int(self))
 
 
+@typed_operators(host_number)
 class _Float(float):
     _ir_type_: ClassVar[ir.Scalar]
 
     def __new__(cls, value: Any = 0.0) -> Any:
-        return super().__new__(cls, as_number(value, cls._ir_type_))
+        return super().__new__(cls, _cast(value, cls._ir_type_))
 
     @property
     def value(self) -> float:
@@ -267,8 +282,3 @@ def scalar_from_numpy(dtype: Any) -> ir.Scalar | None:
     if found is None and dtype.isnative and dtype.kind in "iu":  # e.g. long and long long, which are one type here
         return _FROM_NUMPY.get(np.dtype(f"{dtype.kind}{dtype.itemsize}"))
     return found
-
-
-def host_number(value: builtins.bool | float, t: ir.Scalar) -> Any:
-    """Return a component as the host sees it: plain for bool, int32 and float32, else with its type."""
-    return value if t in (ir.bool_, ir.int32, ir.float32) else SCALAR_CLASSES[t](value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -68,6 +69,22 @@ class Mat(Composite):
         for i, x in zip(picked.ravel(), numbers, strict=True):
             new[i] = x
         self._write(new)
+
+    def get_row(self, index: int) -> Any:
+        """Return row ``index`` as a vector; ``m[index]``."""
+        return self[operator.index(index)]
+
+    def get_col(self, index: int) -> Any:
+        """Return column ``index`` as a vector; ``m[:, index]``."""
+        return self[:, operator.index(index)]
+
+    def set_row(self, index: int, value: Any) -> None:
+        """Set row ``index`` to a vector, a sequence, or one number for all components."""
+        self[operator.index(index)] = value
+
+    def set_col(self, index: int, value: Any) -> None:
+        """Set column ``index`` to a vector, a sequence, or one number for all components."""
+        self[:, operator.index(index)] = value
 
     def __mul__(self, other: Any) -> Any:
         if not isinstance(other, Composite):
