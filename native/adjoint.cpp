@@ -1,6 +1,7 @@
 #include "adjoint.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -357,16 +358,65 @@ class Cuts {
     std::vector<Extent> made_;
 };
 
+// The arrays with gradients that a tape uses, for one question: may two of them lie over the same memory and have
+// gradients that do not? All views of an array lie as far from their gradients as it does.
+class Aliases {
+  public:
+    void add(const Record* record) {
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(record->args); ++i) {
+            PyObject* arg = PyList_GET_ITEM(record->args, i);
+            if (!is_array(arg) || !has_gradient(arg) || was_recent(arg)) continue;
+            const Array* array = reinterpret_cast<const Array*>(arg);
+            if (!is_array(array->grad_array)) continue;
+            const char* gradient = reinterpret_cast<const Array*>(array->grad_array)->data;
+            found_.push_back({extent_of(arg), reinterpret_cast<intptr_t>(gradient) -
+                                                  reinterpret_cast<intptr_t>(array->data)});
+        }
+    }
+
+    bool any() {
+        const auto before = [](const Found& a, const Found& b) { return a.extent.begin < b.extent.begin; };
+        if (!std::is_sorted(found_.begin(), found_.end(), before)) {
+            std::sort(found_.begin(), found_.end(), before);
+        }
+        Found farthest{{0, 0}, 0};  // of those so far, the one that ends last
+        for (const Found& found : found_) {
+            if (found.extent.begin < farthest.extent.end && found.distance != farthest.distance) return true;
+            if (found.extent.end > farthest.extent.end) farthest = found;
+        }
+        return false;
+    }
+
+  private:
+    struct Found {
+        Extent extent;
+        intptr_t distance;  // from the array's first element to its gradient's
+    };
+
+    // A launch mostly uses what the one before it used; what comes again later does no harm.
+    bool was_recent(const PyObject* array) {
+        if (std::find(recent_.begin(), recent_.end(), array) != recent_.end()) return true;
+        recent_[next_++ % recent_.size()] = array;
+        return false;
+    }
+
+    std::array<const PyObject*, 8> recent_{};
+    size_t next_ = 0;
+    std::vector<Found> found_;
+};
+
 // Whether all of a tape can run in reverse right here.
 bool is_ready(PyObject* records) {
     Cuts cuts;
+    Aliases aliases;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(records); ++i) {
         PyObject* record = PyList_GET_ITEM(records, i);
         Launch launch;
         if (!is_carefree_record(record) || prepare_record(as_record(record), &launch)) return false;
         if (cuts.stop(as_record(record))) return false;
+        aliases.add(as_record(record));
     }
-    return true;
+    return !aliases.any();
 }
 
 PyObject* try_backward(PyObject*, PyObject* const* args, Py_ssize_t nargs) {

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import warp_like as wp
 
@@ -56,6 +57,67 @@ def check(program: Callable[[wp.array], wp.array], x: np.ndarray, dtype: Any = f
         change = [value(program, m, weights, dtype) for m in moved]
         expected[at] = (change[0] - change[1]) / 2e-6
     np.testing.assert_allclose(a.grad.numpy(), expected, rtol=2e-6, atol=2e-6)
+
+
+# --- copies that are new arrays, and of other libraries' arrays -------------------------------------------------
+
+
+def copy_of_every_second(x: wp.array) -> wp.array:
+    return x[::2].contiguous()
+
+
+def copy_of_a_transposed_view(x: wp.array) -> wp.array:
+    return x.reshape((2, 3)).transpose().contiguous()
+
+
+def copy_with_a_gradient(x: wp.array) -> wp.array:
+    y = zeros(6)
+    wp.launch(wave, 6, [x, y])
+    return wp.clone(y).to("cpu", requires_grad=True)
+
+
+@pytest.mark.parametrize("copy", [copy_of_every_second, copy_of_a_transposed_view, copy_with_a_gradient])
+def test_a_copy_passes_the_gradient_on(copy: Callable[[wp.array], wp.array]) -> None:
+    def program(x: wp.array) -> wp.array:
+        y = copy(x)
+        if y.ndim == 1:
+            wp.launch(wave_in_place, len(y), [y])
+        return y
+
+    check(program, RNG.normal(size=6))
+
+
+def into_a_slice(y: wp.array, x: Any) -> None:
+    y[1:5] = x[:4]
+
+
+def by_assign(y: wp.array, x: Any) -> None:
+    y.assign(x)
+
+
+def by_copy(y: wp.array, x: Any) -> None:
+    wp.copy(y, x)
+
+
+@pytest.mark.parametrize("write", [by_assign, by_copy])
+def test_what_is_copied_from_a_tensor_passes_the_gradient_on(write: Callable[[wp.array, Any], None]) -> None:
+    x, y = torch.arange(1.0, 7.0, dtype=torch.float64, requires_grad=True), zeros(6)
+    for given in (x, x.detach()):  # of the second it stops, as the program says
+        with wp.Tape() as tape:
+            write(y, given)
+            wp.launch(wave_in_place, 6, [y])
+        tape.backward(grads={y: wp.ones(6, dtype=f64)})
+    x0 = x.detach().numpy()
+    np.testing.assert_allclose(x.grad.numpy(), np.cos(x0) * x0 + np.sin(x0), rtol=1e-14)
+
+
+def test_a_slice_takes_the_arrays_of_any_library() -> None:
+    for given in (torch.arange(6.0), np.arange(6.0)):
+        y = wp.zeros(6, dtype=float)
+        into_a_slice(y, given)
+        assert y.list() == [0.0, 0.0, 1.0, 2.0, 3.0, 0.0]
+    y[2:4] = torch.tensor(7.0)  # one number, for all
+    assert y.list() == [0.0, 0.0, 7.0, 7.0, 3.0, 0.0]
 
 
 # --- copies to an array from itself ---------------------------------------------------------------------------

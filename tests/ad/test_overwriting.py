@@ -230,6 +230,35 @@ def test_overlapping_views_are_refused_where_the_gradient_needs_them():
         tape.backward(grads={a: wp.ones(5, dtype=f64)})
 
 
+@wp.kernel
+def one_thread_through_two_views(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
+    x[1] = x[0] * x[1]
+    y[0] = wp.sin(y[0]) * y[0]
+    x[2] = x[1] * x[2]
+
+
+def test_views_that_overlap_and_are_both_updated():
+    """``y[0]`` is ``x[1]``: the copy that is kept of ``x`` does not see what is written through ``y``."""
+    a = wp.array(np.arange(1.0, 6.0), dtype=f64, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(one_thread_through_two_views, dim=1, inputs=[a[:4], a[1:]])
+    with pytest.raises(
+        RuntimeError, match="the gradient needs `x`, and the kernel wrote over a part of its memory through `y`"
+    ):
+        tape.backward(grads={a: wp.ones(5, dtype=f64)})
+    with pytest.raises(RuntimeError, match="the gradient needs `x`, but the kernel wrote over its memory"):
+        t = wp.zeros(5, dtype=f64)
+        views = [a[:4], a[1:]]
+        wp.autograd.hvp(one_thread_through_two_views, 1, outputs=views, adj_outputs=[t[:4], t[1:]])
+
+    def apart(a):
+        y = copied(a)
+        wp.launch(one_thread_through_two_views, dim=1, inputs=[y[:3], y[3:]])
+        return y
+
+    check(apart, RNG.normal(size=5))
+
+
 def test_a_state_overwritten_by_every_launch():
     def program(a):
         y, z = copied(a), wp.zeros(3, dtype=f64, requires_grad=True)

@@ -210,10 +210,30 @@ def test_explicit_adjoint_launch() -> None:
     assert adjoint.numpy().tolist() == [0.0, 2.0, 0.0, 0.0, 16.0, 0.0]
 
 
-def test_a_tape_refuses_host_copies() -> None:
+@pytest.mark.parametrize(
+    "copy",
+    [
+        lambda x, y: wp.copy(y, x),
+        lambda x, y: y.assign(x.contiguous()),
+        lambda x, y: y.assign(wp.clone(x)),
+        lambda x, y: wp.map(lambda v: v, x, out=y),
+        lambda x, y: y.assign(wp.map(lambda v: v, x)),
+    ],
+)
+def test_a_tape_records_copies(copy: Any) -> None:
+    a, y = wp.array(grid(6), requires_grad=True), wp.zeros(3, requires_grad=True)
+    index = ints(4, 1, 4)
+    with wp.Tape() as tape:
+        copy(wp.indexedarray(a, index), y)
+    assert y.numpy().tolist() == [4.0, 1.0, 4.0]
+    seed = wp.array([1.0, 2.0, 4.0], dtype=float)
+    for times in (1, 2):
+        tape.backward(grads={y: seed})
+        assert a.grad.numpy().tolist() == [0.0, 2.0 * times, 0.0, 0.0, 5.0 * times, 0.0]
+
+
+def test_a_tape_refuses_writes_of_the_host() -> None:
     x = wp.indexedarray(wp.array(grid(4), requires_grad=True), ints(1, 2))
-    with wp.Tape(), pytest.raises(RuntimeError, match="a tape does not differentiate a copy of it"):
-        x.contiguous()
     with wp.Tape(), pytest.raises(RuntimeError, match="a tape does not differentiate what the host writes to it"):
         x.fill_(1.0)
 

@@ -1,4 +1,4 @@
-"""A gradient that stops at an array without one, between two launches: said once for each tape."""
+"""A gradient that stops between two launches, at an array without one or with another: said once for each tape."""
 
 import itertools
 import warnings
@@ -95,3 +95,67 @@ def test_a_tape_that_starts_again_warns_again():
         warnings.simplefilter("error")
         record(x, between, y).backward(grads={y: ones(grad=False)})
     np.testing.assert_array_equal(x.grad.numpy(), [4, 4, 4])
+
+
+def both_over_one_buffer():
+    buffer = np.zeros(3, np.float32)
+    return [wp.array(buffer, copy=False, requires_grad=True) for _ in range(2)]
+
+
+def one_by_the_address():
+    y = wp.zeros(3, dtype=float, requires_grad=True)
+    return y, wp.array(ptr=y.ptr, shape=3, dtype=float, requires_grad=True)
+
+
+def one_that_was_sliced_before():
+    y = wp.zeros(3, dtype=float, requires_grad=True)
+    z = y[:]
+    y.grad = wp.zeros(3, dtype=float)
+    return y, z
+
+
+@pytest.mark.parametrize("make", [both_over_one_buffer, one_by_the_address, one_that_was_sliced_before])
+def test_two_arrays_with_a_gradient_each_over_one_memory(make):
+    for _ in range(2):  # the second time all adjoints are there already
+        x, (y, z), out = ones(), make(), ones()
+        with wp.Tape() as tape:
+            wp.launch(double, 3, [x, y])
+            wp.launch(double, 3, [z, out])
+        text = (
+            "no gradient passes from kernel `double` back to kernel `double`: `y` of `double` and `x` of `double` are "
+            "two arrays over the same memory, each with a gradient of its own; make one of the other by slicing, "
+            "reshape or view, which share it, or ignore this if the gradient is meant to stop there"
+        )
+        with pytest.warns(UserWarning, match="no gradient passes") as caught:
+            backward_twice(tape, out)
+        assert [str(w.message) for w in caught] == [text]
+        assert caught[0].filename == __file__
+        assert not x.grad.numpy().any()
+
+
+def test_what_a_copy_of_the_host_left_in_one_memory():
+    x, (y, z), out = ones(), both_over_one_buffer(), ones()
+    with wp.Tape() as tape:
+        wp.copy(y, x)
+        wp.launch(double, 3, [z, out])
+    with pytest.warns(UserWarning, match="from kernel `double` back to what was copied there: the array copied to and"):
+        tape.backward(grads={out: ones(grad=False)})
+
+
+@pytest.mark.filterwarnings("error")
+def test_arrays_over_one_memory_that_cut_nothing():
+    x, (y, z), out = ones(), both_over_one_buffer(), ones()
+    with wp.Tape() as tape:
+        wp.launch(double, 3, [x, y])
+        wp.launch(double, 3, [y, out])
+        wp.launch(double, 3, [x, z])  # the memory is used again
+        wp.launch(double, 3, [z, out[:]])
+    tape.backward(grads={out: ones(grad=False)})
+    assert x.grad.list() == [4.0, 4.0, 4.0]
+    strided = wp.array(np.zeros((3, 2), np.float32), copy=False, requires_grad=True)[:, 0]
+    with wp.Tape() as tape:
+        wp.launch(double, 3, [x, strided])
+        wp.launch(double, 2, [strided[1:], out[1:]])
+    tape.zero()
+    tape.backward(grads={out: ones(grad=False)})
+    assert x.grad.list() == [0.0, 4.0, 4.0]

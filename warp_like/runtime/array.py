@@ -284,8 +284,9 @@ class array(Exchange, Generic[DType]):
     def assign(self, src: Any) -> None:
         """Copy ``src``, an array of any library or a nested sequence of the same shape, into this array."""
         self._require_writable()
-        values = self._fitted(self._check_components(src if self.element.is_struct else host_data(src)))
-        host_copy(self, values, src if isinstance(src, array) else None)
+        given = src if self.element.is_struct else host_data(src, recorder.active is not None)
+        values = self._fitted(self._check_components(given))
+        host_copy(self, values, given if isinstance(given, array) else None)
 
     def _fitted(self, values: Any) -> Any:
         """``values``, an array or raw components, in the shape of this array, where they divide into its elements."""
@@ -337,12 +338,13 @@ class array(Exchange, Generic[DType]):
             return a._subview(offset, shape or (1,), strides or (a.itemsize,))
 
         target = self._map(part)
-        if isinstance(value, (array, np.ndarray, list, tuple)) and indexing.resolve(key, self.shape, self.strides)[1]:
+        if _is_data(value) and indexing.resolve(key, self.shape, self.strides)[1]:
             target._require_writable()
-            components = self._check_components(value if self.element.is_struct else host_data(value))
+            given = value if self.element.is_struct else host_data(value, recorder.active is not None)
+            components = self._check_components(given)
             if isinstance(components, array) and components._full_shape != target._full_shape:
                 components = components.numpy()  # which broadcasts
-            host_copy(target, components, value if isinstance(value, array) else None)
+            host_copy(target, components, given if isinstance(given, array) else None)
         else:
             target.fill_(value)
 
@@ -393,14 +395,23 @@ class array(Exchange, Generic[DType]):
 
     def contiguous(self) -> array:
         """Return the array itself if it is contiguous, else a contiguous copy."""
-        return self if self.is_contiguous else _clone(self, self.requires_grad)
+        return self if self.is_contiguous else self._recorded_clone(self.requires_grad)
 
     def to(self, device: DeviceLike, requires_grad: bool | None = None) -> array:
         """Return the array itself if it is on ``device``, else a copy there."""
         place = get_device(device)
         if place is self.device and requires_grad in (None, self.requires_grad):
             return self
-        return _clone(self, self.requires_grad if requires_grad is None else requires_grad, place)
+        return self._recorded_clone(self.requires_grad if requires_grad is None else requires_grad, place)
+
+    def _recorded_clone(self, requires_grad: bool, device: Device | None = None) -> array:
+        """Return a contiguous copy, through which a tape passes the gradient on."""
+        if recorder.active is None or not requires_grad:
+            return _clone(self, requires_grad, device)
+        out = new_array(self.element, self.shape, device or self.device, zero=False)
+        out.requires_grad = True
+        out.assign(self)
+        return out
 
     # ---- copying and pickling
 
@@ -507,6 +518,11 @@ def _restore(
         out.requires_grad = True
         put(out.grad_array, grad)
     return out
+
+
+def _is_data(value: Any) -> bool:
+    """Whether what is assigned to a slice has elements of its own, as the arrays of any library have."""
+    return isinstance(value, (array, np.ndarray, list, tuple)) or (hasattr(value, "__dlpack__") and value.ndim > 0)
 
 
 def add_elements(to: array, other: array) -> None:

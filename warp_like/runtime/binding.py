@@ -175,8 +175,8 @@ def _shared(data: Any, dtype: Any) -> Any:
     return foreign.as_array(data, wanted)
 
 
-def host_data(data: Any) -> Any:
-    """``data`` as an ``array`` or a NumPy array."""
+def host_data(data: Any, gradients: bool = False) -> Any:
+    """``data`` as an ``array``, with the gradient of a tensor if ``gradients``, or a NumPy array."""
     if isinstance(data, (Array, np.ndarray)):
         return data
     if isinstance(data, Composite):
@@ -187,4 +187,4 @@ def host_data(data: Any) -> Any:
         return np.array(data)
     if isinstance(data, (bool, int, float, np.generic)):
         return np.array(data)
-    return foreign.as_array(data)
+    return foreign.as_array(data, None, gradients)

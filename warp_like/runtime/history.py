@@ -179,10 +179,16 @@ class History(_native.History):
             program = adjoint_program(record, gradients_of(record))
         except (WarpCodegenError, RuntimeError):
             return  # the backward pass says why
-        if program is not None:
-            for i in program.any_artifact.scratch:
-                record.scratch[i] = clone(record.args[i], requires_grad=False)
-                self._watch(record.args[i])
+        if program is None:
+            return
+        first = dict(record.same)
+        for i in program.any_artifact.scratch:
+            for j in program_of(record).any_artifact.writes:
+                if first.get(i, i) != first.get(j, j) and share_memory(record.args[i], record.args[j]):
+                    _refuse_overlap(record, i, j)  # a copy of one does not see what is written through the other
+                    return
+            record.scratch[i] = clone(record.args[i], requires_grad=False)
+            self._watch(record.args[i])
 
     def before_write(self, a: array, writer: Record | None = None, position: int = -1) -> None:
         """Give a copy of ``a``'s memory to the records that need it, before it is overwritten."""
@@ -192,11 +198,7 @@ class History(_native.History):
             if not share_memory(old, a):
                 continue
             if record is writer:
-                names = record.kernel.parameter_names
-                record.refusal = (
-                    f"kernel `{record.kernel.key}`: the gradient needs `{names[i]}`, and the kernel wrote over a "
-                    f"part of its memory through `{names[position]}`; pass separate arrays"
-                )
+                _refuse_overlap(record, i, position)
                 continue
             if _needs(record, i):
                 key = (old.ptr, old.shape, old.strides, old.type_code)
@@ -225,6 +227,14 @@ class History(_native.History):
                     f"this tape holds copies of {a!r}, which the recorded program overwrote, and the array has been "
                     "changed since; record the forward pass again before backward()"
                 )
+
+
+def _refuse_overlap(record: Record, i: int, j: int) -> None:
+    names = record.kernel.parameter_names
+    record.refusal = (
+        f"kernel `{record.kernel.key}`: the gradient needs `{names[i]}`, and the kernel wrote over a part of its "
+        f"memory through `{names[j]}`; pass separate arrays"
+    )
 
 
 def _needs(record: Record, position: int) -> bool:

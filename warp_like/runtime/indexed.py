@@ -148,8 +148,12 @@ class indexedarray(Generic[DType]):
         return self._copied().list()
 
     def contiguous(self) -> array:
-        """Return a new array with a copy of the elements, and with a gradient, zero, if there is one."""
-        self._refuse_tape("a copy of it")
+        """Return a new array with a copy of the elements, and with a gradient, zero, if there is one; recorded."""
+        if recorder.active is not None and self.requires_grad:
+            from warp_like.runtime.mapping import map  # which needs indexed arrays
+
+            copied: array = map(lambda x: x, self)  # the gradient of a launch adds up where indices repeat
+            return copied
         out = self._copied()
         out.requires_grad = self.requires_grad
         return out

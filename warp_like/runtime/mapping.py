@@ -197,7 +197,7 @@ class _Call:
     def outputs(self, out: Any, device: Device | str | None) -> list[_Output]:
         """Return the arrays that the results go to: those given, or new ones."""
         if out is None:
-            wants = any(getattr(x, "requires_grad", False) for x in self.args if isinstance(x, array))
+            wants = any(getattr(x, "requires_grad", False) for x in self.args if isinstance(x, (array, indexedarray)))
             made = [
                 empty(self.shape, values.from_ir(t), device=device, requires_grad=wants and is_differentiable(t))
                 for t in self.results

@@ -273,7 +273,7 @@ def _placed_alike(a: array, b: array, x: array, y: array) -> bool:
 def _require_apart(call: _Call, program: Program) -> None:
     """Refuse a second derivative that reads memory which the kernel wrote through another argument."""
     for i, j in _overlaps(call):
-        if i in program.any_artifact.reads:
+        if i in (*program.any_artifact.reads, *program.any_artifact.scratch):
             names = call.kernel.parameter_names
             raise RuntimeError(
                 f"kernel `{call.kernel.key}`: the gradient needs `{names[i]}`, but the kernel wrote over its "

@@ -13,7 +13,7 @@ from warp_like import _native
 from warp_like.runtime import visualize
 from warp_like.runtime.arguments import grid_dims, place_of
 from warp_like.runtime.array import add_elements, array, move_elements
-from warp_like.runtime.chains import warn_of_cut
+from warp_like.runtime.chains import warn_of_aliases, warn_of_cut
 from warp_like.runtime.differentiation import adjoint_arguments, adjoint_program, gradients_of
 from warp_like.runtime.generics import concrete
 from warp_like.runtime.history import History, require_memory, same_arguments, share_memory
@@ -202,7 +202,9 @@ class Tape:
         for a in arrays:
             a._attach_grad()
         self._require_ready()
-        self._warned = self._warned or warn_of_cut(self.launches, self.history.cut)
+        self._warned = (
+            self._warned or warn_of_cut(self.launches, self.history.cut) or warn_of_aliases(self.launches, arrays)
+        )
         with _nothing_recorded():
             self._retained.begin([a for a in arrays if a.retain_grad], [a for a, _ in starts])
             for a, seed in starts:
