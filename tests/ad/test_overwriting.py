@@ -246,9 +246,9 @@ def test_views_that_overlap_and_are_both_updated():
         RuntimeError, match="the gradient needs `x`, and the kernel wrote over a part of its memory through `y`"
     ):
         tape.backward(grads={a: wp.ones(5, dtype=f64)})
+    t = wp.zeros(5, dtype=f64)
+    views = [a[:4], a[1:]]
     with pytest.raises(RuntimeError, match="the gradient needs `x`, but the kernel wrote over its memory"):
-        t = wp.zeros(5, dtype=f64)
-        views = [a[:4], a[1:]]
         wp.autograd.hvp(one_thread_through_two_views, 1, outputs=views, adj_outputs=[t[:4], t[1:]])
 
     def apart(a):
@@ -358,3 +358,51 @@ def test_in_place_operators_on_what_the_kernel_reads():
         return z
 
     check(program, RNG.uniform(-1, 1, size=4))
+
+
+@wp.struct
+class Particle:
+    mass: f64
+    place: wp.vec3d
+
+
+@wp.func_native(snippet="return y[i] * 3.0;", adj_snippet="adj_y[i] += 3.0 * adj_ret;")
+def three_times(y: wp.array(dtype=f64), i: int) -> f64: ...
+
+
+@wp.kernel
+def two_rewritten(parts: wp.array2d(dtype=Particle), y: wp.array(dtype=f64), out: wp.array(dtype=f64)):
+    i = wp.tid()
+    out[i] = parts[i, 0].mass * f64(parts[i].shape[0])
+    parts[i, 1].mass = f64(2.0)
+    y[i] = wp.sin(y[i]) * y[i]
+
+
+@wp.kernel
+def read_by_native_code_alone(y: wp.array(dtype=f64), x: wp.array(dtype=f64), out: wp.array(dtype=f64)):
+    i = wp.tid()
+    s = three_times(y, i)
+    y[i] = x[i]
+    out[i] = wp.sin(s)
+
+
+def test_of_two_overwritten_arrays_the_gradient_needs_one():
+    numbers = RNG.normal(size=(3, 2, 4))
+    parts = wp.array(numbers.view(np.dtype(Particle.numpy_dtype()))[..., 0], dtype=Particle, requires_grad=True)
+    y = RNG.normal(size=3)
+    a, out = wp.array(y, dtype=f64, requires_grad=True), wp.zeros(3, dtype=f64, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(two_rewritten, dim=3, inputs=[parts, a, out])
+    assert list(tape.launches[0].scratch) == [1]  # of the particles no copy is kept
+    tape.backward(grads={out: wp.ones(3, dtype=f64), a: wp.ones(3, dtype=f64)})
+    np.testing.assert_allclose(a.grad.numpy(), np.cos(y) * y + np.sin(y))
+    assert parts.grad.numpy()["mass"].tolist() == [[2.0, 0.0]] * 3
+
+
+def test_native_code_alone_reads_what_the_kernel_overwrites():
+    def program(a):
+        y, x, out = copied(a), copied(a), wp.zeros(3, dtype=f64, requires_grad=True)
+        wp.launch(read_by_native_code_alone, dim=3, inputs=[y, x, out])
+        return out
+
+    check(program, RNG.normal(size=3))

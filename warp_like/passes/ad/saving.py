@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.rewrite import blocks
+from warp_like.ir.rewrite import blocks, substitute
 from warp_like.ir.types import Array
 from warp_like.passes.ad.activity import arrays_written, root_array
 from warp_like.passes.ad.functions import inlined
@@ -176,11 +176,16 @@ class SavingLoop(LoopReversal):
 
 
 def drop_unread_scratch(g: Function, scratch: tuple[int, ...]) -> tuple[int, ...]:
-    """Remove from ``g`` the scratch arrays that it never loads from, stores included; return the positions left."""
+    """Remove from ``g`` the scratch arrays whose elements nothing reads; return the positions left.
+
+    Stores to them go, and views and extents are those of the array of the launch.
+    """
     params = g.params[len(g.params) - len(scratch) :]
-    read = {root_array(o.array) for o in g.body.walk() if isinstance(o, ops.Load)}
-    unread = {p for p in params if p not in read}
+    readers = (o for o in g.body.walk() if not isinstance(o, (ops.Store, ops.Dim, *ops.VIEWS)))
+    read = {root_array(v) for o in readers for v in o.operands()}
+    unread = {p: g.params[i] for i, p in zip(scratch, params, strict=True) if p not in read}
     for block in blocks(g.body):
         block.ops = [o for o in block.ops if not (isinstance(o, ops.Store) and root_array(o.array) in unread)]
+    substitute(g.body, unread)
     g.body.params = [p for p in g.params if p not in unread]
     return tuple(i for i, p in zip(scratch, params, strict=True) if p not in unread)
