@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -172,7 +171,7 @@ def check(
     told: list[str] = []
     run(f, wanted, dims, told)
     got = copies(args)
-    for options in (base, replace(base, contiguous=True), replace(base, debug=True)):
+    for options in (base, base.replace(contiguous=True), base.replace(debug=True)):
         if options.contiguous and not contiguous(f, args):
             continue
         got = copies(args)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 
 import pytest
@@ -15,10 +14,10 @@ from warp_like.compiler.signature import Signature
 from warp_like.passes.spmd.choice import choose
 
 AVX2 = Target("cpu", "haswell", "+avx,+avx2,+fma,+f16c,+sse4.2,+bmi2", "x86_64-unknown-linux-gnu", "libmvec")
-AVX512 = dataclasses.replace(
-    AVX2, name="skylake-avx512", features=AVX2.features + ",+avx512f,+avx512vl,+avx512bw,+avx512dq,+avx512cd"
+AVX512 = AVX2.replace(
+    name="skylake-avx512", features=AVX2.features + ",+avx512f,+avx512vl,+avx512bw,+avx512dq,+avx512cd"
 )
-SSE = dataclasses.replace(AVX2, name="x86-64", features="+sse2")
+SSE = AVX2.replace(name="x86-64", features="+sse2")
 NEON = Target("cpu", "generic", "+neon", "aarch64-unknown-linux-gnu")
 
 PACKED = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import subprocess
 import sys
@@ -14,10 +13,10 @@ from warp_like.backend.target import Options, Target, cuda_target, host_target
 
 def test_keys_tell_apart() -> None:
     base = Target("cpu", "haswell", "+avx2", "x86_64-unknown-linux-gnu", "libmvec")
-    others = [dataclasses.replace(base, **{f.name: "other"}) for f in dataclasses.fields(base)]
+    others = [base.replace(**{name: "other"}) for name in base._fields_]
     assert len({t.key for t in [base, cuda_target("sm_80"), *others]}) == len(others) + 2
-    names = [f.name for f in dataclasses.fields(Options)]
-    choices = [((), (1,)) if isinstance(f.default, tuple) else (False, True) for f in dataclasses.fields(Options)]
+    names = Options._fields_
+    choices = [((), (1,)) if isinstance(getattr(Options, n), tuple) else (False, True) for n in names]
     every = [Options(**dict(zip(names, v, strict=True))) for v in itertools.product(*choices)]
     assert len({o.key for o in every}) == 2 ** len(names)
 

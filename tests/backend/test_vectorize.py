@@ -5,7 +5,6 @@ Code is made for a named processor, so that the outcome does not depend on the m
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable
 
@@ -20,9 +19,7 @@ from warp_like.ir.types import Array, float32, float64, int32
 
 FEATURES = "+avx,+avx2,+fma,+f16c,+sse4.2,+bmi2"
 AVX2 = Target("cpu", "haswell", FEATURES, "x86_64-unknown-linux-gnu", "libmvec")
-AVX512 = dataclasses.replace(
-    AVX2, name="skylake-avx512", features=FEATURES + ",+avx512f,+avx512vl,+avx512bw,+avx512dq,+avx512cd"
-)
+AVX512 = AVX2.replace(name="skylake-avx512", features=FEATURES + ",+avx512f,+avx512vl,+avx512bw,+avx512dq,+avx512cd")
 CONTIGUOUS = Options(contiguous=True)
 
 
@@ -48,8 +45,8 @@ def test_saxpy_contracts() -> None:
     [
         (AVX2, "_ZGVdN8v_sinf"),
         (AVX512, "_ZGVeN16v_sinf"),
-        (dataclasses.replace(AVX2, name="sandybridge", features="+avx,+sse4.2"), "_ZGVcN8v_sinf"),
-        (dataclasses.replace(AVX2, name="x86-64", features="+sse2"), "_ZGVbN4v_sinf"),
+        (AVX2.replace(name="sandybridge", features="+avx,+sse4.2"), "_ZGVcN8v_sinf"),
+        (AVX2.replace(name="x86-64", features="+sse2"), "_ZGVbN4v_sinf"),
     ],
 )
 def test_sin_calls_the_vector_math_library(target: Target, name: str) -> None:
@@ -66,7 +63,7 @@ def test_float64_and_two_arguments() -> None:
 
 
 def test_old_glibc_has_few_vector_functions() -> None:
-    old = dataclasses.replace(AVX2, vector_math="libmvec-2.22")
+    old = AVX2.replace(vector_math="libmvec-2.22")
     assert "_ZGVdN8v_sinf" in asm(unary("sin"), old)
     assert "_ZGV" not in asm(unary("tan"), old)
     assert "_ZGVdN8v_tanf" in asm(unary("tan"), AVX2)
@@ -74,7 +71,7 @@ def test_old_glibc_has_few_vector_functions() -> None:
 
 def test_scalar_libm_when_asked_or_without_library() -> None:
     assert "_ZGV" not in asm(unary("sin"), AVX2, Options(contiguous=True, vector_math=False))
-    assert "_ZGV" not in asm(unary("sin"), dataclasses.replace(AVX2, vector_math=""))
+    assert "_ZGV" not in asm(unary("sin"), AVX2.replace(vector_math=""))
 
 
 def test_rounding_needs_no_call() -> None:

@@ -6,7 +6,6 @@ lowering.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from warp_like.backend.llvm.entry import entry_name, lower_entry, uses_stack
@@ -78,9 +77,9 @@ def to_sass(function: Function, target: Target, options: Options) -> str:
     """Return the machine code of ``function`` for CUDA as text."""
     from warp_like.backend.nvptx import disassemble
 
-    return disassemble(to_cuda(function, replace(target, assembled=True), options).data)
+    return disassemble(to_cuda(function, target.replace(assembled=True), options).data)
 
 
 def to_ptx(function: Function, target: Target, options: Options) -> str:
     """Return the PTX of ``function``."""
-    return to_cuda(function, replace(target, assembled=False), options).data.decode()
+    return to_cuda(function, target.replace(assembled=False), options).data.decode()

@@ -7,11 +7,25 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 LOCK = threading.RLock()
+
+
+def preload() -> None:
+    """Let LLVM's library be loaded in the background, whose relocations take as long as importing a floor of ours."""
+    from importlib.machinery import PathFinder
+
+    from warp_like import _native
+
+    spec = PathFinder.find_spec("llvmlite")
+    if spec is not None and spec.origin is not None:
+        from llvmlite.utils import get_library_name
+
+        _native.preload(os.path.join(os.path.dirname(spec.origin), "binding", get_library_name()))
 
 
 @functools.lru_cache(maxsize=1)

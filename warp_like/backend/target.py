@@ -6,11 +6,11 @@ import ctypes
 import functools
 import re
 import sys
-from dataclasses import dataclass
+
+from warp_like.base.frozen import Frozen
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Frozen):
     """What code is made for.
 
     Args:
@@ -139,8 +139,7 @@ def load_libmvec() -> ctypes.CDLL | None:
         return None
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(Frozen):
     """How one function is lowered.
 
     Args:

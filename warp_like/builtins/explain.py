@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from warp_like.base.frozen import Frozen
 from warp_like.builtins.overload import NoMatch, Overload, Resolved
 from warp_like.builtins.patterns import Argument, Env, Literal, Pattern, int_range, substitute, unify
 from warp_like.ir import types as ir
@@ -26,8 +26,7 @@ _INSTEAD = {
 """What to write where an operator does not exist, by builtin and kinds of operands."""
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(Frozen):
     """A call that failed: ``symbol`` is the operator it was written as, ``texts`` the source of its arguments."""
 
     name: str

@@ -9,7 +9,9 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
+from warp_like.backend.llvm_tools import preload
 from warp_like.base import log
+from warp_like.base.collector import rare_collections
 from warp_like.base.hashing import digest
 from warp_like.compiler import cache
 from warp_like.compiler.artifact import Artifact
@@ -30,17 +32,19 @@ def compile_kernel(source: Source, signature: Signature, target: Target | None =
     Raises:
         WarpCodegenError: The kernel can't be compiled, or not differentiated.
     """
-    key = cache_key(source, signature, target)
-    artifact = cache.read(key)
-    if artifact is None:
-        from warp_like.backend.target import host_target
-        from warp_like.compiler import pipeline
+    with rare_collections():
+        key = cache_key(source, signature, target)
+        artifact = cache.read(key)
+        if artifact is None:
+            preload()
+            from warp_like.backend.target import host_target
+            from warp_like.compiler import pipeline
 
-        artifact = pipeline.build(source, signature, target or host_target())
-        _built.add(key)
-        cache.write(key, artifact)
-    else:
-        log.info(f"found kernel `{source.name}` in the cache")
+            artifact = pipeline.build(source, signature, target or host_target())
+            _built.add(key)
+            cache.write(key, artifact)
+        else:
+            log.info(f"found kernel `{source.name}` in the cache")
     return artifact
 
 
@@ -76,6 +80,7 @@ def _references(source: Source) -> closure.References:
         found = closure.References(*known)
         if found.fit(source):
             return found
+    preload()  # the text is new, so it will be compiled
     found = closure.references(source)
     cache.write_facts(key, tuple(found))
     return found

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from warp_like.base.errors import (
     WarpCodegenAttributeError,
@@ -16,6 +15,7 @@ from warp_like.base.errors import (
     WarpCodegenKeyError,
     WarpCodegenTypeError,
 )
+from warp_like.base.frozen import Frozen
 from warp_like.builtins.patterns import Literal
 from warp_like.frontend import constants, indexed_arrays, indexing, refused, selection
 from warp_like.frontend.context import Context, statement, with_article
@@ -50,15 +50,13 @@ ATOMIC = {ast.Add: "add", ast.Sub: "sub", ast.BitAnd: "and", ast.BitOr: "or", as
 _ATOMIC_INTS = (int32, uint32, int64, uint64)
 
 
-@dataclass(frozen=True)
-class Name:
+class Name(Frozen):
     """A variable."""
 
     name: str
 
 
-@dataclass(frozen=True)
-class Component:
+class Component(Frozen):
     """A part of a variable's value: what ``path`` selects of the field that ``fields`` lead to."""
 
     name: str
@@ -66,8 +64,7 @@ class Component:
     fields: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class Element:
+class Element(Frozen):
     """An array element, or what ``path`` selects of it; ``indices`` may still be too few."""
 
     array: Value
@@ -75,8 +72,7 @@ class Element:
     path: Selection = ()
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Frozen):
     """The indexed array that indices into another one leave; it has no name, and only its elements are assigned."""
 
     array: Value

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from warp_like import values
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
+from warp_like.base.frozen import Frozen
 from warp_like.base.loc import current_loc
 from warp_like.builtins.overload import NoMatch, Special
 from warp_like.builtins.spec import ASSIGNING, REGISTRY, bind, resolve
@@ -138,8 +138,7 @@ def _assigned(ctx: Context, name: str, node: ast.Call, results: Operand) -> Oper
     return values[0] if kept == 1 else tuple(values[:kept]) if kept else NOTHING
 
 
-@dataclass(frozen=True)
-class _Argument:
+class _Argument(Frozen):
     """An argument of a user function with its syntax, for messages."""
 
     operand: Operand

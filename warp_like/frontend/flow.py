@@ -10,8 +10,8 @@ from __future__ import annotations
 import ast
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from warp_like.base.frozen import Frozen
 from warp_like.builtins.spec import ASSIGNING
 from warp_like.frontend.operands import Operand
 from warp_like.ir.core import Value
@@ -22,8 +22,7 @@ Flag = bool | Value
 KINDS = ("breaks", "continues", "returns")
 
 
-@dataclass(frozen=True)
-class Flow:
+class Flow(Frozen):
     """The exits of a list of statements; ``results`` is what a return gives."""
 
     breaks: Flag = False

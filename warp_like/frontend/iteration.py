@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError, WarpCodegenValueError
+from warp_like.base.frozen import Frozen
 from warp_like.builtins.patterns import Literal
 from warp_like.frontend import constants, indexed_arrays, indexing, statics
 from warp_like.frontend.context import Context, with_article
@@ -22,8 +22,7 @@ from warp_like.ir.core import Value
 from warp_like.ir.types import Aggregate, Array, IndexedArray, Scalar, Type, element_shape, int32, int64
 
 
-@dataclass(frozen=True)
-class Counted:
+class Counted(Frozen):
     """A loop over ``range(lo, hi, step)``; ``item`` gives what the target is assigned at an index."""
 
     lo: Value
@@ -32,8 +31,7 @@ class Counted:
     item: Callable[[Value], Operand] = lambda index: index
 
 
-@dataclass(frozen=True)
-class Items:
+class Items(Frozen):
     """A loop over operands known when the kernel is built."""
 
     items: tuple[Operand, ...]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
@@ -78,7 +78,7 @@ def _unrolled(ctx: Context, node: ast.For, items: Sequence[Operand], values: Seq
             if values is not None:
                 ctx.statics[_hint(node)] = values[k]
             _bind_item(ctx, node, node.target, items[k])
-            flow = replace(run(ctx, node.body), continues=False)
+            flow = run(ctx, node.body).replace(continues=False)
             k += 1
             if not flow.may_fall:
                 return flow

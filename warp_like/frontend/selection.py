@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from warp_like.base.errors import WarpCodegenIndexError, WarpCodegenTypeError
+from warp_like.base.frozen import Frozen
 from warp_like.builtins.patterns import Literal
 from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.operands import describe
@@ -20,8 +20,7 @@ from warp_like.ir.core import Value
 from warp_like.ir.types import Mat, Quat, Scalar, Transform, Type, Vec, element_shape, int32, int64, scalar_of
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(Frozen):
     """``start:stop:step`` in brackets; None where left out."""
 
     start: Value | Literal | None
@@ -48,8 +47,7 @@ class Span:
         return known
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(Frozen):
     """Consecutive components that are a value with a type of its own: ``p`` and ``q`` of a transform."""
 
     at: range

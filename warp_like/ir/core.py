@@ -7,9 +7,7 @@ Every block ends in one ``Yield``. A value is defined once, before its uses, in 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from warp_like.base.loc import Loc
@@ -38,22 +36,32 @@ class Value:
         return f"<Value {self.hint or hex(id(self))}: {self.type}>"
 
 
-def operand(*, default: Any = dataclasses.MISSING) -> Any:
+_REQUIRED: Any = object()
+
+
+class _Field:
+    """What a class has in place of a field until ``op`` has read it."""
+
+    def __init__(self, role: str, default: Any = _REQUIRED) -> None:
+        self.role = role
+        self.default = default
+
+
+def operand(*, default: Any = _REQUIRED) -> Any:
     """Mark a field that holds a ``Value`` or a tuple of them."""
-    return field(default=default, metadata={"role": "operand"})
+    return _Field("operand", default)
 
 
-def attr(default: Any = dataclasses.MISSING) -> Any:
+def attr(default: Any = _REQUIRED) -> Any:
     """Mark a field that holds compile-time data."""
-    return field(default=default, metadata={"role": "attr"})
+    return _Field("attr", default)
 
 
 def region() -> Any:
     """Mark a field that holds a ``Block``."""
-    return field(metadata={"role": "region"})
+    return _Field("region")
 
 
-@dataclass(eq=False, repr=False)
 class Op:
     """Base of all ops. ``results`` and ``loc`` are set when a builder inserts the op."""
 
@@ -63,8 +71,11 @@ class Op:
     _ATTRS: ClassVar[tuple[str, ...]] = ()
     _REGIONS: ClassVar[tuple[str, ...]] = ()
 
-    results: tuple[Value, ...] = field(init=False, default=())
-    loc: Loc | None = field(init=False, default=None)
+    _FIELDS: ClassVar[dict[str, Any]] = {}
+    """The fields that it is made from, in order, with their defaults."""
+
+    results: tuple[Value, ...] = ()
+    loc: Loc | None = None
 
     @property
     def result(self) -> Value:
@@ -110,20 +121,41 @@ def op(name: str, *, pure: bool = True) -> Callable[[_OpClass], _OpClass]:
     """Make a class an op named ``name``; ``pure`` means it may be removed, repeated or moved freely."""
 
     def decorate(cls: _OpClass) -> _OpClass:
-        made: _OpClass = dataclass(eq=False, repr=False)(cls)  # type: ignore[assignment]
-        made.NAME = name
-        made.PURE = pure
-        roles: dict[str, list[str]] = {"operand": [], "attr": [], "region": []}
-        for f in dataclasses.fields(made):
-            role = f.metadata.get("role")
-            if role is not None:
-                roles[role].append(f.name)
-        made._OPERANDS = tuple(roles["operand"])
-        made._ATTRS = tuple(roles["attr"])
-        made._REGIONS = tuple(roles["region"])
-        return made
+        found = {key: value for key, value in vars(cls).items() if isinstance(value, _Field)}
+        for key, marked in found.items():
+            if marked.default is _REQUIRED:
+                delattr(cls, key)
+            else:
+                setattr(cls, key, marked.default)
+        cls.NAME = name
+        cls.PURE = pure
+        cls._FIELDS = {key: marked.default for key, marked in found.items()}
+        cls._OPERANDS = tuple([key for key, marked in found.items() if marked.role == "operand"])
+        cls._ATTRS = tuple([key for key, marked in found.items() if marked.role == "attr"])
+        cls._REGIONS = tuple([key for key, marked in found.items() if marked.role == "region"])
+        cls.__match_args__ = tuple(found)  # type: ignore[misc, attr-defined]
+        cls.__init__ = _first_construction  # type: ignore[assignment]
+        return cls
 
     return decorate
+
+
+def _first_construction(self: Op, *args: Any, **given: Any) -> None:
+    """The ``__init__`` of an op until one is made: compiling one takes time, and most processes use few kinds of op."""
+    cls = type(self)
+    cls.__init__ = _constructor(cls._FIELDS)  # type: ignore[method-assign]
+    cls.__init__(self, *args, **given)
+
+
+def _constructor(fields: dict[str, Any]) -> Callable[..., None]:
+    """Return an ``__init__`` that takes ``fields`` by position or by name."""
+    defaults = ("" if default is _REQUIRED else f"=_defaults[{name!r}]" for name, default in fields.items())
+    takes = "".join([f", {name}{default}" for name, default in zip(fields, defaults, strict=True)])
+    sets = "\n".join([f"    self.{name} = {name}" for name in fields]) or "    pass"
+    space: dict[str, Any] = {"_defaults": fields}
+    exec(f"def __init__(self{takes}):\n{sets}", space)
+    made: Callable[..., None] = space["__init__"]
+    return made
 
 
 class Block:

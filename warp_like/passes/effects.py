@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from warp_like.base.frozen import Frozen
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Array
@@ -11,8 +10,7 @@ from warp_like.ir.types import Array
 Roots = frozenset[int]
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(Frozen):
     """What a function does to an array parameter.
 
     An atomic update reads and writes, an ``extreme`` one by a minimum or maximum; ``loaded`` means read otherwise,

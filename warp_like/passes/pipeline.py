@@ -7,8 +7,8 @@ and ``finish`` leaves only what backends lower. Each works on a copy; the input 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from warp_like.base.frozen import Frozen
 from warp_like.ir.core import Function
 from warp_like.ir.rewrite import clone_function
 from warp_like.ir.verify import verify
@@ -28,8 +28,7 @@ MAX_UNROLL_ROUNDS = 4
 """How deep loops may nest whose bounds become constant only when the loop around them is unrolled."""
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(Frozen):
     """What the pipeline takes from the settings.
 
     ``dump(stage, function)`` is called after each pass.

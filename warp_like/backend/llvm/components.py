@@ -7,19 +7,18 @@ by selects, which vectorise; many go through stack memory, where in lanes each c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from warp_like.backend.llvm.shuffle import gather, iota, scatter, splat
 from warp_like.backend.llvm.values import LaneScalar, constant, leaves, register_type, vector
 from warp_like.backend.llvm.writer import Writer
+from warp_like.base.frozen import Frozen
 from warp_like.ir.layout import align_of
 from warp_like.ir.types import Mat, Scalar, Type, lane_type
 
 SELECT_LIMIT = 16
 
 
-@dataclass(frozen=True)
-class Position:
+class Position(Frozen):
     """A dynamic index: its register, of an integer type of at least 32 bits, in lanes or not."""
 
     register: str

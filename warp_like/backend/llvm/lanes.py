@@ -8,19 +8,18 @@ additions that need not be atomic and hit different elements are loads, vector a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from warp_like.backend.llvm import memory
 from warp_like.backend.llvm.shuffle import gather, iota, join, scatter, shuffle, splat, split
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, constant, leaves, memory_type, one_lane, register_type
 from warp_like.backend.llvm.values import suffix as suffix_of
 from warp_like.backend.llvm.writer import Writer
+from warp_like.base.frozen import Frozen
 from warp_like.ir.layout import align_of
 from warp_like.ir.types import Lanes, Scalar, int64
 
 
-@dataclass(frozen=True)
-class LaneIndex:
+class LaneIndex(Frozen):
     """An index into an array.
 
     Attributes:

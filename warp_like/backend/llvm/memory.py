@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 from warp_like.backend.llvm.casts import bitcast, extend_half, round_half
 from warp_like.backend.llvm.values import ArrayRef, leaves, memory_type, register_type
@@ -101,7 +100,7 @@ def view(w: Writer, array: ArrayRef, indices: list[str]) -> ArrayRef:
     n = len(indices)
     t = Array(array.type.dtype, array.type.ndim - n)
     data = element_address(w, array, indices)
-    return replace(array, type=t, data=data, shape=array.shape[n:], strides=array.strides[n:])
+    return array.replace(type=t, data=data, shape=array.shape[n:], strides=array.strides[n:])
 
 
 def field_view(w: Writer, array: ArrayRef, field: int) -> ArrayRef:
@@ -110,7 +109,7 @@ def field_view(w: Writer, array: ArrayRef, field: int) -> ArrayRef:
     assert isinstance(t, Struct)
     data = component_address(w, array.data, field_offsets(t)[field] * array.lanes, pointer(w, array))
     part = Array(t.fields[field][1], array.type.ndim)
-    return replace(array, type=part, data=data, strides=strides_of(w, array), own=False)
+    return array.replace(type=part, data=data, strides=strides_of(w, array), own=False)
 
 
 def strides_of(w: Writer, array: ArrayRef) -> tuple[str, ...]:
@@ -135,7 +134,7 @@ def sliced(
         whole = strides_of(w, array)
         pairs = [(whole[axis], by) for axis, by in zip(kept, step, strict=True)]
         strides = tuple(s if by == "1" else w.op(f"mul nsw i64 {s}, {by}") for s, by in pairs)
-    return replace(array, type=Array(array.type.dtype, len(kept)), data=data, shape=tuple(count), strides=strides)
+    return array.replace(type=Array(array.type.dtype, len(kept)), data=data, shape=tuple(count), strides=strides)
 
 
 def _stays_contiguous(

@@ -14,8 +14,8 @@ from __future__ import annotations
 import functools
 import math
 import struct
-from dataclasses import dataclass, replace
 
+from warp_like.base.frozen import Frozen
 from warp_like.ir.layout import field_offsets, size_of
 from warp_like.ir.types import (
     Array,
@@ -33,8 +33,7 @@ from warp_like.ir.types import (
 _REGISTER_FLOATS = {"float16": "half", "float32": "float", "float64": "double", "bfloat16": "i16"}
 
 
-@dataclass(frozen=True)
-class ArrayRef:
+class ArrayRef(Frozen):
     """An array in registers: its address and, as i64, extents and byte strides (none if contiguous).
 
     Where each of ``lanes`` lanes has an array of its own, an element takes the memory of all lanes' elements, and a
@@ -64,7 +63,7 @@ class ArrayRef:
     def with_parts(self, parts: tuple[str, ...]) -> ArrayRef:
         """Return an array of this form made of other registers, which control flow has chosen."""
         n = 1 + len(self.shape)
-        return replace(self, data=parts[0], shape=tuple(parts[1:n]), strides=tuple(parts[n:]), constant=False)
+        return self.replace(data=parts[0], shape=tuple(parts[1:n]), strides=tuple(parts[n:]), constant=False)
 
 
 Rep = tuple[str, ...] | ArrayRef

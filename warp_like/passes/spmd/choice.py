@@ -19,8 +19,8 @@ each other in the same way.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from warp_like.base.frozen import Frozen
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.layout import size_of
@@ -47,8 +47,7 @@ CROWDED = 1.5
 less: Runge-Kutta steps of three components, which need 44 registers of 32, are faster than with half as many."""
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Frozen):
     """A function to be lowered, one thread or ``width`` lanes at a time, and why."""
 
     function: Function

@@ -13,8 +13,7 @@ pops nesting like brackets. The transform of ``passes.ad`` makes nothing else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from warp_like.base.frozen import Frozen
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op
 
@@ -22,8 +21,7 @@ Path = tuple[tuple[Op, int], ...]
 """The ops around an op, outermost first, each with the number of its region."""
 
 
-@dataclass(frozen=True)
-class Stacks:
+class Stacks(Frozen):
     """How a function uses the stack.
 
     Attributes:
