@@ -90,7 +90,7 @@ class CudaKernel:
         lowered = lower_entry(f, cuda_target(arch), options)
         self.faults = lowered.faults
         name = entry_name(f)
-        code = compile_object(_for_the_host(lowered.text, name), host_target())
+        code = compile_object(lowered._replace(text=_for_the_host(lowered.text, name)), host_target())
         self._warp: _Warp | None = None
         self._callbacks = self._make_callbacks()
         symbols = {symbol: ctypes.cast(call, P).value or 0 for symbol, call in self._callbacks.items()}

@@ -20,6 +20,7 @@ from tests.cuda_emulation import CudaKernel, _for_the_host
 from warp_like.backend import compile as backend
 from warp_like.backend import conditions
 from warp_like.backend.cpu import compile_object, load
+from warp_like.backend.llvm.entry import Lowered
 from warp_like.backend.target import host_target
 from warp_like.base.settings import settings
 
@@ -55,7 +56,7 @@ class Compiled(CudaKernel):
         declared = re.search(r"byval\(\[(\d+) x i8\]\)", text)
         self.args_bytes = int(declared[1]) if declared else 0
         symbols = {symbol: ctypes.cast(call, P).value or 0 for symbol, call in self._callbacks.items()}
-        code = compile_object(_for_the_host(text, name), host_target())
+        code = compile_object(Lowered(_for_the_host(text, name)), host_target())
         self._loaded = load(code, (name,), symbols)
         self._run = ctypes.CFUNCTYPE(None, P, P, I64, I64, P, P)(self._loaded.address(name))
 

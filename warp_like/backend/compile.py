@@ -36,14 +36,14 @@ def to_optimized_llvm(function: Function, target: Target, options: Options) -> s
     """Return the LLVM IR of ``function`` for the CPU after LLVM's optimisations."""
     from warp_like.backend.cpu import optimized_ir
 
-    return optimized_ir(lower_to_llvm(function, target, options), target)
+    return optimized_ir(lower_entry(function, target, options), target)
 
 
 def to_object(function: Function, target: Target, options: Options) -> bytes:
     """Return the object code of ``function`` for the CPU."""
     from warp_like.backend.cpu import compile_object
 
-    made = compile_object(lower_to_llvm(function, target, options), target)
+    made = compile_object(lower_entry(function, target, options), target)
     calls = snippets(function)
     return join_objects(made, calls) if calls else made
 
@@ -52,7 +52,7 @@ def to_asm(function: Function, target: Target, options: Options) -> str:
     """Return the assembly of ``function`` for the CPU."""
     from warp_like.backend.cpu import compile_assembly
 
-    return compile_assembly(lower_to_llvm(function, target, options), target)
+    return compile_assembly(lower_entry(function, target, options), target)
 
 
 class CudaCode(NamedTuple):

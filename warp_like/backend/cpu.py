@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from warp_like import _native
-from warp_like.backend.llvm_tools import LOCK, binding, binding_with_all_targets, optimize, parsed
+from warp_like.backend.llvm_tools import LOCK, binding, binding_with_all_targets, optimize, parsed, tidy
 
 if TYPE_CHECKING:
+    from warp_like.backend.llvm.entry import Lowered
     from warp_like.backend.target import Target
 
 LARGEST_WIDENED = 3000
@@ -24,27 +25,30 @@ Its time would grow with the square of their number or size: 12,000 lines in the
 _numbers = itertools.count()
 
 
-def compile_object(text: str, target: Target) -> bytes:
-    """Return the relocatable object of the module ``text``."""
-    return bytes(_compile(text, target, lambda machine, module: machine.emit_object(module)))
+def compile_object(module: Lowered, target: Target) -> bytes:
+    """Return the relocatable object of ``module``."""
+    return bytes(_compile(module, target, lambda machine, module: machine.emit_object(module)))
 
 
-def compile_assembly(text: str, target: Target) -> str:
-    """Return the assembly of the module ``text``."""
-    return str(_compile(text, target, lambda machine, module: machine.emit_assembly(module)))
+def compile_assembly(module: Lowered, target: Target) -> str:
+    """Return the assembly of ``module``."""
+    return str(_compile(module, target, lambda machine, module: machine.emit_assembly(module)))
 
 
-def optimized_ir(text: str, target: Target) -> str:
-    """Return the module ``text`` after LLVM's optimisations."""
-    return str(_compile(text, target, lambda machine, module: str(module)))
+def optimized_ir(module: Lowered, target: Target) -> str:
+    """Return ``module`` after LLVM's optimisations."""
+    return str(_compile(module, target, lambda machine, module: str(module)))
 
 
-def _compile(text: str, target: Target, emit: Callable[[Any, Any], Any]) -> Any:
+def _compile(lowered: Lowered, target: Target, emit: Callable[[Any, Any], Any]) -> Any:
     with LOCK:
         llvm, machine = _machine(target)
-        with parsed(llvm, text, machine) as module:
-            widen = text.count("\n") <= LARGEST_WIDENED
-            optimize(llvm, module, machine, vectorize=widen, unroll=widen)
+        with parsed(llvm, lowered.text, machine) as module:
+            if lowered.straight:
+                tidy(llvm, module, machine)
+            else:
+                widen = lowered.text.count("\n") <= LARGEST_WIDENED
+                optimize(llvm, module, machine, vectorize=widen, unroll=widen)
             return emit(machine, module)
 
 

@@ -84,3 +84,22 @@ def optimize(
             getattr(early, name)()
         early.run(module, builder)
     builder.getModulePassManager().run(module, builder)
+
+
+_TIDYING = (
+    "simplify_cfg",
+    "instruction_combine",
+    "loop_simplify",
+    "lcssa",
+    "loop_rotate",
+    "instruction_combine",
+    "simplify_cfg",
+)
+
+
+def tidy(llvm: Any, module: Any, machine: Any) -> None:
+    """Bring ``module`` into the form that the code generator expects, for code that has nothing more to gain."""
+    passes = llvm.create_new_module_pass_manager()
+    for name in _TIDYING:
+        getattr(passes, f"add_{name}_pass")()
+    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2)))

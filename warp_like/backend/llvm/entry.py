@@ -23,6 +23,7 @@ from warp_like.backend.llvm.lanes import full_mask
 from warp_like.backend.llvm.lower import Lowering
 from warp_like.backend.llvm.memory import invariant, load_value, sum_scope
 from warp_like.backend.llvm.shuffle import iota, splat
+from warp_like.backend.llvm.straight import is_straight
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, leaves, register_type
 from warp_like.backend.llvm.writer import Writer
 from warp_like.backend.target import Options, Target
@@ -40,10 +41,17 @@ def entry_name(f: Function) -> str:
 
 
 class Lowered(NamedTuple):
-    """A module in LLVM IR, and for CUDA the errors that its code reports by number."""
+    """A module in LLVM IR.
+
+    Attributes:
+        text: The module.
+        faults: For CUDA, the errors that its code reports by number.
+        straight: Whether LLVM's optimiser has nothing to do.
+    """
 
     text: str
-    faults: tuple[str, ...]
+    faults: tuple[str, ...] = ()
+    straight: bool = False
 
 
 def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
@@ -70,7 +78,8 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
         kind = _CudaGrid if target.is_cuda else _CpuGrid if f.lanes == 1 else _LaneGrid
         grid = kind(w, ndim, f, run)
         grid.write()
-    return Lowered(w.module(name, _signature(w, name, max(size, 8))), w.faults)
+    straight = not (target.is_cuda or options.fast_math) and is_straight(f)
+    return Lowered(w.module(name, _signature(w, name, max(size, 8))), w.faults, straight)
 
 
 def _signature(w: Writer, name: str, size: int) -> str:
