@@ -7,16 +7,14 @@
 #include <cfenv>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
 
-#ifdef __linux__
-#include <sched.h>
-#endif
-
 #include "chunks.h"
+#include "placement.h"
 #include "sums.h"
 
 namespace wl {
@@ -25,6 +23,7 @@ namespace {
 
 constexpr double kSignalNs = 20e6;  // between looks at pending signals
 constexpr double kExitNs = 5e9;     // the exit handler's patience with a chunk that does not end
+constexpr double kSpinNs = 50e3;    // how long one looks for work, or for the others' end, before going to sleep
 constexpr int kMaxThreads = 1024;
 
 // One launch that several threads work on. It lives on the caller's stack.
@@ -43,9 +42,9 @@ struct Pool {
     std::condition_variable idle;
     std::atomic<bool> busy{false};  // owned by the thread whose launch is shared
     Shared* shared = nullptr;
-    int seats = 0;   // workers that may still join
-    int inside = 0;  // workers that work on `shared`
-    int workers = 0;
+    std::atomic<int> seats{0};   // workers that may still join; changed under the mutex, as `inside` is
+    std::atomic<int> inside{0};  // workers that work on `shared`
+    std::deque<Place> places;    // of all workers, those that sleep and those that work
 };
 
 // Never destroyed, since sleeping workers outlive the interpreter; replaced in the child after a fork.
@@ -53,13 +52,14 @@ std::atomic<Pool*> the_pool{nullptr};
 std::atomic<int> thread_setting{0};
 std::atomic<bool> deterministic{false};
 
-int available_cpus() {
-#ifdef __linux__
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return CPU_COUNT(&set);
-#endif
-    const unsigned count = std::thread::hardware_concurrency();
-    return count ? static_cast<int>(count) : 1;
+// Waits for `count` to be zero (or no longer to be), for a short time: sleeping and being woken takes longer than what
+// is mostly left to wait, a few chunks or the next of many launches. Whoever else wants the processor gets it.
+void wait_briefly(const std::atomic<int>& count, bool zero) {
+    const double start = now_ns();
+    while ((count.load(std::memory_order_relaxed) == 0) != zero && now_ns() - start < kSpinNs) {
+        for (int i = 0; i < 32; ++i) pause_processor();
+        std::this_thread::yield();
+    }
 }
 
 }  // namespace
@@ -90,10 +90,12 @@ void work_on(Shared* shared, Worker* worker, const uint8_t* args, Between betwee
 
 // ---- workers
 
-void work(Pool* pool) {
+void work(Pool* pool, Place* place) {
     std::unique_lock<std::mutex> lock(pool->mutex);
+    place->settle();
     for (;;) {
         pool->wake.wait(lock, [pool] { return pool->seats > 0; });
+        place->arrive();
         --pool->seats;
         ++pool->inside;
         Shared* shared = pool->shared;
@@ -112,23 +114,27 @@ void work(Pool* pool) {
             shared->copies = std::move(copy);
         }
         if (--pool->inside == 0) pool->idle.notify_one();
+        place->settle();
+        lock.unlock();
+        wait_briefly(pool->seats, false);
+        lock.lock();
     }
 }
 
 // Starts workers until there are `wanted`, as far as the system allows. Signals are the main thread's
 // business.
 void start_workers(Pool* pool, int wanted) {
-    if (pool->workers >= wanted) return;
+    if (static_cast<int>(pool->places.size()) >= wanted) return;
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     try {
-        while (pool->workers < wanted) {
-            std::thread(work, pool).detach();
-            ++pool->workers;
+        while (static_cast<int>(pool->places.size()) < wanted) {
+            pool->places.emplace_back();
+            std::thread(work, pool, &pool->places.back()).detach();
         }
     } catch (const std::system_error&) {
-        // Out of threads: fewer workers share the launch.
+        pool->places.pop_back();  // out of threads: fewer workers share the launch
     }
     pthread_sigmask(SIG_SETMASK, &old, nullptr);
 }
@@ -189,12 +195,18 @@ bool share(const Job& job, Worker* self, int64_t begin, double thread_ns, int64_
         std::lock_guard<std::mutex> lock(pool->mutex);
         start_workers(pool, threads - 1);
         pool->shared = &shared;
-        pool->seats = pool->workers < threads - 1 ? pool->workers : threads - 1;
-        for (int i = 0; i < pool->seats; ++i) pool->wake.notify_one();
+        const int workers = static_cast<int>(pool->places.size());
+        const int seats = workers < threads - 1 ? workers : threads - 1;
+        keep_apart(&pool->places);
+        pool->seats = seats;
+        for (int i = 0; i < seats; ++i) pool->wake.notify_one();
     }
     work_on(&shared, self, job.args, [signals](double now) { signals->poll(now); });
     std::unique_lock<std::mutex> lock(pool->mutex);
     pool->seats = 0;
+    lock.unlock();
+    wait_briefly(pool->inside, true);
+    lock.lock();
     while (pool->inside) {
         pool->idle.wait_for(lock, std::chrono::milliseconds(20));
         if (!pool->inside) break;

@@ -68,6 +68,38 @@ def test_affinity() -> None:
     )
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads have no affinity here")
+def test_workers_may_run_where_the_user_lets_them() -> None:
+    """Workers are sent to other processors than the caller's when they are woken, for that moment alone."""
+    s.run_python(
+        """
+        import os, time, numpy as np
+        native.set_num_threads(4)
+        d = dispatcher(param(ARRAY, I32, 1, True), param(SCALAR, I64), entry="count")
+
+        def launch(times):
+            for k in range(times):
+                counts = np.zeros(400, np.int32)
+                assert d.try_launch(400, [counts, 2], [], None) and (counts == 1).all()
+                time.sleep(0.001 if k % 2 else 0.0)
+
+        before = set(os.listdir("/proc/self/task"))
+        launch(60)
+        time.sleep(0.2)
+        everywhere = os.sched_getaffinity(0)
+        workers = [int(t) for t in set(os.listdir("/proc/self/task")) - before]
+        assert workers
+        assert all(os.sched_getaffinity(t) == everywhere for t in workers)
+        one = {min(everywhere)}
+        os.sched_setaffinity(workers[0], one)
+        launch(60)
+        time.sleep(0.2)
+        assert os.sched_getaffinity(workers[0]) == one
+        assert all(os.sched_getaffinity(t) == everywhere for t in workers[1:])
+        """
+    )
+
+
 def test_launches_from_many_python_threads() -> None:
     native.set_num_threads(4)
     failures: list[object] = []

@@ -1,0 +1,66 @@
+#include "placement.h"
+
+#include <thread>
+
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace wl {
+
+#ifdef __linux__
+
+int available_cpus() {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return CPU_COUNT(&set);
+    const unsigned count = std::thread::hardware_concurrency();
+    return count ? static_cast<int>(count) : 1;
+}
+
+void Place::settle() {
+    if (!thread_) thread_ = static_cast<int>(syscall(SYS_gettid));
+    cpu_ = sched_getcpu();
+}
+
+void Place::arrive() {
+    if (!moved_) return;
+    moved_ = false;
+    sched_setaffinity(thread_, sizeof allowed_, &allowed_);  // a failure leaves it where it is, which is fine, too
+}
+
+void keep_apart(std::deque<Place>* places) {
+    cpu_set_t taken;
+    CPU_ZERO(&taken);
+    const int here = sched_getcpu();
+    if (here < 0 || here >= CPU_SETSIZE) return;
+    CPU_SET(here, &taken);
+    for (Place& place : *places) {
+        if (!place.thread_ || place.moved_ || place.cpu_ < 0 || place.cpu_ >= CPU_SETSIZE) continue;
+        if (!CPU_ISSET(place.cpu_, &taken)) {
+            CPU_SET(place.cpu_, &taken);
+            continue;
+        }
+        cpu_set_t elsewhere;
+        if (sched_getaffinity(place.thread_, sizeof place.allowed_, &place.allowed_) != 0) continue;
+        CPU_AND(&elsewhere, &place.allowed_, &taken);
+        CPU_XOR(&elsewhere, &place.allowed_, &elsewhere);
+        if (CPU_COUNT(&elsewhere) == 0) continue;
+        place.moved_ = sched_setaffinity(place.thread_, sizeof elsewhere, &elsewhere) == 0;
+    }
+}
+
+#else
+
+int available_cpus() {
+    const unsigned count = std::thread::hardware_concurrency();
+    return count ? static_cast<int>(count) : 1;
+}
+
+void Place::settle() {}
+void Place::arrive() {}
+void keep_apart(std::deque<Place>*) {}
+
+#endif
+
+}  // namespace wl
