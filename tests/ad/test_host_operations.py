@@ -76,7 +76,16 @@ def copy_with_a_gradient(x: wp.array) -> wp.array:
     return wp.clone(y).to("cpu", requires_grad=True)
 
 
-@pytest.mark.parametrize("copy", [copy_of_every_second, copy_of_a_transposed_view, copy_with_a_gradient])
+def part_of_a_strided_view(x: wp.array) -> wp.array:
+    y = zeros(6)
+    wp.launch(wave, 6, [x, y])
+    wp.copy(y[::-2], x[1::2], dest_offset=1, src_offset=1, count=2)
+    return y
+
+
+@pytest.mark.parametrize(
+    "copy", [part_of_a_strided_view, copy_of_every_second, copy_of_a_transposed_view, copy_with_a_gradient]
+)
 def test_a_copy_passes_the_gradient_on(copy: Callable[[wp.array], wp.array]) -> None:
     def program(x: wp.array) -> wp.array:
         y = copy(x)

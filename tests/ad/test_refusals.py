@@ -159,7 +159,6 @@ def test_starting_points(golden: Callable[[str, str], None]) -> None:
     with wp.Tape() as tape:
         wp.launch(square, dim=2, inputs=[x, y])
     attempts = {
-        "no start": {},
         "two elements": {"loss": y},
         "no array": {"loss": 3.0},
         "requires_grad=False": {"loss": frozen},

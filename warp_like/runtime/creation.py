@@ -192,8 +192,8 @@ def clone(src: Any, *args: Any, **kwargs: Any) -> array:
 def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: int = 0, stream: Any = None) -> None:
     """Copy the elements of ``src`` to ``dest``, which may lie on different devices.
 
-    With offsets or a ``count``, both arrays are seen as one-dimensional and have to be contiguous; otherwise
-    they have the same shape, or as many elements and both contiguous.
+    With offsets or a ``count``, both arrays are seen as one-dimensional, which those of more dimensions are where they
+    are contiguous; otherwise they have the same shape, or as many elements and both contiguous.
 
     On CUDA devices the copy goes to ``stream``, else by the rules for streams. One that touches pageable memory of the
     host has finished when this returns.
@@ -211,10 +211,14 @@ def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: 
             raise ValueError(
                 f"can't copy {count} elements from {src_offset} of {of!r} to {dest_offset} of {to!r}: out of range"
             )
-        to = to.flatten()[dest_offset : dest_offset + count]
-        of = of.flatten()[src_offset : src_offset + count]
+        to = _line(to)[dest_offset : dest_offset + count]
+        of = _line(of)[src_offset : src_offset + count]
     to._require_writable()
     host_copy(to, of, of, stream)
+
+
+def _line(a: array) -> array:
+    return a if a.ndim == 1 else a.flatten()
 
 
 def _copy_indexed(dest: Any, src: Any, offsets: tuple[int, int, int]) -> None:

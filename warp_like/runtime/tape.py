@@ -173,6 +173,8 @@ class Tape:
     def backward(self, loss: array | None = None, grads: Mapping[array, Any] | None = None) -> None:
         """Run the adjoints of all recorded launches, last one first.
 
+        With neither ``loss`` nor ``grads`` it starts from the gradients that the arrays hold.
+
         Args:
             loss: An array of one element with ``requires_grad``; its gradient is set to 1.
             grads: For each output array, the adjoint to start from: an array of its shape, copied into its ``grad``.
@@ -180,15 +182,13 @@ class Tape:
         Raises:
             TypeError: ``loss`` is no array.
             ValueError: ``loss`` has more than one element, or an array to start from does not require a gradient.
-            RuntimeError: There is neither ``loss`` nor ``grads``, the tape is recording, or arrays of which it holds
-                copies have changed since it recorded, or a tensor whose memory it uses has been freed or resized.
+            RuntimeError: The tape is recording, or arrays of which it holds copies have changed since it recorded, or
+                a tensor whose memory it uses has been freed or resized.
             WarpCodegenError: A kernel on the tape can't be differentiated; no gradient has been changed then.
         """
         if recorder.active is self:
             raise RuntimeError("backward() runs after the tape's `with` block, not inside it")
         loss = loss if loss is not None else self.loss
-        if loss is None and not grads:
-            raise RuntimeError("backward() needs a loss or grads to start from")
         starts = self._starts(loss, grads or {})
         history = self.history
         plain = not (self._retained.shown or history.overwritten or history.cut or _watched())
@@ -206,7 +206,8 @@ class Tape:
             self._warned or warn_of_cut(self.launches, self.history.cut) or warn_of_aliases(self.launches, arrays)
         )
         with _nothing_recorded():
-            self._retained.begin([a for a in arrays if a.retain_grad], [a for a, _ in starts])
+            given = [a for a, _ in starts] or arrays
+            self._retained.begin([a for a in arrays if a.retain_grad], given)
             for a, seed in starts:
                 gradient = a.grad
                 assert gradient is not None  # _starts has checked
@@ -269,21 +270,16 @@ class Tape:
         Returns:
             The adjoint; None for numbers, and for arrays that have no gradient.
         """
-        if isinstance(a, array):
-            return a.grad
-        if not isinstance(a, StructInstance):
-            return None
-        fields = {name: getattr(a, name) for name, _ in a._ir_type_.fields}
-        held = (array, StructInstance)
-        return type(a)(**{name: self.get_adjoint(x) if isinstance(x, held) else x for name, x in fields.items()})
+        return adjoint_of(a)
 
     @property
     def gradients(self) -> dict[array, array]:
-        """The gradient of each recorded array that has one."""
-        return {a: a.grad for a in self._arrays() if a.grad is not None}
+        """The gradient of each recorded array that has one; asked for a struct, one with the gradients of its arrays."""
+        return Gradients({a: a.grad for a in self._arrays() if a.grad is not None})
 
     def zero(self) -> None:
         """Set the gradients of all recorded arrays to zero."""
+        self._retained.shown = {}
         if not _watched() and _native.try_zero(self.launches):
             return
         with _nothing_recorded():
@@ -362,6 +358,24 @@ class Tape:
         if filename is not None:
             Path(filename).write_text(text, encoding="utf-8")
         return visualize.Drawing(text, format)
+
+
+class Gradients(dict[array, array]):
+    """The gradients of arrays, by array."""
+
+    def __getitem__(self, a: Any) -> Any:
+        return adjoint_of(a) if isinstance(a, StructInstance) else super().__getitem__(a)
+
+
+def adjoint_of(a: Any) -> Any:
+    """Return the gradient of an array, a struct with the gradients of the arrays in one, and None for anything else."""
+    if isinstance(a, array):
+        return a.grad
+    if not isinstance(a, StructInstance):
+        return None
+    fields = {name: getattr(a, name) for name, _ in a._ir_type_.fields}
+    held = (array, StructInstance)
+    return type(a)(**{name: adjoint_of(x) if isinstance(x, held) else x for name, x in fields.items()})
 
 
 @contextlib.contextmanager
