@@ -50,6 +50,7 @@ def jacobian(
     block_dim: int | None = None,
     max_outputs_per_var: int = -1,
     plot_jacobians: bool = False,
+    restore_inputs: bool = True,
 ) -> dict[Pair, array]:
     """Return Jacobians by reverse mode: one backward pass for each scalar of the outputs.
 
@@ -66,6 +67,8 @@ def jacobian(
         max_outputs_per_var: Compute the rows of only so many scalars of each output; other rows are NaN. All
             where it is not positive.
         plot_jacobians: Show them with ``jacobian_plot``.
+        restore_inputs: Let the arguments hold what they held, before each evaluation and at the end. Without this a
+            function that changes its arguments goes on from what it has left.
 
     Returns:
         For each pair ``(input, output)`` of positions, a matrix with a row for each scalar of the output and
@@ -73,13 +76,14 @@ def jacobian(
         respect to an array of vectors is a row of vectors.
 
     Raises:
-        ValueError: No input or no output requires a gradient, or the mask names an unknown one.
+        ValueError: No input or no output requires a gradient, the mask names an unknown one, or gradients are
+            switched off for a kernel.
         WarpCodegenError: A kernel can't be compiled, or not differentiated.
 
     Example:
         >>> wp.autograd.jacobian(square, dim=n, inputs=[x], outputs=[y])[0, 0].numpy()
     """
-    problem = problem_of(function, dim, inputs, outputs, device, max_blocks, block_dim)
+    problem = problem_of(function, dim, inputs, outputs, device, max_blocks, block_dim, restore_inputs)
     with problem.undisturbed():
         pairs = problem.pairs(input_output_mask)
         found = _wrapped(problem, reverse_jacobians(problem, pairs, max_outputs_per_var))
@@ -100,6 +104,7 @@ def jacobian_fd(
     max_inputs_per_var: int = -1,
     eps: float = 1e-4,
     plot_jacobians: bool = False,
+    restore_inputs: bool = True,
 ) -> dict[Pair, array]:
     """Return Jacobians by central differences: two evaluations for each scalar of the inputs.
 
@@ -118,6 +123,7 @@ def jacobian_fd(
             where it is not positive.
         eps: How far each scalar is moved to either side.
         plot_jacobians: See ``jacobian``.
+        restore_inputs: See ``jacobian``.
 
     Raises:
         ValueError: No input or no output requires a gradient, or the mask names an unknown one.
@@ -125,7 +131,7 @@ def jacobian_fd(
     Example:
         >>> wp.autograd.jacobian_fd(square, dim=n, inputs=[x], outputs=[y], eps=1e-3)[0, 0].numpy()
     """
-    problem = problem_of(function, dim, inputs, outputs, device, max_blocks, block_dim)
+    problem = problem_of(function, dim, inputs, outputs, device, max_blocks, block_dim, restore_inputs)
     with problem.undisturbed():
         pairs = problem.pairs(input_output_mask)
         found = _wrapped(problem, difference_jacobians(problem, pairs, max_inputs_per_var, eps))
@@ -235,6 +241,7 @@ def gradcheck(
     plot_relative_error: bool = False,
     plot_absolute_error: bool = False,
     show_summary: bool = True,
+    restore_inputs: bool = True,
     directions: int = 0,
     seed: int = 0,
 ) -> bool:
@@ -262,6 +269,7 @@ def gradcheck(
         plot_relative_error: Show the errors relative to the difference quotients with ``jacobian_plot``.
         plot_absolute_error: Show the absolute errors with ``jacobian_plot``.
         show_summary: Print a table with the largest error of each pair.
+        restore_inputs: See ``jacobian``.
         directions: If positive, do not compare all elements but the derivatives of random sums of the outputs
             along so many random directions. This takes two evaluations for each direction and input, whatever
             their size, and finds any wrong element with high probability.
@@ -278,18 +286,13 @@ def gradcheck(
     Example:
         >>> wp.autograd.gradcheck(square, dim=n, inputs=[x], outputs=[y])
     """
-    problem = problem_of(function, dim, inputs, outputs, device, max_blocks, block_dim)
+    problem = problem_of(function, dim, inputs, outputs, device, max_blocks, block_dim, restore_inputs)
     tolerance = _Tolerance(eps, atol, rtol, max_inputs_per_var, max_outputs_per_var, directions, seed)
     results = _compare(problem, input_output_mask, tolerance)
     if show_summary:
         sys.stdout.write(_table(problem.name, results))
     if directions <= 0:
-        if plot_relative_error:
-            errors = {r.pair: r.relative_errors for r in results}
-            jacobian_plot(errors, function, inputs, title=f"relative error of the gradient of {problem.name}")
-        if plot_absolute_error:
-            errors = {r.pair: r.errors for r in results}
-            jacobian_plot(errors, function, inputs, title=f"absolute error of the gradient of {problem.name}")
+        _plot_errors(problem.name, function, inputs, results, plot_relative_error, plot_absolute_error)
     return _verdict(problem.name, results, raise_exception)
 
 
@@ -305,6 +308,8 @@ def gradcheck_tape(
     whitelist_kernels: Sequence[str] | None = None,
     max_inputs_per_var: int = -1,
     max_outputs_per_var: int = -1,
+    plot_relative_error: bool = False,
+    plot_absolute_error: bool = False,
     show_summary: bool = True,
     reverse_launches: bool = False,
     skip_to_launch_index: int = 0,
@@ -313,7 +318,7 @@ def gradcheck_tape(
 ) -> bool:
     """Check the gradient of each launch that a tape recorded, at what its arrays hold now.
 
-    What functions given to ``record_func`` do is not checked.
+    What functions given to ``record_func`` do is not checked, nor are kernels for which gradients are switched off.
 
     Args:
         tape: The tape.
@@ -327,6 +332,8 @@ def gradcheck_tape(
         whitelist_kernels: Keys of the only kernels to check, where given and not empty.
         max_inputs_per_var: See ``gradcheck``.
         max_outputs_per_var: See ``gradcheck``.
+        plot_relative_error: See ``gradcheck``.
+        plot_absolute_error: See ``gradcheck``.
         show_summary: Print a table for each launch.
         reverse_launches: Check the last launch first.
         skip_to_launch_index: Start at this launch.
@@ -350,10 +357,12 @@ def gradcheck_tape(
         if key in (blacklist_kernels or ()) or (whitelist_kernels and key not in whitelist_kernels):
             continue
         problem = launch_problem(r)
-        if problem.inputs and problem.outputs:
+        if problem.inputs and problem.outputs and r.kernel.option("enable_backward"):
             results = _compare(problem, (input_output_masks or {}).get(key), tolerance)
             if show_summary:
                 sys.stdout.write(_table(key, results))
+            if directions <= 0:
+                _plot_errors(problem.name, r.kernel, (), results, plot_relative_error, plot_absolute_error)
             passed &= _verdict(key, results, raise_exception)
     return passed
 
@@ -477,6 +486,17 @@ def _table(name: str, results: list[_Result]) -> str:
 
 
 # --- drawing ------------------------------------------------------------------------------------------------
+
+
+def _plot_errors(
+    name: str, function: Any, inputs: Sequence[Any] | None, results: list[_Result], relative: bool, absolute: bool
+) -> None:
+    if relative:
+        errors = {r.pair: r.relative_errors for r in results}
+        jacobian_plot(errors, function, inputs, title=f"relative error of the gradient of {name}")
+    if absolute:
+        errors = {r.pair: r.errors for r in results}
+        jacobian_plot(errors, function, inputs, title=f"absolute error of the gradient of {name}")
 
 
 _WITHOUT_WINDOWS = {"agg", "cairo", "pdf", "pgf", "ps", "svg", "template"}

@@ -272,6 +272,63 @@ def test_gradcheck_tape_checks_what_a_kernel_updates_in_place() -> None:
     assert wp.autograd.gradcheck_tape(tape, **FINE)
 
 
+@wp.kernel
+def increment(x: wp.array(dtype=f64)):
+    i = wp.tid()
+    x[i] = x[i] + 1.0
+
+
+@wp.kernel
+def squared(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
+    i = wp.tid()
+    y[i] = x[i] * x[i]
+
+
+@wp.kernel(enable_backward=False)
+def squared_without_gradient(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
+    i = wp.tid()
+    y[i] = x[i] * x[i]
+
+
+def test_inputs_are_restored_unless_asked_not_to() -> None:
+    def changes_its_input(x: wp.array) -> wp.array:
+        wp.launch(increment, dim=3, inputs=[x])
+        y = wp.zeros_like(x)
+        wp.launch(squared, dim=3, inputs=[x], outputs=[y])
+        return y
+
+    x = variable([1.0, 2.0, 3.0])
+    assert wp.autograd.gradcheck(changes_its_input, inputs=[x], **FINE)
+    assert x.list() == [1.0, 2.0, 3.0]
+    assert not wp.autograd.gradcheck(changes_its_input, inputs=[x], restore_inputs=False, **FINE, raise_exception=False)
+    x.assign([1.0, 2.0, 3.0])
+    found = wp.autograd.jacobian(changes_its_input, inputs=[x], restore_inputs=False)[0, 0]
+    assert x.list() == [3.0, 4.0, 5.0]  # once to see what it returns, once for the tape
+    np.testing.assert_array_equal(found.numpy(), np.diag([6.0, 8.0, 10.0]))
+
+
+def test_kernels_whose_gradients_are_switched_off() -> None:
+    x, y = variable([1.0, 2.0]), variable([0.0, 0.0])
+
+    def function(x: wp.array) -> wp.array:
+        wp.launch(squared_without_gradient, 2, inputs=[x], outputs=[y])
+        return y
+
+    message = (
+        r"kernel `squared_without_gradient`: gradients are switched off \(enable_backward=False\), so there is no "
+        r"Jacobian by reverse mode; jacobian_fd\(\) takes differences"
+    )
+    for call in ((squared_without_gradient, 2, [x], [y]), (function, None, [x])):
+        with pytest.raises(ValueError, match=message):
+            wp.autograd.jacobian(*call)
+        quotients = wp.autograd.jacobian_fd(*call, eps=1e-6)[0, 0]
+        np.testing.assert_allclose(quotients.numpy(), np.diag([2.0, 4.0]), rtol=1e-8)
+    with wp.Tape() as tape:
+        function(x)
+        wp.launch(squared, 2, inputs=[x], outputs=[y])
+    assert wp.autograd.gradcheck_tape(tape, **FINE)
+
+
 # --- pictures -------------------------------------------------------------------------------------------------
 
 
@@ -310,5 +367,11 @@ def test_pictures_of_functions_and_errors(pyplot: Any) -> None:
     wp.autograd.gradcheck(two_steps, inputs=[x, 0.5], plot_relative_error=True, plot_absolute_error=True, **FINE)
     titles = [pyplot.figure(n).get_suptitle() for n in pyplot.get_fignums()]
     assert titles == ["", "relative error of the gradient of two_steps", "absolute error of the gradient of two_steps"]
+    pyplot.close("all")
+    tape, _x, _y = recorded()
+    wp.autograd.gradcheck_tape(tape, plot_absolute_error=True, whitelist_kernels=["powers"], **FINE)
+    (figure,) = [pyplot.figure(n) for n in pyplot.get_fignums()]
+    assert figure.get_suptitle() == "absolute error of the gradient of powers"
+    assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("x", "y")
     with pytest.raises(ValueError, match="there are no Jacobians to draw"):
         wp.autograd.jacobian_plot({})

@@ -259,6 +259,28 @@ def test_views_that_overlap_and_are_both_updated():
     check(apart, RNG.normal(size=5))
 
 
+@wp.kernel
+def linear_through_two_shapes(
+    rows: wp.array2d(dtype=f64), flat: wp.array(dtype=f64), x: wp.array(dtype=f64), out: wp.array(dtype=f64)
+):
+    i = wp.tid()
+    before = flat[i]
+    rows[i // 3, i % 3] = 2.0 * x[i] - before
+    out[i] = before + 3.0 * flat[i]
+
+
+def test_one_memory_in_two_shapes_where_the_gradient_needs_no_elements():
+    def program(a):
+        y, x, out = copied(a), copied(a), wp.zeros(6, dtype=f64, requires_grad=True)
+        for _ in range(2):
+            wp.launch(linear_through_two_shapes, dim=6, inputs=[y.reshape((2, 3)), y, x, out])
+            wp.launch(in_place, dim=6, inputs=[x])
+        wp.launch(linear_through_two_shapes, dim=6, inputs=[y.reshape((2, 3)), y, out, x])
+        return x
+
+    check(program, RNG.normal(size=6))
+
+
 def test_a_state_overwritten_by_every_launch():
     def program(a):
         y, z = copied(a), wp.zeros(3, dtype=f64, requires_grad=True)

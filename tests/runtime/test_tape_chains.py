@@ -133,6 +133,14 @@ def test_two_arrays_with_a_gradient_each_over_one_memory(make):
         assert not x.grad.numpy().any()
 
 
+def test_two_gradients_over_one_memory_in_one_launch():
+    y, z = both_over_one_buffer()
+    with wp.Tape() as tape:
+        wp.launch(double, 3, [y, z])
+    with pytest.warns(UserWarning, match="`y` of `double` and `x` of `double` are two arrays over the same memory"):
+        tape.backward(grads={z: ones(grad=False)})
+
+
 def test_what_a_copy_of_the_host_left_in_one_memory():
     x, (y, z), out = ones(), both_over_one_buffer(), ones()
     with wp.Tape() as tape:

@@ -70,9 +70,12 @@ def warn_of_aliases(launches: Iterable[object], arrays: Sequence[array]) -> bool
             made += [(r.dest, "", "")] if isinstance(r, Write) else []
             continue
         artifact, names = program_of(r).any_artifact, r.kernel.parameter_names
+        own = [(r.args[i], names[i], r.kernel.key) for i in artifact.writes if _has_gradient(r.args[i])]
         for i in artifact.reads:
-            last = next((m for m in reversed(made) if _overlap(m[0], r.args[i])), None)
-            if last is not None and not share_memory(last[0].grad_array, r.args[i].grad_array):
+            earlier = next((m for m in reversed(made) if _overlap(m[0], r.args[i])), None)
+            for last in [earlier, *(m for m in own if _overlap(m[0], r.args[i]))]:
+                if last is None or share_memory(last[0].grad_array, r.args[i].grad_array):
+                    continue
                 writer = f"kernel `{last[2]}`" if last[2] else "what was copied there"
                 written = f"`{last[1]}` of `{last[2]}`" if last[2] else "the array copied to"
                 _warn(
@@ -81,7 +84,7 @@ def warn_of_aliases(launches: Iterable[object], arrays: Sequence[array]) -> bool
                     "of the other by slicing, reshape or view, which share it"
                 )
                 return True
-        made += [(r.args[i], names[i], r.kernel.key) for i in artifact.writes if _has_gradient(r.args[i])]
+        made += own
     return False
 
 

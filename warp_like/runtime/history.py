@@ -198,7 +198,8 @@ class History(_native.History):
             if not share_memory(old, a):
                 continue
             if record is writer:
-                _refuse_overlap(record, i, position)
+                if _needs(record, i):
+                    _refuse_overlap(record, i, position)
                 continue
             if _needs(record, i):
                 key = (old.ptr, old.shape, old.strides, old.type_code)

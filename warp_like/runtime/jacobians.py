@@ -52,10 +52,11 @@ class Problem:
         self.inputs: list[Variable] = []
         self.outputs: list[Variable] = []
         self.state = [(a, a._values().copy()) for a in self.arguments]
+        self.restores = True
 
     def restore(self) -> None:
-        """Let all arguments hold what they held at the beginning."""
-        for a, values in self.state:
+        """Let all arguments hold what they held at the beginning, unless the caller does not want that."""
+        for a, values in self.state if self.restores else ():
             if not a.readonly:
                 a.assign(values)
 
@@ -119,8 +120,23 @@ def problem_of(
     device: Any,
     max_blocks: int,
     block_dim: int | None,
+    restore: bool,
 ) -> Problem:
     """Return the problem of a kernel with its launch arguments, or of a Python function."""
+    made = _kernel_or_function(function, dim, inputs, outputs, device, max_blocks, block_dim)
+    made.restores = restore
+    return made
+
+
+def _kernel_or_function(
+    function: Kernel | Callable[..., Any],
+    dim: Any,
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    device: Any,
+    max_blocks: int,
+    block_dim: int | None,
+) -> Problem:
     if not isinstance(function, Kernel):
         return _function_problem(function, list(inputs))
     if dim is None:
@@ -185,6 +201,12 @@ def pullback(problem: Problem) -> Callable[[int, Matrix], list[Matrix]]:
     problem.restore()
     with Tape() as tape:
         made = problem.run()
+    for r in tape.launches:
+        if isinstance(r, Record) and not r.kernel.option("enable_backward"):
+            raise ValueError(
+                f"kernel `{r.kernel.key}`: gradients are switched off (enable_backward=False), so there is no Jacobian "
+                "by reverse mode; jacobian_fd() takes differences"
+            )
 
     def pull(o: int, weights: Matrix) -> list[Matrix]:
         out = made[problem.outputs[o].position]
@@ -212,6 +234,7 @@ def difference(problem: Problem, i: int, change: Matrix) -> tuple[list[Matrix], 
         x.assign(start.astype(np.float64) + sign * change.reshape(start.shape))
         ends.append(x._values().astype(np.float64).ravel())
         results.append(problem.evaluate())
+    x.assign(start)
     return [p - m for p, m in zip(*results, strict=True)], ends[0] - ends[1]
 
 

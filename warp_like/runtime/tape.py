@@ -274,7 +274,7 @@ class Tape:
 
     @property
     def gradients(self) -> dict[array, array]:
-        """The gradient of each recorded array that has one; asked for a struct, one with the gradients of its arrays."""
+        """The gradient of each recorded array that has one; of a struct it is one with the gradients of its arrays."""
         return Gradients({a: a.grad for a in self._arrays() if a.grad is not None})
 
     def zero(self) -> None:
