@@ -158,11 +158,12 @@ def _extent(n: int | str) -> str:
 def types() -> str:
     """Return the stub of ``warp_like.types``."""
     import warp_like as wp
-    from warp_like.values import to_ir
+    from warp_like.values import queries, to_ir
 
     named = {name: annotation(to_ir(cls)) for name, cls in sorted(wp.types.NAMES.items())}
     own = {name: "builtins.bool" if name == "bool" else text for name, text in named.items()}
-    sources = [place for place in _imported("types.py") if place[0] not in ("NAMED", "SCALAR_CLASSES")]
+    sources = [place for place in _imported("types.py") if place[0] not in ("NAMED", "SCALAR_CLASSES", "queries")]
+    sources += [(name, "warp_like.values.queries", name) for name in queries.__all__]
     return _module("types.py", sources, own, ["NAMES: dict[str, type]", "array_types: tuple[type, ...]"])
 
 

@@ -1,4 +1,4 @@
-"""The types of the kernel language by name, and factories for vectors and matrices of any length and dtype."""
+"""The types of the kernel language by name, factories for vectors and matrices of any length, questions about types."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Any
 
 from warp_like.runtime.array import array
 from warp_like.runtime.indexed import indexedarray
-from warp_like.values import NAMED, matrix, quaternion, transformation, vector
+from warp_like.values import NAMED, matrix, quaternion, queries, transformation, vector
 from warp_like.values.annotation import fixedarray
 from warp_like.values.dtypes import SCALAR_CLASSES, Float, Int, Scalar
+from warp_like.values.queries import *  # noqa: F403
 
 NAMES: dict[str, type] = {str(t): cls for t, cls in SCALAR_CLASSES.items()} | NAMED
 """Every class of scalars, vectors, matrices, quaternions and transforms that has a name."""
@@ -27,6 +28,7 @@ __all__ = [
     "transformation",
     "vector",
     *NAMES,
+    *queries.__all__,
 ]
 
 globals().update(NAMES)

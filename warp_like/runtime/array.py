@@ -20,6 +20,7 @@ from warp_like.ir import types as ir
 from warp_like.runtime import foreign, indexing
 from warp_like.runtime.binding import bind, bind_data, bind_new, bind_pointer, host_data
 from warp_like.runtime.device import Device, DeviceLike, get_device
+from warp_like.runtime.elementwise import Elementwise
 from warp_like.runtime.exchange import Exchange
 from warp_like.runtime.memory import (
     ElementType,
@@ -37,7 +38,7 @@ DType = TypeVar("DType")
 
 
 @in_kernels("array")
-class array(Exchange, Generic[DType]):
+class array(Exchange, Elementwise, Generic[DType]):
     """A multi-dimensional array of scalars, vectors or matrices.
 
     Without data, shape and pointer, ``array(dtype=...)`` is the annotation of a kernel's parameter instead.

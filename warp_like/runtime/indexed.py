@@ -19,11 +19,12 @@ from warp_like.runtime import foreign
 from warp_like.runtime.array import DType, array, new_array
 from warp_like.runtime.binding import host_data
 from warp_like.runtime.device import Device, DeviceLike, get_device
+from warp_like.runtime.elementwise import Elementwise
 from warp_like.runtime.recording import host_writes, put, recorder
 from warp_like.values import IndexedArrayAnnotation, to_ir
 
 
-class indexedarray(Generic[DType]):
+class indexedarray(Elementwise, Generic[DType]):
     """The elements of an array that arrays of indices select: 1 to 4 dimensions, each with its own indices.
 
     Without ``data``, ``indexedarray(dtype=...)`` is the annotation of a kernel's parameter instead. Kernels take an

@@ -19,7 +19,7 @@ from warp_like.frontend.builtin import Builtin
 from warp_like.frontend.function import Function, Overload
 from warp_like.frontend.lambdas import LAMBDA
 from warp_like.frontend.source import annotation_names, file_lines
-from warp_like.ir.types import Array, Scalar, Type, is_differentiable, scalar_of
+from warp_like.ir.types import Array, Scalar, Type, indexed_array, is_differentiable, scalar_of
 from warp_like.runtime import foreign
 from warp_like.runtime.arguments import infer_type
 from warp_like.runtime.array import array
@@ -76,11 +76,11 @@ def map(
         >>> wp.map(lambda x, y: x + 2.0 * y, wp.array([1.0, 2.0]), wp.array([10.0, 20.0])).numpy()
         array([21., 42.])
     """
-    call = _Call(_function(func), inputs)
+    call = _Call(_function(func), inputs, out)
     kernel = call.kernel()
     if return_kernel:
         return kernel
-    outputs = call.outputs(out, device)
+    outputs = call.outputs(device)
     given = [o.array for o in outputs]
     launch(kernel, dim=call.shape, inputs=call.args, outputs=given, device=device, block_dim=block_dim)
     results = [o.given for o in outputs]
@@ -105,8 +105,9 @@ class _Call:
         shape: The shape of the result.
     """
 
-    def __init__(self, function: Function | Builtin, inputs: Sequence[Any]) -> None:
+    def __init__(self, function: Function | Builtin, inputs: Sequence[Any], out: Any) -> None:
         self.function = function
+        self.given = None if out is None else list(out) if isinstance(out, (list, tuple)) else [out]
         self.name = function.name if function.name != LAMBDA else "lambda"
         wanted = _wanted(function, len(inputs))
         self.args = [_argument(x, t) for x, t in zip(inputs, wanted, strict=True)]
@@ -145,10 +146,11 @@ class _Call:
         """Return the kernel, made once for a function, the types and the pattern of broadcasting."""
         indices = tuple(self._index(x, mapped) for x, mapped in zip(self.args, self.mapped, strict=True))
         made = _kernels.setdefault(self.function, {})
-        key = (tuple(self.types), indices, len(self.shape))
+        indexed = tuple(k for k, x in enumerate(self.given or ()) if isinstance(x, indexedarray))
+        key = (tuple(self.types), indices, len(self.shape), indexed)
         if key not in made:
             self.results = self._result_types()
-            made[key] = self._make(indices), self.results
+            made[key] = self._make(indices, indexed), self.results
         kernel, self.results = made[key]
         return kernel
 
@@ -178,7 +180,7 @@ class _Call:
             raise TypeError(f"map() of `{self.name}`: the function returns nothing")
         return found
 
-    def _make(self, indices: Sequence[str]) -> Kernel:
+    def _make(self, indices: Sequence[str], indexed: Sequence[int]) -> Kernel:
         n, m = len(self.args), len(self.results)
         params = [f"a{k}: A{k}" for k in range(n)] + [f"out{k}: Out{k}" for k in range(m)]
         threads = ", ".join(f"i{k}" for k in range(len(self.shape)))
@@ -189,21 +191,22 @@ class _Call:
         lines += [f"    out{k}[{threads}] = r{k}" for k in range(m)]
         names: dict[str, Any] = {"f": self.function, "tid": Builtin("tid")}
         names |= {f"A{k}": t for k, t in enumerate(self.types)}
-        names |= {f"Out{k}": Array(t, len(self.shape)) for k, t in enumerate(self.results)}
+        for k, t in enumerate(self.results):
+            names[f"Out{k}"] = (indexed_array if k in indexed else Array)(t, len(self.shape))
         return Kernel(_define("\n".join(lines) + "\n", name, names), module="unique")
 
     # --- the results ---
 
-    def outputs(self, out: Any, device: Device | str | None) -> list[_Output]:
+    def outputs(self, device: Device | str | None) -> list[_Output]:
         """Return the arrays that the results go to: those given, or new ones."""
-        if out is None:
+        given = self.given
+        if given is None:
             wants = any(getattr(x, "requires_grad", False) for x in self.args if isinstance(x, (array, indexedarray)))
             made = [
                 empty(self.shape, values.from_ir(t), device=device, requires_grad=wants and is_differentiable(t))
                 for t in self.results
             ]
             return [_Output(a, a) for a in made]
-        given = list(out) if isinstance(out, (list, tuple)) else [out]
         if len(given) != len(self.results):
             raise ValueError(f"map() of `{self.name}`: {len(self.results)} results, got {len(given)} arrays in out")
         return [self._checked(k, x, t) for k, (x, t) in enumerate(zip(given, self.results, strict=True))]
@@ -246,7 +249,7 @@ def _argument(x: Any, wanted: Type | None) -> Any:
 
 
 def _as_array(x: Any, dtype: Any) -> Any:
-    return x if isinstance(x, array) else foreign.as_array(x, dtype, recorder.active is not None)
+    return x if isinstance(x, (array, indexedarray)) else foreign.as_array(x, dtype, recorder.active is not None)
 
 
 def _type(x: Any, wanted: Type | None, common: Scalar | None) -> Type:

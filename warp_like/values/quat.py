@@ -13,8 +13,8 @@ from warp_like.values.vec import Vec
 class Quat(Vec):
     """Base of the quaternion classes, e.g. ``wp.quat``.
 
-    An instance is made from ``x, y, z, w``, from a vector of three and ``w``, or from a sequence of four; without
-    arguments it is zero. ``*`` of two quaternions is their product as rotations: the right one is applied first.
+    An instance is made from ``x, y, z, w``, from a vector of three and ``w``, from a sequence of four, or from one
+    number for all components; without arguments it is zero. ``*`` of two quaternions is their product as rotations: the right one is applied first.
     """
 
     __slots__ = ()
@@ -22,6 +22,8 @@ class Quat(Vec):
     @classmethod
     def _arrange(cls, args: tuple[Any, ...]) -> list[Any]:
         numbers = [x for a in args for x in flatten_argument(a)]
+        if len(numbers) == 1 == len(args) and not hasattr(args[0], "__len__"):
+            return numbers * 4
         if len(numbers) != 4:
             raise ValueError(f"{cls.__name__} takes 4 numbers, or a vector of 3 and a number, got {len(numbers)}")
         return numbers
