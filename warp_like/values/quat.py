@@ -14,7 +14,8 @@ class Quat(Vec):
     """Base of the quaternion classes, e.g. ``wp.quat``.
 
     An instance is made from ``x, y, z, w``, from a vector of three and ``w``, from a sequence of four, or from one
-    number for all components; without arguments it is zero. ``*`` of two quaternions is their product as rotations: the right one is applied first.
+    number for all components; without arguments it is zero. ``*`` of two quaternions is their product as rotations: the
+    right one is applied first.
     """
 
     __slots__ = ()
