@@ -207,3 +207,47 @@ def test_every_library_can_be_read_through_dlpack():
         assert a.numpy().sum() == 6
         vectors = wp.from_dlpack(x, dtype=wp.vec3 if a.dtype is wp.float32 else wp.vec3d)
         assert vectors.shape == (2,)
+
+
+def test_streams_of_the_cpu():
+    a = wp.ones(3)
+    for stream in (None, -1):
+        assert wp.from_dlpack(a.__dlpack__(stream=stream)).ptr == a.ptr
+    for stream in (0, 1, 2, 1742, "nope"):
+        with pytest.raises(TypeError, match=r"the CPU has no streams: __dlpack__\(\) takes stream=None or -1, got"):
+            a.__dlpack__(stream=stream)
+
+
+def test_devices_are_asked_for_before_a_capsule_is_made():
+    class Elsewhere:
+        def __dlpack_device__(self):
+            return 123, 7
+
+        def __dlpack__(self, **_):
+            raise AssertionError("asked")
+
+    with pytest.raises(ValueError, match=r"the Elsewhere object lies on DLPack device \(123, 7\), and kernels run on"):
+        wp.from_dlpack(Elsewhere())
+
+
+@pytest.mark.parametrize("given, wanted", [(wp.int32, wp.uint32), (wp.uint8, wp.int8), (wp.bool, wp.uint8)])
+@pytest.mark.parametrize("make", [np.array, lambda x: wp.array(x), lambda x: jax_array(x), lambda x: tensor(x)])
+def test_integers_are_read_as_those_of_the_same_size(make, given, wanted):
+    held = np.array([0, 1, 1], dtype=wp.dtype_to_numpy(given))
+    source = make(held)
+    a = wp.from_dlpack(source, dtype=wanted)
+    assert a.dtype is wanted
+    assert a.list() == [0, 1, 1]
+    assert a.numpy().ctypes.data == wp.from_dlpack(source).ptr
+    with pytest.raises(TypeError, match="expected elements of"):
+        wp.from_dlpack(source, dtype=wp.float32)
+    with pytest.raises(TypeError, match="expected elements of int16"):
+        wp.from_dlpack(source, dtype=wp.int16)
+
+
+def jax_array(x):
+    return pytest.importorskip("jax").numpy.asarray(x)
+
+
+def tensor(x):
+    return pytest.importorskip("torch").tensor(x)

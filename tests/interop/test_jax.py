@@ -155,3 +155,17 @@ def test_jax_arrays_keep_the_memory_and_give_it_back():
     wp.to_jax(wp.zeros(1))
     gc.collect()
     assert gone() is None
+
+
+def test_devices_of_other_processes():
+    here = jax.devices("cpu")[0]
+    assert wp.device_to_jax("cpu") is here
+
+    class Elsewhere:
+        platform, id, process_index, local_hardware_id = "cpu", 9, here.process_index + 1, None
+
+        def __repr__(self):
+            return "CpuDevice(id=9)"
+
+    with pytest.raises(RuntimeError, match=r"CpuDevice\(id=9\) belongs to process 1 of a JAX program of several"):
+        wp.device_from_jax(Elsewhere())

@@ -120,7 +120,17 @@ def test_leaf_gradient_is_the_tensors():
     assert v.grad.ptr == t.grad.data_ptr()
     assert not wp.from_torch(t, requires_grad=False).requires_grad
     assert not wp.from_torch(torch.zeros(2)).requires_grad
-    assert wp.from_torch(torch.zeros(2), requires_grad=True).requires_grad
+    plain = torch.zeros(2)
+    asked = wp.from_torch(plain, requires_grad=True)
+    assert asked.requires_grad
+    assert asked.grad.ptr == plain.grad.data_ptr()
+    asked.grad.fill_(1)
+    plain.grad = None
+    asked._attach_grad()
+    assert plain.grad.tolist() == [0, 0], "a dropped gradient means zero"
+    with torch.inference_mode():
+        assert wp.from_torch(torch.zeros(2), requires_grad=True).requires_grad
+    assert wp.from_torch(torch.zeros(2, dtype=torch.int32), requires_grad=True).grad.list() == [0, 0]
 
 
 def test_gradient_of_a_transposed_parameter():

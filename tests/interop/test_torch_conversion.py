@@ -174,3 +174,30 @@ def test_under_transformations_a_tensor_is_refused_or_real():
 
     torch.func.vmap(f)(torch.zeros(2, 3))
     assert seen in ([ValueError], [RuntimeError], [TypeError])
+
+
+@pytest.mark.parametrize("given, wanted", [(torch.int64, wp.uint64), (torch.int16, wp.uint16), (torch.bool, wp.int8)])
+def test_integers_of_the_same_size(given, wanted):
+    t = torch.tensor([[1, 0]], dtype=given)
+    a = wp.from_torch(t, dtype=wanted)
+    assert (a.dtype, a.ptr, a.list()) == (wanted, t.data_ptr(), [1, 0])
+    assert wp.from_torch(t, wp.types.vector(2, wanted)).list() == [wp.types.vector(2, wanted)(1, 0)]
+    with pytest.raises(TypeError, match="expected elements of bool"):
+        wp.from_torch(torch.zeros(2, dtype=torch.uint8), wp.bool)  # not every byte is a bool
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int32, torch.bfloat16])
+def test_vectors_and_matrices_of_tensors(dtype):
+    t = torch.arange(1, 8).to(dtype)
+    assert wp.vec3(t[:3]) == wp.vec3(1, 2, 3)
+    v = wp.vec4()
+    v[1:] = t[:3]
+    assert v == wp.vec4(0, 1, 2, 3)
+    v[0] = t[6]
+    assert v[0] == 7
+    assert wp.quat(t[:4]) == wp.quat(1, 2, 3, 4)
+    assert wp.mat22(t[:4].reshape(2, 2)) == wp.mat22(1, 2, 3, 4)
+    m = wp.mat22()
+    m[1, 0:2] = t[4:6]
+    assert m == wp.mat22(0, 0, 5, 6)
+    assert wp.transform(t[:3], t[3:]) == wp.transform(*range(1, 8))

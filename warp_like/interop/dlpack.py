@@ -15,15 +15,16 @@ def from_dlpack(source: Any, dtype: Any = None, hint: Any = None) -> array:
 
     Args:
         source: A DLPack capsule, which is consumed, or an object that makes one.
-        dtype: The element type; trailing dimensions become the components of a vec or mat.
+        dtype: The element type; trailing dimensions become the components of a vec or mat. Integers are read as those
+            of the same size that it names, bools as integers of 8 bits.
         hint: Unused; kept for programs written for Warp.
     """
     element = None if dtype is None else element_type(dtype)
     if type(source).__name__ == "PyCapsule":
-        return view.over(view.from_info(_native.dlpack_import(source), "DLPack tensor"), element)
+        return view.over(view.from_info(_native.dlpack_import(source), "DLPack tensor"), element, reinterpret=True)
     if not hasattr(source, "__dlpack__"):
         raise TypeError(f"expected a DLPack capsule or an object with __dlpack__, got {type(source).__name__}")
-    return view.over(view.describe(source), element)
+    return view.over(view.describe(source), element, reinterpret=True)
 
 
 def to_dlpack(a: array) -> array:

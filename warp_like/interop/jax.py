@@ -29,12 +29,13 @@ def from_jax(x: Any, dtype: Any = None) -> array:
 
     Args:
         x: A JAX array.
-        dtype: The element type; trailing dimensions become the components of a vec or mat.
+        dtype: The element type; trailing dimensions become the components of a vec or mat. Integers are read as those
+            of the same size that it names, bools as integers of 8 bits.
     """
     if not isinstance(x, _jax().Array):
         raise TypeError(f"from_jax() needs a JAX array, got {type(x).__name__}")
     made = _over_buffer(x, dtype)
-    return view.as_array(x, dtype) if made is None else made
+    return view.as_array(x, dtype, reinterpret=True) if made is None else made
 
 
 def _over_buffer(x: Any, dtype: Any) -> array | None:
@@ -146,11 +147,23 @@ JAX = export.Library(
 
 
 def device_from_jax(device: Any) -> Device:
-    """Return the device of a JAX device."""
-    return get_device("cpu" if device.platform == "cpu" else f"cuda:{device.id}")
+    """Return the device of a JAX device.
+
+    Raises:
+        RuntimeError: It belongs to another process.
+    """
+    if device.process_index != _jax().process_index():
+        raise RuntimeError(
+            f"{device!r} belongs to process {device.process_index} of a JAX program of several processes"
+        )
+    if device.platform == "cpu":
+        return get_device("cpu")
+    # JAX counts the devices of all processes, the driver those of this one.
+    local = getattr(device, "local_hardware_id", None)
+    return get_device(f"cuda:{device.id if local is None else local}")
 
 
 def device_to_jax(device: DeviceLike) -> Any:
-    """Return the JAX device of a device."""
+    """Return the JAX device of a device: of those that this process has, where JAX runs on several."""
     place = get_device(device)
-    return _jax().devices("cpu" if place.is_cpu else "gpu")[max(place.ordinal, 0)]
+    return _jax().local_devices(backend="cpu" if place.is_cpu else "gpu")[max(place.ordinal, 0)]

@@ -80,12 +80,13 @@ def from_paddle(
     paddle = _paddle()
     if not isinstance(t, paddle.Tensor):
         raise TypeError(f"from_paddle() needs a Paddle tensor, got {type(t).__name__}")
-    made = view.as_array(t, dtype)
+    made = view.as_array(t, dtype, reinterpret=True)
     made.retain_grad = retain_grad
     if grad is not None:
         made.grad = view.as_array(grad, made.element.type)
     elif (not t.stop_gradient) if requires_grad is None else requires_grad:
-        if not t.is_leaf or not paddle.is_grad_enabled() or t.stop_gradient:
+        unpublished = t.stop_gradient and not t.is_floating_point()
+        if not t.is_leaf or not paddle.is_grad_enabled() or unpublished:
             made.requires_grad = True
             return made
         if t.grad is None:

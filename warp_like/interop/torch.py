@@ -105,9 +105,9 @@ def from_torch(
     Args:
         t: A dense tensor on a device that kernels run on; any strides.
         dtype: The element type; trailing dimensions become the components of a vec or mat. The tensor's when
-            left out.
+            left out. Integers are read as those of the same size that it names, bools as integers of 8 bits.
         requires_grad: Whether the array has a gradient; as the tensor's when left out. The gradient of a
-            leaf is its ``.grad``, made here if there is none yet.
+            leaf is its ``.grad``, made here if there is none yet, also where the tensor itself requires none.
         grad: A tensor or array to use as the gradient instead.
         return_ctype: Accepted for programs written for Warp; an array is as fast to launch with.
         retain_grad: Keep the gradient of an intermediate array after a backward pass.
@@ -127,7 +127,7 @@ def from_torch(
         raise TypeError(f"from_torch() needs a PyTorch tensor, got {type(t).__name__}")
     made: array | None = _native.share(t, dtype)
     if made is None:
-        made = view.as_array(t, dtype)
+        made = view.as_array(t, dtype, reinterpret=True)
     if retain_grad:
         made.retain_grad = True
     if grad is not None:
@@ -149,10 +149,11 @@ def _share_gradient(made: array, t: Any) -> None:
     if not t.is_leaf or not torch.is_grad_enabled():
         made.requires_grad = True
         return
+    publish = t.requires_grad or (t.is_floating_point() and not t.is_inference())
     fresh = t.grad
     if fresh is None:
         fresh = torch.zeros_like(t, memory_format=torch.preserve_format)
-        if t.requires_grad:
+        if publish:
             t.grad = fresh
     gradient: array | None = _native.share(fresh, made.dtype)
     if gradient is not None and gradient.shape == made.shape:
@@ -160,7 +161,7 @@ def _share_gradient(made: array, t: Any) -> None:
         made._grad_links = []
     else:
         made.grad = view.as_array(fresh.detach(), made.element.type)
-    if t.requires_grad:
+    if publish:
         _native.set_torch_link(TorchGradient, torch.is_grad_enabled)  # from now on without Python
         _tie(made, TorchGradient(t, fresh))
 

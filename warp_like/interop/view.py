@@ -43,13 +43,14 @@ class Memory:
     device: str = "cpu"
 
 
-def as_array(obj: Any, dtype: Any = None) -> array:
+def as_array(obj: Any, dtype: Any = None, *, reinterpret: bool = False) -> array:
     """Return an array over the memory of ``obj``.
 
     Args:
         obj: An array of any library.
         dtype: The element type wanted; trailing dimensions become the components of a vec or mat. The scalar
             type of ``obj`` when left out.
+        reinterpret: Whether bits may be read otherwise; see ``over``.
 
     Raises:
         TypeError: ``obj`` is no array, or its dtype is another.
@@ -60,7 +61,7 @@ def as_array(obj: Any, dtype: Any = None) -> array:
     element = None if dtype is None else element_type(dtype)
     if element is not None and element.is_struct:
         return _over_records(obj, element)
-    return over(describe(obj), element)
+    return over(describe(obj), element, reinterpret=reinterpret)
 
 
 def _over_records(obj: Any, element: ElementType) -> array:
@@ -77,11 +78,14 @@ def _over_records(obj: Any, element: ElementType) -> array:
     return bind_foreign(element, obj.ctypes.data, shape, strides, readonly, get_device("cpu"), obj)
 
 
-def over(memory: Memory, element: ElementType | None) -> array:
-    """Return an array over ``memory`` with elements of type ``element``, or of its own scalars."""
+def over(memory: Memory, element: ElementType | None, *, reinterpret: bool = False) -> array:
+    """Return an array over ``memory`` with elements of type ``element``, or of its own scalars.
+
+    With ``reinterpret``, integers may be read as those of the same size with or without sign, and bools as integers.
+    """
     if element is None:
         element = element_type(memory.scalar)
-    if element.scalar != memory.scalar:
+    if element.scalar != memory.scalar and not (reinterpret and _reads_as(memory.scalar, element.scalar)):
         raise TypeError(f"expected elements of {element.type}, got a {memory.kind} of {memory.scalar}")
     shape, strides = memory.shape, memory.strides
     inner = len(element.shape)
@@ -108,6 +112,11 @@ def over(memory: Memory, element: ElementType | None) -> array:
         size = memory.scalar.bits // 8
         raise ValueError(f"the {memory.kind}'s elements are not aligned to their size of {size} bytes; copy it first")
     return made
+
+
+def _reads_as(held: ir.Scalar, wanted: ir.Scalar | None) -> bool:
+    """Whether what is held may be read as integers of a type: a bool is one, an integer is not always a bool."""
+    return wanted is not None and wanted.is_int and (held.is_int or held.is_bool) and held.bits == wanted.bits
 
 
 def _device_of(memory: Memory) -> Device:
@@ -180,9 +189,20 @@ def from_info(info: tuple[Any, ...], kind: str, owner: Any = None) -> Memory:
         raise TypeError(
             f"the {kind}'s dtype (DLPack code {code[0]}, {code[1]} bits, {code[2]} lanes) has no counterpart"
         )
-    place = _DLPACK_DEVICES.get(device[0], f"DLPack device {device}")
-    place = f"{place}:{device[1]}" if place == "cuda" else place
+    place = _dlpack_device(device, kind)
     return Memory(kind, ptr, shape, strides, scalar, readonly, own if owner is None else owner, place)
+
+
+def _dlpack_device(device: tuple[Any, ...], kind: str) -> str:
+    """The name of a device by DLPack's numbers; refused where kernels never run there."""
+    number, ordinal = map(int, device)
+    place = _DLPACK_DEVICES.get(number)
+    if place is None:
+        raise ValueError(
+            f"the {kind} lies on DLPack device {(number, ordinal)}, and kernels run on the CPU and on CUDA devices; "
+            "copy it there first"
+        )
+    return f"{place}:{ordinal}" if place == "cuda" else place
 
 
 def _is_jax(obj: Any) -> bool:
@@ -217,6 +237,8 @@ def _from_dlpack(obj: Any) -> Memory | None:
     immutable = _is_jax(obj)
     if immutable:
         obj.block_until_ready()
+    if hasattr(obj, "__dlpack_device__"):
+        _dlpack_device(obj.__dlpack_device__(), kind)  # asked first: a capsule may cost a copy
     memory = from_info(_native.dlpack_import(_capsule_of(obj, kind)), kind)
     if not immutable:
         return memory
@@ -310,6 +332,7 @@ _KINDS = {
     "paddle": "Paddle tensor",
     "cupy": "CuPy array",
     "numba": "numba device array",
+    "warp_like": "warp_like array",
 }
 
 

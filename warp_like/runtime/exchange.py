@@ -269,6 +269,8 @@ class Exchange(_native.Array):
             from warp_like.runtime.cuda.transfer import hand_over
 
             hand_over(source, stream)
+        elif stream is not None and stream != -1:
+            raise TypeError(f"the CPU has no streams: __dlpack__() takes stream=None or -1, got {stream!r}")
         return _native.dlpack_capsule(source, max_version is not None and max_version[0] >= 1, bool(copy))
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -26,11 +26,15 @@ def program_of(record: Record, wrt: tuple[int, ...] | None = None, same: Any = (
 
 
 class Write:
-    """The host overwrote ``dest``: with the elements of ``source``, or with numbers where that is None."""
+    """The host overwrites ``dest``: with the elements of ``source``, or with numbers where that is None.
 
-    def __init__(self, dest: array, source: array | None) -> None:
+    ``values`` are what ``put`` takes, where it is known beforehand.
+    """
+
+    def __init__(self, dest: array, source: array | None, values: Any = None) -> None:
         self.dest = dest
         self.source = source
+        self.values = values
 
 
 class UserFunction:
@@ -50,8 +54,8 @@ class Capture:
         """A launch with checked arguments, which is not run."""
         raise NotImplementedError
 
-    def record_write(self, write: Write) -> None:
-        """The host is about to overwrite an array, and does so afterwards."""
+    def record_write(self, write: Write) -> bool | None:
+        """The host is about to overwrite an array; true if this has done it, else it does so afterwards."""
         raise NotImplementedError
 
 
@@ -118,7 +122,8 @@ def host_copy(dest: array, values: Any, source: array | None = None, stream: Any
     Under a capture the write becomes an operation of the graph; where there is a ``source``, it copies what the memory
     of that then holds.
     """
-    host_writes(dest, source)
+    if recorder.active is not None and recorder.active.record_write(Write(dest, source, values)):
+        return
     if recorder.graph is None:
         put(dest, values, stream)
         return

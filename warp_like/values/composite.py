@@ -251,4 +251,7 @@ def flatten_argument(value: Any) -> list[Any]:
         return list(value.ravel())
     if isinstance(value, (str, bytes, bytearray)) or not isinstance(value, Iterable):
         return [value]
+    if hasattr(value, "tolist"):  # other libraries' arrays, whose elements would be arrays again
+        numbers = value.tolist()
+        return flatten_argument(numbers) if isinstance(numbers, list) else [numbers]
     return [x for item in value for x in flatten_argument(item)]

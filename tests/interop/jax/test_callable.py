@@ -107,6 +107,57 @@ def test_vectors_constants_and_sums():
     assert s.tolist() == [16]
 
 
+def test_the_host_copies_and_fills():
+    def shuffle(
+        x: wp.array2d(dtype=float),
+        v: wp.array(dtype=wp.vec3),
+        y: wp.array2d(dtype=float),
+        w: wp.array(dtype=wp.vec3),
+        n: wp.array2d(dtype=float),
+    ):
+        half = wp.clone(x)
+        y.fill_(4.0)
+        y[1:, ::2] = 7.0
+        wp.copy(y[0], half[1])
+        y[:, 1] = [5.0, 6.0]
+        wp.copy(half, y, dest_offset=1, src_offset=2, count=3)
+        wp.copy(half, half, dest_offset=3, count=3)
+        w.assign(v)
+        w[1:2] = wp.vec3(1.0, 2.0, 3.0)
+        w[:1].zero_()
+        n.assign(half)
+        n.view(wp.vec3)[:1].fill_(wp.vec3(9.0, 8.0, 7.0))
+
+    x, v = floats(2, 3), floats(4, 3)
+    y = np.full((2, 3), 4.0, np.float32)
+    y[1:, ::2] = 7.0
+    y[0] = x[1]
+    y[:, 1] = [5.0, 6.0]
+    half = x.ravel().copy()
+    half[1:4] = y.ravel()[2:5]
+    half[3:] = half[:3].copy()
+    half[:3] = [9.0, 8.0, 7.0]
+    w = v.copy()
+    w[:2] = [[0.0, 0.0, 0.0], [1.0, 2.0, 3.0]]
+    f = jax_callable(shuffle, num_outputs=3, output_dims={"y": (2, 3), "w": 4, "n": (2, 3)})
+    expected = y, w, half.reshape(2, 3)
+    for got in (f(x, v), jax.jit(f)(x, v), [z[1] for z in jax.vmap(f)(np.stack([v[:2], x]), np.stack([0 * v, v]))]):
+        for a, b in zip(got, expected, strict=True):
+            assert np.array_equal(a, b)
+
+
+def test_derivatives_of_copies():
+    def rotated(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        wp.copy(y, x, src_offset=1, count=len(x) - 1)
+        wp.copy(y, x, dest_offset=len(x) - 1, count=1)
+        twice_more = wp.empty_like(y)
+        twice_more.assign(y)
+        wp.launch(stencil, dim=len(x), inputs=[twice_more], outputs=[y])
+
+    f = jax_callable(rotated)
+    same_derivatives(lambda x: f(x)[0], lambda x: stencil_jnp(jnp.roll(x, -1)), floats(5))
+
+
 def test_refusals():
     def looks(x: wp.array(dtype=float), y: wp.array(dtype=float)):
         if x.numpy()[0] > 0:
@@ -118,8 +169,11 @@ def test_refusals():
     def writes(x: wp.array(dtype=float), y: wp.array(dtype=float)):
         wp.launch(stencil, dim=len(x), inputs=[y], outputs=[x])
 
-    def copies(x: wp.array(dtype=float), y: wp.array(dtype=float)):
-        wp.copy(y, x)
+    def sorts(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        wp.utils.array_scan(x, y)
+
+    def overwrites(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        wp.copy(x, y)
 
     def returns(x: wp.array(dtype=float), y: wp.array(dtype=float)):
         return y
@@ -131,7 +185,8 @@ def test_refusals():
         (looks, RuntimeError, "arrays have no elements on the host"),
         (peeks, RuntimeError, "arrays have no elements on the host"),
         (writes, ValueError, 'in_out_argnames=."x".'),
-        (copies, RuntimeError, "do this with a kernel"),
+        (sorts, RuntimeError, "do this with a kernel"),
+        (overwrites, ValueError, 'in_out_argnames=."x".'),
         (returns, TypeError, "its outputs are its last arguments"),
     ):
         with pytest.raises(error, match=text):

@@ -54,11 +54,12 @@ def test_scalars_of_every_sort():
 def test_a_new_number_compiles_nothing():
     f = jax_kernel(scale)
     f(arange(3), 1.0)
-    jitted = next(iter(f._jitted.values()))
+    (jitted,) = f._jitted.values()
+    known = jitted._cache_size()
     for a in range(5):
         f(arange(3), float(a))
-    assert len(f._jitted) == 1
-    assert jitted._cache_size() == 1
+    assert list(f._jitted.values()) == [jitted]
+    assert jitted._cache_size() == known
 
 
 @wp.kernel
@@ -375,3 +376,28 @@ def test_the_older_form_returns_what_the_call_leaves_out():
     assert np.allclose(c, arange(2, 3) @ arange(3, 4))
     with pytest.raises(ValueError, match="of which the last are outputs and not given; got 3"):
         older(scale)(arange(3), 2.0, arange(3))
+
+
+def test_the_same_choices_give_the_same_function():
+    f = jax_kernel(scale, output_dims=[4])
+    assert f is jax_kernel(scale, 1, output_dims=(4,))
+    assert f is not jax_kernel(scale)
+    assert f is not jax_kernel(scale, output_dims=4)
+    assert jax_kernel(scale, block_dim=np.int64(64)) is jax_kernel(scale, block_dim=64)
+
+
+def test_the_shape_of_outputs():
+    @wp.kernel
+    def planes(x: wp.array3d(dtype=float), y: wp.array3d(dtype=float), v: wp.array(dtype=wp.vec2)):
+        i, j = wp.tid()
+        for k in range(x.shape[0]):
+            y[k, i, j] = 2.0 * x[k, i, j]
+        v[i] = wp.vec2(float(i), float(j))
+
+    x = arange(2, 3, 4)
+    for dims in (3, (3,), (3, 2), [3, 2]):
+        y, v = jax_kernel(planes, num_outputs=2, launch_dims=(3, 4), output_dims={"v": dims})(x)
+        assert np.array_equal(y, 2 * x)
+        assert v.shape == (3, 2)
+    with pytest.raises(ValueError, match=r"output `v` is an array1d\[vec2\[float32\]\], and output_dims gives it"):
+        jax_kernel(planes, num_outputs=2, launch_dims=(3, 4), output_dims={"v": (3, 3)})(x)

@@ -124,15 +124,21 @@ def fit(site: Site, t: Type, x: Any) -> Any:
 
 
 def output_shapes(
-    kernel: str, outputs: Sequence[tuple[str, Array]], output_dims: Any, dims: tuple[int, ...]
+    kernel: str,
+    outputs: Sequence[tuple[str, Array]],
+    output_dims: Any,
+    dims: tuple[int, ...],
+    first: tuple[int, ...] | None,
 ) -> list[tuple[int, ...]]:
     """Return the shape of each output.
 
     Args:
         kernel: The kernel's name.
         outputs: Name and type of each.
-        output_dims: An extent, extents for all, or extents by name; those of the grid where None or not named.
+        output_dims: An extent, extents for all, or extents by name, with or without those of the elements; where None
+            or not named, those of the grid, or of the first array argument if the grid has fewer than the output.
         dims: The extents of the grid.
+        first: Those of the first array argument.
 
     Raises:
         TypeError: An extent is no int.
@@ -145,7 +151,12 @@ def output_shapes(
     shapes = []
     for name, t in outputs:
         given = output_dims.get(name) if isinstance(output_dims, dict) else output_dims
-        shape = dims if given is None else grid_dims(kernel, given)
+        inner = element_shape(t.dtype)
+        if given is None:
+            shape = first if first is not None and len(first) == t.ndim > len(dims) else dims
+        else:
+            full = inner and isinstance(given, Sequence) and tuple(given[t.ndim :]) == inner
+            shape = grid_dims(kernel, given[: t.ndim] if full else given)
         if len(shape) != t.ndim:
             source = "the grid" if given is None else "output_dims"
             raise ValueError(

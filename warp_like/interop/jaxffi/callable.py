@@ -14,7 +14,8 @@ from warp_like.compiler.signature import Options
 from warp_like.interop.jaxffi.arguments import is_array, split
 from warp_like.interop.jaxffi.call import constant, jax_dtype
 from warp_like.interop.jaxffi.capture import Tracing
-from warp_like.interop.jaxffi.kernel import JaxKernel
+from warp_like.interop.jaxffi.kernel import JaxKernel, hashable, made_once
+from warp_like.interop.jaxffi.modes import require_known
 from warp_like.interop.jaxffi.operation import Operation
 from warp_like.interop.jaxffi.target import jax_module
 from warp_like.ir.types import Array, Scalar, Struct, Type, bfloat16
@@ -57,6 +58,9 @@ def jax_callable(
         module_preload_mode: See ``graph_mode``.
         has_side_effect: Whether launches stay whose results are not used.
 
+    Returns:
+        The function; the same one again for the same arguments, so that what JAX has compiled for it is used again.
+
     Raises:
         ImportError: JAX is not installed.
         TypeError: A parameter is not annotated, or an output is no array.
@@ -70,12 +74,18 @@ def jax_callable(
         >>> (y,) = wp.jax_callable(smooth)(jnp.arange(8.0))
     """
     jax_module()
-    return JaxCallable(
-        _Described(func),  # type: ignore[arg-type]
+    described: Any = _Described(func)
+    require_known(
+        described.parameter_names, graph_mode, module_preload_mode, stage_in_argnames or (), stage_out_argnames or ()
+    )
+    return made_once(
+        JaxCallable,
+        func,
+        described,
         num_outputs,
         vmap_method,
         None,
-        output_dims,
+        hashable(output_dims),
         tuple(in_out_argnames or ()),
         False,
         has_side_effect,

@@ -19,6 +19,7 @@ from warp_like.interop.jaxffi.call import constant, jax_dtype
 from warp_like.interop.jaxffi.linear import differentiable
 from warp_like.interop.jaxffi.operation import Operation, Place, Storage
 from warp_like.interop.jaxffi.target import jax_module
+from warp_like.interop.jaxffi.writes import constant_like, copy_elements
 from warp_like.ir.layout import size_of
 from warp_like.ir.types import Array, Scalar, scalar_of
 from warp_like.runtime.array import array
@@ -115,17 +116,17 @@ class Tracing(Capture):
             found = self._memories[id(owner)] = Memory(owner, scalar, None)
         return found
 
-    def record_write(self, write: Write) -> None:
-        """See ``Capture``. Numbers go to the memory itself, which is then looked at when it is next used."""
-        memory = self._memory(write.dest)
-        whole = write.dest.size * write.dest.itemsize == memory.owner.nbytes or memory.value is None
-        if write.source is not None or not whole:
+    def record_write(self, write: Write) -> bool:
+        """See ``Capture``."""
+        if write.values is None:
             raise RuntimeError(
-                "in a function for jax_callable(), the host sets whole arrays to numbers, and copies none; "
-                "do this with a kernel"
+                "in a function for jax_callable(), the host computes nothing with arrays, since JAX runs the launches "
+                "later; do this with a kernel, or outside of the function"
             )
-        self._refuse_if_constant(memory)
-        memory.value = None
+        self._refuse_if_constant(self._memory(write.dest))
+        source = write.values if isinstance(write.values, array) else constant_like(write.dest, write.values)
+        copy_elements(write.dest, source)
+        return True
 
     def take_launch(self, record: Record) -> None:
         """See ``Capture``."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from warp_like.interop.jaxffi.arguments import declared_type, fit, output_shapes, split, split_structs
 from warp_like.interop.jaxffi.linear import differentiable, require_enabled, undifferentiable
+from warp_like.interop.jaxffi.modes import require_known
 from warp_like.interop.jaxffi.operation import Operation, Place, Storage
 from warp_like.interop.jaxffi.target import jax_module
 from warp_like.interop.jaxffi.varying import alike
@@ -15,6 +18,8 @@ from warp_like.runtime.arguments import Site, grid_dims
 from warp_like.runtime.blocks import checked_blocks
 from warp_like.runtime.kernel import Kernel
 
+F = TypeVar("F", bound="JaxKernel")
+_MADE = "_functions_for_jax"
 _VMAP_METHODS = ("broadcast_all", "expand_dims", "sequential", "sequential_unrolled")
 
 
@@ -44,15 +49,20 @@ def jax_kernel(
         vmap_method: ``sequential`` and ``sequential_unrolled`` call the kernel once for each element of a batch; all
             others run the whole batch in one call. The results are the same.
         launch_dims: The grid; the shape of the first array argument when left out.
-        output_dims: The shape of the outputs: an extent, extents, or a dict of these by parameter name. The grid's when
-            left out. Both can be given to a single call as well.
+        output_dims: The shape of the outputs, with or without the dimensions of their elements: an extent, extents, or
+            a dict of these by parameter name. The grid's when left out, or that of the first array argument where the
+            grid has fewer dimensions than the output. Both can be given to a single call as well.
         in_out_argnames: Arguments that the kernel changes. They are returned; the caller's arrays stay as they are.
         module_preload_mode: A ``wp.JaxModulePreloadMode``, taken for Warp's programs. It changes nothing: kernels are
             compiled for the CPU when JAX traces the call, and loaded on a CUDA device at the first call there.
         enable_backward: Whether JAX may ask for derivatives, up to the second, in forward and reverse mode.
         has_side_effect: Whether the call stays when its results are not used, as for a kernel that prints.
-        block_dim: On CUDA, the threads of a block, or as many as the kernel allows; what its options say when left out.
+        block_dim: On CUDA, the threads of a block; what the kernel's options say when left out, else as many as it
+            allows.
         zero_outputs: Whether outputs hold zeros before the kernel runs. Without, what it does not write is undefined.
+
+    Returns:
+        The function; the same one again for the same arguments, so that what JAX has compiled for it is used again.
 
     Raises:
         ImportError: JAX is not installed.
@@ -66,18 +76,46 @@ def jax_kernel(
     jax_module()
     if not isinstance(kernel, Kernel):
         raise TypeError(f"jax_kernel() takes a kernel made by @wp.kernel, got {type(kernel).__name__}")
-    return JaxKernel(
+    require_known(kernel.parameter_names, None, module_preload_mode, (), ())
+    return made_once(
+        JaxKernel,
+        kernel,
         kernel,
         num_outputs,
         vmap_method,
-        launch_dims,
-        output_dims,
+        hashable(launch_dims),
+        hashable(output_dims),
         tuple(in_out_argnames or ()),
         enable_backward,
         has_side_effect,
         zero_outputs,
-        checked_blocks(kernel.key, None, None, block_dim).threads or 0,
+        _threads(kernel.key, block_dim),
     )
+
+
+def made_once(cls: type[F], function: Any, described: Any, *choices: Any) -> F:
+    """Return what ``cls`` makes of a function and choices, as the last time; the function keeps what was made of it."""
+    try:
+        made = vars(function).setdefault(_MADE, {})
+        key = (cls, *choices)
+        hash(key)
+    except TypeError:  # a method, or a mistake among the choices, which is said below
+        return cls(described, *choices)
+    if key not in made:
+        made[key] = cls(described, *choices)
+    found: F = made[key]
+    return found
+
+
+def _threads(key: str, block_dim: Any) -> int | None:
+    """Return the threads of a block, None for what the kernel's options say."""
+    if block_dim is None:
+        return None
+    number = int(block_dim) if isinstance(block_dim, np.integer) else block_dim
+    threads = checked_blocks(key, None, None, number).threads
+    if threads is None:
+        raise ValueError(f"kernel `{key}`: a block has 1 to 1024 threads, got block_dim={block_dim}")
+    return threads
 
 
 class JaxKernel:
@@ -94,12 +132,12 @@ class JaxKernel:
         enable_backward: bool,
         has_side_effect: bool,
         zero_outputs: bool,
-        block_dim: int = 0,
+        block_dim: int | None = None,
     ) -> None:
         self.kernel = kernel
         self.block_dim = block_dim
-        self.launch_dims = launch_dims
-        self.output_dims = output_dims
+        self.launch_dims = hashable(launch_dims)
+        self.output_dims = hashable(output_dims)
         self.enable_backward = enable_backward
         self.has_side_effect = has_side_effect
         self.zero_outputs = zero_outputs
@@ -118,14 +156,14 @@ class JaxKernel:
                     f"kernel `{key}`: the parameter `{name}` is an array of structs, which JAX does not have; take an "
                     "array for each field"
                 )
+        if len(set(in_out_argnames)) < len(in_out_argnames):
+            raise ValueError(f"kernel `{key}`: in_out_argnames names an argument twice: {', '.join(in_out_argnames)}")
         pure = num_outputs - len(in_out_argnames)
         if num_outputs < 1 or pure < 0 or pure > len(names):
             raise ValueError(
                 f"kernel `{key}` has {len(names)} parameters: num_outputs, which counts the in-out arguments, can't be "
                 f"{num_outputs} with {len(in_out_argnames)} of these"
             )
-        if len(set(in_out_argnames)) < len(in_out_argnames):
-            raise ValueError(f"kernel `{key}`: in_out_argnames names an argument twice: {', '.join(in_out_argnames)}")
         self.arguments = tuple(range(len(names) - pure))
         self.outputs = tuple(range(len(names) - pure, len(names)))
         for name in in_out_argnames:
@@ -169,8 +207,8 @@ class JaxKernel:
         call = (
             tuple(types),
             tuple(constants),
-            _hashable(self.launch_dims if launch_dims is None else launch_dims),
-            _hashable(self.output_dims if output_dims is None else output_dims),
+            self.launch_dims if launch_dims is None else hashable(launch_dims),
+            self.output_dims if output_dims is None else hashable(output_dims),
             self.vmap_method if vmap_method is None else _checked_vmap(vmap_method),
             self.kernel.compile_options(),
         )
@@ -217,7 +255,8 @@ class JaxKernel:
         outputs = [(names[i], types[i]) for i in self.outputs]
         if isinstance(output_dims, tuple) and output_dims[:1] == ("by name",):
             output_dims = dict(output_dims[1:])
-        shapes |= dict(zip(self.outputs, output_shapes(key, outputs, output_dims, dims), strict=True))  # type: ignore[arg-type]
+        first = shapes[min(shapes)] if shapes else None
+        shapes |= dict(zip(self.outputs, output_shapes(key, outputs, output_dims, dims, first), strict=True))  # type: ignore[arg-type]
         op = Operation(
             self.kernel,
             types,
@@ -230,7 +269,7 @@ class JaxKernel:
             self.zero_outputs,
             vmap_method,
             self.has_side_effect,
-            self.block_dim,
+            self.block_dim or 0,
         )
         # Made alike before the derivative is taken: then JAX sums the gradients over the devices itself.
         return self._run(op, alike(values))
@@ -263,7 +302,8 @@ def _checked_vmap(method: str) -> str:
     return "expand_dims" if method == "broadcast_all" else method
 
 
-def _hashable(dims: Any) -> Any:
+def hashable(dims: Any) -> Any:
+    """Return extents as they are kept: tuples, and dicts as tuples that say so."""
     if isinstance(dims, dict):
-        return ("by name", *((name, _hashable(d)) for name, d in dims.items()))
+        return ("by name", *((name, hashable(d)) for name, d in dims.items()))
     return tuple(dims) if isinstance(dims, list) else dims

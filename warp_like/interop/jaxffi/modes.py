@@ -5,6 +5,8 @@ it.
 """
 
 import enum
+from collections.abc import Sequence
+from typing import Any
 
 
 class JaxCallableGraphMode(enum.IntEnum):
@@ -23,3 +25,20 @@ class JaxModulePreloadMode(enum.IntEnum):
     NONE = 0
     CURRENT_DEVICE = 1
     ALL_DEVICES = 2
+
+
+def require_known(
+    parameters: Sequence[str], graph_mode: Any, preload_mode: Any, stage_in: Sequence[str], stage_out: Sequence[str]
+) -> None:
+    """Refuse what Warp's programs would not say either.
+
+    Raises:
+        ValueError: A mode is none, or a name is that of no parameter.
+    """
+    for cls, mode in ((JaxCallableGraphMode, graph_mode), (JaxModulePreloadMode, preload_mode)):
+        if mode is not None:
+            cls(mode)
+    for what, names in (("stage_in_argnames", stage_in), ("stage_out_argnames", stage_out)):
+        for name in names:
+            if name not in parameters:
+                raise ValueError(f"{what} names `{name}`, which is no parameter; they are {', '.join(parameters)}")
