@@ -119,7 +119,7 @@ class _Described:
     def parameter_names(self) -> list[str]:
         return [name for name, _ in self.parameters]
 
-    def options(self) -> Options:
+    def compile_options(self) -> Options:
         """The settings that the kernels it launches depend on."""
         return Options.current()
 
