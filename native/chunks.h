@@ -17,6 +17,7 @@ constexpr double kKeepGilNs = 10e3;  // a launch that takes longer lets other Py
 constexpr double kTargetNs = 100e3;  // a shared chunk
 constexpr double kShortestNs = 5e3;  // a shared chunk near the end
 constexpr double kAloneNs = 2e6;     // a chunk of a launch that runs alone
+constexpr int64_t kFixedChunks = 64;  // at most, of a deterministic launch
 constexpr int64_t kBlock = 64;       // chunks end at multiples of this, away from shared cache lines
 
 inline double now_ns() {
@@ -45,7 +46,7 @@ inline int64_t in_vectors(int64_t size, int64_t lanes, int64_t most) {
 // The chunk of a launch that has to give the same bits whatever the number of threads and the time that they take:
 // where a chunk ends decides which kernel threads share vectors.
 inline int64_t fixed_chunk(int64_t count, int64_t lanes) {
-    const int64_t blocks = (count + 64 * kBlock - 1) / (64 * kBlock);
+    const int64_t blocks = (count + kFixedChunks * kBlock - 1) / (kFixedChunks * kBlock);
     return in_vectors(blocks * kBlock, lanes, INT64_MAX);
 }
 

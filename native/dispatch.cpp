@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kSlowThreadNs = 5e3;  // kernels with longer threads let go of the GIL at once
 constexpr double kQuickNs = 2e3;       // launches that surely take less run without a look at the clock
-constexpr int64_t kQuickCount = 1024;  // less than the chunks of deterministic launches
+constexpr int64_t kQuickCount = 1024;
 
 Variant* first_variant(Dispatcher* self) { return &self->variants[0][0][0]; }
 
@@ -93,7 +93,7 @@ Variant* variant_for(Dispatcher* self, const Grid& grid, const Arguments& argume
     if (contiguous && self->cuda) {
         sums = are_apart(arguments);
     } else if (contiguous && !self->signature->exclusive.empty()) {
-        sums = plan_sums(*self->signature, arguments.block(), grid.dims, grid.count).fits;
+        sums = plan_sums(*self->signature, arguments.block(), grid.dims, grid.count, self->deterministic).fits;
     }
     return &self->variants[contiguous][is_wide(grid, self->tid_ndim)][sums];
 }
@@ -154,19 +154,22 @@ bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* ar
     if (!arguments->run_write_hooks() || (self->prints && !flush_python_stdout())) return false;
     RunRecord record;
     Outcome outcome;
+    const Footprint footprint{self->signature, arguments->block(), variant->sums};
     const bool quick = self->bounded && grid.count <= kQuickCount &&
-                       variant->first_ns * static_cast<double>(grid.count) < kQuickNs;
+                       variant->first_ns * static_cast<double>(grid.count) < kQuickNs && !self->deterministic &&
+                       !Gil::clashes(footprint);
     if (quick) {
         Worker worker(&record, variant->lanes);
         worker.call(entry, arguments->block(), grid.dims, 0, grid.count);
         if (record.printed.load(std::memory_order_relaxed)) std::fflush(stdout);
         outcome.first_ns = variant->first_ns;
     } else {
-        Gil gil(&record);
+        Gil gil(&record, footprint);
+        if (!gil.wait_for_turn()) return false;
         if (variant->first_ns > kSlowThreadNs) gil.release();
         const Signature* sums = variant->sums && !self->signature->sums.empty() ? self->signature : nullptr;
         SumPlan plan{true, false, 0};
-        if (sums) plan = plan_sums(*sums, arguments->block(), grid.dims, grid.count);
+        if (sums) plan = plan_sums(*sums, arguments->block(), grid.dims, grid.count, self->deterministic);
         const Job job{entry,
                       arguments->block(),
                       grid.dims,
@@ -174,7 +177,9 @@ bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* ar
                       plan.copies ? sums : nullptr,
                       variant->lanes,
                       self->ordered != 0,
-                      plan.seam};
+                      self->rounds != 0,
+                      plan.seam,
+                      self->deterministic != 0};
         outcome = run(job, &record, &gil);
         if (record.printed.load(std::memory_order_relaxed)) std::fflush(stdout);
     }
@@ -550,7 +555,12 @@ PyMemberDef members[] = {
     {"runner", T_OBJECT, offsetof(Dispatcher, runner), 0,
      "On CUDA, what gets each launch as an Attempt in place of the driver, or None."},
     {"ordered", T_BOOL, offsetof(Dispatcher, ordered), 0,
-     "Whether what the kernel computes depends on the order in which its threads run."},
+     "Whether what the kernel computes depends on the order in which its threads run, other than by rounding its sums."},
+    {"rounds", T_BOOL, offsetof(Dispatcher, rounds), 0, "Whether arrays that the kernel only adds to are of floats."},
+    {"deterministic", T_BOOL, offsetof(Dispatcher, deterministic), 0,
+     "Whether launches give the same bits whatever the number of threads."},
+    {"stale", T_BOOL, offsetof(Dispatcher, stale), 0,
+     "Whether options have changed since it was made, so that recorded launches have to look for another one."},
     {"prints", T_BOOL, offsetof(Dispatcher, prints), 0, "Whether the kernel prints."},
     {"bounded", T_BOOL, offsetof(Dispatcher, bounded), 0,
      "Whether what a thread costs does not depend on data, so that a launch may be trusted to be short."},

@@ -41,7 +41,10 @@ struct Dispatcher {
     Variant variants[2][2][2];  // [contiguous][wide][sums]
     int block_dim;              // on CUDA, the threads of a block, where the launch does not say and the kernel allows
     int tid_ndim;               // the fewest dimensions that the kernel folds the grid into
-    char ordered;               // what the kernel computes depends on the order in which its threads run
+    char ordered;               // what the kernel computes depends on the order in which its threads run, sums apart
+    char rounds;                // its sums do: they are of floats
+    char deterministic;         // launches give the same bits whatever the number of threads
+    char stale;                 // options have changed since it was made: recorded launches look for another one
     char prints;                // Python's stdout is flushed before a launch, so that lines keep their order
     char recordable;            // a tape needs no more of a launch than its arguments
     char bounded;               // what a thread costs does not depend on data: the kernel has no loops

@@ -90,6 +90,8 @@ PyMethodDef functions[] = {
 
 PyTypeObject PreparedType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
+bool is_stale(PyObject* object) { return as_dispatcher(work_of(object)->dispatcher.get())->stale; }
+
 bool run_prepared(PyObject* object) {
     Work* work = work_of(object);
     if (work->grid.count == 0) return true;

@@ -10,6 +10,9 @@ extern PyTypeObject PreparedType;
 
 inline bool is_prepared(PyObject* object) { return Py_TYPE(object) == &PreparedType; }
 
+// Whether options have changed since it was made.
+bool is_stale(PyObject* prepared);
+
 // Runs it; false with an exception set.
 bool run_prepared(PyObject* prepared);
 

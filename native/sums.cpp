@@ -4,6 +4,7 @@
 #include <cstring>
 #include <new>
 
+#include "chunks.h"
 #include "thread_pool.h"
 
 namespace wl {
@@ -83,7 +84,8 @@ int64_t reach(const Param& param, const int64_t* dims) {
 
 }  // namespace
 
-SumPlan plan_sums(const Signature& signature, const uint8_t* block, const int64_t* dims, int64_t count) {
+SumPlan plan_sums(const Signature& signature, const uint8_t* block, const int64_t* dims, int64_t count,
+                  bool deterministic) {
     SumPlan plan{true, false, 0};
     int64_t copied = 0, near = 0;
     for (const int i : signature.exclusive) {
@@ -100,14 +102,15 @@ SumPlan plan_sums(const Signature& signature, const uint8_t* block, const int64_
             plan.copies = true;
         }
     }
-    const int64_t room = count / (kChunksPerThread * thread_count());
+    const int64_t room = deterministic ? 0 : count / (kChunksPerThread * thread_count());
     if (plan.seam < 0 || 2 * (plan.seam + kMaxSeamLanes) > room) {
         plan.seam = 0;
         plan.copies = plan.copies || near > 0;
         copied += near;
     }
     const int64_t most = count < INT64_MAX / kBytesPerKernelThread ? count * kBytesPerKernelThread : INT64_MAX;
-    plan.fits = copied * (thread_count() - 1) <= (most > kAlwaysWorth ? most : kAlwaysWorth);
+    const int64_t copies = deterministic ? kFixedChunks : thread_count() - 1;
+    plan.fits = copied * copies <= (most > kAlwaysWorth ? most : kAlwaysWorth);
     return plan;
 }
 
@@ -131,6 +134,13 @@ std::unique_ptr<PrivateSums> PrivateSums::make(const Signature& signature, const
 
 PrivateSums::~PrivateSums() {
     for (const int i : copied_) std::free(view_of(signature_.params[static_cast<size_t>(i)], block_.get()).data);
+}
+
+void PrivateSums::clear() {
+    for (const int i : copied_) {
+        const View view = view_of(signature_.params[static_cast<size_t>(i)], block_.get());
+        std::memset(view.data, 0, static_cast<size_t>(view.bytes));
+    }
 }
 
 void PrivateSums::add_to(const uint8_t* block) const {

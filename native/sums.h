@@ -19,7 +19,9 @@ struct SumPlan {
 
 // The arrays that the kernel updates without atomics must overlap no other array, and those that need copies must be
 // small enough against `count` kernel threads, in a grid of `dims`, for the copies to pay. All arrays are contiguous.
-SumPlan plan_sums(const Signature& signature, const uint8_t* block, const int64_t* dims, int64_t count);
+// A deterministic plan does not depend on the number of OS threads.
+SumPlan plan_sums(const Signature& signature, const uint8_t* block, const int64_t* dims, int64_t count,
+                  bool deterministic);
 
 // Adds `bytes` of numbers, which have 32 or 64 bits, at `from` to those at `to`.
 void add_scalars(Scalar scalar, char* to, const char* from, int64_t bytes);
@@ -38,6 +40,9 @@ class PrivateSums {
 
     // Adds the copies to the arrays in `block`.
     void add_to(const uint8_t* block) const;
+
+    // Makes the copies zero again.
+    void clear();
 
     std::unique_ptr<PrivateSums> next;  // for a list of them
 

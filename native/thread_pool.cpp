@@ -10,10 +10,12 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <thread>
 
 #include "chunks.h"
+#include "ordered_sums.h"
 #include "placement.h"
 #include "sums.h"
 
@@ -22,7 +24,6 @@ namespace wl {
 namespace {
 
 constexpr double kSignalNs = 20e6;  // between looks at pending signals
-constexpr double kExitNs = 5e9;     // the exit handler's patience with a chunk that does not end
 constexpr double kSpinNs = 50e3;    // how long one looks for work, or for the others' end, before going to sleep
 constexpr int kMaxThreads = 1024;
 
@@ -33,6 +34,7 @@ struct Shared {
     std::fenv_t floating_point;  // the caller's rounding and denormal modes, which its workers take over
     Turns turns;
     Seams seams;
+    OrderedSums* in_order;                // not null: sums are added up in the order of the chunks
     std::unique_ptr<PrivateSums> copies;  // of workers that have finished; guarded by the pool's mutex
 };
 
@@ -74,15 +76,21 @@ bool is_deterministic() { return deterministic.load(std::memory_order_relaxed); 
 
 namespace {
 
+// Runs the threads from `begin` to `end`, which are a chunk where sums are `in_order`; adds to `copy` if there is one.
+void run_chunk(const Job& job, OrderedSums* in_order, Worker* worker, std::unique_ptr<PrivateSums>* copy, int64_t begin,
+               int64_t end) {
+    worker->call(job.entry, *copy ? (*copy)->block() : job.args, job.dims, begin, end);
+    if (in_order) *copy = in_order->exchange(begin, std::move(*copy));
+}
+
 // Works on chunks until none is left; `between` is called after each with the time.
 template <typename Between>
-void work_on(Shared* shared, Worker* worker, const uint8_t* args, Between between) {
-    const Job& job = shared->job;
+void work_on(Shared* shared, Worker* worker, std::unique_ptr<PrivateSums>* copy, Between between) {
     participate(
         &shared->turns,
         [&](int64_t begin, int64_t end) {
             shared->seams.run(begin, end, [&](int64_t first, int64_t last) {
-                worker->call(job.entry, args, job.dims, first, last);
+                run_chunk(shared->job, shared->in_order, worker, copy, first, last);
             });
         },
         between);
@@ -91,6 +99,7 @@ void work_on(Shared* shared, Worker* worker, const uint8_t* args, Between betwee
 // ---- workers
 
 void work(Pool* pool, Place* place) {
+    Gil::enter_worker();
     std::unique_lock<std::mutex> lock(pool->mutex);
     place->settle();
     for (;;) {
@@ -106,10 +115,10 @@ void work(Pool* pool, Place* place) {
         if (copy || !job.sums) {
             std::fesetenv(&shared->floating_point);
             Worker worker(shared->record, job.lanes);
-            work_on(shared, &worker, copy ? copy->block() : job.args, [](double) {});
+            work_on(shared, &worker, &copy, [](double) {});
         }
         lock.lock();
-        if (copy) {
+        if (copy && !shared->in_order) {
             copy->next = std::move(shared->copies);
             shared->copies = std::move(copy);
         }
@@ -176,7 +185,8 @@ class Signals {
 };
 
 // Runs the threads from `begin` on with the pool; false when another launch has it.
-bool share(const Job& job, Worker* self, int64_t begin, double thread_ns, int64_t fixed, Signals* signals) {
+bool share(const Job& job, Worker* self, OrderedSums* in_order, std::unique_ptr<PrivateSums>* copy, int64_t begin,
+           double thread_ns, int64_t fixed, Signals* signals) {
     const int threads = static_cast<int>(
         within(thread_ns * static_cast<double>(job.count - begin), kWorthNs, thread_count()));
     if (threads < 2) return false;
@@ -189,6 +199,7 @@ bool share(const Job& job, Worker* self, int64_t begin, double thread_ns, int64_
         {},
         {job.count, thread_ns, threads, job.lanes, fixed, 2 * seam, &self->record->cancel, {begin}},
         {seam, begin, job.count},
+        in_order,
         nullptr};
     std::fegetenv(&shared.floating_point);
     {
@@ -201,7 +212,7 @@ bool share(const Job& job, Worker* self, int64_t begin, double thread_ns, int64_
         pool->seats = seats;
         for (int i = 0; i < seats; ++i) pool->wake.notify_one();
     }
-    work_on(&shared, self, job.args, [signals](double now) { signals->poll(now); });
+    work_on(&shared, self, copy, [signals](double now) { signals->poll(now); });
     std::unique_lock<std::mutex> lock(pool->mutex);
     pool->seats = 0;
     lock.unlock();
@@ -226,48 +237,6 @@ bool share(const Job& job, Worker* self, int64_t begin, double thread_ns, int64_
 
 }  // namespace
 
-Gil* Gil::first_ = nullptr;
-bool Gil::closed_ = false;
-
-void Gil::release() {
-    if (saved_ || closed_) return;
-    next_ = first_;
-    previous_ = nullptr;
-    if (first_) first_->previous_ = this;
-    first_ = this;
-    saved_ = PyEval_SaveThread();
-}
-
-void Gil::acquire() {
-    if (!saved_) return;
-    // The exit handler did not wait any longer: this thread ends with the process.
-    while (!Py_IsInitialized()) std::this_thread::sleep_for(std::chrono::seconds(1));
-    PyEval_RestoreThread(std::exchange(saved_, nullptr));
-    (previous_ ? previous_->next_ : first_) = next_;
-    if (next_) next_->previous_ = previous_;
-}
-
-bool Gil::check_signals() {
-    const bool released = saved_ != nullptr;
-    acquire();
-    const bool fine = PyErr_CheckSignals() == 0;
-    if (released) release();
-    return fine;
-}
-
-void Gil::close() {
-    closed_ = true;
-    const double start = now_ns();
-    while (first_ && now_ns() - start < kExitNs) {
-        for (Gil* gil = first_; gil; gil = gil->next_) {
-            gil->record_->closing.store(1, std::memory_order_relaxed);
-            gil->record_->cancel.store(1, std::memory_order_relaxed);
-        }
-        Py_BEGIN_ALLOW_THREADS std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        Py_END_ALLOW_THREADS
-    }
-}
-
 Outcome run(const Job& job, RunRecord* record, Gil* gil) {
     Outcome outcome;
     Worker self(record, job.lanes);
@@ -275,12 +244,20 @@ Outcome run(const Job& job, RunRecord* record, Gil* gil) {
     double last = start;
     double thread_ns = 0;
     Signals signals(record, gil, start);
-    const int64_t fixed = is_deterministic() ? fixed_chunk(job.count, job.lanes) : 0;
-    const bool alone = fixed && job.ordered;
+    const int64_t fixed = job.deterministic ? fixed_chunk(job.count, job.lanes) : 0;
+    std::unique_ptr<PrivateSums> copy;  // what this thread adds to, if not the arrays themselves
+    std::optional<OrderedSums> sums;
+    if (fixed && job.rounds && job.sums && !job.ordered && fixed < job.count) {
+        sums.emplace(*job.sums, job.args, fixed);
+        copy = sums->begin();
+        if (!copy) sums.reset();
+    }
+    OrderedSums* in_order = sums ? &*sums : nullptr;
+    const bool alone = fixed && (job.ordered || (job.rounds && !in_order));
     for (int64_t done = 0; done < job.count && !record->cancel.load(std::memory_order_relaxed);) {
         const int64_t left = job.count - done;
         const int64_t size = fixed ? std::min(fixed, left) : next_alone(done, left, thread_ns, job.lanes);
-        self.call(job.entry, job.args, job.dims, done, done + size);
+        run_chunk(job, in_order, &self, &copy, done, done + size);
         if (done && done + size == job.count) break;
         const double now = now_ns();
         thread_ns = (now - last) / static_cast<double>(size);
@@ -292,7 +269,8 @@ Outcome run(const Job& job, RunRecord* record, Gil* gil) {
         signals.poll(now);
         // The first threads may be slow because code and data are cold: a guess needs some substance.
         const bool sure = now - start > 3e3 || done >= 80;
-        if (left_ns > kShareNs && sure && !alone && share(job, &self, done, thread_ns, fixed, &signals)) break;
+        const bool worth = left_ns > kShareNs && sure && !alone;
+        if (worth && share(job, &self, in_order, &copy, done, thread_ns, fixed, &signals)) break;
     }
     outcome.interrupted = signals.interrupted();
     return outcome;

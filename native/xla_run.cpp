@@ -142,7 +142,7 @@ class Team {
         : call_(call),
           record_(record),
           turns_{call.count * call.items, thread_ns, participants, call.lanes,
-                 is_deterministic() ? fixed_chunk(call.count * call.items, call.lanes) : 0, 0, &record->cancel, {begin}} {}
+                 call.deterministic ? fixed_chunk(call.count * call.items, call.lanes) : 0, 0, &record->cancel, {begin}} {}
 
     void invite(const xla::Api* api, xla::ExecutionContext* context, int helpers) {
         for (int i = 0; i < helpers; ++i) {
@@ -258,7 +258,7 @@ void run_batched(const BatchedCall& call, const xla::Api* api, xla::ExecutionCon
     const double start = now_ns();
     double last = start;
     double thread_ns = 0;
-    const int64_t fixed = is_deterministic() ? fixed_chunk(total, call.lanes) : 0;
+    const int64_t fixed = call.deterministic ? fixed_chunk(total, call.lanes) : 0;
     const bool alone = fixed && call.ordered;
     for (int64_t done = 0; done < total && !record->cancel.load(std::memory_order_relaxed);) {
         const int64_t left = total - done;

@@ -24,6 +24,7 @@ struct BatchedCall {
     Entry entry;
     int64_t lanes;  // how many kernel threads the entry runs at once
     bool ordered;   // what it computes depends on the order in which its threads run
+    bool deterministic;  // it has to give the same bits whatever the number of threads
     const int64_t* dims;
     int64_t count;  // kernel threads of one launch
     const uint8_t* block;

@@ -39,6 +39,7 @@ struct Plan {
     Entry entry;
     int lanes;     // how many threads it runs at once
     bool ordered;  // what it computes depends on the order in which its threads run
+    bool deterministic;  // it has to give the same bits whatever the number of threads
     PyObject* keepalive;
     PyObject* explain;
     PyObject* load;  // load(context): what a CudaPlan holds, for the context of a CUDA device

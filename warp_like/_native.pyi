@@ -127,6 +127,9 @@ class Dispatcher:
 
     tid_ndim: int
     ordered: bool
+    rounds: bool
+    deterministic: bool
+    stale: bool
     block_dim: int
     prints: bool
     bounded: bool
@@ -254,6 +257,7 @@ def xla_add_plan(
     load: Callable[[int], tuple[int, int, int, int, Any, Callable[[], None] | None]],
     lanes: int = 1,
     ordered: bool = False,
+    deterministic: bool = False,
     /,
 ) -> None: ...
 def xla_has_plan(key: int, /) -> bool: ...

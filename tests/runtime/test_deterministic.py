@@ -1,12 +1,15 @@
 """``wp.config.deterministic``: the same bits whatever the number of threads, and whatever the time that they take."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 import warp_like as wp
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Signature
-from warp_like.passes.sums import depends_on_order
+from warp_like.passes.sums import depends_on_order, plain_additions, sums_round
 
 
 @pytest.fixture
@@ -77,17 +80,33 @@ def slots(x: wp.array(dtype=int), out: wp.array(dtype=int)):
 
 
 @wp.kernel
+def halves(x: wp.array(dtype=float), out: wp.array(dtype=wp.float16)):
+    wp.atomic_add(out, 0, wp.float16(x[wp.tid()]))
+
+
+@wp.kernel
 def largest(x: wp.array(dtype=float), out: wp.array(dtype=float)):
     wp.atomic_max(out, 0, x[wp.tid()])
 
 
 @pytest.mark.parametrize(
-    ("kernel", "ordered"),
-    [(total, True), (slots, True), (counts, False), (own, False), (largest, False), (waves, False)],
+    ("kernel", "ordered", "rounds"),
+    [
+        (total, False, True),
+        (slots, True, False),
+        (halves, True, False),
+        (counts, False, False),
+        (own, False, False),
+        (largest, False, False),
+        (waves, False, False),
+    ],
     ids=lambda k: getattr(k, "key", ""),
 )
-def test_what_depends_on_the_order_of_threads(kernel, ordered):
-    assert depends_on_order(optimised(kernel.source, Signature(kernel.types))) == ordered
+def test_what_depends_on_the_order_of_threads(kernel, ordered, rounds):
+    f = optimised(kernel.source, Signature(kernel.types))
+    summed, _ = plain_additions(f)
+    assert depends_on_order(f) == (ordered or rounds)
+    assert (depends_on_order(f, summed), sums_round(f, summed)) == (ordered, rounds)
 
 
 def test_gradients(deterministic):
@@ -101,3 +120,145 @@ def test_gradients(deterministic):
         tape.backward(grads={out: wp.ones_like(out)})
         seen.add(points.grad.numpy().tobytes() + out.numpy().tobytes())
     assert len(seen) == 1
+
+
+@wp.kernel
+def histogram(x: wp.array(dtype=float), bins: wp.array(dtype=float), squares: wp.array(dtype=wp.float64)):
+    v = x[wp.tid()]
+    k = int(v * float(bins.shape[0]))
+    wp.atomic_add(bins, k, v)
+    wp.atomic_add(squares, k, wp.float64(v) * wp.float64(v))
+
+
+@wp.kernel
+def chain(x: wp.array(dtype=float), force: wp.array(dtype=float)):
+    i = wp.tid()
+    f = wp.sin(x[i]) * 1.0e3
+    wp.atomic_add(force, i, f)
+    wp.atomic_add(force, i + 1, -f)
+
+
+def bits_of(kernel, x, make):
+    """What ``kernel`` gives for several numbers of threads, twice: a second launch knows what a thread costs."""
+    seen = set()
+    for wp.config.num_threads in (1, 2, 3, 8):
+        for _ in range(2):
+            outs = make()
+            wp.launch(kernel, len(x), [x], outs)
+            seen.add(b"".join(out.tobytes() for out in outs))
+    return seen, outs
+
+
+@pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 200, 1000, 4096, 4097, 70_000, 300_001])
+@pytest.mark.parametrize("bins", [1, 64, 10_000])  # copies of many bins cost more than their threads save
+def test_sums_of_any_size(deterministic, n, bins):
+    x = np.random.default_rng(n).random(n).astype(np.float32)
+    start = np.random.default_rng(7).random(bins)
+    seen, (found, squares) = bits_of(histogram, x, lambda: [start.astype(np.float32), start.copy()])
+    assert len(seen) == 1
+    at = (x * np.float32(bins)).astype(int)
+    wide = x.astype(np.float64)
+    sums = np.bincount(at, wide, bins)
+    np.testing.assert_allclose(found, start.astype(np.float32) + sums, rtol=2e-7 * max(10, np.sqrt(n)))
+    np.testing.assert_allclose(squares, start + np.bincount(at, wide**2, bins), rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 100, 5000, 200_001])
+def test_additions_to_neighbours(deterministic, n):
+    x = np.random.default_rng(n).random(n).astype(np.float32)
+    seen, (force,) = bits_of(chain, x, lambda: [np.zeros(n + 1, np.float32)])
+    assert len(seen) == 1
+    f = np.sin(x.astype(np.float64)) * 1e3
+    np.testing.assert_allclose(force, np.append(f, 0) - np.append(0, f), atol=1e-3)
+
+
+def test_sums_into_strided_and_overlapping_arrays(deterministic):
+    x = np.random.default_rng(5).random(100_000).astype(np.float32)
+    memory = np.zeros(200, np.float64)
+
+    def strided():
+        return [np.zeros(100, np.float32)[::2], np.zeros(100)[::2]]
+
+    assert len(bits_of(histogram, x, strided)[0]) == 1
+
+    def overlapping():
+        memory[:] = 0
+        return [memory.view(np.float32)[:50], memory[10:60]]
+
+    assert len(bits_of(histogram, x, overlapping)[0]) == 1
+
+
+def test_recorded_launches(deterministic):
+    x = np.random.default_rng(3).random(100_000).astype(np.float32)
+    out = np.zeros(3, np.float32)
+    command = wp.launch(total, len(x), [x, out], record_cmd=True)
+    seen = set()
+    for wp.config.num_threads in (1, 2, 5):
+        for _ in range(2):
+            out[:] = 0
+            command.launch()
+            seen.add(out.tobytes())
+    assert len(seen) == 1
+
+
+PROGRAM = """
+import os
+import numpy as np
+import warp_like as wp
+
+@wp.kernel
+def total(x: wp.array(dtype=float), out: wp.array(dtype=float)):
+    i = wp.tid()
+    v = x[i]
+    for _ in range(100):
+        v = wp.sin(v)
+    wp.atomic_add(out, i % 3, v)
+
+wp.config.deterministic = True
+wp.config.num_threads = 4
+x, out = np.ones(100_000, np.float32), np.zeros(3, np.float32)
+before = len(os.listdir("/proc/self/task"))
+wp.launch(total, len(x), [x, out])
+print(len(os.listdir("/proc/self/task")) - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
+def test_sums_are_shared_by_threads(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=True)
+    assert int(done.stdout) >= 3
+
+
+def test_modules_and_kernels_have_the_option():
+    mode = wp.config.DeterministicMode.RUN_TO_RUN
+
+    @wp.kernel(deterministic=mode)
+    def always(x: wp.array(dtype=float), out: wp.array(dtype=float)):
+        i = wp.tid()
+        wp.atomic_add(out, i % 3, wp.sin(x[i]) * 1.0e3)
+
+    @wp.kernel(module="unique", module_options={"deterministic": True})
+    def in_module(x: wp.array(dtype=float), out: wp.array(dtype=float)):
+        i = wp.tid()
+        wp.atomic_add(out, i % 3, wp.sin(x[i]) * 1.0e3)
+
+    x = np.random.default_rng(0).random(100_001).astype(np.float32)
+    try:
+        for kernel in (always, in_module):
+            assert len(bits_of(kernel, x, lambda: [np.zeros(3, np.float32)])[0]) == 1
+            assert kernel.program(kernel.types).dispatcher.deterministic
+        total.options["deterministic"] = False
+        wp.config.deterministic = True
+        wp.launch(total, len(x), [x, np.zeros(3, np.float32)])
+        assert not total.program(total.types).dispatcher.deterministic
+        del total.options["deterministic"]
+        wp.launch(total, len(x), [x, np.zeros(3, np.float32)])
+        assert total.program(total.types).dispatcher.deterministic
+        wp.config.deterministic = False
+        assert not total.program(total.types).dispatcher.deterministic
+        assert always.program(always.types).dispatcher.deterministic
+    finally:
+        del wp.config.deterministic
+        del wp.config.num_threads

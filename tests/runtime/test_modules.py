@@ -252,3 +252,34 @@ def test_a_mistake_is_found_when_its_module_is_loaded():
     define("@wp.kernel\ndef k(x: float):\n    y = x + 1 + wp.vec2(0.0, 0.0)\n", __name__="made.mistaken")
     with pytest.raises(wp.WarpCodegenTypeError):
         wp.load_module("made.mistaken")
+
+
+def test_recorded_launches_follow_the_options(module):
+    """One of the products is only seen where nothing is rounded in between."""
+    a = np.array([1.0 + 2.0**-30])
+    c = np.array([-1.0])
+    exact, rounded = 2.0**-29 + 2.0**-60, 2.0**-29
+
+    def result(command):
+        c[:] = -1.0
+        command.launch()
+        return c[0]
+
+    module.options["fuse_fp"] = True
+    command = wp.launch(module.kernels["fused"], 1, [a, a, c], record_cmd=True)
+    assert [result(command) for _ in range(2)] == [exact, exact]
+    wp.set_module_options({"fuse_fp": False}, module)
+    assert [result(command) for _ in range(2)] == [rounded, rounded]
+    module.kernels["fused"].options["fuse_fp"] = True
+    assert [result(command) for _ in range(2)] == [exact, exact]
+    module.kernels["fused"].options["fuse_fp"] = None
+    before = wp.config.mode
+    wp.config.mode = "debug"
+    try:
+        command.set_dim(2)
+        with pytest.raises(IndexError):
+            command.launch()
+    finally:
+        wp.config.mode = before
+    command.set_dim(1)
+    assert result(command) == rounded

@@ -191,9 +191,11 @@ SETTINGS: tuple[Setting, ...] = (
         "WARP_LIKE_DETERMINISTIC",
         bool,
         False,
-        "Launches give the same bits whatever the number of threads. Kernels whose threads add floats to common "
-        "elements, or otherwise see each other's order, then run on one. A `wp.DeterministicMode` says the same.",
+        "Launches on the CPU give the same bits whatever the number of threads. Floats that threads add to common "
+        "elements are then added up in order; kernels whose threads see each other's order otherwise run on one. A "
+        "`wp.DeterministicMode` says the same.",
         also=DeterministicMode,
+        levels=_ALL,
     ),
     Setting(
         "adjoint_stack_limit",

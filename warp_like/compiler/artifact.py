@@ -7,7 +7,7 @@ import marshal
 from warp_like.base.frozen import Frozen
 from warp_like.base.hashing import checksum
 
-_MAGIC = b"warp_like artifact 4\n"
+_MAGIC = b"warp_like artifact 5\n"
 
 
 class Damaged(Exception):
@@ -32,7 +32,8 @@ class Artifact(Frozen):
         scratch: For an adjoint, positions of the arrays of which it takes copies from before the launch, as its last
             parameters.
         tid_ndim: The fewest dimensions that the entry folds the grid into.
-        ordered: Whether what it computes depends on the order in which its threads run.
+        ordered: Whether what it computes depends on the order in which its threads run, other than through ``sums``.
+        rounds: Whether ``sums`` depend on that order, being of floats.
         prints: Whether it prints.
         lanes: How many threads it runs side by side in vector registers.
         lanes_reason: Why so many.
@@ -56,6 +57,7 @@ class Artifact(Frozen):
     scratch: tuple[int, ...] = ()
     tid_ndim: int = 4
     ordered: bool = False
+    rounds: bool = False
     prints: bool = False
     lanes: int = 1
     lanes_reason: str = ""

@@ -25,7 +25,7 @@ from warp_like.passes.ad.saving import rewritten_arrays
 from warp_like.passes.ad.value_gradients import open_gradients
 from warp_like.passes.effects import array_accesses, certain_accesses, constant_arrays
 from warp_like.passes.spmd.choice import Choice, choose
-from warp_like.passes.sums import depends_on_order, open_own_additions, plain_additions, spans
+from warp_like.passes.sums import depends_on_order, open_own_additions, plain_additions, spans, sums_round
 
 STAGES = ("ir", "optimised", "lanes", "llvm", "asm", "ptx", "sass")
 """What can be shown of a kernel on its way: the frontend's IR, that of one thread when all passes have run, that of the
@@ -69,7 +69,8 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
         certain=certain_accesses(f),
         scratch=f.scratch,
         tid_ndim=fewest_tid_dims(f),
-        ordered=depends_on_order(f),
+        ordered=depends_on_order(f, summed),
+        rounds=sums_round(f, summed),
         prints=any(isinstance(o, ops.Print) for o in f.body.walk()),
         lanes=lanes.width,
         lanes_reason=lanes.reason,

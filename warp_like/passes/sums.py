@@ -58,20 +58,28 @@ def spans(f: Function, summed: Sequence[int]) -> tuple[tuple[int, tuple[int, ...
     return tuple(found)
 
 
-def depends_on_order(f: Function) -> bool:
+def depends_on_order(f: Function, summed: Sequence[int] = ()) -> bool:
     """Return whether what ``f`` computes may depend on the order in which its threads run.
 
     So it is where threads update an element of one another such that order shows: by adding floats, which rounds, by
-    exchanging, or by looking at what was there before; and where they print.
+    exchanging, or by looking at what was there before; and where they print. The arrays at the positions ``summed`` are
+    not looked at.
     """
+    apart = {f.params[i] for i in summed}
     used = {v for o in f.body.walk() for v in o.operands()}
     for array, found in _accesses(f).items():
         atomics = [o for o in found if isinstance(o, (ops.Atomic, ops.AtomicCas))]
-        if atomics and array in f.params and all(map(_is_own, found)):
+        if array in apart or (atomics and array in f.params and all(map(_is_own, found))):
             continue
         if any(o.results[0] in used or not _commutes(o) for o in atomics):
             return True
     return any(isinstance(o, (ops.Print, ops.Native)) for o in f.body.walk())
+
+
+def sums_round(f: Function, summed: Sequence[int]) -> bool:
+    """Return whether an array at the positions ``summed``, to which ``f`` only adds, is of floats."""
+    scalars = [scalar_of(t.dtype) for t in (f.params[i].type for i in summed) if isinstance(t, Array)]
+    return any(s is not None and s.is_float for s in scalars)
 
 
 def _commutes(o: Op) -> bool:

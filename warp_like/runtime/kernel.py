@@ -201,6 +201,8 @@ class Kernel(_native.Launchable):
         """Drop what has been compiled, because options changed."""
         self.fast = None
         self.forget_adjoints()
+        for dispatcher in self._dispatchers():
+            dispatcher.stale = True
         self._programs.clear()
 
     def _options_changed(self) -> None:
@@ -209,9 +211,16 @@ class Kernel(_native.Launchable):
 
     def forget_adjoints(self) -> None:
         """Let adjoint launches, those of recorded launches too, be checked anew."""
-        for program in self._programs.values():
-            if program.dispatcher is not None:
-                program.dispatcher.forget_adjoints()
+        for dispatcher in self._dispatchers():
+            dispatcher.forget_adjoints()
+
+    def set_deterministic(self) -> None:
+        """Let what has been compiled follow the option ``deterministic``."""
+        for dispatcher in self._dispatchers():
+            dispatcher.deterministic = bool(self.option("deterministic"))
+
+    def _dispatchers(self) -> list[_native.Dispatcher]:
+        return [p.dispatcher for p in list(self._programs.values()) if p.dispatcher is not None]
 
     def inspect(
         self,
@@ -588,6 +597,9 @@ def _options_changed(setting: Setting) -> None:
         for k in list(_kernels):
             k.fast = None
             k.forget_adjoints()
+    elif setting.name == "deterministic":
+        for k in list(_kernels):
+            k.set_deterministic()
     elif setting.name == "print_launches":
         hold_fast_launches(0)
 

@@ -221,7 +221,8 @@ class Launch(_native.Command):
     """A launch with its arguments bound, made by ``wp.launch(..., record_cmd=True)``.
 
     ``launch()`` runs it; ``set_dim``, ``set_param_at_index``, ``set_param_by_name`` and ``set_params`` change it.
-    Numbers, vectors and structs are taken as they are when they are bound; arrays are bound by reference.
+    Numbers, vectors and structs are taken as they are when they are bound; arrays are bound by reference. The options
+    of kernel and module are those that hold when it runs.
 
     Attributes:
         kernel: The kernel.
@@ -254,6 +255,8 @@ class Launch(_native.Command):
         if stream is not None:
             place_of_launch(self.kernel.key, self.program.device, stream)
             blocks = blocks._replace(stream=stream)
+        # Options may have changed since: then there is another program.
+        self.program = self.kernel.program(self.program.types, device=self.program.device)
         active = recorder.active
         if isinstance(active, Capture):
             active.take_launch(Record(self.kernel, self._dims, self.program.types, list(self._params)))

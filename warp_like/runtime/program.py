@@ -146,6 +146,8 @@ class Program:
         dispatcher = _native.Dispatcher(self.kernel.key, specs, self.explain_error, self.device, cuda)
         dispatcher.tid_ndim = artifact.tid_ndim
         dispatcher.ordered = artifact.ordered
+        dispatcher.rounds = artifact.rounds
+        dispatcher.deterministic = bool(self.kernel.option("deterministic"))
         dispatcher.prints = artifact.prints
         dispatcher.bounded = artifact.bounded
         dispatcher.types = self.types

@@ -125,7 +125,7 @@ class Code:
         return optimised(self.kernel.source, self.signature)
 
 
-_codes: weakref.WeakKeyDictionary[Kernel, dict[Signature, Code]] = weakref.WeakKeyDictionary()
+_codes: weakref.WeakKeyDictionary[Kernel, dict[tuple[Signature, bool], Code]] = weakref.WeakKeyDictionary()
 _compiling = threading.RLock()
 
 
@@ -149,22 +149,24 @@ def compiled(
     signature = Signature(types, contiguous, wide, wrt, same, kernel.compile_options(), tangent, sums, again)
     with _compiling:
         known = _codes.setdefault(kernel, {})
-        if signature not in known:
-            known[signature] = _compile(kernel, signature)
-        return known[signature]
+        deterministic = bool(kernel.option("deterministic"))
+        if (signature, deterministic) not in known:
+            known[signature, deterministic] = _compile(kernel, signature, deterministic)
+        return known[signature, deterministic]
 
 
-def _compile(kernel: Kernel, signature: Signature) -> Code:
+def _compile(kernel: Kernel, signature: Signature, deterministic: bool) -> Code:
     artifact = compile_kernel(kernel.source, signature, host_target())
     # A hash of the contents, not a number of this process: XLA may keep its programs on disk.
-    words = digest(cache_key(kernel.source, signature, host_target()), artifact.code)
+    words = digest(cache_key(kernel.source, signature, host_target()), artifact.code, str(deterministic))
     key = int(words[:16], 16) - (1 << 63)
     if not _native.xla_has_plan(key):
         loaded = cpu.load(artifact.code, (artifact.entry,), _native.symbols())
         explain = kernel.program(signature.args, signature.wrt).explain_error
         load = functools.partial(_load_on_cuda, kernel, signature, artifact.scratch)
         address = loaded.address(artifact.entry)
-        _native.xla_add_plan(key, address, loaded, explain, load, artifact.lanes, artifact.ordered)
+        ordered = artifact.ordered or artifact.rounds
+        _native.xla_add_plan(key, address, loaded, explain, load, artifact.lanes, ordered, deterministic)
     return Code(kernel, signature, artifact, key)
 
 

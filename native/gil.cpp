@@ -1,0 +1,129 @@
+#include "gil.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+#include <utility>
+
+#include "record.h"
+
+namespace wl {
+
+namespace {
+
+constexpr auto kExitPatience = std::chrono::seconds(5);  // of the exit handler with a chunk that does not end
+constexpr int kShortestWaitUs = 20, kLongestWaitUs = 1000;
+
+thread_local bool is_worker = false;
+
+Extent extent(const Param& param, const uint8_t* block) {
+    const int64_t* slot = reinterpret_cast<const int64_t*>(block + param.offset);
+    const int64_t itemsize = param.known ? param.element.size : std::llabs(slot[2 * param.ndim]);  // a struct: its stride
+    return extent_of(slot, param.ndim, itemsize);
+}
+
+// Whether `other` writes where `plain` adds.
+bool meets(const Footprint& plain, const Footprint& other) {
+    for (const int i : plain.signature->exclusive) {
+        const Extent sum = extent(plain.signature->params[static_cast<size_t>(i)], plain.block);
+        for (const Param& param : other.signature->params) {
+            const bool writes = param.kind == ParamKind::Array && param.writes;
+            if (writes && sum.overlaps(extent(param, other.block))) return true;
+        }
+    }
+    return false;
+}
+
+}  // namespace
+
+Gil* Gil::first_ = nullptr;
+int64_t Gil::count_ = 0;
+bool Gil::closed_ = false;
+
+Gil::~Gil() {
+    acquire();
+    if (!listed_) return;
+    (previous_ ? previous_->next_ : first_) = next_;
+    if (next_) next_->previous_ = previous_;
+}
+
+void Gil::enlist() {
+    if (listed_) return;
+    listed_ = true;
+    number_ = count_++;
+    thread_ = pthread_self();
+    next_ = first_;
+    if (first_) first_->previous_ = this;
+    first_ = this;
+}
+
+void Gil::release() {
+    if (saved_ || closed_) return;
+    enlist();
+    saved_ = PyEval_SaveThread();
+}
+
+void Gil::acquire() {
+    if (!saved_) return;
+    // The exit handler did not wait any longer: this thread ends with the process.
+    while (!Py_IsInitialized()) std::this_thread::sleep_for(std::chrono::seconds(1));
+    PyEval_RestoreThread(std::exchange(saved_, nullptr));
+}
+
+bool Gil::check_signals() {
+    const bool released = saved_ != nullptr;
+    acquire();
+    const bool fine = PyErr_CheckSignals() == 0;
+    if (released) release();
+    return fine;
+}
+
+bool Gil::clashes(const Footprint& footprint, int64_t before) {
+    if (!footprint.signature || is_worker) return false;
+    for (const Gil* gil = first_; gil; gil = gil->next_) {
+        const Footprint& other = gil->footprint_;
+        // A launch of this thread's own called back into Python, which launches: it can't wait for itself.
+        if (gil->number_ >= before || !other.signature || pthread_equal(gil->thread_, pthread_self())) continue;
+        if (footprint.plain && meets(footprint, other)) return true;
+        if (other.plain && meets(other, footprint)) return true;
+    }
+    return false;
+}
+
+bool Gil::wait_for_turn() {
+    if (!clashes(footprint_)) return true;
+    enlist();
+    for (int us = kShortestWaitUs; clashes(footprint_, number_); us = us < kLongestWaitUs ? 2 * us : us) {
+        if (closed_ || record_->cancel.load(std::memory_order_relaxed)) break;
+        release();
+        std::this_thread::sleep_for(std::chrono::microseconds(us));
+        acquire();
+        if (PyErr_CheckSignals() != 0) {
+            record_->cancel.store(1, std::memory_order_relaxed);
+            return false;
+        }
+    }
+    return true;
+}
+
+void Gil::close() {
+    closed_ = true;
+    const auto start = std::chrono::steady_clock::now();
+    while (first_ && std::chrono::steady_clock::now() - start < kExitPatience) {
+        for (Gil* gil = first_; gil; gil = gil->next_) {
+            gil->record_->closing.store(1, std::memory_order_relaxed);
+            gil->record_->cancel.store(1, std::memory_order_relaxed);
+        }
+        Py_BEGIN_ALLOW_THREADS std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        Py_END_ALLOW_THREADS
+    }
+}
+
+void Gil::after_fork() {
+    for (Gil* gil = first_; gil; gil = gil->next_) gil->listed_ = false;
+    first_ = nullptr;
+}
+
+void Gil::enter_worker() { is_worker = true; }
+
+}  // namespace wl

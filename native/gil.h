@@ -1,0 +1,67 @@
+// The GIL as a launch handles it, and the launches that are in flight without it.
+//
+// A launch holds the GIL at first and lets go of it when it turns out to take long. From then on launches of other
+// Python threads may run beside it. Those that add to an array without atomics must not: they wait for each other.
+//
+// When the interpreter exits, a thread that asks for the GIL never returns, or is unwound in the middle of our frames.
+// So the exit handler cancels the launches in flight and waits for them, and from then on none lets go of the GIL.
+#pragma once
+
+#include <pthread.h>
+
+#include "args.h"
+#include "context.h"
+#include "python.h"
+
+namespace wl {
+
+// What a launch does to memory.
+struct Footprint {
+    const Signature* signature = nullptr;  // null: it is nobody's business
+    const uint8_t* block = nullptr;        // the arguments
+    bool plain = false;                    // it adds to the arrays in `signature->exclusive` without atomics
+};
+
+class Gil {
+  public:
+    explicit Gil(RunRecord* record, Footprint footprint = {}) : record_(record), footprint_(footprint) {}
+    ~Gil();
+    Gil(const Gil&) = delete;
+    Gil& operator=(const Gil&) = delete;
+
+    void release();
+    void acquire();
+    // Runs Python's signal handlers; false when one of them raised, and the exception is then set.
+    bool check_signals();
+
+    // Whether a launch is in flight that one with this footprint must not run beside.
+    static bool clashes(const Footprint& footprint) { return first_ && clashes(footprint, INT64_MAX); }
+    // Waits for those that have begun before; false when a signal handler raised.
+    bool wait_for_turn();
+
+    // The exit handler, called with the GIL.
+    static void close();
+    // Forgets the launches of the parent.
+    static void after_fork();
+    // Says that this thread works on the launches of others, and so must never wait for one.
+    static void enter_worker();
+
+  private:
+    static bool clashes(const Footprint& footprint, int64_t before);
+    void enlist();
+
+    RunRecord* record_;
+    Footprint footprint_;
+    PyThreadState* saved_ = nullptr;
+    bool listed_ = false;
+    int64_t number_ = 0;  // in the order in which launches came on the list
+    pthread_t thread_;    // whose launch it is
+    Gil* next_ = nullptr;
+    Gil* previous_ = nullptr;
+
+    static Gil* first_;  // the launches in flight; guarded by the GIL
+    static int64_t count_;
+    static bool closed_;
+};
+
+}  // namespace wl
