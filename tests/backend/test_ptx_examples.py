@@ -64,7 +64,7 @@ def test_example(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kernels = [k for k in vars(module).values() if isinstance(k, Kernel)]
     concrete = [k for k in kernels if not k.is_generic] + [i for k in kernels for i in k.overloads.values()]
     for kernel in concrete:
-        signature = Signature(kernel.types, options=kernel.options(), sums=True)
+        signature = Signature(kernel.types, options=kernel.compile_options(), sums=True)
         f = pipeline.optimised(kernel.source, signature)
         require_cuda_code(f, signature)
         require_cuda_code(f, signature.replace(contiguous=False, sums=False))

@@ -133,7 +133,7 @@ def test_the_loaded_code_is_what_launches_get(
     kernel = made(name).kernels["step"]
     assert wp.load_aot_module(name, device="cuda:0", module_dir=tmp_path).kernels["step"] is kernel
     monkeypatch.setattr("warp_like.runtime.kernel.compile_kernel", None)
-    signature = Signature(kernel.types, options=kernel.options(), sums=True)
+    signature = Signature(kernel.types, options=kernel.compile_options(), sums=True)
     target = cuda_target("90", assembled=True)
     assert kernel.artifact(signature, target).code == inside[0].code
     assert kernel.artifact(signature.replace(contiguous=False), target).code == inside[2].code

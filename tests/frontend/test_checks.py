@@ -50,7 +50,7 @@ def fails(kernel: Kernel, exception: type[Exception], message: str, at: str, *ar
     with pytest.raises(exception) as caught:
         wp.launch(kernel, dim=dim, inputs=list(args))
     assert str(caught.value) == f"kernel `{kernel.key}`: {message}, line {line_of(kernel, at)} of {FILE}"
-    signature, context = Signature(kernel.types, contiguous=False, options=kernel.options()), Context(1024, 1)
+    signature, context = Signature(kernel.types, contiguous=False, options=kernel.compile_options()), Context(1024, 1)
     f = pipeline.optimised(kernel.source, signature)
     on_cuda = CudaKernel(f, pipeline._lowering(signature, f, cuda_target("sm_80")))
     on_cuda(given, (dim,), context, blocks=1, threads=1)

@@ -247,3 +247,52 @@ def test_an_underscore_that_took_a_value_is_not_read():
     )["k"]
     with pytest.raises(wp.WarpCodegenKeyError, match="`_` takes what is not needed, and can't be read"):
         build(k)
+
+
+@wp.func
+def weighted(t: Any):
+    s = wp.float64(0.0)
+    for i in range(wp.static(len(t))):
+        s += wp.float64(t[i]) * wp.float64(wp.static(WEIGHTS[i]))
+    return s
+
+
+WEIGHTS = (1.0, 10.0, 100.0)
+
+
+def test_static_knows_lengths_that_follow_from_types():
+    @wp.kernel
+    def k(out: wp.array(dtype=wp.float64)):
+        v = wp.vec3(1.0, 2.0, 3.0)
+        out[0] = weighted((1.0, 2))
+        out[1] = weighted((wp.float16(1.0), wp.int64(2), 3.0))
+        out[2] = wp.float64(wp.static(len(v) * 2 + 1))
+        m = wp.identity(n=wp.static(len(v) - 1), dtype=wp.float64)
+        out[3] = m[1, 1]
+
+    out = everywhere(k, 1, np.zeros(4))[0]
+    np.testing.assert_array_equal(out, [21, 321, 7, 1])
+
+
+def test_static_values_that_lengths_select_are_in_the_cache_key():
+    text = """
+        def factor(i):
+            return {factor} * (i + 1)
+
+        @wp.func
+        def scaled(t: tuple[float, ...]):
+            s = float(0.0)
+            for i in range(wp.static(len(t))):
+                s += t[i] * float(wp.static(factor(i)))
+            return s
+
+        @wp.kernel
+        def k(out: wp.array(dtype=float)):
+            out[0] = scaled((1.0, 1.0))
+    """
+    found = []
+    for factor in (1, 10):
+        out = wp.zeros(1, dtype=float)
+        wp.launch(define(text.format(factor=factor))["k"], 1, outputs=[out])
+        found.append(out.numpy()[0])
+    assert found == [3.0, 30.0]

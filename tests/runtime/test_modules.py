@@ -67,7 +67,7 @@ def test_kernels_go_to_the_module_that_is_asked_for():
     assert c.module.name.startswith(f"{__name__}.c_")
     assert c.option("max_unroll") == 3
     assert c.key not in wp.get_module(__name__).kernels
-    with pytest.raises(TypeError, match="module_options belong to a module of the kernel's own"):
+    with pytest.raises(ValueError, match="module_options belong to a module of the kernel's own"):
         wp.kernel(module_options={"max_unroll": 3})
     with pytest.raises(TypeError, match="a module is given as a Python module, its name or a wp.Module, got int"):
         wp.kernel(module=3)(lambda: None)

@@ -189,7 +189,7 @@ def _assembled(ctx: Context, t: Given, parts: list[Value]) -> Operand:
 def _annotated_returns(source: Source) -> Returns:
     """The types that the annotation of a function's result asks for."""
     annotation = source.annotations.get("return", Any)
-    if annotation is None:
+    if annotation is None or annotation is type(None):
         return Returns([], source.header, annotated=True)
     if annotation is Any:
         return Returns()

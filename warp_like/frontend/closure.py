@@ -16,7 +16,7 @@ from warp_like import values
 from warp_like.base.errors import WarpCodegenError
 from warp_like.frontend.builtin import Builtin
 from warp_like.frontend.function import Function, Overload
-from warp_like.frontend.host import GradientOf, builtin_name, number
+from warp_like.frontend.host import USER_OPERATORS, GradientOf, builtin_name, number
 from warp_like.frontend.source import MISSING, Source
 from warp_like.values.struct import StructInstance
 
@@ -124,6 +124,11 @@ class _Walker:
         """Record what a definition refers to."""
         if self.places or "expect_" in source.text:
             self.found.append((f"{prefix}place", f"{source.file}:{source.first_line}"))
+        if "return" in source.annotations:
+            self.found.append((f"{prefix}return", _annotation_text(source.annotations["return"])))
+        for name in USER_OPERATORS:
+            if isinstance(function := source.resolve(name), Function):  # which operators on structs mean
+                self.object(f"{prefix}operator {name}", function)
         mentioned = self.find(source)
         for parts in mentioned.names:
             self.dotted(prefix, source, parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import types
 from typing import Any
 
 from warp_like import values
@@ -10,9 +11,10 @@ from warp_like.base.errors import WarpCodegenAttributeError, WarpCodegenValueErr
 from warp_like.frontend.builtin import Builtin
 from warp_like.frontend.context import Context
 from warp_like.frontend.function import Function
-from warp_like.frontend.host import GradientOf, Host, is_callable, not_a_value, number
+from warp_like.frontend.host import GradientOf, Host, is_callable, not_a_value, number, type_named
 from warp_like.frontend.operands import Operand
-from warp_like.ir.types import holds_arrays
+from warp_like.ir.literal import Literal
+from warp_like.ir.types import Aggregate, Mat, Quat, Transform, Type, Vec, element_shape, holds_arrays
 from warp_like.values.struct import StructInstance
 
 
@@ -45,6 +47,10 @@ def attribute(ctx: Context, host: Host, name: str) -> Operand:
     text = f"{host.text}.{name}"
     if isinstance(host.obj, (Function, Builtin, GradientOf)):  # the cache key does not look into them
         raise WarpCodegenAttributeError(f"`{host.text}` is a function, which has no attributes in kernel code")
+    if isinstance(host.obj, types.ModuleType) and host.obj.__name__ == "warp_like" and name in ("float", "int"):
+        return Host({"float": float, "int": int}[name], text)  # kernel code has these names in Warp
+    if values.is_type(host.obj) and (of_type := type_attribute(type_named(host), name, host.text)) is not None:
+        return of_type
     try:
         found = getattr(host.obj, name)
     except AttributeError:
@@ -53,6 +59,17 @@ def attribute(ctx: Context, host: Host, name: str) -> Operand:
             f"`{host.text}` has no `{name}`", help=f"did you mean `{host.text}.{near[0]}`?" if near else None
         ) from None
     return from_host(ctx, found, text)
+
+
+def type_attribute(t: Type | None, name: str, text: str) -> Operand | None:
+    """Return what ``length``, ``shape`` or ``dtype`` of a vector's or matrix's type is; None for anything else."""
+    if name == "dtype" and isinstance(t, Aggregate):
+        return Host(t.dtype, f"{text}.dtype")
+    if name == "length" and isinstance(t, (Vec, Quat, Transform)):
+        return Literal(element_shape(t)[0])
+    if name == "shape" and isinstance(t, Mat):
+        return tuple(Literal(n) for n in element_shape(t))
+    return None
 
 
 def item(ctx: Context, host: Host, key: Any) -> Operand:

@@ -10,13 +10,15 @@ from warp_like.builtins.patterns import Literal
 from warp_like.frontend import constants, indexed_arrays, indexing, literals, local_arrays, selection
 from warp_like.frontend.context import Context, expression, with_article
 from warp_like.frontend.control_flow import common_type
-from warp_like.frontend.host import Host, not_a_value
+from warp_like.frontend.function import Function
+from warp_like.frontend.host import USER_OPERATORS, Host, not_a_value
 from warp_like.frontend.operands import Operand, describe
+from warp_like.frontend.overloads import call_operator
 from warp_like.frontend.scope import unknown
 from warp_like.frontend.source import MISSING
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Value
-from warp_like.ir.types import Aggregate, Array, IndexedArray, Mat, Quat, Struct, Transform, Vec, bool_, element_shape
+from warp_like.ir.types import Array, IndexedArray, Quat, Struct, Transform, Vec, bool_
 
 OPERATORS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Add: ("add", "+"),
@@ -92,7 +94,16 @@ def binary(ctx: Context, op: ast.AST, a: Operand, b: Operand, nodes: Sequence[as
         folded = literals.binary(name, a, b)
         if folded is not None:
             return folded
-    return ctx.apply(name, a, b, symbol=symbol, nodes=nodes)
+    own = _user_operator(ctx, name, (a, b), nodes)
+    return own if own is not None else ctx.apply(name, a, b, symbol=symbol, nodes=nodes)
+
+
+def _user_operator(ctx: Context, name: str, operands: Sequence[Operand], nodes: Sequence[ast.expr]) -> Operand | None:
+    """What the user's function ``add``, say, gives for ``a + b`` of structs; None where there is none for these."""
+    if name not in USER_OPERATORS or not any(isinstance(o, Value) and isinstance(o.type, Struct) for o in operands):
+        return None
+    function = ctx.source.resolve(name)
+    return call_operator(ctx, function, operands, nodes) if isinstance(function, Function) else None
 
 
 @expression(ast.UnaryOp)
@@ -110,7 +121,8 @@ def build_unary(ctx: Context, node: ast.UnaryOp) -> Operand:
         folded = literals.unary(name, a)
         if folded is not None:
             return folded
-    return ctx.apply(name, a, symbol=symbol, nodes=[node.operand])
+    own = _user_operator(ctx, name, (a,), [node.operand])
+    return own if own is not None else ctx.apply(name, a, symbol=symbol, nodes=[node.operand])
 
 
 def _require_operand(operand: Operand, symbol: str) -> None:
@@ -264,7 +276,7 @@ def build_attribute(ctx: Context, node: ast.Attribute) -> Operand:
                 return ctx.b.extract(base, indexing.component(base.type, node.attr))
             case Transform() if node.attr not in ("dtype", "length"):
                 return selection.extract(ctx, base, (indexing.member(base.type, node.attr),))
-        constant = _type_attribute(base, node.attr)
+        constant = constants.type_attribute(base.type, node.attr, base.hint or str(base.type))
         if constant is not None:
             return constant
     if isinstance(base, Literal) and node.attr == "value" and isinstance(node.value, (ast.Name, ast.Attribute)):
@@ -296,14 +308,3 @@ def _array_attribute(ctx: Context, array: Value, name: str) -> Operand:
         f"{with_article(str(array.type))} has no attribute `{name}` in kernel code",
         help="it has shape, ndim, size, dtype and ptr",
     )
-
-
-def _type_attribute(base: Value, name: str) -> Operand | None:
-    shape = element_shape(base.type)
-    if name == "dtype" and isinstance(base.type, Aggregate):
-        return Host(base.type.dtype, f"{base.hint or base.type}.dtype")
-    if name == "length" and isinstance(base.type, (Vec, Quat, Transform)):
-        return Literal(shape[0])
-    if name == "shape" and isinstance(base.type, Mat):
-        return tuple(Literal(n) for n in shape)
-    return None

@@ -29,6 +29,12 @@ PYTHON_BUILTINS: dict[Any, str] = {
 }
 """Python's own functions that kernel code may call, by the name of what they do there."""
 
+USER_OPERATORS = (
+    *("add", "sub", "mul", "div", "floordiv", "mod", "pow", "lshift", "rshift", "bit_and", "bit_or", "bit_xor"),
+    *("neg", "pos", "invert", "lt", "le", "gt", "ge", "eq", "ne"),
+)
+"""The operators that a function of the user's, of that name and around the kernel, defines for structs."""
+
 _HOST_FUNCTIONS: dict[Any, str] = {
     values.vector: "types.vector",
     values.matrix: "types.matrix",

@@ -151,11 +151,24 @@ def _safe_step(ctx: Context, lo: Value, hi: Value, step: Value) -> tuple[Value, 
     return lo, hi, step
 
 
-# --- loops whose index wp.static() uses ---
+# --- loops whose index is known in each iteration ---
 
 
 def static_values(ctx: Context, node: ast.For) -> list[Any] | None:
-    """Return what a loop assigns whose index is used by ``wp.static`` inside of it; None for any other loop."""
-    if not isinstance(node.target, ast.Name) or not statics.uses(ctx.source, node.body, node.target.id):
+    """Return what a loop assigns whose index ``wp.static`` uses or selects from a tuple; None for any other loop."""
+    if not isinstance(node.target, ast.Name):
         return None
-    return statics.loop_values(ctx.source, ctx.statics, node)
+    name = node.target.id
+    if not statics.uses(ctx.source, node.body, name) and not _selects_from_tuple(ctx, node.body, name):
+        return None
+    return statics.loop_values(ctx.source, ctx.statics, node, statics.with_lengths(ctx, node.iter))
+
+
+def _selects_from_tuple(ctx: Context, body: Sequence[ast.stmt], name: str) -> bool:
+    """Whether ``t[name]`` stands in a loop, for a tuple ``t``, whose members have types of their own."""
+    selected = (n for s in body for n in ast.walk(s) if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name))
+    for node in selected:
+        held = ctx.scope.variable(node.value.id)  # type: ignore[attr-defined]
+        if held is not None and isinstance(held.value, tuple) and statics.mentions(node.slice, name):
+            return True
+    return False

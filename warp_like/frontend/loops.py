@@ -17,7 +17,7 @@ from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.patterns import Literal
 from warp_like.frontend import constants
 from warp_like.frontend.assignment import assign
-from warp_like.frontend.context import Context, statement
+from warp_like.frontend.context import Context, loaded_names, statement
 from warp_like.frontend.control_flow import any_of, common_type, guarded, run
 from warp_like.frontend.flow import Flow, Tail, assigned_names, leaves_loop
 from warp_like.frontend.host import Host
@@ -44,6 +44,9 @@ def build_for(ctx: Context, node: ast.For) -> Flow:
     if isinstance(node.target, (ast.Tuple, ast.List)):
         with ctx.at(node.target):
             raise WarpCodegenError("this for loop assigns one name", help="for i in range(n)")
+    runs = _read_after(ctx, node) if _runs(over) else []
+    if runs and _hint(node) in runs:
+        assign(ctx, node.target, over.item(over.lo), node.iter)
     if leaves_loop(node.body):
         return _for_with_exit(ctx, node, over)
     carried = _Carried(ctx, [node])
@@ -52,9 +55,22 @@ def build_for(ctx: Context, node: ast.For) -> Flow:
     with carried.block(Block([index, *params]), scope) as body:
         assign(ctx, node.target, over.item(index), node.iter)
         run(ctx, node.body, Tail.LOOP)
+        carried.add_last(ctx.scope, runs, body)
         ctx.b.yield_(*carried.values(ctx.scope))
     carried.finish(ctx.b.for_(over.lo, over.hi, over.step, carried.initial, body))
     return Flow()
+
+
+def _runs(over: Counted) -> bool:
+    """Whether the loop is known to run at least once."""
+    lo, hi, step = (ops.constant_value(v) for v in (over.lo, over.hi, over.step))
+    return lo is not None and hi is not None and step is not None and len(range(lo, hi, step)) > 0
+
+
+def _read_after(ctx: Context, node: ast.For) -> list[str]:
+    """The names that a loop is the first to assign, and that are read elsewhere, too."""
+    inside = loaded_names([node], ctx.loads_inside)
+    return [n for n in assigned_names([node]) if ctx.scope.names.get(n) is None and ctx.loads[n] > inside[n]]
 
 
 def _hint(node: ast.For) -> str:
@@ -266,6 +282,7 @@ class _Carried:
     def __init__(self, ctx: Context, nodes: Sequence[ast.stmt]) -> None:
         self.ctx = ctx
         self.outer = ctx.scope
+        self.before = ctx.b.block
         self.assigned = assigned_names(nodes)
         self.entries: list[_Entry] = []
         self.excluded: dict[str, Unbound] = {}
@@ -308,6 +325,22 @@ class _Carried:
                 yield block
         finally:
             self.ctx.scope = saved
+
+    def add_last(self, scope: Scope, names: Sequence[str], body: Block) -> None:
+        """Carry names that the body is the first to assign, where each iteration ends with a value for them.
+
+        Nobody reads what they start with, since the loop runs at least once.
+        """
+        for name in names:
+            variable = scope.variable(name)
+            if variable is None or self.outer.variable(name) is not None or not flatten(variable.value):
+                continue
+            if any(isinstance(v.type, Array) for v in flatten(variable.value)):
+                continue
+            body.params += [Value(v.type, name) for v in flatten(variable.value)]
+            with self.ctx.b.into(self.before):
+                zeros = [self.ctx.zero(v.type) for v in flatten(variable.value)]
+            self.entries.append(_Entry(name, Variable(rebuild(variable.value, zeros), variable.loc)))
 
     def values(self, scope: Scope) -> list[Value]:
         """Return the values that the names have at the end of an iteration.

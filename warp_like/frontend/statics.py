@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
@@ -17,6 +17,8 @@ from warp_like.frontend.context import Context
 from warp_like.frontend.host import Host, builtin_name, is_callable, not_a_value
 from warp_like.frontend.operands import Operand
 from warp_like.frontend.source import MISSING, Source
+from warp_like.ir.core import Value
+from warp_like.ir.types import Aggregate, element_shape
 
 MAX_ITEMS = 1024
 """How many iterations a loop may have that is unrolled when the kernel is built."""
@@ -26,7 +28,7 @@ def static(ctx: Context, node: ast.Call) -> Operand:
     """Build ``wp.static(expression)``: evaluate Python now."""
     if len(node.args) != 1 or node.keywords:
         raise WarpCodegenTypeError("static() takes one expression", help="wp.static(...)")
-    expression = node.args[0]
+    expression = with_lengths(ctx, node.args[0])
     local = [n for n in _names(expression) if n in ctx.scope.names and n not in ctx.statics]
     if local:
         raise WarpCodegenError(
@@ -38,6 +40,43 @@ def static(ctx: Context, node: ast.Call) -> Operand:
     if isinstance(operand, Host) and not is_callable(value) and not isinstance(value, (str, tuple, list, dict, range)):
         raise not_a_value(operand)
     return operand
+
+
+def with_lengths(ctx: Context, expression: ast.expr) -> ast.expr:
+    """Return an expression with numbers in place of ``len(v)`` where ``v`` is a variable whose length is known."""
+
+    def length(name: str) -> int | None:
+        held = ctx.scope.variable(name)
+        if held is None or name in ctx.statics:
+            return None
+        if isinstance(held.value, tuple):
+            return len(held.value)
+        t = held.value.type if isinstance(held.value, Value) else None
+        return element_shape(t)[0] if isinstance(t, Aggregate) else None
+
+    result: ast.expr = _Lengths(length).visit(copy.deepcopy(expression))
+    return result
+
+
+_SOME_LENGTH = 16
+"""What stands for lengths that follow from types, where only the cache key is made, which has the types anyway."""
+
+
+class _Lengths(ast.NodeTransformer):
+    """Puts numbers in place of the lengths of variables."""
+
+    def __init__(self, length: Callable[[str], int | None]) -> None:
+        self.length = length
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        made = self.generic_visit(node)
+        assert isinstance(made, ast.Call)
+        if isinstance(made.func, ast.Name) and made.func.id == "len" and len(made.args) == 1:
+            argument = made.args[0]
+            known = self.length(argument.id) if isinstance(argument, ast.Name) else None
+            if known is not None:
+                return ast.copy_location(ast.Constant(known), node)
+        return made
 
 
 def evaluate_static(environment: dict[str, Any], expression: ast.expr) -> Any:
@@ -56,19 +95,20 @@ def _evaluate(environment: dict[str, Any], expression: ast.expr) -> Any:
     return eval(compile(ast.Expression(expression), "<wp.static>", "eval"), environment)
 
 
-def loop_values(source: Source, known: dict[str, Any], node: ast.For) -> list[Any] | None:
+def loop_values(source: Source, known: dict[str, Any], node: ast.For, over: ast.expr) -> list[Any] | None:
     """Return what a loop over a range, tuple or list that Python can evaluate now assigns to its one name, else None.
 
     Args:
         source: The function.
         known: The values of names that are local to it.
         node: The loop.
+        over: What it runs over, with its lengths known.
     """
     if not isinstance(node.target, ast.Name) or node.target.id in assigned_in(node.body):
         return None
-    if not (local_names(source.node) - set(known)).isdisjoint(_names(node.iter)):
+    if not (local_names(source.node) - set(known)).isdisjoint(_names(over)):
         return None
-    iterable = _WithoutStatic(source).visit(copy.deepcopy(node.iter))
+    iterable = _WithoutStatic(source).visit(copy.deepcopy(over))
     try:
         found = list(_evaluate(source.environment() | known, iterable))
     except Exception:  # not known now: an array, say. What is wrong with it is said where the loop is built.
@@ -91,7 +131,13 @@ def values_of(source: Source, expression: ast.expr) -> Iterator[Any]:
     loops = [n for n in ast.walk(source.node) if isinstance(n, ast.For) and any(x is expression for x in ast.walk(n))]
     if not any(isinstance(n.target, ast.Name) and n.target.id in _names(expression) for n in loops):
         loops = []
-    yield from _turns(source, expression, loops, {})
+    yield from _turns(source, _some_lengths(source, expression), loops, {})
+
+
+def _some_lengths(source: Source, expression: ast.expr) -> ast.expr:
+    local = local_names(source.node)
+    result: ast.expr = _Lengths(lambda n: _SOME_LENGTH if n in local else None).visit(copy.deepcopy(expression))
+    return result
 
 
 def _turns(source: Source, expression: ast.expr, loops: list[ast.For], known: dict[str, Any]) -> Iterator[Any]:
@@ -99,7 +145,7 @@ def _turns(source: Source, expression: ast.expr, loops: list[ast.For], known: di
         yield evaluate_static(source.environment() | known, expression)
         return
     first, *inner = loops
-    values = loop_values(source, known, first)
+    values = loop_values(source, known, first, _some_lengths(source, first.iter))
     if values is None:
         yield from _turns(source, expression, inner, known)
         return
@@ -134,6 +180,11 @@ def _is_static(source: Source, call: ast.Call) -> bool:
     for name in reversed(parts):
         found = getattr(found, name, MISSING)
     return builtin_name(found) == "static"
+
+
+def mentions(node: ast.AST, name: str) -> bool:
+    """Return whether ``name`` occurs in an expression."""
+    return name in _names(node)
 
 
 def _names(node: ast.AST) -> list[str]:

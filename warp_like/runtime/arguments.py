@@ -22,6 +22,7 @@ from warp_like.runtime.device import Device, get_device
 from warp_like.runtime.indexed import indexedarray
 from warp_like.runtime.memory import element_type
 from warp_like.runtime.recording import recorder
+from warp_like.values import dtypes
 
 
 class Site:
@@ -175,7 +176,7 @@ _LARGEST = {
 
 def _python_number(value: Any) -> bool | int | float | None:
     """Return ``value`` as a Python number of its own kind, None if it is no number."""
-    if isinstance(value, (bool, np.bool_)):
+    if isinstance(value, (bool, np.bool_, dtypes.bool)):
         return bool(value)
     if isinstance(value, (int, np.integer)):
         return int(value)

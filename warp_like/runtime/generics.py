@@ -140,9 +140,13 @@ def _chosen(kernel: Kernel, name: str, declared: Type | None, by_name: Mapping[s
 def _declared_by(stub: Callable[..., Any]) -> Kernel:
     """The generic kernel of which ``stub`` declares an instance."""
     name = getattr(stub, "__name__", type(stub).__name__)
-    generic = get_module(getattr(stub, "__module__", None) or "__main__").kernels.get(name)
-    if generic is None:
-        raise TypeError(f"@wp.overload: there is no kernel `{name}` in module `{stub.__module__}`")
+    kernels = get_module(getattr(stub, "__module__", None) or "__main__").kernels
+    # Its key may be a name of its own, given to wp.kernel.
+    named = [kernels[name]] if name in kernels else [k for k in kernels.values() if k.func.__name__ == name]
+    if len(named) != 1:
+        several = f"are several kernels `{name}` ({', '.join(k.key for k in named)})" if named else f"is no kernel `{name}`"
+        raise TypeError(f"@wp.overload: there {several} in module `{stub.__module__}`")
+    generic = named[0]
     source = parse(stub, "overload", annotation_names(stub), file_lines(stub))
     given = dict(parameters(source))
     if list(given) != [n for n, _ in generic.declared]:

@@ -391,8 +391,9 @@ def kernel(
             of its module's; see the page on settings.
 
     Raises:
-        ValueError: There is no such option, or it can't have that value.
-        TypeError: An option has another type, or ``module_options`` comes without ``module="unique"``.
+        ValueError: There is no such option, or it can't have that value; or ``module_options`` comes without
+            ``module="unique"``.
+        TypeError: An option has another type.
 
     Example:
         >>> @wp.kernel
@@ -405,7 +406,9 @@ def kernel(
         ...     x[i] = x[i] * wp.exp(-a)
     """
     if module_options is not None and not (isinstance(module, str) and module == "unique"):
-        raise TypeError('module_options belong to a module of the kernel\'s own: @wp.kernel(module="unique", ...)')
+        raise ValueError('module_options belong to a module of the kernel\'s own: @wp.kernel(module="unique", ...)')
+    if not isinstance(module_options, (Mapping, type(None))):
+        raise TypeError(f"module_options is a dict, got {type(module_options).__name__}")
     bounds = _bounds(launch_bounds)
 
     def declare(f: Callable[..., Any]) -> Kernel:
@@ -434,6 +437,7 @@ def func(
     *,
     name: str | None = None,
     module: Module | ModuleType | str | None = None,
+    inline: bool | None = None,
 ) -> Any:
     """Declare a function that kernels and other functions can call.
 
@@ -444,6 +448,7 @@ def func(
         f: The function; a lambda takes arguments of any types.
         name: Its name in messages and in its module; its own when left out.
         module: The module that lists it, as for ``wp.kernel``.
+        inline: Taken for Warp's programs: functions are always compiled into their callers.
 
     Example:
         >>> @wp.func

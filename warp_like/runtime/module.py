@@ -61,10 +61,14 @@ class Module:
         """Let changes of the options reach a kernel, or an instance of a generic one."""
         self._live.add(kernel)
 
-    def load(self, device: Device | str | None = None) -> None:
+    def load(self, device: Device | str | None = None, block_dim: int | None = None) -> None:
         """Compile the kernels for contiguous arrays, so that their first launch does not have to.
 
         Of generic kernels those instances are compiled that ``wp.overload`` has declared.
+
+        Args:
+            device: The device; the current one when left out.
+            block_dim: Taken for Warp's programs: code does not depend on it.
 
         Raises:
             WarpCodegenError: A kernel can't be compiled; those before it stay usable.
@@ -163,6 +167,8 @@ def load_module(
     module: Module | types.ModuleType | str | None = None,
     device: Device | str | Sequence[Device | str] | None = None,
     recursive: bool = False,
+    block_dim: int | None = None,
+    max_workers: int | None = None,
 ) -> None:
     """Compile the kernels of a module now rather than at their first launch.
 
@@ -170,6 +176,8 @@ def load_module(
         module: A module, its name, or a Python module; the one that calls this when left out.
         device: A device or several; the current one when left out.
         recursive: Load the modules inside it as well: for ``sim``, also ``sim.contact``.
+        block_dim: Taken for Warp's programs: code does not depend on it.
+        max_workers: Taken for Warp's programs: kernels are compiled one after the other.
 
     Raises:
         RuntimeError: Nothing has been declared in the module.
@@ -188,9 +196,15 @@ def load_module(
 
 
 def force_load(
-    device: Device | str | Sequence[Device | str] | None = None, modules: Iterable[Module] | None = None
+    device: Device | str | Sequence[Device | str] | None = None,
+    modules: Iterable[Module] | None = None,
+    block_dim: int | None = None,
+    max_workers: int | None = None,
 ) -> None:
     """Compile the kernels of modules now; of all modules when left out.
+
+    ``block_dim`` and ``max_workers`` are taken for Warp's programs: code does not depend on the first, and kernels are
+    compiled one after the other.
 
     Raises:
         WarpCodegenError: A kernel can't be compiled.

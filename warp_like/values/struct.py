@@ -150,8 +150,6 @@ def struct(cls: type[_Class]) -> type[_Class]:
     if cls.__bases__ != (object,):
         raise TypeError(f"struct {cls.__name__} can't inherit; give it a field of type {cls.__bases__[0].__name__}")
     fields = tuple((name, _field_type(cls, name, a)) for name, a in _annotations(cls, sys._getframe(1).f_locals))
-    if not fields:
-        raise TypeError(f"struct {cls.__name__} has no fields; annotate them: x: float")
     t = ir.Struct(cls.__name__, fields)
     kept = ("__module__", "__qualname__", "__doc__")
     body = {k: v for k, v in vars(cls).items() if k in kept or not k.startswith("__")}
