@@ -144,8 +144,9 @@ def _declared_by(stub: Callable[..., Any]) -> Kernel:
     # Its key may be a name of its own, given to wp.kernel.
     named = [kernels[name]] if name in kernels else [k for k in kernels.values() if k.func.__name__ == name]
     if len(named) != 1:
-        several = f"are several kernels `{name}` ({', '.join(k.key for k in named)})" if named else f"is no kernel `{name}`"
-        raise TypeError(f"@wp.overload: there {several} in module `{stub.__module__}`")
+        keys = ", ".join(k.key for k in named)
+        found = f"are several kernels `{name}` ({keys})" if named else f"is no kernel `{name}`"
+        raise TypeError(f"@wp.overload: there {found} in module `{stub.__module__}`")
     generic = named[0]
     source = parse(stub, "overload", annotation_names(stub), file_lines(stub))
     given = dict(parameters(source))
