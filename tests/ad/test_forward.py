@@ -308,20 +308,137 @@ def refusal(kernel: Any, dim: int, *sizes: int) -> str:
 
 def test_atomics_that_depend_on_the_order_are_refused() -> None:
     @wp.kernel
-    def largest(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
-        wp.atomic_max(y, 0, x[wp.tid()])
-
-    @wp.kernel
     def exchange(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
         wp.atomic_exch(y, 0, x[wp.tid()])
 
-    message = refusal(largest, 2, 2, 1)
-    assert message.startswith(
-        "atomic_max() on `y` has no tangent: which thread's value stays depends on their order\n  --> "
+    @wp.kernel
+    def also_stored(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
+        y[1] = x[0]
+        wp.atomic_max(y, 0, x[wp.tid()])
+
+    @wp.kernel
+    def looks_first(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
+        if x[wp.tid()] < y[0]:
+            wp.atomic_min(y, 0, x[wp.tid()])
+
+    @wp.kernel
+    def knows_the_old_value(x: wp.array(dtype=f64), y: wp.array(dtype=f64), index: wp.array(dtype=int)):
+        i = wp.tid()
+        if wp.atomic_min(y, 0, x[i]) > x[i]:
+            index[0] = i
+
+    assert refusal(exchange, 2, 2, 1).startswith(
+        "atomic_exch() on `y` has no tangent: which thread's value stays depends on their order\n  --> "
     )
-    assert "wp.atomic_max(y, 0, x[wp.tid()])" in message
-    assert message.endswith("help: use reverse mode (wp.Tape), or atomic_add")
-    assert "atomic_exch() on `y` has no tangent" in refusal(exchange, 2, 2, 1)
+    assert refusal(exchange, 2, 2, 1).endswith("help: use atomic_add, atomic_min or atomic_max")
+    message = refusal(also_stored, 2, 2, 2)
+    assert message.startswith(
+        "atomic_max() on `y` has no tangent here: the same kernel changes `y` in another way too, which hides whose "
+        "value has won\n  --> "
+    )
+    for kernel in (looks_first, knows_the_old_value):
+        rest = [np.zeros(1, np.int32)] if kernel is knows_the_old_value else []
+        with pytest.raises(wp.WarpCodegenError) as caught:
+            wp.autograd.jvp(kernel, 2, [np.ones(2), np.ones(1), *rest], tangents=[np.ones(2)])
+        assert str(caught.value).startswith(
+            "atomic_min() on `y` has no tangent here: the same kernel also reads `y`, and what it sees depends on the "
+            "order of the threads\n  --> "
+        )
+        assert str(caught.value).endswith("help: read the array in a second kernel")
+
+
+# --- minima and maxima ----------------------------------------------------------------------------------------
+
+
+@wp.kernel
+def extremes(
+    x: wp.array(dtype=f64),
+    p: wp.array(dtype=wp.vec3d),
+    low: wp.array(dtype=f64),
+    high: wp.array(dtype=wp.vec3d),
+    total: wp.array(dtype=f64),
+):
+    i = wp.tid()
+    for k in range(i % 3 + 1):
+        wp.atomic_min(low, (i + k) % 4, wp.sin(x[i]) * x[i] + f64(k))
+    if x[i] > 0.0:
+        wp.atomic_max(high, 0, p[i] * x[i])
+    wp.atomic_add(total, 0, x[i] * x[i])
+    x[i] = 2.0 * x[i] * x[i]
+
+
+def extremes_in_numpy(x: np.ndarray, p: np.ndarray, low: np.ndarray, high: np.ndarray, total: np.ndarray) -> Any:
+    low, high = low.copy(), high.copy()
+    for i, v in enumerate(x):
+        for k in range(i % 3 + 1):
+            low[(i + k) % 4] = min(low[(i + k) % 4], np.sin(v) * v + k)
+        if v > 0:
+            high[0] = np.maximum(high[0], p[i] * v)
+    return [2 * x * x, p, low, high, total + np.sum(x * x)]
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 100])
+def test_the_tangent_of_a_minimum_is_that_of_the_winner(n: int) -> None:
+    rng = np.random.default_rng(n)
+    arrays = [rng.normal(size=s) for s in (n, (n, 3), 4, (1, 3), 1)]
+    arrays[2][:2] = -9.0  # wins against every thread
+    tangents = [rng.normal(size=a.shape) for a in arrays]
+    after = [a.copy() for a in arrays]
+    moved = [t.copy() for t in tangents]
+    wp.autograd.jvp(extremes, n, after[:2], after[2:], moved[:2], moved[2:])
+    for got, wanted in zip(after, extremes_in_numpy(*arrays), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-14)
+    ends = [extremes_in_numpy(*(a + h * t for a, t in zip(arrays, tangents, strict=True))) for h in (1e-6, -1e-6)]
+    for got, plus, minus in zip(moved, *ends, strict=True):
+        np.testing.assert_allclose(got, (plus - minus) / 2e-6, rtol=1e-7, atol=1e-7)
+
+
+def test_reverse_mode_of_minima_is_the_transpose() -> None:
+    """With ties as well: each of the winners adds its tangent, and each of them gets the gradient."""
+    rng = np.random.default_rng(5)
+    x, p = np.round(rng.normal(size=30), 1), np.round(rng.normal(size=(30, 3)), 1)
+    shapes = [4, (1, 3), 1]
+    inputs = [wp.array(x, dtype=f64, requires_grad=True), wp.array(p, dtype=wp.vec3d, requires_grad=True)]
+    starts = [np.full(shapes[0], 9.0), np.full(shapes[1], -9.0), np.zeros(1)]
+    dtypes = [f64, wp.vec3d, f64]
+    outputs = [wp.array(s, dtype=t, requires_grad=True) for s, t in zip(starts, dtypes, strict=True)]
+    weights = [rng.normal(size=s) for s in shapes]
+    tangents = [rng.normal(size=x.shape), rng.normal(size=p.shape)]
+    with wp.Tape() as tape:
+        wp.launch(extremes, dim=30, inputs=inputs, outputs=outputs)
+    tape.backward(grads={o: wp.array(w, dtype=o.dtype) for o, w in zip(outputs, weights, strict=True)})
+    backwards = sum(np.sum(a.grad.numpy() * t) for a, t in zip(inputs, tangents, strict=True))
+    arguments = [x.copy(), p], [s.copy() for s in starts]
+    out_tangents = [np.zeros(s) for s in shapes]
+    wp.autograd.jvp(extremes, 30, *arguments, [t.copy() for t in tangents], out_tangents)
+    forwards = sum(np.sum(w * t) for w, t in zip(weights, out_tangents, strict=True))
+    assert forwards == pytest.approx(backwards, rel=1e-13)
+
+
+def test_hessian_of_a_minimum() -> None:
+    @wp.kernel
+    def lowest_cube(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
+        i = wp.tid()
+        wp.atomic_min(y, 0, x[i] * x[i] * x[i])
+
+    (product,) = wp.autograd.hvp(
+        lowest_cube, 3, [np.array([3.0, 2.0, 5.0])], [np.array([99.0])], [np.array([1.0, 10.0, 100.0])]
+    )
+    assert product.list() == [0.0, 120.0, 0.0]
+
+
+def test_minima_of_memory_that_is_shared_are_refused() -> None:
+    x = wp.array([3.0, 1.0, 2.0], dtype=f64)
+
+    @wp.kernel
+    def lowest_of_two(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
+        wp.atomic_min(y, 0, x[wp.tid()])
+
+    for y in (x, x[2:]):
+        t = wp.zeros(3, dtype=f64)
+        with pytest.raises(RuntimeError, match="`lowest_of_two`: `[xy]` and `[xy]` share memory, which atomic_min"):
+            wp.autograd.jvp(lowest_of_two, 2, [x, y], tangents=[t, t if y is x else t[2:]])
+    assert x.list() == [3.0, 1.0, 2.0]
 
 
 def test_the_old_value_of_an_atomic_is_refused_only_where_the_tangent_needs_it() -> None:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from warp_like.ir.types import Array, Struct, Type, is_differentiable, leaf_fields
 from warp_like.runtime.arguments import Site, convert, grid_dims, require_writable
 from warp_like.runtime.array import array
@@ -34,7 +36,9 @@ def jvp(
 
     The launch does all that ``wp.launch`` does, and in the same sweep follows what a change of the inputs in
     the direction ``tangents`` changes (forward mode). For one input and many outputs this costs one launch
-    where reverse mode takes one for each output. Nothing is saved, whatever loops the kernel has.
+    where reverse mode takes one for each output. Nothing is saved, whatever loops the kernel has. A kernel with
+    ``atomic_min`` or ``atomic_max`` runs twice, the first time on copies, to find whose values win; each of
+    these adds its tangent.
 
     Args:
         kernel: A function decorated with ``wp.kernel``.
@@ -58,8 +62,8 @@ def jvp(
             floats.
         ValueError: A tangent has another shape than its array, or one array has two tangents.
         RuntimeError: A tape is recording, or the kernel writes memory that two arguments share in part.
-        WarpCodegenError: The kernel can't be compiled, or has no tangent (``atomic_min`` and ``atomic_max``
-            depend on which thread wins).
+        WarpCodegenError: The kernel can't be compiled, or has no tangent (``atomic_exch`` depends on the order of
+            the threads).
 
     Example:
         >>> (dy,) = wp.autograd.jvp(square, dim=n, inputs=[x], outputs=[y], tangents=[dx])
@@ -284,7 +288,37 @@ def _require_apart(call: _Call, program: Program) -> None:
 def _run_tangent(call: _Call) -> None:
     varied = tuple(sorted(call.tangents))
     program = call.kernel.program(call.types, tangent=varied, device=call.device)
+    primal = call.kernel.program(call.types, device=call.device)
+    extremes = [i for i in primal.any_artifact.extremes if i in call.tangents]
+    if extremes:
+        _find_winners(call, primal, extremes)
     run(program, call.dims, [*call.args, *(call.tangents[i] for i in varied)])
+
+
+def _find_winners(call: _Call, primal: Program, extremes: list[int]) -> None:
+    """Let the arrays that the kernel updates by atomic minima and maxima hold their final values; change nothing else.
+
+    Where a thread has won, what stood there before loses its tangent.
+    """
+    names, first = call.kernel.parameter_names, dict(call.same)
+    for i, j in [*_overlaps(call), *call.same]:
+        if i in extremes or j in extremes:
+            raise RuntimeError(
+                f"kernel `{call.kernel.key}`: `{names[i]}` and `{names[j]}` share memory, which atomic_min() or "
+                "atomic_max() updates; pass separate arrays for forward mode"
+            )
+        if frozenset((i, j)) not in map(frozenset, call.same):
+            raise RuntimeError(
+                f"kernel `{call.kernel.key}`: `{names[i]}` and `{names[j]}` share a part of their memory; forward mode "
+                "of atomic_min() and atomic_max() needs separate arrays"
+            )
+    before = {i: clone(call.args[i], requires_grad=False) for i in extremes}
+    copies = {j: clone(call.args[j], requires_grad=False) for j in {first.get(j, j) for j in call.writes}}
+    args = [a if i in extremes else copies.get(first.get(i, i), a) for i, a in enumerate(call.args)]
+    run(primal, call.dims, args)
+    for i in extremes:
+        t = call.tangents[i]
+        t.assign(np.where(call.args[i]._values() == before[i]._values(), t._values(), 0))
 
 
 def _run_forward(call: _Call, program: Program) -> None:

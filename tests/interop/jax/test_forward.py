@@ -274,6 +274,13 @@ def lowest(x: wp.array(dtype=float), y: wp.array(dtype=float)):
     wp.atomic_min(y, 0, x[wp.tid()])
 
 
+@wp.kernel
+def exchange(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    wp.atomic_add(y, 0, x[wp.tid()] * x[wp.tid()])
+    if x[wp.tid()] < 0.0:
+        wp.atomic_exch(y, 0, x[wp.tid()])
+
+
 def test_reverse_mode_does_not_need_a_tangent():
     f = jax_kernel(lowest, in_out_argnames=["y"], enable_backward=True)
     x, y = jnp.array([3.0, 1.0, 2.0]), jnp.array([9.0])
@@ -281,8 +288,40 @@ def test_reverse_mode_does_not_need_a_tangent():
         assert jax.grad(transform(lambda x: f(x, y)[0].sum()))(x).tolist() == [0, 1, 0]
     batch = jax.vmap(jax.grad(lambda x: f(x, y)[0].sum()))(jnp.stack([x, x[::-1] + 1]))
     assert batch.tolist() == [[0, 1, 0], [0, 1, 0]]
-    with pytest.raises(wp.WarpCodegenError, match="atomic_min"):
-        jax.jvp(lambda x: f(x, y)[0], (x,), (x,))
+    with pytest.raises(wp.WarpCodegenError, match="atomic_exch"):
+        jax.jvp(lambda x: jax_kernel(exchange, in_out_argnames=["y"], enable_backward=True)(x, y)[0], (x,), (x,))
+
+
+@wp.kernel
+def lowest_square(x: wp.array(dtype=float), y: wp.array(dtype=float), s: wp.array(dtype=float)):
+    i = wp.tid()
+    wp.atomic_min(y, i % 2, x[i] * x[i] * x[i])
+    wp.atomic_add(s, 0, x[i])
+
+
+def test_the_tangent_of_a_minimum_is_that_of_the_winner():
+    f = jax_kernel(lowest_square, num_outputs=2, in_out_argnames=["y", "s"], enable_backward=True)
+    x, t = jnp.array([3.0, 1.0, 2.0, 5.0]), jnp.array([1.0, 10.0, 100.0, 1000.0])
+    y, ty = jnp.array([90.0, 0.5]), jnp.array([7.0, 8.0])
+    s = jnp.array([0.5])
+
+    def ours(x, y):
+        return jnp.concatenate(f(x, y, s))
+
+    def theirs(x, y):
+        cubes = x**3
+        return jnp.stack([jnp.minimum(y[0], cubes[::2].min()), jnp.minimum(y[1], cubes[1::2].min()), s[0] + x.sum()])
+
+    for transform in (lambda g: g, jax.jit):
+        for mine, wanted in zip(*(jax.jvp(transform(g), (x, y), (t, ty)) for g in (ours, theirs)), strict=True):
+            assert mine.tolist() == wanted.tolist()
+    rows = jax.jacfwd(ours)(x, y)
+    assert rows.tolist() == jax.jacfwd(theirs)(x, y).tolist() == jax.jacrev(ours)(x, y).tolist()
+    for second in (jax.hessian, lambda g: jax.jacfwd(jax.jacfwd(g)), lambda g: jax.jacrev(jax.jacfwd(g))):
+        assert second(ours)(x, y).tolist() == jax.hessian(theirs)(x, y).tolist()
+    xs = jnp.stack([x, x[::-1]])
+    batches = [jax.vmap(lambda x: jax.jvp(lambda x: g(x, y), (x,), (t,))[1])(xs) for g in (ours, theirs)]  # noqa: B023
+    assert batches[0].tolist() == batches[1].tolist()
 
 
 def test_an_empty_array():

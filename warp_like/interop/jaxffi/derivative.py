@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from warp_like.interop.jaxffi.operation import Held, Operation
-from warp_like.interop.jaxffi.target import Code
+from warp_like.interop.jaxffi.target import Code, jax_module
 from warp_like.ir.types import Array, element_shape, is_differentiable
 
 
@@ -100,7 +100,7 @@ class Form:
             n = len(self.slots[k])
             parts[k], rest = dict(zip(self.slots[k], rest[:n], strict=True)), rest[n:]
         if self.open == 0:
-            return _tangent(op, given, [parts[k] for k in self.filled])
+            return _tangent(op, given, results, [parts[k] for k in self.filled])
         directions = [parts[k] for k in self.filled if k]
         return _gradient(op, given, results, parts[0], directions, self.slots[self.open])
 
@@ -112,22 +112,49 @@ class Form:
         return f"{self.op.kernel.key} d{len(self.slots) - 1}/{'wuv'[self.open]}"
 
 
-def _tangent(op: Operation, given: dict[int, Any], directions: Sequence[dict[int, Any]]) -> list[Any]:
+def _tangent(
+    op: Operation, given: dict[int, Any], results: dict[int, Any], directions: Sequence[dict[int, Any]]
+) -> list[Any]:
     """Return the derivative of the results in one direction, or in two."""
-    results = differentiable_results(op)
-    first = _parameters(op, {*directions[0], *results})
+    smooth = differentiable_results(op)
+    first = _parameters(op, {*directions[0], *smooth})
     again = None
     if len(directions) == 2:
-        ends = (len(op.types) + n for n, i in enumerate(first) if i in op.parameters_in(results))
-        again = (*_parameters(op, {*directions[1], *results}), *ends)
+        ends = (len(op.types) + n for n, i in enumerate(first) if i in op.parameters_in(smooth))
+        again = (*_parameters(op, {*directions[1], *smooth}), *ends)
     held = {("value", k): h for k, h in op.before(given).items()}
     scalars = {("value", i): x for i, x in given.items()}
+    directions = _after_the_winners(op, held, results, directions)
     role = "value"
     for letter, direction in zip("uv", directions, strict=False):
         _fill(op, held, scalars, f"{letter} value", direction)
         role = f"{letter} {role}"
     op.launch(op.code(tangent=first, again=again), scalars, held)
-    return [_left(op, held, role, k) for k in results]
+    return [_left(op, held, role, k) for k in smooth]
+
+
+def _after_the_winners(
+    op: Operation, held: dict[tuple[str, int], Held], results: dict[int, Any], directions: Sequence[dict[int, Any]]
+) -> list[dict[int, Any]]:
+    """Let what the kernel updates by atomic minima and maxima hold its final values, which tangents are made for.
+
+    Returns the directions; what stood there before has none where a thread has won.
+    """
+    changed = [dict(d) for d in directions]
+    extremes = [i for i in op.code().artifact.extremes if is_differentiable(op.types[i])]
+    for i in extremes:
+        if any(j != i and op.overlap(i, j) for j in op.places):
+            raise RuntimeError(
+                f"kernel `{op.kernel.key}`: another argument shares memory with `{op.kernel.parameter_names[i]}`, "
+                "which atomic_min() or atomic_max() updates; forward mode needs separate arrays"
+            )
+    for k in {op.places[i].storage for i in extremes}:
+        before, final = held["value", k].start(), results[k]
+        held["value", k] = Held(op.storages[k], final)
+        for d in changed:
+            if k in d:
+                d[k] = jax_module().numpy.where(before == final, d[k], 0)
+    return changed
 
 
 def _gradient(
@@ -157,7 +184,7 @@ def _gradient(
     _require_apart(op, code)
     read = {code.roles[n] for n in code.artifact.reads}
     if any(name == "u value" and op.places[i].storage in weights for name, i in read):
-        changes = _tangent(op, given, directions)
+        changes = _tangent(op, given, results, directions)
         held |= {("u value", k): Held(op.storages[k], x) for k, x in zip(weights, changes, strict=True)}
     op.launch(code, scalars, held)
     return [_left(op, held, role, k).reshape(_full_shape(op, k)) for k in parts]

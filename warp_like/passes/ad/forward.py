@@ -10,6 +10,10 @@ edges. The rule of a scalar function of a scalar is multiplication by the deriva
 as it is; for aggregates a row of the Jacobian comes from the rule at a unit vector, unless the row has a body
 without loops to differentiate.
 
+Atomic minima and maxima need to know who wins before any tangent is added: a kernel that contains them is launched when
+the array holds its final values already, which its minimum does not change. Each thread whose value is the final one
+adds its tangent, as reverse mode gives the gradient to each of them.
+
 An adjoint is a function like any other here: its tangent is forward over reverse, which gives the product of
 the Hessian and a vector. What is saved on the stack has its tangent saved in a slot of its own.
 
@@ -57,7 +61,8 @@ def tangent(f: Function, wrt: Sequence[int]) -> Function:
     ``f`` is a kernel or an adjoint, whose calls are of functions with a gradient of their own. The result's
     parameters are those of ``f`` and then, in the order of ``wrt``, the tangent of each. Arrays that are not in
     ``wrt`` are constants: what is stored to them loses its tangent. Clean the result up and then call
-    ``require_available``.
+    ``require_available``. What it does to arrays with atomic minima or maxima is meant for arrays that hold the
+    final values.
 
     Raises:
         WarpCodegenError: An op changes memory in a way that has no tangent.
@@ -67,7 +72,7 @@ def tangent(f: Function, wrt: Sequence[int]) -> Function:
     assert all(is_differentiable(p.type) for p in tangents), "a tangent of something that is not made of floats"
     g = Function(f.name, [*params, *tangents.values()], (), "tangent", f.loc)
     g.scratch = f.scratch
-    forward = Forward(g, dict(zip(f.params, params, strict=True)), tangents)
+    forward = Forward(f, g, dict(zip(f.params, params, strict=True)), tangents)
     forward.first_slot = 1 + max((o.slot for o in f.body.walk() if isinstance(o, ops.Push)), default=-1)
     forward.spread.block(f.body)
     forward.run(f.body.ops[:-1])
@@ -78,7 +83,10 @@ def tangent(f: Function, wrt: Sequence[int]) -> Function:
 class Forward:
     """The state of one transform: where code goes, and what primal values and their tangents are there."""
 
-    def __init__(self, g: Function, primals: dict[Value, Value], tangents: dict[Value, Value]) -> None:
+    def __init__(
+        self, source: Function, g: Function, primals: dict[Value, Value], tangents: dict[Value, Value]
+    ) -> None:
+        self.source = source
         self.b = Emitter(g.body)
         self.cloner = Cloner(primals)
         self.tangents = tangents

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from warp_like.base.errors import WarpCodegenError
 from warp_like.builtins.spec import Elementwise, Expand, NoGradient, Overload, resolve
 from warp_like.ir import ops
-from warp_like.ir.core import Block, Op, Value
+from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import clone_function
 from warp_like.ir.types import Array, Scalar, Type, is_differentiable
 from warp_like.passes.ad.activity import root_array
 from warp_like.passes.ad.adjoints import components
 from warp_like.passes.ad.functions import Binder, inlined
+from warp_like.passes.ad.rules import of_winners, require_only_kind
 from warp_like.passes.ad.spread import gradient_is_zero
 from warp_like.passes.bodies import body_of
 from warp_like.passes.inline import inline
@@ -284,12 +285,35 @@ def _atomic(r: Forward, o: ops.Atomic) -> None:
     target = r.tangent(o.array)
     if target is None:
         return
-    if o.kind not in ("add", "sub"):
-        raise _order_matters(o, f"atomic_{o.kind}()")
-    change = r.tangent(o.value)
+    change, kind = r.tangent(o.value), o.kind
+    if kind in ("min", "max"):
+        _require_final_values(r.source, o)
+        kind = "add"
+        if change is not None:
+            final = r.b.load(r.value(o.array), _values(r, o.indices))
+            change = of_winners(r.b, r.value(o.value), final, change)
+    elif kind not in ("add", "sub"):
+        raise _order_matters(o, f"atomic_{kind}()")
     if change is not None:
-        r.b.atomic(o.kind, target, _values(r, o.indices), change)
+        r.b.atomic(kind, target, _values(r, o.indices), change)
     _refuse_old_value(r, o)
+
+
+def _require_final_values(f: Function, o: ops.Atomic) -> None:
+    """Refuse a kernel that does something else if the array holds the final values beforehand."""
+    if f.role == "tangent":  # of a tangent, which has been through this
+        return
+    require_only_kind(f, o, "tangent")
+    root = root_array(o.array)
+    for x in f.body.walk():
+        if (o.result in x.operands()) or (
+            isinstance(x, (ops.Load, ops.Native)) and root in map(root_array, x.operands())
+        ):
+            raise WarpCodegenError(
+                f"atomic_{o.kind}() on `{root.hint}` has no tangent here: the same kernel also reads `{root.hint}`, "
+                "and what it sees depends on the order of the threads",
+                help="read the array in a second kernel",
+            )
 
 
 def _atomic_cas(r: Forward, o: ops.AtomicCas) -> None:
@@ -305,10 +329,9 @@ def _native(r: Forward, o: ops.Native) -> None:
 
 
 def _order_matters(o: ops.Atomic | ops.AtomicCas, what: str) -> WarpCodegenError:
-    has_gradient = isinstance(o, ops.Atomic) and o.kind in ("min", "max")
     return WarpCodegenError(
         f"{what} on `{root_array(o.array).hint}` has no tangent: which thread's value stays depends on their order",
-        help="use reverse mode (wp.Tape), or atomic_add" if has_gradient else "use atomic_add",
+        help="use atomic_add, atomic_min or atomic_max",
     )
 
 

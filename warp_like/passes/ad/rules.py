@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from warp_like.base.errors import WarpCodegenError
+from warp_like.builtins.emit import Emitter
 from warp_like.builtins.spec import Elementwise, NoGradient, Overload, resolve
 from warp_like.ir import ops
-from warp_like.ir.core import Op, Value
+from warp_like.ir.core import Function, Op, Value
 from warp_like.ir.types import Mat, Scalar, element_shape, is_differentiable
 from warp_like.passes.ad.activity import arrays_written, root_array
 from warp_like.passes.ad.adjoints import components
@@ -168,22 +169,26 @@ def _atomic(r: Reversal, o: ops.Atomic) -> None:
 
 def _send_to_winner(r: Reversal, o: ops.Atomic, source: Value, indices: list[Value]) -> None:
     """The gradient goes to each thread whose value equals the final one."""
-    _require_only_kind(r, o)
+    require_only_kind(r.f, o, "gradient")
     final = r.b.load(r.value(o.array), indices)
-    value, g = r.value(o.value), r.b.load(source, indices)
+    r.send(o.value, of_winners(r.b, r.value(o.value), final, r.b.load(source, indices)))
+
+
+def of_winners(b: Emitter, value: Value, final: Value, x: Value) -> Value:
+    """Return those components of ``x`` where ``value`` is the ``final`` one, and zero for the others."""
     parts = []
-    for v, f, x in zip(components(r.b, value), components(r.b, final), components(r.b, g), strict=True):
-        parts.append(r.b.select(r.b.eq(v, f), x, r.b.zero(x.type)))
-    r.send(o.value, parts[0] if isinstance(value.type, Scalar) else r.b.make(value.type, parts))
+    for v, f, part in zip(components(b, value), components(b, final), components(b, x), strict=True):
+        parts.append(b.select(b.eq(v, f), part, b.zero(part.type)))
+    return parts[0] if isinstance(value.type, Scalar) else b.make(value.type, parts)
 
 
-def _require_only_kind(r: Reversal, o: ops.Atomic) -> None:
+def require_only_kind(f: Function, o: ops.Atomic, what: str) -> None:
     """Refuse where the final value need not be a winner's, since the kernel changes the array in another way too."""
     root = root_array(o.array)
-    for x in r.f.body.walk():
+    for x in f.body.walk():
         if root in arrays_written(x) and not (isinstance(x, ops.Atomic) and x.kind == o.kind):
             raise WarpCodegenError(
-                f"atomic_{o.kind}() on `{root.hint}` has no gradient here: the same kernel changes `{root.hint}` in "
+                f"atomic_{o.kind}() on `{root.hint}` has no {what} here: the same kernel changes `{root.hint}` in "
                 "another way too, which hides whose value has won",
                 help="change the array in two kernels, one after the other",
             )
