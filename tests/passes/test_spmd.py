@@ -158,6 +158,7 @@ def test_as_many_registers_as_the_values_of_a_loop_leave_room_for():
     assert choice(smooth).width == 32  # three vectors would fit the first cache, but it has to be a power of 2
     assert choice(periodic).width == 16
     assert choice(largest).width == 16
+    assert choose(optimised_form(largest), 512, 32, 0, reduced=(1,)).width == 64  # vectors would wait for each other
     assert choice(orbit).width == 32  # nothing but its state lives from step to step; within a step more does
     assert choice(orbit, bits=256, registers=16).width == 8
 

@@ -154,6 +154,8 @@ class Options(Frozen):
             accesses their memory meanwhile, so that additions need not be atomic.
         own: The array parameters of which each thread of the grid touches its own element alone, so that additions
             need not be atomic.
+        reduced: The array parameters, by position, into which all threads reduce at indices that are the same for all,
+            and whose memory nothing else accesses meanwhile: registers hold what has come together (CPU).
         constant: The array parameters, by position, whose memory nothing writes to during the launch.
         aligned: The data of contiguous arrays is aligned to ``layout.vector_align`` of their elements.
         launch_bounds: For CUDA, the most threads of a block and the fewest blocks of a multiprocessor (0: any).
@@ -169,6 +171,7 @@ class Options(Frozen):
     debug: bool = False
     sums: tuple[int, ...] = ()
     own: tuple[int, ...] = ()
+    reduced: tuple[int, ...] = ()
     constant: tuple[int, ...] = ()
     aligned: bool = False
     launch_bounds: tuple[int, int] | None = None
@@ -187,5 +190,6 @@ class Options(Frozen):
             + "".join("01"[f] for f in flags)
             + "".join(f"+{i}" for i in self.sums)
             + "".join(f"={i}" for i in self.own)
+            + "".join(f"^{i}" for i in self.reduced)
             + "".join(f".{i}" for i in self.constant)
         )

@@ -41,6 +41,7 @@ class Artifact(Frozen):
         faults: For CUDA, the texts of the errors that the code reports by number, for ``base.faults.explain``.
         uses_stack: Whether its threads save values on a stack, for which CUDA needs an arena.
         bounded: Whether it has no loops, so that what a thread costs does not depend on data.
+        reduced: Positions of the arrays into whose elements it reduces over many threads before it updates them.
     """
 
     entry: str
@@ -65,6 +66,7 @@ class Artifact(Frozen):
     faults: tuple[str, ...] = ()
     uses_stack: bool = False
     bounded: bool = False
+    reduced: tuple[int, ...] = ()
 
     def to_bytes(self) -> bytes:
         """Return the artifact with a checksum in front."""

@@ -25,7 +25,14 @@ from warp_like.passes.ad.saving import rewritten_arrays
 from warp_like.passes.ad.value_gradients import open_gradients
 from warp_like.passes.effects import array_accesses, certain_accesses, constant_arrays
 from warp_like.passes.spmd.choice import Choice, choose
-from warp_like.passes.sums import depends_on_order, open_own_additions, plain_additions, spans, sums_round
+from warp_like.passes.sums import (
+    depends_on_order,
+    open_own_additions,
+    plain_additions,
+    reduced_arrays,
+    spans,
+    sums_round,
+)
 
 STAGES = ("ir", "optimised", "lanes", "llvm", "asm", "ptx", "sass")
 """What can be shown of a kernel on its way: the frontend's IR, that of one thread when all passes have run, that of the
@@ -46,7 +53,7 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
     f = optimised(source, signature, clock)
     options = _lowering(signature, f, target)
     with clock.stage("lanes"):
-        lanes = _in_lanes(f, signature, target)
+        lanes = _in_lanes(f, signature, target, options)
     for stage in ("llvm", "asm"):
         if log.dumps(stage):
             log.dump(stage, f.name, _backend_text(lanes.function, target, options, stage))
@@ -78,6 +85,7 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
         faults=faults,
         uses_stack=backend.uses_stack(f),
         bounded=not any(isinstance(o, (ops.For, ops.While, ops.Native, ops.Call)) for o in f.body.walk()),
+        reduced=options.reduced,
     )
 
 
@@ -138,17 +146,16 @@ def _stage_text(source: Source, signature: Signature, target: Target, stage: str
     f = optimised(source, signature)
     if stage == "optimised":
         return print_function(f)
-    wide = _in_lanes(f, signature, target).function
-    if stage == "lanes":
-        return print_function(wide)
-    return _backend_text(wide, target, _lowering(signature, f, target), stage)
+    options = _lowering(signature, f, target)
+    wide = _in_lanes(f, signature, target, options).function
+    return print_function(wide) if stage == "lanes" else _backend_text(wide, target, options, stage)
 
 
-def _in_lanes(f: Function, signature: Signature, target: Target) -> Choice:
+def _in_lanes(f: Function, signature: Signature, target: Target, options: LoweringOptions) -> Choice:
     """Return ``f`` as the target runs it: the threads of a GPU are lanes already, and checks are for one thread."""
     if target.is_cuda or signature.options.debug:
         return Choice(f, 1, "debug mode" if signature.options.debug else "CUDA runs threads in lanes itself")
-    choice = choose(f, target.vector_bits, target.vector_registers, signature.options.vector_width)
+    choice = choose(f, target.vector_bits, target.vector_registers, signature.options.vector_width, options.reduced)
     if settings.verify:
         verify(choice.function)
     return choice
@@ -181,6 +188,7 @@ def _lowering(signature: Signature, f: Function, target: Target) -> LoweringOpti
         lineinfo=o.lineinfo,
         sums=() if target.is_cuda else summed,  # the threads of a GPU have no copies of their own
         own=own,
+        reduced=reduced_arrays(f) if signature.sums and not target.is_cuda and not o.debug else (),
         constant=constant_arrays(f) if apart else (),
         aligned=apart,
     )

@@ -1,7 +1,7 @@
-"""Which atomic additions need not be atomic where no other launch touches the arrays meanwhile.
+"""Which atomic updates need not be atomic where no other launch touches the arrays meanwhile.
 
-Two kinds of array parameters, all of whose elements have at least 32 bits (shorter ones would round differently in
-another order):
+Two kinds of array parameters that a kernel adds to, all of whose elements have at least 32 bits (shorter ones would
+round differently in another order):
 
 * *Summed*: the kernel only adds to them, and uses no old element. Additions may then happen anywhere, at any time, so
   each OS thread may add into a copy of its own.
@@ -9,6 +9,9 @@ another order):
 
 Of a summed array to which every thread adds at constant offsets from its own index, only threads that are close to each
 other share elements: ``spans`` says how close.
+
+*Reduced* arrays are those to which every thread applies a minimum, a maximum or an operation on bits at an index that
+is the same for all. What the threads of a chunk contribute may be combined in registers, and meet the element once.
 """
 
 from __future__ import annotations
@@ -20,8 +23,9 @@ from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import blocks, substitute
-from warp_like.ir.types import Array, scalar_of
+from warp_like.ir.types import Array, Scalar, scalar_of
 
+_REDUCED = frozenset(("min", "max", "and", "or", "xor"))
 _Access = ops.Load | ops.Store | ops.Atomic | ops.AtomicCas
 
 
@@ -56,6 +60,35 @@ def spans(f: Function, summed: Sequence[int]) -> tuple[tuple[int, tuple[int, ...
             columns = zip(*(o for o in offsets if o is not None), strict=True)
             found.append((i, tuple(max(c) - min(c) for c in columns)))
     return tuple(found)
+
+
+def reduced_arrays(f: Function) -> tuple[int, ...]:
+    """Return the positions of the arrays of ``f`` of which all threads only reduce into the same few elements."""
+    accesses = _accesses(f)
+    used = {v for o in f.body.walk() for v in o.operands()}
+    scalars = {p for p in f.params if isinstance(p.type, Scalar)}
+
+    def reduces(o: _Access) -> bool:
+        return (
+            isinstance(o, ops.Atomic)
+            and o.kind in _REDUCED
+            and not isinstance(o.array.op, ops.VIEWS)
+            and o.results[0] not in used
+            and all(i in scalars or ops.constant_value(i) is not None for i in o.indices)
+        )
+
+    pairs = ((i, accesses.get(p, [])) for i, p in enumerate(f.params) if _is_wide(p))
+    return tuple(i for i, found in pairs if found and all(map(reduces, found)) and _one_kind_each(found))
+
+
+def _one_kind_each(found: Sequence[_Access]) -> bool:
+    """Whether no element is updated by operations of two kinds."""
+    kinds = [o.kind for o in found if isinstance(o, ops.Atomic)]
+    if len(set(kinds)) <= 1:
+        return True
+    places = [tuple(ops.constant_value(i) for i in o.indices) for o in found]
+    known = all(None not in place for place in places)
+    return known and len(set(zip(places, kinds, strict=True))) == len(set(places))
 
 
 def depends_on_order(f: Function, summed: Sequence[int] = ()) -> bool:

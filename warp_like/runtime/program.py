@@ -120,7 +120,7 @@ class Program:
         artifact = self.kernel.artifact(signature)
         loaded = cpu.load(artifact.code, (artifact.entry,), _native.symbols())
         # Code that gains nothing from plain additions is the one that serves launches which have to be atomic.
-        sums = signature.sums and bool(artifact.sums or artifact.own)
+        sums = signature.sums and bool(artifact.sums or artifact.own or artifact.reduced)
         dispatcher = self.dispatcher or self.new_dispatcher(signature, artifact)
         place = (signature.contiguous, signature.wide, sums)
         dispatcher.install(*place, loaded.address(artifact.entry), loaded, artifact.lanes)
@@ -178,7 +178,7 @@ def _flags(artifact: Artifact, position: int, t: Type) -> int:
     writes = _WRITES if position in artifact.writes else 0
     if position in artifact.sums:
         writes = _SUMS
-    elif position in artifact.own:
+    elif position in artifact.own or position in artifact.reduced:
         writes = _OWN
     stores = _STORES if position in artifact.stores else 0
     reads = _READS if position in artifact.reads else 0

@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from warp_like.backend.llvm.accumulators import Accumulators
 from warp_like.backend.llvm.cuda import CONTEXT, Stack
 from warp_like.backend.llvm.lanes import full_mask
 from warp_like.backend.llvm.lower import Lowering
@@ -70,7 +71,7 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
             params.append(_parameter(w, p.type, offset, i))
 
         def run(g: Function, live: str = "") -> None:
-            lowering = Lowering(w, ndim, grid.index, lambda: grid.thread, live, grid.stack)
+            lowering = Lowering(w, ndim, grid.index, lambda: grid.thread, live, grid.stack, grid.accumulators)
             for p, rep in zip(g.params, params, strict=True):
                 lowering.bind(p, rep)
             lowering.body(g.body)
@@ -135,6 +136,7 @@ def _parameter(w: Writer, t: Type, offset: int, position: int) -> Rep:
         () if options.contiguous else strides,
         sum=sum_scope(w, position) if position in options.sums else "",
         own=position in options.own,
+        reduced=position in options.reduced,
         constant=position in options.constant,
     )
 
@@ -153,6 +155,7 @@ class _Grid:
         self.run = run  # writes the body of a function for one thread, or given a mask for lanes
         self.thread = ""
         self.stack: Stack | None = None  # CUDA's
+        self.accumulators = Accumulators(w)  # the CPU's
         self._indices: list[str] = []
         self._extents: list[str] = []
 
@@ -198,6 +201,7 @@ class _CpuGrid(_Grid):
         else:
             self._rows()
         w.start("done")
+        self.accumulators.finish()
         w.do("ret void")
 
     def _rows(self) -> None:

@@ -350,7 +350,7 @@ def reduce(w: Writer, kind: str, t: LaneScalar, x: str, mask: str) -> str:
     """Return one component reduced over the lanes of ``mask``; the order of additions is free."""
     reg, one = register_type(t), register_type(t.one)
     if mask != full_mask(t.width):
-        x = w.select(mask, reg, x, constant(_neutral(kind, t.one), t), f"<{t.width} x i1>")
+        x = w.select(mask, reg, x, constant(neutral(kind, t.one), t), f"<{t.width} x i1>")
     if not t.is_float:
         how = kind if kind not in ("min", "max") else f"{'s' if t.is_signed else 'u'}{kind}"
         return w.intrinsic(f"llvm.vector.reduce.{how}.{suffix_of(t)}", one, [reg], [x])
@@ -370,8 +370,8 @@ def _extreme(w: Writer, kind: str, t: LaneScalar, x: str) -> str:
     return w.op(f"extractelement {register_type(t)} {x}, i32 0")
 
 
-def _neutral(kind: str, t: Scalar) -> float:
-    """The number that changes nothing in a reduction."""
+def neutral(kind: str, t: Scalar) -> float:
+    """Return the number that changes nothing in a reduction."""
     if t.is_float:
         return {"add": -0.0, "min": float("nan"), "max": float("nan")}[kind]
     if kind in ("add", "or", "xor"):

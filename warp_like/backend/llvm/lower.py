@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 
 from warp_like.backend.llvm import lanes, memory, runtime_calls, warp
+from warp_like.backend.llvm.accumulators import Accumulators
 from warp_like.backend.llvm.casts import bitcast, cast
 from warp_like.backend.llvm.components import Index, Position, extract, insert
 from warp_like.backend.llvm.cuda import Stack
@@ -40,6 +41,7 @@ class Lowering:
         thread: Returns the i64 register of the flat thread index.
         live: The mask of the lanes that have a thread.
         stack: The thread's stack on CUDA.
+        accumulators: What all threads reduce into, on the CPU.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Lowering:
         thread: Callable[[], str],
         live: str = "",
         stack: Stack | None = None,
+        accumulators: Accumulators | None = None,
     ) -> None:
         self.w = w
         self._ndim = ndim
@@ -57,6 +60,7 @@ class Lowering:
         self._thread = thread
         self._live = live
         self._stack = stack
+        self._accumulators = accumulators
         self._lane = ""  # the number of the lane that runs on its own
         self._reps: dict[Value, Rep] = {}
         self._addresses: warp.Addresses | None = None  # CUDA's
@@ -411,6 +415,9 @@ class Lowering:
         memory.store_element(self.w, self.array(o.array), where, self.scalars(o.value))
 
     def _atomic(self, o: ops.Atomic) -> None:
+        if self._accumulators is not None and self.array(o.array).reduced:
+            self._accumulate(o, self._accumulators)
+            return
         if o.mask:
             self.bind(o.result, self.access(o).atomic(o.kind, self.scalars(o.value)))
             return
@@ -427,6 +434,14 @@ class Lowering:
 
         warp.update(w, o.kind, where, parts, each, certain=shared == "always")
         self.bind(o.result, tuple(constant(0, t) for t, _ in parts))  # which nobody reads
+
+    def _accumulate(self, o: ops.Atomic, into: Accumulators) -> None:
+        """Combine the update with those of other threads; nobody reads its result."""
+        scalars = [t for t, _ in leaves(o.value.type)]
+        indices = [(self.scalar(i), i.type) for i in o.indices if isinstance(i.type, Scalar)]
+        mask = self.scalar(o.mask[0]) if o.mask else ""
+        into.add(o.kind, self.array(o.array), indices, list(zip(scalars, self.scalars(o.value), strict=True)), mask)
+        self.bind(o.result, tuple(constant(0, t) for t in scalars))
 
     def _atomic_cas(self, o: ops.AtomicCas) -> None:
         where = self.address(o, o.array, o.indices)

@@ -198,7 +198,7 @@ def atomic_element(w: Writer, kind: str, array: ArrayRef, address: str, value: t
         if kind in ("add", "sub") and (array.sum or array.own):
             old.append(_add_plain(w, kind, scalar, at, x, array.sum))
         else:
-            old.append(_atomic(w, kind, scalar, at, x))
+            old.append(update_atomically(w, kind, scalar, at, x))
     return tuple(old)
 
 
@@ -212,7 +212,8 @@ def _add_plain(w: Writer, kind: str, t: Scalar, at: str, x: str, scope: str) -> 
     return old
 
 
-def _atomic(w: Writer, kind: str, t: Scalar, at: str, x: str) -> str:
+def update_atomically(w: Writer, kind: str, t: Scalar, at: str, x: str) -> str:
+    """Update the scalar at address ``at``; return the old one."""
     tail = f"monotonic, align {align_of(t)}{access_group(w)}"
     if t.is_bool:
         wide = w.op(f"zext i1 {x} to i8")

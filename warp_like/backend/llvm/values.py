@@ -46,6 +46,7 @@ class ArrayRef(Frozen):
     strides: tuple[str, ...]
     sum: str = ""  # for an array that is summed into without atomics: the name of its alias scope
     own: bool = False  # each thread touches its own element alone
+    reduced: bool = False  # all threads only reduce into the same elements
     local: bool = False  # on the thread's stack
     lanes: int = 1
     constant: bool = False  # nothing writes to it during the launch

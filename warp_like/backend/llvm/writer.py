@@ -80,10 +80,12 @@ class Writer:
         """End the block with a jump."""
         self.do(f"br label %{label}")
 
-    def alloca(self, type: str, align: int) -> str:
-        """Return stack memory, reserved once a call of the function."""
+    def alloca(self, type: str, align: int, initial: str = "") -> str:
+        """Return stack memory, reserved once a call of the function; there it has the constant ``initial``."""
         r = self.fresh()
         self._allocas.append(f"  {r} = alloca {type}, align {align}")
+        if initial:
+            self._allocas.append(f"  store {type} {initial}, ptr {r}, align {align}")
         return r
 
     def phis(self, types: Sequence[str]) -> Phis:

@@ -106,7 +106,7 @@ class Accesses(NearIndices):
         scalar = scalar_of(o.value.type)
         self.require_no_waiting(o)
         reducible = o.kind in _REDUCED and scalar is not None and scalar.bits >= 32 and o.result not in self.used
-        if one and reducible:
+        if one and reducible and o.array not in self.reduced:
             self.b.atomic(o.kind, array, indices, self.across(_REDUCED[o.kind], o.value))
             return
         new = ops.Atomic(o.kind, array, indices, self.lanes(o.value), (self.mask,))

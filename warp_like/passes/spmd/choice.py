@@ -13,12 +13,13 @@ by side: so there are as many lanes as fill one register, times 2 or 4 where the
 file. Times 4 only where all lanes run a loop equally often, since a loop ends with its last lane; and no more than one
 register where a loop gathers, since so many elements that lie apart crowd each other out of the first cache. The
 threads that do not fill all these lanes go by one register's. Additions to neighbouring elements of an array wait for
-each other in the same way.
+each other in the same way, and so does a reduction over the threads that stays in registers.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from warp_like.base.frozen import Frozen
 from warp_like.ir import ops
@@ -55,7 +56,7 @@ class Choice(Frozen):
     reason: str
 
 
-def choose(f: Function, vector_bits: int, registers: int, wanted: int) -> Choice:
+def choose(f: Function, vector_bits: int, registers: int, wanted: int, reduced: Sequence[int] = ()) -> Choice:
     """Return ``f`` in the form in which the CPU runs it.
 
     Args:
@@ -63,6 +64,7 @@ def choose(f: Function, vector_bits: int, registers: int, wanted: int) -> Choice
         vector_bits: The width of the target's vector registers.
         registers: How many it has.
         wanted: The lanes that the user asks for; 0 leaves the choice to the rules here, 1 means no lanes.
+        reduced: The arrays, by position, into whose elements the backend reduces in registers.
     """
     if wanted == 1:
         return Choice(f, 1, "vector_width is 1")
@@ -76,7 +78,7 @@ def choose(f: Function, vector_bits: int, registers: int, wanted: int) -> Choice
     if against:
         return Choice(f, 1, against)
     try:
-        wide = _widened(f, wanted or native)
+        wide = _widened(f, wanted or native, reduced)
         if wanted:
             return Choice(wide, wanted, "vector_width asks for it")
         if lane_cost(wide, 1) >= thread_cost(f):
@@ -87,7 +89,7 @@ def choose(f: Function, vector_bits: int, registers: int, wanted: int) -> Choice
             most = min(most, _power_of_two(PRIVATE_IN_CACHE // (private * native)))
         times = 1 if alone else _registers_side_by_side(wide, registers, most)
         if times > 1:
-            rest, wide = wide, _widened(f, native * times)
+            rest, wide = wide, _widened(f, native * times, reduced)
             wide.rest = rest
     except NotWidenable as e:
         return Choice(f, 1, str(e))
@@ -119,8 +121,8 @@ def _private_bytes(f: Function) -> int:
     return sum(size_of(t.dtype) * math.prod(shape) for t, shape in made if isinstance(t, Array))
 
 
-def _widened(f: Function, width: int) -> Function:
-    return dce(cse(widen(f, width)))
+def _widened(f: Function, width: int, reduced: Sequence[int]) -> Function:
+    return dce(cse(widen(f, width, reduced)))
 
 
 def _only_sums(f: Function) -> bool:
@@ -145,7 +147,13 @@ def _widest(f: Function) -> int:
 def _registers_side_by_side(f: Function, registers: int, most: int) -> int:
     """How many registers each value of ``f`` may take, which now takes one."""
     loops = [o for o in f.body.walk() if isinstance(o, (ops.For, ops.While))]
-    times = min(most, 4) if loops or _adds_to_neighbours(f) else 1
+    reduces = _reduces_in_registers(f)
+    times = min(most, 4) if loops or reduces or _adds_to_neighbours(f) else 1
+    if reduces and not loops:
+        if any(map(calls_library, f.body.walk())):
+            return 1
+        while times > 1 and times * _most_alive(f.body) > registers:
+            times //= 2
     for loop in loops:
         if any(calls_library(o) for r in loop.regions() for o in r.walk()):
             return 1  # a call of the math library clobbers every register
@@ -154,6 +162,12 @@ def _registers_side_by_side(f: Function, registers: int, most: int) -> int:
         while times > 1 and times * _pressure(loop) > CROWDED * registers:
             times //= 2
     return times
+
+
+def _reduces_in_registers(f: Function) -> bool:
+    """Whether ``f`` reduces over its threads such that each vector waits for the one before."""
+    found = (o for o in f.body.walk() if isinstance(o, ops.Atomic) and o.mask)
+    return any(not any(isinstance(i.type, Lanes) for i in o.indices) for o in found)
 
 
 def _adds_to_neighbours(f: Function) -> bool:

@@ -130,6 +130,8 @@ class _Lanes:
                 return _GATHER * _elements(o) * self.width(o)
             case ops.Atomic() if _is_dense(o):  # each thread's own element, which takes no atomics
                 return 3.0 * self.registers * _elements(o)
+            case ops.Atomic() if not any(isinstance(i.type, Lanes) for i in o.indices):  # combined in registers
+                return 3.0 * self.registers * _elements(o)
             case ops.Atomic():
                 return (_ATOMIC + 2.0) * _elements(o) * self.width(o)
             case ops.AtomicCas() | ops.Native():

@@ -28,8 +28,9 @@ class NotWidenable(Exception):
 class LaneBuilder:
     """Builds a function of ``width`` lanes from one of a single thread."""
 
-    def __init__(self, f: Function, width: int) -> None:
+    def __init__(self, f: Function, width: int, reduced: Sequence[int] = ()) -> None:
         self.f = f
+        self.reduced = {f.params[i] for i in reduced}
         self.width = width
         self.stacks = find_stacks(f)
         self.steps = find_steps(f, self.stacks.late)

@@ -27,13 +27,16 @@ CHEAP_OPS = 12
 """A branch of at most so many ops without memory accesses is run always rather than skipped when no lane takes it."""
 
 
-def widen(f: Function, width: int) -> Function:
+def widen(f: Function, width: int, reduced: Sequence[int] = ()) -> Function:
     """Return ``f``, whose builtins are expanded, for ``width`` threads at once.
+
+    Updates of elements that all lanes mean are combined over the lanes first, but for those of the arrays at the
+    positions ``reduced``, which the backend combines over many vectors.
 
     Raises:
         NotWidenable: It has something that lanes can't run.
     """
-    return _Widener(f, width).function()
+    return _Widener(f, width, reduced).function()
 
 
 class _Widener(Accesses):

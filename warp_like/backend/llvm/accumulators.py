@@ -1,0 +1,97 @@
+"""Reductions over all threads of a chunk, in registers: minima, maxima and operations on bits.
+
+An accumulator is a variable of the entry that begins with the number that changes nothing. Updates of the element that
+it stands for go there, a vector of lanes at once; at the end its lanes are combined, and the element is updated once,
+atomically, as other chunks do the same. It is not touched if nothing came: then it need not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from warp_like.backend.llvm import memory
+from warp_like.backend.llvm.casts import cast
+from warp_like.backend.llvm.lanes import full_mask, neutral, reduce
+from warp_like.backend.llvm.values import ArrayRef, LaneScalar, constant, leaves, one_lane, register_type, suffix
+from warp_like.backend.llvm.writer import Writer
+from warp_like.ir.types import Scalar, int64
+
+Index = tuple[str, Scalar]
+"""The register of an index, or a constant, and its type: something that is known where the entry begins."""
+
+
+class _Accumulator(NamedTuple):
+    kind: str
+    array: ArrayRef
+    indices: Sequence[Index]
+    parts: list[tuple[Scalar, str]]  # for each component, its type and the variable
+
+
+class Accumulators:
+    """The accumulators of one entry."""
+
+    def __init__(self, w: Writer) -> None:
+        self.w = w
+        self._found: dict[object, _Accumulator] = {}
+
+    def add(
+        self, kind: str, array: ArrayRef, indices: Sequence[Index], value: Sequence[tuple[Scalar, str]], mask: str
+    ) -> None:
+        """Combine ``value``, the components' types and registers, with what came for this element before."""
+        types = [t for t, _ in value]
+        key = kind, array.data, tuple(indices), tuple(types)
+        if key not in self._found:
+            variables = [(t, self._variable(kind, t)) for t in types]
+            self._found[key] = _Accumulator(kind, array, indices, variables)
+        for (t, variable), (_, x) in zip(self._found[key].parts, value, strict=True):
+            self._update(kind, t, variable, x, mask)
+
+    def _variable(self, kind: str, t: Scalar) -> str:
+        return self.w.alloca(register_type(t), _align(t), constant(neutral(kind, one_lane(t)), t))
+
+    def _update(self, kind: str, t: Scalar, variable: str, x: str, mask: str) -> None:
+        w, reg = self.w, register_type(t)
+        old = w.op(f"load {reg}, ptr {variable}, align {_align(t)}")
+        new = _combined(w, kind, t, old, x)
+        if mask and isinstance(t, LaneScalar):
+            new = w.select(mask, reg, new, old, f"<{t.width} x i1>")
+        w.do(f"store {reg} {new}, ptr {variable}, align {_align(t)}")
+
+    def finish(self) -> None:
+        """Update the elements."""
+        for a in self._found.values():
+            indices = [cast(self.w, x, t, int64) for x, t in a.indices]
+            base = memory.element_address(self.w, a.array, indices)
+            offsets = [offset for _, offset in leaves(a.array.type.dtype)]
+            for (t, variable), offset in zip(a.parts, offsets, strict=True):
+                self._flush(a.kind, t, variable, memory.component_address(self.w, base, offset))
+
+    def _flush(self, kind: str, t: Scalar, variable: str, address: str) -> None:
+        w, one = self.w, one_lane(t)
+        x = w.op(f"load {register_type(t)}, ptr {variable}, align {_align(t)}")
+        if isinstance(t, LaneScalar):
+            x = reduce(w, kind, t, x, full_mask(t.width))
+        reg, nothing = register_type(one), constant(neutral(kind, one), one)
+        some = w.op(f"fcmp ord {reg} {x}, {x}" if one.is_float else f"icmp ne {reg} {x}, {nothing}")
+        update, done = w.label("flush"), w.label("flushed")
+        w.branch(some, update, done)
+        w.start(update)
+        memory.update_atomically(w, kind, one, address, x)
+        w.jump(done)
+        w.start(done)
+
+
+def _align(t: Scalar) -> int:
+    return min(t.bits // 8 * (t.width if isinstance(t, LaneScalar) else 1), 64)
+
+
+def _combined(w: Writer, kind: str, t: Scalar, old: str, x: str) -> str:
+    """Return ``old`` and ``x`` put together. Of a float and what is no number, the float: ``old`` is none at first."""
+    reg = register_type(t)
+    if t.is_float:
+        # x86 tests the first operand alone, so that the chain of one update after the other is short.
+        return w.intrinsic(f"llvm.{kind}num.{suffix(t)}", reg, [reg, reg], [x, old])
+    if kind in ("min", "max"):
+        return w.intrinsic(f"llvm.{'s' if t.is_signed else 'u'}{kind}.{suffix(t)}", reg, [reg, reg], [old, x])
+    return w.op(f"{kind} {reg} {old}, {x}")
