@@ -10,6 +10,10 @@
 #include <type_traits>
 #include <vector>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include "algorithms.h"
 #include "parallel.h"
 
@@ -67,6 +71,7 @@ inline Total<T> term(const char* a, const char* b) {
 // The commonest loops, with wider vectors on processors that have them.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__)
 #define WL_WIDE_VECTORS __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define WL_AVX512 __attribute__((target("avx512f")))
 #else
 #define WL_WIDE_VECTORS
 #endif
@@ -82,6 +87,85 @@ WL_WIDE_VECTORS void add_doubles(double* __restrict acc, const double* a, int64_
 }
 WL_WIDE_VECTORS void add_double_products(double* __restrict acc, const double* a, const double* b, int64_t n) {
     for (int64_t i = 0; i < n; ++i) acc[i] += a[i] * b[i];
+}
+
+// Rows of `kLanes` numbers, one behind the other, added to as many sums, which stay in registers meanwhile.
+#if defined(__GNUC__)
+#define WL_FOLDS 1
+typedef float Floats __attribute__((vector_size(32)));
+typedef double Doubles __attribute__((vector_size(64)));
+
+template <typename T, bool kProduct>
+[[gnu::always_inline]] inline void fold_rows(double* acc, const T* a, const T* b, int64_t rows) {
+    constexpr int kWidth = 8, kSums = kLanes / kWidth;
+    using Packed = std::conditional_t<std::is_same_v<T, float>, Floats, Doubles>;
+    Doubles sums[kSums];
+    std::memcpy(sums, acc, sizeof sums);
+    for (int64_t r = 0; r < rows; ++r) {
+#pragma GCC unroll 8
+        for (int k = 0; k < kSums; ++k) {
+            Packed x, y;
+            std::memcpy(&x, a + r * kLanes + k * kWidth, sizeof x);
+            std::memcpy(&y, b + r * kLanes + k * kWidth, sizeof y);
+            const Doubles wide = __builtin_convertvector(x, Doubles);
+            sums[k] += kProduct ? wide * __builtin_convertvector(y, Doubles) : wide;
+        }
+    }
+    std::memcpy(acc, sums, sizeof sums);
+}
+#ifdef WL_AVX512
+// The conversions are what takes time, and compilers prefer those of half a register.
+template <bool kProduct>
+WL_AVX512 void fold_floats_512(double* acc, const float* a, const float* b, int64_t rows) {
+    constexpr int kSums = kLanes / 8;
+    __m512d sums[kSums];
+#pragma GCC unroll 8
+    for (int k = 0; k < kSums; ++k) sums[k] = _mm512_loadu_pd(acc + 8 * k);
+    for (int64_t r = 0; r < rows; ++r, a += kLanes, b += kLanes) {
+#pragma GCC unroll 8
+        for (int k = 0; k < kSums; ++k) {
+            const __m512d x = _mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(a + 8 * k));
+            const __m512d y = kProduct ? _mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(b + 8 * k)) : x;
+            sums[k] = kProduct ? _mm512_fmadd_pd(x, y, sums[k]) : _mm512_add_pd(sums[k], x);
+        }
+    }
+#pragma GCC unroll 8
+    for (int k = 0; k < kSums; ++k) _mm512_storeu_pd(acc + 8 * k, sums[k]);
+}
+const bool kHasAvx512 = __builtin_cpu_supports("avx512f") != 0;
+#endif
+WL_WIDE_VECTORS void fold_floats(double* acc, const float* a, int64_t n) { fold_rows<float, false>(acc, a, a, n); }
+WL_WIDE_VECTORS void fold_doubles(double* acc, const double* a, int64_t n) { fold_rows<double, false>(acc, a, a, n); }
+WL_WIDE_VECTORS void fold_float_products(double* acc, const float* a, const float* b, int64_t n) {
+    fold_rows<float, true>(acc, a, b, n);
+}
+WL_WIDE_VECTORS void fold_double_products(double* acc, const double* a, const double* b, int64_t n) {
+    fold_rows<double, true>(acc, a, b, n);
+}
+#endif
+
+// Adds rows of `kLanes` neighbours to as many sums, where there is a loop for it.
+template <typename T, bool kProduct>
+inline bool add_folded(Total<T>* acc, const char* a, const char* b, int64_t rows) {
+#ifdef WL_FOLDS
+    const T *x = reinterpret_cast<const T*>(a), *y = reinterpret_cast<const T*>(b);
+#ifdef WL_AVX512
+    if constexpr (std::is_same_v<T, float>) {
+        if (kHasAvx512) {
+            fold_floats_512<kProduct>(acc, x, y, rows);
+            return true;
+        }
+    }
+#endif
+    if constexpr (std::is_same_v<T, float>) {
+        kProduct ? fold_float_products(acc, x, y, rows) : fold_floats(acc, x, rows);
+        return true;
+    } else if constexpr (std::is_same_v<T, double>) {
+        kProduct ? fold_double_products(acc, x, y, rows) : fold_doubles(acc, x, rows);
+        return true;
+    }
+#endif
+    return false;
 }
 
 // Adds `n` neighbours to as many sums.
@@ -133,7 +217,9 @@ class Sums {
             const Dim long_rows{0, rows.a * fold, rows.b * fold, 0};
             const Columns lanes{columns.n * fold, size, size};
             const int64_t whole = count / fold;
-            add_rows<T, kProduct>(lanes_, a, b, long_rows, whole, lanes);
+            if (lanes.n != kLanes || !add_folded<T, kProduct>(lanes_, a, b, whole)) {
+                add_rows<T, kProduct>(lanes_, a, b, long_rows, whole, lanes);
+            }
             const Columns rest{(count - whole * fold) * columns.n, size, size};
             add_rows<T, kProduct>(lanes_, a + whole * long_rows.a, b + whole * long_rows.b, long_rows, 1, rest);
             return;

@@ -1,5 +1,6 @@
 """``array_sum``, ``array_inner`` and ``array_scan`` against NumPy in float64 and in Python's integers."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -256,3 +257,22 @@ def test_scan_messages() -> None:
     )
     b = wp.zeros(10)
     assert raised(ValueError, u.array_scan, b[1:], b[:-1]) == "array_scan(): the two arrays overlap without being one"
+
+
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 127, 65536, 65536 + 64, 3 * 65536 + 7])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_long_rows_are_exact_to_the_last_rounding(n, dtype):
+    """Against exactly rounded sums: large terms that cancel leave what float32 additions would lose."""
+    rng = np.random.default_rng(n)
+    x, y = rng.standard_normal((2, n)).astype(dtype)
+    x[: n // 2] *= 1e4
+    a, b = wp.array(x), wp.array(y)
+    exact = math.fsum(x.astype("float64")), math.fsum(x.astype("float64") * y.astype("float64"))
+    for threads in (1, 2):
+        wp.config.num_threads = threads
+        try:
+            found = wp.utils.array_sum(a), wp.utils.array_inner(a, b)
+        finally:
+            del wp.config.num_threads
+        assert found == pytest.approx(exact, rel=2e-7 if dtype == "float32" else 1e-12)
+    assert wp.utils.array_sum(a[::2]) == pytest.approx(math.fsum(x[::2].astype("float64")), rel=2e-7)
