@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from warp_like import _native
 
 
 @wp.struct
@@ -125,3 +126,21 @@ def test_streams_and_events_are_not_of_the_cpu() -> None:
     wp.synchronize_stream()
     with wp.ScopedStream(None):
         wp.synchronize_stream("cpu")
+
+
+def test_an_array_without_memory_can_be_shown() -> None:
+    """A debugger shows variables at any time, also those of a subclass whose constructor has not come to the memory."""
+    a: Any = _native.Array.__new__(wp.array)
+    assert repr(a) == str(a) == "array(without memory)"
+    assert a._repr_html_() == "<code>array(without memory)</code>"
+    assert len(a) == 0
+
+
+@pytest.mark.parametrize("shape", [0, (0, 3), (3, 0), (2, 0, 2)])
+@pytest.mark.parametrize("dtype", [float, wp.vec3, wp.bfloat16, wp.mat22, Pair])
+def test_empty_arrays_can_be_shown(shape: Any, dtype: Any) -> None:
+    a = wp.zeros(shape, dtype=dtype)
+    assert repr(a).startswith("array(shape=")
+    assert str(a).startswith("[")
+    assert "no elements" in a._repr_html_()
+    assert a.list() == []

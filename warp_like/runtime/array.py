@@ -164,13 +164,15 @@ class array(Exchange, Elementwise, Generic[DType]):
         return not self.is_contiguous and bool(self._subview(0, self.shape[::-1], self.strides[::-1]).is_contiguous)
 
     def __len__(self) -> int:
-        return int(self.shape[0])
+        return int(self.shape[0]) if self.shape else 0
 
     def __repr__(self) -> str:
+        if self.dtype is None:  # while it is being made, as a debugger may look at it
+            return "array(without memory)"
         return f"array(shape={self.shape}, dtype={self.dtype.__name__})"
 
     def __str__(self) -> str:
-        return str(self._values())
+        return repr(self) if self.dtype is None else str(self._values())
 
     def _repr_html_(self) -> str:
         from warp_like.runtime import preview  # for notebooks alone

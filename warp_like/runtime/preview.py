@@ -23,6 +23,8 @@ def html(a: array | indexedarray) -> str:
 
     Structs in one dimension have a column for each field.
     """
+    if a.dtype is None:
+        return f"<code>{a!r}</code>"
     facts = f"{type(a).__name__} &nbsp; shape {a.shape} &nbsp; dtype {a.dtype.__name__} &nbsp; device {a.device}"
     facts += " &nbsp; with gradient" if a.requires_grad else ""
     lead = max(a.ndim - 2, 0)
