@@ -9,6 +9,7 @@ from warp_like.builtins import reference
 from warp_like.builtins.emit import Emitter, mat_type, vec_type
 from warp_like.builtins.operators import COMPARISON, columns_of, rows_of, sum_of_products
 from warp_like.builtins.patterns import MF, V3, F, M, MatOf, S, VecOf
+from warp_like.builtins.precision import in_float32
 from warp_like.builtins.spec import Adjoints, Elementwise, Expand, builtin
 from warp_like.ir.core import Value
 from warp_like.ir.types import Mat, Vec, bool_
@@ -58,7 +59,7 @@ def transpose(a: M) -> MatOf("C", "R", S):
 
 @builtin(
     group=GROUP,
-    lower=Expand(_trace),
+    lower=Expand(in_float32(_trace)),
     ref=np.trace,
     adjoint=lambda b, g, out, m: b.diag(b.make(Vec(mat_type(m).rows, g.type), [g] * mat_type(m).rows)),
 )
@@ -96,7 +97,7 @@ def cw_div(a: M, b: M) -> M:
 
 @builtin(
     group=GROUP,
-    lower=Expand(lambda b, x, y: sum_of_products(b, b.components(x), b.components(y))),
+    lower=Expand(in_float32(lambda b, x, y: sum_of_products(b, b.components(x), b.components(y)))),
     ref=lambda a, b: np.sum(a * b, dtype=a.dtype),
     adjoint=lambda b, g, out, x, y: (b.mul(y, g), b.mul(x, g)),
 )
@@ -202,15 +203,15 @@ def _declare_square(n: int) -> None:
     """Determinant and inverse of the matrices of ``n`` rows."""
     shape = MatOf(n, n, F)
 
-    @builtin(group=GROUP, lower=Expand(_determinant), ref=np.linalg.det, adjoint=_determinant_adjoint)
+    @builtin(group=GROUP, lower=Expand(in_float32(_determinant)), ref=np.linalg.det, adjoint=_determinant_adjoint)
     def determinant(a: shape) -> F:
         """Return the determinant of a matrix of 2, 3 or 4 rows."""
 
-    @builtin(group=GROUP, lower=Expand(_inverse), ref=reference.inverse, adjoint=_inverse_adjoint)
+    @builtin(group=GROUP, lower=Expand(in_float32(_inverse)), ref=reference.inverse, adjoint=_inverse_adjoint)
     def inverse(a: shape) -> shape:
         """Return the inverse of a matrix of 2, 3 or 4 rows; zero, with gradient 0, where the determinant is 0."""
 
-    @builtin(group=GROUP, lower=Expand(_inverse), ref=reference.inverse, adjoint=_inverse_adjoint)
+    @builtin(group=GROUP, lower=Expand(in_float32(_inverse)), ref=reference.inverse, adjoint=_inverse_adjoint)
     def inverse_approx(a: shape) -> shape:
         """Return the inverse. The name asks for speed over the last bits; the result here is that of ``inverse``."""
 

@@ -12,6 +12,7 @@ import numpy as np
 from warp_like.builtins import reference
 from warp_like.builtins.emit import Emitter, mat_type, scalar_type, vec_type
 from warp_like.builtins.patterns import F, I, M, MatOf, S, V, VecOf
+from warp_like.builtins.precision import in_float32
 from warp_like.builtins.spec import Adjoints, Elementwise, Expand, NoGradient, Target, builtin
 from warp_like.ir.core import Value
 from warp_like.ir.types import Mat, Vec
@@ -145,7 +146,7 @@ def mul_scalar_mat(a: S, b: M) -> M:
 @builtin(
     name="mul",
     group=GROUP,
-    lower=Expand(_mat_vec),
+    lower=Expand(in_float32(_mat_vec)),
     ref=np.matmul,
     adjoint=lambda b, g, out, m, v: (b.outer(g, v), b.mul(g, m)),
 )
@@ -156,7 +157,7 @@ def mul_mat_vec(a: M, b: VecOf("C", S)) -> VecOf("R", S):
 @builtin(
     name="mul",
     group=GROUP,
-    lower=Expand(_vec_mat),
+    lower=Expand(in_float32(_vec_mat)),
     ref=np.matmul,
     adjoint=lambda b, g, out, v, m: (b.mul(m, g), b.outer(v, g)),
 )
@@ -167,7 +168,7 @@ def mul_vec_mat(a: VecOf("R", S), b: M) -> VecOf("C", S):
 @builtin(
     name="mul",
     group=GROUP,
-    lower=Expand(_mat_mat),
+    lower=Expand(in_float32(_mat_mat)),
     ref=np.matmul,
     adjoint=lambda b, g, out, x, y: (b.mul(g, b.transpose(y)), b.mul(b.transpose(x), g)),
 )

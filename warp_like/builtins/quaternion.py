@@ -24,6 +24,7 @@ from warp_like.builtins.operators import (
     sum_of_products,
 )
 from warp_like.builtins.patterns import V3, F, MatOf, Q
+from warp_like.builtins.precision import in_float32
 from warp_like.builtins.spec import Adjoints, Elementwise, Expand, Inline, NoGradient, Special, builtin
 from warp_like.builtins.special import MADE
 from warp_like.builtins.utility import _lerp, _lerp_ref
@@ -152,7 +153,7 @@ def mul_quat(a: Q, b: Q) -> Q:
 @builtin(
     name="dot",
     group=GROUP,
-    lower=Expand(lambda b, x, y: sum_of_products(b, b.components(x), b.components(y))),
+    lower=Expand(in_float32(lambda b, x, y: sum_of_products(b, b.components(x), b.components(y)))),
     ref=np.dot,
     adjoint=lambda b, g, out, x, y: (b.mul(y, g), b.mul(x, g)),
 )
@@ -163,7 +164,7 @@ def dot_quat(a: Q, b: Q) -> F:
 @builtin(
     name="length_sq",
     group=GROUP,
-    lower=Expand(lambda b, x: b.dot(x, x)),
+    lower=Expand(in_float32(lambda b, x: b.dot(x, x))),
     ref=lambda a: np.dot(a, a),
     adjoint=lambda b, g, out, x: b.mul(x, b.mul(g, 2.0)),
 )
@@ -174,9 +175,9 @@ def length_sq_quat(a: Q) -> F:
 @builtin(
     name="length",
     group=GROUP,
-    lower=Expand(lambda b, x: b.sqrt(b.dot(x, x))),
+    lower=Expand(in_float32(lambda b, x: b.sqrt(b.dot(x, x)))),
     ref=np.linalg.norm,
-    adjoint=_length_adjoint,
+    adjoint=in_float32(_length_adjoint),
 )
 def length_quat(a: Q) -> F:
     """Return the length of a quaternion. Its gradient at zero is 0."""
@@ -191,7 +192,13 @@ def _normalize_adjoint(b: Emitter, g: Value, out: Value, q: Value) -> Adjoints:
     return b.mul(b.sub(g, b.mul(out, b.dot(out, g))), _inverse_length(b, q))
 
 
-@builtin(name="normalize", group=GROUP, lower=Expand(_normalize), ref=rotations.normalize, adjoint=_normalize_adjoint)
+@builtin(
+    name="normalize",
+    group=GROUP,
+    lower=Expand(in_float32(_normalize)),
+    ref=rotations.normalize,
+    adjoint=in_float32(_normalize_adjoint),
+)
 def normalize_quat(a: Q) -> Q:
     """Return the unit quaternion in the direction of ``a``; zero gives the identity, with gradient 0."""
 

@@ -13,6 +13,7 @@ from warp_like.builtins import reference
 from warp_like.builtins.emit import Emitter, vec_type
 from warp_like.builtins.operators import COMPARISON, STEPS, sum_of_products
 from warp_like.builtins.patterns import V3S, VF, F, MatOf, S, V, VecOf
+from warp_like.builtins.precision import in_float32
 from warp_like.builtins.spec import Adjoints, Elementwise, Expand, NoGradient, builtin
 from warp_like.ir.core import Value
 from warp_like.ir.types import Mat, bool_, uint32
@@ -45,7 +46,7 @@ def _cross(b: Emitter, x: Value, y: Value) -> Value:
 
 @builtin(
     group=GROUP,
-    lower=Expand(lambda b, x, y: sum_of_products(b, b.components(x), b.components(y))),
+    lower=Expand(in_float32(lambda b, x, y: sum_of_products(b, b.components(x), b.components(y)))),
     ref=np.dot,
     adjoint=lambda b, g, out, x, y: (b.mul(y, g), b.mul(x, g)),
 )
@@ -100,6 +101,9 @@ def _inverse_length(b: Emitter, x: Value) -> Value:
     return b.select(origin, b.zero(size.type), b.div(one, b.select(origin, one, size)))
 
 
+_length = in_float32(lambda b, x: b.sqrt(b.dot(x, x)))
+
+
 def _normalize_adjoint(b: Emitter, g: Value, out: Value, x: Value) -> Adjoints:
     across = b.sub(g, b.mul(out, b.dot(out, g)))
     return b.mul(across, _inverse_length(b, x))
@@ -107,7 +111,7 @@ def _normalize_adjoint(b: Emitter, g: Value, out: Value, x: Value) -> Adjoints:
 
 @builtin(
     group=GROUP,
-    lower=Expand(lambda b, x: b.dot(x, x)),
+    lower=Expand(in_float32(lambda b, x: b.dot(x, x))),
     ref=lambda a: np.dot(a, a),
     adjoint=lambda b, g, out, x: b.mul(x, b.mul(g, 2.0)),
 )
@@ -115,16 +119,16 @@ def length_sq(a: V) -> S:
     """Return the squared Euclidean length."""
 
 
-@builtin(group=GROUP, lower=Expand(lambda b, x: b.sqrt(b.dot(x, x))), ref=np.linalg.norm, adjoint=_length_adjoint)
+@builtin(group=GROUP, lower=Expand(_length), ref=np.linalg.norm, adjoint=in_float32(_length_adjoint))
 def length(a: VF) -> F:
     """Return the Euclidean length. Its gradient at the zero vector is 0."""
 
 
 @builtin(
     group=GROUP,
-    lower=Expand(lambda b, x: b.mul(x, _inverse_length(b, x))),
+    lower=Expand(in_float32(lambda b, x: b.mul(x, _inverse_length(b, x)))),
     ref=reference.normalize,
-    adjoint=_normalize_adjoint,
+    adjoint=in_float32(_normalize_adjoint),
 )
 def normalize(a: VF) -> VF:
     """Return the vector of length 1 in the direction of ``a``; the zero vector stays zero, with gradient 0."""
@@ -157,29 +161,29 @@ def _pseudo_huber(v: Any, delta: Any) -> Any:
     return np.sqrt(delta * delta + np.dot(v, v))
 
 
-@builtin(group=GROUP, lower=Expand(_norm_l1), ref=lambda v: np.sum(np.abs(v)))
+@builtin(group=GROUP, lower=Expand(in_float32(_norm_l1)), ref=lambda v: np.sum(np.abs(v)))
 def norm_l1(v: VF) -> F:
     """Return the sum of the absolute values of the components."""
 
 
-@builtin(group=GROUP, lower=Expand(lambda b, v: b.length(v)), ref=np.linalg.norm, adjoint=_length_adjoint)
+@builtin(group=GROUP, lower=Expand(_length), ref=np.linalg.norm, adjoint=in_float32(_length_adjoint))
 def norm_l2(v: VF) -> F:
     """Return the Euclidean length, as ``length``."""
 
 
-@builtin(group=GROUP, lower=Expand(_norm_huber), ref=_huber)
+@builtin(group=GROUP, lower=Expand(in_float32(_norm_huber)), ref=_huber)
 def norm_huber(v: VF, delta: F = 1.0) -> F:
     """Return Huber's norm: ``0.5 * |v|**2`` up to the length ``delta``, then ``delta * (|v| - 0.5 * delta)``."""
 
 
-@builtin(group=GROUP, lower=Expand(_norm_pseudo_huber), ref=_pseudo_huber)
+@builtin(group=GROUP, lower=Expand(in_float32(_norm_pseudo_huber)), ref=_pseudo_huber)
 def norm_pseudo_huber(v: VF, delta: F = 1.0) -> F:
     """Return the smooth form of Huber's norm, ``delta * sqrt(1 + |v|**2 / delta**2)``, for ``delta > 0``."""
 
 
 @builtin(
     group=GROUP,
-    lower=Expand(lambda b, v, delta: b.div(v, b.norm_pseudo_huber(v, delta))),
+    lower=Expand(in_float32(lambda b, v, delta: b.div(v, b.norm_pseudo_huber(v, delta)))),
     ref=lambda v, delta: v / _pseudo_huber(v, delta),
 )
 def smooth_normalize(v: VF, delta: F = 1.0) -> VF:
