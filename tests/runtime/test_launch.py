@@ -208,16 +208,43 @@ def test_a_float_is_no_integer():
         wp.launch(take_int, dim=1, inputs=[np.zeros(1, dtype=np.int64), 5.0])
 
 
-@pytest.mark.parametrize("value", [wp.vec3(1.0, 2.0, 3.0), (1, 2, 3), [1.0, 2.0, 3.0], np.array([1.0, 2.0, 3.0])])
+@pytest.mark.parametrize(
+    "value",
+    [wp.vec3(1, 2, 3), (1, 2, 3), [1.0, 2.0, 3.0], np.array([1.0, 2.0, 3.0]), wp.vec3d(1, 2, 3), wp.vec3i(1, 2, 3)],
+)
 def test_vectors_by_value(value):
     out = np.zeros(1, dtype=np.float32)
     wp.launch(take_vec, dim=1, inputs=[out, value])
     assert out[0] == 321.0
 
 
-def test_a_vector_of_another_shape_or_dtype_is_refused():
+def test_matrices_transforms_and_bools_by_value():
+    @wp.kernel
+    def take(m: wp.mat22, t: wp.transform, flag: wp.bool, out: wp.array(dtype=float)):
+        out[0] = m[1, 0]
+        out[1] = t.p.z + t.q.w
+        out[2] = wp.where(flag, 1.0, -1.0)
+
+    whole = list(range(7))
+    for m in (wp.mat22(1, 2, 3, 4), [[1, 2], [3, 4]], (1, 2, 3, 4), np.arange(1.0, 5.0), wp.mat22d(1, 2, 3, 4)):
+        for t in (wp.transform(*whole), whole, [whole[:3], whole[3:]], (wp.vec3(0, 1, 2), wp.quat(3, 4, 5, 6))):
+            for flag in (True, 1, 2, np.bool_(True), wp.int8(1)):
+                out = wp.zeros(3)
+                wp.launch(take, 1, inputs=[m, t, flag], outputs=[out])
+                assert out.list() == [3.0, 8.0, 1.0]
+    wp.launch(take, 1, inputs=[m, t, 0], outputs=[out])
+    assert out.list()[2] == -1.0
+    with pytest.raises(TypeError, match="argument 3 `flag`: expected bool, got float 1.0"):
+        wp.launch(take, 1, inputs=[m, t, 1.0], outputs=[out])
+    with pytest.raises(TypeError, match=r"argument 1 `m`: expected mat2x2\[float32\], got a list of shape \(3,\)"):
+        wp.launch(take, 1, inputs=[[1, 2, 3], t, True], outputs=[out])
+    with pytest.raises(TypeError, match=r"argument 2 `t`: .* got a list whose parts differ in length"):
+        wp.launch(take, 1, inputs=[m, [[1, 2], [3]], True], outputs=[out])
+
+
+def test_a_vector_of_another_shape_is_refused():
     out = np.zeros(1, dtype=np.float32)
-    for value in [(1, 2), wp.vec3d(1.0, 2.0, 3.0), wp.vec2(1.0, 2.0), 1.0, "abc"]:
+    for value in [(1, 2), wp.mat33d(1.0), wp.vec2(1.0, 2.0), 1.0, "abc"]:
         with pytest.raises(TypeError, match="argument 2 `v`: expected vec3"):
             wp.launch(take_vec, dim=1, inputs=[out, value])
 

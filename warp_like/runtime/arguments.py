@@ -146,9 +146,9 @@ def _convert_scalar(site: Site, t: ir.Scalar, value: Any) -> bool | int | float:
     if number is None:
         raise site.type_error(_describe(value))
     if t.is_bool:
-        if not isinstance(number, bool):
+        if isinstance(number, float):
             raise site.type_error(_describe(value))
-        return number
+        return bool(number)
     if t.is_int:
         if isinstance(number, float):
             raise site.type_error(_describe(value))
@@ -199,13 +199,34 @@ def _convert_composite(site: Site, t: ir.Type, value: Any) -> Any:
     if host is not None:
         if host[0] == t:
             return cls(*host[1])
-        raise site.type_error(str(host[0]))
-    if isinstance(value, (list, tuple, np.ndarray)):
-        shape = np.shape(value)
-        if shape != ir.element_shape(t):
-            raise site.type_error(f"a {type(value).__name__} of shape {shape}")
-        return cls(*(_convert_scalar(site, t.dtype, x) for x in np.asarray(value, dtype=object).ravel()))  # type: ignore[attr-defined]
-    raise site.type_error(_describe(value))
+        if not isinstance(host[0], ir.Aggregate) or ir.element_shape(host[0]) != ir.element_shape(t):
+            raise site.type_error(str(host[0]))
+        numbers: Any = host[1]
+    elif isinstance(value, (list, tuple, np.ndarray)):
+        numbers = _flat(t, value)
+        if numbers is None:
+            raise site.type_error(_describe_sequence(value))
+    else:
+        raise site.type_error(_describe(value))
+    return cls(*(_convert_scalar(site, t.dtype, x) for x in numbers))  # type: ignore[attr-defined]
+
+
+def _flat(t: Any, value: Any) -> Any:
+    """The numbers of a sequence of the shape of a ``t``, or flat, or of a transform's two parts; None for others."""
+    if isinstance(t, ir.Transform) and not isinstance(value, np.ndarray) and [np.size(x) for x in value] == [3, 4]:
+        return [x for part in value for x in part]
+    try:
+        numbers = np.array(value, dtype=object)
+    except ValueError:  # rows of different lengths
+        return None
+    return numbers.ravel() if numbers.shape in (ir.element_shape(t), (ir.element_count(t),)) else None
+
+
+def _describe_sequence(value: Any) -> str:
+    try:
+        return f"a {type(value).__name__} of shape {np.shape(value)}"
+    except ValueError:
+        return f"a {type(value).__name__} whose parts differ in length"
 
 
 def infer_type(value: Any) -> ir.Type:

@@ -46,6 +46,8 @@ class Transform(Vec):
         parts = [flatten_argument(a) for a in args]
         if len(parts) == 1 and not hasattr(args[0], "__len__"):
             return parts[0] * 7
+        if len(parts) == 2:  # a number fills its part
+            parts = [part * n if len(part) == 1 else part for part, n in zip(parts, (3, 4), strict=True)]
         numbers = [x for part in parts for x in part]
         if [len(part) for part in parts] == [3]:
             numbers += _IDENTITY
