@@ -6,6 +6,7 @@ and gives back the operands' type.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from warp_like.ir.types import float32, scalar_of, with_scalar
 def in_float32(body: Callable[..., Any]) -> Callable[..., Any]:
     """Return ``body``, a lowering or an adjoint, such that operands of 16-bit floats are float32 inside of it."""
 
+    @functools.wraps(body)
     def build(b: Emitter, *args: Value) -> Any:
         narrow = next((s for a in args if (s := scalar_of(a.type)) is not None and s.is_float), None)
         if narrow is None or narrow.bits != 16:
