@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,8 @@ def to_ir(annotation: Any) -> ir.Type | None:
     scalar = scalar_type(annotation)
     if scalar is not None:
         return scalar
-    shown = annotation.__name__ if isinstance(annotation, type) else repr(annotation)
+    plain = isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias)  # tuple[int] is one in 3.10
+    shown = annotation.__name__ if plain else repr(annotation)
     raise TypeError(
         f"{shown} is not a type of the kernel language; those are int, float, bool, wp.float64, wp.vec3, ..."
     )
