@@ -4,6 +4,7 @@
 #include <new>
 
 #include "adjoint.h"
+#include "batch.h"
 #include "cuda.h"
 #include "cuda_launch.h"
 #include "structmember.h"
@@ -184,7 +185,10 @@ bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* ar
         if (record.printed.load(std::memory_order_relaxed)) std::fflush(stdout);
     }
     variant->first_ns = outcome.first_ns;
-    if (outcome.interrupted) return false;
+    return !outcome.interrupted && finished(self, record);
+}
+
+bool finished(Dispatcher* self, const RunRecord& record) {
     if (record.closing.load(std::memory_order_relaxed)) {
         PyErr_Format(PyExc_RuntimeError, "the launch of %R was cut short: the interpreter exits", self->name);
         return false;
@@ -515,6 +519,9 @@ PyMethodDef methods[] = {
      "when something is not plainly right or the variant is not installed."},
     {"try_run", method(try_run), METH_FASTCALL,
      "try_run(dim, args, stream=None, max_blocks=0, block_dim=None)\n--\n\nAs try_launch, with one argument for each parameter: of a struct, its fields."},
+    {"try_batch", method(try_batch), METH_FASTCALL,
+     "try_batch(dim, args, size, steps)\n--\n\nAs try_run, for each of `size` elements of a batch: `args` are those of "
+     "the first element, and `steps` says by how many bytes each array moves from one to the next."},
     {"required_variant", method(required_variant), METH_FASTCALL,
      "required_variant(dim, args)\n--\n\nReturn the (contiguous, wide, sums) that try_run would run, or None when it "
      "would refuse the grid or an argument."},

@@ -80,6 +80,9 @@ Variant* variant_for(Dispatcher* self, const Grid& grid, const Arguments& argume
 // Runs the variant; false with an exception set.
 bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* arguments);
 
+// Whether a launch ended well; false with an exception set.
+bool finished(Dispatcher* self, const RunRecord& record);
+
 // Dispatcher.try_launch
 PyObject* try_launch(PyObject* dispatcher, PyObject* const* args, Py_ssize_t nargs);
 

@@ -1,8 +1,10 @@
-"""``torch.vmap`` of operators: one launch for each element of the batch, right whatever a kernel's threads read.
+"""``torch.vmap`` of operators: right whatever a kernel's threads read, since no element of the batch sees another.
 
-Where nothing but the batch comes between a call and the computation, the launches write into the elements of the
-batched results, past PyTorch's dispatcher, which costs many times what a small launch does. Otherwise, inside of other
-transformations, the operator is called for each element.
+Where nothing but the batch comes between a call and the computation, the results are made for the whole batch and the
+kernel goes over it in one native call (``torch_batch_launch.py``); a function of several launches is called for each
+element, and writes into its results. Under autograd and other transformations of ``torch.func`` the same happens in an
+``autograd.Function`` over the batch. Otherwise, under modes and while PyTorch traces, the operator is called for each
+element.
 """
 
 from __future__ import annotations
@@ -11,12 +13,16 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from warp_like.interop.op_body import Body
+from warp_like.interop.op_body import Body, KernelBody
 from warp_like.interop.torch import _torch
+from warp_like.interop.torch_batch_launch import launch_adjoint, launch_forward
 
-Whole = Callable[[int, Sequence[Any], Sequence[Any]], tuple[Any, Any]]
+Whole = Callable[[int, Sequence[Any], Sequence[Any]], Any]
 """Computes a batch that is not empty: from its size, the batch's dimension in each argument, and the arguments, the
-batched results and the dimension of the batch in each."""
+batched results and the dimension of the batch in each; None where that can't be done for the whole."""
+
+Watched = Callable[[int, Sequence[Any], Sequence[Any]], Any]
+"""As ``Whole``, where autograd or another transformation has to see what is computed."""
 
 
 def is_plain(tensors: Sequence[Any]) -> bool:
@@ -35,8 +41,8 @@ def is_plain(tensors: Sequence[Any]) -> bool:
     )
 
 
-def vmap_rule(op: Any, whole: Whole | None = None) -> Callable[..., Any]:
-    """Return how ``op`` is mapped: by ``whole``, where it is given and nobody else watches, else call by call."""
+def vmap_rule(op: Any, whole: Whole | None = None, watched: Watched | None = None) -> Callable[..., Any]:
+    """Return how ``op`` is mapped: as a whole, where nobody else watches or ``watched`` serves them, else call by call."""
     torch = _torch()
 
     def rule(info: Any, in_dims: Sequence[Any], *args: Any) -> Any:
@@ -47,8 +53,12 @@ def vmap_rule(op: Any, whole: Whole | None = None) -> Callable[..., Any]:
                 return value
             return value.select(dim, index) if index is not None else value.new_zeros(value.movedim(dim, 0).shape[1:])
 
-        if info.batch_size and whole is not None and _are_bare(args):
-            return whole(info.batch_size, in_dims, args)
+        tensors = [a for a in args if isinstance(a, torch.Tensor)]
+        if info.batch_size and whole is not None and is_plain(tensors):
+            run = whole if _are_bare(tensors) else watched
+            found = None if run is None else run(info.batch_size, in_dims, args)
+            if found is not None:
+                return found
         if info.batch_size:
             calls = [op(*map(at, [i] * len(args), args, in_dims)) for i in range(info.batch_size)]
         else:
@@ -61,41 +71,68 @@ def vmap_rule(op: Any, whole: Whole | None = None) -> Callable[..., Any]:
     return rule
 
 
-def forward_whole(body: Body) -> Whole | None:
-    """Return how the results of ``body`` are computed for a batch; None where their shapes may differ in it."""
-    sig = body.signature
-    if any(map(callable, sig.shapes.values())):
-        return None
+def has_fixed_shapes(body: Body) -> bool:
+    """Return whether the shapes of the results, and the grid, follow from the shapes of tensors alone."""
+    return not any(map(callable, (*body.signature.shapes.values(), getattr(body, "dim", None))))
 
-    def whole(size: int, dims: Sequence[Any], args: Sequence[Any]) -> tuple[Any, Any]:
-        rows = list(_rows(size, dims, args))
-        sig.check(rows[0])
+
+def forward_whole(body: Body) -> Whole:
+    """Return how the results of ``body`` are computed for a batch."""
+    sig = body.signature
+    fixed = has_fixed_shapes(body)
+
+    def whole(size: int, dims: Sequence[Any], args: Sequence[Any]) -> Any:
+        first = [a.select(d, 0) if isinstance(d, int) else a for a, d in zip(args, dims, strict=True)]
+        sig.check(first)
+        shapes = sig.output_shapes(first)
+        if not fixed and any(sig.output_shapes(row) != shapes for row in _rows(size, dims, args)):
+            return None
         results = []
-        for i, shape in zip(sig.outputs, sig.output_shapes(rows[0]), strict=True):
+        for i, shape in zip(sig.outputs, shapes, strict=True):
             if i in sig.in_out:
                 place = sig.inputs.index(i)
-                given, dim = args[place], dims[place]
-                over = given.expand(size, *given.shape) if dim is None else given.movedim(dim, 0)
-                results.append(sig.tensors.copy(over))
+                results.append(sig.tensors.copy(batch_first(size, args[place], dims[place])))
             else:
                 results.append(sig.tensors.zeros((size, *shape), sig.dtypes[i]))
-        for row, out in zip(rows, zip(*(r.unbind() for r in results), strict=True), strict=True):
-            body.forward(row, list(out))
+        if not (fixed and isinstance(body, KernelBody) and launch_forward(body, size, dims, args, results)):
+            columns = zip(*(r.unbind() for r in results), strict=True)
+            for row, out in zip(_rows(size, dims, args), columns, strict=True):
+                body.forward(row, list(out))
         return (results[0], 0) if len(results) == 1 else (tuple(results), (0,) * len(results))
 
     return whole
 
 
-def each(run: Callable[..., Sequence[Any]]) -> Whole:
-    """Return how the tensors that ``run`` makes of one element's arguments are computed for a batch."""
-    torch = _torch()
+def backward_whole(body: Body) -> Whole:
+    """Return how the gradients of ``body`` are computed for a batch.
 
-    def whole(size: int, dims: Sequence[Any], args: Sequence[Any]) -> tuple[Any, Any]:
-        calls = [run(*row) for row in _rows(size, dims, args)]
-        columns = tuple(torch.stack(column) for column in zip(*calls, strict=True))
-        return columns, (0,) * len(columns)
+    The arguments are how many gradients and results there are, which gradients are needed, the gradients, the results,
+    and what the forward got.
+    """
+    torch = _torch()
+    fixed = has_fixed_shapes(body)
+
+    def whole(size: int, dims: Sequence[Any], args: Sequence[Any]) -> Any:
+        grads, end, needs = args[0], args[0] + args[1], args[2]
+        flat, places = args[3:], dims[3:]
+        found = None
+        if fixed and isinstance(body, KernelBody):
+            parts = [(flat[s], places[s]) for s in (slice(grads), slice(grads, end), slice(end, None))]
+            found = launch_adjoint(body, size, *parts, needs)
+        if found is None:
+            calls = [
+                body.backward(list(row[:grads]), row[end:], list(row[grads:end]), needs)
+                for row in _rows(size, places, flat)
+            ]
+            found = [torch.stack(column) for column in zip(*calls, strict=True)]
+        return tuple(found), (0,) * len(found)
 
     return whole
+
+
+def batch_first(size: int, value: Any, dim: int | None) -> Any:
+    """Return a tensor with the batch's dimension in front; one without it is repeated, not copied."""
+    return value.expand(size, *value.shape) if dim is None else value.movedim(dim, 0)
 
 
 def _rows(size: int, dims: Sequence[Any], args: Sequence[Any]) -> Iterable[tuple[Any, ...]]:
@@ -106,10 +143,9 @@ def _rows(size: int, dims: Sequence[Any], args: Sequence[Any]) -> Iterable[tuple
     return zip(*columns, strict=True)
 
 
-def _are_bare(args: Sequence[Any]) -> bool:
-    """Whether no transformation, no autograd and no mode has to see what is done with these arguments."""
+def _are_bare(tensors: Sequence[Any]) -> bool:
+    """Whether neither a transformation nor autograd has to see what is done with these tensors."""
     torch = _torch()
-    tensors = [a for a in args if isinstance(a, torch.Tensor)]
     wrapped = torch._C._functorch.is_functorch_wrapped_tensor
     watched = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
-    return is_plain(tensors) and not watched and not any(map(wrapped, tensors))
+    return not watched and not any(map(wrapped, tensors))

@@ -15,7 +15,15 @@ from typing import Any
 from warp_like.interop.op_body import Body
 from warp_like.interop.op_signature import Absent, OpSignature
 from warp_like.interop.torch import _torch
-from warp_like.interop.torch_batches import Whole, each, forward_whole, is_plain, vmap_rule
+from warp_like.interop.torch_batches import (
+    Watched,
+    Whole,
+    backward_whole,
+    forward_whole,
+    has_fixed_shapes,
+    is_plain,
+    vmap_rule,
+)
 from warp_like.ir import types as ir
 
 _libraries: dict[str, Any] = {}  # by qualified name; an operator lives as long as its library
@@ -48,7 +56,7 @@ def register(qualname: str, body: Body) -> tuple[Any, Callable[..., Any], Callab
     _register_forward(library, qualname, body, forward_op, _autograd_rules(body, backward_op))
     _register_backward(library, f"{namespace}::{backward}", body, gradient_op, refuse)
     gradients = _autograd_rules(body, _transformed_backward(body, backward_op, refuse))
-    transformed = _transformed(forward_op, gradients, forward_whole(body))
+    transformed = _transformed(forward_op, gradients, forward_whole(body), _over_batch(body, refuse))
     return forward_op, transformed, _direct(body, backward_op)
 
 
@@ -110,8 +118,8 @@ def _register_forward(library: Any, qualname: str, body: Body, op: Any, rules: R
         library.impl(op, _autocast_rule(sig, op, device), f"Autocast{device}")
 
 
-def _autograd_rules(body: Body, backward_op: Any) -> Rules:
-    """What the forward saves, and how the backward is called.
+def _autograd_rules(body: Body, backward_op: Any, more: int = 0) -> Rules:
+    """What the forward saves, and how the backward is called. Of its last arguments, ``more`` are not the operator's.
 
     Tensors that the gradient does not read are not saved, and may be freed or changed meanwhile: the backward gets an
     ``Absent`` in place of each.
@@ -133,7 +141,7 @@ def _autograd_rules(body: Body, backward_op: Any) -> Rules:
 
     def backward(ctx: Any, *grads: Any) -> Any:
         needs = [bool(ctx.needs_input_grad[p]) for p in places]
-        found: list[Any] = [None] * len(sig.inputs)
+        found: list[Any] = [None] * (len(sig.inputs) + more)
         if any(needs):
             saved = iter(ctx.saved_tensors)
             args = [next(saved) if other is None else other for other in ctx.rest]
@@ -174,8 +182,10 @@ def _register_backward(library: Any, qualname: str, body: Body, op: Any, refuse:
     torch.library.register_autograd(qualname, refuse, lib=library)
 
 
-def _transformed(op: Any, rules: Rules, whole: Whole | None) -> Callable[..., Any]:
-    """The operator inside ``torch.func``: an ``autograd.Function`` of the same rules; ``whole`` computes a batch."""
+def _transformed(
+    op: Any, rules: Rules, whole: Whole | None = None, watched: Watched | None = None
+) -> Callable[..., Any]:
+    """The operator inside ``torch.func``: an ``autograd.Function`` of the same rules; see ``vmap_rule`` for the rest."""
     function: Any = type(
         "TransformedOperator",
         (_torch().autograd.Function,),
@@ -185,7 +195,7 @@ def _transformed(op: Any, rules: Rules, whole: Whole | None) -> Callable[..., An
             "backward": staticmethod(rules[1]),
         },
     )
-    function.vmap = staticmethod(vmap_rule(function.apply, whole))
+    function.vmap = staticmethod(vmap_rule(function.apply, whole, watched))
     return function.apply
 
 
@@ -229,16 +239,58 @@ def _transformed_backward(body: Body, op: Any, refuse: Callable[..., None]) -> C
         end = grads + results
         return tuple(op(list(flat[:grads]), list(flat[grads:end]), needs, *flat[end:]))
 
-    def directly(grads: int, results: int, needs: Any, *flat: Any) -> list[Any]:
-        end = grads + results
-        return body.backward(list(flat[:grads]), flat[end:], list(flat[grads:end]), needs)
-
-    flat = _transformed(forward, (lambda ctx, inputs, output: None, refuse), each(directly))
+    flat = _transformed(forward, (_save_nothing, refuse), backward_whole(body))
 
     def call(grads: Sequence[Any], results: Sequence[Any], needs: Any, *args: Any) -> Any:
         return flat(len(grads), len(results), needs, *grads, *results, *args)
 
     return call
+
+
+def _save_nothing(ctx: Any, inputs: Sequence[Any], output: Any) -> None:
+    """What is never differentiated needs nothing."""
+
+
+def _over_batch(body: Body, refuse: Callable[..., None]) -> Watched | None:
+    """The operator over a whole batch where autograd or another transformation watches.
+
+    It is an ``autograd.Function`` of the operator's arguments, the batch in front of those that have it, then the size
+    of the batch and which arguments have it. Gradients of those that have not are summed over it.
+    """
+    if not has_fixed_shapes(body):
+        return None
+    torch, sig = _torch(), body.signature
+    forward, backward = forward_whole(body), backward_whole(body)
+    places = [sig.inputs.index(i) for i in sig.wrt]
+
+    def dims_of(mask: Sequence[bool]) -> list[int | None]:
+        return [0 if batched else None for batched in mask]
+
+    def run(*args: Any) -> Any:
+        *given, size, mask = args
+        return forward(size, dims_of(mask), given)[0]
+
+    def run_gradient(size: int, mask: Any, grads: int, results: int, needs: Any, *flat: Any) -> Any:
+        dims = [None, None, None, *[0] * (grads + results), *dims_of(mask)]
+        return backward(size, dims, (grads, results, needs, *flat))[0]
+
+    gradient = _transformed(run_gradient, (_save_nothing, refuse))
+
+    def gradients(grads: Sequence[Any], results: Sequence[Any], needs: Any, *args: Any) -> list[Any]:
+        *given, size, mask = args
+        stand_ins = [torch.empty((), dtype=a.dtype).expand(a.shape) if isinstance(a, Absent) else a for a in given]
+        found = gradient(size, mask, len(grads), len(results), needs, *grads, *results, *stand_ins)
+        wanted = [p for p, needed in zip(places, needs, strict=True) if needed]
+        return [g if mask[p] else g.sum(0) for p, g in zip(wanted, found, strict=True)]
+
+    over_batch = _transformed(run, _autograd_rules(body, gradients, more=2))
+
+    def watched(size: int, dims: Sequence[Any], args: Sequence[Any]) -> Any:
+        mask = tuple(isinstance(d, int) for d in dims)
+        found = over_batch(*(a.movedim(d, 0) if m else a for a, d, m in zip(args, dims, mask, strict=True)), size, mask)
+        return (found, 0) if isinstance(found, torch.Tensor) else (found, (0,) * len(found))
+
+    return watched
 
 
 def _autocast_rule(sig: OpSignature, op: Any, device: str) -> Callable[..., Any]:

@@ -1,0 +1,118 @@
+"""A kernel, or its adjoint, on every element of a batch of tensors in one native call.
+
+The native dispatcher checks and packs the arguments of the first element; by how many bytes each tensor moves from one
+element to the next says the rest. Each function returns what tells its caller that it declines: elements that differ in
+more than that, or code that is not compiled yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from warp_like.interop.op_body import KernelBody, not_recorded
+from warp_like.runtime.arguments import grid_dims
+from warp_like.runtime.differentiation import adjoint_arguments
+
+Tensors = tuple[Sequence[Any], Sequence[Any]]
+"""Values, and the batch's dimension in each: None where it has none."""
+
+
+def launch_forward(
+    body: KernelBody, size: int, dims: Sequence[Any], args: Sequence[Any], results: Sequence[Any]
+) -> bool:
+    """Run the kernel into ``results``, which have the batch's dimension in front; false where that is declined."""
+    sig = body.signature
+    firsts, moves = _first((args, dims))
+    steps = dict(zip(sig.inputs, moves, strict=True))
+    if any(steps[i] for i in sig.as_tensors):
+        return False
+    given = sig.parameters(firsts)
+    for i, result in zip(sig.outputs, results, strict=True):
+        given[i], steps[i] = result[0], _step(result)
+    dispatcher = body.kernel.program(sig.types).dispatcher
+    if dispatcher is None:
+        return False
+    grid = grid_dims(body.kernel.key, body._dims(firsts, [r[0] for r in results]))
+    with not_recorded():
+        return dispatcher.try_batch(grid, given, size, [steps.get(i, 0) for i in range(len(given))])
+
+
+def launch_adjoint(
+    body: KernelBody, size: int, grads: Tensors, results: Tensors, args: Tensors, needs: Sequence[bool]
+) -> list[Any] | None:
+    """Return what ``body.backward`` does, with the batch's dimension in front; None where that is declined."""
+    sig, tensors = body.signature, body.signature.tensors
+    firsts, moves = _first(args)
+    steps = dict(zip(sig.inputs, moves, strict=True))
+    if any(steps[i] for i in sig.as_tensors):
+        return None
+    given = sig.parameters(firsts)
+    shapes = {i: tuple(a.shape) for i, a in zip(sig.inputs, firsts, strict=True) if i in sig.given_tensors}
+    wholes: dict[int, Any] = {
+        i: tensors.zeros((size, *(shapes[i] if i in sig.arrays else (1, *shapes[i]))), sig.dtypes[i])
+        for i, needed in zip(sig.wrt, needs, strict=True)
+        if needed and i not in sig.in_out
+    }
+    for i, grad, dim in zip(sig.from_outputs, *grads, strict=True):
+        wholes[i] = tensors.copy(grad.expand(size, *grad.shape) if dim is None else grad.movedim(dim, 0))
+    adjoints = {i: whole[0] for i, whole in wholes.items()}
+    before = [(x, steps.get(i, 0)) for i, x in enumerate(given)]
+    for i in body.unread():
+        given[i], steps[i] = tensors.empty(shapes[i], sig.dtypes[i]), 0
+    kept, kept_moves = _first(results)
+    for k, (i, shape) in enumerate(zip(sig.outputs, sig.output_shapes(firsts), strict=True)):
+        if kept:
+            given[i], steps[i] = kept[k], kept_moves[k]
+        elif given[i] is None:  # the adjoint does not read it
+            given[i], steps[i] = tensors.empty(shape, sig.dtypes[i]), 0
+    record = body._record(given, grid_dims(body.kernel.key, body._dims(firsts, [given[i] for i in sig.outputs])))
+    with not_recorded():
+        program = body._adjoint(record, adjoints)
+        if program is not None and not _run(body, program, record, before, size, steps, wholes):
+            return None
+    wanted = [i for i, needed in zip(sig.wrt, needs, strict=True) if needed]
+    return [wholes[i] if i in sig.arrays else wholes[i].reshape(size, *shapes[i]) for i in wanted]
+
+
+def _run(
+    body: KernelBody,
+    program: Any,
+    record: Any,
+    before: Sequence[tuple[Any, int]],
+    size: int,
+    steps: dict[int, int],
+    wholes: dict[int, Any],
+) -> bool:
+    """Run the adjoint on all elements; ``before`` is what the kernel got, and how it moves."""
+    sig, artifact = body.signature, program.any_artifact
+    fixed = len(record.args) + len(wholes)
+    if program.dispatcher is None or any(p >= fixed for p in artifact.writes):  # copies that each element needs
+        return False
+    moves = [steps.get(i, 0) for i in range(len(record.args))] + [_step(wholes[i]) for i in sorted(wholes)]
+    for i in artifact.scratch:
+        original, step = before[i]
+        if original is None:
+            original, step = sig.tensors.zeros(record.args[i].shape, record.args[i].dtype), 0
+        record.scratch[i] = sig.as_array(i, original)
+        moves.append(step)
+    arguments = adjoint_arguments(record, program, {i: whole[0] for i, whole in wholes.items()})
+    return bool(program.dispatcher.try_batch(record.dims, arguments, size, moves))
+
+
+def _first(batch: Tensors) -> tuple[list[Any], list[int]]:
+    """The first element of each value, and by how many bytes it moves to the next."""
+    firsts, moves = [], []
+    for value, dim in zip(*batch, strict=True):
+        if not isinstance(dim, int):
+            firsts.append(value)
+            moves.append(0)
+            continue
+        plain = value.resolve_neg() if value.is_neg() else value
+        firsts.append(plain.select(dim, 0))
+        moves.append(plain.stride(dim) * plain.element_size())
+    return firsts, moves
+
+
+def _step(whole: Any) -> int:
+    return int(whole.stride(0)) * int(whole.element_size())
