@@ -42,7 +42,10 @@ def is_plain(tensors: Sequence[Any]) -> bool:
 
 
 def vmap_rule(op: Any, whole: Whole | None = None, watched: Watched | None = None) -> Callable[..., Any]:
-    """Return how ``op`` is mapped: as a whole, where nobody else watches or ``watched`` serves them, else call by call."""
+    """Return how ``op`` is mapped: by ``whole`` where nobody else watches, by ``watched`` where somebody does.
+
+    Else, and where these decline, it is called for each element.
+    """
     torch = _torch()
 
     def rule(info: Any, in_dims: Sequence[Any], *args: Any) -> Any:
@@ -117,8 +120,8 @@ def backward_whole(body: Body) -> Whole:
         flat, places = args[3:], dims[3:]
         found = None
         if fixed and isinstance(body, KernelBody):
-            parts = [(flat[s], places[s]) for s in (slice(grads), slice(grads, end), slice(end, None))]
-            found = launch_adjoint(body, size, *parts, needs)
+            part = [(flat[s], places[s]) for s in (slice(grads), slice(grads, end), slice(end, None))]
+            found = launch_adjoint(body, size, part[0], part[1], part[2], needs)
         if found is None:
             calls = [
                 body.backward(list(row[:grads]), row[end:], list(row[grads:end]), needs)

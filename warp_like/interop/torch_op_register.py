@@ -185,7 +185,7 @@ def _register_backward(library: Any, qualname: str, body: Body, op: Any, refuse:
 def _transformed(
     op: Any, rules: Rules, whole: Whole | None = None, watched: Watched | None = None
 ) -> Callable[..., Any]:
-    """The operator inside ``torch.func``: an ``autograd.Function`` of the same rules; see ``vmap_rule`` for the rest."""
+    """The operator inside ``torch.func``: an ``autograd.Function`` of the same rules, mapped as ``vmap_rule`` says."""
     function: Any = type(
         "TransformedOperator",
         (_torch().autograd.Function,),
