@@ -135,4 +135,4 @@ oscillate_op = wp.torch_op(oscillate, as_tensors=["stiffness", "axis", "n"])
 
 
 def rand(*shape, grad=True):
-    return torch.rand(shape, dtype=torch.float64, requires_grad=grad)
+    return torch.rand(*(shape or ((),)), dtype=torch.float64, requires_grad=grad)
