@@ -51,9 +51,34 @@ CudaGuard::~CudaGuard() {
     PyErr_Restore(type, value, traceback);
 }
 
+namespace {
+
+PyObject* stream_hooks = nullptr;  // by class, what gives the handle of a device's current stream; null: none are known
+
+// What a library says that has no C interface for it.
+bool hooked_stream(PyTypeObject* type, int32_t ordinal, void** stream) {
+    PyObject* hook = stream_hooks ? PyDict_GetItem(stream_hooks, reinterpret_cast<PyObject*>(type)) : nullptr;
+    if (!hook) return false;
+    const Ref number(PyObject_CallFunction(hook, "i", static_cast<int>(ordinal)));
+    *stream = number ? PyLong_AsVoidPtr(number.get()) : nullptr;
+    if (!PyErr_Occurred()) return true;
+    PyErr_WriteUnraisable(hook);
+    return false;
+}
+
+PyObject* set_stream_hook(PyObject*, PyObject* args) {
+    PyObject *cls, *hook;
+    if (!PyArg_ParseTuple(args, "O!O:set_stream_hook", &PyType_Type, &cls, &hook)) return nullptr;
+    if (!stream_hooks && !(stream_hooks = PyDict_New())) return nullptr;
+    if (PyDict_SetItem(stream_hooks, cls, hook) < 0) return nullptr;
+    Py_RETURN_NONE;
+}
+
+}  // namespace
+
 bool framework_stream(PyTypeObject* type, int32_t ordinal, void** stream) {
     const TensorType* found = find_tensor_type(type);
-    if (!found || !found->api->current_work_stream) return false;
+    if (!found || !found->api->current_work_stream) return hooked_stream(type, ordinal, stream);
     if (found->api->current_work_stream(kDLCUDA, ordinal, stream) == 0) return true;
     PyErr_Clear();  // a build of the framework without CUDA
     return false;
@@ -502,6 +527,9 @@ PyMethodDef functions[] = {
     {"work_stream", method(work_stream), METH_FASTCALL,
      "work_stream(owner, ordinal)\n--\n\nReturn the handle of the stream on which the library of a tensor works now, "
      "else None."},
+    {"set_stream_hook", set_stream_hook, METH_VARARGS,
+     "set_stream_hook(cls, hook)\n--\n\nLet `hook(ordinal)` give the handle of the stream on which the library of a class "
+     "of arrays works now on a device."},
     {"last_stream", last_stream, METH_O,
      "last_stream(owner)\n--\n\nReturn the handle of the stream that used memory of ours last, else None."},
     {nullptr, nullptr, 0, nullptr},

@@ -5,6 +5,7 @@ The other libraries are objects with the protocols of CuPy, numba, PyTorch and P
 
 import ctypes
 import gc
+import sys
 import types
 
 import numpy as np
@@ -181,6 +182,59 @@ def test_a_launch_takes_what_has_the_interface(fake):
     with pytest.raises(Exception, match="`x`.*cuda:0.*cpu|`x`.*cpu.*cuda:0"):
         wp.launch(double, dim=4, inputs=[given], device="cpu")
     double.forget_programs()
+
+
+class CupyArray(DLPackProducer):
+    """Has DLPack as CuPy's arrays have."""
+
+
+@pytest.fixture
+def cupy(monkeypatch):
+    """A module that says as CuPy does on which stream it works, by device."""
+    module, now = types.ModuleType("cupy"), []
+
+    class Device:
+        def __init__(self, ordinal):
+            self.ordinal = ordinal
+
+        def __enter__(self):
+            now.append(self.ordinal)
+
+        def __exit__(self, *_):
+            now.pop()
+
+    module.ndarray, module.streams = CupyArray, {0: 0xABC0, 1: 0xDEF0}
+    module.cuda = types.SimpleNamespace(
+        Device=Device, get_current_stream=lambda: types.SimpleNamespace(ptr=module.streams[now[-1]])
+    )
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    return module
+
+
+@pytest.mark.parametrize("protocols", [("dlpack",), ("interface",)])
+def test_a_launch_runs_on_the_stream_of_cupy(fake, cupy, protocols):
+    for ordinal in (1, 0):
+        a = wp.zeros(4, device=f"cuda:{ordinal}")
+        given = Producer(a, *protocols)
+        given.__class__ = CupyArray if "dlpack" in protocols else Interfaced
+        cupy.ndarray = type(given)
+        wp.launch(double, dim=4, inputs=[given], device=a.device)
+        assert fake.launches[-1].stream == cupy.streams[ordinal]
+        b = wp.array(given, copy=False, device=a.device)
+        wp.launch(double, dim=4, inputs=[b], device=a.device)
+        assert fake.launches[-1].stream == cupy.streams[ordinal]
+    cupy.streams[0] = 0xABC8
+    wp.launch(double, dim=4, inputs=[b], device="cuda:0")
+    assert fake.launches[-1].stream == 0xABC8
+    chosen = wp.Stream("cuda:0")
+    with wp.ScopedStream(chosen):
+        wp.launch(double, dim=4, inputs=[given], device="cuda:0")
+    assert fake.launches[-1].stream == chosen.cuda_stream
+    double.forget_programs()
+
+
+class Interfaced(Producer):
+    """Has the interface alone."""
 
 
 # ---- streams of other libraries

@@ -1,6 +1,9 @@
 """``wp.torch_op``: shapes, gradients, PyTorch's transformations, and what it refuses."""
 
 import copy
+import json
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -215,6 +218,29 @@ def test_export():
     assert program.module()(torch.ones(5)).tolist() == [3.5] * 5
 
 
+def test_an_exported_program_runs_in_another_process(tmp_path):
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(3, 3)
+
+        def forward(self, x):
+            return half_op(self.linear(x), 2) + 1
+
+    model, x = Model(), torch.arange(3.0)
+    torch.export.save(torch.export.export(model, (x,)), tmp_path / "model.pt2")
+    code = (
+        "import sys, torch\n"
+        "import tests.interop.torch_operators  # the operator has to be there\n"
+        "program = torch.export.load(sys.argv[1])\n"
+        "print(program.module()(torch.arange(3.0)).tolist())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "model.pt2")], capture_output=True, text=True, check=True
+    )
+    assert torch.allclose(torch.tensor(json.loads(done.stdout)), model(x))
+
+
 def test_func_grad_and_jacobian():
     x = rand(4, grad=False)
     assert torch.allclose(torch.func.grad(lambda v: square_op(v).sum())(x), 2 * x)
@@ -354,9 +380,10 @@ class Squares(torch.utils.data.Dataset):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_data_loader_workers():
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_data_loader_workers(start):
     square_op(rand(200_000, grad=False))  # the thread pool is there when the workers are forked
-    loader = torch.utils.data.DataLoader(Squares(), batch_size=3, num_workers=2, multiprocessing_context="fork")
+    loader = torch.utils.data.DataLoader(Squares(), batch_size=3, num_workers=2, multiprocessing_context=start)
     assert torch.cat(list(loader))[:, 0].tolist() == [0, 1, 4, 9, 16, 25]
 
 

@@ -239,10 +239,24 @@ def _from_dlpack(obj: Any) -> Memory | None:
         obj.block_until_ready()
     if hasattr(obj, "__dlpack_device__"):
         _dlpack_device(obj.__dlpack_device__(), kind)  # asked first: a capsule may cost a copy
-    memory = from_info(_native.dlpack_import(_capsule_of(obj, kind)), kind)
+    memory = from_info(_native.dlpack_import(_capsule_of(obj, kind)), kind, obj if _tells_stream(obj) else None)
     if not immutable:
         return memory
     return replace(memory, readonly=True)
+
+
+def _tells_stream(obj: Any) -> bool:
+    """Whether ``obj`` is CuPy's, which says only in Python on which stream it works; launches on ``obj`` will ask."""
+    cupy = sys.modules.get("cupy")
+    if cupy is None or not isinstance(obj, cupy.ndarray):
+        return False
+
+    def current(ordinal: int) -> int:
+        with cupy.cuda.Device(ordinal):
+            return int(cupy.cuda.get_current_stream().ptr)
+
+    _native.set_stream_hook(type(obj), current)
+    return True
 
 
 class _Interface:
@@ -269,6 +283,7 @@ def _from_cuda_array_interface(obj: Any) -> Memory | None:
     if described is None:
         return None
     kind = _kind(obj)
+    _tells_stream(obj)
     try:
         shape, dtype = tuple(map(int, described["shape"])), np.dtype(described["typestr"])
         (ptr, readonly), strides, mask = described["data"], described.get("strides"), described.get("mask")
