@@ -197,6 +197,8 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
+int64_t stack_limit() { return stack_cap.load(std::memory_order_relaxed); }
+
 bool register_context(PyObject* module) {
     Ref layout(PyDict_New());
     if (!layout || !put(layout.get(), "stack", Ref(PyLong_FromSize_t(offsetof(Context, stack)))) ||
@@ -212,9 +214,7 @@ bool register_context(PyObject* module) {
     const auto place = [&](const char* name, size_t at) { return put(cuda.get(), name, Ref(PyLong_FromSize_t(at))); };
     if (!cuda || !place("code", offsetof(CudaContext, code)) || !place("site", offsetof(CudaContext, site)) ||
         !place("thread", offsetof(CudaContext, thread)) || !place("claimed", offsetof(CudaContext, claimed)) ||
-        !place("values", offsetof(CudaContext, values)) || !place("stack", offsetof(CudaContext, stack)) ||
-        !place("stack_capacity", offsetof(CudaContext, stack_capacity)) ||
-        !place("stack_needed", offsetof(CudaContext, stack_needed)) || !place("size", sizeof(CudaContext)) ||
+        !place("values", offsetof(CudaContext, values)) || !place("stack_needed", offsetof(CudaContext, stack_needed)) || !place("size", sizeof(CudaContext)) ||
         PyModule_AddObject(module, "CUDA_CONTEXT_OFFSETS", cuda.get()) < 0) {
         return false;
     }

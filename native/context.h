@@ -58,13 +58,11 @@ struct CudaContext {
     int32_t claimed = 0;                // 16, nonzero once a thread reports a fault
     int32_t reserved = 0;               // 20
     int64_t values[kErrorValues] = {};  // 24, the numbers that go into the fault's text
-    void* stack = nullptr;              // 152, the arena: `stack_capacity` bytes for each thread that is launched
-    int64_t stack_capacity = 0;         // 160, a multiple of 4
-    int64_t stack_needed = 0;           // 168, nonzero after a launch that ran out: the most bytes that a thread asked for
+    int64_t stack_needed = 0;           // 152, nonzero after a launch that ran out: the most bytes that a thread asked for
 };
 static_assert(offsetof(CudaContext, site) == 4 && offsetof(CudaContext, thread) == 8 &&
-                  offsetof(CudaContext, values) == 24 && offsetof(CudaContext, stack) == 152 &&
-                  sizeof(CudaContext) == 176,
+                  offsetof(CudaContext, values) == 24 && offsetof(CudaContext, stack_needed) == 152 &&
+                  sizeof(CudaContext) == 160,
               "nothing in between, so that the layout is the same for the device");
 
 using Entry = void (*)(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end,
@@ -101,6 +99,9 @@ class Worker : public Context {
     int64_t lanes_;
     std::jmp_buf exit_;
 };
+
+// The most bytes of stack that a kernel thread may have.
+int64_t stack_limit();
 
 bool register_context(PyObject* module);
 

@@ -1,9 +1,12 @@
 #include "cuda_launch.h"
 
 #include <algorithm>
+#include <cstring>
+#include <vector>
 
 #include "cuda.h"
 #include "record.h"
+#include "stack_bound.h"
 #include "structmember.h"
 
 namespace wl {
@@ -76,12 +79,18 @@ struct Work {
     CudaUse use;
 };
 
-bool call_driver(const Work& work, void* context, int64_t limit) {
+// The memory for the stacks of a launch's threads: `capacity` bytes for each.
+struct Arena {
+    uint64_t memory = 0;
+    int64_t capacity = 0;
+};
+
+bool call_driver(const Work& work, void* context, int64_t limit, Arena arena = {}) {
     const int64_t block = block_of(work.self, *work.variant, *work.grid);
     const auto blocks = static_cast<unsigned>(blocks_of(*work.grid, block, limit));
     int64_t begin = 0, end = work.grid->count;
     void* params[] = {const_cast<uint8_t*>(work.arguments->block()), const_cast<int64_t*>(work.grid->dims), &begin, &end,
-                      &context};
+                      &context, &arena.memory, &arena.capacity};  // code without a stack takes the first five
     void* function = reinterpret_cast<void*>(work.variant->entry);
     const CudaCode code = cuda_api.launch_kernel(function, blocks, 1, 1, static_cast<unsigned>(block), 1, 1, 0,
                                                  work.use.stream, params, nullptr);
@@ -101,14 +110,14 @@ const Work* work_of(PyObject* object) {
 }
 
 PyObject* attempt_launch(PyObject* object, PyObject* args) {
-    unsigned long long context;
-    long long limit = 0;
-    if (!PyArg_ParseTuple(args, "K|L:launch", &context, &limit)) return nullptr;
+    unsigned long long context, memory = 0;
+    long long limit = 0, capacity = 0;
+    if (!PyArg_ParseTuple(args, "K|LKL:launch", &context, &limit, &memory, &capacity)) return nullptr;
     const Work* work = work_of(object);
     if (!work) return nullptr;
     const CudaGuard guard(context_of(work->self));
     if (guard.code() && !raise_cuda_error("cuCtxPushCurrent", guard.code())) return nullptr;
-    if (!call_driver(*work, reinterpret_cast<void*>(context), limit)) return nullptr;
+    if (!call_driver(*work, reinterpret_cast<void*>(context), limit, {memory, capacity})) return nullptr;
     Py_RETURN_NONE;
 }
 
@@ -126,6 +135,21 @@ PyObject* attempt_written(PyObject* object, void*) {
         if (!pair || PyList_Append(found.get(), pair.get()) < 0) return nullptr;
     }
     return found.release();
+}
+
+PyObject* attempt_arguments(PyObject* object, void*) {
+    const Work* work = work_of(object);
+    if (!work) return nullptr;
+    return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(work->arguments->block()),
+                                     static_cast<Py_ssize_t>(work->arguments->signature().args_size));
+}
+
+PyObject* attempt_dims(PyObject* object, void*) {
+    const Work* work = work_of(object);
+    if (!work) return nullptr;
+    const int64_t* d = work->grid->dims;
+    return Py_BuildValue("(LLLL)", static_cast<long long>(d[0]), static_cast<long long>(d[1]),
+                         static_cast<long long>(d[2]), static_cast<long long>(d[3]));
 }
 
 PyObject* attempt_stream(PyObject* object, void*) {
@@ -150,7 +174,8 @@ PyObject* attempt_code(PyObject* object, void*) {
 
 PyMethodDef attempt_methods[] = {
     {"launch", attempt_launch, METH_VARARGS,
-     "launch(context, max_blocks=0)\n--\n\nHand the launch to the driver, with the address of its CudaContext."},
+     "launch(context, max_blocks=0, arena=0, capacity=0)\n--\n\nHand the launch to the driver, with the address of its "
+     "CudaContext, and of the stacks with `capacity` bytes for each thread."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -159,6 +184,8 @@ PyGetSetDef attempt_getset[] = {
     {"stream", attempt_stream, nullptr, "The handle of the stream.", nullptr},
     {"block_dim", attempt_block, nullptr, "The threads of a block.", nullptr},
     {"blocks", attempt_blocks, nullptr, "The blocks, unless `launch` limits them.", nullptr},
+    {"arguments", attempt_arguments, nullptr, "The argument block.", nullptr},
+    {"dims", attempt_dims, nullptr, "The four extents of the grid.", nullptr},
     {"code", attempt_code, nullptr, "What keeps the variant's code.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
@@ -174,6 +201,33 @@ bool hand_to_runner(const Work& work) {
     reinterpret_cast<CudaAttempt*>(attempt.get())->work = nullptr;
     return static_cast<bool>(done);
 }
+
+PyObject* stack_bound_of(PyObject*, PyObject* args) {
+    const char *program, *block;
+    Py_ssize_t size, block_size;
+    long long dims[4];
+    if (!PyArg_ParseTuple(args, "y#y#(LLLL):stack_bound", &program, &size, &block, &block_size, &dims[0], &dims[1], &dims[2],
+                          &dims[3])) {
+        return nullptr;
+    }
+    if (size == 0) return PyLong_FromLong(-1);
+    std::vector<BoundStep> steps(static_cast<size_t>(size) / sizeof(BoundStep));
+    std::memcpy(steps.data(), program, steps.size() * sizeof(BoundStep));
+    if (!is_bound_program(steps.data(), steps.size(), static_cast<size_t>(block_size))) {
+        PyErr_SetString(PyExc_ValueError, "not a program for the bound of a stack, or for another argument block");
+        return nullptr;
+    }
+    const int64_t extents[] = {dims[0], dims[1], dims[2], dims[3]};
+    return PyLong_FromLongLong(
+        stack_bound(steps.data(), steps.size(), reinterpret_cast<const uint8_t*>(block), extents));
+}
+
+PyMethodDef functions[] = {
+    {"stack_bound", stack_bound_of, METH_VARARGS,
+     "stack_bound(program, arguments, dims)\n--\n\nReturn the bytes of stack that a thread of a launch needs at most, -1 if "
+     "nobody knows; the program is an artifact's `stack_bound`."},
+    {nullptr, nullptr, 0, nullptr},
+};
 
 }  // namespace
 
@@ -207,7 +261,7 @@ bool register_cuda_launch(PyObject* module) {
     CudaAttemptType.tp_doc = "A launch that is about to be handed to the driver.";
     CudaAttemptType.tp_methods = attempt_methods;
     CudaAttemptType.tp_getset = attempt_getset;
-    return add_type(module, "CudaAttempt", &CudaAttemptType);
+    return add_type(module, "CudaAttempt", &CudaAttemptType) && PyModule_AddFunctions(module, functions) == 0;
 }
 
 }  // namespace wl

@@ -105,7 +105,11 @@ const CudaPlan* load(Plan* plan, void* context, std::string* text) {
     unsigned long long function = 0, record = 0;
     long long block_dim = 0, max_threads = 0;
     PyObject *keepalive = nullptr, *check = nullptr;
-    if (!parts || !PyArg_ParseTuple(parts.get(), "KLLKOO", &function, &block_dim, &max_threads, &record, &keepalive, &check)) {
+    const char* bound = nullptr;
+    Py_ssize_t bound_size = 0;
+    long long resident = 0;
+    if (!parts || !PyArg_ParseTuple(parts.get(), "KLLKOOy#L", &function, &block_dim, &max_threads, &record, &keepalive, &check,
+                                    &bound, &bound_size, &resident)) {
         *text = "warp_like: " + take_exception();
         return nullptr;
     }
@@ -118,7 +122,10 @@ const CudaPlan* load(Plan* plan, void* context, std::string* text) {
                               max_threads,
                               reinterpret_cast<void*>(record),
                               keepalive,
-                              check == Py_None ? nullptr : check};
+                              check == Py_None ? nullptr : check,
+                              std::vector<BoundStep>(static_cast<size_t>(bound_size) / sizeof(BoundStep)),
+                              resident};
+    std::memcpy(made->bound.data(), bound, made->bound.size() * sizeof(BoundStep));
     plan->on_cuda.store(made, std::memory_order_release);
     return made;
 }
@@ -156,15 +163,61 @@ void fill(const BatchedCall& call, int64_t item, uint8_t* block) {
     }
 }
 
-bool launch_all(const BatchedCall& call, const CudaPlan& code, int64_t block_dim, void* stream, Trouble* trouble) {
-    const int64_t wanted = std::min(block_dim ? block_dim : code.block_dim, code.max_threads);
-    const auto threads = static_cast<unsigned>(wanted);
-    const auto blocks = static_cast<unsigned>(std::min((call.count - 1) / wanted + 1, kMostBlocks));
+// The argument block of a call, with room for what an entry without parameters reads.
+std::vector<uint8_t> argument_block(const BatchedCall& call) {
     std::vector<uint8_t> block(call.block, call.block + call.block_size);
-    block.resize(std::max(block.size(), sizeof(int64_t)));  // what an entry without parameters reads
+    block.resize(std::max(block.size(), sizeof(int64_t)));
+    return block;
+}
+
+// How a call is launched, and the memory for its threads' stacks, which its launches use one after the other.
+struct Shape {
+    int64_t threads;
+    int64_t blocks;
+    void* arena = nullptr;
+    int64_t capacity = 0;
+};
+
+Shape shape_of(const BatchedCall& call, const CudaPlan& code, int64_t block_dim) {
+    const int64_t threads = std::min(block_dim ? block_dim : code.block_dim, code.max_threads);
+    int64_t blocks = std::min((call.count - 1) / threads + 1, kMostBlocks);
+    if (!code.bound.empty()) blocks = std::min(blocks, std::max(code.resident / threads, int64_t{1}));
+    return {threads, blocks};
+}
+
+// Takes the memory for the stacks from XLA, which has it back when the call returns, in the order of its stream. An error
+// for XLA where there is none, or where a thread may need more than the limit.
+xla::Error* take_arena(const xla::CallFrame* frame, const Plan* plan, const CudaPlan& code, const BatchedCall& call, Shape* shape) {
+    std::vector<uint8_t> block = argument_block(call);
+    const std::vector<BoundStep>& bound = code.bound;
+    if (!is_bound_program(bound.data(), bound.size(), block.size())) {
+        return fail(frame, xla::kErrorInternal, "warp_like: not a program for the bound of a stack");
+    }
+    for (int64_t item = 0; item < call.items; ++item) {
+        fill(call, item, block.data());
+        const int64_t needed = stack_bound(bound.data(), bound.size(), block.data(), call.dims);
+        if (needed < 0 || needed > stack_limit()) {
+            const HeldGil gil;
+            const Ref error(PyObject_CallFunction(plan->explain, "iii", kErrorStackLimit, 0, 0));
+            if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
+            return fail(frame, xla::kErrorResourceExhausted, ("warp_like: " + take_exception()).c_str());
+        }
+        shape->capacity = std::max(shape->capacity, needed);
+    }
+    const auto size = static_cast<size_t>(std::max(shape->blocks * shape->threads * shape->capacity, int64_t{4}));
+    xla::AllocateArgs asked{sizeof asked, nullptr, frame->context, size, 256, nullptr};
+    if (xla::Error* error = frame->api->device_memory_allocate(&asked)) return error;
+    shape->arena = asked.data;
+    return nullptr;
+}
+
+bool launch_all(const BatchedCall& call, const CudaPlan& code, Shape shape, void* stream, Trouble* trouble) {
+    const auto threads = static_cast<unsigned>(shape.threads);
+    const auto blocks = static_cast<unsigned>(shape.blocks);
+    std::vector<uint8_t> block = argument_block(call);
     int64_t begin = 0, end = call.count;
     void* record = code.record;
-    void* params[] = {block.data(), const_cast<int64_t*>(call.dims), &begin, &end, &record};
+    void* params[] = {block.data(), const_cast<int64_t*>(call.dims), &begin, &end, &record, &shape.arena, &shape.capacity};
     for (int64_t item = 0; item < call.items; ++item) {
         fill(call, item, block.data());  // the driver copies the parameters before it returns
         const CudaCode result = cuda_api.launch_kernel(code.function, blocks, 1, 1, threads, 1, 1, 0, stream, params,
@@ -205,7 +258,11 @@ xla::Error* execute_on_cuda_stream(const xla::CallFrame* frame) {
     if (call.count <= 0 || call.items <= 0) return nullptr;
     std::vector<std::vector<char>> values;
     if (!fetch_values(&call, asked.stream, &values, &trouble)) return told(frame, trouble);
-    if (!launch_all(call, *code, site.block_dim, asked.stream, &trouble)) return told(frame, trouble);
+    Shape shape = shape_of(call, *code, site.block_dim);
+    if (!code->bound.empty()) {
+        if (xla::Error* error = take_arena(frame, plan, *code, call, &shape)) return error;
+    }
+    if (!launch_all(call, *code, shape, asked.stream, &trouble)) return told(frame, trouble);
     return code->check ? check_faults(frame, *code, asked.stream, &trouble) : nullptr;
 }
 

@@ -161,6 +161,11 @@ PyObject* layout(PyObject*, PyObject*) {
         put(d, "XLA_FFI_Stream_Get_Args.ctx", offsetof(StreamGetArgs, context)) &&
         put(d, "XLA_FFI_Stream_Get_Args.stream", offsetof(StreamGetArgs, stream)) &&
         put(d, "XLA_FFI_Api.XLA_FFI_Stream_Get", offsetof(Api, stream_get)) &&
+        put(d, "XLA_FFI_DeviceMemory_Allocate_Args.ctx", offsetof(AllocateArgs, context)) &&
+        put(d, "XLA_FFI_DeviceMemory_Allocate_Args.size", offsetof(AllocateArgs, size)) &&
+        put(d, "XLA_FFI_DeviceMemory_Allocate_Args.alignment", offsetof(AllocateArgs, alignment)) &&
+        put(d, "XLA_FFI_DeviceMemory_Allocate_Args.data", offsetof(AllocateArgs, data)) &&
+        put(d, "XLA_FFI_Api.XLA_FFI_DeviceMemory_Allocate", offsetof(Api, device_memory_allocate)) &&
         put(d, "XLA_FFI_Api.XLA_FFI_ThreadPool_Schedule", offsetof(Api, schedule)) &&
         put(d, "XLA_FFI_Api.XLA_FFI_ThreadPool_NumThreads", offsetof(Api, num_threads)) &&
         put(d, "XLA_FFI_Buffer.dtype", offsetof(Buffer, dtype)) &&
@@ -192,7 +197,8 @@ PyMethodDef functions[] = {
     {"xla_add_plan", add_plan, METH_VARARGS,
      "xla_add_plan(key, address, keepalive, explain, load, lanes=1, ordered=False, deterministic=False)\n--\n\nMake an entry point known to "
      "XLA's calls, for good. `explain(code, where, thread[, text, values])` gives the exception for a kernel's error; "
-     "`load(context)` gives function, usual and most threads of a block, address of the fault record, owner and check for CUDA."},
+     "`load(context)` gives function, usual and most threads of a block, address of the fault record, owner, check, what bounds"
+     " the stack and how many threads run at once for CUDA."},
     {"xla_has_plan", has_plan, METH_O, "xla_has_plan(key)\n--\n\nReturn whether the key is taken."},
     {"xla_handler", handler, METH_VARARGS,
      "xla_handler(major, minor, cuda=False)\n--\n\nReturn the handler of a platform as a capsule, for a JAX with this "

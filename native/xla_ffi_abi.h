@@ -85,6 +85,15 @@ struct StreamGetArgs {
     void* stream;
 };
 
+struct AllocateArgs {
+    size_t struct_size;
+    Extension* extension_start;
+    ExecutionContext* context;
+    size_t size;
+    size_t alignment;
+    void* data;
+};
+
 struct Api {
     size_t struct_size;
     Extension* extension_start;
@@ -99,7 +108,7 @@ struct Api {
     void* execution_context_get;
     void* state_set;
     void* state_get;
-    void* device_memory_allocate;
+    Error* (*device_memory_allocate)(AllocateArgs*);
     void* device_memory_free;
     Error* (*schedule)(ScheduleArgs*);
     Error* (*num_threads)(NumThreadsArgs*);

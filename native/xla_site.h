@@ -12,9 +12,11 @@
 
 #include <atomic>
 #include <string>
+#include <vector>
 
 #include "context.h"
 #include "python.h"
+#include "stack_bound.h"
 #include "xla_ffi_abi.h"
 #include "xla_run.h"
 
@@ -30,6 +32,8 @@ struct CudaPlan {
     void* record;         // where it reports faults, or null
     PyObject* keepalive;
     PyObject* check;  // to be called once the stream has been waited for, or null
+    std::vector<BoundStep> bound;  // tells the bytes of stack of a thread; empty for code without a stack
+    int64_t resident;              // how many threads the device runs at once at most
 };
 
 // Compiled code by key.

@@ -66,11 +66,6 @@ class Context:
         self.memory = ctypes.create_string_buffer(_native.CUDA_CONTEXT_OFFSETS["size"])
         # Filled with what no test pushes, and guarded: a write behind the arena shows.
         self.arena = ctypes.create_string_buffer(b"\xcd" * (self.capacity * self.threads + 64))
-        self._put("stack", ctypes.addressof(self.arena))
-        self._put("stack_capacity", self.capacity)
-
-    def _put(self, name: str, value: int) -> None:
-        struct.pack_into("=q", self.memory, _native.CUDA_CONTEXT_OFFSETS[name], value)
 
     def get(self, name: str, form: str = "q") -> int:
         """A field."""
@@ -95,7 +90,7 @@ class CudaKernel:
         self._callbacks = self._make_callbacks()
         symbols = {symbol: ctypes.cast(call, P).value or 0 for symbol, call in self._callbacks.items()}
         self._loaded = load(code, (name,), symbols)
-        self._run = ctypes.CFUNCTYPE(None, P, P, I64, I64, P, P)(self._loaded.address(name))
+        self._run = ctypes.CFUNCTYPE(None, P, P, I64, I64, P, P, I64, P)(self._loaded.address(name))
 
     def __call__(
         self,
@@ -134,12 +129,14 @@ class CudaKernel:
         extents = struct.pack(f"={MAX_DIMS}q", *dims, *[1] * (MAX_DIMS - len(dims)))
         total = math.prod(dims)
         where = None if context is None else ctypes.addressof(context.memory)
+        stack = None if context is None else ctypes.addressof(context.arena)
+        capacity = 0 if context is None else context.capacity
 
         def run(b: int, t: int) -> None:
             registers = struct.pack("=5i", t, threads, b, blocks, t % LANES)
             if self._warp is not None:
                 self._warp.lane.number = t % LANES
-            self._run(block, extents, 0, total, where, registers)
+            self._run(block, extents, 0, total, where, stack, capacity, registers)
 
         return run
 
@@ -213,7 +210,9 @@ def _for_the_host(text: str, entry: str) -> str:
     text = re.sub(r'^target triple = ".*"$', f'target triple = "{host_target().triple}"', text, flags=re.MULTILINE)
     text = re.sub(r"addrspacecast \(ptr addrspace\(4\) (@[\w.]+) to ptr\)", r"\1", text)
     text = re.sub(r" addrspace\(\d\)", "", text).replace("= addrspacecast ptr", "= bitcast ptr")
-    text = text.replace("define ptx_kernel void", "define void").replace("ptr %ctx) #", "ptr %ctx, ptr %registers) #")
+    text = text.replace("define ptx_kernel void", "define void")
+    text = text.replace("ptr %ctx) #", "ptr %ctx, ptr %stack, i64 %capacity) #")
+    text = text.replace("i64 %capacity) #", "i64 %capacity, ptr %registers) #")
     text = re.sub(r"ptr byval\(\[\d+ x i8\]\)|ptr byval\(\[\d+ x i64\]\)", "ptr", text)
     text = re.sub(r"^declare .*@llvm\.nvvm\.(read\.ptx\.sreg|match).*$", "", text, flags=re.MULTILINE)
     text = re.sub(r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.([\w.]+)\(\)", r"call i32 @read.\1(ptr %registers)", text)

@@ -58,14 +58,15 @@ class Compiled(CudaKernel):
         symbols = {symbol: ctypes.cast(call, P).value or 0 for symbol, call in self._callbacks.items()}
         code = compile_object(Lowered(_for_the_host(text, name)), host_target())
         self._loaded = load(code, (name,), symbols)
-        self._run = ctypes.CFUNCTYPE(None, P, P, I64, I64, P, P)(self._loaded.address(name))
+        self.has_stack = "i64 %capacity)" in text
+        self._run = ctypes.CFUNCTYPE(None, P, P, I64, I64, P, P, I64, P)(self._loaded.address(name))
 
-    def launch(self, blocks: int, threads: int, args: int, dims: int, begin: int, end: int, context: int) -> None:
+    def launch(self, blocks: int, threads: int, *params: int) -> None:
         """Run all threads."""
         for b in range(blocks):
             for t in range(threads):
                 registers = struct.pack("=5i", t, threads, b, blocks, t % 32)
-                self._run(args, dims, begin, end, context, registers)
+                self._run(*params, registers)
 
 
 class EmulatedDriver(FakeDriver):
@@ -91,11 +92,21 @@ class EmulatedDriver(FakeDriver):
     def _args_bytes(self, function: int) -> int:
         return self.compiled[function].args_bytes
 
-    def _kernel(self, function: int, blocks: int, threads: int, params: list[bytes], context: int) -> Node:
+    def _has_stack(self, function: int) -> bool:
+        return self.compiled[function].has_stack
+
+    def _kernel(
+        self, function: int, blocks: int, threads: int, params: list[bytes], context: int, arena: tuple[int, int]
+    ) -> Node:
         args, dims = (ctypes.create_string_buffer(p, len(p)) for p in params[:2])
         begin, end = (int.from_bytes(p, "little", signed=True) for p in params[2:4])
         code = self.compiled[function]
-        return lambda: code.launch(blocks, threads, ctypes.addressof(args), ctypes.addressof(dims), begin, end, context)
+
+        def run() -> None:
+            places = ctypes.addressof(args), ctypes.addressof(dims)
+            code.launch(blocks, threads, *places, begin, end, context, *arena)
+
+        return run
 
     def _setter(self, text: str) -> Any:
         """The kernel that sets conditions, which calls back for what the driver's function would do."""

@@ -60,6 +60,7 @@ class Launch:
     dims: tuple[int, ...]
     range: tuple[int, int]
     context: int
+    arena: tuple[int, int] = (0, 0)  # of the stacks, and the bytes of each thread
 
 
 @dataclass
@@ -124,6 +125,7 @@ class FakeDriver:
         self.bodies: dict[int, list[Node]] = {}  # what conditional nodes run
         self.conditions: dict[int, bool] = {}
         self.cuda_version = 13000
+        self.stacks: set[str] = set()  # the entries that take an arena for their threads' stacks
         self.args_size = 8  # bytes of a launch's argument block that are recorded
 
     # ---- what tests ask
@@ -683,10 +685,13 @@ class FakeDriver:
         self._note("cuLaunchKernel", self.functions[function], grid, block, stream or 0)
         read = [ctypes.string_at(params[i], n) for i, n in enumerate((self._args_bytes(function), 32, 8, 8, 8))]
         dims, (begin,), (end,), (context,) = (struct.unpack(f"<{len(r) // 8}q", r) for r in read[1:])
+        arena = (0, 0)
+        if self._has_stack(function):
+            arena = struct.unpack("<2q", b"".join(ctypes.string_at(params[i], 8) for i in (5, 6)))
         launch = Launch(
-            self.functions[function], grid, block, shared, stream or 0, read[0], dims, (begin, end), context
+            self.functions[function], grid, block, shared, stream or 0, read[0], dims, (begin, end), context, arena
         )
-        run = self._kernel(function, grid[0], block[0], read, context)
+        run = self._kernel(function, grid[0], block[0], read, context, arena)
 
         def happen() -> None:
             self.launches.append(launch)
@@ -699,7 +704,12 @@ class FakeDriver:
     def _args_bytes(self, function: int) -> int:
         return self.args_size
 
-    def _kernel(self, function: int, blocks: int, threads: int, params: list[bytes], context: int) -> Node:
+    def _has_stack(self, function: int) -> bool:
+        return self.functions[function] in self.stacks
+
+    def _kernel(
+        self, function: int, blocks: int, threads: int, params: list[bytes], context: int, arena: tuple[int, int]
+    ) -> Node:
         """What a launch does besides being recorded."""
         return lambda: None
 

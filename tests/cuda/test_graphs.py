@@ -41,6 +41,15 @@ def repeated(x: wp.array(dtype=float), n: int, y: wp.array(dtype=float)):
     y[i] = r
 
 
+@wp.kernel
+def repeated_by_data(x: wp.array(dtype=float), n: wp.array(dtype=int), y: wp.array(dtype=float)):
+    i = wp.tid()
+    r = x[i]
+    for _ in range(n[i]):
+        r = wp.sin(r)
+    y[i] = r
+
+
 # ---- order and arguments, against the fake
 
 
@@ -393,13 +402,55 @@ def test_checks_of_a_graph_are_raised_when_something_is_waited_for(device):
         wp.synchronize_device(device)
 
 
-def test_an_adjoint_whose_stack_the_host_sees_to_is_refused(device):
+def test_adjoints_of_loops_whose_length_the_arguments_tell(device):
+    x = wp.array(np.linspace(0.1, 1.0, 4), dtype=float, device=device, requires_grad=True)
+    y = wp.zeros(4, dtype=float, device=device, requires_grad=True)
+    start = wp.ones(4, dtype=float, device=device)
+
+    def gradient(n):
+        with wp.Tape() as tape:
+            wp.launch(repeated, dim=4, inputs=[x, n], outputs=[y], device=device)
+        x.grad.zero_()
+        tape.backward(grads={y: start})
+
+    gradient(300)  # more than a stack of the first size holds
+    expected = x.grad.numpy()
+    with wp.ScopedCapture(device) as capture:
+        gradient(300)
+        gradient(300)
+    x.grad.fill_(7.0)
+    for _ in range(2):
+        wp.capture_launch(capture.graph)
+    np.testing.assert_array_equal(x.grad.numpy(), expected)
+    r, factor = x.numpy().astype(np.float64), np.ones(4)
+    for _ in range(300):
+        factor *= np.cos(r)
+        r = np.sin(r)
+    np.testing.assert_allclose(expected, factor, rtol=1e-4)
+
+
+def test_an_adjoint_whose_stack_depends_on_data_is_refused(device):
+    x = wp.ones(4, dtype=float, device=device, requires_grad=True)
+    y = wp.zeros(4, dtype=float, device=device, requires_grad=True)
+    n = wp.full(4, 3, dtype=int, device=device)
+    with wp.Tape() as tape:
+        wp.launch(repeated_by_data, dim=4, inputs=[x, n], outputs=[y], device=device)
+    start = wp.ones(4, dtype=float, device=device)
+    refused = pytest.raises(
+        RuntimeError, match="`repeated_by_data` saves the state of loops whose length depends on data"
+    )
+    with wp.ScopedCapture(device), refused:
+        tape.backward(grads={y: start})
+
+
+def test_an_adjoint_with_too_large_a_stack_is_not_captured(device, monkeypatch):
     x = wp.ones(4, dtype=float, device=device, requires_grad=True)
     y = wp.zeros(4, dtype=float, device=device, requires_grad=True)
     with wp.Tape() as tape:
-        wp.launch(repeated, dim=4, inputs=[x, 3], outputs=[y], device=device)
+        wp.launch(repeated, dim=4, inputs=[x, 100], outputs=[y], device=device)
     start = wp.ones(4, dtype=float, device=device)
-    refused = pytest.raises(RuntimeError, match="the adjoint of kernel `repeated` needs results at once")
+    monkeypatch.setattr(wp.config, "adjoint_stack_limit", 396)
+    refused = pytest.raises(RuntimeError, match="the adjoint of kernel `repeated` may need 400 bytes of stack for each")
     with wp.ScopedCapture(device), refused:
         tape.backward(grads={y: start})
 

@@ -8,7 +8,7 @@ import pytest
 
 import warp_like as wp
 from tests.cuda.xla_frames import XlaCall
-from warp_like.ir.types import float32
+from warp_like.ir.types import Array, float32
 from warp_like.runtime.cuda.device import connect
 
 pytest.importorskip("jax")
@@ -181,17 +181,52 @@ def test_buffers_of_another_shape(fake, stream):
     assert error == "warp_like: the buffers of a kernel's call are not those it was traced with"
 
 
-def test_a_gradient_with_a_stack_is_refused(fake, stream):
-    types = tuple(t for _, t in looping.parameters)
-    code = compiled(looping, types, wrt=(0, 2))
+def gradient_call(kernel, numbers=()):
+    """The call of a kernel's adjoint, for arrays of 4 elements."""
+    types = tuple(t for _, t in kernel.parameters)
+    code = compiled(kernel, types, wrt=tuple(i for i, t in enumerate(types) if str(t) == "array1d[float32]"))
     call = Call(code, [4], "broadcast_all", False)
-    floats, ints = np.zeros(4, np.float32), np.zeros(4, np.int32)
+    floats, ints, left = np.zeros(4, np.float32), np.zeros(4, np.int32), iter(numbers)
     for i, t in enumerate(code.params):
-        like = ints if "int" in str(t.dtype) else floats
-        if code.roles[i] == ("adjoint", 0):
+        if not isinstance(t, Array):
+            call.value(i, next(left))
+        elif code.roles[i] == ("adjoint", 0):
             call.views[i] = View(call.result((4,), float32), (4,))
         else:
-            call.views[i] = View(call.operand(like, t.dtype), (4,))
+            call.views[i] = View(call.operand(ints if "int" in str(t.dtype) else floats, t.dtype), (4,))
     operands = [wp.zeros(4, dtype=int if v.dtype.kind == "i" else float, device="cuda:1") for v in call.operands]
-    error = XlaCall(call, operands, [wp.zeros(4, device="cuda:1")]).run(stream)
-    assert "kernel `looping`: its gradient saves values of loops" in error
+    return XlaCall(call, operands, [wp.zeros(4, device="cuda:1")])
+
+
+def test_a_gradient_whose_stack_depends_on_data_is_refused(fake, stream):
+    error = gradient_call(looping).run(stream)
+    assert "kernel `looping`: its gradient saves the state of loops whose length depends on data" in error
+
+
+def test_a_gradient_whose_stack_the_arguments_tell(fake, stream, monkeypatch):
+    number = float(next(_numbers))
+
+    @wp.kernel
+    def counted(x: wp.array(dtype=float), n: int, y: wp.array(dtype=float)):
+        i = wp.tid()
+        v = x[i] + wp.static(number)
+        for _ in range(n):
+            v = wp.sin(v) * v
+        y[i] = v
+
+    fake.stacks.add("wl_counted")
+    site = gradient_call(counted, [struct.pack("<i", 50)])
+    assert site.run(stream) is None
+    (launch,) = fake.launches
+    assert (launch.grid, launch.block, launch.stream) == ((1, 1, 1), (256, 1, 1), stream)
+    assert launch.arena == (site.room, 200)  # 50 states of 4 bytes
+    assert site.allocated == [(256 * 200, 256)]
+    record = wp.get_device("cuda:1").reports
+    assert launch.context in [r.address for r in record._known]
+    assert not {"cuStreamSynchronize", "cuCtxSynchronize"} & set(fake.names())
+    site.room = None
+    assert site.run(stream) == "RESOURCE_EXHAUSTED"
+    monkeypatch.setattr(wp.config, "adjoint_stack_limit", 196)
+    assert "a thread needs more than 196 bytes to save the state of its loops" in site.run(stream)
+    assert len(fake.launches) == 1
+    fake.live.pop(launch.context)  # XLA does not say when it is done with the code, whose record stays

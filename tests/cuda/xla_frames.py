@@ -21,6 +21,9 @@ _VOID, _INT, _INT64 = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
 Version = _struct("Version", ("major", _INT), ("minor", _INT))
 ErrorArgs = _struct("ErrorArgs", ("message", ctypes.c_char_p), ("code", _INT))
 StreamArgs = _struct("StreamArgs", ("context", _VOID), ("stream", _VOID))
+AllocateArgs = _struct(
+    "AllocateArgs", ("context", _VOID), ("size", ctypes.c_size_t), ("alignment", ctypes.c_size_t), ("data", _VOID)
+)
 Buffer = _struct("Buffer", ("dtype", _INT), ("data", _VOID), ("rank", _INT64), ("dims", ctypes.POINTER(_INT64)))
 Span = _plain("Span", ("text", ctypes.c_char_p), ("length", ctypes.c_size_t))
 Scalar = _plain("Scalar", ("dtype", _INT), ("value", _VOID))
@@ -34,7 +37,8 @@ Attributes = _struct(
 Api = _struct(
     "Api",
     *(("version", Version), ("internal", _VOID), ("error_create", _VOID), ("error_message", _VOID)),
-    *(("error_destroy", _VOID), ("register", _VOID), ("stream_get", _VOID)),
+    *(("error_destroy", _VOID), ("register", _VOID), ("stream_get", _VOID), ("type_register", _VOID)),
+    *(("context_get", _VOID), ("state_set", _VOID), ("state_get", _VOID), ("allocate", _VOID)),
 )
 Frame = _struct(
     "Frame",
@@ -60,6 +64,8 @@ class XlaCall:
     def __init__(self, call, operands, results):
         self.kept = []
         self.errors = []
+        self.room = 0x7000  # where XLA has memory for a call; None where it has none
+        self.allocated = []  # size and alignment
         block, binds = call._packed()
         words = {
             "plan": call.code.key,
@@ -85,10 +91,20 @@ class XlaCall:
             args.contents.stream = stream
             return None
 
+        def allocate(args):
+            if self.room is None:
+                self.errors.append("RESOURCE_EXHAUSTED")
+                return 1
+            self.allocated.append((args.contents.size, args.contents.alignment))
+            args.contents.data = self.room
+            return None
+
         error = ctypes.CFUNCTYPE(_VOID, ctypes.POINTER(ErrorArgs))(create)
+        allocator = ctypes.CFUNCTYPE(_VOID, ctypes.POINTER(AllocateArgs))(allocate)
         getter = ctypes.CFUNCTYPE(_VOID, ctypes.POINTER(StreamArgs))(get_stream)
         api = Api(ctypes.sizeof(Api), None)
         api.error_create, api.stream_get = ctypes.cast(error, _VOID), ctypes.cast(getter, _VOID)
+        api.allocate = ctypes.cast(allocator, _VOID)
         self.frame.api = ctypes.pointer(api)
         capsule = _native.xla_handler(0, 3, True)
         pointer = ctypes.pythonapi.PyCapsule_GetPointer

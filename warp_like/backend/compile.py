@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from warp_like.backend.llvm.cuda import stack_size
 from warp_like.backend.llvm.entry import entry_name, lower_entry, uses_stack
 from warp_like.backend.snippets import join_objects, join_ptx, snippets
 from warp_like.backend.target import Options, Target
@@ -17,6 +18,7 @@ __all__ = [
     "CudaCode",
     "entry_name",
     "lower_to_llvm",
+    "stack_size",
     "to_asm",
     "to_cuda",
     "to_object",

@@ -40,6 +40,8 @@ class Artifact(Frozen):
         seconds: The stages of its compilation, and how long each took.
         faults: For CUDA, the texts of the errors that the code reports by number, for ``base.faults.explain``.
         uses_stack: Whether its threads save values on a stack, for which CUDA needs an arena.
+        stack_bound: For an adjoint, the program that tells from a launch's arguments how many bytes of stack a thread
+            needs at most (``passes/ad/stack_bound.py``), packed for native code; empty where that depends on data.
         bounded: Whether it has no loops, so that what a thread costs does not depend on data.
         reduced: Positions of the arrays into whose elements it reduces over many threads before it updates them.
     """
@@ -67,6 +69,7 @@ class Artifact(Frozen):
     uses_stack: bool = False
     bounded: bool = False
     reduced: tuple[int, ...] = ()
+    stack_bound: bytes = b""
 
     def to_bytes(self) -> bytes:
         """Return the artifact with a checksum in front."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -84,9 +85,18 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
         seconds=tuple(clock.seconds.items()),
         faults=faults,
         uses_stack=backend.uses_stack(f),
+        stack_bound=_stack_bound(f, target),
         bounded=not any(isinstance(o, (ops.For, ops.While, ops.Native, ops.Call)) for o in f.body.walk()),
         reduced=options.reduced,
     )
+
+
+def _stack_bound(f: Function, target: Target) -> bytes:
+    if not target.is_cuda or not backend.uses_stack(f):
+        return b""
+    from warp_like.passes.ad.stack_bound import stack_bound
+
+    return b"".join(struct.pack("<iii4xd", *step) for step in stack_bound(f, backend.stack_size))
 
 
 def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = None) -> Function:

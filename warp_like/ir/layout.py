@@ -9,6 +9,7 @@
 * On CUDA it is ``.entry entry(args, dims, begin, end, CudaContext* ctx)``: the block and the ``MAX_DIMS`` extents are
   passed by value, and the threads of a one-dimensional launch of any size stride over the grid. ``ctx`` is the
   address of a ``CudaContext`` (``native/context.h``), or null for an artifact that has no ``faults`` and no stack.
+  Where it saves values on a stack, ``char* stack, int64_t capacity`` follow: ``capacity`` bytes for each thread.
 """
 
 from __future__ import annotations

@@ -64,6 +64,7 @@ class Program:
         self.artifacts: dict[Place, Artifact] = {}
         self.loaded: dict[Place, Any] = {}  # on CUDA, the code of each
         self.signatures: dict[Place, Signature] = {}  # what each was compiled for
+        self.waits = False  # on CUDA, whether the host waits for each launch, to see what it reports
 
     @property
     def any_artifact(self) -> Artifact:

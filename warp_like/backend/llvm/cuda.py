@@ -1,7 +1,8 @@
 """What compiled code and the host share on CUDA: reports of faults, the adjoint's stack, printing.
 
 ``ctx`` is the address of a ``CudaContext`` (``native/context.h``) in memory that the device can write. Before a launch
-the host zeroes it and fills in ``stack`` and ``stack_capacity``; the code writes the rest.
+the host zeroes it; the code writes it. Entries of functions that save values on the stack have two more parameters,
+``stack`` and ``capacity``.
 
 **Faults.** The first thread that fails a check claims the record, fills it in, writes ``code`` last, and ends; threads
 that fail later end without a trace, and all others run on. ``site`` is the number of the fault's text in
@@ -10,14 +11,14 @@ when it next waits for the launch.
 
 **The stack.** Push and Pop of an adjoint work on a column of the arena for each thread of the launch, whatever the size
 of the grid: thread ``s`` of the ``n`` that are launched has the 4-byte words at ``stack + 4 * (w * n + s)``, for ``w``
-below ``stack_capacity / 4``, so that the neighbours of a warp touch neighbouring words. A value takes a word, or two if
-it has 64 bits. The arena has ``n * stack_capacity`` bytes, so the host launches no more blocks than the device keeps
+below ``capacity / 4``, so that the neighbours of a warp touch neighbouring words. A value takes a word, or two if
+it has 64 bits. The arena has ``n * capacity`` bytes, so the host launches no more blocks than the device keeps
 resident.
 
 A push for which there is no room writes nothing, but is counted; the pop that would have to read it ends the thread,
 after it has raised ``stack_needed`` to the thread's depth. Nothing wrong is computed that way, but the launch is not
-whole: other threads have added to gradients already. So wherever the host does not know beforehand that the arena is
-large enough, it
+whole: other threads have added to gradients already. Where ``Artifact.stack_bound`` tells the host beforehand how much
+a thread needs at most, it makes the arena as large as that and need not wait; ``stack_needed`` stays 0. Elsewhere it
 
 1. copies all arrays that the entry writes (``Artifact.writes``) before the launch,
 2. waits for the launch and reads ``stack_needed``, and is done if that is 0,
@@ -84,9 +85,8 @@ class Stack:
     def __init__(self, w: Writer, slot: str, count: str) -> None:
         self._w = w
         self._count = count
-        arena = w.op(f"load {CONTEXT}, {CONTEXT} {_field(w, 'stack')}, align 8")
-        self._column = w.op(f"getelementptr inbounds i32, {CONTEXT} {arena}, i64 {slot}")
-        self._capacity = w.op(f"load i64, {CONTEXT} {_field(w, 'stack_capacity')}, align 8")
+        self._column = w.op(f"getelementptr inbounds i32, {CONTEXT} %stack, i64 {slot}")
+        self._capacity = "%capacity"
         self._top = w.alloca("i64", 8)  # the bytes in use
 
     def clear(self) -> None:

@@ -8,8 +8,8 @@ extents, unused ones 1. One dimension is one loop; more are a loop over rows aro
 dimension. The inner loop says that its iterations' memory accesses are independent, as threads have no order.
 
 CUDA: ``.entry entry(args, dims, begin, end, ctx)``: the argument block and the ``MAX_DIMS`` extents by value, then
-two int64 and the context's address. The threads of a one-dimensional launch of any size stride over
-``begin <= t < end``.
+two int64 and the context's address; for functions with a stack also its address and the bytes of each thread. The
+threads of a one-dimensional launch of any size stride over ``begin <= t < end``.
 """
 
 from __future__ import annotations
@@ -80,13 +80,15 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
         grid = kind(w, ndim, f, run)
         grid.write()
     straight = not (target.is_cuda or options.fast_math) and is_straight(f)
-    return Lowered(w.module(name, _signature(w, name, max(size, 8))), w.faults, straight)
+    return Lowered(w.module(name, _signature(w, name, max(size, 8), uses_stack(f))), w.faults, straight)
 
 
-def _signature(w: Writer, name: str, size: int) -> str:
+def _signature(w: Writer, name: str, size: int, stack: bool) -> str:
     if w.target.is_cuda:
         dims = f"ptr byval([{MAX_DIMS} x i64]) align 8 %dims"
         params = f"ptr byval([{size} x i8]) align 8 %args, {dims}, i64 %begin, i64 %end, {CONTEXT} %ctx"
+        if stack:
+            params += f", {CONTEXT} %stack, i64 %capacity"
         attributes = w.attributes("nounwind mustprogress" + _bounds(w) + _flushed(w))
         return f"define ptx_kernel void @{name}({params}) {attributes}"
     block = "noalias readonly align 8"

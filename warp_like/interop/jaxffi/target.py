@@ -170,16 +170,17 @@ def _compile(kernel: Kernel, signature: Signature, deterministic: bool) -> Code:
     return Code(kernel, signature, artifact, key)
 
 
-CudaCode = tuple[int, int, int, int, Any, Callable[[], None] | None]
-"""Function, the usual and the most threads of a block, the address of the record of faults, what keeps them, and what
-looks at it."""
+CudaCode = tuple[int, int, int, int, Any, Callable[[], None] | None, bytes, int]
+"""Function, the usual and the most threads of a block, the address of the record of faults, what keeps them, what looks
+at it, the program that bounds a thread's stack, and how many threads the device runs at once."""
 
 
 def _load_on_cuda(kernel: Kernel, signature: Signature, scratch: tuple[int, ...], context: int) -> CudaCode:
     """Compile and load code for the device of a context; XLA's first call there asks for it.
 
     Raises:
-        RuntimeError: The code saves values on a stack, for which a launch would have to wait.
+        RuntimeError: The code saves values on a stack of which nobody knows beforehand how large it gets, so that a
+            launch would have to wait.
     """
     from warp_like.runtime.cuda.device import device_of_context
     from warp_like.runtime.cuda.load import Loaded, target_of, usual_block
@@ -187,16 +188,19 @@ def _load_on_cuda(kernel: Kernel, signature: Signature, scratch: tuple[int, ...]
     device = device_of_context(context)
     # Buffers of XLA may overlap where one array is given twice, and additions have to be atomic.
     artifact = kernel.artifact(signature.replace(sums=False), target_of(device))
-    if artifact.uses_stack:
+    if artifact.uses_stack and not artifact.stack_bound:
         raise RuntimeError(
-            f"kernel `{kernel.key}`: its gradient saves values of loops whose length is known only at run time, which "
-            "JAX's calls on CUDA do not support yet; loops over constant ranges need no saving"
+            f"kernel `{kernel.key}`: its gradient saves the state of loops whose length depends on data, for which "
+            "JAX's calls on CUDA can't make room; give the loops lengths that arguments, shapes or the grid tell"
         )
     if artifact.scratch != scratch:
         raise RuntimeError(f"kernel `{kernel.key}`: its gradient reads other copies on CUDA; this is a bug")
     loaded = Loaded(kernel.program(signature.args, signature.wrt, signature.same, signature.tangent, device), artifact)
     threads = (usual_block(kernel), loaded.max_threads)
+    resident = device.sm_count * device.max_threads_per_multiprocessor
+    stack = (artifact.stack_bound, resident)
     if loaded.report is None:
-        return loaded.function, *threads, 0, loaded, None
+        return loaded.function, *threads, 0, loaded, None, *stack
     checks = signature.options.debug or signature.options.verify_fp
-    return loaded.function, *threads, loaded.report.address, loaded, loaded.report.check if checks else None
+    check = loaded.report.check if checks else None
+    return loaded.function, *threads, loaded.report.address, loaded, check, *stack

@@ -53,11 +53,18 @@ class Report:
 
     def check(self) -> None:
         """Raise what the kernel has reported, and make room for another report."""
-        if not ctypes.c_int32.from_address(self.address + AT["code"]).value:
+        failed = ctypes.c_int32.from_address(self.address + AT["code"]).value
+        needed = ctypes.c_int64.from_address(self.address + AT["stack_needed"]).value
+        if not failed and not needed:
             return
         record = ctypes.string_at(self.address, SIZE)
         _native.clear_memory(self._memory)
         program = self._program()
+        if program is not None and not failed:
+            raise RuntimeError(
+                f"kernel `{program.kernel.key}`: a thread of its adjoint needed {needed} bytes of stack, more than its "
+                "arguments told; the gradients are wrong. Please report this as a bug"
+            )
         if program is not None:
             raise explained(program, self._artifact, record)
 

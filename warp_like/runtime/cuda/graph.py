@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from warp_like import _native
 from warp_like.runtime.cuda.errors import CudaError
+from warp_like.runtime.cuda.memory import allocate
 from warp_like.runtime.graph import Graph
 from warp_like.runtime.recording import cuda_captures
 from warp_like.runtime.stream import Stream
@@ -56,6 +57,7 @@ class CudaGraph(Graph):
         self._graph: _Handle | None = None
         self._executable: _Handle | None = None
         self._used: tuple[Any, ...] = ()
+        self._scratch: dict[int, _native.Buffer] = {}
 
     def __len__(self) -> int:
         with self.device.guard:
@@ -96,6 +98,7 @@ class CudaGraph(Graph):
         """
         device = self.device
         used = {id(x): x for x in device.native.captured}
+        self._scratch.clear()  # what was allocated for it is among what is used
         cuda_captures.remove(self)
         device.capture = None
         if self.stream == device.stream:
@@ -109,6 +112,13 @@ class CudaGraph(Graph):
             self._used = tuple(used.values())
         finally:
             device.native.captured = None
+
+    def scratch(self, stream: Stream, nbytes: int) -> _native.Buffer:
+        """Memory for an operation of a captured stream, which the next one on the stream may have as well."""
+        held = self._scratch.get(stream.cuda_stream)
+        if held is None or held.nbytes < nbytes:
+            held = self._scratch[stream.cuda_stream] = allocate(self.device, nbytes, False, stream)
+        return held
 
     def abandon(self) -> None:
         """End a capture whose block has raised; that it may be broken is no news then."""

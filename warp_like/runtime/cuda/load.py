@@ -41,7 +41,7 @@ class Loaded:
             self.module = device.driver.module_load(artifact.code if is_cubin else artifact.code + b"\0")
             self.function: int = device.driver.module_function(self.module, artifact.entry)
             self.max_threads: int = device.driver.function_attribute(self.function, "MAX_THREADS_PER_BLOCK")
-        self.report = Report(program, artifact) if artifact.faults else None
+        self.report = Report(program, artifact) if artifact.faults or artifact.stack_bound else None
         if self.report is not None:
             device.reports.add(self.report)
 
@@ -64,7 +64,8 @@ def install(program: Program, signature: Signature) -> tuple[_native.Dispatcher,
     dispatcher = program.dispatcher or program.new_dispatcher(signature, artifact, device.native)
     dispatcher.block_dim = usual_block(program.kernel)
     checks = signature.options.debug or signature.options.verify_fp
-    if artifact.uses_stack or (artifact.faults and checks) or settings.verify_cuda:
+    program.waits = bool(artifact.faults and checks) or settings.verify_cuda
+    if artifact.uses_stack or program.waits:
         dispatcher.runner = Runner(program)
     place = (signature.contiguous, signature.wide, signature.sums)
     context = loaded.report.address if loaded.report is not None else 0

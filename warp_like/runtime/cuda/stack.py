@@ -1,8 +1,9 @@
 """Launches that the host has to see through: adjoints with a stack, and kernels whose checks it waits for.
 
-The stacks of a launch's threads lie in one arena. How much a thread saves may depend on data, so the host waits for
-such a launch; if a stack was too small, it puts back what the kernel has written and launches again with a larger
-arena. The contract with the compiled code is in ``backend/llvm/cuda.py``.
+The stacks of a launch's threads lie in one arena. Where the arguments tell how much a thread saves at most, the arena
+is made as large as that, and the launch is one like any other. Where it depends on data, the host waits for the launch;
+if a stack was too small, it puts back what the kernel has written and launches again with a larger arena. The contract
+with the compiled code is in ``backend/llvm/cuda.py``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from warp_like.base.settings import settings
 from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.cuda.faults import AT, SIZE, explained
 from warp_like.runtime.cuda.memory import allocate
-from warp_like.runtime.recording import refuse_capture
 from warp_like.runtime.stream import Stream
 
 if TYPE_CHECKING:
@@ -42,12 +42,48 @@ class Runner:
         name = f"kernel `{self.program.kernel.key}`"
         stream = Stream(self.device, cuda_stream=attempt.stream)
         if loaded.artifact.uses_stack:
-            refuse_capture(f"the adjoint of {name}")
-            self._with_stack(attempt, loaded, stream)
-            return
-        attempt.launch(0 if loaded.report is None else loaded.report.address)
-        if not stream.is_capturing:  # a graph's reports are looked at when something is waited for
+            capacity = _native.stack_bound(loaded.artifact.stack_bound, attempt.arguments, attempt.dims)
+            if not self._is_affordable(attempt, loaded, capacity):
+                if stream.is_capturing:
+                    raise RuntimeError(self._refusal(name, capacity))
+                self._with_stack(attempt, loaded, stream)
+                return
+            self._bounded(attempt, loaded, stream, capacity)
+        else:
+            attempt.launch(0 if loaded.report is None else loaded.report.address)
+        if self.program.waits and not stream.is_capturing:  # a graph's reports are looked at when something waits
             stream.synchronize()
+
+    def _is_affordable(self, attempt: Any, loaded: Loaded, capacity: int) -> bool:
+        """Whether a thread needs no more than ``capacity`` bytes, and all that the device runs at once can have it."""
+        if not 0 <= capacity <= settings.adjoint_stack_limit:
+            return False
+        resident = self._resident(attempt, loaded)
+        return self._fitting(attempt, capacity) >= min(attempt.blocks, resident)
+
+    def _refusal(self, name: str, capacity: int) -> str:
+        if capacity < 0:
+            return (
+                f"the adjoint of {name} saves the state of loops whose length depends on data, so that the host has to "
+                "see whether its stack was large enough, which a capture does not allow; do it outside of the capture, "
+                "or give the loops lengths that arguments, shapes or the grid tell"
+            )
+        return (
+            f"the adjoint of {name} may need {capacity} bytes of stack for each thread, more than the device has room "
+            "for or wp.config.adjoint_stack_limit allows; capture fewer threads or shorter loops, or declare the "
+            "kernel with @wp.kernel(checkpoint_loops=True), which saves less and computes more"
+        )
+
+    def _bounded(self, attempt: Any, loaded: Loaded, stream: Stream, capacity: int) -> None:
+        blocks = min(attempt.blocks, self._resident(attempt, loaded))
+        nbytes = max(blocks * attempt.block_dim * capacity, 4)
+        capture = self.device.capture
+        if stream.is_capturing and capture is not None:
+            arena = capture.scratch(stream, nbytes)
+        else:
+            arena = allocate(self.device, nbytes, False, stream)
+        assert loaded.report is not None
+        attempt.launch(loaded.report.address, blocks, arena.ptr, capacity)
 
     def _with_stack(self, attempt: Any, loaded: Loaded, stream: Stream) -> None:
         driver, queue = self.device.driver, stream.cuda_stream
@@ -71,10 +107,9 @@ class Runner:
         blocks = self._blocks(attempt, loaded, capacity)
         arena = allocate(self.device, blocks * attempt.block_dim * capacity, False, stream)
         record = bytearray(SIZE)
-        struct.pack_into("<Qq", record, AT["stack"], arena.ptr, capacity)
         raw = np.frombuffer(record, np.uint8)
-        driver.copy_to_device(header.ptr, raw.ctypes.data, SIZE, queue)
-        attempt.launch(header.ptr, blocks)
+        driver.fill(header.ptr, 0, 1, SIZE, queue)
+        attempt.launch(header.ptr, blocks, arena.ptr, capacity)
         driver.copy_to_host(raw.ctypes.data, header.ptr, SIZE, queue)
         stream.synchronize()
         if struct.unpack_from("<i", record, AT["code"])[0]:
@@ -84,10 +119,19 @@ class Runner:
 
     def _blocks(self, attempt: Any, loaded: Loaded, capacity: int) -> int:
         """How many blocks to launch: what the device runs at once, and has the memory for stacks for."""
-        block = attempt.block_dim
-        resident = self.device.driver.occupancy(loaded.function, block) * self.device.sm_count
-        free, _ = self.device.driver.memory_info()
-        return max(1, min(attempt.blocks, resident, free // 4 // (block * capacity)))
+        return max(1, min(attempt.blocks, self._resident(attempt, loaded), self._fitting(attempt, capacity)))
+
+    def _resident(self, attempt: Any, loaded: Loaded) -> int:
+        """How many blocks the device runs at once."""
+        with self.device.guard:
+            blocks: int = self.device.driver.occupancy(loaded.function, attempt.block_dim)
+        return max(1, blocks * self.device.sm_count)
+
+    def _fitting(self, attempt: Any, capacity: int) -> int:
+        """How many blocks' stacks take a quarter of the free memory."""
+        with self.device.guard:
+            free, _ = self.device.driver.memory_info()
+        return int(free // 4 // max(attempt.block_dim * capacity, 1))
 
     def _grown(self, capacity: int, needed: int) -> int:
         """A capacity that holds ``needed`` bytes.
