@@ -8,6 +8,7 @@ the driver and NVPTX. See ``tests/cuda_emulation.py`` for what is shown by that 
 from __future__ import annotations
 
 import ctypes
+import functools
 import re
 import struct
 from collections.abc import Iterator
@@ -45,6 +46,12 @@ def emulated_code() -> Iterator[None]:
             yield
     finally:
         settings.cache_kernels = before
+
+
+@functools.lru_cache(maxsize=512)
+def compiled(text: str, name: str) -> Compiled:
+    """The entry of a text, which many tests load."""
+    return Compiled(text, name)
 
 
 class Compiled(CudaKernel):
@@ -86,7 +93,7 @@ class EmulatedDriver(FakeDriver):
         if name == conditions.ENTRY:
             self.setters[function] = self._setter(self.images[module].rstrip(b"\0").decode())
             return function
-        self.compiled[function] = Compiled(self.images[module].rstrip(b"\0").decode(), name)
+        self.compiled[function] = compiled(self.images[module].rstrip(b"\0").decode(), name)
         return function
 
     def _args_bytes(self, function: int) -> int:

@@ -1,13 +1,15 @@
 """Sums, prefix sums, casts, sorts and runs over whole arrays: what ``warp_like.utils`` offers.
 
-The work is done natively on all threads (``native/reduce.cpp``, ``scan.cpp``, ``sort.cpp``), and results do not depend
-on their number. Arrays of CUDA devices are copied to the host for it. Casts are kernels, and run where the arrays are.
+On the CPU the work is done natively on all threads (``native/reduce.cpp``, ``scan.cpp``, ``sort.cpp``), and results do
+not depend on their number. On CUDA it is done by kernels (``cuda/algorithms.py``), in the order of the stream; only
+functions that return a number wait. Casts are kernels everywhere.
 A tape differentiates casts, sums and scans; to it, what the others write are plain numbers, and sorting values with a
 gradient is refused.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from functools import partial
@@ -25,7 +27,6 @@ from warp_like.runtime.history import share_memory
 from warp_like.runtime.kernel import kernel
 from warp_like.runtime.launch import launch
 from warp_like.runtime.memory import ElementType, element_type
-from warp_like.runtime.on_host import on_host
 from warp_like.runtime.recorded_sums import record_reduction, record_scan
 from warp_like.runtime.recording import host_writes, recorder, refuse_capture
 
@@ -39,7 +40,6 @@ tid = Builtin("tid")
 # --- sums ---
 
 
-@on_host
 def array_sum(values: Any, out: Any = None, value_count: int | None = None, axis: int | None = None) -> Any:
     """Return the sum of the elements of an array, component by component.
 
@@ -60,7 +60,7 @@ def array_sum(values: Any, out: Any = None, value_count: int | None = None, axis
         TypeError: The elements are structs, or ``out`` has another dtype.
         ValueError: The shape of ``out`` is another, or ``value_count`` is too large.
         IndexError: There is no such axis.
-        OverflowError: The sum of integers does not fit the dtype of the result.
+        OverflowError: The sum of integers does not fit the dtype of the result. On CUDA it wraps.
 
     Example:
         >>> wp.utils.array_sum(wp.array([1.0, 2.0, 4.0]))
@@ -71,7 +71,6 @@ def array_sum(values: Any, out: Any = None, value_count: int | None = None, axis
     return _reduce("array_sum", part, None, out, k, a.dtype)
 
 
-@on_host
 def array_inner(a: Any, b: Any, out: Any = None, count: int | None = None, axis: int | None = None) -> Any:
     """Return the inner product of two arrays: the sum of the products of their components.
 
@@ -93,9 +92,10 @@ def array_inner(a: Any, b: Any, out: Any = None, count: int | None = None, axis:
         TypeError: The dtypes differ or are structs, or ``out`` has another one.
         ValueError: The shapes differ, that of ``out`` is another, or ``count`` is too large.
         IndexError: There is no such axis.
-        OverflowError: The sum of integers does not fit the dtype of the result.
+        OverflowError: The sum of integers does not fit the dtype of the result. On CUDA it wraps.
     """
     x, y = _numbers("array_inner", "a", a), _numbers("array_inner", "b", b)
+    _require_one_place("array_inner", x, y)
     if x.type_code != y.type_code:
         raise TypeError(f"array_inner() takes arrays of one dtype, got {x!r} and {y!r}")
     if x.shape != y.shape:
@@ -135,6 +135,7 @@ def _reduce(name: str, a: array, b: array | None, out: Any, axis: int, dtype: An
             raise TypeError(f"{name}() writes {element.host.__name__} to `out`, got {target!r}")
         if target.shape != shape:
             raise ValueError(f"{name}() writes an array of shape {shape} to `out`, got {target!r}")
+        _require_one_place(name, a, target)
         target._require_writable()
         record_reduction(a, b, target)
     else:
@@ -149,7 +150,9 @@ def _reduce(name: str, a: array, b: array | None, out: Any, axis: int, dtype: An
             record_reduction(a, b, target)
 
     def reduce() -> None:
-        if not _native.reduce(a, b, target, axis):
+        if target.device.is_cuda:
+            _on_device().reduce(a, b, target, axis)
+        elif not _native.reduce(a, b, target, axis):
             raise OverflowError(f"{name}(): the sum of integers does not fit {element.host.__name__}")
 
     if out is None and axis < 0:
@@ -171,7 +174,6 @@ def _counts(element: ElementType, out: Any) -> ElementType:
 # --- prefix sums ---
 
 
-@on_host
 def array_scan(in_array: Any, out_array: Any, inclusive: bool = True) -> None:
     """Write the prefix sums of an array, component by component, to another one.
 
@@ -194,6 +196,7 @@ def array_scan(in_array: Any, out_array: Any, inclusive: bool = True) -> None:
         [0, 3, 4]
     """
     source, target = _numbers("array_scan", "in_array", in_array), _numbers("array_scan", "out_array", out_array)
+    _require_one_place("array_scan", source, target)
     if source.type_code != target.type_code:
         raise TypeError(f"array_scan() takes two arrays of one dtype, got {source!r} and {target!r}")
     _require_scalar("array_scan", "in_array", source, SCANNED)
@@ -207,7 +210,8 @@ def array_scan(in_array: Any, out_array: Any, inclusive: bool = True) -> None:
         raise ValueError("array_scan(): the two arrays overlap without being one")
     target._require_writable()
     record_scan(source, target, inclusive)
-    _do("array_scan", partial(_native.scan, source, target, bool(inclusive)))
+    work = _on_device().scan if target.device.is_cuda else _native.scan
+    _do("array_scan", partial(work, source, target, bool(inclusive)))
 
 
 # --- casts ---
@@ -285,7 +289,6 @@ def _scalars(a: array, flat: bool) -> array:
 # --- sorts ---
 
 
-@on_host
 def radix_sort_pairs(
     keys: Any, values: Any, count: int | None = None, begin_bit: int = 0, end_bit: int | None = None
 ) -> None:
@@ -319,10 +322,10 @@ def radix_sort_pairs(
     if not 0 <= first <= last <= bits:
         raise ValueError(f"radix_sort_pairs(): bits {first} to {last} of keys that have {bits}")
     if n > 1:
-        _do("radix_sort_pairs", partial(_native.sort_pairs, keys, values, n, first, last))
+        work = _on_device().sort_pairs if keys.device.is_cuda else _native.sort_pairs
+        _do("radix_sort_pairs", partial(work, keys, values, n, first, last))
 
 
-@on_host
 def segmented_sort_pairs(
     keys: Any, values: Any, count: int, segment_start_indices: Any, segment_end_indices: Any = None
 ) -> None:
@@ -341,7 +344,8 @@ def segmented_sort_pairs(
     Raises:
         TypeError: The dtypes are others.
         ValueError: The arrays are too small, overlap or are not contiguous, or a segment lies outside of the pairs or
-            overlaps another one; nothing is sorted then.
+            overlaps another one; nothing is sorted then. On CUDA, where nothing waits for the segments, what lies
+            outside of the pairs is left out, and where segments overlap the pairs come in some order.
     """
     name = "segmented_sort_pairs"
     n = _require_pairs(name, keys, values, count)
@@ -352,11 +356,16 @@ def segmented_sort_pairs(
         ends = _indices(name, "segment_end_indices", segment_end_indices)
     if starts.size != ends.size:
         raise ValueError(f"{name}(): {starts.size} segments start and {ends.size} end")
+    _require_one_place(name, keys, starts, ends)
     for which, index in (("segment_start_indices", starts), ("segment_end_indices", ends)):
         if share_memory(index, keys) or share_memory(index, values):
             raise ValueError(f"{name}(): `{which}` overlaps what is sorted")
 
     def sort() -> None:
+        if keys.device.is_cuda:
+            if n > 1 and starts.size:
+                _on_device().sort_segments(keys, values, n, starts, ends)
+            return
         wrong = _native.sort_segments(keys, values, n, starts, ends)
         if wrong is not None:
             segment = f"[{starts[wrong]}, {ends[wrong]})"
@@ -377,6 +386,7 @@ def _require_pairs(name: str, keys: Any, values: Any, count: int | None) -> int:
         raise TypeError(f"{name}() takes values of 4 or 8 bytes, got {values!r}")
     if values.ptr % values.itemsize:
         raise ValueError(f"{name}(): `values` does not start at a multiple of {values.itemsize} bytes")
+    _require_one_place(name, keys, values)
     if share_memory(keys, values):
         raise ValueError(f"{name}(): `keys` and `values` overlap")
     n = keys.size if count is None else _count(name, "pairs", count, min(keys.size, values.size))
@@ -390,7 +400,6 @@ def _require_pairs(name: str, keys: Any, values: Any, count: int | None) -> int:
 # --- runs ---
 
 
-@on_host
 def runlength_encode(
     values: Any, run_values: Any, run_lengths: Any, run_count: Any = None, value_count: int | None = None
 ) -> Any:
@@ -434,6 +443,7 @@ def runlength_encode(
     if share_memory(source, found) or share_memory(source, lengths) or share_memory(found, lengths):
         raise ValueError(f"{name}(): the arrays overlap")
     counter = None if run_count is None else _indices(name, "run_count", run_count)
+    _require_one_place(name, source, found, lengths, *(() if counter is None else (counter,)))
     if counter is not None and counter.size != 1:
         raise ValueError(f"{name}() writes one number to `run_count`, got {counter!r}")
     for a in (found, lengths):
@@ -441,15 +451,44 @@ def runlength_encode(
         host_writes(a)
     if counter is None:
         refuse_capture(f"{name}() without `run_count`")
-        return _native.encode_runs(source, found, lengths, n)
+        if not source.device.is_cuda:
+            return _native.encode_runs(source, found, lengths, n)
+        made = new_array(element_type(ir.int32), (1,), source.device, zero=False)
+        _on_device().encode_runs(source, found, lengths, n, made)
+        return made.list()[0]
     counter._require_writable()
     host_writes(counter)
 
     def encode() -> None:
+        if counter.device.is_cuda:
+            _on_device().encode_runs(source, found, lengths, n, counter)
+            return
         counter.numpy()[0] = _native.encode_runs(source, found, lengths, n)
 
     _do(name, encode)
     return run_count
+
+
+def _on_device() -> Any:
+    """The module that does the work on CUDA."""
+    from warp_like.runtime.cuda import algorithms
+
+    return algorithms
+
+
+def _require_one_place(name: str, *arrays: array) -> None:
+    """Refuse arrays of several devices, and of a CUDA device those that its kernels can't count.
+
+    Raises:
+        TypeError: They lie on different devices.
+        ValueError: An array of a CUDA device has 2^31 elements or more.
+    """
+    first = arrays[0].device
+    for a in arrays:
+        if a.device is not first:
+            raise TypeError(f"{name}() takes arrays of one device, got some on {first} and some on {a.device}")
+        if first.is_cuda and a.size * math.prod(a.element.shape) >= 2**31:
+            raise ValueError(f"{name}() on {first} takes arrays of fewer than 2^31 numbers, got {a!r}")
 
 
 def _do(name: str, call: Callable[[], object]) -> None:
