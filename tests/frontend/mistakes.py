@@ -66,16 +66,6 @@ body("one_path_elif", "if i > 0:\n    y = x\nelif i < -5:\n    y = 2.0\na[0] = y
 body("types_differ_by_path", "if i > 0:\n    y = x\nelse:\n    y = i\na[0] = float(y)")
 body("first_bound_in_loop", "for q in range(i):\n    y = x\na[0] = y")
 body("loop_index_after_loop", "for q in range(i):\n    a[q] = x\na[0] = float(q)")
-body(
-    "arrays_merge",
-    "b = a\nif i > 0:\n    b = c\nb[0] = x",
-    "a: wp.array(dtype=float), c: wp.array(dtype=float), x: float, i: int",
-)
-body(
-    "arrays_in_loop",
-    "b = m[0]\nfor q in range(3):\n    b[0] = 1.0\n    b = m[q]",
-    "m: wp.array2d(dtype=float)",
-)
 body("augmented_unbound", "y += x")
 body("captured_list", "for q in range(3):\n    a[q] = VALUES")
 body("captured_array", "a[0] = DATA[0]")
@@ -260,7 +250,6 @@ calls("address_of_component", "v = wp.vec2(x, x)\np = wp.address_of(v.x)")
 calls("vector_type_of_run_time_length", "t = wp.types.vector(length=i, dtype=float)")
 calls("matrix_type_of_one_dimension", "m = wp.types.matrix(shape=(2,), dtype=float)(x)")
 calls("quaternion_type_of_integers", "q = wp.types.quaternion(dtype=int)(1, 2, 3, 4)")
-calls("local_arrays_merge", "b = wp.zeros(2, float)\nif i > 0:\n    b = wp.zeros(2, float)\nb[0] = 1.0")
 calls("expect_types", "wp.expect_eq(x, i)")
 calls("expect_near_integers", "wp.expect_near(i, 1)")
 calls("expect_array", "wp.expect_eq(a, a)")

@@ -57,6 +57,7 @@ def test_dump_is_called_after_each_pass() -> None:
         *(
             "inline",
             "flatten_structs",
+            "open_choices",
             "open_slices",
             "open_local_atomics",
             "debug_checks",

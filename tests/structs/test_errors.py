@@ -45,12 +45,9 @@ MISTAKES = {
     "wrong_keyword": "i = Item(mass=1)\ni = Item(count=1.5)",
     "given_twice": "i = Item(1.0, mass=1.0)",
     "too_many": "i = Inner(1.0, wp.vec3(), 3)",
-    "array_by_branch": "if a[0] > 0.0: s.data = a\na[1] = s.data[1]",
-    "array_by_loop": "for i in range(3):\n        s.data = b\n        a[i] = s.data[i]\n    s.data[0] = 1.0",
     "type_changes": "q = s.item\nif a[0] > 0.0: q = s.item.inner\na[0] = q.x",
     "atomic": "wp.atomic_add(items, 0, s.item)",
     "wrong_argument": "a[0] = mass(s.item.inner)",
-    "where_arrays": "t = wp.where(a[0] > 0.0, s, Holder(b, items[1]))\na[0] = t.data[0]",
 }
 
 

@@ -21,6 +21,7 @@ from warp_like.frontend import (
     unpacking,
 )
 from warp_like.frontend.context import Context, expression
+from warp_like.frontend.expressions import array_choice
 from warp_like.frontend.function import Function
 from warp_like.frontend.host import GradientOf, Host, builtin_name, grad, type_named
 from warp_like.frontend.operands import NOTHING, Operand, describe, flatten, require_value_kind
@@ -94,6 +95,11 @@ def _builtin(ctx: Context, name: str, node: ast.Call) -> Operand:
     for argument, operand in zip(node.args, args, strict=True):
         with ctx.at(argument):
             require_value_kind(operand)
+    if name in ("where", "select") and len(bound) == 3:
+        cond, *sides = bound
+        chosen = array_choice(ctx, cond, *(sides if name == "where" else sides[::-1]))
+        if chosen is not None:
+            return chosen
     result = ctx.apply(name, *bound, nodes=nodes)
     return _assigned(ctx, name, node, result) if name in ASSIGNING else result
 

@@ -17,7 +17,7 @@ from warp_like.frontend.host import Host
 from warp_like.frontend.operands import Operand, describe, flatten, rebuild, same_shape
 from warp_like.frontend.scope import Scope, Unbound, Variable
 from warp_like.ir.core import Block, Value
-from warp_like.ir.types import Array, Type, bool_
+from warp_like.ir.types import Type, bool_
 
 
 def run(ctx: Context, stmts: Sequence[ast.stmt], tail: Tail = Tail.NONE) -> Flow:
@@ -202,11 +202,6 @@ def _merge_results(ctx: Context, yields: _Yields, arms: Sequence[_Arm]) -> list[
             merged.append(given[0])
             continue
         t = common_type(given)
-        if isinstance(t, Array):
-            raise WarpCodegenTypeError(
-                "a function can't return one of several arrays",
-                help="choose the array's elements, not the array",
-            )
         merged.append(_Position(yields.add(column, t, "result")))
     return merged
 
@@ -279,12 +274,6 @@ def _agree(name: str, found: Sequence[Variable | Unbound | None]) -> Operand | U
                 f"`{name}` is {a}{where}{b}{end}, depending on the path that leads here",
                 "convert one of them, or use two names",
             )
-    held = [flatten(v.value) for v in variables]
-    if any(isinstance(v.type, Array) for v in held[0]) and (len(held) == 1 or any(h != held[0] for h in held)):
-        return Unbound(
-            f"`{name}` would be one of several arrays, depending on the path that leads here",
-            "read the element inside of each branch: kernel code can't choose between arrays",
-        )
     return first.value
 
 

@@ -219,7 +219,7 @@ def build_conditional(ctx: Context, node: ast.IfExp) -> Operand:
             given.append(ctx.expr(side))
         blocks.append(block)
     for side, g in zip((node.body, node.orelse), given, strict=True):
-        if isinstance(g, (Host, tuple)) or (isinstance(g, Value) and isinstance(g.type, Array)):
+        if isinstance(g, (Host, tuple)):
             with ctx.at(side):
                 raise WarpCodegenTypeError(
                     f"`if` can't choose {describe(g)} at run time", help="choose between numbers or vectors"
@@ -229,13 +229,28 @@ def build_conditional(ctx: Context, node: ast.IfExp) -> Operand:
     for block, g, side in zip(blocks, given, (node.body, node.orelse), strict=True):
         with ctx.b.into(block), ctx.at(side):
             values.append(ctx.convert(g, t, "the other side of this `if`", side))
-    if all(isinstance(o, ops.Constant) for block in blocks for o in block.ops):
+    if not isinstance(t, Array) and all(isinstance(o, ops.Constant) for block in blocks for o in block.ops):
         for block in blocks:
             ctx.b.block.ops.extend(block.ops)
         return ctx.b.select(cond, *values)
     for block, v in zip(blocks, values, strict=True):
         with ctx.b.into(block):
             ctx.b.yield_(v)
+    return ctx.b.if_(cond, *blocks)[0]
+
+
+def array_choice(ctx: Context, condition: Operand, a: Operand, b: Operand) -> Operand | None:
+    """``a if condition else b`` of two arrays of one type; None for anything else."""
+    if not (isinstance(a, Value) and isinstance(b, Value) and a.type == b.type and isinstance(a.type, Array)):
+        return None
+    cond = ctx.condition(condition)
+    if isinstance(cond, bool):
+        return a if cond else b
+    blocks = []
+    for array in (a, b):
+        with ctx.b.into(Block()) as block:
+            ctx.b.yield_(array)
+        blocks.append(block)
     return ctx.b.if_(cond, *blocks)[0]
 
 

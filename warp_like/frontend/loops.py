@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
+from warp_like.base.errors import WarpCodegenError
 from warp_like.builtins.patterns import Literal
 from warp_like.frontend import constants
 from warp_like.frontend.assignment import assign
@@ -248,11 +248,6 @@ def _results(ctx: Context, flow: Flow) -> list[Value]:
     results = []
     for operand in flow.results:
         t = common_type([operand])
-        if isinstance(t, Array):
-            raise WarpCodegenTypeError(
-                "a function can't return an array out of a loop",
-                help="choose the array's elements, not the array",
-            )
         results.append(ctx.convert(operand, t, "the value returned"))
     return results
 
@@ -290,14 +285,11 @@ class _Carried:
             variable = self.outer.variable(name)
             if variable is None:
                 continue
-            held = flatten(variable.value)
-            if any(isinstance(v.type, Array) for v in held) or isinstance(variable.value, Host):
-                if not components:
-                    self.excluded[name] = Unbound(
-                        f"`{name}` is another {'array' if held else 'function or type'} in each iteration",
-                        "kernel code can't choose arrays at run time; use a name that is new inside the loop",
-                    )
-            else:
+            if isinstance(variable.value, Host):
+                self.excluded[name] = Unbound(
+                    f"`{name}` is another function or type in each iteration", "use a name that is new inside the loop"
+                )
+            elif not (components and any(isinstance(v.type, Array) for v in flatten(variable.value))):
                 self.entries.append(_Entry(name, variable))
 
     @property
@@ -334,8 +326,6 @@ class _Carried:
         for name in names:
             variable = scope.variable(name)
             if variable is None or self.outer.variable(name) is not None or not flatten(variable.value):
-                continue
-            if any(isinstance(v.type, Array) for v in flatten(variable.value)):
                 continue
             body.params += [Value(v.type, name) for v in flatten(variable.value)]
             with self.ctx.b.into(self.before):

@@ -2,29 +2,24 @@
 
 Runs once calls are inlined. Afterwards no value has a struct type; structs remain as elements of arrays, which are
 accessed through the array of one field (``View`` with ``field``). A struct that branches or loops carry is carried
-field by field, except for its arrays: which array a field holds has to be known, and is then used directly.
+field by field, its arrays, too; ``open_choices`` finds which arrays these are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from warp_like.base.errors import WarpCodegenTypeError
 from warp_like.base.loc import at
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import blocks, clone_function
 from warp_like.ir.types import Array, Struct, Type, leaf_fields
 from warp_like.passes.inline import inline
-from warp_like.passes.rewriter import Rewriter, prune_results, rewrite
+from warp_like.passes.rewriter import Rewriter, rewrite
 
 
 def flatten_structs(f: Function) -> Function:
-    """Flatten ``f`` in place; functions that it still calls are replaced by flattened copies.
-
-    Raises:
-        WarpCodegenTypeError: Which array a field holds depends on the path taken.
-    """
+    """Flatten ``f`` in place; functions that it still calls are replaced by flattened copies."""
     if not _uses_structs(f):
         return f
     flattener = _Flattener(f)
@@ -66,7 +61,7 @@ class _Flattener(Rewriter):
                     self.choose(o)
                 case ops.If():
                     super().visit(o)
-                    self.end_if(o)
+                    self.end(o)
                 case ops.For():
                     self.loop(o, [o.body.params[1:]])
                 case ops.While():
@@ -96,9 +91,17 @@ class _Flattener(Rewriter):
         cond, *sides = o.args
         pairs = zip(self.split(o.result), *(self.fields[s] for s in sides), strict=True)
         self.fields[o.result] = tuple(
-            self.one_array(new, [a, b], set()) if isinstance(a.type, Array) else self.b.select(cond, a, b)
-            for new, a, b in pairs
+            self.array_of(cond, a, b) if isinstance(a.type, Array) else self.b.select(cond, a, b) for _, a, b in pairs
         )
+
+    def array_of(self, cond: Value, a: Value, b: Value) -> Value:
+        """The array ``a`` or ``b``."""
+        sides = []
+        for array in (a, b):
+            with self.b.into(Block()) as block:
+                self.b.yield_(array)
+            sides.append(block)
+        return self.b.if_(cond, *sides)[0]
 
     # --- arrays of structs ---
 
@@ -132,59 +135,26 @@ class _Flattener(Rewriter):
 
     # --- control flow ---
 
-    def end_if(self, o: ops.If) -> None:
-        """Give ``o`` one result a field. An array that both branches hold is used directly."""
-        split = {v for r in o.results if isinstance(r.type, Struct) for v in self.split(r)}
+    def end(self, o: ops.If | ops.For | ops.While) -> None:
+        """Give ``o`` one result a field."""
+        for r in o.results:
+            if isinstance(r.type, Struct):
+                self.split(r)
         o.results = self.expand(o.results)
-        inside = _defined(o)
-        keep = []
-        for r, *yielded in zip(o.results, o.then.yielded, o.orelse.yielded, strict=True):
-            keep.append(not (r in split and isinstance(r.type, Array)))
-            if not keep[-1]:
-                self.mapping[r] = self.one_array(r, yielded, inside)
         for r in o.results:
             r.op = o
-        self.resolve()
-        prune_results(o, keep)
 
     def loop(self, o: ops.For | ops.While, params: list[list[Value]]) -> None:
-        """Carry the fields of structs one by one. Arrays are not carried: they stay what they are."""
-        keep: list[bool] = []
-        first: list[Value] = []
-        for v, *group in zip(o.init, *params, strict=True):
-            pieces = self.parts(v)
-            first += pieces
-            is_struct = isinstance(v.type, Struct)
-            keep += [not (is_struct and isinstance(p.type, Array)) for p in pieces]
-            for p in group if is_struct else ():
-                fresh = self.split(p)
-                held = zip(fresh, pieces, strict=True)
-                self.fields[p] = tuple(x if isinstance(x.type, Array) else new for new, x in held)
+        """Carry the fields of structs one by one."""
+        lead = 1 if isinstance(o, ops.For) else 0
+        for p in (p for group in params for p in group if isinstance(p.type, Struct)):
+            self.split(p)
+        o.init = self.expand(o.init)
         for r in o.regions():
-            lead = r.params[: len(r.params) - len(o.init)]
-            carried = [self.carried(p) for p in r.params[len(lead) :]]
-            r.params = [*lead, *(p for group in carried for p in group)]
-        o.init = tuple(first)
-        for r in o.regions():
+            r.params = [*r.params[:lead], *self.expand(r.params[lead:])]
             self.block(r)
-        for result in o.results:
-            if isinstance(result.type, Struct):
-                self.split(result)
-        o.results = self.expand(o.results)
-        inside = _defined(o)
-        for result, start, last, kept in zip(o.results, o.init, o.body.yielded, keep, strict=True):
-            result.op = o
-            if not kept:
-                self.mapping[result] = self.one_array(result, [start, last], inside)
-        self.resolve()
-        prune_results(o, keep)
+        self.end(o)
         self.keep(o)
-
-    def carried(self, p: Value) -> list[Value]:
-        """The parameters that stand for the carried value ``p``; for an array one that nothing uses."""
-        if not isinstance(p.type, Struct):
-            return [p]
-        return [Value(v.type, v.hint) if isinstance(v.type, Array) else v for v in self.fields[p]]
 
     def split(self, v: Value) -> tuple[Value, ...]:
         """Let fresh values stand for the fields of ``v``."""
@@ -192,21 +162,6 @@ class _Flattener(Rewriter):
         found = tuple(Value(t, path) for path, t in leaf_fields(v.type, f"{v.hint or v.type.name}."))
         self.fields[v] = found
         return found
-
-    def one_array(self, field: Value, given: Sequence[Value], inside: set[Value]) -> Value:
-        """The array that ``field`` is, where ``given`` are what the paths that meet here hold."""
-        known = list(dict.fromkeys(v for v in given if not _is_nothing(v))) or list(given[:1])
-        if len(known) > 1 or known[0] in inside:
-            raise WarpCodegenTypeError(
-                f"which array a field of a struct holds depends on the path that leads here (`{field.hint}`)",
-                help="kernel code can't choose between arrays: read the element inside of each branch",
-            )
-        return known[0]
-
-    def resolve(self) -> None:
-        """Look up the fields of structs in ``mapping``."""
-        for v, found in self.fields.items():
-            self.fields[v] = tuple(map(self.value, found))
 
     def callee(self, f: Function) -> Function:
         """``f``, its gradient and its replay without structs."""
@@ -226,20 +181,6 @@ def _count(t: Type) -> int:
 def _element(array: Value) -> Type:
     assert isinstance(array.type, Array)
     return array.type.dtype
-
-
-def _is_nothing(v: Value) -> bool:
-    """Whether ``v`` stands where no array has been given."""
-    return isinstance(v.op, ops.Make) and isinstance(v.type, Array)
-
-
-def _defined(o: Op) -> set[Value]:
-    found: set[Value] = set()
-    for r in o.regions():
-        for b in blocks(r):
-            found.update(b.params)
-            found.update(v for inner in b.ops for v in inner.results)
-    return found
 
 
 def _uses_structs(f: Function) -> bool:

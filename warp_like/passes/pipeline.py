@@ -21,6 +21,7 @@ from warp_like.passes.fold import fold
 from warp_like.passes.inline import inline, is_custom
 from warp_like.passes.licm import licm
 from warp_like.passes.local_arrays import open_local_atomics
+from warp_like.passes.open_choices import open_choices
 from warp_like.passes.open_slices import open_slices
 from warp_like.passes.unroll import unroll
 
@@ -54,6 +55,7 @@ def prepare(f: Function, options: Options = DEFAULT, *, keep_customs: bool = Fal
     run = _Runner(f, options)
     run("inline", lambda g: inline(g, is_custom if keep_customs else None))
     run("flatten_structs", flatten_structs)
+    run("open_choices", open_choices)
     if not options.debug:
         run("open_slices", open_slices)
     run("open_local_atomics", open_local_atomics)
