@@ -31,6 +31,7 @@ Quaternion Math
     quat_from_axis_angle(axis, angle) quat_to_axis_angle(quat)(quat, axis, angle) quat_from_matrix(mat)
     quat_rpy(roll, pitch, yaw) quat_inverse(quat) quat_rotate(quat, vec) quat_rotate_inv(quat, vec)
     quat_slerp(a, b, t) quat_to_matrix(quat) quat_from_euler(e, i, j, k) quat_to_euler(q, i, j, k) quat_to_rpy(q)
+    quat_between_vectors(a, b) closest_point_edge_edge(p1, q1, p2, q2, epsilon)
     quat_twist(axis, q) quat_twist_angle(axis, q) quat_twist_angle_signed(axis, q)
 
 Transformations

@@ -37,6 +37,7 @@ GROUPS = {
     "Quaternion Math",
     "Transformations",
     "Spatial Math",
+    "Geometry",
     "Other",
     "Random",
     "Operators",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 
 import numpy as np
@@ -124,3 +125,17 @@ def test_gradients_at_the_edges_are_finite() -> None:
     tape.backward(grads={out: wp.ones(6, dtype=wp.float64)})
     for found in (out, q.grad, m.grad):
         assert np.isfinite(found.numpy()).all()
+
+
+@pytest.mark.parametrize("dtype", [wp.float32, wp.float64])
+def test_rotation_between_directions(dtype: type) -> None:
+    vec = wp.types.vector(3, dtype)
+    rng = np.random.default_rng(1)
+    pairs = [*rng.standard_normal((20, 2, 3)), *([x, -2.0 * x] for x in np.eye(3)), [np.ones(3), -np.ones(3)]]
+    for a, b in pairs:
+        q = wp.quat_between_vectors(vec(*a), vec(*b))
+        turned = wp.quat_rotate(q, vec(*(a / np.linalg.norm(a))))
+        np.testing.assert_allclose(turned, b / np.linalg.norm(b), atol=1e-5)
+        cosine = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+        assert 2.0 * math.acos(min(1.0, float(q[3]))) == pytest.approx(math.acos(max(-1.0, cosine)), abs=1e-3)
+    assert wp.quat_between_vectors(vec(), vec(1.0)) == wp.types.quaternion(dtype)(0.0, 0.0, 0.0, 1.0)

@@ -325,3 +325,18 @@ def wrong_name(out: wp.array(dtype=wp.transform)):
 def test_mistakes(kernel: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         wp.launch(kernel, dim=1, outputs=[wp.zeros(1, dtype=wp.transform)])
+
+
+def test_transform_of_a_flat_sequence() -> None:
+    numbers = [1.0, 2.0, 3.0, 0.0, 0.6, 0.0, 0.8]
+    for given in (numbers, tuple(numbers), np.array(numbers)):
+        t = wp.transform_expand(given)
+        assert type(t) is wp.transform
+        assert (t.p, t.q) == (wp.vec3(*numbers[:3]), wp.quat(*numbers[3:]))
+    with pytest.raises(ValueError, match="takes 7 numbers"):
+        wp.transform_expand(numbers[:6])
+
+
+def test_a_number_fills_a_part() -> None:
+    assert wp.transform(2.0, wp.quat(0.0, 0.0, 0.0, 1.0)) == wp.transform(2, 2, 2, 0, 0, 0, 1)
+    assert wp.transform(wp.vec3(1.0, 2.0, 3.0), 0.5) == wp.transform(1, 2, 3, 0.5, 0.5, 0.5, 0.5)

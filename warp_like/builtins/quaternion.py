@@ -254,6 +254,14 @@ def quat_from_axis_angle(axis: V3, angle: F) -> Q:
     """Return the rotation about the unit vector ``axis`` by ``angle`` radians."""
 
 
+@builtin(group=GROUP, lower=Inline(device.between), ref=rotations.between)
+def quat_between_vectors(a: V3, b: V3) -> Q:
+    """Return the rotation by the least angle that turns the direction of ``a`` to that of ``b``.
+
+    Between opposite directions it is half a turn about some axis across, and where one of them is zero the identity.
+    """
+
+
 @builtin(group=GROUP, lower=Inline(device.to_axis_angle), ref=rotations.to_axis_angle)
 def quat_to_axis_angle(quat: Q) -> (V3, F):
     """Return axis and angle, between 0 and pi, of a rotation: ``axis, angle = wp.quat_to_axis_angle(q)``.

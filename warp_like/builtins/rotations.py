@@ -40,6 +40,17 @@ def from_axis_angle(axis: Any, angle: Any) -> Any:
     return np.append(axis * np.sin(angle / 2), np.cos(angle / 2))
 
 
+def between(a: Any, b: Any) -> Any:
+    """Return the rotation by the least angle from the direction of ``a`` to that of ``b``."""
+    if not np.any(a) or not np.any(b):
+        return np.array([0.0, 0.0, 0.0, 1.0])
+    u, v = a / np.linalg.norm(a), b / np.linalg.norm(b)
+    if 1.0 + np.dot(u, v) > 1e-6:
+        return normalize(np.append(np.cross(u, v), 1.0 + np.dot(u, v)))
+    axis = np.cross(u, [1.0, 0.0, 0.0] if abs(u[0]) < 0.6 else [0.0, 1.0, 0.0])
+    return np.append(axis / np.linalg.norm(axis), 0.0)
+
+
 def to_axis_angle(q: Any) -> Any:
     """Return axis and angle."""
     size = np.linalg.norm(q[:3])

@@ -104,6 +104,16 @@ def transformation(dtype: Any = ir.float32) -> Any:
     return _transform(_require_float(dtype, "a transform"))
 
 
+def transform_expand(t: Any) -> Any:
+    """Return the ``wp.transform`` of a flat sequence of seven numbers: position, then quaternion ``x, y, z, w``.
+
+    Example:
+        >>> wp.transform_expand([1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0]).p
+        vec3f([1.0, 2.0, 3.0])
+    """
+    return _transform(ir.float32)(*t)
+
+
 def class_of(t: ir.Type) -> Any:
     """Return the host class of a type that is no array; of equal structs the last one."""
     match t:

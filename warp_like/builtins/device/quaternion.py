@@ -34,6 +34,20 @@ def to_matrix(q):
     )
 
 
+def between(a, b):
+    # Twice the cosine of half the angle, squared, is 1 + cos(angle). Where it vanishes the cross product does, too, and
+    # any axis across will do.
+    u, v = normalize(a), normalize(b)
+    w = 1.0 + dot(u, v)
+    if w > 1e-6:
+        q = normalize(quaternion(cross(u, v), w))
+    else:
+        zero, one = u.dtype(0.0), u.dtype(1.0)
+        other = where(abs(u[0]) < 0.6, vector(one, zero, zero), vector(zero, one, zero))
+        q = quaternion(normalize(cross(u, other)), zero)
+    return q
+
+
 def from_axis_angle(axis, angle):
     v = axis * sin(angle * 0.5)
     return quaternion(v, cos(angle * 0.5))
