@@ -5,13 +5,18 @@
 repository on the environment's import path. What was installed is written down in the environment, so that
 later runs touch no network and take no time until the list changes.
 
+With ``EXISTING`` set among the environment variables, nothing is installed: the new environment sees the packages of
+the Python that runs this, in whatever versions they are there, and it is said which ones are missing or others.
+
 Runs on the bare Python that the user has, so it uses the standard library alone.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -63,6 +68,75 @@ def install(venv: Path, extras: list[str]) -> int:
     return 0
 
 
+NEEDED = ("cmake", "ninja", "cuda-bindings", "hypothesis", "pytest")
+"""What the tests and the build can't do without, beside what the package itself needs; other tests are skipped."""
+
+STAND_INS = {"cuda-python": "cuda-bindings"}
+"""Packages that hold nothing but another one."""
+
+
+def borrow(venv: Path, extras: list[str]) -> int:
+    """Make an environment that sees the packages of this Python; fails where one is missing that is needed."""
+    project = read_pyproject()
+    wanted = [*BUILD_TOOLS, *project["project"]["dependencies"]]
+    needed = {name_of(r) for r in wanted} | set(NEEDED)
+    for extra in extras:
+        wanted += expand(project["project"]["optional-dependencies"], extra)
+    there = {r: version_of(STAND_INS.get(name_of(r), name_of(r))) for r in dict.fromkeys(wanted) if applies(r)}
+    missing = sorted({name_of(r) for r, version in there.items() if version is None})
+    others = [
+        f"{name_of(r)} {v}"
+        for r, v in there.items()
+        if v is not None and "==" in r and not r.partition("==")[2].startswith(v)
+    ]
+    if others:
+        print(f"In other versions than the tests are made for: {', '.join(others)}", flush=True)
+    if missing:
+        print(f"Not there: {', '.join(missing)}", flush=True)
+    lacking = sorted(n for n in needed if version_of(n) is None)
+    if lacking:
+        print(
+            f"{sys.executable} lacks {', '.join(lacking)}, without which nothing can be built or tested",
+            file=sys.stderr,
+        )
+        return 1
+    if not interpreter_of(venv).exists():
+        failed = subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)]).returncode
+        if failed:
+            return failed
+    folder = subprocess.run(
+        [str(interpreter_of(venv)), "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    seen = dict.fromkeys([str(ROOT), sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"]])
+    Path(folder, "warp_like-borrowed.pth").write_text("".join(f"{path}\n" for path in seen))
+    return 0
+
+
+def name_of(requirement: str) -> str:
+    """Return the package that a requirement names."""
+    return re.split(r"[^\w.-]", requirement.strip(), maxsplit=1)[0]
+
+
+def applies(requirement: str) -> bool:
+    """Return whether a requirement is one for this Python, as far as its version decides."""
+    found = re.search(r"python_version (<|>=) '3\.(\d+)'", requirement)
+    if found is None:
+        return True
+    older = sys.version_info[1] < int(found[2])
+    return older == (found[1] == "<")
+
+
+def version_of(package: str) -> str | None:
+    """Return the version of an installed package, or None."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
 def read_pyproject() -> dict:
     """Return the project's table of settings."""
     try:
@@ -96,6 +170,8 @@ if __name__ == "__main__":
     found = sys.version.split()[0]
     if sys.version_info < (3, 10):  # noqa: UP036  (whatever Python the user has comes here first)
         sys.exit(f"warp_like needs Python 3.10 or later; this is {found}. Try: make PYTHON=python3.12")
+    if os.environ.get("EXISTING"):
+        sys.exit(borrow(Path(sys.argv[1]), sys.argv[2:]))
     if sys.argv[1] == "--inside":
         sys.exit(install(Path(sys.argv[2]), sys.argv[3:]))
     sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

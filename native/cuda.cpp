@@ -277,6 +277,58 @@ bool use_cuda_memory(DriverContext* context, PyObject* owner, const CudaUse& use
     return true;
 }
 
+bool is_peer_memory(const DriverContext* context, PyObject* owner) {
+    return is_cuda_memory(owner) && memory_of(owner)->context != context;
+}
+
+namespace {
+
+// Lets `after`, a stream of `later`, wait for all that `before`, one of `earlier`, holds now.
+CudaCode wait_across(DriverContext* earlier, void* before, DriverContext* later, void* after, const char** call) {
+    {
+        const CudaGuard guard(earlier);
+        *call = "cuCtxPushCurrent";
+        CudaCode code = guard.code();
+        if (code == 0 && !earlier->event) {
+            *call = "cuEventCreate";
+            code = cuda_api.event_create(&earlier->event, kEventDisableTiming);
+        }
+        if (code == 0) {
+            *call = "cuEventRecord";
+            code = cuda_api.event_record(earlier->event, before);
+        }
+        if (code) return code;
+    }
+    const CudaGuard guard(later);
+    *call = "cuCtxPushCurrent";
+    if (guard.code()) return guard.code();
+    *call = "cuStreamWaitEvent";
+    return cuda_api.stream_wait_event(after, earlier->event, 0);
+}
+
+}  // namespace
+
+bool wait_for_peer_memory(DriverContext* context, PyObject* owner, const CudaUse& use) {
+    CudaMemory* memory = memory_of(owner);
+    const char* call = "cuStreamSynchronize";
+    CudaCode code;
+    if (context->captured) {
+        const CudaGuard guard(memory->context);
+        code = guard.code() ? guard.code() : cuda_api.stream_synchronize(memory->last.stream);
+    } else {
+        code = wait_across(memory->context, memory->last.stream, context, use.stream, &call);
+    }
+    return code == 0 || raise_cuda_error(call, code);
+}
+
+bool wait_for_use_of_peer(DriverContext* context, PyObject* owner, const CudaUse& use) {
+    if (context->captured) return true;
+    CudaMemory* memory = memory_of(owner);
+    const char* call = nullptr;
+    const CudaCode code = wait_across(context, use.stream, memory->context, memory->last.stream, &call);
+    return code == 0 || raise_cuda_error(call, code);
+}
+
 namespace {
 
 PyObject* use_memory(PyObject*, PyObject* args) {

@@ -96,6 +96,15 @@ bool is_cuda_memory(PyObject* owner);
 // given back when all of them are done with it. False with an exception set.
 bool use_cuda_memory(DriverContext* context, PyObject* owner, const CudaUse& use);
 
+// Before and after a launch on `use` that uses memory of another device's context: the launch waits for what used the
+// memory last, and whoever uses it next on its own device waits for the launch. In a capture, only what was before it is
+// waited for. False with an exception set.
+bool wait_for_peer_memory(DriverContext* context, PyObject* owner, const CudaUse& use);
+bool wait_for_use_of_peer(DriverContext* context, PyObject* owner, const CudaUse& use);
+
+// Whether `owner` is memory of another context.
+bool is_peer_memory(const DriverContext* context, PyObject* owner);
+
 // Notes that a capture, if one runs on the device, needs `object` for as long as its graph lives.
 bool keep_for_capture(const DriverContext* context, PyObject* object);
 

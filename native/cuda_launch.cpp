@@ -231,6 +231,22 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
+namespace {
+
+// What uses other devices' memory next waits for the launch.
+bool let_peers_wait(const Work& work) {
+    DriverContext* context = context_of(work.self);
+    const CudaGuard guard(context);
+    if (guard.code()) return raise_cuda_error("cuCtxPushCurrent", guard.code());
+    for (int i = 0; i < work.arguments->owner_count(); ++i) {
+        PyObject* owner = work.arguments->owners()[i];
+        if (is_peer_memory(context, owner) && !wait_for_use_of_peer(context, owner, work.use)) return false;
+    }
+    return true;
+}
+
+}  // namespace
+
 bool execute_on_cuda(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* arguments) {
     DriverContext* context = context_of(self);
     // Python code that runs below may clear the table, or set another stream.
@@ -239,6 +255,7 @@ bool execute_on_cuda(Dispatcher* self, Variant* variant, const Grid& grid, Argum
     const CudaUse use = choose_stream(context, grid, *arguments);
     const Ref holder = Ref::borrow(use.holder);
     const Work work{self, &kept, &grid, arguments, use};
+    bool peers = false;
     if (!arguments->run_write_hooks() || (self->prints && !flush_python_stdout())) return false;
     {
         const CudaGuard guard(context);
@@ -246,12 +263,19 @@ bool execute_on_cuda(Dispatcher* self, Variant* variant, const Grid& grid, Argum
         for (int i = 0; i < arguments->owner_count(); ++i) {
             PyObject* owner = arguments->owners()[i];
             if (!keep_for_capture(context, owner)) return false;
-            if (is_cuda_memory(owner) && !use_cuda_memory(context, owner, use)) return false;
+            if (is_peer_memory(context, owner)) {
+                peers = true;
+                if (!wait_for_peer_memory(context, owner, use)) return false;
+            } else if (is_cuda_memory(owner) && !use_cuda_memory(context, owner, use)) {
+                return false;
+            }
         }
         if (!keep_for_capture(context, code.get())) return false;
-        if (!self->runner || self->runner == Py_None) return call_driver(work, kept.context, 0);
+        if (!self->runner || self->runner == Py_None) {
+            return call_driver(work, kept.context, 0) && (!peers || let_peers_wait(work));
+        }
     }
-    return hand_to_runner(work);
+    return hand_to_runner(work) && (!peers || let_peers_wait(work));
 }
 
 bool register_cuda_launch(PyObject* module) {

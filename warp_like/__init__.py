@@ -114,6 +114,7 @@ _LOADED_WHEN_USED |= {
         "warp_like.runtime.graph": (
             *("Graph", "ScopedCapture", "capture_begin", "capture_end", "capture_launch"),
             *("capture_if", "capture_while", "capture_debug_dot_print", "is_conditional_graph_supported"),
+            "CaptureMode",
         ),
         "warp_like.runtime.timing": (
             *("ScopedTimer", "timing_begin", "timing_end", "timing_print", "TimingResult", "TIMING_ALL"),
@@ -122,6 +123,12 @@ _LOADED_WHEN_USED |= {
         "warp_like.runtime.stream": (
             *("Stream", "Event", "ScopedStream", "get_stream", "set_stream", "wait_stream", "synchronize_stream"),
             *("record_event", "wait_event", "synchronize_event", "get_event_elapsed_time"),
+        ),
+        "warp_like.runtime.memory": ("MemoryKind",),
+        "warp_like.runtime.cuda.queries": (
+            *("get_cuda_driver_version", "get_cuda_toolkit_version", "get_cuda_supported_archs"),
+            *("get_cuda_kernel_properties", "get_suggested_block_size"),
+            *("cuda_profiler_start", "cuda_profiler_stop", "ScopedCudaProfiler"),
         ),
         "warp_like.runtime.cuda.device": ("map_cuda_device", "unmap_cuda_device"),
         "warp_like.runtime.cuda.pools": (

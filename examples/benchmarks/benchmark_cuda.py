@@ -19,11 +19,12 @@ from dataclasses import dataclass
 import harness
 import numpy as np
 
-COLUMNS = ["warp_like", "warp-lang", "CUDA C++", "PyTorch", "CuPy", "numba-cuda"]
+COLUMNS = ["warp_like", "warp-lang", "CUDA C++", "PyTorch", "Triton", "CuPy", "numba-cuda"]
 MODULES = {
     "warp_like": "warp_like",
     "warp-lang": "warp",
     "PyTorch": "torch",
+    "Triton": "triton",
     "CuPy": "cupy",
     "numba-cuda": "numba.cuda",
 }
@@ -267,6 +268,29 @@ def torch_programs(torch, data: Data, device: str) -> dict[str, Callable[[], Pro
     }
 
 
+def triton_programs(triton, data: Data, device: str) -> dict[str, Callable[[], Program]]:
+    torch = importlib.import_module("torch")
+    tl = globals()["tl"] = importlib.import_module("triton.language")  # its compiler looks names up among the globals
+
+    @triton.jit
+    def saxpy(x, y, out, a, n, size: tl.constexpr):
+        at = tl.program_id(0) * size + tl.arange(0, size)
+        inside = at < n
+        tl.store(out + at, a * tl.load(x + at, mask=inside) + tl.load(y + at, mask=inside), mask=inside)
+
+    def made(x, y) -> Callable[[], Program]:
+        def make() -> Program:
+            given = [torch.from_numpy(a).to(device) for a in (x, y)]
+            out = torch.empty_like(given[0])
+            grid = (triton.cdiv(x.size, 1024),)
+            run = lambda: saxpy[grid](*given, out, 2.0, x.size, size=1024)  # noqa: E731
+            return Program(run, torch.cuda.synchronize, lambda: out.cpu().numpy())
+
+        return make
+
+    return {ROWS[0]: made(data.x, data.y), ROWS[7]: made(data.x[:16], data.y[:16])}
+
+
 def cupy_programs(cupy, data: Data, device: str) -> dict[str, Callable[[], Program]]:
     """The CUDA C++ kernels launched by CuPy."""
     module = cupy.RawModule(code=CPP)
@@ -369,6 +393,7 @@ MAKERS = {
     "warp-lang": warp_programs,
     "CUDA C++": cpp_programs,
     "PyTorch": torch_programs,
+    "Triton": triton_programs,
     "CuPy": cupy_programs,
     "numba-cuda": numba_programs,
 }

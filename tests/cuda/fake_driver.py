@@ -325,9 +325,9 @@ class FakeDriver:
         if hit:
             raise error(name, 900)
 
-    def stream_begin_capture(self, stream: int) -> None:
+    def stream_begin_capture(self, stream: int, mode: str = "RELAXED") -> None:
         self._in_context("cuStreamBeginCapture", stream)
-        self._note("cuStreamBeginCapture", stream)
+        self._note("cuStreamBeginCapture", stream, mode)
         assert stream not in self.captures
         handle = self._handle()
         self.graphs[handle] = []
@@ -575,6 +575,12 @@ class FakeDriver:
                 return device
         raise error("cuPointerGetAttribute", 1)
 
+    def pointer_kind(self, address: int) -> str:
+        kinds = {"cuMemAllocManaged": "managed", "cuMemAllocAsync": "pool"}
+        return next(
+            kinds.get(kind, "plain") for b, (kind, _, n, _) in self.live.items() if b <= address < b + max(n, 1)
+        )
+
     # ---- code
 
     def module_load(self, image: bytes) -> int:
@@ -607,7 +613,16 @@ class FakeDriver:
         raise error("cuModuleGetGlobal", 500)
 
     def function_attribute(self, function: int, name: str) -> int:
-        return {"NUM_REGS": 32, "MAX_THREADS_PER_BLOCK": 1024}.get(name, 0)
+        return {"NUM_REGS": 32, "MAX_THREADS_PER_BLOCK": 1024, "LOCAL_SIZE_BYTES": 16}.get(name, 0)
+
+    def suggested_block(self, function: int) -> tuple[int, int]:
+        return 264, 1024
+
+    def profiler_start(self) -> None:
+        self._note("cuProfilerStart", self._current("cuProfilerStart").ordinal)
+
+    def profiler_stop(self) -> None:
+        self._note("cuProfilerStop", self._current("cuProfilerStop").ordinal)
 
     def occupancy(self, function: int, block_dim: int) -> int:
         return 2048 // block_dim

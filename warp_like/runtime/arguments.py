@@ -17,7 +17,7 @@ from warp_like import values
 from warp_like.ir import types as ir
 from warp_like.ir.literal import int_range
 from warp_like.runtime import foreign
-from warp_like.runtime.array import array, new_array
+from warp_like.runtime.array import array, bind_foreign, new_array
 from warp_like.runtime.device import Device, get_device
 from warp_like.runtime.indexed import indexedarray
 from warp_like.runtime.memory import element_type
@@ -97,11 +97,28 @@ def _convert_array(site: Site, t: ir.Array, value: Any) -> array:
     if given != t:
         raise site.type_error(str(given))
     if str(value.device) != str(site.device):  # jax_callable has an object of its own
+        reached = _reached(site, value)
+        if reached is not None:
+            return reached
         raise TypeError(
             f"{site.text}: the launch is on {site.device}, the array on {value.device}; launch with "
             f"device='{value.device}', or pass a copy: wp.clone(a, device='{site.device}')"
         )
     return value
+
+
+def _reached(site: Site, value: array) -> array | None:
+    """An array elsewhere as one of a CUDA device whose kernels can use its memory; None where they can't.
+
+    A gradient would not be found there, so a tape records no launch that would need it.
+    """
+    if not site.device.is_cuda or (recorder.active is not None and value.requires_grad):
+        return None
+    from warp_like.runtime.cuda.pools import can_access
+
+    if not can_access(site.device, value):
+        return None
+    return bind_foreign(value.element, value.ptr, value.shape, value.strides, value.readonly, site.device, value.owner)
 
 
 def no_array(t: ir.Array, device: Device | None = None) -> array:

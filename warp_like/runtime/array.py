@@ -24,6 +24,7 @@ from warp_like.runtime.elementwise import Elementwise
 from warp_like.runtime.exchange import Exchange
 from warp_like.runtime.memory import (
     ElementType,
+    MemoryKind,
     contiguous_strides,
     element_type,
     host_elements,
@@ -183,6 +184,17 @@ class array(Exchange, Elementwise, Generic[DType]):
     def pinned(self) -> bool:
         """Whether the memory is page-locked memory of the host, allocated with ``pinned=True``."""
         return bool(_native.is_pinned(self.owner))
+
+    @property
+    def memory_kind(self) -> MemoryKind:
+        """What memory it has, as the driver tells it for a CUDA device; ``UNKNOWN`` there for none at all."""
+        if self.device.is_cpu:
+            return MemoryKind.PINNED if self.pinned else MemoryKind.HOST
+        if not self.ptr:
+            return MemoryKind.UNKNOWN
+        kinds = {"managed": MemoryKind.CUDA_MANAGED, "pool": MemoryKind.CUDA_MEMPOOL}
+        with self.device.guard:
+            return kinds.get(self.device.driver.pointer_kind(self.ptr), MemoryKind.CUDA_DEVICE)
 
     def cptr(self) -> Any:
         """Return a ``ctypes`` pointer to the components, to hand to C; it does not keep the memory alive.

@@ -8,6 +8,7 @@ reads meanwhile (``numpy()``) are the arrays as they were before.
 
 from __future__ import annotations
 
+import enum
 import functools
 import os
 from collections.abc import Callable
@@ -23,6 +24,20 @@ from warp_like.runtime.recording import captures_on_cuda, recorder
 
 if TYPE_CHECKING:
     from warp_like.runtime.program import Program
+
+
+class CaptureMode(enum.IntEnum):
+    """Which calls of the CUDA driver that are unsafe during a capture are refused while one runs.
+
+    An allocation of another library may be one. Ours are none: they never become a part of a graph.
+    """
+
+    GLOBAL = 0
+    """Those of all threads."""
+    THREAD_LOCAL = 1
+    """Those of the thread that began the capture."""
+    RELAXED = 2
+    """None."""
 
 
 class Graph:
@@ -88,7 +103,12 @@ class Graph:
 
 
 def capture_begin(
-    device: DeviceLike = None, stream: Any = None, force_module_load: bool | None = None, external: bool = False
+    device: DeviceLike = None,
+    stream: Any = None,
+    force_module_load: bool | None = None,
+    external: bool = False,
+    *,
+    capture_mode: CaptureMode = CaptureMode.RELAXED,
 ) -> None:
     """Begin to record launches and writes to arrays into a graph, instead of running them.
 
@@ -99,6 +119,7 @@ def capture_begin(
         external: On CUDA, another library (PyTorch, for example) has begun to capture the stream and will end it. The
             graph that ``capture_end`` then returns can't be launched; it keeps the arrays that are used, so keep it as
             long as the other library's graph.
+        capture_mode: On CUDA, which unsafe calls the driver refuses while the capture runs.
 
     Raises:
         RuntimeError: A capture is running in this thread or on the CUDA device, the stream can't be captured, or a tape
@@ -115,7 +136,8 @@ def capture_begin(
     from warp_like.runtime.cuda.graph import CudaGraph
     from warp_like.runtime.stream import get_stream
 
-    CudaGraph(get_stream(place) if stream is None else stream, external).begin()
+    mode = CaptureMode(capture_mode).name
+    CudaGraph(get_stream(place) if stream is None else stream, external, mode).begin()
 
 
 def _place(device: DeviceLike, stream: Any, external: bool = False) -> Device:
@@ -197,14 +219,17 @@ class ScopedCapture:
         stream: Any = None,
         force_module_load: bool | None = None,
         external: bool = False,
+        *,
+        capture_mode: CaptureMode = CaptureMode.RELAXED,
     ) -> None:
         self.device = _place(device, stream)
         self.graph: Graph | None = None
         self.active = False
         self._arguments = (stream, force_module_load, external)
+        self._mode = capture_mode
 
     def __enter__(self) -> ScopedCapture:
-        capture_begin(self.device, *self._arguments)
+        capture_begin(self.device, *self._arguments, capture_mode=self._mode)
         self.active = True
         return self
 

@@ -6,6 +6,7 @@ integer.
 
 from __future__ import annotations
 
+import enum
 import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -23,6 +24,22 @@ from warp_like.values.struct import StructInstance, structured_dtype
 
 if TYPE_CHECKING:
     from warp_like.runtime.cuda.device import CudaDevice
+
+
+class MemoryKind(enum.IntEnum):
+    """What memory an array has; where it can be used, ``wp.can_access`` tells."""
+
+    UNKNOWN = 0
+    HOST = 1
+    """The host's, as ``malloc`` gives it."""
+    PINNED = 2
+    """Page-locked memory of the host, that ``pinned=True`` asked for."""
+    CUDA_DEVICE = 3
+    """A device's, from the driver directly."""
+    CUDA_MEMPOOL = 4
+    """A device's, of a memory pool."""
+    CUDA_MANAGED = 5
+    """Memory that moves between host and devices."""
 
 
 class ElementType(Frozen):

@@ -233,9 +233,13 @@ class Driver:
 
     # ---- captures and graphs
 
-    def stream_begin_capture(self, stream: int) -> None:
-        """Let what the stream gets from now on become a graph. Other calls of the thread stay allowed."""
-        self._call("cuStreamBeginCapture", stream, self.api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
+    def stream_begin_capture(self, stream: int, mode: str) -> None:
+        """Let what the stream gets from now on become a graph.
+
+        ``mode`` says whose unsafe calls are refused meanwhile: GLOBAL all, THREAD_LOCAL the thread's, RELAXED none.
+        """
+        modes = self.api.CUstreamCaptureMode
+        self._call("cuStreamBeginCapture", stream, getattr(modes, f"CU_STREAM_CAPTURE_MODE_{mode}"))
 
     def stream_end_capture(self, stream: int) -> int:
         """The graph of what the stream got since ``stream_begin_capture``."""
@@ -447,6 +451,14 @@ class Driver:
         attribute = self.api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
         return int(self._call("cuPointerGetAttribute", attribute, address))
 
+    def pointer_kind(self, address: int) -> str:
+        """What memory of a device is: ``managed``, of a ``pool``, or ``plain``."""
+        attributes = self.api.CUpointer_attribute
+        if int(self._call("cuPointerGetAttribute", attributes.CU_POINTER_ATTRIBUTE_IS_MANAGED, address)):
+            return "managed"
+        pool = self._call("cuPointerGetAttribute", attributes.CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, address)
+        return "pool" if int(pool) else "plain"
+
     # ---- code
 
     def module_load(self, image: bytes) -> int:
@@ -485,6 +497,19 @@ class Driver:
     def occupancy(self, function: int, block_dim: int) -> int:
         """How many blocks of ``block_dim`` threads a multiprocessor holds at once."""
         return int(self._call("cuOccupancyMaxActiveBlocksPerMultiprocessor", function, block_dim, 0))
+
+    def suggested_block(self, function: int) -> tuple[int, int]:
+        """The blocks that fill the device, and the threads of each, at which most threads run at once."""
+        blocks, threads = self._call("cuOccupancyMaxPotentialBlockSize", function, None, 0, 0)
+        return int(blocks), int(threads)
+
+    def profiler_start(self) -> None:
+        """Let an attached profiler begin to look at the current context."""
+        self._call("cuProfilerStart")
+
+    def profiler_stop(self) -> None:
+        """Let it stop."""
+        self._call("cuProfilerStop")
 
     def native_addresses(self) -> dict[str, int]:
         """The addresses of ``NATIVE_CALLS``, of the variants that take the legacy default stream for stream 0."""

@@ -42,6 +42,7 @@ class CudaGraph(Graph):
 
     Attributes:
         stream: The stream that was captured.
+        mode: Which other calls the driver refuses meanwhile; see ``CaptureMode``.
         thread: The thread that began the capture.
         external: Whether another library captures, so that the graph is that library's and this only keeps what our
             launches in it use.
@@ -49,8 +50,9 @@ class CudaGraph(Graph):
 
     device: CudaDevice
 
-    def __init__(self, stream: Stream, external: bool) -> None:
+    def __init__(self, stream: Stream, external: bool, mode: str = "RELAXED") -> None:
         super().__init__(stream.device)
+        self.mode = mode
         self.stream = stream
         self.external = external
         self.thread = threading.get_ident()
@@ -77,7 +79,7 @@ class CudaGraph(Graph):
             raise RuntimeError("the legacy default stream can't be captured; pass another stream, as wp.Stream() makes")
         with device.guard:
             if not self.external:
-                device.driver.stream_begin_capture(handle)
+                device.driver.stream_begin_capture(handle, self.mode)
             elif not device.driver.stream_is_capturing(handle):
                 raise RuntimeError(
                     f"external=True joins a capture that another library has begun, but none runs on {self.stream!r}; "

@@ -15,6 +15,7 @@ from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.cuda.errors import CudaError
 from warp_like.runtime.cuda.memory import Allocator, require_allocator
 from warp_like.runtime.device import DeviceLike, get_cuda_devices, get_device
+from warp_like.runtime.memory import MemoryKind
 
 _ALREADY_ENABLED, _NOT_ENABLED = 704, 705
 _LARGEST = 2**64 - 1
@@ -259,7 +260,7 @@ class ScopedPeerAccess(_AccessScope):
 def can_access(device: DeviceLike, resource: Any) -> bool:
     """Return whether kernels on ``device`` can use the memory of an array as it is.
 
-    Page-locked memory of the host can be used by all CUDA devices. False where it is not known.
+    Page-locked and managed memory can be used by all CUDA devices. False where it is not known.
 
     Raises:
         TypeError: ``resource`` is no array.
@@ -273,7 +274,12 @@ def can_access(device: DeviceLike, resource: Any) -> bool:
         return False
     if not isinstance(home, CudaDevice):
         return resource.pinned
-    return is_peer_access_enabled(home, place) or is_mempool_access_enabled(home, place)
+    match resource.memory_kind:
+        case MemoryKind.CUDA_MANAGED:
+            return True
+        case MemoryKind.CUDA_MEMPOOL:
+            return is_mempool_access_enabled(home, place)
+    return is_peer_access_enabled(home, place)
 
 
 # ---- allocators

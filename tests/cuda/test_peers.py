@@ -1,0 +1,129 @@
+"""Launches that use other devices' memory, and memory of the host: what is taken, in which order, against the fake."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import warp_like as wp
+
+
+@wp.kernel
+def add(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] = y[i] + x[i]
+
+
+@pytest.fixture(autouse=True)
+def kernels_are_compiled_anew(fake):
+    yield
+    for kernel in wp.get_module(__name__).kernels.values():
+        kernel.forget_programs()
+
+
+@pytest.fixture
+def x():
+    held = [wp.zeros(8, device="cuda:1")]
+    yield held
+    held.clear()
+
+
+@pytest.fixture
+def y():
+    held = [wp.zeros(8, device="cuda:0")]
+    yield held
+    held.clear()
+
+
+def addresses(launch):
+    return [int.from_bytes(launch.args[at : at + 8], "little") for at in (0, 24)]
+
+
+def test_memory_that_can_not_be_reached_is_refused(fake, x, y):
+    message = r"argument 1 `x`.*: the launch is on cuda:0, the array on cuda:1; launch with device='cuda:1', or pass"
+    with pytest.raises(TypeError, match=message):
+        wp.launch(add, dim=8, inputs=[x[0], y[0]], device="cuda:0")
+    with pytest.raises(TypeError, match="the launch is on cuda:0, the array on cpu"):
+        wp.launch(add, dim=8, inputs=[wp.zeros(8, device="cpu"), y[0]], device="cuda:0")
+    wp.set_peer_access_enabled("cuda:1", "cuda:0", True)  # which opens memory that is not of the pool
+    with pytest.raises(TypeError, match="the array on cuda:1"):
+        wp.launch(add, dim=8, inputs=[x[0], y[0]], device="cuda:0")
+    wp.set_peer_access_enabled("cuda:1", "cuda:0", False)
+
+
+def test_a_pool_that_was_opened(fake, x, y):
+    fake.args_size = 32
+    other, here = (wp.get_stream(d).cuda_stream for d in ("cuda:1", "cuda:0"))
+    with wp.ScopedMempoolAccess("cuda:1", "cuda:0", True):
+        for _ in range(2):
+            fake.forget()
+            wp.launch(add, dim=8, inputs=[x[0], y[0]], device="cuda:0")
+            (launch,) = fake.launches
+            assert addresses(launch) == [x[0].ptr, y[0].ptr]
+            order = [c for c in fake.calls if c.name in ("cuEventRecord", "cuStreamWaitEvent", "cuLaunchKernel")]
+            assert [(c.name, c.args[1] if c.name == "cuEventRecord" else c.args[0]) for c in order] == [
+                *(("cuEventRecord", other), ("cuStreamWaitEvent", here)),
+                ("cuLaunchKernel", "wl_add"),
+                *(("cuEventRecord", here), ("cuStreamWaitEvent", other)),
+            ]
+
+
+def test_it_goes_back_on_its_own_device(fake, x, y):
+    other = wp.get_stream("cuda:1").cuda_stream
+    with wp.ScopedMempoolAccess("cuda:1", "cuda:0", True):
+        wp.launch(add, dim=8, inputs=[x[0], y[0]], device="cuda:0")
+    address = x[0].ptr
+    fake.forget()
+    x.clear()
+    gc.collect()
+    assert [c.args for c in fake.calls if c.name == "cuMemFreeAsync"] == [(address, other)]
+
+
+def test_memory_of_the_driver_that_was_opened(fake, y):
+    with wp.ScopedMempool("cuda:1", False):
+        x = wp.zeros(8, device="cuda:1")
+    assert x.memory_kind is wp.MemoryKind.CUDA_DEVICE
+    with wp.ScopedPeerAccess("cuda:1", "cuda:0", True):
+        wp.launch(add, dim=8, inputs=[x, y[0]], device="cuda:0")
+    assert len(fake.launches) == 1
+
+
+def test_page_locked_and_managed_memory(fake, y):
+    pinned = wp.zeros(8, device="cpu", pinned=True)
+    wp.launch(add, dim=8, inputs=[pinned, y[0]], device="cuda:0")
+    with wp.ScopedAllocator("cuda:1", wp.CudaManagedAllocator()):
+        managed = wp.zeros(8, device="cuda:1")
+    wp.launch(add, dim=8, inputs=[managed, y[0]], device="cuda:0")
+    assert len(fake.launches) == 2
+    kinds = [a.memory_kind for a in (pinned, managed, y[0], wp.zeros(3, device="cpu"), wp.zeros(0, device="cuda:0"))]
+    assert kinds == [
+        *(wp.MemoryKind.PINNED, wp.MemoryKind.CUDA_MANAGED, wp.MemoryKind.CUDA_MEMPOOL, wp.MemoryKind.HOST),
+        wp.MemoryKind.UNKNOWN,
+    ]
+
+
+def test_a_capture_keeps_it(fake, x, y):
+    with wp.ScopedMempoolAccess("cuda:1", "cuda:0", True):
+        wp.launch(add, dim=8, inputs=[x[0], y[0]], device="cuda:0")
+        with wp.ScopedCapture("cuda:0") as capture:
+            wp.launch(add, dim=8, inputs=[x[0], y[0]], device="cuda:0")
+        address = x[0].ptr
+        x.clear()
+        gc.collect()
+        assert address in fake.live
+    assert len(capture.graph) == 1
+
+
+def test_a_tape_takes_no_gradient_from_elsewhere(fake, y):
+    x = wp.zeros(8, device="cuda:1", requires_grad=True)
+    with (
+        wp.ScopedMempoolAccess("cuda:1", "cuda:0", True),
+        wp.Tape(),
+        pytest.raises(TypeError, match="the launch is on cuda:0, the array on cuda:1"),
+    ):
+        wp.launch(add, dim=8, inputs=[x, y[0]], device="cuda:0")
+
+
+def test_numpy_has_no_part_in_it(fake, y):
+    with pytest.raises(TypeError, match="the launch is on cuda:0, the array on cpu"):
+        wp.launch(add, dim=8, inputs=[np.zeros(8, np.float32), y[0]], device="cuda:0")
