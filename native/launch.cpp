@@ -18,12 +18,14 @@ namespace {
 struct Launchable {
     PyObject_HEAD PyObject* fast;  // the Dispatcher that launches try first; null or None when there is none
     PyObject* latest;              // of a generic kernel, the instance whose dispatcher they try
+    PyObject* others;              // a list of dispatchers for other devices, which they try next; null or None: there is none
 };
 
 int launchable_traverse(PyObject* object, visitproc visit, void* arg) {
     Launchable* self = reinterpret_cast<Launchable*>(object);
     Py_VISIT(self->fast);
     Py_VISIT(self->latest);
+    Py_VISIT(self->others);
     return 0;
 }
 
@@ -31,6 +33,7 @@ int launchable_clear(PyObject* object) {
     Launchable* self = reinterpret_cast<Launchable*>(object);
     Py_CLEAR(self->fast);
     Py_CLEAR(self->latest);
+    Py_CLEAR(self->others);
     return 0;
 }
 
@@ -44,6 +47,7 @@ PyMemberDef launchable_members[] = {
     {"fast", T_OBJECT, offsetof(Launchable, fast), 0, "The native dispatcher that launches try first, or None."},
     {"latest", T_OBJECT, offsetof(Launchable, latest), 0,
      "Of a generic kernel, the instance whose dispatcher launches try first, or None."},
+    {"others", T_OBJECT, offsetof(Launchable, others), 0, "A list of dispatchers for other devices, tried next, or None."},
     {nullptr, 0, 0, 0, nullptr},
 };
 
@@ -119,6 +123,28 @@ PyObject* record(const Call& call, PyObject* dispatcher, PyObject* kernel, PyObj
     Py_RETURN_TRUE;
 }
 
+// Tries the dispatchers for other devices than that of the last launch. One that takes the launch is tried first from now
+// on, so that programs which go from device to device find each.
+PyObject* launch_elsewhere(PyObject* kernel, PyObject* const* args, Py_ssize_t count) {
+    const Ref held = Ref::borrow(kernel);
+    auto* self = reinterpret_cast<Launchable*>(kernel);
+    const Ref others = Ref::borrow(self->others);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(others.get()); ++i) {
+        Ref dispatcher = Ref::borrow(PyList_GET_ITEM(others.get(), i));
+        if (Py_TYPE(dispatcher.get()) != &DispatcherType) continue;
+        Ref done(try_launch(dispatcher.get(), args, count));
+        if (!done) return nullptr;
+        if (done.get() != Py_True) continue;
+        // What ran may have forgotten the kernel's programs.
+        if (self->others == others.get() && self->fast && i < PyList_GET_SIZE(others.get())) {
+            PyList_SetItem(others.get(), i, self->fast);
+            self->fast = dispatcher.release();
+        }
+        return done.release();
+    }
+    Py_RETURN_FALSE;
+}
+
 // Whether it was launched; a new reference, null with an exception set.
 PyObject* launch(const Call& call) {
     const bool unusual = launches_are_held() || !call.is(kRecordCmd, Py_False, true);
@@ -144,7 +170,13 @@ PyObject* launch(const Call& call) {
     }
     PyObject* args[] = {call.given[kDim],        call.sequence(kInputs),   call.sequence(kOutputs), call.optional(kDevice),
                         call.optional(kStream), call.optional(kMaxBlocks), call.optional(kBlockDim)};
-    return try_launch(dispatcher.get(), args, plain ? 4 : 7);
+    const Py_ssize_t count = plain ? 4 : 7;
+    PyObject* others = reinterpret_cast<Launchable*>(kernel)->others;
+    if (!others || !PyList_CheckExact(others)) return try_launch(dispatcher.get(), args, count);
+    const Ref held = Ref::borrow(kernel);
+    Ref done(try_launch(dispatcher.get(), args, count));
+    if (!done || done.get() != Py_False) return done.release();
+    return launch_elsewhere(held.get(), args, count);
 }
 
 PyObject* launch_shortcut(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {

@@ -295,6 +295,7 @@ class Launchable:
     """The native part of a kernel."""
 
     fast: Dispatcher | None
+    others: list[Dispatcher] | None
     latest: Any
 
 class Front:

@@ -127,3 +127,25 @@ def test_a_tape_takes_no_gradient_from_elsewhere(fake, y):
 def test_numpy_has_no_part_in_it(fake, y):
     with pytest.raises(TypeError, match="the launch is on cuda:0, the array on cpu"):
         wp.launch(add, dim=8, inputs=[np.zeros(8, np.float32), y[0]], device="cuda:0")
+
+
+def test_launches_that_go_from_device_to_device(fake, x, y, monkeypatch):
+    """Each device has its prepared program: from the second round on, none takes the checked path."""
+    arrays = {"cuda:0": y[0], "cuda:1": x[0], "cpu": wp.zeros(8, device="cpu")}
+    for device, a in arrays.items():
+        wp.launch(add, dim=8, inputs=[a, a], device=device)
+    monkeypatch.setattr("warp_like.runtime.launch.bind_arguments", None)
+    fake.forget()
+    for _ in range(3):
+        for device, a in arrays.items():
+            wp.launch(add, dim=8, inputs=[a, a], device=device)
+    assert [launch.stream for launch in fake.launches] == 3 * [
+        wp.get_stream(d).cuda_stream for d in ("cuda:0", "cuda:1")
+    ]
+    monkeypatch.undo()
+    add.forget_programs()
+    for device, a in arrays.items():
+        wp.launch(add, dim=8, inputs=[a, a], device=device)
+    assert len(fake.launches) == 8
+    arrays.clear()
+    del a

@@ -199,7 +199,7 @@ class Kernel(_native.Launchable):
 
     def forget_programs(self) -> None:
         """Drop what has been compiled, because options changed."""
-        self.fast = None
+        self.fast = self.others = None
         self.forget_adjoints()
         for dispatcher in self._dispatchers():
             dispatcher.stale = True
@@ -600,7 +600,7 @@ def _options_changed(setting: Setting) -> None:
             k.forget_programs()
     elif setting.name == "enable_backward":
         for k in list(_kernels):
-            k.fast = None
+            k.fast = k.others = None
             k.forget_adjoints()
     elif setting.name == "deterministic":
         for k in list(_kernels):

@@ -124,6 +124,10 @@ def launch(
 
 def _remember(kernel: Kernel, program: Program) -> None:
     """Let further launches of a kernel with one choice of types begin at its dispatcher."""
+    if program.device.is_cuda or kernel.others is not None:
+        # Launches may go from device to device: each has its dispatcher.
+        found = [d for d in (kernel.fast, *(kernel.others or ())) if d is not None and d is not program.dispatcher]
+        kernel.others = [d for d in found if d.device is not program.device]
     kernel.fast = program.dispatcher
     if kernel.generic is not None and _fits_alone(kernel, kernel.generic):
         kernel.generic.latest = kernel
