@@ -166,15 +166,7 @@ PyObject* tensor_info(PyObject*, PyObject* object) {
     return describe(tensor, false, object);
 }
 
-PyObject* tensor_memory(PyObject*, PyObject* object) {
-    const TensorType* found = find_tensor_type(Py_TYPE(object));
-    if (!found || !found->api->managed_tensor_from_py_object_no_sync) Py_RETURN_NONE;
-    DLManagedTensorVersioned* managed = nullptr;
-    if (found->api->managed_tensor_from_py_object_no_sync(object, &managed) != 0) return nullptr;
-    PyObject* owner = make_buffer(managed->dl_tensor.data, 0, release_imported<DLManagedTensorVersioned>, managed);
-    if (!owner && managed->deleter) managed->deleter(managed);
-    return owner;
-}
+PyObject* tensor_memory(PyObject*, PyObject* object) { return memory_of_tensor(object); }
 
 PyMethodDef functions[] = {
     {"dlpack_import", dlpack_import, METH_O,
@@ -199,6 +191,16 @@ PyMethodDef functions[] = {
 };
 
 }  // namespace
+
+PyObject* memory_of_tensor(PyObject* object) {
+    const TensorType* found = find_tensor_type(Py_TYPE(object));
+    if (!found || !found->api->managed_tensor_from_py_object_no_sync) Py_RETURN_NONE;
+    DLManagedTensorVersioned* managed = nullptr;
+    if (found->api->managed_tensor_from_py_object_no_sync(object, &managed) != 0) return nullptr;
+    PyObject* owner = make_buffer(managed->dl_tensor.data, 0, release_imported<DLManagedTensorVersioned>, managed);
+    if (!owner && managed->deleter) managed->deleter(managed);
+    return owner;
+}
 
 const TensorType* find_tensor_type(PyTypeObject* type) {
     for (int i = 0; i < cached; ++i) {

@@ -21,6 +21,10 @@ const TensorType* find_tensor_type(PyTypeObject* type);
 // Whether PyTorch's lazy negation, which the exchange API does not tell, is on for `tensor`.
 bool is_negated(PyObject* tensor, PyObject* is_neg);
 
+// What keeps the memory of a tensor alive, also when the tensor is emptied: a new reference to a Buffer, None where the type
+// has no exchange API for it, null with an exception.
+PyObject* memory_of_tensor(PyObject* tensor);
+
 bool register_dlpack(PyObject* module);
 
 }  // namespace wl

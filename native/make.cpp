@@ -60,8 +60,7 @@ struct Memory {
 };
 
 bool read_tensor(PyObject* object, const TensorType* type, DLTensor* tensor, Memory* out) {
-    if (!type->is_neg) return false;  // PyTorch's alone: others don't keep their memory in an alias
-    Ref is_neg = Ref::borrow(type->is_neg);
+    const Ref is_neg = type->is_neg ? Ref::borrow(type->is_neg) : Ref();  // PyTorch's alone negates lazily
     if (type->api->dltensor_from_py_object_no_sync(object, tensor) != 0) {
         PyErr_Clear();
         return false;
@@ -69,7 +68,7 @@ bool read_tensor(PyObject* object, const TensorType* type, DLTensor* tensor, Mem
     if (tensor->device.device_type != kDLCPU || tensor->dtype.lanes != 1 || (!tensor->strides && tensor->ndim)) return false;
     *out = {static_cast<char*>(tensor->data) + tensor->byte_offset, tensor->ndim, tensor->shape, tensor->strides,
             tensor->dtype.bits / 8, tensor->dtype, false};
-    return !is_negated(object, is_neg.get());
+    return !is_neg || !is_negated(object, is_neg.get());
 }
 
 bool read_view(PyObject* object, Memory* out) {
@@ -161,8 +160,15 @@ Ref over_memory(PyObject* object, PyObject* dtype) {
 }
 
 // Lets an array keep the memory of a tensor, also when the tensor is given other memory: the tensor with its storage, or
-// an alias of a tensor that would keep alive what it was computed from. False with an exception set.
+// an alias of a tensor that would keep alive what it was computed from. Paddle's alias is emptied with the tensor, what
+// DLPack gives out is not. False with an exception set.
 bool hold_tensor(Array* array, PyObject* tensor, bool leaf) {
+    const TensorType* type = find_tensor_type(Py_TYPE(tensor));
+    if (type && !type->is_neg) {
+        array->owner = PyObject_CallMethodNoArgs(tensor, detach_name);
+        array->storage = array->owner ? memory_of_tensor(array->owner) : nullptr;
+        return array->storage;
+    }
     if (leaf || Ref(PyObject_GetAttr(tensor, requires_grad_name)).get() == Py_False) {
         Ref storage(PyObject_CallMethodNoArgs(tensor, storage_name));
         if (!storage) return false;

@@ -1,6 +1,7 @@
 """Module paths of older programs hold the same functions, and importing them imports no framework."""
 
 import importlib
+import os
 import subprocess
 import sys
 
@@ -29,6 +30,49 @@ def test_no_framework_is_imported():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_a_framework_that_is_not_there(tmp_path):
+    code = """
+import sys
+
+for name in ("torch", "jax", "paddle"):
+    sys.modules[name] = None  # importing it raises ImportError
+import warp_like as wp
+
+
+@wp.kernel
+def copy(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] = x[i]
+
+
+a = wp.ones(2)
+calls = [
+    lambda: wp.from_torch(a), lambda: wp.to_torch(a), a.to_torch, lambda: wp.torch_op(copy),
+    lambda: wp.dtype_to_torch(float), lambda: wp.from_jax(a), lambda: wp.to_jax(a), a.to_jax,
+    lambda: wp.jax_kernel(copy), lambda: wp.jax_callable(print), lambda: wp.from_paddle(a), lambda: wp.to_paddle(a),
+    a.to_paddle, lambda: wp.paddle_op(copy),
+]
+for call in calls:
+    try:
+        call()
+    except ImportError as e:
+        print(e)
+wp.launch(copy, 2, [a], [a.numpy()])  # the rest works
+"""
+    program = tmp_path / "program.py"
+    program.write_text(code, encoding="utf-8")
+    path = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
+    out = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}
+    )
+    assert out.returncode == 0, out.stderr
+    assert out.stdout.splitlines() == [
+        *["this needs PyTorch: pip install torch"] * 5,
+        *["this needs JAX: pip install jax"] * 5,
+        *["this needs Paddle: pip install paddlepaddle"] * 4,
+    ]
 
 
 def test_kernels_for_jax():

@@ -304,3 +304,27 @@ def test_launches_in_the_workers_of_a_data_loader(tmp_path):
     out = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, env=env, timeout=120)
     wanted = [[[4.0 * i, 4.0 * i], [4.0 * i + 2.0, 4.0 * i + 2.0]] for i in range(4)]
     assert out.stdout.splitlines()[-1:] == [str(wanted)], out.stderr
+
+
+# ---- what is asked for by the arguments
+
+
+def test_a_gradient_that_is_asked_for_is_published():
+    t = paddle.ones([3])
+    w = wp.from_paddle(t, requires_grad=True)
+    assert w.grad.ptr == t.grad.data_ptr()
+    w.grad.fill_(2)
+    assert t.grad.tolist() == [2, 2, 2]
+    t.clear_gradient(False)
+    w._attach_grad()
+    assert t.grad.tolist() == [0, 0, 0]
+    assert wp.from_paddle(paddle.zeros([2], dtype="int32"), requires_grad=True).grad.list() == [0, 0]
+
+
+def test_integers_of_the_same_size():
+    t = paddle.to_tensor([3, 4], dtype="int64")
+    a = wp.from_paddle(t, dtype=wp.uint64)
+    assert (a.dtype, a.ptr, a.list()) == (wp.uint64, t.data_ptr(), [3, 4])
+    assert wp.from_paddle(paddle.to_tensor([True, False]), dtype=wp.uint8).list() == [1, 0]
+    with pytest.raises(TypeError, match="expected elements of float32, got a Paddle tensor of int64"):
+        wp.from_paddle(t, dtype=wp.float32)

@@ -80,8 +80,11 @@ def from_paddle(
     paddle = _paddle()
     if not isinstance(t, paddle.Tensor):
         raise TypeError(f"from_paddle() needs a Paddle tensor, got {type(t).__name__}")
-    made = view.as_array(t, dtype, reinterpret=True)
-    made.retain_grad = retain_grad
+    made: array | None = _native.share(t, dtype)
+    if made is None:
+        made = view.as_array(t, dtype, reinterpret=True)
+    if retain_grad:
+        made.retain_grad = True
     if grad is not None:
         made.grad = view.as_array(grad, made.element.type)
     elif (not t.stop_gradient) if requires_grad is None else requires_grad:

@@ -270,6 +270,24 @@ def check_pmap():
     assert np.allclose(y, [stencil_np(np.asarray(r)) for r in x.reshape(4, 6)])
 
 
+@wp.kernel
+def meet(x: wp.array(dtype=float), address: wp.uint64, y: wp.array(dtype=float)):
+    there = wp.array(ptr=address, shape=(1,), dtype=int)
+    wp.atomic_add(there, 0, 1)
+    waited = wp.int32(0)
+    while wp.atomic_add(there, 0, 0) < 4 and waited < 2000000000:
+        waited += 1
+    y[0] = x[0] * float(wp.atomic_add(there, 0, 0))
+
+
+def check_calls_run_at_once():
+    """Each device's call waits for the others: under a lock that calls share, the first would never end."""
+    there = wp.zeros(1, dtype=int)
+    call = jax_kernel(meet, launch_dims=1, output_dims=1, has_side_effect=True)
+    f = over_devices(lambda x: call(x, there.ptr)[0], P("i"), P("i"), False)
+    assert f(jnp.ones(4)).tolist() == [4, 4, 4, 4]
+
+
 for check in (True, False):
     check_elementwise(check)
     check_matmul(check)
@@ -285,4 +303,5 @@ check_sums_over_the_devices()
 check_programs_name_their_kernels()
 check_kernels_without_a_tangent()
 check_pmap()
+check_calls_run_at_once()
 sys.stdout.write("done\n")

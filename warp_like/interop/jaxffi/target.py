@@ -37,9 +37,9 @@ def jax_module() -> Any:
     try:
         import jax
     except ImportError as e:
-        raise ImportError("jax_kernel() needs JAX: pip install jax") from e
+        raise ImportError("this needs JAX: pip install jax") from e
     if not hasattr(jax, "ffi"):
-        raise ImportError(f"jax_kernel() needs JAX 0.5 or newer, this is {jax.__version__}")
+        raise ImportError(f"kernels in JAX need JAX 0.5 or newer, this is {jax.__version__}")
     version = _api_version(jax)
     jax.ffi.register_ffi_target(TARGET, _native.xla_handler(*version), platform="cpu")
     if _has_cuda() and is_cuda_available():
