@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 T = TypeVar("T")
 
-THREADS = 3
+THREADS = 7
+"""As many as fill a vector of four lanes and leave a rest."""
 SHAPES = {
     "x": (4,),
     "p": (2, 3),
@@ -99,7 +100,7 @@ def {name}(
     i = wp.tid()
     row = y[i]
     q = int(1)
-    a = x[g[i]]
+    a = x[g[i % 4]]
     b = row[0]
     c = f64(0.25)
     v = p[i % 2]
@@ -146,9 +147,9 @@ class _Maker:
     # --- expressions ----------------------------------------------------------------------------------------
 
     def integer(self) -> str:
-        k = self.pick(["0", "1", "i", "q"])
+        k = self.pick(["0", "1", "i % 4", "q"])
         arrays = [f"g[{k} % 4]", f"cnt[i, {k} % 2]"]
-        return self.pick(["0", "1", "i", "q", "n", "(q + i)", *arrays, *self.loops, *self.loops])
+        return self.pick(["0", "1", "i % 4", "q", "n", "(q + i % 4)", *arrays, *self.loops, *self.loops])
 
     def place(self) -> str:
         """An element that belongs to the thread."""
@@ -344,7 +345,7 @@ class _Maker:
     def for_(self, depth: int, in_loop: bool) -> None:
         self.counters += 1
         name = f"j{self.counters}"
-        bounds = ["2", "3", "n", "i + 1", "1, n + 2", "3, -1, -1", "n, 0, -2", f"{self.integer()} % 4"]
+        bounds = ["2", "3", "n", "i % 4 + 1", "1, n + 2", "3, -1, -1", "n, 0, -2", f"{self.integer()} % 4"]
         self.line(depth, f"for {name} in range({self.pick(bounds)}):")
         self.loops.append(f"({name} + 2)")
         self.body(4, depth + 1, in_loop=True)

@@ -212,6 +212,17 @@ def test_compiled(source: str, step: Step) -> None:
     check_tape(source, [step])
 
 
+@settings(QUICK, max_examples=12)
+@given(source=sources(), step=launches(1))
+def test_compiled_for_lanes(source: str, step: Step) -> None:
+    """Also what is so short, or gathers so much, that it would be left to LLVM: a full vector and a rest."""
+    wp.config.vector_width = 4
+    try:
+        check_tape(source, [step])
+    finally:
+        del wp.config.vector_width
+
+
 @settings(QUICK, max_examples=15)
 @given(
     source=sources(kernels=2, statements=4),

@@ -14,6 +14,7 @@ from warp_like.builtins.emit import Emitter, mat_type, scalar_type, vec_type
 from warp_like.builtins.patterns import F, I, M, MatOf, S, V, VecOf
 from warp_like.builtins.precision import in_float32
 from warp_like.builtins.spec import Adjoints, Elementwise, Expand, NoGradient, Target, builtin
+from warp_like.ir import ops
 from warp_like.ir.core import Value
 from warp_like.ir.types import Mat, Vec
 
@@ -182,6 +183,8 @@ def mul_mat_mat(a: MatOf("R", "K", S), b: MatOf("K", "C", S)) -> MatOf("R", "C",
 def _quotient_adjoint(b: Emitter, g: Value, out: Value, x: Value, y: Value) -> Adjoints:
     zero = b.zero(g.type)
     pole = b.eq(y, 0.0)
+    if ops.is_scalar_constant(x, 1.0):  # the derivative of a reciprocal takes no division
+        return None, b.select(pole, zero, b.neg(b.mul(b.mul(g, out), out)))
     gx = b.select(pole, zero, b.div(g, y))
     return gx, b.select(pole, zero, b.neg(b.mul(gx, out)))
 

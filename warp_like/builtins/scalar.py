@@ -203,7 +203,8 @@ def frac(x: F) -> F:
 
 
 def _sqrt_adjoint(b: Emitter, g: Value, out: Value, x: Value) -> Adjoints:
-    return b.select(b.gt(x, 0.0), b.div(b.mul(g, 0.5), out), b.zero(g.type))
+    slope = b.mul(b.div(b.constant(1.0, g.type), out), 0.5)  # of 1 / sqrt(x) the division is there already
+    return b.select(b.gt(x, 0.0), b.mul(g, slope), b.zero(g.type))
 
 
 def _cbrt_adjoint(b: Emitter, g: Value, out: Value, x: Value) -> Adjoints:
