@@ -16,33 +16,41 @@ import numpy as np
 
 
 class Dual:
-    """A number and its derivatives."""
+    """A number and its derivatives.
 
-    __slots__ = ("d", "x")
+    Numbers are ``rounded`` after every operation; derivatives are exact. ``size`` is what the derivatives would be if
+    no two terms in them cancelled: it says how large an error is that rounding them can make.
+    """
+
+    __slots__ = ("d", "size", "x")
     largest = 0.0
     """The largest absolute value of any number or derivative since this was last set to 0."""
+    rounded: Any = staticmethod(float)
 
-    def __init__(self, x: float, d: Any) -> None:
-        self.x, self.d = x, d
+    def __init__(self, x: float, d: Any, size: Any = None) -> None:
+        self.x, self.d = Dual.rounded(x), d
+        self.size = np.abs(d) if size is None else size
         Dual.largest = max(Dual.largest, abs(x), float(np.max(np.abs(d), initial=0.0)))
 
     def __add__(self, o: Any) -> Dual:
         o = dual(o)
-        return Dual(self.x + o.x, self.d + o.d)
+        return Dual(self.x + o.x, self.d + o.d, self.size + o.size)
 
     def __sub__(self, o: Any) -> Dual:
         o = dual(o)
-        return Dual(self.x - o.x, self.d - o.d)
+        return Dual(self.x - o.x, self.d - o.d, self.size + o.size)
 
     def __mul__(self, o: Any) -> Any:
         if isinstance(o, Vector):
             return o * self
         o = dual(o)
-        return Dual(self.x * o.x, self.d * o.x + o.d * self.x)
+        size = self.size * abs(o.x) + o.size * abs(self.x)
+        return Dual(self.x * o.x, self.d * o.x + o.d * self.x, size)
 
     def __truediv__(self, o: Any) -> Dual:
         o = dual(o)
-        return Dual(self.x / o.x, (self.d - o.d * (self.x / o.x)) / o.x)
+        ratio = self.x / o.x
+        return Dual(ratio, (self.d - o.d * ratio) / o.x, (self.size + o.size * abs(ratio)) / abs(o.x))
 
     def __radd__(self, o: Any) -> Dual:
         return dual(o) + self
@@ -57,7 +65,7 @@ class Dual:
         return dual(o) / self
 
     def __neg__(self) -> Dual:
-        return Dual(-self.x, -self.d)
+        return Dual(-self.x, -self.d, self.size)
 
     def __lt__(self, o: Any) -> bool:
         return self.x < dual(o).x
@@ -65,9 +73,9 @@ class Dual:
     def __gt__(self, o: Any) -> bool:
         return self.x > dual(o).x
 
-    def chain(self, x: float, slope: float) -> Dual:
-        """A function of this number, by its value and its derivative."""
-        return Dual(x, self.d * slope)
+    def chain(self, x: float, slope: float, largest_slope: float = 0.0) -> Dual:
+        """A function of this number, by its value and its derivative, which is a difference of ``largest_slope``."""
+        return Dual(x, self.d * slope, self.size * max(abs(slope), largest_slope))
 
 
 def dual(x: Any) -> Dual:
@@ -203,16 +211,16 @@ class Wp:
     mat22d = Matrix
 
     def sin(self, a: Dual) -> Dual:
-        return a.chain(math.sin(a.x), math.cos(a.x))
+        return a.chain(math.sin(a.x), math.cos(a.x), 1.0)
 
     def cos(self, a: Dual) -> Dual:
-        return a.chain(math.cos(a.x), -math.sin(a.x))
+        return a.chain(math.cos(a.x), -math.sin(a.x), 1.0)
 
     def exp(self, a: Dual) -> Dual:
         return a.chain(math.exp(a.x), math.exp(a.x))
 
     def tanh(self, a: Dual) -> Dual:
-        return a.chain(math.tanh(a.x), 1.0 - math.tanh(a.x) ** 2)
+        return a.chain(math.tanh(a.x), 1.0 - math.tanh(a.x) ** 2, 1.0)
 
     def sqrt(self, a: Dual) -> Dual:
         return a.chain(math.sqrt(a.x), 0.5 / math.sqrt(a.x))
@@ -245,7 +253,7 @@ class Wp:
 def launch(source: str, name: str, threads: int, args: Sequence[Any]) -> None:
     """Run the kernel ``name`` of ``source`` for each thread, on arrays of ``Dual`` and ``Vector`` (dtype object)."""
     wp = Wp()
-    space: dict[str, Any] = {"wp": wp, "f64": dual, "copied": copied}
+    space: dict[str, Any] = {"wp": wp, "f64": dual, "V3": Vector, "V2": Vector, "M22": Matrix, "copied": copied}
     tree = ast.fix_missing_locations(Copies().visit(ast.parse(source)))
     exec(compile(tree, "<kernel>", "exec", dont_inherit=True), space)
     for wp.thread in range(threads):
@@ -283,6 +291,15 @@ def pulled_back(arrays: Sequence[np.ndarray], seeds: Sequence[np.ndarray], count
     for a, seed in zip(arrays, seeds, strict=True):
         for n, s in zip(numbers(a), seed.ravel(), strict=True):
             total = total + n.d * s
+    return total
+
+
+def pulled_back_sizes(arrays: Sequence[np.ndarray], seeds: Sequence[np.ndarray], count: int) -> np.ndarray:
+    """The gradient that ``pulled_back`` gives if no terms cancel."""
+    total = np.zeros(count)
+    for a, seed in zip(arrays, seeds, strict=True):
+        for n, s in zip(numbers(a), seed.ravel(), strict=True):
+            total = total + n.size * abs(s)
     return total
 
 
