@@ -167,3 +167,50 @@ def test_arrays_over_one_memory_that_cut_nothing():
     tape.zero()
     tape.backward(grads={out: ones(grad=False)})
     assert x.grad.list() == [0.0, 4.0, 4.0]
+
+
+@wp.kernel
+def square(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] = x[i] * x[i]
+
+
+def by_an_inner_tape(x, y):
+    with wp.Tape() as inner:
+        wp.launch(square, 3, [x, y])
+    inner.backward(grads={y: ones(grad=False)})
+    return x.grad
+
+
+def by_an_adjoint_launch(x, y):
+    adjoint = ones()
+    wp.launch(square, 3, [x], [y], adj_inputs=[adjoint], adj_outputs=[ones(grad=False)], adjoint=True)
+    return adjoint
+
+
+@pytest.mark.parametrize("gradient", [by_an_inner_tape, by_an_adjoint_launch])
+def test_a_gradient_that_is_computed_is_not_differentiated_again(gradient):
+    for _ in range(2):
+        x, y, out = ones(), ones(), ones()
+        with wp.Tape() as tape:
+            wp.launch(square, 3, [gradient(x, y), out])
+        with pytest.warns(UserWarning, match="through the computation of a gradient") as caught:
+            backward_twice(tape, out)
+        assert [str(w.message) for w in caught] == [
+            "no gradient passes from kernel `square` back through the computation of a gradient: `x` of `square` is "
+            "one, which a tape does not differentiate; use wp.autograd.hvp() for second derivatives, or ignore this if "
+            "the gradient is meant to stop there"
+        ]
+        assert caught[0].filename == __file__
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_gradient_that_is_only_used_up_warns_of_nothing():
+    x, y, out = ones(), ones(), ones()
+    with wp.Tape() as tape:
+        gradient = by_an_inner_tape(x, y)
+        wp.launch(double, 3, [gradient, wp.zeros(3, dtype=float)])
+        gradient.zero_()
+        wp.launch(double, 3, [x, out])
+    tape.backward(grads={out: ones(grad=False)})
+    assert x.grad.list() == [2.0, 2.0, 2.0]

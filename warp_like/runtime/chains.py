@@ -17,7 +17,7 @@ from warp_like.runtime.history import extent, share_memory
 from warp_like.runtime.recording import Record, Write, program_of
 
 
-def warn_of_cut(launches: Iterable[object], copies: Iterable[array]) -> bool:
+def warn_of_cut(launches: Iterable[object], copies: Iterable[array], adjoints: Sequence[array]) -> bool:
     """Warn where a recorded launch reads what was made of arrays with gradients before, and a gradient is missing.
 
     Only the first such place is named. Host writes in between make the array plain numbers for a reader no less, but
@@ -26,6 +26,7 @@ def warn_of_cut(launches: Iterable[object], copies: Iterable[array]) -> bool:
     Args:
         launches: What was recorded.
         copies: Arrays without gradients that the host has copied arrays with gradients to.
+        adjoints: Gradients that were computed meanwhile, which a tape does not differentiate.
 
     Returns:
         Whether there is such a place.
@@ -41,6 +42,13 @@ def warn_of_cut(launches: Iterable[object], copies: Iterable[array]) -> bool:
         written = [i for i in artifact.writes if i in arrays]
         if any(arrays[i].requires_grad for i in written):
             for i in read:
+                if any(share_memory(a, arrays[i]) for a in adjoints):
+                    _warn(
+                        f"no gradient passes from kernel `{r.kernel.key}` back through the computation of a gradient: "
+                        f"`{names[i]}` of `{r.kernel.key}` is one, which a tape does not differentiate; use "
+                        "wp.autograd.hvp() for second derivatives"
+                    )
+                    return True
                 for a, name, kernel in made if not arrays[i].requires_grad else ():
                     if share_memory(a, arrays[i]):
                         _warn_of_missing(kernel, name, r.kernel.key, names[i])

@@ -118,6 +118,7 @@ class History(_native.History):
     def __init__(self) -> None:
         self.results: dict[Extent, list[array]] = {}  # arrays with gradients that recorded operations have written
         self.cut: list[array] = []  # without gradients, that the host has filled from arrays with gradients
+        self.adjoints: list[array] = []  # that were computed while the tape was recording
         self.overwritten: dict[int, array] = {}
         self.fingerprints: dict[int, int] = {}
 

@@ -103,6 +103,8 @@ def launch(
         record = Record(kernel, dims, types, args)
         require_intact(record, adjoints)
         run_adjoint(record, adjoints)
+        if recorder.active is not None and recorder.active.history is not None:
+            recorder.active.history.adjoints += adjoints.values()
         _remember(kernel, kernel.program(types, device=where))
         return None
     program = kernel.program(types, device=where)

@@ -191,7 +191,9 @@ class Tape:
         loss = loss if loss is not None else self.loss
         starts = self._starts(loss, grads or {})
         history = self.history
-        plain = not (self._retained.shown or history.overwritten or history.cut or _watched())
+        if recorder.active is not None and recorder.active.history is not None:
+            recorder.active.history.adjoints += self.gradients.values()
+        plain = not (self._retained.shown or history.overwritten or history.cut or history.adjoints or _watched())
         if plain and _native.try_backward(self.launches, starts):
             return
         self._backward_checked(starts)
@@ -203,7 +205,9 @@ class Tape:
             a._attach_grad()
         self._require_ready()
         self._warned = (
-            self._warned or warn_of_cut(self.launches, self.history.cut) or warn_of_aliases(self.launches, arrays)
+            self._warned
+            or warn_of_cut(self.launches, self.history.cut, self.history.adjoints)
+            or warn_of_aliases(self.launches, arrays)
         )
         with _nothing_recorded():
             given = [a for a, _ in starts] or arrays
