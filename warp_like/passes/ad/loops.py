@@ -1,9 +1,9 @@
 """Reversing loops: save the carried values on the way forward, take them back on the way back.
 
 A carried value that the number of the iteration tells is not saved but computed again: one that never changes, and an
-integer that each iteration changes by the same amount. Others are saved also where they could be had otherwise: to save
-and take back four bytes takes a thread 0.1 ns in lanes, which is what a multiplication takes that would run the state of
-a random number generator backwards; and floats have no exact inverse (``t + dt - dt`` need not be ``t``).
+integer that each iteration changes by the same amount. Others are saved also where they could be had otherwise: to
+save and take back four bytes takes a thread 0.1 ns in lanes, which is what a multiplication takes that would run a
+random number generator's state backwards; and floats have no exact inverse (``t + dt - dt`` need not be ``t``).
 """
 
 from __future__ import annotations
