@@ -96,15 +96,7 @@ def launch(
     kernel = concrete(kernel, inputs, outputs)
     types, args = bind_arguments(kernel, inputs, outputs, where)
     if adjoint:
-        from warp_like.runtime.differentiation import bind_adjoints
-        from warp_like.runtime.history import require_intact
-
-        adjoints = bind_adjoints(kernel, types, args, (inputs, adj_inputs), (outputs, adj_outputs))
-        record = Record(kernel, dims, types, args)
-        require_intact(record, adjoints)
-        run_adjoint(record, adjoints)
-        if recorder.active is not None and recorder.active.history is not None:
-            recorder.active.history.adjoints += adjoints.values()
+        _run_given_adjoint(Record(kernel, dims, types, args), (inputs, adj_inputs), (outputs, adj_outputs))
         _remember(kernel, kernel.program(types, device=where))
         return None
     program = kernel.program(types, device=where)
@@ -315,6 +307,20 @@ class Launch(_native.Command):
         """Set the first ``len(values)`` arguments."""
         for i, value in enumerate(values):
             self.set_param_at_index(i, value)
+
+
+def _run_given_adjoint(
+    record: Record, inputs: tuple[Sequence[Any], Sequence[Any]], outputs: tuple[Sequence[Any], Sequence[Any]]
+) -> None:
+    """Run an explicit adjoint launch, for arguments and their adjoints as the user gave them."""
+    from warp_like.runtime.differentiation import bind_adjoints
+    from warp_like.runtime.history import require_intact
+
+    adjoints = bind_adjoints(record.kernel, record.types, record.args, inputs, outputs)
+    require_intact(record, adjoints)
+    run_adjoint(record, adjoints)
+    if recorder.active is not None and recorder.active.history is not None:
+        recorder.active.history.adjoints += adjoints.values()
 
 
 def run_adjoint(record: Record, adjoints: dict[int, array]) -> None:
