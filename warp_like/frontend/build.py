@@ -12,7 +12,15 @@ from warp_like.base.depth import deeply
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.base.loc import at
 from warp_like.builtins.overload import Inline
-from warp_like.frontend import assignment, calls, expressions, gradients, loops, statements  # noqa: F401  (they register handlers)
+from warp_like.frontend import (  # they register handlers
+    assignment,  # noqa: F401
+    calls,  # noqa: F401
+    expressions,  # noqa: F401
+    gradients,
+    loops,  # noqa: F401
+    references,
+    statements,  # noqa: F401
+)
 from warp_like.frontend.context import Context, Returns, Session
 from warp_like.frontend.control_flow import run
 from warp_like.frontend.flow import Flow, Tail
@@ -22,6 +30,7 @@ from warp_like.frontend.inlining import inline_overload
 from warp_like.frontend.native import build_native
 from warp_like.frontend.operands import Given, Operand
 from warp_like.frontend.parameters import leaf_parameters, parameters
+from warp_like.frontend.references import returning
 from warp_like.frontend.scope import Variable
 from warp_like.frontend.source import Source
 from warp_like.ir.core import Function, Value
@@ -89,12 +98,17 @@ def _calling(session: Session, overload: Overload, given: tuple[Given, ...]) -> 
             source.header,
             help="kernel code has no recursion; write a loop",
         )
+    if overload.native is not None and overload.references:
+        raise WarpCodegenTypeError(
+            f"native code can't take `{overload.references[0]}` by reference", source.header, help="return the value"
+        )
     if overload.native is not None:
         session.functions[key] = found = build_native(overload, given, _unique(session, source.name))
         return found
     session.building.append((overload, source.name))
     try:
-        found = _build(session, source, dict(zip(overload.params, given, strict=True)))
+        changed = references.changed(overload, given)
+        found = _build(session, source, dict(zip(overload.params, given, strict=True)), changed=changed)
     finally:
         session.building.pop()
     session.functions[key] = found
@@ -124,6 +138,13 @@ def _add_customs(session: Session, overload: Overload, f: Function, given: tuple
             overload.source.header,
             help="return an element, or index the array in the caller",
         )
+    changed = references.changed(overload, given)
+    if overload.customs and changed:
+        raise WarpCodegenTypeError(
+            f"`{overload.source.name}` changes its argument `{changed[0]}`, so it can have no gradient or replay "
+            "function of its own",
+            overload.source.header,
+        )
     if "gradient" in overload.customs:
         params = gradients.gradient_parameters(overload, given, f.results)
         f.gradient = _build(session, gradients.gradient_source(overload, params), params, Returns())
@@ -146,18 +167,25 @@ def result_types(overload: Overload, types: Sequence[Type]) -> tuple[Type, ...]:
     return _calling(Session(False, call=_calling), overload, tuple(types)).results
 
 
-def _build(session: Session, source: Source, given: Mapping[str, Given], returns: Returns | None = None) -> Function:
+def _build(
+    session: Session,
+    source: Source,
+    given: Mapping[str, Given],
+    returns: Returns | None = None,
+    changed: tuple[str, ...] = (),
+) -> Function:
     by_name = {name: _parameter_values(name, t, source.role == "kernel") for name, t in given.items()}
     params = [p for leaves in by_name.values() for p in leaves]
     f = Function(_unique(session, source.name), params, (), source.role, source.header)
     returns = returns or _annotated_returns(source)
     ctx = Context(session, source, returns, f.body)
+    ctx.references = changed
     with at(source.header), ctx.b.into(f.body):
         for name, t in given.items():
             value = _assembled(ctx, t, list(by_name[name]))
             ctx.scope.names[name] = Variable(value, None)
     with at(source.header):
-        flow = run(ctx, source.node.body, Tail.KERNEL if source.role == "kernel" else Tail.NONE)
+        flow = run(ctx, returning(source.node.body, changed), Tail.KERNEL if source.role == "kernel" else Tail.NONE)
         results = _results(ctx, flow)
         with ctx.b.into(f.body):
             ctx.b.yield_(*results)
@@ -208,7 +236,7 @@ def _results(ctx: Context, flow: Flow) -> list[Value]:
             _end(ctx.source),
             help="end it with a return",
         )
-    if ctx.returns.annotated and ctx.returns.types and not flow.results:
+    if ctx.returns.annotated and ctx.returns.types and len(flow.results) <= len(ctx.references):
         raise WarpCodegenTypeError(
             f"`{ctx.source.name}` returns nothing, and its annotation says {ctx.returns.types[0]}"
         )

@@ -11,10 +11,12 @@ from warp_like.builtins.overload import NoMatch, Special
 from warp_like.builtins.spec import ASSIGNING, REGISTRY, bind, resolve
 from warp_like.frontend import (
     assignment,
+    constants,
     constructors,
     derivatives,
     making,
     overloads,
+    references,
     refused,
     specials,
     statics,
@@ -25,6 +27,7 @@ from warp_like.frontend.expressions import array_choice
 from warp_like.frontend.function import Function
 from warp_like.frontend.host import GradientOf, Host, builtin_name, grad, type_named
 from warp_like.frontend.operands import NOTHING, Operand, describe, flatten, require_value_kind
+from warp_like.frontend.overloads import Argument
 from warp_like.ir import core as ir
 from warp_like.ir import ops
 from warp_like.ir.core import Value
@@ -55,8 +58,7 @@ def build_call(ctx: Context, node: ast.Call) -> Operand:
     if isinstance(callee.obj, GradientOf):
         return derivatives.call_gradient(ctx, *_called(ctx, callee.obj, node))
     if isinstance(callee.obj, Function):
-        function, given = overloads.instance(ctx, callee.obj, *overloads.given_arguments(ctx, node))
-        return ctx.call(function, flatten(tuple(given)))
+        return _call_user(ctx, callee.obj, node)
     t = type_named(callee) if callee.obj is not Any and values.is_type(callee.obj) else None
     if isinstance(t, Struct):
         args = [(ctx.expr(a), a) for a in node.args]
@@ -134,12 +136,52 @@ def _assigned(ctx: Context, name: str, node: ast.Call, results: Operand) -> Oper
     return values[0] if kept == 1 else tuple(values[:kept]) if kept else NOTHING
 
 
+def _arguments(ctx: Context, function: Function, node: ast.Call) -> tuple[list[Argument], dict[str, Argument]]:
+    """Build the arguments of a call of a user function: those by position, and those by name."""
+    by_reference = {(k, p) for o in function.overloads for k, p in enumerate(o.params) if p in o.references}
+
+    def built(a: ast.expr, is_reference: bool) -> Argument:
+        if is_reference and isinstance(a, (ast.Name, ast.Subscript, ast.Attribute)):
+            where = assignment.place(ctx, a)
+            with ctx.at(a):
+                return Argument(assignment.load(ctx, where), a, where)
+        return Argument(constants.opened(ctx, ctx.expr(a)), a)
+
+    args = [built(a, any(k == i for i, _ in by_reference)) for k, a in enumerate(node.args)]
+    keywords = {k.arg: built(k.value, any(k.arg == p for _, p in by_reference)) for k in node.keywords if k.arg}
+    return args, keywords
+
+
+def _call_user(ctx: Context, function: Function, node: ast.Call) -> Operand:
+    """Call a user function, and store what it gives for arguments taken by reference."""
+    called = overloads.instance(ctx, function, *_arguments(ctx, function, node))
+    results = ctx.call(called.function, flatten(tuple(called.args)))
+    if not called.changed:
+        return results
+    if ctx.no_assignment:
+        raise WarpCodegenError(
+            f"{function.name}() changes an argument, so it can't stand {ctx.no_assignment}",
+            help="call it in a statement of its own before",
+        )
+    values = results if isinstance(results, tuple) else (results,)
+    kept = len(values) - len(called.changed)
+    for (name, argument), new in zip(called.changed.items(), values[kept:], strict=True):
+        given = argument if isinstance(argument, Argument) else None
+        target = references.require_place(ctx, function, name, given.node if given is not None else None)
+        assert given is not None
+        with ctx.at(target):
+            assignment.store(ctx, given.place, new, target, target)
+    return values[0] if kept == 1 else tuple(values[:kept]) if kept else NOTHING
+
+
 def _called(ctx: Context, gradient: GradientOf, node: ast.Call) -> tuple[ir.Function, list[Operand]]:
     """The function of which ``gradient`` is the gradient, for the arguments of ``node``, and these arguments."""
     of = gradient.function
     if isinstance(of, Function):
-        function, args = overloads.instance(ctx, of, *overloads.given_arguments(ctx, node))
-        return derivatives.flattened(ctx, function), args
+        called = overloads.instance(ctx, of, *_arguments(ctx, of, node))
+        if called.changed:
+            raise WarpCodegenError(f"grad() can't differentiate {of.name}(), which changes its argument")
+        return derivatives.flattened(ctx, called.function), called.args
     if isinstance(of, GradientOf):
         primal, args = _called(ctx, of, node)
         return derivatives.gradient_of(ctx, primal), args

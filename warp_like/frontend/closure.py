@@ -185,7 +185,8 @@ class _Walker:
             source = overload.source
             self.found.append((prefix, source.text))
             for parameter in overload.params:
-                self.found.append((f"{prefix}{parameter}", _annotation_text(overload.annotation(parameter))))
+                by = "ref " if parameter in overload.references else ""
+                self.found.append((f"{prefix}{parameter}", by + _annotation_text(overload.annotation(parameter))))
             for parameter, value in overload.defaults.items():
                 self.object(f"{prefix}{parameter}=", value)
             if overload.native is not None:

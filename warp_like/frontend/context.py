@@ -99,6 +99,7 @@ class Context:
         self.loads = loaded_names([source.node], self.loads_inside)
         self.statics: dict[str, Any] = {}  # the indices of the loops being unrolled, for wp.static()
         self.zeros_of_types: set[Value] = set()  # what `wp.types.vector(length=3, dtype=float)` gave
+        self.references: tuple[str, ...] = ()  # the parameters whose last values the function returns, too
         self.no_assignment = ""  # the place being built, where it may not be reached, for messages
 
     # --- dispatch ---

@@ -17,6 +17,7 @@ from warp_like.base.frozen import Frozen
 from warp_like.frontend.source import Source, annotation_names, defining_scope, file_lines, read
 from warp_like.ir import types as ir
 from warp_like.ir.literal import Literal
+from warp_like.values.annotation import ref
 
 if TYPE_CHECKING:
     from warp_like.builtins.patterns import Argument
@@ -83,8 +84,14 @@ class Overload:
         return found | (getattr(self.pyfunc, "__kwdefaults__", None) or {})
 
     def annotation(self, name: str) -> Any:
-        """The annotation of a parameter; ``Any`` where there is none."""
-        return self.source.annotations.get(name, Any)
+        """The annotation of a parameter, of a ``wp.ref`` what it refers to; ``Any`` where there is none."""
+        found = self.source.annotations.get(name, Any)
+        return found.dtype if isinstance(found, ref) else found
+
+    @functools.cached_property
+    def references(self) -> tuple[str, ...]:
+        """The parameters that are ``wp.ref``."""
+        return tuple(p for p in self.params if isinstance(self.source.annotations.get(p), ref))
 
     @functools.cached_property
     def types(self) -> tuple[ir.Type | None, ...]:
@@ -213,6 +220,10 @@ class Function:
             TypeError: No overload takes the arguments, or its body is native code.
         """
         chosen = self.overloads[0] if len(self.overloads) == 1 else self._fitting(args, kwargs)
+        if chosen.references:
+            raise TypeError(
+                f"{self.name}() changes its argument `{chosen.references[0]}`, which kernel code alone can do"
+            )
         if chosen.native is not None:
             raise TypeError(f"{self.name}() is native code, which is called from kernel code alone")
         return chosen.pyfunc(*args, **kwargs)

@@ -23,6 +23,7 @@ from warp_like.frontend.flow import Flow, Tail, assigned_names, leaves_loop
 from warp_like.frontend.host import Host
 from warp_like.frontend.iteration import Counted, Items, iterated, static_values
 from warp_like.frontend.operands import Operand, flatten, rebuild
+from warp_like.frontend.references import variables_changed
 from warp_like.frontend.scope import Scope, Unbound, Variable
 from warp_like.frontend.statics import MAX_ITEMS
 from warp_like.ir import ops
@@ -278,7 +279,7 @@ class _Carried:
         self.ctx = ctx
         self.outer = ctx.scope
         self.before = ctx.b.block
-        self.assigned = assigned_names(nodes)
+        self.assigned = dict.fromkeys(variables_changed(ctx, nodes), True) | assigned_names(nodes)
         self.entries: list[_Entry] = []
         self.excluded: dict[str, Unbound] = {}
         for name, components in self.assigned.items():

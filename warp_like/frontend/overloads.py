@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.base.frozen import Frozen
 from warp_like.base.loc import current_loc
-from warp_like.frontend import constants, local_arrays
+from warp_like.frontend import constants, local_arrays, references
 from warp_like.frontend.context import Context, cast_name, require_bindable, with_article
 from warp_like.frontend.function import (
     Default,
@@ -29,17 +29,11 @@ from warp_like.ir.types import Scalar, Type
 
 
 class Argument(Frozen):
-    """An argument of a user function with its syntax, for messages."""
+    """An argument of a user function with its syntax, for messages, and the place that it was read from, if known."""
 
     operand: Operand
     node: ast.expr
-
-
-def given_arguments(ctx: Context, node: ast.Call) -> tuple[list[Argument], dict[str, Argument]]:
-    """Build the arguments of a call: those by position, and those by name."""
-    args = [Argument(constants.opened(ctx, ctx.expr(a)), a) for a in node.args]
-    keywords = {k.arg: Argument(constants.opened(ctx, ctx.expr(k.value)), k.value) for k in node.keywords if k.arg}
-    return args, keywords
+    place: Any = None
 
 
 def call_operator(
@@ -49,14 +43,20 @@ def call_operator(
     args = [Argument(o, n) for o, n in zip(operands, nodes, strict=True)]
     if all(o.place(args, {}) is None or _cost(ctx, o, list(args)) is None for o in function.overloads):
         return None
-    built, given = instance(ctx, function, args, {})
-    return ctx.call(built, flatten(tuple(given)))
+    called = instance(ctx, function, args, {})
+    return ctx.call(called.function, flatten(tuple(called.args)))
 
 
-def instance(
-    ctx: Context, function: Function, args: list[Argument], keywords: dict[str, Argument]
-) -> tuple[ir.Function, list[Operand]]:
-    """The overload of a user function that takes the arguments of a call, built for these, and the arguments."""
+class Instance(Frozen):
+    """An overload built for the arguments of a call; ``changed`` are those that it changes, by their parameters."""
+
+    function: ir.Function
+    args: list[Operand]
+    changed: dict[str, Argument | Default]
+
+
+def instance(ctx: Context, function: Function, args: list[Argument], keywords: dict[str, Argument]) -> Instance:
+    """Return the overload of a user function that takes the arguments of a call, built for these."""
     try:
         for overload in function.overloads:
             overload.types  # noqa: B018  (raises where a parameter can't be understood)
@@ -79,7 +79,8 @@ def instance(
         callee = ctx.session.call(ctx.session, overload, tuple(given))
     except WarpCodegenError as error:
         raise _inside_call(error) from None
-    return callee, operands
+    by_name = dict(zip(overload.params, placed, strict=True))
+    return Instance(callee, operands, {name: by_name[name] for name in references.changed(overload, given)})
 
 
 def _passed(ctx: Context, operand: Operand, t: Type | None, annotation: Any, what: str) -> Operand:

@@ -45,7 +45,8 @@ def build_return(ctx: Context, node: ast.Return) -> Flow:
     if operand != NOTHING and ctx.source.role == "kernel":
         raise WarpCodegenTypeError("a kernel returns nothing", help="write the value to an array argument")
     given = [_returned(o) for o in (operand if isinstance(operand, tuple) else (operand,))]
-    return Flow(returns=True, results=tuple(_settle(ctx, given)))
+    references = (ctx.scope.read(name) for name in ctx.references)
+    return Flow(returns=True, results=(*_settle(ctx, given), *(r for r in references if r is not None)))
 
 
 def _returned(operand: Operand) -> Operand:

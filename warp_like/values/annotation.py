@@ -1,4 +1,4 @@
-"""Array annotations: what ``wp.array(dtype=float)``, ``wp.array2d[float]`` and their like give."""
+"""Annotations: what ``wp.array(dtype=float)``, ``wp.array2d[float]``, ``wp.ref[float]`` and their like give."""
 
 from __future__ import annotations
 
@@ -92,3 +92,35 @@ class IndexedArrayAnnotation(ArrayAnnotation):
     def element_of(self, t: Type) -> Type | None:
         """The type of the elements of ``t`` where it is such an array, else None."""
         return t.dtype if isinstance(t, IndexedArray) and self.ndim in (Any, t.ndim) else None
+
+
+class ref:
+    """``wp.ref[T]`` in the signature of a function: what the function assigns to the parameter, its caller sees.
+
+    The argument is a variable, an element of an array, or a component or field of one. It is read when the function is
+    called and written when the function has returned, if the function's code assigns the parameter anywhere: two
+    threads must not be given one element.
+
+    Example:
+        >>> @wp.func
+        ... def advance(x: wp.ref[float], v: wp.ref[float], dt: float):
+        ...     v -= 9.81 * dt
+        ...     x += v * dt
+    """
+
+    __slots__ = ("dtype",)
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+
+    def __class_getitem__(cls, dtype: Any) -> ref:
+        return cls(dtype)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ref) and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash((ref, self.dtype))
+
+    def __repr__(self) -> str:
+        return f"wp.ref[{getattr(self.dtype, '__name__', self.dtype)}]"

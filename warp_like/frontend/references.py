@@ -1,0 +1,90 @@
+"""Parameters that are ``wp.ref[T]``: a function returns what they hold in the end, and its caller stores that.
+
+The argument is read before the call and written after it. What the function's code never assigns is not written, so
+that threads may read one element side by side.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from warp_like.base.errors import WarpCodegenTypeError
+from warp_like.frontend.context import Context
+from warp_like.frontend.flow import assigned_names, never_falls
+from warp_like.frontend.function import Function, Overload
+from warp_like.frontend.host import Host
+from warp_like.frontend.operands import Given
+from warp_like.frontend.source import MISSING
+from warp_like.ir.types import Array
+
+
+def changed(overload: Overload, given: Sequence[Given]) -> tuple[str, ...]:
+    """Return the reference parameters of a function that its code may assign, for arguments of these types."""
+    if not overload.references:
+        return ()
+    body = overload.source.node.body
+    assigned = assigned_names(body)
+    calls = [n for s in body for n in ast.walk(s) if isinstance(n, ast.Call)]
+    passed = {n.id for call in calls for a in arguments(call) for n in ast.walk(a) if isinstance(n, ast.Name)}
+    types = dict(zip(overload.params, given, strict=True))
+
+    def is_changed(name: str) -> bool:
+        if isinstance(types[name], Array):  # whose elements are the caller's anyway
+            return assigned.get(name) is False
+        return name in assigned or name in passed
+
+    return tuple(filter(is_changed, overload.references))
+
+
+def returning(body: Sequence[ast.stmt], references: Sequence[str]) -> list[ast.stmt]:
+    """Return the body of a function that has references with a ``return`` at its end, where they are read."""
+    if not references or never_falls(body):
+        return list(body)
+    return [*body, ast.copy_location(ast.Return(None), body[-1])]
+
+
+def arguments(call: ast.Call) -> list[ast.expr]:
+    """Return the arguments of a call, those by name last."""
+    return [*call.args, *(k.value for k in call.keywords)]
+
+
+def variables_changed(ctx: Context, nodes: Sequence[ast.stmt]) -> list[str]:
+    """Return the variables that calls in ``nodes`` take by reference, or a part of them."""
+    found = []
+    for call in (n for s in nodes for n in ast.walk(s) if isinstance(n, ast.Call)):
+        function = _meaning(ctx, call.func)
+        if isinstance(function, Function) and any(o.references for o in function.overloads):
+            for a in arguments(call):
+                while isinstance(a, (ast.Subscript, ast.Attribute)):
+                    a = a.value
+                found += [a.id] if isinstance(a, ast.Name) else []
+    return found
+
+
+def _meaning(ctx: Context, node: ast.expr) -> object:
+    """The function that a dotted name means."""
+    if isinstance(node, ast.Name):
+        held = ctx.scope.variable(node.id)
+        if held is not None:
+            return held.value.obj if isinstance(held.value, Host) else MISSING
+        return ctx.source.resolve(node.id)
+    if isinstance(node, ast.Attribute):
+        base = _meaning(ctx, node.value)
+        return MISSING if base is MISSING else getattr(base, node.attr, MISSING)
+    return MISSING
+
+
+def require_place(ctx: Context, function: Function, name: str, node: ast.expr | None) -> ast.expr:
+    """Return the syntax of the argument of a reference parameter.
+
+    Raises:
+        WarpCodegenTypeError: It is nothing that can be assigned.
+    """
+    if isinstance(node, (ast.Name, ast.Subscript, ast.Attribute)):
+        return node
+    with ctx.at(node) if node is not None else ctx.at(ctx.source.node):
+        raise WarpCodegenTypeError(
+            f"{function.name}() changes its argument `{name}`, so it takes a variable, an element or a part of one",
+            help="assign it to a variable first",
+        )
