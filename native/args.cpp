@@ -175,6 +175,7 @@ bool read_param(PyObject* item, Param* param) {
     param->stores = writes & 8;
     param->reads = writes & 16;
     param->gradient = writes & 32;
+    param->optional = writes & 64;
     param->ndim = ndim;
     param->type_code = type_code;
     param->known = Element::decode(type_code, &param->element);
@@ -291,7 +292,7 @@ bool Arguments::pack_one(const Param& param, PyObject* object, PyObject* device,
             return pack_value(param, object, out, why);
     }
     if (is_array(object)) return pack_array(param, object, device, why);
-    if (object == unset_array) {
+    if (object == unset_array || (object == Py_None && param.optional)) {
         std::memset(out, 0, static_cast<size_t>(kSlot + 2 * kSlot * param.ndim));
         return true;
     }

@@ -23,6 +23,7 @@ struct Param {
     bool stores;     // overwritten, not only updated
     bool reads;      // loaded from
     bool gradient;   // elements that have gradients
+    bool optional;   // an array that may be None
     bool known;  // `element` describes the type code; false for structs
     bool near;       // a sum whose additions are all near the thread's own index; `spans` says how near
     int32_t spans[kMaxDims];  // along each axis, the distance between the least and the greatest offset

@@ -595,7 +595,7 @@ bool register_dispatch(PyObject* module) {
         "Dispatcher(name, params, on_error, device, cuda=None)\n--\n\nLaunches one kernel. `params` lists (name, kind, "
         "type_code, ndim, flags, value_class) with kind 0 = array, 1 = scalar, 2 = value. The flags add up: 1 for an "
         "array that is written, 2 if it is only added to, 4 if each kernel thread updates its own element, 8 if it is "
-        "overwritten, 16 if it is loaded from, 32 for what has a gradient.";
+        "overwritten, 16 if it is loaded from, 32 for what has a gradient, 64 if it may be None.";
     DispatcherType.tp_new = dispatcher_new;
     DispatcherType.tp_dealloc = dispatcher_dealloc;
     DispatcherType.tp_traverse = dispatcher_traverse;

@@ -123,8 +123,9 @@ std::unique_ptr<PrivateSums> PrivateSums::make(const Signature& signature, const
     if (!sums) return nullptr;
     for (const int i : signature.sums) {
         const Param& param = signature.params[static_cast<size_t>(i)];
-        if (param.near && !near) continue;
-        void* memory = std::calloc(static_cast<size_t>(view_of(param, block).bytes) + 1, 1);
+        const View sum = view_of(param, block);
+        if ((param.near && !near) || !sum.bytes) continue;
+        void* memory = std::calloc(static_cast<size_t>(sum.bytes), 1);
         if (!memory) return nullptr;
         set_data(param, sums->block_.get(), memory);
         sums->copied_.push_back(i);

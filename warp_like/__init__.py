@@ -18,6 +18,7 @@ from warp_like.base.errors import (
     WarpCodegenKeyError,
     WarpCodegenTypeError,
     WarpCodegenValueError,
+    WarpDeterminismError,
 )
 from warp_like.base.settings import DeterministicMode
 from warp_like.base.settings import settings as config

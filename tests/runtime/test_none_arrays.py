@@ -167,3 +167,40 @@ def test_a_field_is_never_chosen_by_the_path():
 
     with pytest.raises(wp.WarpCodegenTypeError, match="which array a field of a struct holds depends on the path"):
         wp.launch(k, 1, inputs=[np.zeros(1, F32), 0, np.zeros(1, F32)])
+
+
+def test_the_native_path_takes_none():
+    x, out = np.array([1, 2], F32), np.zeros(2, F32)
+    wp.launch(weighted, 2, inputs=[x, None, out])
+    assert weighted.fast.explain(2, [x, None, out], []) is None
+    assert weighted.fast.explain(2, [None, None, out], []) == ("needs an array", "x")
+
+    @wp.kernel
+    def generic(x: wp.array(dtype=wp.Any), out: wp.array(dtype=float)):
+        if x:
+            out[0] = 1.0
+
+    wp.launch(generic, 1, inputs=[x, out])
+    assert generic.latest.fast.explain(1, [None, out], []) == ("needs an array", "x")
+    with pytest.raises(TypeError, match="None has no type to infer"):
+        wp.launch(generic, 1, inputs=[None, out])
+
+
+def test_none_where_threads_would_add():
+    @wp.kernel
+    def k(x: wp.array(dtype=float), total: wp.array(dtype=float), count: wp.array(dtype=int)):
+        i = wp.tid()
+        if total:
+            wp.atomic_add(total, 0, x[i])
+        if count:
+            wp.atomic_add(count, i % 2, 1)
+
+    n = 100_000  # shared by several OS threads
+    x = np.ones(n, F32)
+    for _ in range(3):
+        total, count = np.zeros(1, F32), np.zeros(2, np.int32)
+        wp.launch(k, n, inputs=[x, None, count])
+        wp.launch(k, n, inputs=[x, total, None])
+        wp.launch(k, n, inputs=[x, None, None])
+        assert total[0] == n
+        np.testing.assert_array_equal(count, [n // 2, n // 2])

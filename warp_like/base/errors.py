@@ -50,6 +50,10 @@ class WarpCodegenIndexError(WarpCodegenError, IndexError):
     """A constant index outside its range."""
 
 
+class WarpDeterminismError(RuntimeError):
+    """A launch that can't be deterministic, in Warp. Nothing raises it here: such kernels run on one thread."""
+
+
 class WarpCodegenKeyError(WarpCodegenError, KeyError):
     """A key or option that kernel code does not know."""
 

@@ -26,7 +26,7 @@ Place = tuple[bool, bool, bool]
 """Of a variant in its dispatcher: contiguous, wide, sums."""
 
 _ARRAY, _SCALAR, _VALUE = 0, 1, 2
-_WRITES, _SUMS, _OWN, _STORES, _READS, _GRADIENT = 1, 3, 5, 8, 16, 32
+_WRITES, _SUMS, _OWN, _STORES, _READS, _GRADIENT, _OPTIONAL = 1, 3, 5, 8, 16, 32, 64
 _compiling = threading.RLock()
 
 
@@ -138,7 +138,7 @@ class Program:
         specs: list[tuple[Any, ...]] = []
         for i, (name, t) in enumerate(zip(names, types, strict=True)):
             if isinstance(t, Array):
-                flags = _flags(artifact, i, t)
+                flags = _flags(artifact, i, t) | (_OPTIONAL if self._may_be_none(i, artifact) else 0)
                 specs.append((name, _ARRAY, type_code(t.dtype), t.ndim, flags, None, dict(artifact.spans).get(i)))
             elif isinstance(t, Scalar):
                 specs.append((name, _SCALAR, type_code(t), 0, _flags(artifact, i, t), None))
@@ -157,6 +157,11 @@ class Program:
                 dispatcher.declare([_declared(t) for _, t in self.kernel.declared])
             dispatcher.recordable = not (artifact.extremes or artifact.rewrites)
         return dispatcher
+
+    def _may_be_none(self, position: int, artifact: Artifact) -> bool:
+        """Whether None may stand for an array: not where all threads access it, nor where its type was inferred."""
+        forward = self.wrt is None and self.tangent is None
+        return forward and self.kernel.generic is None and position not in artifact.certain
 
     def explain_error(
         self, code: int, where: int, thread: int, text: str | None = None, values: Sequence[int] = ()
