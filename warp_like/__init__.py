@@ -160,7 +160,7 @@ def __getattr__(name: str) -> object:
         module = importlib.import_module(path)
         globals()[name] = found = module if attribute is None else getattr(module, attribute)
         return found
-    public = {} if name.startswith("__") else _public_builtins()
+    public = {} if name.startswith("_") else _public_builtins()
     if name not in public:
         raise AttributeError(f"module 'warp_like' has no attribute {name!r}")
     globals().update(public | globals())

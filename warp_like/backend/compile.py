@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from warp_like.backend.llvm.cuda import stack_size
 from warp_like.backend.llvm.entry import entry_name, lower_entry, uses_stack
-from warp_like.backend.snippets import join_objects, join_ptx, snippets
+from warp_like.backend.llvm.native_calls import snippets
 from warp_like.backend.target import Options, Target
 from warp_like.ir.core import Function
 
@@ -47,7 +47,11 @@ def to_object(function: Function, target: Target, options: Options) -> bytes:
 
     made = compile_object(lower_entry(function, target, options), target)
     calls = snippets(function)
-    return join_objects(made, calls) if calls else made
+    if not calls:
+        return made
+    from warp_like.backend.snippets import join_objects  # most kernels have no native code
+
+    return join_objects(made, calls)
 
 
 def to_asm(function: Function, target: Target, options: Options) -> str:
@@ -71,7 +75,10 @@ def to_cuda(function: Function, target: Target, options: Options) -> CudaCode:
     lowered = lower_entry(function, target, options)
     ptx = compile_ptx(lowered.text, target)
     calls = snippets(function)
-    ptx = join_ptx(ptx, calls, target) if calls else ptx
+    if calls:
+        from warp_like.backend.snippets import join_ptx
+
+        ptx = join_ptx(ptx, calls, target)
     return CudaCode(assemble(ptx, target.name) if target.assembled else ptx.encode(), lowered.faults)
 
 

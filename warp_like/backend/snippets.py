@@ -17,12 +17,12 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from warp_like.backend.llvm.native_calls import BY_VALUE
 from warp_like.backend.nvrtc import NvrtcError, compile_with_nvrtc, find_nvrtc
 from warp_like.backend.target import Target
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.base.loc import at
 from warp_like.ir import ops
-from warp_like.ir.core import Function
 from warp_like.ir.native import NativeCode
 from warp_like.ir.types import (
     Array,
@@ -33,24 +33,9 @@ from warp_like.ir.types import (
     Transform,
     Type,
     Vec,
-    float32,
-    float64,
-    int32,
-    int64,
-    uint32,
-    uint64,
 )
 
-BY_VALUE = (int32, uint32, int64, uint64, float32, float64)
-"""The types that a snippet takes by value; others by address."""
-
 _SCALARS = {"bool": "bool", "float16": "wp::half", "bfloat16": "wp::bfloat16", "float32": "float", "float64": "double"}
-
-
-def snippets(f: Function) -> list[ops.Native]:
-    """Return a call of each piece of native code in ``f``."""
-    found = {o.code.symbol: o for o in f.body.walk() if isinstance(o, ops.Native)}
-    return list(found.values())
 
 
 # --- C++ ---

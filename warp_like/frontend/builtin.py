@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from warp_like.builtins.patterns import Argument
 
 
+@functools.lru_cache(maxsize=1)
 def public_builtins() -> dict[str, Builtin]:
     """Return all public builtins by name, sorted. This loads their table."""
     from warp_like.builtins.spec import REGISTRY

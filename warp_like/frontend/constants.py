@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import types
 from typing import Any
 
@@ -54,6 +53,8 @@ def attribute(ctx: Context, host: Host, name: str) -> Operand:
     try:
         found = getattr(host.obj, name)
     except AttributeError:
+        import difflib  # for messages alone
+
         near = difflib.get_close_matches(name, [n for n in dir(host.obj) if not n.startswith("_")], n=1)
         raise WarpCodegenAttributeError(
             f"`{host.text}` has no `{name}`", help=f"did you mean `{host.text}.{near[0]}`?" if near else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Sequence
 
 from warp_like.base.errors import (
@@ -213,6 +212,8 @@ def field(t: Struct, name: str) -> int:
     names = [n for n, _ in t.fields]
     if name in names:
         return names.index(name)
+    import difflib  # for messages alone
+
     near = difflib.get_close_matches(name, names, n=1)
     raise WarpCodegenAttributeError(
         f"{with_article(str(t))} has no field `{name}`: it has {', '.join(names)}",

@@ -7,7 +7,6 @@ which is told when the name is read.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 
 from warp_like import values
@@ -106,5 +105,7 @@ def unknown(name: str, known: list[str]) -> WarpCodegenKeyError:
     """Return the error for a name that means nothing."""
     if name in values.NAMED or name in REGISTRY:
         return WarpCodegenKeyError(f"`{name}` is not defined", help=f"did you mean `wp.{name}`?")
+    import difflib  # for messages alone
+
     near = difflib.get_close_matches(name, known, n=1)
     return WarpCodegenKeyError(f"`{name}` is not defined", help=f"did you mean `{near[0]}`?" if near else None)

@@ -104,6 +104,8 @@ def from_ir(t: ir.Type) -> Any:
 
 def is_type(obj: Any) -> bool:
     """Return whether ``obj`` names a concrete or generic type of the kernel language."""
+    if isinstance(obj, types.ModuleType):  # whose attributes may be costly to ask for
+        return False
     try:
         to_ir(obj)
     except TypeError:

@@ -6,13 +6,22 @@ from typing import TYPE_CHECKING
 
 from warp_like.backend.llvm.memory import load_value, pointer, store_value, strides_of
 from warp_like.backend.llvm.values import ArrayRef, Rep, leaves, register_type
-from warp_like.backend.snippets import BY_VALUE
 from warp_like.ir import ops
+from warp_like.ir.core import Function
 from warp_like.ir.layout import size_of
-from warp_like.ir.types import Scalar, Type
+from warp_like.ir.types import Scalar, Type, float32, float64, int32, int64, uint32, uint64
 
 if TYPE_CHECKING:
     from warp_like.backend.llvm.lower import Lowering
+
+BY_VALUE = (int32, uint32, int64, uint64, float32, float64)
+"""The types that a snippet takes by value; others by address."""
+
+
+def snippets(f: Function) -> list[ops.Native]:
+    """Return a call of each piece of native code in ``f``."""
+    found = {o.code.symbol: o for o in f.body.walk() if isinstance(o, ops.Native)}
+    return list(found.values())
 
 
 def call_native(lowering: Lowering, o: ops.Native) -> None:
