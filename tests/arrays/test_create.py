@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import inspect
+import math
 import pickle
 from typing import Any
 
@@ -88,7 +89,7 @@ def test_other_constructors():
         (np.zeros(6), wp.vec3, (2,), wp.vec3),
         (np.zeros((5, 6)), wp.vec3, (5, 2), wp.vec3),
         (np.zeros((4, 3, 3)), wp.mat33, (4,), wp.mat33),
-        (np.zeros((4, 9)), wp.mat33, (4, 1), wp.mat33),
+        (np.zeros((4, 9)), wp.mat33, (4,), wp.mat33),
         (np.zeros(3), wp.vec3, (1,), wp.vec3),
         (np.arange(3), Any, (3,), wp.int64),
         (np.array(5.0), Any, (1,), wp.float64),
@@ -246,3 +247,43 @@ def test_signatures_of_the_functions_that_make_arrays():
         assert inspect.signature(function) == like
         with pytest.raises(TypeError, match=rf"{function.__name__}\(\) missing 1 required positional argument: 'src'"):
             function()
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3), (2, 3, 4)])
+def test_elements_apart(shape: tuple[int, ...]) -> None:
+    """Against NumPy's arrays of the same strides: columns first, with gaps, and both."""
+    values = np.arange(math.prod(shape), dtype=np.int32).reshape(shape)
+    for strides in (values.T.copy().T.strides, tuple(3 * s for s in values.strides)):
+        a = wp.zeros(shape, dtype=wp.int32, strides=strides)
+        assert (a.shape, a.strides, a.is_contiguous) == (shape, strides, False)
+        assert not a.numpy().any()
+        a.assign(values)
+        np.testing.assert_array_equal(a.numpy(), values)
+        np.testing.assert_array_equal((a + 1).numpy(), values + 1)
+        assert wp.utils.array_sum(a) == values.sum()
+        assert wp.full(shape, 7, dtype=wp.int32, strides=strides).list() == [7] * values.size
+    assert wp.empty((0, 3), dtype=int, strides=(4, 16)).shape == (0, 3)
+    for wrong in [(4,), (16, -4)]:
+        with pytest.raises(ValueError, match="has as many strides, none of them negative"):
+            wp.empty((3, 3), dtype=int, strides=wrong)
+
+
+def test_full_of_a_sequence() -> None:
+    cases = [([1, 2, 3], wp.vec3i), ((1.0, 2.0), wp.vec2), (np.eye(2), wp.mat22d), (np.ones((2, 3), "f4"), None)]
+    for value, dtype in cases:
+        a = wp.full(2, value)
+        assert a.dtype is (dtype or wp.types.matrix((2, 3), float))
+        np.testing.assert_array_equal(a.numpy(), [value, value])
+    with pytest.raises(TypeError, match="the dtype can't be told from a value of type list"):
+        wp.full(2, [])
+
+
+def test_rows_of_numbers_become_matrices() -> None:
+    numbers = np.arange(12.0)
+    shapes = {(12,): (3,), (3, 4): (3,), (3, 2, 2): (3,), (1, 12): (1, 3), (1, 3, 4): (1, 3)}
+    for given, shape in shapes.items():
+        data = numbers.reshape(given)
+        a = wp.array(data, dtype=wp.mat22)
+        assert a.shape == shape
+        np.testing.assert_array_equal(a.numpy().ravel(), data.ravel())
+    assert wp.array(np.arange(24.0).reshape(3, 8), dtype=wp.mat22).shape == (3, 2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -306,3 +308,51 @@ def test_accesses_through_slices_are_accesses_of_the_array():
         assert " slice " in array_parts.inspect("optimised")
     finally:
         del wp.config.mode
+
+
+@wp.kernel
+def strided_parts(
+    a: wp.array(dtype=float),
+    lo: int,
+    hi: int,
+    step: int,
+    lengths: wp.array(dtype=int),
+    out: wp.array2d(dtype=float),
+):
+    part = a[lo:hi:step]
+    whole = a[::step]
+    lengths[0] = part.shape[0]
+    lengths[1] = whole.shape[0]
+    for i in range(part.shape[0]):
+        out[0, i] = part[i]
+    for i in range(whole.shape[0]):
+        out[1, i] = whole[i] * whole[i]
+
+
+@pytest.mark.parametrize("step", [-8, -3, -2, -1, 1, 2, 3, 8])
+def test_steps_that_are_computed(step):
+    x = np.arange(1, 8, dtype=np.float32)
+    a = wp.array(x)
+    for lo, hi in itertools.product((-9, -3, 0, 2, 6, 9), repeat=2):
+        lengths, out = wp.zeros(2, dtype=int), wp.zeros((2, 8))
+        wp.launch(strided_parts, 1, inputs=[a, lo, hi, step], outputs=[lengths, out])
+        part, whole = x[lo:hi:step], x[::step]
+        assert lengths.list() == [len(part), len(whole)]
+        np.testing.assert_array_equal(out.numpy()[0, : len(part)], part)
+        np.testing.assert_array_equal(out.numpy()[1, : len(whole)], whole * whole)
+
+
+def test_a_computed_step_of_zero_selects_nothing():
+    lengths, out = wp.zeros(2, dtype=int), wp.zeros((2, 8))
+    wp.launch(strided_parts, 1, inputs=[wp.ones(7), 0, 7, 0], outputs=[lengths, out])
+    assert lengths.list() == [0, 0]
+
+
+def test_computed_steps_are_differentiated():
+    a = wp.array(np.arange(1.0, 8.0), dtype=float, requires_grad=True)
+    out = wp.zeros((2, 8), requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(strided_parts, 1, inputs=[a, 1, 7, 3], outputs=[wp.zeros(2, dtype=int), out])
+    tape.backward(grads={out: wp.ones((2, 8))})
+    assert a.grad.list() == [2.0, 1.0, 0.0, 8.0, 1.0, 0.0, 14.0]
+    assert ".visible .entry" in strided_parts.inspect("ptx", target="sm_80")

@@ -128,20 +128,21 @@ def array_slice(ctx: Context, array: Value, at: Sequence[Index]) -> Value:
         first, n, by = _bounds(ctx, index, ctx.b.dim(array, axis, int64))
         start.append(first)
         count.append(n)
-        step.append(ctx.b.constant(by, int64))
+        step.append(by if isinstance(by, Value) else ctx.b.constant(by, int64))
         kept.append(axis)
     return ctx.b.slice(array, start, count, step, tuple(kept))
 
 
-def _bounds(ctx: Context, span: Span | None, extent: Value) -> tuple[Value, Value, int]:
+def _bounds(ctx: Context, span: Span | None, extent: Value) -> tuple[Value, Value, int | Value]:
     """The first index, the number of indices and the step of a slice of ``extent`` elements, as Python has them."""
     b = ctx.b
     step = 1
     if span is not None and span.step is not None:
         known = known_index(span.step)
-        if known is None or known == 0:
-            given = describe(span.step) if known is None else "0"
-            raise WarpCodegenTypeError(f"the step of a slice is a constant other than 0, got {given}")
+        if known is None:
+            return _computed_bounds(ctx, span, span.step, extent)
+        if known == 0:
+            raise WarpCodegenTypeError("the step of a slice is not 0")
         step = known
     start, stop = (None, None) if span is None else (span.start, span.stop)
     top = extent if step > 0 else b.apply("sub", extent, 1)
@@ -160,7 +161,22 @@ def _bounds(ctx: Context, span: Span | None, extent: Value) -> tuple[Value, Valu
     return first, b.apply("max", length, 0), step
 
 
-def _clamped(ctx: Context, bound: Value | Literal, extent: Value, low: int, high: Value) -> Value:
+def _computed_bounds(ctx: Context, span: Span, by: Value | Literal, extent: Value) -> tuple[Value, Value, int | Value]:
+    """``_bounds`` with a step that is known when the kernel runs; where that is 0, the slice is empty."""
+    b = ctx.b
+    step = b.cast(ctx.settle(by), int64)
+    forward = b.apply("gt", step, 0)
+    low = b.select(forward, b.constant(0, int64), b.constant(-1, int64))
+    high = b.apply("add", extent, low)
+    first = b.select(forward, low, high) if span.start is None else _clamped(ctx, span.start, extent, low, high)
+    last = b.select(forward, high, low) if span.stop is None else _clamped(ctx, span.stop, extent, low, high)
+    length = b.select(forward, b.apply("sub", last, first), b.apply("sub", first, last))
+    size = b.apply("abs", step)
+    count = b.apply("div", b.apply("add", length, b.apply("sub", size, 1)), size)
+    return first, b.apply("max", count, 0), step
+
+
+def _clamped(ctx: Context, bound: Value | Literal, extent: Value, low: int | Value, high: Value) -> Value:
     """A bound of a slice, counted from the end where it is negative, and moved into ``low`` to ``high``."""
     b, known = ctx.b, known_index(bound)
     if known is not None:

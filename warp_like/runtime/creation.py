@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable
 from typing import Any, ParamSpec
 
+import numpy as np
+
 from warp_like import _native
 from warp_like.frontend.host import in_kernels
+from warp_like.ir import types as ir
 from warp_like.runtime import foreign
-from warp_like.runtime.array import array, new_array
-from warp_like.runtime.device import DeviceLike, get_device
+from warp_like.runtime.array import array, bind_foreign, new_array
+from warp_like.runtime.device import Device, DeviceLike, get_device
 from warp_like.runtime.indexed import indexedarray
-from warp_like.runtime.memory import element_type, normalize_shape
+from warp_like.runtime.memory import ElementType, element_type, normalize_shape
 from warp_like.runtime.recording import host_copy, recorder
-from warp_like.values import constant_of
+from warp_like.values import constant_of, matrix, vector
+from warp_like.values.dtypes import SCALAR_CLASSES
+from warp_like.values.families import scalar_type
 from warp_like.values.struct import StructInstance
 
 P = ParamSpec("P")
@@ -41,24 +47,41 @@ def _create(
     extra: Any,
     zero: bool = True,
 ) -> array:
-    """A new array, zeroed unless it is to be filled; ``extra`` holds the older spelling ``n=`` of the shape."""
+    """A new array, zeroed unless it is to be filled; ``extra`` has its ``strides``, and ``n=``, an older ``shape``."""
     plain = not (extra or pinned) and recorder.graph is None
     out: array | None = _native.make_array(shape, dtype, get_device(device), True) if plain else None
     if out is None:
         if shape is None and "n" in extra:
             shape = extra.pop("n")
+        strides = extra.pop("strides", None)
         if extra:
             raise TypeError(f"unexpected argument {next(iter(extra))!r}")
         if shape is None:
             raise TypeError("a new array needs a shape")
         place = get_device(device)
         zero = zero or (place.is_cpu and not pinned)  # where fresh memory is zero anyway
-        out = new_array(element_type(dtype), normalize_shape(shape), place, zero, pinned and place.is_cpu)
+        pinned = pinned and place.is_cpu
+        if strides is None:
+            out = new_array(element_type(dtype), normalize_shape(shape), place, zero, pinned)
+        else:
+            out = _strided(element_type(dtype), normalize_shape(shape), strides, place, zero, pinned)
     if requires_grad:
         out.requires_grad = True
     if retain_grad:
         out.retain_grad = True
     return out
+
+
+def _strided(
+    element: ElementType, shape: tuple[int, ...], strides: Any, place: Device, zero: bool, pinned: bool
+) -> array:
+    """A new array with elements that are ``strides`` bytes apart."""
+    steps = tuple(map(operator.index, strides))
+    if len(steps) != len(shape) or min(steps, default=0) < 0:
+        raise ValueError(f"an array of shape {shape} has as many strides, none of them negative, got {steps}")
+    span = sum((n - 1) * step for n, step in zip(shape, steps, strict=True)) + element.itemsize if all(shape) else 0
+    memory = new_array(element_type(SCALAR_CLASSES[ir.uint8]), (span,), place, zero, pinned)
+    return bind_foreign(element, memory.ptr, shape, steps, False, place, memory.owner)
 
 
 @in_kernels("zeros")
@@ -71,7 +94,7 @@ def zeros(
     retain_grad: bool = False,
     **kwargs: Any,
 ) -> array:
-    """Return a new array of zeros.
+    """Return a new array of zeros; ``strides=`` says how many bytes its elements are apart in each dimension.
 
     Example:
         >>> wp.zeros((2, 3), dtype=wp.vec3).numpy().shape
@@ -103,7 +126,10 @@ def full(
     retain_grad: bool = False,
     **kwargs: Any,
 ) -> array:
-    """Return a new array of ``value``, whose type is the dtype where that is left out."""
+    """Return a new array of ``value``, whose type is the dtype where that is left out.
+
+    Of a sequence or a NumPy array of one or two dimensions that is a vector or matrix type.
+    """
     kind = _type_of(value) if dtype is None else dtype
     out = _create(shape, kind, device, requires_grad, pinned, retain_grad, kwargs, zero=False)
     out.fill_(value)
@@ -247,4 +273,7 @@ def _type_of(value: Any) -> Any:
     for kind in (bool, int, float):
         if isinstance(value, kind):
             return kind
+    if isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value) in (1, 2) and np.size(value):
+        scalar = scalar_type(value.dtype) if isinstance(value, np.ndarray) else _type_of(np.ravel(value)[0].item())
+        return vector(len(value), scalar) if np.ndim(value) == 1 else matrix(np.shape(value), scalar)
     raise TypeError(f"the dtype can't be told from a value of type {type(value).__name__}; give `dtype`")

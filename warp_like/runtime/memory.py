@@ -220,6 +220,8 @@ def outer_shape(shape: tuple[int, ...], element: ElementType) -> tuple[int, ...]
     if shape[-inner:] == element.shape:
         return shape[:-inner] or (1,)
     count = ir.element_count(element.type)
+    if len(shape) > 1 and shape[-1] == count:
+        return shape[:-1]
     if shape and shape[-1] % count == 0:
         return (*shape[:-1], shape[-1] // count)
     raise ValueError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from warp_like.ir.types import Array, IndexedArray, Type, indexed_array
 
@@ -17,6 +17,8 @@ class ArrayAnnotation:
     _kind = "array"
 
     def __init__(self, dtype: Any = Any, ndim: Any = 1) -> None:
+        if get_origin(ndim) is Literal:  # for type checkers: wp.array[float, Literal[2]]
+            (ndim,) = get_args(ndim)
         if ndim is not Any and not 1 <= ndim <= 4:
             raise ValueError(f"an array has 1 to 4 dimensions, got {ndim}")
         self.dtype = dtype
