@@ -124,7 +124,18 @@ def seek(x: wp.array(dtype=float), limit: wp.array(dtype=float), out: wp.array(d
     out[i] = at
 
 
-@pytest.mark.parametrize("kernel", [neighbours, pairs, newton, rows, periodic, ranks, seek], ids=lambda k: k.key)
+@wp.kernel
+def border(x: wp.array(dtype=float), out: wp.array(dtype=float)):
+    i = wp.tid()
+    if i > 0 and i < x.shape[0] - 1:
+        out[i] = x[i + 1] - x[i - 1]
+    else:
+        out[i] = x[i]
+
+
+@pytest.mark.parametrize(
+    "kernel", [border, neighbours, pairs, newton, rows, periodic, ranks, seek], ids=lambda k: k.key
+)
 def test_golden(kernel, golden):
     golden(f"lanes_{kernel.key}", print_function(dce(cse(widen(optimised_form(kernel), 8)))))
 

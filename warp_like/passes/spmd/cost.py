@@ -105,8 +105,10 @@ class _Lanes:
         match o:
             case ops.If() if (side := expected_side(o)) is not None:
                 return 2.0 + self.block(side)
-            case ops.If():
+            case ops.If() if isinstance(o.cond.op, ops.Across):  # whether a lane goes there: mostly one does
                 return 1.0 + sum(map(self.block, o.regions()))
+            case ops.If():
+                return 1.0 + 0.6 * sum(map(self.block, o.regions()))
             case ops.For():
                 divergent = _counts_lanes(o)
                 body = self.block(o.body) + _ISSUE

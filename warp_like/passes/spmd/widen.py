@@ -3,7 +3,8 @@
 Uniform values stay scalars, and so do the first lanes of values with a known step; the rest become ``Lanes``. Where
 lanes go different ways, both ways are taken under masks:
 
-* A branch runs when a lane takes it. One that costs little and touches no memory runs always; ``where`` picks.
+* A branch runs when a lane takes it. One that costs little and touches no memory runs always; ``where`` picks. One on
+  the thread's index has code of its own for lanes that stay together (``edges``).
 * A loop runs until no lane is left in it; a lane that has left keeps its values. Counted loops count in a scalar.
 
 What must always hold: code that is reached has a lane in its mask, so that what is uniform in it (an index, say) is
@@ -20,6 +21,7 @@ from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Lanes, Scalar, bool_, lane_type
 from warp_like.passes.spmd.accesses import Accesses
+from warp_like.passes.spmd.edges import Edges, is_edge_sized
 from warp_like.passes.spmd.steps import Step
 from warp_like.passes.spmd.values import NotWidenable
 
@@ -39,7 +41,7 @@ def widen(f: Function, width: int, reduced: Sequence[int] = ()) -> Function:
     return _Widener(f, width, reduced).function()
 
 
-class _Widener(Accesses):
+class _Widener(Accesses, Edges):
     def function(self) -> Function:
         f = self.f
         new = Function(f.name, [Value(p.type, p.hint) for p in f.params], f.results, f.role, f.loc)
@@ -126,17 +128,36 @@ class _Widener(Accesses):
             blocks = [self.region(b, steps) for b in (o.then, o.orelse)]
             self.bind_all(o.results, self.b.if_(self.scalar(o.cond), *blocks))
             return
+        if is_edge_sized(o):
+            self.bind_all(o.results, self.divided(o, True, False))
+            return
+        self.bind_all(o.results, self.parted(o))
+        sides = [b for b in (o.then, o.orelse) if _is_cheap(b)]  # in others its values are not seen from here
+        for k, r in enumerate(o.results):
+            if self.steps[r] is None:
+                self.guess_one_of(r, *(b.yielded[k] for b in sides))
+
+    def divided(self, o: ops.If, *sides: bool) -> list[Value]:
+        """Run one of ``sides`` of a branch where that can be seen to be the way of all lanes, else both under masks."""
+        for n, first in enumerate(sides):
+            whole = self.sure(o.cond, first)
+            if whole is None:
+                continue
+            run = self.region(o.then if first else o.orelse, [self.steps[r] for r in o.results])
+            with self.b.into(Block()) as otherwise:
+                self.b.yield_(*self.divided(o, *sides[n + 1 :]))
+            return list(self.b.if_(whole, run, otherwise))
+        return self.parted(o)
+
+    def parted(self, o: ops.If) -> list[Value]:
+        """Run both sides of a branch, each for the lanes that take it; return what stands for its results."""
         cond = self.lanes(o.cond)
         others = self.apply("bit_and", self.mask, self.apply("unot", cond))
         late = self.side(o.orelse, o.results, others) if o in self.stacks.late else None
         then = self.side(o.then, o.results, self.apply("bit_and", self.mask, cond))
         orelse = self.side(o.orelse, o.results, others) if late is None else late
-        for r, a, b in zip(o.results, then, orelse, strict=True):
-            self.map[r] = a if self.steps[r] is not None else self.select(cond, a, b)
-        sides = [b for b in (o.then, o.orelse) if _is_cheap(b)]  # in others its values are not seen from here
-        for k, r in enumerate(o.results):
-            if self.steps[r] is None:
-                self.guess_one_of(r, *(b.yielded[k] for b in sides))
+        triples = zip(o.results, then, orelse, strict=True)
+        return [a if self.steps[r] is not None else self.select(cond, a, b) for r, a, b in triples]
 
     def region(self, b: Block, steps: Sequence[Step]) -> Block:
         """``b`` for lanes, yielding values with ``steps``."""
