@@ -1,4 +1,4 @@
-"""Branches on the thread's index, which few vectors of lanes part at: against NumPy, at every place of the edge."""
+"""Where vectors of lanes end: branches on the thread's index, and the last threads of a row; against NumPy."""
 
 import numpy as np
 import pytest
@@ -86,7 +86,7 @@ def guarded(x: wp.array(dtype=float), n: int, out: wp.array(dtype=float)):
     i = wp.tid()
     if i >= n:
         return
-    total = float(0.0)
+    total = 0.0
     for k in range(i % 3, 4):
         total += x[i] * float(k)
     out[i] = total
@@ -115,3 +115,36 @@ def test_gradient_of_a_stencil_with_a_border(width):
                           (slice(1, -1), slice(0, -2)), (slice(1, -1), slice(2, None))):  # fmt: skip
         wanted[rows, columns] += share
     np.testing.assert_allclose(u.grad.numpy(), wanted, rtol=1e-12, atol=1e-14)
+
+
+@wp.func
+def step(a: float, b: float, i: int):
+    for _k in range(i % 3):
+        a = 0.5 * a + 0.25 * b
+    return a + 0.125
+
+
+@wp.kernel
+def long_kernel(x: wp.array2d(dtype=float), out: wp.array2d(dtype=float)):
+    i, j = wp.tid()
+    a = x[i, j]
+    for k in wp.static(range(60)):
+        a = step(a, x[i, j], j + k)
+    out[i, j] = a
+
+
+@pytest.mark.parametrize("m", [1, 15, 16, 17, 50])
+def test_a_large_body_is_there_once(width, m):
+    """It runs under a mask for whole vectors as well."""
+    x = np.random.default_rng(m).normal(size=(3, m)).astype(np.float32)
+    out = np.full((4, m), -1, np.float32)
+    wp.launch(long_kernel, (3, m), [x, out])
+    a = x.astype(float)
+    for k in range(60):
+        for turn in range(2):
+            a = np.where(turn < (np.arange(m) + k) % 3, 0.5 * a + 0.25 * x, a)
+        a = a + 0.125
+    np.testing.assert_allclose(out[:3], a, rtol=1e-5)
+    assert (out[3] == -1).all()
+    assert "\nvectors:" not in long_kernel.inspect("llvm", [x, out])
+    assert "\nvectors:" in guarded.inspect("llvm")

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 LARGEST_WIDENED = 3000
 """Lines of LLVM IR beyond which LLVM neither vectorises nor unrolls the loops of a kernel.
 
+Those of a kernel in lanes it leaves as they are, whatever the size: their bodies are vectors long enough that unrolling
+them gains nothing, and took up to six times as long as the rest of LLVM.
+
 Its time would grow with the square of their number or size: 12,000 lines in the loop over the grid take the vectoriser
 45 s, 3,400 lines in 125 loops take the unroller 5 s, and the rest of LLVM takes about 1 s for either.
 """
@@ -47,7 +50,7 @@ def _compile(lowered: Lowered, target: Target, emit: Callable[[Any, Any], Any]) 
             if lowered.straight:
                 tidy(llvm, module, machine)
             else:
-                widen = lowered.text.count("\n") <= LARGEST_WIDENED
+                widen = not lowered.in_lanes and lowered.text.count("\n") <= LARGEST_WIDENED
                 optimize(llvm, module, machine, vectorize=widen, unroll=widen)
             return emit(machine, module)
 

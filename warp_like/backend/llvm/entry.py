@@ -35,6 +35,9 @@ from warp_like.ir.layout import MAX_DIMS, align_of, param_offsets, vector_align
 from warp_like.ir.rewrite import grid_ndim
 from warp_like.ir.types import Array, Type
 
+LARGEST_TWICE = 600
+"""The most ops of a function in lanes that is compiled twice, without a mask and with one."""
+
 
 def entry_name(f: Function) -> str:
     """Return the name of the symbol under which ``f`` is compiled."""
@@ -48,11 +51,13 @@ class Lowered(NamedTuple):
         text: The module.
         faults: For CUDA, the errors that its code reports by number.
         straight: Whether LLVM's optimiser has nothing to do.
+        in_lanes: Whether its loops work on vectors already.
     """
 
     text: str
     faults: tuple[str, ...] = ()
     straight: bool = False
+    in_lanes: bool = False
 
 
 def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
@@ -80,7 +85,8 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
         grid = kind(w, ndim, f, run)
         grid.write()
     straight = not (target.is_cuda or options.fast_math) and is_straight(f)
-    return Lowered(w.module(name, _signature(w, name, max(size, 8), uses_stack(f))), w.faults, straight)
+    text = w.module(name, _signature(w, name, max(size, 8), uses_stack(f)))
+    return Lowered(text, w.faults, straight, f.lanes > 1)
 
 
 def _signature(w: Writer, name: str, size: int, stack: bool) -> str:
@@ -262,10 +268,18 @@ class _CpuGrid(_Grid):
 
 
 class _LaneGrid(_CpuGrid):
-    """Vectors of threads along the last dimension, then smaller ones, the last with a mask."""
+    """Vectors of threads along the last dimension, then smaller ones, the last with a mask.
+
+    A large body is there once, with a mask for all vectors: that costs it little, and to compile it twice takes long.
+    """
 
     def _threads(self, low: str, high: str, outer: list[str], target: str) -> None:
         w, lanes = self.w, self.f.lanes
+        if sum(1 for _ in self.f.body.walk()) > LARGEST_TWICE:
+            before = w.block
+            w.jump("rest")
+            self._rest(low, before, high, outer, self.f, target)
+            return
         rest = self.f.rest or self.f
         whole = w.op(f"sub nsw i64 {high}, {lanes}")
         before = w.block
@@ -281,15 +295,15 @@ class _LaneGrid(_CpuGrid):
         counter.add([w.op(f"add nuw nsw i64 {t}, {lanes}")], w.block)
         counter.finish()
         w.jump("vectors")
-        self._rest(t, high, outer, rest, target)
+        self._rest(t, "vectors", high, outer, rest, target)
 
-    def _rest(self, low: str, high: str, outer: list[str], f: Function, target: str) -> None:
-        """Write the loop over what does not fill a vector, in the lanes of ``f``."""
+    def _rest(self, low: str, before: str, high: str, outer: list[str], f: Function, target: str) -> None:
+        """Write the loop from ``low`` on, which block ``before`` comes with, in the lanes of ``f`` under a mask."""
         w = self.w
         w.start("rest")
         counter = w.phis(["i64"])
         (t,) = counter.registers
-        counter.add([low], "vectors")
+        counter.add([low], before)
         w.branch(w.op(f"icmp slt i64 {t}, {high}"), "masked", target)
         w.start("masked")
         self._at(t, outer)

@@ -11,7 +11,17 @@ from collections.abc import Callable
 
 from warp_like.backend.llvm.casts import cast, extend_half, round_half
 from warp_like.backend.llvm.symbols import call_scalar, call_symbol
-from warp_like.backend.llvm.values import Rep, beside, constant, is_half, leaves, register_type, suffix, vector
+from warp_like.backend.llvm.values import (
+    LaneScalar,
+    Rep,
+    beside,
+    constant,
+    is_half,
+    leaves,
+    register_type,
+    suffix,
+    vector,
+)
 from warp_like.backend.llvm.writer import Writer
 from warp_like.builtins.spec import Elementwise, Symbol, Target, resolve
 from warp_like.ir.types import Lanes, Scalar, Type, float32, int32, lane_type, scalar_of
@@ -112,7 +122,7 @@ def _integer_division(w: Writer, what: str, t: Scalar, a: str, b: str) -> str:
     """Append a division that gives 0 for a zero divisor, and wraps for the least integer over -1."""
     r = register_type(t)
     op = f"{'s' if t.is_signed else 'u'}{what}"
-    if b.lstrip("-").isdigit() and b not in ("0", "-1"):
+    if _is_plain_divisor(t, b):
         return w.op(f"{op} {r} {a}, {b}")
     i1 = vector("i1", t)
     zero = w.op(f"icmp eq {r} {b}, zeroinitializer")
@@ -123,6 +133,13 @@ def _integer_division(w: Writer, what: str, t: Scalar, a: str, b: str) -> str:
         bad = w.op(f"or {i1} {zero}, {overflow}")
     got = w.op(f"{op} {r} {a}, {w.select(bad, r, constant(1, t), b, i1)}")
     return w.select(zero, r, constant(0, t), got, i1)
+
+
+def _is_plain_divisor(t: Scalar, b: str) -> bool:
+    """Whether ``b`` is a constant with which a division neither fails nor overflows."""
+    if isinstance(t, LaneScalar):
+        b = b.removeprefix(f"splat ({register_type(t.one)} ").removesuffix(")")
+    return b.lstrip("-").isdigit() and b not in ("0", "-1")
 
 
 # --- comparisons and logic ----------------------------------------------------------------------------------
@@ -153,6 +170,8 @@ def _unot(w: Writer, t: Scalar, x: str) -> str:
 
 def _bitwise(name: str, op: str) -> None:
     def lower(w: Writer, t: Scalar, a: str, b: str) -> str:
+        if op == "and" and t.is_bool and constant(True, t) in (a, b):  # the mask of whole vectors
+            return b if a == constant(True, t) else a
         return w.op(f"{op} {register_type(t)} {a}, {b}")
 
     SCALAR[name] = lower

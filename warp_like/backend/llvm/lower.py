@@ -99,6 +99,9 @@ class Lowering:
         assert isinstance(t, Scalar)
         if t.bits == 64:
             return self.scalar(v)
+        constant_ = ops.constant_value(v)
+        if constant_ is not None:
+            return str(int(constant_))
         for known in reversed(self._wide):
             if v in known:
                 return known[v]
@@ -108,8 +111,6 @@ class Lowering:
 
     def _widen(self, v: Value) -> str:
         match v.op:
-            case ops.Constant(value=value):
-                return str(int(value))
             case ops.Apply(fn=fn, args=(a, b)) if fn in _WIDENED:
                 return self.w.op(f"{_WIDENED[fn]} i64 {self.index(a)}, {self.index(b)}")
             case ops.Apply(fn="neg", args=(a,)):

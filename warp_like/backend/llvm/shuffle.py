@@ -55,6 +55,8 @@ def to_lanes(w: Writer, t: LaneScalar, scalars: Sequence[str]) -> str:
 
 def splat(w: Writer, t: LaneScalar, x: str) -> str:
     """Return ``x`` in all lanes."""
+    if not x.startswith("%"):
+        return f"splat ({register_type(t.one)} {x})"
     whole = register_type(t)
     first = w.op(f"insertelement {whole} poison, {register_type(t.one)} {x}, i32 0")
     return w.op(f"shufflevector {whole} {first}, {whole} poison, <{t.width} x i32> zeroinitializer")

@@ -141,8 +141,7 @@ def leaves(t: Type) -> tuple[tuple[Scalar, int], ...]:
 def constant(value: float, t: Scalar) -> str:
     """Return the text of a scalar constant, the same in all lanes."""
     if isinstance(t, LaneScalar):
-        one = f"{register_type(t.one)} {constant(value, t.one)}"
-        return f"<{', '.join([one] * t.width)}>"
+        return f"splat ({register_type(t.one)} {constant(value, t.one)})"
     if t.is_bool:
         return "true" if value else "false"
     if t.is_int:

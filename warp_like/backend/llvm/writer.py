@@ -94,6 +94,8 @@ class Writer:
 
     def select(self, cond: str, type: str, a: str, b: str, by: str = "i1") -> str:
         """Append a select; ``by`` is the type of ``cond``."""
+        if cond in ("true", "splat (i1 true)"):
+            return a
         return self.op(f"select {by} {cond}, {type} {a}, {type} {b}")
 
     # --- what the function refers to ---

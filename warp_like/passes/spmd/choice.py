@@ -35,8 +35,9 @@ from warp_like.passes.spmd.values import NotWidenable
 from warp_like.passes.spmd.widen import calls_library, widen
 
 MAX_LANES = 64
-LARGEST = 2500
-"""The most ops of a kernel that is widened unasked: LLVM's time for vectors grows faster than their number."""
+LARGEST, MOST_LOOPS = 8000, 300
+"""The most ops and loops of a kernel that is widened unasked. LLVM's time grows with the number of ops, and faster than
+that of loops: for 500 of them vectors take it 4 s, twice as long as one thread does."""
 LARGEST_SIDE_BY_SIDE = 600
 """The most ops of one whose values may take more than one register."""
 LARGEST_PRIVATE = 256 << 10
@@ -110,8 +111,10 @@ def _reason_against(f: Function, size: int) -> str:
             return "it prints, and the lines of a thread stay together"
         if isinstance(o, ops.Breakpoint):
             return "it stops in a debugger"
-    if size > LARGEST:
-        return f"{size} ops are too many to compile for lanes in reasonable time"
+    loops = sum(isinstance(o, (ops.For, ops.While)) for o in f.body.walk())
+    for number, most, what in ((size, LARGEST, "ops"), (loops, MOST_LOOPS, "loops")):
+        if number > most:
+            return f"{number} {what} are too many to compile for lanes in reasonable time"
     return ""
 
 

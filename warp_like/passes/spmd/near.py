@@ -53,6 +53,9 @@ class NearIndices(LaneBuilder):
         a, n = o.args
         if not (_is_index(o.result) and self.steps[a] == 1 and self.steps[n] == 0):
             return False
+        divisor = ops.constant_value(n)
+        if divisor is not None and divisor < self.width:
+            return False  # every vector passes a multiple
         first = self.b.apply("mod", self.scalar(a), self.scalar(n))
         top = self.width - 1
         fits = self.b.lt(first, self.b.sub(self.scalar(n), top))

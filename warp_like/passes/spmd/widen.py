@@ -305,23 +305,29 @@ class _Widener(Accesses, Edges):
         def unsigned(v: Value) -> Value:
             return self.b.cast(v, self.wide(counter))
 
-        lo, hi, step = self.lanes(o.lo), self.lanes(o.hi), self.lanes(o.step)
+        lo, hi = self.lanes(o.lo), self.lanes(o.hi)
         zero = self.spread(self.b.constant(0, counter))
         one = self.spread(self.b.constant(1, counter))
         known = ops.constant_value(o.step)
-        up = self.apply("sub", unsigned(hi), unsigned(lo))
-        down = self.apply("sub", unsigned(lo), unsigned(hi))
-        below, above = self.apply("lt", lo, hi), self.apply("gt", lo, hi)
-        nothing = self.spread(self.b.constant(0, lane_type(step.type)))
-        rising = self.apply("gt", step, nothing)
-        some = self.select(rising, below, above)
-        some = self.apply("bit_and", some, self.apply("ne", step, nothing))
-        distance = self.select(rising, up, down)
-        if known not in (1, -1):
+        if known:
+            first, last = (lo, hi) if known > 0 else (hi, lo)
+            last = self.select(self.apply("lt", first, last), last, first)
+            distance = self.apply("sub", unsigned(last), unsigned(first))
+            if abs(known) == 1:
+                return distance
+            some, size = self.apply("ne", distance, zero), self.spread(self.b.constant(abs(known), counter))
+        else:
+            step = self.lanes(o.step)
+            nothing = self.spread(self.b.constant(0, lane_type(step.type)))
+            rising = self.apply("gt", step, nothing)
+            some = self.select(rising, self.apply("lt", lo, hi), self.apply("gt", lo, hi))
+            some = self.apply("bit_and", some, self.apply("ne", step, nothing))
+            up = self.apply("sub", unsigned(hi), unsigned(lo))
+            distance = self.select(rising, up, self.apply("sub", unsigned(lo), unsigned(hi)))
             size = self.select(rising, unsigned(step), self.apply("neg", unsigned(step)))
             size = self.select(self.apply("eq", size, zero), one, size)
-            distance = self.apply("add", self.apply("div", self.apply("sub", distance, one), size), one)
-        return self.select(some, distance, zero)
+        count = self.apply("add", self.apply("div", self.apply("sub", distance, one), size), one)
+        return self.select(some, count, zero)
 
     def conditional_loop(self, o: ops.While) -> None:
         go = o.cond.yielded[0]
