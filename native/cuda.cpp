@@ -99,19 +99,33 @@ struct CudaMemory {
     CudaMemory* next = nullptr;   // of those that wait for the end of a capture
 };
 
-// Lets `stream` wait for all that `before` holds now; the driver's code, and its function in `call`.
-CudaCode wait_for(DriverContext* context, void* before, void* stream, const char** call) {
-    *call = "cuEventCreate";
-    CudaCode code = context->event ? 0 : cuda_api.event_create(&context->event, kEventDisableTiming);
-    if (code == 0) {
-        *call = "cuEventRecord";
-        code = cuda_api.event_record(context->event, before);
+// The context whose stream a use is on; another library's is taken for one of `otherwise`.
+DriverContext* context_of(const CudaUse& use, DriverContext* otherwise) {
+    return use.holder ? as_context(reinterpret_cast<CudaStream*>(use.holder)->context) : otherwise;
+}
+
+// Lets `after`, a stream of `later`, wait for all that `before`, one of `earlier`, holds now; the driver's code, and its
+// function in `call`.
+CudaCode wait_across(DriverContext* earlier, void* before, DriverContext* later, void* after, const char** call) {
+    {
+        const CudaGuard guard(earlier);
+        *call = "cuCtxPushCurrent";
+        CudaCode code = guard.code();
+        if (code == 0 && !earlier->event) {
+            *call = "cuEventCreate";
+            code = cuda_api.event_create(&earlier->event, kEventDisableTiming);
+        }
+        if (code == 0) {
+            *call = "cuEventRecord";
+            code = cuda_api.event_record(earlier->event, before);
+        }
+        if (code) return code;
     }
-    if (code == 0) {
-        *call = "cuStreamWaitEvent";
-        code = cuda_api.stream_wait_event(stream, context->event, 0);
-    }
-    return code;
+    const CudaGuard guard(later);
+    *call = "cuCtxPushCurrent";
+    if (guard.code()) return guard.code();
+    *call = "cuStreamWaitEvent";
+    return cuda_api.stream_wait_event(after, earlier->event, 0);
 }
 
 void forget_others(CudaMemory* memory) {
@@ -127,17 +141,24 @@ bool is_gone(CudaCode code) {
 }
 
 void give_back(CudaMemory* memory) {
-    const CudaGuard guard(memory->context);
+    DriverContext* home = memory->context;
+    const CudaGuard guard(home);
     CudaCode code = guard.code();
     const char* call = "cuCtxPushCurrent";
+    void* stream = memory->last.stream;
+    if (context_of(memory->last, home) != home) {  // it goes back on a stream of its own device
+        memory->others.push_back(memory->last);
+        Py_XINCREF(memory->last.holder);
+        stream = reinterpret_cast<CudaStream*>(home->stream)->handle;
+    }
     for (const CudaUse& other : memory->others) {  // whoever gets the memory next must not meet these
-        if (code == 0) code = wait_for(memory->context, other.stream, memory->last.stream, &call);
+        if (code == 0) code = wait_across(context_of(other, home), other.stream, home, stream, &call);
     }
     if (code == 0) {
         switch (memory->kind) {
             case Kind::Pool:
                 call = "cuMemFreeAsync";
-                code = cuda_api.mem_free_async(memory->ptr, memory->last.stream);
+                code = cuda_api.mem_free_async(memory->ptr, stream);
                 break;
             case Kind::Plain:
                 call = "cuMemFree";
@@ -145,7 +166,7 @@ void give_back(CudaMemory* memory) {
                 break;
             case Kind::Pinned:  // a copy may still read it
                 call = "cuMemFreeHost";
-                code = cuda_api.stream_synchronize(memory->last.stream);
+                code = cuda_api.stream_synchronize(stream);
                 if (code == 0) code = cuda_api.mem_free_host(reinterpret_cast<void*>(memory->ptr));
                 break;
             case Kind::Other:
@@ -232,8 +253,8 @@ namespace {
 
 // The same where the memory's last uses are concerned. A capture can't depend on work outside of it: that is waited for
 // here and now. The capture of a branch does not even depend on the one around it, whose graph orders the two.
-CudaCode wait_for_last(DriverContext* context, void* before, const CudaUse& use, const char** call) {
-    void* stream = use.stream;
+CudaCode wait_for_last(DriverContext* context, const CudaUse& last, const CudaUse& use, const char** call) {
+    void *before = last.stream, *stream = use.stream;
     if (context->captured) {
         int inside = 0, captured = 0;
         *call = "cuStreamIsCapturing";
@@ -244,7 +265,7 @@ CudaCode wait_for_last(DriverContext* context, void* before, const CudaUse& use,
         if (inside && !captured) return cuda_api.stream_synchronize(before);
         if (inside && use.holder && reinterpret_cast<CudaStream*>(use.holder)->branch) return 0;
     }
-    return wait_for(context, before, stream, call);
+    return wait_across(context_of(last, context), before, context_of(use, context), stream, call);
 }
 
 }  // namespace
@@ -264,7 +285,7 @@ bool use_cuda_memory(DriverContext* context, PyObject* owner, const CudaUse& use
         const char* call = nullptr;
         if (!ordered) {
             if (!other.foreign && !use.foreign) continue;  // the user orders these
-            const CudaCode code = wait_for_last(context, other.stream, use, &call);
+            const CudaCode code = wait_for_last(context, other, use, &call);
             if (code) return raise_cuda_error(call, code);
         }
         others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
@@ -280,33 +301,6 @@ bool use_cuda_memory(DriverContext* context, PyObject* owner, const CudaUse& use
 bool is_peer_memory(const DriverContext* context, PyObject* owner) {
     return is_cuda_memory(owner) && memory_of(owner)->context != context;
 }
-
-namespace {
-
-// Lets `after`, a stream of `later`, wait for all that `before`, one of `earlier`, holds now.
-CudaCode wait_across(DriverContext* earlier, void* before, DriverContext* later, void* after, const char** call) {
-    {
-        const CudaGuard guard(earlier);
-        *call = "cuCtxPushCurrent";
-        CudaCode code = guard.code();
-        if (code == 0 && !earlier->event) {
-            *call = "cuEventCreate";
-            code = cuda_api.event_create(&earlier->event, kEventDisableTiming);
-        }
-        if (code == 0) {
-            *call = "cuEventRecord";
-            code = cuda_api.event_record(earlier->event, before);
-        }
-        if (code) return code;
-    }
-    const CudaGuard guard(later);
-    *call = "cuCtxPushCurrent";
-    if (guard.code()) return guard.code();
-    *call = "cuStreamWaitEvent";
-    return cuda_api.stream_wait_event(after, earlier->event, 0);
-}
-
-}  // namespace
 
 bool wait_for_peer_memory(DriverContext* context, PyObject* owner, const CudaUse& use) {
     CudaMemory* memory = memory_of(owner);

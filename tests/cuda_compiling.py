@@ -41,10 +41,10 @@ def also_for_cuda() -> Iterator[None]:
     require_ptxas()
     before = pipeline._in_lanes
 
-    def both(f: Function, signature: Signature, target: Target) -> Any:
+    def both(f: Function, signature: Signature, target: Target, *more: Any) -> Any:
         if not target.is_cuda:
             require_cuda_code(f, signature)
-        return before(f, signature, target)
+        return before(f, signature, target, *more)
 
     pipeline._in_lanes = both
     try:

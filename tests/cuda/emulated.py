@@ -120,7 +120,7 @@ class EmulatedDriver(FakeDriver):
         symbol = ctypes.CFUNCTYPE(None, I64, ctypes.c_int32)(
             lambda handle, x: self.conditions.update({handle: bool(x)})
         )
-        code = compile_object(_for_the_host(text, conditions.ENTRY), host_target())
+        code = compile_object(Lowered(_for_the_host(text, conditions.ENTRY)), host_target())
         address = ctypes.cast(symbol, P).value or 0
         loaded = load(code, (conditions.ENTRY,), {"cudaGraphSetConditional": address})
         call = ctypes.CFUNCTYPE(None, P, I64, I64, I64)(loaded.address(conditions.ENTRY))

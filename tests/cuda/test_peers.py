@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from warp_like import _native
 
 
 @wp.kernel
@@ -149,3 +150,20 @@ def test_launches_that_go_from_device_to_device(fake, x, y, monkeypatch):
     assert len(fake.launches) == 8
     arrays.clear()
     del a
+
+
+def test_memory_that_another_devices_stream_used_last(fake, x):
+    """It goes back on a stream of its own device, which waits for the other one."""
+    away, home = wp.get_stream("cuda:0"), wp.get_stream("cuda:1")
+    with wp.get_device("cuda:0").guard:
+        _native.use_memory(wp.get_device("cuda:0").native, x[0].owner, away)
+    address = x[0].ptr
+    fake.forget()
+    x.clear()
+    gc.collect()
+    done = [c for c in fake.calls if c.name in ("cuEventRecord", "cuStreamWaitEvent", "cuMemFreeAsync")]
+    assert [(c.name, c.args[1] if c.name == "cuEventRecord" else c.args[0]) for c in done[-3:-1]] == [
+        ("cuEventRecord", away.cuda_stream),
+        ("cuStreamWaitEvent", home.cuda_stream),
+    ]
+    assert done[-1].args == (address, home.cuda_stream)

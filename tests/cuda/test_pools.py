@@ -42,7 +42,7 @@ def test_with_and_without_the_pool(fake):
         wp.set_mempool_enabled("cuda:1", True)
     wp.zeros(3, device="cuda:1")
     assert fake.names("cuMemAllocAsync", "cuMemAlloc") == ["cuMemAlloc"]
-    with pytest.raises(RuntimeError, match="device 'cpu' has no memory pool"):
+    with pytest.raises(ValueError, match="device 'cpu' has no memory pool"):
         wp.set_mempool_enabled("cpu", False)
 
 
@@ -117,7 +117,7 @@ def test_allocators(fake):
     assert not mine.live
     with pytest.raises(TypeError, match="an allocator has the methods allocate"):
         wp.set_device_allocator("cuda:0", 3)
-    with pytest.raises(RuntimeError, match="device 'cpu' has no allocators"):
+    with pytest.raises(ValueError, match="device 'cpu' has no allocators"):
         wp.set_device_allocator("cpu", None)
 
 
@@ -167,3 +167,18 @@ def test_events_of_other_processes(fake):
     assert ("cuEventDestroy", (handle,)) in fake.calls
     with pytest.raises(ValueError, match="tells no time"):
         wp.Event("cuda:0", interprocess=True, enable_timing=True)
+
+
+def test_the_cpu_has_no_part_in_access(fake):
+    for enable in (wp.set_peer_access_enabled, wp.set_mempool_access_enabled):
+        for pair in (("cpu", "cuda:0"), ("cuda:0", "cpu")):
+            with pytest.raises(ValueError, match="device 'cpu' has no"):
+                enable(*pair, True)
+            enable(*pair, False)  # it is not
+    cpu, cuda = wp.get_device("cpu"), wp.get_device("cuda:0")
+    assert (cpu.is_mempool_supported, cpu.is_mempool_enabled, cpu.is_uva, cpu.arch, cpu.uuid) == (False,) * 3 + (
+        0,
+        None,
+    )
+    assert cuda.is_concurrent_managed_access_supported
+    assert not cuda.is_cpu_gpu_atomic_supported

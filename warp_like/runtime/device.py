@@ -59,6 +59,81 @@ class Device:
     capture: Any = None
     """The CUDA graph that is being captured."""
 
+    # ---- what only CUDA devices have
+
+    @property
+    def is_uva(self) -> bool:
+        """Whether host and device share one space of addresses."""
+        return False
+
+    @property
+    def is_mempool_supported(self) -> bool:
+        """Whether allocations can be ordered by streams."""
+        return False
+
+    @property
+    def is_mempool_enabled(self) -> bool:
+        """Whether allocations come from a memory pool."""
+        return False
+
+    @property
+    def is_managed_memory_supported(self) -> bool:
+        """Whether host and device can share memory that moves between them."""
+        return False
+
+    @property
+    def is_concurrent_managed_access_supported(self) -> bool:
+        """Whether host and device can use such memory at one time."""
+        return False
+
+    @property
+    def is_cpu_memory_access_from_gpu_supported(self) -> bool:
+        """Whether kernels can use all of the host's memory."""
+        return False
+
+    @property
+    def is_gpu_memory_access_from_cpu_supported(self) -> bool:
+        """Whether the host can use the device's memory."""
+        return False
+
+    @property
+    def is_cpu_gpu_atomic_supported(self) -> bool:
+        """Whether atomic operations of host and device on one address are atomic to each other."""
+        return False
+
+    @property
+    def is_ipc_supported(self) -> bool:
+        """Whether other processes can open its memory."""
+        return False
+
+    is_primary: bool = False
+    """Whether its context is the one that all libraries share."""
+
+    @property
+    def arch(self) -> int:
+        """90 for compute capability 9.0; 0 on the CPU."""
+        return 0
+
+    @property
+    def sm_count(self) -> int:
+        """The number of multiprocessors."""
+        return 0
+
+    @property
+    def max_shared_memory_per_block(self) -> int:
+        """Bytes of shared memory that one block can be given."""
+        return 0
+
+    @property
+    def uuid(self) -> str | None:
+        """What names the device or its part, as nvidia-smi prints it."""
+        return None
+
+    @property
+    def pci_bus_id(self) -> str | None:
+        """Where it is plugged in."""
+        return None
+
     @property
     def is_capturing(self) -> bool:
         """Whether a capture runs: on the CPU, in this thread."""

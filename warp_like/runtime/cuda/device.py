@@ -122,6 +122,26 @@ class CudaDevice(Device):
         return bool(self.attribute("MANAGED_MEMORY"))
 
     @functools.cached_property
+    def is_concurrent_managed_access_supported(self) -> bool:
+        """Whether host and device can use managed memory at one time."""
+        return bool(self.attribute("CONCURRENT_MANAGED_ACCESS"))
+
+    @functools.cached_property
+    def is_cpu_memory_access_from_gpu_supported(self) -> bool:
+        """Whether kernels can use all of the host's memory, as ``malloc`` gives it."""
+        return bool(self.attribute("PAGEABLE_MEMORY_ACCESS"))
+
+    @functools.cached_property
+    def is_gpu_memory_access_from_cpu_supported(self) -> bool:
+        """Whether the host can use managed memory where it lies on the device, without moving it."""
+        return bool(self.attribute("DIRECT_MANAGED_MEM_ACCESS_FROM_HOST"))
+
+    @functools.cached_property
+    def is_cpu_gpu_atomic_supported(self) -> bool:
+        """Whether atomic operations of host and device on one address are atomic to each other."""
+        return bool(self.attribute("HOST_NATIVE_ATOMIC_SUPPORTED"))
+
+    @functools.cached_property
     def is_ipc_supported(self) -> bool:
         """Whether other processes can open its memory."""
         return bool(self.attribute("IPC_EVENT_SUPPORTED"))

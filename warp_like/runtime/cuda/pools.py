@@ -24,7 +24,7 @@ _LARGEST = 2**64 - 1
 def _cuda(device: DeviceLike, what: str) -> CudaDevice:
     place = get_device(device)
     if not isinstance(place, CudaDevice):
-        raise RuntimeError(f"device '{place}' has no {what}")
+        raise ValueError(f"device '{place}' has no {what}")
     return place
 
 
@@ -57,6 +57,7 @@ def set_mempool_enabled(device: DeviceLike, enable: bool) -> None:
 
     Raises:
         RuntimeError: The device has no memory pool.
+        ValueError: The device is the CPU.
     """
     if enable:
         _pooled(device).mempool_wanted = True
@@ -73,6 +74,7 @@ def set_mempool_release_threshold(device: DeviceLike, threshold: int | float) ->
 
     Raises:
         RuntimeError: The device has no memory pool.
+        ValueError: The device is the CPU.
         ValueError: ``threshold`` is negative.
     """
     place = _pooled(device)
@@ -87,6 +89,7 @@ def get_mempool_release_threshold(device: DeviceLike = None) -> int:
 
     Raises:
         RuntimeError: The device has no memory pool.
+        ValueError: The device is the CPU.
     """
     return _attribute(device, "RELEASE_THRESHOLD")
 
@@ -96,6 +99,7 @@ def get_mempool_used_mem_current(device: DeviceLike = None) -> int:
 
     Raises:
         RuntimeError: The device has no memory pool.
+        ValueError: The device is the CPU.
     """
     return _attribute(device, "USED_MEM_CURRENT")
 
@@ -105,6 +109,7 @@ def get_mempool_used_mem_high(device: DeviceLike = None) -> int:
 
     Raises:
         RuntimeError: The device has no memory pool.
+        ValueError: The device is the CPU.
     """
     return _attribute(device, "USED_MEM_HIGH")
 
@@ -178,7 +183,10 @@ def set_mempool_access_enabled(target_device: DeviceLike, peer_device: DeviceLik
 
     Raises:
         RuntimeError: The devices can't reach each other's memory.
+        ValueError: One of them is the CPU, whose access can't be enabled.
     """
+    if not enable and not (get_device(target_device).is_mempool_supported and get_device(peer_device).is_cuda):
+        return
     target, peer = _pooled(target_device), _cuda(peer_device, "access to memory pools")
     if target is peer:
         return
@@ -206,7 +214,10 @@ def set_peer_access_enabled(target_device: DeviceLike, peer_device: DeviceLike, 
 
     Raises:
         RuntimeError: The devices can't reach each other's memory.
+        ValueError: One of them is the CPU, whose access can't be enabled.
     """
+    if not enable and not (get_device(target_device).is_cuda and get_device(peer_device).is_cuda):
+        return
     target, peer = _cuda(target_device, "peers"), _cuda(peer_device, "peers")
     if target is peer or enable == (target in peer.peers):
         return
@@ -294,7 +305,7 @@ def set_device_allocator(device: DeviceLike, allocator: Allocator | None) -> Non
             device's context is current in both. Arrays that it made keep it.
 
     Raises:
-        RuntimeError: The device is the CPU.
+        ValueError: The device is the CPU.
         TypeError: ``allocator`` is none.
     """
     require_allocator(allocator)
@@ -305,7 +316,7 @@ def get_device_allocator(device: DeviceLike) -> Allocator | None:
     """Return what ``set_device_allocator`` has set; None for the built-in allocator.
 
     Raises:
-        RuntimeError: The device is the CPU.
+        ValueError: The device is the CPU.
     """
     found: Allocator | None = _cuda(device, "allocators").allocator
     return found
