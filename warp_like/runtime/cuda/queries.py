@@ -83,12 +83,15 @@ def get_cuda_kernel_properties(
 def get_suggested_block_size(kernel: Kernel, device: DeviceLike = None) -> Version:
     """Return the ``block_dim`` that keeps a multiprocessor busiest, and how many blocks then fill the device.
 
-    Larger blocks are not faster as such: for a small grid, smaller ones spread over more multiprocessors.
+    Larger blocks are not faster as such: for a small grid, smaller ones spread over more multiprocessors. On the CPU,
+    where threads have no blocks, both numbers are 1.
 
     Raises:
         TypeError: ``kernel`` is no kernel.
-        RuntimeError: The kernel is generic, or the device is not a CUDA device.
+        RuntimeError: The kernel is generic.
     """
+    if isinstance(kernel, Kernel) and get_device(device).is_cpu:
+        return 1, 1
     place, function = _loaded("get_suggested_block_size", kernel, device)
     with place.guard:
         blocks, threads = place.driver.suggested_block(function)
