@@ -15,7 +15,7 @@ def kernels_are_compiled_anew():
     yield
     for kernel in wp.get_module("warp_like.runtime.cuda.algorithms").kernels.values():
         kernel.forget_programs()
-    for kernel in wp.get_module("warp_like.runtime.algorithms").kernels.values():
+    for kernel in [*wp.get_module("warp_like.runtime.algorithms").kernels.values(), squared]:
         kernel.forget_programs()
 
 
@@ -201,6 +201,73 @@ def test_a_tape_differentiates_sums(device):
         u.array_inner(x, x, out=total)
     tape.backward(total)
     np.testing.assert_allclose(x.grad.numpy(), 2 * x.numpy(), rtol=1e-6)
+
+
+@wp.kernel
+def squared(x: wp.array(dtype=float)):
+    i = wp.tid()
+    x[i] = x[i] * x[i]
+
+
+def test_fingerprints(device):
+    from warp_like.runtime.cuda.algorithms import fingerprint
+
+    x = numbers(1000, "float32")
+    a = wp.array(x, device=device)
+    found = {
+        fingerprint(a),
+        fingerprint(wp.array(x[::-1].copy(), device=device)),
+        fingerprint(a[:999]),
+        fingerprint(a[::2]),
+    }
+    for i in (0, 500, 999):
+        y = x.copy()
+        y[i] = np.nextafter(y[i], np.float32(2))
+        found.add(fingerprint(wp.array(y, device=device)))
+    assert len(found) == 7
+    assert fingerprint(wp.clone(a)) == fingerprint(a)
+    assert fingerprint(wp.array(x[::2].copy(), device=device)) == fingerprint(a[::2])
+    bits = wp.array(np.arange(13) % 2 == 0, device=device)
+    assert fingerprint(bits) == fingerprint(wp.clone(bits))
+    assert fingerprint(a[:0]) == 0
+
+
+def test_a_tape_of_kernels_that_overwrite(device):
+    start = np.linspace(0.5, 1.5, 40).astype(np.float32)
+
+    def gradient():
+        x = wp.array(start, device=device, requires_grad=True)
+        with wp.Tape() as tape:
+            for _ in range(3):
+                wp.launch(squared, dim=40, inputs=[x], device=device)
+        return x, tape
+
+    x, tape = gradient()
+    tape.backward(grads={x: wp.ones(40, dtype=float, device=device)})
+    np.testing.assert_allclose(x.grad.numpy(), 8 * start.astype(np.float64) ** 7, rtol=1e-5)
+    x, tape = gradient()
+    x.assign(start)
+    with pytest.raises(
+        RuntimeError, match="which the recorded program overwrote, and the array has been changed since"
+    ):
+        tape.backward(grads={x: wp.ones(40, dtype=float, device=device)})
+
+
+def test_a_capture_takes_a_tape_of_kernels_that_overwrite(device):
+    start = np.linspace(0.5, 1.5, 40).astype(np.float32)
+    x, seed = wp.array(start, device=device, requires_grad=True), wp.ones(40, dtype=float, device=device)
+    given = wp.array(start, device=device)
+    with wp.ScopedCapture(device) as capture:
+        wp.copy(x, given)
+        x.grad.zero_()
+        with wp.Tape() as tape:
+            for _ in range(2):
+                wp.launch(squared, dim=40, inputs=[x], device=device)
+        tape.backward(grads={x: seed})
+    for factor in (1.0, 0.5):
+        given.assign(factor * start)
+        wp.capture_launch(capture.graph)
+        np.testing.assert_allclose(x.grad.numpy(), 4 * (factor * start.astype(np.float64)) ** 3, rtol=1e-5)
 
 
 def test_nothing_waits(fake):

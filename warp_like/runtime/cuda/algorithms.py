@@ -129,6 +129,37 @@ def _summed(given: list[array], outer: int, length: int, inner: int) -> array:
         given, op, length = [sums], _sums, parts
 
 
+@kernel(enable_backward=False)
+def _mixed(words: Any, sums: Any) -> None:
+    k = tid()
+    total = uint64(0)
+    for j in range(k, words.shape[0], sums.shape[0]):
+        x = (uint64(words[j]) + uint64(1)) * uint64(0x9E3779B97F4A7C15) + uint64(j) * uint64(0xD1B54A32D192ED03)
+        x = (x ^ (x >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> uint64(27))) * uint64(0x94D049BB133111EB)
+        total += x ^ (x >> uint64(31))
+    sums[k] = total
+
+
+def fingerprint(a: array) -> int:
+    """Return a number that is another one where the bytes of ``a`` are others, but for chance; waits.
+
+    The words are mixed as Steele, Lea and Flood's SplitMix64 mixes its states (OOPSLA 2014), and added up.
+    """
+    whole = _in_one_piece(a)
+    nbytes = whole.size * whole.itemsize
+    if not nbytes:
+        return 0
+    element = element_type(ir.uint32 if nbytes % 4 == 0 and whole.ptr % 4 == 0 else ir.uint8)
+    count = nbytes // element.itemsize
+    words = bind_foreign(element, whole.ptr, (count,), (element.itemsize,), True, a.device, whole)
+    parts = max(1, min(-(-count // SUMMED), MOST_SUMS))
+    sums = _scratch(a, ir.uint64, parts)
+    _run(_mixed, parts, words, sums)
+    found: int = _summed([_as(sums, 1, parts, 1)], 1, parts, 1).numpy().item()
+    return found
+
+
 # ---- prefix sums
 
 
