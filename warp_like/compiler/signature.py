@@ -54,8 +54,8 @@ class Signature(Frozen):
         same: For an adjoint, pairs of parameters that are one array, later one first.
         tangent: For forward mode, the positions of those parameters of the kernel or adjoint that have tangents.
         options: The settings that change the code.
-        again: For forward mode twice, of a kernel, the positions of those of its parameters, and of the tangents that
-            follow them, that have tangents in the second.
+        again: For forward mode twice, the positions of those parameters of the kernel or adjoint, its scratch arrays
+            included, and of the tangents that follow them, that have tangents in the second.
     """
 
     args: tuple[Type, ...]

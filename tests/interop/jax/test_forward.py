@@ -1,5 +1,6 @@
 """Forward mode and second derivatives of kernels in JAX programs, against JAX's own of the same formula."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -335,5 +336,61 @@ def test_refusals():
     with pytest.raises(TypeError, match=r"kernel `scale`: a derivative is asked of it.*enable_backward=True"):
         jax.jvp(lambda x: f(x, 2.0)[0], (floats(3),), (floats(3),))
     g = jax_kernel(couple, enable_backward=True)
-    with pytest.raises(NotImplementedError, match="kernel `couple`: a third derivative is asked of it"):
-        jax.grad(lambda x: jax.hessian(lambda x: g(x, 1.0)[0].sum())(x).sum())(floats(3))
+    cube = functools.reduce(lambda h, _: jax.jacfwd(h), range(3), lambda x: g(x, 1.0)[0].sum())
+    with pytest.raises(NotImplementedError, match="kernel `couple`: a third derivative is asked of it in forward mode"):
+        cube(floats(3))
+    fourth = functools.reduce(lambda h, _: jax.grad(lambda x: h(x).sum()), range(4), lambda x: g(x, 1.0)[0])
+    with pytest.raises(NotImplementedError, match="kernel `couple`: a fourth derivative is asked of it, and there are"):
+        fourth(floats(3))
+
+
+def reverse_thrice(f):
+    return jax.jacrev(jax.jacrev(jax.jacrev(f)))
+
+
+def forward_over_hessian(f):
+    return jax.jacfwd(jax.hessian(f))
+
+
+def reverse_over_forward(f):
+    return jax.jacrev(jax.jacfwd(jax.jacfwd(f)))
+
+
+@pairs
+@pytest.mark.parametrize("third", [reverse_thrice, forward_over_hessian, reverse_over_forward])
+def test_third_derivatives(name, third):
+    f, plain, args = PAIRS[name]
+    got = jax.jit(third(loss_of(f)))(*args)
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(third(loss_of(plain))(*args)), strict=True):
+        assert np.allclose(a, b, rtol=1e-3, atol=1e-3)
+
+
+def test_third_derivatives_of_what_is_overwritten_and_of_loops():
+    f = jax_kernel(powers, num_outputs=2, enable_backward=True)
+    x = floats(3) * 0.5 + 0.5
+
+    def ours(x):
+        y, z = f(x)
+        return (y + jnp.sin(z)).sum()
+
+    def theirs(x):
+        return (x**6 + jnp.sin(x**7)).sum()
+
+    for third in (reverse_thrice, forward_over_hessian):
+        assert np.allclose(jax.jit(third(ours))(x), third(theirs)(x), rtol=1e-3, atol=1e-2)
+
+
+def test_third_derivatives_of_batches():
+    x, a = floats(4, 3), jnp.float32(0.7)
+
+    def thrice(f):
+        return functools.reduce(lambda h, _: jax.grad(h), range(3), f)
+
+    def each(f):
+        return jax.vmap(lambda x: thrice(lambda a: loss_of(f)(x, a))(a))(x)
+
+    def along(f):
+        return jax.vmap(thrice(lambda a: loss_of(f)(x[0], a)))(jnp.asarray([0.3, 0.7], jnp.float32))
+
+    for of in (each, along):
+        close(of(PAIRS["couple"][0]), of(couple_jnp))

@@ -1,15 +1,16 @@
 """Derivatives of a traced call, as multilinear forms of which one slot is left open.
 
-Of the call's results y(x) and a weight w for each of them, take the derivative of ``sum(w * y)`` in one or two
-directions u, v: the number ``w . y'(x) u`` or ``w . y''(x) u v``. It is linear in w, u and v. What a form gives back is
-its gradient with respect to the slot that is open:
+Of the call's results y(x) and a weight w for each of them, take the derivative of ``sum(w * y)`` in one, two or three
+directions u, v, t: the number ``w . y'(x) u``, ``w . y''(x) u v`` and so on. It is linear in w and in each direction.
+What a form gives back is its gradient with respect to the slot that is open:
 
-====  =======================  =========================================================
-open  slots (w, u)             slots (w, u, v)
-====  =======================  =========================================================
-w     the tangent ``y' u``     the tangent's tangent ``y'' u v``
-u, v  the adjoint ``y'^T w``   the tangent of the adjoint, the Hessian times a direction
-====  =======================  =========================================================
+====  =======================  =======================================  ================================
+open  slots (w, u)             slots (w, u, v)                          slots (w, u, v, t)
+====  =======================  =======================================  ================================
+w     the tangent ``y' u``     the tangent's tangent ``y'' u v``        refused
+else  the adjoint ``y'^T w``   the tangent of the adjoint, the Hessian  the second tangent of the adjoint
+                               times a direction
+====  =======================  =======================================  ================================
 
 So all that JAX asks for stays in the family: transposing opens another slot, and a derivative adds a slot.
 """
@@ -21,6 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from warp_like.compiler.signature import with_scratch
 from warp_like.interop.jaxffi.operation import Held, Operation
 from warp_like.interop.jaxffi.target import Code, jax_module
 from warp_like.ir.types import Array, element_shape, is_differentiable
@@ -43,7 +45,7 @@ class Form:
 
     Attributes:
         op: The call.
-        slots: What the slots w, u, v are made of: storages and scalars of the call. w: all differentiable results.
+        slots: What the slots w, u, v, t are made of: storages and scalars of the call. w: all differentiable results.
         open: The slot that is open.
     """
 
@@ -73,11 +75,11 @@ class Form:
         """Return the form of the derivative with respect to ``parts`` of the call's arguments.
 
         Raises:
-            NotImplementedError: It would be the third one.
+            NotImplementedError: It would be the fourth one.
         """
-        if len(self.slots) == 3:
+        if len(self.slots) == 4:
             raise NotImplementedError(
-                f"kernel `{self.op.kernel.key}`: a third derivative is asked of it, and there are two; put "
+                f"kernel `{self.op.kernel.key}`: a fourth derivative is asked of it, and there are three; put "
                 "jax.lax.stop_gradient around what must not be differentiated again"
             )
         return dataclasses.replace(self, slots=(*self.slots, parts))
@@ -90,8 +92,14 @@ class Form:
 
         Raises:
             WarpCodegenError: The kernel has no such derivative.
+            NotImplementedError: It is a tangent in three directions.
         """
         op = self.op
+        if self.open == 0 and len(self.slots) == 4:
+            raise NotImplementedError(
+                f"kernel `{op.kernel.key}`: a third derivative is asked of it in forward mode alone; take one of the "
+                "three in reverse mode (jax.grad, jax.jacrev)"
+            )
         given = op.given(operands[: len(op.dynamic)])
         results = dict(zip(needed_results(op), operands[len(op.dynamic) : self.fixed], strict=True))
         rest = list(operands[self.fixed :])
@@ -109,7 +117,7 @@ class Form:
         return [self.op.storage(k).zeros().reshape(_full_shape(self.op, k)) for k in self.slots[self.open]]
 
     def __repr__(self) -> str:
-        return f"{self.op.kernel.key} d{len(self.slots) - 1}/{'wuv'[self.open]}"
+        return f"{self.op.kernel.key} d{len(self.slots) - 1}/{'wuvt'[self.open]}"
 
 
 def _tangent(
@@ -165,7 +173,7 @@ def _gradient(
     directions: Sequence[dict[int, Any]],
     parts: tuple[int, ...],
 ) -> list[Any]:
-    """Return the gradient of the weighted results with respect to ``parts``, or its derivative in a direction."""
+    """Return the gradient of the weighted results with respect to ``parts``, or its derivative in directions."""
     same = op.same()
     later = {i for i, _ in same}
     wrt = tuple(i for i in _parameters(op, {*parts, *weights}) if i not in later)
@@ -173,21 +181,48 @@ def _gradient(
     held |= {("old", k): Held(s, given.get(k)) for k, s in op.storages.items()}
     held |= {("adjoint", k): Held(op.storages[k], w) for k, w in weights.items()}
     scalars = {("value", i): x for i, x in given.items()}
-    role, tangent = "adjoint", None
-    for direction in directions:
-        role = "u adjoint"
-        n = len(op.types)
-        tangent = (*_parameters(op, {*direction, *weights}), *range(n, n + len(wrt)))
-        _fill(op, held, scalars, "u old", direction)
-        _fill(op, held, scalars, "u value", {k: x for k, x in direction.items() if k not in op.results})
-    code = op.code(wrt=wrt, same=same, tangent=tangent)
+    role = "adjoint"
+    for letter, direction in zip("uv", directions, strict=False):
+        role = f"{letter} {role}"
+        _fill(op, held, scalars, f"{letter} old", direction)
+        _fill(op, held, scalars, f"{letter} value", {k: x for k, x in direction.items() if k not in op.results})
+    code = op.code(wrt=wrt, same=same, **_modes(op, wrt, same, weights, directions))
     _require_apart(op, code)
-    read = {code.roles[n] for n in code.artifact.reads}
-    if any(name == "u value" and op.places[i].storage in weights for name, i in read):
-        changes = _tangent(op, given, results, directions)
-        held |= {("u value", k): Held(op.storages[k], x) for k, x in zip(weights, changes, strict=True)}
+    read = {name for name, i in (code.roles[n] for n in code.artifact.reads) if _storage(op, i) in weights}
+    for name, along in (("u value", directions[:1]), ("v value", directions[1:]), ("v u value", directions)):
+        if name in read:
+            changes = _tangent(op, given, results, along)
+            held |= {(name, k): Held(op.storages[k], x) for k, x in zip(weights, changes, strict=True)}
     op.launch(code, scalars, held)
     return [_left(op, held, role, k).reshape(_full_shape(op, k)) for k in parts]
+
+
+def _modes(
+    op: Operation,
+    wrt: tuple[int, ...],
+    same: tuple[tuple[int, int], ...],
+    weights: dict[int, Any],
+    directions: Sequence[dict[int, Any]],
+) -> dict[str, Any]:
+    """Return what moves in the tangent of the adjoint, and in the tangent of that; see ``Signature``."""
+    n = len(op.types)
+    adjoints = range(n, n + len(wrt))
+    moving = [(*_parameters(op, {*direction, *weights}), *adjoints) for direction in directions]
+    if len(moving) < 2:
+        return {"tangent": moving[0]} if moving else {}
+    # After the adjoint's parameters come its copies from before the launch, then the tangents of all of these.
+    scratch = op.code(wrt=wrt, same=same).artifact.scratch
+    base = n + len(wrt) + len(scratch)
+    results = op.parameters_in(tuple(weights))
+    first = with_scratch(moving[0], n, len(wrt), scratch)
+    # What the kernel computes curves, also in the copies; what it is given changes along straight lines.
+    curved = (base + k for k, p in enumerate(first) if p >= n or p in results)
+    return {"tangent": moving[0], "again": (*with_scratch(moving[1], n, len(wrt), scratch), *curved)}
+
+
+def _storage(op: Operation, i: int) -> int | None:
+    """Return the storage in which a parameter lies; None for a scalar."""
+    return op.places[i].storage if i in op.places else None
 
 
 def _parameters(op: Operation, names: set[int]) -> tuple[int, ...]:

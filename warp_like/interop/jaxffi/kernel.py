@@ -55,7 +55,7 @@ def jax_kernel(
         in_out_argnames: Arguments that the kernel changes. They are returned; the caller's arrays stay as they are.
         module_preload_mode: A ``wp.JaxModulePreloadMode``, taken for Warp's programs. It changes nothing: kernels are
             compiled for the CPU when JAX traces the call, and loaded on a CUDA device at the first call there.
-        enable_backward: Whether JAX may ask for derivatives, up to the second, in forward and reverse mode.
+        enable_backward: Whether JAX may ask for derivatives, up to the third, in forward and reverse mode.
         has_side_effect: Whether the call stays when its results are not used, as for a kernel that prints.
         block_dim: On CUDA, the threads of a block; what the kernel's options say when left out, else as many as it
             allows.

@@ -17,7 +17,7 @@ from warp_like.ir.types import is_differentiable, scalar_of
 
 
 def differentiable(op: Operation, values: Sequence[Any]) -> list[Any]:
-    """As ``op.forward``, with derivatives up to the second, in forward and reverse mode."""
+    """As ``op.forward``, with derivatives up to the third, in forward and reverse mode."""
     run = jax_module().custom_jvp(lambda *args: op.forward(args))
 
     def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -116,7 +116,7 @@ def _outline(form: Form) -> Any:
 
     def types(*operands: Any) -> list[Any]:
         if jax_module().device_count() > 1:  # for what JAX looks for among the parameters of a primitive
-            with contextlib.suppress(WarpCodegenError):
+            with contextlib.suppress(WarpCodegenError, NotImplementedError):
                 return form(*operands)
         zeros = form.zeros()
         return alike([*zeros, *operands])[: len(zeros)]
