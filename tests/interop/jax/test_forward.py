@@ -394,3 +394,51 @@ def test_third_derivatives_of_batches():
 
     for of in (each, along):
         close(of(PAIRS["couple"][0]), of(couple_jnp))
+
+
+@wp.kernel
+def two_sided(x: wp.array(dtype=wp.float64), n: wp.array(dtype=int), y: wp.array(dtype=wp.float64)):
+    """A loop of unknown length with branches, whose state the gradient saves."""
+    i = wp.tid()
+    s = wp.float64(1.0)
+    for k in range(n[i]):
+        if k % 2 == 0:
+            s = wp.sin(s * x[i]) + wp.float64(0.5) * s
+        else:
+            s = wp.float64(0.3) * s * s + wp.exp(-x[i])
+    y[i] = s
+
+
+@wp.kernel
+def in_place(x: wp.array(dtype=wp.float64), y: wp.array(dtype=wp.float64)):
+    i = wp.tid()
+    x[i] = x[i] * x[i] + y[i]
+    y[i] = y[i] * x[i]
+    x[i] = wp.sin(x[i]) * y[i]
+
+
+def two_sided_jnp(x, n):
+    s = jnp.ones_like(x)
+    for k in range(4):
+        s = jnp.where(k < n, jnp.sin(s * x) + 0.5 * s if k % 2 == 0 else 0.3 * s * s + jnp.exp(-x), s)
+    return s
+
+
+def in_place_jnp(x, y):
+    x = x * x + y
+    y = y * x
+    return jnp.sin(x) * y, y
+
+
+@pytest.mark.parametrize("third", [reverse_thrice, forward_over_hessian])
+def test_third_derivatives_in_double_precision(third):
+    with enable_x64(True):
+        x, n = jnp.array([0.3, -0.7, 1.1, 0.5]), jnp.array([0, 2, 3, 4], dtype=jnp.int32)
+        loop = jax_kernel(two_sided, enable_backward=True)
+        update = jax_kernel(in_place, num_outputs=2, in_out_argnames=["x", "y"], enable_backward=True)
+        for ours, theirs in (
+            (lambda x: loop(x, n)[0], lambda x: two_sided_jnp(x, n)),
+            (lambda x: tuple(update(x, 0.4 * x)), lambda x: in_place_jnp(x, 0.4 * x)),
+        ):
+            got, expected = jax.jit(third(loss_of(ours)))(x), third(loss_of(theirs))(x)
+            assert np.allclose(got, expected, rtol=1e-9, atol=1e-10)
