@@ -34,7 +34,7 @@ from warp_like.frontend.references import returning
 from warp_like.frontend.scope import Variable
 from warp_like.frontend.source import Source
 from warp_like.ir.core import Function, Value
-from warp_like.ir.types import Array, Struct, Type
+from warp_like.ir.types import Array, Struct, Type, leaf_fields
 
 _T = TypeVar("_T")
 
@@ -124,13 +124,13 @@ def _key(given: Given) -> Any:
 
 def _add_customs(session: Session, overload: Overload, f: Function, given: tuple[Given, ...]) -> None:
     """Build the gradient and the replay function that the user gave ``overload``."""
-    refused = next((t for t in (*given, *f.results) if isinstance(t, (Struct, tuple))), None)
+    refused = next((t for t in (*given, *f.results) if isinstance(t, tuple) or _holds_array(t)), None)
     if overload.customs and refused is not None:
-        what = "takes or returns a struct" if isinstance(refused, Struct) else "takes a tuple"
+        what = "takes a tuple" if isinstance(refused, tuple) else "takes or returns a struct with an array"
         raise WarpCodegenTypeError(
             f"`{overload.source.name}` {what}, so it can have no gradient or replay function of its own",
             overload.source.header,
-            help="pass the fields one by one" if isinstance(refused, Struct) else "pass the values one by one",
+            help="pass the values one by one" if isinstance(refused, tuple) else "pass the array by itself",
         )
     if overload.customs and any(isinstance(t, Array) for t in f.results):
         raise WarpCodegenTypeError(
@@ -151,6 +151,10 @@ def _add_customs(session: Session, overload: Overload, f: Function, given: tuple
     if "replay" in overload.customs:
         f.replay = _calling(session, overload.customs["replay"], given)
         gradients.require_replay(overload, f.results, f.replay.results)
+
+
+def _holds_array(t: object) -> bool:
+    return isinstance(t, Struct) and any(isinstance(leaf, Array) for _, leaf in leaf_fields(t))
 
 
 def build_inline(lower: Inline, types: Sequence[Type]) -> Function:

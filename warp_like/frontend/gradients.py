@@ -2,9 +2,9 @@
 
 A gradient function takes the arguments of its function and then the adjoint of each result. In it ``wp.adjoint[x]``
 is the adjoint of argument ``x``: for an array, the array of adjoints; for anything else a variable of that name, zero
-at first, which the function returns. So a gradient function is built as one that takes, after what its text says,
-``wp.adjoint[x]`` for each differentiable argument, and returns those that are not arrays. Its syntax tree is rewritten
-to say this, and everything else is as in any function.
+at first, which the function returns; ``wp.adjoint[x.field]`` is a field of that of a struct. So a gradient function is
+built as one that takes, after what its text says, ``wp.adjoint[x]`` for each differentiable argument, and returns those
+that are not arrays. Its syntax tree is rewritten to say this, and everything else is as in any function.
 """
 
 from __future__ import annotations
@@ -191,7 +191,11 @@ class _Adjoints(ast.NodeTransformer):
         if _meaning(self.source, node.value) is not ADJOINT:
             return self.generic_visit(node)
         with at(self.source.loc(node)):
-            name = node.slice.id if isinstance(node.slice, ast.Name) else ""
+            fields: list[str] = []
+            part = node.slice
+            while isinstance(part, ast.Attribute):
+                fields, part = [part.attr, *fields], part.value
+            name = part.id if isinstance(part, ast.Name) else ""
             t = self.arguments.get(name)
             if t is None:
                 raise WarpCodegenError(
@@ -201,7 +205,10 @@ class _Adjoints(ast.NodeTransformer):
             if isinstance(t, Host) or not is_differentiable(t):
                 what = f"`{name}`, a function," if isinstance(t, Host) else f"`{name}`, which is {t},"
                 raise WarpCodegenTypeError(f"{what} has no adjoint")
-        return _at(ast.Name(adjoint_name(name), node.ctx), node)
+        found: ast.expr = _at(ast.Name(adjoint_name(name), ast.Load() if fields else node.ctx), node)
+        for k, field in enumerate(fields):
+            found = _at(ast.Attribute(found, field, node.ctx if k == len(fields) - 1 else ast.Load()), node)
+        return found
 
 
 def _at(node: Any, place: ast.AST) -> Any:

@@ -10,21 +10,49 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from warp_like.base.loc import at
+from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.rewrite import blocks, clone_function
-from warp_like.ir.types import Array, Struct, Type, leaf_fields
+from warp_like.ir.rewrite import blocks, clone_function, substitute
+from warp_like.ir.types import Array, Struct, Type, is_differentiable, leaf_fields
 from warp_like.passes.inline import inline
 from warp_like.passes.rewriter import Rewriter, rewrite
 
 
 def flatten_structs(f: Function) -> Function:
-    """Flatten ``f`` in place; functions that it still calls are replaced by flattened copies."""
+    """Flatten ``f`` in place, its parameters and results too; what it still calls is replaced by flattened copies."""
     if not _uses_structs(f):
         return f
     flattener = _Flattener(f)
+    for p in f.params:
+        if isinstance(p.type, Struct):
+            flattener.split(p)
+    f.body.params = list(flattener.expand(f.params))
+    flattener.known.update(f.body.params)
     rewrite(f, flattener)
     f.body.ops[:0] = flattener.first.ops
+    f.results = tuple(v.type for v in f.body.yielded)
+    return f
+
+
+def flatten_gradient(f: Function, arguments: Sequence[Type]) -> Function:
+    """Flatten the gradient of a function of ``arguments``: fields without a gradient get no adjoint.
+
+    It takes, last, the adjoint of each argument that has one, and returns those that are no arrays.
+    """
+    f = flatten_structs(f)
+    leaves = [leaf for t in arguments if is_differentiable(t) for leaf in _leaves(t)]
+    first = len(f.params) - len(leaves)
+    zeros = Block()
+    b = Emitter(zeros)
+    dropped = {p: b.zero(p.type) for p, t in zip(f.params[first:], leaves, strict=True) if not is_differentiable(t)}
+    f.body.params = [p for p in f.params if p not in dropped]
+    substitute(f.body, dropped)
+    f.body.ops[:0] = zeros.ops
+    last = f.body.ops[-1]
+    assert isinstance(last, ops.Yield)
+    last.values = tuple(v for v in last.values if is_differentiable(v.type))
+    f.results = tuple(v.type for v in last.values)
     return f
 
 
@@ -71,6 +99,8 @@ class _Flattener(Rewriter):
                     self.keep(o)
                 case ops.Call():
                     o.callee = self.callee(o.callee)
+                    o.args = self.expand(o.args)
+                    self.end(o)
                     self.keep(o)
                 case _:
                     super().visit(o)
@@ -135,7 +165,7 @@ class _Flattener(Rewriter):
 
     # --- control flow ---
 
-    def end(self, o: ops.If | ops.For | ops.While) -> None:
+    def end(self, o: ops.If | ops.For | ops.While | ops.Call) -> None:
         """Give ``o`` one result a field."""
         for r in o.results:
             if isinstance(r.type, Struct):
@@ -169,13 +199,18 @@ class _Flattener(Rewriter):
             self.callees[f] = f
             if any(map(_uses_structs, (g for g in (f, f.gradient, f.replay) if g is not None))):
                 self.callees[f] = new = flatten_structs(inline(clone_function(f)))
-                new.gradient = f.gradient and flatten_structs(inline(clone_function(f.gradient)))
+                types = [p.type for p in f.params]
+                new.gradient = f.gradient and flatten_gradient(inline(clone_function(f.gradient)), types)
                 new.replay = f.replay and flatten_structs(inline(clone_function(f.replay)))
         return self.callees[f]
 
 
 def _count(t: Type) -> int:
-    return len(leaf_fields(t)) if isinstance(t, Struct) else 1
+    return len(_leaves(t))
+
+
+def _leaves(t: Type) -> list[Type]:
+    return [leaf for _, leaf in leaf_fields(t)] if isinstance(t, Struct) else [t]
 
 
 def _element(array: Value) -> Type:
@@ -185,6 +220,8 @@ def _element(array: Value) -> Type:
 
 def _uses_structs(f: Function) -> bool:
     """Whether a value in ``f``, or in a function that it calls, is a struct."""
+    if f.role != "kernel" and any(isinstance(p.type, Struct) for p in f.params):
+        return True
     for b in blocks(f.body):
         for o in b.ops:
             if any(isinstance(v.type, Struct) for v in o.results) or (isinstance(o, ops.View) and o.field is not None):
