@@ -100,6 +100,36 @@ def test_threads_beyond_the_end(width, n):
     np.testing.assert_array_equal(out, [x[i] * sum(range(i % 3, 4)) for i in range(n)])
 
 
+@wp.kernel
+def guarded_vectors(
+    x: wp.array(dtype=wp.vec3), m: wp.array(dtype=wp.mat33), n: int, odd: wp.array(dtype=wp.vec3),
+    out: wp.array(dtype=wp.mat33),
+):  # fmt: skip
+    i = wp.tid()
+    if i < n:
+        a = x[i]
+        b = m[i]
+        for k in wp.static(range(16)):
+            a = wp.cw_mul(a, x[i]) * 0.5 + x[i] * float(k)
+        if a[0] > 12.0:
+            odd[i] = a
+        out[i] = wp.outer(a, x[i]) + b
+
+
+@pytest.mark.parametrize("n", [0, 1, 15, 16, 31, 32, 40])
+def test_vectors_under_masks(width, n):
+    """Elements of several components are loaded as a whole where a mask has all lanes, and gathered where not."""
+    rng = np.random.default_rng(n)
+    x, m = rng.uniform(0, 1, (n, 3)).astype(np.float32), rng.normal(size=(n, 3, 3)).astype(np.float32)
+    odd, out = np.full((n, 3), -1, np.float32), np.full((n, 3, 3), -1, np.float32)
+    wp.launch(guarded_vectors, 48, [x, m, n, odd, out])
+    a = wide = x.astype(float)
+    for k in range(16):
+        a = a * wide * 0.5 + wide * k
+    np.testing.assert_allclose(out, a[:, :, None] * wide[:, None, :] + m, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(odd, np.where(a[:, :1] > 12, a, -1), rtol=1e-4)
+
+
 def test_gradient_of_a_stencil_with_a_border(width):
     u = wp.array(np.random.default_rng(3).normal(size=(6, 35)), dtype=wp.float64, requires_grad=True)
     out, inside = wp.zeros_like(u, requires_grad=True), wp.zeros(1, dtype=int)

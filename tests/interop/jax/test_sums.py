@@ -84,6 +84,24 @@ def test_own_elements():
     assert np.allclose(f(x, y)[0], x + y)
 
 
+@wp.kernel
+def ends(x: wp.array(dtype=float), low: wp.array(dtype=float), high: wp.array(dtype=float)):
+    i = wp.tid()
+    wp.atomic_min(low, 0, x[i])
+    wp.atomic_max(high, 0, x[i])
+
+
+def test_least_and_greatest():
+    """What all threads reduce into is held in registers by each of XLA's threads."""
+    f = jax_kernel(ends, num_outputs=2, in_out_argnames=["low", "high"])
+    x = random.normal(size=(3, 500_001)).astype(np.float32)
+    zero = np.zeros((3, 1), np.float32)
+    low, high = jax.jit(jax.vmap(f))(x, zero, zero + 9)
+    assert np.array_equal(low[:, 0], x.min(1))
+    assert np.array_equal(high[:, 0], zero[:, 0] + 9)
+    assert np.array_equal(f(x[0], zero[0], zero[0])[1], [x[0].max()])
+
+
 @pytest.mark.parametrize("shape", [(3, 700_000), (5000, 200), (200_000, 3), (2, 3, 100_000)])
 def test_batches(shape):
     f = jax_kernel(add_ends, in_out_argnames=["y"])

@@ -75,8 +75,8 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
         for i, (p, offset) in enumerate(zip(f.params, offsets, strict=True)):
             params.append(_parameter(w, p.type, offset, i))
 
-        def run(g: Function, live: str = "") -> None:
-            lowering = Lowering(w, ndim, grid.index, lambda: grid.thread, live, grid.stack, grid.accumulators)
+        def run(g: Function, live: str = "", partial: bool = False) -> None:
+            lowering = Lowering(w, ndim, grid.index, lambda: grid.thread, live, partial, grid.stack, grid.accumulators)
             for p, rep in zip(g.params, params, strict=True):
                 lowering.bind(p, rep)
             lowering.body(g.body)
@@ -278,7 +278,7 @@ class _LaneGrid(_CpuGrid):
         if sum(1 for _ in self.f.body.walk()) > LARGEST_TWICE:
             before = w.block
             w.jump("rest")
-            self._rest(low, before, high, outer, self.f, target)
+            self._rest(low, before, high, outer, self.f, target, partial=False)
             return
         rest = self.f.rest or self.f
         whole = w.op(f"sub nsw i64 {high}, {lanes}")
@@ -295,9 +295,11 @@ class _LaneGrid(_CpuGrid):
         counter.add([w.op(f"add nuw nsw i64 {t}, {lanes}")], w.block)
         counter.finish()
         w.jump("vectors")
-        self._rest(t, "vectors", high, outer, rest, target)
+        self._rest(t, "vectors", high, outer, rest, target, partial=rest is self.f)
 
-    def _rest(self, low: str, before: str, high: str, outer: list[str], f: Function, target: str) -> None:
+    def _rest(
+        self, low: str, before: str, high: str, outer: list[str], f: Function, target: str, *, partial: bool
+    ) -> None:
         """Write the loop from ``low`` on, which block ``before`` comes with, in the lanes of ``f`` under a mask."""
         w = self.w
         w.start("rest")
@@ -309,7 +311,7 @@ class _LaneGrid(_CpuGrid):
         self._at(t, outer)
         number = LaneScalar("int", 32, f.lanes)
         left = splat(w, number, w.op(f"trunc i64 {w.op(f'sub nsw i64 {high}, {t}')} to i32"))
-        self.run(f, w.op(f"icmp slt {register_type(number)} {iota(number)}, {left}"))
+        self.run(f, w.op(f"icmp slt {register_type(number)} {iota(number)}, {left}"), partial)
         counter.add([w.op(f"add nuw nsw i64 {t}, {f.lanes}")], w.block)
         counter.finish()
         w.jump("rest")

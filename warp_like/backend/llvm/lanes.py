@@ -1,7 +1,8 @@
 """Arrays in lanes: loads, stores and atomics of a vector of threads at once.
 
 An access is told apart by how its address changes from lane to lane. Where an element follows on another, a load is
-one wide load, of aggregates with the components shuffled apart; otherwise it gathers. Atomics go lane by lane, but
+one wide load, of aggregates with the components shuffled apart (if a mask has all lanes, as the code finds out);
+otherwise it gathers. Atomics go lane by lane, but
 additions that need not be atomic and hit different elements are loads, vector additions and stores.
 """
 
@@ -36,17 +37,20 @@ class LaneIndex(Frozen):
 
 
 class Access:
-    """The elements of an array at one index a lane.
+    """The elements of an array at one index a lane, for the lanes of ``mask``; never all of them where ``partial``.
 
     ``base`` is the address of the first lane's element as far as it is known to be in line with the others;
     ``apart`` the bytes from lane to lane, as a number or a register, or None where ``pointers`` has to gather.
     """
 
-    def __init__(self, w: Writer, array: ArrayRef, indices: Sequence[LaneIndex], width: int, mask: str) -> None:
+    def __init__(
+        self, w: Writer, array: ArrayRef, indices: Sequence[LaneIndex], width: int, mask: str, partial: bool = False
+    ) -> None:
         self.w = w
         self.array = array
         self.width = width
         self.mask = mask
+        self.partial = partial
         self.indices = indices
         self.base = memory.element_address(w, array, [i.first for i in indices])
         self.size = array.element_size
@@ -146,20 +150,44 @@ class Access:
 
     def load(self) -> tuple[str, ...]:
         """Return the elements' scalars."""
-        if self.is_dense and self.is_packed and (len(self.leaves) == 1 or self.is_full):
-            parts = self._load_wide()
+        if not (self.is_dense and self.is_packed):
+            parts = self._load_apart()
+        elif len(self.leaves) == 1 or self.is_full:
+            parts = self._load_wide(self.is_full)
         else:
-            parts = [gather(self.w, _stored(s), self.pointers(at), self.mask, self.note) for s, at in self.leaves]
+            parts = self._if_full(lambda: self._load_wide(True), self._load_apart)
         return tuple(self._to_register(s, x) for (s, _), x in zip(self.leaves, parts, strict=True))
 
     def store(self, values: Sequence[str]) -> None:
         """Write the elements."""
         parts = [self._to_memory(s, x) for (s, _), x in zip(self.leaves, values, strict=True)]
-        if self.is_dense and self.is_packed and (len(self.leaves) == 1 or self.is_full):
-            self._store_wide(parts)
-            return
-        for (s, offset), x in zip(self.leaves, parts, strict=True):
-            scatter(self.w, _stored(s), self.pointers(offset), x, self.mask, self.note)
+        if not (self.is_dense and self.is_packed):
+            self._store_apart(parts)
+        elif len(self.leaves) == 1 or self.is_full:
+            self._store_wide(parts, self.is_full)
+        else:
+            self._if_full(lambda: self._store_wide(parts, True), lambda: self._store_apart(parts))
+
+    def _if_full(self, whole: Callable[[], list[str]], apart: Callable[[], list[str]]) -> list[str]:
+        """Do ``whole`` where the mask has all lanes, as nearly all have, else ``apart``; return what they give."""
+        w = self.w
+        if self.partial:
+            return apart()
+        then, orelse, end = w.label("whole"), w.label("apart"), w.label("accessed")
+        bits = mask_bits(w, self.width, self.mask)
+        w.branch(w.op(f"icmp eq i{self.width} {bits}, -1"), then, orelse, likely=True)
+        sides = []
+        for label, run in ((then, whole), (orelse, apart)):
+            w.start(label)
+            sides.append((run(), w.block))
+            w.jump(end)
+        self._addresses = ""  # they are known in their block alone
+        w.start(end)
+        phis = w.phis([register_type(_stored(s)) for (s, _), _ in zip(self.leaves, sides[0][0], strict=False)])
+        for values, block in sides:
+            phis.add(values, block)
+        phis.finish()
+        return list(phis.registers)
 
     def _to_register(self, s: Scalar, x: str) -> str:
         return self.w.op(f"icmp ne {memory_type(s)} {x}, zeroinitializer") if s.is_bool else x
@@ -167,12 +195,15 @@ class Access:
     def _to_memory(self, s: Scalar, x: str) -> str:
         return self.w.op(f"zext {register_type(s)} {x} to {memory_type(s)}") if s.is_bool else x
 
-    def _load_wide(self) -> list[str]:
+    def _load_apart(self) -> list[str]:
+        return [gather(self.w, _stored(s), self.pointers(at), self.mask, self.note) for s, at in self.leaves]
+
+    def _load_wide(self, full: bool) -> list[str]:
         w, n = self.w, len(self.leaves)
         s = _stored(self.leaves[0][0])
         t = LaneScalar(s.kind, s.bits, self.width * n)
         align = align_of(one_lane(s))
-        if self.is_full:
+        if full:
             x = w.op(f"load {register_type(t)}, ptr {self.base}, align {align}{self.note}")
         else:
             x = _masked_load(w, t, self.base, self.mask, self.note)
@@ -180,16 +211,22 @@ class Access:
             return [x]
         return [shuffle(w, register_type(t), x, "poison", range(k, self.width * n, n)) for k in range(n)]
 
-    def _store_wide(self, parts: Sequence[str]) -> None:
+    def _store_apart(self, parts: Sequence[str]) -> list[str]:
+        for (s, offset), x in zip(self.leaves, parts, strict=True):
+            scatter(self.w, _stored(s), self.pointers(offset), x, self.mask, self.note)
+        return []
+
+    def _store_wide(self, parts: Sequence[str], full: bool) -> list[str]:
         w, n = self.w, len(parts)
         s = _stored(self.leaves[0][0])
         t = LaneScalar(s.kind, s.bits, self.width * n)
         whole = self._interleave(s, parts)
-        if self.is_full:
+        if full:
             align = align_of(one_lane(s))
             w.do(f"store {register_type(t)} {whole}, ptr {self.base}, align {align}{self.note}")
         else:
             _masked_store(w, t, self.base, whole, self.mask, self.note)
+        return []
 
     def _interleave(self, s: LaneScalar, parts: Sequence[str]) -> str:
         n = len(parts)
@@ -239,8 +276,10 @@ class PrivateAccess(Access):
     What lies there can be read and written back for lanes out of the mask as well, but their indices mean nothing.
     """
 
-    def __init__(self, w: Writer, array: ArrayRef, indices: Sequence[LaneIndex], width: int, mask: str) -> None:
-        super().__init__(w, array, indices, width, mask)
+    def __init__(
+        self, w: Writer, array: ArrayRef, indices: Sequence[LaneIndex], width: int, mask: str, partial: bool = False
+    ) -> None:
+        super().__init__(w, array, indices, width, mask, partial)
         self.note = ""  # lanes do order their own accesses
 
     def load(self) -> tuple[str, ...]:

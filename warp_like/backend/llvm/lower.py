@@ -40,6 +40,7 @@ class Lowering:
         tid: Returns the i64 register of the thread's index, given axis and ndim.
         thread: Returns the i64 register of the flat thread index.
         live: The mask of the lanes that have a thread.
+        partial: Whether that are never all of them.
         stack: The thread's stack on CUDA.
         accumulators: What all threads reduce into, on the CPU.
     """
@@ -51,6 +52,7 @@ class Lowering:
         tid: Callable[[int, int], str],
         thread: Callable[[], str],
         live: str = "",
+        partial: bool = False,
         stack: Stack | None = None,
         accumulators: Accumulators | None = None,
     ) -> None:
@@ -59,6 +61,7 @@ class Lowering:
         self._thread_index = tid
         self._thread = thread
         self._live = live
+        self._partial = partial
         self._stack = stack
         self._accumulators = accumulators
         self._lane = ""  # the number of the lane that runs on its own
@@ -269,7 +272,7 @@ class Lowering:
         assert isinstance(mask.type, Lanes)
         array, indices = self.array(o.array), [self._lane_index(i) for i in o.indices]
         kind = PrivateAccess if array.lanes > 1 else Access
-        return kind(self.w, array, indices, mask.type.width, self.scalar(mask))
+        return kind(self.w, array, indices, mask.type.width, self.scalar(mask), self._partial)
 
     def _lane_index(self, i: Value) -> LaneIndex:
         if isinstance(i.op, ops.Ramp):
