@@ -439,7 +439,10 @@ def _masked_load(w: Writer, t: LaneScalar, base: str, mask: str, note: str) -> s
     reg, test = register_type(t), f"<{t.width} x i1>"
     name = f"llvm.masked.load.{suffix_of(t)}.p0"
     w.declare(name, f"{reg} @{name}(ptr, i32, {test}, {reg})")
-    return w.op(f"call {reg} @{name}(ptr {base}, i32 {t.bits // 8}, {test} {mask}, {reg} zeroinitializer){note}")
+    x = w.op(f"call {reg} @{name}(ptr {base}, i32 {t.bits // 8}, {test} {mask}, {reg} zeroinitializer){note}")
+    # LLVM's instcombine makes one load of a masked load and a `select` by its mask, at the place of the `select`, also
+    # past a store to the same memory. It does not see through `freeze`, which costs nothing.
+    return w.op(f"freeze {reg} {x}")
 
 
 def _masked_store(w: Writer, t: LaneScalar, base: str, x: str, mask: str, note: str) -> None:
