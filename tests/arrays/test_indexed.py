@@ -375,3 +375,17 @@ def test_generic_kernels() -> None:
     assert raised(TypeError, lambda: wp.launch(any_dtype, dim=2, inputs=[a, out])) == (
         "kernel `any_dtype`, argument 1 `x`: expected indexedarray(ndim=1, dtype=Any), got array1d[float32]"
     )
+
+
+def test_vectors_are_assigned_in_any_form() -> None:
+    numbers = np.arange(6, dtype=np.float32)
+    forms = [wp.array(numbers.reshape(2, 3), dtype=wp.vec3), numbers.reshape(2, 3).tolist(), numbers, wp.array(numbers)]
+    for src in forms:
+        a = wp.zeros(4, dtype=wp.vec3)
+        wp.indexedarray(a, [wp.array([2, 0], dtype=int)]).assign(src)
+        np.testing.assert_array_equal(a.numpy(), [[3, 4, 5], [0, 0, 0], [0, 1, 2], [0, 0, 0]])
+    nothing = wp.indexedarray(a, [wp.zeros(0, dtype=int)])
+    for src in ([], np.zeros((0, 3)), wp.zeros(0, dtype=wp.vec3)):
+        nothing.assign(src)
+    with pytest.raises(ValueError, match="can't assign data of shape"):
+        wp.indexedarray(a, [wp.array([2, 0], dtype=int)]).assign(numbers[:3])

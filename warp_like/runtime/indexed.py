@@ -20,6 +20,7 @@ from warp_like.runtime.array import DType, array, new_array
 from warp_like.runtime.binding import host_data
 from warp_like.runtime.device import Device, DeviceLike, get_device
 from warp_like.runtime.elementwise import Elementwise
+from warp_like.runtime.memory import outer_shape
 from warp_like.runtime.recording import host_writes, put, recorder
 from warp_like.values import IndexedArrayAnnotation, to_ir
 
@@ -186,11 +187,17 @@ class indexedarray(Elementwise, Generic[DType]):
         Of elements that are selected several times, the last one counts.
         """
         given = src._copied() if isinstance(src, indexedarray) else host_data(src)
+        element = self.data.element
         values = self.data._check_components(given)
-        wanted = (*self.shape, *self.data.element.shape)
-        if values.shape != wanted:
-            raise ValueError(f"can't assign data of shape {values.shape} to {self!r}, whose data has shape {wanted}")
-        self._put(values)
+        raw: np.ndarray[Any, Any] = values.numpy() if isinstance(values, array) else values
+        wanted = (*self.shape, *element.shape)
+        try:
+            fits = raw.shape == wanted or (*outer_shape(raw.shape, element), *element.shape) == wanted
+        except ValueError:
+            fits = False
+        if not fits:
+            raise ValueError(f"can't assign data of shape {raw.shape} to {self!r}, whose data has shape {wanted}")
+        self._put(raw.reshape(wanted))
 
     def _set(self, value: Any) -> None:
         """What ``a[indices] = value`` means."""
