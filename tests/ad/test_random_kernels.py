@@ -45,15 +45,15 @@ FIXED = (
         y[i, j % 3] = wp.sin(row[q]) * a + clipped(b, c)
         v[j % 3] = row[j % 3]
         v = wp.cross(v, p[j % 2]) * 0.4 + v * 0.5
-        w = int(0)
-        while w < 3 and a > 0.1:
-            w += 1
-            c = wp.sin(c) * z[2 * i + w % 2] + 0.3
+        turns = int(0)
+        while turns < 3 and a > 0.1:
+            turns += 1
+            c = wp.sin(c) * z[2 * i + turns % 2] + 0.3
             z[2 * i] = z[2 * i + 1] * c
             if c > 0.9:
                 break
         wp.atomic_sub(acc, j % 2, a * c)
-        q = (q + w) % 3
+        q = (q + turns) % 3
     out[i, 0] = a * wp.dot(v, v)
     if a > 0.5:
         return

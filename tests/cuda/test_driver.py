@@ -72,7 +72,7 @@ d.event_synchronize(event)
 assert d.event_is_complete(event) is True
 assert d.event_elapsed(event, event) == 1.5
 
-d.stream_begin_capture(stream)
+d.stream_begin_capture(stream, "RELAXED")
 assert d.stream_is_capturing(stream) is True and d.stream_is_capturing(0) is False
 graph = d.stream_end_capture(stream)
 executable = d.graph_instantiate(graph)

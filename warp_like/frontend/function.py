@@ -91,7 +91,7 @@ class Overload:
     @functools.cached_property
     def references(self) -> tuple[str, ...]:
         """The parameters that are ``wp.ref``."""
-        return tuple(p for p in self.params if isinstance(self.source.annotations.get(p), ref))
+        return tuple(p for p in self.source.params if isinstance(self.source.annotations.get(p), ref))
 
     @functools.cached_property
     def types(self) -> tuple[ir.Type | None, ...]:
