@@ -138,7 +138,7 @@ def _assigned(ctx: Context, name: str, node: ast.Call, results: Operand) -> Oper
 
 def _arguments(ctx: Context, function: Function, node: ast.Call) -> tuple[list[Argument], dict[str, Argument]]:
     """Build the arguments of a call of a user function: those by position, and those by name."""
-    by_reference = {(k, p) for o in function.overloads for k, p in enumerate(o.params) if p in o.references}
+    by_reference = {(o.params.index(p), p) for o in function.overloads for p in o.references}
 
     def built(a: ast.expr, is_reference: bool) -> Argument:
         if is_reference and isinstance(a, (ast.Name, ast.Subscript, ast.Attribute)):
