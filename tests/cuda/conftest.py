@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import warp_like as wp
-from tests.cuda import fake_driver
+from tests.cuda import fake_native
 from tests.cuda.emulated import EmulatedDriver, emulated_code
 from tests.cuda.fake_driver import FakeDriver
 from warp_like.runtime.cuda.driver import install
@@ -31,7 +31,7 @@ def fake() -> Iterator[FakeDriver]:
     finally:
         wp.set_device("cpu")
         install(before)
-        fake_driver.serving.clear()
+        fake_native.serving.clear()
 
 
 @pytest.fixture(params=["emulated", pytest.param("gpu", marks=pytest.mark.cuda)])
@@ -51,4 +51,4 @@ def device(request: pytest.FixtureRequest) -> Iterator[str]:
             gc.collect()
             wp.set_device("cpu")
             install(before)
-            fake_driver.serving.clear()
+            fake_native.serving.clear()
