@@ -6,40 +6,10 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.interop.operator_kernels import MATRIX, both, square, square_here, two_steps, wave, weighted
 
 paddle = pytest.importorskip("paddle")
 f64 = wp.float64
-
-
-@wp.kernel
-def square(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
-    i = wp.tid()
-    y[i] = x[i] * x[i]
-
-
-@wp.kernel
-def wave(x: wp.array(dtype=f64), s: f64, y: wp.array(dtype=f64)):
-    i = wp.tid()
-    y[i] = wp.sin(x[i]) * s
-
-
-@wp.kernel
-def both(x: wp.array(dtype=f64), s: f64, y: wp.array(dtype=f64), z: wp.array(dtype=f64)):
-    i = wp.tid()
-    y[i] = x[i] * x[i] * s
-    z[i] = y[i] * y[i]
-
-
-@wp.kernel
-def weighted(x: wp.array2d[f64], w: wp.array(dtype=f64), total: wp.array(dtype=f64)):
-    i, j = wp.tid()
-    wp.atomic_add(total, 0, x[i, j] * w[j] * w[j])
-
-
-@wp.kernel
-def square_here(x: wp.array(dtype=f64)):
-    i = wp.tid()
-    x[i] = x[i] * x[i]
 
 
 @wp.kernel
@@ -61,12 +31,6 @@ def square_float(x: wp.array(dtype=float), y: wp.array(dtype=float)):
     y[i] = x[i] * x[i]
 
 
-def two_steps(x: wp.array(dtype=f64), s: f64, y: wp.array(dtype=f64)):
-    between = wp.zeros_like(x, requires_grad=True)
-    wp.launch(square, x.shape[0], [x], [between])
-    wp.launch(wave, x.shape[0], [between, s], [y])
-
-
 square_op = wp.paddle_op(square)
 wave_op = wp.paddle_op(wave)
 both_op = wp.paddle_op(both, outputs=["y", "z"])
@@ -78,7 +42,6 @@ length = {
     "shapes": {n: lambda v, m, index: index.shape[0] for n in ("out", "following")},
 }
 turn_op = wp.paddle_op(turn, **length)
-MATRIX = [0.5, -1.0, 2.0, 0.0, 1.0, 3.0, 1.5, 0.25, -2.0]
 
 
 def rand(*shape, grad=True):

@@ -3,15 +3,14 @@
 import pytest
 
 import warp_like as wp
+from tests.interop.operator_kernels import MATRIX, square_here
 from tests.interop.torch_operators import (
-    MATRIX,
     both_op,
     f64,
     oscillate_op,
     rand,
     relax,
     replace_tail,
-    square_here,
     square_op,
     stencil_op,
     steps_op,

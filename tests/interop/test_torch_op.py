@@ -9,9 +9,8 @@ import warnings
 import pytest
 
 import warp_like as wp
+from tests.interop.operator_kernels import MATRIX, both, square, square_here, two_steps, wave, weighted
 from tests.interop.torch_operators import (
-    MATRIX,
-    both,
     both_op,
     constant_tail,
     half_op,
@@ -20,17 +19,12 @@ from tests.interop.torch_operators import (
     rand,
     relax,
     replace_tail,
-    square,
-    square_here,
     square_op,
     square_twice,
     stencil_op,
     steps_op,
     turn_op,
-    two_steps,
-    wave,
     wave_op,
-    weighted,
     weighted_op,
 )
 

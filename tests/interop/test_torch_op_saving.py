@@ -5,16 +5,8 @@ import weakref
 import pytest
 
 import warp_like as wp
-from tests.interop.torch_operators import (
-    oscillate_op,
-    rand,
-    square_op,
-    triple,
-    two_steps,
-    wave,
-    wave_op,
-    weighted_op,
-)
+from tests.interop.operator_kernels import two_steps, wave
+from tests.interop.torch_operators import oscillate_op, rand, square_op, triple, wave_op, weighted_op
 
 torch = pytest.importorskip("torch")
 gradcheck = torch.autograd.gradcheck

@@ -3,34 +3,10 @@
 import pytest
 
 import warp_like as wp
+from tests.interop.operator_kernels import both, square, square_here, two_steps, wave, weighted
 
 torch = pytest.importorskip("torch")
 f64 = wp.float64
-
-
-@wp.kernel
-def square(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
-    i = wp.tid()
-    y[i] = x[i] * x[i]
-
-
-@wp.kernel
-def wave(x: wp.array(dtype=f64), s: f64, y: wp.array(dtype=f64)):
-    i = wp.tid()
-    y[i] = wp.sin(x[i]) * s
-
-
-@wp.kernel
-def both(x: wp.array(dtype=f64), s: f64, y: wp.array(dtype=f64), z: wp.array(dtype=f64)):
-    i = wp.tid()
-    y[i] = x[i] * x[i] * s
-    z[i] = y[i] * y[i]
-
-
-@wp.kernel
-def weighted(x: wp.array2d[f64], w: wp.array(dtype=f64), total: wp.array(dtype=f64)):
-    i, j = wp.tid()
-    wp.atomic_add(total, 0, x[i, j] * w[j] * w[j])
 
 
 @wp.kernel
@@ -38,12 +14,6 @@ def stencil(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
     i = wp.tid()
     n = x.shape[0]
     y[i] = x[i] * x[(i + 1) % n]
-
-
-@wp.kernel
-def square_here(x: wp.array(dtype=f64)):
-    i = wp.tid()
-    x[i] = x[i] * x[i]
 
 
 @wp.kernel
@@ -92,12 +62,6 @@ def ramp(n: int, y: wp.array(dtype=float)):
     y[i] = float(i)
 
 
-def two_steps(x: wp.array(dtype=f64), s: f64, y: wp.array(dtype=f64)):
-    between = wp.zeros_like(x, requires_grad=True)
-    wp.launch(square, x.shape[0], [x], [between])
-    wp.launch(wave, x.shape[0], [between, s], [y])
-
-
 def square_twice(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
     wp.launch(square_here, x.shape[0], [x])
     wp.launch(square, x.shape[0], [x], [y])
@@ -115,8 +79,6 @@ turn_op = wp.torch_op(
 )
 steps_op = wp.torch_op(two_steps, outputs="y")
 half_op = wp.torch_op(half)
-
-MATRIX = [0.5, -1.0, 2.0, 0.0, 1.0, 3.0, 1.5, 0.25, -2.0]
 
 
 @wp.kernel
