@@ -51,6 +51,7 @@ from warp_like.runtime.creation import (
 )
 from warp_like.runtime.device import (
     Device,
+    DeviceLike,
     ScopedDevice,
     get_cuda_device,
     get_cuda_device_count,

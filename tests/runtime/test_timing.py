@@ -166,8 +166,8 @@ def test_memory_is_tracked_by_scope() -> None:
         del gone
         out = io.StringIO()
         wp.print_memory_report(out, sort="chronological", max_items=1)
-        now = tracker.report()
-    (report,) = reports
+        tracker.report()
+    now, report = reports
     assert report == now
     lines = report.splitlines()
     assert lines[:6] == [
@@ -184,13 +184,31 @@ def test_memory_is_tracked_by_scope() -> None:
 
 
 def test_foreign_memory_is_not_counted() -> None:
+    before, after = io.StringIO(), io.StringIO()
     with wp.ScopedMemoryTracker(print=False) as tracker:
         wp.from_numpy(np.zeros(10, np.float32))
-        assert "allocated: 0 bytes in 0" in tracker.report()
+        tracker.report(before)
         made = wp.zeros(3)
         tracker.clear()
-        assert "allocated: 0 bytes in 0" in tracker.report()
+        tracker.report(after)
+    assert "allocated: 0 bytes in 0" in before.getvalue()
+    assert "allocated: 0 bytes in 0" in after.getvalue()
     assert made.size == 3
+
+
+def test_a_tracker_reports_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    with wp.ScopedMemoryTracker(print=False) as tracker:
+        kept = [wp.zeros(n, dtype=wp.uint8) for n in (10, 30, 20)]
+        tracker.report(max_items=2)
+        printed = capsys.readouterr().out.splitlines()
+        tracker.report(sort="chronological")
+        in_order = capsys.readouterr().out.splitlines()
+        with pytest.raises(ValueError, match='^sort is "size" or "chronological", got \'name\'$'):
+            tracker.report(sort="name")
+    assert [line.split(" at ")[0] for line in printed[-3:]] == ["  30 bytes", "  20 bytes", "  and 1 more"]
+    assert [line.split(" at ")[0] for line in in_order[-3:]] == ["  10 bytes", "  30 bytes", "  20 bytes"]
+    assert capsys.readouterr().out == ""
+    assert len(kept) == 3
 
 
 def test_the_setting_tracks_memory(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from warp_like.builtins import reference
 from warp_like.builtins.emit import Emitter, mat_type, scalar_type, vec_type
-from warp_like.builtins.patterns import F, I, M, MatOf, S, V, VecOf
+from warp_like.builtins.patterns import MF, VF, F, I, M, MatOf, S, V, VecOf
 from warp_like.builtins.precision import in_float32
 from warp_like.builtins.spec import Adjoints, Elementwise, Expand, NoGradient, Target, builtin
 from warp_like.ir import ops
@@ -237,6 +237,38 @@ def div_scalar_mat(a: S, b: M) -> M:
 @builtin(group=GROUP, lower=Expand(lambda b, x, y: b.div(x, y)), ref=np.true_divide, adjoint=_quotient_adjoint)
 def div_approx(a: F, b: F) -> F:
     """Return ``a / b``. The name asks for speed over the last bits; the result here is that of ``div``."""
+
+
+@builtin(
+    name="div_approx",
+    group=GROUP,
+    lower=Elementwise("div_approx"),
+    ref=reference.divide,
+    adjoint=_scaled_quotient_adjoint,
+)
+def div_approx_vec_scalar(a: VF, b: F) -> VF:
+    """Return vector ``a`` with each component divided by ``b``, as ``div_approx`` of numbers."""
+
+
+@builtin(name="div_approx", group=GROUP, lower=Elementwise("div_approx"), ref=reference.divide)
+def div_approx_scalar_vec(a: F, b: VF) -> VF:
+    """Return the vector of ``a`` divided by each component of ``b``, as ``div_approx`` of numbers."""
+
+
+@builtin(
+    name="div_approx",
+    group=GROUP,
+    lower=Elementwise("div_approx"),
+    ref=reference.divide,
+    adjoint=_scaled_quotient_adjoint,
+)
+def div_approx_mat_scalar(a: MF, b: F) -> MF:
+    """Return matrix ``a`` with each element divided by ``b``, as ``div_approx`` of numbers."""
+
+
+@builtin(name="div_approx", group=GROUP, lower=Elementwise("div_approx"), ref=reference.divide)
+def div_approx_scalar_mat(a: F, b: MF) -> MF:
+    """Return the matrix of ``a`` divided by each element of ``b``, as ``div_approx`` of numbers."""
 
 
 @builtin(group=GROUP, lower=Expand(lambda b, x, y: b.floor(b.div(x, y))), ref=reference.floor_divide, adjoint=STEPS)

@@ -28,7 +28,7 @@ from warp_like.builtins.precision import in_float32
 from warp_like.builtins.spec import Adjoints, Elementwise, Expand, Inline, NoGradient, Special, builtin
 from warp_like.builtins.special import MADE
 from warp_like.builtins.utility import _lerp, _lerp_ref
-from warp_like.builtins.vector import _inverse_length, _length_adjoint
+from warp_like.builtins.vector import _every, _inverse_length, _length_adjoint, _some
 from warp_like.ir.core import Value
 from warp_like.ir.types import bool_, float32, int32
 
@@ -133,6 +133,55 @@ def div_quat_scalar(a: Q, b: F) -> Q:
 @builtin(name="div", group=GROUP, lower=Elementwise("div"), ref=reference.divide)
 def div_scalar_quat(a: F, b: Q) -> Q:
     """Return the quaternion of ``a`` divided by each component of ``b``."""
+
+
+@builtin(
+    name="div_approx",
+    group=GROUP,
+    lower=Elementwise("div_approx"),
+    ref=reference.divide,
+    adjoint=_scaled_quotient_adjoint,
+)
+def div_approx_quat_scalar(a: Q, b: F) -> Q:
+    """Return quaternion ``a`` divided by ``b``, as ``div_approx`` of numbers."""
+
+
+@builtin(name="div_approx", group=GROUP, lower=Elementwise("div_approx"), ref=reference.divide)
+def div_approx_scalar_quat(a: F, b: Q) -> Q:
+    """Return the quaternion of ``a`` divided by each component of ``b``, as ``div_approx`` of numbers."""
+
+
+@builtin(
+    name="isfinite",
+    group=GROUP,
+    lower=Expand(lambda b, q: _every(b, q, b.isfinite)),
+    ref=lambda a: np.all(np.isfinite(a)),
+    adjoint=COMPARISON,
+)
+def isfinite_quat(a: Q) -> bool_:
+    """Return whether all components are finite."""
+
+
+@builtin(
+    name="isnan",
+    group=GROUP,
+    lower=Expand(lambda b, q: _some(b, q, b.isnan)),
+    ref=lambda a: np.any(np.isnan(a)),
+    adjoint=COMPARISON,
+)
+def isnan_quat(a: Q) -> bool_:
+    """Return whether some component is NaN."""
+
+
+@builtin(
+    name="isinf",
+    group=GROUP,
+    lower=Expand(lambda b, q: _some(b, q, b.isinf)),
+    ref=lambda a: np.any(np.isinf(a)),
+    adjoint=COMPARISON,
+)
+def isinf_quat(a: Q) -> bool_:
+    """Return whether some component is infinite."""
 
 
 @builtin(name="eq", group=GROUP, lower=Expand(_all_equal), ref=_equal, adjoint=COMPARISON)

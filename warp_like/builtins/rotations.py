@@ -124,7 +124,7 @@ def twist(axis: Any, q: Any) -> Any:
 
 def twist_angle(axis: Any, q: Any) -> Any:
     """Return the signed angle of the twist."""
-    return 2 * np.arctan2(np.dot(q[:3], axis) * np.linalg.norm(axis), q[3])
+    return 2 * np.arctan2(np.dot(q[:3], axis), q[3])
 
 
 def slerp(a: Any, b: Any, t: Any) -> Any:

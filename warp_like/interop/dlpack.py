@@ -27,11 +27,11 @@ def from_dlpack(source: Any, dtype: Any = None, hint: Any = None) -> array:
     return view.over(view.describe(source), element, reinterpret=True)
 
 
-def to_dlpack(a: array) -> array:
+def to_dlpack(wp_array: array) -> array:
     """Return what the ``from_dlpack`` of other libraries takes: the array itself, which makes its capsules.
 
     It serves consumers that want an object (NumPy, JAX) and those that also take capsules (PyTorch, Paddle).
     """
-    if not isinstance(a, array):
-        raise TypeError(f"to_dlpack() needs a warp_like array, got {type(a).__name__}")
-    return a
+    if not isinstance(wp_array, array):
+        raise TypeError(f"to_dlpack() needs a warp_like array, got {type(wp_array).__name__}")
+    return wp_array

@@ -24,18 +24,18 @@ def _jax() -> Any:
     return jax
 
 
-def from_jax(x: Any, dtype: Any = None) -> array:
-    """Return a read-only array over the memory of ``x``, once the work that computes it is done.
+def from_jax(jax_array: Any, dtype: Any = None) -> array:
+    """Return a read-only array over the memory of ``jax_array``, once the work that computes it is done.
 
     Args:
-        x: A JAX array.
+        jax_array: A JAX array.
         dtype: The element type; trailing dimensions become the components of a vec or mat. Integers are read as those
             of the same size that it names, bools as integers of 8 bits.
     """
-    if not isinstance(x, _jax().Array):
-        raise TypeError(f"from_jax() needs a JAX array, got {type(x).__name__}")
-    made = _over_buffer(x, dtype)
-    return view.as_array(x, dtype, reinterpret=True) if made is None else made
+    if not isinstance(jax_array, _jax().Array):
+        raise TypeError(f"from_jax() needs a JAX array, got {type(jax_array).__name__}")
+    made = _over_buffer(jax_array, dtype)
+    return view.as_array(jax_array, dtype, reinterpret=True) if made is None else made
 
 
 def _over_buffer(x: Any, dtype: Any) -> array | None:
@@ -49,14 +49,14 @@ def _over_buffer(x: Any, dtype: Any) -> array | None:
     return made
 
 
-def to_jax(a: array) -> Any:
-    """Return a JAX array of ``a``'s contents, over the same memory where JAX can share it, else a copy.
+def to_jax(warp_array: array) -> Any:
+    """Return a JAX array of ``warp_array``'s contents, over the same memory where JAX can share it, else a copy.
 
-    JAX takes its arrays for immutable: don't write to ``a`` while the result is in use. It converts numbers of 64 bits
-    to 32 unless ``jax_enable_x64`` is set. The method
-    ``a.to_jax(copy=...)`` says whether it is to be a copy.
+    JAX takes its arrays for immutable: don't write to ``warp_array`` while the result is in use. It converts numbers of
+    64 bits to 32 unless ``jax_enable_x64`` is set. The method ``warp_array.to_jax(copy=...)`` says whether it is to
+    be a copy.
     """
-    return export_jax(a)
+    return export_jax(warp_array)
 
 
 def export_jax(a: array, copy: bool | None = None) -> Any:
@@ -110,19 +110,19 @@ def _importer() -> Callable[[array], Any] | None:
 _CPU = 1  # DLPack's number
 
 
-def dtype_from_jax(dtype: Any) -> Any:
+def dtype_from_jax(jax_dtype: Any) -> Any:
     """Return the scalar class of a JAX dtype."""
-    scalar = scalar_from_numpy(dtype)
+    scalar = scalar_from_numpy(jax_dtype)
     if scalar is None:
-        raise TypeError(f"JAX dtype {dtype} has no counterpart")
+        raise TypeError(f"JAX dtype {jax_dtype} has no counterpart")
     return class_of(scalar)
 
 
-def dtype_to_jax(dtype: Any) -> Any:
+def dtype_to_jax(warp_dtype: Any) -> Any:
     """Return the JAX dtype of a scalar class."""
-    t = to_ir(dtype)
+    t = to_ir(warp_dtype)
     if not isinstance(t, ir.Scalar):
-        raise TypeError(f"only a scalar type has a JAX dtype, got {dtype!r}")
+        raise TypeError(f"only a scalar type has a JAX dtype, got {warp_dtype!r}")
     name = "bool_" if t.is_bool else str(t)
     return getattr(_jax().numpy, name)
 
@@ -146,24 +146,24 @@ JAX = export.Library(
 )
 
 
-def device_from_jax(device: Any) -> Device:
+def device_from_jax(jax_device: Any) -> Device:
     """Return the device of a JAX device.
 
     Raises:
         RuntimeError: It belongs to another process.
     """
-    if device.process_index != _jax().process_index():
+    if jax_device.process_index != _jax().process_index():
         raise RuntimeError(
-            f"{device!r} belongs to process {device.process_index} of a JAX program of several processes"
+            f"{jax_device!r} belongs to process {jax_device.process_index} of a JAX program of several processes"
         )
-    if device.platform == "cpu":
+    if jax_device.platform == "cpu":
         return get_device("cpu")
     # JAX counts the devices of all processes, the driver those of this one.
-    local = getattr(device, "local_hardware_id", None)
-    return get_device(f"cuda:{device.id if local is None else local}")
+    local = getattr(jax_device, "local_hardware_id", None)
+    return get_device(f"cuda:{jax_device.id if local is None else local}")
 
 
-def device_to_jax(device: DeviceLike) -> Any:
+def device_to_jax(warp_device: DeviceLike) -> Any:
     """Return the JAX device of a device: of those that this process has, where JAX runs on several."""
-    place = get_device(device)
+    place = get_device(warp_device)
     return _jax().local_devices(backend="cpu" if place.is_cpu else "gpu")[max(place.ordinal, 0)]

@@ -75,25 +75,25 @@ def _default_dtype(data: np.ndarray[Any, Any]) -> Any:
     return class_of(scalar)
 
 
-def dtype_from_numpy(dtype: Any) -> Any:
+def dtype_from_numpy(numpy_dtype: Any) -> Any:
     """Return the scalar class of a NumPy dtype.
 
     Raises:
         TypeError: It has no counterpart.
     """
-    scalar = scalar_from_numpy(dtype)
+    scalar = scalar_from_numpy(numpy_dtype)
     if scalar is None:
-        raise TypeError(f"NumPy dtype {dtype} has no counterpart")
+        raise TypeError(f"NumPy dtype {numpy_dtype} has no counterpart")
     return class_of(scalar)
 
 
-def dtype_to_numpy(dtype: Any) -> Any:
+def dtype_to_numpy(warp_dtype: Any) -> Any:
     """Return the NumPy scalar type of a scalar class: uint16, its bits, for bfloat16.
 
     Raises:
-        TypeError: ``dtype`` is no scalar type.
+        TypeError: ``warp_dtype`` is no scalar type.
     """
-    t = to_ir(dtype)
+    t = to_ir(warp_dtype)
     if not isinstance(t, ir.Scalar):
-        raise TypeError(f"only a scalar type has a NumPy dtype, got {dtype!r}")
+        raise TypeError(f"only a scalar type has a NumPy dtype, got {warp_dtype!r}")
     return numpy_dtype(t).type

@@ -165,21 +165,21 @@ def _dtypes() -> dict[ir.Scalar, Any]:
     return {t: found for t, found in named.items() if str(found) == f"paddle.{t}"}  # paddle.uint16 is bfloat16
 
 
-def dtype_to_paddle(dtype: Any) -> Any:
+def dtype_to_paddle(warp_dtype: Any) -> Any:
     """Return the Paddle dtype of a scalar class."""
-    t = to_ir(dtype)
+    t = to_ir(warp_dtype)
     found = _dtypes().get(t) if isinstance(t, ir.Scalar) else None
     if found is None:
-        raise TypeError(f"Paddle has no dtype for {dtype!r}")
+        raise TypeError(f"Paddle has no dtype for {warp_dtype!r}")
     return found
 
 
-def dtype_from_paddle(dtype: Any) -> Any:
+def dtype_from_paddle(paddle_dtype: Any) -> Any:
     """Return the scalar class of a Paddle dtype."""
     for scalar, known in _dtypes().items():
-        if known == dtype:
+        if known == paddle_dtype:
             return class_of(scalar)
-    raise TypeError(f"Paddle dtype {dtype} has no counterpart")
+    raise TypeError(f"Paddle dtype {paddle_dtype} has no counterpart")
 
 
 PADDLE = export.Library(
@@ -187,12 +187,12 @@ PADDLE = export.Library(
 )
 
 
-def device_from_paddle(place: Any) -> Device:
+def device_from_paddle(paddle_device: Any) -> Device:
     """Return the device of a Paddle place or its name."""
-    name = str(place).removeprefix("Place(").removesuffix(")")
+    name = str(paddle_device).removeprefix("Place(").removesuffix(")")
     return get_device("cpu" if name == "cpu" else name.replace("gpu", "cuda"))
 
 
-def device_to_paddle(device: DeviceLike) -> str:
+def device_to_paddle(warp_device: DeviceLike) -> str:
     """Return the name by which Paddle knows a device."""
-    return str(get_device(device)).replace("cuda", "gpu")
+    return str(get_device(warp_device)).replace("cuda", "gpu")

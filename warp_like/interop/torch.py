@@ -260,29 +260,29 @@ def _dtypes() -> dict[ir.Scalar, Any]:
     return {t: found for t in ir.SCALARS if (found := getattr(torch, str(t), None)) is not None}
 
 
-def dtype_to_torch(dtype: Any) -> Any:
+def dtype_to_torch(warp_dtype: Any) -> Any:
     """Return the PyTorch dtype of a scalar class.
 
     Raises:
         TypeError: There is none.
     """
-    t = to_ir(dtype)
+    t = to_ir(warp_dtype)
     found = _dtypes().get(t) if isinstance(t, ir.Scalar) else None
     if found is None:
-        raise TypeError(f"PyTorch has no dtype for {dtype!r}")
+        raise TypeError(f"PyTorch has no dtype for {warp_dtype!r}")
     return found
 
 
-def dtype_from_torch(dtype: Any) -> Any:
+def dtype_from_torch(torch_dtype: Any) -> Any:
     """Return the scalar class of a PyTorch dtype.
 
     Raises:
         TypeError: There is none.
     """
     for scalar, known in _dtypes().items():
-        if known == dtype:
+        if known == torch_dtype:
             return class_of(scalar)
-    raise TypeError(f"PyTorch dtype {dtype} has no counterpart")
+    raise TypeError(f"PyTorch dtype {torch_dtype} has no counterpart")
 
 
 TORCH = export.Library(
@@ -290,11 +290,11 @@ TORCH = export.Library(
 )
 
 
-def device_from_torch(device: Any) -> Device:
+def device_from_torch(torch_device: Any) -> Device:
     """Return the device of a ``torch.device`` or its name."""
-    return get_device(str(device))
+    return get_device(str(torch_device))
 
 
-def device_to_torch(device: DeviceLike) -> str:
+def device_to_torch(warp_device: DeviceLike) -> str:
     """Return the name by which PyTorch knows a device."""
-    return str(get_device(device))
+    return str(get_device(warp_device))

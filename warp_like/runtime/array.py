@@ -377,12 +377,12 @@ class array(Exchange, Elementwise, Generic[DType]):
             out.retain_grad = self.retain_grad
         return out
 
-    def reshape(self, *shape: Any) -> array:
-        """Return a view of another shape with as many elements; one extent may be -1.
+    def reshape(self, shape: Any, *more: Any) -> array:
+        """Return a view of another shape, a tuple or its extents, with as many elements; one extent may be -1.
 
         The array has to be contiguous.
         """
-        dims = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        dims = shape if isinstance(shape, (tuple, list)) and not more else (shape, *more)
         new = _infer(tuple(map(operator.index, dims)), self.size, self)
         _require_contiguous(self, "reshape")
         return self._map(lambda a: _contiguous_view(a, new))

@@ -303,10 +303,10 @@ def is_cuda_available() -> bool:
     return get_cuda_device_count() > 0
 
 
-def is_device_available(ident: DeviceLike) -> bool:
-    """Return whether ``ident`` names a device that is here."""
+def is_device_available(device: DeviceLike) -> bool:
+    """Return whether ``device`` names a device that is here."""
     try:
-        get_device(ident)
+        get_device(device)
     except (ValueError, RuntimeError):
         return False
     return True

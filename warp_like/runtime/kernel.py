@@ -517,17 +517,17 @@ def func_native(
     return declare
 
 
-def func_grad(function: Function) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def func_grad(forward_fn: Function) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare the gradient of a function, in place of the one that the compiler would make.
 
-    The gradient function takes the arguments of ``function``, with the same annotations, and then the adjoint of each
+    The gradient function takes the arguments of ``forward_fn``, with the same annotations, and then the adjoint of each
     of its results. It adds to ``wp.adjoint[x]`` for each argument ``x`` that has a gradient; for an array that is the
     array of adjoints, whose elements several threads may add to. It runs in the reverse sweep, reads arrays as they are
     after the launch, and writes to nothing but adjoints. Of several overloads it belongs to the one whose arguments it
     takes.
 
     Raises:
-        TypeError: ``function`` was not made by ``wp.func``.
+        TypeError: ``forward_fn`` was not made by ``wp.func``.
         WarpCodegenError: The arguments are not those of the function.
 
     Example:
@@ -539,17 +539,17 @@ def func_grad(function: Function) -> Callable[[Callable[..., Any]], Callable[...
         ...     if x > 0.0:
         ...         wp.adjoint[x] += 0.5 / wp.sqrt(x) * adj_ret
     """
-    return _custom(function, "gradient")
+    return _custom(forward_fn, "gradient")
 
 
-def func_replay(function: Function) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare what the reverse sweep calls instead of ``function`` to have its results again.
+def func_replay(forward_fn: Function) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare what the reverse sweep calls instead of ``forward_fn`` to have its results again.
 
     It takes the same arguments and returns the same types, reads arrays as they are after the launch, and writes
     nothing. It serves functions that can't simply run again, such as those that return the old value of an atomic.
 
     Raises:
-        TypeError: ``function`` was not made by ``wp.func``.
+        TypeError: ``forward_fn`` was not made by ``wp.func``.
         WarpCodegenError: The arguments are not those of the function.
 
     Example:
@@ -561,7 +561,7 @@ def func_replay(function: Function) -> Callable[[Callable[..., Any]], Callable[.
         ... def replay_take(counter: wp.array(dtype=int), taken: wp.array(dtype=int), i: int):
         ...     return taken[i]
     """
-    return _custom(function, "replay")
+    return _custom(forward_fn, "replay")
 
 
 def _custom(function: Function, role: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -579,13 +579,13 @@ def _custom(function: Function, role: str) -> Callable[[Callable[..., Any]], Cal
     return declare
 
 
-def constant(value: Any) -> Any:
-    """Return ``value``. Kernels may use any number, vector or matrix by its name; this only says so to the reader.
+def constant(x: Any) -> Any:
+    """Return ``x``. Kernels may use any number, vector or matrix by its name; this only says so to the reader.
 
     Example:
         >>> GRAVITY = wp.constant(wp.vec3(0.0, -9.81, 0.0))
     """
-    return value
+    return x
 
 
 def _forget_all_programs() -> None:

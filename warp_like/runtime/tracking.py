@@ -128,16 +128,26 @@ class ScopedMemoryTracker:
         if not self.active:
             return
         _scopes.names = _scopes.names[:-1]
-        report = self.report()
+        if self.print or self.report_func is not None:
+            self.report()
         _ledger.follow(-1)
-        if self.report_func is not None:
-            self.report_func(report)
-        elif self.print:
-            sys.stdout.write(report)
 
-    def report(self) -> str:
-        """Return the report as it is now."""
-        return _report("size", 10)
+    def report(self, file: TextIO | None = None, sort: str = "size", max_items: int = 10) -> None:
+        """Print the report as it is now, or give it to ``report_func``.
+
+        Args:
+            file: Where to print; standard output when left out.
+            sort: As in ``print_memory_report``.
+            max_items: As there.
+
+        Raises:
+            ValueError: ``sort`` is neither ``size`` nor ``chronological``.
+        """
+        text = _report(sort, max_items)
+        if self.report_func is not None:
+            self.report_func(text)
+        else:
+            (file or sys.stdout).write(text)
 
     def clear(self) -> None:
         """Forget what has been noted so far."""
@@ -158,8 +168,6 @@ def print_memory_report(file: TextIO | None = None, sort: str = "size", max_item
         ValueError: ``sort`` is something else.
         RuntimeError: Nobody follows: ``config.track_memory`` is off, and no ``ScopedMemoryTracker`` is open.
     """
-    if sort not in ("size", "chronological"):
-        raise ValueError(f'sort is "size" or "chronological", got {sort!r}')
     if not _ledger.followers:
         raise RuntimeError(
             "allocations are not tracked; set wp.config.track_memory = True, or use wp.ScopedMemoryTracker"
@@ -168,6 +176,8 @@ def print_memory_report(file: TextIO | None = None, sort: str = "size", max_item
 
 
 def _report(sort: str, max_items: int) -> str:
+    if sort not in ("size", "chronological"):
+        raise ValueError(f'sort is "size" or "chronological", got {sort!r}')
     with _ledger.lock:
         live = list(_ledger.live.values())
         lines = [

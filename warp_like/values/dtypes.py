@@ -110,8 +110,8 @@ def host_number(value: builtins.bool | float, t: ir.Scalar) -> Any:
 class _Integer(int):
     _ir_type_: ClassVar[ir.Scalar]
 
-    def __new__(cls, value: Any = 0) -> Any:
-        return super().__new__(cls, _cast(value, cls._ir_type_))
+    def __new__(cls, x: Any = 0) -> Any:
+        return super().__new__(cls, _cast(x, cls._ir_type_))
 
     @property
     def value(self) -> int:
@@ -129,8 +129,8 @@ class _Integer(int):
 class _Float(float):
     _ir_type_: ClassVar[ir.Scalar]
 
-    def __new__(cls, value: Any = 0.0) -> Any:
-        return super().__new__(cls, _cast(value, cls._ir_type_))
+    def __new__(cls, x: Any = 0.0) -> Any:
+        return super().__new__(cls, _cast(x, cls._ir_type_))
 
     @property
     def value(self) -> float:

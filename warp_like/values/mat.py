@@ -70,21 +70,21 @@ class Mat(Composite):
             new[i] = x
         self._write(new)
 
-    def get_row(self, index: int) -> Any:
-        """Return row ``index`` as a vector; ``m[index]``."""
-        return self[operator.index(index)]
+    def get_row(self, r: int) -> Any:
+        """Return row ``r`` as a vector; ``m[r]``."""
+        return self[operator.index(r)]
 
-    def get_col(self, index: int) -> Any:
-        """Return column ``index`` as a vector; ``m[:, index]``."""
-        return self[:, operator.index(index)]
+    def get_col(self, c: int) -> Any:
+        """Return column ``c`` as a vector; ``m[:, c]``."""
+        return self[:, operator.index(c)]
 
-    def set_row(self, index: int, value: Any) -> None:
-        """Set row ``index`` to a vector, a sequence, or one number for all components."""
-        self[operator.index(index)] = value
+    def set_row(self, r: int, v: Any) -> None:
+        """Set row ``r`` to a vector, a sequence, or one number for all components."""
+        self[operator.index(r)] = v
 
-    def set_col(self, index: int, value: Any) -> None:
-        """Set column ``index`` to a vector, a sequence, or one number for all components."""
-        self[:, operator.index(index)] = value
+    def set_col(self, c: int, v: Any) -> None:
+        """Set column ``c`` to a vector, a sequence, or one number for all components."""
+        self[:, operator.index(c)] = v
 
     def __mul__(self, other: Any) -> Any:
         if not isinstance(other, Composite):

@@ -137,7 +137,7 @@ def twist(axis, q):
 
 
 def twist_angle_signed(axis, q):
-    return 2.0 * atan2(dot(vector(q.x, q.y, q.z), axis) * length(axis), q.w)
+    return 2.0 * atan2(dot(vector(q.x, q.y, q.z), axis), q.w)
 
 
 def twist_angle(axis, q):
