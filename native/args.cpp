@@ -327,11 +327,10 @@ bool Arguments::pack_array(const Param& param, PyObject* object, PyObject* devic
     return true;
 }
 
-bool Arguments::pack_tensor(const Param& param, PyObject* object, const TensorType* type, const char** why) {
-    PyObject* is_neg = type->is_neg;
-    const bool hook = type->write_hook != nullptr;
+bool Arguments::pack_tensor(const Param& param, PyObject* object, const TensorType* found, const char** why) {
+    const TensorType type = *found;  // the table may change while Python code runs below
     DLTensor tensor{};
-    if (type->api->dltensor_from_py_object_no_sync(object, &tensor) != 0) {
+    if (type.api->dltensor_from_py_object_no_sync(object, &tensor) != 0) {
         PyErr_Clear();
         return refuse(why, "the tensor cannot be read through DLPack");
     }
@@ -348,8 +347,8 @@ bool Arguments::pack_tensor(const Param& param, PyObject* object, const TensorTy
         return false;
     }
     // The API does not tell. Such a tensor is mostly strided, a part of a complex one, but need not be (as_strided).
-    if (is_neg && is_negated(object, is_neg)) return refuse(why, "the tensor's negation is pending");
-    if (param.writes && hook) written_[written_count_++] = object;
+    if (type.is_neg && is_negated(object, type)) return refuse(why, "the tensor's negation is pending");
+    if (param.writes && type.write_hook) written_[written_count_++] = object;
     if (signature_.cuda_ordinal >= 0) owners_[owner_count_++] = object;
     return true;
 }
@@ -423,8 +422,23 @@ bool Arguments::pack_foreign(const Param& param, char* data, int ndim, const int
 
 namespace {
 
-// Whether what is under a written array has a library that wants to know.
-bool wants_hook(PyObject* written) { return !is_buffer(written) || is_watched(written); }
+// Tells a tensor's library of a write to it, or adds the tensor to those for which a hook has to be called; false with an
+// exception set.
+bool tell(PyObject* tensor, Ref* unsaid) {
+    const TensorType* type = find_tensor_type(Py_TYPE(tensor));
+    if (!type || !type->write_hook || count_write(tensor, *type)) return true;
+    if (!*unsaid) *unsaid = Ref(PyList_New(0));
+    return *unsaid && PyList_Append(unsaid->get(), tensor) == 0;
+}
+
+bool tell_watchers(PyObject* buffer, Ref* unsaid) {
+    const Ref tensors(PyList_New(0));
+    if (!tensors || !append_watchers(buffer, tensors.get())) return false;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(tensors.get()); ++i) {
+        if (!tell(PyList_GET_ITEM(tensors.get(), i), unsaid)) return false;
+    }
+    return true;
+}
 
 Ref write_hook_of(PyObject* tensor) {
     const TensorType* type = find_tensor_type(Py_TYPE(tensor));
@@ -440,6 +454,7 @@ bool call_each_hook(PyObject* all) {
     const Py_ssize_t n = PyList_GET_SIZE(all);
     for (Py_ssize_t i = 0; i < n; ++i) {
         const Ref hook = write_hook_of(PyList_GET_ITEM(all, i));
+        if (hook && n == 1) return call_hook(hook, Ref(PyList_AsTuple(all)));
         bool called = !hook;
         for (Py_ssize_t j = 0; j < i && !called; ++j) called = write_hook_of(PyList_GET_ITEM(all, j)).get() == hook.get();
         if (called) continue;
@@ -457,25 +472,16 @@ bool call_each_hook(PyObject* all) {
 }  // namespace
 
 bool Arguments::run_write_hooks() const {
-    int count = 0;
-    PyObject* one = nullptr;
-    for (int i = 0; i < written_count_; ++i) {
-        if (wants_hook(written_[i])) one = written_[i], ++count;
-    }
-    if (count == 0) return true;
-    if (count == 1 && !is_buffer(one)) {
-        const Ref hook = write_hook_of(one);
-        return !hook || call_hook(hook, Ref(PyTuple_Pack(1, one)));
-    }
-    const Ref found(PyList_New(0));
-    if (!found) return false;
+    Ref unsaid;
     for (int i = 0; i < written_count_; ++i) {
         PyObject* written = written_[i];
-        if (!wants_hook(written)) continue;
-        const bool noted = is_buffer(written) ? append_watchers(written, found.get()) : PyList_Append(found.get(), written) == 0;
-        if (!noted) return false;
+        if (!is_buffer(written)) {
+            if (!tell(written, &unsaid)) return false;
+        } else if (is_watched(written) && !tell_watchers(written, &unsaid)) {
+            return false;
+        }
     }
-    return call_each_hook(found.get());
+    return !unsaid || call_each_hook(unsaid.get());
 }
 
 }  // namespace wl

@@ -2,6 +2,7 @@
 
 #include "alloc.h"
 #include "array.h"
+#include "torch_abi.h"
 
 namespace wl {
 
@@ -86,6 +87,7 @@ PyObject* dlpack_import(PyObject*, PyObject* capsule) {
 PyObject* api_name = nullptr;
 PyObject* is_neg_name = nullptr;
 PyObject* write_hooks = nullptr;  // dict: class -> callable
+PyObject* version_hook = nullptr;  // the one of them that counts writes as PyTorch's library does
 PyObject* class_hook = nullptr;   // called with each class of tensors that is met for the first time
 
 constexpr int kCached = 16;
@@ -127,7 +129,7 @@ const TensorType* remember(PyTypeObject* type, const DLPackExchangeAPI* api) {
     PyObject* hook = hook_of(type);
     Py_XINCREF(is_neg);
     Py_XINCREF(hook);
-    *entry = {type, api, is_neg, hook};
+    *entry = {type, api, is_neg, hook, is_neg && is_torch(api), hook && hook == version_hook};
     Py_XDECREF(reinterpret_cast<PyObject*>(old.type));
     Py_XDECREF(old.is_neg);
     Py_XDECREF(old.write_hook);
@@ -135,14 +137,19 @@ const TensorType* remember(PyTypeObject* type, const DLPackExchangeAPI* api) {
 }
 
 PyObject* set_write_hook(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
-    if (nargs != 2 || !PyType_Check(args[0]) || !PyCallable_Check(args[1])) {
-        PyErr_SetString(PyExc_TypeError, "set_write_hook(cls, hook) needs a class and a callable");
+    if (nargs < 2 || nargs > 3 || !PyType_Check(args[0]) || !PyCallable_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "set_write_hook(cls, hook, versions=False) needs a class and a callable");
         return nullptr;
     }
     if (PyDict_SetItem(write_hooks, args[0], args[1]) < 0) return nullptr;
+    if (nargs == 3 && args[2] == Py_True) {
+        Py_INCREF(args[1]);
+        Py_XSETREF(version_hook, args[1]);
+    }
     for (int i = 0; i < cached; ++i) {
         PyObject* hook = hook_of(cache[i].type);
         Py_XINCREF(hook);
+        cache[i].counts_writes = hook && hook == version_hook;
         Py_XSETREF(cache[i].write_hook, hook);
     }
     Py_RETURN_NONE;
@@ -181,9 +188,9 @@ PyMethodDef functions[] = {
      "tensor_memory(obj)\n--\n\nReturn what keeps the memory of a tensor alive, through its type's C exchange API; "
      "None when the type has none."},
     {"set_write_hook", method(set_write_hook), METH_FASTCALL,
-     "set_write_hook(cls, hook)\n--\n\nCall `hook(tensors)` before each launch with the tuple of the tensors "
-     "of "
-     "`cls` or its subclasses that the kernel writes."},
+     "set_write_hook(cls, hook, versions=False)\n--\n\nCall `hook(tensors)` before each launch with the tuple of the "
+     "tensors of `cls` or its subclasses that the kernel writes. With `versions`, the hook is PyTorch's own counter of "
+     "writes in place, which may be reached without the call."},
     {"set_class_hook", set_class_hook, METH_O,
      "set_class_hook(hook)\n--\n\nCall `hook(cls)` for each class of tensors before its first tensor is "
      "used."},
@@ -214,10 +221,16 @@ const TensorType* find_tensor_type(PyTypeObject* type) {
     return api && api->dltensor_from_py_object_no_sync ? remember(type, api) : nullptr;
 }
 
-bool is_negated(PyObject* tensor, PyObject* is_neg) {
-    Ref answer(PyObject_CallOneArg(is_neg, tensor));
+bool is_negated(PyObject* tensor, const TensorType& type) {
+    const Ref is_neg = Ref::borrow(type.is_neg);
+    if (type.torch && reads_torch(tensor)) return torch_is_negated(tensor);
+    const Ref answer(PyObject_CallOneArg(is_neg.get(), tensor));
     if (!answer) PyErr_Clear();
     return answer.get() != Py_False;
+}
+
+bool count_write(PyObject* tensor, const TensorType& type) {
+    return type.counts_writes && type.torch && reads_torch(tensor) && torch_count_write(tensor);
 }
 
 bool register_dlpack(PyObject* module) {

@@ -13,13 +13,18 @@ struct TensorType {
     const DLPackExchangeAPI* api;
     PyObject* is_neg;      // PyTorch's lazy negation, which the API does not tell; null where there is none
     PyObject* write_hook;  // called with the tensors that a launch wrote; null where there is none
+    bool torch;            // what torch_abi.h offers is there for it
+    bool counts_writes;    // the hook is PyTorch's counter of writes
 };
 
 // Looks `type` up; null without an exception when it has no usable exchange API.
 const TensorType* find_tensor_type(PyTypeObject* type);
 
-// Whether PyTorch's lazy negation, which the exchange API does not tell, is on for `tensor`.
-bool is_negated(PyObject* tensor, PyObject* is_neg);
+// Whether PyTorch's lazy negation, which the exchange API does not tell, is on for `tensor`, which that API has read.
+bool is_negated(PyObject* tensor, const TensorType& type);
+
+// Tells the library of a write to `tensor` where that needs no Python; false where its hook has to be called.
+bool count_write(PyObject* tensor, const TensorType& type);
 
 // What keeps the memory of a tensor alive, also when the tensor is emptied: a new reference to a Buffer, None where the type
 // has no exchange API for it, null with an exception.

@@ -60,7 +60,6 @@ struct Memory {
 };
 
 bool read_tensor(PyObject* object, const TensorType* type, DLTensor* tensor, Memory* out) {
-    const Ref is_neg = type->is_neg ? Ref::borrow(type->is_neg) : Ref();  // PyTorch's alone negates lazily
     if (type->api->dltensor_from_py_object_no_sync(object, tensor) != 0) {
         PyErr_Clear();
         return false;
@@ -68,7 +67,7 @@ bool read_tensor(PyObject* object, const TensorType* type, DLTensor* tensor, Mem
     if (tensor->device.device_type != kDLCPU || tensor->dtype.lanes != 1 || (!tensor->strides && tensor->ndim)) return false;
     *out = {static_cast<char*>(tensor->data) + tensor->byte_offset, tensor->ndim, tensor->shape, tensor->strides,
             tensor->dtype.bits / 8, tensor->dtype, false};
-    return !is_neg || !is_negated(object, is_neg.get());
+    return !type->is_neg || !is_negated(object, *type);  // PyTorch's alone negates lazily
 }
 
 bool read_view(PyObject* object, Memory* out) {

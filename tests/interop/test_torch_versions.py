@@ -83,6 +83,8 @@ def test_inference_tensors_have_no_version():
         t = torch.zeros(4)
         wp.launch(fill, 4, [t])
     assert t.tolist() == [3, 3, 3, 3]
+    wp.launch(copy, 4, [torch.arange(4.0), t])
+    assert t.tolist() == [0, 1, 2, 3]
 
 
 PROGRAM = """
@@ -111,3 +113,49 @@ def test_torch_imported_after_launches_on_other_arrays(tmp_path):
     program.write_text(PROGRAM, encoding="utf-8")
     out = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, env=ENV)
     assert (out.stdout.split(maxsplit=1)[0], out.returncode) == ("1", 0), out.stderr
+
+
+@wp.kernel
+def copy_twice(x: wp.array(dtype=float), y: wp.array(dtype=float), z: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] = x[i]
+    z[i] = x[i]
+
+
+def test_tensors_over_arrays_are_told_as_well():
+    ours, theirs = wp.zeros(4), torch.zeros(4)
+    over, part = ours.to_torch(), ours[1:].to_torch()
+    versions = over._version, part._version, theirs._version
+    wp.launch(copy_twice, 4, [torch.ones(4), ours, theirs])
+    assert (over._version, part._version, theirs._version) == tuple(v + 1 for v in versions)
+
+
+UNKNOWN_LAYOUT = """
+import torch
+import warp_like as wp
+
+class Odd(torch.Tensor):
+    _cdata = 1  # says that its state lies elsewhere
+
+@wp.kernel
+def copy(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] = x[i]
+
+x, y = torch.ones(4).as_subclass(Odd), torch.zeros(4)
+for round in range(3):
+    wp.launch(copy, 4, [x, y])
+assert y._version == 3 and y.tolist() == [1.0] * 4, (y, y._version)
+negated = torch._neg_view(torch.ones(4))
+try:
+    wp.launch(copy, 4, [negated, y])
+except Exception as e:
+    print(e)
+"""
+
+
+def test_a_pytorch_laid_out_otherwise_is_asked_through_python(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(UNKNOWN_LAYOUT, encoding="utf-8")
+    out = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, env=ENV)
+    assert (out.returncode, "resolve_neg" in out.stdout) == (0, True), (out.stdout, out.stderr)

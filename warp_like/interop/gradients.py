@@ -49,7 +49,7 @@ def meet_class(cls: type) -> None:
     for library in _WATCHING:
         framework = sys.modules.get(library)
         if framework is not None and issubclass(cls, framework.Tensor):
-            _native.set_write_hook(framework.Tensor, _write_hook(library))
+            _native.set_write_hook(framework.Tensor, _write_hook(library), library == "torch")
 
 
 def before_write(owner: Any) -> None:

@@ -1,0 +1,89 @@
+#include "torch_abi.h"
+
+#include <dlfcn.h>
+
+#include <cstring>
+
+namespace wl {
+
+namespace {
+
+constexpr const char* kIsNeg = "_ZN2at6native6is_negERKNS_6TensorE";
+constexpr const char* kIsInference = "_ZN2at6native12is_inferenceERKNS_6TensorE";
+constexpr const char* kBumpVersion = "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE";
+
+enum class Layout { Unknown, Expected, Other };
+
+// The functions take an `at::Tensor`, a pointer to the tensor's state, by reference.
+struct Library {
+    const DLPackExchangeAPI* api;
+    bool (*is_neg)(void* const& tensor);
+    bool (*is_inference)(void* const& tensor);
+    void (*bump_version)(void* const& tensor);
+    Layout layout;
+};
+
+Library torch{};
+
+// The `at::Tensor` in an object: where PyTorch has it in all versions of late, which `is_laid_out` confirms.
+void* const& tensor_in(PyObject* object) { return *reinterpret_cast<void* const*>(object + 1); }
+
+// Whether PyTorch says that the tensor's state is where we look for it.
+bool is_laid_out(PyObject* tensor) {
+    if (Py_TYPE(tensor)->tp_basicsize < static_cast<Py_ssize_t>(sizeof(PyObject) + sizeof(void*))) return false;
+    const Ref state(PyObject_GetAttrString(tensor, "_cdata"));
+    void* const said = state && PyLong_Check(state.get()) ? PyLong_AsVoidPtr(state.get()) : nullptr;
+    PyErr_Clear();
+    return said && said == tensor_in(tensor);
+}
+
+template <typename F>
+void find(void* handle, const char* name, F* out) {
+    void* const address = dlsym(handle, name);
+    std::memcpy(out, &address, sizeof address);
+}
+
+Library load(const DLPackExchangeAPI* api) {
+    Library found{api, nullptr, nullptr, nullptr, Layout::Unknown};
+    Dl_info info;
+    if (!dladdr(reinterpret_cast<void*>(api->dltensor_from_py_object_no_sync), &info) || !info.dli_fname) return found;
+    void* handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);  // loaded already; searched with what it depends on
+    if (!handle) return found;
+    find(handle, kIsNeg, &found.is_neg);
+    find(handle, kIsInference, &found.is_inference);
+    find(handle, kBumpVersion, &found.bump_version);
+    dlclose(handle);
+    return found;
+}
+
+}  // namespace
+
+bool is_torch(const DLPackExchangeAPI* api) {
+    if (!torch.api) {
+        const Library found = load(api);
+        if (found.is_neg && found.is_inference && found.bump_version) torch = found;
+    }
+    return torch.api == api;
+}
+
+bool reads_torch(PyObject* tensor) {
+    if (torch.layout == Layout::Unknown) {
+        const bool expected = is_laid_out(tensor);
+        torch.layout = expected ? Layout::Expected : Layout::Other;
+    }
+    return torch.layout == Layout::Expected;
+}
+
+bool torch_is_negated(PyObject* tensor) { return torch.is_neg(tensor_in(tensor)); }
+
+bool torch_count_write(PyObject* tensor) {
+    void* const& inner = tensor_in(tensor);
+    try {
+        if (!torch.is_inference(inner)) torch.bump_version(inner);  // inference tensors have no counter
+    } catch (...) {  // Python's way raises it as an exception of its own
+        return false;
+    }
+    return true;
+}
+
+}  // namespace wl

@@ -1,0 +1,25 @@
+// Two things about PyTorch's tensors that DLPack's exchange API leaves out, without a call through Python: whether a negation
+// is pending, and the counter of writes in place.
+//
+// They are functions of PyTorch's library under the names of its C++ interface. They are used only where the library has
+// them under exactly those names and a tensor has shown that objects are laid out as they need it; elsewhere Python's
+// methods do the same.
+#pragma once
+
+#include "dlpack_abi.h"
+#include "python.h"
+
+namespace wl {
+
+// Whether `api` is that of a PyTorch with the functions below.
+bool is_torch(const DLPackExchangeAPI* api);
+
+// Whether `tensor`, which an API that `is_torch` has read, can be given to the functions below. Sets no exception.
+bool reads_torch(PyObject* tensor);
+
+bool torch_is_negated(PyObject* tensor);
+
+// Counts a write in place; false, and nothing is counted, where PyTorch refuses it.
+bool torch_count_write(PyObject* tensor);
+
+}  // namespace wl
