@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,17 +53,33 @@ def _emulated(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _for_cuda(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _for_cuda(request: pytest.FixtureRequest) -> Iterator[None]:
     if not request.config.getoption("--for-cuda"):
         yield
         return
-    import warp_like as wp
     from tests.cuda_compiling import also_for_cuda
 
-    wp.config.kernel_cache_dir = str(tmp_path_factory.mktemp("cache"))  # what is cached is not compiled
     with also_for_cuda():
         yield
-    del wp.config.kernel_cache_dir
+
+
+def _begins_for_cuda(config: pytest.Config) -> bool:
+    """Whether this process is the one that a run ``--for-cuda`` begins in."""
+    return bool(config.getoption("--for-cuda")) and not hasattr(config, "workerinput")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if _begins_for_cuda(config):
+        from tests.cuda_compiling import begin
+
+        begin()
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if _begins_for_cuda(config):
+        from tests.cuda_compiling import end
+
+        terminalreporter.write_line(end())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

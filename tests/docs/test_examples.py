@@ -14,6 +14,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from tests.cuda_compiling import interpreter
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
@@ -123,7 +125,7 @@ def test_paddle_example() -> None:
 def benchmark(name: str, folder: Path, *options: str) -> tuple[dict, str]:
     """Run a benchmark on small sizes, where all libraries that are there must compute the same; return its rows."""
     program, record = EXAMPLES / "benchmarks" / f"benchmark_{name}.py", folder / "record.json"
-    command = [sys.executable, str(program), "--quick", "--json", str(record), *options]
+    command = [*interpreter(), str(program), "--quick", "--json", str(record), *options]
     done = subprocess.run(command, capture_output=True, text=True, env=importable())
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(record.read_text(encoding="utf-8"))["rows"], done.stdout

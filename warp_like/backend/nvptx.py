@@ -24,13 +24,11 @@ def compile_ptx(text: str, target: Target) -> str:
     """
     with LOCK:
         llvm, machine = _machine(target)
-        called = _LIBDEVICE_CALL.search(text)
-        library = require_libdevice(called[1]) if called else None
+        called = frozenset(_LIBDEVICE_CALL.findall(text))
         with parsed(llvm, text, machine) as module:
-            if library is not None:
-                _link_libdevice(llvm, module, machine, library)
-            first = ("add_global_dead_code_eliminate_pass",) if library is not None else ()
-            optimize(llvm, module, machine, vectorize=False, first=first)
+            if called:
+                _link(llvm, module, machine, _bitcode_of(called, target))
+            optimize(llvm, module, machine, vectorize=False)
             return str(machine.emit_assembly(module))
 
 
@@ -77,15 +75,25 @@ def _machine(target: Target) -> tuple[Any, Any]:
     return llvm, found.create_target_machine(cpu=target.name, features=target.features, opt=3, codemodel="default")
 
 
-@functools.lru_cache(maxsize=2)
-def _bitcode(path: Path) -> bytes:
-    return path.read_bytes()
+@functools.lru_cache(maxsize=64)
+def _bitcode_of(called: frozenset[str], target: Target) -> bytes:
+    """What of libdevice the functions ``called`` need: a small part of it, quickly read for the next kernel."""
+    llvm, machine = _machine(target)
+    calls = "".join(f"declare void @{name}()\n" for name in sorted(called))
+    with parsed(llvm, calls, machine) as module:
+        _link(llvm, module, machine, require_libdevice(min(called)).read_bytes())
+        for name in called:
+            module.get_function(name).linkage = "external"
+        drop = llvm.create_new_module_pass_manager()
+        drop.add_global_dead_code_eliminate_pass()
+        drop.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
+        return bytes(module.as_bitcode())
 
 
-def _link_libdevice(llvm: Any, module: Any, machine: Any, path: Path) -> None:
-    """Link libdevice's functions into ``module``, all of them internal so that unused ones are dropped."""
+def _link(llvm: Any, module: Any, machine: Any, bitcode: bytes) -> None:
+    """Link a library's functions into ``module``, all of them internal so that unused ones are dropped."""
     own = {f.name for f in module.functions if not f.is_declaration}
-    library = llvm.parse_bitcode(_bitcode(path), context=module._context)
+    library = llvm.parse_bitcode(bitcode, context=module._context)
     library.triple = machine.triple
     library.data_layout = str(machine.target_data)
     module.link_in(library)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cuda_compiling import interpreter
+
 jax = pytest.importorskip("jax")
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "interop"
@@ -38,7 +40,7 @@ def test_shard_map():
         "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
         "PYTHONPATH": os.pathsep.join([str(EXAMPLES.parents[1]), *sys.path]),
     }
-    done = subprocess.run([sys.executable, EXAMPLES / "jax_shard_map.py"], env=env, capture_output=True, text=True)
+    done = subprocess.run([*interpreter(), EXAMPLES / "jax_shard_map.py"], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stdout == "4 devices agree with one\n"
 
