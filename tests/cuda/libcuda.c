@@ -18,7 +18,17 @@ static char contexts[2], pools[2];
 static int peers;
 static uint64_t threshold;
 static int launches;
-static H captured;
+static P managed, pooled;  // what was allocated so last
+
+// What runs of captures: the stream, its graph, and the node that the next one comes after.
+static struct {
+    H stream, graph, last;
+} captures[8];
+static int capture_of(H s) {
+    for (int i = 0; i < 8; ++i)
+        if (captures[i].stream == s) return i;
+    return -1;
+}
 
 #define NEED_CONTEXT \
     if (!depth) return NO_CONTEXT
@@ -84,7 +94,13 @@ R cuStreamWaitEvent(H s, H e, unsigned flags) { return (void)s, e && !flags ? OK
 R cuStreamGetPriority(H s, int* p) { return *p = *(int*)s, OK; }
 R cuStreamGetCtx(H s, H* c) { return (void)s, *c = depth ? stack[depth - 1] : contexts, OK; }
 R cuPointerGetAttribute(void* out, int attribute, P p) {
-    return attribute == 9 && p ? (*(int*)out = 1, OK) : INVALID;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    if (!p) return INVALID;
+    switch (attribute) {
+        case 8: return *(char*)out = p == managed, OK;            // CU_POINTER_ATTRIBUTE_IS_MANAGED
+        case 9: return *(int*)out = 1, OK;                        // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+        case 17: return *(H*)out = p == pooled ? pools : NULL, OK;  // CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE
+        default: return INVALID;
+    }
 }
 R cuStreamGetFlags(H s, unsigned* f) { return (void)s, *f = 1, OK; }
 R cuEventCreate(H* e, unsigned flags) {
@@ -102,8 +118,16 @@ R cuMemAlloc(P* p, size_t n) {
     *p = (P)calloc(n, 1);
     return OK;
 }
-R cuMemAllocAsync(P* p, size_t n, H s) { return (void)s, cuMemAlloc(p, n); }
-R cuMemAllocManaged(P* p, size_t n, unsigned flags) { return flags == 1 ? cuMemAlloc(p, n) : INVALID; }
+R cuMemAllocAsync(P* p, size_t n, H s) {
+    NEED_CONTEXT;
+    (void)s, *p = pooled = (P)calloc(n, 1);
+    return OK;
+}
+R cuMemAllocManaged(P* p, size_t n, unsigned flags) {
+    NEED_CONTEXT;
+    *p = managed = (P)calloc(n, 1);
+    return flags == 1 ? OK : INVALID;
+}
 R cuMemHostAlloc(H* p, size_t n, unsigned flags) { return flags == 1 ? (*p = calloc(n, 1), OK) : INVALID; }
 R cuMemFree(P p) { return free((H)p), OK; }
 R cuMemFreeAsync(P p, H s) { return (void)s, free((H)p), OK; }
@@ -188,6 +212,18 @@ R cuFuncGetAttribute(int* v, int a, H f) { return (void)f, *v = a == 0 ? 1024 : 
 R cuOccupancyMaxActiveBlocksPerMultiprocessor(int* n, H f, int block, size_t shared) {
     return (void)f, (void)shared, *n = 2048 / block, OK;
 }
+R cuOccupancyMaxPotentialBlockSize(int* blocks, int* threads, H f, H sizes, size_t shared, int limit) {
+    *blocks = 264, *threads = 768;
+    return f && !sizes && !shared && !limit ? OK : INVALID;
+}
+R cuProfilerStart(void) {
+    NEED_CONTEXT;
+    return OK;
+}
+R cuProfilerStop(void) {
+    NEED_CONTEXT;
+    return OK;
+}
 R cuLaunchKernel(H f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, H s,
                  void** params, void** extra) {
     NEED_CONTEXT;
@@ -195,16 +231,65 @@ R cuLaunchKernel(H f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsign
     ++launches;
     return f && gx && gy == 1 && gz == 1 && bx && by == 1 && bz == 1 && !shared && params && !extra ? OK : INVALID;
 }
-R cuStreamBeginCapture(H s, int mode) {
-    captured = s;
-    return s && mode == 2 ? OK : INVALID;
-}
-R cuStreamEndCapture(H s, H* graph) {
-    if (s != captured) return INVALID;
-    captured = NULL, *graph = fresh();
+static R begin_capture(H s, H graph, H last) {
+    const int i = capture_of(NULL);
+    if (!s || capture_of(s) >= 0 || i < 0) return INVALID;
+    captures[i].stream = s, captures[i].graph = graph, captures[i].last = last;
     return OK;
 }
-R cuStreamIsCapturing(H s, int* status) { return *status = s && s == captured, OK; }
+R cuStreamBeginCapture(H s, int mode) {
+    NEED_CONTEXT;
+    return mode >= 0 && mode <= 2 ? begin_capture(s, fresh(), NULL) : INVALID;
+}
+R cuStreamBeginCaptureToGraph(H s, H graph, const H* nodes, const void* edges, size_t n, int mode) {
+    NEED_CONTEXT;
+    return graph && !nodes && !edges && !n && mode == 2 ? begin_capture(s, graph, NULL) : INVALID;
+}
+R cuStreamEndCapture(H s, H* graph) {
+    const int i = s ? capture_of(s) : -1;
+    if (i < 0) return INVALID;
+    captures[i].stream = NULL, *graph = captures[i].graph;
+    return OK;
+}
+R cuStreamIsCapturing(H s, int* status) { return *status = s && capture_of(s) >= 0, OK; }
+static const uint64_t default_edge;
+R cuStreamGetCaptureInfo(H s, int* status, uint64_t* id, H* graph, H** nodes, const void** edges, size_t* n) {
+    const int i = s ? capture_of(s) : -1;
+    *status = i >= 0, *id = 7;
+    if (i < 0) return OK;
+    *graph = captures[i].graph, *nodes = &captures[i].last, *edges = &default_edge, *n = captures[i].last != NULL;
+    return OK;
+}
+R cuStreamUpdateCaptureDependencies(H s, const H* nodes, const void* edges, size_t n, unsigned flags) {
+    const int i = s ? capture_of(s) : -1;
+    if (i < 0 || n != 1 || !nodes || edges || flags != 1) return INVALID;  // CU_STREAM_SET_CAPTURE_DEPENDENCIES
+    captures[i].last = *nodes;
+    return OK;
+}
+static uint64_t condition;
+R cuGraphConditionalHandleCreate(uint64_t* made, H graph, H context, unsigned value, unsigned flags) {
+    *made = ++condition;
+    return graph && context && !value && flags == 1 ? OK : INVALID;  // CU_GRAPH_COND_ASSIGN_DEFAULT
+}
+typedef struct {
+    int type, r0[3];
+    uint64_t handle;
+    unsigned kind, size;
+    H* bodies;
+    H context;
+} Conditional;
+static int kinds[2];
+int conditional_nodes(int kind) { return kinds[kind]; }
+R cuGraphAddNode(H* node, H graph, const H* before, const void* edges, size_t n, Conditional* c) {
+    static H bodies[8];
+    static int made;
+    if (!graph || edges || n > 1 || (n && !*before) || c->type != 13 || c->handle != condition || c->kind > 1 ||
+        c->size != 1 || !c->context || made == 8)
+        return INVALID;
+    bodies[made] = fresh(), c->bodies = &bodies[made++];
+    ++kinds[c->kind], *node = fresh();
+    return OK;
+}
 R cuGraphInstantiateWithFlags(H* made, H graph, unsigned long long flags) {
     *made = fresh();
     return graph && !flags ? OK : INVALID;
@@ -230,9 +315,23 @@ R cuGraphExecDestroy(H made) { return free(made), OK; }
 R cuGraphLaunch(H made, H s) { return (void)s, made ? OK : INVALID; }
 int launch_count(void) { return launches; }
 
-#define ROW(name) {#name, (H)name}
+// Before CUDA 12.3, and in the bindings for CUDA 12, edges of graphs have no properties.
+static R capture_info_11(H s, int* status, uint64_t* id, H* graph, H** nodes, size_t* n) {
+    const void* edges;
+    return cuStreamGetCaptureInfo(s, status, id, graph, nodes, &edges, n);
+}
+static R update_11(H s, const H* nodes, size_t n, unsigned flags) {
+    return cuStreamUpdateCaptureDependencies(s, nodes, NULL, n, flags);
+}
+static R add_node_12(H* node, H graph, const H* before, size_t n, Conditional* c) {
+    return cuGraphAddNode(node, graph, before, NULL, n, c);
+}
+
+#define SINCE(name, version, function) {name, version, (H)function}
+#define ROW(name) SINCE(#name, 0, name)
 static const struct {
     const char* name;
+    int version;  // of CUDA that has it first
     H function;
 } table[] = {
     ROW(cuInit), ROW(cuDriverGetVersion), ROW(cuDeviceGetCount), ROW(cuDeviceGet), ROW(cuDeviceGetName),
@@ -247,21 +346,44 @@ static const struct {
     ROW(cuMemcpyHtoDAsync), ROW(cuMemcpyDtoHAsync), ROW(cuMemcpyDtoDAsync), ROW(cuMemcpyPeerAsync), ROW(cuMemcpy3DAsync),
     ROW(cuMemsetD8Async), ROW(cuMemsetD16Async), ROW(cuMemsetD32Async), ROW(cuDeviceGetMemPool),
     ROW(cuMemPoolGetAttribute), ROW(cuMemPoolSetAttribute), ROW(cuMemPoolTrimTo), ROW(cuMemPoolGetAccess),
-    ROW(cuMemPoolSetAccess), ROW(cuIpcGetMemHandle), {"cuIpcOpenMemHandle", (H)open_memory}, ROW(cuIpcCloseMemHandle),
-    ROW(cuIpcGetEventHandle), {"cuIpcOpenEventHandle", (H)open_event}, ROW(cuMemGetAddressRange),
+    ROW(cuMemPoolSetAccess), ROW(cuIpcGetMemHandle), SINCE("cuIpcOpenMemHandle", 0, open_memory), ROW(cuIpcCloseMemHandle),
+    ROW(cuIpcGetEventHandle), SINCE("cuIpcOpenEventHandle", 0, open_event), ROW(cuMemGetAddressRange),
     ROW(cuModuleLoadDataEx), ROW(cuModuleUnload), ROW(cuModuleGetFunction), ROW(cuModuleGetGlobal),
     ROW(cuFuncGetAttribute), ROW(cuOccupancyMaxActiveBlocksPerMultiprocessor), ROW(cuLaunchKernel),
     ROW(cuStreamBeginCapture), ROW(cuStreamEndCapture), ROW(cuStreamIsCapturing), ROW(cuGraphInstantiateWithFlags),
     ROW(cuGraphExecUpdate), ROW(cuGraphGetNodes), ROW(cuGraphDebugDotPrint), ROW(cuGraphDestroy),
-    ROW(cuGraphExecDestroy), ROW(cuGraphLaunch),
+    ROW(cuGraphExecDestroy), ROW(cuGraphLaunch), ROW(cuStreamBeginCaptureToGraph),
+    ROW(cuGraphConditionalHandleCreate), SINCE("cuStreamGetCaptureInfo", 11030, capture_info_11),
+    SINCE("cuStreamUpdateCaptureDependencies", 11030, update_11), SINCE("cuGraphAddNode", 12020, add_node_12),
+    SINCE("cuStreamGetCaptureInfo", 12030, cuStreamGetCaptureInfo),
+    SINCE("cuStreamUpdateCaptureDependencies", 12030, cuStreamUpdateCaptureDependencies),
+    SINCE("cuGraphAddNode", 12030, cuGraphAddNode),
+    ROW(cuOccupancyMaxPotentialBlockSize), ROW(cuProfilerStart), ROW(cuProfilerStop),
 };
+enum { ROWS = sizeof table / sizeof *table };
+static int calls[ROWS];
+
+// Hidden, or those of the C library, which do nothing, would be called in their place.
+#define HOOK __attribute__((no_instrument_function, visibility("hidden"))) void
+HOOK __cyg_profile_func_enter(void* function, void* site);
+HOOK __cyg_profile_func_exit(void* function, void* site);
+HOOK __cyg_profile_func_enter(void* function, void* site) {
+    (void)site;
+    for (int i = 0; i < ROWS; ++i) calls[i] += table[i].function == function;
+}
+HOOK __cyg_profile_func_exit(void* function, void* site) { (void)function, (void)site; }
+int was_called(const char* name) {
+    int n = 0;
+    for (int i = 0; i < ROWS; ++i)
+        if (!strcmp(name, table[i].name)) n += calls[i];
+    return n;
+}
 
 R cuGetProcAddress_v2(const char* symbol, H* function, int version, uint64_t flags, int* status) {
-    (void)version;
     if (flags > 1) return INVALID;
     *function = NULL;
-    for (size_t i = 0; i < sizeof table / sizeof *table; ++i)
-        if (!strcmp(symbol, table[i].name)) *function = table[i].function;
+    for (int i = 0; i < ROWS; ++i)
+        if (!strcmp(symbol, table[i].name) && table[i].version <= version) *function = table[i].function;
     if (!strcmp(symbol, "cuGetProcAddress") || !strcmp(symbol, "cuGetProcAddress_v2")) *function = (H)cuGetProcAddress_v2;
     if (status) *status = *function ? 0 : 1;
     return *function ? OK : NOT_FOUND;
