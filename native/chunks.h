@@ -62,43 +62,6 @@ inline int64_t next_alone(int64_t done, int64_t left, double thread_ns, int64_t 
     return in_vectors(at_block_end(done, within(kAloneNs, thread_ns, most)), lanes, left);
 }
 
-// The kernel threads of one launch, as several OS threads take them.
-struct Turns {
-    int64_t count;
-    double thread_ns;  // the first estimate
-    int participants;
-    int64_t lanes;
-    int64_t fixed;  // the size of all chunks; 0 leaves it to the time that they take
-    int64_t least;  // no chunk is shorter
-    const std::atomic<int32_t>* cancel;
-    alignas(64) std::atomic<int64_t> cursor;
-
-    int64_t timed(int64_t at, int64_t left, double estimate_ns) const {
-        const int64_t fair = left / (2 * participants) + 1;
-        const int64_t least = within(kShortestNs, estimate_ns, left);
-        const int64_t size = within(kTargetNs, estimate_ns, fair);
-        return in_vectors(at_block_end(at, size < least ? least : size), lanes, left);
-    }
-
-    // Takes the next chunk: about kTargetNs of work, but no more than a fair part of what is left, so that
-    // all finish together.
-    bool take(double estimate_ns, int64_t* begin, int64_t* end) {
-        int64_t at = cursor.load(std::memory_order_relaxed);
-        for (;;) {
-            const int64_t left = count - at;
-            if (left <= 0 || cancel->load(std::memory_order_relaxed)) return false;
-            int64_t size = fixed ? (fixed < left ? fixed : left) : timed(at, left, estimate_ns);
-            if (size < least) size = least;
-            if (left - size < least) size = left;
-            if (cursor.compare_exchange_weak(at, at + size, std::memory_order_relaxed)) {
-                *begin = at;
-                *end = at + size;
-                return true;
-            }
-        }
-    }
-};
-
 // Keeps kernel threads from running at the same time that are less than a seam's width apart, though chunks run side by
 // side. The first threads of each chunk, its seam, wait until the rest of the chunk and the chunk before it are done;
 // whoever is done last runs them. Chunks are at least twice as long as their seams, so that seams are apart as well.
@@ -135,20 +98,5 @@ class Seams {
     std::mutex mutex_;
     std::set<int64_t> one_side_;  // seams of which one chunk is done
 };
-
-// Calls `work(begin, end)` for chunks until none is left, and `between` after each with the time.
-template <typename Work, typename Between>
-void participate(Turns* turns, Work work, Between between) {
-    double thread_ns = turns->thread_ns;
-    int64_t begin, end;
-    double before = now_ns();
-    while (turns->take(thread_ns, &begin, &end)) {
-        work(begin, end);
-        const double after = now_ns();
-        thread_ns = (after - before) / static_cast<double>(end - begin);
-        between(after);
-        before = after;
-    }
-}
 
 }  // namespace wl

@@ -18,6 +18,11 @@ int available_cpus() {
     return count ? static_cast<int>(count) : 1;
 }
 
+int current_cpu() {
+    const int cpu = sched_getcpu();
+    return cpu < 0 ? 0 : cpu;
+}
+
 void Place::settle() {
     if (!thread_) thread_ = static_cast<int>(syscall(SYS_gettid));
     cpu_ = sched_getcpu();
@@ -56,6 +61,8 @@ int available_cpus() {
     const unsigned count = std::thread::hardware_concurrency();
     return count ? static_cast<int>(count) : 1;
 }
+
+int current_cpu() { return 0; }
 
 void Place::settle() {}
 void Place::arrive() {}

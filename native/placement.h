@@ -17,6 +17,9 @@ namespace wl {
 // How many processors this thread may run on.
 int available_cpus();
 
+// The number of the processor that this thread runs on, 0 where the system does not tell.
+int current_cpu();
+
 // Tells the processor that this is a loop that waits.
 inline void pause_processor() {
 #if defined(__x86_64__)

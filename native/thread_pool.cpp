@@ -18,6 +18,7 @@
 #include "ordered_sums.h"
 #include "placement.h"
 #include "sums.h"
+#include "turns.h"
 
 namespace wl {
 
@@ -47,6 +48,7 @@ struct Pool {
     std::atomic<int> seats{0};   // workers that may still join; changed under the mutex, as `inside` is
     std::atomic<int> inside{0};  // workers that work on `shared`
     std::deque<Place> places;    // of all workers, those that sleep and those that work
+    std::atomic<bool> crowded{false};  // there are more of them, and the caller, than processors
 };
 
 // Never destroyed, since sleeping workers outlive the interpreter; replaced in the child after a fork.
@@ -54,22 +56,28 @@ std::atomic<Pool*> the_pool{nullptr};
 std::atomic<int> thread_setting{0};
 std::atomic<bool> deterministic{false};
 
+// How many processors the process could use when it first launched.
+int processor_count() {
+    static const int available = available_cpus();
+    return available;
+}
+
 // Waits for `count` to be zero (or no longer to be), for a short time: sleeping and being woken takes longer than what
-// is mostly left to wait, a few chunks or the next of many launches. Whoever else wants the processor gets it.
-void wait_briefly(const std::atomic<int>& count, bool zero) {
+// is mostly left to wait, a few chunks or the next of many launches. The processor is offered to others only if these
+// are workers, too: whoever gets it keeps it for milliseconds.
+void wait_briefly(const Pool& pool, const std::atomic<int>& count, bool zero) {
     const double start = now_ns();
     while ((count.load(std::memory_order_relaxed) == 0) != zero && now_ns() - start < kSpinNs) {
         for (int i = 0; i < 32; ++i) pause_processor();
-        std::this_thread::yield();
+        if (pool.crowded.load(std::memory_order_relaxed)) std::this_thread::yield();
     }
 }
 
 }  // namespace
 
 int thread_count() {
-    static const int available = available_cpus();
     const int setting = thread_setting.load(std::memory_order_relaxed);
-    return setting ? setting : available < kMaxThreads ? available : kMaxThreads;
+    return setting ? setting : std::min(processor_count(), kMaxThreads);
 }
 
 bool is_deterministic() { return deterministic.load(std::memory_order_relaxed); }
@@ -86,8 +94,7 @@ void run_chunk(const Job& job, OrderedSums* in_order, Worker* worker, std::uniqu
 // Works on chunks until none is left; `between` is called after each with the time.
 template <typename Between>
 void work_on(Shared* shared, Worker* worker, std::unique_ptr<PrivateSums>* copy, Between between) {
-    participate(
-        &shared->turns,
+    shared->turns.participate(
         [&](int64_t begin, int64_t end) {
             shared->seams.run(begin, end, [&](int64_t first, int64_t last) {
                 run_chunk(shared->job, shared->in_order, worker, copy, first, last);
@@ -125,7 +132,7 @@ void work(Pool* pool, Place* place) {
         if (--pool->inside == 0) pool->idle.notify_one();
         place->settle();
         lock.unlock();
-        wait_briefly(pool->seats, false);
+        wait_briefly(*pool, pool->seats, false);
         lock.lock();
     }
 }
@@ -146,6 +153,7 @@ void start_workers(Pool* pool, int wanted) {
         pool->places.pop_back();  // out of threads: fewer workers share the launch
     }
     pthread_sigmask(SIG_SETMASK, &old, nullptr);
+    pool->crowded.store(static_cast<int>(pool->places.size()) >= processor_count(), std::memory_order_relaxed);
 }
 
 Pool* pool_of_process() {
@@ -197,7 +205,7 @@ bool share(const Job& job, Worker* self, OrderedSums* in_order, std::unique_ptr<
         job,
         self->record,
         {},
-        {job.count, thread_ns, threads, job.lanes, fixed, 2 * seam, &self->record->cancel, {begin}},
+        {begin, job.count, thread_ns, threads, job.lanes, fixed, 2 * seam, in_order != nullptr, &self->record->cancel},
         {seam, begin, job.count},
         in_order,
         nullptr};
@@ -216,7 +224,7 @@ bool share(const Job& job, Worker* self, OrderedSums* in_order, std::unique_ptr<
     std::unique_lock<std::mutex> lock(pool->mutex);
     pool->seats = 0;
     lock.unlock();
-    wait_briefly(pool->inside, true);
+    wait_briefly(*pool, pool->inside, true);
     lock.lock();
     while (pool->inside) {
         pool->idle.wait_for(lock, std::chrono::milliseconds(20));

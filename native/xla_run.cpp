@@ -12,6 +12,7 @@
 #include "chunks.h"
 #include "sums.h"
 #include "thread_pool.h"
+#include "turns.h"
 
 namespace wl {
 
@@ -141,8 +142,8 @@ class Team {
     Team(const BatchedCall& call, RunRecord* record, int64_t begin, double thread_ns, int participants)
         : call_(call),
           record_(record),
-          turns_{call.count * call.items, thread_ns, participants, call.lanes,
-                 call.deterministic ? fixed_chunk(call.count * call.items, call.lanes) : 0, 0, &record->cancel, {begin}} {}
+          turns_(begin, call.count * call.items, thread_ns, participants, call.lanes,
+                 call.deterministic ? fixed_chunk(call.count * call.items, call.lanes) : 0, 0, false, &record->cancel) {}
 
     void invite(const xla::Api* api, xla::ExecutionContext* context, int helpers) {
         for (int i = 0; i < helpers; ++i) {
@@ -158,8 +159,8 @@ class Team {
     }
 
     void work(Runner* runner) {
-        participate(
-            &turns_, [runner](int64_t begin, int64_t end) { runner->run(begin, end); }, [](double) {});
+        turns_.participate(
+            [runner](int64_t begin, int64_t end) { runner->run(begin, end); }, [](double) {});
         runner->add_sums();
     }
 

@@ -72,6 +72,20 @@ void axpy(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end, 
     for (int64_t t = begin; t < end; ++t) AT(a->z, t) = 2 * AT(a->x, t) + AT(a->y, t);
 }
 
+// ---- writes for each thread where the call began that ran it; takes about 100 ns for each
+typedef struct {
+    Ints begins;
+} CutArgs;
+
+void cut(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end, Context* context) {
+    const CutArgs* a = (const CutArgs*)args;
+    (void)dims, (void)context;
+    for (int64_t t = begin; t < end; ++t) {
+        AT(a->begins, t) = (int32_t)begin;
+        spin(0);
+    }
+}
+
 // ---- counts each thread in an array, and takes `us` microseconds for it
 typedef struct {
     Ints counts;

@@ -49,6 +49,20 @@ def test_every_heavy_thread_runs_once(threads: int, n: int, us: int) -> None:
     assert s.variable("longest_chunk").value * us < 20_000 or us >= 1000
 
 
+@pytest.mark.parametrize("threads, n", [(2, 30_000), (3, 30_001), (8, 50_000)])
+def test_each_worker_has_a_part_of_the_grid(threads: int, n: int) -> None:
+    """The parts begin at the same places in every launch, so that each processor finds its own in its caches."""
+    native.set_num_threads(threads)
+    begins = np.zeros(n, np.int32)
+    d = s.dispatcher(s.param(s.ARRAY, s.I32, 1, True), entry="cut")
+    for _ in range(3):
+        begins[:] = -1
+        assert d.try_launch(n, [begins], [], None)
+        starts = np.unique(begins)
+        assert (begins == starts[np.searchsorted(starts, np.arange(n), side="right") - 1]).all()
+        assert {n // threads * k // 64 * 64 for k in range(threads)} <= set(starts.tolist())
+
+
 def test_number_of_threads() -> None:
     available = len(os.sched_getaffinity(0))
     assert native.num_threads() == available
