@@ -12,6 +12,7 @@ float32.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Sequence
@@ -271,6 +272,22 @@ def _at_address(m: _Thread, o: ops.AtAddress, env: Env) -> list[Any]:
     return [np.zeros([*(int(env[n]) for n in o.shape), *element_shape(t.dtype)], numpy_dtype(scalar))]
 
 
+def _inner(m: _Thread, o: ops.Inner, env: Env) -> list[Any]:
+    t = o.result.type
+    assert isinstance(t, Array)
+    record = env[o.array][_index(o, o.array, o.indices, env)]
+    scalar = scalar_of(t.dtype)
+    inside = () if scalar is None else element_shape(t.dtype)
+    dtype = structured_dtype(t.dtype) if isinstance(t.dtype, Struct) else numpy_dtype(scalar)
+    strides = [dtype.itemsize * int(np.prod(inside[k + 1 :])) for k in range(len(inside))]
+    shape = [*record["shape"].tolist(), *inside]
+    reach = sum((n - 1) * s for n, s in zip(shape, [*record["strides"].tolist(), *strides], strict=True))
+    if 0 in shape:
+        return [np.empty(shape, dtype)]
+    memory = (ctypes.c_char * (reach + dtype.itemsize)).from_address(int(record["data"]))
+    return [np.ndarray(shape, dtype, memory, 0, [*record["strides"].tolist(), *strides])]
+
+
 def _slice(m: _Thread, o: ops.Slice, env: Env) -> list[Any]:
     array = env[o.array]
     start, count, step = ([int(env[i]) for i in part] for part in (o.start, o.count, o.step))
@@ -437,6 +454,7 @@ _EXECUTE: dict[type[Op], Callable[[_Thread, Any, Env], list[Any]]] = {
     ops.Dim: _dim,
     ops.View: _view,
     ops.Slice: _slice,
+    ops.Inner: _inner,
     ops.LocalArray: _local_array,
     ops.AtAddress: _at_address,
     ops.GetField: _get_field,

@@ -205,3 +205,36 @@ def test_copies_between_kinds_of_memory(device):
     np.testing.assert_array_equal(a.numpy(), data)
     wide = wp.full(1000, wp.vec3d(1.0, 2.0, 3.0), dtype=wp.vec3d, device=device)
     np.testing.assert_array_equal(wide.numpy(), np.tile([1.0, 2.0, 3.0], (1000, 1)))
+
+
+@wp.struct
+class Table:
+    values: wp.array(dtype=wp.float64)
+    scale: wp.float64
+
+
+@wp.kernel
+def look_up(tables: wp.array(dtype=Table), out: wp.array(dtype=wp.float64)):
+    i, j = wp.tid()
+    t = tables[i]
+    wp.atomic_add(out, i, t.values[j] * t.values[j] * t.scale)
+
+
+def test_arrays_in_elements(device):
+    rng = np.random.default_rng(0)
+    values = [wp.array(rng.normal(size=6), dtype=wp.float64, device=device, requires_grad=True) for _ in range(3)]
+    scales = [1.0, 2.0, 3.0]
+    tables = wp.array([Table(values=v, scale=s) for v, s in zip(values, scales, strict=True)], device=device)
+    out = wp.zeros(3, dtype=wp.float64, device=device, requires_grad=True)
+    tape = wp.Tape()
+    with tape:
+        wp.launch(look_up, dim=(3, 6), inputs=[tables, out], device=device)
+    np.testing.assert_allclose(out.numpy(), [(v.numpy() ** 2).sum() * s for v, s in zip(values, scales, strict=True)])
+    tape.backward(grads={out: wp.full(3, 1.0, dtype=wp.float64, device=device)})
+    for v, s in zip(values, scales, strict=True):
+        np.testing.assert_allclose(v.grad.numpy(), 2 * v.numpy() * s)
+    assert tables[1].values is values[1]
+    with pytest.raises(ValueError, match="so they can't be copied to cpu; make copies of the arrays there"):
+        wp.clone(tables, device="cpu")
+    with pytest.raises(ValueError, match="can't hold"):
+        wp.array([Table(values=values[0])], device="cpu")

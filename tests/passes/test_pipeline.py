@@ -64,6 +64,7 @@ def test_dump_is_called_after_each_pass() -> None:
             "fold",
             "unroll",
             "cse",
+            "keep_inner_arrays",
             "dce",
         ),
         *("fold", "cse", "licm", "dce"),

@@ -7,7 +7,7 @@ import marshal
 from warp_like.base.frozen import Frozen
 from warp_like.base.hashing import checksum
 
-_MAGIC = b"warp_like artifact 5\n"
+_MAGIC = b"warp_like artifact 6\n"
 
 
 class Damaged(Exception):
@@ -43,6 +43,9 @@ class Artifact(Frozen):
         stack_bound: For an adjoint, the program that tells from a launch's arguments how many bytes of stack a thread
             needs at most (``passes/ad/stack_bound.py``), packed for native code; empty where that depends on data.
         bounded: Whether it has no loops, so that what a thread costs does not depend on data.
+        inner_reads: Of arrays that elements of array parameters hold, which it reads: the parameter's position and the
+            field, as ``"a.b"``.
+        inner_writes: Of the same, which it stores to or updates.
         reduced: Positions of the arrays into whose elements it reduces over many threads before it updates them.
     """
 
@@ -70,6 +73,8 @@ class Artifact(Frozen):
     bounded: bool = False
     reduced: tuple[int, ...] = ()
     stack_bound: bytes = b""
+    inner_reads: tuple[tuple[int, str], ...] = ()
+    inner_writes: tuple[tuple[int, str], ...] = ()
 
     def to_bytes(self) -> bytes:
         """Return the artifact with a checksum in front."""

@@ -24,7 +24,7 @@ from warp_like.ir.verify import verify
 from warp_like.passes import pipeline as passes
 from warp_like.passes.ad.saving import rewritten_arrays
 from warp_like.passes.ad.value_gradients import open_gradients
-from warp_like.passes.effects import array_accesses, certain_accesses, constant_arrays
+from warp_like.passes.effects import array_accesses, certain_accesses, constant_arrays, inner_accesses
 from warp_like.passes.spmd.choice import Choice, choose
 from warp_like.passes.sums import (
     depends_on_order,
@@ -60,7 +60,7 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
             log.dump(stage, f.name, _backend_text(lanes.function, target, options, stage))
     with clock.stage("backend"):
         code, faults = _code(lanes.function, target, options)
-    accesses = array_accesses(f)
+    accesses, inner = array_accesses(f), inner_accesses(f)
     summed, own = plain_additions(f)
     log.info(f"compiled {f.role} `{f.name}` in {1e3 * sum(clock.seconds.values()):.1f} ms")
     return Artifact(
@@ -88,6 +88,8 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
         stack_bound=_stack_bound(f, target),
         bounded=not any(isinstance(o, (ops.For, ops.While, ops.Native, ops.Call)) for o in f.body.walk()),
         reduced=options.reduced,
+        inner_reads=tuple(place for place, a in inner.items() if a.read),
+        inner_writes=tuple(place for place, a in inner.items() if a.written),
     )
 
 

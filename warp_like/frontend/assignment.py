@@ -221,8 +221,8 @@ def _inner(ctx: Context, node: ast.expr) -> Place:
     """The place that holds the one being assigned; any expression that gives an array will do."""
     if isinstance(node, (ast.Name, ast.Subscript, ast.Attribute)) and not _in_tuple(ctx, node):
         inner = place(ctx, node)
-        if isinstance(inner, Component) and not inner.path and isinstance(_type_at(ctx, inner), Array):
-            array = load(ctx, inner)  # an array in a struct
+        if _is_array_field(ctx, inner):
+            array = load(ctx, inner)
             assert isinstance(array, Value)
             return Element(array, ())
         if not isinstance(inner, Name):
@@ -240,6 +240,14 @@ def _inner(ctx: Context, node: ast.expr) -> Place:
         return Name(node.id)
     with ctx.at(node):
         raise WarpCodegenTypeError(f"a part of {with_article(describe(operand))} that has no name can't be assigned")
+
+
+def _is_array_field(ctx: Context, where: Place) -> bool:
+    """Whether an array stands at a place in a struct: one of its fields, or that of an element of an array."""
+    if isinstance(where, Component):
+        return not where.path and isinstance(_type_at(ctx, where), Array)
+    full = isinstance(where, Element) and len(where.indices) == _ndim(where)
+    return full and isinstance(_type_at(ctx, where), Array)
 
 
 def _in_tuple(ctx: Context, node: ast.expr) -> bool:

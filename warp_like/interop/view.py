@@ -69,6 +69,8 @@ def _over_records(obj: Any, element: ElementType) -> array:
     if not isinstance(obj, np.ndarray) or obj.dtype != element.numpy:
         given = f"a NumPy array of {obj.dtype}" if isinstance(obj, np.ndarray) else type(obj).__name__
         raise TypeError(f"expected a NumPy array of {element.numpy}, which is {element.type}, got {given}")
+    if element.holds:
+        raise ValueError(f"the addresses in it keep no memory alive; make an array of instances of {element.type}")
     if not obj.flags.aligned:
         raise ValueError("the NumPy array's elements are not aligned; copy it first")
     shape, strides = (obj.shape, obj.strides) if obj.ndim else ((1,), (element.itemsize,))

@@ -114,7 +114,16 @@ class Builder:
 
     def load(self, array: Value, indices: Sequence[Value]) -> Value:
         """An element of ``array``."""
+        if isinstance(_array_type(array).dtype, Array):
+            return self.inner(array, indices)
         return self.insert(ops.Load(array, tuple(indices)), _array_type(array).dtype).result
+
+    def inner(self, array: Value, indices: Sequence[Value]) -> Value:
+        """The array that is an element of ``array``."""
+        where = tuple(indices)
+        while isinstance(view := array.op, ops.View) and view.field is None:
+            array, where = view.array, (*view.indices, *where)
+        return self.insert(ops.Inner(array, where), _array_type(array).dtype, hint=_place(array)).result
 
     def store(self, array: Value, indices: Sequence[Value], value: Value) -> None:
         """Write an element of ``array``."""
@@ -174,6 +183,18 @@ class Builder:
     def true(self) -> Value:
         """The bool constant true."""
         return self.constant(True, bool_)
+
+
+def _place(array: Value) -> str:
+    """What messages call an element of ``array``, an array of fields: ``a[...].data``; nothing for one without name."""
+    path = ""
+    while isinstance(array.op, ops.VIEWS):
+        if isinstance(array.op, ops.View) and array.op.field is not None:
+            t = _array_type(array.op.array).dtype
+            assert isinstance(t, Struct)
+            path = f".{t.fields[array.op.field][0]}{path}"
+        array = array.op.array
+    return f"{array.hint}[...]{path}" if array.hint else ""
 
 
 def _array_type(array: Value) -> Array:

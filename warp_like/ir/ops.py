@@ -133,6 +133,17 @@ class Slice(Op):
     kept: tuple[int, ...] = attr()
 
 
+@op("inner")
+class Inner(Op):
+    """The array that the element of ``array`` at ``indices`` is: ``array`` has arrays as elements, a field of structs.
+
+    Kernels do not change which arrays these are.
+    """
+
+    array: Value = operand()
+    indices: tuple[Value, ...] = operand()
+
+
 @op("local", pure=False)
 class LocalArray(Op):
     """An array of the thread's own with extents ``shape``: zero whenever the op runs, gone when the thread ends."""
@@ -387,6 +398,7 @@ __all__ = [
     "For",
     "GetField",
     "If",
+    "Inner",
     "Insert",
     "LANE_BY_LANE",
     "Live",

@@ -81,7 +81,7 @@ class _Printer:
             case ops.View(array=array, field=int(field)) if isinstance(array.type, Array):
                 assert isinstance(array.type.dtype, Struct)
                 return f"view {self.name(array)}.{array.type.dtype.fields[field][0]}"
-            case ops.Load() | ops.View():
+            case ops.Load() | ops.View() | ops.Inner():
                 return f"{o.NAME} {self.name(o.array)}[{self.names_of(o.indices)}]"
             case ops.Slice():
                 spans = dict(zip(o.kept, zip(o.count, o.step, strict=True), strict=True))

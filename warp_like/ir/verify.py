@@ -114,7 +114,7 @@ def _check_plain(o: Op) -> None:
             _require(isinstance(s, Struct) and 0 <= o.field < len(s.fields), o, "no such field")
             assert isinstance(s, Struct)
             _require(_lane(o.result) == s.fields[o.field][1], o, "result is not the type of the field")
-        case ops.View() | ops.Slice() | ops.LocalArray() | ops.AtAddress() | ops.Address():
+        case ops.View() | ops.Slice() | ops.Inner() | ops.LocalArray() | ops.AtAddress() | ops.Address():
             _check_array(o)
         case ops.Check():
             _require(_lane(o.ok) == bool_, o, "condition is not a bool")
@@ -154,7 +154,7 @@ def _check_plain(o: Op) -> None:
             _require(isinstance(a, Scalar) and isinstance(t, Scalar) and a.bits == t.bits, o, "widths differ")
 
 
-def _check_array(o: ops.View | ops.Slice | ops.LocalArray | ops.AtAddress | ops.Address) -> None:
+def _check_array(o: ops.View | ops.Slice | ops.Inner | ops.LocalArray | ops.AtAddress | ops.Address) -> None:
     """Check an op that makes an array, or says where one is."""
     match o:
         case ops.View(field=int()):
@@ -169,6 +169,9 @@ def _check_array(o: ops.View | ops.Slice | ops.LocalArray | ops.AtAddress | ops.
             _require(isinstance(a, Array) and 0 < len(o.indices) < a.ndim, o, "view with a wrong number of indices")
         case ops.Slice():
             _check_slice(o)
+        case ops.Inner():
+            t = o.result.type
+            _require(isinstance(t, Array) and t == _element(o, o.array, o.indices), o, "result is not the element type")
         case ops.LocalArray():
             t = _lane(o.result)
             _require(isinstance(t, Array) and t.ndim == len(o.shape) and all(n > 0 for n in o.shape), o, "bad shape")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from warp_like.base.frozen import Frozen
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.types import Array
+from warp_like.ir.types import Array, Struct
 
 Roots = frozenset[int]
 
@@ -59,16 +61,62 @@ def certain_accesses(f: Function) -> tuple[int, ...]:
         match o:
             case ops.View() | ops.Slice() if o.array in positions:
                 positions[o.result] = positions[o.array]
-            case ops.Load() | ops.Store() | ops.Atomic() | ops.AtomicCas() if o.array in positions:
+            case ops.Load() | ops.Store() | ops.Atomic() | ops.AtomicCas() | ops.Inner() if o.array in positions:
                 found.add(positions[o.array])
     return tuple(sorted(found))
 
 
 def constant_arrays(f: Function) -> tuple[int, ...]:
     """Return the positions of the arrays that ``f`` only reads, if none of its arguments overlaps another."""
-    if any(isinstance(o, (ops.AtAddress, ops.Native)) for o in f.body.walk()):
-        return ()  # which may write anywhere
+    if any(isinstance(o, (ops.AtAddress, ops.Native, ops.Inner)) for o in f.body.walk()):
+        return ()  # which may be written anywhere
     return tuple(i for i, a in array_accesses(f).items() if a.read and not a.written)
+
+
+def inner_accesses(f: Function) -> dict[tuple[int, str], Access]:
+    """Return how ``f`` uses the arrays that the elements of its array parameters hold: by position and field.
+
+    Of arrays in the elements of such an array the field that it stands in counts.
+    """
+    found: dict[tuple[int, str], Access] = {}
+    positions = {p: i for i, p in enumerate(f.params)}
+    for o in f.body.walk():
+        for array, access in _touched(o):
+            place, inner = "", None
+            while isinstance(array.op, (*ops.VIEWS, ops.Inner)):
+                if isinstance(array.op, ops.Inner):
+                    inner, place = array.op, ""
+                elif isinstance(array.op, ops.View) and array.op.field is not None:
+                    place = f"{_field_name(array.op)}.{place}" if place else _field_name(array.op)
+                array = array.op.array
+            if inner is not None and array in positions:
+                key = positions[array], place
+                found[key] = found.get(key, Access()) | access
+    return found
+
+
+def _field_name(view: ops.View) -> str:
+    t = view.array.type
+    assert isinstance(t, Array)
+    assert isinstance(t.dtype, Struct)
+    assert view.field is not None
+    return t.dtype.fields[view.field][0]
+
+
+def _touched(o: Op) -> Iterator[tuple[Value, Access]]:
+    """The arrays that ``o`` itself accesses."""
+    match o:
+        case ops.Load():
+            yield o.array, READ
+        case ops.Store():
+            yield o.array, WRITE
+        case ops.Atomic() | ops.AtomicCas():
+            yield o.array, EXTREME if isinstance(o, ops.Atomic) and o.kind in ("min", "max") else UPDATE
+        case ops.Native():
+            for (name, _), array in zip(o.code.params, o.args, strict=True):
+                yield array, READ | WRITE if name in o.code.written else READ
+        case ops.Inner():
+            yield o.array, READ
 
 
 class _Finder:
@@ -97,18 +145,11 @@ class _Finder:
     def op(self, o: Op) -> None:
         for r in o.regions():
             self.block(r)
+        for array, access in _touched(o):
+            self.touch(array, access)
         match o:
-            case ops.Load():
-                self.touch(o.array, READ)
-            case ops.Store():
-                self.touch(o.array, WRITE)
-            case ops.Atomic() | ops.AtomicCas():
-                self.touch(o.array, EXTREME if isinstance(o, ops.Atomic) and o.kind in ("min", "max") else UPDATE)
             case ops.View() | ops.Slice():
                 self.bind(o.result, o.array)
-            case ops.Native():
-                for (name, _), array in zip(o.code.params, o.args, strict=True):
-                    self.touch(array, READ | WRITE if name in o.code.written else READ)
             case ops.Call():
                 self.call(o)
             case ops.If():

@@ -81,6 +81,8 @@ class _Flattener(Rewriter):
                     self.get_field(o)
                 case ops.Load() if isinstance(o.result.type, Struct):
                     self.fields[o.result] = tuple(self.load(o.array, o.indices))
+                case ops.Inner():
+                    self.replace(o, (self.b.inner(self.value(o.array), tuple(map(self.value, o.indices))),))
                 case ops.View(field=int(k)):
                     self.replace(o, (self.view(o.array, k),))
                 case ops.Store() if isinstance(o.value.type, Struct):
@@ -156,6 +158,7 @@ class _Flattener(Rewriter):
         return [v for k in range(len(t.fields)) for v in self.load(self.view(array, k), indices)]
 
     def store(self, array: Value, indices: tuple[Value, ...], values: Iterator[Value]) -> None:
+        """Write a struct field by field; an array in it has to be the one that the element holds (``inner_arrays``)."""
         t = _element(array)
         if not isinstance(t, Struct):
             self.b.store(array, indices, next(values))

@@ -28,7 +28,8 @@ class Candidate(Frozen):
     """An array that may be chosen: the array of ``fields`` of ``root``, less ``count`` leading dimensions.
 
     ``root`` is None for the array that stands where none was given. With ``kept`` it is a slice with these dimensions,
-    of the array of ``ndim`` dimensions that this is otherwise.
+    of the array of ``ndim`` dimensions that this is otherwise. With ``inner`` the root's elements are arrays, and
+    one of them, at as many indices, takes the place of the root.
     """
 
     root: Value | None
@@ -36,11 +37,12 @@ class Candidate(Frozen):
     count: int = 0
     ndim: int = 0
     kept: tuple[int, ...] | None = None
+    inner: int = 0
 
     @property
     def carried(self) -> int:
         """How many integers say which part of ``root`` it is."""
-        return self.count + (self.ndim + 2 * len(self.kept) if self.kept is not None else 0)
+        return self.inner + self.count + (self.ndim + 2 * len(self.kept) if self.kept is not None else 0)
 
 
 _NOTHING = Candidate(None)
@@ -133,15 +135,17 @@ def _meant(v: Value, known: dict[Value, dict[Candidate, None]]) -> list[Candidat
         found = _meant(v.op.array, known)
         if all(c.kept is None for c in found):
             return [_viewed(c, v.op) for c in found]
+    if isinstance(v.op, ops.Inner):
+        return [Candidate(v.op.array, inner=len(v.op.indices))]
     return [Candidate(v)]
 
 
 def _viewed(c: Candidate, view: ops.View | ops.Slice) -> Candidate:
     if isinstance(view, ops.Slice):
-        return Candidate(c.root, c.fields, c.count, len(view.start), view.kept)
+        return c.replace(ndim=len(view.start), kept=view.kept)
     if view.field is not None:
-        return Candidate(c.root, (*c.fields, view.field), c.count)
-    return Candidate(c.root, c.fields, c.count + len(view.indices))
+        return c.replace(fields=(*c.fields, view.field))
+    return c.replace(count=c.count + len(view.indices))
 
 
 # --- rewriting ---
@@ -251,8 +255,13 @@ class _Opener(Rewriter):
             inner = self.choice(v.op.array)
             if all(c.kept is None for c in inner.candidates):
                 return self.view(inner, v.op)
-        c = _NOTHING if isinstance(v.op, ops.Make) else Candidate(v)
-        return Choice((c,), None, {c: ()})
+        indices: tuple[Value, ...] = ()
+        if isinstance(v.op, ops.Inner):
+            c = Candidate(v.op.array, inner=len(v.op.indices))
+            indices = tuple(self.b.cast(i, int64) for i in v.op.indices)
+        else:
+            c = _NOTHING if isinstance(v.op, ops.Make) else Candidate(v)
+        return Choice((c,), None, {c: indices})
 
     def view(self, choice: Choice, o: ops.View | ops.Slice) -> Choice:
         if choice.views or any(c.kept is not None for c in choice.candidates):
@@ -269,10 +278,11 @@ class _Opener(Rewriter):
         """The array that candidate ``c`` is, whose type is that of ``like``."""
         if c.root is None:
             return self.b.zero(like.type)
-        array = c.root
+        array, indices = c.root, choice.indices[c]
+        if c.inner:
+            array, indices = self.b.inner(array, indices[: c.inner]), indices[c.inner :]
         for field in c.fields:
             array = self.b.field_view(array, field)
-        indices = choice.indices[c]
         if c.count:
             array = self.b.view(array, indices[: c.count])
         if c.kept is not None:

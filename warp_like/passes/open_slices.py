@@ -23,7 +23,7 @@ def open_slices(f: Function) -> Function:
 
 class _Opener(Rewriter):
     def visit(self, o: Op) -> None:
-        if isinstance(o, (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas)):
+        if isinstance(o, (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas, ops.Inner)):
             with at(o.loc):
                 while isinstance(view := o.array.op, ops.VIEWS) and not _is_field(view):
                     o.indices = self.inside(view, o.indices)

@@ -19,6 +19,7 @@ from warp_like.passes.expand import expand
 from warp_like.passes.flatten_structs import flatten_structs
 from warp_like.passes.fold import fold
 from warp_like.passes.inline import inline, is_custom
+from warp_like.passes.inner_arrays import keep_inner_arrays
 from warp_like.passes.licm import licm
 from warp_like.passes.local_arrays import open_local_atomics
 from warp_like.passes.open_choices import open_choices
@@ -66,6 +67,7 @@ def prepare(f: Function, options: Options = DEFAULT, *, keep_customs: bool = Fal
             break
         run("fold", fold)
     run("cse", cse)
+    run("keep_inner_arrays", keep_inner_arrays)
     run("dce", dce)
     return run.function
 

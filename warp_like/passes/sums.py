@@ -130,7 +130,11 @@ def open_own_additions(f: Function) -> Function:
     needs to know.
     """
     accesses = _accesses(f)
-    opened = {a for a, found in accesses.items() if all(map(_is_own, found)) and not all(map(_adds, found))}
+    opened = {
+        a
+        for a, found in accesses.items()
+        if not isinstance(a.op, ops.Inner) and all(map(_is_own, found)) and not all(map(_adds, found))
+    }
     mapping: dict[Value, Value] = {}
     for block in blocks(f.body):
         kept: list[Op] = []

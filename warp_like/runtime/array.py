@@ -17,7 +17,7 @@ import numpy as np
 from warp_like import _native
 from warp_like.frontend.host import in_kernels
 from warp_like.ir import types as ir
-from warp_like.runtime import foreign, indexing
+from warp_like.runtime import foreign, indexing, inner
 from warp_like.runtime.binding import bind, bind_data, bind_new, bind_pointer, host_data
 from warp_like.runtime.device import Device, DeviceLike, get_device
 from warp_like.runtime.elementwise import Elementwise
@@ -230,11 +230,15 @@ class array(Exchange, Elementwise, Generic[DType]):
     def list(self) -> Any:
         """Return the elements, in C order, as plain numbers, vectors or matrices."""
         if self.element.is_struct:
-            return [self.dtype._from_numpy(record) for record in self.numpy().ravel()]
+            return [self._struct_of(record) for record in self.numpy().ravel()]
         if not self.element.shape:
             return self._values().ravel().tolist()
         data, size = self.numpy().tobytes(), self.itemsize
         return [self.dtype._from_bytes(data[at : at + size]) for at in range(0, len(data), size)]
+
+    def _struct_of(self, record: Any) -> Any:
+        """The struct that a record of ``numpy()`` shows."""
+        return self.dtype._from_numpy(record, partial(inner.find, self) if self.element.holds else None)
 
     def _values(self) -> np.ndarray[Any, Any]:
         """The components as numbers that NumPy can print and compute with; a copy for bfloat16."""
@@ -257,10 +261,15 @@ class array(Exchange, Elementwise, Generic[DType]):
         if isinstance(value, array):
             if value.element.scalar != element.scalar or (element.is_struct and value.element != element):
                 raise TypeError(f"{self!r} can't take elements of {value.dtype.__name__}; convert them first")
+            if element.holds:
+                inner.adopt(self, value)
             return value
         if isinstance(value, Composite) and value._scalar_ == element.scalar and value._shape_ == element.shape:
             return np.frombuffer(value._bytes(), element.numpy).reshape(element.shape)
-        return host_elements(value, element)
+        components = host_elements(value, element)
+        if element.holds:
+            inner.hold(self, value if isinstance(value, (list, tuple)) else [value])
+        return components
 
     def fill_(self, value: Any) -> None:
         """Set every element to ``value``: a number, or what the element type can be made of."""
@@ -287,10 +296,18 @@ class array(Exchange, Elementwise, Generic[DType]):
         if type(value) is not element.host and getattr(value, "_ir_type_", None) != element.type:
             raise TypeError(f"an element of {self!r} is {element.type}, got {type(value).__name__}")
         self._require_writable()
+        if element.holds:
+            inner.hold(self, [value])
         host_copy(self, np.array(value.numpy_value(), element.numpy))
 
     def zero_(self) -> None:
-        """Set every element to zero."""
+        """Set every element to zero; of structs with arrays in them, the numbers."""
+        if self.element.holds:
+            records = np.array(self.numpy())
+            inner.zeroed(self.element.type, records)  # type: ignore[arg-type]
+            self._require_writable()
+            host_copy(self, records)
+            return
         if recorder.active is None and recorder.graph is None and self._try_zero():
             return
         self._require_writable()
@@ -337,7 +354,7 @@ class array(Exchange, Elementwise, Generic[DType]):
         one = self._subview(offset, (1,), (self.itemsize,))
         element = self.element
         if element.is_struct:
-            return element.host._from_numpy(one.numpy()[0])
+            return self._struct_of(one.numpy()[0])
         if element.shape:
             return element.host._from_bytes(one.numpy().tobytes())
         assert element.scalar is not None
@@ -431,6 +448,8 @@ class array(Exchange, Elementwise, Generic[DType]):
     # ---- copying and pickling
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self.element.holds:
+            raise TypeError(f"{self!r} can't be pickled, since its elements hold arrays; pickle a.list()")
         grad = None if self.grad_array is None else np.array(self.grad_array.numpy())
         raw = np.ascontiguousarray(self.numpy()).tobytes()
         return _restore, (self.element.type, self.shape, raw, grad, self.device)
@@ -501,6 +520,8 @@ def _contiguous_view(a: array, shape: tuple[int, ...]) -> array:
 
 def _reinterpret(a: array, element: ElementType) -> array:
     old = a.element
+    if element.holds and element != old:
+        raise TypeError(f"{a!r} can't be viewed as {element.host.__name__}, whose elements hold arrays")
     if element.itemsize == old.itemsize:
         return a._alias(a, element)
     if old.scalar is None or element.scalar is None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from warp_like import _native
 from warp_like.ir import types as ir
-from warp_like.runtime import foreign
+from warp_like.runtime import foreign, inner
 from warp_like.runtime.device import Device, get_device
 from warp_like.runtime.memory import (
     ElementType,
@@ -139,14 +139,14 @@ def bind_data(
         dtype = values.dtype
     place = device or (values.device if isinstance(values, Array) else get_device())
     raw = values.numpy() if isinstance(values, Array) else values
-    if is_struct:
-        raw = raw.numpy() if isinstance(raw, Array) else host_elements(raw, element_type(dtype))
+    if is_struct and not (isinstance(values, Array) and values.element == element_type(dtype)):
+        raw = host_elements(raw, element_type(dtype))
     if np.ndim(raw) == 0 and not hasattr(data, "__array__") and not isinstance(values, Array):
         raise TypeError(f"the data of an array is a sequence or an array, got {type(data).__name__}")
     element = element_type(raw.dtype if dtype is Any else dtype)
     if isinstance(values, Array) and values.element.scalar == ir.bfloat16 != element.scalar:
         raw = values._values()
-    scalars = raw if _is_raw(values, element) else host_elements(raw, element)
+    scalars = raw if element.is_struct or _is_raw(values, element) else host_elements(raw, element)
     outer = outer_shape(scalars.shape, element) if shape is None else normalize_shape(shape)
     if math.prod(outer) * ir.element_count(element.type) != scalars.size:
         raise ValueError(
@@ -154,6 +154,10 @@ def bind_data(
         )
     _check_ndim(len(normalize_shape(outer)), ndim)
     bind_new(self, element, outer, place, False, pinned)
+    if element.holds and isinstance(values, Array):
+        inner.adopt(self, values)
+    elif element.holds:
+        inner.hold(self, data)
     put(self, scalars.reshape((*outer, *element.shape)))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from warp_like import _native
 from warp_like.frontend.host import in_kernels
 from warp_like.ir import types as ir
-from warp_like.runtime import foreign
+from warp_like.runtime import foreign, inner
 from warp_like.runtime.array import array, bind_foreign, new_array
 from warp_like.runtime.device import Device, DeviceLike, get_device
 from warp_like.runtime.indexed import indexedarray
@@ -240,6 +240,8 @@ def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: 
         to = _line(to)[dest_offset : dest_offset + count]
         of = _line(of)[src_offset : src_offset + count]
     to._require_writable()
+    if to.element.holds:
+        inner.adopt(to, of)
     host_copy(to, of, of, stream)
 
 

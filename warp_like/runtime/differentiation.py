@@ -10,6 +10,7 @@ import numpy as np
 from warp_like.base.settings import settings
 from warp_like.frontend.parameters import leaf_parameters
 from warp_like.ir.types import Array, Type, adjoint_type, is_differentiable, scalar_of
+from warp_like.runtime import inner
 from warp_like.runtime.arguments import Site, convert, place_of, require_writable
 from warp_like.runtime.array import array
 from warp_like.runtime.creation import clone
@@ -40,9 +41,12 @@ def adjoint_program(record: Record, adjoints: dict[int, array]) -> Program | Non
     kernel = record.kernel
     forward = program_of(record).any_artifact
     sources = set(forward.reads).union(i for i, t in enumerate(record.types) if not isinstance(t, Array))
+    targets = {*forward.writes, *(i for i, _ in forward.inner_writes)}
     wrt = tuple(sorted(adjoints))
-    dispatcher = None if settings.print_launches else program_of(record).dispatcher
-    if not set(forward.writes) & set(adjoints) or not sources & set(adjoints):
+    dispatcher = program_of(record).dispatcher
+    if settings.print_launches or inner.used_by(forward):
+        dispatcher = None  # each is to be seen
+    if not targets & set(adjoints) or not sources & set(adjoints):
         if dispatcher is not None:
             dispatcher.install_adjoint(wrt, None)
         return None
@@ -124,6 +128,7 @@ def bind_adjoints(
         if adjoint is None:
             if a.grad is not None:
                 a._attach_grad()
+                inner.refresh_gradients([a])
                 found[i] = clone(a.grad) if a.retain_grad and i in consumed else a.grad
             continue
         name = f"adj_{kernel.parameter_names[i]}"

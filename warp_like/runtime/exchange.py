@@ -13,7 +13,7 @@ import numpy as np
 
 from warp_like import _native
 from warp_like.ir import types as ir
-from warp_like.runtime import foreign
+from warp_like.runtime import foreign, inner
 from warp_like.runtime.binding import bind, bind_new
 from warp_like.runtime.device import CPU_DLPACK_TYPE, Device, get_device
 from warp_like.runtime.memory import ElementType, contiguous_strides, element_type
@@ -191,6 +191,8 @@ class Exchange(_native.Array):
     def _copied(self: _Self, device: Device | None = None) -> _Self:
         """A contiguous copy, without gradient, on the same device or another."""
         out = self._like(self.shape, device)
+        if self.element.holds:
+            inner.adopt(out, self)  # type: ignore[arg-type]
         put(out, self)
         return out
 

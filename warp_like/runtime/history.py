@@ -17,7 +17,9 @@ import numpy as np
 
 from warp_like import _native
 from warp_like.base.errors import WarpCodegenError
+from warp_like.compiler.artifact import Artifact
 from warp_like.ir.types import Array
+from warp_like.runtime import inner
 from warp_like.runtime.array import array
 from warp_like.runtime.creation import clone
 from warp_like.runtime.differentiation import adjoint_program, gradients_of
@@ -108,6 +110,30 @@ def same_arguments(args: list[Any]) -> tuple[tuple[int, int], ...]:
     return tuple(pairs)
 
 
+class InnerReader:
+    """A recorded launch that reads an array which stands in elements of its argument at ``position``."""
+
+    def __init__(self, record: Record, position: int, path: str, held: array) -> None:
+        self.record = record
+        self.position = position
+        self.path = path
+        self.array = held
+
+    def overwritten(self) -> None:
+        """Note that the array is overwritten, of which there are no copies."""
+        try:
+            program = adjoint_program(self.record, gradients_of(self.record))
+        except (WarpCodegenError, RuntimeError):
+            return  # the backward pass says why
+        if program is not None and (self.position, self.path) in program.any_artifact.inner_reads:
+            kernel = self.record.kernel
+            place = f"{kernel.parameter_names[self.position]}[...].{self.path}"
+            self.record.refusal = (
+                f"kernel `{kernel.key}`: the gradient needs the arrays `{place}`, one of which a recorded operation "
+                "has overwritten since, and of arrays in elements the tape keeps no copies; write to another array"
+            )
+
+
 class History(_native.History):
     """The memory of one tape.
 
@@ -119,12 +145,15 @@ class History(_native.History):
         self.results: dict[Extent, list[array]] = {}  # arrays with gradients that recorded operations have written
         self.cut: list[array] = []  # without gradients, that the host has filled from arrays with gradients
         self.adjoints: list[array] = []  # that were computed while the tape was recording
+        self.inner: list[InnerReader] = []
         self.overwritten: dict[int, array] = {}
         self.fingerprints: dict[int, int] = {}
 
     def before_launch(self, record: Record) -> None:
         """Keep what ``record`` is about to overwrite, and note what it reads."""
         forward = program_of(record).any_artifact
+        if inner.used_by(forward):
+            self._before_inner(record, forward)
         for i in forward.extremes:
             if self._is_result(record.args[i]):
                 name = record.kernel.parameter_names[i]
@@ -145,6 +174,29 @@ class History(_native.History):
         for j in forward.writes:  # a replay function, say, reads what the launch leaves in them
             self.add_reader(record, j)
             self.note_result(record.args[j])
+
+    def _before_inner(self, record: Record, forward: Artifact) -> None:
+        """Note the arrays that a launch reaches through elements of its arguments."""
+        inner.require_gradients(record.args)
+        written = {x.ptr: x for i, path in forward.inner_writes for x in inner.arrays_at(record.args[i], path)}
+        for x in written.values():
+            self.before_write(x, record)
+        reached = [*forward.inner_reads, *forward.inner_writes]
+        for i, path in dict.fromkeys(reached):
+            found = inner.arrays_at(record.args[i], path)
+            self.inner += [InnerReader(record, i, path, x) for x in found]
+            other = [x for x in found if (i, path) not in forward.inner_writes]
+            if any(share_memory(x, w) for x in other for w in written.values()):
+                record.refusal = _shared(record, i, path)
+        for i in {*forward.reads, *forward.writes}:
+            if any(share_memory(record.args[i], w) for w in written.values()):
+                record.refusal = _shared(record, i)
+        for i in forward.writes:
+            found = [x for j, path in forward.inner_reads for x in inner.arrays_at(record.args[j], path)]
+            if any(share_memory(record.args[i], x) for x in found):
+                record.refusal = _shared(record, i)
+        for x in written.values():
+            self.note_result(x)
 
     def note_result(self, a: array) -> None:
         """Note that a recorded operation has written ``a``."""
@@ -194,10 +246,15 @@ class History(_native.History):
     def before_write(self, a: array, writer: Record | None = None, position: int = -1) -> None:
         """Give a copy of ``a``'s memory to the records that need it, before it is overwritten."""
         copies: dict[Any, array] = {}
+        for reader in self.inner:
+            if reader.record is not writer and share_memory(reader.array, a):
+                reader.overwritten()
         for record, i in self.readers_near(a):
             old = record.args[i]
             if not share_memory(old, a):
                 continue
+            if writer is None and a.element.holds:
+                record.refusal = _replaced(record, i)
             if record is writer:
                 if _needs(record, i):
                     _refuse_overlap(record, i, position)
@@ -236,6 +293,22 @@ def _refuse_overlap(record: Record, i: int, j: int) -> None:
     record.refusal = (
         f"kernel `{record.kernel.key}`: the gradient needs `{names[i]}`, and the kernel wrote over a part of its "
         f"memory through `{names[j]}`; pass separate arrays"
+    )
+
+
+def _shared(record: Record, i: int, path: str = "") -> str:
+    name = record.kernel.parameter_names[i]
+    place = f"{name}[...].{path}" if path else name
+    return (
+        f"kernel `{record.kernel.key}`: the gradient needs `{place}`, whose memory the kernel writes to as an array in "
+        "an element as well, or the other way round; use separate arrays"
+    )
+
+
+def _replaced(record: Record, i: int) -> str:
+    return (
+        f"kernel `{record.kernel.key}`: elements of `{record.kernel.parameter_names[i]}`, which hold arrays, have been "
+        "assigned since the launch, so that their gradients are not known any more; assign them before"
     )
 
 

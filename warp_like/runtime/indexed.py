@@ -15,7 +15,7 @@ from typing import Any, Generic
 import numpy as np
 
 from warp_like.ir import types as ir
-from warp_like.runtime import foreign
+from warp_like.runtime import foreign, inner
 from warp_like.runtime.array import DType, array, new_array
 from warp_like.runtime.binding import host_data
 from warp_like.runtime.device import Device, DeviceLike, get_device
@@ -162,6 +162,8 @@ class indexedarray(Elementwise, Generic[DType]):
 
     def _copied(self) -> array:
         out = new_array(self.data.element, self.shape, self.device, zero=False)
+        if out.element.holds:
+            inner.adopt(out, self.data)
         put(out, self.numpy())
         return out
 
@@ -175,6 +177,8 @@ class indexedarray(Elementwise, Generic[DType]):
         """Set every element to ``value``: a number, or what the element type can be made of."""
         one = new_array(self.data.element, (1,), self.device, zero=True)
         one.fill_(value)
+        if one.element.holds:
+            inner.adopt(self.data, one)
         self._put(one.numpy()[0])
 
     def zero_(self) -> None:

@@ -18,6 +18,7 @@ from warp_like import _native
 from warp_like.base.settings import settings
 from warp_like.frontend.parameters import leaf_parameters
 from warp_like.ir import types as ir
+from warp_like.runtime import inner
 from warp_like.runtime.arguments import Site, convert, grid_dims, require_given, require_writable
 from warp_like.runtime.array import array
 from warp_like.runtime.blocks import USUAL, Blocks, checked_blocks, place_of_launch, require_fitting
@@ -122,6 +123,10 @@ def _remember(kernel: Kernel, program: Program) -> None:
         # Launches may go from device to device: each has its dispatcher.
         found = [d for d in (kernel.fast, *(kernel.others or ())) if d is not None and d is not program.dispatcher]
         kernel.others = [d for d in found if d.device is not program.device]
+    artifact = program.any_artifact
+    if artifact.inner_writes or (artifact.inner_reads and program.device.is_cuda):
+        kernel.fast = None  # there is more to tell of than the arguments: `inner.before_launch`
+        return
     kernel.fast = program.dispatcher
     if kernel.generic is not None and _fits_alone(kernel, kernel.generic):
         kernel.generic.latest = kernel
@@ -166,6 +171,8 @@ def run(program: Program, dims: tuple[int, ...], args: list[Any], blocks: Blocks
     for i in program.any_artifact.certain if math.prod(dims) else ():
         if i < len(names):
             require_given(Site(key, positions[i], names[i], program.types[i]), args[i])
+    if inner.used_by(program.any_artifact):
+        inner.before_launch(program, args, blocks.stream)
     if settings.print_launches:
         adjoint = " (adjoint)" if program.wrt is not None else ""
         sys.stdout.write(f"kernel: {key}{adjoint} dim: {dims} device: {program.device}\n")
@@ -268,6 +275,8 @@ class Launch(_native.Command):
             return
         run(self.program, self._dims, self._params, blocks)
         assert self.program.dispatcher is not None
+        if inner.used_by(self.program.any_artifact):
+            return
         self._prepared = _native.prepare(self.program.dispatcher, self._dims, self._params, *self.blocks)
 
     def set_dim(self, dim: int | Sequence[int]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -51,6 +51,7 @@ class ElementType(Frozen):
     host: Any
     code: int
     itemsize: int
+    holds: bool = False  # structs with arrays in them: runtime/inner.py
 
     @property
     def numpy(self) -> np.dtype[Any]:
@@ -81,15 +82,23 @@ def element_type(dtype: Any) -> ElementType:
         return known
     t = to_ir(dtype)
     scalar = None if t is None else ir.scalar_of(t)
-    if isinstance(t, ir.Struct) and ir.holds_arrays(t):
-        raise TypeError(f"{t} has a field that is an array, so it can't be the element of an array")
+    holds = isinstance(t, ir.Struct) and ir.holds_arrays(t)
+    if t is not None and holds and any(isinstance(leaf, ir.IndexedArray) for leaf in _all_fields(t)):
+        raise TypeError(f"{t} has a field that is an indexed array, so it can't be the element of an array")
     if t is None or (scalar is None and not isinstance(t, ir.Struct)):
         raise TypeError(f"the elements of an array need one concrete type such as wp.float32 or wp.vec3, got {dtype!r}")
-    made = ElementType(t, scalar, ir.element_shape(t), from_ir(t), type_code(t), size_of(t))
+    made = ElementType(t, scalar, ir.element_shape(t), from_ir(t), type_code(t), size_of(t), holds)
     made = _elements.setdefault(t, made)
     for name in (dtype, t):
         _native.learn_element(name, made.host, made.code)
     return _elements.setdefault(dtype, made)
+
+
+def _all_fields(t: ir.Type) -> Iterator[ir.Type]:
+    """The fields of a struct, and those of the structs in it."""
+    for _, field in t.fields if isinstance(t, ir.Struct) else ():
+        yield field
+        yield from _all_fields(field)
 
 
 def allocate(nbytes: int, zero: bool, device: Device, pinned: bool = False) -> Any:
@@ -154,6 +163,11 @@ def host_elements(data: Any, element: ElementType) -> np.ndarray[Any, Any]:
     wanted, cls = element.numpy, element.host
     if isinstance(data, StructInstance):
         data = [data]
+    if element.holds and isinstance(data, np.ndarray):
+        raise TypeError(
+            f"an array of {element.type} is made of instances of it: NumPy shows the arrays in it as addresses, which "
+            "keep no memory alive"
+        )
     if isinstance(data, np.ndarray) and data.dtype == wanted:
         return data
     if isinstance(data, np.ndarray) and data.dtype.names is not None and data.dtype.kind == "V":

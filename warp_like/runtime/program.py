@@ -155,7 +155,8 @@ class Program:
         if self.wrt is None and self.tangent is None:
             if self.kernel.takes_structs:
                 dispatcher.declare([_declared(t) for _, t in self.kernel.declared])
-            dispatcher.recordable = not (artifact.extremes or artifact.rewrites)
+            inner = artifact.inner_reads or artifact.inner_writes
+            dispatcher.recordable = not (artifact.extremes or artifact.rewrites or inner)
         return dispatcher
 
     def _may_be_none(self, position: int, artifact: Artifact) -> bool:

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from warp_like import _native
-from warp_like.runtime import visualize
+from warp_like.runtime import inner, visualize
 from warp_like.runtime.arguments import grid_dims, place_of
 from warp_like.runtime.array import add_elements, array, move_elements
 from warp_like.runtime.chains import warn_of_aliases, warn_of_cut
@@ -193,7 +193,8 @@ class Tape:
         history = self.history
         if recorder.active is not None and recorder.active.history is not None:
             recorder.active.history.adjoints += self.gradients.values()
-        plain = not (self._retained.shown or history.overwritten or history.cut or history.adjoints or _watched())
+        seen = self._retained.shown or history.overwritten or history.cut or history.adjoints or history.inner
+        plain = not (seen or _watched())
         if plain and _native.try_backward(self.launches, starts):
             return
         self._backward_checked(starts)
@@ -203,6 +204,7 @@ class Tape:
         arrays = [*self._arrays(), *(a for a, _ in starts)]
         for a in arrays:
             a._attach_grad()
+        inner.refresh_gradients(arrays)
         self._require_ready()
         self._warned = (
             self._warned
@@ -263,6 +265,8 @@ class Tape:
             for a in _arrays_of(r):
                 if isinstance(a, array) and a.requires_grad:
                     found.setdefault(id(a), a)
+                    if a.element.holds:
+                        found.update((id(x), x) for x in inner.arrays_in(a) if x.requires_grad)
         return list(found.values())
 
     def get_adjoint(self, a: Any) -> Any:
@@ -284,7 +288,7 @@ class Tape:
     def zero(self) -> None:
         """Set the gradients of all recorded arrays to zero."""
         self._retained.shown = {}
-        if not _watched() and _native.try_zero(self.launches):
+        if not (_watched() or self.history.inner) and _native.try_zero(self.launches):
             return
         with _nothing_recorded():
             for a, gradient in self.gradients.items():
@@ -406,7 +410,9 @@ def _arrays_of(r: Record | Write | UserFunction) -> Sequence[Any]:
 def _written_by(r: Record | Write | UserFunction) -> list[array]:
     """The arrays whose gradients the reverse of ``r`` may consume."""
     if isinstance(r, Record):
-        return [r.args[i] for i in program_of(r).any_artifact.stores]
+        artifact = program_of(r).any_artifact
+        held = (x for i, path in artifact.inner_writes for x in inner.arrays_at(r.args[i], path))
+        return [*(r.args[i] for i in artifact.stores), *held]
     return [r.dest] if isinstance(r, Write) else []
 
 

@@ -81,8 +81,7 @@ class StructInstance:
     def numpy_dtype(cls) -> np.dtype[Any]:
         """Return the structured NumPy dtype of the same memory.
 
-        Raises:
-            TypeError: A field is an array.
+        A field that is an array is there as its address ``data``, ``shape``, and ``strides`` in bytes.
         """
         return structured_dtype(cls._ir_type_)
 
@@ -91,9 +90,10 @@ class StructInstance:
         return tuple(_to_numpy(self._values[name], field) for name, field in self._ir_type_.fields)
 
     @classmethod
-    def _from_numpy(cls, record: Any) -> Any:
+    def _from_numpy(cls, record: Any, find: Callable[[ir.Array, Any], Any] | None = None) -> Any:
+        """The struct that a record shows; ``find`` gives the array of a type that stands at a place."""
         self = cls.__new__(cls)
-        found = {name: _from_numpy(record[name], field) for name, field in cls._ir_type_.fields}
+        found = {name: _from_numpy(record[name], field, find) for name, field in cls._ir_type_.fields}
         object.__setattr__(self, "_values", found)
         return self
 
@@ -172,9 +172,11 @@ def structured_dtype(t: ir.Struct) -> np.dtype[Any]:
 def _numpy_format(t: ir.Struct, name: str, field: ir.Type) -> Any:
     if isinstance(field, ir.Struct) and not isinstance(field, ir.IndexedArray):
         return structured_dtype(field)
+    if isinstance(field, ir.Array):
+        return np.dtype([("data", np.uint64), *((part, np.int64, (field.ndim,)) for part in ("shape", "strides"))])
     scalar = ir.scalar_of(field)
     if scalar is None:
-        raise TypeError(f"struct {t.name} has no NumPy dtype: its field `{name}` is an array")
+        raise TypeError(f"struct {t.name} has no NumPy dtype: its field `{name}` is an indexed array")
     return (numpy_dtype(scalar), ir.element_shape(field))
 
 
@@ -293,17 +295,21 @@ def _array_type(value: Any) -> ir.Array | None:
 def _to_numpy(value: Any, t: ir.Type) -> Any:
     if isinstance(t, ir.Struct):
         return value.numpy_value()
+    if isinstance(t, ir.Array):
+        none = (0,) * t.ndim
+        return (0, none, none) if value is None else (value.ptr, value.shape, value.strides)
     scalar = ir.scalar_of(t)
-    if scalar is None:
-        raise TypeError("a struct with an array in it is no element of an array")
+    assert scalar is not None
     if isinstance(t, ir.Scalar):
         return bfloat.encode(float(value)) if scalar == ir.bfloat16 else value
     return np.frombuffer(value._bytes(), numpy_dtype(scalar)).reshape(ir.element_shape(t))
 
 
-def _from_numpy(raw: Any, t: ir.Type) -> Any:
+def _from_numpy(raw: Any, t: ir.Type, find: Callable[[ir.Array, Any], Any] | None) -> Any:
     if isinstance(t, ir.Struct):
-        return values.from_ir(t)._from_numpy(raw)
+        return values.from_ir(t)._from_numpy(raw, find)
+    if isinstance(t, ir.Array):
+        return None if find is None else find(t, raw)
     if isinstance(t, ir.Scalar):
         number = raw.item()
         return host_number(bfloat.decode(number) if t == ir.bfloat16 else number, t)

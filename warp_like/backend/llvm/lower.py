@@ -394,6 +394,12 @@ class Lowering:
         assert isinstance(t, Array)
         self.bind(o.result, memory.local_array(self.w, t, o.shape, lanes))
 
+    def _inner(self, o: ops.Inner) -> None:
+        t = o.result.type
+        assert isinstance(t, Array)
+        where = self.address(o, o.array, o.indices)
+        self.bind(o.result, memory.inner_array(self.w, t, self.array(o.array), where))
+
     def _at_address(self, o: ops.AtAddress) -> None:
         assert isinstance(o.result.type, Array)
         data = self.w.op(f"inttoptr i64 {self.scalar(o.address)} to {self.w.array_pointer}")
@@ -497,6 +503,7 @@ _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
         "Insert": "_insert",
         "Live": "_live_",
         "Load": "_load",
+        "Inner": "_inner",
         "LocalArray": "_local_array",
         "Make": "_make",
         "Native": "_native",

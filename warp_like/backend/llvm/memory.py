@@ -48,6 +48,17 @@ def _note(w: Writer, array: ArrayRef) -> str:
     return "" if array.local else access_group(w)
 
 
+def inner_array(w: Writer, t: Array, array: ArrayRef, address: str) -> ArrayRef:
+    """Return the array whose place, extents and strides lie at ``address``, an element of ``array``."""
+    p = pointer(w, array)
+    note = access_group(w) + (invariant(w) if array.constant else "")
+    data = w.op(f"load {w.array_pointer}, {p} {address}, align 8{note}")
+    numbers = [
+        w.op(f"load i64, {p} {component_address(w, address, 8 + 8 * k, p)}, align 8{note}") for k in range(2 * t.ndim)
+    ]
+    return ArrayRef(t, data, tuple(numbers[: t.ndim]), tuple(numbers[t.ndim :]))
+
+
 def local_array(w: Writer, t: Array, shape: tuple[int, ...], lanes: int = 1) -> ArrayRef:
     """Return an array on the stack, one for each of ``lanes`` lanes, filled with zeros here."""
     size, align = size_of(t.dtype) * math.prod(shape) * lanes, 16 if lanes == 1 else 64

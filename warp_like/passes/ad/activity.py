@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from warp_like.base.errors import WarpCodegenError
+from warp_like.base.loc import at
 from warp_like.builtins.spec import NoGradient, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
@@ -16,10 +18,37 @@ from warp_like.passes.effects import array_accesses
 
 
 def root_array(v: Value) -> Value:
-    """Return the array that ``v`` is, or is a view of."""
+    """Return the array that ``v`` is, or is a view of.
+
+    For an array that an element of another one holds it is the view of the field in which it stands: the memory of the
+    arrays there counts as one array's.
+    """
     while isinstance(v.op, ops.VIEWS):
         v = v.op.array
+    if isinstance(v.op, ops.Inner):
+        v = v.op.array
+        while isinstance(v.op, ops.VIEWS) and not (isinstance(v.op, ops.View) and v.op.field is not None):
+            v = v.op.array
     return v
+
+
+def inner_arrays(f: Function, arrays: Iterable[Value]) -> set[Value]:
+    """Return the fields, as views, in which elements of ``arrays`` hold arrays of ``f`` that carry a gradient."""
+    known, found = set(arrays), set()
+    for o in f.body.walk():
+        if not isinstance(o, ops.Inner) or not is_differentiable(o.result.type):
+            continue
+        holder = root_array(o.array)
+        if holder in known:
+            found.add(root_array(o.result))
+        elif isinstance(holder.op, ops.View):
+            with at(o.loc):
+                raise WarpCodegenError(
+                    f"the gradient does not reach `{o.result.hint}`: it stands in an element of an array that stands "
+                    "in an element of another one itself",
+                    help="give the kernel the inner array of structs as an argument",
+                )
+    return found
 
 
 def written_arrays(f: Function) -> set[Value]:
@@ -42,7 +71,7 @@ def arrays_written(o: Op) -> list[Value]:
 def varied_values(f: Function, wrt: Iterable[Value]) -> set[Value]:
     """Return the values of ``f`` that depend differentiably on its parameters ``wrt``: on elements of the arrays."""
     local = (o.result for o in f.body.walk() if isinstance(o, ops.LocalArray) and is_differentiable(o.result.type))
-    analysis = _Varied({*wrt, *local})
+    analysis = _Varied({*wrt, *local, *inner_arrays(f, wrt)})
     analysis.mark(analysis.arrays)
     analysis.block(f.body)
     return analysis.varied

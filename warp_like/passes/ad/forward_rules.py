@@ -244,6 +244,8 @@ def _with_tangents(r: Forward, o: Op) -> Op:
             return ops.View(r.or_zero(o.array), _values(r, o.indices), o.field)
         case ops.Slice():
             return ops.Slice(r.or_zero(o.array), _values(r, o.start), _values(r, o.count), _values(r, o.step), o.kept)
+        case ops.Inner():
+            return ops.Inner(r.or_zero(o.array), _values(r, o.indices))
         case ops.Load():
             return ops.Load(r.or_zero(o.array), _values(r, o.indices))
     raise TypeError(f"{o.NAME} is not linear")
@@ -358,6 +360,7 @@ RULES: dict[type[Op], Callable[..., None]] = {
     ops.Insert: _linear,
     ops.View: _linear,
     ops.Slice: _linear,
+    ops.Inner: _linear,
     ops.Load: _linear,
     ops.Store: _store,
     ops.Atomic: _atomic,

@@ -33,7 +33,7 @@ from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import Cloner, free_values
 from warp_like.ir.types import Array, adjoint_type, is_differentiable
-from warp_like.passes.ad.activity import arrays_written, root_array, varied_values, written_arrays
+from warp_like.passes.ad.activity import arrays_written, inner_arrays, root_array, varied_values, written_arrays
 from warp_like.passes.ad.adjoints import Adjoints
 from warp_like.passes.ad.functions import recompute_call
 from warp_like.passes.ad.loops import LoopReversal
@@ -96,6 +96,7 @@ class Reversal:
         self.written = written_arrays(f)
         self.varied = varied_values(f, adjoint_arrays)
         self.local = {v for v in local_arrays(f) if is_differentiable(v.type)}
+        self.inner = inner_arrays(f, adjoint_arrays)
         self.loops: dict[Op, LoopReversal] = {}
         self.slots = 0
         self._writing: dict[Op, bool] = {}
@@ -186,12 +187,26 @@ class Reversal:
 
     def unavailable_load(self, o: ops.Load) -> None:
         """Stand for an element that changes; the reason is that of the arrays which ``saving`` can't serve either."""
+        if isinstance(root_array(o.array).op, ops.View):
+            self.unavailable_inner(o)
+            return
         name = root_array(o.array).hint or "an array"
         self.unavailable(
             o,
             f"the gradient needs this element of `{name}`, which the same kernel updates by atomics",
             f"where no other thread updates the element, write `{name}[...] = {name}[...] + value`, since `+=` is an "
             f"atomic; else read `{name}` in a second kernel",
+        )
+
+    def unavailable_inner(self, o: ops.Load) -> None:
+        array = o.array
+        while isinstance(array.op, ops.VIEWS):
+            array = array.op.array
+        self.unavailable(
+            o,
+            f"the gradient needs this element of `{array.hint}`, which the same kernel writes to, and of arrays that "
+            "stand in elements of other arrays there are no copies",
+            "write to another array, or give the kernel the array itself as an argument",
         )
 
     def copy_without_effects(self, o: Op) -> Op:
@@ -255,7 +270,8 @@ class Reversal:
 
     def writes_adjoint_of(self, o: Op) -> bool:
         """Return whether ``o`` itself, or a function that it calls, writes an array that has adjoints."""
-        return any(array in self.adjoint_arrays or array in self.local for array in arrays_written(o))
+        known = (self.adjoint_arrays, self.local, self.inner)
+        return any(array in arrays for array in arrays_written(o) for arrays in known)
 
     def reverse_if(self, o: ops.If) -> None:
         g = self.adjoints.take_all(o.results)
@@ -318,6 +334,11 @@ class Reversal:
             if base is None or not is_differentiable(array.type):
                 return None
             return self.b.view_like(array.op, base, self.value)
+        if isinstance(array.op, ops.Inner):
+            base = self.adjoint_array(array.op.array)
+            if base is None or not is_differentiable(array.type):
+                return None
+            return self.b.inner(base, [self.value(i) for i in array.op.indices])
         found = self.adjoint_arrays.get(array)
         assert found is None or isinstance(found.type, Array)
         return found if found is not None and is_differentiable(array.type) else None

@@ -45,6 +45,13 @@ class Accesses(NearIndices):
             raise NotWidenable("threads slice arrays at places of their own")
         self.copy(o, self.scalar, [Lanes(o.result.type, self.width)])
 
+    def inner(self, o: ops.Inner) -> None:
+        array, leading = self.array(o.array)
+        indices = leading + o.indices
+        if any(self.steps[i] != 0 for i in indices):
+            raise NotWidenable("each thread works on arrays of its own, which elements of an array hold")
+        self.insert(ops.Inner(array, tuple(map(self.scalar, indices))), o.results, [o.result.type])
+
     def dim(self, o: ops.Dim) -> None:
         array, leading = self.array(o.array)
         if is_private(array):

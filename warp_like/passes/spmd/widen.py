@@ -88,6 +88,8 @@ class _Widener(Accesses, Edges):
                 self.copy(o, self.scalar, [o.result.type])
             case ops.AtAddress():
                 raise NotWidenable("threads make arrays of addresses of their own")
+            case ops.Inner():
+                self.inner(o)
             case ops.AtomicCas():
                 self.compare_and_swap(o)
             case ops.Native() | ops.Print() | ops.Check() | ops.Breakpoint():

@@ -1,0 +1,40 @@
+"""Which arrays the elements of arrays of structs hold is the host's to say: kernels work on them, and can't swap them.
+
+So nothing that a kernel does changes what an ``Inner`` is, and the memory of the arrays is kept alive by the host. A
+struct that was read from an element may be written back there, with its other fields changed: what that says of arrays
+is what holds already. Runs where equal indices are one value.
+"""
+
+from __future__ import annotations
+
+from warp_like.base.errors import WarpCodegenTypeError
+from warp_like.base.loc import at
+from warp_like.ir import ops
+from warp_like.ir.core import Function, Op
+from warp_like.ir.types import Array
+from warp_like.passes.rewriter import Rewriter, rewrite
+
+
+def keep_inner_arrays(f: Function) -> Function:
+    """Drop what writes an array to the element that holds it, in place.
+
+    Raises:
+        WarpCodegenTypeError: Another array is written.
+    """
+    stores = (o for o in f.body.walk() if isinstance(o, ops.Store))
+    return rewrite(f, _Keeper()) if any(isinstance(o.value.type, Array) for o in stores) else f
+
+
+class _Keeper(Rewriter):
+    def visit(self, o: Op) -> None:
+        if not isinstance(o, ops.Store) or not isinstance(o.value.type, Array):
+            super().visit(o)
+            return
+        held = o.value.op
+        if isinstance(held, ops.Inner) and held.array is o.array and held.indices == o.indices:
+            return
+        with at(o.loc):
+            raise WarpCodegenTypeError(
+                f"which array `{self.b.inner(o.array, o.indices).hint}` is can't be changed by a kernel",
+                help="assign the other fields one by one; on the host, a[i] = S(...) sets the arrays of an element",
+            )
