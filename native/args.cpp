@@ -281,6 +281,14 @@ bool Arguments::pack(const Given& given, PyObject* device, Refusal* refusal) {
     return given.size() == n || refuse(&refusal->reason, "too few arguments");
 }
 
+void Arguments::refresh_values(const Given& given) {
+    const char* why = nullptr;
+    for (size_t i = 0; i < given.size(); ++i) {
+        const Param& param = signature_.params[i];
+        if (param.kind == ParamKind::Value) pack_value(param, given[i], block_ + param.offset, &why);
+    }
+}
+
 bool Arguments::pack_one(const Param& param, PyObject* object, PyObject* device, const char** why) {
     uint8_t* out = block_ + param.offset;
     switch (param.kind) {

@@ -74,6 +74,9 @@ class Arguments {
     // Packs what is `given`, which must outlive this. False with `refusal` filled in and no exception set.
     bool pack(const Given& given, PyObject* device, Refusal* refusal);
 
+    // Takes vectors, matrices and the like as they are now; `given` is what was packed.
+    void refresh_values(const Given& given);
+
     // Calls the write hooks for the foreign tensors that the kernel is to write; false with an exception set.
     bool run_write_hooks() const;
 

@@ -208,6 +208,7 @@ PyObject* checked_name = nullptr;
 PyObject* command_launch(PyObject* object, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
     PyObject* prepared = reinterpret_cast<Command*>(object)->prepared;
     if (prepared && is_prepared(prepared) && !is_stale(prepared) && !nargs && !kwnames && !launches_are_held() && !active_recorder()) {
+        refresh_values(prepared);
         if (!run_prepared(prepared)) return nullptr;
         Py_RETURN_NONE;
     }

@@ -92,6 +92,11 @@ PyTypeObject PreparedType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 bool is_stale(PyObject* object) { return as_dispatcher(work_of(object)->dispatcher.get())->stale; }
 
+void refresh_values(PyObject* object) {
+    Work* work = work_of(object);
+    work->arguments.refresh_values(work->given);
+}
+
 bool run_prepared(PyObject* object) {
     Work* work = work_of(object);
     if (work->grid.count == 0) return true;

@@ -13,6 +13,9 @@ inline bool is_prepared(PyObject* object) { return Py_TYPE(object) == &PreparedT
 // Whether options have changed since it was made.
 bool is_stale(PyObject* prepared);
 
+// Takes the vectors, matrices and the like among its arguments as they are now.
+void refresh_values(PyObject* prepared);
+
 // Runs it; false with an exception set.
 bool run_prepared(PyObject* prepared);
 

@@ -78,6 +78,11 @@ def apply(f: Callable, x: float):
     return f(x)
 
 
+@wp.func
+def apply_later(x: float, f: wp.Function = square):
+    return f(x)
+
+
 def ran(k, *args, n=4, dtype=np.float32):
     out = np.zeros(n, dtype)
     launch(k, 1, out, *args)
@@ -158,6 +163,24 @@ def test_functions_as_arguments_and_by_another_name():
         out[3] = real(7)
 
     assert ran(k, 3.0) == [15, 9, 4, 7]
+    assert apply_later(3.0) == 9.0
+
+
+def test_parameters_that_are_functions_have_defaults():
+    def k(out: wp.array(dtype=float), x: float):
+        out[0] = apply_later(x)
+        out[1] = apply_later(x, twice)
+        out[2] = apply_later(f=wp.sqrt, x=16.0)
+
+    assert ran(k, 3.0) == [9, 6, 4, 0]
+
+
+def test_a_number_is_no_function():
+    def k(out: wp.array(dtype=float)):
+        out[0] = apply_later(1.0, 2.0)
+
+    with pytest.raises(wp.WarpCodegenError, match="apply_later"):
+        ran(k)
 
 
 def test_function_names_in_the_ir_are_distinct():

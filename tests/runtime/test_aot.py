@@ -168,6 +168,11 @@ try:
     step.inspect("ir")
 except wp.WarpCodegenError as e:
     print(e.reason)
+wp.launch(step, 10, inputs=[x, v, 3.0, out], options={"deterministic": True})
+try:
+    wp.launch(step, 10, inputs=[x, v, 3.0, out], options={"mode": "debug"})
+except ValueError as e:
+    print(e)
 """
 
 
@@ -186,6 +191,8 @@ def test_another_process_launches_without_source_and_without_llvm(tmp_path):
         "kernel `count`, argument 2 `total`: expected array1d[int32], got array1d[float32]",
         "False False",
         f"kernel `step` was loaded from {path} without its source, and what is asked for is not in there",
+        "kernel `step` was loaded with its code, and option `mode` means other code; set it where the module is "
+        "compiled",
     ]
 
 

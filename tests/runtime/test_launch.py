@@ -161,8 +161,13 @@ BAD = [
     ),
     ("bool dim", {"dim": True, "inputs": [F32, F32, 1.0]}, TypeError, r"dim takes an int"),
     ("string dim", {"dim": "4", "inputs": [F32, F32, 1.0]}, TypeError, r"dim takes an int"),
-    ("five dims", {"dim": (1, 1, 1, 1, 1), "inputs": [F32, F32, 1.0]}, ValueError, r"1 to 4 extents, got 5"),
-    ("no dims", {"dim": (), "inputs": [F32, F32, 1.0]}, ValueError, r"1 to 4 extents, got 0"),
+    ("five dims", {"dim": (1, 1, 1, 1, 1), "inputs": [F32, F32, 1.0]}, ValueError, r"up to 4 extents, got 5"),
+    (
+        "array of two dimensions",
+        {"dim": np.ones((2, 2), dtype=int), "inputs": [F32, F32, 1.0]},
+        TypeError,
+        r"kernel `saxpy`: dim takes an int or a sequence of ints, got numpy.ndarray",
+    ),
     ("huge", {"dim": (2**62, 4), "inputs": [F32, F32, 1.0]}, ValueError, r"at most 2\^63 - 1 threads"),
 ]
 
@@ -176,6 +181,16 @@ def test_bad_input_is_refused_before_anything_runs(arguments, error, message, wa
     with pytest.raises(error, match=re.compile(message, re.DOTALL)):
         wp.launch(saxpy, **{"dim": 4, **arguments})
     np.testing.assert_array_equal(F32, before)
+
+
+@pytest.mark.parametrize(
+    ("dim", "threads"), [((), 1), ([], 1), (np.array(3), 3), (np.array([3]), 3), (np.int8(2), 2), ([np.int64(4)], 4)]
+)
+def test_forms_of_a_grid(dim, threads):
+    for _ in range(2):
+        y = np.zeros(4, dtype=np.float32)
+        wp.launch(saxpy, dim=dim, inputs=[np.ones(4, dtype=np.float32), y, 1.0])
+        assert np.count_nonzero(y) == threads
 
 
 def test_not_a_kernel():

@@ -60,7 +60,7 @@ def ones(n=5):
 def test_launch_looks_like_the_function_that_it_stands_for():
     assert list(inspect.signature(wp.launch).parameters) == [
         *("kernel", "dim", "inputs", "outputs", "adj_inputs", "adj_outputs", "device", "stream"),
-        *("adjoint", "record_tape", "record_cmd", "max_blocks", "block_dim"),
+        *("adjoint", "record_tape", "record_cmd", "max_blocks", "block_dim", "options"),
     ]
     assert wp.launch.__name__ == "launch"
     assert wp.launch.__module__ == "warp_like.runtime.launch"
@@ -227,20 +227,62 @@ def test_changes_of_a_recorded_launch_are_seen_by_the_next_run():
     np.testing.assert_array_equal(z.numpy(), [-19, -19, 1, 1, 1])
 
 
-def test_a_recorded_launch_has_what_its_arguments_were_then():
+def test_a_recorded_launch_sees_what_is_written_to_its_arguments():
     v, out = wp.vec3(1.0, 2.0, 3.0), wp.zeros(1, dtype=float)
     command = recorded(place, 1, [v, out])
-    command.launch()
-    v[0] = 9.0
-    command.launch()
-    assert out.list() == [1.0]
-    line = Line()
+    seen = []
+    for x in (4.0, 5.0, 6.0):  # the first launch goes by Python, the others are native
+        v[0] = x
+        command.launch()
+        seen += out.list()
+    assert seen == [4.0, 5.0, 6.0]
+    w = wp.vec3(7.0, 0.0, 0.0)
+    command.set_param_at_index(0, w)
+    for x in (8.0, 9.0):
+        w[0], v[0] = x, -1.0
+        command.launch()
+        assert out.list() == [x]
+
+
+def test_a_recorded_launch_sees_what_its_struct_holds():
+    line, out = Line(), wp.zeros(1, dtype=float)
     line.x, line.slope = ones(1), 3.0
     command = recorded(on_line, 1, [line, out])
-    line.slope = 4.0
+    seen = []
+    for slope in (3.0, 4.0, 5.0):
+        line.slope = slope
+        command.launch()
+        seen += out.list()
+    line.x = wp.array([2.0], dtype=float)
     command.launch()
+    assert [*seen, *out.list()] == [3.0, 4.0, 5.0, 10.0]
+    other = Line()
+    other.x, other.slope = ones(1), 6.0
+    command.set_param_by_name("line", other)
+    line.slope = 0.0
     command.launch()
-    assert out.list() == [3.0]
+    assert out.list() == [6.0]
+    other.slope = 7.0
+    command.set_dim(0)
+    command.launch()
+    assert out.list() == [6.0]
+    assert command.device == wp.get_device("cpu")
+
+
+def test_what_a_recorded_launch_s_struct_held_counts_for_a_tape_and_a_graph():
+    line, out = Line(), wp.zeros(1, dtype=float, requires_grad=True)
+    line.x, line.slope = wp.array([2.0], dtype=float, requires_grad=True), 3.0
+    command = recorded(on_line, 1, [line, out])
+    command.launch()
+    with wp.Tape() as tape:
+        command.launch()
+    with wp.ScopedCapture() as capture:
+        command.launch()
+    line.slope = 5.0
+    tape.backward(grads={out: ones(1)})
+    assert line.x.grad.list() == [3.0]
+    wp.capture_launch(capture.graph)
+    assert out.list() == [6.0]
 
 
 def test_a_recorded_launch_is_seen_by_a_tape():

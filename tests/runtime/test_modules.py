@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 
@@ -151,6 +153,20 @@ def test_a_kernel_s_options_are_a_mapping_that_can_be_changed(module):
     assert k.option("mode") == wp.config.mode
     with pytest.raises(KeyError):
         k.options["mode"]
+
+
+def test_options_can_be_copied_cleared_and_patched(module):
+    kernel = module.kernels["double"]
+    module.options["max_unroll"] = 3
+    kernel.options["mode"] = "debug"
+    kept = module.options.copy()
+    assert (type(kept), kept["max_unroll"], kernel.options.copy()) == (dict, 3, {"mode": "debug"})
+    with patch.dict(module.options, {"max_unroll": 4}), patch.dict(kernel.options, clear=True):
+        assert (kernel.option("max_unroll"), kernel.option("mode")) == (4, wp.config.mode)
+    assert (kernel.option("max_unroll"), kernel.option("mode")) == (3, "debug")
+    module.options.clear()
+    kernel.options.clear()
+    assert (kernel.option("max_unroll"), kernel.options) == (wp.config.max_unroll, {})
 
 
 def test_options_of_a_generic_kernel_reach_its_instances(module):

@@ -23,6 +23,7 @@ def test_construct_and_read() -> None:
     assert wp.types.quaternion(dtype=wp.float64) is wp.quatd
     assert wp.quaternion(1.0, 2.0, 3.0, 4.0, dtype=wp.float16) == wp.quath(1, 2, 3, 4)
     assert wp.quat_identity(dtype=wp.float64) == wp.quatd(0, 0, 0, 1)
+    assert wp.quat_identity(dtype=None) == wp.quat(0, 0, 0, 1)
     q.w = 5.0
     assert q[3] == 5.0
     assert repr(q) == "quatf([1.0, 2.0, 3.0, 5.0])"

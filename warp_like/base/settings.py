@@ -287,6 +287,13 @@ ACCEPTED: tuple[Setting, ...] = tuple(
             ("process",),
             "A launch always checks that its device can reach the arrays.",
         ),
+        (
+            "legacy_scalar_return_types",
+            bool,
+            False,
+            ("process",),
+            "`wp.float64`, `wp.int16` and so on are Python's `float` and `int` as well.",
+        ),
         ("verbose_warnings", bool, False, ("process",), "Warnings say where they come from."),
         ("deterministic_max_records", int, 0, _BUILD, "Deterministic launches keep no records."),
         ("deterministic_debug", bool, False, ("process",), "Deterministic launches keep no records."),

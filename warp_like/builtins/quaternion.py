@@ -50,7 +50,7 @@ def _host(*args: Any, dtype: Any = float32, **parts: Any) -> Any:
             )
         args = (*args, *(parts[p] for p in rest))
     given = getattr(type(args[0]), "_scalar_", None) if args else None
-    return quaternion(given or dtype)(*args)
+    return quaternion(given or dtype or float32)(*args)
 
 
 @builtin(group=GROUP, lower=Special(), adjoint=NO_VALUE, ref=_host, example="q = wp.quaternion(dtype=float)")

@@ -306,9 +306,9 @@ def _same_signature(a: Overload, b: Overload) -> bool:
 
 
 def is_callable_annotation(annotation: Any) -> bool:
-    """Return whether a parameter with this annotation takes a function."""
+    """Return whether a parameter with this annotation takes a function: ``wp.Function``, ``Callable``."""
     origin = getattr(annotation, "__origin__", annotation)
-    return origin is collections.abc.Callable
+    return origin is collections.abc.Callable or origin is Function
 
 
 def parameter_type(annotation: Any) -> ir.Type | None:

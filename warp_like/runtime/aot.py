@@ -11,7 +11,7 @@ import itertools
 import json
 import os
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,7 +24,7 @@ from warp_like.compiler import cache
 from warp_like.compiler.artifact import Artifact, Damaged
 from warp_like.compiler.host import host_key
 from warp_like.compiler.lookup import compile_kernel, source_key
-from warp_like.compiler.signature import Options, Signature
+from warp_like.compiler.signature import COMPILE_SETTINGS, Options, Signature
 from warp_like.frontend.parameters import leaf_parameters
 from warp_like.ir.types import Array, Type, is_differentiable
 from warp_like.runtime.aot_files import arch_of, file_path, find_file
@@ -329,6 +329,20 @@ class LoadedKernel(Kernel):
         """Return whether a file, for another target maybe, says the same of its kernel."""
         what = ("source", "params", "options", "enable_backward")
         return all(self._facts[name] == facts[name] for name in what)
+
+    def with_options(self, options: Mapping[str, Any] | None = None, /, **more: Any) -> Kernel:
+        """Return this kernel with other options that do not change its code.
+
+        Raises:
+            ValueError: An option would change the code.
+        """
+        changing = COMPILE_SETTINGS & {*(options or ()), *more}
+        if changing:
+            raise ValueError(
+                f"kernel `{self.key}` was loaded with its code, and option `{min(changing)}` means other code; set it "
+                "where the module is compiled"
+            )
+        return super().with_options(options, **more)
 
     def compile_options(self) -> Options:
         """Return the options that it was compiled with."""

@@ -45,18 +45,19 @@ class Site:
 
 
 def grid_dims(kernel: str, dim: Any) -> tuple[int, ...]:
-    """Return ``dim`` as one to four extents.
+    """Return ``dim`` as one to four extents: of no dimensions, such as the shape of a number, as one thread.
 
     Raises:
         TypeError: It is neither an int nor a sequence of ints.
-        ValueError: There are no or more than four dimensions, one is negative, or their product exceeds 2^63 - 1.
+        ValueError: There are more than four dimensions, one is negative, or their product exceeds 2^63 - 1.
     """
-    given = tuple(dim) if isinstance(dim, Sequence) and not isinstance(dim, (str, bytes)) else (dim,)
-    if not 1 <= len(given) <= 4:
-        raise ValueError(f"kernel `{kernel}`: dim takes 1 to 4 extents, got {len(given)}: {dim!r}")
+    several = isinstance(dim, Sequence) and not isinstance(dim, (str, bytes))
+    given = tuple(dim) or (1,) if several or (isinstance(dim, np.ndarray) and dim.ndim == 1) else (dim,)
+    if len(given) > 4:
+        raise ValueError(f"kernel `{kernel}`: dim takes up to 4 extents, got {len(given)}: {dim!r}")
     extents = []
     for d in given:
-        if isinstance(d, (bool, np.bool_)) or not hasattr(d, "__index__"):
+        if isinstance(d, (bool, np.bool_)) or not hasattr(d, "__index__") or np.ndim(d):
             raise TypeError(f"kernel `{kernel}`: dim takes an int or a sequence of ints, got {_describe(d)} in {dim!r}")
         n = operator.index(d)
         if n < 0:

@@ -68,6 +68,7 @@ class Kernel(_native.Launchable):
         module: The module that it belongs to.
         options: The options that it has for itself, a mapping; ``option()`` gives what holds in the end.
         launch_bounds: For CUDA, the most threads of a block and the fewest blocks of a multiprocessor (0: any).
+        base: The kernel that this is with other options (see ``with_options``), or None.
         generic: The generic kernel that this is an instance of, or None.
         overloads: Of a generic kernel, the instances that ``wp.overload`` has declared, by their types.
     """
@@ -85,6 +86,7 @@ class Kernel(_native.Launchable):
         self.key = key or func.__name__
         self.options = OwnOptions("kernel", self.key, self._options_changed)
         self.launch_bounds = launch_bounds
+        self.base: Kernel | None = None
         self.generic: Kernel | None = None
         self.overloads: dict[str, Kernel] = {}
         self.precompiled: dict[str, Precompiled] = {}  # by target: `cpu`, or a CUDA architecture
@@ -92,6 +94,7 @@ class Kernel(_native.Launchable):
         self._names = annotation_names(func)
         self._programs: dict[tuple[Any, ...], Program] = {}
         self._instances: dict[tuple[Type, ...], Kernel] = {}
+        self._with_options: dict[frozenset[tuple[str, str]], Kernel] = {}
         self.options.update(options or {})
         self.module = module_for(module, getattr(func, "__module__", None), self.key)
         self.module.register(self)
@@ -116,17 +119,46 @@ class Kernel(_native.Launchable):
         """Return this generic kernel with concrete types in place of those that it leaves open."""
         found = self._instances.get(types)
         if found is None:
-            found = Kernel.__new__(Kernel)
-            found.__dict__.update(
-                self.__dict__, generic=self, overloads={}, precompiled={}, _programs={}, _instances={}
-            )
+            found = self._copy(generic=self, overloads={}, precompiled={})
             for derived in ("declared", "parameters", "positions", "takes_structs", "is_generic"):
                 found.__dict__.pop(derived, None)
             found.source = self.source.with_types({name: t for (name, _), t in zip(self.declared, types, strict=True)})
             found = self._instances.setdefault(types, found)
-            self.module.attach(found)
-            _kernels.add(found)
         return found
+
+    def with_options(self, options: Mapping[str, Any] | None = None, /, **more: Any) -> Kernel:
+        """Return this kernel with other options, compiled apart from it; the same one each time for the same options.
+
+        What is not given is as here, also when that changes later. ``wp.launch(options=...)`` launches such a kernel.
+
+        Raises:
+            ValueError: There is no such option, or it can't have that value.
+            TypeError: An option has another type.
+
+        Example:
+            >>> print(saxpy.with_options(fast_math=True).explain())
+        """
+        if self.generic is not None:
+            return self.generic.with_options(options, **more).instance(tuple(t for _, t in self.declared if t))
+        if not isinstance(options, (Mapping, type(None))):
+            raise TypeError(f"kernel `{self.key}`: options is a dict, got {type(options).__name__}")
+        given = {**(options or {}), **more}
+        key = frozenset((name, repr(value)) for name, value in given.items())
+        found = self._with_options.get(key)
+        if found is None:
+            found = self._copy(base=self)
+            found.options = OwnOptions("kernel", self.key, found._options_changed)
+            found.options.update(given)
+            found = self._with_options.setdefault(key, found)
+        return found
+
+    def _copy(self, **changed: Any) -> Kernel:
+        """This kernel with other attributes, and with nothing compiled."""
+        made: Kernel = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__, _programs={}, _instances={}, _with_options={}, **changed)
+        self.module.attach(made)
+        _kernels.add(made)
+        return made
 
     @functools.cached_property
     def parameters(self) -> list[tuple[str, Type | None]]:
@@ -176,7 +208,9 @@ class Kernel(_native.Launchable):
     def option(self, name: str) -> Any:
         """Return the value of an option: the kernel's own, else its module's, else that of ``wp.config``."""
         own = self.options.get(name)
-        return self.module.options[name] if own is None else own
+        if own is not None:
+            return own
+        return self.module.options[name] if self.base is None else self.base.option(name)
 
     def compile_options(self) -> Options:
         """Return the options to compile with."""
@@ -206,8 +240,9 @@ class Kernel(_native.Launchable):
         self._programs.clear()
 
     def _options_changed(self) -> None:
-        for kernel in (self, *self._instances.values()):
-            kernel.forget_programs()
+        self.forget_programs()
+        for kernel in (*self._instances.values(), *self._with_options.values()):
+            kernel._options_changed()
 
     def forget_adjoints(self) -> None:
         """Let adjoint launches, those of recorded launches too, be checked anew."""

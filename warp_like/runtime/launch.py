@@ -11,7 +11,7 @@ import functools
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from warp_like import _native
@@ -28,6 +28,7 @@ from warp_like.runtime.kernel import Kernel
 from warp_like.runtime.program import Program
 from warp_like.runtime.recording import Capture, Record, TimingResult, activities, recorder
 from warp_like.runtime.structs import split_argument, split_arguments
+from warp_like.values.struct import StructInstance
 
 if TYPE_CHECKING:
     from warp_like.runtime.tape import Tape
@@ -55,6 +56,8 @@ def launch(
     record_cmd: bool = False,
     max_blocks: int = 0,
     block_dim: int | None = None,
+    *,
+    options: Mapping[str, Any] | None = None,
 ) -> Launch | None:
     """Run ``kernel`` once for each thread of a grid.
 
@@ -79,11 +82,13 @@ def launch(
         max_blocks: On CUDA, the most blocks, whose threads then go over the grid in strides; 0 for no limit.
         block_dim: On CUDA, the threads of a block, 1 to 1024. Left out, the kernel's option, its module's, or that of
             ``wp.config``, which is 256; or as many as the kernel allows.
+        options: Options for this launch alone, in place of those of kernel and module: ``mode``, ``fast_math``,
+            ``max_unroll``, ... For each choice of them the kernel is compiled once.
 
     Raises:
         TypeError: An argument has the wrong type, dtype, number of dimensions or device.
         ValueError: The number of arguments is wrong, a number does not fit, ``dim`` is negative, or the kernel would
-            write a read-only array.
+            write a read-only array; there is no such option, or it can't have that value.
         WarpCodegenError: The kernel can't be compiled, or not differentiated.
 
     Example:
@@ -91,6 +96,10 @@ def launch(
     """
     if not isinstance(kernel, Kernel):
         raise TypeError(f"launch() takes a kernel made by @wp.kernel, got {type(kernel).__name__} {kernel!r}")
+    if options:
+        adjoints = (adj_inputs, adj_outputs, device, stream, adjoint)
+        kernel = kernel.with_options(options)
+        return launch(kernel, dim, inputs, outputs, *adjoints, record_tape, record_cmd, max_blocks, block_dim)
     where = place_of_launch(kernel.key, device, stream)
     blocks = checked_blocks(kernel.key, stream, max_blocks, block_dim)
     dims = grid_dims(kernel.key, dim)
@@ -102,7 +111,7 @@ def launch(
         return None
     program = kernel.program(types, device=where)
     if record_cmd:
-        return Launch(kernel, dims, program, args, record_tape, blocks)
+        return Launch(kernel, dims, program, args, record_tape, blocks, (*inputs, *outputs))
     if isinstance(recorder.active, Capture):
         recorder.active.take_launch(Record(kernel, dims, types, args))
         return None
@@ -226,8 +235,8 @@ class Launch(_native.Command):
     """A launch with its arguments bound, made by ``wp.launch(..., record_cmd=True)``.
 
     ``launch()`` runs it; ``set_dim``, ``set_param_at_index``, ``set_param_by_name`` and ``set_params`` change it.
-    Numbers, vectors and structs are taken as they are when they are bound; arrays are bound by reference. The options
-    of kernel and module are those that hold when it runs.
+    Numbers are taken as they are when they are bound; arrays, structs, vectors and matrices are bound by reference: a
+    launch sees what has been written to them. The options of kernel and module are those that hold when it runs.
 
     Attributes:
         kernel: The kernel.
@@ -241,6 +250,7 @@ class Launch(_native.Command):
         params: list[Any],
         record_tape: bool,
         blocks: Blocks = USUAL,
+        given: Sequence[Any] = (),
     ) -> None:
         self.kernel = kernel
         self.blocks = blocks
@@ -248,11 +258,18 @@ class Launch(_native.Command):
         self._dims = dims
         self._params = params
         self._record_tape = record_tape
+        # With structs, the arguments as they were given: each launch reads the structs anew.
+        self._given = list(given) if any(isinstance(x, StructInstance) for x in given) else None
 
     @property
     def dims(self) -> tuple[int, ...]:
         """The grid."""
         return self._dims
+
+    @property
+    def device(self) -> Device:
+        """Where it runs."""
+        return self.program.device
 
     def _launch_checked(self, stream: Any = None) -> None:
         """Run it where the native ``launch`` can't: first, after a change, or when launches are watched or recorded."""
@@ -260,6 +277,18 @@ class Launch(_native.Command):
         if stream is not None:
             place_of_launch(self.kernel.key, self.program.device, stream)
             blocks = blocks._replace(stream=stream)
+        if self._given is not None:
+            launch(
+                self.kernel,
+                self._dims,
+                self._given,
+                device=self.device,
+                stream=blocks.stream,
+                record_tape=self._record_tape,
+                max_blocks=blocks.most,
+                block_dim=blocks.threads,
+            )
+            return
         # Options may have changed since: then there is another program.
         self.program = self.kernel.program(self.program.types, device=self.program.device)
         active = recorder.active
@@ -299,6 +328,8 @@ class Launch(_native.Command):
             name = self.kernel.parameter_names[i]
             site = Site(self.kernel.key, index, name, self.program.types[i], self.program.device)
             self._params[i] = convert(site, x)
+        if self._given is not None:
+            self._given[index] = value
         self._prepared = None
 
     def set_param_by_name(self, name: str, value: Any) -> None:

@@ -59,6 +59,15 @@ class OwnOptions(MutableMapping[str, Any]):
         del self._own[_OTHER_NAMES.get(name, name)]
         self._changed()
 
+    def clear(self) -> None:
+        """Leave all choices to the module, those of a module to ``wp.config``."""
+        self._own = {}
+        self._changed()
+
+    def copy(self) -> dict[str, Any]:
+        """The options as a dict of their own."""
+        return dict(self)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._own)
 
