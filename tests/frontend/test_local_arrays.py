@@ -174,6 +174,35 @@ def test_indices_are_checked_in_debug_mode():
         del wp.config.mode
 
 
+def test_constant_indices_out_of_range_are_refused():
+    @wp.kernel
+    def one(out: wp.array(dtype=float)):
+        a = wp.zeros(shape=(3,), dtype=float)
+        out[0] = a[3]
+
+    @wp.kernel
+    def row(out: wp.array(dtype=float)):
+        a = wp.zeros(shape=(3, 2), dtype=float)
+        r = a[-3]
+        r[-1] = 2.0
+        r[-3] = 1.0
+
+    @wp.kernel
+    def part(out: wp.array(dtype=float)):
+        a = wp.zeros(shape=(3, 2), dtype=float)
+        out[0] = a[2:9, 5][0]  # the bounds of a slice are clamped, as in Python
+
+    message = {
+        one: "index 3 is out of range: an array of shape (3,) has 3 elements",
+        row: "index -3 is out of range: axis 1 of an array of shape (3, 2) has 2 elements",
+        part: "index 5 is out of range: axis 1 of an array of shape (3, 2) has 2 elements",
+    }
+    for kernel, text in message.items():
+        with pytest.raises(wp.WarpCodegenIndexError) as error:
+            wp.launch(kernel, 1, inputs=[wp.zeros(1, dtype=float)])
+        assert error.value.reason == text
+
+
 @wp.kernel
 def pointed(a: wp.array(dtype=float), n: int, out: wp.array(dtype=float)):
     whole = wp.array(ptr=a.ptr, shape=(2, n / 2), dtype=float)

@@ -102,6 +102,10 @@ def array_indices(ctx: Context, array: Value, at: Sequence[Value | Literal]) -> 
 
 def _axis_index(ctx: Context, array: Value, axis: int, index: Value | Literal) -> Value:
     known = known_index(index)
+    if known is not None and isinstance(array.op, ops.LocalArray):
+        shape = array.op.shape
+        of = f"axis {axis} of " if len(shape) > 1 else ""
+        in_range(known, shape[axis], f"{of}an array of shape {shape}", "elements")
     if known is None or known >= 0:
         return ctx.settle(index)
     counted: Value = ctx.b.apply("sub", ctx.b.dim(array, axis), -known)
