@@ -29,7 +29,8 @@ def settings() -> str:
             meaning += f" One of {', '.join(f'`{c}`' for c in s.choices)}."
         if s.compiles:
             meaning += " A kernel compiled under another value is another variant."
-        rows.append((f"`config.{s.name}`", env, s.type.__name__, f"`{s.default!r}`", meaning))
+        name = f"`config.{s.name}`" if s.is_for("process") else f"module option `{s.name}`"
+        rows.append((name, env, s.type.__name__, f"`{s.default!r}`", meaning))
     return _table(("setting", "environment variable", "type", "default", "meaning"), rows)
 
 

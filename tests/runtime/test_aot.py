@@ -203,6 +203,87 @@ def test_a_kernel_that_has_changed_is_refused(tmp_path):
         wp.load_aot_module("aot.changed", module_dir=tmp_path)
 
 
+STUBS = """
+from typing import Any
+
+@wp.kernel
+def step(x: wp.array(dtype=float), v: wp.array(dtype=wp.vec3), scale: float, out: wp.array(dtype=float)):
+    pass
+
+@wp.kernel(enable_backward=False)
+def count({params}):
+    pass
+
+@wp.kernel
+def shift(x: wp.array(dtype=Any), by: Any):
+    pass
+"""
+COUNT = "hits: wp.array2d(dtype=int), total: wp.array(dtype=int)"
+
+
+@pytest.mark.parametrize("by_option", [False, True])
+def test_kernels_shipped_without_their_bodies(tmp_path, by_option):
+    (path,) = wp.compile_aot_module(made("aot.stubs"), module_dir=tmp_path, strip_hash=True)
+    define(STUBS.format(params=COUNT), __name__="aot.stubs")
+    module = wp.get_module("aot.stubs")
+    with pytest.raises(RuntimeError, match="kernel `step` has changed since"):
+        wp.load_aot_module(module, module_dir=tmp_path, strip_hash=False)
+    module.options["strip_hash"] = by_option
+    wp.load_aot_module(module, module_dir=tmp_path, strip_hash=None if by_option else True)
+    step, args = module.kernels["step"], arguments()
+    wp.launch(step, 10, inputs=args)
+    np.testing.assert_allclose(args[-1], expected(args), rtol=1e-6)
+    y = np.zeros(2)
+    wp.launch(module.kernels["shift"], 2, inputs=[y, wp.float64(1.5)])
+    assert y.tolist() == [1.5, 1.5]
+    with pytest.raises(
+        wp.WarpCodegenError, match="kernel `shift` was loaded from .* without regard to its source here"
+    ):
+        wp.launch(module.kernels["shift"], 2, inputs=[y, wp.float32(1.5)])
+    x = wp.array(args[0], dtype=float, requires_grad=True)
+    out = wp.zeros(10, dtype=float, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(step, 10, inputs=[x, args[1], 3.0, out])
+    tape.backward(grads={out: wp.ones(10, dtype=float)})
+    np.testing.assert_allclose(x.grad.numpy(), 6.0 * np.cos(args[0]), rtol=1e-5)
+    message = (
+        f"kernel `step` was loaded from {path} without regard to its source here, and what is asked for is not in there"
+    )
+    with pytest.raises(wp.WarpCodegenError) as error:
+        wp.launch(step, 10, inputs=args, options={"mode": "debug"})
+    assert error.value.reason == message
+    module.options.clear()
+
+
+def test_parameters_of_kernels_shipped_without_their_bodies_must_fit(tmp_path):
+    wp.compile_aot_module(made("aot.others"), module_dir=tmp_path)
+    define(STUBS.format(params="hits: wp.array2d(dtype=int), total: wp.array(dtype=float)"), __name__="aot.others")
+    with pytest.raises(RuntimeError, match="kernel `count` has changed since"):
+        wp.load_aot_module("aot.others", module_dir=tmp_path, strip_hash=True)
+
+
+def test_generic_kernels_without_overloads_are_named(tmp_path):
+    name = define(STUBS.format(params=COUNT), __name__="aot.no_overload")["__name__"]
+    heard: list[str] = []
+    with wp.ScopedLogger(_Heard(heard)):
+        wp.compile_aot_module(name, module_dir=tmp_path)
+    assert heard == ["the ahead-of-time module leaves out generic kernel `shift`: it has no wp.overload"]
+
+
+class _Heard:
+    def __init__(self, heard: list[str]) -> None:
+        self.heard = heard
+
+    def debug(self, message: str) -> None: ...
+
+    def info(self, message: str) -> None: ...
+
+    def warning(self, message: str, category: Any = None, stacklevel: int = 1) -> None:
+        self.heard.append(message)
+
+    def error(self, message: str) -> None: ...
+
+
 def test_damaged_and_foreign_files_are_refused(tmp_path):
     (path,) = wp.compile_aot_module(made("aot.damaged"), module_dir=tmp_path)
     whole = path.read_bytes()
@@ -240,8 +321,6 @@ def test_mistakes(tmp_path):
     module = made("aot.mistakes")
     with pytest.raises(ValueError, match="a CUDA architecture is written like sm_80, got 'volta'"):
         wp.compile_aot_module(module, arch="volta", module_dir=tmp_path)
-    with pytest.raises(ValueError, match="strip_hash=False"):
-        wp.compile_aot_module(module, module_dir=tmp_path, strip_hash=False)
     with pytest.raises(ValueError, match=r"load_aot_module\(\): `arch` and `use_ptx` choose among files for CUDA"):
         wp.load_aot_module(module, device="cpu", module_dir=tmp_path, arch=80)
     with pytest.raises(RuntimeError, match="device 'cuda' is not available here"):

@@ -237,6 +237,14 @@ SETTINGS: tuple[Setting, ...] = (
         "Stages of compiled kernels to write to standard error, separated by commas: "
         "`ir`, `passes` (after each pass), `optimised`, `llvm`, `asm`, or `all`.",
     ),
+    Setting(
+        "strip_hash",
+        None,
+        bool,
+        False,
+        "`wp.load_aot_module` takes compiled kernels whatever the source of those that are declared.",
+        levels=("module",),
+    ),
     Setting("verify", "WARP_LIKE_VERIFY", bool, False, "Verify the IR after each pass."),
 )
 
@@ -268,7 +276,6 @@ ACCEPTED: tuple[Setting, ...] = tuple(
         ("use_precompiled_headers", bool, True, ("process",), "There are no headers."),
         ("legacy_cpu_linker", bool, False, ("process",), "There is one loader, and debuggers find its kernels."),
         ("load_module_max_workers", object, 0, ("process",), "Modules are loaded one after the other."),
-        ("strip_hash", bool, False, ("module",), "Names of ahead-of-time files hold no hash."),
         ("default_grid_stride", bool, True, _BUILD, "Any grid may be launched on any number of blocks."),
         ("grid_stride", bool, True, ("kernel",), "Any grid may be launched on any number of blocks."),
         ("enable_cpu_blocks", bool, False, ("process",), "A thread of the CPU is a block of its own."),

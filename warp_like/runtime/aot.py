@@ -64,20 +64,19 @@ def compile_aot_module(
         module_dir: The folder for the files, made if it is not there; ``aot`` in the cache's folder when left out.
         use_ptx: For CUDA: PTX, which the driver finishes for its GPU, or else machine code for the architecture, for
             which ``ptxas`` is needed. PTX when left out.
-        strip_hash: Names of files hold no hash here; False is refused.
+        strip_hash: Taken for Warp's programs: names of files never hold a hash.
 
     Returns:
         The files, one for each target.
 
     Raises:
         RuntimeError: The module has no kernels, or there is no ptxas.
-        ValueError: An architecture is no architecture, or ``strip_hash`` is False.
+        ValueError: An architecture is no architecture.
         WarpCodegenError: A kernel can't be compiled.
 
     Example:
         >>> wp.compile_aot_module("simulation", device="cpu", arch=[80, 90], module_dir="build")
     """
-    _require_stripped(strip_hash)
     target_module = named_module(module)
     kernels = target_module.instances()
     if not kernels:
@@ -85,6 +84,9 @@ def compile_aot_module(
             f"module `{target_module.name}` has no kernels to compile; import it first, and declare the overloads of "
             "generic kernels"
         )
+    for kernel in target_module.kernels.values():
+        if kernel.is_generic and not kernel.overloads:
+            log.warning(f"the ahead-of-time module leaves out generic kernel `{kernel.key}`: it has no wp.overload")
     folder = Path(module_dir) if module_dir is not None else _default_folder()
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
@@ -93,11 +95,6 @@ def compile_aot_module(
         _write(path, target_module, kernels, target)
         paths.append(path)
     return paths
-
-
-def _require_stripped(strip_hash: bool | None) -> None:
-    if strip_hash is False:
-        raise ValueError("strip_hash=False: files of ahead-of-time modules are named by module and target alone")
 
 
 def _default_folder() -> Path:
@@ -217,7 +214,8 @@ def load_aot_module(
         arch: For CUDA, the architecture whose file is taken.
         module_dir: The folder of the files; ``aot`` in the cache's folder when left out.
         use_ptx: For CUDA, take PTX (True) or machine code (False).
-        strip_hash: Names of files hold no hash here; False is refused.
+        strip_hash: Take the code whatever the source of the kernels that are declared here, as long as their
+            parameters are the same: their bodies may be ``pass``. The module's option when left out, which is False.
 
     Returns:
         The module.
@@ -225,14 +223,14 @@ def load_aot_module(
     Raises:
         FileNotFoundError: There is no file for this module that the device can run.
         RuntimeError: The file is damaged, of another version or for another processor, or a kernel that is declared
-            here has changed since.
+            here has changed since, with ``strip_hash`` its parameters.
 
     Example:
         >>> simulation = wp.load_aot_module("simulation", module_dir="build")
         >>> wp.launch(simulation.kernels["step"], dim=100, inputs=[x])
     """
-    _require_stripped(strip_hash)
     target_module = named_module(module)
+    stripped = target_module.options["strip_hash"] if strip_hash is None else strip_hash
     folder = Path(module_dir) if module_dir is not None else _default_folder()
     devices: list[Any] = list(device) if isinstance(device, (list, tuple)) else [device]
     for where in map(get_device, devices):
@@ -241,13 +239,15 @@ def load_aot_module(
         key = "cpu" if own is None else f"sm_{nearest_architecture(own)}"
         try:
             with zipfile.ZipFile(path) as archive:
-                _load(path, archive, json.loads(archive.read(_MANIFEST)), target_module, key)
+                _load(path, archive, json.loads(archive.read(_MANIFEST)), target_module, key, stripped)
         except (zipfile.BadZipFile, KeyError, ValueError, Damaged) as e:
             raise RuntimeError(f"{path} is no ahead-of-time module, or damaged: {e}") from e
     return target_module
 
 
-def _load(path: Path, archive: zipfile.ZipFile, manifest: dict[str, Any], module: Module, target: str) -> None:
+def _load(
+    path: Path, archive: zipfile.ZipFile, manifest: dict[str, Any], module: Module, target: str, stripped: bool
+) -> None:
     """Give the kernels of ``module`` what is in a file, for launches on ``target``."""
     if manifest["format"] != _FORMAT or manifest["version"] != VERSION:
         raise RuntimeError(
@@ -265,7 +265,7 @@ def _load(path: Path, archive: zipfile.ZipFile, manifest: dict[str, Any], module
         options = Options(*values)
         loaded.append((facts, Precompiled(str(path), options, variants)))
     for facts, code in loaded:
-        _attach(path, module, facts, code, target)
+        _attach(module, facts, code, target, stripped)
 
 
 def _require_host(path: Path, made_for: str) -> None:
@@ -281,7 +281,7 @@ def _require_host(path: Path, made_for: str) -> None:
         raise RuntimeError(f"{path} was compiled for {kind} {name}, and this processor, {own_name},{lacks}")
 
 
-def _attach(path: Path, module: Module, facts: dict[str, Any], code: Precompiled, target: str) -> None:
+def _attach(module: Module, facts: dict[str, Any], code: Precompiled, target: str, stripped: bool) -> None:
     """Give a kernel that is declared its compiled code, or make one."""
     key = facts["key"]
     declared = [(name, type_from_json(t)) for name, t in facts["params"]]
@@ -298,10 +298,14 @@ def _attach(path: Path, module: Module, facts: dict[str, Any], code: Precompiled
         loaded.forget_programs()
         loaded.precompiled[target] = code
         return
-    if source_key(kernel.source) != facts["source"] or kernel.declared != declared:
-        raise RuntimeError(f"kernel `{key}` has changed since {path} was compiled; compile it again")
+    code.alone = source_key(kernel.source) != facts["source"]
+    if kernel.declared != declared or (code.alone and not stripped):
+        raise RuntimeError(f"kernel `{key}` has changed since {code.path} was compiled; compile it again")
     kernel.forget_programs()
     kernel.precompiled[target] = code
+    if code.alone and kernel.generic is not None:  # nor do its other instances have a source
+        others = kernel.generic.precompiled[target] = Precompiled(code.path, code.options, {})
+        others.alone = True
 
 
 class LoadedKernel(Kernel):

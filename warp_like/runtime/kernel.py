@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from warp_like import _native, values
+from warp_like.base.errors import WarpCodegenError
 from warp_like.base.settings import Setting, settings
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.lookup import compile_kernel
@@ -37,6 +38,7 @@ class Precompiled:
         path: The file.
         options: What they were compiled with.
         variants: The artifacts by ``contiguous``, ``wide``, ``sums`` and ``wrt`` of their signatures.
+        alone: The kernel that is declared has another source, so that nothing is compiled beside these.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class Precompiled:
         self.path = path
         self.options = options
         self.variants = variants
+        self.alone = False
 
     def find(self, s: Signature) -> Artifact | None:
         """Return the artifact for ``s``, or one that assumes less and serves as well; None where there is none."""
@@ -119,7 +122,7 @@ class Kernel(_native.Launchable):
         """Return this generic kernel with concrete types in place of those that it leaves open."""
         found = self._instances.get(types)
         if found is None:
-            found = self._copy(generic=self, overloads={}, precompiled={})
+            found = self._copy(generic=self, overloads={}, precompiled=dict(self.precompiled))
             for derived in ("declared", "parameters", "positions", "takes_structs", "is_generic"):
                 found.__dict__.pop(derived, None)
             found.source = self.source.with_types({name: t for (name, _), t in zip(self.declared, types, strict=True)})
@@ -229,6 +232,13 @@ class Kernel(_native.Launchable):
         """
         code = self.precompiled.get("cpu" if target is None else target.name)
         found = code.find(signature) if code is not None else None
+        if found is None and code is not None and code.alone:
+            raise WarpCodegenError(
+                f"kernel `{self.key}` was loaded from {code.path} without regard to its source here, and what is asked "
+                "for is not in there",
+                help="other options, and some adjoints, are not; compile the module again, or load it without "
+                "strip_hash=True",
+            )
         return compile_kernel(self.source, signature, target) if found is None else found
 
     def forget_programs(self) -> None:

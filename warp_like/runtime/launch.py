@@ -82,8 +82,7 @@ def launch(
         max_blocks: On CUDA, the most blocks, whose threads then go over the grid in strides; 0 for no limit.
         block_dim: On CUDA, the threads of a block, 1 to 1024. Left out, the kernel's option, its module's, or that of
             ``wp.config``, which is 256; or as many as the kernel allows.
-        options: Options for this launch alone, in place of those of kernel and module: ``mode``, ``fast_math``,
-            ``max_unroll``, ... For each choice of them the kernel is compiled once.
+        options: Options for this launch, before those of the kernel and its module: ``{"mode": "debug"}``.
 
     Raises:
         TypeError: An argument has the wrong type, dtype, number of dimensions or device.
@@ -97,9 +96,8 @@ def launch(
     if not isinstance(kernel, Kernel):
         raise TypeError(f"launch() takes a kernel made by @wp.kernel, got {type(kernel).__name__} {kernel!r}")
     if options:
-        adjoints = (adj_inputs, adj_outputs, device, stream, adjoint)
-        kernel = kernel.with_options(options)
-        return launch(kernel, dim, inputs, outputs, *adjoints, record_tape, record_cmd, max_blocks, block_dim)
+        given = (dim, inputs, outputs, adj_inputs, adj_outputs, device, stream, adjoint, record_tape, record_cmd)
+        return launch(kernel.with_options(options), *given, max_blocks, block_dim)
     where = place_of_launch(kernel.key, device, stream)
     blocks = checked_blocks(kernel.key, stream, max_blocks, block_dim)
     dims = grid_dims(kernel.key, dim)

@@ -17,7 +17,7 @@ from warp_like.backend import cpu
 from warp_like.backend.target import host_target
 from warp_like.base.hashing import digest
 from warp_like.compiler.artifact import Artifact
-from warp_like.compiler.lookup import cache_key, compile_kernel
+from warp_like.compiler.lookup import cache_key
 from warp_like.compiler.signature import Signature, with_scratch
 from warp_like.ir.core import Function
 from warp_like.ir.types import Type, adjoint_type
@@ -156,7 +156,7 @@ def compiled(
 
 
 def _compile(kernel: Kernel, signature: Signature, deterministic: bool) -> Code:
-    artifact = compile_kernel(kernel.source, signature, host_target())
+    artifact = kernel.artifact(signature)
     # A hash of the contents, not a number of this process: XLA may keep its programs on disk.
     words = digest(cache_key(kernel.source, signature, host_target()), artifact.code, str(deterministic))
     key = int(words[:16], 16) - (1 << 63)
