@@ -287,3 +287,21 @@ def test_rows_of_numbers_become_matrices() -> None:
         assert a.shape == shape
         np.testing.assert_array_equal(a.numpy().ravel(), data.ravel())
     assert wp.array(np.arange(24.0).reshape(3, 8), dtype=wp.mat22).shape == (3, 2)
+
+
+def test_integers_beyond_int64_are_exact() -> None:
+    """NumPy alone would make floats of these, and round them."""
+    numbers = [[0, 2**63 - 1], [2**63, 2**64 - 1]]
+    assert wp.array(numbers, dtype=wp.uint64).numpy().tolist() == numbers
+    assert wp.array(numbers).dtype is wp.uint64
+    assert wp.array([1.5, 2.0**63]).dtype is wp.float64
+    with pytest.raises(OverflowError, match="does not fit uint64"):
+        wp.array([-1, 2**63], dtype=wp.uint64)
+
+
+@pytest.mark.skipif(wp.is_cuda_available(), reason="there is a CUDA device")
+def test_pinned_memory_needs_a_device() -> None:
+    with pytest.raises(
+        RuntimeError, match="^pinned memory serves copies to and from a CUDA device: device 'cuda' is not"
+    ):
+        wp.zeros(3, pinned=True)

@@ -14,6 +14,7 @@ VALUES = {
     wp.int32: [-(2**31), -1, 0, 5, 2**31 - 1],
     wp.uint32: [0, 5, 2**31, 2**32 - 1],
     wp.int64: [-(2**63), -1, 5, 2**32, 2**63 - 1],
+    wp.uint64: [0, 5, 2**63 - 1, 2**63, 2**64 - 1],
     wp.float32: [-1.5, -1.0, 0.0, 5.0, 5.5, 3e38],
     wp.float64: [-1.0, 0.0, 5.0, 5.5, 0.1, 1e300],
 }
@@ -70,13 +71,13 @@ def test_a_literal_takes_the_type_of_a_float():
     assert out.numpy().tolist() == [True, True]
 
 
-def test_what_has_no_common_type_is_refused():
+def test_a_vector_is_compared_with_its_own_type_alone():
     @wp.kernel
-    def k(a: wp.int64, b: wp.uint64, out: wp.array(dtype=wp.bool)):
-        out[0] = a < b
+    def k(a: wp.vec3, b: wp.vec3d, out: wp.array(dtype=wp.bool)):
+        out[0] = a == b
 
-    with pytest.raises(wp.WarpCodegenTypeError, match="`<` does not mix types: int64 and uint64"):
-        wp.launch(k, 1, inputs=[1, 2], outputs=[wp.zeros(1, dtype=wp.bool)])
+    with pytest.raises(wp.WarpCodegenTypeError, match=r"`==` does not mix types: vec3\[float32\] and vec3\[float64\]"):
+        wp.launch(k, 1, inputs=[wp.vec3(), wp.vec3d()], outputs=[wp.zeros(1, dtype=wp.bool)])
 
 
 def test_bounds_of_gradients():

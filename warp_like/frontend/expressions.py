@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from warp_like.base.errors import WarpCodegenAttributeError, WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.patterns import Literal
 from warp_like.frontend import constants, indexed_arrays, indexing, literals, local_arrays, selection
+from warp_like.frontend.comparing import comparable, signed_with_uint64
 from warp_like.frontend.context import Context, expression, with_article
 from warp_like.frontend.control_flow import common_type
 from warp_like.frontend.function import Function
@@ -18,7 +19,7 @@ from warp_like.frontend.scope import unknown
 from warp_like.frontend.source import MISSING
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Value
-from warp_like.ir.types import Array, IndexedArray, Quat, Scalar, Struct, Transform, Vec, bool_, float32
+from warp_like.ir.types import Array, IndexedArray, Quat, Struct, Transform, Vec, bool_
 
 OPERATORS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Add: ("add", "+"),
@@ -152,45 +153,14 @@ def build_compare(ctx: Context, node: ast.Compare) -> Operand:
     def compare(i: int, a: Operand) -> Operand:
         b = ctx.expr(node.comparators[i])
         last = node.comparators[i - 1] if i else node.left
-        held = binary(ctx, node.ops[i], *_comparable(ctx, a, b), [last, node.comparators[i]])
+        held: Operand | None = signed_with_uint64(ctx, OPERATORS[type(node.ops[i])][0], a, b)
+        if held is None:
+            held = binary(ctx, node.ops[i], *comparable(ctx, a, b), [last, node.comparators[i]])
         if i + 1 == len(node.ops):
             return held
         return _short_circuit(ctx, held, lambda: compare(i + 1, b), stop_on=False)
 
     return compare(0, left)
-
-
-def _comparable(ctx: Context, a: Operand, b: Operand) -> tuple[Operand, Operand]:
-    """Two numbers as one type: comparing, unlike computing, may mix types, since its result has neither."""
-    s, t = _scalar(a), _scalar(b)
-    with_literal = isinstance(a, Literal) or isinstance(b, Literal)
-    if s is None or t is None or (with_literal and s.is_float and t.is_float):  # it takes the type of its neighbour
-        return a, b
-    common = _compared_as(s, t)
-    return (a, b) if common is None else (_cast(ctx, a, common), _cast(ctx, b, common))
-
-
-def _scalar(number: Operand) -> Scalar | None:
-    if isinstance(number, Literal):
-        return float32 if type(number.value) is float else None
-    return number.type if isinstance(number, Value) and isinstance(number.type, Scalar) else None
-
-
-def _cast(ctx: Context, number: Operand, t: Scalar) -> Operand:
-    return ctx.b.cast(number, t) if isinstance(number, Value) else number
-
-
-def _compared_as(a: Scalar, b: Scalar) -> Scalar | None:
-    """The type that numbers of two types are compared in; None where they are one type, or none has room for both."""
-    if a == b or a.is_bool or b.is_bool:
-        return None
-    if a.is_float and b.is_float:
-        return None if a.bits == b.bits else max(a, b, key=lambda t: t.bits)
-    if a.is_float or b.is_float:
-        return a if a.is_float else b
-    signed = a.is_signed or b.is_signed
-    bits = max(2 * t.bits if signed and not t.is_signed else t.bits for t in (a, b))
-    return Scalar("int" if signed else "uint", bits) if bits <= 64 else None
 
 
 def _array_test(node: ast.Compare) -> str | None:

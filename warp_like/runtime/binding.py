@@ -188,7 +188,16 @@ def host_data(data: Any, gradients: bool = False) -> Any:
     if isinstance(data, (list, tuple)):
         if data and all(isinstance(x, Array) for x in data):
             return np.stack([x._values() for x in data])
-        return np.array(data)
+        return _exact(np.array(data), data)
     if isinstance(data, (bool, int, float, np.generic)):
         return np.array(data)
     return foreign.as_array(data, None, gradients)
+
+
+def _exact(made: np.ndarray[Any, Any], data: Any) -> np.ndarray[Any, Any]:
+    """``made`` of the numbers ``data``, but integers on both sides of 2**63 as uint64: NumPy rounds them to floats."""
+    if made.dtype != np.float64 or not (made >= 2.0**63).any():
+        return made
+    numbers = np.array(data, dtype=object)
+    whole = all(isinstance(x, (int, np.integer)) and 0 <= x < 2**64 for x in numbers.flat)
+    return numbers.astype(np.uint64) if whole else made

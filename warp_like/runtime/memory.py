@@ -120,7 +120,11 @@ def allocate(nbytes: int, zero: bool, device: Device, pinned: bool = False) -> A
 
     if device.is_cuda:
         return memory.allocate(cast("CudaDevice", device), nbytes, zero)
-    return memory.allocate_pinned(cast("CudaDevice", get_device("cuda")), nbytes, zero)
+    try:
+        served = get_device("cuda")
+    except RuntimeError as e:
+        raise RuntimeError(f"pinned memory serves copies to and from a CUDA device: {e}") from None
+    return memory.allocate_pinned(cast("CudaDevice", served), nbytes, zero)
 
 
 def normalize_shape(shape: Any) -> tuple[int, ...]:
