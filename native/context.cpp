@@ -220,6 +220,7 @@ bool register_context(PyObject* module) {
     }
     cuda.release();
     return PyModule_AddIntConstant(module, "ERROR_STACK_LIMIT", kErrorStackLimit) == 0 &&
+           PyModule_AddIntConstant(module, "ERROR_UNORDERED", kErrorUnordered) == 0 &&
            PyModule_AddFunctions(module, functions) == 0;
 }
 

@@ -13,6 +13,7 @@ namespace wl {
 
 // Codes below 16 are the runtime's, the rest are the compiler's to give.
 constexpr int32_t kErrorStackLimit = 1;
+constexpr int32_t kErrorUnordered = 2;  // order shows in a kernel, deterministic mode is on, and CUDA has no order
 constexpr int32_t kErrorValues = 16;
 
 // One launch's record, shared by all its threads. The first error wins.

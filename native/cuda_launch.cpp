@@ -248,6 +248,12 @@ bool let_peers_wait(const Work& work) {
 }  // namespace
 
 bool execute_on_cuda(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* arguments) {
+    if (self->deterministic && (self->ordered || self->rounds)) {
+        RunRecord record;
+        record.code.store(kErrorUnordered);
+        record.claimed.store(1);
+        return finished(self, record);
+    }
     DriverContext* context = context_of(self);
     // Python code that runs below may clear the table, or set another stream.
     const Variant kept = *variant;

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "cuda.h"
+#include "context.h"
 #include "cuda_launch.h"
+#include "thread_pool.h"
 #include "xla_site.h"
 
 namespace wl {
@@ -48,6 +50,15 @@ xla::Error* told(const xla::CallFrame* frame, const Trouble& trouble) {
         text = "warp_like: " + take_exception();
     }
     return fail(frame, xla::kErrorInternal, text.c_str());
+}
+
+// What the plan's kernel says of an error of the runtime's.
+xla::Error* explained(const xla::CallFrame* frame, const Plan* plan, int32_t code) {
+    const HeldGil gil;
+    const Ref error(PyObject_CallFunction(plan->explain, "iii", code, 0, 0));
+    if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
+    const int kind = code == kErrorStackLimit ? xla::kErrorResourceExhausted : xla::kErrorInvalidArgument;
+    return fail(frame, kind, ("warp_like: " + take_exception()).c_str());
 }
 
 // Memory of the device, in the order of a stream.
@@ -197,10 +208,7 @@ xla::Error* take_arena(const xla::CallFrame* frame, const Plan* plan, const Cuda
         fill(call, item, block.data());
         const int64_t needed = stack_bound(bound.data(), bound.size(), block.data(), call.dims);
         if (needed < 0 || needed > stack_limit()) {
-            const HeldGil gil;
-            const Ref error(PyObject_CallFunction(plan->explain, "iii", kErrorStackLimit, 0, 0));
-            if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
-            return fail(frame, xla::kErrorResourceExhausted, ("warp_like: " + take_exception()).c_str());
+            return explained(frame, plan, kErrorStackLimit);
         }
         shape->capacity = std::max(shape->capacity, needed);
     }
@@ -248,6 +256,7 @@ xla::Error* execute_on_cuda_stream(const xla::CallFrame* frame) {
     if (!trouble.note("cuStreamGetCtx", cuda_api.stream_get_ctx(asked.stream, &context))) return told(frame, trouble);
     const ContextScope current(context, &trouble);
     if (trouble.call) return told(frame, trouble);
+    if (plan->ordered && (plan->deterministic || is_deterministic())) return explained(frame, plan, kErrorUnordered);
     std::string text;
     const CudaPlan* code = loaded(plan, context);
     if (!code) code = load(plan, context, &text);

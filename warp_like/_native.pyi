@@ -10,6 +10,7 @@ CONTEXT_OFFSETS: dict[str, int]
 CUDA_CONTEXT_OFFSETS: dict[str, int]
 """Byte offsets in the context of a launch on CUDA, and its `size`: see `backend/llvm/cuda.py`."""
 ERROR_STACK_LIMIT: int
+ERROR_UNORDERED: int
 
 class Buffer:
     """The owner of a piece of memory, given back when the last reference goes."""

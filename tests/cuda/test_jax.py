@@ -230,3 +230,27 @@ def test_a_gradient_whose_stack_the_arguments_tell(fake, stream, monkeypatch):
     assert "a thread needs more than 196 bytes to save the state of its loops" in site.run(stream)
     assert len(fake.launches) == 1
     fake.live.pop(launch.context)  # XLA does not say when it is done with the code, whose record stays
+
+
+def test_deterministic_mode_is_kept(fake, stream):
+    number = float(next(_numbers))
+
+    @wp.kernel(module="unique")
+    def total(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        wp.atomic_add(y, 0, x[wp.tid()] + wp.static(number))
+
+    code = compiled(total, tuple(t for _, t in total.parameters))
+    call = Call(code, [8], "broadcast_all", False)
+    like = wp.zeros(8).numpy()
+    call.views[0] = View(call.operand(like, float32), (8,))
+    call.views[1] = View(call.result((8,), float32, None), (8,))
+    site = XlaCall(call, [device_array(8)], [device_array(8)])
+    wp.config.deterministic = True
+    try:
+        error = site.run(stream)
+    finally:
+        del wp.config.deterministic
+    assert error.startswith("warp_like: WarpDeterminismError: kernel `total`: deterministic mode is on")
+    assert not fake.launches
+    assert site.run(stream) is None
+    assert len(fake.launches) == 1

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from warp_like import _native, values
+from warp_like.base.errors import WarpDeterminismError
 from warp_like.base.faults import explain
 from warp_like.base.settings import Setting, settings
 from warp_like.compiler.artifact import Artifact
@@ -174,6 +175,14 @@ class Program:
                 f"{role} `{self.kernel.key}`: a thread needs more than {settings.adjoint_stack_limit} bytes to "
                 "save the state of its loops for the gradient; declare it with @wp.kernel(checkpoint_loops=True), "
                 "which saves less and computes more, or raise wp.config.adjoint_stack_limit"
+            )
+        if code == _native.ERROR_UNORDERED:
+            return WarpDeterminismError(
+                f"{role} `{self.kernel.key}`: deterministic mode is on, and what it computes on CUDA depends on the order "
+                "of its threads: it adds floats to elements that threads share, uses what an atomic operation has found "
+                "in one, or prints. Launch it on the CPU; or let each thread write an element of its own, which "
+                "wp.utils.array_sum() and the like add up in a fixed order; or declare it with "
+                "@wp.kernel(deterministic=False)"
             )
         if text is not None:
             return explain(f"{role} `{self.kernel.key}`", code, text, values, thread)
