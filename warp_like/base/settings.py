@@ -191,9 +191,9 @@ SETTINGS: tuple[Setting, ...] = (
         "WARP_LIKE_DETERMINISTIC",
         bool,
         False,
-        "Launches give the same bits whatever the number of threads. Floats that threads add to common "
-        "elements are then added up in order; kernels whose threads see each other's order otherwise run on one. On CUDA, both kinds "
-        "raise `wp.WarpDeterminismError`. A `wp.DeterministicMode` says the same.",
+        "Launches give the same bits whatever the number of threads. Floats that threads add to common elements are "
+        "then added up in order; kernels whose threads see each other's order otherwise run on one. On CUDA, kernels "
+        "of both kinds raise `wp.WarpDeterminismError`. A `wp.DeterministicMode` says the same.",
         also=DeterministicMode,
         levels=_ALL,
     ),
