@@ -12,9 +12,11 @@ namespace wl {
 
 namespace {
 
+PyObject* make_untold_memory(int64_t nbytes, bool zero);
+
 PyObject* alloc(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
-    if (nargs < 1 || nargs > 2) {
-        PyErr_SetString(PyExc_TypeError, "alloc(nbytes, zero=False) takes one or two arguments");
+    if (nargs < 1 || nargs > 3) {
+        PyErr_SetString(PyExc_TypeError, "alloc(nbytes, zero=False, builtin=False) takes one to three arguments");
         return nullptr;
     }
     const Py_ssize_t nbytes = PyLong_AsSsize_t(args[0]);
@@ -25,7 +27,9 @@ PyObject* alloc(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
         PyErr_SetString(PyExc_ValueError, "alloc() needs a size of at least 0 bytes");
         return nullptr;
     }
-    return make_memory(nbytes, zero);
+    const int builtin = nargs > 2 ? PyObject_IsTrue(args[2]) : 0;
+    if (builtin < 0) return nullptr;
+    return builtin ? make_untold_memory(nbytes, zero) : make_memory(nbytes, zero);
 }
 
 PyObject* buffer_wrap(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
@@ -108,7 +112,8 @@ PyGetSetDef buffer_getset[] = {
 
 PyMethodDef functions[] = {
     {"alloc", method(alloc), METH_FASTCALL,
-     "alloc(nbytes, zero=False)\n--\n\nReturn a Buffer of `nbytes` bytes, aligned to 64."},
+     "alloc(nbytes, zero=False, builtin=False)\n--\n\nReturn a Buffer of `nbytes` bytes, aligned to 64 where they do not "
+     "come from an allocator of the user's; with `builtin` they do not."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -132,7 +137,38 @@ PyObject* track_allocations(PyObject*, PyObject* callable) {
     Py_RETURN_NONE;
 }
 
+// The memory that an allocator of the user's hands on: it is told of as the array's.
+PyObject* make_untold_memory(int64_t nbytes, bool zero) {
+    PyObject* const told = tracker;
+    tracker = nullptr;
+    PyObject* made = make_builtin_memory(nbytes, zero);
+    tracker = told;
+    return made;
+}
+
+PyObject* allocator = nullptr;  // makes the memory of new arrays in place of malloc
+
+PyObject* set_allocator(PyObject*, PyObject* callable) {
+    PyObject* old = allocator;
+    allocator = callable == Py_None ? nullptr : Ref::borrow(callable).release();
+    Py_XDECREF(old);
+    Py_RETURN_NONE;
+}
+
+PyObject* make_memory_of_user(int64_t nbytes, bool zero) {
+    const Ref held = Ref::borrow(allocator);
+    Ref made(PyObject_CallFunction(held.get(), "LO", static_cast<long long>(nbytes), zero ? Py_True : Py_False));
+    if (made && !is_buffer(made.get())) {
+        PyErr_Format(PyExc_TypeError, "an allocator has to make a Buffer, got %R", made.get());
+        return nullptr;
+    }
+    if (made) note_allocation(made.get());
+    return made.release();
+}
+
 PyMethodDef tracking[] = {
+    {"set_allocator", set_allocator, METH_O,
+     "set_allocator(callable)\n--\n\nLet `callable(nbytes, zero)` make the Buffers of new arrays; None ends it."},
     {"track_allocations", track_allocations, METH_O,
      "track_allocations(callable)\n--\n\nCall `callable(buffer)` for each allocation from now on; None ends it."},
     {nullptr, nullptr, 0, nullptr},
@@ -156,6 +192,10 @@ void prefer_large_pages(void* base, size_t nbytes) {
 }  // namespace
 
 PyObject* make_memory(int64_t nbytes, bool zero) {
+    return allocator && nbytes ? make_memory_of_user(nbytes, zero) : make_builtin_memory(nbytes, zero);
+}
+
+PyObject* make_builtin_memory(int64_t nbytes, bool zero) {
     if (nbytes > PY_SSIZE_T_MAX - 2 * kAlignment) return PyErr_NoMemory();
     // Room for the alignment and for one more line, so that a vector load at the end stays inside and that
     // an empty allocation has an address of its own. calloc leaves fresh pages to the kernel to clear.

@@ -25,6 +25,9 @@ extern PyTypeObject BufferType;
 PyObject* make_buffer(void* ptr, int64_t nbytes, void (*release)(void*), void* context);
 
 // Returns a new Buffer over fresh memory, aligned to kAlignment; null with an exception set on failure.
+PyObject* make_builtin_memory(int64_t nbytes, bool zero);
+
+// The same for the memory of an array, which comes from the user's allocator where there is one.
 PyObject* make_memory(int64_t nbytes, bool zero);
 
 // Tells whoever follows allocations of one that was not made by make_memory.

@@ -140,10 +140,12 @@ _LOADED_WHEN_USED |= {
             *("is_mempool_access_supported", "is_mempool_access_enabled", "set_mempool_access_enabled"),
             *("ScopedMempoolAccess", "is_peer_access_supported", "is_peer_access_enabled"),
             *("set_peer_access_enabled", "ScopedPeerAccess", "can_access"),
-            *("set_cuda_allocator", "set_device_allocator", "get_device_allocator", "ScopedAllocator"),
+        ),
+        "warp_like.runtime.allocators": (
+            *("Allocator", "set_cuda_allocator", "set_device_allocator", "get_device_allocator", "ScopedAllocator"),
         ),
         "warp_like.runtime.cuda.sharing": ("from_ipc_handle", "event_from_ipc_handle"),
-        "warp_like.runtime.cuda.memory": ("Allocator", "CudaManagedAllocator"),
+        "warp_like.runtime.cuda.memory": ("CudaManagedAllocator",),
         "warp_like.runtime.tracking": ("ScopedMemoryTracker", "print_memory_report"),
         "warp_like.runtime.diagnostics": ("print_diagnostics",),
         "warp_like.base.log": (

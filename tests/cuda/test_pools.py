@@ -103,7 +103,7 @@ def test_allocators(fake):
         a = wp.zeros(10, device="cuda:0")
         b = wp.zeros(10, device="cuda:1")
         view = a[2:]
-    assert wp.get_device_allocator("cuda:0") is None
+    assert wp.get_device_allocator("cuda:0") is wp.get_device("cuda:0").mempool_allocator
     assert list(mine.live.values()) == [40]
     del a
     assert mine.live
@@ -117,8 +117,28 @@ def test_allocators(fake):
     assert not mine.live
     with pytest.raises(TypeError, match="an allocator has the methods allocate"):
         wp.set_device_allocator("cuda:0", 3)
-    with pytest.raises(ValueError, match="device 'cpu' has no allocators"):
-        wp.set_device_allocator("cpu", None)
+
+
+@pytest.mark.parametrize("name", ["default_allocator", "mempool_allocator"])
+def test_allocators_that_build_on_ours(fake, name):
+    inner = getattr(wp.get_device("cuda:0"), name)
+    ours = {
+        "default_allocator": ("cuMemAlloc", "cuMemFree"),
+        "mempool_allocator": ("cuMemAllocAsync", "cuMemFreeAsync"),
+    }
+
+    class Handing:
+        def allocate(self, size_in_bytes):
+            return inner.allocate(size_in_bytes)
+
+        def deallocate(self, ptr, size_in_bytes):
+            inner.deallocate(ptr, size_in_bytes)
+
+    with wp.ScopedAllocator("cuda:0", Handing()):
+        a = wp.full(3, 2.0, device="cuda:0")
+    assert a.list() == [2.0] * 3
+    del a
+    assert fake.names(*ours[name]) == list(ours[name])
 
 
 def test_managed_memory(fake):

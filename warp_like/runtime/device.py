@@ -7,6 +7,7 @@ asks for one: nothing of CUDA is imported before that.
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +59,43 @@ class Device:
 
     capture: Any = None
     """The CUDA graph that is being captured."""
+
+    # ---- where the memory of arrays comes from
+
+    allocator: Any = None
+    """The user's allocator, in place of a built-in one."""
+
+    @functools.cached_property
+    def default_allocator(self) -> Any:
+        """The built-in allocator without a pool; ``allocate(size_in_bytes)`` and ``deallocate(ptr, size_in_bytes)``."""
+        from warp_like.runtime.allocators import BuiltinAllocator
+
+        return BuiltinAllocator(lambda nbytes: _native.alloc(nbytes, False, True))
+
+    @functools.cached_property
+    def pinned_allocator(self) -> Any:
+        """The allocator of page-locked memory of the host."""
+        from warp_like.runtime.allocators import BuiltinAllocator
+        from warp_like.runtime.cuda.memory import allocate_pinned
+
+        return BuiltinAllocator(lambda nbytes: allocate_pinned(get_device("cuda"), nbytes, False))  # type: ignore[arg-type]
+
+    @functools.cached_property
+    def mempool_allocator(self) -> Any:
+        """The allocator that takes memory from the device's pool; None on the CPU."""
+        return None
+
+    def get_allocator(self, pinned: bool = False) -> Any:
+        """Return what the memory of new arrays comes from: the user's allocator, else a built-in one.
+
+        Args:
+            pinned: That of page-locked memory of the host.
+        """
+        if pinned:
+            return self.pinned_allocator
+        if self.allocator is not None:
+            return self.allocator
+        return self.mempool_allocator if self.is_mempool_enabled else self.default_allocator
 
     # ---- what only CUDA devices have
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from warp_like import _native
 from warp_like.runtime import device as devices
+from warp_like.runtime.allocators import BuiltinAllocator
 from warp_like.runtime.cuda.driver import driver
 from warp_like.runtime.cuda.errors import error
 from warp_like.runtime.device import CUDA_DLPACK_TYPE, Device
@@ -59,7 +60,6 @@ class CudaDevice(Device):
     def __init__(self, alias: str, ordinal: int, context: int | None = None) -> None:
         super().__init__(alias, None, ordinal, CUDA_DLPACK_TYPE)
         self.is_primary = context is None
-        self.allocator: Any = None  # the user's, in place of ours
         self.mempool_wanted = True
         self.capture: CudaGraph | None = None  # the one that is running
         self.peers: set[CudaDevice] = set()  # whose memory kernels here have been let use
@@ -79,6 +79,22 @@ class CudaDevice(Device):
         """The compute capability: 10 times the major plus the minor one, for example 90."""
         major, minor = (self.attribute(f"COMPUTE_CAPABILITY_{part}") for part in ("MAJOR", "MINOR"))
         return 10 * major + minor
+
+    @functools.cached_property
+    def default_allocator(self) -> Any:
+        """The built-in allocator without a pool, whose ``deallocate`` waits for the device."""
+        from warp_like.runtime.cuda.memory import builtin_memory
+
+        return BuiltinAllocator(lambda nbytes: builtin_memory(self, nbytes, pooled=False))
+
+    @functools.cached_property
+    def mempool_allocator(self) -> Any:
+        """The built-in allocator that takes memory from the device's pool; None if it has none."""
+        from warp_like.runtime.cuda.memory import builtin_memory
+
+        if not self.is_mempool_supported:
+            return None
+        return BuiltinAllocator(lambda nbytes: builtin_memory(self, nbytes, pooled=True))
 
     @functools.cached_property
     def uuid(self) -> str:

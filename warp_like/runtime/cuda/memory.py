@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
 
 from warp_like import _native
+from warp_like.runtime.allocators import memory_from
 from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.cuda.driver import driver
 from warp_like.runtime.cuda.errors import CudaOutOfMemoryError, out_of_memory
@@ -20,16 +20,7 @@ from warp_like.runtime.stream import Stream
 POOL, PLAIN, PINNED, OTHER = range(4)
 """Who gets memory back; the numbers are native/cuda.cpp's."""
 
-
-@runtime_checkable
-class Allocator(Protocol):
-    """What ``wp.set_device_allocator`` takes: any object with these two methods. The device's context is current."""
-
-    def allocate(self, size_in_bytes: int) -> int:
-        """Return the address of so many bytes that kernels of the device can use."""
-
-    def deallocate(self, ptr: int, size_in_bytes: int) -> None:
-        """Take back what ``allocate`` gave; kernels that use it may still run."""
+_LEGACY_STREAM = 0
 
 
 class CudaManagedAllocator:
@@ -69,7 +60,7 @@ def allocate(device: CudaDevice, nbytes: int, zero: bool, stream: Stream | None 
         if captured:
             stream = Stream(device)  # memory of the graph's own would be there only while it runs
         if device.allocator is not None:
-            owner = _of_user(device, device.allocator, nbytes)
+            owner = memory_from(device.allocator, nbytes, device.guard)
             address, kind = owner.ptr, OTHER
         elif device.is_mempool_enabled:
             kind = POOL
@@ -108,14 +99,25 @@ def _retried(device: CudaDevice, call: str, nbytes: int, attempt: Callable[[], i
         raise out_of_memory(call, str(device), nbytes, free, total) from None
 
 
-def _of_user(device: CudaDevice, allocator: Allocator, nbytes: int) -> _native.Buffer:
-    address = allocator.allocate(nbytes)
-    if not isinstance(address, int) or address == 0:
-        raise TypeError(f"{type(allocator).__name__}.allocate({nbytes}) has to return an address, got {address!r}")
+def builtin_memory(device: CudaDevice, nbytes: int, pooled: bool) -> _native.Buffer:
+    """Return the owner of memory of the driver's, or of the device's pool, for allocators of the user's to hand on.
+
+    It goes back when all work on streams of ours that has been handed over by then is done.
+    """
+    with device.guard:
+        if pooled:
+            stream = device.stream
+            address = _retried(device, "cuMemAllocAsync", nbytes, lambda: _pooled(device, nbytes, stream))
+            stream.synchronize()  # whoever gets it may use it on any stream
+        else:
+            address = _retried(device, "cuMemAlloc", nbytes, lambda: device.driver.mem_alloc(nbytes))
 
     def give_back(ptr: int) -> None:
         with device.guard:
-            allocator.deallocate(ptr, nbytes)
+            if pooled:
+                device.driver.mem_free_async(ptr, _LEGACY_STREAM)  # which waits for all streams of ours
+            else:
+                device.driver.mem_free(ptr)
 
     return _native.Buffer.wrap(address, nbytes, give_back)
 
@@ -135,16 +137,3 @@ def allocate_pinned(device: CudaDevice, nbytes: int, zero: bool) -> _native.Buff
     if zero:
         _native.clear_memory(made)
     return made
-
-
-def require_allocator(allocator: Any) -> None:
-    """Refuse what is no allocator.
-
-    Raises:
-        TypeError: ``allocator`` is neither None nor an object with ``allocate`` and ``deallocate``.
-    """
-    if allocator is not None and not isinstance(allocator, Allocator):
-        raise TypeError(
-            f"an allocator has the methods allocate(size_in_bytes) and deallocate(ptr, size_in_bytes), got "
-            f"{type(allocator).__name__}"
-        )

@@ -1,4 +1,4 @@
-"""Memory pools, access between devices, and allocators of the user's own.
+"""Memory pools, and access between devices.
 
 Memory of a pool is opened to other devices pool by pool (``set_mempool_access_enabled``), memory that comes from the
 driver directly by context (``set_peer_access_enabled``). In both, ``target_device`` has the memory and ``peer_device``
@@ -13,8 +13,7 @@ from typing import Any
 from warp_like.runtime.array import array
 from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.cuda.errors import CudaError
-from warp_like.runtime.cuda.memory import Allocator, require_allocator
-from warp_like.runtime.device import DeviceLike, get_cuda_devices, get_device
+from warp_like.runtime.device import DeviceLike, get_device
 from warp_like.runtime.memory import MemoryKind
 
 _ALREADY_ENABLED, _NOT_ENABLED = 704, 705
@@ -291,62 +290,3 @@ def can_access(device: DeviceLike, resource: Any) -> bool:
         case MemoryKind.CUDA_MEMPOOL:
             return is_mempool_access_enabled(home, place)
     return is_peer_access_enabled(home, place)
-
-
-# ---- allocators
-
-
-def set_device_allocator(device: DeviceLike, allocator: Allocator | None) -> None:
-    """Let new arrays on a CUDA device come from ``allocator``; None for the built-in one.
-
-    Args:
-        device: The device.
-        allocator: An object with ``allocate(size_in_bytes) -> int`` and ``deallocate(ptr, size_in_bytes)``. The
-            device's context is current in both. Arrays that it made keep it.
-
-    Raises:
-        ValueError: The device is the CPU.
-        TypeError: ``allocator`` is none.
-    """
-    require_allocator(allocator)
-    _cuda(device, "allocators").allocator = allocator
-
-
-def get_device_allocator(device: DeviceLike) -> Allocator | None:
-    """Return what ``set_device_allocator`` has set; None for the built-in allocator.
-
-    Raises:
-        ValueError: The device is the CPU.
-    """
-    found: Allocator | None = _cuda(device, "allocators").allocator
-    return found
-
-
-def set_cuda_allocator(allocator: Allocator | None) -> None:
-    """Let new arrays on all CUDA devices come from ``allocator``; None for the built-in one.
-
-    Raises:
-        TypeError: ``allocator`` is none.
-    """
-    for device in get_cuda_devices():
-        set_device_allocator(device, allocator)
-
-
-class ScopedAllocator:
-    """Lets new arrays on a device come from an allocator in a ``with`` block."""
-
-    def __init__(self, device: DeviceLike, allocator: Allocator | None) -> None:
-        require_allocator(allocator)
-        self.device = _cuda(device, "allocators")
-        self.allocator = allocator
-        self._saved: list[Allocator | None] = []
-
-    def __enter__(self) -> Allocator | None:
-        self._saved.append(self.device.allocator)
-        self.device.allocator = self.allocator
-        return self.allocator
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.device.allocator = self._saved.pop()
