@@ -7,6 +7,7 @@
 #include "array.h"
 #include "dlpack.h"
 #include "numpy_abi.h"
+#include "torch_abi.h"
 
 namespace wl {
 
@@ -241,7 +242,8 @@ bool keep_view(Array* array, PyObject* cls, PyObject* tensor) {
 }
 
 // PyTorch's tensors of inference mode have no version, and are good in that mode only.
-bool is_inference(PyObject* tensor) {
+bool is_inference(const TensorType& type, PyObject* tensor) {
+    if (type.torch && reads_torch(tensor)) return torch_is_inference(tensor);
     return _PyType_Lookup(Py_TYPE(tensor), is_inference_name) &&
            Ref(PyObject_CallMethodNoArgs(tensor, is_inference_name)).get() != Py_False;
 }
@@ -274,7 +276,7 @@ PyObject* tensor_over(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     Ref made = new_view(&type, array, element);
     if (!made) return nullptr;
     if (!has_attribute(made.get(), attribute, value) && PyObject_SetAttr(made.get(), attribute, value) < 0) return nullptr;
-    if (!is_inference(made.get())) {
+    if (!is_inference(type, made.get())) {
         if (is_buffer(array->owner) && !add_watcher(array->owner, made.get())) return nullptr;
         if (reinterpret_cast<PyObject*>(Py_TYPE(made.get())) == cls && !keep_view(array, cls, made.get())) return nullptr;
     }

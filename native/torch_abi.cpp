@@ -76,10 +76,11 @@ bool reads_torch(PyObject* tensor) {
 
 bool torch_is_negated(PyObject* tensor) { return torch.is_neg(tensor_in(tensor)); }
 
+bool torch_is_inference(PyObject* tensor) { return torch.is_inference(tensor_in(tensor)); }
+
 bool torch_count_write(PyObject* tensor) {
-    void* const& inner = tensor_in(tensor);
     try {
-        if (!torch.is_inference(inner)) torch.bump_version(inner);  // inference tensors have no counter
+        if (!torch_is_inference(tensor)) torch.bump_version(tensor_in(tensor));
     } catch (...) {  // Python's way raises it as an exception of its own
         return false;
     }

@@ -1,5 +1,5 @@
-// Two things about PyTorch's tensors that DLPack's exchange API leaves out, without a call through Python: whether a negation
-// is pending, and the counter of writes in place.
+// What DLPack's exchange API leaves out about PyTorch's tensors, without a call through Python: whether a negation is pending,
+// and the counter of writes in place.
 //
 // They are functions of PyTorch's library under the names of its C++ interface. They are used only where the library has
 // them under exactly those names and a tensor has shown that objects are laid out as they need it; elsewhere Python's
@@ -18,6 +18,7 @@ bool is_torch(const DLPackExchangeAPI* api);
 bool reads_torch(PyObject* tensor);
 
 bool torch_is_negated(PyObject* tensor);
+bool torch_is_inference(PyObject* tensor);  // made in inference mode, without a counter of writes
 
 // Counts a write in place; false, and nothing is counted, where PyTorch refuses it.
 bool torch_count_write(PyObject* tensor);

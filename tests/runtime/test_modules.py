@@ -194,6 +194,26 @@ def test_gradients_switched_off_for_a_module(module):
         wp.launch(module.kernels["double"], 1, inputs=[x], adjoint=True)
 
 
+def test_compiled_kernels_stay_when_nothing_changes(module):
+    double = module.kernels["double"]
+    wp.launch(double, 1, [np.ones(1, np.float32)])
+    compiled = double.fast
+    assert compiled is not None
+
+    @wp.kernel(module=module)
+    def another(x: float):
+        pass
+
+    double.options["max_unroll"] = None
+    assert double.fast is compiled
+    module.options["fast_math"] = True
+    assert double.fast is None
+    wp.launch(double, 1, [np.ones(1, np.float32)])
+    compiled = double.fast
+    module.options["fast_math"] = True
+    assert double.fast is compiled
+
+
 def test_options_of_the_calling_module():
     made = define(
         "wp.set_module_options({'max_unroll': 5})\noptions = wp.get_module_options()\n", __name__="made.calling"

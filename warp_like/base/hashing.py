@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import marshal
+
 try:
     from _blake2 import blake2b  # CPython's own; hashlib would load OpenSSL first, which nothing here needs
 except ImportError:
@@ -10,12 +12,7 @@ except ImportError:
 
 def digest(*parts: str | bytes) -> str:
     """Return a hex digest of ``parts``; where one part ends and the next begins is part of the content."""
-    h = blake2b(digest_size=20)
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
-        h.update(len(data).to_bytes(8, "little"))
-        h.update(data)
-    return h.hexdigest()
+    return blake2b(marshal.dumps(parts, 2), digest_size=20).hexdigest()
 
 
 def checksum(data: bytes) -> bytes:

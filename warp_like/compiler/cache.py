@@ -114,7 +114,7 @@ def clear() -> None:
 
 
 def _path(key: str, kind: str) -> str:
-    return os.path.join(_directory(), "kernels", key[:2], f"{key}.{kind}")
+    return f"{_directory()}/kernels/{key[:2]}/{key}.{kind}"
 
 
 @functools.lru_cache(maxsize=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -32,8 +33,20 @@ class Options(Frozen):
     @staticmethod
     def of(value: Callable[[str], Any], launch_bounds: tuple[int, int] | None = None) -> Options:
         """The options where setting ``name`` has the value ``value(name)``."""
-        named = {name: value(name) for name in Options._fields_ if name not in ("debug", "launch_bounds")}
-        return Options(debug=value("mode") == "debug", launch_bounds=launch_bounds, **named)
+        debug = value("mode") == "debug"
+        named = {"debug": debug, "launch_bounds": launch_bounds}
+        return _options(*[named[name] if name in named else value(name) for name in Options._fields_])
+
+    @functools.cached_property
+    def text(self) -> str:
+        """The values by name."""
+        return repr(self)
+
+
+@functools.lru_cache(maxsize=256)
+def _options(*values: Any) -> Options:
+    """One object for each choice: most kernels have the same, whose text and hash are then known."""
+    return Options(*values)
 
 
 COMPILE_SETTINGS = frozenset(s.name for s in SETTINGS if s.compiles)
@@ -76,7 +89,7 @@ class Signature(Frozen):
     def __str__(self) -> str:
         args = ", ".join(repr(t) if isinstance(t, Array) and isinstance(t.dtype, Struct) else str(t) for t in self.args)
         modes = f"wrt={self.wrt} same={self.same} tangent={self.tangent} again={self.again}"
-        return f"({args}) contiguous={self.contiguous} wide={self.wide} sums={self.sums} {modes} {self.options}"
+        return f"({args}) contiguous={self.contiguous} wide={self.wide} sums={self.sums} {modes} {self.options.text}"
 
 
 def with_scratch(tangent: tuple[int, ...], args: int, adjoints: int, scratch: tuple[int, ...]) -> tuple[int, ...]:

@@ -126,7 +126,7 @@ class _Walker:
             self.found.append((f"{prefix}place", f"{source.file}:{source.first_line}"))
         if "return" in source.annotations:
             self.found.append((f"{prefix}return", _annotation_text(source.annotations["return"])))
-        for name in USER_OPERATORS:
+        for name in source.defined(USER_OPERATORS):
             if isinstance(function := source.resolve(name), Function):  # which operators on structs mean
                 self.object(f"{prefix}operator {name}", function)
         mentioned = self.find(source)

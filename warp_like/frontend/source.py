@@ -12,11 +12,12 @@ import copy
 import functools
 import inspect
 import linecache
+import operator
 import re
 import sys
 import tokenize
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from warp_like.base.errors import WarpCodegenError
@@ -176,6 +177,10 @@ class Source:
         if name in self.pyfunc.__globals__:
             return self.pyfunc.__globals__[name]
         return getattr(builtins, name, MISSING)
+
+    def defined(self, names: Iterable[str]) -> list[str]:
+        """Return those of ``names`` that mean something around the function, builtins of Python's aside."""
+        return [n for n in names if n in self.pyfunc.__globals__ or n in self.names or n in self.closure]
 
     def environment(self) -> dict[str, Any]:
         """Return all names around the function with their values, for evaluating an expression."""
@@ -341,13 +346,16 @@ def _block(pyfunc: types.FunctionType, whole: tuple[str, ...]) -> tuple[str, ...
     return whole[first - 1 : end]
 
 
+_END_LINE = operator.itemgetter(1)  # of an instruction's position
+
+
 def _last_line(code: types.CodeType) -> int | None:
     """The last line that an instruction of ``code`` comes from; None where Python does not say (before 3.11)."""
     positions = getattr(code, "co_positions", None)
     if positions is None:
         return None
     inner = [_last_line(c) for c in code.co_consts if isinstance(c, types.CodeType)]
-    return max((end for end in [*inner, *(p[1] for p in positions())] if end is not None), default=None)
+    return max(filter(None, [*inner, *map(_END_LINE, positions())]), default=None)
 
 
 def _inspected(pyfunc: types.FunctionType, whole: tuple[str, ...]) -> tuple[str, ...]:

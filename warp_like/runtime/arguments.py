@@ -6,6 +6,7 @@ here, to be converted into something that it takes or refused with the reason.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Sequence
@@ -85,7 +86,7 @@ def convert(site: Site, value: Any) -> Any:
 
 
 def _convert_array(site: Site, t: ir.Array, value: Any) -> array:
-    if value is None or value is _NO_ARRAYS.get((t, get_device("cpu"))):
+    if value is None or (_NO_ARRAYS and value is _NO_ARRAYS.get((t, get_device("cpu")))):
         return no_array(t, site.device)
     if not isinstance(value, array):
         try:
@@ -271,9 +272,14 @@ def infer_type(value: Any) -> ir.Type:
 
 def array_type(a: array) -> ir.Array:
     """Return the IR type of an array."""
-    dtype = values.to_ir(a.dtype)
-    assert dtype is not None
-    return ir.Array(dtype, a.ndim)
+    return _array_type(a.dtype, a.ndim)
+
+
+@functools.lru_cache(maxsize=256)
+def _array_type(dtype: Any, ndim: int) -> ir.Array:
+    element = values.to_ir(dtype)
+    assert element is not None
+    return ir.Array(element, ndim)
 
 
 def _describe(value: Any) -> str:

@@ -210,7 +210,7 @@ class Kernel(_native.Launchable):
 
     def option(self, name: str) -> Any:
         """Return the value of an option: the kernel's own, else its module's, else that of ``wp.config``."""
-        own = self.options.get(name)
+        own = self.options.get(name) if self.options else None
         if own is not None:
             return own
         return self.module.options[name] if self.base is None else self.base.option(name)
@@ -458,7 +458,8 @@ def kernel(
 
     def declare(f: Callable[..., Any]) -> Kernel:
         made = Kernel(f, name, module, {"enable_backward": enable_backward, **options}, bounds)
-        made.module.options.update(module_options or {})
+        if module_options:
+            made.module.options.update(module_options)
         return made
 
     return declare if f is None else declare(f)

@@ -25,7 +25,7 @@ class OwnOptions(MutableMapping[str, Any]):
     Args:
         level: Whose options they are: `kernel` or `module`.
         name: Its name, for messages.
-        changed: Called after each change.
+        changed: Called when one has another value.
     """
 
     def __init__(self, level: str, name: str, changed: Callable[[], None]) -> None:
@@ -52,8 +52,10 @@ class OwnOptions(MutableMapping[str, Any]):
         checked_values = {
             n: value if value is None else checked(self._setting(n), value) for n, value in values.items()
         }
-        self._own = {name: v for name, v in (self._own | checked_values).items() if v is not None}
-        self._changed()
+        own = {name: v for name, v in (self._own | checked_values).items() if v is not None}
+        if own != self._own:
+            self._own = own
+            self._changed()
 
     def __delitem__(self, name: str) -> None:
         del self._own[_OTHER_NAMES.get(name, name)]
