@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -247,12 +247,12 @@ class FunctionBody:
         return [sig.tensors.over(given[i].grad) for i in wanted]
 
 
-@contextlib.contextmanager
-def not_recorded() -> Iterator[None]:
+class not_recorded:
     """Keep a tape that the caller may have open from recording the launches inside."""
-    refuse_capture("a PyTorch operator")
-    saved, recorder.active = recorder.active, None
-    try:
-        yield
-    finally:
-        recorder.active = saved
+
+    def __enter__(self) -> None:
+        refuse_capture("a PyTorch operator")
+        self._saved, recorder.active = recorder.active, None
+
+    def __exit__(self, *_: object) -> None:
+        recorder.active = self._saved

@@ -163,19 +163,9 @@ class OpSignature:
         tensors = self.tensors
         for place, i, dtype, ndim, inner in self._expected:
             t = args[place]
-            where = f"operator `{self.name}`, argument `{self.names[i]}`"
-            if not isinstance(t, tensors.kind):
-                raise TypeError(f"{where}: expected a tensor for {self.types[i]}, got {type(t).__name__}")
-            if t.dtype != dtype or t.ndim != ndim:
-                raise TypeError(
-                    f"{where}: expected a tensor of {dtype} with {ndim} dimensions for {self.types[i]}, got "
-                    f"{t.dtype} of shape {tuple(t.shape)}"
-                )
-            if inner and tuple(t.shape[-len(inner) :]) != inner:
-                raise ValueError(f"{where}: expected trailing dimensions {inner}, got shape {tuple(t.shape)}")
-            device = tensors.elsewhere(t)
-            if device is not None:
-                raise ValueError(f"{where}: kernels run on the CPU, the tensor is on {device}")
+            usual = isinstance(t, tensors.kind) and t.dtype == dtype and t.ndim == ndim
+            if not usual or (inner and tuple(t.shape[-len(inner) :]) != inner) or tensors.elsewhere(t) is not None:
+                raise self._misfit(t, i, dtype, ndim, inner)
         for place, i in self._numbers:
             if isinstance(args[place], tensors.kind):
                 name = self.names[i]
@@ -183,6 +173,20 @@ class OpSignature:
                     f"operator `{self.name}`, argument `{name}`: expected {self.types[i]}, got a tensor; give numbers, "
                     f'or make the operator with as_tensors=["{name}"], which gives the tensor its gradient'
                 )
+
+    def _misfit(self, t: Any, i: int, dtype: Any, ndim: int, inner: tuple[int, ...]) -> Exception:
+        """What is wrong with the tensor given for parameter ``i``."""
+        where = f"operator `{self.name}`, argument `{self.names[i]}`"
+        if not isinstance(t, self.tensors.kind):
+            return TypeError(f"{where}: expected a tensor for {self.types[i]}, got {type(t).__name__}")
+        if t.dtype != dtype or t.ndim != ndim:
+            return TypeError(
+                f"{where}: expected a tensor of {dtype} with {ndim} dimensions for {self.types[i]}, got "
+                f"{t.dtype} of shape {tuple(t.shape)}"
+            )
+        if inner and tuple(t.shape[-len(inner) :]) != inner:
+            return ValueError(f"{where}: expected trailing dimensions {inner}, got shape {tuple(t.shape)}")
+        return ValueError(f"{where}: kernels run on the CPU, the tensor is on {self.tensors.elsewhere(t)}")
 
     @functools.cached_property
     def _narrow(self) -> tuple[Any, ...]:
