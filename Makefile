@@ -7,7 +7,8 @@
 #   EXTRAS     more of pyproject.toml's extras                          (make test EXTRAS="jax paddle")
 #   EXISTING   1: install nothing, and use the packages of PYTHON's environment, which may have no network
 #              (make test-cuda EXISTING=1 PYTHON=/opt/torch/bin/python)
-#   SANITIZE   a tool of compute-sanitizer, under which test-cuda runs its tests    (make test-cuda SANITIZE=memcheck)
+#   SANITIZE   a tool of compute-sanitizer, under which test-cuda runs its programs (make test-cuda SANITIZE=memcheck)
+#   SECONDS    what test-cuda may take once all is built                            (make test-cuda LIMIT=1200)
 #   ARGS       passed on to the demo, the tests or the benchmarks       (make demo ARGS="--iterations 100")
 
 PYTHON ?= python3
@@ -16,6 +17,7 @@ PIP_FLAGS ?=
 EXTRAS ?=
 EXISTING ?=
 SANITIZE ?=
+LIMIT ?= 480
 ARGS ?=
 
 ifneq ($(EXISTING),)
@@ -28,9 +30,6 @@ BIN := $(VENV)/bin
 ENVIRONMENT := $(PYTHON) .ci/environment.py $(VENV)
 SOURCES := warp_like examples tests docs .ci build_lib.py build_stubs.py
 NATIVE := $(wildcard native/*.cpp native/*.h)
-ON_DEVICE := tests/ad tests/builtins tests/structs tests/utils
-PARALLEL := $$($(BIN)/python -c "import xdist, os; print('-n', min(8, os.cpu_count() or 1))" 2>/dev/null)
-SANITIZER := $(if $(SANITIZE),compute-sanitizer --tool $(SANITIZE) --error-exitcode 1)
 
 .PHONY: help demo test test-cuda test-ptx lint format docs bench build clean
 
@@ -50,9 +49,8 @@ test: ## environment, build, the whole test suite (which also builds the documen
 test-cuda: ## the tests and benchmarks that need an NVIDIA GPU; skips, saying why, where there is none
 	@$(ENVIRONMENT) test cuda $(EXTRAS)
 	@$(BIN)/python build_lib.py
-	@if $(BIN)/python .ci/has_gpu.py; then $(SANITIZER) $(BIN)/python -m pytest -m cuda -rs $(ARGS) $(if $(SANITIZE),,&& \
-		$(BIN)/python -m pytest --device cuda:0 -m "not cuda" $(PARALLEL) $(ON_DEVICE) $(ARGS) && \
-		$(BIN)/python examples/benchmarks/benchmark_cuda.py --json build/benchmarks/cuda.json); fi
+	@if $(BIN)/python .ci/has_gpu.py; then $(BIN)/python .ci/on_gpu.py --seconds $(LIMIT) \
+		$(if $(SANITIZE),--sanitize $(SANITIZE)) $(ARGS); fi
 
 test-ptx: ## the test suite, with every kernel compiled for sm_80 and sm_90, too, and assembled; needs no GPU
 	@$(ENVIRONMENT) demo docs test $(EXTRAS)

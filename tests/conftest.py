@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="compile every kernel that a test compiles for sm_80 and sm_90, too, and assemble it",
     )
+    parser.addoption("--seconds", type=float, help="skip tests that have not begun after so many seconds")
     parser.addoption(
         "--device",
         default="cpu",
         help="let what tests launch on the CPU run on this CUDA device as well, whose results count; or `emulated`",
     )
+
+
+_began = time.monotonic()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    limit = item.config.getoption("--seconds")
+    if limit is not None and time.monotonic() - _began > limit:
+        pytest.skip(f"the {limit:g} seconds are used up")
 
 
 @pytest.fixture(autouse=True)

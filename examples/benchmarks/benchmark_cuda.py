@@ -7,12 +7,17 @@ it gets a time, and a program that fails says why and gets no time, while the ot
 are to be measured by: saxpy moves three bytes where a copy moves two, so its bandwidth is a share of that of a copy
 between two arrays of the device, and n-body's is that of the same loop in CUDA C++, compiled by NVRTC.
 
+The file of ``--json`` is written after each row of each library, so that whatever ends the program early loses
+nothing; ``--seconds`` ends it by itself. Libraries take turns as a whole, this one first: an error that makes the
+device unusable for the rest of the process costs those that come later.
+
 ``--device cpu`` runs the same programs on the processor, which shows that they agree but times nothing of interest.
 """
 
 import ctypes
 import importlib
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -416,23 +421,33 @@ def seconds_per_call(program: Program, quick: bool) -> float:
     return min(batch(calls) for _ in range(1 if quick else 9))
 
 
-def measured(columns: list[str], data: Data, device: str, quick: bool) -> dict[str, dict[str, float]]:
-    """Make, check and time every program, row by row."""
-    programs = {column: found(column, data, device) for column in columns}
+def measured(
+    columns: list[str], data: Data, device: str, quick: bool, until: float, save: Callable[[dict], None]
+) -> dict[str, dict[str, float]]:
+    """Make, check and time every program, library by library, as long as the clock shows less than ``until``.
+
+    ``save`` gets all rows after each that is done.
+    """
     right = expected(data)
     rows: dict[str, dict[str, float]] = {row: {} for row in ROWS}
-    for row in ROWS:
-        for column in columns:
-            if row not in programs[column]:
+    for column in columns:
+        programs = found(column, data, device)
+        for row in ROWS:
+            if row not in programs:
+                continue
+            if time.monotonic() > until:
+                print(f"{row}: {column} left out: the time is used up", file=sys.stderr)
                 continue
             try:
-                program = programs[column][row]()
+                program = programs[row]()
                 program.run()
                 program.wait()
                 harness.check(row, column, program.result(), right[row], rtol=1.0e-3, atol=1.0e-3)
                 rows[row][column] = seconds_per_call(program, quick)
             except Exception as error:  # whatever a library raises, the others go on
                 print(f"{row}: {column} failed: {type(error).__name__}: {error}", file=sys.stderr)
+            else:
+                save(rows)
     return rows
 
 
@@ -464,17 +479,21 @@ def main(argv: list[str] | None = None) -> dict[str, dict[str, float]]:
     parser = harness.parser(__doc__.split("\n")[0])
     parser.add_argument("--device", default="cuda:0", help="a CUDA device, or cpu to check the programs")
     parser.add_argument("--columns", nargs="+", choices=COLUMNS, default=COLUMNS, help="the libraries")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no program after so many seconds")
     options = parser.parse_args(argv)
     columns = [c for c in options.columns if options.device != "cpu" or c in ("warp_like", "warp-lang", "PyTorch")]
-    rows = measured(columns, Data(options.quick), options.device, options.quick)
     report = harness.Report("cuda", "s", options)
-    report.table("microseconds", columns, rows, 1.0e6)
-    for line in shares(rows):
-        report.text(line)
     import warp_like as wp
 
     device = wp.get_device(options.device)
-    report.finish({**rows, "device": {"name": str(getattr(device, "name", device))}})
+    name = {"device": {"name": str(getattr(device, "name", device))}}
+    until = time.monotonic() + options.seconds
+    data = Data(options.quick)
+    rows = measured(columns, data, options.device, options.quick, until, lambda rows: report.save({**rows, **name}))
+    report.table("microseconds", columns, rows, 1.0e6)
+    for line in shares(rows):
+        report.text(line)
+    report.finish({**rows, **name})
     return rows
 
 

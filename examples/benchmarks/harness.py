@@ -206,15 +206,21 @@ class Report:
     def text(self, line: str) -> None:
         print("\n" + line)
 
+    def save(self, rows: dict) -> None:
+        """Write the JSON file if one is asked for; what was there before stays until the new one is whole."""
+        if self.path:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            record = {"benchmark": self.name, "unit": self.unit, "environment": environment(), "rows": rows}
+            draft = self.path.with_suffix(".part")
+            draft.write_text(json.dumps(record, indent=2) + "\n")
+            draft.replace(self.path)
+
     def finish(self, rows: dict) -> None:
         """Print the machine and the versions, and write the JSON file if one is asked for."""
         here = environment()
         packages = ", ".join(f"{package} {version}" for package, version in here["versions"].items() if version != "-")
         self.text(f"{here['processor']}, {here['cores']} cores, {here['system']}, {packages}, {here['date']}")
-        if self.path:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            record = {"benchmark": self.name, "unit": self.unit, "environment": here, "rows": rows}
-            self.path.write_text(json.dumps(record, indent=2) + "\n")
+        self.save(rows)
 
 
 def report(name: str, title: str, columns: Sequence[str], rows: dict, scale: float, options) -> None:
