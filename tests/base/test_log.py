@@ -50,6 +50,8 @@ def say_all() -> None:
         ({"log_level": wp.LOG_DEBUG}, "diwe"),
         ({"log_level": wp.LOG_INFO}, "iwe"),
         ({"log_level": wp.LOG_ERROR}, "e"),
+        ({"log_level": wp.LOG_ERROR + 10}, "e"),
+        ({"log_level": 15}, "iwe"),
         ({"verbose": True}, "iwe"),
         ({"quiet": True, "verbose": True}, "e"),
     ],

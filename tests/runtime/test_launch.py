@@ -347,6 +347,20 @@ def test_print_launches(capsys):
     assert capsys.readouterr().out == "kernel: saxpy dim: (2, 2) device: cpu\nkernel: saxpy dim: (4,) device: cpu\n"
 
 
+def test_launches_are_told_to_the_user_s_logger(capsys, monkeypatch):
+    heard = []
+
+    class Mine:
+        info = staticmethod(heard.append)
+        debug = error = warning = staticmethod(lambda *args: None)
+
+    monkeypatch.setattr(wp.config, "print_launches", True)
+    with wp.ScopedLogger(Mine()):
+        wp.launch(saxpy, dim=0, inputs=[F32, F32.copy(), 1.0])
+    assert heard == ["kernel: saxpy dim: (0,) device: cpu"]
+    assert capsys.readouterr() == ("", "")
+
+
 def test_dimensions_that_the_kernel_does_not_see_fold_into_its_last():
     @wp.kernel
     def flat(out: wp.array(dtype=wp.int64)):

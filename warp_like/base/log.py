@@ -131,7 +131,16 @@ class ScopedLogLevel:
 
 def shows(level: int) -> bool:
     """Return whether messages of ``level`` are shown."""
-    return bool(level >= (LOG_ERROR if settings.quiet else LOG_INFO if settings.verbose else settings.log_level))
+    lowest = LOG_ERROR if settings.quiet else LOG_INFO if settings.verbose else settings.log_level
+    return bool(level >= min(lowest, LOG_ERROR))  # errors always
+
+
+def show(message: str) -> None:
+    """Tell what a setting asks to be printed: to a logger of the user's own, else on standard output."""
+    if _active is _default:
+        sys.stdout.write(f"{message}\n")
+    else:
+        _active.info(message)
 
 
 def debug(message: str) -> None:

@@ -204,15 +204,20 @@ SETTINGS: tuple[Setting, ...] = (
         256 << 20,
         "Bytes that one thread's reverse sweep may save for its loops before the launch fails.",
     ),
-    Setting("print_launches", "WARP_LIKE_PRINT_LAUNCHES", bool, False, "Print a line for each launch."),
+    Setting(
+        "print_launches",
+        "WARP_LIKE_PRINT_LAUNCHES",
+        bool,
+        False,
+        "Print a line for each launch, or give it to the logger of `wp.set_logger`.",
+    ),
     Setting(
         "log_level",
         "WARP_LIKE_LOG_LEVEL",
         int,
         30,
         "The lowest level of messages that are shown: `wp.LOG_DEBUG` (10), `wp.LOG_INFO` (20), `wp.LOG_WARNING` (30), "
-        "`wp.LOG_ERROR` (40).",
-        choices=(10, 20, 30, 40),
+        "`wp.LOG_ERROR` (40), or a number between. Errors are always shown.",
     ),
     Setting(
         "verbose",

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import functools
 import math
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from warp_like import _native
+from warp_like.base import log
 from warp_like.base.settings import settings
 from warp_like.frontend.parameters import leaf_parameters
 from warp_like.ir import types as ir
@@ -182,7 +182,7 @@ def run(program: Program, dims: tuple[int, ...], args: list[Any], blocks: Blocks
         inner.before_launch(program, args, blocks.stream)
     if settings.print_launches:
         adjoint = " (adjoint)" if program.wrt is not None else ""
-        sys.stdout.write(f"kernel: {key}{adjoint} dim: {dims} device: {program.device}\n")
+        log.show(f"kernel: {key}{adjoint} dim: {dims} device: {program.device}")
     variant = dispatcher.required_variant(dims, args)
     if variant is not None:
         contiguous, wide, sums = variant
