@@ -163,6 +163,7 @@ struct Readers {
 struct History {
     PyObject_HEAD std::vector<Readers>* readers;
     PyObject* written;  // a list: arrays with gradients that launches recorded here have written
+    PyObject* without;  // a dict by id: arrays that had no gradient when it was decided which copies are needed
 };
 
 History* as_history(PyObject* object) { return reinterpret_cast<History*>(object); }
@@ -175,11 +176,29 @@ bool surely_unneeded(const Reader& reader) {
     return !adjoint || !adjoint->signature->params[static_cast<size_t>(reader.position)].reads;
 }
 
+// Notes the arrays of a record that might have a gradient and have none; false with an exception set.
+bool note_without(History* self, PyObject* object) {
+    const Record* record = as_record(object);
+    const auto& params = as_dispatcher(record->dispatcher)->signature->params;
+    for (size_t i = 0; i < params.size(); ++i) {
+        PyObject* arg = PyList_GET_ITEM(record->args, static_cast<Py_ssize_t>(i));
+        if (params[i].kind != ParamKind::Array || !params[i].gradient || !is_array(arg) || has_gradient(arg)) continue;
+        const Ref key(PyLong_FromVoidPtr(arg));
+        if (!key || PyDict_SetItem(self->without, key.get(), arg) < 0) return false;
+    }
+    return true;
+}
+
 // Whether overwriting `extent` takes nothing that an earlier record needs. Forgets the readers that it overwrites then.
 bool may_overwrite(History* self, const Extent& extent) {
     for (const Readers& readers : *self->readers) {
         if (!readers.extent.overlaps(extent)) continue;
         if (!std::all_of(readers.list.begin(), readers.list.end(), surely_unneeded)) return false;
+        for (const Reader& reader : readers.list) {
+            if (note_without(self, reader.record)) continue;
+            PyErr_Clear();
+            return false;
+        }
     }
     for (Readers& readers : *self->readers) {
         if (!extent.holds(readers.extent)) continue;
@@ -265,13 +284,15 @@ PyObject* history_new(PyTypeObject* type, PyObject*, PyObject*) {
     History* self = as_history(object.get());
     self->readers = new (std::nothrow) std::vector<Readers>;
     self->written = PyList_New(0);
+    self->without = PyDict_New();
     if (!self->readers) return PyErr_NoMemory();
-    return self->written ? object.release() : nullptr;
+    return self->written && self->without ? object.release() : nullptr;
 }
 
 int history_traverse(PyObject* object, visitproc visit, void* arg) {
     History* self = as_history(object);
     Py_VISIT(self->written);
+    Py_VISIT(self->without);
     if (!self->readers) return 0;
     for (const Readers& readers : *self->readers) {
         for (const Reader& reader : readers.list) Py_VISIT(reader.record);
@@ -282,6 +303,7 @@ int history_traverse(PyObject* object, visitproc visit, void* arg) {
 int history_clear(PyObject* object) {
     History* self = as_history(object);
     Py_CLEAR(self->written);
+    Py_CLEAR(self->without);
     if (!self->readers) return 0;
     std::vector<Readers> old;
     old.swap(*self->readers);
@@ -310,6 +332,12 @@ PyMethodDef history_methods[] = {
      "take_written()\n--\n\nReturn, once, the arrays with gradients that launches have written which try_record "
      "took."},
     {nullptr, nullptr, 0, nullptr},
+};
+
+PyMemberDef history_members[] = {
+    {"without", T_OBJECT_EX, offsetof(History, without), READONLY,
+     "A dict by id: the arrays that had no gradient when it was decided which copies are needed."},
+    {nullptr, 0, 0, 0, nullptr},
 };
 
 PyTypeObject HistoryType = {PyVarObject_HEAD_INIT(nullptr, 0)};
@@ -416,6 +444,7 @@ bool register_record(PyObject* module) {
     HistoryType.tp_traverse = history_traverse;
     HistoryType.tp_clear = history_clear;
     HistoryType.tp_methods = history_methods;
+    HistoryType.tp_members = history_members;
     return add_type(module, "Record", &RecordType) && add_type(module, "History", &HistoryType);
 }
 

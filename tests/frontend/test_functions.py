@@ -183,6 +183,12 @@ def test_a_number_is_no_function():
         ran(k)
 
 
+@pytest.mark.parametrize(("declare", "role"), [(wp.kernel, "kernel"), (wp.func, "func")])
+def test_what_is_no_function_is_refused(declare, role):
+    with pytest.raises(TypeError, match=f"^a {role} is made from a function, got int 3$"):
+        declare(3)
+
+
 def test_function_names_in_the_ir_are_distinct():
     def k(out: wp.array(dtype=float), i: int):
         out[0] = pick(1.0) + float(pick(i))

@@ -62,6 +62,51 @@ def test_backward_from_grads():
     np.testing.assert_array_equal(seed.numpy(), [1, 10, 100, 1000])
 
 
+def test_backward_from_an_output_without_a_gradient():
+    x, y = wp.array([1.0, 2.0], dtype=float, requires_grad=True), wp.zeros(2, dtype=float)
+    with wp.Tape() as tape:
+        wp.launch(square, dim=2, inputs=[x], outputs=[y])
+    for _ in range(2):
+        tape.backward(grads={y: wp.ones(2, dtype=float)})
+    assert x.grad.list() == [4.0, 8.0]
+    assert y.requires_grad
+    with pytest.raises(ValueError, match="requires_grad=True, and one has it False"):
+        tape.backward(grads={wp.zeros(2, dtype=float): wp.ones(2, dtype=float)})
+    with pytest.raises(ValueError, match="requires_grad=True, and one has it False"):
+        tape.backward(loss=wp.zeros(1, dtype=float))
+
+
+@pytest.mark.parametrize("by_launch", [False, True])
+def test_gradients_that_come_too_late_for_a_copy_are_refused(by_launch):
+    x, y = wp.array([1.0, 2.0], dtype=float, requires_grad=True), wp.zeros(2, dtype=float)
+    w = wp.ones(2, dtype=float)
+    with wp.Tape() as tape:
+        wp.launch(square, dim=2, inputs=[x], outputs=[y])
+        if by_launch:
+            wp.launch(square, dim=2, inputs=[w], outputs=[x])
+        else:
+            x.fill_(3.0)
+    tape.backward()  # what has no gradient needs none
+    with pytest.raises(RuntimeError, match="had no gradient when the tape recorded, and what its gradient needs has"):
+        tape.backward(grads={y: wp.ones(2, dtype=float)})
+    assert x.grad.list() == [0.0, 0.0]
+
+
+def test_gradients_that_come_too_late_for_the_launch_s_own_copy_are_refused():
+    @wp.kernel
+    def in_place(x: wp.array(dtype=float), y: wp.array(dtype=float), z: wp.array(dtype=float)):
+        i = wp.tid()
+        z[i] = x[i]
+        y[i] = x[i] * y[i]
+
+    x, z = (wp.array([2.0], dtype=float, requires_grad=True) for _ in range(2))
+    y = wp.array([3.0], dtype=float)
+    with wp.Tape() as tape:
+        wp.launch(in_place, dim=1, inputs=[x, y, z])
+    with pytest.raises(RuntimeError, match="had no gradient when the tape recorded"):
+        tape.backward(grads={y: wp.ones(1, dtype=float)})
+
+
 def test_backward_from_the_gradients_that_arrays_hold():
     x, y, _loss, tape = chain()
     tape.launches = tape.launches[:1]

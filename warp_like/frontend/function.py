@@ -280,8 +280,11 @@ def make_function(
         native: The body in native code, in place of the Python function's.
 
     Raises:
+        TypeError: It is no function.
         WarpCodegenError: It is not a function whose source can be read.
     """
+    if not hasattr(pyfunc, "__name__"):
+        raise TypeError(f"a func is made from a function, got {type(pyfunc).__name__} {pyfunc!r}")
     new = Overload(pyfunc, annotation_names(pyfunc), file_lines(pyfunc), native)
     if scope is None:
         scope = defining_scope(pyfunc)

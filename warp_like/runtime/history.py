@@ -18,7 +18,7 @@ import numpy as np
 from warp_like import _native
 from warp_like.base.errors import WarpCodegenError
 from warp_like.compiler.artifact import Artifact
-from warp_like.ir.types import Array
+from warp_like.ir.types import Array, is_differentiable
 from warp_like.runtime import inner
 from warp_like.runtime.array import array
 from warp_like.runtime.creation import clone
@@ -138,7 +138,8 @@ class History(_native.History):
     """The memory of one tape.
 
     Which adjoints read which memory is kept natively (``add_reader``, ``readers_near``, ``discard_reader``), so that a
-    launch that overwrites nothing of it is recorded there alone (``Dispatcher.try_record``).
+    launch that overwrites nothing of it is recorded there alone (``Dispatcher.try_record``). So are, in ``without``,
+    the arrays that had no gradient when it was decided which copies are needed.
     """
 
     def __init__(self) -> None:
@@ -228,6 +229,7 @@ class History(_native.History):
 
     def _keep_own(self, record: Record) -> None:
         """Copy the arrays that the launch overwrites and whose earlier elements its gradient needs."""
+        self._note_without(record)
         try:
             program = adjoint_program(record, gradients_of(record))
         except (WarpCodegenError, RuntimeError):
@@ -265,7 +267,29 @@ class History(_native.History):
                     copies[key] = clone(old, requires_grad=False)
                     self._watch(old)
                 record.kept[i] = copies[key]
+            else:
+                self._note_without(record)
             self.discard_reader(record, i)
+
+    def _note_without(self, record: Record) -> None:
+        """Note that copies depend on which arrays of a launch have no gradient."""
+        for t, a in zip(record.types, record.args, strict=True):
+            if isinstance(t, Array) and is_differentiable(t) and not a.requires_grad:
+                self.without.setdefault(id(a), a)
+
+    def require_same_gradients(self) -> None:
+        """Refuse gradients that came after copies were made without regard to them.
+
+        Raises:
+            RuntimeError: Such an array has a gradient now.
+        """
+        for a in self.without.values():
+            a._attach_grad()
+            if a.requires_grad:
+                raise RuntimeError(
+                    f"{a!r} had no gradient when the tape recorded, and what its gradient needs has been overwritten "
+                    "since; make it with requires_grad=True before recording"
+                )
 
     def _watch(self, a: array) -> None:
         self.overwritten.setdefault(id(a), a)

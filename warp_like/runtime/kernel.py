@@ -84,6 +84,8 @@ class Kernel(_native.Launchable):
         options: Mapping[str, Any] | None = None,
         launch_bounds: tuple[int, int] | None = None,
     ) -> None:
+        if not hasattr(func, "__name__"):
+            raise TypeError(f"a kernel is made from a function, got {type(func).__name__} {func!r}")
         functools.update_wrapper(self, func)
         self.func = func
         self.key = key or func.__name__

@@ -177,19 +177,22 @@ class Tape:
 
         Args:
             loss: An array of one element with ``requires_grad``; its gradient is set to 1.
-            grads: For each output array, the adjoint to start from: an array of its shape, copied into its ``grad``.
+            grads: For each output array, the adjoint to start from: an array of its shape, copied into its ``grad``. An
+                output without one gets it.
 
         Raises:
             TypeError: ``loss`` is no array.
             ValueError: ``loss`` has more than one element, or an array to start from does not require a gradient.
             RuntimeError: The tape is recording, or arrays of which it holds copies have changed since it recorded, or
-                a tensor whose memory it uses has been freed or resized.
+                an array for which it made no copies has a gradient since, or a tensor whose memory it uses has been
+                freed or resized.
             WarpCodegenError: A kernel on the tape can't be differentiated; no gradient has been changed then.
         """
         if recorder.active is self:
             raise RuntimeError("backward() runs after the tape's `with` block, not inside it")
         loss = loss if loss is not None else self.loss
         starts = self._starts(loss, grads or {})
+        self.history.require_same_gradients()
         history = self.history
         if recorder.active is not None and recorder.active.history is not None:
             recorder.active.history.adjoints += self.gradients.values()
@@ -236,6 +239,8 @@ class Tape:
             starts.append((loss, 1.0))
         starts += list(grads.items())
         for a, seed in starts:
+            if a.grad is None and a is not loss and any(x is a for r in self.launches for x in _arrays_of(r)):
+                a.requires_grad = True
             if a.grad is None:
                 raise ValueError("backward() starts from arrays with requires_grad=True, and one has it False")
             if isinstance(seed, array) and seed.shape != a.shape:
