@@ -49,6 +49,20 @@ bool are_apart(const Arguments& arguments) {
     return true;
 }
 
+bool is_narrow(const Arguments& arguments, int64_t count) {
+    if (count > kMaxNarrow) return false;
+    for (const Param& param : arguments.signature().params) {
+        if (param.kind != ParamKind::Array) continue;
+        const auto* extents = reinterpret_cast<const int64_t*>(arguments.block() + param.offset) + 1;
+        int64_t elements = 1;
+        for (int k = 0; k < param.ndim; ++k) {
+            if (__builtin_mul_overflow(elements, extents[k], &elements)) return false;
+        }
+        if (elements > kMaxNarrow) return false;
+    }
+    return true;
+}
+
 bool fits(const Variant& variant, const Dispatcher* dispatcher, const Grid& grid) {
     if (grid.block_dim > variant.max_threads) return false;
     return !grid.stream || reinterpret_cast<CudaStream*>(grid.stream)->context == dispatcher->cuda;

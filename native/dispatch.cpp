@@ -92,7 +92,7 @@ Variant* variant_for(Dispatcher* self, const Grid& grid, const Arguments& argume
     const bool contiguous = arguments.contiguous();
     bool sums = false;
     if (contiguous && self->cuda) {
-        sums = are_apart(arguments);
+        sums = is_narrow(arguments, grid.count) && are_apart(arguments);
     } else if (contiguous && !self->signature->exclusive.empty()) {
         sums = plan_sums(*self->signature, arguments.block(), grid.dims, grid.count, self->deterministic).fits;
     }

@@ -4,9 +4,9 @@ The text that becomes PTX is compiled for this machine instead, with the address
 registers read from memory. So the loop over the grid, the arena of the adjoint's stack, the fault record and all
 arithmetic are those of the device; what is not shown is what NVPTX makes of the text.
 
-Threads run one after the other, each to its end and alone in its warp. ``CudaKernel.in_warps`` runs the 32 lanes of a
-warp as threads of this process that wait for each other wherever the code exchanges values between lanes; there all
-lanes have to come by.
+Threads run one after the other, each to its end and alone in its warp. ``CudaKernel.in_blocks`` runs the threads of a
+block as threads of this process that wait for each other wherever the code does, at barriers and where lanes exchange
+values; as on the device, nobody waits for threads that have ended. One that waits for ever fails the test.
 """
 
 from __future__ import annotations
@@ -36,6 +36,32 @@ P, I32, I64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
 LANES = 32
 _REGISTERS = ("tid.x", "ntid.x", "ctaid.x", "nctaid.x", "laneid")
 _HELPERS = """
+define internal { i32, i1 } @wl_shuffle_pair(i32 %how, i32 %x, i32 %by, i32 %last) {
+  %got = call i64 @wl_shuffle(i32 %how, i32 %x, i32 %by, i32 %last)
+  %word = trunc i64 %got to i32
+  %there = icmp slt i64 %got, 0
+  %first = insertvalue { i32, i1 } poison, i32 %word, 0
+  %both = insertvalue { i32, i1 } %first, i1 %there, 1
+  ret { i32, i1 } %both
+}
+define internal i32 @helper.shuffle_word(i32 %how, i32 %x, i32 %by, i32 %last) {
+  %got = call i64 @wl_shuffle(i32 %how, i32 %x, i32 %by, i32 %last)
+  %word = trunc i64 %got to i32
+  ret i32 %word
+}
+define internal i32 @helper.votes(i1 %x) {
+  %bit = zext i1 %x to i32
+  %bits = call i32 @wl_ballot(i32 0, i32 %bit)
+  ret i32 %bits
+}
+define internal i1 @wl_vote(i32 %all, i1 %x) {
+  %bit = zext i1 %x to i32
+  %bits = call i32 @wl_ballot(i32 %all, i32 %bit)
+  %some = icmp ne i32 %bits, 0
+  ret i1 %some
+}
+declare i64 @wl_shuffle(i32, i32, i32, i32)
+declare i32 @wl_ballot(i32, i32)
 define internal { i32, i1 } @wl_match_pair(i32 %mask, i64 %x) {
   %same = call i32 @wl_match(i64 %x)
   %p = icmp ne i32 %same, 0
@@ -45,9 +71,10 @@ define internal { i32, i1 } @wl_match_pair(i32 %mask, i64 %x) {
 }
 declare i32 @wl_match(i64)
 """
+_SHUFFLES = ("idx", "up", "down", "bfly")
 _CALLS = {
     "activemask": "wl_activemask",
-    "shfl.sync.bfly.i32": "wl_shuffle",
+    "barrier.sync": "wl_barrier",
     "match.all.sync.i64p": "wl_match_pair",
     **{f"redux.sync.{k}": f"wl_redux_{k}" for k in ("add", "min", "max", "umin", "umax", "and", "or", "xor")},
 }
@@ -86,7 +113,7 @@ class CudaKernel:
         self.faults = lowered.faults
         name = entry_name(f)
         code = compile_object(lowered._replace(text=_for_the_host(lowered.text, name)), host_target())
-        self._warp: _Warp | None = None
+        self._team: _Team | None = None
         self._callbacks = self._make_callbacks()
         symbols = {symbol: ctypes.cast(call, P).value or 0 for symbol, call in self._callbacks.items()}
         self._loaded = load(code, (name,), symbols)
@@ -108,18 +135,28 @@ class CudaKernel:
         if context is not None:
             context.require_guard()
 
-    def in_warps(self, args: Sequence[Any], dims: tuple[int, ...], blocks: int = 1, warps: int = 1) -> None:
-        """Launch ``blocks`` blocks of ``warps`` warps for the grid ``dims``, whose lanes come by the same exchanges."""
-        thread = self._thread(args, dims, None, blocks, warps * LANES)
+    def in_blocks(
+        self, args: Sequence[Any], dims: tuple[int, ...], blocks: int = 1, threads: int = LANES, *, whole: bool = False
+    ) -> None:
+        """Launch ``blocks`` blocks of ``threads`` threads for the grid ``dims``, those of a block side by side.
+
+        ``whole`` says that all lanes of each warp come by wherever the code asks which ones do; else it finds each lane
+        alone there.
+        """
+        self.run_blocks(self._thread(args, dims, None, blocks, threads), blocks, threads, whole=whole)
+
+    def run_blocks(self, thread: Callable[[int, int], None], blocks: int, threads: int, *, whole: bool = False) -> None:
+        """Run ``thread(block, number)`` for the threads of one block after the other."""
         for b in range(blocks):
-            for w in range(warps):
-                self._warp = _Warp()
-                lanes = [threading.Thread(target=thread, args=(b, w * LANES + k)) for k in range(LANES)]
-                for lane in lanes:
-                    lane.start()
-                for lane in lanes:
-                    lane.join()
-                self._warp = None
+            team = self._team = _Team(threads, whole)
+            running = [threading.Thread(target=team.run, args=(thread, b, t)) for t in range(threads)]
+            for one in running:
+                one.start()
+            for one in running:
+                one.join()
+            self._team = None
+            if team.errors:
+                raise team.errors[0]
 
     def _thread(
         self, args: Sequence[Any], dims: tuple[int, ...], context: Context | None, blocks: int, threads: int
@@ -134,8 +171,6 @@ class CudaKernel:
 
         def run(b: int, t: int) -> None:
             registers = struct.pack("=5i", t, threads, b, blocks, t % LANES)
-            if self._warp is not None:
-                self._warp.lane.number = t % LANES
             self._run(block, extents, 0, total, where, stack, capacity, registers)
 
         return run
@@ -143,23 +178,29 @@ class CudaKernel:
     def _make_callbacks(self) -> dict[str, Any]:
         form = ctypes.CFUNCTYPE
 
-        def exchanged(make: Callable[[list[int], int], int]) -> Callable[..., int]:
+        def exchanged(make: Callable[[dict[int, Any], int], int]) -> Callable[..., int]:
             def call(*given: int) -> int:
-                assert self._warp is not None
-                return self._warp.exchange(given, make)
+                assert self._team is not None, "threads that exchange values run together: in_blocks()"
+                return self._team.noting(self._team.exchange, given, make) or 0
 
             return call
+
+        def barrier(_: int) -> None:
+            assert self._team is not None, "threads with a barrier run together: in_blocks()"
+            self._team.noting(self._team.barrier.wait)
 
         made: dict[str, Any] = {
             # The text of prints is another's matter (`tests/backend/test_ptx.py`).
             "vprintf": form(I32, P, P)(lambda *_: 0),
-            "wl_activemask": form(I32)(lambda: 1 if self._warp is None else self._warp.exchange((0,), lambda *_: -1)),
-            "wl_match": form(I32, I64)(exchanged(lambda all_, _: int(len({x for (x,) in all_}) == 1))),
-            "wl_shuffle": form(I32, I32, I32, I32, I32)(exchanged(lambda all_, me: all_[me ^ all_[me][2]][1])),
+            "wl_activemask": form(I32)(lambda: 1 if self._team is None else self._team.active()),
+            "wl_barrier": form(None, I32)(barrier),
+            "wl_match": form(I32, I64)(exchanged(lambda given, _: int(len({x for (x,) in given.values()}) == 1))),
+            "wl_shuffle": form(I64, I32, I32, I32, I32)(exchanged(_shuffled)),
+            "wl_ballot": form(I32, I32, I32)(exchanged(_voted)),
         }
         for name, of in _REDUCTIONS.items():
             made[f"wl_redux_{name}"] = form(I32, I32, I32)(
-                exchanged(lambda all_, _, of=of: of([x for x, _ in all_]))  # type: ignore[misc]
+                exchanged(lambda given, _, of=of: of([x for x, _ in given.values()]))  # type: ignore[misc]
             )
         return made
 
@@ -188,21 +229,94 @@ _REDUCTIONS: dict[str, Callable[[list[int]], int]] = {
 }
 
 
-class _Warp:
-    """32 threads of this process that exchange values."""
+def _shuffled(given: dict[int, Any], me: int) -> int:
+    """The word of another lane, with the sign bit where there is one; PTX ISA, ``shfl.sync``."""
+    how, word, by, last = given[me]
+    lane = {"idx": by, "up": me - by, "down": me + by, "bfly": me ^ by}[_SHUFFLES[how]]
+    there = lane >= last if _SHUFFLES[how] == "up" else lane <= last
+    if there:
+        assert lane in given, f"lane {me} reads lane {lane}, which does not come by"
+        word = given[lane][1]
+    return ctypes.c_int64((word % _BITS) | (int(there) << 63)).value
 
-    def __init__(self) -> None:
-        self.lane = threading.local()
-        self._barrier = threading.Barrier(LANES, timeout=30)
-        self._given: list[Any] = [None] * LANES
 
-    def exchange(self, given: Sequence[int], make: Callable[[list[Any], int], int]) -> int:
+def _voted(given: dict[int, Any], me: int) -> int:
+    """The lanes that vote yes as bits; of a vote of all, none unless all do."""
+    every, _ = given[me]
+    bits = sum(1 << lane for lane, (_, vote) in given.items() if vote)
+    return ctypes.c_int32(0 if every == 1 and not all(vote for _, vote in given.values()) else bits).value
+
+
+class _Barrier:
+    """Where threads wait for each other until the last one that has not ended comes by."""
+
+    def __init__(self, count: int) -> None:
+        self._changed = threading.Condition()
+        self._left = count
+        self._waiting = self._rounds = 0
+
+    def wait(self) -> None:
+        """Wait for the others."""
+        with self._changed:
+            mine = self._rounds
+            self._waiting += 1
+            self._release()
+            if not self._changed.wait_for(lambda: self._rounds > mine, timeout=30):
+                raise TimeoutError("threads wait for others that never come by")
+
+    def leave(self) -> None:
+        """Be waited for no more."""
+        with self._changed:
+            self._left -= 1
+            self._release()
+
+    def _release(self) -> None:
+        if self._waiting and self._waiting == self._left:
+            self._waiting, self._rounds = 0, self._rounds + 1
+            self._changed.notify_all()
+
+
+class _Team:
+    """The threads of a block, run side by side, with what they wait for."""
+
+    def __init__(self, threads: int, whole: bool) -> None:
+        self.barrier = _Barrier(threads)
+        self.errors: list[BaseException] = []
+        self._whole = whole
+        self._me = threading.local()
+        sizes = [min(LANES, threads - first) for first in range(0, threads, LANES)]
+        self._warps = [_Barrier(n) for n in sizes]
+        self._given: list[dict[int, Any]] = [{} for _ in sizes]
+
+    def run(self, thread: Callable[[int, int], None], block: int, number: int) -> None:
+        """Run one thread to its end, in a thread of this process."""
+        self._me.number = number
+        thread(block, number)
+        self.barrier.leave()
+        self._warps[number // LANES].leave()
+
+    def noting(self, call: Callable[..., Any], *args: Any) -> Any:
+        """Make a call on behalf of compiled code, which no exception can pass."""
+        try:
+            return call(*args)
+        except BaseException as e:
+            self.errors.append(e)
+            return None
+
+    def active(self) -> int:
+        """The lanes that come by here, as far as this one sees."""
+        return -1 if self._whole else ctypes.c_int32(1 << self._me.number % LANES).value
+
+    def exchange(self, given: Sequence[int], make: Callable[[dict[int, Any], int], int]) -> int:
         """Give the lane's values, and get what is made of those of all lanes and the lane's number."""
-        me = self.lane.number
-        self._given[me] = given
-        self._barrier.wait()
-        got = make(self._given, me)
-        self._barrier.wait()
+        warp, me = divmod(self._me.number, LANES)
+        everybody, barrier = self._given[warp], self._warps[warp]
+        everybody[me] = given
+        barrier.wait()
+        got = make(everybody, me)
+        barrier.wait()
+        everybody.pop(me)
+        barrier.wait()
         return got
 
 
@@ -214,8 +328,14 @@ def _for_the_host(text: str, entry: str) -> str:
     text = text.replace("ptr %ctx) #", "ptr %ctx, ptr %stack, i64 %capacity) #")
     text = text.replace("i64 %capacity) #", "i64 %capacity, ptr %registers) #")
     text = re.sub(r"ptr byval\(\[\d+ x i8\]\)|ptr byval\(\[\d+ x i64\]\)", "ptr", text)
-    text = re.sub(r"^declare .*@llvm\.nvvm\.(read\.ptx\.sreg|match).*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^declare .*@llvm\.nvvm\.(read\.ptx\.sreg|match|shfl|vote).*$", "", text, flags=re.MULTILINE)
     text = re.sub(r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.([\w.]+)\(\)", r"call i32 @read.\1(ptr %registers)", text)
+    for k, how in enumerate(_SHUFFLES):  # the lanes that come by are known here, so the mask's place tells how
+        text = re.sub(rf"@llvm\.nvvm\.shfl\.sync\.{how}\.i32\(i32 [^,]+,", f"@helper.shuffle_word(i32 {k},", text)
+        text = re.sub(rf"@llvm\.nvvm\.shfl\.sync\.{how}\.i32p\(i32 [^,]+,", f"@wl_shuffle_pair(i32 {k},", text)
+    for k, kind in enumerate(("any", "all")):
+        text = re.sub(rf"@llvm\.nvvm\.vote\.{kind}\.sync\(i32 [^,]+,", f"@wl_vote(i32 {k},", text)
+    text = re.sub(r"@llvm\.nvvm\.vote\.ballot\.sync\(i32 [^,]+, i1 ([^)]+)\)", r"@helper.votes(i1 \1)", text)
     for name, ours in _CALLS.items():
         text = text.replace(f"@llvm.nvvm.{name}(", f"@{ours}(")
     read = (

@@ -19,6 +19,7 @@ from warp_like.ir.layout import MAX_DIMS, param_offsets, size_of
 from warp_like.ir.printer import print_function
 from warp_like.ir.types import Array, Struct, Type, bfloat16, element_shape, float16, scalar_of
 from warp_like.ir.verify import verify
+from warp_like.passes.pipeline import alone
 
 P, I64, I32 = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
 ENTRY = ctypes.CFUNCTYPE(None, P, P, I64, I64, P)
@@ -119,7 +120,7 @@ class Kernel:
         verify(f)
         self.function = f
         self.runtime = runtime or Runtime()
-        data = to_object(f, host_target(), options)
+        data = to_object(alone(f), host_target(), options)
         self.loaded: Loaded = load(data, (entry_name(f),), self.runtime.symbols)
         self._entry = ENTRY(self.loaded.address(entry_name(f)))
 

@@ -191,7 +191,7 @@ def test_a_warp_updates_one_address_at_once(kind: str, t: Type, where: str) -> N
     for arch in ("sm_75", "sm_80") if t in (int32, uint32) and where == "always" else ("sm_80",):
         got = copies([x, np.ones_like(x[:2]), 2])
         kernel = CudaKernel(f, arch=arch)
-        kernel.in_warps(got, (64,))
+        kernel.in_blocks(got, (64,), whole=True)
         compare(got[1], wanted[1], 1e-4 if scalar == float32 else 1e-12)
     kernel(alone, (64,), blocks=3, threads=7)
     compare(alone[1], wanted[1], 1e-4 if scalar == float32 else 1e-12)

@@ -48,11 +48,17 @@ Spatial Math
 Utility
     select(cond, value_if_false, value_if_true)(arr, value_if_false, value_if_true)
     where(cond, value_if_true, value_if_false)(arr, value_if_true, value_if_false) printf(fmt, *args) print(*values)
-    breakpoint() expect_eq(a, b) expect_neq(a, b) expect_near(a, b, tolerance) tid() block_dim() lerp(a, b, t)
+    breakpoint() expect_eq(a, b) expect_neq(a, b) expect_near(a, b, tolerance) tid() lerp(a, b, t)
     smoothstep(a, b, x) len(a) cast(a, dtype) static(expr) address_of(value)
     atomic_add(arr, *indices, value) atomic_sub(arr, *indices, value) atomic_min(arr, *indices, value)
     atomic_max(arr, *indices, value) atomic_and(arr, *indices, value) atomic_or(arr, *indices, value)
     atomic_xor(arr, *indices, value) atomic_exch(arr, *indices, value) atomic_cas(arr, *indices, compare, value)
+
+Blocks and Warps
+    block_dim() block_size() block_thread() block_sync() block_sum(value) block_min(value) block_max(value)
+    block_any(cond) block_all(cond) shared_array(shape, dtype) warp_size() warp_lane() warp_sum(value) warp_min(value)
+    warp_max(value) warp_any(cond) warp_all(cond) warp_ballot(cond) warp_shuffle(value, lane)
+    warp_shuffle_up(value, delta) warp_shuffle_down(value, delta) warp_shuffle_xor(value, mask)
 
 Random
     rand_init(seed)(seed, offset) randi(state)(state, low, high) randu(state)(state, low, high)

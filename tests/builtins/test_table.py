@@ -12,9 +12,11 @@ import pytest
 
 import warp_like.builtins
 from tests.builtins.calls import cases, rows
+from warp_like.backend.llvm import block
 from warp_like.builtins.patterns import Literal
 from warp_like.builtins.spec import (
     REGISTRY,
+    Cooperative,
     Elementwise,
     Expand,
     Inline,
@@ -42,6 +44,7 @@ GROUPS = {
     "Random",
     "Operators",
     "Utility",
+    "Blocks and Warps",
 }
 
 DRAWN_IN_LOOPS = ("poisson",)
@@ -73,7 +76,7 @@ def test_row_is_complete(row: Overload) -> None:
             assert nvptx == f"__nv_{libm}"
             assert not llvm or llvm.startswith("llvm.")
         case other:
-            assert isinstance(other, (Target, Inline))
+            assert isinstance(other, (Target, Inline, Cooperative))
     if isinstance(row.adjoint, NoGradient):
         assert row.adjoint.reason
     elif row.adjoint is None:
@@ -98,8 +101,17 @@ def test_the_backend_writes_few_rows_by_hand() -> None:
     by_hand = {r.name for r in ALL if isinstance(r.lower, Target)}
     assert by_hand == {
         *("add", "sub", "mul", "div", "mod", "neg", "lt", "le", "gt", "ge", "eq", "ne", "unot", "where"),
-        *("bit_and", "bit_or", "bit_xor", "lshift", "rshift", "invert", "bit_count", "block_dim"),
+        *("bit_and", "bit_or", "bit_xor", "lshift", "rshift", "invert", "bit_count"),
     }
+
+
+def test_what_threads_do_together_is_known_to_the_backend_and_has_tangents() -> None:
+    together = [r for r in ALL if isinstance(r.lower, Cooperative)]
+    assert {r.name for r in together} == block.NAMES
+    for row in together:
+        assert isinstance(row.lower, Cooperative)
+        assert (row.lower.tangent is None) == isinstance(row.adjoint, NoGradient), row.name
+        assert {row.lower.meets, row.lower.agrees} <= {"", "warp", "block"}
 
 
 def test_names_with_an_underscore_are_not_public() -> None:

@@ -58,7 +58,8 @@ class Compiled(CudaKernel):
     """One entry, from its LLVM IR."""
 
     def __init__(self, text: str, name: str) -> None:
-        self._warp = None
+        self._team = None
+        self.in_team = bool(re.search(r"barrier\.sync|vote\.|shfl\.sync\.(idx|up|down)", text))
         self._callbacks = self._make_callbacks()
         declared = re.search(r"byval\(\[(\d+) x i8\]\)", text)
         self.args_bytes = int(declared[1]) if declared else 0
@@ -69,11 +70,17 @@ class Compiled(CudaKernel):
         self._run = ctypes.CFUNCTYPE(None, P, P, I64, I64, P, P, I64, P)(self._loaded.address(name))
 
     def launch(self, blocks: int, threads: int, *params: int) -> None:
-        """Run all threads."""
+        """Run all threads, those of a block side by side where they work together."""
+
+        def thread(b: int, t: int) -> None:
+            self._run(*params, struct.pack("=5i", t, threads, b, blocks, t % 32))
+
+        if self.in_team:
+            self.run_blocks(thread, blocks, threads)
+            return
         for b in range(blocks):
             for t in range(threads):
-                registers = struct.pack("=5i", t, threads, b, blocks, t % 32)
-                self._run(*params, registers)
+                thread(b, t)
 
 
 class EmulatedDriver(FakeDriver):

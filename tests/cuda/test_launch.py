@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from warp_like.ir.layout import MAX_NARROW
 
 
 @wp.kernel
@@ -155,7 +156,28 @@ def test_variants_by_overlap_and_alignment(fake, pair):
     assert required((10,), [whole[:1000], whole[500:], 1.0]) == (True, False, False)
     assert required((10,), [whole[1:500], y, 1.0]) == (True, False, False)
     assert required((10,), [whole[::2], y, 1.0]) == (False, False, False)
-    assert required((2**32,), [x, y, 1.0]) == (True, True, True)
+
+
+def test_large_grids_and_arrays_are_counted_in_64_bits(fake, pair):
+    x, y = pair
+    program = saxpy.program(saxpy.types, device=wp.get_device("cuda:0"))
+    required = program.dispatcher.required_variant
+    assert required((MAX_NARROW,), [x, y, 1.0]) == (True, False, True)
+    assert required((MAX_NARROW + 1,), [x, y, 1.0]) == (True, False, False)
+    assert required((2**32,), [x, y, 1.0]) == (True, True, False)
+    for n, narrow in ((MAX_NARROW, True), (MAX_NARROW + 1, False)):
+        large = wp.array(ptr=1 << 40, dtype=float, shape=(n,), device="cuda:0")
+        assert required((10,), [large, y, 1.0]) == (True, False, narrow)
+    square = wp.array(ptr=1 << 40, dtype=float, shape=(2**16, 2**15), device="cuda:0")
+    program = add_2d.program(add_2d.types, device=wp.get_device("cuda:0"))
+    program.require(contiguous=True, wide=False)
+    other = wp.array(ptr=1 << 45, dtype=float, shape=(2**16, 2**15 - 1), device="cuda:0")
+    assert program.dispatcher.required_variant((10, 10), [square, other]) == (True, False, False)
+    assert program.dispatcher.required_variant((10, 10), [other, wp.zeros((2, 2), device="cuda:0")]) == (
+        True,
+        False,
+        True,
+    )
 
 
 def test_streams(fake, pair):

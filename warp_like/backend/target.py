@@ -158,6 +158,7 @@ class Options(Frozen):
             and whose memory nothing else accesses meanwhile: registers hold what has come together (CPU).
         constant: The array parameters, by position, whose memory nothing writes to during the launch.
         aligned: The data of contiguous arrays is aligned to ``layout.vector_align`` of their elements.
+        narrow: For CUDA, the grid and each array parameter have at most ``layout.MAX_NARROW`` threads and elements.
         launch_bounds: For CUDA, the most threads of a block and the fewest blocks of a multiprocessor (0: any).
         max_registers: For CUDA, the most registers of a thread; 0 leaves it to the assembler.
         lineinfo: The code says which line of the source it comes from.
@@ -174,6 +175,7 @@ class Options(Frozen):
     reduced: tuple[int, ...] = ()
     constant: tuple[int, ...] = ()
     aligned: bool = False
+    narrow: bool = False
     launch_bounds: tuple[int, int] | None = None
     max_registers: int = 0
     lineinfo: bool = False
@@ -183,7 +185,7 @@ class Options(Frozen):
         """A string that is equal for equal options and for no others."""
         flags = (
             self.contiguous, self.wide, self.fast_math, self.fuse_fp, self.vector_math, self.debug, self.aligned,
-            self.lineinfo,
+            self.lineinfo, self.narrow,
         )  # fmt: skip
         return (
             f"{self.launch_bounds or ''}|{self.max_registers or ''}|"

@@ -7,6 +7,7 @@ The lowering forms, in order of preference:
 * ``Elementwise``: the scalar overload of a builtin, for each component.
 * ``Symbol``: data, the name of an LLVM intrinsic, a libm and a libdevice function.
 * ``Target``: written by hand in the backend's table of instructions, under the builtin's name.
+* ``Cooperative``: what a thread asks of its warp or block; on CUDA written by hand, elsewhere a block is one thread.
 * ``Special``: the frontend builds the ops itself, since the call takes compile-time arguments or arrays.
 """
 
@@ -58,13 +59,29 @@ class Target(Frozen):
     """Lowered by the backend's instruction table under the builtin's name."""
 
 
+class Cooperative(Frozen):
+    """Of the threads of a warp or block on CUDA, lowered by the backend's table ``block`` under the builtin's name.
+
+    Attributes:
+        alone: ``alone(b, *args)`` builds what it is where a block is one thread, as on the CPU.
+        meets: Whose threads have to come by together: those of a ``block``, of a ``warp``, or nobody's.
+        agrees: Whose threads all get the same result.
+        tangent: ``tangent(b, t, out, *args)`` gives the result's tangent, given that of the first argument.
+    """
+
+    alone: Callable[..., Any]
+    meets: str = ""
+    agrees: str = ""
+    tangent: Callable[..., Value] | None = None
+
+
 class Special(Frozen):
     """Built by the frontend. ``gradient`` says for the reference what its derivative is, where it has one."""
 
     gradient: str = ""
 
 
-Lowering = Expand | Inline | Elementwise | Symbol | Target | Special
+Lowering = Expand | Inline | Elementwise | Symbol | Target | Cooperative | Special
 
 
 class NoGradient(Frozen):

@@ -16,6 +16,7 @@ from warp_like.builtins.explain import Call, explain
 from warp_like.builtins.overload import (
     Adjoint,
     Adjoints,
+    Cooperative,
     Elementwise,
     Expand,
     Inline,
@@ -186,6 +187,7 @@ __all__ = [
     "REGISTRY",
     "Adjoint",
     "Adjoints",
+    "Cooperative",
     "Elementwise",
     "Expand",
     "Inline",

@@ -85,14 +85,6 @@ def select_array(arr: ARRAY, value_if_false: T, value_if_true: T) -> T:
     """Return ``value_if_true`` where the array has elements: the older form of ``where``, with its order reversed."""
 
 
-# --- threads --------------------------------------------------------------------------------------------------
-
-
-@builtin(group=GROUP, lower=Target(), ref=lambda: 1, adjoint=NoGradient("it is constant"))
-def block_dim() -> int32:
-    """Return the number of threads in a block: 1 on the CPU, where threads have no blocks."""
-
-
 # --- searching ------------------------------------------------------------------------------------------------
 
 

@@ -104,14 +104,7 @@ def _stack_bound(f: Function, target: Target) -> bytes:
 def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = None) -> Function:
     """Return the IR that the backend gets."""
     clock = clock or _Stopwatch()
-    options = passes.Options(
-        max_unroll=signature.options.max_unroll,
-        checkpoint_loops=signature.options.checkpoint_loops,
-        debug=signature.options.debug,
-        verify_fp=signature.options.verify_fp,
-        verify=settings.verify,
-        dump=_dump_pass if log.dumps("passes") else None,
-    )
+    options = _pass_options(signature)
     with clock.stage("frontend"):
         f = build_kernel(source, signature.args, wide=signature.wide)
     if log.dumps("ir"):
@@ -137,6 +130,17 @@ def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = N
     if log.dumps("optimised"):
         log.dump("optimised", f.name, print_function(f))
     return f
+
+
+def _pass_options(signature: Signature) -> passes.Options:
+    return passes.Options(
+        max_unroll=signature.options.max_unroll,
+        checkpoint_loops=signature.options.checkpoint_loops,
+        debug=signature.options.debug,
+        verify_fp=signature.options.verify_fp,
+        verify=settings.verify,
+        dump=_dump_pass if log.dumps("passes") else None,
+    )
 
 
 def stage_text(source: Source, signature: Signature, target: Target, stage: str) -> str:
@@ -165,6 +169,8 @@ def _stage_text(source: Source, signature: Signature, target: Target, stage: str
 
 def _in_lanes(f: Function, signature: Signature, target: Target, options: LoweringOptions) -> Choice:
     """Return ``f`` as the target runs it: the threads of a GPU are lanes already, and checks are for one thread."""
+    if not target.is_cuda:
+        f = passes.alone(f, _pass_options(signature))
     if target.is_cuda or signature.options.debug:
         return Choice(f, 1, "debug mode" if signature.options.debug else "CUDA runs threads in lanes itself")
     choice = choose(f, target.vector_bits, target.vector_registers, signature.options.vector_width, options.reduced)
@@ -203,6 +209,7 @@ def _lowering(signature: Signature, f: Function, target: Target) -> LoweringOpti
         reduced=reduced_arrays(f) if signature.sums and not target.is_cuda and not o.debug else (),
         constant=constant_arrays(f) if apart else (),
         aligned=apart,
+        narrow=apart and not signature.wide,
     )
 
 

@@ -1,4 +1,8 @@
-"""Arrays that a kernel makes: ``wp.zeros`` of a constant shape on the thread's stack, ``wp.array`` at an address."""
+"""Arrays that a kernel makes.
+
+``wp.zeros`` of a constant shape is on the thread's stack, ``wp.shared_array`` is the block's, and ``wp.array`` is at an
+address.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from warp_like.frontend import indexing
 from warp_like.frontend.arguments import arguments
 from warp_like.frontend.context import Context, cast_name, with_article
 from warp_like.frontend.host import Host, type_named
-from warp_like.frontend.operands import Operand, describe
+from warp_like.frontend.operands import NOTHING, Operand, describe
 from warp_like.ir import ops
 from warp_like.ir.core import Value
 from warp_like.ir.layout import MAX_DIMS, size_of
@@ -25,7 +29,7 @@ MAX_BYTES = 256 << 10
 def build_zeros(ctx: Context, node: ast.Call) -> Operand:
     """``wp.zeros(shape=(4,), dtype=float)``: an array of this thread alone."""
     given = arguments(node, "zeros", ("shape", "dtype"), 1)
-    shape = tuple(_constant(ctx, part, given["shape"]) for part in _parts(ctx, given["shape"]))
+    shape = _shape(ctx, given["shape"])
     t = _element_type(ctx, given, "zeros")
     with ctx.at(given["shape"]):
         size = math.prod(shape) * size_of(t)
@@ -35,6 +39,21 @@ def build_zeros(ctx: Context, node: ast.Call) -> Operand:
                 help=f"at most {MAX_BYTES} bytes; take larger ones as an argument of the kernel",
             )
     return ctx.b.insert(ops.LocalArray(shape), Array(t, len(shape))).result
+
+
+def build_shared(ctx: Context, node: ast.Call) -> Operand:
+    """``wp.shared_array(shape=(256,), dtype=float)``: an array of all threads of a block."""
+    given = arguments(node, "shared_array", ("shape", "dtype"), 1)
+    shape = _shape(ctx, given["shape"])
+    t = _element_type(ctx, given, "shared_array")
+    return ctx.b.insert(ops.LocalArray(shape, shared=True), Array(t, len(shape))).result
+
+
+def build_sync(ctx: Context, node: ast.Call) -> Operand:
+    """``wp.block_sync()``."""
+    arguments(node, "block_sync", (), 0)
+    ctx.b.insert(ops.Barrier())
+    return NOTHING
 
 
 def build_array(ctx: Context, node: ast.Call) -> Operand:
@@ -102,6 +121,11 @@ def require_shape(annotation: object, name: str, value: Value) -> None:
         raise WarpCodegenTypeError(f"argument `{name}` is a fixedarray of shape {annotation.shape}, got shape {given}")
 
 
+def _shape(ctx: Context, node: ast.expr) -> tuple[int, ...]:
+    """The extents of a constant shape."""
+    return tuple(_constant(ctx, part, node) for part in _parts(ctx, node))
+
+
 def _parts(ctx: Context, node: ast.expr) -> tuple[Operand, ...]:
     """The extents of a shape: a tuple, or one number."""
     shape = ctx.expr(node)
@@ -148,4 +172,10 @@ def _element_type(ctx: Context, given: dict[str, ast.expr], name: str) -> Type:
         return t
 
 
-HANDLERS = {"zeros": build_zeros, "array": build_array, "address_of": build_address_of}
+HANDLERS = {
+    "zeros": build_zeros,
+    "array": build_array,
+    "address_of": build_address_of,
+    "shared_array": build_shared,
+    "block_sync": build_sync,
+}

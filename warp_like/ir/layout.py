@@ -38,6 +38,10 @@ _struct_numbers: dict[Struct, int] = {}
 SLOT = 8
 MAX_DIMS = 4
 
+MAX_NARROW = 2**31 - 2048
+"""The most threads of a grid, and the most elements of an array, that CUDA's code counts in 32 bits: the index of the
+next thread, a stride of the grid further, still fits."""
+
 
 def size_of(t: Type) -> int:
     """Return the bytes that a value of ``t`` takes in an array or a struct."""

@@ -146,9 +146,18 @@ class Inner(Op):
 
 @op("local", pure=False)
 class LocalArray(Op):
-    """An array of the thread's own with extents ``shape``: zero whenever the op runs, gone when the thread ends."""
+    """An array of the thread's own with extents ``shape``: zero whenever the op runs, gone when the thread ends.
+
+    One that is ``shared`` is the same for all threads of a block, which come by together.
+    """
 
     shape: tuple[int, ...] = attr()
+    shared: bool = attr(default=False)
+
+
+@op("barrier", pure=False)
+class Barrier(Op):
+    """Wait for all threads of the block: what one wrote before, the others see afterwards."""
 
 
 @op("at_address", pure=False)
@@ -387,6 +396,7 @@ __all__ = [
     "AtAddress",
     "Atomic",
     "AtomicCas",
+    "Barrier",
     "Bitcast",
     "Breakpoint",
     "Call",

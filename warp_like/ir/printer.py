@@ -115,6 +115,8 @@ class _Printer:
                 return f"for {self.name(i)} in {self.name(o.lo)}, {self.name(o.hi)}, {self.name(o.step)}{init}"
             case ops.While():
                 return f"while{self.bindings(o.cond.params, o.init)}"
+            case ops.LocalArray():
+                return f"{'shared' if o.shared else 'local'} {o.shape!r}"
             case ops.Across():
                 return f"across {o.kind} {self.name(o.x)}"
             case ops.Native():

@@ -45,7 +45,7 @@ def _writers(b: Block) -> set[Op]:
 def _writes(o: Op) -> bool:
     if isinstance(o, ops.Call):
         return has_effects(o)
-    return isinstance(o, (ops.Store, ops.Atomic, ops.AtomicCas, ops.Native))
+    return isinstance(o, (ops.Store, ops.Atomic, ops.AtomicCas, ops.Native, ops.Barrier))
 
 
 class _Numbering(Rewriter):

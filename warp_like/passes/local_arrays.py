@@ -47,4 +47,4 @@ class _Opener(Rewriter):
 def _is_local(array: Value) -> bool:
     while isinstance(array.op, ops.VIEWS):
         array = array.op.array
-    return isinstance(array.op, ops.LocalArray)
+    return isinstance(array.op, ops.LocalArray) and not array.op.shared

@@ -12,6 +12,7 @@ from warp_like.base.frozen import Frozen
 from warp_like.ir.core import Function
 from warp_like.ir.rewrite import clone_function
 from warp_like.ir.verify import verify
+from warp_like.passes.blocks import in_single_threads, require_together, works_together
 from warp_like.passes.checks import debug_checks, finite_checks
 from warp_like.passes.cse import cse
 from warp_like.passes.dce import dce
@@ -69,6 +70,7 @@ def prepare(f: Function, options: Options = DEFAULT, *, keep_customs: bool = Fal
     run("cse", cse)
     run("keep_inner_arrays", keep_inner_arrays)
     run("dce", dce)
+    require_together(run.function)
     return run.function
 
 
@@ -89,6 +91,19 @@ def finish(f: Function, options: Options = DEFAULT) -> Function:
         run("finite_checks", finite_checks)
     run("open_local_atomics", open_local_atomics)
     run("expand", expand)
+    run("fold", fold)
+    run("cse", cse)
+    run("dce", dce)
+    return run.function
+
+
+def alone(f: Function, options: Options = DEFAULT) -> Function:
+    """Return the finished ``f`` for a target where a block is one thread."""
+    if not works_together(f):
+        return f
+    run = _Runner(f, options)
+    run("in_single_threads", in_single_threads)
+    run("open_local_atomics", open_local_atomics)
     run("fold", fold)
     run("cse", cse)
     run("dce", dce)

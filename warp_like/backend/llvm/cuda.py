@@ -34,7 +34,8 @@ from collections.abc import Sequence
 
 from warp_like import _native
 from warp_like.backend.llvm.casts import cast
-from warp_like.backend.llvm.values import leaves, register_type
+from warp_like.backend.llvm.exchange import from_words, to_words
+from warp_like.backend.llvm.values import leaves
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir.types import Scalar, Type, float64, int64, uint64
 
@@ -102,7 +103,7 @@ class Stack:
         save, saved = w.label("save"), w.label("saved")
         w.branch(w.op(f"icmp sle i64 {end}, {self._capacity}"), save, saved, likely=True)
         w.start(save)
-        words = [word for (s, _), x in zip(leaves(t), value, strict=True) for word in _to_words(w, s, x)]
+        words = [word for (s, _), x in zip(leaves(t), value, strict=True) for word in to_words(w, s, x)]
         for at, word in zip(self._places(top, len(words)), words, strict=True):
             w.do(f"store i32 {word}, {CONTEXT} {at}, align 4")
         w.jump(saved)
@@ -124,7 +125,7 @@ class Stack:
         out = []
         for s, _ in leaves(t):
             words = [w.op(f"load i32, {CONTEXT} {next(places)}, align 4") for _ in range(_words(s))]
-            out.append(_from_words(w, s, words))
+            out.append(from_words(w, s, words))
         return tuple(out)
 
     def _places(self, start: str, count: int) -> list[str]:
@@ -144,27 +145,3 @@ def stack_size(t: Type) -> int:
 
 def _words(s: Scalar) -> int:
     return 2 if s.bits == 64 else 1
-
-
-def _to_words(w: Writer, s: Scalar, x: str) -> list[str]:
-    """A scalar as 4-byte integers."""
-    bits = 1 if s.is_bool else s.bits
-    if s.is_float and register_type(s) != f"i{bits}":
-        x = w.op(f"bitcast {register_type(s)} {x} to i{bits}")
-    if bits == 64:
-        high = w.op(f"lshr i64 {x}, 32")
-        return [w.op(f"trunc i64 {part} to i32") for part in (x, high)]
-    return [x if bits == 32 else w.op(f"zext i{bits} {x} to i32")]
-
-
-def _from_words(w: Writer, s: Scalar, words: list[str]) -> str:
-    bits = 1 if s.is_bool else s.bits
-    x = words[0]
-    if bits == 64:
-        low, high = (w.op(f"zext i32 {word} to i64") for word in words)
-        x = w.op(f"or disjoint i64 {low}, {w.op(f'shl nuw i64 {high}, 32')}")
-    elif bits < 32:
-        x = w.op(f"trunc i32 {x} to i{bits}")
-    if s.is_float and register_type(s) != f"i{bits}":
-        x = w.op(f"bitcast i{bits} {x} to {register_type(s)}")
-    return x

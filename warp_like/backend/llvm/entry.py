@@ -9,7 +9,8 @@ dimension. The inner loop says that its iterations' memory accesses are independ
 
 CUDA: ``.entry entry(args, dims, begin, end, ctx)``: the argument block and the ``MAX_DIMS`` extents by value, then
 two int64 and the context's address; for functions with a stack also its address and the bytes of each thread. The
-threads of a one-dimensional launch of any size stride over ``begin <= t < end``.
+threads of a one-dimensional launch of any size stride over ``begin <= t < end``. Where the options say ``narrow``, they
+count in unsigned 32 bits: ``end`` is at most ``layout.MAX_NARROW`` and no block is launched that has no thread.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from warp_like.backend.llvm.accumulators import Accumulators
+from warp_like.backend.llvm.block import Team, works_in_blocks
 from warp_like.backend.llvm.cuda import CONTEXT, Stack
 from warp_like.backend.llvm.lanes import full_mask
 from warp_like.backend.llvm.lower import Lowering
@@ -76,7 +78,9 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
             params.append(_parameter(w, p.type, offset, i))
 
         def run(g: Function, live: str = "", partial: bool = False) -> None:
-            lowering = Lowering(w, ndim, grid.index, lambda: grid.thread, live, partial, grid.stack, grid.accumulators)
+            lowering = Lowering(
+                w, ndim, grid.index, lambda: grid.thread, live, partial, grid.stack, grid.accumulators, grid.team
+            )
             for p, rep in zip(g.params, params, strict=True):
                 lowering.bind(p, rep)
             lowering.body(g.body)
@@ -142,6 +146,7 @@ def _parameter(w: Writer, t: Type, offset: int, position: int) -> Rep:
         data,
         shape,
         () if options.contiguous else strides,
+        narrow=options.narrow,
         sum=sum_scope(w, position) if position in options.sums else "",
         own=position in options.own,
         reduced=position in options.reduced,
@@ -164,8 +169,11 @@ class _Grid:
         self.thread = ""
         self.stack: Stack | None = None  # CUDA's
         self.accumulators = Accumulators(w)  # the CPU's
+        self.team: Team | None = None  # CUDA's
+        self._number = "i64"  # what threads are counted in
         self._indices: list[str] = []
         self._extents: list[str] = []
+        self._divisors: list[str] = []
 
     def write(self) -> None:
         """Write the loop over the grid."""
@@ -189,13 +197,15 @@ class _Grid:
         for extra in dims[self.ndim :]:
             last = w.op(f"mul nsw i64 {last}, {extra}")
         self._extents = [*dims[: self.ndim - 1], last]
+        narrow = self._number == "i32"
+        self._divisors = [w.op(f"trunc nuw i64 {n} to i32") for n in self._extents] if narrow else self._extents
 
     def _split(self, flat: str, axes: int) -> list[str]:
         """Return the indices of ``flat`` along the first ``axes`` dimensions."""
         w, out = self.w, []
         for k in range(axes - 1, 0, -1):
-            out.append(w.op(f"urem i64 {flat}, {self._extents[k]}"))
-            flat = w.op(f"udiv i64 {flat}, {self._extents[k]}")
+            out.append(w.op(f"urem {self._number} {flat}, {self._divisors[k]}"))
+            flat = w.op(f"udiv {self._number} {flat}, {self._divisors[k]}")
         return [flat, *reversed(out)]
 
 
@@ -320,33 +330,60 @@ class _LaneGrid(_CpuGrid):
 class _CudaGrid(_Grid):
     def write(self) -> None:
         w = self.w
-
-        def special(name: str) -> str:
-            return w.op(f"zext i32 {w.intrinsic(f'llvm.nvvm.read.ptx.sreg.{name}', 'i32', [], [])} to i64")
-
-        size = special("ntid.x")
-        block = w.op(f"mul nuw nsw i64 {special('ctaid.x')}, {size}")
-        own = w.op(f"add nuw nsw i64 {block}, {special('tid.x')}")
-        stride = w.op(f"mul nuw nsw i64 {special('nctaid.x')}, {size}")
-        first = w.op(f"add nsw i64 %begin, {own}")
+        thread, size, block, blocks = (
+            w.intrinsic(f"llvm.nvvm.read.ptx.sreg.{name}", "i32", [], [])
+            for name in ("tid.x", "ntid.x", "ctaid.x", "nctaid.x")
+        )
+        t = self._number = "i32" if w.options.narrow else "i64"
+        self.team = Team(thread, size)
+        self._together = works_in_blocks(self.f)
+        begin, self._end = ((w.op(f"trunc nuw i64 {x} to i32") if t == "i32" else x) for x in ("%begin", "%end"))
+        self._own = self._of(thread)
+        offset = w.op(f"mul nuw {t} {self._of(block)}, {self._of(size)}")
+        stride = w.op(f"mul nuw {t} {self._of(blocks)}, {self._of(size)}")
+        slot = w.op(f"add nuw {t} {offset}, {self._own}")
         if uses_stack(self.f):
-            self.stack = Stack(w, own, stride)
+            self.stack = Stack(w, self._wide(slot), self._wide(stride))
         if self.ndim > 1:
             self._load_extents()
+        first = w.op(f"add nuw {t} {begin}, {offset if self._together else slot}")
         before = w.block
         w.jump("grid")
         w.start("grid")
-        counter = w.phis(["i64"])
-        (self.thread,) = counter.registers
+        counter = w.phis([t])
         counter.add([first], before)
-        w.branch(w.op(f"icmp slt i64 {self.thread}, %end"), "thread", "done")
-        w.start("thread")
-        self._indices = self._split(self.thread, self.ndim)
-        if self.stack is not None:
-            self.stack.clear()
-        self.run(self.f)
-        counter.add([w.op(f"add nsw i64 {self.thread}, {stride}")], w.block)
+        self._threads(counter.registers[0])
+        counter.add([w.op(f"add nuw {t} {counter.registers[0]}, {stride}")], w.block)
         counter.finish()
         w.jump("grid")
         w.start("done")
         w.do("ret void")
+
+    def _threads(self, at: str) -> None:
+        """Write what is done at ``at``: the thread's index; that of its block's first thread where they work together.
+
+        There a block goes on to its next part together, and a thread beyond the grid's end ends, so that nobody waits
+        for it: no part comes after that one.
+        """
+        w, t = self.w, self._number
+        w.branch(w.op(f"icmp {'u' if t == 'i32' else 's'}lt {t} {at}, {self._end}"), "thread", "done")
+        w.start("thread")
+        if self._together:
+            assert self.team is not None
+            left = w.op(f"sub nuw {t} {self._end}, {at}")
+            w.branch(w.op(f"icmp ult {t} {self._own}, {left}"), "there", "done", likely=True)
+            w.start("there")
+            self.team.begin(w, self._wide(left))
+            at = w.op(f"add nuw {t} {at}, {self._own}")
+        self.thread = self._wide(at)
+        self._indices = [self._wide(i) for i in self._split(at, self.ndim)]
+        if self.stack is not None:
+            self.stack.clear()
+        self.run(self.f)
+
+    def _of(self, x: str) -> str:
+        """The i32 register ``x`` as the type that threads are counted in."""
+        return x if self._number == "i32" else self.w.op(f"zext nneg i32 {x} to i64")
+
+    def _wide(self, x: str) -> str:
+        return x if self._number == "i64" else self.w.op(f"zext nneg i32 {x} to i64")

@@ -221,10 +221,3 @@ def _where(w: Writer, types: list[Type], args: list[tuple[str, ...]]) -> tuple[s
 
 
 WHOLE["where"] = _where
-
-
-def _block_dim(w: Writer, types: list[Type], args: list[tuple[str, ...]]) -> tuple[str, ...]:
-    return (w.intrinsic("llvm.nvvm.read.ptx.sreg.ntid.x", "i32", [], []) if w.target.is_cuda else "1",)
-
-
-WHOLE["block_dim"] = _block_dim

@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 
+from warp_like.backend.llvm import block as blocks
 from warp_like.backend.llvm import lanes, memory, runtime_calls, warp
 from warp_like.backend.llvm.accumulators import Accumulators
+from warp_like.backend.llvm.block import Team
 from warp_like.backend.llvm.casts import bitcast, cast
 from warp_like.backend.llvm.components import Index, Position, extract, insert
 from warp_like.backend.llvm.cuda import Stack
@@ -43,6 +45,7 @@ class Lowering:
         partial: Whether that are never all of them.
         stack: The thread's stack on CUDA.
         accumulators: What all threads reduce into, on the CPU.
+        team: The thread's block and warp, on CUDA, where the function asks anything of them.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class Lowering:
         partial: bool = False,
         stack: Stack | None = None,
         accumulators: Accumulators | None = None,
+        team: Team | None = None,
     ) -> None:
         self.w = w
         self._ndim = ndim
@@ -64,6 +68,7 @@ class Lowering:
         self._partial = partial
         self._stack = stack
         self._accumulators = accumulators
+        self._team = team
         self._lane = ""  # the number of the lane that runs on its own
         self._reps: dict[Value, Rep] = {}
         self._addresses: warp.Addresses | None = None  # CUDA's
@@ -173,15 +178,21 @@ class Lowering:
         w, t = self.w, o.lo.type
         assert isinstance(t, Scalar)
         init = [self.rep(v) for v in o.init]
-        with CountedLoop(w, t, *(self.index(v) for v in (o.lo, o.hi, o.step))) as loop:
+        narrow = w.target.is_cuda and t == int32
+        lo, hi, step = (self.scalar(v) if narrow else self.index(v) for v in (o.lo, o.hi, o.step))
+        with CountedLoop(w, t, lo, hi, step, narrow=narrow) as loop:
             phis = w.phis(_types(w, [v.type for v in o.init], init))
             phis.add(flatten(init), loop.before)
             loop.enter()
             i, *carried = o.body.params
             self._bind_all(carried, init, phis.registers)
-            self._wide.append({i: loop.index})
-            narrow = loop.index if t.bits == 64 else w.op(f"trunc i64 {loop.index} to i{t.bits}")
-            out = self._block(o.body, [(i, (narrow,))])
+            index, number = loop.index, loop.index
+            if narrow:
+                index = w.op(f"sext i32 {number} to i64")
+            elif t.bits < 64:
+                number = w.op(f"trunc i64 {index} to i{t.bits}")
+            self._wide.append({i: index})
+            out = self._block(o.body, [(i, (number,))])
             self._wide.pop()
             phis.add(flatten(out), w.block)
             phis.finish()
@@ -320,6 +331,10 @@ class Lowering:
 
     def _apply(self, o: ops.Apply) -> None:
         types = [a.type for a in o.args]
+        if o.fn in blocks.NAMES:
+            assert self._team is not None
+            self.bind(o.result, blocks.lower(self.w, self._team, o.fn, types, [self.scalars(a) for a in o.args]))
+            return
         self.bind(o.result, apply_builtin(self.w, o.fn, types, [self.rep(a) for a in o.args]))
 
     def _cast(self, o: ops.Cast) -> None:
@@ -392,6 +407,10 @@ class Lowering:
         whole = o.result.type
         t, lanes = (whole.of, whole.width) if isinstance(whole, Lanes) else (whole, 1)
         assert isinstance(t, Array)
+        if o.shared:
+            assert self._team is not None
+            self.bind(o.result, memory.shared_array(self.w, self._team, t, o.shape))
+            return
         self.bind(o.result, memory.local_array(self.w, t, o.shape, lanes))
 
     def _inner(self, o: ops.Inner) -> None:
@@ -399,6 +418,9 @@ class Lowering:
         assert isinstance(t, Array)
         where = self.address(o, o.array, o.indices)
         self.bind(o.result, memory.inner_array(self.w, t, self.array(o.array), where))
+
+    def _barrier(self, o: ops.Barrier) -> None:
+        blocks.barrier(self.w)
 
     def _at_address(self, o: ops.AtAddress) -> None:
         assert isinstance(o.result.type, Array)
@@ -456,7 +478,8 @@ class Lowering:
     def _atomic_cas(self, o: ops.AtomicCas) -> None:
         where = self.address(o, o.array, o.indices)
         compare, value = self.scalars(o.compare), self.scalars(o.value)
-        self.bind(o.result, memory.compare_and_swap(self.w, leaves(o.value.type), where, compare, value))
+        pointer = memory.pointer(self.w, self.array(o.array))
+        self.bind(o.result, memory.compare_and_swap(self.w, leaves(o.value.type), where, compare, value, pointer))
 
     def _native(self, o: ops.Native) -> None:
         call_native(self, o)
@@ -491,6 +514,7 @@ _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
         "AtAddress": "_at_address",
         "Atomic": "_atomic",
         "AtomicCas": "_atomic_cas",
+        "Barrier": "_barrier",
         "Bitcast": "_bitcast",
         "Breakpoint": "_breakpoint",
         "Cast": "_cast",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from warp_like.backend.llvm.block import SHARED, Team, shared_memory
 from warp_like.backend.llvm.casts import bitcast, extend_half, round_half
 from warp_like.backend.llvm.values import ArrayRef, leaves, memory_type, register_type
 from warp_like.backend.llvm.writer import Writer
@@ -40,12 +41,12 @@ def invariant(w: Writer) -> str:
 
 def pointer(w: Writer, array: ArrayRef) -> str:
     """Return the LLVM type of the address of an element."""
-    return "ptr" if array.local else w.array_pointer
+    return SHARED if array.shared else "ptr" if array.local else w.array_pointer
 
 
 def _note(w: Writer, array: ArrayRef) -> str:
     """Return the metadata of an access. The stack is used by one thread after the other: that order counts."""
-    return "" if array.local else access_group(w)
+    return "" if array.local or array.shared else access_group(w)
 
 
 def inner_array(w: Writer, t: Array, array: ArrayRef, address: str) -> ArrayRef:
@@ -66,6 +67,12 @@ def local_array(w: Writer, t: Array, shape: tuple[int, ...], lanes: int = 1) -> 
     w.declare("llvm.memset.p0.i64", "void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
     w.do(f"call void @llvm.memset.p0.i64(ptr align {align} {data}, i8 0, i64 {size}, i1 false)")
     return ArrayRef(t, data, tuple(map(str, shape)), (), local=True, lanes=lanes)
+
+
+def shared_array(w: Writer, team: Team, t: Array, shape: tuple[int, ...]) -> ArrayRef:
+    """Return an array that the threads of a block have together, filled with zeros here."""
+    data = shared_memory(w, team, size_of(t.dtype) * math.prod(shape))
+    return ArrayRef(t, data, tuple(map(str, shape)), (), shared=True, narrow=True)
 
 
 def sum_scope(w: Writer, position: int) -> str:
@@ -92,11 +99,19 @@ def element_address(w: Writer, array: ArrayRef, indices: list[str]) -> str:
         return w.op(f"getelementptr inbounds i8, {pointer(w, array)} {array.data}, i64 {offset}")
     linear = indices[0]
     for axis in range(1, len(array.shape)):
-        linear = w.op(f"mul nsw i64 {linear}, {array.shape[axis]}")
+        linear = _scaled(w, linear, array.shape[axis], array.narrow)
         if axis < len(indices) and indices[axis] != "0":
             linear = w.op(f"add nsw i64 {linear}, {indices[axis]}")
     size = array.element_size
     return w.op(f"getelementptr inbounds [{size} x i8], {pointer(w, array)} {array.data}, i64 {linear}")
+
+
+def _scaled(w: Writer, index: str, extent: str, narrow: bool) -> str:
+    """Return ``index`` times ``extent``: one instruction of a GPU where it fits 32 bits, and else several."""
+    if not narrow:
+        return w.op(f"mul nsw i64 {index}, {extent}")
+    factors = [w.op(f"trunc nsw i64 {x} to i32") for x in (index, extent)]
+    return w.op(f"sext i32 {w.op(f'mul nsw i32 {factors[0]}, {factors[1]}')} to i64")
 
 
 def _sum(w: Writer, terms: list[str]) -> str:
@@ -204,12 +219,13 @@ def atomic_element(w: Writer, kind: str, array: ArrayRef, address: str, value: t
     """Update each component of the element at ``address`` atomically; return the old ones."""
     assert not array.local, "atomics on local arrays are opened before"
     old = []
+    where = pointer(w, array)
     for (scalar, offset), x in zip(leaves(array.type.dtype), value, strict=True):
-        at = component_address(w, address, offset, w.array_pointer)
+        at = component_address(w, address, offset, where)
         if kind in ("add", "sub") and (array.sum or array.own):
             old.append(_add_plain(w, kind, scalar, at, x, array.sum))
         else:
-            old.append(update_atomically(w, kind, scalar, at, x))
+            old.append(update_atomically(w, kind, scalar, at, x, where))
     return tuple(old)
 
 
@@ -223,27 +239,28 @@ def _add_plain(w: Writer, kind: str, t: Scalar, at: str, x: str, scope: str) -> 
     return old
 
 
-def update_atomically(w: Writer, kind: str, t: Scalar, at: str, x: str) -> str:
-    """Update the scalar at address ``at``; return the old one."""
+def update_atomically(w: Writer, kind: str, t: Scalar, at: str, x: str, pointer: str = "") -> str:
+    """Update the scalar at address ``at``, of the type ``pointer`` or that of arrays; return the old one."""
+    place = f"{pointer or w.array_pointer} {at}"
     tail = f"monotonic, align {align_of(t)}{access_group(w)}"
     if t.is_bool:
         wide = w.op(f"zext i1 {x} to i8")
-        old = w.op(f"atomicrmw {_INT_ATOMICS[kind]} {w.array_pointer} {at}, i8 {wide} {tail}")
+        old = w.op(f"atomicrmw {_INT_ATOMICS[kind]} {place}, i8 {wide} {tail}")
         return w.op(f"icmp ne i8 {old}, 0")
     reg = register_type(t)
     if kind in ("min", "max") and t not in (float16, bfloat16) and not w.target.is_cuda:
         return _atomic_extreme(w, kind, t, at, x)
     if t.is_int:
         how = _INT_ATOMICS.get(kind) or ("" if t.is_signed else "u") + kind
-        return w.op(f"atomicrmw {how} {w.array_pointer} {at}, {reg} {x} {tail}")
+        return w.op(f"atomicrmw {how} {place}, {reg} {x} {tail}")
     if kind == "exch":
-        return w.op(f"atomicrmw xchg {w.array_pointer} {at}, {reg} {x} {tail}")
+        return w.op(f"atomicrmw xchg {place}, {reg} {x} {tail}")
     if t in (float16, bfloat16) and not (t == float16 and kind in ("add", "sub") and w.target.is_cuda):
-        return _atomic_half(w, kind, t, at, x)
+        return _atomic_half(w, kind, t, place, x)
     if kind == "sub":
         x = w.op(f"fneg {reg} {x}")
         kind = "add"
-    return w.op(f"atomicrmw f{kind} {w.array_pointer} {at}, {reg} {x} {tail}")
+    return w.op(f"atomicrmw f{kind} {place}, {reg} {x} {tail}")
 
 
 _BEYOND = {"min": "lt", "max": "gt"}
@@ -274,7 +291,7 @@ def _atomic_extreme(w: Writer, kind: str, t: Scalar, at: str, x: str) -> str:
     return phi.registers[0]
 
 
-def _atomic_half(w: Writer, kind: str, t: Scalar, at: str, x: str) -> str:
+def _atomic_half(w: Writer, kind: str, t: Scalar, place: str, x: str) -> str:
     """Append a compare-and-swap loop that computes in float32."""
     value = extend_half(w, x, t)
 
@@ -287,21 +304,21 @@ def _atomic_half(w: Writer, kind: str, t: Scalar, at: str, x: str) -> str:
             new = w.intrinsic(name, "float", ["float", "float"], [old, value])
         return bitcast(w, round_half(w, new, t), t, _INT16)
 
-    return bitcast(w, _swap_loop(w, at, update), _INT16, t)
+    return bitcast(w, _swap_loop(w, place, update), _INT16, t)
 
 
 _INT16 = Scalar("int", 16)
 
 
-def _swap_loop(w: Writer, at: str, update: Callable[[str], str]) -> str:
-    first = w.op(f"load atomic i16, {w.array_pointer} {at} monotonic, align 2")
+def _swap_loop(w: Writer, place: str, update: Callable[[str], str]) -> str:
+    first = w.op(f"load atomic i16, {place} monotonic, align 2")
     before, loop, done = w.block, w.label("retry"), w.label("swapped")
     w.jump(loop)
     w.start(loop)
     phi = w.phis(["i16"])
     (old,) = phi.registers
     new = update(old)
-    pair = w.op(f"cmpxchg weak {w.array_pointer} {at}, i16 {old}, i16 {new} monotonic monotonic, align 2")
+    pair = w.op(f"cmpxchg weak {place}, i16 {old}, i16 {new} monotonic monotonic, align 2")
     seen = w.op(f"extractvalue {{ i16, i1 }} {pair}, 0")
     ok = w.op(f"extractvalue {{ i16, i1 }} {pair}, 1")
     phi.add([first], before)
@@ -318,14 +335,15 @@ def compare_and_swap(
     address: str,
     compare: tuple[str, ...],
     value: tuple[str, ...],
+    pointer: str,
 ) -> tuple[str, ...]:
     """Store each scalar of ``value`` where the bits of the element's equal ``compare``'s; return the old element."""
     old = []
     for (t, offset), wanted, new in zip(t_leaves, compare, value, strict=True):
         bits = Scalar("int", t.bits)
-        i, at = f"i{t.bits}", component_address(w, address, offset, w.array_pointer)
+        i, at = f"i{t.bits}", component_address(w, address, offset, pointer)
         a, b = bitcast(w, wanted, t, bits), bitcast(w, new, t, bits)
         order = f"monotonic monotonic, align {align_of(t)}{access_group(w)}"
-        pair = w.op(f"cmpxchg {w.array_pointer} {at}, {i} {a}, {i} {b} {order}")
+        pair = w.op(f"cmpxchg {pointer} {at}, {i} {a}, {i} {b} {order}")
         old.append(bitcast(w, w.op(f"extractvalue {{ {i}, i1 }} {pair}, 0"), bits, t))
     return tuple(old)

@@ -48,8 +48,10 @@ class ArrayRef(Frozen):
     own: bool = False  # each thread touches its own element alone
     reduced: bool = False  # all threads only reduce into the same elements
     local: bool = False  # on the thread's stack
+    shared: bool = False  # in a block's shared memory
     lanes: int = 1
     constant: bool = False  # nothing writes to it during the launch
+    narrow: bool = False  # it has at most ``layout.MAX_NARROW`` elements
 
     @property
     def element_size(self) -> int:
@@ -64,7 +66,9 @@ class ArrayRef(Frozen):
     def with_parts(self, parts: tuple[str, ...]) -> ArrayRef:
         """Return an array of this form made of other registers, which control flow has chosen."""
         n = 1 + len(self.shape)
-        return self.replace(data=parts[0], shape=tuple(parts[1:n]), strides=tuple(parts[n:]), constant=False)
+        return self.replace(
+            data=parts[0], shape=tuple(parts[1:n]), strides=tuple(parts[n:]), constant=False, narrow=False
+        )
 
 
 Rep = tuple[str, ...] | ArrayRef

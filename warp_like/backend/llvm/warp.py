@@ -13,16 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from warp_like.backend.llvm.values import register_type
+from warp_like.backend.llvm.exchange import ALL_LANES, combine_whole
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Value
 from warp_like.ir.types import Scalar
 
 KINDS = frozenset(("add", "sub", "min", "max", "and", "or", "xor"))
-ALL_LANES = "-1"
-_SEGMENT = "31"  # shuffles reach the whole warp
-_SINCE_REDUX = 80
 
 
 class Addresses:
@@ -104,7 +101,7 @@ def update(
         w.branch(w.op(f"extractvalue {{ i32, i1 }} {pair}, 1"), same, single)
         w.start(same)
     how = "add" if kind == "sub" else kind
-    totals = [_reduce(w, how, t, x) for t, x in parts]
+    totals = [combine_whole(w, how, t, x) for t, x in parts]
     lane = w.intrinsic("llvm.nvvm.read.ptx.sreg.laneid", "i32", [], [])
     w.branch(w.op(f"icmp eq i32 {lane}, 0"), one, done)
     w.start(one)
@@ -114,38 +111,3 @@ def update(
     each([x for _, x in parts])
     w.jump(done)
     w.start(done)
-
-
-def _reduce(w: Writer, how: str, t: Scalar, x: str) -> str:
-    """Return in all lanes what combining ``x`` over the whole warp gives."""
-    if t.is_int and t.bits == 32 and w.target.arch >= _SINCE_REDUX:
-        name = how if how not in ("min", "max") or t.is_signed else f"u{how}"
-        return w.intrinsic(f"llvm.nvvm.redux.sync.{name}", "i32", ["i32", "i32"], [x, ALL_LANES])
-    for distance in (16, 8, 4, 2, 1):
-        x = _combine(w, how, t, x, _exchange(w, t, x, distance))
-    return x
-
-
-def _exchange(w: Writer, t: Scalar, x: str, distance: int) -> str:
-    """Return the value of the lane whose number differs by ``distance``, a power of two."""
-    reg, words = register_type(t), [x]
-    if t.bits == 64:
-        bits = w.op(f"bitcast {reg} {x} to i64")
-        words = [w.op(f"trunc i64 {part} to i32") for part in (bits, w.op(f"lshr i64 {bits}, 32"))]
-    elif t.is_float:
-        words = [w.op(f"bitcast {reg} {x} to i32")]
-    name, types = "llvm.nvvm.shfl.sync.bfly.i32", ["i32"] * 4
-    words = [w.intrinsic(name, "i32", types, [ALL_LANES, word, str(distance), _SEGMENT]) for word in words]
-    if t.bits == 64:
-        low, high = (w.op(f"zext i32 {word} to i64") for word in words)
-        high = w.op(f"shl nuw i64 {high}, 32")
-        return w.op(f"bitcast i64 {w.op(f'or disjoint i64 {low}, {high}')} to {reg}")
-    return w.op(f"bitcast i32 {words[0]} to {reg}") if t.is_float else words[0]
-
-
-def _combine(w: Writer, how: str, t: Scalar, a: str, b: str) -> str:
-    reg = register_type(t)
-    if how in ("min", "max"):
-        name = f"llvm.{how}num.f{t.bits}" if t.is_float else f"llvm.{'s' if t.is_signed else 'u'}{how}.i{t.bits}"
-        return w.intrinsic(name, reg, [reg, reg], [a, b])
-    return w.op(f"f{how} {reg} {a}, {b}" if t.is_float else f"{how} {reg} {a}, {b}")

@@ -38,6 +38,7 @@ class Writer:
         self._line_info: LineInfo | None = None
         self._here: Callable[[], str] = str  # appended to each instruction
         self._kept: list[str] = []
+        self._shared: dict[str, int] = {}  # CUDA's shared memory: names and bytes
         self._next = 0
 
     # --- instructions ---
@@ -87,6 +88,17 @@ class Writer:
         if initial:
             self._allocas.append(f"  store {type} {initial}, ptr {r}, align {align}")
         return r
+
+    def shared(self, size: int) -> str:
+        """Return the address of ``size`` bytes that a block of CUDA's shares."""
+        name = f"@shared{len(self._shared)}"
+        self._shared[name] = size
+        return name
+
+    def slots(self, size: int) -> str:
+        """Return the address of memory of at least ``size`` bytes that a block uses for one thing after the other."""
+        self._shared["@slots"] = max(size, self._shared.get("@slots", 0))
+        return "@slots"
 
     def phis(self, types: Sequence[str]) -> Phis:
         """Reserve phis at the start of the current block."""
@@ -164,6 +176,8 @@ class Writer:
         parts = [f'source_filename = "{name}"', f'target triple = "{self.target.triple}"']
         for data, symbol in self._strings.items():
             parts.append(f"{symbol} = private unnamed_addr{space} constant [{len(data)} x i8] c{quoted(data)}")
+        for symbol, size in self._shared.items():
+            parts.append(f"{symbol} = internal addrspace(3) global [{size} x i8] undef, align 16")
         if self._kept:
             refs = ", ".join(f"ptr @{s}" for s in self._kept)
             array = f"[{len(self._kept)} x ptr]"

@@ -193,7 +193,7 @@ class Forward:
         """Make the array, and one for the tangents of its elements."""
         self.keep(o)
         if is_differentiable(o.result.type):
-            self.set(o.result, self.b.insert(ops.LocalArray(o.shape), o.result.type).result)
+            self.set(o.result, self.b.insert(ops.LocalArray(o.shape, o.shared), o.result.type).result)
 
     def pop(self, o: ops.Pop) -> None:
         """Take back a value, and before it its tangent."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from warp_like.base.errors import WarpCodegenError
-from warp_like.builtins.spec import Elementwise, Expand, NoGradient, Overload, resolve
+from warp_like.builtins.spec import Cooperative, Elementwise, Expand, NoGradient, Overload, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import clone_function
@@ -36,6 +36,8 @@ def _apply(r: Forward, o: ops.Apply) -> None:
         r.unavailable(o, f"{row.name}() has no gradient: {row.adjoint.reason}", "keep its result out of the derivative")
     elif o.fn == "where":
         _where(r, o)
+    elif isinstance(row.lower, Cooperative):
+        _cooperative(r, o, row.lower)
     elif isinstance(row.lower, Elementwise):
         r.keep(o)
         r.set(o.result, _elementwise(r, row.lower.scalar, o))
@@ -58,6 +60,13 @@ def _where(r: Forward, o: ops.Apply) -> None:
     r.keep(o)
     cond, x, y = o.args
     r.set(o.result, r.b.select(r.value(cond), r.or_zero(x), r.or_zero(y)))
+
+
+def _cooperative(r: Forward, o: ops.Apply, lower: Cooperative) -> None:
+    """The tangents of all threads meet where their values do; the adjoint's rule gives this thread's part alone."""
+    r.keep(o)
+    assert lower.tangent is not None
+    r.set(o.result, lower.tangent(r.b, r.or_zero(o.args[0]), r.value(o.result), *(r.value(a) for a in o.args)))
 
 
 def _elementwise(r: Forward, name: str, o: ops.Apply) -> Value:

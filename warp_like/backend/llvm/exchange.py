@@ -1,0 +1,97 @@
+"""Values that go from lane to lane of a warp on CUDA: ``shfl.sync`` in words of 32 bits, and reductions made of it."""
+
+from __future__ import annotations
+
+from warp_like.backend.llvm.values import register_type
+from warp_like.backend.llvm.writer import Writer
+from warp_like.ir.types import Scalar
+
+ALL_LANES = "-1"
+LAST_LANE = "31"
+_SINCE_REDUX = 80
+
+
+def exchange(
+    w: Writer, how: str, t: Scalar, x: str, by: str, last: str = LAST_LANE, lanes: str = ALL_LANES, *, ask: bool = False
+) -> tuple[str, str]:
+    """Return the value of another lane, its own where there is none; and, if asked, the condition that there is one.
+
+    Args:
+        w: Where the text goes.
+        how: ``idx``, ``up``, ``down`` or ``bfly``.
+        t: The type of ``x``.
+        x: The value.
+        by: The i32 register of the lane, the distance or the mask, from 0 to 31.
+        last: The last lane that there is; the lowest one, 0, for ``up``.
+        lanes: The lanes that come by, as a mask.
+        ask: Whether to return the condition; else it is nothing.
+    """
+    name, found, there = f"llvm.nvvm.shfl.sync.{how}.i32", [], ""
+    for word in to_words(w, t, x):
+        given = ["i32"] * 4, [lanes, word, by, last]
+        if not ask:
+            found.append(w.intrinsic(name, "i32", *given))
+            continue
+        pair = w.intrinsic(f"{name}p", "{ i32, i1 }", *given)
+        found.append(w.op(f"extractvalue {{ i32, i1 }} {pair}, 0"))
+        there = there or w.op(f"extractvalue {{ i32, i1 }} {pair}, 1")
+    return from_words(w, t, found), there
+
+
+def combine(w: Writer, how: str, t: Scalar, a: str, b: str) -> str:
+    """Return two values of 32 or 64 bits combined; of a number and none, ``min`` and ``max`` give the number."""
+    reg = register_type(t)
+    if how in ("min", "max"):
+        name = f"llvm.{how}num.f{t.bits}" if t.is_float else f"llvm.{'s' if t.is_signed else 'u'}{how}.i{t.bits}"
+        return w.intrinsic(name, reg, [reg, reg], [a, b])
+    return w.op(f"f{how} {reg} {a}, {b}" if t.is_float else f"{how} {reg} {a}, {b}")
+
+
+def combine_at_once(w: Writer, how: str, t: Scalar, x: str, lanes: str = ALL_LANES) -> str:
+    """Return in all ``lanes`` what combining ``x`` over them gives, by one instruction, or nothing if there is none."""
+    if not (t.is_int and t.bits == 32 and w.target.arch >= _SINCE_REDUX):
+        return ""
+    name = how if how not in ("min", "max") or t.is_signed else f"u{how}"
+    return w.intrinsic(f"llvm.nvvm.redux.sync.{name}", "i32", ["i32", "i32"], [x, lanes])
+
+
+def combine_whole(w: Writer, how: str, t: Scalar, x: str) -> str:
+    """Return in all lanes of a warp that is whole what combining ``x``, of 32 or 64 bits, over them gives."""
+    at_once = combine_at_once(w, how, t, x)
+    if at_once:
+        return at_once
+    for distance in (16, 8, 4, 2, 1):
+        x = combine(w, how, t, x, exchange(w, "bfly", t, x, str(distance))[0])
+    return x
+
+
+def combine_first(w: Writer, how: str, t: Scalar, x: str, last: str, lanes: str) -> str:
+    """Return in all ``lanes``, those up to ``last``, what combining ``x``, of 32 or 64 bits, over them gives."""
+    at_once = combine_at_once(w, how, t, x, lanes)
+    if at_once:
+        return at_once
+    for distance in (16, 8, 4, 2, 1):  # into lane 0, whatever is missing at the end
+        other, there = exchange(w, "down", t, x, str(distance), last, lanes, ask=True)
+        x = w.select(there, register_type(t), combine(w, how, t, x, other), x)
+    return exchange(w, "idx", t, x, "0", last, lanes)[0]
+
+
+def to_words(w: Writer, t: Scalar, x: str) -> list[str]:
+    """Return a scalar as integers of 32 bits, the low one first."""
+    reg, bits = register_type(t), 1 if t.is_bool else t.bits
+    if t.is_float and reg != f"i{bits}":
+        x = w.op(f"bitcast {reg} {x} to i{bits}")
+    if bits == 64:
+        return [w.op(f"trunc i64 {part} to i32") for part in (x, w.op(f"lshr i64 {x}, 32"))]
+    return [x if bits == 32 else w.op(f"zext i{bits} {x} to i32")]
+
+
+def from_words(w: Writer, t: Scalar, words: list[str]) -> str:
+    """Return the scalar that ``to_words`` took apart."""
+    reg, bits, x = register_type(t), 1 if t.is_bool else t.bits, words[0]
+    if bits == 64:
+        low, high = (w.op(f"zext i32 {word} to i64") for word in words)
+        x = w.op(f"or disjoint i64 {low}, {w.op(f'shl nuw i64 {high}, 32')}")
+    elif bits < 32:
+        x = w.op(f"trunc i32 {x} to i{bits}")
+    return w.op(f"bitcast i{bits} {x} to {reg}") if t.is_float and reg != f"i{bits}" else x

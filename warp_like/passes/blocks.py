@@ -1,0 +1,126 @@
+"""Threads of a block that work together: what has to hold of the program, and what is left of it on the CPU.
+
+On CUDA a thread that waits for the others of its block or warp waits for ever where some of them never come by, so the
+place has to be one that all reach or none. That is seen before the code is made, for every target, and refused.
+"""
+
+from __future__ import annotations
+
+import math
+
+from warp_like.base.errors import WarpCodegenError
+from warp_like.base.loc import at
+from warp_like.ir import ops
+from warp_like.ir.core import Function, Op, Value
+from warp_like.ir.layout import size_of
+from warp_like.ir.types import Array, element_count, scalar_of
+from warp_like.passes.rewriter import Rewriter, rewrite
+from warp_like.passes.uniform import LEVELS, Uniformity, cooperative
+
+MAX_SHARED_BYTES = 48 << 10
+"""The most memory that a block shares: what every device has without asking for more."""
+
+
+def works_together(f: Function) -> bool:
+    """Return whether threads of ``f`` ask anything of their warp or block."""
+    return any(_is_of_block(o) or cooperative(o) is not None for o in f.body.walk())
+
+
+def require_together(f: Function) -> None:
+    """Refuse what threads of a block do together where not all of them come by; changes nothing.
+
+    Raises:
+        WarpCodegenError: They may not, or arrays that a block shares are too large, or leave the kernel.
+    """
+    if works_together(f):
+        known = Uniformity(f)
+        for o in f.body.walk():
+            with at(o.loc):
+                _require(o, known)
+        _require_room(f)
+
+
+def in_single_threads(f: Function) -> Function:
+    """Write what is left of ``f`` where a block is one thread, in place."""
+    return rewrite(f, _Alone()) if works_together(f) else f
+
+
+class _Alone(Rewriter):
+    def visit(self, o: Op) -> None:
+        lower = cooperative(o)
+        with at(o.loc):
+            match o:
+                case ops.Barrier():
+                    pass
+                case ops.LocalArray(shared=True):
+                    self.replace(o, self.b.insert(ops.LocalArray(o.shape), o.result.type, hint=o.result.hint).results)
+                case ops.Apply() if lower is not None:
+                    self.replace(o, (lower.alone(self.b, *o.args),))
+                case _:
+                    super().visit(o)
+
+
+def _is_of_block(o: Op) -> bool:
+    return isinstance(o, ops.Barrier) or (isinstance(o, ops.LocalArray) and o.shared)
+
+
+def _require(o: Op, known: Uniformity) -> None:
+    lower = cooperative(o)
+    if lower is not None and lower.meets:
+        assert isinstance(o, ops.Apply)
+        _require_place(o, f"{o.fn}()", lower.meets, known)
+    elif _is_of_block(o):
+        _require_place(o, "block_sync()" if isinstance(o, ops.Barrier) else "shared_array()", "block", known)
+    elif isinstance(o, (ops.Address, ops.Native)) and any(map(_is_shared, o.operands())):
+        raise WarpCodegenError(
+            "an array that a block shares has no address", help="copy its elements to an array that is an argument"
+        )
+
+
+def _require_place(o: Op, what: str, whose: str, known: Uniformity) -> None:
+    level, by = known.within[o]
+    if level <= LEVELS[whose]:
+        return
+    where = f" of line {by.loc.line}" if by is not None and by.loc is not None else ""
+    reason = f"the condition{where} may hold for some of them alone"
+    if isinstance(by, (ops.For, ops.While)):
+        reason = f"the loop{where} may end earlier for some of them than for others"
+    value = "; a thread that has nothing to add gives wp.where(condition, value, 0)" if what.endswith("_sum()") else ""
+    raise WarpCodegenError(
+        f"all threads of a {whose} have to reach {what} together, but {reason}",
+        help=f"call it outside of {'the loop' if isinstance(by, (ops.For, ops.While)) else 'the branch'}{value}; what "
+        "wp.block_any(condition) or wp.block_max(count) gives is the same for all threads",
+    )
+
+
+def _require_room(f: Function) -> None:
+    """Refuse arrays that together are larger than what a block can share."""
+    total = most = 0
+    for o in f.body.walk():
+        lower = cooperative(o)
+        if isinstance(o, ops.LocalArray) and o.shared:
+            assert isinstance(o.result.type, Array)
+            total += -(-size_of(o.result.type.dtype) * math.prod(o.shape) // 16) * 16
+        elif lower is not None and lower.meets == "block":
+            most = max(most, slot_bytes(o.operands()[0]))
+        if total + most > MAX_SHARED_BYTES:
+            raise WarpCodegenError(
+                f"the threads of a block share {total + most} bytes here, {most} of them for sums; "
+                f"{MAX_SHARED_BYTES} are there",
+                o.loc,
+                help="make the array smaller, or take it as an argument of the kernel; one made in a loop that is "
+                "unrolled counts for each round",
+            )
+
+
+def slot_bytes(value: Value) -> int:
+    """Return the bytes that a block shares to combine ``value``: a place for each of its warps."""
+    scalar = scalar_of(value.type)
+    assert scalar is not None
+    return 32 * element_count(value.type) * max(scalar.bits // 8, 4)
+
+
+def _is_shared(v: Value) -> bool:
+    while isinstance(v.op, ops.VIEWS):
+        v = v.op.array
+    return isinstance(v.op, ops.LocalArray) and v.op.shared

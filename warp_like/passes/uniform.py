@@ -1,0 +1,118 @@
+"""Which values are the same for all threads of a block, or of a warp, on CUDA; and where such threads stay together.
+
+A level says how far a value is the same: for the ``BLOCK``, for the ``WARP``, or for the ``THREAD`` alone. A place in
+the program has the level of what decides whether a thread comes there.
+
+What is the same follows from the program alone, and never from what threads write meanwhile: an element is the same for
+all only where the kernel writes to no element of its array, and never in memory that a block shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from warp_like.builtins.spec import Cooperative, resolve
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.passes.effects import constant_arrays
+
+BLOCK, WARP, THREAD = 0, 1, 2
+LEVELS = {"block": BLOCK, "warp": WARP, "": THREAD}
+
+
+def cooperative(o: Op) -> Cooperative | None:
+    """Return the row's lowering where ``o`` asks something of the thread's warp or block."""
+    if not isinstance(o, ops.Apply):
+        return None
+    lower = resolve(o.fn, [a.type for a in o.args]).overload.lower
+    return lower if isinstance(lower, Cooperative) else None
+
+
+class Uniformity:
+    """The levels of the values of ``f``, and of its places.
+
+    Attributes:
+        levels: The level of each value.
+        within: For each op, the level of its place, and the branch or loop that has led to it.
+    """
+
+    def __init__(self, f: Function) -> None:
+        self.levels: dict[Value, int] = dict.fromkeys(f.params, BLOCK)
+        self.within: dict[Op, tuple[int, Op | None]] = {}
+        self._constant = {f.params[i] for i in constant_arrays(f)}
+        self._place: tuple[int, Op | None] = (BLOCK, None)
+        self._block(f.body)
+
+    def _block(self, b: Block, under: tuple[int, Op] | None = None) -> list[int]:
+        """Visit ``b``, reached by what has the level and op ``under``; return the levels of what it yields."""
+        before = self._place
+        if under is not None and under[0] > before[0]:
+            self._place = under
+        for o in b.ops[:-1]:
+            self.within[o] = self._place
+            self._visit(o)
+        self._place = before
+        return [self.levels[v] for v in b.yielded]
+
+    def _set(self, values: Sequence[Value], levels: Sequence[int]) -> None:
+        self.levels.update(zip(values, levels, strict=True))
+
+    def _visit(self, o: Op) -> None:
+        match o:
+            case ops.If():
+                by = self.levels[o.cond]
+                sides = [self._block(r, (by, o)) for r in o.regions()]
+                self._set(o.results, [max(by, *pair) for pair in zip(*sides, strict=True)])
+            case ops.For():
+                by = max(self.levels[v] for v in (o.lo, o.hi, o.step))
+                i, *params = o.body.params
+                self.levels[i] = by
+                self._loop(o, params, by)
+            case ops.While():
+                self._loop(o, o.body.params, BLOCK)
+            case _:
+                self._set(o.results, [self._level(o)] * len(o.results))
+
+    def _loop(self, o: ops.For | ops.While, params: Sequence[Value], by: int) -> None:
+        """Visit a loop until nothing changes; ``by`` is the level of its bounds."""
+        carried = [max(by, self.levels[v]) for v in o.init]
+        while True:
+            self._set(params, carried)
+            before = by
+            if isinstance(o, ops.While):
+                self._set(o.cond.params, carried)
+                (by,) = self._block(o.cond, (by, o))
+            found = [max(by, a, b) for a, b in zip(carried, self._block(o.body, (by, o)), strict=True)]
+            if found == carried and by == before:
+                break
+            carried = found
+        self._set(o.results, carried)
+
+    def _level(self, o: Op) -> int:
+        """The level of the results of an op without blocks."""
+        given = max((self.levels[v] for v in o.operands()), default=BLOCK)
+        match o:
+            case ops.Apply():
+                lower = cooperative(o)
+                if lower is not None:
+                    return LEVELS[lower.agrees]
+                return WARP if _is_number_of_warp(o) else given
+            case ops.Load():
+                return given if _root(o.array) in self._constant else THREAD
+            case ops.Inner():
+                return THREAD
+            case ops.Tid() | ops.Atomic() | ops.AtomicCas() | ops.Native() | ops.Pop() | ops.Call() | ops.LocalArray():
+                return THREAD
+        return given
+
+
+def _is_number_of_warp(o: ops.Apply) -> bool:
+    """Whether ``o`` is ``block_thread() // warp_size()``, as it stands or as a division."""
+    names = [a.op.fn if isinstance(a.op, ops.Apply) else "" for a in o.args]
+    return o.fn in ("div", "floordiv") and names == ["block_thread", "warp_size"]
+
+
+def _root(array: Value) -> Value:
+    while isinstance(array.op, ops.VIEWS):
+        array = array.op.array
+    return array
