@@ -58,7 +58,7 @@ Blocks and Warps
     block_dim() block_size() block_thread() block_sync() block_sum(value) block_min(value) block_max(value)
     block_any(cond) block_all(cond) shared_array(shape, dtype) warp_size() warp_lane() warp_sum(value) warp_min(value)
     warp_max(value) warp_any(cond) warp_all(cond) warp_ballot(cond) warp_shuffle(value, lane)
-    warp_shuffle_up(value, delta) warp_shuffle_down(value, delta) warp_shuffle_xor(value, mask)
+    warp_shuffle_up(value, distance) warp_shuffle_down(value, distance) warp_shuffle_xor(value, mask)
 
 Random
     rand_init(seed)(seed, offset) randi(state)(state, low, high) randu(state)(state, low, high)

@@ -190,14 +190,14 @@ def _sum_of_readers(name: str, b: Emitter, g: Value, by: Value) -> Value:
     return got
 
 
-def _shifted_back(name: str, b: Emitter, g: Value, delta: Value) -> Value:
+def _shifted_back(name: str, b: Emitter, g: Value, distance: Value) -> Value:
     """The adjoint of a shift that is the same in all lanes: the lanes at the end that have read themselves keep it."""
     lane, count = b.warp_lane(), b.apply("_warp_count")
     up = name == "warp_shuffle_up"
-    reader = b.add(lane, delta) if up else b.sub(lane, delta)
+    reader = b.add(lane, distance) if up else b.sub(lane, distance)
     is_read = b.lt(reader, count) if up else b.ge(reader, 0)
-    keeps = b.lt(lane, delta) if up else b.ge(b.add(lane, delta), count)
-    moved = b.warp_shuffle_down(g, delta) if up else b.warp_shuffle_up(g, delta)
+    keeps = b.lt(lane, distance) if up else b.ge(b.add(lane, distance), count)
+    moved = b.warp_shuffle_down(g, distance) if up else b.warp_shuffle_up(g, distance)
     zero = b.zero(g.type)
     return b.add(b.select(is_read, moved, zero), b.select(keeps, g, zero))
 
@@ -228,6 +228,6 @@ def _declare_shuffle(name: str, param: str, what: str, pattern: Pattern) -> None
 
 for _value in (X, V, M, Q, TF):
     _declare_shuffle("warp_shuffle", "lane", "lane ``lane`` of the warp", _value)
-    _declare_shuffle("warp_shuffle_up", "delta", "the lane ``delta`` below this one, at least 0", _value)
-    _declare_shuffle("warp_shuffle_down", "delta", "the lane ``delta`` above this one, at least 0", _value)
+    _declare_shuffle("warp_shuffle_up", "distance", "the lane ``distance`` below this one, at least 0", _value)
+    _declare_shuffle("warp_shuffle_down", "distance", "the lane ``distance`` above this one, at least 0", _value)
     _declare_shuffle("warp_shuffle_xor", "mask", "the lane whose number is this one's xor ``mask``", _value)
