@@ -32,7 +32,8 @@ def run_lanes(f: Function, args: Sequence[Any], dims: tuple[int, ...], printed: 
     values = [_argument(a, p.type) for a, p in zip(args, f.params, strict=True)]
     budget = [MAX_STEPS]
     with np.errstate(all="ignore"):
-        for row in itertools.product(*(range(n) for n in dims[:-1])):
+        steps = [f.rows if k == ndim - 2 else 1 for k in range(ndim - 1)]
+        for row in itertools.product(*(range(0, n, step) for n, step in zip(dims[:-1], steps, strict=True))):
             for start in range(0, dims[-1], f.lanes):
                 live = min(f.lanes, dims[-1] - start)
                 vector = _Vector((*row, start), dims, f.lanes, live, printed if printed is not None else [], budget)

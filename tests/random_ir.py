@@ -47,6 +47,8 @@ ARRAYS: dict[str, Array] = {
 SHAPES = {"x": (8,), "m": (4, 2), "n": (4,), "d": (2,), "v": (2, 3)}
 PARAMS: dict[str, Type] = {**ARRAYS, "s": float32, "k": int32, "w": VEC}
 DIMS = (2, 2)
+TIDS = [(0, 2), (1, 2), (0, 1)]
+"""The axes and dimensions of a thread's indices."""
 
 
 def arguments(seed: int = 0) -> list[Any]:
@@ -62,9 +64,9 @@ OWN_DIMS = (3, 7)
 """A grid for ``own_function`` that does not fill whole vectors."""
 
 
-def own_arguments(seed: int = 0) -> list[Any]:
-    """Arguments for ``own_function``: each thread of ``OWN_DIMS`` has the arrays to itself."""
-    threads = OWN_DIMS[0] * OWN_DIMS[1]
+def own_arguments(seed: int = 0, dims: tuple[int, int] = OWN_DIMS) -> list[Any]:
+    """Arguments for ``own_function``: each thread of ``dims`` has the arrays to itself."""
+    threads = dims[0] * dims[1]
     sets = [arguments(seed + k) for k in range(threads)]
     return [
         np.stack(same) if isinstance(same[0], np.ndarray) and k < len(ARRAYS) else same[0]
@@ -81,18 +83,22 @@ def functions(draw: Callable[[Any], Any], statements: int = 12, calls: bool = Tr
     return f
 
 
-def own_function(seed: int, statements: int = 16, stack: bool = True) -> Function:
+def own_function(seed: int, statements: int = 16, stack: bool = True, columns: int = 0) -> Function:
     """A kernel whose arrays have a dimension more in front, of which each thread uses its own part alone.
 
-    It has arrays of its threads' own, and loops that save their state until other loops take it back.
+    It has arrays of its threads' own, and loops that save their state until other loops take it back. With ``columns``,
+    the extent of the grid's last dimension, a thread knows its two indices alone, and nothing depends on its number.
     """
     own = {name: Array(t.dtype, t.ndim + 1) for name, t in ARRAYS.items()}
     f, b = start("random", **{**PARAMS, **own})
-    views = {name: b.view(v, [tid(b, 0, 1)]) for name, v in zip(ARRAYS, f.params, strict=False)}
+    thread = b.add(b.mul(tid(b, 0, 2), columns), tid(b, 1, 2)) if columns else tid(b, 0, 1)
+    views = {name: b.view(v, [thread]) for name, v in zip(ARRAYS, f.params, strict=False)}
     maker = _Maker(random.Random(seed).randint, b, views, False, stack)
     maker.kinds += [maker.effect, maker.compare, maker.memory, maker.if_, maker.local] * 2 + [maker.for_, maker.while_]
     maker.kinds += [maker.stack] * stack
-    maker.everything(statements)
+    if columns:
+        maker.effects = ["store", "atomic"]
+    maker.everything(statements, [(0, 2), (1, 2)] if columns else TIDS)
     return f
 
 
@@ -113,10 +119,10 @@ class _Maker:
         self.kinds += [self.compare, self.convert, self.while_, self.effect, self.choose, self.dim]
         self.kinds += [self.call] * calls + [self.stack] * stack
 
-    def everything(self, statements: int) -> None:
+    def everything(self, statements: int, tids: Sequence[tuple[int, int]] = TIDS) -> None:
         """Make the whole body."""
         self.pool += [v for v in self.b.block.params if not isinstance(v.type, Array)]
-        self.pool += [tid(self.b, 0, 2), tid(self.b, 1, 2), tid(self.b, 0, 1)]
+        self.pool += [tid(self.b, axis, ndim) for axis, ndim in tids]
         self.statements(statements, 0)
         for name, t in ARRAYS.items():
             self.store(name, self.some(t.dtype))

@@ -164,7 +164,9 @@ def _stage_text(source: Source, signature: Signature, target: Target, stage: str
         return print_function(f)
     options = _lowering(signature, f, target)
     wide = _in_lanes(f, signature, target, options).function
-    return print_function(wide) if stage == "lanes" else _backend_text(wide, target, options, stage)
+    if stage == "lanes":
+        return "\n".join(print_function(g) for g in (wide, wide.tile) if g is not None)
+    return _backend_text(wide, target, options, stage)
 
 
 def _in_lanes(f: Function, signature: Signature, target: Target, options: LoweringOptions) -> Choice:
@@ -176,6 +178,8 @@ def _in_lanes(f: Function, signature: Signature, target: Target, options: Loweri
     choice = choose(f, target.vector_bits, target.vector_registers, signature.options.vector_width, options.reduced)
     if settings.verify:
         verify(choice.function)
+        if choice.function.tile is not None:
+            verify(choice.function.tile)
     return choice
 
 

@@ -196,7 +196,8 @@ class Function:
     no arrays. It may have a ``replay``: a function of the same type that gives its results in the reverse sweep.
 
     Where ``lanes`` is not 1, the body runs that many neighbours along the last dimension of the grid side by side; then
-    ``rest`` may be the same function in fewer lanes, for the threads that are left.
+    ``rest`` may be the same function in fewer lanes, for the threads that are left. Where ``rows`` is not 1, the body
+    runs that many neighbours along the last but one dimension as well; ``tile`` may be a function in that form.
 
     A func with a ``primal`` is the gradient of that function and has no body yet; ``passes.ad`` makes it.
     """
@@ -219,6 +220,8 @@ class Function:
         self.replay: Function | None = None
         self.lanes = 1
         self.rest: Function | None = None
+        self.rows = 1
+        self.tile: Function | None = None
         self.primal: Function | None = None
 
     @property

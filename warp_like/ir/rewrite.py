@@ -44,6 +44,7 @@ def clone_function(f: Function) -> Function:
     new.body = Cloner().block(f.body)
     new.scratch, new.gradient, new.replay = f.scratch, f.gradient, f.replay
     new.lanes, new.rest = f.lanes, f.rest
+    new.rows, new.tile = f.rows, f.tile
     new.primal = f.primal
     return new
 

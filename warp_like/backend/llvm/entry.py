@@ -16,7 +16,7 @@ count in unsigned 32 bits: ``end`` is at most ``layout.MAX_NARROW`` and no block
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from warp_like.backend.llvm.accumulators import Accumulators
@@ -240,12 +240,16 @@ class _CpuGrid(_Grid):
         high = w.op(f"sub nsw i64 %end, {self._start}")
         low = w.intrinsic("llvm.smax.i64", "i64", ["i64", "i64"], [low, "0"])
         high = w.intrinsic("llvm.smin.i64", "i64", ["i64", "i64"], [high, inner])
-        self._threads(low, high, self._split(row, self.ndim - 1), "row_end")
-        w.start("row_end")
-        following = w.op(f"add nuw nsw i64 {row}, 1")
+        following = self._row(row, low, high)
         rows.add([following], w.block)
         rows.finish()
         w.branch(w.op(f"icmp sle i64 {following}, {last}"), "row", "done")
+
+    def _row(self, row: str, low: str, high: str) -> str:
+        """Write what is done of ``row``, from ``low`` to ``high``; return the row after it."""
+        self._threads(low, high, self._split(row, self.ndim - 1), "row_end")
+        self.w.start("row_end")
+        return self.w.op(f"add nuw nsw i64 {row}, 1")
 
     def _at(self, index: str, outer: list[str]) -> None:
         """Go to the thread at ``index`` of the last dimension."""
@@ -306,6 +310,58 @@ class _LaneGrid(_CpuGrid):
         counter.finish()
         w.jump("vectors")
         self._rest(t, "vectors", high, outer, rest, target, partial=rest is self.f)
+
+    def _row(self, row: str, low: str, high: str) -> str:
+        """Let several rows go together where the function has a tile of them and the chunk has them whole."""
+        tile = self.f.tile
+        if tile is None:
+            return super()._row(row, low, high)
+        w, inner = self.w, self._extents[-1]
+        outer = self._split(row, self.ndim - 1)
+        following = w.op(f"add nsw i64 {row}, 1")
+        below = w.op(f"add nsw i64 {row}, {tile.rows}")
+        stop = w.op(f"mul nsw i64 {below}, {inner}")
+        side = w.op(f"add nsw i64 {outer[-1]}, {tile.rows}")
+        conditions = (f"eq i64 {low}, 0", f"sle i64 {stop}, %end", f"sle i64 {side}, {self._extents[-2]}")
+        inside, ends, together = (w.op(f"icmp {c}") for c in conditions)
+        whole = w.op(f"and i1 {w.op(f'and i1 {inside}, {ends}')}, {together}")
+        before = w.block
+        w.branch(whole, "tiles", "strip")
+        w.start("tiles")
+        counter = w.phis(["i64"])
+        (t,) = counter.registers
+        counter.add(["0"], before)
+        reached = w.op(f"add nuw nsw i64 {t}, {tile.lanes}")
+        w.branch(w.op(f"icmp sle i64 {reached}, {inner}"), "tile", "strip")
+        w.start("tile")
+        self._at(t, outer)
+        self.run(tile, full_mask(tile.lanes))
+        counter.add([reached], w.block)
+        counter.finish()
+        w.jump("tiles")
+        return self._strip(row, (low, high, following), before, (t, inner, below))
+
+    def _strip(self, row: str, alone: Sequence[str], before: str, rest: Sequence[str]) -> str:
+        """Write the loop over the rows from ``row`` on, of which there are one or, after "tiles", several.
+
+        ``alone``, coming from block ``before``, and ``rest`` are the columns of each, from one to another, and the row
+        after the last; returns that row.
+        """
+        w = self.w
+        w.start("strip")
+        strip = w.phis(["i64"] * 4)
+        at, low, high, stop = strip.registers
+        strip.add([row, *alone], before)
+        strip.add([row, *rest], "tiles")
+        self._start = w.op(f"mul nsw i64 {at}, {self._extents[-1]}")
+        self._threads(low, high, self._split(at, self.ndim - 1), "strip_end")
+        w.start("strip_end")
+        following = w.op(f"add nuw nsw i64 {at}, 1")
+        strip.add([following, low, high, stop], w.block)
+        strip.finish()
+        w.branch(w.op(f"icmp slt i64 {following}, {stop}"), "strip", "row_end")
+        w.start("row_end")
+        return following
 
     def _rest(
         self, low: str, before: str, high: str, outer: list[str], f: Function, target: str, *, partial: bool

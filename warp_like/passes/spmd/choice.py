@@ -30,6 +30,7 @@ from warp_like.ir.types import Array, Lanes, bool_, element_count, lane_type, sc
 from warp_like.passes.cse import cse
 from warp_like.passes.dce import dce
 from warp_like.passes.spmd.cost import gathers_in_loops, lane_cost, thread_cost
+from warp_like.passes.spmd.rows import ROWS, shares_loads, side_by_side
 from warp_like.passes.spmd.steps import find_steps
 from warp_like.passes.spmd.values import NotWidenable
 from warp_like.passes.spmd.widen import calls_library, widen
@@ -92,9 +93,11 @@ def choose(f: Function, vector_bits: int, registers: int, wanted: int, reduced: 
         if times > 1:
             rest, wide = wide, _widened(f, native * times, reduced)
             wide.rest = rest
+        wide.tile = _tile(f, native, registers, reduced)
     except NotWidenable as e:
         return Choice(f, 1, str(e))
-    return Choice(wide, native * times, f"{times} x {vector_bits}-bit vectors of {bits}-bit numbers")
+    rows = f", {wide.tile.rows} rows at once" if wide.tile else ""
+    return Choice(wide, native * times, f"{times} x {vector_bits}-bit vectors of {bits}-bit numbers{rows}")
 
 
 def _power_of_two(n: int) -> int:
@@ -128,6 +131,19 @@ def _widened(f: Function, width: int, reduced: Sequence[int]) -> Function:
     return dce(cse(widen(f, width, reduced)))
 
 
+def _tile(f: Function, native: int, registers: int, reduced: Sequence[int]) -> Function | None:
+    """``f`` in lanes for several rows of threads at once, where that saves loads and the rows' values fit."""
+    if not shares_loads(f):
+        return None
+    rows = side_by_side(f, ROWS)
+    wide = _widened(rows, native, reduced)
+    loops = [o for o in wide.body.walk() if isinstance(o, (ops.For, ops.While))]
+    if any(_calls_library(loop) or _pressure(loop) > registers for loop in loops):
+        return None
+    times = 1 if gathers_in_loops(wide) else _registers_side_by_side(wide, registers, MAX_LANES // native)
+    return _widened(rows, native * times, reduced) if times > 1 else wide
+
+
 def _only_sums(f: Function) -> bool:
     """Whether ``f`` has no loops, and all that it does is to add to elements that all threads share."""
     found = list(f.body.walk())
@@ -158,13 +174,17 @@ def _registers_side_by_side(f: Function, registers: int, most: int) -> int:
         while times > 1 and times * _most_alive(f.body) > registers:
             times //= 2
     for loop in loops:
-        if any(calls_library(o) for r in loop.regions() for o in r.walk()):
+        if _calls_library(loop):
             return 1  # a call of the math library clobbers every register
         if any(p.type == Lanes(bool_, f.lanes) for r in loop.regions() for p in r.params):
             times = min(times, 2)
         while times > 1 and times * _pressure(loop) > CROWDED * registers:
             times //= 2
     return times
+
+
+def _calls_library(loop: Op) -> bool:
+    return any(calls_library(o) for r in loop.regions() for o in r.walk())
 
 
 def _reduces_in_registers(f: Function) -> bool:

@@ -23,9 +23,12 @@ from warp_like.ir.types import Scalar
 Step = int | None
 
 
-def find_steps(f: Function, late: Collection[Op] = ()) -> dict[Value, Step]:
-    """Return the step of every value of ``f``; the loops ``late`` end for all lanes at one time."""
-    finder = _Finder(f, late)
+def find_steps(f: Function, late: Collection[Op] = (), axis: int = -1) -> dict[Value, Step]:
+    """Return the step of every value of ``f``; the loops ``late`` end for all lanes at one time.
+
+    With another ``axis`` than the grid's last one, neighbours along that one are meant.
+    """
+    finder = _Finder(f, late, axis)
     while True:
         finder.slots_changed = False
         finder.block(f.body)
@@ -34,8 +37,9 @@ def find_steps(f: Function, late: Collection[Op] = ()) -> dict[Value, Step]:
 
 
 class _Finder:
-    def __init__(self, f: Function, late: Collection[Op]) -> None:
+    def __init__(self, f: Function, late: Collection[Op], axis: int) -> None:
         self.late = late
+        self.axis = axis
         self.steps: dict[Value, Step] = dict.fromkeys(f.params, 0)
         self.slots: dict[int, Step] = {}
         self.slots_changed = False
@@ -67,7 +71,7 @@ class _Finder:
         given = [self.steps[v] for v in o.operands()]
         match o:
             case ops.Tid():
-                return 1 if o.axis == o.ndim - 1 else 0
+                return 1 if o.axis - o.ndim == self.axis else 0
             case ops.Atomic() | ops.AtomicCas() | ops.Native():
                 return None  # each lane sees another old value
             case ops.LocalArray():

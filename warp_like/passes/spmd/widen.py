@@ -45,7 +45,7 @@ class _Widener(Accesses, Edges):
     def function(self) -> Function:
         f = self.f
         new = Function(f.name, [Value(p.type, p.hint) for p in f.params], f.results, f.role, f.loc)
-        new.scratch, new.lanes = f.scratch, self.width
+        new.scratch, new.lanes, new.rows = f.scratch, self.width, f.rows
         self.map.update(zip(f.params, new.params, strict=True))
         with self.b.into(new.body):
             self.mask = self.b.insert(ops.Live(), self.wide(bool_)).result

@@ -1,0 +1,170 @@
+"""Several rows of threads side by side: the code of threads that are neighbours along the last but one dimension.
+
+A loop in which all rows load the same, as the threads of a matrix product do, waits for these loads. Such code is also
+made for ``ROWS`` rows at once: what is the same in all rows is computed once, and what is not, once for each. Loops and
+branches that all rows take alike hold all rows; others are there once for each row.
+
+What must hold is what holds for lanes: threads have no order, so all rows may read at one time what they all mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from warp_like.base.loc import at
+from warp_like.builtins.emit import Emitter
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.rewrite import Cloner, grid_ndim
+from warp_like.passes.spmd.steps import find_steps
+
+ROWS = 4
+LARGEST = 100
+"""The most ops of a function of which there is code for several rows as well."""
+
+_ALLOWED = (ops.Yield, ops.If, ops.For, ops.While, ops.Load, ops.Store, ops.Atomic, ops.LocalArray)
+"""Ops that rows may have side by side though they do more than compute; others need their thread's number or stack."""
+
+
+def may_go_together(f: Function) -> bool:
+    """Return whether there can be code for several rows of ``f`` at once."""
+    ndim, found = grid_ndim(f), list(f.body.walk())
+    if ndim < 2 or not all(o.PURE or isinstance(o, _ALLOWED) for o in found):
+        return False
+    return all(o.ndim == ndim and o in f.body.ops for o in found if isinstance(o, ops.Tid))
+
+
+def shares_loads(f: Function) -> bool:
+    """Return whether rows of ``f`` may go together, and load the same vectors in a loop that they share."""
+    found = list(f.body.walk())
+    loops = [o for o in found if isinstance(o, (ops.For, ops.While))]
+    private = any(isinstance(o, ops.LocalArray) for o in found)
+    if not loops or private or len(found) > LARGEST or not may_go_together(f):
+        return False
+    along_rows, along_lanes = find_steps(f, axis=-2), find_steps(f)
+
+    def shared(b: Block, in_loop: bool) -> bool:
+        for o in b.ops:
+            if isinstance(o, ops.Load) and in_loop and along_rows[o.result] == 0 and along_lanes[o.result] is None:
+                return True
+            ways = _ways(o)
+            if ways and all(along_rows[v] == 0 == along_lanes[v] for v in ways):
+                inside = in_loop or not isinstance(o, ops.If)
+                if any(shared(r, inside) for r in o.regions()):
+                    return True
+        return False
+
+    return shared(f.body, False)
+
+
+def _ways(o: Op) -> Sequence[Value]:
+    """The values that decide what of the blocks of ``o`` runs, and how often."""
+    match o:
+        case ops.If():
+            return (o.cond,)
+        case ops.For():
+            return o.lo, o.hi, o.step
+        case ops.While():
+            return o.cond.yielded
+    return ()
+
+
+def side_by_side(f: Function, rows: int) -> Function:
+    """Return ``f`` for the threads of ``rows`` rows with the same last index; its thread is that of the first row."""
+    return _SideBySide(f, rows).function()
+
+
+class _SideBySide:
+    def __init__(self, f: Function, rows: int) -> None:
+        self.f = f
+        self.rows = rows
+        self.row_axis = grid_ndim(f) - 2
+        self.steps = find_steps(f, axis=-2)
+        self.of_row = [Cloner() for _ in range(rows)]  # what stands for a value in each row
+        self.b = Emitter(Block())
+
+    def function(self) -> Function:
+        f = self.f
+        new = Function(f.name, [Value(p.type, p.hint) for p in f.params], f.results, f.role, f.loc)
+        new.scratch, new.rows = f.scratch, self.rows
+        for p, q in zip(f.params, new.params, strict=True):
+            self.bind(p, [q])
+        with self.b.into(new.body):
+            self.run(f.body)
+            self.b.yield_()
+        return new
+
+    def bind(self, v: Value, values: Sequence[Value]) -> None:
+        """Let ``values`` stand for ``v``: one in all rows, or one for each."""
+        for k, cloner in enumerate(self.of_row):
+            cloner.mapping[v] = values[k % len(values)]
+
+    def values(self, v: Value, like: Value) -> list[Value]:
+        """What stands for ``v`` where ``like`` decides whether that is one value or one for each row."""
+        return [c.value(v) for c in (self.of_row[:1] if self.steps[like] == 0 else self.of_row)]
+
+    def bind_all(self, olds: Sequence[Value], news: Sequence[Value]) -> None:
+        rest = iter(news)
+        for v in olds:
+            made = [next(rest) for _ in range(1 if self.steps[v] == 0 else self.rows)]
+            for x in made:
+                x.hint = v.hint
+            self.bind(v, made)
+
+    def run(self, b: Block) -> None:
+        for o in b.ops[:-1]:
+            with at(o.loc):
+                self.visit(o)
+
+    def visit(self, o: Op) -> None:
+        ways = _ways(o)
+        if isinstance(o, ops.Tid) and o.axis == self.row_axis:
+            first = self.b.insert(ops.Tid(o.axis, o.ndim), o.result.type, hint=o.result.hint).result
+            self.bind(o.result, [first, *(self.b.add(first, k) for k in range(1, self.rows))])
+        elif ways and all(self.steps[v] == 0 for v in ways):
+            self.together(o)
+        elif (
+            not ways
+            and (o.PURE or isinstance(o, ops.Load))
+            and all(self.steps[v] == 0 for v in (*o.operands(), *o.results))
+        ):
+            self.keep(self.of_row[0].op(o))
+            for r in o.results:
+                self.bind(r, [self.of_row[0].value(r)])
+        else:
+            for cloner in self.of_row:
+                self.keep(cloner.op(o))
+
+    def keep(self, o: Op) -> None:
+        self.b.block.ops.append(o)
+
+    def together(self, o: Op) -> None:
+        """A branch or a loop that goes the same way in all rows."""
+        one = self.of_row[0].value
+        match o:
+            case ops.If():
+                sides = [self.block(r, o.results) for r in o.regions()]
+                made = self.b.if_(one(o.cond), *sides)
+            case ops.For():
+                i, *params = o.body.params
+                body = self.block(o.body, o.results, [i, *params])
+                made = self.b.for_(one(o.lo), one(o.hi), one(o.step), self.start(o.init, params), body)
+            case ops.While():
+                cond = self.block(o.cond, o.cond.yielded, o.cond.params)
+                body = self.block(o.body, o.body.params, o.body.params)
+                made = self.b.while_(self.start(o.init, o.body.params), cond, body)
+            case _:
+                raise TypeError(f"{o.NAME} has no way to go")
+        self.bind_all(o.results, made)
+
+    def start(self, init: Sequence[Value], params: Sequence[Value]) -> list[Value]:
+        return [x for v, p in zip(init, params, strict=True) for x in self.values(v, p)]
+
+    def block(self, b: Block, results: Sequence[Value], params: Sequence[Value] = ()) -> Block:
+        """``b`` with all rows in it, yielding what stands for ``results`` outside."""
+        new = Block([Value(p.type, p.hint) for p in params for _ in range(1 if self.steps[p] == 0 else self.rows)])
+        self.bind_all(params, new.params)
+        with self.b.into(new):
+            self.run(b)
+            self.b.yield_(*(x for v, r in zip(b.yielded, results, strict=True) for x in self.values(v, r)))
+        return new
