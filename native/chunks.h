@@ -1,13 +1,16 @@
 // How a launch is cut into chunks: small ones first, which tell what a kernel thread costs, then large ones
-// that the caller works through alone or takes turns at with others. Code that runs `lanes` threads at once takes
-// as long for one as for all of them, so chunks are multiples of that.
+// that the caller works through alone or takes turns at with others. Code that runs several threads at once takes as long
+// for one as for all of them, so chunks hold whole vectors and, where it takes several rows at once, whole rows.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <set>
+
+#include "args.h"
 
 namespace wl {
 
@@ -19,6 +22,21 @@ constexpr double kShortestNs = 5e3;  // a shared chunk near the end
 constexpr double kAloneNs = 2e6;     // a chunk of a launch that runs alone
 constexpr int64_t kFixedChunks = 64;  // at most, of a deterministic launch
 constexpr int64_t kBlock = 64;       // chunks end at multiples of this, away from shared cache lines
+
+// What the code runs at once.
+struct Grain {
+    int64_t lanes = 1;    // kernel threads side by side along the grid's last dimension
+    int64_t rows = 0;     // of the rows that it takes together, the kernel threads; 0: it takes them one by one
+};
+
+// The grain of code that takes `rows` rows of the grid `dims` at once.
+inline Grain grain_of(int64_t lanes, int64_t rows, const int64_t* dims) {
+    int last = kMaxDims - 1;
+    while (last > 0 && dims[last] == 1) --last;
+    int64_t threads;
+    if (rows < 2 || __builtin_mul_overflow(rows, dims[last], &threads)) threads = 0;
+    return {lanes, threads};
+}
 
 inline double now_ns() {
     return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch())
@@ -50,8 +68,15 @@ inline int64_t fixed_chunk(int64_t count, int64_t lanes) {
     return in_vectors(blocks * kBlock, lanes, INT64_MAX);
 }
 
+// About `size` threads, to where rows that are taken together end.
+inline int64_t to_rows_end(int64_t begin, int64_t size, int64_t rows, int64_t most) {
+    const int64_t end = std::max((begin + size) / rows, begin / rows + 1) * rows;
+    return std::min(end - begin, most);
+}
+
 // The next chunk of a launch that runs on the caller's thread: 1 and 15 threads or vectors, then ever more.
-inline int64_t next_alone(int64_t done, int64_t left, double thread_ns, int64_t lanes) {
+inline int64_t next_alone(int64_t done, int64_t left, double thread_ns, const Grain& grain) {
+    const int64_t lanes = grain.lanes;
     if (done == 0) return in_vectors(1, lanes, left);
     const int64_t first = 16 * lanes;
     if (done < first) {
@@ -59,7 +84,9 @@ inline int64_t next_alone(int64_t done, int64_t left, double thread_ns, int64_t 
         return in_vectors(slow ? 1 : first - done, lanes, left);
     }
     const int64_t most = done < left / 16 ? done * 16 : left;
-    return in_vectors(at_block_end(done, within(kAloneNs, thread_ns, most)), lanes, left);
+    const int64_t size = within(kAloneNs, thread_ns, most);
+    if (grain.rows && done >= grain.rows / 16) return to_rows_end(done, size, grain.rows, left);
+    return in_vectors(at_block_end(done, size), lanes, left);
 }
 
 // Keeps kernel threads from running at the same time that are less than a seam's width apart, though chunks run side by

@@ -177,6 +177,7 @@ bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* ar
                       grid.count,
                       plan.copies ? sums : nullptr,
                       variant->lanes,
+                      variant->rows,
                       self->ordered != 0,
                       self->rounds != 0,
                       plan.seam,
@@ -336,11 +337,11 @@ PyObject* args_block(PyObject* object, PyObject* const* args, Py_ssize_t nargs) 
 // ---- the table of variants
 
 PyObject* install(PyObject* object, PyObject* args) {
-    int contiguous, wide, sums, lanes = 1, max_threads = 0;
+    int contiguous, wide, sums, lanes = 1, max_threads = 0, rows = 1;
     unsigned long long address, context = 0;
     PyObject* keepalive;
-    if (!PyArg_ParseTuple(args, "pppKO|iiK:install", &contiguous, &wide, &sums, &address, &keepalive, &lanes,
-                          &max_threads, &context)) {
+    if (!PyArg_ParseTuple(args, "pppKO|iiKi:install", &contiguous, &wide, &sums, &address, &keepalive, &lanes,
+                          &max_threads, &context, &rows)) {
         return nullptr;
     }
     if (!address) {
@@ -350,7 +351,7 @@ PyObject* install(PyObject* object, PyObject* args) {
     Variant* variant = &as_dispatcher(object)->variants[contiguous][wide][sums];
     PyObject* old = variant->keepalive;
     Py_INCREF(keepalive);
-    *variant = {reinterpret_cast<Entry>(address), keepalive,   1e30, sums != 0, lanes, max_threads,
+    *variant = {reinterpret_cast<Entry>(address), keepalive,   1e30, sums != 0, lanes, rows, max_threads,
                 reinterpret_cast<void*>(context)};
     Py_XDECREF(old);
     Py_RETURN_NONE;
@@ -533,8 +534,8 @@ PyMethodDef methods[] = {
      "pack(inputs, outputs)\n--\n\nReturn the bytes of the argument block, or None when an argument is "
      "refused."},
     {"install", install, METH_VARARGS,
-     "install(contiguous, wide, sums, address, keepalive, lanes=1, max_threads=0, context=0)\n--\n\nSet the entry "
-     "point of a variant, which runs `lanes` threads at once. On CUDA, the driver's function, the most threads of its "
+     "install(contiguous, wide, sums, address, keepalive, lanes=1, max_threads=0, context=0, "
+     "rows=1)\n--\n\nSet the entry point of a variant, which runs `lanes` threads of each of `rows` rows at once. On CUDA, the driver's function, the most threads of its "
      "blocks and the address of its CudaContext."},
     {"clear", clear, METH_NOARGS, "clear()\n--\n\nForget all variants."},
     {"declare", declare, METH_O,

@@ -205,7 +205,7 @@ bool share(const Job& job, Worker* self, OrderedSums* in_order, std::unique_ptr<
         job,
         self->record,
         {},
-        {begin, job.count, thread_ns, threads, job.lanes, fixed, 2 * seam, in_order != nullptr, &self->record->cancel},
+        {begin, job.count, thread_ns, threads, grain_of(job.lanes, job.rows, job.dims), fixed, 2 * seam, in_order != nullptr, &self->record->cancel},
         {seam, begin, job.count},
         in_order,
         nullptr};
@@ -261,10 +261,11 @@ Outcome run(const Job& job, RunRecord* record, Gil* gil) {
         if (!copy) sums.reset();
     }
     OrderedSums* in_order = sums ? &*sums : nullptr;
+    const Grain grain = grain_of(job.lanes, job.rows, job.dims);
     const bool alone = fixed && (job.ordered || (job.rounds && !in_order));
     for (int64_t done = 0; done < job.count && !record->cancel.load(std::memory_order_relaxed);) {
         const int64_t left = job.count - done;
-        const int64_t size = fixed ? std::min(fixed, left) : next_alone(done, left, thread_ns, job.lanes);
+        const int64_t size = fixed ? std::min(fixed, left) : next_alone(done, left, thread_ns, grain);
         run_chunk(job, in_order, &self, &copy, done, done + size);
         if (done && done + size == job.count) break;
         const double now = now_ns();

@@ -20,11 +20,13 @@ class Turns {
   public:
     // For the kernel threads from `begin` to `count`, of which one takes `thread_ns`, and `participants` OS threads.
     // Chunks are `fixed` kernel threads long if that is not 0; else it depends on the time that they take, but no chunk
-    // is shorter than `least`. In one part chunks are taken in their order.
-    Turns(int64_t begin, int64_t count, double thread_ns, int participants, int64_t lanes, int64_t fixed, int64_t least,
-          bool one_part, const std::atomic<int32_t>* cancel)
-        : thread_ns_(thread_ns), participants_(participants), lanes_(lanes), fixed_(fixed), least_(least), cancel_(cancel) {
-        const int64_t unit = fixed ? fixed : in_vectors(kBlock, lanes, INT64_MAX);
+    // is shorter than `least`, nor cuts rows that go together if there are many. In one part chunks are taken in their order.
+    Turns(int64_t begin, int64_t count, double thread_ns, int participants, const Grain& grain, int64_t fixed,
+          int64_t least, bool one_part, const std::atomic<int32_t>* cancel)
+        : thread_ns_(thread_ns), participants_(participants), grain_(grain), fixed_(fixed), least_(least), cancel_(cancel) {
+        const bool many = grain.rows && count / grain.rows >= kGroups * participants;
+        if (!many && static_cast<double>(grain.rows) * thread_ns > kShortestNs) grain_.rows = 0;
+        const int64_t unit = fixed ? fixed : grain_.rows ? grain_.rows : in_vectors(kBlock, grain.lanes, INT64_MAX);
         parts_ = std::min(participants, kMostParts);
         if (one_part || count / parts_ < least + 4 * unit) parts_ = 1;
         int64_t at = begin;
@@ -60,6 +62,7 @@ class Turns {
   private:
     static constexpr int kMostParts = 64;
     static constexpr int64_t kOwnShares = 4;
+    static constexpr int64_t kGroups = 4;  // of rows that go together, for each participant: fewer are cut
 
     struct alignas(64) Part {
         std::atomic<int64_t> cursor;
@@ -100,12 +103,14 @@ class Turns {
     int64_t timed(int64_t at, int64_t left, int64_t fair, double thread_ns) const {
         const int64_t least = within(kShortestNs, thread_ns, left);
         const int64_t size = within(kTargetNs, thread_ns, fair);
-        return in_vectors(at_block_end(at, size < least ? least : size), lanes_, left);
+        if (grain_.rows) return to_rows_end(at, size < least ? least : size, grain_.rows, left);
+        return in_vectors(at_block_end(at, size < least ? least : size), grain_.lanes, left);
     }
 
     const double thread_ns_;  // the first estimate
     const int participants_;
-    const int64_t lanes_, fixed_, least_;
+    Grain grain_;
+    const int64_t fixed_, least_;
     const std::atomic<int32_t>* const cancel_;
     int parts_;
     std::array<Part, kMostParts> part_;

@@ -142,7 +142,7 @@ class Team {
     Team(const BatchedCall& call, RunRecord* record, int64_t begin, double thread_ns, int participants)
         : call_(call),
           record_(record),
-          turns_(begin, call.count * call.items, thread_ns, participants, call.lanes,
+          turns_(begin, call.count * call.items, thread_ns, participants, grain_of(call.lanes, call.rows, call.dims),
                  call.deterministic ? fixed_chunk(call.count * call.items, call.lanes) : 0, 0, false, &record->cancel) {}
 
     void invite(const xla::Api* api, xla::ExecutionContext* context, int helpers) {
@@ -261,9 +261,10 @@ void run_batched(const BatchedCall& call, const xla::Api* api, xla::ExecutionCon
     double thread_ns = 0;
     const int64_t fixed = call.deterministic ? fixed_chunk(total, call.lanes) : 0;
     const bool alone = fixed && call.ordered;
+    const Grain grain = grain_of(call.lanes, call.rows, call.dims);
     for (int64_t done = 0; done < total && !record->cancel.load(std::memory_order_relaxed);) {
         const int64_t left = total - done;
-        const int64_t size = fixed ? std::min(fixed, left) : next_alone(done, left, thread_ns, call.lanes);
+        const int64_t size = fixed ? std::min(fixed, left) : next_alone(done, left, thread_ns, grain);
         runner.run(done, done + size);
         if (done && done + size == total) break;
         const double now = now_ns();

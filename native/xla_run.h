@@ -23,6 +23,7 @@ struct Hole {
 struct BatchedCall {
     Entry entry;
     int64_t lanes;  // how many kernel threads the entry runs at once
+    int64_t rows;   // and of how many rows
     bool ordered;   // what it computes depends on the order in which its threads run
     bool deterministic;  // it has to give the same bits whatever the number of threads
     const int64_t* dims;

@@ -42,6 +42,7 @@ struct Plan {
     Plan* next;
     Entry entry;
     int lanes;     // how many threads it runs at once
+    int rows;      // and of how many rows
     bool ordered;  // what it computes depends on the order in which its threads run
     bool deterministic;  // it has to give the same bits whatever the number of threads
     PyObject* keepalive;

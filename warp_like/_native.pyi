@@ -185,6 +185,7 @@ class Dispatcher:
         lanes: int = 1,
         max_threads: int = 0,
         context: int = 0,
+        rows: int = 1,
         /,
     ) -> None: ...
     def clear(self) -> None: ...
@@ -263,6 +264,7 @@ def xla_add_plan(
     lanes: int = 1,
     ordered: bool = False,
     deterministic: bool = False,
+    rows: int = 1,
     /,
 ) -> None: ...
 def xla_has_plan(key: int, /) -> bool: ...

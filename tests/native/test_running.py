@@ -63,6 +63,19 @@ def test_each_worker_has_a_part_of_the_grid(threads: int, n: int) -> None:
         assert {n // threads * k // 64 * 64 for k in range(threads)} <= set(starts.tolist())
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_rows_that_go_together_are_not_cut(threads: int) -> None:
+    native.set_num_threads(threads)
+    begins = np.full(20_000, -1, np.int32)
+    d = s.dispatcher(s.param(s.ARRAY, s.I32, 1, True))
+    d.install(1, 0, 0, s.address("cut"), s.entries(), 1, 0, 0, 4)
+    for _ in range(3):
+        assert d.try_launch((400, 50), [begins], [], None)
+        starts = np.unique(begins)
+        assert (begins == starts[np.searchsorted(starts, np.arange(begins.size), side="right") - 1]).all()
+        assert (starts[starts >= 200] % 200 == 0).all()  # before, it is the first threads that tell what one costs
+
+
 def test_number_of_threads() -> None:
     available = len(os.sched_getaffinity(0))
     assert native.num_threads() == available

@@ -37,6 +37,7 @@ class Artifact(Frozen):
         prints: Whether it prints.
         lanes: How many threads it runs side by side in vector registers.
         lanes_reason: Why so many.
+        rows: Of how many rows of the grid it runs threads at once.
         seconds: The stages of its compilation, and how long each took.
         faults: For CUDA, the texts of the errors that the code reports by number, for ``base.faults.explain``.
         uses_stack: Whether its threads save values on a stack, for which CUDA needs an arena.
@@ -75,6 +76,7 @@ class Artifact(Frozen):
     stack_bound: bytes = b""
     inner_reads: tuple[tuple[int, str], ...] = ()
     inner_writes: tuple[tuple[int, str], ...] = ()
+    rows: int = 1
 
     def to_bytes(self) -> bytes:
         """Return the artifact with a checksum in front."""

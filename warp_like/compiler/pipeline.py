@@ -90,6 +90,7 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
         reduced=options.reduced,
         inner_reads=tuple(place for place, a in inner.items() if a.read),
         inner_writes=tuple(place for place, a in inner.items() if a.written),
+        rows=lanes.function.tile.rows if lanes.function.tile is not None else 1,
     )
 
 

@@ -125,7 +125,7 @@ class Program:
         sums = signature.sums and bool(artifact.sums or artifact.own or artifact.reduced)
         dispatcher = self.dispatcher or self.new_dispatcher(signature, artifact)
         place = (signature.contiguous, signature.wide, sums)
-        dispatcher.install(*place, loaded.address(artifact.entry), loaded, artifact.lanes)
+        dispatcher.install(*place, loaded.address(artifact.entry), loaded, artifact.lanes, 0, 0, artifact.rows)
         return dispatcher, place, artifact
 
     def new_dispatcher(self, signature: Signature, artifact: Artifact, cuda: Any = None) -> _native.Dispatcher:

@@ -166,7 +166,7 @@ def _compile(kernel: Kernel, signature: Signature, deterministic: bool) -> Code:
         load = functools.partial(_load_on_cuda, kernel, signature, artifact.scratch)
         address = loaded.address(artifact.entry)
         ordered = artifact.ordered or artifact.rounds
-        _native.xla_add_plan(key, address, loaded, explain, load, artifact.lanes, ordered, deterministic)
+        _native.xla_add_plan(key, address, loaded, explain, load, artifact.lanes, ordered, deterministic, artifact.rows)
     return Code(kernel, signature, artifact, key)
 
 
