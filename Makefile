@@ -8,7 +8,7 @@
 #   EXISTING   1: install nothing, and use the packages of PYTHON's environment, which may have no network
 #              (make test-cuda EXISTING=1 PYTHON=/opt/torch/bin/python)
 #   SANITIZE   a tool of compute-sanitizer, under which test-cuda runs its programs (make test-cuda SANITIZE=memcheck)
-#   SECONDS    what test-cuda may take once all is built                            (make test-cuda LIMIT=1200)
+#   LIMIT      how many seconds test-cuda may take once all is built                (make test-cuda LIMIT=1200)
 #   ARGS       passed on to the demo, the tests or the benchmarks       (make demo ARGS="--iterations 100")
 
 PYTHON ?= python3
@@ -49,8 +49,8 @@ test: ## environment, build, the whole test suite (which also builds the documen
 test-cuda: ## the tests and benchmarks that need an NVIDIA GPU; skips, saying why, where there is none
 	@$(ENVIRONMENT) test cuda $(EXTRAS)
 	@$(BIN)/python build_lib.py
-	@if $(BIN)/python .ci/has_gpu.py; then $(BIN)/python .ci/on_gpu.py --seconds $(LIMIT) \
-		$(if $(SANITIZE),--sanitize $(SANITIZE)) $(ARGS); fi
+	@if $(BIN)/python .ci/has_gpu.py; then \
+		$(BIN)/python .ci/on_gpu.py --seconds $(LIMIT) $(if $(SANITIZE),--sanitize $(SANITIZE)) $(ARGS); fi
 
 test-ptx: ## the test suite, with every kernel compiled for sm_80 and sm_90, too, and assembled; needs no GPU
 	@$(ENVIRONMENT) demo docs test $(EXTRAS)

@@ -103,6 +103,55 @@ def test_page_locked_and_managed_memory(fake, y):
     ]
 
 
+def test_the_cpu_uses_managed_memory(fake, y):
+    with wp.ScopedAllocator("cuda:1", wp.CudaManagedAllocator()):
+        managed = wp.array(np.arange(8), dtype=float, device="cuda:1")
+        more = wp.ones(8, device="cuda:1")
+    there, plain = np.ones(8, np.float32), wp.zeros(8, device="cuda:1")
+    for _ in range(2):
+        fake.forget()
+        wp.launch(add, dim=8, inputs=[managed, there])
+        assert fake.names("cuCtxSynchronize", "cuLaunchKernel") == ["cuCtxSynchronize"]
+    wp.launch(add, dim=8, inputs=[there, more])
+    np.testing.assert_array_equal(there, 1 + 2 * np.arange(8))
+    assert more.list() == (2 + 2 * np.arange(8)).tolist()
+    assert wp.can_access("cpu", managed)
+    assert not wp.can_access("cpu", plain)
+    with pytest.raises(TypeError, match="the launch is on cpu, the array on cuda:1"):
+        wp.launch(add, dim=8, inputs=[plain, there], device="cpu")
+    with wp.ScopedCapture("cuda:1"), pytest.raises(RuntimeError, match="a capture is running on cuda:1"):
+        wp.launch(add, dim=8, inputs=[managed, there], device="cpu")
+
+
+def test_indexed_arrays_are_used_where_all_of_them_is(fake, y):
+    indices = wp.array([1, 0], dtype=int, device="cuda:0")
+    with wp.ScopedAllocator("cuda:1", wp.CudaManagedAllocator()):
+        managed = wp.zeros((8, 2), device="cuda:1")
+        its_indices = wp.array([1, 0], dtype=int, device="cuda:1")
+    for data, by, places in (
+        (y[0], indices, {"cuda:0"}),
+        (wp.zeros(8, pinned=True), wp.array([1, 0], dtype=int, pinned=True), {"cpu", "cuda:0", "cuda:1"}),
+        (wp.zeros(8, pinned=True), wp.array([1, 0], dtype=int), {"cpu"}),
+        (managed, [its_indices, its_indices], {"cpu", "cuda:0", "cuda:1"}),
+        (managed, [its_indices, None], {"cuda:1"}),  # a kernel gets indices for all of a dimension as well
+    ):
+        some = wp.indexedarray(data, by)
+        assert {d for d in ("cpu", "cuda:0", "cuda:1") if wp.can_access(d, some)} == places
+
+
+@wp.kernel
+def double_rows(rows: wp.indexedarray2d(dtype=float)):
+    i, j = wp.tid()
+    rows[i, j] = 2.0 * rows[i, j]
+
+
+def test_a_dimension_that_is_taken_whole_lies_with_the_data(fake):
+    data = wp.ones((3, 2), device="cuda:0")
+    rows = wp.indexedarray(data, [wp.array([2], dtype=int, device="cuda:0"), None])
+    wp.launch(double_rows, dim=(1, 2), inputs=[rows], device="cuda:0")
+    assert [launch.function for launch in fake.launches] == ["wl_double_rows"]
+
+
 def test_a_capture_keeps_it(fake, x, y):
     with wp.ScopedMempoolAccess("cuda:1", "cuda:0", True):
         wp.launch(add, dim=8, inputs=[x[0], y[0]], device="cuda:0")

@@ -110,16 +110,19 @@ def _convert_array(site: Site, t: ir.Array, value: Any) -> array:
 
 
 def _reached(site: Site, value: array) -> array | None:
-    """An array elsewhere as one of a CUDA device whose kernels can use its memory; None where they can't.
+    """An array elsewhere as one of the launch's device, whose kernels can use its memory; None where they can't.
 
-    A gradient would not be found there, so a tape records no launch that would need it.
+    A gradient would not be found there, so a tape records no launch that would need it. The CPU waits for the device
+    that a managed array is of: the device's own kernels, and those of others that use the array, are done then.
     """
-    if not site.device.is_cuda or (recorder.active is not None and value.requires_grad):
+    if recorder.active is not None and value.requires_grad:
         return None
     from warp_like.runtime.cuda.pools import can_access
 
     if not can_access(site.device, value):
         return None
+    if not site.device.is_cuda:
+        value.device.synchronize()
     return bind_foreign(value.element, value.ptr, value.shape, value.strides, value.readonly, site.device, value.owner)
 
 

@@ -272,7 +272,8 @@ class indexedarray(Elementwise, Generic[DType]):
         if index is not None:
             return index
         if axis not in self._identities:
-            self._identities[axis] = array(np.arange(self.data.shape[axis], dtype=np.int32))
+            whole = np.arange(self.data.shape[axis], dtype=np.int32)
+            self._identities[axis] = array(whole, device=self.data.device)
         return self._identities[axis]
 
 

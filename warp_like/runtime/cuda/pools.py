@@ -14,6 +14,7 @@ from warp_like.runtime.array import array
 from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.cuda.errors import CudaError
 from warp_like.runtime.device import DeviceLike, get_device
+from warp_like.runtime.indexed import indexedarray
 from warp_like.runtime.memory import MemoryKind
 
 _ALREADY_ENABLED, _NOT_ENABLED = 704, 705
@@ -270,18 +271,21 @@ class ScopedPeerAccess(_AccessScope):
 def can_access(device: DeviceLike, resource: Any) -> bool:
     """Return whether kernels on ``device`` can use the memory of an array as it is.
 
-    Page-locked and managed memory can be used by all CUDA devices. False where it is not known.
+    Page-locked memory can be used by all CUDA devices, managed memory by the CPU as well. An indexed array can be used
+    where its data and its indices can. False where it is not known.
 
     Raises:
         TypeError: ``resource`` is no array.
     """
+    if isinstance(resource, indexedarray):
+        return all(can_access(device, part) for part in resource._leaves())
     if not isinstance(resource, array):
         raise TypeError(f"can_access() takes a device and an array, got {type(resource).__name__}")
     place, home = get_device(device), resource.device
     if place is home:
         return True
     if not isinstance(place, CudaDevice):
-        return False
+        return isinstance(home, CudaDevice) and resource.memory_kind == MemoryKind.CUDA_MANAGED
     if not isinstance(home, CudaDevice):
         return resource.pinned
     match resource.memory_kind:
