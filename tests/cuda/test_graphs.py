@@ -1,6 +1,7 @@
 """CUDA graphs: what the driver is asked, what a graph keeps, and whole programs, in emulation and on a GPU."""
 
 import gc
+import re
 
 import numpy as np
 import pytest
@@ -441,6 +442,47 @@ def test_an_adjoint_whose_stack_depends_on_data_is_refused(device):
     )
     with wp.ScopedCapture(device), refused:
         tape.backward(grads={y: start})
+
+
+def test_an_adjoint_whose_stack_depends_on_data_is_given_one(device, monkeypatch):
+    x = wp.array(np.linspace(0.1, 1.0, 4), dtype=float, device=device, requires_grad=True)
+    y = wp.zeros(4, dtype=float, device=device, requires_grad=True)
+    n = wp.array([3, 0, 20, 7], dtype=int, device=device)
+    start = wp.ones(4, dtype=float, device=device)
+    with wp.Tape() as tape:
+        wp.launch(repeated_by_data, dim=4, inputs=[x, n], outputs=[y], device=device)
+    tape.backward(grads={y: start})
+    expected = x.grad.numpy()
+
+    def captured(size):
+        monkeypatch.setattr(wp.config, "adjoint_stack_size", size)
+        with wp.ScopedCapture(device) as capture:
+            x.grad.zero_()
+            tape.backward(grads={y: start})
+        x.grad.fill_(5.0)
+        wp.capture_launch(capture.graph)
+        return x.grad.numpy()
+
+    np.testing.assert_array_equal(captured(20 * 8), expected)
+    with pytest.raises(MemoryError) as e:
+        captured(18)
+    found = re.fullmatch(
+        "the adjoint of kernel `repeated_by_data`: a thread needed ([0-9]+) bytes of stack, and adjoint_stack_size "
+        "gives it 16; the gradients of that launch are not whole. Set it to ([0-9]+) at least before the capture, or "
+        "before JAX compiles the program",
+        str(e.value),
+    )
+    assert found is not None
+    needed = max(map(int, found.groups()))
+    wp.synchronize_device(device)  # it is said once
+    for _ in range(3):  # what is asked for is what the threads needed that came that far
+        try:
+            np.testing.assert_array_equal(captured(needed), expected)
+            break
+        except MemoryError as more:
+            needed = int(re.search("needed ([0-9]+)", str(more))[1])
+    else:
+        raise AssertionError("the size that is asked for is never enough")
 
 
 def test_an_adjoint_with_too_large_a_stack_is_not_captured(device, monkeypatch):

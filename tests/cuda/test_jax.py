@@ -1,5 +1,6 @@
 """Kernels that XLA calls on CUDA, against the fake: what the driver is asked for a call, on XLA's stream."""
 
+import ctypes
 import itertools
 import struct
 
@@ -8,6 +9,7 @@ import pytest
 
 import warp_like as wp
 from tests.cuda.xla_frames import XlaCall
+from warp_like import _native
 from warp_like.ir.types import Array, float32
 from warp_like.runtime.cuda.device import connect
 
@@ -230,6 +232,35 @@ def test_a_gradient_whose_stack_the_arguments_tell(fake, stream, monkeypatch):
     assert "a thread needs more than 196 bytes to save the state of its loops" in site.run(stream)
     assert len(fake.launches) == 1
     fake.live.pop(launch.context)  # XLA does not say when it is done with the code, whose record stays
+
+
+def test_a_gradient_whose_stack_depends_on_data_is_given_one(fake, stream):
+    number = float(next(_numbers))
+
+    @wp.kernel(adjoint_stack_size=66)
+    def by_data(x: wp.array(dtype=float), n: wp.array(dtype=int), y: wp.array(dtype=float)):
+        i = wp.tid()
+        v = x[i] + wp.static(number)
+        for _ in range(n[i]):
+            v = wp.sin(v) * v
+        y[i] = v
+
+    fake.stacks.add("wl_by_data")
+    site = gradient_call(by_data)
+    assert site.run(stream) is None
+    (launch,) = fake.launches
+    assert launch.arena == (site.room, 64)
+    assert site.allocated == [(256 * 64, 256)]
+    at = _native.CUDA_CONTEXT_OFFSETS["stack_needed"]
+
+    def overflow(launch):
+        struct.pack_into("<q", (ctypes.c_uint8 * 64).from_address(launch.context + at), 0, 80)
+
+    fake.on_launch = overflow
+    assert "a thread needed 80 bytes of stack, and adjoint_stack_size gives it 64" in site.run(stream)
+    fake.on_launch = None
+    assert site.run(stream) is None
+    fake.live.pop(launch.context)  # see above
 
 
 def test_deterministic_mode_is_kept(fake, stream):

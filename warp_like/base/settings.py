@@ -205,6 +205,16 @@ SETTINGS: tuple[Setting, ...] = (
         "Bytes that one thread's reverse sweep may save for its loops before the launch fails.",
     ),
     Setting(
+        "adjoint_stack_size",
+        "WARP_LIKE_ADJOINT_STACK_SIZE",
+        int,
+        0,
+        "On CUDA, the bytes that each thread of a reverse sweep may save where data alone tells how much it needs and "
+        "the sweep can't be repeated: in captures and inside of `jax.jit`. A thread that needs more raises MemoryError "
+        "when it is next waited for; 0 refuses such sweeps there.",
+        levels=_ALL,
+    ),
+    Setting(
         "print_launches",
         "WARP_LIKE_PRINT_LAUNCHES",
         bool,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import re
+import struct
 import threading
 import weakref
 from collections.abc import Callable
@@ -188,19 +189,32 @@ def _load_on_cuda(kernel: Kernel, signature: Signature, scratch: tuple[int, ...]
     device = device_of_context(context)
     # Buffers of XLA may overlap where one array is given twice, and additions have to be atomic.
     artifact = kernel.artifact(signature.replace(sums=False), target_of(device))
-    if artifact.uses_stack and not artifact.stack_bound:
-        raise RuntimeError(
-            f"kernel `{kernel.key}`: its gradient saves the state of loops whose length depends on data, for which "
-            "JAX's calls on CUDA can't make room; give the loops lengths that arguments, shapes or the grid tell"
-        )
     if artifact.scratch != scratch:
         raise RuntimeError(f"kernel `{kernel.key}`: its gradient reads other copies on CUDA; this is a bug")
     loaded = Loaded(kernel.program(signature.args, signature.wrt, signature.same, signature.tangent, device), artifact)
     threads = (usual_block(kernel), loaded.max_threads)
     resident = device.sm_count * device.max_threads_per_multiprocessor
-    stack = (artifact.stack_bound, resident)
+    bound = artifact.stack_bound
+    checks = signature.options.debug or signature.options.verify_fp
+    if artifact.uses_stack and not bound:
+        bound, checks = _fixed_bound(kernel, loaded), True
+    stack = (bound, resident)
     if loaded.report is None:
         return loaded.function, *threads, 0, loaded, None, *stack
-    checks = signature.options.debug or signature.options.verify_fp
     check = loaded.report.check if checks else None
     return loaded.function, *threads, loaded.report.address, loaded, check, *stack
+
+
+def _fixed_bound(kernel: Kernel, loaded: Any) -> bytes:
+    """The program that gives each thread as much stack as the user says; whether that was enough, each call sees."""
+    from warp_like.passes.ad.stack_bound import Code as Instruction
+    from warp_like.runtime.cuda.stack import fixed_size
+
+    size = fixed_size(kernel, loaded)
+    if size < 0:
+        raise RuntimeError(
+            f"kernel `{kernel.key}`: its gradient saves the state of loops whose length depends on data, for which "
+            "JAX's calls on CUDA can't make room; give the loops lengths that arguments, shapes or the grid tell, or "
+            "say how much stack a thread gets (wp.config.adjoint_stack_size, or @wp.kernel(adjoint_stack_size=...))"
+        )
+    return struct.pack("<iii4xd", Instruction.CONSTANT, 0, 0, size)

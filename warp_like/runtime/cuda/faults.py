@@ -40,6 +40,8 @@ class Report:
 
     Attributes:
         address: Where it lies, for host and device.
+        fixed_stack: The bytes of stack that the user has given each thread of an adjoint, where its arguments do not
+            tell what it needs; else 0.
     """
 
     def __init__(self, program: Program, artifact: Artifact) -> None:
@@ -48,6 +50,7 @@ class Report:
         assert isinstance(program.device, CudaDevice)
         self._program = weakref.ref(program)
         self._artifact = artifact
+        self.fixed_stack = 0
         self._memory = allocate_pinned(program.device, SIZE, zero=True)
         self.address = self._memory.ptr
 
@@ -60,6 +63,12 @@ class Report:
         record = ctypes.string_at(self.address, SIZE)
         _native.clear_memory(self._memory)
         program = self._program()
+        if program is not None and not failed and self.fixed_stack:
+            raise MemoryError(
+                f"the adjoint of kernel `{program.kernel.key}`: a thread needed {needed} bytes of stack, and "
+                f"adjoint_stack_size gives it {self.fixed_stack}; the gradients of that launch are not whole. Set it "
+                f"to {needed} at least before the capture, or before JAX compiles the program"
+            )
         if program is not None and not failed:
             raise RuntimeError(
                 f"kernel `{program.kernel.key}`: a thread of its adjoint needed {needed} bytes of stack, more than its "

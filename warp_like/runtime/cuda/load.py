@@ -41,7 +41,7 @@ class Loaded:
             self.module = device.driver.module_load(artifact.code if is_cubin else artifact.code + b"\0")
             self.function: int = device.driver.module_function(self.module, artifact.entry)
             self.max_threads: int = device.driver.function_attribute(self.function, "MAX_THREADS_PER_BLOCK")
-        self.report = Report(program, artifact) if artifact.faults or artifact.stack_bound else None
+        self.report = Report(program, artifact) if artifact.faults or artifact.uses_stack else None
         if self.report is not None:
             device.reports.add(self.report)
 

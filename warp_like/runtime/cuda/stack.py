@@ -22,10 +22,24 @@ from warp_like.runtime.stream import Stream
 
 if TYPE_CHECKING:
     from warp_like.runtime.cuda.load import Loaded
+    from warp_like.runtime.kernel import Kernel
     from warp_like.runtime.program import Program
 
 FIRST_CAPACITY = 256
 """Bytes of stack for each thread at first."""
+
+
+def fixed_size(kernel: Kernel, loaded: Loaded) -> int:
+    """Return the bytes of stack that the user gives each thread of a launch that can't be repeated; -1 for none.
+
+    What a thread needs beyond that, the launch's report says when it is looked at.
+    """
+    size = int(kernel.option("adjoint_stack_size")) // 4 * 4
+    if size <= 0:
+        return -1
+    assert loaded.report is not None
+    loaded.report.fixed_stack = size
+    return size
 
 
 class Runner:
@@ -43,6 +57,8 @@ class Runner:
         stream = Stream(self.device, cuda_stream=attempt.stream)
         if loaded.artifact.uses_stack:
             capacity = _native.stack_bound(loaded.artifact.stack_bound, attempt.arguments, attempt.dims)
+            if capacity < 0 and stream.is_capturing:
+                capacity = fixed_size(self.program.kernel, loaded)
             if not self._is_affordable(attempt, loaded, capacity):
                 if stream.is_capturing:
                     raise RuntimeError(self._refusal(name, capacity))
@@ -66,7 +82,8 @@ class Runner:
             return (
                 f"the adjoint of {name} saves the state of loops whose length depends on data, so that the host has to "
                 "see whether its stack was large enough, which a capture does not allow; do it outside of the capture, "
-                "or give the loops lengths that arguments, shapes or the grid tell"
+                "give the loops lengths that arguments, shapes or the grid tell, or say how much stack a thread gets "
+                "(wp.config.adjoint_stack_size, or @wp.kernel(adjoint_stack_size=...))"
             )
         return (
             f"the adjoint of {name} may need {capacity} bytes of stack for each thread, more than the device has room "
