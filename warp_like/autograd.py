@@ -82,6 +82,10 @@ def jacobian(
 
     Example:
         >>> wp.autograd.jacobian(square, dim=n, inputs=[x], outputs=[y])[0, 0].numpy()
+        array([[0., 0., 0., 0.],
+               [0., 2., 0., 0.],
+               [0., 0., 4., 0.],
+               [0., 0., 0., 6.]], dtype=float32)
     """
     problem = problem_of(function, dim, inputs, outputs, device, max_blocks, block_dim, restore_inputs)
     with problem.undisturbed():
@@ -129,7 +133,8 @@ def jacobian_fd(
         ValueError: No input or no output requires a gradient, or the mask names an unknown one.
 
     Example:
-        >>> wp.autograd.jacobian_fd(square, dim=n, inputs=[x], outputs=[y], eps=1e-3)[0, 0].numpy()
+        >>> wp.autograd.jacobian_fd(square, dim=n, inputs=[x], outputs=[y], eps=0.5)[0, 0].numpy()[3]
+        array([0., 0., 0., 6.], dtype=float32)
     """
     problem = problem_of(function, dim, inputs, outputs, device, max_blocks, block_dim, restore_inputs)
     with problem.undisturbed():
@@ -185,7 +190,8 @@ def jacobian_plot(
         ValueError: There are no Jacobians.
 
     Example:
-        >>> wp.autograd.jacobian_plot(jacobians, kernel, inputs, show_plot=False).savefig("jacobians.png")
+        >>> jacobians = wp.autograd.jacobian(square, dim=n, inputs=[x], outputs=[y])
+        >>> wp.autograd.jacobian_plot(jacobians, square, [x, y], show_plot=False).savefig("jacobians.png")
     """
     from matplotlib import pyplot
 
@@ -284,7 +290,8 @@ def gradcheck(
         WarpCodegenError: A kernel can't be compiled, or not differentiated.
 
     Example:
-        >>> wp.autograd.gradcheck(square, dim=n, inputs=[x], outputs=[y])
+        >>> wp.autograd.gradcheck(square, dim=n, inputs=[x], outputs=[y], show_summary=False)
+        True
     """
     problem = problem_of(function, dim, inputs, outputs, device, max_blocks, block_dim, restore_inputs)
     tolerance = _Tolerance(eps, atol, rtol, max_inputs_per_var, max_outputs_per_var, directions, seed)
@@ -347,7 +354,10 @@ def gradcheck_tape(
         ValueError: They differ somewhere and ``raise_exception``, or a mask names an unknown parameter.
 
     Example:
-        >>> wp.autograd.gradcheck_tape(tape)
+        >>> with wp.Tape() as tape:
+        ...     wp.launch(square, dim=n, inputs=[x], outputs=[y])
+        >>> wp.autograd.gradcheck_tape(tape, show_summary=False)
+        True
     """
     tolerance = _Tolerance(eps, atol, rtol, max_inputs_per_var, max_outputs_per_var, directions, seed)
     records = [r for r in tape.launches if isinstance(r, Record)]

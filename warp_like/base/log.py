@@ -77,6 +77,9 @@ def set_logger(logger: Logger | None) -> None:
 
     Raises:
         TypeError: It does not have the methods of ``Logger``.
+
+    Example:
+        >>> wp.set_logger(None)  # the default one again
     """
     global _active
     if logger is not None and not isinstance(logger, Logger):
@@ -93,8 +96,11 @@ class ScopedLogger:
     """Lets a logger take all messages inside a ``with`` block; None stands for the default one.
 
     Example:
-        >>> with wp.ScopedLogger(mine):
-        ...     wp.launch(kernel, dim=n, inputs=[x])
+        >>> class Quiet:
+        ...     def debug(self, message, *args): ...
+        ...     info = warning = error = debug
+        >>> with wp.ScopedLogger(Quiet()):
+        ...     wp.launch(square, dim=n, inputs=[x], outputs=[y])
     """
 
     def __init__(self, logger: Logger | None) -> None:
@@ -114,7 +120,7 @@ class ScopedLogLevel:
 
     Example:
         >>> with wp.ScopedLogLevel(wp.LOG_ERROR):
-        ...     wp.launch(kernel, dim=n, inputs=[x])
+        ...     wp.launch(square, dim=n, inputs=[x], outputs=[y])
     """
 
     def __init__(self, log_level: int) -> None:

@@ -18,6 +18,10 @@ def from_dlpack(source: Any, dtype: Any = None, hint: Any = None) -> array:
         dtype: The element type; trailing dimensions become the components of a vec or mat. Integers are read as those
             of the same size that it names, bools as integers of 8 bits.
         hint: Unused; kept for programs written for Warp.
+
+    Example:
+        >>> wp.from_dlpack(np.arange(3.0)).list()
+        [0.0, 1.0, 2.0]
     """
     element = None if dtype is None else element_type(dtype)
     if type(source).__name__ == "PyCapsule":
@@ -31,6 +35,10 @@ def to_dlpack(wp_array: array) -> array:
     """Return what the ``from_dlpack`` of other libraries takes: the array itself, which makes its capsules.
 
     It serves consumers that want an object (NumPy, JAX) and those that also take capsules (PyTorch, Paddle).
+
+    Example:
+        >>> np.from_dlpack(wp.to_dlpack(wp.ones(2)))
+        array([1., 1.], dtype=float32)
     """
     if not isinstance(wp_array, array):
         raise TypeError(f"to_dlpack() needs a warp_like array, got {type(wp_array).__name__}")

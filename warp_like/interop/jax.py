@@ -31,6 +31,10 @@ def from_jax(jax_array: Any, dtype: Any = None) -> array:
         jax_array: A JAX array.
         dtype: The element type; trailing dimensions become the components of a vec or mat. Integers are read as those
             of the same size that it names, bools as integers of 8 bits.
+
+    Example:
+        >>> wp.from_jax(jax.numpy.arange(3)).list()
+        [0, 1, 2]
     """
     if not isinstance(jax_array, _jax().Array):
         raise TypeError(f"from_jax() needs a JAX array, got {type(jax_array).__name__}")
@@ -55,6 +59,10 @@ def to_jax(warp_array: array) -> Any:
     JAX takes its arrays for immutable: don't write to ``warp_array`` while the result is in use. It converts numbers of
     64 bits to 32 unless ``jax_enable_x64`` is set. The method ``warp_array.to_jax(copy=...)`` says whether it is to
     be a copy.
+
+    Example:
+        >>> wp.to_jax(wp.ones(2))
+        Array([1., 1.], dtype=float32)
     """
     return export_jax(warp_array)
 

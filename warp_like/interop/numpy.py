@@ -80,6 +80,10 @@ def dtype_from_numpy(numpy_dtype: Any) -> Any:
 
     Raises:
         TypeError: It has no counterpart.
+
+    Example:
+        >>> wp.dtype_from_numpy(np.float32)
+        <class 'warp_like.values.dtypes.float32'>
     """
     scalar = scalar_from_numpy(numpy_dtype)
     if scalar is None:
@@ -92,6 +96,10 @@ def dtype_to_numpy(warp_dtype: Any) -> Any:
 
     Raises:
         TypeError: ``warp_dtype`` is no scalar type.
+
+    Example:
+        >>> wp.dtype_to_numpy(wp.int8)
+        <class 'numpy.int8'>
     """
     t = to_ir(warp_dtype)
     if not isinstance(t, ir.Scalar):

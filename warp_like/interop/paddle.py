@@ -76,7 +76,12 @@ def from_paddle(
     return_ctype: bool = False,
     retain_grad: bool = False,
 ) -> array:
-    """Return an array over the memory of Paddle tensor ``t``; the arguments are those of ``from_torch``."""
+    """Return an array over the memory of Paddle tensor ``t``; the arguments are those of ``from_torch``.
+
+    Example:
+        >>> wp.from_paddle(paddle.ones([2])).list()
+        [1.0, 1.0]
+    """
     paddle = _paddle()
     if not isinstance(t, paddle.Tensor):
         raise TypeError(f"from_paddle() needs a Paddle tensor, got {type(t).__name__}")
@@ -107,6 +112,10 @@ def to_paddle(a: array, requires_grad: bool | None = None) -> Any:
     Raises:
         TypeError: ``a`` is no array, or Paddle has no such dtype.
         ValueError: The array is read-only or has negative strides, which tensors can't be or have.
+
+    Example:
+        >>> wp.to_paddle(wp.ones(2)).tolist()
+        [1.0, 1.0]
     """
     if not isinstance(a, array):
         raise TypeError(f"to_paddle() needs a warp_like array, got {type(a).__name__}")

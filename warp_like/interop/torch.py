@@ -180,6 +180,10 @@ def to_torch(a: array, requires_grad: bool | None = None) -> Any:
     Raises:
         TypeError: ``a`` is no array, or PyTorch has no such dtype.
         ValueError: The array is read-only or has negative strides, which tensors can't be or have.
+
+    Example:
+        >>> wp.to_torch(wp.ones(2))
+        tensor([1., 1.])
     """
     if not isinstance(a, array):
         raise TypeError(f"to_torch() needs a warp_like array, got {type(a).__name__}")
@@ -265,6 +269,10 @@ def dtype_to_torch(warp_dtype: Any) -> Any:
 
     Raises:
         TypeError: There is none.
+
+    Example:
+        >>> wp.dtype_to_torch(wp.float64)
+        torch.float64
     """
     t = to_ir(warp_dtype)
     found = _dtypes().get(t) if isinstance(t, ir.Scalar) else None
@@ -278,6 +286,10 @@ def dtype_from_torch(torch_dtype: Any) -> Any:
 
     Raises:
         TypeError: There is none.
+
+    Example:
+        >>> wp.dtype_from_torch(torch.float64)
+        <class 'warp_like.values.dtypes.float64'>
     """
     for scalar, known in _dtypes().items():
         if known == torch_dtype:
@@ -291,7 +303,12 @@ TORCH = export.Library(
 
 
 def device_from_torch(torch_device: Any) -> Device:
-    """Return the device of a ``torch.device`` or its name."""
+    """Return the device of a ``torch.device`` or its name.
+
+    Example:
+        >>> wp.device_from_torch(torch.device("cpu"))
+        'cpu'
+    """
     return get_device(str(torch_device))
 
 

@@ -63,7 +63,7 @@ def array_sum(values: Any, out: Any = None, value_count: int | None = None, axis
         OverflowError: The sum of integers does not fit the dtype of the result. On CUDA it wraps.
 
     Example:
-        >>> wp.utils.array_sum(wp.array([1.0, 2.0, 4.0]))
+        >>> float(wp.utils.array_sum(wp.array([1.0, 2.0, 4.0])))
         7.0
     """
     a = _numbers("array_sum", "values", values)

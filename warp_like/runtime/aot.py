@@ -75,7 +75,8 @@ def compile_aot_module(
         WarpCodegenError: A kernel can't be compiled.
 
     Example:
-        >>> wp.compile_aot_module("simulation", device="cpu", arch=[80, 90], module_dir="build")
+        >>> wp.launch(square, dim=n, inputs=[x], outputs=[y])  # so that its arguments' types are known
+        >>> files = wp.compile_aot_module(square.module, device="cpu", module_dir="build")
     """
     target_module = named_module(module)
     kernels = target_module.instances()
@@ -226,8 +227,9 @@ def load_aot_module(
             here has changed since, with ``strip_hash`` its parameters.
 
     Example:
-        >>> simulation = wp.load_aot_module("simulation", module_dir="build")
-        >>> wp.launch(simulation.kernels["step"], dim=100, inputs=[x])
+        >>> files = wp.compile_aot_module(square.module, device="cpu", module_dir="build")
+        >>> loaded = wp.load_aot_module(square.module, device="cpu", module_dir="build")
+        >>> wp.launch(loaded.kernels["square"], dim=n, inputs=[x], outputs=[y])
     """
     target_module = named_module(module)
     stripped = target_module.options["strip_hash"] if strip_hash is None else strip_hash

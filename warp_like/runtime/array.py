@@ -60,6 +60,15 @@ class array(Exchange, Elementwise, Generic[DType]):
         grad: The gradient's array.
         requires_grad: Allocate a gradient, initially zero.
         retain_grad: Keep the gradient of an intermediate array after a backward pass.
+
+    Example:
+        >>> a = wp.array([[1.0, 2.0], [3.0, 4.0]], dtype=float)
+        >>> a.shape, a.dtype is wp.float32
+        ((2, 2), True)
+        >>> a[1].numpy()
+        array([3., 4.], dtype=float32)
+        >>> wp.array([[1.0, 2.0, 3.0]], dtype=wp.vec3).shape
+        (1,)
     """
 
     _annotation_ = ArrayAnnotation(Any, 1)  # what the bare class means in a kernel's signature

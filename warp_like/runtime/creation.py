@@ -112,7 +112,12 @@ def empty(
     retain_grad: bool = False,
     **kwargs: Any,
 ) -> array:
-    """Return a new array whose contents mean nothing; on the CPU they happen to be zeros, as fresh memory is."""
+    """Return a new array whose contents mean nothing; on the CPU they happen to be zeros, as fresh memory is.
+
+    Example:
+        >>> wp.empty((2, 3), dtype=wp.vec3).shape
+        (2, 3)
+    """
     return _create(shape, dtype, device, requires_grad, pinned, retain_grad, kwargs, zero=False)
 
 
@@ -129,6 +134,11 @@ def full(
     """Return a new array of ``value``, whose type is the dtype where that is left out.
 
     Of a sequence or a NumPy array of one or two dimensions that is a vector or matrix type.
+
+    Example:
+        >>> wp.full(2, wp.vec2(1.0, 2.0)).numpy()
+        array([[1., 2.],
+               [1., 2.]], dtype=float32)
     """
     kind = _type_of(value) if dtype is None else dtype
     out = _create(shape, kind, device, requires_grad, pinned, retain_grad, kwargs, zero=False)
@@ -138,7 +148,12 @@ def full(
 
 @_called_like(zeros)
 def ones(*args: Any, **kwargs: Any) -> array:
-    """Return a new array of ones."""
+    """Return a new array of ones.
+
+    Example:
+        >>> wp.ones(3, dtype=wp.int32).list()
+        [1, 1, 1]
+    """
     out = empty(*args, **kwargs)
     out.fill_(1)
     return out
@@ -151,7 +166,12 @@ def zeros_like(
     pinned: bool | None = None,
     retain_grad: bool = False,
 ) -> array:
-    """Return a new array of zeros with the shape and dtype of ``src``, and with a gradient if it has one."""
+    """Return a new array of zeros with the shape and dtype of ``src``, and with a gradient if it has one.
+
+    Example:
+        >>> wp.zeros_like(x).shape
+        (4,)
+    """
     return _create_like(src, device, requires_grad, pinned, retain_grad, zero=True)
 
 
@@ -179,7 +199,12 @@ def empty_like(
     pinned: bool | None = None,
     retain_grad: bool = False,
 ) -> array:
-    """Return a new array with the shape and dtype of ``src`` whose contents mean nothing."""
+    """Return a new array with the shape and dtype of ``src`` whose contents mean nothing.
+
+    Example:
+        >>> wp.empty_like(x).dtype is x.dtype
+        True
+    """
     return _create_like(src, device, requires_grad, pinned, retain_grad, zero=False)
 
 
@@ -191,7 +216,12 @@ def full_like(
     pinned: bool | None = None,
     retain_grad: bool = False,
 ) -> array:
-    """Return a new array with the shape and dtype of ``src``, every element set to ``value``."""
+    """Return a new array with the shape and dtype of ``src``, every element set to ``value``.
+
+    Example:
+        >>> wp.full_like(x, 7.0).list()
+        [7.0, 7.0, 7.0, 7.0]
+    """
     out = empty_like(src, device, requires_grad, pinned, retain_grad)
     out.fill_(value)
     return out
@@ -199,7 +229,12 @@ def full_like(
 
 @_called_like(zeros_like)
 def ones_like(src: Any, *args: Any, **kwargs: Any) -> array:
-    """Return a new array of ones with the shape and dtype of ``src``."""
+    """Return a new array of ones with the shape and dtype of ``src``.
+
+    Example:
+        >>> wp.ones_like(x).numpy()
+        array([1., 1., 1., 1.], dtype=float32)
+    """
     out = empty_like(src, *args, **kwargs)
     out.fill_(1)
     return out
@@ -207,7 +242,14 @@ def ones_like(src: Any, *args: Any, **kwargs: Any) -> array:
 
 @_called_like(zeros_like)
 def clone(src: Any, *args: Any, **kwargs: Any) -> array:
-    """Return a contiguous copy of ``src``; its gradient, if it gets one, is zero."""
+    """Return a contiguous copy of ``src``; its gradient, if it gets one, is zero.
+
+    Example:
+        >>> b = wp.clone(x)
+        >>> b.zero_()
+        >>> x.list()
+        [0.0, 1.0, 2.0, 3.0]
+    """
     if isinstance(src, indexedarray):
         src = src.contiguous()
     out = empty_like(src, *args, **kwargs)
@@ -223,6 +265,12 @@ def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: 
 
     On CUDA devices the copy goes to ``stream``, else by the rules for streams. One that touches pageable memory of the
     host has finished when this returns.
+
+    Example:
+        >>> b = wp.zeros(4, dtype=float)
+        >>> wp.copy(b, x, dest_offset=1, src_offset=2, count=2)
+        >>> b.list()
+        [0.0, 2.0, 3.0, 0.0]
     """
     if isinstance(dest, indexedarray) or isinstance(src, indexedarray):
         _copy_indexed(dest, src, (dest_offset, src_offset, count))
@@ -260,7 +308,12 @@ def _copy_indexed(dest: Any, src: Any, offsets: tuple[int, int, int]) -> None:
 
 
 def from_ptr(ptr: int, length: int, dtype: Any = None, shape: Any = None, device: DeviceLike = None) -> array:
-    """Return an array over ``length`` elements at address ``ptr``, which has to outlive it."""
+    """Return an array over ``length`` elements at address ``ptr``, which has to outlive it.
+
+    Example:
+        >>> wp.from_ptr(x.ptr, 4, dtype=float).list()  # x has to live as long
+        [0.0, 1.0, 2.0, 3.0]
+    """
     made: array = array(ptr=ptr, dtype=float if dtype is None else dtype, shape=shape or length, device=device)
     return made
 

@@ -20,7 +20,13 @@ CPU_DLPACK_TYPE, CUDA_DLPACK_TYPE = 1, 2
 
 
 class Device:
-    """A device; ``str(device)`` is its alias, which also compares equal to it."""
+    """A device; ``str(device)`` is its alias, which also compares equal to it.
+
+    Example:
+        >>> cpu = wp.get_device("cpu")
+        >>> cpu.is_cpu, str(cpu), cpu == "cpu"
+        (True, 'cpu', True)
+    """
 
     def __init__(self, alias: str, name: str | None, ordinal: int, dlpack_type: int) -> None:
         self.alias = alias
@@ -255,6 +261,10 @@ def get_device(ident: DeviceLike = None) -> Device:
     Raises:
         ValueError: ``ident`` is no device name.
         RuntimeError: It names a CUDA device and there is none.
+
+    Example:
+        >>> wp.get_device("cpu")
+        'cpu'
     """
     if ident is None:
         return _current
@@ -295,14 +305,25 @@ def _foreign_name(ident: Any) -> str:
 
 
 def set_device(ident: DeviceLike) -> None:
-    """Make the device that ``ident`` names the current one."""
+    """Make the device that ``ident`` names the current one.
+
+    Example:
+        >>> wp.set_device("cpu")
+        >>> wp.get_device()
+        'cpu'
+    """
     global _current
     _current = get_device(ident)
     _native.set_current_device(_current if _current.is_cuda else None)
 
 
 def get_devices() -> list[Device]:
-    """Return all devices."""
+    """Return all devices.
+
+    Example:
+        >>> wp.get_devices()[0]
+        'cpu'
+    """
     return [_CPU, *cuda_devices().values()]
 
 
@@ -342,7 +363,12 @@ def is_cuda_available() -> bool:
 
 
 def is_device_available(device: DeviceLike) -> bool:
-    """Return whether ``device`` names a device that is here."""
+    """Return whether ``device`` names a device that is here.
+
+    Example:
+        >>> wp.is_device_available("cpu"), wp.is_device_available("cuda:99")
+        (True, False)
+    """
     try:
         get_device(device)
     except (ValueError, RuntimeError):
@@ -351,7 +377,14 @@ def is_device_available(device: DeviceLike) -> bool:
 
 
 class ScopedDevice:
-    """Makes a device the current one inside a ``with`` block."""
+    """Makes a device the current one inside a ``with`` block.
+
+    Example:
+        >>> with wp.ScopedDevice("cpu") as device:
+        ...     a = wp.zeros(3)
+        >>> a.device is device
+        True
+    """
 
     def __init__(self, device: DeviceLike) -> None:
         self.device = get_device(device)

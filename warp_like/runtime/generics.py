@@ -83,7 +83,7 @@ def overload(kernel: Kernel | Callable[..., Any], arg_types: Mapping[str, Any] |
 
     Example:
         >>> @wp.kernel
-        ... def scale(x: wp.array(dtype=Any), factor: Any):
+        ... def scale(x: wp.array(dtype=wp.Any), factor: wp.Any):
         ...     i = wp.tid()
         ...     x[i] = factor * x[i]
         >>> scale_f64 = wp.overload(scale, [wp.array(dtype=wp.float64), wp.float64])

@@ -124,6 +124,14 @@ def capture_begin(
     Raises:
         RuntimeError: A capture is running in this thread or on the CUDA device, the stream can't be captured, or a tape
             is recording: begin the capture outside of it.
+
+    Example:
+        >>> wp.capture_begin()
+        >>> wp.launch(square, dim=n, inputs=[x], outputs=[y])
+        >>> graph = wp.capture_end()
+        >>> wp.capture_launch(graph)
+        >>> y.list()
+        [0.0, 1.0, 4.0, 9.0]
     """
     place = _place(device, stream, external)
     if recorder.graph is not None or captures_on_cuda():
@@ -209,7 +217,7 @@ class ScopedCapture:
 
     Example:
         >>> with wp.ScopedCapture() as capture:
-        ...     wp.launch(step, dim=n, inputs=[x])
+        ...     wp.launch(square, dim=n, inputs=[x], outputs=[y])
         >>> wp.capture_launch(capture.graph)
     """
 
@@ -266,6 +274,13 @@ def capture_if(
         ValueError: ``condition`` has no elements, or a CUDA capture runs elsewhere than it lies.
         RuntimeError: The driver has no conditional nodes, or a branch used the captured stream in place of the current
             one.
+
+    Example:
+        >>> flag = wp.array([1], dtype=int)
+        >>> with wp.ScopedCapture() as capture:
+        ...     wp.capture_if(flag, on_true=lambda: wp.launch(square, dim=n, inputs=[x], outputs=[y]))
+        >>> flag.zero_()
+        >>> wp.capture_launch(capture.graph)  # does nothing now
     """
     test = _condition("capture_if", condition)
     if captures_on_cuda():
@@ -303,6 +318,17 @@ def capture_while(condition: array, while_body: Branch, stream: Any = None, **kw
         ValueError: ``condition`` has no elements, or a CUDA capture runs elsewhere than it lies.
         RuntimeError: The driver has no conditional nodes, or the body used the captured stream in place of the current
             one.
+
+    Example:
+        >>> @wp.kernel
+        ... def count_down(left: wp.array(dtype=int)):
+        ...     left[0] = left[0] - 1
+        >>> left = wp.array([5], dtype=int)
+        >>> with wp.ScopedCapture() as capture:
+        ...     wp.capture_while(left, lambda: wp.launch(count_down, dim=1, inputs=[left]))
+        >>> wp.capture_launch(capture.graph)
+        >>> left.list()
+        [0]
     """
     test = _condition("capture_while", condition)
     if captures_on_cuda():

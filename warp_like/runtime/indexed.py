@@ -43,7 +43,7 @@ class indexedarray(Elementwise, Generic[DType]):
         ValueError: There are more of them than dimensions, or another number of dimensions was asked for.
 
     Example:
-        >>> a = wp.array([0.0, 10.0, 20.0, 30.0])
+        >>> a = wp.array([0.0, 10.0, 20.0, 30.0], dtype=float)
         >>> wp.indexedarray(a, wp.array([3, 1], dtype=int)).numpy()
         array([30., 10.], dtype=float32)
     """

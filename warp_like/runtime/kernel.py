@@ -141,7 +141,7 @@ class Kernel(_native.Launchable):
             TypeError: An option has another type.
 
         Example:
-            >>> print(saxpy.with_options(fast_math=True).explain())
+            >>> wp.launch(square.with_options(fast_math=True), dim=n, inputs=[x], outputs=[y])
         """
         if self.generic is not None:
             return self.generic.with_options(options, **more).instance(tuple(t for _, t in self.declared if t))
@@ -291,7 +291,7 @@ class Kernel(_native.Launchable):
             WarpCodegenError: The kernel can't be compiled.
 
         Example:
-            >>> print(saxpy.inspect("asm"))
+            >>> assembly = square.inspect("asm")
         """
         names = self.parameter_names
         unknown = [name for name in wrt or () if name not in names]
@@ -321,7 +321,12 @@ class Kernel(_native.Launchable):
             WarpCodegenError: The kernel can't be compiled.
 
         Example:
-            >>> print(saxpy.explain())
+            >>> print(square.explain([x, y]))
+            kernel `square`
+            <BLANKLINE>
+              forward, contiguous arrays
+                arguments  x: array1d[float32], y: array1d[float32]
+            ...
         """
         from warp_like.runtime.explanation import explain  # few programs ask
 

@@ -91,7 +91,9 @@ def launch(
         WarpCodegenError: The kernel can't be compiled, or not differentiated.
 
     Example:
-        >>> wp.launch(saxpy, dim=len(x), inputs=[x, y, 2.0])
+        >>> wp.launch(square, dim=n, inputs=[x], outputs=[y])
+        >>> y.list()
+        [0.0, 1.0, 4.0, 9.0]
     """
     if not isinstance(kernel, Kernel):
         raise TypeError(f"launch() takes a kernel made by @wp.kernel, got {type(kernel).__name__} {kernel!r}")
@@ -238,6 +240,13 @@ class Launch(_native.Command):
 
     Attributes:
         kernel: The kernel.
+
+    Example:
+        >>> command = wp.launch(square, dim=n, inputs=[x], outputs=[y], record_cmd=True)
+        >>> command.set_param_by_name("x", wp.full(n, 3.0))
+        >>> command.launch()
+        >>> y.list()
+        [9.0, 9.0, 9.0, 9.0]
     """
 
     def __init__(

@@ -101,7 +101,12 @@ class Module:
 
 
 def get_module(name: str) -> Module:
-    """Return the module of that name; an empty one where nothing has been declared in it yet."""
+    """Return the module of that name; an empty one where nothing has been declared in it yet.
+
+    Example:
+        >>> wp.get_module(square.module.name) is square.module
+        True
+    """
     if not isinstance(name, str):
         raise TypeError(f"get_module() takes the name of a module, got {type(name).__name__}")
     found = _modules.get(name)
@@ -159,7 +164,12 @@ def set_module_options(options: Mapping[str, Any], module: Module | types.Module
 
 
 def get_module_options(module: Module | types.ModuleType | str | None = None) -> ModuleOptions:
-    """Return the options of a module, of the one that calls this when left out; changing them takes effect."""
+    """Return the options of a module, of the one that calls this when left out; changing them takes effect.
+
+    Example:
+        >>> wp.get_module_options(square.module)["max_unroll"]
+        16
+    """
     return (get_module(_caller()) if module is None else named_module(module)).options
 
 
@@ -182,6 +192,9 @@ def load_module(
     Raises:
         RuntimeError: Nothing has been declared in the module.
         WarpCodegenError: A kernel can't be compiled.
+
+    Example:
+        >>> wp.load_module(square.module)
     """
     target = get_module(_caller()) if module is None else named_module(module)
     found = [target]

@@ -39,7 +39,7 @@ class Stream(_native.CudaStream):
 
     Example:
         >>> stream = wp.Stream("cuda:0")
-        >>> wp.launch(saxpy, dim=n, inputs=[x, y, 2.0], device="cuda:0", stream=stream)
+        >>> wp.launch(square, dim=n, inputs=[wp.ones(n, device="cuda:0"), wp.zeros(n, device="cuda:0")], stream=stream)
         >>> wp.synchronize_stream(stream)
     """
 

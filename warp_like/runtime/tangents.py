@@ -66,7 +66,7 @@ def jvp(
             the threads).
 
     Example:
-        >>> (dy,) = wp.autograd.jvp(square, dim=n, inputs=[x], outputs=[y], tangents=[dx])
+        >>> (dy,) = wp.autograd.jvp(square, dim=n, inputs=[x], outputs=[y], tangents=[wp.ones(n)])
     """
     call = _bind(kernel, dim, inputs, outputs, tangents, out_tangents, device)
     _require_alike(call)
@@ -115,7 +115,13 @@ def hvp(
         WarpCodegenError: The kernel can't be compiled, or not differentiated twice.
 
     Example:
-        >>> (hv,) = wp.autograd.hvp(energy, dim=n, inputs=[x], outputs=[e], tangents=[v])
+        >>> @wp.kernel
+        ... def energy(x: wp.array(dtype=float), e: wp.array(dtype=float)):
+        ...     i = wp.tid()
+        ...     wp.atomic_add(e, 0, x[i] * x[i] * x[i])
+        >>> hv, *_ = wp.autograd.hvp(energy, dim=n, inputs=[x], outputs=[wp.zeros(1)], tangents=[wp.ones(n)])
+        >>> hv.numpy()
+        array([ 0.,  6., 12., 18.], dtype=float32)
     """
     call = _bind(kernel, dim, inputs, outputs, tangents, (), device)
     require_backward(kernel)

@@ -35,9 +35,10 @@ class Tape:
 
     Example:
         >>> with wp.Tape() as tape:
-        ...     wp.launch(loss_kernel, dim=n, inputs=[x], outputs=[loss])
-        >>> tape.backward(loss=loss)
-        >>> x.grad
+        ...     wp.launch(square, dim=n, inputs=[x], outputs=[y])
+        >>> tape.backward(grads={y: wp.ones(n)})
+        >>> x.grad.numpy()
+        array([0., 2., 4., 6.], dtype=float32)
     """
 
     def __init__(self) -> None:
@@ -347,7 +348,9 @@ class Tape:
             ValueError: An unknown direction or format, or another number of names than of arrays.
 
         Example:
-            >>> tape.visualize("tape.dot", array_labels={x: "positions"})
+            >>> with wp.Tape() as tape:
+            ...     wp.launch(square, dim=n, inputs=[x], outputs=[y])
+            >>> text = tape.visualize("tape.dot", array_labels={x: "positions"})
         """
         if graph_direction not in ("LR", "RL", "TB", "BT"):
             raise ValueError(f"graph_direction is LR, RL, TB or BT, got {graph_direction!r}")

@@ -35,6 +35,13 @@ def timing_begin(cuda_filter: int = TIMING_ALL, synchronize: bool = True) -> Non
 
     Raises:
         RuntimeError: It has begun already.
+
+    Example:
+        >>> wp.timing_begin(wp.TIMING_KERNEL)
+        >>> wp.launch(square, dim=n, inputs=[x], outputs=[y])
+        >>> results = wp.timing_end()
+        >>> [r.name for r in results]
+        ['square']
     """
     if activities.noted is not None:
         raise RuntimeError("timing has begun already; end it with wp.timing_end()")
@@ -111,8 +118,8 @@ class ScopedTimer:
 
     Example:
         >>> with wp.ScopedTimer("step", print=False) as timer:
-        ...     wp.launch(step, dim=n, inputs=[x])
-        >>> timer.elapsed
+        ...     wp.launch(square, dim=n, inputs=[x], outputs=[y])
+        >>> took = timer.elapsed
     """
 
     enabled = True

@@ -104,6 +104,12 @@ class ScopedMemoryTracker:
     Example:
         >>> with wp.ScopedMemoryTracker("setup"):
         ...     positions = wp.zeros(1000, dtype=wp.vec3)
+        memory of arrays
+          allocated: 11.72 KiB in 1
+          at most at once: 11.72 KiB
+          now: 11.72 KiB in 1
+          scope setup: 11.72 KiB in 1
+          11.72 KiB at ...
     """
 
     def __init__(

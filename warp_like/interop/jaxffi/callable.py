@@ -67,11 +67,13 @@ def jax_callable(
         ValueError: The number or the names of outputs do not fit the function.
 
     Example:
-        >>> def smooth(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        >>> def fourth_power(x: wp.array(dtype=float), y: wp.array(dtype=float)):
         ...     half = wp.zeros_like(x)
-        ...     wp.launch(blur, dim=x.shape, inputs=[x], outputs=[half])
-        ...     wp.launch(blur, dim=x.shape, inputs=[half], outputs=[y])
-        >>> (y,) = wp.jax_callable(smooth)(jnp.arange(8.0))
+        ...     wp.launch(square, dim=x.shape, inputs=[x], outputs=[half])
+        ...     wp.launch(square, dim=x.shape, inputs=[half], outputs=[y])
+        >>> (out,) = wp.jax_callable(fourth_power)(jax.numpy.arange(4.0))
+        >>> out
+        Array([ 0.,  1., 16., 81.], dtype=float32)
     """
     jax_module()
     described: Any = _Described(func)

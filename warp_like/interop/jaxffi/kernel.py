@@ -70,8 +70,9 @@ def jax_kernel(
         ValueError: The number or the names of outputs do not fit the kernel, or a block can't have so many threads.
 
     Example:
-        >>> triple = wp.jax_kernel(triple_kernel)
-        >>> (y,) = jax.jit(triple)(jnp.arange(4.0))
+        >>> (out,) = jax.jit(wp.jax_kernel(square))(jax.numpy.arange(4.0))
+        >>> out
+        Array([0., 1., 4., 9.], dtype=float32)
     """
     jax_module()
     if not isinstance(kernel, Kernel):

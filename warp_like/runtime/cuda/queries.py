@@ -141,7 +141,7 @@ class ScopedCudaProfiler:
 
     Example:
         >>> with wp.ScopedCudaProfiler():
-        ...     wp.launch(step, dim=n, inputs=[x])
+        ...     wp.launch(square, dim=n, inputs=[x], outputs=[y])
     """
 
     def __init__(self, device: DeviceLike = None) -> None:
