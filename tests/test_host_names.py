@@ -55,8 +55,9 @@ NAMES = """
     device_to_torch(warp_device) device_from_jax(jax_device) device_to_jax(warp_device)
     device_from_paddle(paddle_device) device_to_paddle(warp_device) array.assign(src) array.contiguous()
     array.fill_(value) array.flatten() array.list() array.to(device, requires_grad) array.transpose(axes)
-    array.view(dtype) array.zero_() Launch.set_dim(dim) Launch.set_params(values) Launch.launch(stream)
-    Tape.backward(loss, grads) Tape.get_adjoint(a) Tape.record_func(backward, arrays)
+    array.view(dtype) array.zero_() Launch.set_dim(dim) Launch.set_params(values)
+    Launch.set_param_at_index(index, value, adjoint) Launch.set_param_by_name(name, value, adjoint)
+    Launch.launch(stream) Tape.backward(loss, grads) Tape.get_adjoint(a) Tape.record_func(backward, arrays)
     Tape.record_launch(kernel, dim, max_blocks, inputs, outputs, device, block_dim, metadata)
     Tape.record_scope_begin(scope_name, metadata) Tape.record_scope_end(remove_scope_if_empty) Tape.reset()
     Tape.visualize(filename, simplify_graph, hide_readonly_arrays, array_labels, choose_longest_node_name,

@@ -78,7 +78,7 @@ def launch(
         adjoint: Run the reverse sweep: adds to the adjoints of what the kernel reads. An array for which no adjoint
             is given uses its own ``grad``. The adjoint of a number or vector is an array of one element of its type.
         record_tape: Whether an active ``Tape`` records this launch.
-        record_cmd: Do not run; return a ``Launch`` that runs with these arguments as often as wanted.
+        record_cmd: Do not run; return a ``Launch`` that runs with these arguments, and adjoints, as often as wanted.
         max_blocks: On CUDA, the most blocks, whose threads then go over the grid in strides; 0 for no limit.
         block_dim: On CUDA, the threads of a block, 1 to 1024. Left out, the kernel's option, its module's, or that of
             ``wp.config``, which is 256; or as many as the kernel allows.
@@ -105,25 +105,35 @@ def launch(
     dims = grid_dims(kernel.key, dim)
     kernel = concrete(kernel, inputs, outputs)
     types, args = bind_arguments(kernel, inputs, outputs, where)
-    if adjoint:
-        _run_given_adjoint(Record(kernel, dims, types, args), (inputs, adj_inputs), (outputs, adj_outputs))
-        _remember(kernel, kernel.program(types, device=where))
-        return None
     program = kernel.program(types, device=where)
-    if record_cmd:
+    if adjoint:
+        given = (inputs, adj_inputs), (outputs, adj_outputs)
+        if record_cmd:
+            return _adjoint_command(program, Record(kernel, dims, types, args), *given, blocks)
+        _run_given_adjoint(Record(kernel, dims, types, args), *given)
+    elif record_cmd:
         return Launch(kernel, dims, program, args, record_tape, blocks, (*inputs, *outputs))
-    if isinstance(recorder.active, Capture):
-        recorder.active.take_launch(Record(kernel, dims, types, args))
+    elif isinstance(_run_or_record(program, kernel, dims, args, record_tape, blocks), Capture):
         return None
-    tape = recorder.active if record_tape else None
-    if tape is None:
+    _remember(kernel, program)
+    return None
+
+
+def _run_or_record(
+    program: Program, kernel: Kernel, dims: tuple[int, ...], args: list[Any], record_tape: bool, blocks: Blocks
+) -> Any:
+    """Run a launch, or give it to the capture or the tape that is active, which is returned."""
+    active = recorder.active
+    if isinstance(active, Capture):
+        active.take_launch(Record(kernel, dims, program.types, args))
+    elif active is None or not record_tape:
         run(program, dims, args, blocks)
+        return None
     else:
         from warp_like.runtime.history import same_arguments
 
-        run_recorded(program, Record(kernel, dims, types, args, same_arguments(args)), tape, blocks)
-    _remember(kernel, program)
-    return None
+        run_recorded(program, Record(kernel, dims, program.types, args, same_arguments(args)), active, blocks)
+    return active
 
 
 def _remember(kernel: Kernel, program: Program) -> None:
@@ -298,18 +308,9 @@ class Launch(_native.Command):
             return
         # Options may have changed since: then there is another program.
         self.program = self.kernel.program(self.program.types, device=self.program.device)
-        active = recorder.active
-        if isinstance(active, Capture):
-            active.take_launch(Record(self.kernel, self._dims, self.program.types, list(self._params)))
+        args = list(self._params)  # set_params changes these
+        if _run_or_record(self.program, self.kernel, self._dims, args, self._record_tape, blocks) is not None:
             return
-        if active is not None and self._record_tape:
-            from warp_like.runtime.history import same_arguments
-
-            args = list(self._params)  # set_params changes these
-            same = same_arguments(args)
-            run_recorded(self.program, Record(self.kernel, self._dims, self.program.types, args, same), active, blocks)
-            return
-        run(self.program, self._dims, self._params, blocks)
         assert self.program.dispatcher is not None
         if inner.used_by(self.program.any_artifact):
             return
@@ -320,16 +321,19 @@ class Launch(_native.Command):
         self._dims = grid_dims(self.kernel.key, dim)
         self._prepared = None
 
-    def set_param_at_index(self, index: int, value: Any) -> None:
-        """Set one argument by position.
+    def set_param_at_index(self, index: int, value: Any, adjoint: bool = False) -> None:
+        """Set one argument by position; ``adjoint`` sets its adjoint, in a launch recorded with ``adjoint=True``.
 
         Raises:
             IndexError: There is no such parameter.
+            ValueError: The launch has no adjoints.
         """
-        declared = self.kernel.declared
-        if not 0 <= index < len(declared):
-            raise IndexError(f"kernel `{self.kernel.key}` has {len(declared)} parameters, got index {index}")
-        first = len(leaf_parameters(declared[:index]))
+        if adjoint:
+            raise ValueError(
+                f"kernel `{self.kernel.key}`: this launch has no adjoints; record it with adjoint=True to set them"
+            )
+        self._require_parameter(index)
+        first = len(leaf_parameters(self.kernel.declared[:index]))
         given = split_argument(self.kernel, index, value)
         for i, x in enumerate(given, first):
             name = self.kernel.parameter_names[i]
@@ -339,21 +343,42 @@ class Launch(_native.Command):
             self._given[index] = value
         self._prepared = None
 
-    def set_param_by_name(self, name: str, value: Any) -> None:
-        """Set one argument by name.
+    def _require_parameter(self, index: int) -> None:
+        count = len(self.kernel.declared)
+        if not 0 <= index < count:
+            raise IndexError(f"kernel `{self.kernel.key}` has {count} parameters, got index {index}")
+
+    def set_param_by_name(self, name: str, value: Any, adjoint: bool = False) -> None:
+        """Set one argument by name; ``adjoint`` as in ``set_param_at_index``.
 
         Raises:
             KeyError: There is no such parameter.
+            ValueError: The launch has no adjoints.
         """
         names = [declared for declared, _ in self.kernel.declared]
         if name not in names:
             raise KeyError(f"kernel `{self.kernel.key}` has no parameter `{name}`")
-        self.set_param_at_index(names.index(name), value)
+        self.set_param_at_index(names.index(name), value, adjoint)
 
     def set_params(self, values: Sequence[Any]) -> None:
         """Set the first ``len(values)`` arguments."""
         for i, value in enumerate(values):
             self.set_param_at_index(i, value)
+
+
+def _adjoint_command(
+    program: Program,
+    record: Record,
+    inputs: tuple[Sequence[Any], Sequence[Any]],
+    outputs: tuple[Sequence[Any], Sequence[Any]],
+    blocks: Blocks,
+) -> Launch:
+    """Return an explicit adjoint launch that can be repeated; what is wrong with its adjoints is said now."""
+    from warp_like.runtime.adjoint_launch import AdjointLaunch
+    from warp_like.runtime.differentiation import bind_adjoints
+
+    bind_adjoints(record.kernel, record.types, record.args, inputs, outputs)
+    return AdjointLaunch(record.kernel, record.dims, program, record.args, inputs, outputs, blocks)
 
 
 def _run_given_adjoint(
