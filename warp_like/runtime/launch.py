@@ -107,10 +107,10 @@ def launch(
     types, args = bind_arguments(kernel, inputs, outputs, where)
     program = kernel.program(types, device=where)
     if adjoint:
-        given = (inputs, adj_inputs), (outputs, adj_outputs)
+        record, first, last = Record(kernel, dims, types, args), (inputs, adj_inputs), (outputs, adj_outputs)
         if record_cmd:
-            return _adjoint_command(program, Record(kernel, dims, types, args), *given, blocks)
-        _run_given_adjoint(Record(kernel, dims, types, args), *given)
+            return _adjoint_command(program, record, first, last, blocks)
+        _run_given_adjoint(record, first, last)
     elif record_cmd:
         return Launch(kernel, dims, program, args, record_tape, blocks, (*inputs, *outputs))
     elif isinstance(_run_or_record(program, kernel, dims, args, record_tape, blocks), Capture):
