@@ -243,7 +243,7 @@ def test_out_of_memory_says_how_much_there_is(fake):
     assert isinstance(e.value, RuntimeError)
     assert str(e.value) == (
         "cuMemAllocAsync: CUDA_ERROR_OUT_OF_MEMORY: cuda:0 has no room for 240.00 MiB; 100.00 MiB of 141.00 GiB are "
-        "free. Drop arrays that are not needed, or make the work smaller; memory that PyTorch or JAX keep for "
+        "free; drop arrays that are not needed, or make the work smaller; memory that PyTorch or JAX keep for "
         "themselves counts as used"
     )
     assert fake.names("cuMemAllocAsync", "cuMemPoolTrimTo")[-3:] == [

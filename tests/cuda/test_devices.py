@@ -1,8 +1,10 @@
 """CUDA devices: finding, naming, asking and choosing them; contexts; what is said where there are none."""
 
 import pickle
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -143,5 +145,28 @@ def test_errors_say_what_to_do(fake):
     )
     again = pickle.loads(pickle.dumps(e.value))
     assert (str(again), again.code) == (str(e.value), 700)
+    assert errors.message("cuMemcpyDtoHAsync", 214).startswith(
+        "cuMemcpyDtoHAsync: CUDA_ERROR_ECC_UNCORRECTABLE: memory of the device has failed and could not be corrected"
+    )
     assert errors.message("cuFoo", 12345) == "cuFoo: error 12345"
     assert issubclass(Unavailable, RuntimeError)
+
+
+@pytest.mark.parametrize("code", errors.NAMES)
+def test_every_error_says_what_to_do(code):
+    said = errors.message("cuFoo", code)
+    start = f"cuFoo: {errors.NAMES[code]}: "
+    assert said.startswith(start)
+    assert len(said) > len(start) + 20
+
+
+def test_the_names_of_errors_are_the_drivers():
+    api = pytest.importorskip("cuda.bindings.driver")
+    assert {code: api.CUresult(code).name for code in errors.NAMES} == errors.NAMES
+    assert {code for code in errors.GONE if code not in errors.NAMES} == set()
+
+
+def test_the_same_errors_mean_in_native_code_that_memory_is_gone():
+    source = (Path(__file__).resolve().parents[2] / "native" / "cuda.cpp").read_text()
+    listed = re.search(r"kGone\[\] = \{([^}]*)\}", source)[1]
+    assert {int(code) for code in listed.split(",")} == errors.GONE
