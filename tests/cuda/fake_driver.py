@@ -598,7 +598,7 @@ class FakeDriver(NativeCalls):
         raise error("cuModuleGetGlobal", 500)
 
     def function_attribute(self, function: int, name: str) -> int:
-        return {"NUM_REGS": 32, "MAX_THREADS_PER_BLOCK": 1024, "LOCAL_SIZE_BYTES": 16}.get(name, 0)
+        return {"NUM_REGS": 32, "MAX_THREADS_PER_BLOCK": 1024, "LOCAL_SIZE_BYTES": 16, "SHARED_SIZE_BYTES": 128}[name]
 
     def suggested_block(self, function: int) -> tuple[int, int]:
         return 264, 1024

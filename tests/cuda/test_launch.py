@@ -329,7 +329,7 @@ def test_verify_cuda_waits_for_each_launch(fake, pair):
 
 def test_explain(fake, pair):
     text = str(saxpy.explain())
-    assert "forward on cuda:0, contiguous arrays, plain additions" in text
+    assert "forward on cuda:0, contiguous arrays, apart from each other, counted in 32 bits" in text
     assert "threads    up to 1024 in a block" in text
 
 

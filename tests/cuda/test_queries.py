@@ -51,7 +51,8 @@ def test_without_a_driver():
 
 
 def test_what_the_driver_tells_of_a_kernel(fake):
-    assert wp.get_cuda_kernel_properties(scale, "cuda:0") == {"register_count": 32, "local_memory_size": 16}
+    found = {"register_count": 32, "local_memory_size": 16, "shared_memory_size": 128}
+    assert wp.get_cuda_kernel_properties(scale, "cuda:0") == found
     assert wp.get_suggested_block_size(scale, "cuda:0") == (1024, 264)
     assert wp.get_suggested_block_size(scale, "cpu") == (1, 1)
     fake.forget()

@@ -42,6 +42,18 @@ def check_sums(device, dtype, n):
     assert out.numpy()[0] == np.asarray(u.array_sum(a)).astype(dtype)
 
 
+def test_sums_of_more_than_a_block_has_are_two_launches(device):
+    x = numbers(20_000, "float32")
+    a = wp.array(x, device=device)
+    wanted = x.astype(np.float64).sum()
+    np.testing.assert_allclose(u.array_sum(a), wanted, rtol=1e-6)
+    with wp.ScopedTimer("sums", cuda_filter=wp.TIMING_KERNEL, print=False) as timer:
+        u.array_sum(a)
+    names = [r.name for r in timer.timing_results]
+    assert len([n for n in names if "_block_sums" in n]) == 2, names
+    assert u.array_sum(a) == u.array_sum(a)
+
+
 @pytest.mark.parametrize("shape", [(5, 70), (2, 3, 4, 33), (0, 3), (3, 0)], ids=str)
 def test_sums_along_axes(device, shape):
     x = numbers(shape, "float32").reshape(shape)

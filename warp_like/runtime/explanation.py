@@ -24,7 +24,8 @@ class Variant(Frozen):
         role: ``forward``, ``adjoint`` or ``tangent``.
         contiguous: Whether it takes all arrays to be contiguous.
         wide: Whether it computes indices of the grid in 64 bits.
-        plain_sums: Whether it adds without atomics where no two threads meet.
+        plain_sums: Whether it adds without atomics where no two threads meet; on CUDA, whether it takes arrays not to
+            overlap and to be aligned, and counts them and the grid in 32 bits.
         key: The key in the cache.
         cached: Whether it came from the cache; else it was compiled in this process.
         seconds: How long each stage took when it was compiled.
@@ -52,7 +53,8 @@ class Variant(Frozen):
     def lines(self) -> Iterator[str]:
         """The text of the variant."""
         kinds = ["contiguous arrays" if self.contiguous else "arrays of any strides"]
-        kinds += ["64-bit indices"] * self.wide + ["plain additions"] * self.plain_sums
+        plain = "plain additions" if self.device == "cpu" else "apart from each other, counted in 32 bits"
+        kinds += ["64-bit indices"] * self.wide + [plain] * self.plain_sums
         stages = ", ".join(f"{name} {1e3 * s:.1f}" for name, s in self.seconds)
         total = 1e3 * sum(s for _, s in self.seconds)
         origin = "from the cache; compiling it took" if self.cached else "compiled in"

@@ -22,6 +22,10 @@ from warp_like.runtime.recording import put
 from warp_like.values.dtypes import int64, uint32, uint64
 
 tid, cast = Builtin("tid"), Builtin("cast")
+block_dim, block_sum, block_thread = Builtin("block_dim"), Builtin("block_sum"), Builtin("block_thread")
+
+BLOCK = 256
+"""How many threads of a block add up what they have, whatever the options say: results do not depend on these."""
 
 SUMMED = 32
 """How many numbers a thread adds up at least, where there are enough."""
@@ -38,9 +42,9 @@ SORTED = 64
 DIGITS = 16
 
 
-def _run(op: Kernel, dim: Any, *args: Any) -> None:
+def _run(op: Kernel, dim: Any, *args: Any, block: int | None = None) -> None:
     device = next(a.device for a in args if isinstance(a, array))
-    launch(op, dim, inputs=args, device=device, record_tape=False)
+    launch(op, dim, inputs=args, device=device, record_tape=False, block_dim=block)
 
 
 def _scratch(like: array, scalar: ir.Scalar, *shape: int) -> array:
@@ -91,6 +95,28 @@ def _sums_of_products(a: Any, b: Any, sums: Any) -> None:
 
 
 @kernel(enable_backward=False)
+def _block_sums(source: Any, threads: int, sums: Any) -> None:
+    i = tid()
+    total = sums.dtype()
+    for j in range(i, source.shape[0], threads):
+        total += sums.dtype(source[j])
+    total = block_sum(total)
+    if block_thread() == 0:
+        sums[i // block_dim()] = total
+
+
+@kernel(enable_backward=False)
+def _block_sums_of_products(a: Any, b: Any, threads: int, sums: Any) -> None:
+    i = tid()
+    total = sums.dtype()
+    for j in range(i, a.shape[0], threads):
+        total += sums.dtype(a[j]) * sums.dtype(b[j])
+    total = block_sum(total)
+    if block_thread() == 0:
+        sums[i // block_dim()] = total
+
+
+@kernel(enable_backward=False)
 def _convert(source: Any, target: Any) -> None:
     i = tid()
     target[i] = target.dtype(source[i])
@@ -118,6 +144,8 @@ def reduce(a: array, b: array | None, target: array, axis: int) -> None:
 
 def _summed(given: list[array], outer: int, length: int, inner: int) -> array:
     """The sums, or sums of products, along the middle dimension."""
+    if outer * inner == 1 and length > 1:
+        return _summed_by_blocks([_as(x, length) for x in given], length)
     op, scalar = (_sums if len(given) == 1 else _sums_of_products), _wide(given[0])
     while True:
         most = max(1, MOST_SUMS // max(outer * inner, 1))
@@ -127,6 +155,20 @@ def _summed(given: list[array], outer: int, length: int, inner: int) -> array:
         if parts == 1:
             return sums
         given, op, length = [sums], _sums, parts
+
+
+def _summed_by_blocks(given: list[array], length: int) -> array:
+    """The sum, or sum of products, of all numbers: two launches, or one where a block is enough."""
+    op, scalar = (_block_sums if len(given) == 1 else _block_sums_of_products), _wide(given[0])
+    while True:
+        threads = max(1, min(-(-length // SUMMED), MOST_SUMS))
+        threads = min(-(-threads // BLOCK) * BLOCK, length)
+        blocks = -(-threads // BLOCK)
+        sums = _scratch(given[0], scalar, blocks)
+        _run(op, threads, *given, threads, sums, block=BLOCK)
+        if blocks == 1:
+            return sums
+        given, op, length = [sums], _block_sums, blocks
 
 
 @kernel(enable_backward=False)

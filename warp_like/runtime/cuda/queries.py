@@ -61,8 +61,9 @@ def get_cuda_kernel_properties(
         block_dim: Changes nothing, as one code serves blocks of every size; checked if given.
 
     Returns:
-        ``register_count``, the registers of a thread, and ``local_memory_size``, the bytes of memory of its own that a
-        thread has, for what registers do not hold. More may be added.
+        ``register_count``, the registers of a thread; ``local_memory_size``, the bytes of memory of its own that a
+        thread has, for what registers do not hold; ``shared_memory_size``, the bytes that the threads of a block share.
+        More may be added.
 
     Raises:
         TypeError: ``kernel`` is no kernel.
@@ -77,6 +78,7 @@ def get_cuda_kernel_properties(
         return {
             "register_count": attribute(function, "NUM_REGS"),
             "local_memory_size": attribute(function, "LOCAL_SIZE_BYTES"),
+            "shared_memory_size": attribute(function, "SHARED_SIZE_BYTES"),
         }
 
 
