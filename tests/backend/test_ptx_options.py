@@ -12,6 +12,7 @@ import pytest
 
 import warp_like as wp
 from tests.backend.kernels import atomic_kernel, saxpy, unary
+from tests.backend.test_blocks import finished
 from tests.backend.test_ptx import CONTIGUOUS, SM_80, accept, needs_libdevice, needs_ptxas
 from tests.ir_builder import start, tid
 from warp_like.backend import libdevice
@@ -59,6 +60,42 @@ def test_instructions_know_their_lines(lineinfo):
     for instruction, text in {"div.rn.f32": LINES[1], "st.global.b32": LINES[2]}.items():
         before = ptx[: ptx.index(instruction)]
         assert re.findall(r"\.loc\t\d+ (\d+)", before)[-1] == str(line_of(text))
+
+
+@wp.func
+def squared(x: float):
+    return x * x
+
+
+@wp.func
+def quartered(x: float):
+    return squared(x) / 4.0
+
+
+@wp.kernel
+def nested(x: wp.array(dtype=float)):
+    i = wp.tid()
+    x[i] = quartered(x[i]) + 1.0
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
+def test_lines_of_functions_say_where_they_were_called(lineinfo, arch):
+    ptx = nested.inspect_ptx(target=arch)
+    encoded = {name: f".b8 {','.join(map(str, [*name.encode(), 0]))}" for name in ("squared", "quartered")}
+    label = {
+        name: re.findall(rf"^(\$\S+):\n{re.escape(text)}$", ptx, re.MULTILINE)[0] for name, text in encoded.items()
+    }
+    form = r"\.loc\t1 (\d+) (\d+), function_name (\S+), inlined_at 1 (\d+) (\d+)$"
+    found = {tuple(m) for m in re.findall(form, ptx, re.MULTILINE)}
+    inner, middle, outer = (line_of(t) for t in ("return x * x", "return squared(x)", "x[i] = quartered"))
+    assert (str(inner), "12", label["squared"], str(middle), "12") in found
+    assert (str(middle), "12", label["quartered"], str(outer), "12") in found
+    kernel = [line for line in ptx.splitlines() if f".loc\t1 {outer} " in line]
+    assert kernel
+    assert not any("inlined_at" in line for line in kernel)
+    assert ptx.index(f".loc\t1 {outer} 12\n") < ptx.index("inlined_at")  # the call before what is inlined there
+    if libdevice.find_ptxas() is not None:
+        assert assemble(ptx, arch)[:4] == b"\x7fELF"
 
 
 def test_without_the_setting_there_are_none():
@@ -169,7 +206,22 @@ def test_sass_is_for_cuda():
 # --- texts that are read when they change ---
 
 
-@pytest.mark.parametrize("name", ["saxpy", "reversing"])
+@wp.kernel
+def total(x: wp.array(dtype=float), sums: wp.array(dtype=float)):
+    i = wp.tid()
+    s = wp.block_sum(x[i])
+    if wp.block_thread() == 0:
+        sums[i // wp.block_dim()] = s
+
+
+@wp.kernel
+def stencil(a: wp.array2d(dtype=float), b: wp.array2d(dtype=float)):
+    i, j = wp.tid()
+    if i > 0 and j > 0:
+        b[i, j] = a[i, j] + a[i - 1, j] + a[i, j - 1]
+
+
+@pytest.mark.parametrize("name", ["saxpy", "reversing", "total", "stencil"])
 def test_golden_ptx(name, golden):
     import llvmlite.binding as llvm
 
@@ -177,4 +229,12 @@ def test_golden_ptx(name, golden):
 
     if llvm.llvm_version_info[0] != 22:
         pytest.skip("another version of LLVM chooses other instructions")
-    golden(f"{name}.ptx", accept(saxpy() if name == "saxpy" else reversing(float32), options=CONTIGUOUS))
+    narrow = CONTIGUOUS.replace(narrow=True)
+    made = {
+        "saxpy": lambda: (saxpy(), CONTIGUOUS),
+        "reversing": lambda: (reversing(float32), CONTIGUOUS),
+        "total": lambda: (finished(total), narrow),
+        "stencil": lambda: (finished(stencil), narrow),
+    }
+    function, options = made[name]()
+    golden(f"{name}.ptx", accept(function, options=options))

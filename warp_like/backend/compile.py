@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from warp_like.backend.call_sites import target_with_calls, with_call_sites
 from warp_like.backend.llvm.cuda import stack_size
 from warp_like.backend.llvm.entry import entry_name, lower_entry, uses_stack
 from warp_like.backend.llvm.native_calls import snippets
@@ -73,7 +74,9 @@ def to_cuda(function: Function, target: Target, options: Options) -> CudaCode:
     from warp_like.backend.nvptx import assemble, compile_ptx
 
     lowered = lower_entry(function, target, options)
-    ptx = compile_ptx(lowered.text, target)
+    ptx = compile_ptx(lowered.text, target_with_calls(target) if lowered.places else target)
+    if lowered.places:
+        ptx = with_call_sites(ptx, lowered.places)
     calls = snippets(function)
     if calls:
         from warp_like.backend.snippets import join_ptx

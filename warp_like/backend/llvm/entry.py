@@ -30,7 +30,7 @@ from warp_like.backend.llvm.straight import is_straight
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, leaves, register_type
 from warp_like.backend.llvm.writer import Writer
 from warp_like.backend.target import Options, Target
-from warp_like.base.loc import at
+from warp_like.base.loc import Loc, at
 from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.layout import MAX_DIMS, align_of, param_offsets, vector_align
@@ -54,12 +54,14 @@ class Lowered(NamedTuple):
         faults: For CUDA, the errors that its code reports by number.
         straight: Whether LLVM's optimiser has nothing to do.
         in_lanes: Whether its loops work on vectors already.
+        places: For CUDA, the places in the source that columns of line information stand for.
     """
 
     text: str
     faults: tuple[str, ...] = ()
     straight: bool = False
     in_lanes: bool = False
+    places: tuple[Loc, ...] = ()
 
 
 def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
@@ -90,7 +92,7 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
         grid.write()
     straight = not (target.is_cuda or options.fast_math) and is_straight(f)
     text = w.module(name, _signature(w, name, max(size, 8), uses_stack(f)))
-    return Lowered(text, w.faults, straight, f.lanes > 1)
+    return Lowered(text, w.faults, straight, f.lanes > 1, w.places)
 
 
 def _signature(w: Writer, name: str, size: int, stack: bool) -> str:

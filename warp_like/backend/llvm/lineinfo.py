@@ -3,6 +3,7 @@
 It is made when ``lineinfo`` is set, and says lines alone, so that it costs nothing at run time: PTX gets ``.loc``
 directives, cubins and the CPU's objects a line table, by which gdb, cuda-gdb, Nsight and compute-sanitizer show the
 kernel's source. An instruction of an inlined function belongs to that function's lines, inlined where it was called.
+For CUDA, columns are the numbers of ``places``: ``backend/call_sites.py`` puts columns and calls in their place.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import functools
 import os
 from typing import TYPE_CHECKING
 
+from warp_like.backend.call_sites import MAX_PLACES
 from warp_like.base.loc import Loc, current_loc
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ class LineInfo:
     def __init__(self, w: Writer, name: str, symbol: str, loc: Loc) -> None:
         self._w = w
         self._loc = loc
+        self.places: list[Loc] = []  # on CUDA, where columns are their numbers
         kind = "DebugDirectivesOnly" if w.target.is_cuda else "LineTablesOnly"
         self._unit = w.metadata(
             "unit",
@@ -52,7 +55,11 @@ class LineInfo:
         else:
             scope = self._function(loc.file, loc.function, loc.line)
             inlined = f", inlinedAt: {self._location(loc.caller)}"
-        text = f"!DILocation(line: {loc.line}, column: {loc.col + 1}, scope: {scope}{inlined})"
+        column = loc.col + 1
+        if self._w.target.is_cuda:
+            self.places.append(loc)
+            column = len(self.places) if len(self.places) <= MAX_PLACES else 0
+        text = f"!DILocation(line: {loc.line}, column: {column}, scope: {scope}{inlined})"
         return self._w.metadata(text, f"distinct {text}")
 
     def _in_entry(self, file: str) -> str:

@@ -159,6 +159,11 @@ class Writer:
         self._line_info = LineInfo(self, name, symbol, loc)
         self._here = self._line_info.here
 
+    @property
+    def places(self) -> tuple[Loc, ...]:
+        """On CUDA, the places in the source that columns of line information stand for."""
+        return tuple(self._line_info.places) if self._line_info is not None else ()
+
     def fault(self, encoded: str) -> int:
         """Return the number of an error that the code can report."""
         return self._faults.setdefault(encoded, len(self._faults))
