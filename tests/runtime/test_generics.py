@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.frontend.support import define
 
 NUMBERS = [wp.float16, wp.float32, wp.float64, wp.int8, wp.uint16, wp.int32, wp.int64]
 
@@ -295,6 +296,38 @@ def test_only_generic_kernels_have_overloads():
 
 
 # --- code made by factories ---
+
+
+def test_static_takes_numbers_that_the_kernel_names_once():
+    def made(scale):
+        @wp.kernel
+        def k(out: wp.array(dtype=int)):
+            n = 3
+            low = -2
+            out[0] = wp.static(scale * n + low)
+            for i in range(n):
+                out[i + 1] = wp.static(i * 10 + n)
+
+        return k
+
+    for scale in (7, 8):  # the cache tells them apart
+        out = np.zeros(4, dtype=np.int32)
+        wp.launch(made(scale), 1, inputs=[out])
+        assert out.tolist() == [3 * scale - 2, 3, 13, 23]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("c = 3\n    c += 1\n    out[0] = wp.static(c)", "`c` has a value only when it runs"),
+        ("c = i\n    out[0] = wp.static(c)", "`c` has a value only when it runs"),
+        ("if i > 0:\n        c = 3\n    out[0] = wp.static(c)", "`c` is not assigned on every path"),
+    ],
+)
+def test_static_takes_no_other_variables(body, reason):
+    k = define(f"@wp.kernel\ndef k(out: wp.array(dtype=int), i: int):\n    {body}\n")["k"]
+    with pytest.raises(wp.WarpCodegenError, match=reason):
+        wp.launch(k, 1, inputs=[np.zeros(1, dtype=np.int32), 1])
 
 
 def test_each_closure_is_code_of_its_own():

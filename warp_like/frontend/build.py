@@ -98,10 +98,6 @@ def _calling(session: Session, overload: Overload, given: tuple[Given, ...]) -> 
             source.header,
             help="kernel code has no recursion; write a loop",
         )
-    if overload.native is not None and overload.references:
-        raise WarpCodegenTypeError(
-            f"native code can't take `{overload.references[0]}` by reference", source.header, help="return the value"
-        )
     if overload.native is not None:
         session.functions[key] = found = build_native(overload, given, _unique(session, source.name))
         return found

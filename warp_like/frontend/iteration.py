@@ -161,7 +161,7 @@ def static_values(ctx: Context, node: ast.For) -> list[Any] | None:
     name = node.target.id
     if not statics.uses(ctx.source, node.body, name) and not _selects_from_tuple(ctx, node.body, name):
         return None
-    return statics.loop_values(ctx.source, ctx.statics, node, statics.with_lengths(ctx, node.iter))
+    return statics.loop_values(ctx.source, statics.known_locals(ctx), node, statics.with_lengths(ctx, node.iter))
 
 
 def _selects_from_tuple(ctx: Context, body: Sequence[ast.stmt], name: str) -> bool:

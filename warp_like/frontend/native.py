@@ -51,9 +51,11 @@ def _of_fields(overload: Overload, params: tuple[tuple[str, Type], ...], result:
         if p not in arrays:
             raise WarpCodegenTypeError(f"func_native `{name}` has no array argument `{p}`", overload.source.header)
     written = tuple(arrays) if snippets.writes is None else snippets.writes
-    f = _function(overload, NativeCode(name, snippets.forward, leaves, result, written, (), structs))
+    refs = overload.references
+    f = _function(overload, NativeCode(name, snippets.forward, leaves, result, written, refs, structs))
     if snippets.replay is not None:
-        f.replay = _function(overload, NativeCode(f"{name}_replay", snippets.replay, leaves, result, (), (), structs))
+        replay = NativeCode(f"{name}_replay", snippets.replay, leaves, result, (), refs, structs)
+        f.replay = _function(overload, replay)
     if snippets.adjoint is not None:
         adjoints = tuple((f"adj_{p}", t) for p, t in leaves if is_differentiable(t))
         returned = () if result is None else _leaves((("adj_ret", result),))
@@ -62,18 +64,9 @@ def _of_fields(overload: Overload, params: tuple[tuple[str, Type], ...], result:
         theirs = tuple((f"adj_{p}", t) for p, t in structs if is_differentiable(t))
         if isinstance(result, Struct):
             theirs += (("adj_ret", result),)
-        f.gradient = _function(
-            overload,
-            NativeCode(
-                f"{name}_adjoint",
-                snippets.adjoint,
-                (*leaves, *returned, *adjoints),
-                None,
-                changed,
-                updated,
-                (*structs, *theirs),
-            ),
-        )
+        given = (*leaves, *returned, *adjoints)
+        code = NativeCode(f"{name}_adjoint", snippets.adjoint, given, None, changed, updated, (*structs, *theirs))
+        f.gradient = _gradient(overload, code, [(f"adj_{p}", t) for p, t in leaves if p in refs])
     return f
 
 
@@ -91,6 +84,25 @@ def _function(overload: Overload, code: NativeCode) -> Function:
     return f
 
 
+def _gradient(overload: Overload, code: NativeCode, refs: Sequence[tuple[str, Type]]) -> Function:
+    """The gradient function, which is given the adjoints of what ``wp.ref`` parameters hold after the call as well.
+
+    The snippet has one variable for that and for the adjoint of what the reference held before, which it leaves there.
+    """
+    plain = _function(overload, code)
+    if not refs:
+        return plain
+    after = {name: Value(t, f"{name}_after") for name, t in refs}
+    params = [Value(t, p) for p, t in code.params]
+    first = next((k for k, (p, _) in enumerate(code.params) if p in code.updated or p in code.written), len(params))
+    f = Function(code.name, [*params[:first], *after.values(), *params[first:]], code.results, "func", plain.loc)
+    b = Builder(f.body)
+    with at(overload.source.header), b.into(f.body):
+        args = tuple(after.get(p, v) for (p, _), v in zip(code.params, params, strict=True))
+        b.yield_(*b.insert(ops.Native(code, args), *code.results).results)
+    return f
+
+
 def _checked(overload: Overload, parameter: str, t: Given) -> Type:
     element = t.dtype if isinstance(t, Array) else t
     if isinstance(element, (Host, tuple)) or (isinstance(element, Struct) and not _is_plain(t)):
@@ -101,6 +113,13 @@ def _checked(overload: Overload, parameter: str, t: Given) -> Type:
             help="pass numbers, vectors, matrices, arrays of these, and structs of these",
         )
     assert isinstance(t, Type)
+    if parameter in overload.references and isinstance(t, (Array, Struct)):
+        raise WarpCodegenTypeError(
+            f"argument `{parameter}` of func_native `{overload.source.name}` is {t}, which native code can't take by "
+            "reference",
+            overload.source.header,
+            help="an array's elements are the caller's anyway" if isinstance(t, Array) else "return the struct",
+        )
     return t
 
 

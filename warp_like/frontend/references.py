@@ -21,8 +21,8 @@ from warp_like.ir.types import Array
 
 def changed(overload: Overload, given: Sequence[Given]) -> tuple[str, ...]:
     """Return the reference parameters of a function that its code may assign, for arguments of these types."""
-    if not overload.references:
-        return ()
+    if not overload.references or overload.native is not None:
+        return overload.references  # native code may assign all of its own
     body = overload.source.node.body
     assigned = assigned_names(body)
     calls = [n for s in body for n in ast.walk(s) if isinstance(n, ast.Call)]

@@ -29,17 +29,26 @@ def static(ctx: Context, node: ast.Call) -> Operand:
     if len(node.args) != 1 or node.keywords:
         raise WarpCodegenTypeError("static() takes one expression", help="wp.static(...)")
     expression = with_lengths(ctx, node.args[0])
-    local = [n for n in _names(expression) if n in ctx.scope.names and n not in ctx.statics]
+    known = known_locals(ctx)
+    local = [n for n in _names(expression) if n in ctx.scope.names and n not in known]
     if local:
+        ctx.scope.read(local[0])
         raise WarpCodegenError(
             f"static() is evaluated when the kernel is compiled; `{local[0]}` has a value only when it runs",
-            help="use names from outside of the kernel, or the index of a loop over a constant range",
+            help="use names from outside of the kernel, the index of a loop over a constant range, or n = 3, assigned "
+            "once",
         )
-    value = evaluate_static(ctx.source.environment() | ctx.statics, expression)
+    value = evaluate_static(ctx.source.environment() | known, expression)
     operand = constants.from_host(ctx, value, ast.unparse(node))
     if isinstance(operand, Host) and not is_callable(value) and not isinstance(value, (str, tuple, list, dict, range)):
         raise not_a_value(operand)
     return operand
+
+
+def known_locals(ctx: Context) -> dict[str, Any]:
+    """Return the values of those variables that ``wp.static`` may use here."""
+    numbers = {n: v for n, v in local_numbers(ctx.source.node).items() if ctx.scope.variable(n) is not None}
+    return numbers | ctx.statics
 
 
 def with_lengths(ctx: Context, expression: ast.expr) -> ast.expr:
@@ -131,7 +140,7 @@ def values_of(source: Source, expression: ast.expr) -> Iterator[Any]:
     loops = [n for n in ast.walk(source.node) if isinstance(n, ast.For) and any(x is expression for x in ast.walk(n))]
     if not any(isinstance(n.target, ast.Name) and n.target.id in _names(expression) for n in loops):
         loops = []
-    yield from _turns(source, _some_lengths(source, expression), loops, {})
+    yield from _turns(source, _some_lengths(source, expression), loops, local_numbers(source.node))
 
 
 def _some_lengths(source: Source, expression: ast.expr) -> ast.expr:
@@ -194,6 +203,25 @@ def _names(node: ast.AST) -> list[str]:
 def assigned_in(body: Sequence[ast.stmt]) -> set[str]:
     """Return the names that ``body`` assigns."""
     return {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+
+
+def local_numbers(node: ast.FunctionDef) -> dict[str, int | float]:
+    """Return the names that a function assigns once, in ``name = 3``, and their numbers."""
+    stores = [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    parameters = local_names(node) - set(stores)
+    found = {}
+    for s in ast.walk(node):
+        match s:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.expr() as value):
+                if stores.count(name) == 1 and name not in parameters and _is_number(value):
+                    found[name] = ast.literal_eval(value)
+    return found
+
+
+def _is_number(node: ast.expr) -> bool:
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        node = node.operand
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
 
 
 def local_names(node: ast.FunctionDef) -> set[str]:
