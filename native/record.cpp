@@ -163,7 +163,9 @@ struct Readers {
 struct History {
     PyObject_HEAD std::vector<Readers>* readers;
     PyObject* written;  // a list: arrays with gradients that launches recorded here have written
-    PyObject* without;  // a dict by id: arrays that had no gradient when it was decided which copies are needed
+    // Where no copy was made because arrays had no gradient: these arrays, a dict by id, and a list of (record, position).
+    PyObject* without;
+    PyObject* uncopied;
 };
 
 History* as_history(PyObject* object) { return reinterpret_cast<History*>(object); }
@@ -176,17 +178,22 @@ bool surely_unneeded(const Reader& reader) {
     return !adjoint || !adjoint->signature->params[static_cast<size_t>(reader.position)].reads;
 }
 
-// Notes the arrays of a record that might have a gradient and have none; false with an exception set.
-bool note_without(History* self, PyObject* object) {
-    const Record* record = as_record(object);
+// Notes that no copy is made for a reader, and the arrays of its record without a gradient if there are any; false with
+// an exception set.
+bool note_uncopied(History* self, const Reader& reader) {
+    const Record* record = as_record(reader.record);
+    bool any = false;
     const auto& params = as_dispatcher(record->dispatcher)->signature->params;
     for (size_t i = 0; i < params.size(); ++i) {
         PyObject* arg = PyList_GET_ITEM(record->args, static_cast<Py_ssize_t>(i));
         if (params[i].kind != ParamKind::Array || !params[i].gradient || !is_array(arg) || has_gradient(arg)) continue;
         const Ref key(PyLong_FromVoidPtr(arg));
         if (!key || PyDict_SetItem(self->without, key.get(), arg) < 0) return false;
+        any = true;
     }
-    return true;
+    if (!any) return true;
+    const Ref pair(Py_BuildValue("(On)", reader.record, reader.position));
+    return pair && PyList_Append(self->uncopied, pair.get()) == 0;
 }
 
 // Whether overwriting `extent` takes nothing that an earlier record needs. Forgets the readers that it overwrites then.
@@ -195,7 +202,7 @@ bool may_overwrite(History* self, const Extent& extent) {
         if (!readers.extent.overlaps(extent)) continue;
         if (!std::all_of(readers.list.begin(), readers.list.end(), surely_unneeded)) return false;
         for (const Reader& reader : readers.list) {
-            if (note_without(self, reader.record)) continue;
+            if (note_uncopied(self, reader)) continue;
             PyErr_Clear();
             return false;
         }
@@ -285,14 +292,16 @@ PyObject* history_new(PyTypeObject* type, PyObject*, PyObject*) {
     self->readers = new (std::nothrow) std::vector<Readers>;
     self->written = PyList_New(0);
     self->without = PyDict_New();
+    self->uncopied = PyList_New(0);
     if (!self->readers) return PyErr_NoMemory();
-    return self->written && self->without ? object.release() : nullptr;
+    return self->written && self->without && self->uncopied ? object.release() : nullptr;
 }
 
 int history_traverse(PyObject* object, visitproc visit, void* arg) {
     History* self = as_history(object);
     Py_VISIT(self->written);
     Py_VISIT(self->without);
+    Py_VISIT(self->uncopied);
     if (!self->readers) return 0;
     for (const Readers& readers : *self->readers) {
         for (const Reader& reader : readers.list) Py_VISIT(reader.record);
@@ -304,6 +313,7 @@ int history_clear(PyObject* object) {
     History* self = as_history(object);
     Py_CLEAR(self->written);
     Py_CLEAR(self->without);
+    Py_CLEAR(self->uncopied);
     if (!self->readers) return 0;
     std::vector<Readers> old;
     old.swap(*self->readers);
@@ -336,7 +346,9 @@ PyMethodDef history_methods[] = {
 
 PyMemberDef history_members[] = {
     {"without", T_OBJECT_EX, offsetof(History, without), READONLY,
-     "A dict by id: the arrays that had no gradient when it was decided which copies are needed."},
+     "A dict by id: the arrays that had no gradient when it was decided that copies are not needed."},
+    {"uncopied", T_OBJECT_EX, offsetof(History, uncopied), READONLY,
+     "(record, position) of each argument of which no copy was made then; of a launch's own, -1 for the position."},
     {nullptr, 0, 0, 0, nullptr},
 };
 

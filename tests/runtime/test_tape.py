@@ -87,9 +87,28 @@ def test_gradients_that_come_too_late_for_a_copy_are_refused(by_launch):
         else:
             x.fill_(3.0)
     tape.backward()  # what has no gradient needs none
-    with pytest.raises(RuntimeError, match="had no gradient when the tape recorded, and what its gradient needs has"):
+    with pytest.raises(RuntimeError, match="had no gradient .* no copy was made of `x` of kernel `square`, which the"):
         tape.backward(grads={y: wp.ones(2, dtype=float)})
     assert x.grad.list() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("again", [1, 2])
+def test_late_gradients_that_need_no_copy_are_right(again):
+    @wp.kernel
+    def add_to(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        i = wp.tid()
+        y[i] = y[i] + 3.0 * x[i]
+
+    x, y = wp.array([1.0, 2.0], dtype=float, requires_grad=True), wp.ones(2, dtype=float)
+    for _ in range(again):  # the second time it is recorded natively
+        y.requires_grad = False
+        x.grad.zero_()
+        with wp.Tape() as tape:
+            wp.launch(add_to, dim=2, inputs=[x], outputs=[y])
+            wp.launch(add_to, dim=2, inputs=[x], outputs=[y])
+            x.fill_(7.0)
+        tape.backward(grads={y: wp.ones(2, dtype=float)})
+        assert x.grad.list() == [6.0, 6.0]
 
 
 def test_gradients_that_come_too_late_for_the_launch_s_own_copy_are_refused():

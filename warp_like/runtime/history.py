@@ -138,8 +138,8 @@ class History(_native.History):
     """The memory of one tape.
 
     Which adjoints read which memory is kept natively (``add_reader``, ``readers_near``, ``discard_reader``), so that a
-    launch that overwrites nothing of it is recorded there alone (``Dispatcher.try_record``). So are, in ``without``,
-    the arrays that had no gradient when it was decided which copies are needed.
+    launch that overwrites nothing of it is recorded there alone (``Dispatcher.try_record``). So is what was not copied
+    because arrays had no gradient (``uncopied``, ``without``).
     """
 
     def __init__(self) -> None:
@@ -229,7 +229,7 @@ class History(_native.History):
 
     def _keep_own(self, record: Record) -> None:
         """Copy the arrays that the launch overwrites and whose earlier elements its gradient needs."""
-        self._note_without(record)
+        self._note_uncopied(record, -1)
         try:
             program = adjoint_program(record, gradients_of(record))
         except (WarpCodegenError, RuntimeError):
@@ -268,27 +268,35 @@ class History(_native.History):
                     self._watch(old)
                 record.kept[i] = copies[key]
             else:
-                self._note_without(record)
+                self._note_uncopied(record, i)
             self.discard_reader(record, i)
 
-    def _note_without(self, record: Record) -> None:
-        """Note that copies depend on which arrays of a launch have no gradient."""
-        for t, a in zip(record.types, record.args, strict=True):
-            if isinstance(t, Array) and is_differentiable(t) and not a.requires_grad:
-                self.without.setdefault(id(a), a)
+    def _note_uncopied(self, record: Record, position: int) -> None:
+        """Note that what was not copied depends on which arrays of a launch have no gradient."""
+        pairs = zip(record.types, record.args, strict=True)
+        found = [a for t, a in pairs if isinstance(t, Array) and is_differentiable(t) and not a.requires_grad]
+        if found:
+            self.without.update((id(a), a) for a in found)
+            self.uncopied.append((record, position))
 
     def require_same_gradients(self) -> None:
-        """Refuse gradients that came after copies were made without regard to them.
+        """Refuse gradients that came after the copies which they need.
 
         Raises:
             RuntimeError: Such an array has a gradient now.
         """
-        for a in self.without.values():
-            a._attach_grad()
-            if a.requires_grad:
+        late = [a for a in self.without.values() if _has_gradient(a)]
+        for record, position in self.uncopied if late else ():
+            if position < 0:
+                missing = _scratch(record) - set(record.scratch)
+            else:
+                missing = {position} if _needs(record, position) else set()
+            if missing:
+                name = record.kernel.parameter_names[min(missing)]
                 raise RuntimeError(
-                    f"{a!r} had no gradient when the tape recorded, and what its gradient needs has been overwritten "
-                    "since; make it with requires_grad=True before recording"
+                    f"{late[0]!r} had no gradient when the tape recorded, so that no copy was made of `{name}` of "
+                    f"kernel `{record.kernel.key}`, which the gradient needs and which was overwritten; make the array "
+                    "with requires_grad=True before recording"
                 )
 
     def _watch(self, a: array) -> None:
@@ -342,6 +350,20 @@ def _needs(record: Record, position: int) -> bool:
     except (WarpCodegenError, RuntimeError):
         return False  # the backward pass says why
     return program is not None and position in program.any_artifact.reads
+
+
+def _scratch(record: Record) -> set[int]:
+    """The arguments of which the adjoint of a launch replays a copy from before it."""
+    try:
+        program = adjoint_program(record, gradients_of(record))
+    except (WarpCodegenError, RuntimeError):
+        return set()  # the backward pass says why
+    return set() if program is None else set(program.any_artifact.scratch)
+
+
+def _has_gradient(a: array) -> bool:
+    a._attach_grad()
+    return a.requires_grad
 
 
 def _fingerprint(a: array) -> int:
