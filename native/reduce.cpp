@@ -89,6 +89,23 @@ WL_WIDE_VECTORS void add_double_products(double* __restrict acc, const double* a
     for (int64_t i = 0; i < n; ++i) acc[i] += a[i] * b[i];
 }
 
+// Four rows of `n` numbers, `stride` bytes apart, added to as many sums: these are loaded and stored a quarter as often.
+template <typename T>
+[[gnu::always_inline]] inline void four_rows(double* __restrict acc, const char* at, int64_t stride, int64_t n) {
+    const T *a = reinterpret_cast<const T*>(at), *b = reinterpret_cast<const T*>(at + stride);
+    const T *c = reinterpret_cast<const T*>(at + 2 * stride), *d = reinterpret_cast<const T*>(at + 3 * stride);
+    for (int64_t i = 0; i < n; ++i) {
+        acc[i] += (static_cast<double>(a[i]) + static_cast<double>(b[i])) +
+                  (static_cast<double>(c[i]) + static_cast<double>(d[i]));
+    }
+}
+WL_WIDE_VECTORS void add_four_of_floats(double* __restrict acc, const char* at, int64_t stride, int64_t n) {
+    four_rows<float>(acc, at, stride, n);
+}
+WL_WIDE_VECTORS void add_four_of_doubles(double* __restrict acc, const char* at, int64_t stride, int64_t n) {
+    four_rows<double>(acc, at, stride, n);
+}
+
 // Rows of `kLanes` numbers, one behind the other, added to as many sums, which stay in registers meanwhile.
 #if defined(__GNUC__)
 #define WL_FOLDS 1
@@ -114,8 +131,10 @@ template <typename T, bool kProduct>
     std::memcpy(acc, sums, sizeof sums);
 }
 #ifdef WL_AVX512
-// The conversions are what takes time, and compilers prefer those of half a register.
-template <bool kProduct>
+// The conversions are what takes time, and compilers prefer those of half a register. Squares need half as many.
+enum class Fold { Sum, Product, Square };
+
+template <Fold kFold>
 WL_AVX512 void fold_floats_512(double* acc, const float* a, const float* b, int64_t rows) {
     constexpr int kSums = kLanes / 8;
     __m512d sums[kSums];
@@ -125,8 +144,8 @@ WL_AVX512 void fold_floats_512(double* acc, const float* a, const float* b, int6
 #pragma GCC unroll 8
         for (int k = 0; k < kSums; ++k) {
             const __m512d x = _mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(a + 8 * k));
-            const __m512d y = kProduct ? _mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(b + 8 * k)) : x;
-            sums[k] = kProduct ? _mm512_fmadd_pd(x, y, sums[k]) : _mm512_add_pd(sums[k], x);
+            const __m512d y = kFold == Fold::Product ? _mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(b + 8 * k)) : x;
+            sums[k] = kFold == Fold::Sum ? _mm512_add_pd(sums[k], x) : _mm512_fmadd_pd(x, y, sums[k]);
         }
     }
 #pragma GCC unroll 8
@@ -144,6 +163,48 @@ WL_WIDE_VECTORS void fold_double_products(double* acc, const double* a, const do
 }
 #endif
 
+#ifdef WL_FOLDS
+// The sum of a short row: `Sums` below takes longer to set up than this to run.
+template <typename T>
+[[gnu::always_inline]] inline double row_of(const T* a, int64_t n) {
+    using Packed = std::conditional_t<std::is_same_v<T, float>, Floats, Doubles>;
+    Doubles sums[4] = {};
+    auto add = [&](int64_t i, int k) __attribute__((always_inline)) {
+        Packed x;
+        std::memcpy(&x, a + i, sizeof x);
+        sums[k] += __builtin_convertvector(x, Doubles);
+    };
+    int64_t i = 0;
+    for (; i + 32 <= n; i += 32) {
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; ++k) add(i + 8 * k, k);
+    }
+    for (; i + 8 <= n; i += 8) add(i, 0);
+    double rest = 0.0;
+    for (; i < n; ++i) rest += static_cast<double>(a[i]);
+    const Doubles s = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    return (((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]))) + rest;
+}
+WL_WIDE_VECTORS double row_of_floats(const float* a, int64_t n) { return row_of(a, n); }
+WL_WIDE_VECTORS double row_of_doubles(const double* a, int64_t n) { return row_of(a, n); }
+constexpr int64_t kShortRow = 2048;
+#endif
+
+// Sums a short row of neighbours, where there is a loop for it.
+template <typename T>
+inline bool add_short_row(const char* a, int64_t n, Total<T>* out) {
+#ifdef WL_FOLDS
+    if constexpr (std::is_same_v<T, float>) {
+        if (n <= kShortRow) *out = row_of_floats(reinterpret_cast<const float*>(a), n);
+        return n <= kShortRow;
+    } else if constexpr (std::is_same_v<T, double>) {
+        if (n <= kShortRow) *out = row_of_doubles(reinterpret_cast<const double*>(a), n);
+        return n <= kShortRow;
+    }
+#endif
+    return false;
+}
+
 // Adds rows of `kLanes` neighbours to as many sums, where there is a loop for it.
 template <typename T, bool kProduct>
 inline bool add_folded(Total<T>* acc, const char* a, const char* b, int64_t rows) {
@@ -152,7 +213,9 @@ inline bool add_folded(Total<T>* acc, const char* a, const char* b, int64_t rows
 #ifdef WL_AVX512
     if constexpr (std::is_same_v<T, float>) {
         if (kHasAvx512) {
-            fold_floats_512<kProduct>(acc, x, y, rows);
+            if (!kProduct) fold_floats_512<Fold::Sum>(acc, x, x, rows);
+            else if (x == y) fold_floats_512<Fold::Square>(acc, x, x, rows);
+            else fold_floats_512<Fold::Product>(acc, x, y, rows);
             return true;
         }
     }
@@ -187,6 +250,15 @@ void add_rows(Total<T>* __restrict acc, const char* a, const char* b, const Dim&
               const Columns& columns) {
     constexpr int64_t size = sizeof(T);
     const bool packed = columns.a == size && (!kProduct || columns.b == size);
+    if constexpr (!kProduct && std::is_floating_point_v<T>) {
+        for (; packed && columns.n >= 8 && count >= 4; count -= 4, a += 4 * rows.a) {
+            if constexpr (std::is_same_v<T, float>) {
+                add_four_of_floats(acc, a, rows.a, columns.n);
+            } else {
+                add_four_of_doubles(acc, a, rows.a, columns.n);
+            }
+        }
+    }
     for (int64_t r = 0; r < count; ++r, a += rows.a, b += rows.b) {
         if (packed && columns.n >= 8) {
             add_packed<T, kProduct>(acc, a, b, columns.n);
@@ -275,6 +347,10 @@ void run_task(const Reduction& r, int64_t task, Total<T>* out) {
     const Dim& across = kept.back();
     Columns columns{std::min(r.tile, across.n - first), across.a, across.b};
     if (columns.n == 1) columns.a = columns.b = sizeof(T);
+    if (!kProduct && columns.n == 1 && r.ranges == 1 && reduced.size() == 1 && reduced[0].a == sizeof(T) &&
+        add_short_row<T>(r.a + base.a + first * across.a, r.layout.items, out)) {
+        return;
+    }
     Sums<T> sums(columns.n);
     const int64_t end = std::min(r.layout.items, (range + 1) * r.range);
     for (int64_t at = range * r.range; at < end;) {
