@@ -193,10 +193,26 @@ def test_bad_backward():
         tape.backward(wp.zeros(1, dtype=float))
     with pytest.raises(ValueError, match=r"adjoint of shape \(3,\) was given for an array of shape \(4,\)"):
         tape.backward(grads={x: wp.zeros(3, dtype=float)})
-    with tape, pytest.raises(RuntimeError, match="after the tape's `with` block"):
-        tape.backward(loss)
     with tape, pytest.raises(RuntimeError, match="recording already"):
         tape.__enter__()
+
+
+def test_backward_inside_of_the_block_that_records():
+    x = wp.array(np.arange(4), dtype=float, requires_grad=True)
+    y = wp.zeros(4, dtype=float, requires_grad=True)
+    loss = wp.zeros(1, dtype=float, requires_grad=True)
+    with wp.Tape() as outer, wp.Tape() as tape:
+        wp.launch(square, dim=4, inputs=[x], outputs=[y])
+        wp.launch(total, dim=4, inputs=[y], outputs=[loss])
+        tape.backward(loss)
+        np.testing.assert_array_equal(x.grad.numpy(), [0, 2, 4, 6])
+        tape.reset()
+        x.numpy()[:] = 3.0
+        wp.launch(square, dim=4, inputs=[x], outputs=[y])
+        wp.launch(total, dim=4, inputs=[y], outputs=[loss])
+    assert not outer.launches
+    tape.backward(loss)
+    np.testing.assert_array_equal(x.grad.numpy(), [6, 6, 6, 6])
 
 
 def test_adjoint_launch():

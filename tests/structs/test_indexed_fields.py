@@ -93,7 +93,3 @@ def test_what_does_not_fit_is_refused():
         s.values = wp.zeros(3, dtype=float)
     with pytest.raises(TypeError, match=r"got indexedarray2d\[vec2\[float32\]\]"):
         s.values = s.rows
-    with pytest.raises(TypeError, match="has no NumPy dtype: its field `values` is an indexed array"):
-        Selection.numpy_dtype()
-    with pytest.raises(TypeError, match="struct"):
-        wp.zeros(3, dtype=Selection)

@@ -310,13 +310,7 @@ class array(Exchange, Elementwise, Generic[DType]):
         host_copy(self, np.array(value.numpy_value(), element.numpy))
 
     def zero_(self) -> None:
-        """Set every element to zero; of structs with arrays in them, the numbers."""
-        if self.element.holds:
-            records = np.array(self.numpy())
-            inner.zeroed(self.element.type, records)  # type: ignore[arg-type]
-            self._require_writable()
-            host_copy(self, records)
-            return
+        """Set every element to zero; arrays in structs to None."""
         if recorder.active is None and recorder.graph is None and self._try_zero():
             return
         self._require_writable()

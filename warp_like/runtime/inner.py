@@ -101,12 +101,17 @@ def _place(x: Any) -> Place:
     return x.ptr, tuple(x.shape), tuple(x.strides), x.type_code
 
 
-def find(a: array, t: ir.Array, record: Any) -> array | None:
+def find(a: array, t: ir.Array | ir.IndexedArray, record: Any) -> Any:
     """Return the array of type ``t`` that ``record``, what an element of ``a`` says of it, stands for.
 
     Raises:
         ValueError: Nobody has put such an array into an element of ``a``.
     """
+    if isinstance(t, ir.IndexedArray):
+        from warp_like.runtime.indexed import indexedarray  # which is made of arrays
+
+        data, *indices = (find(a, part, record[name]) for name, part in t.fields)  # type: ignore[arg-type]
+        return None if data is None else indexedarray(data, indices)
     place = _place_in(t, record)
     if place[0] == 0:
         return None
@@ -144,15 +149,6 @@ def arrays_at(a: array, path: str) -> list[array]:
     places = {_place_in(t, r) for r in records}
     direct = [known[p] for p in places if p in known]
     return [*direct, *(y for x in direct if x.element.holds for y in arrays_in(x))]
-
-
-def zeroed(t: ir.Struct, records: np.ndarray[Any, Any]) -> None:
-    """Set the numbers in ``records`` to zero; which arrays they hold stays."""
-    for name, field in t.fields:
-        if isinstance(field, ir.Struct):
-            zeroed(field, records[name])
-        elif not isinstance(field, ir.Array):
-            records[name] = 0
 
 
 # --- launches ---------------------------------------------------------------------------------------------------

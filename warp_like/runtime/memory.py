@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -83,8 +83,6 @@ def element_type(dtype: Any) -> ElementType:
     t = to_ir(dtype)
     scalar = None if t is None else ir.scalar_of(t)
     holds = isinstance(t, ir.Struct) and ir.holds_arrays(t)
-    if t is not None and holds and any(isinstance(leaf, ir.IndexedArray) for leaf in _all_fields(t)):
-        raise TypeError(f"{t} has a field that is an indexed array, so it can't be the element of an array")
     if t is None or (scalar is None and not isinstance(t, ir.Struct)):
         raise TypeError(f"the elements of an array need one concrete type such as wp.float32 or wp.vec3, got {dtype!r}")
     made = ElementType(t, scalar, ir.element_shape(t), from_ir(t), type_code(t), size_of(t), holds)
@@ -92,13 +90,6 @@ def element_type(dtype: Any) -> ElementType:
     for name in (dtype, t):
         _native.learn_element(name, made.host, made.code)
     return _elements.setdefault(dtype, made)
-
-
-def _all_fields(t: ir.Type) -> Iterator[ir.Type]:
-    """The fields of a struct, and those of the structs in it."""
-    for _, field in t.fields if isinstance(t, ir.Struct) else ():
-        yield field
-        yield from _all_fields(field)
 
 
 def allocate(nbytes: int, zero: bool, device: Device, pinned: bool = False) -> Any:

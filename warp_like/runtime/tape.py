@@ -184,13 +184,13 @@ class Tape:
         Raises:
             TypeError: ``loss`` is no array.
             ValueError: ``loss`` has more than one element, or an array to start from does not require a gradient.
-            RuntimeError: The tape is recording, or arrays of which it holds copies have changed since it recorded, or
-                an array for which it made no copies has a gradient since, or a tensor whose memory it uses has been
-                freed or resized.
+            RuntimeError: Arrays of which it holds copies have changed since it recorded, or an array for which it made
+                no copies has a gradient since, or a tensor whose memory it uses has been freed or resized.
             WarpCodegenError: A kernel on the tape can't be differentiated; no gradient has been changed then.
         """
         if recorder.active is self:
-            raise RuntimeError("backward() runs after the tape's `with` block, not inside it")
+            self._backward_inside(loss, grads)
+            return
         loss = loss if loss is not None else self.loss
         starts = self._starts(loss, grads or {})
         self.history.require_same_gradients()
@@ -202,6 +202,16 @@ class Tape:
         if plain and _native.try_backward(self.launches, starts):
             return
         self._backward_checked(starts)
+
+    def _backward_inside(self, loss: array | None, grads: Mapping[array, Any] | None) -> None:
+        """Run backward over what has been recorded so far, and go on recording."""
+        if self.history.overwritten:
+            self.history.end()
+        recorder.active = self._outer
+        try:
+            self.backward(loss, grads)
+        finally:
+            recorder.active = self
 
     def _backward_checked(self, starts: list[tuple[array, Any]]) -> None:
         """Run backward step by step, compiling what is missing and saying what is wrong."""
@@ -435,6 +445,7 @@ def _reverse(r: Record | Write | UserFunction) -> None:
         source = None if r.source is None else r.source.grad
         if source is None:
             r.dest.grad.zero_()
+            inner.refresh_gradients([r.dest])
         elif share_memory(source, r.dest.grad):
             move_elements(source, r.dest.grad)
         else:

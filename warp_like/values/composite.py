@@ -73,6 +73,24 @@ class Composite(_native.Value):
         struct.pack_into(f"{cls._nbytes_}s", self, 0, data)
         return self
 
+    @classmethod
+    def from_ptr(cls, ptr: int) -> Any:
+        """Return a copy of the components at address ``ptr`` in the host's memory, laid out as in an array.
+
+        Raises:
+            ValueError: ``ptr`` is 0, where no memory is.
+
+        Example:
+            >>> a = wp.array([[1.0, 2.0, 3.0]], dtype=wp.vec3)
+            >>> wp.vec3.from_ptr(a.ptr)
+            vec3f([1.0, 2.0, 3.0])
+        """
+        if not ptr:
+            raise ValueError(f"there is no {cls.__name__} at address 0")
+        import ctypes  # for this alone
+
+        return cls._from_bytes(ctypes.string_at(ptr, cls._nbytes_))
+
     def _bytes(self) -> bytes:
         data: bytes = struct.unpack(f"{self._nbytes_}s", self)[0]
         return data
@@ -221,6 +239,7 @@ def bind(base: type, name: str, t: ir.Vec | ir.Mat | ir.Quat | ir.Transform, mem
             "_scalar_": t.dtype,
             "_nbytes_": size_of(t),
             "_struct_": struct.Struct(f"<{count}{struct_format(t.dtype)}"),
+            **({} if t.dtype == ir.bfloat16 else {"__numpy_dtype__": np.dtype((numpy_dtype(t.dtype), shape))}),
             "_direct_": t.dtype not in (ir.bool_, ir.bfloat16),
             **members,
         },

@@ -265,6 +265,11 @@ _NUMPY: dict[ir.Scalar, np.dtype[Any]] = {
 _FROM_NUMPY: dict[np.dtype[Any], ir.Scalar] = {d: t for t, d in _NUMPY.items() if t != ir.bfloat16}
 
 
+for _t, _class in SCALAR_CLASSES.items():
+    if _t != ir.bfloat16:  # by this NumPy, from 2.4 on, takes the classes for its dtypes: np.zeros(3, dtype=wp.float32)
+        _class.__numpy_dtype__ = _NUMPY[_t]  # type: ignore[attr-defined]
+
+
 def numpy_dtype(t: ir.Scalar) -> np.dtype[Any]:
     """Return the NumPy dtype of the same memory; uint16 for bfloat16, which NumPy does not have."""
     return _NUMPY[t]

@@ -31,9 +31,17 @@ else:
 
 
 _Class = TypeVar("_Class")
+_Find = Callable[["ir.Array | ir.IndexedArray", Any], Any]
 
 array_of: Callable[[Any, Any], Any] | None = None
 """Makes an array with elements of a type of another library's array, without a copy; handed in by the runtime."""
+
+
+class _NumpyDtype:
+    """What NumPy asks a class for, from 2.4 on, that is given as a dtype: ``np.zeros(3, dtype=Particle)``."""
+
+    def __get__(self, instance: object, cls: type[StructInstance]) -> np.dtype[Any]:
+        return structured_dtype(cls._ir_type_)
 
 
 class StructInstance:
@@ -43,6 +51,7 @@ class StructInstance:
 
     _ir_type_: ClassVar[ir.Struct]
     _defaults_: ClassVar[dict[str, Any]]
+    __numpy_dtype__ = _NumpyDtype()
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -81,7 +90,8 @@ class StructInstance:
     def numpy_dtype(cls) -> np.dtype[Any]:
         """Return the structured NumPy dtype of the same memory.
 
-        A field that is an array is there as its address ``data``, ``shape``, and ``strides`` in bytes.
+        A field that is an array is there as its address ``data``, ``shape``, and ``strides`` in bytes, one that is an
+        indexed array as the arrays that it is made of.
         """
         return structured_dtype(cls._ir_type_)
 
@@ -90,7 +100,7 @@ class StructInstance:
         return tuple(_to_numpy(self._values[name], field) for name, field in self._ir_type_.fields)
 
     @classmethod
-    def _from_numpy(cls, record: Any, find: Callable[[ir.Array, Any], Any] | None = None) -> Any:
+    def _from_numpy(cls, record: Any, find: _Find | None = None) -> Any:
         """The struct that a record shows; ``find`` gives the array of a type that stands at a place."""
         self = cls.__new__(cls)
         found = {name: _from_numpy(record[name], field, find) for name, field in cls._ir_type_.fields}
@@ -164,19 +174,18 @@ def struct(cls: type[_Class]) -> type[_Class]:
 
 def structured_dtype(t: ir.Struct) -> np.dtype[Any]:
     """Return the NumPy dtype with the fields of ``t`` where they lie in memory."""
-    formats = [_numpy_format(t, name, f) for name, f in t.fields]
+    formats = [_numpy_format(f) for _, f in t.fields]
     names = [name for name, _ in t.fields]
     return np.dtype({"names": names, "formats": formats, "offsets": field_offsets(t), "itemsize": size_of(t)})
 
 
-def _numpy_format(t: ir.Struct, name: str, field: ir.Type) -> Any:
-    if isinstance(field, ir.Struct) and not isinstance(field, ir.IndexedArray):
+def _numpy_format(field: ir.Type) -> Any:
+    if isinstance(field, ir.Struct):
         return structured_dtype(field)
     if isinstance(field, ir.Array):
         return np.dtype([("data", np.uint64), *((part, np.int64, (field.ndim,)) for part in ("shape", "strides"))])
     scalar = ir.scalar_of(field)
-    if scalar is None:
-        raise TypeError(f"struct {t.name} has no NumPy dtype: its field `{name}` is an indexed array")
+    assert scalar is not None
     return (numpy_dtype(scalar), ir.element_shape(field))
 
 
@@ -293,6 +302,9 @@ def _array_type(value: Any) -> ir.Array | None:
 
 
 def _to_numpy(value: Any, t: ir.Type) -> Any:
+    if isinstance(t, ir.IndexedArray):
+        parts = (None,) * len(t.fields) if value is None else value._leaves()
+        return tuple(_to_numpy(part, field) for part, (_, field) in zip(parts, t.fields, strict=True))
     if isinstance(t, ir.Struct):
         return value.numpy_value()
     if isinstance(t, ir.Array):
@@ -305,11 +317,11 @@ def _to_numpy(value: Any, t: ir.Type) -> Any:
     return np.frombuffer(value._bytes(), numpy_dtype(scalar)).reshape(ir.element_shape(t))
 
 
-def _from_numpy(raw: Any, t: ir.Type, find: Callable[[ir.Array, Any], Any] | None) -> Any:
+def _from_numpy(raw: Any, t: ir.Type, find: _Find | None) -> Any:
+    if isinstance(t, (ir.Array, ir.IndexedArray)):
+        return None if find is None else find(t, raw)
     if isinstance(t, ir.Struct):
         return values.from_ir(t)._from_numpy(raw, find)
-    if isinstance(t, ir.Array):
-        return None if find is None else find(t, raw)
     if isinstance(t, ir.Scalar):
         number = raw.item()
         return host_number(bfloat.decode(number) if t == ir.bfloat16 else number, t)
