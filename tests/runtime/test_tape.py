@@ -184,7 +184,7 @@ def test_a_tape_stops_recording_when_its_block_raises():
 
 
 def test_bad_backward():
-    x, _y, loss, tape = chain()
+    x, _y, _loss, tape = chain()
     with pytest.raises(ValueError, match=r"loss of one element, got shape \(4,\)"):
         tape.backward(x)
     with pytest.raises(TypeError, match="takes a wp.array as loss, got float"):
