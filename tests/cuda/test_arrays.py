@@ -1,5 +1,7 @@
 """Arrays on CUDA devices, against the fake: what their bytes are, and which calls made them so."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -273,3 +275,16 @@ def test_pickling(fake):
     assert b.device is a.device
     assert b.list() == [1.0, 2.0]
     assert b.grad.list() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(("code", "told"), [(700, 0), (719, 0), (4, 0), (1, 1)])
+def test_memory_of_a_device_that_has_failed_goes_without_a_word(fake, monkeypatch, code, told):
+    a = wp.zeros(4, device="cuda:0")
+    address = a.ptr
+    said = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    fake.fail("cuMemFreeAsync", code)
+    del a
+    assert [type(e.exc_value).__name__ for e in said] == ["CudaError"] * told
+    said.clear()
+    fake.live.pop(address)

@@ -237,6 +237,98 @@ class Interfaced(Producer):
     """Has the interface alone."""
 
 
+@wp.kernel
+def scaled(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] = 2.0 * x[i]
+
+
+class DLTensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        *(("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32)),
+        *(("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)),
+        *(("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p), ("byte_offset", ctypes.c_uint64)),
+    )
+
+
+_READ = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(DLTensor))
+_STREAM = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
+
+
+class ExchangeApi(ctypes.Structure):
+    _fields_ = (
+        *(("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("previous", ctypes.c_void_p)),
+        *((name, ctypes.c_void_p) for name in ("allocate", "from_object", "to_object")),
+        *(("read", _READ), ("stream", _STREAM)),
+    )
+
+
+@pytest.fixture
+def tensor_class():
+    """A class of tensors of one dimension, whose library says through DLPack's C interface on which stream it works."""
+    streams = {0: 0xABC0, 1: 0xDEF0}
+
+    @_READ
+    def read(tensor, out):
+        a = tensor.array
+        tensor.extents = (ctypes.c_int64 * 2)(a.shape[0], 1)
+        at = ctypes.addressof(tensor.extents)
+        out[0] = DLTensor(a.ptr, 2, a.device.ordinal, 1, 2, 32, 1, at, at + 8, 0)
+        return 0
+
+    @_STREAM
+    def stream(kind, ordinal, out):
+        assert kind == 2
+        out[0] = streams[ordinal]
+        return 0
+
+    api = ExchangeApi(1, 1, None, None, None, None, read, stream)
+    capsule = ctypes.pythonapi.PyCapsule_New
+    capsule.restype, capsule.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+
+    class Tensor:
+        __dlpack_c_exchange_api__ = capsule(ctypes.addressof(api), b"dlpack_exchange_api", None)
+        current, keeps = streams, api
+
+        def __init__(self, n, device):
+            self.array = wp.zeros(n, device=device)
+
+        def __dlpack_device__(self):
+            return 2, self.array.device.ordinal
+
+        def __dlpack__(self, **options):
+            return self.array.__dlpack__(**options)
+
+    return Tensor
+
+
+def test_a_launch_runs_on_the_stream_that_dlpack_tells(fake, tensor_class):
+    for ordinal in (1, 0):
+        tensor = tensor_class(4, f"cuda:{ordinal}")
+        for _ in range(2):  # through Python, which compiles, and natively
+            wp.launch(double, dim=4, inputs=[tensor], device=f"cuda:{ordinal}")
+            assert fake.launches[-1].stream == tensor_class.current[ordinal]
+    assert int.from_bytes(fake.launches[-1].args[:8], "little") == tensor.array.ptr
+    tensor_class.current[0] = 0xABC8  # the library goes on elsewhere
+    fake.forget()
+    wp.launch(double, dim=4, inputs=[tensor], device="cuda:0")
+    assert fake.launches[-1].stream == 0xABC8
+    assert not {"cuStreamSynchronize", "cuCtxSynchronize"} & set(fake.names())
+    ours = wp.zeros(4, device="cuda:0")
+    own = wp.get_stream("cuda:0").cuda_stream
+    wp.launch(scaled, dim=4, inputs=[tensor, ours], device="cuda:0")
+    assert (events(fake), fake.launches[-1].stream) == ([(0xABC8, own)], 0xABC8)  # theirs waits for what ours had begun
+    chosen = wp.Stream("cuda:0")
+    wp.launch(double, dim=4, inputs=[tensor], stream=chosen)
+    assert fake.launches[-1].stream == chosen.cuda_stream
+    with wp.ScopedStream(chosen):
+        wp.launch(double, dim=4, inputs=[tensor], device="cuda:0")
+    assert fake.launches[-1].stream == chosen.cuda_stream
+    double.forget_programs()
+    scaled.forget_programs()
+
+
 # ---- streams of other libraries
 
 

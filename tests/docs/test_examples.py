@@ -117,6 +117,12 @@ def test_torch_distributed_example() -> None:
     assert "on 2 processes, as on one" in done.stdout
 
 
+def test_the_model_of_several_processes_learns_in_one() -> None:
+    example = load("interop/torch_distributed")
+    first, last = example.train(example.Model(), 0, 1, 20)
+    assert last < 0.5 * first
+
+
 def test_paddle_example() -> None:
     pytest.importorskip("paddle")
     load("interop/paddle_optimise").main(steps=400)

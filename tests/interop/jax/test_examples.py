@@ -28,6 +28,20 @@ def test_kernels(capsys):
     assert "agrees" in capsys.readouterr().out
 
 
+def test_the_model_of_several_processes_learns_in_one():
+    example = load("jax_distributed")
+    x = jax.numpy.linspace(0.0, 1.0, 16)
+    params = {"centres": jax.numpy.linspace(0.0, 1.0, 4), "heights": jax.numpy.zeros(4)}
+    y = jax.numpy.sin(6.0 * x)
+    step = jax.jit(jax.value_and_grad(example.squared_error))
+    losses = []
+    for _ in range(20):
+        loss, found = step(params, x, y)
+        params = {name: value - 0.02 * found[name] for name, value in params.items()}
+        losses.append(float(loss))
+    assert losses[-1] < 0.5 * losses[0]
+
+
 def test_training():
     assert load("jax_training").main(steps=300) < 1e-3
 
