@@ -11,6 +11,7 @@ from tests.lane_interpreter import run_lanes
 from tests.random_ir import own_arguments, own_function
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Signature
+from warp_like.ir import ops
 from warp_like.ir.printer import print_function
 from warp_like.ir.verify import verify
 from warp_like.passes.cse import cse
@@ -105,6 +106,25 @@ def folded(x: wp.array2d(dtype=float), out: wp.array2d(dtype=float)):
     out[i, j] = total
 
 
+@wp.kernel
+def column_sums(x: wp.array2d(dtype=float), out: wp.array(dtype=float), counts: wp.array(dtype=int)):
+    i, j = wp.tid()
+    wp.atomic_add(out, j, x[i, j])
+    wp.atomic_sub(counts, j, 2)
+
+
+@wp.kernel
+def row_sums(x: wp.array2d(dtype=float), out: wp.array(dtype=float)):
+    i, j = wp.tid()
+    wp.atomic_add(out, i, x[i, j])
+
+
+@wp.kernel
+def numbered(x: wp.array2d(dtype=int), counts: wp.array(dtype=int)):
+    i, j = wp.tid()
+    x[i, j] = wp.atomic_add(counts, j, 1)
+
+
 def choice(kernel, wanted=0, bits=512, registers=32):
     return choose(optimised(kernel.source, Signature(kernel.types)), bits, registers, wanted)
 
@@ -117,10 +137,19 @@ def test_loads_that_rows_share_are_worth_a_tile():
     assert choice(product, wanted=8).function.tile is None
 
 
-@pytest.mark.parametrize("kernel", [batches, nearest, convolved, counted, folded], ids=lambda k: k.key)
+def test_what_rows_add_to_the_same_vectors_is_added_up_first():
+    tile = choice(column_sums).function.tile
+    assert [o.kind for o in tile.body.walk() if isinstance(o, ops.Atomic)] == ["add", "sub"]
+    assert tile.rows == 4
+
+
+@pytest.mark.parametrize(
+    "kernel", [batches, nearest, convolved, counted, folded, row_sums, numbered], ids=lambda k: k.key
+)
 def test_others_have_none(kernel):
     """Rows part in the loop; a call clobbers the registers; no vector is shared; each row has a loop of its own,
-    or is told apart by its threads' numbers alone."""
+    or is told apart by its threads' numbers alone; rows
+    add to elements of their own, or see what was there before."""
     assert choice(kernel).function.tile is None
 
 

@@ -45,6 +45,13 @@ def product_in_bounds(a: wp.array2d(dtype=float), b: wp.array2d(dtype=float), at
     wp.atomic_max(out, out.shape[0] - 1, 0, wp.abs(total))
 
 
+@wp.kernel
+def column_sums(x: wp.array2d(dtype=float), out: wp.array(dtype=float), counts: wp.array(dtype=int)):
+    i, j = wp.tid()
+    wp.atomic_add(out, j, x[i, j])
+    wp.atomic_sub(counts, j, 2)
+
+
 def random(*shape: int, dtype=np.float32) -> np.ndarray:
     return np.random.default_rng(sum(shape)).normal(size=shape).astype(dtype)
 
@@ -56,7 +63,7 @@ def chosen(kernel):
 
 
 def test_all_kernels_here_have_tiles():
-    assert all(chosen(k).tile is not None for k in (product, product_of_batches, product_in_bounds))
+    assert all(chosen(k).tile is not None for k in (product, product_of_batches, product_in_bounds, column_sums))
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -80,6 +87,19 @@ def test_rows_of_different_planes_stay_apart(n, rows, columns):
     out = np.zeros((n, rows, columns))
     wp.launch(product_of_batches, out.shape, [a, b, out])
     np.testing.assert_allclose(out, a @ b, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("n, m", [(1, 40), (5, 1), (8, 64), (1003, 77), (9, 5000)])
+def test_sums_over_rows(threads, n, m):
+    x, out, counts = random(n, m), np.zeros(m, np.float32), np.full(m, 7, np.int32)
+    wp.config.num_threads = threads
+    try:
+        wp.launch(column_sums, (n, m), [x, out, counts])
+    finally:
+        del wp.config.num_threads
+    np.testing.assert_allclose(out, x.sum(0, dtype=np.float64), rtol=1e-4, atol=1e-3)
+    assert (counts == 7 - 2 * n).all()
 
 
 def test_views_with_strides():

@@ -15,8 +15,8 @@ register where a loop gathers, since so many elements that lie apart crowd each 
 threads that do not fill all these lanes go by one register's. Additions to neighbouring elements of an array wait for
 each other in the same way, and so does a reduction over the threads that stays in registers.
 
-Where neighbouring rows of the grid load the same vectors in a loop, there is also code for several rows at once
-(``rows.py``), which computes as much again for each load: a naive matrix product takes half the time.
+Where neighbouring rows of the grid load the same vectors in a loop, or add to the same ones, there is also code for
+several rows at once (``rows.py``), which does more for each access: a naive matrix product takes half the time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from warp_like.ir.types import Array, Lanes, bool_, element_count, lane_type, sc
 from warp_like.passes.cse import cse
 from warp_like.passes.dce import dce
 from warp_like.passes.spmd.cost import gathers_in_loops, lane_cost, thread_cost
-from warp_like.passes.spmd.rows import ROWS, shares_loads, side_by_side
+from warp_like.passes.spmd.rows import ROWS, share_vectors, side_by_side
 from warp_like.passes.spmd.steps import find_steps
 from warp_like.passes.spmd.values import NotWidenable
 from warp_like.passes.spmd.widen import calls_library, widen
@@ -135,8 +135,8 @@ def _widened(f: Function, width: int, reduced: Sequence[int]) -> Function:
 
 
 def _tile(f: Function, native: int, registers: int, reduced: Sequence[int]) -> Function | None:
-    """``f`` in lanes for several rows of threads at once, where that saves loads and the rows' values fit."""
-    if not shares_loads(f):
+    """``f`` in lanes for several rows of threads at once, where that saves accesses and the rows' values fit."""
+    if not share_vectors(f):
         return None
     rows = side_by_side(f, ROWS)
     wide = _widened(rows, native, reduced)

@@ -1,22 +1,29 @@
 """Several rows of threads side by side: the code of threads that are neighbours along the last but one dimension.
 
 A loop in which all rows load the same, as the threads of a matrix product do, waits for these loads. Such code is also
-made for ``ROWS`` rows at once: what is the same in all rows is computed once, and what is not, once for each. Loops and
-branches that all rows take alike hold all rows; others are there once for each row.
+made for ``ROWS`` rows at once: what is the same in all rows is computed once, and what is not, once for each. What rows
+add to one element is added up first. Loops and branches that all rows take alike hold all rows; others are there once
+for each row.
 
 What must hold is what holds for lanes: threads have no order, so all rows may read at one time what they all mean.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Container, Sequence
+from typing import TYPE_CHECKING
 
 from warp_like.base.loc import at
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import Cloner, grid_ndim
-from warp_like.passes.spmd.steps import find_steps
+from warp_like.ir.types import scalar_of
+from warp_like.passes.spmd.steps import Step, find_steps
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
 
 ROWS = 4
 LARGEST = 100
@@ -34,18 +41,19 @@ def may_go_together(f: Function) -> bool:
     return all(o.ndim == ndim and o in f.body.ops for o in found if isinstance(o, ops.Tid))
 
 
-def shares_loads(f: Function) -> bool:
-    """Return whether rows of ``f`` may go together, and load the same vectors in a loop that they share."""
+def share_vectors(f: Function) -> bool:
+    """Return whether rows of ``f`` may go together, and load the same vectors in a loop, or add to the same ones."""
     found = list(f.body.walk())
-    loops = [o for o in found if isinstance(o, (ops.For, ops.While))]
-    private = any(isinstance(o, ops.LocalArray) for o in found)
-    if not loops or private or len(found) > LARGEST or not may_go_together(f):
+    if len(found) > LARGEST or any(isinstance(o, ops.LocalArray) for o in found) or not may_go_together(f):
         return False
     along_rows, along_lanes = find_steps(f, axis=-2), find_steps(f)
+    used = {v for o in found for v in o.operands()}
 
     def shared(b: Block, in_loop: bool) -> bool:
         for o in b.ops:
             if isinstance(o, ops.Load) and in_loop and along_rows[o.result] == 0 and along_lanes[o.result] is None:
+                return True
+            if _adds_alike(o, along_rows, used) and any(along_lanes[i] != 0 for i in o.indices):
                 return True
             ways = _ways(o)
             if ways and all(along_rows[v] == 0 == along_lanes[v] for v in ways):
@@ -69,6 +77,14 @@ def _ways(o: Op) -> Sequence[Value]:
     return ()
 
 
+def _adds_alike(o: Op, steps: dict[Value, Step], used: Container[Value]) -> TypeGuard[ops.Atomic]:
+    """Whether ``o`` adds to an element that is the same in all rows, in numbers whose sum may be formed before."""
+    if not isinstance(o, ops.Atomic) or o.kind not in ("add", "sub") or o.result in used:
+        return False
+    scalar = scalar_of(o.value.type)
+    return scalar is not None and scalar.bits >= 32 and all(steps[v] == 0 for v in (o.array, *o.indices))
+
+
 def side_by_side(f: Function, rows: int) -> Function:
     """Return ``f`` for the threads of ``rows`` rows with the same last index; its thread is that of the first row."""
     return _SideBySide(f, rows).function()
@@ -81,6 +97,7 @@ class _SideBySide:
         self.row_axis = grid_ndim(f) - 2
         self.steps = find_steps(f, axis=-2)
         self.of_row = [Cloner() for _ in range(rows)]  # what stands for a value in each row
+        self.used = {v for o in f.body.walk() for v in o.operands()}
         self.b = Emitter(Block())
 
     def function(self) -> Function:
@@ -123,6 +140,10 @@ class _SideBySide:
             self.bind(o.result, [first, *(self.b.add(first, k) for k in range(1, self.rows))])
         elif ways and all(self.steps[v] == 0 for v in ways):
             self.together(o)
+        elif _adds_alike(o, self.steps, self.used):
+            total = functools.reduce(self.b.add, (c.value(o.value) for c in self.of_row))
+            one = self.of_row[0].value
+            self.b.atomic(o.kind, one(o.array), tuple(map(one, o.indices)), total)
         elif (
             not ways
             and (o.PURE or isinstance(o, ops.Load))
