@@ -79,6 +79,7 @@ from warp_like.runtime.module import (
     set_module_options,
 )
 from warp_like.types import Any, Float, Int, Scalar
+from warp_like.types import matrix as mat
 from warp_like.values.annotation import fixedarray, ref
 from warp_like.values.families import transform_expand
 from warp_like.values.struct import struct

@@ -272,3 +272,8 @@ def test_rows_and_columns_of_a_matrix():
         m.get_row(2)
     with pytest.raises(ValueError, match="2 components of a mat23f can't be set to 3 numbers"):
         m.set_col(0, wp.vec3(1, 2, 3))
+
+
+def test_matrices_by_their_short_name() -> None:
+    assert wp.mat((3, 4), wp.float16) is wp.types.matrix((3, 4), wp.float16)
+    assert wp.mat(shape=(2, 2), dtype=float) is wp.mat22
