@@ -37,7 +37,7 @@ GRACE = 60.0
 def stages(sanitizer: list[str], more: list[str]) -> dict[str, list[str]]:
     """Return the commands by name, in order; ``{seconds}`` in them stands for the time that is left."""
     pytest = [sys.executable, "-m", "pytest", "-rs", "--seconds={seconds}"]
-    programs = [*sanitizer, *pytest, "-m", "cuda", *more]
+    programs = [*sanitizer, *pytest, "-m", "cuda", "tests/cuda", *more]
     if sanitizer:
         return {"programs": programs}
     workers = min(8, os.cpu_count() or 1)

@@ -33,9 +33,15 @@ def test_the_stages(capsys):
     assert on_gpu.main(["--list", "-x"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in lines] == ["programs", "benchmark", "suite"]
-    assert lines[0].endswith("-m pytest -rs --seconds={seconds} -m cuda -x")
+    assert lines[0].endswith("-m pytest -rs --seconds={seconds} -m cuda tests/cuda -x")
     assert lines[1].endswith("--seconds={seconds}")
     assert lines[2].endswith("tests/structs tests/utils tests/ad tests/builtins -x")
+
+
+def test_what_needs_a_device_is_in_one_folder():
+    """To collect all others would take a good part of the time."""
+    marked = [path for path in (ROOT / "tests").rglob("*.py") if "mark.cuda" in path.read_text(encoding="utf-8")]
+    assert {path.parent for path in marked if path != Path(__file__)} == {ROOT / "tests" / "cuda"}
 
 
 def test_each_stage_is_on_record(tmp_path, capfd):
