@@ -316,6 +316,32 @@ def test_static_takes_numbers_that_the_kernel_names_once():
         assert out.tolist() == [3 * scale - 2, 3, 13, 23]
 
 
+def test_static_evaluates_an_expression_once():
+    calls = []
+
+    def number():
+        calls.append(len(calls))
+        return len(calls)
+
+    def made():
+        @wp.kernel
+        def k(out: wp.array(dtype=int), x: wp.array(dtype=Any)):
+            out[0] = wp.static(number()) * 10 + wp.static(number())
+            for i in range(2):
+                out[i + 1] = wp.static(number() + 100 * i)
+
+        return k
+
+    kernel, out = made(), np.zeros(3, dtype=np.int32)
+    for x in (np.zeros(4), np.zeros(8)[::2], np.zeros(4, dtype=np.float32)):
+        wp.launch(kernel, 1, inputs=[out, x])
+        assert out.tolist() == [12, 3, 104]
+    wp.launch(kernel, 1, inputs=[out, x], options={"mode": "debug"})
+    assert (out.tolist(), len(calls)) == ([12, 3, 104], 4)
+    wp.launch(made(), 1, inputs=[out, x])  # another kernel, whose expressions are its own
+    assert (out.tolist(), len(calls)) == ([56, 7, 108], 8)
+
+
 @pytest.mark.parametrize(
     ("body", "reason"),
     [

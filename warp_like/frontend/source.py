@@ -42,6 +42,7 @@ class Source:
         first_line: The line of the file where ``lines`` starts.
         lines: The lines of the definition as they stand in the file, decorators included.
         names: Names that come before those around the function.
+        statics: What expressions of ``wp.static`` have given, which are evaluated once (``frontend.statics``).
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Source:
         self.pyfunc = pyfunc
         self.role = role
         self.names: Mapping[str, Any] = names or {}
+        self.statics: dict[Any, Any] = {}  # shared by copies for other types
         self.file = pyfunc.__code__.co_filename
         self.first_line = 1 if self.is_lambda else pyfunc.__code__.co_firstlineno
         self._whole = whole

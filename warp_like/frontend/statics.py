@@ -38,7 +38,7 @@ def static(ctx: Context, node: ast.Call) -> Operand:
             help="use names from outside of the kernel, the index of a loop over a constant range, or n = 3, assigned "
             "once",
         )
-    value = evaluate_static(ctx.source.environment() | known, expression)
+    value = evaluate_static(ctx.source, known, expression)
     operand = constants.from_host(ctx, value, ast.unparse(node))
     if isinstance(operand, Host) and not is_callable(value) and not isinstance(value, (str, tuple, list, dict, range)):
         raise not_a_value(operand)
@@ -88,16 +88,30 @@ class _Lengths(ast.NodeTransformer):
         return made
 
 
-def evaluate_static(environment: dict[str, Any], expression: ast.expr) -> Any:
-    """Return the value of the expression of a ``wp.static`` call.
+def evaluate_static(source: Source, known: dict[str, Any], expression: ast.expr) -> Any:
+    """Return the value of the expression of a ``wp.static`` call, which is evaluated once for all variants of the code.
+
+    So the cache key and the code that it stands for agree, also where the expression has effects or gives something
+    else each time.
+
+    Args:
+        source: The function in which it stands.
+        known: The values of names that are local to it.
+        expression: The expression, with numbers in place of lengths that are known.
 
     Raises:
         WarpCodegenError: It can't be evaluated.
     """
-    try:
-        return _evaluate(environment, expression)
-    except Exception as error:
-        raise WarpCodegenError(f"static() can't evaluate its expression: {type(error).__name__}: {error}") from None
+    used = {n: known[n] for n in _names(expression) if n in known}
+    place = (expression.lineno, expression.col_offset, ast.unparse(expression))
+    key = (*place, *((n, type(v), v if isinstance(v, (int, float, str)) else id(v)) for n, v in sorted(used.items())))
+    if key not in source.statics:
+        try:
+            value = _evaluate(source.environment() | known, expression)
+        except Exception as error:
+            raise WarpCodegenError(f"static() can't evaluate its expression: {type(error).__name__}: {error}") from None
+        source.statics[key] = value, used  # kept, so that nothing else gets the identity of what was used
+    return source.statics[key][0]
 
 
 def _evaluate(environment: dict[str, Any], expression: ast.expr) -> Any:
@@ -151,7 +165,7 @@ def _some_lengths(source: Source, expression: ast.expr) -> ast.expr:
 
 def _turns(source: Source, expression: ast.expr, loops: list[ast.For], known: dict[str, Any]) -> Iterator[Any]:
     if not loops:
-        yield evaluate_static(source.environment() | known, expression)
+        yield evaluate_static(source, known, expression)
         return
     first, *inner = loops
     values = loop_values(source, known, first, _some_lengths(source, first.iter))
