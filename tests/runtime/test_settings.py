@@ -45,6 +45,15 @@ def test_bad_values(name, value, error):
     assert getattr(wp.config, name) == before
 
 
+def test_an_environment_variable_that_is_misspelt_is_refused(monkeypatch):
+    monkeypatch.setenv("WARP_LIKE_OF_SOMEBODY_ELSE", "1")
+    Settings()
+    monkeypatch.setenv("WARP_LIKE_FASTMATH", "1")
+    message = "^there is no environment variable WARP_LIKE_FASTMATH; did you mean WARP_LIKE_FAST_MATH?"
+    with pytest.raises(ValueError, match=message):
+        Settings()
+
+
 def test_listeners_hear_changes_alone():
     fresh, heard = Settings(), []
     fresh.on_change(lambda s: heard.append(s.name))

@@ -347,6 +347,7 @@ class Settings:
     version = VERSION
 
     def __init__(self) -> None:
+        _require_spelling()
         object.__setattr__(self, "_values", {name: _initial(s) for name, s in _BY_NAME.items()})
         object.__setattr__(self, "_listeners", [])
 
@@ -379,6 +380,19 @@ class Settings:
     def on_change(self, listener: Callable[[Setting], None]) -> None:
         """Call ``listener(setting)`` after each change of a value."""
         self._listeners.append(listener)
+
+
+def _require_spelling() -> None:
+    """Refuse an environment variable whose name is almost that of a setting: it would have no effect."""
+    prefix = "WARP_LIKE_"
+    known = [s.env.removeprefix(prefix) for s in SETTINGS if s.env]
+    for name in (n.removeprefix(prefix) for n in os.environ if n.startswith(prefix)):
+        if name not in known:
+            import difflib  # for messages alone
+
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+            if near:
+                raise ValueError(f"there is no environment variable {prefix}{name}; did you mean {prefix}{near[0]}?")
 
 
 def _initial(setting: Setting) -> Any:

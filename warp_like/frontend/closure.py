@@ -145,6 +145,9 @@ class _Walker:
         from warp_like.frontend.statics import values_of
 
         calls = [n for s in source.node.body for n in ast.walk(s) if isinstance(n, ast.Call)]
+        calls.sort(
+            key=lambda n: (n.lineno, n.col_offset)
+        )  # in which expressions with effects are meant to be evaluated
         for callee, argument in ((_callee(call), call.args[0]) for call in calls if len(call.args) == 1):
             if callee is None or not _is_static(source, callee):
                 continue
