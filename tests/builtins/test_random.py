@@ -58,6 +58,54 @@ def test_every_bit_is_even_and_independent_of_its_neighbour(drawn: tuple[np.ndar
     assert (np.abs((bits[1:] ^ bits[:-1]).mean(axis=0) - 0.5) < deviation).all()
 
 
+STREAMS, STEPS = 2000, 100
+
+
+@wp.kernel
+def draw_streams(seed: int, numbers: wp.array2d(dtype=float)):
+    i = wp.tid()
+    state = wp.rand_init(seed, i)
+    for k in range(numbers.shape[1]):
+        numbers[i, k] = wp.randf(state)
+
+
+def streams(seed: int) -> np.ndarray:
+    numbers = wp.zeros((STREAMS, STEPS), dtype=float)
+    wp.launch(draw_streams, dim=STREAMS, inputs=[seed, numbers])
+    return numbers.numpy()
+
+
+def pairs_are_even(a: np.ndarray, b: np.ndarray) -> bool:
+    counts = np.histogram2d(a.ravel(), b.ravel(), bins=40, range=[[0, 1], [0, 1]])[0]
+    return chi_square(counts) > 1e-4
+
+
+def test_streams_are_independent() -> None:
+    x, other = streams(7), streams(8)
+    for lag in (1, 2, 3, 7, 16):
+        assert pairs_are_even(x[:, :-lag], x[:, lag:])  # along a stream
+        assert pairs_are_even(x[:-lag], x[lag:])  # between the streams of threads
+    assert pairs_are_even(x, other)  # between seeds
+    assert pairs_are_even(x[:, 1:], other[:, :-1])
+    assert pairs_are_even(x[1:], other[:-1])
+
+
+def test_runs_gaps_and_maxima() -> None:
+    x = streams(3)
+    # Up and down: of three numbers in a row the middle one is an extreme with probability 2/3, in blocks apart.
+    a, b, c = x[:, 0::4], x[:, 1::4], x[:, 2::4]
+    turns = int(((b > a) == (b > c)).sum())
+    assert stats.binomtest(turns, b.size, 2 / 3).pvalue > 1e-4
+    # The lengths of gaps between numbers below 1/8 are geometric (Knuth, The Art of Computer Programming 2, 3.3.2 D).
+    gaps = np.diff(np.flatnonzero(x.ravel() < 0.125)) - 1
+    counts = np.bincount(np.minimum(gaps, 30), minlength=31)
+    odds = 0.125 * 0.875 ** np.arange(31)
+    odds[30] = 0.875**30
+    assert stats.chisquare(counts, odds * len(gaps)).pvalue > 1e-4
+    # The largest of five numbers to the power of five is uniform (the same, 3.3.2 C).
+    assert stats.kstest(x.reshape(-1, 5).max(axis=1).astype(np.float64) ** 5, "uniform").pvalue > 1e-4
+
+
 def test_hash_is_one_to_one() -> None:
     bits = np.array([int(wp.rand_init(i)) for i in range(3000)])
     assert len(np.unique(bits)) == 3000

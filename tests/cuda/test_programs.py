@@ -207,6 +207,33 @@ def test_copies_between_kinds_of_memory(device):
     np.testing.assert_array_equal(wide.numpy(), np.tile([1.0, 2.0, 3.0], (1000, 1)))
 
 
+@wp.kernel
+def draw(seed: int, ints: wp.array2d(dtype=int), floats: wp.array2d(dtype=float)):
+    i = wp.tid()
+    state = wp.rand_init(seed, i)
+    ints[i, 0] = wp.randi(state)
+    ints[i, 1] = wp.randi(state, -7, 1000)
+    ints[i, 2] = int(wp.randu(state) & wp.uint32(0x7FFFFFFF))
+    ints[i, 3] = int(wp.poisson(state, 4.5))
+    floats[i, 0] = wp.randf(state)
+    floats[i, 1] = wp.randf(state, -2.0, 3.0)
+    floats[i, 2] = wp.randn(state)
+    floats[i, 3] = wp.sample_unit_sphere(state).z
+
+
+@pytest.mark.parametrize("seed", [0, 42, -5])
+def test_random_numbers_are_those_of_the_cpu(device, seed):
+    n, found = 200, []
+    for place in ("cpu", device):
+        ints, floats = wp.zeros((n, 4), dtype=int, device=place), wp.zeros((n, 4), device=place)
+        wp.launch(draw, dim=n, inputs=[seed, ints, floats], device=place)
+        found.append((ints.numpy(), floats.numpy()))
+    (ints, floats), (on_ints, on_floats) = found
+    np.testing.assert_array_equal(on_ints, ints)
+    np.testing.assert_array_equal(on_floats[:, :2], floats[:, :2])
+    np.testing.assert_allclose(on_floats[:, 2:], floats[:, 2:], rtol=1e-5, atol=1e-6)
+
+
 @wp.struct
 class Table:
     values: wp.array(dtype=wp.float64)

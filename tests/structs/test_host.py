@@ -72,6 +72,21 @@ def test_assignment_copies_and_what_is_held_changes_in_place():
     assert Body().material.id == 7
 
 
+def test_what_makes_a_field():
+    b = Body(pos=None)
+    assert b.pos == wp.vec3()
+    b.pos = np.array([1.0, 2.0, 3.0])
+    b.pos = None
+    assert b.pos == wp.vec3()
+
+    @wp.struct
+    class Rows:
+        m: wp.mat22
+
+    for given in ((1.0, 2.0, 3.0, 4.0), [[1.0, 2.0], [3.0, 4.0]], np.arange(1.0, 5.0)):
+        assert Rows(m=given).m == wp.mat22(1.0, 2.0, 3.0, 4.0)
+
+
 def test_a_default_is_not_shared():
     @wp.struct
     class Defaults:

@@ -70,7 +70,7 @@ class StructInstance:
         stored: dict[str, Any] = {}
         for name, field in t.fields:
             value = given.get(name, self._defaults_.get(name))
-            unset = value is None and not (name in given and not isinstance(field, (ir.Array, ir.IndexedArray)))
+            unset = value is None and not (name in given and isinstance(field, ir.Scalar))
             stored[name] = _zero(field) if unset else _checked(t, name, field, value)
         object.__setattr__(self, "_values", stored)
 
@@ -257,12 +257,19 @@ def _checked(owner: ir.Struct, name: str, t: ir.Type, value: Any) -> Any:
     elif isinstance(value, values.Composite):
         if value._ir_type_ == t:
             return value.__copy__()
-    elif isinstance(value, (list, tuple, np.ndarray)) and np.shape(value) == ir.element_shape(t):
+    elif value is None:
+        return _zero(t)
+    elif isinstance(value, (list, tuple, np.ndarray)) and _fits(value, t):
         try:
             return values.from_ir(t)(*np.asarray(value, dtype=object).ravel())
         except (TypeError, ValueError, OverflowError) as error:
             raise type(error)(f"{owner.name}.{name}: {error}") from None
     raise _mismatch(owner, name, t, value)
+
+
+def _fits(value: Any, t: ir.Type) -> bool:
+    """Whether a sequence has the shape of a ``t``, or is its numbers in a row."""
+    return np.shape(value) in (ir.element_shape(t), (ir.element_count(t),))
 
 
 def _checked_array(owner: ir.Struct, name: str, t: ir.Array, value: Any) -> Any:
