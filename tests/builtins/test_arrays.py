@@ -51,19 +51,20 @@ def choose(a: wp.array(dtype=wp.vec3), b: wp.array2d(dtype=wp.int64), out: wp.ar
         out[3] = 1.0
     if not b or a:
         out[4] = 1.0
+    out[5] = float(wp.unot(a))
 
 
 @pytest.mark.parametrize(
     ("a", "b", "expected"),
     [
-        (3, (2, 2), [1, 2, 3, 1, 1]),
-        (0, (2, 2), [2, 2, 3, 0, 0]),
-        (3, (2, 0), [1, 1, 4, 1, 1]),
-        (0, (0, 2), [2, 1, 4, 0, 1]),
+        (3, (2, 2), [1, 2, 3, 1, 1, 0]),
+        (0, (2, 2), [2, 2, 3, 0, 0, 1]),
+        (3, (2, 0), [1, 1, 4, 1, 1, 0]),
+        (0, (0, 2), [2, 1, 4, 0, 1, 1]),
     ],
 )
 def test_an_array_is_true_if_it_has_elements(a: int, b: tuple[int, ...], expected: list[int]) -> None:
-    out = wp.zeros(5, dtype=float)
+    out = wp.zeros(6, dtype=float)
     wp.launch(choose, dim=1, inputs=[wp.zeros(a, dtype=wp.vec3), wp.zeros(b, dtype=wp.int64), out])
     assert out.numpy().tolist() == expected
     assert ".visible .entry" in choose.inspect("ptx", target="sm_80")

@@ -85,6 +85,18 @@ def select_array(arr: ARRAY, value_if_false: T, value_if_true: T) -> T:
     """Return ``value_if_true`` where the array has elements: the older form of ``where``, with its order reversed."""
 
 
+@builtin(
+    name="unot",
+    group="Operators",
+    lower=Expand(lambda b, arr: b.unot(_holds(b, arr))),
+    ref=lambda a: not np.size(a),
+    example="a[0] = float(wp.unot(n))",
+    adjoint=NoGradient("it has no value that depends on a float"),
+)
+def unot_array(a: ARRAY) -> bool_:
+    """Return whether the array has no elements, as ``not a``."""
+
+
 # --- searching ------------------------------------------------------------------------------------------------
 
 
