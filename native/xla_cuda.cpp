@@ -256,7 +256,7 @@ xla::Error* execute_on_cuda_stream(const xla::CallFrame* frame) {
     if (!trouble.note("cuStreamGetCtx", cuda_api.stream_get_ctx(asked.stream, &context))) return told(frame, trouble);
     const ContextScope current(context, &trouble);
     if (trouble.call) return told(frame, trouble);
-    if (plan->ordered && (plan->deterministic || is_deterministic())) return explained(frame, plan, kErrorUnordered);
+    if ((plan->ordered || plan->rounds) && (plan->deterministic || is_deterministic())) return explained(frame, plan, kErrorUnordered);
     std::string text;
     const CudaPlan* code = loaded(plan, context);
     if (!code) code = load(plan, context, &text);

@@ -55,6 +55,7 @@ xla::Error* execute(const xla::CallFrame* frame) {
     call.lanes = plan->lanes;
     call.rows = plan->rows;
     call.ordered = plan->ordered;
+    call.rounds = plan->rounds;
     call.deterministic = plan->deterministic || is_deterministic();
     HostMemory memory;
     if (!describe_call(frame, site, &memory, &call)) return misfit(frame);
@@ -96,9 +97,9 @@ PyObject* add_plan(PyObject*, PyObject* args) {
     long long key;
     unsigned long long address;
     PyObject *keepalive, *explain, *load;
-    int lanes = 1, ordered = 0, deterministic = 0, rows = 1;
-    if (!PyArg_ParseTuple(args, "LKOOO|ippi:xla_add_plan", &key, &address, &keepalive, &explain, &load, &lanes,
-                          &ordered, &deterministic, &rows)) {
+    int lanes = 1, ordered = 0, rounds = 0, deterministic = 0, rows = 1;
+    if (!PyArg_ParseTuple(args, "LKOOO|ipppi:xla_add_plan", &key, &address, &keepalive, &explain, &load, &lanes,
+                          &ordered, &rounds, &deterministic, &rows)) {
         return nullptr;
     }
     if (!address || !PyCallable_Check(explain) || !PyCallable_Check(load)) {
@@ -107,7 +108,7 @@ PyObject* add_plan(PyObject*, PyObject* args) {
     }
     if (find_plan(key)) Py_RETURN_NONE;
     Plan* plan = new (std::nothrow)
-        Plan{key, nullptr, reinterpret_cast<Entry>(address), lanes, rows, ordered != 0, deterministic != 0, keepalive, explain, load, {nullptr}};
+        Plan{key, nullptr, reinterpret_cast<Entry>(address), lanes, rows, ordered != 0, rounds != 0, deterministic != 0, keepalive, explain, load, {nullptr}};
     if (!plan) return PyErr_NoMemory();
     for (PyObject* kept : {keepalive, explain, load}) Py_INCREF(kept);
     insert_plan(plan);
@@ -196,7 +197,7 @@ PyObject* layout(PyObject*, PyObject*) {
 
 PyMethodDef functions[] = {
     {"xla_add_plan", add_plan, METH_VARARGS,
-     "xla_add_plan(key, address, keepalive, explain, load, lanes=1, ordered=False, deterministic=False, "
+     "xla_add_plan(key, address, keepalive, explain, load, lanes=1, ordered=False, rounds=False, deterministic=False, "
      "rows=1)\n--\n\nMake an entry point known to XLA's calls, for good. `explain(code, where, thread[, text, values])` gives the exception for a kernel's error; "
      "`load(context)` gives function, usual and most threads of a block, address of the fault record, owner, check, what bounds"
      " the stack and how many threads run at once for CUDA."},

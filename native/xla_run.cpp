@@ -8,8 +8,10 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 
 #include "chunks.h"
+#include "ordered_sums.h"
 #include "sums.h"
 #include "thread_pool.h"
 #include "turns.h"
@@ -17,6 +19,29 @@
 namespace wl {
 
 namespace {
+
+constexpr int64_t kOrderedBytes = (1 << 20) / kFixedChunks;  // of the copies for one chunk of a deterministic call, or
+constexpr int64_t kOrderedBytesPerThread = 16;               // so many for each of its kernel threads
+
+struct Free {
+    void operator()(char* memory) const { std::free(memory); }
+};
+
+// A copy of an array that the code only adds to.
+struct Sum {
+    std::unique_ptr<char, Free> copy;
+    char* target;  // the array of the present element of the batch
+    const Hole* hole;
+
+    // Adds the copy to the array, and makes it zero again. A chunk that the launch's end has cut off has no target.
+    void add() const {
+        if (!target) return;
+        add_scalars(hole->scalar, target, copy.get(), hole->sum_bytes);
+        std::memset(copy.get(), 0, static_cast<size_t>(hole->sum_bytes));
+    }
+};
+
+using Order = InOrder<std::vector<Sum>>;
 
 // One OS thread's part in a call: it has an argument block of its own, filled for one element of the batch at
 // a time. Where several threads add to one array without atomics, each has a copy of it as well.
@@ -49,42 +74,40 @@ class Runner {
     // Lets the arrays that the code only adds to be copies, until `add_sums` adds them up under `lock`; false when
     // the memory does not allow it. To be called between two runs.
     bool part(std::mutex* lock) {
-        for (size_t i = 0; i < call_.holes.size(); ++i) {
-            const int64_t bytes = call_.holes[i].sum_bytes;
-            if (!bytes) continue;
-            std::unique_ptr<char, Free> copy(static_cast<char*>(std::calloc(static_cast<size_t>(bytes), 1)));
-            if (!copy) {
-                sums_.clear();
-                return false;
-            }
-            sums_.push_back({std::move(copy), nullptr, i});
-        }
         lock_ = lock;
         item_ = -1;
-        return true;
+        return make_copies(&sums_);
+    }
+
+    // Hands the sums of the chunk of this number on, in a call of one element all of whose chunks come by here.
+    void hand_on(Order* order, int64_t number) {
+        const auto add = [](std::vector<Sum>* done) {
+            for (const Sum& sum : *done) sum.add();
+        };
+        sums_ = order->exchange(number, std::move(sums_), add, [this](std::vector<Sum>* fresh) { return make_copies(fresh); });
+        item_ = -1;
     }
 
     // Adds the copies to the arrays that they stand for.
     void add_sums() {
         if (sums_.empty() || item_ < 0) return;
         std::lock_guard<std::mutex> held(*lock_);
-        for (const Sum& sum : sums_) {
-            const Hole& hole = call_.holes[sum.hole];
-            add_scalars(hole.scalar, sum.target, sum.copy.get(), hole.sum_bytes);
-            std::memset(sum.copy.get(), 0, static_cast<size_t>(hole.sum_bytes));
-        }
+        for (const Sum& sum : sums_) sum.add();
     }
 
   private:
-    struct Free {
-        void operator()(char* memory) const { std::free(memory); }
-    };
-
-    struct Sum {
-        std::unique_ptr<char, Free> copy;
-        char* target;  // the array of the present element of the batch
-        size_t hole;
-    };
+    bool make_copies(std::vector<Sum>* made) const {
+        for (const Hole& hole : call_.holes) {
+            if (!hole.sum_bytes) continue;
+            std::unique_ptr<char, Free> copy(static_cast<char*>(std::calloc(static_cast<size_t>(hole.sum_bytes), 1)));
+            if (!copy) {
+                made->clear();
+                return false;
+            }
+            made->push_back({std::move(copy), nullptr, &hole});
+        }
+        return true;
+    }
 
     void fill(int64_t item) {
         const size_t n = call_.batch.size();
@@ -101,7 +124,7 @@ class Runner {
             }
         }
         for (Sum& sum : sums_) {
-            uint8_t* at = block_ + call_.holes[sum.hole].offset;
+            uint8_t* at = block_ + sum.hole->offset;
             std::memcpy(&sum.target, at, sizeof sum.target);
             const char* copy = sum.copy.get();
             std::memcpy(at, &copy, sizeof copy);
@@ -139,11 +162,14 @@ class PlainFloatingPoint {
 // the team.
 class Team {
   public:
-    Team(const BatchedCall& call, RunRecord* record, int64_t begin, double thread_ns, int participants)
+    Team(const BatchedCall& call, RunRecord* record, int64_t begin, double thread_ns, int participants, int64_t fixed,
+         Order* order)
         : call_(call),
           record_(record),
+          fixed_(fixed),
+          order_(order),
           turns_(begin, call.count * call.items, thread_ns, participants, grain_of(call.lanes, call.rows, call.dims),
-                 call.deterministic ? fixed_chunk(call.count * call.items, call.lanes) : 0, 0, false, &record->cancel) {}
+                 fixed, 0, order != nullptr, &record->cancel) {}
 
     void invite(const xla::Api* api, xla::ExecutionContext* context, int helpers) {
         for (int i = 0; i < helpers; ++i) {
@@ -160,7 +186,11 @@ class Team {
 
     void work(Runner* runner) {
         turns_.participate(
-            [runner](int64_t begin, int64_t end) { runner->run(begin, end); }, [](double) {});
+            [this, runner](int64_t begin, int64_t end) {
+                runner->run(begin, end);
+                if (order_) runner->hand_on(order_, begin / fixed_);
+            },
+            [](double) {});
         runner->add_sums();
     }
 
@@ -208,6 +238,8 @@ class Team {
 
     const BatchedCall& call_;
     RunRecord* record_;
+    const int64_t fixed_;
+    Order* const order_;  // not null: chunks add in their order
     Turns turns_;
     std::atomic<int> references_{1};
     std::mutex mutex_;
@@ -231,13 +263,13 @@ int64_t threads_of(const xla::Api* api, xla::ExecutionContext* context) {
 }
 
 // Runs the threads from `begin` on with XLA's pool; false when that has no threads to spare, or memory is short.
-bool share(const BatchedCall& call, Runner* runner, RunRecord* record, int64_t begin, double thread_ns,
-           const xla::Api* api, xla::ExecutionContext* context) {
+bool share(const BatchedCall& call, Runner* runner, RunRecord* record, int64_t begin, double thread_ns, int64_t fixed,
+           Order* order, const xla::Api* api, xla::ExecutionContext* context) {
     const int64_t left = call.count * call.items - begin;
     const int64_t threads = within(thread_ns * static_cast<double>(left), kWorthNs, threads_of(api, context));
     if (threads < 2) return false;
-    Team* team = new Team(call, record, begin, thread_ns, static_cast<int>(threads));
-    if (!runner->part(team->sums())) {
+    Team* team = new Team(call, record, begin, thread_ns, static_cast<int>(threads), fixed, order);
+    if (!order && !runner->part(team->sums())) {
         team->release();
         return false;
     }
@@ -246,6 +278,14 @@ bool share(const BatchedCall& call, Runner* runner, RunRecord* record, int64_t b
     team->finish();
     team->release();
     return true;
+}
+
+// Whether the sums of a deterministic call can be formed in order: of one element, in copies that are worth it.
+bool adds_in_order(const BatchedCall& call, int64_t fixed) {
+    if (!fixed || !call.rounds || call.ordered || call.items != 1 || fixed >= call.count) return false;
+    int64_t bytes = 0;
+    for (const Hole& hole : call.holes) bytes += hole.sum_bytes;
+    return bytes && bytes <= std::max(kOrderedBytes, call.count / kFixedChunks * kOrderedBytesPerThread);
 }
 
 }  // namespace
@@ -260,12 +300,16 @@ void run_batched(const BatchedCall& call, const xla::Api* api, xla::ExecutionCon
     double last = start;
     double thread_ns = 0;
     const int64_t fixed = call.deterministic ? fixed_chunk(total, call.lanes) : 0;
-    const bool alone = fixed && call.ordered;
+    std::optional<Order> in_order;
+    if (adds_in_order(call, fixed) && runner.part(nullptr)) in_order.emplace();
+    Order* order = in_order ? &*in_order : nullptr;
+    const bool alone = fixed && (call.ordered || (call.rounds && !order));
     const Grain grain = grain_of(call.lanes, call.rows, call.dims);
     for (int64_t done = 0; done < total && !record->cancel.load(std::memory_order_relaxed);) {
         const int64_t left = total - done;
         const int64_t size = fixed ? std::min(fixed, left) : next_alone(done, left, thread_ns, grain);
         runner.run(done, done + size);
+        if (order) runner.hand_on(order, done / fixed);
         if (done && done + size == total) break;
         const double now = now_ns();
         thread_ns = (now - last) / static_cast<double>(size);
@@ -274,7 +318,9 @@ void run_batched(const BatchedCall& call, const xla::Api* api, xla::ExecutionCon
         const double left_ns = thread_ns * static_cast<double>(total - done);
         // The first threads may be slow because code and data are cold: a guess needs some substance.
         const bool sure = now - start > 3e3 || done >= 80;
-        if (left_ns > kShareNs && sure && !alone && share(call, &runner, record, done, thread_ns, api, context)) break;
+        if (left_ns > kShareNs && sure && !alone && share(call, &runner, record, done, thread_ns, fixed, order, api, context)) {
+            break;
+        }
     }
 }
 

@@ -25,6 +25,7 @@ struct BatchedCall {
     int64_t lanes;  // how many kernel threads the entry runs at once
     int64_t rows;   // and of how many rows
     bool ordered;   // what it computes depends on the order in which its threads run
+    bool rounds;    // it depends on the order in which the copies of sums are added up
     bool deterministic;  // it has to give the same bits whatever the number of threads
     const int64_t* dims;
     int64_t count;  // kernel threads of one launch

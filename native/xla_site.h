@@ -44,6 +44,7 @@ struct Plan {
     int lanes;     // how many threads it runs at once
     int rows;      // and of how many rows
     bool ordered;  // what it computes depends on the order in which its threads run
+    bool rounds;   // it depends on the order in which the copies of sums are added up
     bool deterministic;  // it has to give the same bits whatever the number of threads
     PyObject* keepalive;
     PyObject* explain;

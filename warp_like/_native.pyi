@@ -265,6 +265,7 @@ def xla_add_plan(
     load: Callable[[int], tuple[int, int, int, int, Any, Callable[[], None] | None, bytes, int]],
     lanes: int = 1,
     ordered: bool = False,
+    rounds: bool = False,
     deterministic: bool = False,
     rows: int = 1,
     /,

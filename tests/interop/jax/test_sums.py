@@ -140,3 +140,49 @@ def test_arrays_that_another_argument_sees_are_added_to_atomically():
     x = jnp.zeros(10)
     assert summed_plainly(jax_callable(both, in_out_argnames=["x"]), x) == 0
     assert summed_plainly(jax_callable(apart, output_dims=2), x) == 1
+
+
+@wp.kernel
+def spread_out(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    wp.atomic_add(y, (i * 7) % y.shape[0], wp.sin(x[i]) * 1.0e3)
+
+
+@wp.kernel
+def spread_numbered(x: wp.array(dtype=float), y: wp.array(dtype=float), at: wp.array(dtype=float)):
+    i = wp.tid()
+    at[i] = wp.atomic_add(y, i % y.shape[0], x[i])
+
+
+def bits(f, *args):
+    return tuple(np.asarray(r).tobytes() for r in f(*args))
+
+
+@pytest.mark.parametrize("n, m", [(1, 3), (1000, 3), (400_003, 1), (400_003, 1000), (30_000, 20_000)])
+def test_deterministic_sums_have_the_same_bits_whatever_the_threads(n, m):
+    """Of few elements in copies that are added up in order; of many on one thread."""
+    x = random.random(n, dtype=np.float32)
+    wp.config.deterministic = True
+    try:
+        f = jax.jit(jax_kernel(spread_out, output_dims=m))
+        found = set()
+        for wp.config.num_threads in (1, 2, 2, 2, 2):
+            found.add(bits(f, x))
+        wanted = np.zeros(m)
+        np.add.at(wanted, np.arange(n) * 7 % m, np.sin(x, dtype=np.float64) * 1.0e3)
+        assert len(found) == 1
+        assert np.allclose(np.frombuffer(found.pop()[0], np.float32), wanted, rtol=1e-3)
+        g = jax.jit(jax_kernel(spread_numbered, num_outputs=2, output_dims={"y": 3, "at": n}))
+        assert len({bits(g, x) for _ in range(3)}) == 1  # what was there before each addition shows its order
+    finally:
+        del wp.config.deterministic, wp.config.num_threads
+
+
+def test_deterministic_sums_of_a_batch():
+    x = random.random((5, 50_000), dtype=np.float32)
+    wp.config.deterministic = True
+    try:
+        f = jax.jit(jax.vmap(jax_kernel(spread_out, output_dims=7)))
+        assert len({bits(f, x) for _ in range(4)}) == 1
+    finally:
+        del wp.config.deterministic

@@ -166,8 +166,8 @@ def _compile(kernel: Kernel, signature: Signature, deterministic: bool) -> Code:
         explain = kernel.program(signature.args, signature.wrt).explain_error
         load = functools.partial(_load_on_cuda, kernel, signature, artifact.scratch)
         address = loaded.address(artifact.entry)
-        ordered = artifact.ordered or artifact.rounds
-        _native.xla_add_plan(key, address, loaded, explain, load, artifact.lanes, ordered, deterministic, artifact.rows)
+        order = artifact.ordered, artifact.rounds, deterministic
+        _native.xla_add_plan(key, address, loaded, explain, load, artifact.lanes, *order, artifact.rows)
     return Code(kernel, signature, artifact, key)
 
 
