@@ -466,6 +466,7 @@ _EXECUTE: dict[type[Op], Callable[[_Thread, Any, Env], list[Any]]] = {
     ops.Print: _print,
     ops.Check: _check,
     ops.Breakpoint: lambda m, o, env: [],
+    ops.Barrier: lambda m, o, env: [],  # a block is one thread
     ops.Push: _push,
     ops.Pop: _pop,
     ops.If: _if,

@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.backend.running import Kernel, copies
 from tests.backend.test_ptx import accept
 from tests.cuda_emulation import Context, CudaKernel
+from tests.interpreter import run
 from warp_like.backend.target import Options
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Signature
@@ -309,6 +311,71 @@ def test_nobody_waits_for_a_thread_that_a_fault_has_ended() -> None:
     kernel.run_blocks(kernel._thread([x, y], (40,), context, 1, 64), 1, 64)
     np.testing.assert_array_equal(y, np.where(x < 0, -1, x))
     assert "negative" in str(kernel.fault(context))
+
+
+# --- the oracle ---
+
+
+@pytest.mark.parametrize("kernel", [of_warp, histogram, scan], ids=lambda k: k.key)
+def test_blocks_of_one_thread_are_as_interpreted(kernel: Any) -> None:
+    """The interpreter, the CPU's code, and CUDA's code for blocks of one thread."""
+    n = 13
+    rng = np.random.default_rng(8)
+    made = {
+        of_warp: lambda: [rng.standard_normal(n).astype(np.float32), *(np.zeros(n, np.float32) for _ in range(3))],
+        histogram: lambda: [rng.integers(0, 10, n).astype(np.int32), np.zeros(10, np.int32)],
+        scan: lambda: [rng.integers(0, 10, n).astype(np.int32), np.zeros(n, np.int32)],
+    }
+    args = made[kernel]()
+    f = finished(kernel)
+    wanted, on_cuda, on_cpu = copies(args), copies(args), copies(args)
+    run(f, wanted, (n,))
+    CudaKernel(f, Options(contiguous=True)).in_blocks(on_cuda, (n,), 4, 1)
+    Kernel(f, Options(contiguous=True))(on_cpu, (n,))
+    for a, b, c in zip(wanted, on_cuda, on_cpu, strict=True):
+        np.testing.assert_array_equal(b, a)
+        np.testing.assert_array_equal(c, a)
+
+
+# --- loops that are counted in 32 bits ---
+
+
+@wp.kernel
+def counted(bounds: wp.array2d(dtype=int), out: wp.array2d(dtype=int)):
+    """How often loops run, and the sum of what they count, which wraps."""
+    t = wp.tid()
+    times = 0
+    total = 0
+    for i in range(bounds[t, 0], bounds[t, 1], bounds[t, 2]):
+        times += 1
+        total += i
+    for i in range(bounds[t, 0], bounds[t, 1], 1000):
+        times += 1
+        total += i
+    for i in range(bounds[t, 0], bounds[t, 1], -1000):
+        times += 1
+        total += i
+    out[t, 0] = times
+    out[t, 1] = total
+
+
+def test_loops_near_the_ends_of_their_type() -> None:
+    low, high = -(2**31), 2**31 - 1
+    rows = [
+        (high - 7, high, 3), (low + 7, low, -3), (low, low + 5000, 2000), (high, high - 5000, -2000), (0, 10, 1),
+        (5, 5, 1), (low, high, high), (high, low, low), (low, high, 1 << 30), (high - 2500, high, 999),
+    ]  # fmt: skip
+    out = np.zeros((len(rows), 2), np.int32)
+    bounds = np.array(rows, np.int32)
+    wanted = []
+    for lo, hi, step in bounds.tolist():
+        spans = [range(lo, hi, step)]
+        spans += [range(lo, hi, by) for by in (1000, -1000)]
+        times, total = (sum(f(s) for s in spans) for f in (len, lambda s: len(s) * (s[0] + s[-1]) // 2 if s else 0))
+        wanted.append((times, (total + 2**31) % 2**32 - 2**31))
+    kernel = CudaKernel(finished(counted), Options(contiguous=True, narrow=True))
+    kernel([bounds, out], (len(rows),))
+    np.testing.assert_array_equal(out, wanted)
 
 
 # --- text ---

@@ -48,25 +48,29 @@ from warp_like.passes.pipeline import finish, optimise, prepare
 def test_random_functions_run_as_interpreted(f: Function) -> None:
     for step in (prepare, optimise, finish):
         f = step(f, PassOptions(verify=True))
-    wanted, got = copies(arguments()), copies(arguments())
+    wanted = copies(arguments())
     run(f, wanted, DIMS)
-    context = Context(4096, threads=6)
-    CudaKernel(f, Options(fuse_fp=False))(got, DIMS, context)
-    assert context.get("stack_needed") == 0
-    for a, b in zip(wanted, got, strict=True):
-        if isinstance(a, np.ndarray):
-            compare(b, a, 1e-5)
+    for options in (Options(fuse_fp=False), Options(fuse_fp=False, contiguous=True, narrow=True)):
+        got, context = copies(arguments()), Context(4096, threads=6)
+        if options.contiguous and not all(a.flags.c_contiguous for a in got if isinstance(a, np.ndarray)):
+            continue
+        CudaKernel(f, options)(got, DIMS, context)
+        assert context.get("stack_needed") == 0
+        for a, b in zip(wanted, got, strict=True):
+            if isinstance(a, np.ndarray):
+                compare(b, a, 1e-5)
 
 
 @pytest.mark.parametrize("dims", [(0,), (1,), (7,), (3, 5), (1, 9), (2, 3, 4), (2, 1, 3, 2)], ids=str)
 @pytest.mark.parametrize("ndim", [1, 2, 3, 4])
 @pytest.mark.parametrize("shape", [(1, 1), (2, 3), (1, 64)], ids=str)
-def test_every_thread_runs_once(ndim: int, dims: tuple[int, ...], shape: tuple[int, int]) -> None:
+@pytest.mark.parametrize("narrow", [False, True], ids=["64", "32"])
+def test_every_thread_runs_once(ndim: int, dims: tuple[int, ...], shape: tuple[int, int], narrow: bool) -> None:
     total = int(np.prod(dims))
     wanted = [np.zeros(1, "i"), np.full((total, ndim), -1, "i")]
     got = copies(wanted)
     run(trace(ndim), wanted, dims)
-    CudaKernel(trace(ndim))(got, dims, blocks=shape[0], threads=shape[1])
+    CudaKernel(trace(ndim), Options(contiguous=narrow, narrow=narrow))(got, dims, blocks=shape[0], threads=shape[1])
     assert got[0] == total
     np.testing.assert_array_equal(sorted(map(tuple, got[1])), sorted(map(tuple, wanted[1])))
 

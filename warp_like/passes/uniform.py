@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from warp_like.builtins.blocks import COOPERATIVE
 from warp_like.builtins.spec import Cooperative, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
@@ -22,7 +23,7 @@ LEVELS = {"block": BLOCK, "warp": WARP, "": THREAD}
 
 def cooperative(o: Op) -> Cooperative | None:
     """Return the row's lowering where ``o`` asks something of the thread's warp or block."""
-    if not isinstance(o, ops.Apply):
+    if not isinstance(o, ops.Apply) or o.fn not in COOPERATIVE:
         return None
     lower = resolve(o.fn, [a.type for a in o.args]).overload.lower
     return lower if isinstance(lower, Cooperative) else None

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warp_like.base.errors import WarpCodegenError
-from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.rewrite import clone_function, substitute
 from warp_like.ir.verify import verify
@@ -37,7 +35,6 @@ def adjoint(
     Raises:
         WarpCodegenError: ``f`` can't be differentiated.
     """
-    _require_no_exchange_through_memory(f)
     f = expand(open_replayed(clone_function(f)), needs_expansion)
     substitute(f.body, {f.params[later]: f.params[first] for later, first in same})
     f = hoist_loads(open_own_additions(f))
@@ -50,19 +47,6 @@ def adjoint(
         g = pipeline.optimise(g, options)
     require_available(g)
     return g
-
-
-def _require_no_exchange_through_memory(f: Function) -> None:
-    """Refuse threads of a block that wait for what others write: the reverse sweep would have to wait the other way."""
-    for o in f.body.walk():
-        if isinstance(o, ops.Barrier) or (isinstance(o, ops.LocalArray) and o.shared):
-            what = "block_sync()" if isinstance(o, ops.Barrier) else "shared_array()"
-            raise WarpCodegenError(
-                f"{what} has no gradient: reverse mode does not go through memory that threads share",
-                o.loc,
-                help="wp.block_sum, wp.warp_sum and wp.warp_shuffle have gradients; or give a function that does this "
-                "a gradient of its own by @wp.func_grad",
-            )
 
 
 def _cleaned(g: Function, options: pipeline.Options) -> Function:

@@ -83,10 +83,24 @@ def first_unavailable(g: Function) -> Unavailable | None:
     return next((o for o in g.body.walk() if isinstance(o, Unavailable)), None)
 
 
+def _require_no_exchange_through_memory(f: Function) -> None:
+    """Refuse threads of a block that wait for what others write: the reverse sweep would have to wait the other way."""
+    for o in f.body.walk():
+        if isinstance(o, ops.Barrier) or (isinstance(o, ops.LocalArray) and o.shared):
+            what = "block_sync()" if isinstance(o, ops.Barrier) else "shared_array()"
+            raise WarpCodegenError(
+                f"{what} has no gradient: reverse mode does not go through memory that threads share",
+                o.loc,
+                help="wp.block_sum, wp.warp_sum and wp.warp_shuffle have gradients; or give a function that does this "
+                "a gradient of its own by @wp.func_grad",
+            )
+
+
 class Reversal:
     """The state of one transform: where code goes, which primal value is what here, and the adjoints so far."""
 
     def __init__(self, f: Function, g: Function, adjoint_arrays: dict[Value, Value]) -> None:
+        _require_no_exchange_through_memory(f)
         self.f = f
         self.g = g
         self.b = Emitter(g.body)
