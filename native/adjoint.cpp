@@ -9,6 +9,7 @@
 
 #include "array.h"
 #include "bulk.h"
+#include "cuda_launch.h"
 #include "numpy_abi.h"
 #include "value.h"
 
@@ -131,7 +132,8 @@ class Launch {
             ++k;
         }
         variant_ = variant_for(adjoint_, grid, *arguments_);
-        return variant_->entry ? nullptr : "the variant is not installed";
+        if (!variant_->entry) return "the variant is not installed";
+        return adjoint_->cuda && !fits(*variant_, adjoint_, grid) ? "its blocks are too large" : nullptr;
     }
 
     // Whether the adjoint loads from an argument that the kernel wrote through another one.
@@ -197,6 +199,7 @@ const char* prepare_record(const Record* record, Launch* launch) {
     if (!PyObject_TypeCheck(record->dispatcher, &DispatcherType)) return "the kernel is not known";
     const Dispatcher* forward = as_dispatcher(record->dispatcher);
     if (!read_grid(record->dims, &launch->grid, &why)) return why;
+    launch->grid.block_dim = record->block_dim;
     if ((why = launch->given.take_flat(record->args))) return why;
     if (launch->given.size() != forward->signature->params.size()) return "another number of arguments";
     return launch->prepare(forward, add_gradients(*forward->signature, nullptr, &launch->given));

@@ -144,6 +144,8 @@ PyMemberDef record_members[] = {
     {"refusal", T_OBJECT, offsetof(Record, refusal), 0,
      "Why there is no gradient, where that is known from the arguments; else None."},
     {"dispatcher", T_OBJECT, offsetof(Record, dispatcher), 0, "The kernel's dispatcher, or None."},
+    {"block_dim", T_LONGLONG, offsetof(Record, block_dim), 0,
+     "On CUDA, the threads of a block, in which the adjoint runs as well; 0: the usual."},
     {nullptr, 0, 0, 0, nullptr},
 };
 

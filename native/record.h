@@ -18,6 +18,7 @@ struct Record {
     PyObject* scratch;     // dict: copies of arguments from before the launch, by position
     PyObject* refusal;     // None, or why there is no gradient
     PyObject* dispatcher;  // the kernel's, or None
+    long long block_dim;   // on CUDA, the threads of a block; 0: the usual
 };
 
 extern PyTypeObject RecordType;

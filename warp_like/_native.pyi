@@ -205,6 +205,7 @@ class Record:
     same: tuple[tuple[int, int], ...]
     refusal: str | None
     dispatcher: Dispatcher | None
+    block_dim: int
     def __new__(
         cls,
         kernel: Any,

@@ -287,6 +287,61 @@ def test_atomics_in_shared_memory(n: int, blocks: int, threads: int) -> None:
     np.testing.assert_array_equal(counts.numpy(), np.bincount(x, minlength=10))
 
 
+@wp.struct
+class Sample:
+    weight: float
+    place: wp.vec3
+    late: bool
+
+
+@wp.func
+def put(s: wp.array2d(dtype=float), k: int, value: float):
+    s[k, 1] = value
+
+
+@wp.kernel
+def varied(x: wp.array2d(dtype=float), m: int, out: wp.array(dtype=float)):
+    """Structs, halves, vectors, views, functions and choices of shared arrays."""
+    i = wp.tid()
+    k = wp.block_thread()
+    s = wp.shared_array(shape=(64, 2), dtype=float)
+    samples = wp.shared_array(shape=64, dtype=Sample)
+    halves = wp.shared_array(shape=4, dtype=wp.float16)
+    most = wp.shared_array(shape=4, dtype=wp.bfloat16)
+    taken = wp.shared_array(shape=1, dtype=int)
+    pairs = wp.shared_array(shape=2, dtype=wp.vec2)
+    put(s, k, x[i, 0])
+    samples[k].weight = 2.0
+    samples[k].place = wp.vec3(1.0, 2.0, x[i, 0])
+    samples[k].late = k > 3
+    wp.atomic_add(halves, 1, wp.float16(1.0))
+    wp.atomic_max(most, 1, wp.bfloat16(2.0))
+    wp.atomic_add(pairs, 0, wp.vec2(1.0, 2.0))
+    if wp.atomic_cas(taken, 0, 0, 1) == 0:
+        s[0, 0] = 5.0
+    wp.block_sync()
+    chosen = s if m > 0 else x
+    row = s[wp.block_size() - 1 - k]
+    late = 0.0
+    if samples[k].late:
+        late = 100.0
+    total = samples[k].place[2] * samples[k].weight + float(halves[1]) + float(most[1]) + pairs[0][1]
+    out[i] = chosen[0, 0] + row[1] + total + late
+
+
+@pytest.mark.parametrize("threads", [16, 33])
+def test_whatever_arrays_hold(threads: int) -> None:
+    n = 40
+    x, out = np.arange(2 * n, dtype=np.float32).reshape(n, 2), np.zeros(n, np.float32)
+    launch(varied, [x, 1, out], n, 1, threads)
+    for g in groups(n, threads):
+        k, size = np.arange(len(g)), len(g)
+        np.testing.assert_array_equal(out[g], 5 + x[g[::-1], 0] + 2 * x[g, 0] + 3 * size + 2 + 100 * (k > 3))
+    alone = wp.zeros(n)
+    wp.launch(varied, n, [wp.array(x), 1, alone])
+    np.testing.assert_array_equal(alone.numpy(), 5 + 3 * x[:, 0] + 3 + 2)
+
+
 @wp.kernel
 def failing(x: wp.array(dtype=int), y: wp.array(dtype=int)):
     i = wp.tid()
@@ -383,9 +438,10 @@ def test_loops_near_the_ends_of_their_type() -> None:
 
 def test_every_architecture_takes_them() -> None:
     for arch in ARCHITECTURES:
-        for kernel in (of_block, of_warp, of_integers, of_vectors, votes, who, exchanges, transpose, scan, histogram):
+        for kernel in (of_block, of_warp, of_integers, votes, exchanges, transpose, scan, histogram, varied):
             ptx = accept(finished(kernel), arch, Options(contiguous=True, narrow=True))
             assert f".target {arch}" in ptx
+    accept(finished(varied), "sm_80", Options(debug=True))
 
 
 def test_what_is_written() -> None:

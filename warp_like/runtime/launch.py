@@ -108,6 +108,7 @@ def launch(
     program = kernel.program(types, device=where)
     if adjoint:
         record, first, last = Record(kernel, dims, types, args), (inputs, adj_inputs), (outputs, adj_outputs)
+        record.block_dim = blocks.threads or 0
         if record_cmd:
             return _adjoint_command(program, record, first, last, blocks)
         _run_given_adjoint(record, first, last)
@@ -235,6 +236,7 @@ def _timed(program: Program, dims: tuple[int, ...], args: list[Any], blocks: Blo
 
 def run_recorded(program: Program, record: Record, tape: Tape, blocks: Blocks = USUAL) -> None:
     """Run a launch and record it; one that fails leaves nothing on the tape."""
+    record.block_dim = blocks.threads or 0
     tape.prepare_launch(record)
     run(program, record.dims, record.args, blocks)
     record.dispatcher = program.dispatcher
@@ -406,7 +408,8 @@ def run_adjoint(record: Record, adjoints: dict[int, array]) -> None:
 
     program = adjoint_program(record, adjoints)
     if program is not None:
-        run(program, record.dims, adjoint_arguments(record, program, adjoints))
+        blocks = Blocks(threads=record.block_dim or None)
+        run(program, record.dims, adjoint_arguments(record, program, adjoints), blocks)
 
 
 __all__ = ["Launch", "launch"]

@@ -122,11 +122,11 @@ class Tape:
         Args:
             kernel: The kernel.
             dim: The grid, as for ``wp.launch``.
-            max_blocks: As for ``wp.launch``, as ``device`` and ``block_dim``; the adjoint does not depend on them.
+            max_blocks: As for ``wp.launch``, as ``device``; the adjoint does not depend on them.
             inputs: Its arguments, as for ``wp.launch``.
             outputs: The rest of its arguments.
             device: See ``max_blocks``.
-            block_dim: See ``max_blocks``.
+            block_dim: As for ``wp.launch``: the adjoint runs in blocks of as many threads.
             metadata: What ``visualize`` shows of it.
 
         Raises:
@@ -135,6 +135,7 @@ class Tape:
         op = concrete(kernel, inputs, outputs)
         types, args = bind_arguments(op, inputs, outputs, place_of([*inputs, *outputs]))
         record = Record(op, grid_dims(op.key, dim), types, args, same_arguments(args))
+        record.block_dim = block_dim
         self.prepare_launch(record)
         record.dispatcher = program_of(record).dispatcher
         if metadata:
