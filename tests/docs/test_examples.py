@@ -137,10 +137,10 @@ def benchmark(name: str, folder: Path, *options: str) -> tuple[dict, str]:
     return json.loads(record.read_text(encoding="utf-8"))["rows"], done.stdout
 
 
-@pytest.mark.parametrize("name", ["launch", "backward", "interop_torch", "interop_paddle", "utils"])
+@pytest.mark.parametrize("name", ["launch", "backward", "interop_torch", "interop_paddle", "interop_jax", "utils"])
 def test_benchmark_runs(name: str, tmp_path: Path) -> None:
     """No time is looked at."""
-    pytest.importorskip("paddle" if name == "interop_paddle" else "torch")
+    pytest.importorskip({"interop_paddle": "paddle", "interop_jax": "jax"}.get(name, "torch"))
     rows, _ = benchmark(name, tmp_path)
     assert rows
     assert all(times.get("both", times)["warp_like"] > 0.0 for times in rows.values())
