@@ -49,6 +49,7 @@ from warp_like.runtime.creation import (
     zeros,
     zeros_like,
 )
+from warp_like.runtime.decorators import constant, func, func_grad, func_native, func_replay, kernel
 from warp_like.runtime.device import (
     Device,
     DeviceLike,
@@ -68,7 +69,7 @@ from warp_like.runtime.device import (
 )
 from warp_like.runtime.generics import overload
 from warp_like.runtime.indexed import indexedarray, indexedarray1d, indexedarray2d, indexedarray3d, indexedarray4d
-from warp_like.runtime.kernel import Kernel, constant, func, func_grad, func_native, func_replay, kernel
+from warp_like.runtime.kernel import Kernel
 from warp_like.runtime.launch import Launch, launch
 from warp_like.runtime.module import (
     Module,

@@ -23,8 +23,8 @@ from warp_like.ir import types as ir
 from warp_like.ir.layout import MAX_DIMS
 from warp_like.runtime import foreign
 from warp_like.runtime.array import array, new_array
+from warp_like.runtime.decorators import kernel
 from warp_like.runtime.history import share_memory
-from warp_like.runtime.kernel import kernel
 from warp_like.runtime.launch import launch
 from warp_like.runtime.memory import ElementType, element_type
 from warp_like.runtime.recorded_sums import record_reduction, record_scan

@@ -10,7 +10,7 @@ from typing import Any
 from warp_like.frontend.builtin import Builtin
 from warp_like.ir.layout import MAX_DIMS
 from warp_like.runtime.array import array
-from warp_like.runtime.kernel import kernel
+from warp_like.runtime.decorators import kernel
 from warp_like.runtime.recording import host_writes, recorder
 
 tid, dot, ddot = Builtin("tid"), Builtin("dot"), Builtin("ddot")

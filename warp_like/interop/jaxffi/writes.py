@@ -14,7 +14,7 @@ from warp_like import values as host_values
 from warp_like.frontend.builtin import Builtin
 from warp_like.runtime.array import array
 from warp_like.runtime.creation import empty, empty_like
-from warp_like.runtime.kernel import kernel
+from warp_like.runtime.decorators import kernel
 from warp_like.runtime.launch import launch
 from warp_like.runtime.recording import put
 

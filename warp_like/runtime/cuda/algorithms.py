@@ -15,7 +15,8 @@ from warp_like.frontend.builtin import Builtin
 from warp_like.ir import types as ir
 from warp_like.runtime.array import array, bind_foreign, new_array
 from warp_like.runtime.creation import zeros
-from warp_like.runtime.kernel import Kernel, kernel
+from warp_like.runtime.decorators import kernel
+from warp_like.runtime.kernel import Kernel
 from warp_like.runtime.launch import launch
 from warp_like.runtime.memory import contiguous_strides, element_type
 from warp_like.runtime.recording import put

@@ -9,7 +9,7 @@ from warp_like.ir import types as ir
 from warp_like.ir.layout import MAX_DIMS
 from warp_like.runtime.array import bind_foreign
 from warp_like.runtime.cuda.device import CudaDevice
-from warp_like.runtime.kernel import kernel
+from warp_like.runtime.decorators import kernel
 from warp_like.runtime.launch import launch
 from warp_like.runtime.memory import element_type
 from warp_like.runtime.stream import Stream
