@@ -16,6 +16,7 @@ import numpy as np
 from warp_like.frontend.build import leaf_parameters
 from warp_like.runtime.arguments import grid_dims
 from warp_like.runtime.array import array
+from warp_like.runtime.blocks import Blocks
 from warp_like.runtime.device import get_device
 from warp_like.runtime.generics import concrete
 from warp_like.runtime.kernel import Kernel
@@ -177,13 +178,13 @@ def _function_problem(function: Callable[..., Any], inputs: list[Any]) -> Proble
 def launch_problem(r: Record) -> Problem:
     """The launch of a record; an array that it reads and writes is an input and an output."""
     program = program_of(r)
-    artifact = program.any_artifact
+    artifact, blocks = program.any_artifact, Blocks(threads=r.block_dim or None)
 
     def relaunch() -> list[Any]:
         if recorder.active is None:
-            run(program, r.dims, r.args)
+            run(program, r.dims, r.args, blocks)
         else:
-            run_recorded(program, Record(r.kernel, r.dims, r.types, r.args, r.same), recorder.active)
+            run_recorded(program, Record(r.kernel, r.dims, r.types, r.args, r.same), recorder.active, blocks)
         return r.args
 
     problem = Problem(r.kernel.key, relaunch, r.args)

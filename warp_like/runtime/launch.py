@@ -126,7 +126,9 @@ def _run_or_record(
     """Run a launch, or give it to the capture or the tape that is active, which is returned."""
     active = recorder.active
     if isinstance(active, Capture):
-        active.take_launch(Record(kernel, dims, program.types, args))
+        captured = Record(kernel, dims, program.types, args)
+        captured.block_dim = blocks.threads or 0
+        active.take_launch(captured)
     elif active is None or not record_tape:
         run(program, dims, args, blocks)
         return None
