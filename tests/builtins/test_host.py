@@ -86,7 +86,7 @@ def test_all_builtins_but_a_few_can_be_called() -> None:
     """The others take arrays, or draw in a loop that only the kernel language has."""
     only_kernels = {row.name for name in public_builtins() for row in Builtin(name).rows if row.ref is None}
     atomics = {f"atomic_{kind}" for kind in ("add", "sub", "min", "max", "and", "or", "xor", "exch", "cas")}
-    assert only_kernels == {"tid", "poisson", "sample_cdf", "address_of", *atomics}
+    assert only_kernels == {"tid", "poisson", "sample_cdf", "address_of", "shared_array", *atomics}
 
 
 def test_constructors() -> None:
