@@ -76,6 +76,20 @@ def test_rows_that_go_together_are_not_cut(threads: int) -> None:
         assert (starts[starts >= 200] % 200 == 0).all()  # before, it is the first threads that tell what one costs
 
 
+def test_who_is_done_helps_with_the_rest() -> None:
+    """All the work is in the first half of the grid, which is one part where there are two workers."""
+    native.set_num_threads(2)
+    d = s.dispatcher(s.param(s.ARRAY, s.I32, 1, True), s.param(s.SCALAR, s.I64), entry="who")
+
+    def is_shared() -> bool:
+        workers = np.zeros(4000, np.int32)
+        assert d.try_launch(len(workers), [workers, 50], [], None)
+        assert workers.all()
+        return len(np.unique(workers[500:2000])) == 2  # the caller alone runs the first few
+
+    assert any(is_shared() for _ in range(100))  # on a busy machine a worker may come too late
+
+
 def test_number_of_threads() -> None:
     available = len(os.sched_getaffinity(0))
     assert native.num_threads() == available
