@@ -217,7 +217,8 @@ bool find_adjoint(const Record* record, const Dispatcher** found) {
     uint64_t wrt = 0;
     for (size_t i = 0; i < params.size(); ++i) {
         PyObject* arg = PyList_GET_ITEM(record->args, static_cast<Py_ssize_t>(i));
-        if (params[i].kind == ParamKind::Array && params[i].gradient && is_array(arg) && has_gradient(arg)) wrt |= bit(i);
+        if (params[i].kind == ParamKind::Array && params[i].gradient && is_array(arg) && has_gradient(arg))
+            wrt |= bit(i);
     }
     PyObject* adjoint = adjoint_for(forward, wrt);
     if (!adjoint) return false;
@@ -236,11 +237,10 @@ PyObject* try_adjoint(PyObject* object, PyObject* const* args, Py_ssize_t nargs)
     Launch launch;
     Given adjoints;
     if (!same_device(self, args[5], &why) || !read_grid(args[0], &launch.grid, &why) ||
-        launch.given.take(signature.declared, args[1], args[2]) ||
-        launch.given.size() != signature.params.size() ||
+        launch.given.take(signature.declared, args[1], args[2]) || launch.given.size() != signature.params.size() ||
         adjoints.take_adjoints(signature.declared, signature.params.size(), args[1], args[2], args[3], args[4]) ||
-        launch.prepare(self, add_gradients(signature, &adjoints, &launch.given)) ||
-        launch.empty() || launch.reads_overwritten(signature)) {
+        launch.prepare(self, add_gradients(signature, &adjoints, &launch.given)) || launch.empty() ||
+        launch.reads_overwritten(signature)) {
         if (PyErr_Occurred()) return nullptr;
         Py_RETURN_FALSE;
     }
@@ -372,8 +372,8 @@ class Aliases {
             const Array* array = reinterpret_cast<const Array*>(arg);
             if (!is_array(array->grad_array)) continue;
             const char* gradient = reinterpret_cast<const Array*>(array->grad_array)->data;
-            found_.push_back({extent_of(arg), reinterpret_cast<intptr_t>(gradient) -
-                                                  reinterpret_cast<intptr_t>(array->data)});
+            found_.push_back(
+                {extent_of(arg), reinterpret_cast<intptr_t>(gradient) - reinterpret_cast<intptr_t>(array->data)});
         }
     }
 
@@ -478,7 +478,8 @@ PyMethodDef functions[] = {
      "try_zero(launches)\n--\n\nSet the gradients of the recorded launches' arguments to zero, and return True; or "
      "return False, with nothing done, where one is not plain memory of ours."},
     {"try_backward", method(try_backward), METH_FASTCALL,
-     "try_backward(launches, starts)\n--\n\nSet the gradients of the arrays in `starts`, pairs of an array and a number or "
+     "try_backward(launches, starts)\n--\n\nSet the gradients of the arrays in `starts`, pairs of an array and a "
+     "number or "
      "an array, run the adjoints of the recorded launches, last one first, and return True; or return False, with "
      "nothing done, when something is not plainly right or not installed."},
     {nullptr, nullptr, 0, nullptr},

@@ -12,8 +12,8 @@ struct Buffer {
     int64_t nbytes;
     void (*release)(void* context);  // frees foreign or own memory without Python; may be null
     void* context;
-    PyObject* deleter;  // a Python callable that gets `ptr`, or null
-    PyObject* owner;    // anything that has to live as long, or null
+    PyObject* deleter;   // a Python callable that gets `ptr`, or null
+    PyObject* owner;     // anything that has to live as long, or null
     PyObject* watchers;  // a list of weak references to tensors that were made over the memory, or null
     PyObject* weakrefs;
 };

@@ -111,8 +111,7 @@ bool pack_scalar(const Param& param, PyObject* object, uint8_t* out, const char*
         if (object == Py_False) return store<uint8_t>(out, 0);
         return refuse(why, "needs a bool");
     }
-    return scalar >= Scalar::Float16 ? pack_float(scalar, object, out, why)
-                                     : pack_int(scalar, object, out, why);
+    return scalar >= Scalar::Float16 ? pack_float(scalar, object, out, why) : pack_int(scalar, object, out, why);
 }
 
 bool pack_value(const Param& param, PyObject* object, uint8_t* out, const char** why) {
@@ -155,17 +154,15 @@ bool read_param(PyObject* item, Param* param) {
     int kind, ndim, writes;
     unsigned int type_code;
     if (!PyTuple_Check(item)) {
-        PyErr_SetString(PyExc_TypeError,
-                        "a parameter is (name, kind, type_code, ndim, writes, value_class, spans)");
+        PyErr_SetString(PyExc_TypeError, "a parameter is (name, kind, type_code, ndim, writes, value_class, spans)");
         return false;
     }
-    if (!PyArg_ParseTuple(item, "UiIii|OO:Dispatcher parameter", &name, &kind, &type_code, &ndim, &writes,
-                          &value_class, &spans)) {
+    if (!PyArg_ParseTuple(item, "UiIii|OO:Dispatcher parameter", &name, &kind, &type_code, &ndim, &writes, &value_class,
+                          &spans)) {
         return false;
     }
     if (kind < 0 || kind > 2 || ndim < 0 || ndim > kMaxDims) {
-        PyErr_Format(PyExc_ValueError, "parameter %R: no such kind (%d) or too many dimensions (%d)", name,
-                     kind, ndim);
+        PyErr_Format(PyExc_ValueError, "parameter %R: no such kind (%d) or too many dimensions (%d)", name, kind, ndim);
         return false;
     }
     param->kind = static_cast<ParamKind>(kind);
@@ -192,10 +189,8 @@ bool read_param(PyObject* item, Param* param) {
         return false;
     }
     if (param->kind == ParamKind::Value) {
-        if (!PyType_Check(value_class) ||
-            !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(value_class), &ValueType)) {
-            PyErr_Format(PyExc_TypeError, "parameter %R: needs a subclass of Value, got %R", name,
-                         value_class);
+        if (!PyType_Check(value_class) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(value_class), &ValueType)) {
+            PyErr_Format(PyExc_TypeError, "parameter %R: needs a subclass of Value, got %R", name, value_class);
             return false;
         }
         param->value_class = Ref::borrow(value_class);
@@ -307,8 +302,7 @@ bool Arguments::pack_one(const Param& param, PyObject* object, PyObject* device,
     if (!param.known) return refuse(why, "needs an array of structs");
     const bool host = signature_.cuda_ordinal < 0;
     if (host && is_plain_ndarray(object)) return pack_numpy(param, object, why);
-    if (const TensorType* type = find_tensor_type(Py_TYPE(object)))
-        return pack_tensor(param, object, type, why);
+    if (const TensorType* type = find_tensor_type(Py_TYPE(object))) return pack_tensor(param, object, type, why);
     if (host && PyObject_CheckBuffer(object) && !PyObject_TypeCheck(object, &ValueType)) {
         return pack_buffer(param, object, why);
     }
@@ -320,8 +314,7 @@ bool Arguments::pack_array(const Param& param, PyObject* object, PyObject* devic
     if (array->type_code != param.type_code) return refuse(why, "the array's dtype is another");
     if (array->ndim != param.ndim) return refuse(why, "the array's number of dimensions is another");
     if (array->device != device) return refuse(why, "the array is on another device");
-    if (param.writes && array->readonly)
-        return refuse(why, "the kernel writes to the array, which is read-only");
+    if (param.writes && array->readonly) return refuse(why, "the kernel writes to the array, which is read-only");
     if (!array->aligned) return refuse(why, "the array's elements are not aligned");
     contiguous_ &= array->contiguous;
     if (param.writes && (array->hooked || is_buffer(array->owner))) written_[written_count_++] = array->owner;
@@ -372,11 +365,9 @@ bool Arguments::pack_buffer(const Param& param, PyObject* object, const char** w
     if (!matches_format(param.element.scalar, view->format, view->itemsize)) {
         return refuse(why, "the buffer's format is another");
     }
-    if (param.writes && view->readonly)
-        return refuse(why, "the kernel writes to the buffer, which is read-only");
+    if (param.writes && view->readonly) return refuse(why, "the kernel writes to the buffer, which is read-only");
     if (view->ndim && (!view->strides || !view->shape)) return refuse(why, "the buffer has no strides");
-    return pack_foreign(param, static_cast<char*>(view->buf), view->ndim,
-                        reinterpret_cast<const int64_t*>(view->shape),
+    return pack_foreign(param, static_cast<char*>(view->buf), view->ndim, reinterpret_cast<const int64_t*>(view->shape),
                         reinterpret_cast<const int64_t*>(view->strides), 1, why);
 }
 
@@ -385,15 +376,14 @@ bool Arguments::pack_numpy(const Param& param, PyObject* object, const char** wh
     if (array.dtype.code != param.dtype.code || array.dtype.bits != param.dtype.bits) {
         return refuse(why, "the NumPy array's dtype is another");
     }
-    if (param.writes && !array.writeable)
-        return refuse(why, "the kernel writes to the array, which is read-only");
+    if (param.writes && !array.writeable) return refuse(why, "the kernel writes to the array, which is read-only");
     if (!pack_foreign(param, array.data, array.ndim, array.shape, array.strides, 1, why)) return false;
     return true;
 }
 
 // `strides` count in `unit` bytes. The trailing dimensions must be those of the parameter's elements, packed.
-bool Arguments::pack_foreign(const Param& param, char* data, int ndim, const int64_t* shape,
-                             const int64_t* strides, int64_t unit, const char** why) {
+bool Arguments::pack_foreign(const Param& param, char* data, int ndim, const int64_t* shape, const int64_t* strides,
+                             int64_t unit, const char** why) {
     const Element& element = param.element;
     if (ndim != param.ndim + element.components) return refuse(why, "the number of dimensions is another");
     auto* out = reinterpret_cast<int64_t*>(block_ + param.offset);
@@ -403,8 +393,7 @@ bool Arguments::pack_foreign(const Param& param, char* data, int ndim, const int
     uint64_t bits = reinterpret_cast<uintptr_t>(data);
     for (int i = 0; i < element.components; ++i) {
         const int64_t extent = shape[param.ndim + i];
-        if (extent != element.extents[i])
-            return refuse(why, "the last dimensions are not those of an element");
+        if (extent != element.extents[i]) return refuse(why, "the last dimensions are not those of an element");
         if (extent != 1 && strides[param.ndim + i] * unit != element.strides[i]) packed = false;
     }
     const bool packed_element = packed;
@@ -422,16 +411,15 @@ bool Arguments::pack_foreign(const Param& param, char* data, int ndim, const int
     }
     if (empty) return true;
     if (!packed_element) return refuse(why, "the elements' components are not packed");
-    if (bits & static_cast<uint64_t>(element.scalar_size - 1))
-        return refuse(why, "the elements are not aligned");
+    if (bits & static_cast<uint64_t>(element.scalar_size - 1)) return refuse(why, "the elements are not aligned");
     contiguous_ &= packed;
     return true;
 }
 
 namespace {
 
-// Tells a tensor's library of a write to it, or adds the tensor to those for which a hook has to be called; false with an
-// exception set.
+// Tells a tensor's library of a write to it, or adds the tensor to those for which a hook has to be called; false with
+// an exception set.
 bool tell(PyObject* tensor, Ref* unsaid) {
     const TensorType* type = find_tensor_type(Py_TYPE(tensor));
     if (!type || !type->write_hook || count_write(tensor, *type)) return true;
@@ -453,9 +441,7 @@ Ref write_hook_of(PyObject* tensor) {
     return type ? Ref::borrow(type->write_hook) : Ref();
 }
 
-bool call_hook(const Ref& hook, Ref tensors) {
-    return tensors && Ref(PyObject_CallOneArg(hook.get(), tensors.get()));
-}
+bool call_hook(const Ref& hook, Ref tensors) { return tensors && Ref(PyObject_CallOneArg(hook.get(), tensors.get())); }
 
 // Calls each library's hook once, with all of its tensors.
 bool call_each_hook(PyObject* all) {
@@ -464,7 +450,8 @@ bool call_each_hook(PyObject* all) {
         const Ref hook = write_hook_of(PyList_GET_ITEM(all, i));
         if (hook && n == 1) return call_hook(hook, Ref(PyList_AsTuple(all)));
         bool called = !hook;
-        for (Py_ssize_t j = 0; j < i && !called; ++j) called = write_hook_of(PyList_GET_ITEM(all, j)).get() == hook.get();
+        for (Py_ssize_t j = 0; j < i && !called; ++j)
+            called = write_hook_of(PyList_GET_ITEM(all, j)).get() == hook.get();
         if (called) continue;
         const Ref tensors(PyList_New(0));
         if (!tensors) return false;

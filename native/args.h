@@ -18,14 +18,14 @@ enum class ParamKind : uint8_t { Array, Scalar, Value };
 struct Param {
     ParamKind kind;
     bool writes;
-    bool sums;   // only added to, with 32 or 64 bits
-    bool own;    // each kernel thread touches the element at its own index alone
-    bool stores;     // overwritten, not only updated
-    bool reads;      // loaded from
-    bool gradient;   // elements that have gradients
-    bool optional;   // an array that may be None
-    bool known;  // `element` describes the type code; false for structs
-    bool near;       // a sum whose additions are all near the thread's own index; `spans` says how near
+    bool sums;                // only added to, with 32 or 64 bits
+    bool own;                 // each kernel thread touches the element at its own index alone
+    bool stores;              // overwritten, not only updated
+    bool reads;               // loaded from
+    bool gradient;            // elements that have gradients
+    bool optional;            // an array that may be None
+    bool known;               // `element` describes the type code; false for structs
+    bool near;                // a sum whose additions are all near the thread's own index; `spans` says how near
     int32_t spans[kMaxDims];  // along each axis, the distance between the least and the greatest offset
     int32_t ndim;
     uint32_t type_code;
@@ -39,8 +39,8 @@ struct Param {
 
 struct Signature {
     std::vector<Param> params;
-    std::vector<int> sums;       // the parameters that are only added to
-    std::vector<int> exclusive;  // those, and the ones of which each kernel thread has its own element
+    std::vector<int> sums;           // the parameters that are only added to
+    std::vector<int> exclusive;      // those, and the ones of which each kernel thread has its own element
     std::vector<Declared> declared;  // as the user wrote them; empty where that is the same
     int64_t args_size = 0;
     int32_t cuda_ordinal = -1;  // the CUDA device that arrays have to lie on; -1 is the CPU

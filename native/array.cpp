@@ -375,9 +375,7 @@ PyObject* get_ptr(PyObject* self, void*) { return PyLong_FromVoidPtr(as_array(se
 
 PyObject* get_shape(PyObject* self, void*) { return tuple_of(as_array(self)->shape, as_array(self)->ndim); }
 
-PyObject* get_strides(PyObject* self, void*) {
-    return tuple_of(as_array(self)->strides, as_array(self)->ndim);
-}
+PyObject* get_strides(PyObject* self, void*) { return tuple_of(as_array(self)->strides, as_array(self)->ndim); }
 
 PyGetSetDef array_getset[] = {
     {"ptr", get_ptr, nullptr, "Address of the first element.", nullptr},
@@ -390,8 +388,7 @@ PyMemberDef array_members[] = {
     {"ndim", T_INT, offsetof(Array, ndim), READONLY, "Number of dimensions."},
     {"size", T_LONGLONG, offsetof(Array, size), READONLY, "Number of elements."},
     {"itemsize", T_LONGLONG, offsetof(Array, itemsize), READONLY, "Bytes of an element."},
-    {"type_code", T_UINT, offsetof(Array, type_code), READONLY,
-     "The element type, as layout.type_code says."},
+    {"type_code", T_UINT, offsetof(Array, type_code), READONLY, "The element type, as layout.type_code says."},
     {"is_contiguous", T_BOOL, offsetof(Array, contiguous), READONLY, "Whether the array is C-contiguous."},
     {"is_aligned", T_BOOL, offsetof(Array, aligned), READONLY,
      "Whether every element starts at a multiple of its scalar's size."},
@@ -423,7 +420,8 @@ PyMethodDef array_methods[] = {
      "array; "
      "its __init__ is not called and nothing is checked against the bounds."},
     {"_numpy", method(numpy_of), METH_FASTCALL,
-     "_numpy(dtype=None)\n--\n\nReturn a NumPy array over the memory, of the array's scalars or of records; None where Python "
+     "_numpy(dtype=None)\n--\n\nReturn a NumPy array over the memory, of the array's scalars or of records; None where "
+     "Python "
      "has to see to it."},
     {"_slice", array_slice, METH_O,
      "_slice(key)\n--\n\nReturn the view, and that of the gradient, that integers and slices select; None where Python "

@@ -10,7 +10,7 @@ namespace wl {
 
 namespace {
 
-constexpr size_t kMostBytes = 2048;        // of an argument block
+constexpr size_t kMostBytes = 2048;               // of an argument block
 constexpr int64_t kSmallGrid = int64_t{1} << 14;  // a grid that one thread may run however few elements there are
 
 // An array that lies elsewhere in each element.
@@ -30,8 +30,8 @@ struct Batch {
     size_t move_count;
 };
 
-// The entry point of the job whose threads are the elements. A kernel that gives up jumps over this frame, so nothing in
-// it has a destructor.
+// The entry point of the job whose threads are the elements. A kernel that gives up jumps over this frame, so nothing
+// in it has a destructor.
 void run_elements(const uint8_t* args, const int64_t*, int64_t begin, int64_t end, Context* context) {
     const Batch& batch = *reinterpret_cast<const Batch*>(args);
     alignas(64) uint8_t block[kMostBytes];
@@ -93,12 +93,8 @@ PyObject* try_batch(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
     if (!variant->entry) Py_RETURN_FALSE;
     const Ref code = Ref::borrow(variant->keepalive);
     if (!arguments.run_write_hooks()) return nullptr;
-    const Batch batch{variant->entry,
-                      arguments.block(),
-                      static_cast<size_t>(self->signature->args_size),
-                      grid.dims,
-                      grid.count,
-                      moves.data(),
+    const Batch batch{variant->entry, arguments.block(), static_cast<size_t>(self->signature->args_size),
+                      grid.dims,      grid.count,        moves.data(),
                       moves.size()};
     const int64_t dims[] = {size, 1, 1, 1};
     RunRecord record;
@@ -106,8 +102,8 @@ PyObject* try_batch(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
     {
         Gil gil(&record);
         // Of the lanes the runtime knows that their stacks are one; elements are as few as they are.
-        outcome = run({run_elements, reinterpret_cast<const uint8_t*>(&batch), dims, size, nullptr, variant->lanes}, &record,
-                      &gil);
+        outcome = run({run_elements, reinterpret_cast<const uint8_t*>(&batch), dims, size, nullptr, variant->lanes},
+                      &record, &gil);
     }
     if (outcome.interrupted || !finished(self, record)) return nullptr;
     Py_RETURN_TRUE;

@@ -1,6 +1,6 @@
 // How a launch is cut into chunks: small ones first, which tell what a kernel thread costs, then large ones
-// that the caller works through alone or takes turns at with others. Code that runs several threads at once takes as long
-// for one as for all of them, so chunks hold whole vectors and, where it takes several rows at once, whole rows.
+// that the caller works through alone or takes turns at with others. Code that runs several threads at once takes as
+// long for one as for all of them, so chunks hold whole vectors and, where it takes several rows at once, whole rows.
 #pragma once
 
 #include <algorithm>
@@ -14,19 +14,19 @@
 
 namespace wl {
 
-constexpr double kShareNs = 20e3;    // what has to be left for workers to be woken
-constexpr double kWorthNs = 10e3;    // of that, what each woken worker has to find
-constexpr double kKeepGilNs = 10e3;  // a launch that takes longer lets other Python threads run
-constexpr double kTargetNs = 100e3;  // a shared chunk
-constexpr double kShortestNs = 5e3;  // a shared chunk near the end
-constexpr double kAloneNs = 2e6;     // a chunk of a launch that runs alone
+constexpr double kShareNs = 20e3;     // what has to be left for workers to be woken
+constexpr double kWorthNs = 10e3;     // of that, what each woken worker has to find
+constexpr double kKeepGilNs = 10e3;   // a launch that takes longer lets other Python threads run
+constexpr double kTargetNs = 100e3;   // a shared chunk
+constexpr double kShortestNs = 5e3;   // a shared chunk near the end
+constexpr double kAloneNs = 2e6;      // a chunk of a launch that runs alone
 constexpr int64_t kFixedChunks = 64;  // at most, of a deterministic launch
-constexpr int64_t kBlock = 64;       // chunks end at multiples of this, away from shared cache lines
+constexpr int64_t kBlock = 64;        // chunks end at multiples of this, away from shared cache lines
 
 // What the code runs at once.
 struct Grain {
-    int64_t lanes = 1;    // kernel threads side by side along the grid's last dimension
-    int64_t rows = 0;     // of the rows that it takes together, the kernel threads; 0: it takes them one by one
+    int64_t lanes = 1;  // kernel threads side by side along the grid's last dimension
+    int64_t rows = 0;   // of the rows that it takes together, the kernel threads; 0: it takes them one by one
 };
 
 // The grain of code that takes `rows` rows of the grid `dims` at once.
@@ -39,8 +39,7 @@ inline Grain grain_of(int64_t lanes, int64_t rows, const int64_t* dims) {
 }
 
 inline double now_ns() {
-    return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
+    return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 inline int64_t at_block_end(int64_t begin, int64_t size) {

@@ -29,14 +29,13 @@ thread_local Spare spare;
 
 char* allocate(int64_t nbytes) {
     void* memory = nullptr;
-    return posix_memalign(&memory, kAlignment, static_cast<size_t>(nbytes)) ? nullptr
-                                                                            : static_cast<char*>(memory);
+    return posix_memalign(&memory, kAlignment, static_cast<size_t>(nbytes)) ? nullptr : static_cast<char*>(memory);
 }
 
 Worker* worker_of(Context* context) { return static_cast<Worker*>(context); }
 
-void record_error(RunRecord* record, int32_t code, int32_t where, int64_t thread, const char* text,
-                  int32_t count, const int64_t* values) {
+void record_error(RunRecord* record, int32_t code, int32_t where, int64_t thread, const char* text, int32_t count,
+                  const int64_t* values) {
     int32_t unclaimed = 0;
     if (record->claimed.compare_exchange_strong(unclaimed, 1)) {
         record->where = where;
@@ -60,8 +59,8 @@ bool is_debugged() {
 
 }  // namespace
 
-__attribute__((noinline)) void Worker::call(Entry entry, const uint8_t* args, const int64_t* dims,
-                                            int64_t begin, int64_t end) {
+__attribute__((noinline)) void Worker::call(Entry entry, const uint8_t* args, const int64_t* dims, int64_t begin,
+                                            int64_t end) {
     if (_setjmp(exit_) == 0) entry(args, dims, begin, end, this);
     top = 0;
 }
@@ -175,15 +174,15 @@ PyObject* symbols(PyObject*, PyObject*) {
     Ref dict(PyDict_New());
     if (!dict) return nullptr;
     PyObject* d = dict.get();
-    const bool done =
-        put_address(d, "wl_error", wl_error) && put_address(d, "wl_abort", wl_abort) &&
-        put_address(d, "wl_stack_grow", wl_stack_grow) && put_address(d, "wl_print_begin", wl_print_begin) &&
-        put_address(d, "wl_fail", wl_fail) && put_address(d, "wl_breakpoint", wl_breakpoint) &&
-        put_address(d, "wl_print_format_i64", wl_print_format_i64) &&
-        put_address(d, "wl_print_format_f64", wl_print_format_f64) &&
-        put_address(d, "wl_print_bool", wl_print_bool) && put_address(d, "wl_print_i64", wl_print_i64) &&
-        put_address(d, "wl_print_u64", wl_print_u64) && put_address(d, "wl_print_f64", wl_print_f64) &&
-        put_address(d, "wl_print_str", wl_print_str) && put_address(d, "wl_print_end", wl_print_end);
+    const bool done = put_address(d, "wl_error", wl_error) && put_address(d, "wl_abort", wl_abort) &&
+                      put_address(d, "wl_stack_grow", wl_stack_grow) &&
+                      put_address(d, "wl_print_begin", wl_print_begin) && put_address(d, "wl_fail", wl_fail) &&
+                      put_address(d, "wl_breakpoint", wl_breakpoint) &&
+                      put_address(d, "wl_print_format_i64", wl_print_format_i64) &&
+                      put_address(d, "wl_print_format_f64", wl_print_format_f64) &&
+                      put_address(d, "wl_print_bool", wl_print_bool) && put_address(d, "wl_print_i64", wl_print_i64) &&
+                      put_address(d, "wl_print_u64", wl_print_u64) && put_address(d, "wl_print_f64", wl_print_f64) &&
+                      put_address(d, "wl_print_str", wl_print_str) && put_address(d, "wl_print_end", wl_print_end);
     return done ? dict.release() : nullptr;
 }
 
@@ -214,7 +213,8 @@ bool register_context(PyObject* module) {
     const auto place = [&](const char* name, size_t at) { return put(cuda.get(), name, Ref(PyLong_FromSize_t(at))); };
     if (!cuda || !place("code", offsetof(CudaContext, code)) || !place("site", offsetof(CudaContext, site)) ||
         !place("thread", offsetof(CudaContext, thread)) || !place("claimed", offsetof(CudaContext, claimed)) ||
-        !place("values", offsetof(CudaContext, values)) || !place("stack_needed", offsetof(CudaContext, stack_needed)) || !place("size", sizeof(CudaContext)) ||
+        !place("values", offsetof(CudaContext, values)) ||
+        !place("stack_needed", offsetof(CudaContext, stack_needed)) || !place("size", sizeof(CudaContext)) ||
         PyModule_AddObject(module, "CUDA_CONTEXT_OFFSETS", cuda.get()) < 0) {
         return false;
     }

@@ -37,17 +37,15 @@ struct RunRecord {
 // wl_stack_grow, and load `stack` again), writes at `stack + top` and adds n to `top`; a pop is the reverse.
 // The runtime empties it after each call of an entry point.
 struct Context {
-    char* stack = nullptr;        // 0, aligned to 64
-    int64_t top = 0;              // 8
-    int64_t capacity = 0;         // 16
-    RunRecord* record = nullptr;  // 24, its first int32 is the error code
-    const std::atomic<int32_t>* cancel =
-        nullptr;               // 32, nonzero when the launch's results are not wanted any more
-    void* reserved = nullptr;  // 40
+    char* stack = nullptr;                         // 0, aligned to 64
+    int64_t top = 0;                               // 8
+    int64_t capacity = 0;                          // 16
+    RunRecord* record = nullptr;                   // 24, its first int32 is the error code
+    const std::atomic<int32_t>* cancel = nullptr;  // 32, nonzero when the launch's results are not wanted any more
+    void* reserved = nullptr;                      // 40
 };
-static_assert(offsetof(Context, stack) == 0 && offsetof(Context, top) == 8 &&
-                  offsetof(Context, capacity) == 16 && offsetof(Context, record) == 24 &&
-                  offsetof(Context, cancel) == 32 && sizeof(Context) == 48,
+static_assert(offsetof(Context, stack) == 0 && offsetof(Context, top) == 8 && offsetof(Context, capacity) == 16 &&
+                  offsetof(Context, record) == 24 && offsetof(Context, cancel) == 32 && sizeof(Context) == 48,
               "generated code reads these offsets");
 
 // What the compiled code of one launch on CUDA shares with the host, in memory that the device can write. The host
@@ -59,15 +57,14 @@ struct CudaContext {
     int32_t claimed = 0;                // 16, nonzero once a thread reports a fault
     int32_t reserved = 0;               // 20
     int64_t values[kErrorValues] = {};  // 24, the numbers that go into the fault's text
-    int64_t stack_needed = 0;           // 152, nonzero after a launch that ran out: the most bytes that a thread asked for
+    int64_t stack_needed = 0;  // 152, nonzero after a launch that ran out: the most bytes that a thread asked for
 };
 static_assert(offsetof(CudaContext, site) == 4 && offsetof(CudaContext, thread) == 8 &&
                   offsetof(CudaContext, values) == 24 && offsetof(CudaContext, stack_needed) == 152 &&
                   sizeof(CudaContext) == 160,
               "nothing in between, so that the layout is the same for the device");
 
-using Entry = void (*)(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end,
-                       Context* context);
+using Entry = void (*)(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end, Context* context);
 
 // A Context with what only the runtime needs. It lives as long as one launch does, and borrows the stack
 // memory that its OS thread keeps from launch to launch.

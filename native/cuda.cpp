@@ -104,8 +104,8 @@ DriverContext* context_of(const CudaUse& use, DriverContext* otherwise) {
     return use.holder ? as_context(reinterpret_cast<CudaStream*>(use.holder)->context) : otherwise;
 }
 
-// Lets `after`, a stream of `later`, wait for all that `before`, one of `earlier`, holds now; the driver's code, and its
-// function in `call`.
+// Lets `after`, a stream of `later`, wait for all that `before`, one of `earlier`, holds now; the driver's code, and
+// its function in `call`.
 CudaCode wait_across(DriverContext* earlier, void* before, DriverContext* later, void* after, const char** call) {
     {
         const CudaGuard guard(earlier);
@@ -198,9 +198,7 @@ void release_memory(void* held) {
     context->released = memory;
 }
 
-CudaMemory* memory_of(PyObject* owner) {
-    return static_cast<CudaMemory*>(reinterpret_cast<Buffer*>(owner)->context);
-}
+CudaMemory* memory_of(PyObject* owner) { return static_cast<CudaMemory*>(reinterpret_cast<Buffer*>(owner)->context); }
 
 PyObject* cuda_memory(PyObject*, PyObject* args) {
     PyObject *context, *stream, *owner = Py_None;
@@ -215,8 +213,8 @@ PyObject* cuda_memory(PyObject*, PyObject* args) {
         PyErr_Format(PyExc_ValueError, "cuda_memory(): there is no kind %d", kind);
         return nullptr;
     }
-    auto* memory = new (std::nothrow) CudaMemory{as_context(context), ptr, static_cast<Kind>(kind),
-                                                 CudaUse::of(reinterpret_cast<CudaStream*>(stream)), {}};
+    auto* memory = new (std::nothrow) CudaMemory{
+        as_context(context), ptr, static_cast<Kind>(kind), CudaUse::of(reinterpret_cast<CudaStream*>(stream)), {}};
     if (!memory) return PyErr_NoMemory();
     PyObject* made = make_buffer(reinterpret_cast<void*>(ptr), nbytes, release_memory, memory);
     if (!made) {
@@ -233,7 +231,8 @@ PyObject* cuda_memory(PyObject*, PyObject* args) {
     return made;
 }
 
-// Whether the driver itself orders work on the two streams: one is the legacy default stream, and the other waits for it.
+// Whether the driver itself orders work on the two streams: one is the legacy default stream, and the other waits for
+// it.
 bool ordered_by_driver(const CudaUse& a, const CudaUse& b) {
     const bool legacy = reinterpret_cast<uintptr_t>(a.stream) <= 1 || reinterpret_cast<uintptr_t>(b.stream) <= 1;
     return legacy && a.blocking && b.blocking;
@@ -399,15 +398,23 @@ PyObject* set_cuda(PyObject*, PyObject* args) {
     CudaApi api{};
     const auto slot = [](auto* function) { return reinterpret_cast<void**>(function); };
     const Entry entries[] = {
-        {"cuCtxGetCurrent", slot(&api.ctx_get_current)},   {"cuCtxPushCurrent", slot(&api.ctx_push)},
-        {"cuCtxPopCurrent", slot(&api.ctx_pop)},           {"cuLaunchKernel", slot(&api.launch_kernel)},
-        {"cuMemFreeAsync", slot(&api.mem_free_async)},     {"cuMemFree", slot(&api.mem_free)},
-        {"cuMemFreeHost", slot(&api.mem_free_host)},       {"cuStreamSynchronize", slot(&api.stream_synchronize)},
-        {"cuEventCreate", slot(&api.event_create)},        {"cuEventRecord", slot(&api.event_record)},
-        {"cuStreamWaitEvent", slot(&api.stream_wait_event)}, {"cuStreamGetCtx", slot(&api.stream_get_ctx)},
-        {"cuMemsetD8Async", slot(&api.memset_d8)},         {"cuMemcpyDtoDAsync", slot(&api.copy_on_device)},
+        {"cuCtxGetCurrent", slot(&api.ctx_get_current)},
+        {"cuCtxPushCurrent", slot(&api.ctx_push)},
+        {"cuCtxPopCurrent", slot(&api.ctx_pop)},
+        {"cuLaunchKernel", slot(&api.launch_kernel)},
+        {"cuMemFreeAsync", slot(&api.mem_free_async)},
+        {"cuMemFree", slot(&api.mem_free)},
+        {"cuMemFreeHost", slot(&api.mem_free_host)},
+        {"cuStreamSynchronize", slot(&api.stream_synchronize)},
+        {"cuEventCreate", slot(&api.event_create)},
+        {"cuEventRecord", slot(&api.event_record)},
+        {"cuStreamWaitEvent", slot(&api.stream_wait_event)},
+        {"cuStreamGetCtx", slot(&api.stream_get_ctx)},
+        {"cuMemsetD8Async", slot(&api.memset_d8)},
+        {"cuMemcpyDtoDAsync", slot(&api.copy_on_device)},
         {"cuMemcpyDtoHAsync", slot(&api.copy_to_host)},
-        {"cuStreamIsCapturing", slot(&api.stream_is_capturing)}, {"cuGraphLaunch", slot(&api.graph_launch)},
+        {"cuStreamIsCapturing", slot(&api.stream_is_capturing)},
+        {"cuGraphLaunch", slot(&api.graph_launch)},
     };
     for (const Entry& entry : entries) {
         PyObject* address = PyDict_GetItemString(addresses, entry.name);
@@ -560,21 +567,25 @@ PyMethodDef functions[] = {
      "set_cuda(addresses, on_error)\n--\n\nSay where the driver's functions are; `on_error(call, code)` makes the "
      "exception for an error."},
     {"cuda_memory", cuda_memory, METH_VARARGS,
-     "cuda_memory(context, ptr, nbytes, kind, stream, owner=None)\n--\n\nReturn the Buffer of memory that is given back "
+     "cuda_memory(context, ptr, nbytes, kind, stream, owner=None)\n--\n\nReturn the Buffer of memory that is given "
+     "back "
      "by kind: 0 to its pool, 1 to the driver, 2 as page-locked memory, 3 by somebody else."},
     {"use_memory", use_memory, METH_VARARGS,
      "use_memory(context, owner, stream)\n--\n\nNote that the memory of `owner`, if it is ours, is used on `stream`, "
      "which waits for its last use where that was on another library's stream. The context is current."},
     {"launch_graph", launch_graph, METH_VARARGS,
-     "launch_graph(context, graph, used, stream)\n--\n\nHand an instantiated graph to a stream; the memory in `used`, a "
+     "launch_graph(context, graph, used, stream)\n--\n\nHand an instantiated graph to a stream; the memory in `used`, "
+     "a "
      "tuple, is used there."},
-    {"is_pinned", is_pinned, METH_O, "is_pinned(owner)\n--\n\nReturn whether `owner` holds page-locked memory of ours."},
+    {"is_pinned", is_pinned, METH_O,
+     "is_pinned(owner)\n--\n\nReturn whether `owner` holds page-locked memory of ours."},
     {"clear_memory", clear_memory, METH_O, "clear_memory(buffer)\n--\n\nSet page-locked memory to zero."},
     {"work_stream", method(work_stream), METH_FASTCALL,
      "work_stream(owner, ordinal)\n--\n\nReturn the handle of the stream on which the library of a tensor works now, "
      "else None."},
     {"set_stream_hook", set_stream_hook, METH_VARARGS,
-     "set_stream_hook(cls, hook)\n--\n\nLet `hook(ordinal)` give the handle of the stream on which the library of a class "
+     "set_stream_hook(cls, hook)\n--\n\nLet `hook(ordinal)` give the handle of the stream on which the library of a "
+     "class "
      "of arrays works now on a device."},
     {"last_stream", last_stream, METH_O,
      "last_stream(owner)\n--\n\nReturn the handle of the stream that used memory of ours last, else None."},

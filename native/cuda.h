@@ -1,5 +1,6 @@
 // CUDA: the driver's functions that native code calls, the context of a device, streams, and memory that knows which
-// stream used it last. The functions come from Python by address (runtime/cuda/driver.py), so that tests can give others.
+// stream used it last. The functions come from Python by address (runtime/cuda/driver.py), so that tests can give
+// others.
 #pragma once
 
 #include "python.h"
@@ -35,9 +36,9 @@ extern CudaApi cuda_api;
 struct CudaStream {
     PyObject_HEAD void* handle;
     PyObject* context;  // the DriverContext that it belongs to
-    char foreign;   // another library's, which orders its work by rules of its own
-    char blocking;  // the driver orders it with the legacy default stream
-    char branch;    // captures what a node of a graph runs, which comes after what the graph has so far
+    char foreign;       // another library's, which orders its work by rules of its own
+    char blocking;      // the driver orders it with the legacy default stream
+    char branch;        // captures what a node of a graph runs, which comes after what the graph has so far
 };
 
 // A device's context. One exists for each `CudaDevice`.
@@ -63,9 +64,7 @@ struct CudaUse {
         return {stream->handle, reinterpret_cast<PyObject*>(stream), stream->foreign != 0, stream->blocking != 0};
     }
     // A stream that another library names by its handle alone; 0 and 1 are the legacy default stream.
-    static CudaUse of_handle(void* stream) {
-        return {stream, nullptr, true, reinterpret_cast<uintptr_t>(stream) <= 1};
-    }
+    static CudaUse of_handle(void* stream) { return {stream, nullptr, true, reinterpret_cast<uintptr_t>(stream) <= 1}; }
 };
 
 extern PyTypeObject CudaStreamType;
@@ -97,8 +96,8 @@ bool is_cuda_memory(PyObject* owner);
 bool use_cuda_memory(DriverContext* context, PyObject* owner, const CudaUse& use);
 
 // Before and after a launch on `use` that uses memory of another device's context: the launch waits for what used the
-// memory last, and whoever uses it next on its own device waits for the launch. In a capture, only what was before it is
-// waited for. False with an exception set.
+// memory last, and whoever uses it next on its own device waits for the launch. In a capture, only what was before it
+// is waited for. False with an exception set.
 bool wait_for_peer_memory(DriverContext* context, PyObject* owner, const CudaUse& use);
 bool wait_for_use_of_peer(DriverContext* context, PyObject* owner, const CudaUse& use);
 

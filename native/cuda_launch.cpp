@@ -103,8 +103,13 @@ bool call_driver(const Work& work, void* context, int64_t limit, Arena arena = {
     const int64_t block = block_of(work.self, *work.variant, *work.grid);
     const auto blocks = static_cast<unsigned>(blocks_of(*work.grid, block, limit));
     int64_t begin = 0, end = work.grid->count;
-    void* params[] = {const_cast<uint8_t*>(work.arguments->block()), const_cast<int64_t*>(work.grid->dims), &begin, &end,
-                      &context, &arena.memory, &arena.capacity};  // code without a stack takes the first five
+    void* params[] = {const_cast<uint8_t*>(work.arguments->block()),
+                      const_cast<int64_t*>(work.grid->dims),
+                      &begin,
+                      &end,
+                      &context,
+                      &arena.memory,
+                      &arena.capacity};  // code without a stack takes the first five
     void* function = reinterpret_cast<void*>(work.variant->entry);
     const CudaCode code = cuda_api.launch_kernel(function, blocks, 1, 1, static_cast<unsigned>(block), 1, 1, 0,
                                                  work.use.stream, params, nullptr);
@@ -178,7 +183,8 @@ PyObject* attempt_block(PyObject* object, void*) {
 
 PyObject* attempt_blocks(PyObject* object, void*) {
     const Work* work = work_of(object);
-    return work ? PyLong_FromLongLong(blocks_of(*work->grid, block_of(work->self, *work->variant, *work->grid), 0)) : nullptr;
+    return work ? PyLong_FromLongLong(blocks_of(*work->grid, block_of(work->self, *work->variant, *work->grid), 0))
+                : nullptr;
 }
 
 PyObject* attempt_code(PyObject* object, void*) {
@@ -220,8 +226,8 @@ PyObject* stack_bound_of(PyObject*, PyObject* args) {
     const char *program, *block;
     Py_ssize_t size, block_size;
     long long dims[4];
-    if (!PyArg_ParseTuple(args, "y#y#(LLLL):stack_bound", &program, &size, &block, &block_size, &dims[0], &dims[1], &dims[2],
-                          &dims[3])) {
+    if (!PyArg_ParseTuple(args, "y#y#(LLLL):stack_bound", &program, &size, &block, &block_size, &dims[0], &dims[1],
+                          &dims[2], &dims[3])) {
         return nullptr;
     }
     if (size == 0) return PyLong_FromLong(-1);
@@ -238,7 +244,8 @@ PyObject* stack_bound_of(PyObject*, PyObject* args) {
 
 PyMethodDef functions[] = {
     {"stack_bound", stack_bound_of, METH_VARARGS,
-     "stack_bound(program, arguments, dims)\n--\n\nReturn the bytes of stack that a thread of a launch needs at most, -1 if "
+     "stack_bound(program, arguments, dims)\n--\n\nReturn the bytes of stack that a thread of a launch needs at most, "
+     "-1 if "
      "nobody knows; the program is an artifact's `stack_bound`."},
     {nullptr, nullptr, 0, nullptr},
 };

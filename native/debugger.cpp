@@ -29,7 +29,9 @@ struct jit_descriptor {
 
 __attribute__((visibility("default"), used)) jit_descriptor __jit_debug_descriptor = {1, 0, nullptr, nullptr};
 
-__attribute__((visibility("default"), used, noinline)) void __jit_debug_register_code() { asm volatile("" ::: "memory"); }
+__attribute__((visibility("default"), used, noinline)) void __jit_debug_register_code() {
+    asm volatile("" ::: "memory");
+}
 }
 
 namespace wl {

@@ -171,17 +171,10 @@ bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* ar
         const Signature* sums = variant->sums && !self->signature->sums.empty() ? self->signature : nullptr;
         SumPlan plan{true, false, 0};
         if (sums) plan = plan_sums(*sums, arguments->block(), grid.dims, grid.count, self->deterministic);
-        const Job job{entry,
-                      arguments->block(),
-                      grid.dims,
-                      grid.count,
-                      plan.copies ? sums : nullptr,
-                      variant->lanes,
-                      variant->rows,
-                      self->ordered != 0,
-                      self->rounds != 0,
-                      plan.seam,
-                      self->deterministic != 0};
+        const Job job{entry,         arguments->block(),           grid.dims,
+                      grid.count,    plan.copies ? sums : nullptr, variant->lanes,
+                      variant->rows, self->ordered != 0,           self->rounds != 0,
+                      plan.seam,     self->deterministic != 0};
         outcome = run(job, &record, &gil);
         if (record.printed.load(std::memory_order_relaxed)) std::fflush(stdout);
     }
@@ -297,8 +290,7 @@ PyObject* required_variant(PyObject* object, PyObject* const* args, Py_ssize_t n
     if (!attempt.read_flat(args[0], args[1])) Py_RETURN_NONE;
     const Variant* variant = variant_for(attempt.self, attempt.grid, attempt.arguments);
     const Py_ssize_t index = variant - first_variant(attempt.self);
-    return Py_BuildValue("(NNN)", PyBool_FromLong(index & 4), PyBool_FromLong(index & 2),
-                         PyBool_FromLong(index & 1));
+    return Py_BuildValue("(NNN)", PyBool_FromLong(index & 4), PyBool_FromLong(index & 2), PyBool_FromLong(index & 1));
 }
 
 PyObject* explain(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
@@ -330,8 +322,7 @@ PyObject* args_block(PyObject* object, PyObject* const* args, Py_ssize_t nargs) 
     Arguments arguments(*self->signature);
     refusal.reason = given.take(self->signature->declared, args[0], args[1]);
     if (refusal.reason || !arguments.pack(given, self->device, &refusal)) Py_RETURN_NONE;
-    return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(arguments.block()),
-                                     self->signature->args_size);
+    return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(arguments.block()), self->signature->args_size);
 }
 
 // ---- the table of variants
@@ -351,7 +342,7 @@ PyObject* install(PyObject* object, PyObject* args) {
     Variant* variant = &as_dispatcher(object)->variants[contiguous][wide][sums];
     PyObject* old = variant->keepalive;
     Py_INCREF(keepalive);
-    *variant = {reinterpret_cast<Entry>(address), keepalive,   1e30, sums != 0, lanes, rows, max_threads,
+    *variant = {reinterpret_cast<Entry>(address), keepalive, 1e30, sums != 0, lanes, rows, max_threads,
                 reinterpret_cast<void*>(context)};
     Py_XDECREF(old);
     Py_RETURN_NONE;
@@ -418,8 +409,8 @@ PyObject* declare(PyObject* object, PyObject* parameters) {
 PyObject* dispatcher_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     static const char* names[] = {"name", "params", "on_error", "device", "cuda", nullptr};
     PyObject *name, *params, *on_error, *device, *cuda = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UOOO|O:Dispatcher", const_cast<char**>(names), &name,
-                                     &params, &on_error, &device, &cuda)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UOOO|O:Dispatcher", const_cast<char**>(names), &name, &params,
+                                     &on_error, &device, &cuda)) {
         return nullptr;
     }
     if (cuda != Py_None && !PyObject_TypeCheck(cuda, &DriverContextType)) {
@@ -515,11 +506,13 @@ PyMethodDef functions[] = {
 
 PyMethodDef methods[] = {
     {"try_launch", method(try_launch), METH_FASTCALL,
-     "try_launch(dim, inputs, outputs, device, stream=None, max_blocks=0, block_dim=None)\n--\n\nLaunch, and return True; or return False, with nothing "
+     "try_launch(dim, inputs, outputs, device, stream=None, max_blocks=0, block_dim=None)\n--\n\nLaunch, and return "
+     "True; or return False, with nothing "
      "done, "
      "when something is not plainly right or the variant is not installed."},
     {"try_run", method(try_run), METH_FASTCALL,
-     "try_run(dim, args, stream=None, max_blocks=0, block_dim=None)\n--\n\nAs try_launch, with one argument for each parameter: of a struct, its fields."},
+     "try_run(dim, args, stream=None, max_blocks=0, block_dim=None)\n--\n\nAs try_launch, with one argument for each "
+     "parameter: of a struct, its fields."},
     {"try_batch", method(try_batch), METH_FASTCALL,
      "try_batch(dim, args, size, steps)\n--\n\nAs try_run, for each of `size` elements of a batch: `args` are those of "
      "the first element, and `steps` says by how many bytes each array moves from one to the next."},
@@ -535,7 +528,8 @@ PyMethodDef methods[] = {
      "refused."},
     {"install", install, METH_VARARGS,
      "install(contiguous, wide, sums, address, keepalive, lanes=1, max_threads=0, context=0, "
-     "rows=1)\n--\n\nSet the entry point of a variant, which runs `lanes` threads of each of `rows` rows at once. On CUDA, the driver's function, the most threads of its "
+     "rows=1)\n--\n\nSet the entry point of a variant, which runs `lanes` threads of each of `rows` rows at once. On "
+     "CUDA, the driver's function, the most threads of its "
      "blocks and the address of its CudaContext."},
     {"clear", clear, METH_NOARGS, "clear()\n--\n\nForget all variants."},
     {"declare", declare, METH_O,
@@ -557,13 +551,15 @@ PyMethodDef methods[] = {
 PyMemberDef members[] = {
     {"name", T_OBJECT, offsetof(Dispatcher, name), READONLY, "The kernel's name."},
     {"device", T_OBJECT, offsetof(Dispatcher, device), READONLY, "The device that it launches on."},
-    {"tid_ndim", T_INT, offsetof(Dispatcher, tid_ndim), 0, "The fewest dimensions that the kernel folds the grid into."},
+    {"tid_ndim", T_INT, offsetof(Dispatcher, tid_ndim), 0,
+     "The fewest dimensions that the kernel folds the grid into."},
     {"block_dim", T_INT, offsetof(Dispatcher, block_dim), 0,
      "On CUDA, the threads of a block where a launch does not say."},
     {"runner", T_OBJECT, offsetof(Dispatcher, runner), 0,
      "On CUDA, what gets each launch as an Attempt in place of the driver, or None."},
     {"ordered", T_BOOL, offsetof(Dispatcher, ordered), 0,
-     "Whether what the kernel computes depends on the order in which its threads run, other than by rounding its sums."},
+     "Whether what the kernel computes depends on the order in which its threads run, other than by rounding its "
+     "sums."},
     {"rounds", T_BOOL, offsetof(Dispatcher, rounds), 0, "Whether arrays that the kernel only adds to are of floats."},
     {"deterministic", T_BOOL, offsetof(Dispatcher, deterministic), 0,
      "Whether launches give the same bits whatever the number of threads."},

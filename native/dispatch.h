@@ -25,7 +25,7 @@ constexpr int kVariants = 8;
 
 // A kernel's compiled adjoint for one choice of the parameters that have gradients.
 struct Adjoint {
-    uint64_t wrt;         // bit i: parameter i has a gradient
+    uint64_t wrt;          // bit i: parameter i has a gradient
     PyObject* dispatcher;  // None where no gradient passes through the kernel
 };
 
@@ -34,10 +34,10 @@ struct Dispatcher {
     PyObject* name;
     PyObject* on_error;
     PyObject* device;
-    PyObject* device_name;       // by which a launch may name it
-    PyObject* cuda;              // the device's DriverContext; null for the CPU
-    PyObject* runner;            // on CUDA, a callable that gets each launch as an Attempt instead of the driver, or None
-    PyObject* types;             // of the parameters, for records
+    PyObject* device_name;  // by which a launch may name it
+    PyObject* cuda;         // the device's DriverContext; null for the CPU
+    PyObject* runner;       // on CUDA, a callable that gets each launch as an Attempt instead of the driver, or None
+    PyObject* types;        // of the parameters, for records
     std::vector<Adjoint>* adjoints;
     Variant variants[2][2][2];  // [contiguous][wide][sums]
     int block_dim;              // on CUDA, the threads of a block, where the launch does not say and the kernel allows

@@ -33,11 +33,10 @@ PyObject* describe(const DLTensor& tensor, bool readonly, PyObject* owner) {
         PyTuple_SET_ITEM(strides.get(), i, stride);
         packed *= tensor.shape[i];
     }
-    return Py_BuildValue(
-        "(KOO(iii)(ii)OO)",
-        static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(tensor.data)) + tensor.byte_offset,
-        shape.get(), strides.get(), tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes,
-        tensor.device.device_type, tensor.device.device_id, readonly ? Py_True : Py_False, owner);
+    return Py_BuildValue("(KOO(iii)(ii)OO)",
+                         static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(tensor.data)) + tensor.byte_offset,
+                         shape.get(), strides.get(), tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes,
+                         tensor.device.device_type, tensor.device.device_id, readonly ? Py_True : Py_False, owner);
 }
 
 template <typename Managed>
@@ -64,18 +63,15 @@ PyObject* dlpack_import(PyObject*, PyObject* capsule) {
     if (PyCapsule_IsValid(capsule, kVersioned)) {
         auto* managed = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule, kVersioned));
         if (managed->version.major != kDLPackMajor) {
-            PyErr_Format(PyExc_BufferError, "cannot import a DLPack tensor of version %u.%u",
-                         managed->version.major, managed->version.minor);
+            PyErr_Format(PyExc_BufferError, "cannot import a DLPack tensor of version %u.%u", managed->version.major,
+                         managed->version.minor);
             return nullptr;
         }
-        return take<DLManagedTensorVersioned>(capsule, kVersioned, kVersionedUsed,
-                                              managed->flags & kDLReadOnly);
+        return take<DLManagedTensorVersioned>(capsule, kVersioned, kVersionedUsed, managed->flags & kDLReadOnly);
     }
-    if (PyCapsule_IsValid(capsule, kLegacy))
-        return take<DLManagedTensor>(capsule, kLegacy, kLegacyUsed, false);
+    if (PyCapsule_IsValid(capsule, kLegacy)) return take<DLManagedTensor>(capsule, kLegacy, kLegacyUsed, false);
     if (PyCapsule_IsValid(capsule, kLegacyUsed) || PyCapsule_IsValid(capsule, kVersionedUsed)) {
-        PyErr_SetString(PyExc_ValueError,
-                        "this DLPack capsule was consumed already: it can be used once only");
+        PyErr_SetString(PyExc_ValueError, "this DLPack capsule was consumed already: it can be used once only");
         return nullptr;
     }
     PyErr_Format(PyExc_TypeError, "dlpack_import() needs a DLPack capsule, got %R", capsule);
@@ -86,9 +82,9 @@ PyObject* dlpack_import(PyObject*, PyObject* capsule) {
 
 PyObject* api_name = nullptr;
 PyObject* is_neg_name = nullptr;
-PyObject* write_hooks = nullptr;  // dict: class -> callable
+PyObject* write_hooks = nullptr;   // dict: class -> callable
 PyObject* version_hook = nullptr;  // the one of them that counts writes as PyTorch's library does
-PyObject* class_hook = nullptr;   // called with each class of tensors that is met for the first time
+PyObject* class_hook = nullptr;    // called with each class of tensors that is met for the first time
 
 constexpr int kCached = 16;
 TensorType cache[kCached];
@@ -216,8 +212,8 @@ const TensorType* find_tensor_type(PyTypeObject* type) {
     // A plain look-up along the bases: the capsule is no descriptor, and a miss makes no exception object.
     PyObject* capsule = _PyType_Lookup(type, api_name);
     if (!capsule || !PyCapsule_IsValid(capsule, "dlpack_exchange_api")) return nullptr;
-    const DLPackExchangeAPI* api = usable(
-        static_cast<const DLPackExchangeAPIHeader*>(PyCapsule_GetPointer(capsule, "dlpack_exchange_api")));
+    const DLPackExchangeAPI* api =
+        usable(static_cast<const DLPackExchangeAPIHeader*>(PyCapsule_GetPointer(capsule, "dlpack_exchange_api")));
     return api && api->dltensor_from_py_object_no_sync ? remember(type, api) : nullptr;
 }
 

@@ -26,8 +26,8 @@ bool is_negated(PyObject* tensor, const TensorType& type);
 // Tells the library of a write to `tensor` where that needs no Python; false where its hook has to be called.
 bool count_write(PyObject* tensor, const TensorType& type);
 
-// What keeps the memory of a tensor alive, also when the tensor is emptied: a new reference to a Buffer, None where the type
-// has no exchange API for it, null with an exception.
+// What keeps the memory of a tensor alive, also when the tensor is emptied: a new reference to a Buffer, None where the
+// type has no exchange API for it, null with an exception.
 PyObject* memory_of_tensor(PyObject* tensor);
 
 bool register_dlpack(PyObject* module);

@@ -153,8 +153,7 @@ bool has_whole_strides(const Array* array, const Element& element) {
 
 PyObject* dlpack_capsule(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     if (nargs < 2 || nargs > 3 || !is_array(args[0])) {
-        PyErr_SetString(PyExc_TypeError,
-                        "dlpack_capsule(array, versioned, copied=False) needs a native Array");
+        PyErr_SetString(PyExc_TypeError, "dlpack_capsule(array, versioned, copied=False) needs a native Array");
         return nullptr;
     }
     if (dropped.load(std::memory_order_relaxed)) drain_dropped();
@@ -275,10 +274,12 @@ PyObject* tensor_over(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     if (dropped.load(std::memory_order_relaxed)) drain_dropped();
     Ref made = new_view(&type, array, element);
     if (!made) return nullptr;
-    if (!has_attribute(made.get(), attribute, value) && PyObject_SetAttr(made.get(), attribute, value) < 0) return nullptr;
+    if (!has_attribute(made.get(), attribute, value) && PyObject_SetAttr(made.get(), attribute, value) < 0)
+        return nullptr;
     if (!is_inference(type, made.get())) {
         if (is_buffer(array->owner) && !add_watcher(array->owner, made.get())) return nullptr;
-        if (reinterpret_cast<PyObject*>(Py_TYPE(made.get())) == cls && !keep_view(array, cls, made.get())) return nullptr;
+        if (reinterpret_cast<PyObject*>(Py_TYPE(made.get())) == cls && !keep_view(array, cls, made.get()))
+            return nullptr;
     }
     if (PyErr_Occurred()) return nullptr;
     return made.release();
@@ -304,11 +305,13 @@ PyObject* numpy_of(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
     if (nargs > 1) return PyErr_Format(PyExc_TypeError, "_numpy(dtype=None)");
     Element element{};
     const bool scalars = nargs == 0 && Element::decode(array->type_code, &element);
-    if (array->type_code == kUnbound || array->device_type != kDLCPU || !array->data || (!nargs && !scalars)) Py_RETURN_NONE;
+    if (array->type_code == kUnbound || array->device_type != kDLCPU || !array->data || (!nargs && !scalars))
+        Py_RETURN_NONE;
     const Ref dtype = scalars ? numpy_dtype(element.scalar) : nargs ? Ref::borrow(args[0]) : Ref();
     if (!dtype) Py_RETURN_NONE;
-    const NewNdArray wanted{dtype.get(),  array->ndim + array->components, array->shape,
-                            array->strides, array->data, !array->readonly, keeper_of(array)};
+    const NewNdArray wanted{
+        dtype.get(),     array->ndim + array->components, array->shape, array->strides, array->data, !array->readonly,
+        keeper_of(array)};
     return new_ndarray(wanted);
 }
 

@@ -18,7 +18,8 @@ thread_local bool is_worker = false;
 
 Extent extent(const Param& param, const uint8_t* block) {
     const int64_t* slot = reinterpret_cast<const int64_t*>(block + param.offset);
-    const int64_t itemsize = param.known ? param.element.size : std::llabs(slot[2 * param.ndim]);  // a struct: its stride
+    const int64_t itemsize =
+        param.known ? param.element.size : std::llabs(slot[2 * param.ndim]);  // a struct: its stride
     return extent_of(slot, param.ndim, itemsize);
 }
 

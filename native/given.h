@@ -33,8 +33,8 @@ class Given {
 
     // Takes the adjoints for `declared` likewise: None for each missing one, and for a field that is no array. `at`
     // gets the number of objects that belong to `inputs`.
-    const char* take_adjoints(const std::vector<Declared>& declared, size_t params, PyObject* inputs,
-                              PyObject* outputs, PyObject* adj_inputs, PyObject* adj_outputs);
+    const char* take_adjoints(const std::vector<Declared>& declared, size_t params, PyObject* inputs, PyObject* outputs,
+                              PyObject* adj_inputs, PyObject* adj_outputs);
 
     const char* add(PyObject* object);
 

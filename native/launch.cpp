@@ -18,7 +18,7 @@ namespace {
 struct Launchable {
     PyObject_HEAD PyObject* fast;  // the Dispatcher that launches try first; null or None when there is none
     PyObject* latest;              // of a generic kernel, the instance whose dispatcher they try
-    PyObject* others;              // a list of dispatchers for other devices, which they try next; null or None: there is none
+    PyObject* others;  // a list of dispatchers for other devices, which they try next; null or None: there is none
 };
 
 int launchable_traverse(PyObject* object, visitproc visit, void* arg) {
@@ -47,7 +47,8 @@ PyMemberDef launchable_members[] = {
     {"fast", T_OBJECT, offsetof(Launchable, fast), 0, "The native dispatcher that launches try first, or None."},
     {"latest", T_OBJECT, offsetof(Launchable, latest), 0,
      "Of a generic kernel, the instance whose dispatcher launches try first, or None."},
-    {"others", T_OBJECT, offsetof(Launchable, others), 0, "A list of dispatchers for other devices, tried next, or None."},
+    {"others", T_OBJECT, offsetof(Launchable, others), 0,
+     "A list of dispatchers for other devices, tried next, or None."},
     {nullptr, 0, 0, 0, nullptr},
 };
 
@@ -71,8 +72,8 @@ enum Parameter {
     kBlockDim,
     kParameters,
 };
-constexpr const char* kNames[kParameters] = {"kernel",  "dim",         "inputs",     "outputs",    "adj_inputs",
-                                             "adj_outputs", "device",  "stream",     "adjoint",    "record_tape",
+constexpr const char* kNames[kParameters] = {"kernel",      "dim",        "inputs",   "outputs", "adj_inputs",
+                                             "adj_outputs", "device",     "stream",   "adjoint", "record_tape",
                                              "record_cmd",  "max_blocks", "block_dim"};
 PyObject* names[kParameters];  // interned
 PyObject* no_arguments = nullptr;
@@ -113,7 +114,8 @@ PyObject* record(const Call& call, PyObject* dispatcher, PyObject* kernel, PyObj
     const Ref history(PyObject_GetAttr(recorder, history_name));
     if (!history) return nullptr;
     if (history.get() == Py_None) Py_RETURN_FALSE;
-    PyObject* args[] = {history.get(),           kernel, call.given[kDim], call.sequence(kInputs),
+    PyObject* args[] = {history.get(),           kernel,
+                        call.given[kDim],        call.sequence(kInputs),
                         call.sequence(kOutputs), call.optional(kDevice)};
     const Ref made(try_record(dispatcher, args, 6));
     if (!made) return nullptr;
@@ -123,8 +125,8 @@ PyObject* record(const Call& call, PyObject* dispatcher, PyObject* kernel, PyObj
     Py_RETURN_TRUE;
 }
 
-// Tries the dispatchers for other devices than that of the last launch. One that takes the launch is tried first from now
-// on, so that programs which go from device to device find each.
+// Tries the dispatchers for other devices than that of the last launch. One that takes the launch is tried first from
+// now on, so that programs which go from device to device find each.
 PyObject* launch_elsewhere(PyObject* kernel, PyObject* const* args, Py_ssize_t count) {
     const Ref held = Ref::borrow(kernel);
     auto* self = reinterpret_cast<Launchable*>(kernel);
@@ -168,8 +170,9 @@ PyObject* launch(const Call& call) {
         const Ref held = Ref::borrow(kernel);
         return record(call, dispatcher.get(), kernel, recorder);
     }
-    PyObject* args[] = {call.given[kDim],        call.sequence(kInputs),   call.sequence(kOutputs), call.optional(kDevice),
-                        call.optional(kStream), call.optional(kMaxBlocks), call.optional(kBlockDim)};
+    PyObject* args[] = {call.given[kDim],        call.sequence(kInputs), call.sequence(kOutputs),
+                        call.optional(kDevice),  call.optional(kStream), call.optional(kMaxBlocks),
+                        call.optional(kBlockDim)};
     const Py_ssize_t count = plain ? 4 : 7;
     PyObject* others = reinterpret_cast<Launchable*>(kernel)->others;
     if (!others || !PyList_CheckExact(others)) return try_launch(dispatcher.get(), args, count);
@@ -191,7 +194,8 @@ PyObject* launcher(PyObject*, PyObject* checked) { return make_front(launch_shor
 
 PyMethodDef functions[] = {
     {"launcher", launcher, METH_O,
-     "launcher(checked)\n--\n\nReturn the function `launch`: what a kernel's dispatcher takes runs at once, all else goes "
+     "launcher(checked)\n--\n\nReturn the function `launch`: what a kernel's dispatcher takes runs at once, all else "
+     "goes "
      "to `checked`."},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -207,7 +211,8 @@ PyObject* checked_name = nullptr;
 
 PyObject* command_launch(PyObject* object, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
     PyObject* prepared = reinterpret_cast<Command*>(object)->prepared;
-    if (prepared && is_prepared(prepared) && !is_stale(prepared) && !nargs && !kwnames && !launches_are_held() && !active_recorder()) {
+    if (prepared && is_prepared(prepared) && !is_stale(prepared) && !nargs && !kwnames && !launches_are_held() &&
+        !active_recorder()) {
         refresh_values(prepared);
         if (!run_prepared(prepared)) return nullptr;
         Py_RETURN_NONE;

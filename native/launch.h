@@ -1,4 +1,5 @@
-// The public `launch` and `Launch.launch`: what runs without Python where nothing is unusual. See warp_like/runtime/launch.py.
+// The public `launch` and `Launch.launch`: what runs without Python where nothing is unusual. See
+// warp_like/runtime/launch.py.
 #pragma once
 
 #include "python.h"

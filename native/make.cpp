@@ -1,5 +1,6 @@
 // The common cases of `wp.zeros`, `wp.from_numpy` and `wp.from_torch` in one call. What is unusual, or wrong, is
-// declined by returning None: runtime/binding.py and interop/view.py then do it by the same rules, or say what is wrong.
+// declined by returning None: runtime/binding.py and interop/view.py then do it by the same rules, or say what is
+// wrong.
 #include "make.h"
 
 #include <cstring>
@@ -14,9 +15,9 @@ namespace wl {
 
 namespace {
 
-PyObject* array_class = nullptr;    // wp.array
-PyObject* host_device = nullptr;    // the device of the CPU
-PyObject* elements = nullptr;       // dict: what names an element type -> (host class, type code)
+PyObject* array_class = nullptr;  // wp.array
+PyObject* host_device = nullptr;  // the device of the CPU
+PyObject* elements = nullptr;     // dict: what names an element type -> (host class, type code)
 PyObject* scalar_classes[kScalarCount] = {};
 PyObject* detach_name = nullptr;
 PyObject* storage_name = nullptr;
@@ -64,17 +65,28 @@ bool read_tensor(PyObject* object, const TensorType* type, DLTensor* tensor, Mem
         PyErr_Clear();
         return false;
     }
-    if (tensor->device.device_type != kDLCPU || tensor->dtype.lanes != 1 || (!tensor->strides && tensor->ndim)) return false;
-    *out = {static_cast<char*>(tensor->data) + tensor->byte_offset, tensor->ndim, tensor->shape, tensor->strides,
-            tensor->dtype.bits / 8, tensor->dtype, false};
+    if (tensor->device.device_type != kDLCPU || tensor->dtype.lanes != 1 || (!tensor->strides && tensor->ndim))
+        return false;
+    *out = {static_cast<char*>(tensor->data) + tensor->byte_offset,
+            tensor->ndim,
+            tensor->shape,
+            tensor->strides,
+            tensor->dtype.bits / 8,
+            tensor->dtype,
+            false};
     return !type->is_neg || !is_negated(object, *type);  // PyTorch's alone negates lazily
 }
 
 bool read_view(PyObject* object, Memory* out) {
     const Py_buffer* view = PyMemoryView_GET_BUFFER(object);
     if (view->suboffsets || !view->shape || !view->strides) return false;
-    *out = {static_cast<char*>(view->buf), view->ndim, reinterpret_cast<const int64_t*>(view->shape),
-            reinterpret_cast<const int64_t*>(view->strides), 1, {0, 0, 0}, view->readonly != 0};
+    *out = {static_cast<char*>(view->buf),
+            view->ndim,
+            reinterpret_cast<const int64_t*>(view->shape),
+            reinterpret_cast<const int64_t*>(view->strides),
+            1,
+            {0, 0, 0},
+            view->readonly != 0};
     for (int code = 0; code < kScalarCount; ++code) {
         const auto scalar = static_cast<Scalar>(code);
         if (matches_format(scalar, view->format, view->itemsize)) {
@@ -139,7 +151,8 @@ Array* raw_array(const ElementType& type) {
     return array;
 }
 
-// Returns an array over the memory of `object` that nothing keeps alive yet; null, with or without an exception, if not.
+// Returns an array over the memory of `object` that nothing keeps alive yet; null, with or without an exception, if
+// not.
 Ref over_memory(PyObject* object, PyObject* dtype) {
     if (!ndarray_type) meet_ndarray(object);
     DLTensor tensor{};
@@ -158,9 +171,9 @@ Ref over_memory(PyObject* object, PyObject* dtype) {
     return array->aligned ? std::move(result) : Ref();
 }
 
-// Lets an array keep the memory of a tensor, also when the tensor is given other memory: the tensor with its storage, or
-// an alias of a tensor that would keep alive what it was computed from. Paddle's alias is emptied with the tensor, what
-// DLPack gives out is not. False with an exception set.
+// Lets an array keep the memory of a tensor, also when the tensor is given other memory: the tensor with its storage,
+// or an alias of a tensor that would keep alive what it was computed from. Paddle's alias is emptied with the tensor,
+// what DLPack gives out is not. False with an exception set.
 bool hold_tensor(Array* array, PyObject* tensor, bool leaf) {
     const TensorType* type = find_tensor_type(Py_TYPE(tensor));
     if (type && !type->is_neg) {
@@ -324,7 +337,8 @@ PyObject* learn_element(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
 
 PyMethodDef functions[] = {
     {"share", method(share), METH_FASTCALL,
-     "share(obj, dtype)\n--\n\nReturn an array over the memory of a NumPy array, memoryview or PyTorch tensor, with elements of "
+     "share(obj, dtype)\n--\n\nReturn an array over the memory of a NumPy array, memoryview or PyTorch tensor, with "
+     "elements of "
      "`dtype`, or of its own scalars if that is None; None where Python has to see to it."},
     {"copied", method(copied), METH_FASTCALL,
      "copied(arr, dtype)\n--\n\nReturn an array with a copy of the elements of a contiguous NumPy array; else as "
@@ -346,7 +360,8 @@ bool register_make(PyObject* module) {
     detach_name = PyUnicode_InternFromString("detach");
     storage_name = PyUnicode_InternFromString("untyped_storage");
     requires_grad_name = PyUnicode_InternFromString("requires_grad");
-    return elements && detach_name && storage_name && requires_grad_name && PyModule_AddFunctions(module, functions) == 0;
+    return elements && detach_name && storage_name && requires_grad_name &&
+           PyModule_AddFunctions(module, functions) == 0;
 }
 
 }  // namespace wl

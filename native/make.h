@@ -5,9 +5,9 @@
 
 namespace wl {
 
-// Returns an array over the memory of a NumPy array, memoryview or PyTorch tensor, with elements of `dtype`, or of its own
-// scalars if that is None. `leaf` says that a tensor is not the result of an operation which it would keep alive. Null
-// where Python has to see to it, or with an exception set when memory is out.
+// Returns an array over the memory of a NumPy array, memoryview or PyTorch tensor, with elements of `dtype`, or of its
+// own scalars if that is None. `leaf` says that a tensor is not the result of an operation which it would keep alive.
+// Null where Python has to see to it, or with an exception set when memory is out.
 Ref shared_array(PyObject* object, PyObject* dtype, bool leaf);
 
 bool register_make(PyObject* module);

@@ -55,8 +55,7 @@ bool known_version() {
 
 bool agrees(PyObject* object, const Py_buffer& view) {
     const NdArray array = read_ndarray(object);
-    if (array.data != view.buf || array.ndim != view.ndim || array.writeable == (view.readonly != 0))
-        return false;
+    if (array.data != view.buf || array.ndim != view.ndim || array.writeable == (view.readonly != 0)) return false;
     for (int i = 0; i < view.ndim; ++i) {
         if (array.shape[i] != view.shape[i] || array.strides[i] != view.strides[i]) return false;
     }

@@ -47,7 +47,7 @@ class InOrder {
   private:
     std::mutex mutex_;
     std::condition_variable freed_;
-    int64_t next_ = 0;                     // the chunk whose sums are to be added next
+    int64_t next_ = 0;                    // the chunk whose sums are to be added next
     std::map<int64_t, Copies> finished_;  // later ones
     std::vector<Copies> free_;
 };

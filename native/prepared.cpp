@@ -81,7 +81,8 @@ void dealloc(PyObject* object) {
 
 PyMethodDef functions[] = {
     {"prepare", method(prepare), METH_FASTCALL,
-     "prepare(dispatcher, dim, args, stream=None, max_blocks=0, block_dim=None)\n--\n\nReturn a Prepared launch, with one argument for each parameter: of a struct, "
+     "prepare(dispatcher, dim, args, stream=None, max_blocks=0, block_dim=None)\n--\n\nReturn a Prepared launch, with "
+     "one argument for each parameter: of a struct, "
      "its fields; None where the dispatcher would decline it."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -73,8 +73,8 @@ PyObject* make_record(PyObject* kernel, PyObject* dims, PyObject* types, Ref arg
 PyObject* record_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
     static const char* names[] = {"kernel", "dims", "types", "args", "same", nullptr};
     PyObject *kernel, *dims, *types, *given, *same = nullptr;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO!OO|O:Record", const_cast<char**>(names), &kernel,
-                                     &PyTuple_Type, &dims, &types, &given, &same)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO!OO|O:Record", const_cast<char**>(names), &kernel, &PyTuple_Type,
+                                     &dims, &types, &given, &same)) {
         return nullptr;
     }
     Ref list(PySequence_List(given));
@@ -125,8 +125,7 @@ PyMethodDef record_methods[] = {
     {"try_reverse", try_reverse, METH_NOARGS,
      "try_reverse()\n--\n\nRun the adjoint with the arrays' own gradients, and return True; or return False, with "
      "nothing done, when something is not plainly right or the adjoint is not installed."},
-    {"can_reverse", can_reverse, METH_NOARGS,
-     "can_reverse()\n--\n\nReturn whether try_reverse would run the adjoint."},
+    {"can_reverse", can_reverse, METH_NOARGS, "can_reverse()\n--\n\nReturn whether try_reverse would run the adjoint."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -165,7 +164,8 @@ struct Readers {
 struct History {
     PyObject_HEAD std::vector<Readers>* readers;
     PyObject* written;  // a list: arrays with gradients that launches recorded here have written
-    // Where no copy was made because arrays had no gradient: these arrays, a dict by id, and a list of (record, position).
+    // Where no copy was made because arrays had no gradient: these arrays, a dict by id, and a list of (record,
+    // position).
     PyObject* without;
     PyObject* uncopied;
 };

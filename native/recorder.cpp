@@ -4,8 +4,8 @@ namespace wl {
 
 namespace {
 
-// Owned references. Both are null again before a thread ends, as what sets them does so in a `with` block; what a thread
-// leaves here nevertheless is leaked, since its end is no place for Python code.
+// Owned references. Both are null again before a thread ends, as what sets them does so in a `with` block; what a
+// thread leaves here nevertheless is leaked, since its end is no place for Python code.
 struct Taking {
     PyObject* active = nullptr;
     PyObject* graph = nullptr;

@@ -21,7 +21,7 @@ namespace wl {
 
 namespace {
 
-constexpr int64_t kTile = 256;        // results of a task
+constexpr int64_t kTile = 256;         // results of a task
 constexpr int64_t kTaskItems = 65536;  // additions of a task
 constexpr int64_t kLanes = 64;         // partial sums where the results are few
 
@@ -89,7 +89,8 @@ WL_WIDE_VECTORS void add_double_products(double* __restrict acc, const double* a
     for (int64_t i = 0; i < n; ++i) acc[i] += a[i] * b[i];
 }
 
-// Four rows of `n` numbers, `stride` bytes apart, added to as many sums: these are loaded and stored a quarter as often.
+// Four rows of `n` numbers, `stride` bytes apart, added to as many sums: these are loaded and stored a quarter as
+// often.
 template <typename T>
 [[gnu::always_inline]] inline void four_rows(double* __restrict acc, const char* at, int64_t stride, int64_t n) {
     const T *a = reinterpret_cast<const T*>(at), *b = reinterpret_cast<const T*>(at + stride);
@@ -213,9 +214,12 @@ inline bool add_folded(Total<T>* acc, const char* a, const char* b, int64_t rows
 #ifdef WL_AVX512
     if constexpr (std::is_same_v<T, float>) {
         if (kHasAvx512) {
-            if (!kProduct) fold_floats_512<Fold::Sum>(acc, x, x, rows);
-            else if (x == y) fold_floats_512<Fold::Square>(acc, x, x, rows);
-            else fold_floats_512<Fold::Product>(acc, x, y, rows);
+            if (!kProduct)
+                fold_floats_512<Fold::Sum>(acc, x, x, rows);
+            else if (x == y)
+                fold_floats_512<Fold::Square>(acc, x, x, rows);
+            else
+                fold_floats_512<Fold::Product>(acc, x, y, rows);
             return true;
         }
     }
@@ -280,8 +284,8 @@ class Sums {
     void add(const char* a, const char* b, const Dim& rows, int64_t count, const Columns& columns) {
         constexpr int64_t size = sizeof(T);
         const int64_t width = columns.n * size;
-        const bool dense = columns.a == size && rows.a == width &&
-                           (!kProduct || (columns.b == size && rows.b == width));
+        const bool dense =
+            columns.a == size && rows.a == width && (!kProduct || (columns.b == size && rows.b == width));
         const int64_t fold = dense && columns.n < kLanes ? kLanes / columns.n : 1;
         if (fold > 1 && count >= fold) {
             if (!folded_) std::fill(lanes_, lanes_ + kLanes, Total<T>{});
@@ -381,21 +385,37 @@ bool put(char* at, int64_t value) {
 // False where an integer does not fit.
 bool store_total(Scalar scalar, char* at, int64_t value) {
     switch (scalar) {
-        case Scalar::Int8: return put<int8_t>(at, value);
-        case Scalar::UInt8: return put<uint8_t>(at, value);
-        case Scalar::Int16: return put<int16_t>(at, value);
-        case Scalar::UInt16: return put<uint16_t>(at, value);
-        case Scalar::Int32: return put<int32_t>(at, value);
-        case Scalar::UInt32: return put<uint32_t>(at, value);
-        default: store_at<int64_t>(at, value); return true;
+        case Scalar::Int8:
+            return put<int8_t>(at, value);
+        case Scalar::UInt8:
+            return put<uint8_t>(at, value);
+        case Scalar::Int16:
+            return put<int16_t>(at, value);
+        case Scalar::UInt16:
+            return put<uint16_t>(at, value);
+        case Scalar::Int32:
+            return put<int32_t>(at, value);
+        case Scalar::UInt32:
+            return put<uint32_t>(at, value);
+        default:
+            store_at<int64_t>(at, value);
+            return true;
     }
 }
 bool store_total(Scalar scalar, char* at, double value) {
     switch (scalar) {
-        case Scalar::Float16: store_at<uint16_t>(at, to_float16(value)); return true;
-        case Scalar::BFloat16: store_at<uint16_t>(at, to_bfloat16(value)); return true;
-        case Scalar::Float32: store_at<float>(at, static_cast<float>(value)); return true;
-        default: store_at<double>(at, value); return true;
+        case Scalar::Float16:
+            store_at<uint16_t>(at, to_float16(value));
+            return true;
+        case Scalar::BFloat16:
+            store_at<uint16_t>(at, to_bfloat16(value));
+            return true;
+        case Scalar::Float32:
+            store_at<float>(at, static_cast<float>(value));
+            return true;
+        default:
+            store_at<double>(at, value);
+            return true;
     }
 }
 
@@ -428,19 +448,31 @@ bool reduce(const Reduction& r, char* out, Scalar out_scalar, bool* fitted) {
 template <bool kProduct>
 bool reduce_scalars(Scalar scalar, const Reduction& r, char* out, Scalar out_scalar, bool* fitted) {
     switch (scalar) {
-        case Scalar::Int8: return reduce<int8_t, kProduct>(r, out, out_scalar, fitted);
+        case Scalar::Int8:
+            return reduce<int8_t, kProduct>(r, out, out_scalar, fitted);
         case Scalar::Bool:
-        case Scalar::UInt8: return reduce<uint8_t, kProduct>(r, out, out_scalar, fitted);
-        case Scalar::Int16: return reduce<int16_t, kProduct>(r, out, out_scalar, fitted);
-        case Scalar::UInt16: return reduce<uint16_t, kProduct>(r, out, out_scalar, fitted);
-        case Scalar::Int32: return reduce<int32_t, kProduct>(r, out, out_scalar, fitted);
-        case Scalar::UInt32: return reduce<uint32_t, kProduct>(r, out, out_scalar, fitted);
-        case Scalar::Int64: return reduce<int64_t, kProduct>(r, out, out_scalar, fitted);
-        case Scalar::UInt64: return reduce<uint64_t, kProduct>(r, out, out_scalar, fitted);
-        case Scalar::Float16: return reduce<Half, kProduct>(r, out, out_scalar, fitted);
-        case Scalar::BFloat16: return reduce<BFloat, kProduct>(r, out, out_scalar, fitted);
-        case Scalar::Float32: return reduce<float, kProduct>(r, out, out_scalar, fitted);
-        case Scalar::Float64: return reduce<double, kProduct>(r, out, out_scalar, fitted);
+        case Scalar::UInt8:
+            return reduce<uint8_t, kProduct>(r, out, out_scalar, fitted);
+        case Scalar::Int16:
+            return reduce<int16_t, kProduct>(r, out, out_scalar, fitted);
+        case Scalar::UInt16:
+            return reduce<uint16_t, kProduct>(r, out, out_scalar, fitted);
+        case Scalar::Int32:
+            return reduce<int32_t, kProduct>(r, out, out_scalar, fitted);
+        case Scalar::UInt32:
+            return reduce<uint32_t, kProduct>(r, out, out_scalar, fitted);
+        case Scalar::Int64:
+            return reduce<int64_t, kProduct>(r, out, out_scalar, fitted);
+        case Scalar::UInt64:
+            return reduce<uint64_t, kProduct>(r, out, out_scalar, fitted);
+        case Scalar::Float16:
+            return reduce<Half, kProduct>(r, out, out_scalar, fitted);
+        case Scalar::BFloat16:
+            return reduce<BFloat, kProduct>(r, out, out_scalar, fitted);
+        case Scalar::Float32:
+            return reduce<float, kProduct>(r, out, out_scalar, fitted);
+        case Scalar::Float64:
+            return reduce<double, kProduct>(r, out, out_scalar, fitted);
     }
     return false;
 }

@@ -79,9 +79,7 @@ uint32_t round_to(double value, int digits, int min_exponent, uint32_t infinity)
 
 int64_t scalar_size(Scalar scalar) { return row(scalar).size; }
 
-DLDataType dlpack_dtype(Scalar scalar) {
-    return {row(scalar).dlpack, static_cast<uint8_t>(row(scalar).size * 8), 1};
-}
+DLDataType dlpack_dtype(Scalar scalar) { return {row(scalar).dlpack, static_cast<uint8_t>(row(scalar).size * 8), 1}; }
 
 const char* buffer_format(Scalar scalar) { return row(scalar).format; }
 

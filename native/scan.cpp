@@ -98,9 +98,7 @@ bool scan(const Line& in, const Line& out, int64_t count, int64_t components, bo
 }
 
 // The elements of an array that is contiguous or has one dimension.
-Line line_of(const Array* array) {
-    return {array->data, array->ndim == 1 ? array->strides[0] : array->itemsize};
-}
+Line line_of(const Array* array) { return {array->data, array->ndim == 1 ? array->strides[0] : array->itemsize}; }
 
 PyObject* array_scan(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     if (nargs != 3 || !require_arrays(args, 2)) {
@@ -116,18 +114,36 @@ PyObject* array_scan(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     bool done = false;
     switch (element.scalar) {
         case Scalar::Int8:
-        case Scalar::UInt8: done = scan<uint8_t>(from, to, n, components, inclusive); break;
+        case Scalar::UInt8:
+            done = scan<uint8_t>(from, to, n, components, inclusive);
+            break;
         case Scalar::Int16:
-        case Scalar::UInt16: done = scan<uint16_t>(from, to, n, components, inclusive); break;
-        case Scalar::Float16: done = scan<Half>(from, to, n, components, inclusive); break;
-        case Scalar::BFloat16: done = scan<BFloat>(from, to, n, components, inclusive); break;
+        case Scalar::UInt16:
+            done = scan<uint16_t>(from, to, n, components, inclusive);
+            break;
+        case Scalar::Float16:
+            done = scan<Half>(from, to, n, components, inclusive);
+            break;
+        case Scalar::BFloat16:
+            done = scan<BFloat>(from, to, n, components, inclusive);
+            break;
         case Scalar::Int32:
-        case Scalar::UInt32: done = scan<uint32_t>(from, to, n, components, inclusive); break;
+        case Scalar::UInt32:
+            done = scan<uint32_t>(from, to, n, components, inclusive);
+            break;
         case Scalar::Int64:
-        case Scalar::UInt64: done = scan<uint64_t>(from, to, n, components, inclusive); break;
-        case Scalar::Float32: done = scan<float>(from, to, n, components, inclusive); break;
-        case Scalar::Float64: done = scan<double>(from, to, n, components, inclusive); break;
-        default: PyErr_SetString(PyExc_TypeError, "scan() has no such dtype"); break;
+        case Scalar::UInt64:
+            done = scan<uint64_t>(from, to, n, components, inclusive);
+            break;
+        case Scalar::Float32:
+            done = scan<float>(from, to, n, components, inclusive);
+            break;
+        case Scalar::Float64:
+            done = scan<double>(from, to, n, components, inclusive);
+            break;
+        default:
+            PyErr_SetString(PyExc_TypeError, "scan() has no such dtype");
+            break;
     }
     if (!done) return nullptr;
     Py_RETURN_NONE;
@@ -136,8 +152,8 @@ PyObject* array_scan(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
 // ---- runs
 
 struct Block {
-    int64_t runs;   // that start in it
-    int64_t first;  // where its first run starts, -1 for none
+    int64_t runs;    // that start in it
+    int64_t first;   // where its first run starts, -1 for none
     int64_t before;  // runs of earlier blocks
     int64_t next;    // where the first run of a later block starts
 };
@@ -212,16 +228,28 @@ PyObject* array_runs(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     const int64_t count = PyLong_AsLongLong(args[3]);
     Element element{};
     if (PyErr_Occurred() || !element_of(array_of(args[0]), &element)) return nullptr;
-    const Line in = line_of(array_of(args[0])), values = line_of(array_of(args[1])), lengths = line_of(array_of(args[2]));
+    const Line in = line_of(array_of(args[0])), values = line_of(array_of(args[1])),
+               lengths = line_of(array_of(args[2]));
     const int64_t wide = array_of(args[2])->itemsize;
     int64_t runs = 0;
     switch (count ? element.size : 0) {
-        case 0: break;
-        case 1: runs = encode_runs<uint8_t>(in, values, lengths, count, wide); break;
-        case 2: runs = encode_runs<uint16_t>(in, values, lengths, count, wide); break;
-        case 4: runs = encode_runs<uint32_t>(in, values, lengths, count, wide); break;
-        case 8: runs = encode_runs<uint64_t>(in, values, lengths, count, wide); break;
-        default: PyErr_SetString(PyExc_TypeError, "encode_runs() has no such dtype"); return nullptr;
+        case 0:
+            break;
+        case 1:
+            runs = encode_runs<uint8_t>(in, values, lengths, count, wide);
+            break;
+        case 2:
+            runs = encode_runs<uint16_t>(in, values, lengths, count, wide);
+            break;
+        case 4:
+            runs = encode_runs<uint32_t>(in, values, lengths, count, wide);
+            break;
+        case 8:
+            runs = encode_runs<uint64_t>(in, values, lengths, count, wide);
+            break;
+        default:
+            PyErr_SetString(PyExc_TypeError, "encode_runs() has no such dtype");
+            return nullptr;
     }
     return runs < 0 ? nullptr : PyLong_FromLongLong(runs);
 }

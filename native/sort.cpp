@@ -68,8 +68,8 @@ void count_block(const K* keys, int64_t begin, int64_t end, Digit digit, int64_t
 }
 
 template <typename K, typename V, Order order>
-void scatter_block(const Pairs<K, V>& from, const Pairs<K, V>& to, int64_t begin, int64_t end, Digit digit,
-                   int64_t* at, int64_t n) {
+void scatter_block(const Pairs<K, V>& from, const Pairs<K, V>& to, int64_t begin, int64_t end, Digit digit, int64_t* at,
+                   int64_t n) {
     for (int64_t i = begin; i < end; ++i) {
         const int64_t place = at[digit_of<K, order>(from.keys[i], digit)]++;
         if (place >= n) continue;  // another thread changes the keys meanwhile
@@ -143,9 +143,7 @@ void comparison_sort(Pairs<K, V> p, Pairs<K, V> scratch, int64_t n) {
     struct Item {
         K rank;
         uint32_t place;
-        bool operator<(const Item& other) const {
-            return rank != other.rank ? rank < other.rank : place < other.place;
-        }
+        bool operator<(const Item& other) const { return rank != other.rank ? rank < other.rank : place < other.place; }
     };
     Item items[kComparison];
     for (int64_t i = 0; i < n; ++i) items[i] = {rank<K, order>(p.keys[i]), static_cast<uint32_t>(i)};
@@ -231,13 +229,21 @@ bool sort_keys(const Request& r) {
     Element key{};
     if (!element_of(r.keys, &key)) return false;
     switch (key.scalar) {
-        case Scalar::Int32: return sort_values<uint32_t, Order::Signed>(r);
-        case Scalar::UInt32: return sort_values<uint32_t, Order::Unsigned>(r);
-        case Scalar::Float32: return sort_values<uint32_t, Order::Float>(r);
-        case Scalar::Int64: return sort_values<uint64_t, Order::Signed>(r);
-        case Scalar::UInt64: return sort_values<uint64_t, Order::Unsigned>(r);
-        case Scalar::Float64: return sort_values<uint64_t, Order::Float>(r);
-        default: PyErr_SetString(PyExc_TypeError, "sort_pairs() has no such dtype"); return false;
+        case Scalar::Int32:
+            return sort_values<uint32_t, Order::Signed>(r);
+        case Scalar::UInt32:
+            return sort_values<uint32_t, Order::Unsigned>(r);
+        case Scalar::Float32:
+            return sort_values<uint32_t, Order::Float>(r);
+        case Scalar::Int64:
+            return sort_values<uint64_t, Order::Signed>(r);
+        case Scalar::UInt64:
+            return sort_values<uint64_t, Order::Unsigned>(r);
+        case Scalar::Float64:
+            return sort_values<uint64_t, Order::Float>(r);
+        default:
+            PyErr_SetString(PyExc_TypeError, "sort_pairs() has no such dtype");
+            return false;
     }
 }
 
@@ -306,7 +312,8 @@ PyObject* array_sort_segments(PyObject*, PyObject* const* args, Py_ssize_t nargs
 
 PyMethodDef functions[] = {
     {"sort_pairs", method(array_sort), METH_FASTCALL,
-     "sort_pairs(keys, values, count, begin_bit, end_bit)\n--\n\nSort the first `count` pairs by the bits of the keys."},
+     "sort_pairs(keys, values, count, begin_bit, end_bit)\n--\n\nSort the first `count` pairs by the bits of the "
+     "keys."},
     {"sort_segments", method(array_sort_segments), METH_FASTCALL,
      "sort_segments(keys, values, count, begin, end)\n--\n\nSort the pairs of each segment; returns the number of one "
      "that is out of range or overlaps another, with nothing done, else None."},

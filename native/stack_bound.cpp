@@ -86,9 +86,7 @@ Interval limited(Interval x, int bits, bool is_signed) {
     return x.low >= low && x.high <= high ? x : Interval{low, high};
 }
 
-Interval rounded(Interval x) {
-    return {x.low - std::fabs(x.low) * kRounding, x.high + std::fabs(x.high) * kRounding};
-}
+Interval rounded(Interval x) { return {x.low - std::fabs(x.low) * kRounding, x.high + std::fabs(x.high) * kRounding}; }
 
 Interval index_of(Interval from, Interval to, double sign) {
     if (sign > 0) return {from.low, std::max(from.low, to.high - 1)};
@@ -120,18 +118,39 @@ Interval argument(const uint8_t* at, int32_t type) {
     double x = std::nan("");
     switch (static_cast<Scalar>(type)) {
         case Scalar::Bool:
-        case Scalar::UInt8: x = read<uint8_t>(at); break;
-        case Scalar::Int8: x = read<int8_t>(at); break;
-        case Scalar::Int16: x = read<int16_t>(at); break;
-        case Scalar::UInt16: x = read<uint16_t>(at); break;
-        case Scalar::Int32: x = read<int32_t>(at); break;
-        case Scalar::UInt32: x = read<uint32_t>(at); break;
-        case Scalar::Int64: x = read<int64_t>(at); break;
-        case Scalar::UInt64: x = read<uint64_t>(at); break;
-        case Scalar::Float32: x = read<float>(at); break;
-        case Scalar::Float64: x = read<double>(at); break;
+        case Scalar::UInt8:
+            x = read<uint8_t>(at);
+            break;
+        case Scalar::Int8:
+            x = read<int8_t>(at);
+            break;
+        case Scalar::Int16:
+            x = read<int16_t>(at);
+            break;
+        case Scalar::UInt16:
+            x = read<uint16_t>(at);
+            break;
+        case Scalar::Int32:
+            x = read<int32_t>(at);
+            break;
+        case Scalar::UInt32:
+            x = read<uint32_t>(at);
+            break;
+        case Scalar::Int64:
+            x = read<int64_t>(at);
+            break;
+        case Scalar::UInt64:
+            x = read<uint64_t>(at);
+            break;
+        case Scalar::Float32:
+            x = read<float>(at);
+            break;
+        case Scalar::Float64:
+            x = read<double>(at);
+            break;
         case Scalar::Float16:
-        case Scalar::BFloat16: break;
+        case Scalar::BFloat16:
+            break;
     }
     return {x, x};
 }
@@ -159,21 +178,35 @@ Interval run(const BoundStep& step, const std::vector<Interval>& known, const ui
     if (step.code == kRounded) return rounded(x);
     const Interval y = known[static_cast<size_t>(step.b)];
     switch (step.code) {
-        case kAdd: return {x.low + y.low, x.high + y.high};
-        case kSubtract: return {x.low - y.high, x.high - y.low};
-        case kMultiply: return multiply(x, y);
-        case kMinimum: return {std::min(x.low, y.low), std::min(x.high, y.high)};
-        case kMaximum: return {std::max(x.low, y.low), std::max(x.high, y.high)};
-        case kQuotient: return truncated(divide(x, y));
-        case kRatio: return divide(x, y);
-        case kRemainder: return remainder(x, y);
-        case kChoice: return choice(known[static_cast<size_t>(step.c)], x, y);
-        case kLess: return {x.high < y.low ? 1.0 : 0.0, x.low < y.high ? 1.0 : 0.0};
-        case kEqual: return {x.low == x.high && y.low == y.high && x.low == y.low ? 1.0 : 0.0,
-                             x.high < y.low || y.high < x.low ? 0.0 : 1.0};
-        case kIndex: return index_of(x, y, step.c);
-        case kTrips: return trips(x, y);
-        default: return kAnything;
+        case kAdd:
+            return {x.low + y.low, x.high + y.high};
+        case kSubtract:
+            return {x.low - y.high, x.high - y.low};
+        case kMultiply:
+            return multiply(x, y);
+        case kMinimum:
+            return {std::min(x.low, y.low), std::min(x.high, y.high)};
+        case kMaximum:
+            return {std::max(x.low, y.low), std::max(x.high, y.high)};
+        case kQuotient:
+            return truncated(divide(x, y));
+        case kRatio:
+            return divide(x, y);
+        case kRemainder:
+            return remainder(x, y);
+        case kChoice:
+            return choice(known[static_cast<size_t>(step.c)], x, y);
+        case kLess:
+            return {x.high < y.low ? 1.0 : 0.0, x.low < y.high ? 1.0 : 0.0};
+        case kEqual:
+            return {x.low == x.high && y.low == y.high && x.low == y.low ? 1.0 : 0.0,
+                    x.high < y.low || y.high < x.low ? 0.0 : 1.0};
+        case kIndex:
+            return index_of(x, y, step.c);
+        case kTrips:
+            return trips(x, y);
+        default:
+            return kAnything;
     }
 }
 

@@ -11,10 +11,10 @@ namespace wl {
 
 namespace {
 
-constexpr int64_t kAlwaysWorth = 1 << 20;     // bytes of copies that never matter
+constexpr int64_t kAlwaysWorth = 1 << 20;      // bytes of copies that never matter
 constexpr int64_t kBytesPerKernelThread = 16;  // beyond that: what a kernel thread's atomics would cost
-constexpr int64_t kChunksPerThread = 4;        // chunks that have to be left for each OS thread where seams make them long
-constexpr int64_t kMaxSeamLanes = 64;          // seams are made whole vectors
+constexpr int64_t kChunksPerThread = 4;  // chunks that have to be left for each OS thread where seams make them long
+constexpr int64_t kMaxSeamLanes = 64;    // seams are made whole vectors
 
 struct View {
     char* data;
@@ -28,9 +28,7 @@ View view_of(const Param& param, const uint8_t* block) {
     return {reinterpret_cast<char*>(words[0]), bytes};
 }
 
-void set_data(const Param& param, uint8_t* block, void* data) {
-    std::memcpy(block + param.offset, &data, sizeof data);
-}
+void set_data(const Param& param, uint8_t* block, void* data) { std::memcpy(block + param.offset, &data, sizeof data); }
 
 template <typename T>
 void add(char* to, const char* from, int64_t bytes) {

@@ -45,9 +45,9 @@ struct Pool {
     std::condition_variable idle;
     std::atomic<bool> busy{false};  // owned by the thread whose launch is shared
     Shared* shared = nullptr;
-    std::atomic<int> seats{0};   // workers that may still join; changed under the mutex, as `inside` is
-    std::atomic<int> inside{0};  // workers that work on `shared`
-    std::deque<Place> places;    // of all workers, those that sleep and those that work
+    std::atomic<int> seats{0};         // workers that may still join; changed under the mutex, as `inside` is
+    std::atomic<int> inside{0};        // workers that work on `shared`
+    std::deque<Place> places;          // of all workers, those that sleep and those that work
     std::atomic<bool> crowded{false};  // there are more of them, and the caller, than processors
 };
 
@@ -195,20 +195,20 @@ class Signals {
 // Runs the threads from `begin` on with the pool; false when another launch has it.
 bool share(const Job& job, Worker* self, OrderedSums* in_order, std::unique_ptr<PrivateSums>* copy, int64_t begin,
            double thread_ns, int64_t fixed, Signals* signals) {
-    const int threads = static_cast<int>(
-        within(thread_ns * static_cast<double>(job.count - begin), kWorthNs, thread_count()));
+    const int threads =
+        static_cast<int>(within(thread_ns * static_cast<double>(job.count - begin), kWorthNs, thread_count()));
     if (threads < 2) return false;
     Pool* pool = pool_of_process();
     if (pool->busy.exchange(true, std::memory_order_acquire)) return false;
     const int64_t seam = in_vectors(job.seam, job.lanes, INT64_MAX);
-    Shared shared{
-        job,
-        self->record,
-        {},
-        {begin, job.count, thread_ns, threads, grain_of(job.lanes, job.rows, job.dims), fixed, 2 * seam, in_order != nullptr, &self->record->cancel},
-        {seam, begin, job.count},
-        in_order,
-        nullptr};
+    Shared shared{job,
+                  self->record,
+                  {},
+                  {begin, job.count, thread_ns, threads, grain_of(job.lanes, job.rows, job.dims), fixed, 2 * seam,
+                   in_order != nullptr, &self->record->cancel},
+                  {seam, begin, job.count},
+                  in_order,
+                  nullptr};
     std::fegetenv(&shared.floating_point);
     {
         std::lock_guard<std::mutex> lock(pool->mutex);
@@ -293,8 +293,7 @@ PyObject* set_num_threads(PyObject*, PyObject* arg) {
     const long n = PyLong_AsLong(arg);
     if (n == -1 && PyErr_Occurred()) return nullptr;
     if (n < 0 || n > kMaxThreads) {
-        PyErr_Format(PyExc_ValueError,
-                     "set_num_threads() needs a number from 1 to %d, or 0 for one a CPU, got %ld",
+        PyErr_Format(PyExc_ValueError, "set_num_threads() needs a number from 1 to %d, or 0 for one a CPU, got %ld",
                      kMaxThreads, n);
         return nullptr;
     }
@@ -322,8 +321,7 @@ PyMethodDef functions[] = {
      "set_num_threads(n)\n--\n\nSet how many threads a launch may use; 0 means one for each available CPU."},
     {"set_deterministic", set_deterministic, METH_O,
      "set_deterministic(on)\n--\n\nSet whether launches give the same bits whatever the number of threads."},
-    {"num_threads", num_threads, METH_NOARGS,
-     "num_threads()\n--\n\nReturn how many threads a launch may use."},
+    {"num_threads", num_threads, METH_NOARGS, "num_threads()\n--\n\nReturn how many threads a launch may use."},
     {nullptr, nullptr, 0, nullptr},
 };
 

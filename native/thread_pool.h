@@ -17,7 +17,7 @@ struct Job {
     Entry entry;
     const uint8_t* args;
     const int64_t* dims;
-    int64_t count;  // kernel threads
+    int64_t count;          // kernel threads
     const Signature* sums;  // not null: each worker needs copies of arrays that the kernel adds to
     int64_t lanes;          // how many threads the code runs at once
     int64_t rows = 1;       // and of how many rows of the grid

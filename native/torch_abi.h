@@ -1,9 +1,9 @@
-// What DLPack's exchange API leaves out about PyTorch's tensors, without a call through Python: whether a negation is pending,
-// and the counter of writes in place.
+// What DLPack's exchange API leaves out about PyTorch's tensors, without a call through Python: whether a negation is
+// pending, and the counter of writes in place.
 //
-// They are functions of PyTorch's library under the names of its C++ interface. They are used only where the library has
-// them under exactly those names and a tensor has shown that objects are laid out as they need it; elsewhere Python's
-// methods do the same.
+// They are functions of PyTorch's library under the names of its C++ interface. They are used only where the library
+// has them under exactly those names and a tensor has shown that objects are laid out as they need it; elsewhere
+// Python's methods do the same.
 #pragma once
 
 #include "dlpack_abi.h"

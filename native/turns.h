@@ -20,10 +20,16 @@ class Turns {
   public:
     // For the kernel threads from `begin` to `count`, of which one takes `thread_ns`, and `participants` OS threads.
     // Chunks are `fixed` kernel threads long if that is not 0; else it depends on the time that they take, but no chunk
-    // is shorter than `least`, nor cuts rows that go together if there are many. In one part chunks are taken in their order.
+    // is shorter than `least`, nor cuts rows that go together if there are many. In one part chunks are taken in their
+    // order.
     Turns(int64_t begin, int64_t count, double thread_ns, int participants, const Grain& grain, int64_t fixed,
           int64_t least, bool one_part, const std::atomic<int32_t>* cancel)
-        : thread_ns_(thread_ns), participants_(participants), grain_(grain), fixed_(fixed), least_(least), cancel_(cancel) {
+        : thread_ns_(thread_ns),
+          participants_(participants),
+          grain_(grain),
+          fixed_(fixed),
+          least_(least),
+          cancel_(cancel) {
         const bool many = grain.rows && count / grain.rows >= kGroups * participants;
         if (!many && static_cast<double>(grain.rows) * thread_ns > kShortestNs) grain_.rows = 0;
         const int64_t unit = fixed ? fixed : grain_.rows ? grain_.rows : in_vectors(kBlock, grain.lanes, INT64_MAX);

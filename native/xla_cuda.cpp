@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "cuda.h"
 #include "context.h"
+#include "cuda.h"
 #include "cuda_launch.h"
 #include "thread_pool.h"
 #include "xla_site.h"
@@ -119,8 +119,8 @@ const CudaPlan* load(Plan* plan, void* context, std::string* text) {
     const char* bound = nullptr;
     Py_ssize_t bound_size = 0;
     long long resident = 0;
-    if (!parts || !PyArg_ParseTuple(parts.get(), "KLLKOOy#L", &function, &block_dim, &max_threads, &record, &keepalive, &check,
-                                    &bound, &bound_size, &resident)) {
+    if (!parts || !PyArg_ParseTuple(parts.get(), "KLLKOOy#L", &function, &block_dim, &max_threads, &record, &keepalive,
+                                    &check, &bound, &bound_size, &resident)) {
         *text = "warp_like: " + take_exception();
         return nullptr;
     }
@@ -151,8 +151,8 @@ bool fetch_values(BatchedCall* call, void* stream, std::vector<std::vector<char>
         for (size_t d = 0; d < n; ++d) extent += (call->batch[d] - 1) * call->steps[i * n + d];
         held->emplace_back(static_cast<size_t>(extent));
         char* to = held->back().data();
-        if (!trouble->note("cuMemcpyDtoHAsync", cuda_api.copy_to_host(to, address_of(hole.data),
-                                                                     static_cast<size_t>(extent), stream))) {
+        if (!trouble->note("cuMemcpyDtoHAsync",
+                           cuda_api.copy_to_host(to, address_of(hole.data), static_cast<size_t>(extent), stream))) {
             return false;
         }
         hole.data = to;
@@ -196,9 +196,10 @@ Shape shape_of(const BatchedCall& call, const CudaPlan& code, int64_t block_dim)
     return {threads, blocks};
 }
 
-// Takes the memory for the stacks from XLA, which has it back when the call returns, in the order of its stream. An error
-// for XLA where there is none, or where a thread may need more than the limit.
-xla::Error* take_arena(const xla::CallFrame* frame, const Plan* plan, const CudaPlan& code, const BatchedCall& call, Shape* shape) {
+// Takes the memory for the stacks from XLA, which has it back when the call returns, in the order of its stream. An
+// error for XLA where there is none, or where a thread may need more than the limit.
+xla::Error* take_arena(const xla::CallFrame* frame, const Plan* plan, const CudaPlan& code, const BatchedCall& call,
+                       Shape* shape) {
     std::vector<uint8_t> block = argument_block(call);
     const std::vector<BoundStep>& bound = code.bound;
     if (!is_bound_program(bound.data(), bound.size(), block.size())) {
@@ -225,11 +226,12 @@ bool launch_all(const BatchedCall& call, const CudaPlan& code, Shape shape, void
     std::vector<uint8_t> block = argument_block(call);
     int64_t begin = 0, end = call.count;
     void* record = code.record;
-    void* params[] = {block.data(), const_cast<int64_t*>(call.dims), &begin, &end, &record, &shape.arena, &shape.capacity};
+    void* params[] = {block.data(),   const_cast<int64_t*>(call.dims), &begin, &end, &record, &shape.arena,
+                      &shape.capacity};
     for (int64_t item = 0; item < call.items; ++item) {
         fill(call, item, block.data());  // the driver copies the parameters before it returns
-        const CudaCode result = cuda_api.launch_kernel(code.function, blocks, 1, 1, threads, 1, 1, 0, stream, params,
-                                                       nullptr);
+        const CudaCode result =
+            cuda_api.launch_kernel(code.function, blocks, 1, 1, threads, 1, 1, 0, stream, params, nullptr);
         if (!trouble->note("cuLaunchKernel", result)) return false;
     }
     return true;
@@ -256,7 +258,8 @@ xla::Error* execute_on_cuda_stream(const xla::CallFrame* frame) {
     if (!trouble.note("cuStreamGetCtx", cuda_api.stream_get_ctx(asked.stream, &context))) return told(frame, trouble);
     const ContextScope current(context, &trouble);
     if (trouble.call) return told(frame, trouble);
-    if ((plan->ordered || plan->rounds) && (plan->deterministic || is_deterministic())) return explained(frame, plan, kErrorUnordered);
+    if ((plan->ordered || plan->rounds) && (plan->deterministic || is_deterministic()))
+        return explained(frame, plan, kErrorUnordered);
     std::string text;
     const CudaPlan* code = loaded(plan, context);
     if (!code) code = load(plan, context, &text);

@@ -6,9 +6,9 @@
 #include <new>
 #include <string>
 
+#include "thread_pool.h"
 #include "xla_cuda.h"
 #include "xla_ffi_abi.h"
-#include "thread_pool.h"
 #include "xla_run.h"
 #include "xla_site.h"
 
@@ -107,8 +107,18 @@ PyObject* add_plan(PyObject*, PyObject* args) {
         return nullptr;
     }
     if (find_plan(key)) Py_RETURN_NONE;
-    Plan* plan = new (std::nothrow)
-        Plan{key, nullptr, reinterpret_cast<Entry>(address), lanes, rows, ordered != 0, rounds != 0, deterministic != 0, keepalive, explain, load, {nullptr}};
+    Plan* plan = new (std::nothrow) Plan{key,
+                                         nullptr,
+                                         reinterpret_cast<Entry>(address),
+                                         lanes,
+                                         rows,
+                                         ordered != 0,
+                                         rounds != 0,
+                                         deterministic != 0,
+                                         keepalive,
+                                         explain,
+                                         load,
+                                         {nullptr}};
     if (!plan) return PyErr_NoMemory();
     for (PyObject* kept : {keepalive, explain, load}) Py_INCREF(kept);
     insert_plan(plan);
@@ -144,62 +154,63 @@ PyObject* layout(PyObject*, PyObject*) {
     Ref dict(PyDict_New());
     if (!dict) return nullptr;
     PyObject* d = dict.get();
-    const bool done =
-        put(d, "XLA_FFI_Extension_Base.type", offsetof(Extension, type)) &&
-        put(d, "XLA_FFI_Extension_Base.next", offsetof(Extension, next)) &&
-        put(d, "XLA_FFI_Metadata_Extension.metadata", offsetof(MetadataExtension, metadata)) &&
-        put(d, "XLA_FFI_Metadata.api_version", offsetof(Metadata, api_version)) &&
-        put(d, "XLA_FFI_Api_Version.major_version", offsetof(ApiVersion, major_version)) &&
-        put(d, "XLA_FFI_Api_Version.minor_version", offsetof(ApiVersion, minor_version)) &&
-        put(d, "XLA_FFI_Error_Create_Args.message", offsetof(ErrorCreateArgs, message)) &&
-        put(d, "XLA_FFI_Error_Create_Args.errc", offsetof(ErrorCreateArgs, code)) &&
-        put(d, "XLA_FFI_Error_Destroy_Args.error", offsetof(ErrorDestroyArgs, error)) &&
-        put(d, "XLA_FFI_ThreadPool_Schedule_Args.ctx", offsetof(ScheduleArgs, context)) &&
-        put(d, "XLA_FFI_ThreadPool_Schedule_Args.task", offsetof(ScheduleArgs, task)) &&
-        put(d, "XLA_FFI_ThreadPool_Schedule_Args.data", offsetof(ScheduleArgs, data)) &&
-        put(d, "XLA_FFI_ThreadPool_NumThreads_Args.num_threads", offsetof(NumThreadsArgs, num_threads)) &&
-        put(d, "XLA_FFI_Api.XLA_FFI_Error_Create", offsetof(Api, error_create)) &&
-        put(d, "XLA_FFI_Api.XLA_FFI_Error_Destroy", offsetof(Api, error_destroy)) &&
-        put(d, "XLA_FFI_Stream_Get_Args.ctx", offsetof(StreamGetArgs, context)) &&
-        put(d, "XLA_FFI_Stream_Get_Args.stream", offsetof(StreamGetArgs, stream)) &&
-        put(d, "XLA_FFI_Api.XLA_FFI_Stream_Get", offsetof(Api, stream_get)) &&
-        put(d, "XLA_FFI_DeviceMemory_Allocate_Args.ctx", offsetof(AllocateArgs, context)) &&
-        put(d, "XLA_FFI_DeviceMemory_Allocate_Args.size", offsetof(AllocateArgs, size)) &&
-        put(d, "XLA_FFI_DeviceMemory_Allocate_Args.alignment", offsetof(AllocateArgs, alignment)) &&
-        put(d, "XLA_FFI_DeviceMemory_Allocate_Args.data", offsetof(AllocateArgs, data)) &&
-        put(d, "XLA_FFI_Api.XLA_FFI_DeviceMemory_Allocate", offsetof(Api, device_memory_allocate)) &&
-        put(d, "XLA_FFI_Api.XLA_FFI_ThreadPool_Schedule", offsetof(Api, schedule)) &&
-        put(d, "XLA_FFI_Api.XLA_FFI_ThreadPool_NumThreads", offsetof(Api, num_threads)) &&
-        put(d, "XLA_FFI_Buffer.dtype", offsetof(Buffer, dtype)) &&
-        put(d, "XLA_FFI_Buffer.data", offsetof(Buffer, data)) &&
-        put(d, "XLA_FFI_Buffer.rank", offsetof(Buffer, rank)) &&
-        put(d, "XLA_FFI_Buffer.dims", offsetof(Buffer, dims)) &&
-        put(d, "XLA_FFI_ByteSpan.ptr", offsetof(Span, text)) &&
-        put(d, "XLA_FFI_ByteSpan.len", offsetof(Span, length)) &&
-        put(d, "XLA_FFI_Scalar.value", offsetof(ScalarAttribute, value)) &&
-        put(d, "XLA_FFI_Array.size", offsetof(ArrayAttribute, size)) &&
-        put(d, "XLA_FFI_Array.data", offsetof(ArrayAttribute, data)) &&
-        put(d, "XLA_FFI_Args.types", offsetof(Values, types)) &&
-        put(d, "XLA_FFI_Args.args", offsetof(Values, values)) &&
-        put(d, "XLA_FFI_Rets.types", offsetof(Values, types)) &&
-        put(d, "XLA_FFI_Rets.rets", offsetof(Values, values)) &&
-        put(d, "XLA_FFI_Attrs.types", offsetof(Attributes, types)) &&
-        put(d, "XLA_FFI_Attrs.names", offsetof(Attributes, names)) &&
-        put(d, "XLA_FFI_Attrs.attrs", offsetof(Attributes, values)) &&
-        put(d, "XLA_FFI_CallFrame.api", offsetof(CallFrame, api)) &&
-        put(d, "XLA_FFI_CallFrame.ctx", offsetof(CallFrame, context)) &&
-        put(d, "XLA_FFI_CallFrame.stage", offsetof(CallFrame, stage)) &&
-        put(d, "XLA_FFI_CallFrame.args", offsetof(CallFrame, args)) &&
-        put(d, "XLA_FFI_CallFrame.rets", offsetof(CallFrame, rets)) &&
-        put(d, "XLA_FFI_CallFrame.attrs", offsetof(CallFrame, attrs));
+    const bool done = put(d, "XLA_FFI_Extension_Base.type", offsetof(Extension, type)) &&
+                      put(d, "XLA_FFI_Extension_Base.next", offsetof(Extension, next)) &&
+                      put(d, "XLA_FFI_Metadata_Extension.metadata", offsetof(MetadataExtension, metadata)) &&
+                      put(d, "XLA_FFI_Metadata.api_version", offsetof(Metadata, api_version)) &&
+                      put(d, "XLA_FFI_Api_Version.major_version", offsetof(ApiVersion, major_version)) &&
+                      put(d, "XLA_FFI_Api_Version.minor_version", offsetof(ApiVersion, minor_version)) &&
+                      put(d, "XLA_FFI_Error_Create_Args.message", offsetof(ErrorCreateArgs, message)) &&
+                      put(d, "XLA_FFI_Error_Create_Args.errc", offsetof(ErrorCreateArgs, code)) &&
+                      put(d, "XLA_FFI_Error_Destroy_Args.error", offsetof(ErrorDestroyArgs, error)) &&
+                      put(d, "XLA_FFI_ThreadPool_Schedule_Args.ctx", offsetof(ScheduleArgs, context)) &&
+                      put(d, "XLA_FFI_ThreadPool_Schedule_Args.task", offsetof(ScheduleArgs, task)) &&
+                      put(d, "XLA_FFI_ThreadPool_Schedule_Args.data", offsetof(ScheduleArgs, data)) &&
+                      put(d, "XLA_FFI_ThreadPool_NumThreads_Args.num_threads", offsetof(NumThreadsArgs, num_threads)) &&
+                      put(d, "XLA_FFI_Api.XLA_FFI_Error_Create", offsetof(Api, error_create)) &&
+                      put(d, "XLA_FFI_Api.XLA_FFI_Error_Destroy", offsetof(Api, error_destroy)) &&
+                      put(d, "XLA_FFI_Stream_Get_Args.ctx", offsetof(StreamGetArgs, context)) &&
+                      put(d, "XLA_FFI_Stream_Get_Args.stream", offsetof(StreamGetArgs, stream)) &&
+                      put(d, "XLA_FFI_Api.XLA_FFI_Stream_Get", offsetof(Api, stream_get)) &&
+                      put(d, "XLA_FFI_DeviceMemory_Allocate_Args.ctx", offsetof(AllocateArgs, context)) &&
+                      put(d, "XLA_FFI_DeviceMemory_Allocate_Args.size", offsetof(AllocateArgs, size)) &&
+                      put(d, "XLA_FFI_DeviceMemory_Allocate_Args.alignment", offsetof(AllocateArgs, alignment)) &&
+                      put(d, "XLA_FFI_DeviceMemory_Allocate_Args.data", offsetof(AllocateArgs, data)) &&
+                      put(d, "XLA_FFI_Api.XLA_FFI_DeviceMemory_Allocate", offsetof(Api, device_memory_allocate)) &&
+                      put(d, "XLA_FFI_Api.XLA_FFI_ThreadPool_Schedule", offsetof(Api, schedule)) &&
+                      put(d, "XLA_FFI_Api.XLA_FFI_ThreadPool_NumThreads", offsetof(Api, num_threads)) &&
+                      put(d, "XLA_FFI_Buffer.dtype", offsetof(Buffer, dtype)) &&
+                      put(d, "XLA_FFI_Buffer.data", offsetof(Buffer, data)) &&
+                      put(d, "XLA_FFI_Buffer.rank", offsetof(Buffer, rank)) &&
+                      put(d, "XLA_FFI_Buffer.dims", offsetof(Buffer, dims)) &&
+                      put(d, "XLA_FFI_ByteSpan.ptr", offsetof(Span, text)) &&
+                      put(d, "XLA_FFI_ByteSpan.len", offsetof(Span, length)) &&
+                      put(d, "XLA_FFI_Scalar.value", offsetof(ScalarAttribute, value)) &&
+                      put(d, "XLA_FFI_Array.size", offsetof(ArrayAttribute, size)) &&
+                      put(d, "XLA_FFI_Array.data", offsetof(ArrayAttribute, data)) &&
+                      put(d, "XLA_FFI_Args.types", offsetof(Values, types)) &&
+                      put(d, "XLA_FFI_Args.args", offsetof(Values, values)) &&
+                      put(d, "XLA_FFI_Rets.types", offsetof(Values, types)) &&
+                      put(d, "XLA_FFI_Rets.rets", offsetof(Values, values)) &&
+                      put(d, "XLA_FFI_Attrs.types", offsetof(Attributes, types)) &&
+                      put(d, "XLA_FFI_Attrs.names", offsetof(Attributes, names)) &&
+                      put(d, "XLA_FFI_Attrs.attrs", offsetof(Attributes, values)) &&
+                      put(d, "XLA_FFI_CallFrame.api", offsetof(CallFrame, api)) &&
+                      put(d, "XLA_FFI_CallFrame.ctx", offsetof(CallFrame, context)) &&
+                      put(d, "XLA_FFI_CallFrame.stage", offsetof(CallFrame, stage)) &&
+                      put(d, "XLA_FFI_CallFrame.args", offsetof(CallFrame, args)) &&
+                      put(d, "XLA_FFI_CallFrame.rets", offsetof(CallFrame, rets)) &&
+                      put(d, "XLA_FFI_CallFrame.attrs", offsetof(CallFrame, attrs));
     return done ? dict.release() : nullptr;
 }
 
 PyMethodDef functions[] = {
     {"xla_add_plan", add_plan, METH_VARARGS,
      "xla_add_plan(key, address, keepalive, explain, load, lanes=1, ordered=False, rounds=False, deterministic=False, "
-     "rows=1)\n--\n\nMake an entry point known to XLA's calls, for good. `explain(code, where, thread[, text, values])` gives the exception for a kernel's error; "
-     "`load(context)` gives function, usual and most threads of a block, address of the fault record, owner, check, what bounds"
+     "rows=1)\n--\n\nMake an entry point known to XLA's calls, for good. `explain(code, where, thread[, text, "
+     "values])` gives the exception for a kernel's error; "
+     "`load(context)` gives function, usual and most threads of a block, address of the fault record, owner, check, "
+     "what bounds"
      " the stack and how many threads run at once for CUDA."},
     {"xla_has_plan", has_plan, METH_O, "xla_has_plan(key)\n--\n\nReturn whether the key is taken."},
     {"xla_handler", handler, METH_VARARGS,

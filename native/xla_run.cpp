@@ -84,7 +84,8 @@ class Runner {
         const auto add = [](std::vector<Sum>* done) {
             for (const Sum& sum : *done) sum.add();
         };
-        sums_ = order->exchange(number, std::move(sums_), add, [this](std::vector<Sum>* fresh) { return make_copies(fresh); });
+        sums_ = order->exchange(number, std::move(sums_), add,
+                                [this](std::vector<Sum>* fresh) { return make_copies(fresh); });
         item_ = -1;
     }
 
@@ -290,8 +291,7 @@ bool adds_in_order(const BatchedCall& call, int64_t fixed) {
 
 }  // namespace
 
-void run_batched(const BatchedCall& call, const xla::Api* api, xla::ExecutionContext* context,
-                 RunRecord* record) {
+void run_batched(const BatchedCall& call, const xla::Api* api, xla::ExecutionContext* context, RunRecord* record) {
     int64_t total;
     if (__builtin_mul_overflow(call.count, call.items, &total) || total <= 0) return;
     PlainFloatingPoint plain;
@@ -318,7 +318,8 @@ void run_batched(const BatchedCall& call, const xla::Api* api, xla::ExecutionCon
         const double left_ns = thread_ns * static_cast<double>(total - done);
         // The first threads may be slow because code and data are cold: a guess needs some substance.
         const bool sure = now - start > 3e3 || done >= 80;
-        if (left_ns > kShareNs && sure && !alone && share(call, &runner, record, done, thread_ns, fixed, order, api, context)) {
+        if (left_ns > kShareNs && sure && !alone &&
+            share(call, &runner, record, done, thread_ns, fixed, order, api, context)) {
             break;
         }
     }

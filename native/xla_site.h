@@ -1,4 +1,5 @@
-// What a call in an XLA program says, and the compiled code that it refers to: what the handlers of all platforms share.
+// What a call in an XLA program says, and the compiled code that it refers to: what the handlers of all platforms
+// share.
 //
 // A call site carries attributes, made when JAX traces it (warp_like/interop/jaxffi/call.py):
 //   plan    the key of the compiled entry point, a hash of what it was compiled from
@@ -31,7 +32,7 @@ struct CudaPlan {
     int64_t max_threads;  // the most that a block can have
     void* record;         // where it reports faults, or null
     PyObject* keepalive;
-    PyObject* check;  // to be called once the stream has been waited for, or null
+    PyObject* check;               // to be called once the stream has been waited for, or null
     std::vector<BoundStep> bound;  // tells the bytes of stack of a thread; empty for code without a stack
     int64_t resident;              // how many threads the device runs at once at most
 };
@@ -41,10 +42,10 @@ struct Plan {
     int64_t key;
     Plan* next;
     Entry entry;
-    int lanes;     // how many threads it runs at once
-    int rows;      // and of how many rows
-    bool ordered;  // what it computes depends on the order in which its threads run
-    bool rounds;   // it depends on the order in which the copies of sums are added up
+    int lanes;           // how many threads it runs at once
+    int rows;            // and of how many rows
+    bool ordered;        // what it computes depends on the order in which its threads run
+    bool rounds;         // it depends on the order in which the copies of sums are added up
     bool deterministic;  // it has to give the same bits whatever the number of threads
     PyObject* keepalive;
     PyObject* explain;
@@ -102,8 +103,8 @@ xla::Error* open_call(const xla::CallFrame* frame, Site* site, Plan** plan);
 // How many bytes from the start of a batched buffer an element of the batch lies.
 int64_t offset_of(int64_t item, const std::vector<int64_t>& batch, const int64_t* steps);
 
-// Describes the launches of a call, and gives its results what they hold before them. False where `memory` fails, or the
-// buffers are not those that the call was traced with, which `misfit` says.
+// Describes the launches of a call, and gives its results what they hold before them. False where `memory` fails, or
+// the buffers are not those that the call was traced with, which `misfit` says.
 bool describe_call(const xla::CallFrame* frame, const Site& site, XlaMemory* memory, BatchedCall* call);
 xla::Error* misfit(const xla::CallFrame* frame);
 
