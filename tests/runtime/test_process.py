@@ -104,6 +104,38 @@ print(ok, os.waitstatus_to_exitcode(status))
     assert done.stdout == "True 0\n", done.stderr
 
 
+def test_forking_while_other_threads_compile_and_load(tmp_path):
+    """The child launches what nobody compiles to an end there."""
+    done = run(
+        tmp_path,
+        """
+import signal
+
+
+def compile_all(numbers):
+    for n in numbers:
+        for kernel in (spin, add_one):
+            made = kernel.with_options(max_unroll=n)
+            wp.launch(made, dim=1, inputs=[out, 1] if kernel is spin else [x])
+
+
+threads = [threading.Thread(target=compile_all, args=(range(16 * k, 16 * k + 8),)) for k in (1, 2)]
+for t in threads:
+    t.start()
+codes = []
+while any(t.is_alive() for t in threads):
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(60)  # a lock that nobody lets go of
+        wp.launch(add_one.with_options(max_unroll=1000), dim=len(x), inputs=[x])
+        os._exit(0)
+    codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+print(set(codes))
+""",
+    )
+    assert done.stdout == "{0}\n", done.stderr
+
+
 def test_exit_with_arrays_tapes_and_views_alive(tmp_path):
     done = run(
         tmp_path,

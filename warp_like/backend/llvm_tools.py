@@ -12,7 +12,9 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-LOCK = threading.RLock()
+from warp_like.base.forking import Order, held_by_forks
+
+LOCK = held_by_forks(threading.RLock(), Order.LLVM)
 
 
 def preload() -> None:

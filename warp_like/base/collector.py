@@ -7,11 +7,13 @@ import gc
 import threading
 from collections.abc import Iterator
 
+from warp_like.base.forking import Order, held_by_forks
+
 RARELY = 100_000
 """Objects made between two collections. IR is many small objects that live until the code is made: a collector that
 looks at them after every 700, and now and then at all that the process has imported, takes a tenth of the time."""
 
-_lock = threading.Lock()
+_lock = held_by_forks(threading.Lock(), Order.BRIEF)
 _inside = 0
 _usual = 0
 

@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from warp_like.base.forking import Order, held_by_forks
+
 LIMIT = 100_000
 """How deep calls may nest on the large stack. Some calls of Python functions pass through C, which takes the most."""
 
@@ -20,7 +22,7 @@ STACK_BYTES = 1 << 30
 
 _T = TypeVar("_T")
 _running: contextvars.ContextVar[bool] = contextvars.ContextVar("warp_like_deep", default=False)
-_lock = threading.Lock()
+_lock = held_by_forks(threading.Lock(), Order.STACK)
 
 
 def deeply(work: Callable[[], _T]) -> _T:

@@ -38,8 +38,8 @@ def _facts() -> dict[str, Any]:
     facts["platform"] = platform.platform()
     facts["threads"] = _native.num_threads()
     facts["devices"] = ", ".join(map(str, get_devices()))
-    changed = {s.name: getattr(settings, s.name) for s in SETTINGS if getattr(settings, s.name) != s.default}
-    facts["settings"] = changed
+    values = {s: getattr(settings, s.name) for s in SETTINGS if s.is_for("process")}
+    facts["settings"] = {s.name: value for s, value in values.items() if value != s.default}
     return facts
 
 

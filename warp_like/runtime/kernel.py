@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from warp_like import _native, values
 from warp_like.base.errors import WarpCodegenError
+from warp_like.base.forking import Order, held_by_forks
 from warp_like.base.settings import Setting, settings
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.lookup import compile_kernel
@@ -435,7 +436,7 @@ def _options_changed(setting: Setting) -> None:
 
 
 _held = 0  # captures and timings that run now, in any thread
-_holding = threading.Lock()
+_holding = held_by_forks(threading.Lock(), Order.BRIEF)
 
 
 def hold_fast_launches(change: int) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from warp_like import _native, values
 from warp_like.base.errors import WarpDeterminismError
 from warp_like.base.faults import explain
+from warp_like.base.forking import Order, held_by_forks
 from warp_like.base.settings import Setting, settings
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.signature import Signature, with_scratch
@@ -28,7 +29,7 @@ Place = tuple[bool, bool, bool]
 
 _ARRAY, _SCALAR, _VALUE = 0, 1, 2
 _WRITES, _SUMS, _OWN, _STORES, _READS, _GRADIENT, _OPTIONAL = 1, 3, 5, 8, 16, 32, 64
-_compiling = threading.RLock()
+COMPILING = held_by_forks(threading.RLock(), Order.PROGRAM)
 
 
 class Program:
@@ -101,7 +102,7 @@ class Program:
         Raises:
             WarpCodegenError: The kernel can't be compiled, or not differentiated.
         """
-        with _compiling:
+        with COMPILING:
             if (contiguous, wide, sums) not in self.artifacts or self.dispatcher is None:
                 signature = Signature(
                     self.types, contiguous, wide, self.wrt, self.same, self.kernel.compile_options(), self.tangent, sums

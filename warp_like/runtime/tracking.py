@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from warp_like import _native
+from warp_like.base.forking import Order, held_by_forks
 from warp_like.base.settings import Setting, settings
 
 _PACKAGE = __name__.partition(".")[0]
@@ -44,7 +45,7 @@ class _Ledger:
     """All that is known since somebody began to follow."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()  # a weak reference may end while it is held
+        self.lock = held_by_forks(threading.RLock(), Order.BRIEF)  # a weak reference may end while it is held
         self.followers = 0
         self.clear()
 

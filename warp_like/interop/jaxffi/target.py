@@ -6,7 +6,6 @@ import functools
 import importlib.util
 import re
 import struct
-import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from warp_like.ir.core import Function
 from warp_like.ir.types import Type, adjoint_type
 from warp_like.runtime.device import is_cuda_available
 from warp_like.runtime.kernel import Kernel
+from warp_like.runtime.program import COMPILING
 
 TARGET = "warp_like_kernel"
 
@@ -127,7 +127,6 @@ class Code:
 
 
 _codes: weakref.WeakKeyDictionary[Kernel, dict[tuple[Signature, bool], Code]] = weakref.WeakKeyDictionary()
-_compiling = threading.RLock()
 
 
 def compiled(
@@ -148,7 +147,7 @@ def compiled(
         WarpCodegenError: The kernel can't be compiled, or not differentiated.
     """
     signature = Signature(types, contiguous, wide, wrt, same, kernel.compile_options(), tangent, sums, again)
-    with _compiling:
+    with COMPILING:
         known = _codes.setdefault(kernel, {})
         deterministic = bool(kernel.option("deterministic"))
         if (signature, deterministic) not in known:
