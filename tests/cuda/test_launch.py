@@ -199,6 +199,19 @@ def test_streams(fake, pair):
         wp.launch(saxpy, dim=10, inputs=[x, y, 1.0], stream=7, device="cuda:0")
 
 
+def test_explicit_adjoint_launches_go_where_they_are_told(fake):
+    x, y = (wp.zeros(10, device="cuda:0", requires_grad=True) for _ in "xy")
+    other = wp.Stream("cuda:0")
+    where = {"stream": other, "block_dim": 64, "max_blocks": 1}
+    for record_cmd in (False, True):
+        for _ in range(2):  # compiled, then ready
+            command = wp.launch(saxpy, 10, [x, y, 1.0], adjoint=True, record_cmd=record_cmd, **where)
+            if command is not None:
+                command.launch()
+            launch = fake.launches[-1]
+            assert (launch.stream, launch.block, launch.grid) == (other.cuda_stream, (64, 1, 1), (1, 1, 1))
+
+
 def test_memory_used_on_another_library_s_stream_is_waited_for(fake, pair):
     x, y = pair
     theirs = wp.Stream("cuda:0", cuda_stream=0x7777)

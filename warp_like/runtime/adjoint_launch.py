@@ -58,6 +58,8 @@ class AdjointLaunch(Launch):
             self.blocks.stream if stream is None else stream,
             adjoint=True,
             record_tape=False,
+            max_blocks=self.blocks.most,
+            block_dim=self.blocks.threads,
         )
 
     def set_param_at_index(self, index: int, value: Any, adjoint: bool = False) -> None:

@@ -111,7 +111,7 @@ def launch(
         record.block_dim = blocks.threads or 0
         if record_cmd:
             return _adjoint_command(program, record, first, last, blocks)
-        _run_given_adjoint(record, first, last)
+        _run_given_adjoint(record, first, last, blocks)
     elif record_cmd:
         return Launch(kernel, dims, program, args, record_tape, blocks, (*inputs, *outputs))
     elif isinstance(_run_or_record(program, kernel, dims, args, record_tape, blocks), Capture):
@@ -386,7 +386,10 @@ def _adjoint_command(
 
 
 def _run_given_adjoint(
-    record: Record, inputs: tuple[Sequence[Any], Sequence[Any]], outputs: tuple[Sequence[Any], Sequence[Any]]
+    record: Record,
+    inputs: tuple[Sequence[Any], Sequence[Any]],
+    outputs: tuple[Sequence[Any], Sequence[Any]],
+    blocks: Blocks,
 ) -> None:
     """Run an explicit adjoint launch, for arguments and their adjoints as the user gave them."""
     from warp_like.runtime.differentiation import bind_adjoints
@@ -394,13 +397,15 @@ def _run_given_adjoint(
 
     adjoints = bind_adjoints(record.kernel, record.types, record.args, inputs, outputs)
     require_intact(record, adjoints)
-    run_adjoint(record, adjoints)
+    run_adjoint(record, adjoints, blocks)
     if recorder.active is not None and recorder.active.history is not None:
         recorder.active.history.adjoints += adjoints.values()
 
 
-def run_adjoint(record: Record, adjoints: dict[int, array]) -> None:
+def run_adjoint(record: Record, adjoints: dict[int, array], blocks: Blocks | None = None) -> None:
     """Run the reverse sweep of a launch: adds to ``adjoints`` of what the kernel reads.
+
+    Without ``blocks``, in blocks of as many threads as the launch had.
 
     Raises:
         RuntimeError: Gradients are switched off for the kernel, or it overwrote memory that its gradient needs.
@@ -410,7 +415,7 @@ def run_adjoint(record: Record, adjoints: dict[int, array]) -> None:
 
     program = adjoint_program(record, adjoints)
     if program is not None:
-        blocks = Blocks(threads=record.block_dim or None)
+        blocks = blocks or Blocks(threads=record.block_dim or None)
         run(program, record.dims, adjoint_arguments(record, program, adjoints), blocks)
 
 
