@@ -194,8 +194,9 @@ class Tape:
             return
         loss = loss if loss is not None else self.loss
         starts = self._starts(loss, grads or {})
-        self.history.require_same_gradients()
         history = self.history
+        if history.without:
+            history.require_same_gradients()
         if recorder.active is not None and recorder.active.history is not None:
             recorder.active.history.adjoints += self.gradients.values()
         seen = self._retained.shown or history.overwritten or history.cut or history.adjoints or history.inner
@@ -251,10 +252,10 @@ class Tape:
             starts.append((loss, 1.0))
         starts += list(grads.items())
         for a, seed in starts:
-            if a.grad is None and a is not loss and any(x is a for r in self.launches for x in _arrays_of(r)):
-                a.requires_grad = True
             if a.grad is None:
-                raise ValueError("backward() starts from arrays with requires_grad=True, and one has it False")
+                if a is loss or not any(x is a for r in self.launches for x in _arrays_of(r)):
+                    raise ValueError("backward() starts from arrays with requires_grad=True, and one has it False")
+                a.requires_grad = True
             if isinstance(seed, array) and seed.shape != a.shape:
                 raise ValueError(f"an adjoint of shape {seed.shape} was given for an array of shape {a.shape}")
         return starts
