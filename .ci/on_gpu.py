@@ -5,7 +5,7 @@
 1. ``programs``: whole programs and the runtime's calls on the device (the tests that are marked ``cuda``), under a tool
    of compute-sanitizer if one is named, and then nothing else
 2. ``benchmark``: ``examples/benchmarks/benchmark_cuda.py``
-3. ``suite``: tests of gradients, builtins, structs and utilities with each launch done on the device
+3. ``suite``: tests of the language, gradients, builtins, structs and utilities with each launch done on the device
 
 Each stage gets what is left of the time, and ends cleanly when it is used up: tests that were not reached are
 skipped, and rows of the benchmark left out. ``build/benchmarks/cuda_tests.json`` is written after each stage and says
@@ -29,7 +29,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "benchmarks"
-ON_DEVICE = ("tests/structs", "tests/utils", "tests/ad", "tests/builtins")
+ON_DEVICE = ("tests/structs", "tests/utils", "tests/frontend", "tests/ad", "tests/builtins")
 GRACE = 60.0
 """Seconds after the limit at which a stage that does not end by itself is killed."""
 
