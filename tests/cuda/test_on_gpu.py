@@ -35,7 +35,7 @@ def test_the_stages(capsys):
     assert [line.partition(":")[0] for line in lines] == ["programs", "benchmark", "suite"]
     assert lines[0].endswith("-m pytest -rs --seconds={seconds} -m cuda tests/cuda -x")
     assert lines[1].endswith("--seconds={seconds}")
-    assert lines[2].endswith("tests/structs tests/utils tests/ad tests/builtins -x")
+    assert lines[2].endswith("tests/structs tests/utils tests/frontend tests/ad tests/builtins -x")
 
 
 def test_what_needs_a_device_is_in_one_folder():
