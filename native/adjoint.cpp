@@ -479,9 +479,8 @@ PyMethodDef functions[] = {
      "return False, with nothing done, where one is not plain memory of ours."},
     {"try_backward", method(try_backward), METH_FASTCALL,
      "try_backward(launches, starts)\n--\n\nSet the gradients of the arrays in `starts`, pairs of an array and a "
-     "number or "
-     "an array, run the adjoints of the recorded launches, last one first, and return True; or return False, with "
-     "nothing done, when something is not plainly right or not installed."},
+     "number or an array, run the adjoints of the recorded launches, last one first, and return True; or return "
+     "False, with nothing done, when something is not plainly right or not installed."},
     {nullptr, nullptr, 0, nullptr},
 };
 

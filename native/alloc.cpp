@@ -112,9 +112,8 @@ PyGetSetDef buffer_getset[] = {
 
 PyMethodDef functions[] = {
     {"alloc", method(alloc), METH_FASTCALL,
-     "alloc(nbytes, zero=False, builtin=False)\n--\n\nReturn a Buffer of `nbytes` bytes, aligned to 64 where they do "
-     "not "
-     "come from an allocator of the user's; with `builtin` they do not."},
+     "alloc(nbytes, zero=False, builtin=False)\n--\n\nReturn a Buffer of `nbytes` bytes, aligned to 64 where they "
+     "do not come from an allocator of the user's; with `builtin` they do not."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -416,13 +416,11 @@ PyMethodDef array_methods[] = {
      "_try_zero()\n--\n\nSet every element to zero, and return True; False where the array is strided, read-only, or "
      "memory of a tensor whose framework wants to know."},
     {"_subview", method(array_subview), METH_FASTCALL,
-     "_subview(offset, shape, strides)\n--\n\nReturn a view of the same class, `offset` bytes into this "
-     "array; "
-     "its __init__ is not called and nothing is checked against the bounds."},
+     "_subview(offset, shape, strides)\n--\n\nReturn a view of the same class, `offset` bytes into this array; its "
+     "__init__ is not called and nothing is checked against the bounds."},
     {"_numpy", method(numpy_of), METH_FASTCALL,
-     "_numpy(dtype=None)\n--\n\nReturn a NumPy array over the memory, of the array's scalars or of records; None where "
-     "Python "
-     "has to see to it."},
+     "_numpy(dtype=None)\n--\n\nReturn a NumPy array over the memory, of the array's scalars or of records; None "
+     "where Python has to see to it."},
     {"_slice", array_slice, METH_O,
      "_slice(key)\n--\n\nReturn the view, and that of the gradient, that integers and slices select; None where Python "
      "has to see to it."},

@@ -568,15 +568,13 @@ PyMethodDef functions[] = {
      "exception for an error."},
     {"cuda_memory", cuda_memory, METH_VARARGS,
      "cuda_memory(context, ptr, nbytes, kind, stream, owner=None)\n--\n\nReturn the Buffer of memory that is given "
-     "back "
-     "by kind: 0 to its pool, 1 to the driver, 2 as page-locked memory, 3 by somebody else."},
+     "back by kind: 0 to its pool, 1 to the driver, 2 as page-locked memory, 3 by somebody else."},
     {"use_memory", use_memory, METH_VARARGS,
      "use_memory(context, owner, stream)\n--\n\nNote that the memory of `owner`, if it is ours, is used on `stream`, "
      "which waits for its last use where that was on another library's stream. The context is current."},
     {"launch_graph", launch_graph, METH_VARARGS,
-     "launch_graph(context, graph, used, stream)\n--\n\nHand an instantiated graph to a stream; the memory in `used`, "
-     "a "
-     "tuple, is used there."},
+     "launch_graph(context, graph, used, stream)\n--\n\nHand an instantiated graph to a stream; the memory in "
+     "`used`, a tuple, is used there."},
     {"is_pinned", is_pinned, METH_O,
      "is_pinned(owner)\n--\n\nReturn whether `owner` holds page-locked memory of ours."},
     {"clear_memory", clear_memory, METH_O, "clear_memory(buffer)\n--\n\nSet page-locked memory to zero."},
@@ -585,8 +583,7 @@ PyMethodDef functions[] = {
      "else None."},
     {"set_stream_hook", set_stream_hook, METH_VARARGS,
      "set_stream_hook(cls, hook)\n--\n\nLet `hook(ordinal)` give the handle of the stream on which the library of a "
-     "class "
-     "of arrays works now on a device."},
+     "class of arrays works now on a device."},
     {"last_stream", last_stream, METH_O,
      "last_stream(owner)\n--\n\nReturn the handle of the stream that used memory of ours last, else None."},
     {nullptr, nullptr, 0, nullptr},

@@ -244,9 +244,8 @@ PyObject* stack_bound_of(PyObject*, PyObject* args) {
 
 PyMethodDef functions[] = {
     {"stack_bound", stack_bound_of, METH_VARARGS,
-     "stack_bound(program, arguments, dims)\n--\n\nReturn the bytes of stack that a thread of a launch needs at most, "
-     "-1 if "
-     "nobody knows; the program is an artifact's `stack_bound`."},
+     "stack_bound(program, arguments, dims)\n--\n\nReturn the bytes of stack that a thread of a launch needs at "
+     "most, -1 if nobody knows; the program is an artifact's `stack_bound`."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -507,9 +507,8 @@ PyMethodDef functions[] = {
 PyMethodDef methods[] = {
     {"try_launch", method(try_launch), METH_FASTCALL,
      "try_launch(dim, inputs, outputs, device, stream=None, max_blocks=0, block_dim=None)\n--\n\nLaunch, and return "
-     "True; or return False, with nothing "
-     "done, "
-     "when something is not plainly right or the variant is not installed."},
+     "True; or return False, with nothing done, when something is not plainly right or the variant is not "
+     "installed."},
     {"try_run", method(try_run), METH_FASTCALL,
      "try_run(dim, args, stream=None, max_blocks=0, block_dim=None)\n--\n\nAs try_launch, with one argument for each "
      "parameter: of a struct, its fields."},
@@ -520,8 +519,7 @@ PyMethodDef methods[] = {
      "required_variant(dim, args)\n--\n\nReturn the (contiguous, wide, sums) that try_run would run, or None when it "
      "would refuse the grid or an argument."},
     {"explain", method(explain), METH_FASTCALL,
-     "explain(dim, inputs, outputs, device=None)\n--\n\nReturn None when try_launch would launch, else (why "
-     "not, "
+     "explain(dim, inputs, outputs, device=None)\n--\n\nReturn None when try_launch would launch, else (why not, "
      "the parameter's name or None)."},
     {"pack", method(args_block), METH_FASTCALL,
      "pack(inputs, outputs)\n--\n\nReturn the bytes of the argument block, or None when an argument is "

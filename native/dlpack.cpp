@@ -173,12 +173,10 @@ PyObject* tensor_memory(PyObject*, PyObject* object) { return memory_of_tensor(o
 
 PyMethodDef functions[] = {
     {"dlpack_import", dlpack_import, METH_O,
-     "dlpack_import(capsule)\n--\n\nConsume a DLPack capsule: (ptr, shape, byte strides, (code, bits, "
-     "lanes), "
+     "dlpack_import(capsule)\n--\n\nConsume a DLPack capsule: (ptr, shape, byte strides, (code, bits, lanes), "
      "(device type, id), readonly, owner)."},
     {"tensor_info", tensor_info, METH_O,
-     "tensor_info(obj)\n--\n\nDescribe a tensor, as dlpack_import does, through its type's C exchange API; "
-     "None "
+     "tensor_info(obj)\n--\n\nDescribe a tensor, as dlpack_import does, through its type's C exchange API; None "
      "when the type has none."},
     {"tensor_memory", tensor_memory, METH_O,
      "tensor_memory(obj)\n--\n\nReturn what keeps the memory of a tensor alive, through its type's C exchange API; "

@@ -194,9 +194,8 @@ PyObject* launcher(PyObject*, PyObject* checked) { return make_front(launch_shor
 
 PyMethodDef functions[] = {
     {"launcher", launcher, METH_O,
-     "launcher(checked)\n--\n\nReturn the function `launch`: what a kernel's dispatcher takes runs at once, all else "
-     "goes "
-     "to `checked`."},
+     "launcher(checked)\n--\n\nReturn the function `launch`: what a kernel's dispatcher takes runs at once, all "
+     "else goes to `checked`."},
     {nullptr, nullptr, 0, nullptr},
 };
 

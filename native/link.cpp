@@ -151,12 +151,10 @@ PyObject* set_torch_link(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
 PyMethodDef functions[] = {
     {"torch_reader", torch_reader, METH_O,
      "torch_reader(checked)\n--\n\nReturn the function `from_torch`: dense tensors whose gradient, if they require "
-     "one, is "
-     "there already are converted at once, all else goes to `checked`."},
+     "one, is there already are converted at once, all else goes to `checked`."},
     {"set_torch_link", method(set_torch_link), METH_FASTCALL,
-     "set_torch_link(cls, is_grad_enabled)\n--\n\nSay which class of links ties gradients to tensors of PyTorch, and "
-     "what "
-     "tells whether its grad mode is on."},
+     "set_torch_link(cls, is_grad_enabled)\n--\n\nSay which class of links ties gradients to tensors of PyTorch, "
+     "and what tells whether its grad mode is on."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -175,9 +173,8 @@ bool register_link(PyObject* module) {
     LinkType.tp_basicsize = sizeof(Link);
     LinkType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;
     LinkType.tp_doc =
-        "Link(holder, grad)\n--\n\nThe tie between the gradients of a tensor and of an array. `holder` is the tensor, "
-        "or a "
-        "weak reference to it.";
+        "Link(holder, grad)\n--\n\nThe tie between the gradients of a tensor and of an array. `holder` is the "
+        "tensor, or a weak reference to it.";
     LinkType.tp_new = link_new;
     LinkType.tp_dealloc = link_dealloc;
     LinkType.tp_traverse = link_traverse;

@@ -338,8 +338,7 @@ PyObject* learn_element(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
 PyMethodDef functions[] = {
     {"share", method(share), METH_FASTCALL,
      "share(obj, dtype)\n--\n\nReturn an array over the memory of a NumPy array, memoryview or PyTorch tensor, with "
-     "elements of "
-     "`dtype`, or of its own scalars if that is None; None where Python has to see to it."},
+     "elements of `dtype`, or of its own scalars if that is None; None where Python has to see to it."},
     {"copied", method(copied), METH_FASTCALL,
      "copied(arr, dtype)\n--\n\nReturn an array with a copy of the elements of a contiguous NumPy array; else as "
      "`share`."},

@@ -94,8 +94,7 @@ bool register_value(PyObject* module) {
     ValueType.tp_itemsize = 1;
     ValueType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
     ValueType.tp_doc =
-        "Value(nbytes)\n--\n\nZeroed bytes of one host value, seen through the buffer protocol as what the "
-        "class "
+        "Value(nbytes)\n--\n\nZeroed bytes of one host value, seen through the buffer protocol as what the class "
         "attribute `_type_code_` says. A class with `_nbytes_` takes its size from there.";
     ValueType.tp_new = value_new;
     ValueType.tp_init = value_init;

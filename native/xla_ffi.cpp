@@ -206,12 +206,11 @@ PyObject* layout(PyObject*, PyObject*) {
 
 PyMethodDef functions[] = {
     {"xla_add_plan", add_plan, METH_VARARGS,
-     "xla_add_plan(key, address, keepalive, explain, load, lanes=1, ordered=False, rounds=False, deterministic=False, "
-     "rows=1)\n--\n\nMake an entry point known to XLA's calls, for good. `explain(code, where, thread[, text, "
-     "values])` gives the exception for a kernel's error; "
-     "`load(context)` gives function, usual and most threads of a block, address of the fault record, owner, check, "
-     "what bounds"
-     " the stack and how many threads run at once for CUDA."},
+     "xla_add_plan(key, address, keepalive, explain, load, lanes=1, ordered=False, rounds=False, "
+     "deterministic=False, rows=1)\n--\n\nMake an entry point known to XLA's calls, for good. `explain(code, where, "
+     "thread[, text, values])` gives the exception for a kernel's error; `load(context)` gives function, usual and "
+     "most threads of a block, address of the fault record, owner, check, what bounds the stack and how many "
+     "threads run at once for CUDA."},
     {"xla_has_plan", has_plan, METH_O, "xla_has_plan(key)\n--\n\nReturn whether the key is taken."},
     {"xla_handler", handler, METH_VARARGS,
      "xla_handler(major, minor, cuda=False)\n--\n\nReturn the handler of a platform as a capsule, for a JAX with this "
