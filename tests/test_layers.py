@@ -22,6 +22,7 @@ FLOORS = (
     "values",
     "builtins",
     "frontend",
+    "analysis",
     "passes",
     "backend",
     "compiler",
