@@ -1,0 +1,363 @@
+"""The memory model: what a function does to memory, access by access; computed once, asked by passes and backends.
+
+Each access has the memory that it may reach, its *roots*; what it does there; and for each dimension the class of its
+index (``analysis/indices.py``). Views and slices are seen through: an access to ``m[i]`` at ``j`` is one to ``m`` at
+``i, j``. What a call does counts as done where the call stands, at indices of which nothing is known.
+
+Two roots are different names, not different memory. Parameters may overlap, unless the launch has checked that they
+do not, and so may arrays that stand in elements of others, or at an address. Arrays that threads make for themselves
+overlap nothing.
+
+Example, ``i, j = wp.tid(); out[j] += m[i, j] * s[0]``::
+
+    Access(Load,   roots={m},   kind="load", indices=(Own(0, 2), Own(1, 2)))
+    Access(Load,   roots={s},   kind="load", indices=(Uniform(0),))
+    Access(Atomic, roots={out}, kind="add",  indices=(Own(1, 2),))     # threads collide: nothing tells rows apart
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from warp_like.analysis.indices import (
+    Affine,
+    Index,
+    Indices,
+    Linear,
+    Own,
+    index_class,
+    scaled,
+    total,
+    widened,
+)
+from warp_like.base.frozen import Frozen
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.types import Array, Scalar, Struct
+
+
+class Root(Frozen):
+    """Memory by its name.
+
+    Attributes:
+        kind: ``parameter``; ``local``, an array of the thread's own; ``shared``, one of a block; ``element``, all
+            arrays that stand in elements of ``array``; or ``address``, an array at an address.
+        array: The array, or for ``element`` the one that holds the elements.
+        path: For ``element``, the field in which the arrays stand, as ``a.b``. Of arrays in elements of such arrays it
+            is the same one.
+    """
+
+    kind: str
+    array: Value
+    path: str = ""
+
+
+class Access(Frozen):
+    """One thing that an op does to memory.
+
+    Attributes:
+        op: The op; for what a callee does, the call.
+        array: The array as the op has it.
+        roots: The memory that it may reach.
+        kind: ``load``, ``store``, ``cas``, or the kind of an atomic update.
+        indices: The class of the index along each dimension of the root; None where any element may be meant, or where
+            threads may mean elements of different arrays.
+        used: Whether the result is used.
+        certain: Whether every thread comes here, whatever it computes.
+    """
+
+    op: Op
+    array: Value
+    roots: frozenset[Root]
+    kind: str
+    indices: tuple[Index, ...] | None
+    used: bool
+    certain: bool
+
+
+class Memory:
+    """The accesses of a function.
+
+    Attributes:
+        function: The function.
+        accesses: All accesses, in the order of the ops.
+        indices: How its values depend on the thread.
+        anywhere: Whether something may reach any memory by an address that no root stands for.
+    """
+
+    def __init__(self, f: Function) -> None:
+        self.function = f
+        self.indices = Indices(f)
+        self._places = _Places(f)
+        self._used = {v for o in f.body.walk() for v in o.operands()}
+        self._callees: dict[Function, Memory] = {}
+        self.anywhere = False
+        self.accesses = tuple(self._found(f))
+        self._of: dict[Root, list[Access]] = {}
+        for a in self.accesses:
+            for root in a.roots:
+                self._of.setdefault(root, []).append(a)
+
+    def roots(self, array: Value) -> frozenset[Root]:
+        """Return the memory that an array may be a part of; nothing for one that stands where none is given."""
+        return frozenset(place.root for place in self._places.of(array))
+
+    def of(self, root: Root) -> Sequence[Access]:
+        """Return the accesses that may reach ``root``."""
+        return self._of.get(root, ())
+
+    def of_parameter(self, position: int) -> Sequence[Access]:
+        """Return the accesses to the parameter at ``position``, those to arrays in its elements not among them."""
+        return self.of(Root("parameter", self.function.params[position]))
+
+    @property
+    def all_roots(self) -> Sequence[Root]:
+        """The roots that are accessed, in the order of their first access."""
+        return tuple(self._of)
+
+    def is_used(self, v: Value) -> bool:
+        """Return whether an op takes ``v``."""
+        return v in self._used
+
+    # --- finding accesses ---
+
+    def _found(self, f: Function) -> Iterator[Access]:
+        """All accesses; ops of the body that follow one which may end the thread are not certain."""
+        certain = set()
+        for o in f.body.ops:
+            certain.add(o)
+            if _may_end(o):
+                break
+        for o in f.body.walk():
+            yield from self._of_op(o, o in certain)
+
+    def _of_op(self, o: Op, certain: bool) -> Iterator[Access]:
+        match o:
+            case ops.Load():
+                yield self._element(o, "load", certain)
+            case ops.Inner():
+                yield self._element(o, "load", certain)
+            case ops.Store():
+                yield self._element(o, "store", certain)
+            case ops.Atomic():
+                yield self._element(o, o.kind, certain)
+            case ops.AtomicCas():
+                yield self._element(o, "cas", certain)
+            case ops.Native():
+                yield from self._native(o)
+            case ops.Call():
+                yield from self._call(o)
+
+    def _element(
+        self, o: ops.Load | ops.Inner | ops.Store | ops.Atomic | ops.AtomicCas, kind: str, certain: bool
+    ) -> Access:
+        used = any(r in self._used for r in o.results)
+        roots = self.roots(o.array)
+        self.anywhere |= any(r.kind == "address" for r in roots)
+        return Access(o, o.array, roots, kind, self._whole_indices(o.array, o.indices), used, certain)
+
+    def _whole_indices(self, array: Value, given: Sequence[Value]) -> tuple[Index, ...] | None:
+        """The classes of the indices into the array that ``array`` is a view of."""
+        found = [self.indices.linear(v) for v in given]
+        while isinstance(view := array.op, ops.VIEWS):
+            if isinstance(view, ops.View):
+                found = [*(self.indices.linear(v) for v in view.indices), *found]
+            else:
+                inside = [self.indices.linear(v) for v in view.start]
+                for axis, step, index in zip(view.kept, view.step, found, strict=True):
+                    inside[axis] = _moved(inside[axis], self.indices.linear(step), index)
+                found = inside
+            array = view.array
+        same = self.indices.linear(array)
+        if same is None or same.loops or len(self.roots(array)) > 1:
+            return None  # threads may mean different arrays
+        return tuple(map(index_class, found))
+
+    def _native(self, o: ops.Native) -> Iterator[Access]:
+        used = any(r in self._used for r in o.results)
+        for (name, t), array in zip(o.code.params, o.args, strict=True):
+            if isinstance(t, Scalar) and t.is_int and t.bits == 64:
+                self.anywhere = True  # it may be an address
+            if not isinstance(array.type, Array):
+                continue
+            for kind in ("load", "store") if name in o.code.written else ("load",):
+                yield Access(o, array, self.roots(array), kind, None, used, False)
+
+    def _call(self, o: ops.Call) -> Iterator[Access]:
+        """What the callee does to its arguments, and to arrays in their elements."""
+        if o.callee not in self._callees:
+            self._callees[o.callee] = Memory(o.callee)
+        callee = self._callees[o.callee]
+        self.anywhere |= callee.anywhere
+        arguments = dict(zip(o.callee.params, o.args, strict=True))
+        for a in callee.accesses:
+            roots: set[Root] = set()
+            for root in a.roots:
+                given = arguments.get(root.array)
+                if given is None:
+                    continue
+                held = root.kind == "element"
+                roots.update(_held(p, root.path) if held else p.root for p in self._places.of(given))
+            if roots:
+                yield Access(o, o.args[0], frozenset(roots), a.kind, None, a.used, False)
+
+
+def analyse(f: Function) -> Memory:
+    """Return what ``f``, a function of one thread, does to memory."""
+    return Memory(f)
+
+
+# --- questions about accesses ---
+
+
+def is_update(access: Access) -> bool:
+    """Return whether an access is atomic: it reads and writes."""
+    return access.kind not in ("load", "store")
+
+
+def writes(access: Access) -> bool:
+    """Return whether an access may change memory."""
+    return access.kind != "load"
+
+
+def adds(access: Access) -> bool:
+    """Return whether an access is an atomic addition or subtraction."""
+    return access.kind in ("add", "sub")
+
+
+def is_own(access: Access) -> bool:
+    """Return whether an access is at the index of the thread in a grid of as many dimensions as the array has."""
+    found = access.indices
+    return found is not None and found == tuple(Own(axis, len(found)) for axis in range(len(found)))
+
+
+def offsets(access: Access) -> tuple[int, ...] | None:
+    """Return how far an access is from the element at the thread's index, where that is a constant; else None."""
+    found = []
+    for axis, index in enumerate(access.indices or ()):
+        if not isinstance(index, Own) or (index.axis, index.ndim) != (axis, len(access.indices or ())):
+            return None
+        found.append(index.offset)
+    return tuple(found) if found else None
+
+
+def may_collide(access: Access) -> bool:
+    """Return whether two threads may touch one element by this access.
+
+    They do not where the indices tell the thread: where, for some number of dimensions of the grid, each thread index
+    stands in an index of its own, alone and once, beside what all threads have in common.
+    """
+    if all(root.kind == "local" for root in access.roots):
+        return False
+    told: dict[int, set[int]] = {}
+    for index in access.indices or ():
+        match index:
+            case Own(axis, ndim):
+                told.setdefault(ndim, set()).add(axis)
+            case Affine(terms=((axis, ndim, 1 | -1),), loops=False):
+                told.setdefault(ndim, set()).add(axis)
+    return not any(axes == set(range(ndim)) for ndim, axes in told.items())
+
+
+# --- roots ---
+
+
+class _Place(Frozen):
+    """What an array is a part of: a root, and the field of its elements that a view has chosen."""
+
+    root: Root
+    path: str = ""
+
+
+def _held(place: _Place, path: str) -> Root:
+    """The root of arrays that stand in field ``path`` of the elements at ``place``."""
+    if place.root.kind == "element":
+        return place.root
+    return Root("element", place.root.array, ".".join(filter(None, (place.path, path))))
+
+
+class _Places:
+    """The places of the arrays of a function, through views, branches, loops and calls."""
+
+    def __init__(self, f: Function) -> None:
+        arrays = (p for p in f.params if isinstance(p.type, Array))
+        self._of: dict[Value, frozenset[_Place]] = {p: frozenset([_Place(Root("parameter", p))]) for p in arrays}
+        self._grown = True
+        while self._grown:  # again only where a loop carries arrays
+            self._grown = False
+            self._block(f.body)
+
+    def of(self, array: Value) -> frozenset[_Place]:
+        """The places that ``array`` may have."""
+        return self._of.get(array, frozenset())
+
+    def _set(self, v: Value, places: Iterable[_Place]) -> None:
+        before = self.of(v)
+        after = before.union(places)
+        if after != before:
+            self._of[v] = after
+            self._grown |= v.op is None or bool(v.op.regions())  # what is used before it is known as a whole
+
+    def _join(self, to: Value, *sources: Value) -> None:
+        if isinstance(to.type, Array):
+            for s in sources:
+                self._set(to, self.of(s))
+
+    def _block(self, b: Block) -> None:
+        for o in b.ops:
+            for r in o.regions():
+                self._block(r)
+            self._op(o)
+
+    def _op(self, o: Op) -> None:
+        match o:
+            case ops.View(field=int(field)):
+                name = _field_name(o.array, field)
+                paths = ((p, f"{p.path}.{name}" if p.path else name) for p in self.of(o.array))
+                self._set(o.result, (p.replace(path=path) for p, path in paths))
+            case ops.View() | ops.Slice():
+                self._join(o.result, o.array)
+            case ops.Inner():
+                self._set(o.result, (_Place(_held(p, "")) for p in self.of(o.array)))
+            case ops.LocalArray():
+                self._set(o.result, [_Place(Root("shared" if o.shared else "local", o.result))])
+            case ops.AtAddress():
+                self._set(o.result, [_Place(Root("address", o.result))])
+            case ops.Call():
+                for result in o.results:
+                    self._join(result, *(a for a in o.args if isinstance(a.type, Array)))
+            case ops.If():
+                for result, yes, no in zip(o.results, o.then.yielded, o.orelse.yielded, strict=True):
+                    self._join(result, yes, no)
+            case ops.For():
+                counted = zip(o.results, o.body.params[1:], o.init, o.body.yielded, strict=True)
+                for result, p, first, last in counted:
+                    self._join(p, first, last)
+                    self._join(result, p)
+            case ops.While():
+                carried = zip(o.results, o.cond.params, o.body.params, o.init, o.body.yielded, strict=True)
+                for result, p, q, first, last in carried:
+                    self._join(p, first, last)
+                    self._join(q, p)
+                    self._join(result, p)
+
+
+def _may_end(o: Op) -> bool:
+    """Whether a thread may end at ``o``, or in its blocks."""
+    if isinstance(o, ops.Call):
+        return any(map(_may_end, o.callee.body.ops))
+    return isinstance(o, ops.Check) or any(_may_end(x) for r in o.regions() for x in r.ops)
+
+
+def _moved(start: Linear | None, step: Linear | None, index: Linear | None) -> Linear | None:
+    """``start + step * index``, evaluated in 64 bits."""
+    start, index = widened(start, 64), widened(index, 64)
+    if start is None or index is None or step is None or step.terms or step.offset is None:
+        return None
+    return total(start, scaled(index, step.offset))
+
+
+def _field_name(array: Value, field: int) -> str:
+    assert isinstance(array.type, Array)
+    assert isinstance(array.type.dtype, Struct)
+    return array.type.dtype.fields[field][0]
