@@ -25,11 +25,12 @@ from tests.ad.test_random_kernels import (
     typed,
 )
 from tests.cuda_emulation import Context, CudaKernel
+from warp_like.analysis.memory import analyse
 from warp_like.backend.target import Options as Lowering
 from warp_like.frontend.build import build_kernel
 from warp_like.ir.core import Function
 from warp_like.passes.ad.adjoint import adjoint
-from warp_like.passes.effects import array_accesses
+from warp_like.passes.effects import array_uses
 from warp_like.passes.pipeline import Options, finish, optimise, prepare
 
 BLOCKS, BLOCK = 2, 1  # fewer than there are threads in the grid: a column of the arena serves several
@@ -38,7 +39,7 @@ BLOCKS, BLOCK = 2, 1  # fewer than there are threads in the grid: a column of th
 def launch(f: Function, args: Sequence[Any], capacity: int = 0) -> list[int]:
     """Launch as ``backend/llvm/cuda.py`` says that a host does; return the capacities that it took."""
     kernel = CudaKernel(f, Lowering(fuse_fp=False))
-    written = [i for i, a in array_accesses(f).items() if a.written]
+    written = [i for i, a in array_uses(analyse(f)).items() if a.written]
     tried = [capacity]
     while True:
         before = {i: args[i].copy() for i in written}

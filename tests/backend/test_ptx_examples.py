@@ -15,11 +15,12 @@ import pytest
 
 from tests.backend.test_ptx import needs_libdevice, needs_ptxas
 from tests.cuda_compiling import require_cuda_code
+from warp_like.analysis.memory import analyse
 from warp_like.base.errors import WarpCodegenError
 from warp_like.compiler import pipeline
 from warp_like.compiler.signature import Signature
 from warp_like.ir.types import Array, is_differentiable
-from warp_like.passes.effects import array_accesses
+from warp_like.passes.effects import array_uses
 from warp_like.runtime.kernel import Kernel
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -68,7 +69,7 @@ def test_example(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         f = pipeline.optimised(kernel.source, signature)
         require_cuda_code(f, signature)
         require_cuda_code(f, signature.replace(contiguous=False, sums=False))
-        accesses = array_accesses(f)
+        accesses = array_uses(analyse(f))
         wrt = tuple(i for i, t in enumerate(kernel.types) if isinstance(t, Array) and is_differentiable(t))
         if not kernel.option("enable_backward") or not {i for i in wrt if accesses[i].written}:
             continue

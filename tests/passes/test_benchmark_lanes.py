@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from warp_like.analysis.memory import analyse
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Signature
 from warp_like.ir import ops
@@ -62,7 +63,7 @@ def test_benchmarks(entries, golden):
     for entry in entries:
         kernel = entry.case.kernel(wp, getattr(wp, np.dtype(entry.real).name))
         scalar = optimised(kernel.source, Signature(kernel.types))
-        choice = choose(scalar, 512, 32, 0, reduced_arrays(scalar))
+        choice = choose(scalar, 512, 32, 0, reduced_arrays(analyse(scalar)))
         if choice.width == 1:
             rows.append(f"{entry.name:16}{choice.reason}")
             continue

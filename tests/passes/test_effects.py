@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tests.ir_builder import branch, loop, start, tid, while_
+from warp_like.analysis.memory import analyse
 from warp_like.ir import ops
 from warp_like.ir.core import Value
 from warp_like.ir.types import Array, bool_, float32, int32
-from warp_like.passes.effects import Access, array_accesses
+from warp_like.passes.effects import Use, array_uses
 
 X, XX = Array(float32, 1), Array(float32, 2)
 
@@ -20,12 +21,12 @@ def test_loads_stores_and_atomics() -> None:
     b.insert(ops.AtomicCas(e, (i,), i, i), int32)
     b.dim(a, 0)
     b.yield_()
-    assert array_accesses(f) == {
-        0: Access(read=True, loaded=True),
-        2: Access(written=True, stored=True),
-        3: Access(read=True, written=True, atomic=True),
-        4: Access(read=True, written=True, atomic=True),
-        5: Access(),
+    assert array_uses(analyse(f)) == {
+        0: Use(read=True, loaded=True),
+        2: Use(written=True, stored=True),
+        3: Use(read=True, written=True, atomic=True),
+        4: Use(read=True, written=True, atomic=True),
+        5: Use(),
     }
 
 
@@ -40,8 +41,8 @@ def test_views_calls_and_nesting() -> None:
         (row,) = b.insert(ops.Call(callee, (a, body.i)), X).results
         b.store(row, [n], b.load(c, [n]))
     b.yield_()
-    both = Access(read=True, written=True, stored=True, loaded=True)
-    assert array_accesses(f) == {0: both, 1: Access(read=True, loaded=True)}
+    both = Use(read=True, written=True, stored=True, loaded=True)
+    assert array_uses(analyse(f)) == {0: both, 1: Use(read=True, loaded=True)}
 
 
 def test_arrays_chosen_by_branches_and_carried_by_loops() -> None:
@@ -59,6 +60,6 @@ def test_arrays_chosen_by_branches_and_carried_by_loops() -> None:
     last, _ = while_(b, [e, g], lambda v, w: b.lt(b.load(v, [n]), 1.0), swap)
     b.atomic("add", last, [n], b.constant(1, float32))
     b.yield_()
-    written = Access(written=True, stored=True)
-    everything = Access(read=True, written=True, atomic=True, stored=True, loaded=True)
-    assert array_accesses(f) == {0: written, 1: written, 2: written, 3: everything, 4: everything}
+    written = Use(written=True, stored=True)
+    everything = Use(read=True, written=True, atomic=True, stored=True, loaded=True)
+    assert array_uses(analyse(f)) == {0: written, 1: written, 2: written, 3: everything, 4: everything}

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from warp_like.analysis.memory import analyse
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Signature
 from warp_like.passes.sums import depends_on_order, plain_additions, sums_round
@@ -104,9 +105,9 @@ def largest(x: wp.array(dtype=float), out: wp.array(dtype=float)):
 )
 def test_what_depends_on_the_order_of_threads(kernel, ordered, rounds):
     f = optimised(kernel.source, Signature(kernel.types))
-    summed, _ = plain_additions(f)
-    assert depends_on_order(f) == (ordered or rounds)
-    assert (depends_on_order(f, summed), sums_round(f, summed)) == (ordered, rounds)
+    summed, _ = plain_additions(analyse(f))
+    assert depends_on_order(analyse(f)) == (ordered or rounds)
+    assert (depends_on_order(analyse(f), summed), sums_round(f, summed)) == (ordered, rounds)
 
 
 def test_gradients(deterministic):

@@ -5,6 +5,7 @@ import pytest
 
 import warp_like as wp
 from tests.runtime.test_sums import variant
+from warp_like.analysis.memory import analyse
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Signature
 from warp_like.passes.sums import reduced_arrays
@@ -134,7 +135,7 @@ def short_floats(x: wp.array(dtype=wp.float16), out: wp.array(dtype=wp.float16))
 
 def test_which_arrays_are_reduced():
     def found(kernel):
-        return reduced_arrays(optimised(kernel.source, Signature(kernel.types)))
+        return reduced_arrays(analyse(optimised(kernel.source, Signature(kernel.types))))
 
     assert found(bounds) == (1, 2)
     assert found(make_bits(wp.int32)) == (2, 3, 4)

@@ -262,6 +262,11 @@ def may_collide(access: Access) -> bool:
 # --- roots ---
 
 
+def root_of(array: Value) -> Root:
+    """Return the root of an array that no branch, loop or call gives."""
+    return _place_of(array).root
+
+
 class _Place(Frozen):
     """What an array is a part of: a root, and the field of its elements that a view has chosen."""
 
@@ -276,12 +281,38 @@ def _held(place: _Place, path: str) -> Root:
     return Root("element", place.root.array, ".".join(filter(None, (place.path, path))))
 
 
+def _place_of(array: Value) -> _Place:
+    if isinstance(array.op, (*ops.VIEWS, ops.Inner)):
+        return _derived(array.op, _place_of(array.op.array))
+    return _Place(_made(array))
+
+
+def _made(array: Value) -> Root:
+    """The root that begins with ``array``, no part of another one."""
+    match array.op:
+        case ops.LocalArray(shared=shared):
+            return Root("shared" if shared else "local", array)
+        case ops.AtAddress():
+            return Root("address", array)
+    return Root("parameter", array)
+
+
+def _derived(o: ops.View | ops.Slice | ops.Inner, place: _Place) -> _Place:
+    """The place of the result of ``o``, whose array has ``place``."""
+    if isinstance(o, ops.Inner):
+        return _Place(_held(place, ""))
+    if isinstance(o, ops.View) and o.field is not None:
+        name = _field_name(o.array, o.field)
+        return place.replace(path=f"{place.path}.{name}" if place.path else name)
+    return place
+
+
 class _Places:
     """The places of the arrays of a function, through views, branches, loops and calls."""
 
     def __init__(self, f: Function) -> None:
         arrays = (p for p in f.params if isinstance(p.type, Array))
-        self._of: dict[Value, frozenset[_Place]] = {p: frozenset([_Place(Root("parameter", p))]) for p in arrays}
+        self._of: dict[Value, frozenset[_Place]] = {p: frozenset([_Place(_made(p))]) for p in arrays}
         self._grown = True
         while self._grown:  # again only where a loop carries arrays
             self._grown = False
@@ -311,18 +342,10 @@ class _Places:
 
     def _op(self, o: Op) -> None:
         match o:
-            case ops.View(field=int(field)):
-                name = _field_name(o.array, field)
-                paths = ((p, f"{p.path}.{name}" if p.path else name) for p in self.of(o.array))
-                self._set(o.result, (p.replace(path=path) for p, path in paths))
-            case ops.View() | ops.Slice():
-                self._join(o.result, o.array)
-            case ops.Inner():
-                self._set(o.result, (_Place(_held(p, "")) for p in self.of(o.array)))
-            case ops.LocalArray():
-                self._set(o.result, [_Place(Root("shared" if o.shared else "local", o.result))])
-            case ops.AtAddress():
-                self._set(o.result, [_Place(Root("address", o.result))])
+            case ops.View() | ops.Slice() | ops.Inner():
+                self._set(o.result, (_derived(o, place) for place in self.of(o.array)))
+            case ops.LocalArray() | ops.AtAddress():
+                self._set(o.result, [_Place(_made(o.result))])
             case ops.Call():
                 for result in o.results:
                     self._join(result, *(a for a in o.args if isinstance(a.type, Array)))

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from warp_like.analysis.memory import Memory, analyse
 from warp_like.backend import compile as backend
 from warp_like.backend.target import Options as LoweringOptions
 from warp_like.backend.target import Target
@@ -24,7 +25,7 @@ from warp_like.ir.verify import verify
 from warp_like.passes import pipeline as passes
 from warp_like.passes.ad.saving import rewritten_arrays
 from warp_like.passes.ad.value_gradients import open_gradients
-from warp_like.passes.effects import array_accesses, certain_accesses, constant_arrays, inner_accesses
+from warp_like.passes.effects import array_uses, certain_accesses, constant_arrays, inner_uses
 from warp_like.passes.spmd.choice import Choice, choose
 from warp_like.passes.sums import (
     depends_on_order,
@@ -52,7 +53,8 @@ def build(source: Source, signature: Signature, target: Target) -> Artifact:
 def _build(source: Source, signature: Signature, target: Target) -> Artifact:
     clock = _Stopwatch()
     f = optimised(source, signature, clock)
-    options = _lowering(signature, f, target)
+    memory = analyse(f)
+    options = _lowering(signature, memory, target)
     with clock.stage("lanes"):
         lanes = _in_lanes(f, signature, target, options)
     for stage in ("llvm", "asm"):
@@ -60,8 +62,8 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
             log.dump(stage, f.name, _backend_text(lanes.function, target, options, stage))
     with clock.stage("backend"):
         code, faults = _code(lanes.function, target, options)
-    accesses, inner = array_accesses(f), inner_accesses(f)
-    summed, own = plain_additions(f)
+    accesses, inner = array_uses(memory), inner_uses(memory)
+    summed, own = plain_additions(memory)
     log.info(f"compiled {f.role} `{f.name}` in {1e3 * sum(clock.seconds.values()):.1f} ms")
     return Artifact(
         entry=backend.entry_name(f),
@@ -70,14 +72,14 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
         writes=tuple(i for i, a in accesses.items() if a.written),
         stores=tuple(i for i, a in accesses.items() if a.stored),
         sums=summed,
-        spans=spans(f, summed),
+        spans=spans(memory, summed),
         own=own,
         extremes=tuple(i for i, a in accesses.items() if a.extreme),
         rewrites=tuple(rewritten_arrays(open_own_additions(clone_function(f)))),
-        certain=certain_accesses(f),
+        certain=certain_accesses(memory),
         scratch=f.scratch,
         tid_ndim=fewest_tid_dims(f),
-        ordered=depends_on_order(f, summed),
+        ordered=depends_on_order(memory, summed),
         rounds=sums_round(f, summed),
         prints=any(isinstance(o, ops.Print) for o in f.body.walk()),
         lanes=lanes.width,
@@ -163,7 +165,7 @@ def _stage_text(source: Source, signature: Signature, target: Target, stage: str
     f = optimised(source, signature)
     if stage == "optimised":
         return print_function(f)
-    options = _lowering(signature, f, target)
+    options = _lowering(signature, analyse(f), target)
     wide = _in_lanes(f, signature, target, options).function
     if stage == "lanes":
         return "\n".join(print_function(g) for g in (wide, wide.tile) if g is not None)
@@ -196,9 +198,9 @@ def _backend_text(f: Function, target: Target, options: LoweringOptions, stage: 
     return backend.to_ptx(f, target, options) if target.is_cuda else backend.to_asm(f, target, options)
 
 
-def _lowering(signature: Signature, f: Function, target: Target) -> LoweringOptions:
+def _lowering(signature: Signature, memory: Memory, target: Target) -> LoweringOptions:
     o = signature.options
-    summed, own = plain_additions(f) if signature.sums else ((), ())
+    summed, own = plain_additions(memory) if signature.sums else ((), ())
     apart = signature.sums and target.is_cuda
     return LoweringOptions(
         contiguous=signature.contiguous,
@@ -211,8 +213,8 @@ def _lowering(signature: Signature, f: Function, target: Target) -> LoweringOpti
         lineinfo=o.lineinfo,
         sums=() if target.is_cuda else summed,  # the threads of a GPU have no copies of their own
         own=own,
-        reduced=reduced_arrays(f) if signature.sums and not target.is_cuda and not o.debug else (),
-        constant=constant_arrays(f) if apart else (),
+        reduced=reduced_arrays(memory) if signature.sums and not target.is_cuda and not o.debug else (),
+        constant=constant_arrays(memory) if apart else (),
         aligned=apart,
         narrow=apart and not signature.wide,
     )

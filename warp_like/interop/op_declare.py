@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from warp_like import values
+from warp_like.analysis.memory import analyse
 from warp_like.compiler.signature import Signature
 from warp_like.frontend.source import parse
 from warp_like.interop.op_body import Body, FunctionBody, KernelBody
 from warp_like.interop.op_signature import OpSignature, Tensors
 from warp_like.ir import types as ir
-from warp_like.passes.effects import array_accesses
+from warp_like.passes.effects import array_uses
 from warp_like.runtime.kernel import Kernel
 
 
@@ -126,7 +127,7 @@ def _require_plain(
     """Refuse to guess about arrays that the kernel loads as well: they may be meant as arguments."""
     from warp_like.compiler.pipeline import optimised  # the compiler is not loaded before it is needed
 
-    accesses = array_accesses(optimised(kernel.source, Signature(types, options=kernel.compile_options())))
+    accesses = array_uses(analyse(optimised(kernel.source, Signature(types, options=kernel.compile_options()))))
     for i in sorted(written):
         if accesses[i].loaded:
             raise ValueError(

@@ -378,6 +378,13 @@ VIEWS = (View, Slice)
 """The ops whose result is a part of the array that they take."""
 
 
+def base_array(array: Value) -> Value:
+    """Return the array that ``array`` is a view of, directly or through other views; itself where it is none."""
+    while isinstance(array.op, VIEWS):
+        array = array.op.array
+    return array
+
+
 def constant_value(v: Value) -> Any:
     """Return the Python value of ``v`` when it is a ``Constant``, else None."""
     return v.op.value if isinstance(v.op, Constant) else None
@@ -429,6 +436,7 @@ __all__ = [
     "View",
     "While",
     "Yield",
+    "base_array",
     "constant_value",
     "is_scalar_constant",
 ]

@@ -121,6 +121,5 @@ def slot_bytes(value: Value) -> int:
 
 
 def _is_shared(v: Value) -> bool:
-    while isinstance(v.op, ops.VIEWS):
-        v = v.op.array
-    return isinstance(v.op, ops.LocalArray) and v.op.shared
+    base = ops.base_array(v).op
+    return isinstance(base, ops.LocalArray) and base.shared

@@ -104,6 +104,5 @@ class _Finite(_Checking):
 
 
 def _array_name(array: Value) -> str:
-    while isinstance(array.op, ops.VIEWS):
-        array = array.op.array
+    array = ops.base_array(array)
     return f"array `{array.hint}`" if array.hint else "an array"

@@ -45,6 +45,5 @@ class _Opener(Rewriter):
 
 
 def _is_local(array: Value) -> bool:
-    while isinstance(array.op, ops.VIEWS):
-        array = array.op.array
-    return isinstance(array.op, ops.LocalArray) and not array.op.shared
+    made = ops.base_array(array).op
+    return isinstance(made, ops.LocalArray) and not made.shared

@@ -16,95 +16,104 @@ is the same for all. What the threads of a chunk contribute may be combined in r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
+from warp_like.analysis.memory import Access, Memory, Root, adds, analyse, is_own, is_update, offsets
 from warp_like.base.loc import at
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import blocks, substitute
 from warp_like.ir.types import Array, Scalar, scalar_of
+from warp_like.passes.effects import names_its_memory
 
 _REDUCED = frozenset(("min", "max", "and", "or", "xor"))
-_Access = ops.Load | ops.Store | ops.Atomic | ops.AtomicCas
 
 
-def plain_additions(f: Function) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the positions of the summed and of the own arrays of ``f`` that it adds to atomically."""
-    accesses = _accesses(f)
-    if not accesses.keys() <= set(f.params):
-        return (), ()  # an array that came through control flow: nobody knows which one it is
-    used = {v for o in f.body.walk() for v in o.operands()}
+def plain_additions(memory: Memory) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the positions of the summed and of the own arrays of a function that it adds to atomically."""
+    if not _names_each_array(memory):
+        return (), ()
     summed, own = [], []
-    for i, p in enumerate(f.params):
-        found = accesses.get(p, [])
-        if not any(_adds(o) for o in found) or not _is_wide(p):
+    for i, p in enumerate(memory.function.params):
+        found = memory.of_parameter(i)
+        if not any(map(adds, found)) or not _is_wide(p):
             continue
-        if all(_is_own(o) for o in found):
+        if all(map(is_own, found)):
             own.append(i)
-        elif all(_adds(o) and o.results[0] not in used for o in found):
+        elif all(adds(a) and not a.used for a in found):
             summed.append(i)
     return tuple(summed), tuple(own)
 
 
-def spans(f: Function, summed: Sequence[int]) -> tuple[tuple[int, tuple[int, ...]], ...]:
+def _names_each_array(memory: Memory) -> bool:
+    """Whether it is known of each access which one array it reaches."""
+    return names_its_memory(memory) and all(len(a.roots) == 1 for a in memory.accesses)
+
+
+def spans(memory: Memory, summed: Sequence[int]) -> tuple[tuple[int, tuple[int, ...]], ...]:
     """Return, for those of the ``summed`` arrays of which threads share elements with neighbours alone, how far off.
 
     With the array's position comes, for each dimension, the distance between the least and the greatest offset from the
     thread's index at which a thread adds.
     """
-    accesses, found = _accesses(f), []
+    found = []
     for i in summed:
-        offsets = [_offsets(o) for o in accesses[f.params[i]]]
-        if None not in offsets:
-            columns = zip(*(o for o in offsets if o is not None), strict=True)
+        places = [offsets(a) for a in memory.of_parameter(i)]
+        if None not in places:
+            columns = zip(*(place for place in places if place is not None), strict=True)
             found.append((i, tuple(max(c) - min(c) for c in columns)))
     return tuple(found)
 
 
-def reduced_arrays(f: Function) -> tuple[int, ...]:
-    """Return the positions of the arrays of ``f`` of which all threads only reduce into the same few elements."""
-    accesses = _accesses(f)
-    used = {v for o in f.body.walk() for v in o.operands()}
-    scalars = {p for p in f.params if isinstance(p.type, Scalar)}
+def reduced_arrays(memory: Memory) -> tuple[int, ...]:
+    """Return the positions of the arrays of a function of which all threads only reduce into the same few elements."""
+    if not _names_each_array(memory):
+        return ()
+    params = memory.function.params
+    scalars = {p for p in params if isinstance(p.type, Scalar)}
 
-    def reduces(o: _Access) -> bool:
+    def reduces(a: Access, array: Value) -> bool:
         return (
-            isinstance(o, ops.Atomic)
-            and o.kind in _REDUCED
-            and not isinstance(o.array.op, ops.VIEWS)
-            and o.results[0] not in used
-            and all(i in scalars or ops.constant_value(i) is not None for i in o.indices)
+            isinstance(a.op, ops.Atomic)
+            and a.kind in _REDUCED
+            and a.array is array
+            and not a.used
+            and all(i in scalars or ops.constant_value(i) is not None for i in a.op.indices)
         )
 
-    pairs = ((i, accesses.get(p, [])) for i, p in enumerate(f.params) if _is_wide(p))
-    return tuple(i for i, found in pairs if found and all(map(reduces, found)) and _one_kind_each(found))
+    found = []
+    for k, p in enumerate(params):
+        accesses = memory.of_parameter(k)
+        if accesses and _is_wide(p) and all(reduces(a, p) for a in accesses) and _one_kind_each(accesses):
+            found.append(k)
+    return tuple(found)
 
 
-def _one_kind_each(found: Sequence[_Access]) -> bool:
+def _one_kind_each(found: Sequence[Access]) -> bool:
     """Whether no element is updated by operations of two kinds."""
-    kinds = [o.kind for o in found if isinstance(o, ops.Atomic)]
+    kinds = [a.kind for a in found]
     if len(set(kinds)) <= 1:
         return True
-    places = [tuple(ops.constant_value(i) for i in o.indices) for o in found]
+    places = [tuple(ops.constant_value(i) for i in a.op.indices) for a in found if isinstance(a.op, ops.Atomic)]
     known = all(None not in place for place in places)
     return known and len(set(zip(places, kinds, strict=True))) == len(set(places))
 
 
-def depends_on_order(f: Function, summed: Sequence[int] = ()) -> bool:
-    """Return whether what ``f`` computes may depend on the order in which its threads run.
+def depends_on_order(memory: Memory, summed: Sequence[int] = ()) -> bool:
+    """Return whether what a function computes may depend on the order in which its threads run.
 
     So it is where threads update an element of one another such that order shows: by adding floats, which rounds, by
     exchanging, or by looking at what was there before; and where they print. The arrays at the positions ``summed`` are
     not looked at.
     """
-    apart = {f.params[i] for i in summed}
-    used = {v for o in f.body.walk() for v in o.operands()}
-    for array, found in _accesses(f).items():
-        atomics = [o for o in found if isinstance(o, (ops.Atomic, ops.AtomicCas))]
-        if array in apart or (atomics and array in f.params and all(map(_is_own, found))):
+    f = memory.function
+    apart = {Root("parameter", f.params[i]) for i in summed}
+    for root in memory.all_roots:
+        found = memory.of(root)
+        if root in apart or root.kind == "local" or (root.kind == "parameter" and all(map(is_own, found))):
             continue
-        if any(o.results[0] in used or not _commutes(o) for o in atomics):
+        if any(is_update(a) and (a.used or not _commutes(a.op)) for a in found):
             return True
     return any(isinstance(o, (ops.Print, ops.Native)) for o in f.body.walk())
 
@@ -129,17 +138,17 @@ def open_own_additions(f: Function) -> Function:
     Only for arrays that it also loads from or stores to: then the additions have an order, which the reverse sweep
     needs to know.
     """
-    accesses = _accesses(f)
+    memory = analyse(f)
     opened = {
-        a
-        for a, found in accesses.items()
-        if not isinstance(a.op, ops.Inner) and all(map(_is_own, found)) and not all(map(_adds, found))
+        root
+        for root in memory.all_roots
+        if root.kind == "parameter" and all(map(is_own, memory.of(root))) and not all(map(adds, memory.of(root)))
     }
     mapping: dict[Value, Value] = {}
     for block in blocks(f.body):
         kept: list[Op] = []
         for o in block.ops:
-            if isinstance(o, ops.Atomic) and _adds(o) and o.array in opened:
+            if isinstance(o, ops.Atomic) and o.kind in ("add", "sub") and _all_in(memory.roots(o.array), opened):
                 b = Emitter(Block())
                 with at(o.loc):
                     old = b.load(o.array, o.indices)
@@ -153,58 +162,10 @@ def open_own_additions(f: Function) -> Function:
     return f
 
 
-def _accesses(f: Function) -> dict[Value, list[_Access]]:
-    """Return what ``f`` does with each array, views counted with what they are views of."""
-    found: dict[Value, list[_Access]] = {}
-    for o in f.body.walk():
-        if isinstance(o, (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas)):
-            root = _root(o.array)
-            if not isinstance(root.op, ops.LocalArray):  # nothing else shares its memory
-                found.setdefault(root, []).append(o)
-    return found
-
-
-def _root(v: Value) -> Value:
-    while isinstance(v.op, ops.VIEWS):
-        v = v.op.array
-    return v
+def _all_in(roots: Set[Root], opened: Set[Root]) -> bool:
+    return bool(roots) and roots <= opened
 
 
 def _is_wide(p: Value) -> bool:
     scalar = scalar_of(p.type.dtype) if isinstance(p.type, Array) else None
     return scalar is not None and scalar.bits >= 32
-
-
-def _adds(o: Op) -> bool:
-    return isinstance(o, ops.Atomic) and o.kind in ("add", "sub")
-
-
-def _is_own(o: _Access) -> bool:
-    """Whether ``o`` is at the index of the thread in a grid of as many dimensions as the array has."""
-    n = len(o.indices)
-    if isinstance(o.array.op, ops.VIEWS):
-        return False
-    tids = [i.op for i in o.indices]
-    return all(isinstance(t, ops.Tid) and t.axis == k and t.ndim == n for k, t in enumerate(tids))
-
-
-def _offsets(o: _Access) -> tuple[int, ...] | None:
-    """How far ``o`` is from the element at the index of the thread, where that is a constant."""
-    if isinstance(o.array.op, ops.VIEWS):
-        return None
-    found = [_offset(i, k, len(o.indices)) for k, i in enumerate(o.indices)]
-    return None if None in found else tuple(n for n in found if n is not None)
-
-
-def _offset(index: Value, axis: int, ndim: int) -> int | None:
-    match index.op:
-        case ops.Tid() as t:
-            return 0 if t.axis == axis and t.ndim == ndim else None
-        case ops.Apply(fn="add" | "sub" as fn, args=(x, y)):
-            if fn == "add" and ops.constant_value(x) is not None:
-                x, y = y, x
-            base, by = _offset(x, axis, ndim), ops.constant_value(y)
-            if base is None or by is None:
-                return None
-            return base + int(by) if fn == "add" else base - int(by)
-    return None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from warp_like.analysis.memory import analyse
 from warp_like.builtins.blocks import COOPERATIVE
 from warp_like.builtins.spec import Cooperative, resolve
 from warp_like.ir import ops
@@ -40,7 +41,7 @@ class Uniformity:
     def __init__(self, f: Function) -> None:
         self.levels: dict[Value, int] = dict.fromkeys(f.params, BLOCK)
         self.within: dict[Op, tuple[int, Op | None]] = {}
-        self._constant = {f.params[i] for i in constant_arrays(f)}
+        self._constant = {f.params[i] for i in constant_arrays(analyse(f))}
         self._place: tuple[int, Op | None] = (BLOCK, None)
         self._block(f.body)
 
@@ -99,7 +100,7 @@ class Uniformity:
                     return LEVELS[lower.agrees]
                 return WARP if _is_number_of_warp(o) else given
             case ops.Load():
-                return given if _root(o.array) in self._constant else THREAD
+                return given if ops.base_array(o.array) in self._constant else THREAD
             case ops.Inner():
                 return THREAD
             case ops.Tid() | ops.Atomic() | ops.AtomicCas() | ops.Native() | ops.Pop() | ops.Call() | ops.LocalArray():
@@ -111,9 +112,3 @@ def _is_number_of_warp(o: ops.Apply) -> bool:
     """Whether ``o`` is ``block_thread() // warp_size()``, as it stands or as a division."""
     names = [a.op.fn if isinstance(a.op, ops.Apply) else "" for a in o.args]
     return o.fn in ("div", "floordiv") and names == ["block_thread", "warp_size"]
-
-
-def _root(array: Value) -> Value:
-    while isinstance(array.op, ops.VIEWS):
-        array = array.op.array
-    return array

@@ -547,9 +547,7 @@ _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
 
 def _array_name(array: Value) -> str:
     """Return what a message calls an array."""
-    whole = array
-    while isinstance(whole.op, ops.VIEWS):
-        whole = whole.op.array
+    whole = ops.base_array(array)
     name = f"array `{whole.hint}`" if whole.hint else "an array"
     return name if whole is array else f"a part of {name}"
 

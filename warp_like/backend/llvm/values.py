@@ -64,11 +64,13 @@ class ArrayRef(Frozen):
         return (self.data, *self.shape, *self.strides)
 
     def with_parts(self, parts: tuple[str, ...]) -> ArrayRef:
-        """Return an array of this form made of other registers, which control flow has chosen."""
+        """Return an array of this form made of other registers, which control flow has chosen.
+
+        What is known of this array is not known of that one.
+        """
         n = 1 + len(self.shape)
-        return self.replace(
-            data=parts[0], shape=tuple(parts[1:n]), strides=tuple(parts[n:]), constant=False, narrow=False
-        )
+        chosen = {"data": parts[0], "shape": tuple(parts[1:n]), "strides": tuple(parts[n:])}
+        return self.replace(**chosen, constant=False, narrow=False, sum="", own=False, reduced=False)
 
 
 Rep = tuple[str, ...] | ArrayRef

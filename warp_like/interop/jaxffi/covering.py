@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from warp_like.ir import ops
+from warp_like.analysis.memory import Access, analyse, is_own
 from warp_like.ir.core import Function, Value
-from warp_like.ir.types import Array
-from warp_like.passes.effects import array_accesses
+from warp_like.ir.types import Array, Type
+from warp_like.passes.effects import array_uses
 
 
 def elementwise_stores(f: Function) -> frozenset[int]:
     """Return the positions of the arrays of which every thread stores the element that its own indices name.
 
     If the grid has the shape of such an array, all of it is stored. An array that is read as well is not among them.
-    Only stores at the top level count, which no condition guards.
+    Only stores that every thread comes to count, whatever it computes.
     """
-    accesses = array_accesses(f)
-    axes: dict[Value, tuple[int, int]] = {}
-    stored: set[Value] = set()
-    for op in f.body.ops:
-        if isinstance(op, ops.Tid):
-            axes[op.result] = (op.axis, op.ndim)
-        elif isinstance(op, ops.Store):
-            n = len(op.indices)
-            if [axes.get(v) for v in op.indices] == [(d, n) for d in range(n)]:
-                stored.add(op.array)
-    return frozenset(
-        i for i, p in enumerate(f.params) if isinstance(p.type, Array) and p in stored and not accesses[i].read
-    )
+    memory = analyse(f)
+
+    def covers(a: Access, p: Value) -> bool:
+        return (
+            a.certain and a.kind == "store" and len(a.roots) == 1 and is_own(a) and _elements(a.array) == _elements(p)
+        )
+
+    found = ((i, f.params[i]) for i, use in array_uses(memory).items() if not use.read)
+    return frozenset(i for i, p in found if any(covers(a, p) for a in memory.of_parameter(i)))
+
+
+def _elements(array: Value) -> Type:
+    """The type of the elements: of a field of structs another one than that of the structs."""
+    assert isinstance(array.type, Array)
+    return array.type.dtype

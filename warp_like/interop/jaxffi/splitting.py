@@ -6,14 +6,15 @@ the result, or add up to it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container
 
+from warp_like.analysis.indices import Own
+from warp_like.analysis.memory import Access, adds, analyse, writes
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Op, Value
 from warp_like.ir.types import Array
 
 Axes = dict[int, dict[int, int | None]]
-_ACCESSES = (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas)
 
 
 def separable_axes(f: Function) -> tuple[int, Axes]:
@@ -27,30 +28,21 @@ def separable_axes(f: Function) -> tuple[int, Axes]:
     body = list(f.body.walk())
     tids = {o.result: o for o in body if isinstance(o, ops.Tid)}
     ndims = {o.ndim for o in tids.values()}
-    if len(ndims) != 1 or any(isinstance(o, ops.Native) for o in body):  # which may access any element
-        return 0, {}
+    memory = analyse(f)
     arrays = {p: i for i, p in enumerate(f.params) if isinstance(p.type, Array)}
-    places: dict[int, list[list[int | None]]] = {i: [] for i in arrays.values()}
-    written: set[int] = set()
-    overwritten: set[int] = set()  # or read after additions
-    used = {v for o in body for v in o.operands()}
+    if len(ndims) != 1 or memory.anywhere or not all(_is_direct(a, arrays) for a in memory.accesses):
+        return 0, {}
+    places = {i: [_named(a) for a in memory.of_parameter(i)] for i in arrays.values()}
+    written = {i for i in places if any(map(writes, memory.of_parameter(i)))}
+    # or read after additions
+    overwritten = {i for i in places if not all(adds(a) and not a.used for a in memory.of_parameter(i))}
     blocked: set[int] = set()  # dimensions of the grid
     whole: set[tuple[int, int | None]] = set()  # arrays, and dimensions of arrays, that can't be split
     for o in body:
-        elsewhere: Sequence[Value] = o.operands()
-        if isinstance(o, _ACCESSES):
-            if o.array not in arrays:
-                return 0, {}  # a view, or chosen by control flow
-            i = arrays[o.array]
-            places[i].append([tids[v].axis if v in tids else None for v in o.indices])
-            if not isinstance(o, ops.Load):
-                written.add(i)
-            if not (isinstance(o, ops.Atomic) and o.kind in ("add", "sub") and o.result not in used):
-                overwritten.add(i)
-            elsewhere = _beyond_address(o)
-        elif isinstance(o, ops.Dim) and o.array in arrays:
+        if isinstance(o, ops.Dim) and o.array in arrays:
             whole.add((arrays[o.array], o.axis))
             continue
+        elsewhere = _beyond_address(o)
         blocked.update(tids[v].axis for v in elsewhere if v in tids)
         whole.update((arrays[v], None) for v in elsewhere if v in arrays)
     (ndim,) = ndims
@@ -64,14 +56,26 @@ def separable_axes(f: Function) -> tuple[int, Axes]:
     return ndim, found
 
 
+def _is_direct(a: Access, arrays: Container[Value]) -> bool:
+    """Whether an access names a parameter itself: it is through no view, and control flow does not choose the array."""
+    return isinstance(a.op, (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas)) and a.array in arrays
+
+
+def _named(a: Access) -> list[int | None]:
+    """The dimension of the grid whose index stands at each dimension of the array, if one does."""
+    return [i.axis if isinstance(i, Own) and i.offset == 0 else None for i in a.indices or ()]
+
+
 def _beyond_address(o: Op) -> list[Value]:
-    """Return the operands of an access that do not say which element is meant."""
+    """Return the operands of an op that do not say which element of an array is meant."""
     match o:
+        case ops.Load():
+            return []
         case ops.Store() | ops.Atomic():
             return [o.value]
         case ops.AtomicCas():
             return [o.compare, o.value]
-    return []
+    return o.operands()
 
 
 def _split(axis: int, places: dict[int, list[list[int | None]]]) -> dict[int, int] | None:

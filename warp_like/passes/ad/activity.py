@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from warp_like.analysis.memory import analyse
 from warp_like.base.errors import WarpCodegenError
 from warp_like.base.loc import at
 from warp_like.builtins.spec import NoGradient, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Array, is_differentiable
-from warp_like.passes.effects import array_accesses
+from warp_like.passes.effects import array_uses
 
 
 def root_array(v: Value) -> Value:
@@ -64,7 +65,7 @@ def arrays_written(o: Op) -> list[Value]:
         case ops.Native():
             return [root_array(a) for (p, _), a in zip(o.code.params, o.args, strict=True) if p in o.code.written]
         case ops.Call():
-            return [root_array(o.args[i]) for i, a in array_accesses(o.callee).items() if a.written]
+            return [root_array(o.args[i]) for i, a in array_uses(analyse(o.callee)).items() if a.written]
     return []
 
 

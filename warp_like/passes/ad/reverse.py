@@ -213,9 +213,7 @@ class Reversal:
         )
 
     def unavailable_inner(self, o: ops.Load) -> None:
-        array = o.array
-        while isinstance(array.op, ops.VIEWS):
-            array = array.op.array
+        array = ops.base_array(o.array)
         self.unavailable(
             o,
             f"the gradient needs this element of `{array.hint}`, which the same kernel writes to, and of arrays that "

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from warp_like.analysis.memory import analyse
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import blocks, substitute
@@ -22,7 +23,7 @@ from warp_like.passes.ad.activity import arrays_written, root_array
 from warp_like.passes.ad.functions import inlined
 from warp_like.passes.ad.loops import LoopReversal
 from warp_like.passes.ad.reverse import Reversal, adjoint_header
-from warp_like.passes.effects import array_accesses
+from warp_like.passes.effects import array_uses
 from warp_like.passes.local_arrays import local_arrays
 
 
@@ -41,7 +42,7 @@ def rewritten_arrays(f: Function) -> list[int]:
                 loads.update(map(root_array, o.args))
                 stores.update(arrays_written(o))
             case ops.Call():
-                for i, access in array_accesses(o.callee).items():
+                for i, access in array_uses(analyse(o.callee)).items():
                     array = root_array(o.args[i])
                     for found, does in ((loads, access.read), (stores, access.stored), (atomics, access.atomic)):
                         found.update([array] if does else [])
@@ -100,7 +101,7 @@ class SavingReversal(Reversal):
         """Return whether a function with a gradient of its own works on an array that has scratch."""
         if o.callee.gradient is None:  # a replay, which reads the arrays of the launch
             return False
-        used = (o.args[i] for i, a in array_accesses(o.callee).items() if a.read or a.written)
+        used = (o.args[i] for i, a in array_uses(analyse(o.callee)).items() if a.read or a.written)
         return any(root_array(a) in self.scratch for a in used)
 
     def sees_scratch(self, o: ops.Native) -> bool:
