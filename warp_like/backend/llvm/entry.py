@@ -5,7 +5,8 @@ extents that a launch has beyond these fold into the last one, and extents that 
 
 CPU: ``void entry(args, dims, begin, end, ctx)`` as in ``warp_like.ir.layout``. ``dims`` has ``MAX_DIMS``
 extents, unused ones 1. One dimension is one loop; more are a loop over rows around a loop over the last
-dimension. The inner loop says that its iterations' memory accesses are independent, as threads have no order.
+dimension. The inner loop says that its iterations' memory accesses are independent, as threads have no order, where
+``analysis/interleaving.py`` allows it.
 
 CUDA: ``.entry entry(args, dims, begin, end, ctx)``: the argument block and the ``MAX_DIMS`` extents by value, then
 two int64 and the context's address; for functions with a stack also its address and the bytes of each thread. The
@@ -19,6 +20,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from warp_like.analysis.interleaving import keeps_order
+from warp_like.analysis.memory import analyse
 from warp_like.backend.llvm.accumulators import Accumulators
 from warp_like.backend.llvm.block import Team, works_in_blocks
 from warp_like.backend.llvm.cuda import CONTEXT, Stack
@@ -273,13 +276,14 @@ class _CpuGrid(_Grid):
         counter.add([following], w.block)
         counter.finish()
         stop = w.op(f"icmp eq i64 {following}, {high}")
-        group = w.metadata("access", "distinct !{}")
-        parallel = w.metadata("parallel", f'!{{!"llvm.loop.parallel_accesses", {group}}}')
-        hints = [parallel]
+        hints = []
+        if keeps_order(analyse(self.f)):
+            group = w.metadata("access", "distinct !{}")
+            hints.append(w.metadata("parallel", f'!{{!"llvm.loop.parallel_accesses", {group}}}'))
         if w.calls_vector_math:
             # A call clobbers every vector register: iterations run side by side would only spill each other.
             hints.append(w.metadata("one", '!{!"llvm.loop.interleave.count", i32 1}'))
-        loop = w.metadata("grid", f"distinct !{{{{self}}, {', '.join(hints)}}}")
+        loop = w.metadata("grid", f"distinct !{{{', '.join(['{self}', *hints])}}}")
         w.do(f"br i1 {stop}, label %{target}, label %thread, !llvm.loop {loop}")
 
 

@@ -55,7 +55,7 @@ class Access:
         self.base = memory.element_address(w, array, [i.first for i in indices])
         self.size = array.element_size
         self.leaves = leaves(Lanes(array.type.dtype, width))
-        self.note = memory.access_group(w)
+        self.note = memory.note_of(w, array)
         scattered = any(i.step is None for i in indices)
         self.apart: int | str | None = None if scattered else self._distance()
         self._addresses = ""
@@ -280,7 +280,6 @@ class PrivateAccess(Access):
         self, w: Writer, array: ArrayRef, indices: Sequence[LaneIndex], width: int, mask: str, partial: bool = False
     ) -> None:
         super().__init__(w, array, indices, width, mask, partial)
-        self.note = ""  # lanes do order their own accesses
 
     def load(self) -> tuple[str, ...]:
         return tuple(self._to_register(s, self._load_scalar(_stored(s), at)) for s, at in self.leaves)

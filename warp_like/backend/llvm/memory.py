@@ -44,11 +44,6 @@ def pointer(w: Writer, array: ArrayRef) -> str:
     return SHARED if array.shared else "ptr" if array.local else w.array_pointer
 
 
-def _note(w: Writer, array: ArrayRef) -> str:
-    """Return the metadata of an access. The stack is used by one thread after the other: that order counts."""
-    return "" if array.local or array.shared else access_group(w)
-
-
 def inner_array(w: Writer, t: Array, array: ArrayRef, address: str) -> ArrayRef:
     """Return the array whose place, extents and strides lie at ``address``, an element of ``array``."""
     p = pointer(w, array)
@@ -83,6 +78,16 @@ def sum_scope(w: Writer, position: int) -> str:
 
 def _scopes(w: Writer, scopes: list[str]) -> str:
     return w.metadata(f"scopes {scopes}", f"!{{{', '.join(scopes)}}}")
+
+
+def note_of(w: Writer, array: ArrayRef) -> str:
+    """Return the metadata of an access to elements of ``array`` that is not atomic.
+
+    The stack is used by one thread after the other: that order counts. So does the order of additions to a sum.
+    """
+    if array.local or array.shared:
+        return ""
+    return _sum_note(w, array.sum) if array.sum else access_group(w)
 
 
 def _sum_note(w: Writer, scope: str) -> str:
@@ -206,13 +211,13 @@ def component_address(w: Writer, address: str, offset: int, pointer: str = "ptr"
 
 def load_element(w: Writer, array: ArrayRef, address: str) -> tuple[str, ...]:
     """Return the element at ``address``."""
-    note = _note(w, array) + (invariant(w) if array.constant else "")
+    note = note_of(w, array) + (invariant(w) if array.constant else "")
     return load_value(w, leaves(array.type.dtype), address, note, pointer(w, array))
 
 
 def store_element(w: Writer, array: ArrayRef, address: str, value: tuple[str, ...]) -> None:
     """Write the element at ``address``."""
-    store_value(w, leaves(array.type.dtype), address, value, _note(w, array), pointer(w, array))
+    store_value(w, leaves(array.type.dtype), address, value, note_of(w, array), pointer(w, array))
 
 
 def atomic_element(w: Writer, kind: str, array: ArrayRef, address: str, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -223,15 +228,15 @@ def atomic_element(w: Writer, kind: str, array: ArrayRef, address: str, value: t
     for (scalar, offset), x in zip(leaves(array.type.dtype), value, strict=True):
         at = component_address(w, address, offset, where)
         if kind in ("add", "sub") and (array.sum or array.own):
-            old.append(_add_plain(w, kind, scalar, at, x, array.sum))
+            old.append(_add_plain(w, kind, scalar, at, x, note_of(w, array)))
         else:
             old.append(update_atomically(w, kind, scalar, at, x, where))
     return tuple(old)
 
 
-def _add_plain(w: Writer, kind: str, t: Scalar, at: str, x: str, scope: str) -> str:
+def _add_plain(w: Writer, kind: str, t: Scalar, at: str, x: str, note: str) -> str:
     """Add or subtract without atomics. The order of additions is free, as it is with atomics."""
-    reg, note = register_type(t), _sum_note(w, scope) if scope else access_group(w)
+    reg = register_type(t)
     old = w.op(f"load {reg}, {w.array_pointer} {at}, align {align_of(t)}{note}")
     how = f"f{kind} reassoc contract" if t.is_float else kind
     new = w.op(f"{how} {reg} {old}, {x}")
