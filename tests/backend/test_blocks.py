@@ -287,6 +287,24 @@ def test_atomics_in_shared_memory(n: int, blocks: int, threads: int) -> None:
     np.testing.assert_array_equal(counts.numpy(), np.bincount(x, minlength=10))
 
 
+@wp.kernel
+def by_place(x: wp.array(dtype=int), counts: wp.array(dtype=int)):
+    """Which lanes update one element can't be seen from an index without operands."""
+    i = wp.tid()
+    wp.atomic_add(counts, wp.block_thread(), x[i])
+
+
+@pytest.mark.parametrize(("n", "blocks", "threads"), SHAPES)
+def test_the_number_in_the_block_is_an_index_of_its_own(n: int, blocks: int, threads: int) -> None:
+    x = np.random.default_rng(7).integers(-9, 9, n).astype(np.int32)
+    counts = np.zeros(threads, np.int32)
+    launch(by_place, [x, counts], n, blocks, threads)
+    wanted = np.zeros(threads, np.int32)
+    for g in groups(n, threads):
+        wanted[: len(g)] += x[g]
+    np.testing.assert_array_equal(counts, wanted)
+
+
 @wp.struct
 class Sample:
     weight: float

@@ -88,7 +88,7 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
             )
             for p, rep in zip(g.params, params, strict=True):
                 lowering.bind(p, rep)
-            lowering.body(g.body)
+            lowering.body(g)
 
         kind = _CudaGrid if target.is_cuda else _CpuGrid if f.lanes == 1 else _LaneGrid
         grid = kind(w, ndim, f, run)

@@ -27,7 +27,7 @@ from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, beside, con
 from warp_like.backend.llvm.writer import Writer
 from warp_like.base.loc import at
 from warp_like.ir import ops
-from warp_like.ir.core import Block, Op, Value
+from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Array, Lanes, Scalar, Type, int32, int64
 
 _WIDENED = {"add": "add nsw", "sub": "sub nsw", "mul": "mul nsw"}
@@ -71,7 +71,7 @@ class Lowering:
         self._team = team
         self._lane = ""  # the number of the lane that runs on its own
         self._reps: dict[Value, Rep] = {}
-        self._addresses: warp.Addresses | None = None  # CUDA's
+        self._shared_addresses: dict[Op, str] = {}  # CUDA's
         self._wide: list[dict[Value, str]] = [{}]
 
     # --- values ---
@@ -129,11 +129,11 @@ class Lowering:
 
     # --- blocks ---
 
-    def body(self, b: Block) -> None:
-        """Lower a function's body, whose parameters are bound; it yields nothing that anybody reads."""
+    def body(self, f: Function) -> None:
+        """Lower the body of ``f``, whose parameters are bound; it yields nothing that anybody reads."""
         if self.w.target.is_cuda:
-            self._addresses = warp.Addresses(b, list(self._reps))
-        self._block(b, [])
+            self._shared_addresses = warp.shared_addresses(f)
+        self._block(f.body, [])
 
     def _block(self, b: Block, params: Sequence[tuple[Value, Rep]]) -> list[Rep]:
         """Lower ``b``; return what it yields."""
@@ -456,7 +456,7 @@ class Lowering:
         w, array, value = self.w, self.array(o.array), self.scalars(o.value)
         where = self.address(o, o.array, o.indices)
         parts = [(t, x) for (t, _), x in zip(leaves(o.value.type), value, strict=True)]
-        shared = "" if self._addresses is None or array.own else self._addresses.shared(o)
+        shared = "" if array.own else self._shared_addresses.get(o, "")
         if not shared or not all(warp.is_reduced(t) for t, _ in parts):
             self.bind(o.result, memory.atomic_element(w, o.kind, array, where, value))
             return

@@ -13,57 +13,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from warp_like.analysis.indices import UNKNOWN, Uniform
+from warp_like.analysis.memory import analyse
 from warp_like.backend.llvm.exchange import ALL_LANES, combine_whole
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir import ops
-from warp_like.ir.core import Block, Value
+from warp_like.ir.core import Function, Op
 from warp_like.ir.types import Scalar
 
 KINDS = frozenset(("add", "sub", "min", "max", "and", "or", "xor"))
 
 
-class Addresses:
-    """How the addresses of a function's atomic updates differ between threads.
+def shared_addresses(f: Function) -> dict[Op, str]:
+    """Return the atomic updates of ``f`` whose address all threads share: ``always``, or ``mostly``.
 
-    Args:
-        body: The function's body.
-        params: Its parameters.
+    Mostly where that holds of threads at the same iteration of a loop. Updates whose old value is used are not there.
     """
-
-    def __init__(self, body: Block, params: list[Value]) -> None:
-        self._params = set(params)
-        self._used = {v for o in body.walk() for v in o.operands()}
-        self._counters = {o.body.params[0]: o for o in body.walk() if isinstance(o, ops.For)}
-        self._known: dict[Value, int] = {}
-
-    def shared(self, o: ops.Atomic) -> str:
-        """Return whether all threads update one address: ``always``, ``mostly``, or nothing for others.
-
-        Nothing is said of updates whose old value is used.
-        """
-        if o.kind not in KINDS or o.result in self._used:
-            return ""
-        return ("always", "mostly", "")[max(self._spread(v) for v in (o.array, *o.indices))]
-
-    def _spread(self, v: Value) -> int:
-        """Return 0 for a value that is the same in all threads, 1 if in those at the same iteration, 2 for others."""
-        if v not in self._known:
-            self._known[v] = 2  # while it is looked at
-            self._known[v] = self._find(v)
-        return self._known[v]
-
-    def _find(self, v: Value) -> int:
-        if v in self._params:
-            return 0
-        if v in self._counters:
-            loop = self._counters[v]
-            return max(1, *(self._spread(x) for x in (loop.lo, loop.hi, loop.step)))
-        match v.op:
-            case ops.Constant():
-                return 0
-            case ops.Dim() | ops.View() | ops.Slice() | ops.Apply() | ops.Cast() if not v.op.regions():
-                return max((self._spread(x) for x in v.op.operands()), default=0)
-        return 2
+    found: dict[Op, str] = {}
+    for a in analyse(f).accesses:
+        if isinstance(a.op, ops.Atomic) and a.kind in KINDS and not a.used:
+            indices = (UNKNOWN,) if a.indices is None else a.indices
+            uniform = [i for i in indices if isinstance(i, Uniform)]
+            if len(uniform) == len(indices):
+                found[a.op] = "mostly" if any(i.loops for i in uniform) else "always"
+    return found
 
 
 def is_reduced(t: Scalar) -> bool:
