@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from warp_like.analysis.memory import analyse
 from warp_like.backend import compile as backend
 from warp_like.backend import libdevice, llvm_tools, nvptx
 from warp_like.backend.target import Target, cuda_target
@@ -72,7 +73,7 @@ def require_cuda_code(f: Function, signature: Signature) -> None:
         return
     for arch in ARCHITECTURES:
         target = cuda_target(arch)
-        text = backend.lower_to_llvm(f, target, pipeline._lowering(signature, f, target))
+        text = backend.lower_to_llvm(f, target, pipeline._lowering(signature, analyse(f), target))
         key = hashlib.sha256(_tools() + arch.encode() + text.encode()).hexdigest()
         if key in _assembled():
             counts["known"] += 1

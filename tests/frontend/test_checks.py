@@ -15,6 +15,7 @@ from tests.backend.running import copies
 from tests.cuda_emulation import Context, CudaKernel
 from tests.frontend.support import build
 from tests.interpreter import run
+from warp_like.analysis.memory import analyse
 from warp_like.backend import libdevice
 from warp_like.backend.nvptx import assemble
 from warp_like.backend.target import cuda_target
@@ -52,7 +53,7 @@ def fails(kernel: Kernel, exception: type[Exception], message: str, at: str, *ar
     assert str(caught.value) == f"kernel `{kernel.key}`: {message}, line {line_of(kernel, at)} of {FILE}"
     signature, context = Signature(kernel.types, contiguous=False, options=kernel.compile_options()), Context(1024, 1)
     f = pipeline.optimised(kernel.source, signature)
-    on_cuda = CudaKernel(f, pipeline._lowering(signature, f, cuda_target("sm_80")))
+    on_cuda = CudaKernel(f, pipeline._lowering(signature, analyse(f), cuda_target("sm_80")))
     on_cuda(given, (dim,), context, blocks=1, threads=1)
     fault = on_cuda.fault(context, f"kernel `{kernel.key}`")
     assert (type(fault), str(fault)) == (exception, str(caught.value))

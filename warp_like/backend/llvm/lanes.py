@@ -242,12 +242,13 @@ class Access:
 
     def atomic(self, kind: str, values: Sequence[str]) -> tuple[str, ...]:
         """Update each component atomically, lane by lane; return the old ones."""
+        w = self.w
         plain = kind in ("add", "sub") and (self.array.sum or self.array.own)
         if plain and isinstance(self.apart, int) and abs(self.apart) >= self.size:
             old = self.load()
-            self.store([self._added(kind, s, a, b) for (s, _), a, b in zip(self.leaves, old, values, strict=True)])
+            parts = zip(self.leaves, old, values, strict=True)
+            self.store([memory.added(w, kind, s, a, b, self.array) for (s, _), a, b in parts])
             return old
-        w = self.w
         addresses = Spilled(w, LaneScalar("uint", 64, self.width), self.addresses_as_integers())
         given = [Spilled(w, s, x) for (s, _), x in zip(self.leaves, values, strict=True)]
         before = [Spilled(w, s, constant(0, s)) for s, _ in self.leaves]
@@ -264,10 +265,6 @@ class Access:
     def addresses_as_integers(self) -> str:
         """The addresses of the lanes' elements, as integers."""
         return self.w.op(f"ptrtoint <{self.width} x ptr> {self.pointers(0)} to <{self.width} x i64>")
-
-    def _added(self, kind: str, s: Scalar, a: str, b: str) -> str:
-        how = f"f{kind} reassoc contract" if s.is_float else kind
-        return self.w.op(f"{how} {register_type(s)} {a}, {b}")
 
 
 class PrivateAccess(Access):

@@ -47,7 +47,7 @@ def pointer(w: Writer, array: ArrayRef) -> str:
 def inner_array(w: Writer, t: Array, array: ArrayRef, address: str) -> ArrayRef:
     """Return the array whose place, extents and strides lie at ``address``, an element of ``array``."""
     p = pointer(w, array)
-    note = access_group(w) + (invariant(w) if array.constant else "")
+    note = access_group(w)
     data = w.op(f"load {w.array_pointer}, {p} {address}, align 8{note}")
     numbers = [
         w.op(f"load i64, {p} {component_address(w, address, 8 + 8 * k, p)}, align 8{note}") for k in range(2 * t.ndim)
@@ -228,20 +228,25 @@ def atomic_element(w: Writer, kind: str, array: ArrayRef, address: str, value: t
     for (scalar, offset), x in zip(leaves(array.type.dtype), value, strict=True):
         at = component_address(w, address, offset, where)
         if kind in ("add", "sub") and (array.sum or array.own):
-            old.append(_add_plain(w, kind, scalar, at, x, note_of(w, array)))
+            old.append(_add_plain(w, kind, scalar, at, x, array))
         else:
             old.append(update_atomically(w, kind, scalar, at, x, where))
     return tuple(old)
 
 
-def _add_plain(w: Writer, kind: str, t: Scalar, at: str, x: str, note: str) -> str:
-    """Add or subtract without atomics. The order of additions is free, as it is with atomics."""
-    reg = register_type(t)
+def _add_plain(w: Writer, kind: str, t: Scalar, at: str, x: str, array: ArrayRef) -> str:
+    """Add or subtract without atomics."""
+    reg, note = register_type(t), note_of(w, array)
     old = w.op(f"load {reg}, {w.array_pointer} {at}, align {align_of(t)}{note}")
-    how = f"f{kind} reassoc contract" if t.is_float else kind
-    new = w.op(f"{how} {reg} {old}, {x}")
+    new = added(w, kind, t, old, x, array)
     w.do(f"store {reg} {new}, {w.array_pointer} {at}, align {align_of(t)}{note}")
     return old
+
+
+def added(w: Writer, kind: str, t: Scalar, old: str, x: str, array: ArrayRef) -> str:
+    """Return ``old`` and ``x``, added or subtracted. What threads add to a sum has no order; a thread's own has."""
+    flags = "reassoc " if array.sum and not w.options.fast_math else ""
+    return w.op(f"{f'f{kind} {flags}{w.fp}' if t.is_float else f'{kind} '}{register_type(t)} {old}, {x}")
 
 
 def update_atomically(w: Writer, kind: str, t: Scalar, at: str, x: str, pointer: str = "") -> str:
