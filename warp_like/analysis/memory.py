@@ -17,7 +17,7 @@ Example, ``i, j = wp.tid(); out[j] += m[i, j] * s[0]``::
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from warp_like.analysis.indices import (
     Affine,
@@ -189,17 +189,10 @@ class Memory:
             self._callees[o.callee] = Memory(o.callee)
         callee = self._callees[o.callee]
         self.anywhere |= callee.anywhere
-        arguments = dict(zip(o.callee.params, o.args, strict=True))
         for a in callee.accesses:
-            roots: set[Root] = set()
-            for root in a.roots:
-                given = arguments.get(root.array)
-                if given is None:
-                    continue
-                held = root.kind == "element"
-                roots.update(_held(p, root.path) if held else p.root for p in self._places.of(given))
+            roots = frozenset(_roots_of_caller(a, o, self._places.of))
             if roots:
-                yield Access(o, o.args[0], frozenset(roots), a.kind, None, a.used, False)
+                yield Access(o, o.args[0], roots, a.kind, None, a.used, False)
 
 
 def analyse(f: Function) -> Memory:
@@ -265,6 +258,29 @@ def may_collide(access: Access) -> bool:
 def root_of(array: Value) -> Root:
     """Return the root of an array that no branch, loop or call gives."""
     return _place_of(array).root
+
+
+def roots_written(o: Op) -> list[Root]:
+    """Return the roots that ``o`` stores to or updates, itself or by a call; no control flow chooses its arrays."""
+    match o:
+        case ops.Store() | ops.Atomic() | ops.AtomicCas():
+            return [root_of(o.array)]
+        case ops.Native():
+            return [root_of(a) for (p, _), a in zip(o.code.params, o.args, strict=True) if p in o.code.written]
+        case ops.Call():
+            writing = (a for a in Memory(o.callee).accesses if writes(a))
+            found = (root for a in writing for root in _roots_of_caller(a, o, lambda v: [_place_of(v)]))
+            return list(dict.fromkeys(found))
+    return []
+
+
+def _roots_of_caller(a: Access, call: ops.Call, places: Callable[[Value], Iterable[_Place]]) -> Iterator[Root]:
+    """What the roots of ``a``, an access of the callee, are to the caller; ``places`` gives those of its arrays."""
+    arguments = dict(zip(call.callee.params, call.args, strict=True))
+    for root in a.roots:
+        if root.array in arguments:
+            for place in places(arguments[root.array]):
+                yield _held(place, root.path) if root.kind == "element" else place.root
 
 
 class _Place(Frozen):

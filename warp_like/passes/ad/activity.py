@@ -6,43 +6,27 @@ values get adjoints; everything else costs nothing in the reverse sweep.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
-from warp_like.analysis.memory import analyse
+from warp_like.analysis.memory import Root, root_of, roots_written
 from warp_like.base.errors import WarpCodegenError
 from warp_like.base.loc import at
 from warp_like.builtins.spec import NoGradient, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Array, is_differentiable
-from warp_like.passes.effects import array_uses
 
 
-def root_array(v: Value) -> Value:
-    """Return the array that ``v`` is, or is a view of.
-
-    For an array that an element of another one holds it is the view of the field in which it stands: the memory of the
-    arrays there counts as one array's.
-    """
-    while isinstance(v.op, ops.VIEWS):
-        v = v.op.array
-    if isinstance(v.op, ops.Inner):
-        v = v.op.array
-        while isinstance(v.op, ops.VIEWS) and not (isinstance(v.op, ops.View) and v.op.field is not None):
-            v = v.op.array
-    return v
-
-
-def inner_arrays(f: Function, arrays: Iterable[Value]) -> set[Value]:
-    """Return the fields, as views, in which elements of ``arrays`` hold arrays of ``f`` that carry a gradient."""
-    known, found = set(arrays), set()
+def inner_arrays(f: Function, arrays: Iterable[Value]) -> set[Root]:
+    """Return where elements of ``arrays`` hold arrays of ``f`` that carry a gradient."""
+    known, found = {root_of(v) for v in arrays}, set()
     for o in f.body.walk():
         if not isinstance(o, ops.Inner) or not is_differentiable(o.result.type):
             continue
-        holder = root_array(o.array)
+        holder = root_of(o.array)
         if holder in known:
-            found.add(root_array(o.result))
-        elif isinstance(holder.op, ops.View):
+            found.add(root_of(o.result))
+        elif holder.kind == "element":
             with at(o.loc):
                 raise WarpCodegenError(
                     f"the gradient does not reach `{o.result.hint}`: it stands in an element of an array that stands "
@@ -52,34 +36,22 @@ def inner_arrays(f: Function, arrays: Iterable[Value]) -> set[Value]:
     return found
 
 
-def written_arrays(f: Function) -> set[Value]:
-    """Return the array parameters of ``f`` that it stores to or updates."""
-    return {array for o in f.body.walk() for array in arrays_written(o)}
+def written_arrays(f: Function) -> set[Root]:
+    """Return the memory that ``f`` stores to or updates."""
+    return {root for o in f.body.walk() for root in roots_written(o)}
 
 
-def arrays_written(o: Op) -> list[Value]:
-    """Return the array parameters that ``o`` stores to or updates, itself or by a call."""
-    match o:
-        case ops.Store() | ops.Atomic() | ops.AtomicCas():
-            return [root_array(o.array)]
-        case ops.Native():
-            return [root_array(a) for (p, _), a in zip(o.code.params, o.args, strict=True) if p in o.code.written]
-        case ops.Call():
-            return [root_array(o.args[i]) for i, a in array_uses(analyse(o.callee)).items() if a.written]
-    return []
-
-
-def varied_values(f: Function, wrt: Iterable[Value]) -> set[Value]:
+def varied_values(f: Function, wrt: Collection[Value]) -> set[Value]:
     """Return the values of ``f`` that depend differentiably on its parameters ``wrt``: on elements of the arrays."""
     local = (o.result for o in f.body.walk() if isinstance(o, ops.LocalArray) and is_differentiable(o.result.type))
-    analysis = _Varied({*wrt, *local, *inner_arrays(f, wrt)})
-    analysis.mark(analysis.arrays)
+    analysis = _Varied({*map(root_of, (*wrt, *local)), *inner_arrays(f, wrt)})
+    analysis.mark(wrt)
     analysis.block(f.body)
     return analysis.varied
 
 
 class _Varied:
-    def __init__(self, arrays: set[Value]) -> None:
+    def __init__(self, arrays: set[Root]) -> None:
         self.arrays = arrays
         self.varied: set[Value] = set()
 
@@ -96,14 +68,14 @@ class _Varied:
     def op(self, o: Op) -> None:
         match o:
             case ops.Load():
-                if root_array(o.array) in self.arrays:
+                if root_of(o.array) in self.arrays:
                     self.mark(o.results)
             case ops.Atomic() | ops.AtomicCas():
                 return  # the old value is refused where it is needed
             case ops.Pop():  # of a wp.grad(); where its adjoint is needed it is refused
                 self.mark(o.results)
             case ops.Call() | ops.Native():
-                if any(a in self.varied or root_array(a) in self.arrays for a in o.args):
+                if any(a in self.varied or root_of(a) in self.arrays for a in o.args):
                     self.mark(o.results)
             case ops.If():
                 for r in o.regions():

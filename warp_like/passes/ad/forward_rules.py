@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from warp_like.analysis.memory import root_of
 from warp_like.base.errors import WarpCodegenError
 from warp_like.builtins.spec import Cooperative, Elementwise, Expand, NoGradient, Overload, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import clone_function
 from warp_like.ir.types import Array, Scalar, Type, is_differentiable
-from warp_like.passes.ad.activity import root_array
 from warp_like.passes.ad.adjoints import components
 from warp_like.passes.ad.functions import Binder, inlined
 from warp_like.passes.ad.rules import of_winners, require_only_kind
@@ -219,7 +219,7 @@ def _products_with_gradient(r: Forward, o: ops.Call, seeds: list[Value]) -> list
     values, missing = [], set()
     for a in o.args:
         if isinstance(a.type, Array) and is_differentiable(a.type):
-            missing.add(bound.params[len(args)])
+            missing.add(root_of(bound.params[len(args)]))
             args.append(r.value(a))
         elif is_differentiable(a.type):
             values.append(a)
@@ -315,13 +315,11 @@ def _require_final_values(f: Function, o: ops.Atomic) -> None:
     if f.role == "tangent":  # of a tangent, which has been through this
         return
     require_only_kind(f, o, "tangent")
-    root = root_array(o.array)
+    root, name = root_of(o.array), root_of(o.array).array.hint
     for x in f.body.walk():
-        if (o.result in x.operands()) or (
-            isinstance(x, (ops.Load, ops.Native)) and root in map(root_array, x.operands())
-        ):
+        if (o.result in x.operands()) or (isinstance(x, (ops.Load, ops.Native)) and root in map(root_of, x.operands())):
             raise WarpCodegenError(
-                f"atomic_{o.kind}() on `{root.hint}` has no tangent here: the same kernel also reads `{root.hint}`, "
+                f"atomic_{o.kind}() on `{name}` has no tangent here: the same kernel also reads `{name}`, "
                 "and what it sees depends on the order of the threads",
                 help="read the array in a second kernel",
             )
@@ -341,7 +339,7 @@ def _native(r: Forward, o: ops.Native) -> None:
 
 def _order_matters(o: ops.Atomic | ops.AtomicCas, what: str) -> WarpCodegenError:
     return WarpCodegenError(
-        f"{what} on `{root_array(o.array).hint}` has no tangent: which thread's value stays depends on their order",
+        f"{what} on `{root_of(o.array).array.hint}` has no tangent: which thread's value stays depends on their order",
         help="use atomic_add, atomic_min or atomic_max",
     )
 
@@ -350,7 +348,7 @@ def _refuse_old_value(r: Forward, o: ops.Atomic) -> None:
     r.unavailable(
         o,
         f"the old value that an atomic returns has no tangent: it depends on the order of the threads on "
-        f"`{root_array(o.array).hint}`",
+        f"`{root_of(o.array).array.hint}`",
         "read the array in a second kernel",
     )
 

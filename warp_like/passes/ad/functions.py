@@ -14,13 +14,13 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from warp_like.analysis.memory import Root, root_of, roots_written
 from warp_like.base.errors import WarpCodegenError
 from warp_like.base.loc import Loc, at
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import Cloner, clone_function, has_effects
 from warp_like.ir.types import Array, is_differentiable
-from warp_like.passes.ad.activity import arrays_written, root_array
 from warp_like.passes.ad.markers import Replayed, Unavailable
 from warp_like.passes.inline import inline, is_custom
 from warp_like.passes.rewriter import Rewriter, rewrite
@@ -112,20 +112,20 @@ def reverse_call(r: Reversal, o: ops.Call, *g: Value | None) -> None:
     args = [*launched, *(r.or_zero(x, res) for x, res in zip(g, o.results, strict=True))]
     values: list[tuple[Value, Value]] = []  # the arguments that are no arrays, with the zeros that they start from
     bound = inline(clone_function(gradient))
-    missing: set[Value] = set()
-    adjoints: set[Value] = set()
+    missing: set[Root] = set()
+    adjoints: set[Root] = set()
     for a, primal in zip(o.args, launched, strict=True):
         if not is_differentiable(a.type):
             continue
         param = bound.params[len(args)]
         if isinstance(a.type, Array):
             target = r.adjoint_array(a)
-            (adjoints if target is not None else missing).add(param)
+            (adjoints if target is not None else missing).add(root_of(param))
             args.append(target if target is not None else primal)
         else:
             values.append((a, r.b.zero(a.type)))
             args.append(values[-1][1])
-    taken = {bound.params[i] for i in range(n) if _written_elsewhere(r.f, o.args[i], o.callee)}
+    taken = {root_of(bound.params[i]) for i in range(n) if _written_elsewhere(r.f, o.args[i], o.callee)}
     rewrite(bound, Binder(o.callee.name, missing, adjoints, taken))
     body, results = inlined(bound, args, o.loc)
     for inner in body:
@@ -139,9 +139,9 @@ def _written_elsewhere(f: Function, v: Value, callee: Function) -> bool:
     """Return whether anything but calls of ``callee`` writes the array ``v``."""
     if not isinstance(v.type, Array):
         return False
-    root = root_array(v)
+    root = root_of(v)
     own = (o for o in f.body.walk() if not (isinstance(o, ops.Call) and o.callee is callee))
-    return any(root in arrays_written(o) for o in own)
+    return any(root in roots_written(o) for o in own)
 
 
 class Binder(Rewriter):
@@ -150,7 +150,7 @@ class Binder(Rewriter):
     Arrays of adjoints that are ``missing`` read as zero and are not written. What is ``taken`` can't be read.
     """
 
-    def __init__(self, name: str, missing: set[Value], adjoints: set[Value], taken: set[Value]) -> None:
+    def __init__(self, name: str, missing: set[Root], adjoints: set[Root], taken: set[Root]) -> None:
         super().__init__()
         self.name = name
         self.missing = missing
@@ -164,18 +164,18 @@ class Binder(Rewriter):
         if not isinstance(o, (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas)):
             super().visit(o)
             return
-        root = root_array(o.array)
+        root, name = root_of(o.array), root_of(o.array).array.hint
         with at(o.loc):
             if root in self.missing:
                 self.replace(o, [self.b.zero(v.type) for v in o.results])
             elif not isinstance(o, ops.Load) and root not in self.adjoints:
                 raise WarpCodegenError(
-                    f"the gradient function of `{self.name}` writes to `{root.hint}`; it may write to adjoints only",
-                    help=f"wp.adjoint[{root.hint}][...] += ...",
+                    f"the gradient function of `{self.name}` writes to `{name}`; it may write to adjoints only",
+                    help=f"wp.adjoint[{name}][...] += ...",
                 )
             elif isinstance(o, ops.Load) and root in self.taken:
                 reason = (
-                    f"the gradient function of `{self.name}` reads this element of `{root.hint}`, which the same "
+                    f"the gradient function of `{self.name}` reads this element of `{name}`, which the same "
                     "kernel overwrites"
                 )
                 new = self.b.insert(Unavailable(reason, "write to another array"), o.result.type, hint=o.result.hint)
@@ -186,13 +186,13 @@ class Binder(Rewriter):
     def native(self, o: ops.Native) -> None:
         """Give native code nothing in place of the adjoints that are missing."""
         for (name, _), a in zip(o.code.params, o.args, strict=True):
-            if root_array(a) in self.taken and re.search(rf"\b{re.escape(name)}\b", o.code.text):
+            if root_of(a) in self.taken and re.search(rf"\b{re.escape(name)}\b", o.code.text):
                 raise WarpCodegenError(
                     f"the adj_snippet of `{self.name}` mentions `{name}`, which it sees as it is after the launch, and "
                     "the same kernel overwrites it",
                     o.loc,
                     help="write to another array",
                 )
-        nothing = {a: self.b.insert(ops.Make(()), a.type).result for a in o.args if root_array(a) in self.missing}
+        nothing = {a: self.b.insert(ops.Make(()), a.type).result for a in o.args if root_of(a) in self.missing}
         o.map_operands(lambda a: nothing.get(a, a))
         self.keep(o)

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from warp_like.analysis.memory import Root, root_of
 from warp_like.base.loc import at
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import Cloner, free_values, substitute
 from warp_like.ir.types import Array, Struct
-from warp_like.passes.ad.activity import root_array, written_arrays
+from warp_like.passes.ad.activity import written_arrays
 
 
 def hoist_loads(f: Function) -> Function:
@@ -25,7 +26,7 @@ def hoist_loads(f: Function) -> Function:
     return f
 
 
-def _block(b: Block, written: set[Value]) -> None:
+def _block(b: Block, written: set[Root]) -> None:
     kept: list[Op] = []
     for o in b.ops:
         for r in o.regions():
@@ -36,7 +37,7 @@ def _block(b: Block, written: set[Value]) -> None:
     b.ops = kept
 
 
-def _in_front(loop: ops.For | ops.While, written: set[Value]) -> list[Op]:
+def _in_front(loop: ops.For | ops.While, written: set[Root]) -> list[Op]:
     """Take what can be hoisted out of ``loop``; return the ops to put in front of it."""
     inside = set(loop.body.params)
     pure: list[Op] = []
@@ -72,14 +73,14 @@ def _in_front(loop: ops.For | ops.While, written: set[Value]) -> list[Op]:
     return front.ops
 
 
-def _movable(o: Op, inside: set[Value], written: set[Value]) -> bool:
+def _movable(o: Op, inside: set[Value], written: set[Root]) -> bool:
     """Whether ``o`` gives the same in every iteration, and may run before the first."""
     if any(isinstance(r.type, (Array, Struct)) for r in o.results) or not o.results:
         return False
     match o:
         case ops.Load():
             fixed: Iterable[Value] = o.operands()
-            if root_array(o.array) in written:
+            if root_of(o.array) in written:
                 return False
         case ops.If():
             fixed = [o.cond, *free_values(o.then), *free_values(o.orelse)]
@@ -92,9 +93,9 @@ def _movable(o: Op, inside: set[Value], written: set[Value]) -> bool:
     return not any(v in inside for v in fixed)
 
 
-def _repeatable(o: Op, written: set[Value]) -> bool:
+def _repeatable(o: Op, written: set[Root]) -> bool:
     if isinstance(o, ops.Load):
-        return root_array(o.array) not in written
+        return root_of(o.array) not in written
     return isinstance(o, ops.Yield) or (o.PURE and not o.regions())
 
 

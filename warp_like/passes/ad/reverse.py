@@ -25,6 +25,7 @@ import copy
 from collections import ChainMap
 from collections.abc import Iterator, Sequence
 
+from warp_like.analysis.memory import root_of, roots_written
 from warp_like.base.errors import WarpCodegenError
 from warp_like.base.loc import at
 from warp_like.builtins.emit import Emitter
@@ -33,7 +34,7 @@ from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import Cloner, free_values
 from warp_like.ir.types import Array, adjoint_type, is_differentiable
-from warp_like.passes.ad.activity import arrays_written, inner_arrays, root_array, varied_values, written_arrays
+from warp_like.passes.ad.activity import inner_arrays, varied_values, written_arrays
 from warp_like.passes.ad.adjoints import Adjoints
 from warp_like.passes.ad.functions import recompute_call
 from warp_like.passes.ad.loops import LoopReversal
@@ -110,7 +111,7 @@ class Reversal:
         self.written = written_arrays(f)
         self.varied = varied_values(f, adjoint_arrays)
         self.local = {v for v in local_arrays(f) if is_differentiable(v.type)}
-        self.inner = inner_arrays(f, adjoint_arrays)
+        self.carrying = {*map(root_of, (*adjoint_arrays, *self.local)), *inner_arrays(f, adjoint_arrays)}
         self.loops: dict[Op, LoopReversal] = {}
         self.slots = 0
         self._writing: dict[Op, bool] = {}
@@ -159,7 +160,7 @@ class Reversal:
                 self.unavailable_atomic(o)
             case ops.Native():
                 self.recompute_native(o)
-            case ops.Load() if root_array(o.array) in self.written:
+            case ops.Load() if root_of(o.array) in self.written:
                 self.unavailable_load(o)
             case ops.If() | ops.For() | ops.While():
                 self.append(self.copy_without_effects(o))
@@ -189,7 +190,7 @@ class Reversal:
         """Run native code again for its result, unless it might see or make changes of memory."""
         if not o.results:
             return
-        if not o.code.written and not any(root_array(a) in self.written for a in o.args):
+        if not o.code.written and not any(root_of(a) in self.written for a in o.args):
             self.append(self.cloner.op(o))
             return
         self.unavailable(
@@ -201,10 +202,10 @@ class Reversal:
 
     def unavailable_load(self, o: ops.Load) -> None:
         """Stand for an element that changes; the reason is that of the arrays which ``saving`` can't serve either."""
-        if isinstance(root_array(o.array).op, ops.View):
+        if root_of(o.array).kind == "element":
             self.unavailable_inner(o)
             return
-        name = root_array(o.array).hint or "an array"
+        name = root_of(o.array).array.hint or "an array"
         self.unavailable(
             o,
             f"the gradient needs this element of `{name}`, which the same kernel updates by atomics",
@@ -282,8 +283,7 @@ class Reversal:
 
     def writes_adjoint_of(self, o: Op) -> bool:
         """Return whether ``o`` itself, or a function that it calls, writes an array that has adjoints."""
-        known = (self.adjoint_arrays, self.local, self.inner)
-        return any(array in arrays for array in arrays_written(o) for arrays in known)
+        return any(root in self.carrying for root in roots_written(o))
 
     def reverse_if(self, o: ops.If) -> None:
         g = self.adjoints.take_all(o.results)

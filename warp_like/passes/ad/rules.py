@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from warp_like.analysis.memory import root_of, roots_written
 from warp_like.base.errors import WarpCodegenError
 from warp_like.builtins.emit import Emitter
 from warp_like.builtins.spec import Elementwise, NoGradient, Overload, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Op, Value
 from warp_like.ir.types import Mat, Scalar, element_shape, is_differentiable
-from warp_like.passes.ad.activity import arrays_written, root_array
 from warp_like.passes.ad.adjoints import components
 from warp_like.passes.ad.functions import reverse_call
 from warp_like.passes.ad.markers import Replayed
@@ -160,7 +160,7 @@ def _atomic(r: Reversal, o: ops.Atomic) -> None:
     elif o.kind in ("min", "max"):
         _send_to_winner(r, o, source, indices)
     else:
-        name = root_array(o.array).hint
+        name = root_of(o.array).array.hint
         raise WarpCodegenError(
             f"atomic_{o.kind}() on `{name}` has no gradient: which thread's value stays depends on their order",
             help="use an array without requires_grad, or atomic_add, atomic_min or atomic_max",
@@ -184,11 +184,11 @@ def of_winners(b: Emitter, value: Value, final: Value, x: Value) -> Value:
 
 def require_only_kind(f: Function, o: ops.Atomic, what: str) -> None:
     """Refuse where the final value need not be a winner's, since the kernel changes the array in another way too."""
-    root = root_array(o.array)
+    root, name = root_of(o.array), root_of(o.array).array.hint
     for x in f.body.walk():
-        if root in arrays_written(x) and not (isinstance(x, ops.Atomic) and x.kind == o.kind):
+        if root in roots_written(x) and not (isinstance(x, ops.Atomic) and x.kind == o.kind):
             raise WarpCodegenError(
-                f"atomic_{o.kind}() on `{root.hint}` has no {what} here: the same kernel changes `{root.hint}` in "
+                f"atomic_{o.kind}() on `{name}` has no {what} here: the same kernel changes `{name}` in "
                 "another way too, which hides whose value has won",
                 help="change the array in two kernels, one after the other",
             )
@@ -196,7 +196,7 @@ def require_only_kind(f: Function, o: ops.Atomic, what: str) -> None:
 
 def _atomic_cas(r: Reversal, o: ops.AtomicCas) -> None:
     if o.value in r.varied and r.adjoint_array(o.array) is not None:
-        name = root_array(o.array).hint
+        name = root_of(o.array).array.hint
         raise WarpCodegenError(
             f"atomic_cas() on `{name}` has no gradient: which thread's value stays depends on their order",
             help="use an array without requires_grad",

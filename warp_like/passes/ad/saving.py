@@ -14,12 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warp_like.analysis.memory import analyse
+from warp_like.analysis.memory import analyse, root_of
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import blocks, substitute
 from warp_like.ir.types import Array
-from warp_like.passes.ad.activity import arrays_written, root_array
 from warp_like.passes.ad.functions import inlined
 from warp_like.passes.ad.loops import LoopReversal
 from warp_like.passes.ad.reverse import Reversal, adjoint_header
@@ -29,24 +28,12 @@ from warp_like.passes.local_arrays import local_arrays
 
 def rewritten_arrays(f: Function) -> list[int]:
     """Return the positions of the arrays that ``f`` loads from and stores to, and does not update by atomics."""
-    loads, stores, atomics = set(), set(), set()
-    for o in f.body.walk():
-        match o:
-            case ops.Load():
-                loads.add(root_array(o.array))
-            case ops.Store():
-                stores.add(root_array(o.array))
-            case ops.Atomic() | ops.AtomicCas():
-                atomics.add(root_array(o.array))
-            case ops.Native():
-                loads.update(map(root_array, o.args))
-                stores.update(arrays_written(o))
-            case ops.Call():
-                for i, access in array_uses(analyse(o.callee)).items():
-                    array = root_array(o.args[i])
-                    for found, does in ((loads, access.read), (stores, access.stored), (atomics, access.atomic)):
-                        found.update([array] if does else [])
-    return [i for i, p in enumerate(f.params) if p in loads & stores - atomics]
+    memory, found = analyse(f), []
+    for i in range(len(f.params)):
+        accesses = [a for a in memory.of_parameter(i) if not isinstance(a.op, ops.Inner)]  # which no kernel changes
+        if {a.kind for a in accesses} == {"load", "store"}:
+            found.append(i)
+    return found
 
 
 def differentiate_saving(f: Function, wrt: Sequence[int]) -> tuple[Function, tuple[int, ...]]:
@@ -67,7 +54,9 @@ class SavingReversal(Reversal):
 
     def __init__(self, f: Function, g: Function, adjoints: dict[Value, Value], scratch: dict[Value, Value]) -> None:
         super().__init__(f, g, adjoints)
-        self.scratch = {*scratch, *local_arrays(f)}  # what loads are saved of; local arrays are made anew
+        self.scratch = {
+            *map(root_of, (*scratch, *local_arrays(f)))
+        }  # what loads are saved of; local arrays are made anew
         self.cloner.mapping.update(scratch)  # loads, stores and views of the array go to its scratch
         self.saved: dict[Block, list[tuple[int, Value]]] = {}
 
@@ -86,7 +75,7 @@ class SavingReversal(Reversal):
             case ops.For() | ops.While():
                 self.loops[o] = SavingLoop(self, o)
                 self.loops[o].forward()
-            case ops.Store() | ops.Load() if root_array(o.array) in self.scratch:
+            case ops.Store() | ops.Load() if root_of(o.array) in self.scratch:
                 self.append(self.cloner.op(o))
             case ops.Native() if self.sees_scratch(o):
                 self.append(self.cloner.op(o))
@@ -102,11 +91,11 @@ class SavingReversal(Reversal):
         if o.callee.gradient is None:  # a replay, which reads the arrays of the launch
             return False
         used = (o.args[i] for i, a in array_uses(analyse(o.callee)).items() if a.read or a.written)
-        return any(root_array(a) in self.scratch for a in used)
+        return any(root_of(a) in self.scratch for a in used)
 
     def sees_scratch(self, o: ops.Native) -> bool:
         """Return whether native code is given an array that has scratch."""
-        return any(root_array(a) in self.scratch for a in o.args)
+        return any(root_of(a) in self.scratch for a in o.args)
 
     def pass_if(self, o: ops.If) -> None:
         blocks = []
@@ -125,7 +114,7 @@ class SavingReversal(Reversal):
         values = list(carried)
         for o in block.ops[:-1]:
             match o:
-                case ops.Load() if root_array(o.array) in self.scratch:
+                case ops.Load() if root_of(o.array) in self.scratch:
                     values.append(o.result)
                 case ops.Call() if self.uses_scratch(o):
                     values.extend(o.results)
@@ -146,7 +135,7 @@ class SavingReversal(Reversal):
             match o:
                 case ops.If() | ops.For() | ops.While():
                     continue
-                case ops.Store() | ops.Load() if root_array(o.array) in self.scratch:
+                case ops.Store() | ops.Load() if root_of(o.array) in self.scratch:
                     continue
                 case ops.Call() if self.uses_scratch(o):
                     continue
@@ -183,10 +172,11 @@ def drop_unread_scratch(g: Function, scratch: tuple[int, ...]) -> tuple[int, ...
     """
     params = g.params[len(g.params) - len(scratch) :]
     readers = (o for o in g.body.walk() if not isinstance(o, (ops.Store, ops.Dim, *ops.VIEWS)))
-    read = {root_array(v) for o in readers for v in o.operands()}
-    unread = {p: g.params[i] for i, p in zip(scratch, params, strict=True) if p not in read}
+    read = {root_of(v) for o in readers for v in o.operands()}
+    unread = {p: g.params[i] for i, p in zip(scratch, params, strict=True) if root_of(p) not in read}
+    gone = set(map(root_of, unread))
     for block in blocks(g.body):
-        block.ops = [o for o in block.ops if not (isinstance(o, ops.Store) and root_array(o.array) in unread)]
+        block.ops = [o for o in block.ops if not (isinstance(o, ops.Store) and root_of(o.array) in gone)]
     substitute(g.body, unread)
     g.body.params = [p for p in g.params if p not in unread]
     return tuple(i for i, p in zip(scratch, params, strict=True) if p not in unread)

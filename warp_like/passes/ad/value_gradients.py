@@ -9,6 +9,7 @@ The bodies are ordinary code, so that a kernel which uses them can itself be dif
 
 from __future__ import annotations
 
+from warp_like.analysis.memory import roots_written
 from warp_like.base.errors import WarpCodegenError
 from warp_like.base.loc import at
 from warp_like.builtins.emit import Emitter
@@ -17,7 +18,6 @@ from warp_like.ir.core import Function, Value
 from warp_like.ir.rewrite import clone_function
 from warp_like.ir.types import Array, Type, element_count, is_differentiable, scalar_of
 from warp_like.passes import pipeline
-from warp_like.passes.ad.activity import arrays_written
 from warp_like.passes.ad.checkpoint import split_loops
 from warp_like.passes.ad.functions import open_replayed
 from warp_like.passes.ad.reverse import Reversal, needs_expansion, require_available
@@ -57,9 +57,10 @@ class _Opener:
         """Return the gradient of ``primal``."""
         f = pipeline.prepare(_calling(primal), self.options, keep_customs=True)
         for o in f.body.walk():
-            for array in arrays_written(o):
+            for root in roots_written(o):
+                name = root.array.hint
                 raise WarpCodegenError(
-                    f"wp.grad() takes a function that writes no memory, and `{primal.name}` writes to `{array.hint}`",
+                    f"wp.grad() takes a function that writes no memory, and `{primal.name}` writes to `{name}`",
                     o.loc,
                     help="return what it computes instead",
                 )
