@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from warp_like.analysis.memory import Access, Memory, is_update
 from warp_like.base.frozen import Frozen
+from warp_like.ir import ops
 from warp_like.ir.types import Array
 
 
@@ -41,9 +42,16 @@ def inner_uses(memory: Memory) -> dict[tuple[int, str], Use]:
 
 
 def certain_accesses(memory: Memory) -> tuple[int, ...]:
-    """Return the positions of the array parameters of which every thread accesses an element, whatever it computes."""
-    positions = range(len(memory.function.params))
-    return tuple(i for i in positions if any(a.certain and len(a.roots) == 1 for a in memory.of_parameter(i)))
+    """Return the positions of the array parameters of which every thread accesses an element.
+
+    Threads that a check ends before count as well: the access would be wrong for those that go on.
+    """
+    always, positions = set(memory.function.body.ops), range(len(memory.function.params))
+
+    def is_certain(a: Access) -> bool:
+        return a.op in always and len(a.roots) == 1 and not isinstance(a.op, (ops.Native, ops.Call))
+
+    return tuple(i for i in positions if any(map(is_certain, memory.of_parameter(i))))
 
 
 def constant_arrays(memory: Memory) -> tuple[int, ...]:
