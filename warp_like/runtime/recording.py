@@ -128,7 +128,7 @@ def host_copy(dest: array, values: Any, source: array | None = None, stream: Any
         put(dest, values, stream)
         return
     held = values if source is not None else np.array(values)
-    recorder.graph.add_call(f"write {dest!r}", functools.partial(put, dest, held))
+    recorder.graph.add_call(f"write {dest!r}", functools.partial(put, dest, held), [dest])
 
 
 def refuse_capture(what: str) -> None:

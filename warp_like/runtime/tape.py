@@ -16,7 +16,7 @@ from warp_like.runtime.array import add_elements, array, move_elements
 from warp_like.runtime.chains import warn_of_aliases, warn_of_cut
 from warp_like.runtime.differentiation import adjoint_arguments, adjoint_program, gradients_of
 from warp_like.runtime.generics import concrete
-from warp_like.runtime.history import History, require_memory, same_arguments, share_memory
+from warp_like.runtime.history import History, require_memory, require_unchanged, same_arguments, share_memory
 from warp_like.runtime.launch import bind_arguments, run_adjoint
 from warp_like.runtime.recording import Record, UserFunction, Write, activities, program_of, recorder
 from warp_like.runtime.retaining import Retained
@@ -27,8 +27,8 @@ class Tape:
     """Records the launches made inside its ``with`` block, for gradients by reverse mode.
 
     The adjoint of a launch computes again what it needs from the arrays as they are at the time of ``backward``, so a
-    tape serves every step of a training loop that changes its inputs and runs the same launches again. Gradients add
-    up in ``array.grad`` until ``zero()``.
+    tape serves every step of a training loop that changes its inputs and runs the same launches again; ``backward``
+    refuses numbers that have changed without that. Gradients add up in ``array.grad`` until ``zero()``.
 
     An array that a later recorded operation overwrites is copied first if an adjoint needs it. Such copies belong to
     the recorded run: ``backward`` refuses to use them after the overwritten arrays have changed once more.
@@ -185,8 +185,9 @@ class Tape:
         Raises:
             TypeError: ``loss`` is no array.
             ValueError: ``loss`` has more than one element, or an array to start from does not require a gradient.
-            RuntimeError: Arrays of which it holds copies have changed since it recorded, or an array for which it made
-                no copies has a gradient since, or a tensor whose memory it uses has been freed or resized.
+            RuntimeError: Arrays of which it holds copies have changed since it recorded, or arrays that a gradient
+                needs whose kernel has not run again; or an array for which it made no copies has a gradient since, or
+                a tensor whose memory it uses has been freed or resized.
             WarpCodegenError: A kernel on the tape can't be differentiated; no gradient has been changed then.
         """
         if recorder.active is self:
@@ -198,15 +199,24 @@ class Tape:
         if history.without:
             history.require_same_gradients()
         if recorder.active is not None and recorder.active.history is not None:
-            recorder.active.history.adjoints += self.gradients.values()
-        seen = self._retained.shown or history.overwritten or history.cut or history.adjoints or history.inner
+            recorder.active.history.adjoints += self._before_gradients()
+        seen = self._retained.shown or history.overwritten or history.cut or history.adjoints or history.has_inner
         plain = not (seen or _watched())
         if plain and _native.try_backward(self.launches, starts):
             return
         self._backward_checked(starts)
 
+    def _before_gradients(self) -> list[array]:
+        """Tell the tape that is recording, if there is one, that gradients of this one are about to change."""
+        if recorder.active is None or recorder.active.history is None:
+            return []
+        gradients = list(self.gradients.values())
+        recorder.active.history.before_writes(gradients)
+        return gradients
+
     def _backward_inside(self, loss: array | None, grads: Mapping[array, Any] | None) -> None:
         """Run backward over what has been recorded so far, and go on recording."""
+        self._before_gradients()
         if self.history.overwritten:
             self.history.end()
         recorder.active = self._outer
@@ -268,6 +278,9 @@ class Tape:
                     require_memory(a)
         self.history.require_current()
         for r in self.launches:
+            if isinstance(r, Record):
+                require_unchanged(r)
+        for r in self.launches:
             if isinstance(r, Record) and (_watched() or not r.can_reverse()):
                 gradients = gradients_of(r)
                 program = adjoint_program(r, gradients)
@@ -306,7 +319,8 @@ class Tape:
     def zero(self) -> None:
         """Set the gradients of all recorded arrays to zero."""
         self._retained.shown = {}
-        if not (_watched() or self.history.inner) and _native.try_zero(self.launches):
+        self._before_gradients()
+        if not (_watched() or self.history.has_inner) and _native.try_zero(self.launches):
             return
         with _nothing_recorded():
             for a, gradient in self.gradients.items():
