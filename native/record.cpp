@@ -122,6 +122,16 @@ PyObject* record_ran(PyObject* object, PyObject*) {
     Py_RETURN_NONE;
 }
 
+PyObject* record_runs_elsewhere(PyObject* object, PyObject*) {
+    if (PyObject_TypeCheck(as_record(object)->dispatcher, &DispatcherType)) note_seen(as_record(object));
+    Py_RETURN_NONE;
+}
+
+PyObject* record_follow(PyObject* object, PyObject*) {
+    as_record(object)->seen.clear();
+    Py_RETURN_NONE;
+}
+
 PyObject* record_changed(PyObject* object, PyObject*) {
     const Record* self = as_record(object);
     Ref list(PyList_New(0));
@@ -137,6 +147,10 @@ PyObject* record_changed(PyObject* object, PyObject*) {
 PyMethodDef record_methods[] = {
     {"ran", record_ran, METH_NOARGS,
      "ran()\n--\n\nNote that the launch has run, through its dispatcher, and what its arrays hold now."},
+    {"runs_elsewhere", record_runs_elsewhere, METH_NOARGS,
+     "runs_elsewhere()\n--\n\nNote what the arguments hold before something runs that means this launch."},
+    {"follow", record_follow, METH_NOARGS,
+     "follow()\n--\n\nForget what the arguments held: the adjoint takes them as they are from now on."},
     {"changed", record_changed, METH_NOARGS,
      "changed()\n--\n\nReturn the positions of the arrays that hold other elements, as far as fingerprints show it, "
      "than when the launch had run; none where the kernel has run again since without being recorded."},

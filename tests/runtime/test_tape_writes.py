@@ -307,6 +307,18 @@ def test_a_write_that_no_gradient_needs_is_fine() -> None:
     np.testing.assert_array_equal(gradient_of(tape, x, y), [2] * 4)
 
 
+def test_a_write_between_a_sum_and_the_end_of_the_recording_is_refused() -> None:
+    x, y = full(3.0), full(0.0, 1)
+    with wp.Tape() as tape:
+        wp.utils.array_inner(x, x, out=y)
+        x.numpy()[:] = 5
+    with pytest.raises(RuntimeError, match="has been written to since, unseen by the tape"):
+        gradient_of(tape, x, y)
+    with wp.Tape() as tape:
+        wp.utils.array_inner(x, x, out=y)
+    np.testing.assert_array_equal(gradient_of(tape, x, y), [10] * 4)
+
+
 def test_a_launch_of_another_thread_is_refused() -> None:
     x, y = full(3.0), full(0.0)
     with wp.Tape() as tape:

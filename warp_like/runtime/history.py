@@ -28,7 +28,7 @@ from warp_like.runtime import inner
 from warp_like.runtime.array import array
 from warp_like.runtime.creation import clone
 from warp_like.runtime.differentiation import adjoint_program, gradients_of
-from warp_like.runtime.recording import Record, program_of
+from warp_like.runtime.recording import Record, program_of, recorder
 
 Extent = tuple[int, int]
 
@@ -166,6 +166,7 @@ class History(_native.History):
         self.has_inner = False
         self.overwritten: dict[int, array] = {}
         self.fingerprints: dict[int, int] = {}
+        self.elsewhere: list[Record] = []  # launches that stand for what has run in another way
 
     def before_launch(self, record: Record) -> None:
         """Keep what ``record`` is about to overwrite, and note what it reads."""
@@ -340,8 +341,24 @@ class History(_native.History):
     def _watch(self, a: array) -> None:
         self.overwritten.setdefault(id(a), a)
 
+    def note_elsewhere(self, record: Record) -> None:
+        """Note a launch that something else does in its place.
+
+        Whether that runs again is not known, so that only writes until the end of the recording are found.
+        """
+        if recorder.graph is None:
+            record.runs_elsewhere()
+            self.elsewhere.append(record)
+
     def end(self) -> None:
         """Note what the overwritten arrays hold now that the recording has ended."""
+        for record in self.elsewhere:
+            written = program_of(record).any_artifact.writes
+            for i in record.changed():
+                if i not in written and i not in record.kept and _needs(record, i):
+                    record.refusal = record.refusal or _changed(record, i)
+            record.follow()
+        self.elsewhere = []
         self.fingerprints = {key: _fingerprint(a) for key, a in self.overwritten.items()}
 
     def require_current(self) -> None:

@@ -64,8 +64,7 @@ class Tape:
     ) -> None:
         recorder.active = self._outer
         self._outer = None
-        if self.history.overwritten:
-            self.history.end()
+        self.history.end()
 
     # --- recording ------------------------------------------------------------------------------------------
 
@@ -140,6 +139,7 @@ class Tape:
         record.block_dim = block_dim
         self.prepare_launch(record)
         record.dispatcher = program_of(record).dispatcher
+        self.history.note_elsewhere(record)
         if metadata:
             self.record_scope_begin(op.key, metadata)
         self.launches.append(record)
@@ -219,8 +219,7 @@ class Tape:
     def _backward_inside(self, loss: Any, grads: Mapping[Any, Any] | None) -> None:
         """Run backward over what has been recorded so far, and go on recording."""
         self._before_gradients()
-        if self.history.overwritten:
-            self.history.end()
+        self.history.end()
         recorder.active = self._outer
         try:
             self.backward(loss, grads)
