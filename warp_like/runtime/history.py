@@ -15,6 +15,7 @@ backward pass after something else changed them is refused: the copies would not
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
@@ -159,14 +160,22 @@ class History(_native.History):
     """
 
     def __init__(self) -> None:
-        self.results = _native.IntervalMap()  # arrays with gradients that recorded operations have written
         self.cut: list[array] = []  # without gradients, that the host has filled from arrays with gradients
         self.adjoints: list[array] = []  # that were computed while the tape was recording
-        self.inner = _native.IntervalMap()  # an InnerReader for each array that is read inside of elements
         self.has_inner = False
         self.overwritten: dict[int, array] = {}
         self.fingerprints: dict[int, int] = {}
         self.elsewhere: list[Record] = []  # launches that stand for what has run in another way
+
+    @functools.cached_property
+    def results(self) -> _native.IntervalMap:
+        """Arrays with gradients that recorded operations have written."""
+        return _native.IntervalMap()
+
+    @functools.cached_property
+    def inner(self) -> _native.IntervalMap:
+        """An ``InnerReader`` for each array that is read inside of elements."""
+        return _native.IntervalMap()
 
     def before_launch(self, record: Record) -> None:
         """Keep what ``record`` is about to overwrite, and note what it reads."""
@@ -285,7 +294,7 @@ class History(_native.History):
             replaces: Whether arrays that elements of ``a`` hold are replaced; launches without a ``writer`` do not.
         """
         copies: dict[Any, array] = {}
-        for reader in self.inner.overlapping(a):
+        for reader in self.inner.overlapping(a) if self.has_inner else ():
             if reader.record is not writer and share_memory(reader.array, a):
                 reader.overwritten()
         for record, i in self.readers_near(a):

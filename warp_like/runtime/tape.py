@@ -64,7 +64,8 @@ class Tape:
     ) -> None:
         recorder.active = self._outer
         self._outer = None
-        self.history.end()
+        if self.history.overwritten or self.history.elsewhere:
+            self.history.end()
 
     # --- recording ------------------------------------------------------------------------------------------
 
@@ -256,13 +257,13 @@ class Tape:
     def _starts(self, loss: Any, grads: Mapping[Any, Any]) -> list[tuple[array, Any]]:
         starts: list[tuple[array, Any]] = []
         if loss is not None:
-            loss = self._recorded_as(loss, "loss")
+            loss = loss if isinstance(loss, array) else self._recorded_as(loss, "loss")
             if loss.size != 1:
                 raise ValueError(f"backward() takes a loss of one element, got shape {loss.shape}; use grads=")
             starts.append((loss, 1.0))
         for given, seed in grads.items():
-            start = self._recorded_as(given, "grads")
-            starts.append((start, _seed_of(start, seed)))
+            start = given if isinstance(given, array) else self._recorded_as(given, "grads")
+            starts.append((start, seed if isinstance(seed, array) else _seed_of(start, seed)))
         for a, seed in starts:
             if a.grad is None:
                 if a is loss or not any(x is a for r in self.launches for x in _arrays_of(r)):
@@ -273,13 +274,11 @@ class Tape:
         return starts
 
     def _recorded_as(self, given: Any, parameter: str) -> array:
-        """Return what the tape has recorded for an array, or tensor of another library, to start from.
+        """Return what the tape has recorded for an array or tensor of another library, to start from.
 
         Raises:
             TypeError: ``given`` can't be used as an array.
         """
-        if isinstance(given, array):
-            return given
         try:
             shared: array = foreign.as_array(given, None, True)
         except (TypeError, ValueError) as error:
@@ -455,7 +454,7 @@ def _nothing_recorded() -> Iterator[None]:
 
 def _seed_of(start: array, given: Any) -> Any:
     """An adjoint to start from: tensors as arrays over their memory, all else as it is."""
-    is_tensor = hasattr(given, "__dlpack__") and not isinstance(given, (array, np.ndarray))
+    is_tensor = hasattr(given, "__dlpack__") and not isinstance(given, np.ndarray)
     return foreign.as_array(given, start.dtype) if is_tensor else given
 
 
