@@ -10,6 +10,7 @@
 #include "array.h"
 #include "bulk.h"
 #include "cuda_launch.h"
+#include "extent.h"
 #include "numpy_abi.h"
 #include "value.h"
 
@@ -150,6 +151,7 @@ class Launch {
     }
 
     bool empty() const { return !adjoint_; }
+    const Dispatcher* adjoint() const { return adjoint_; }
 
     // False with an exception set.
     bool run() { return !adjoint_ || !grid.count || execute(adjoint_, variant_, grid, &*arguments_); }
@@ -343,22 +345,20 @@ class Cuts {
             const bool gradient = has_gradient(arg);
             gradient_read |= gradient && params[i].reads;
             gradient_written |= gradient && params[i].writes;
-            cut = cut || (!gradient && params[i].reads && overlaps(extent_of(arg)));
+            cut = cut ||
+                  (!gradient && params[i].reads && !made_.overlapping(extent_of(arg), [](auto&&...) { return false; }));
         }
         for (size_t i = 0; gradient_read && i < params.size(); ++i) {
             PyObject* arg = PyList_GET_ITEM(record->args, static_cast<Py_ssize_t>(i));
             if (params[i].kind != ParamKind::Array || !params[i].gradient || !is_array(arg)) continue;
-            if (params[i].writes && !has_gradient(arg)) made_.push_back(extent_of(arg));
+            const Extent extent = extent_of(arg);
+            if (params[i].writes && !has_gradient(arg) && !extent.empty()) made_.at(extent).assign(1, true);
         }
         return cut && gradient_written;
     }
 
   private:
-    bool overlaps(const Extent& extent) const {
-        return std::any_of(made_.begin(), made_.end(), [&](const Extent& made) { return made.overlaps(extent); });
-    }
-
-    std::vector<Extent> made_;
+    IntervalMap<char> made_;
 };
 
 // The arrays with gradients that a tape uses, for one question: may two of them lie over the same memory and have
@@ -416,7 +416,8 @@ bool is_ready(PyObject* records) {
         PyObject* record = PyList_GET_ITEM(records, i);
         Launch launch;
         if (!is_carefree_record(record) || prepare_record(as_record(record), &launch)) return false;
-        if (cuts.stop(as_record(record))) return false;
+        if ((launch.adjoint() && is_outdated(as_record(record), launch.adjoint())) || cuts.stop(as_record(record)))
+            return false;
         aliases.add(as_record(record));
     }
     return !aliases.any();
@@ -453,9 +454,11 @@ bool collect_gradients(PyObject* records, std::vector<Array*>* found) {
             PyObject* gradient = reinterpret_cast<Array*>(arg)->grad_array;
             if (is_tied(reinterpret_cast<Array*>(arg)) || !is_array(gradient) || !is_zeroable(gradient)) return false;
             Array* array = reinterpret_cast<Array*>(gradient);
-            if (std::find(found->begin(), found->end(), array) == found->end()) found->push_back(array);
+            found->push_back(array);
         }
     }
+    std::sort(found->begin(), found->end());
+    found->erase(std::unique(found->begin(), found->end()), found->end());
     return true;
 }
 

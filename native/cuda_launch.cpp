@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cuda.h"
-#include "record.h"
+#include "extent.h"
 #include "stack_bound.h"
 #include "structmember.h"
 

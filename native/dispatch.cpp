@@ -223,6 +223,7 @@ struct Attempt {
 };
 
 PyObject* launch(Attempt* attempt) {
+    ++attempt->self->unrecorded;
     if (attempt->grid.count == 0) Py_RETURN_TRUE;
     Variant* variant = variant_for(attempt->self, attempt->grid, attempt->arguments);
     if (!variant->entry || (attempt->self->cuda && !fits(*variant, attempt->self, attempt->grid))) Py_RETURN_FALSE;
@@ -538,7 +539,7 @@ PyMethodDef methods[] = {
      "return False, with nothing done."},
     {"try_record", method(try_record), METH_FASTCALL,
      "try_record(history, kernel, dim, inputs, outputs, device)\n--\n\nLaunch, and return a Record that `history` "
-     "knows; or return None, with nothing done."},
+     "knows, or True where `kernel` is None and nothing is recorded; or return None, with nothing done."},
     {"install_adjoint", install_adjoint, METH_VARARGS,
      "install_adjoint(wrt, dispatcher)\n--\n\nSet the adjoint for a tuple of parameters with gradients; None where no "
      "gradient passes."},
@@ -549,6 +550,7 @@ PyMethodDef methods[] = {
 PyMemberDef members[] = {
     {"name", T_OBJECT, offsetof(Dispatcher, name), READONLY, "The kernel's name."},
     {"device", T_OBJECT, offsetof(Dispatcher, device), READONLY, "The device that it launches on."},
+    {"unrecorded", T_LONGLONG, offsetof(Dispatcher, unrecorded), 0, "How many launches no tape has seen."},
     {"tid_ndim", T_INT, offsetof(Dispatcher, tid_ndim), 0,
      "The fewest dimensions that the kernel folds the grid into."},
     {"block_dim", T_INT, offsetof(Dispatcher, block_dim), 0,

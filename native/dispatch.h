@@ -41,6 +41,7 @@ struct Dispatcher {
     std::vector<Adjoint>* adjoints;
     Variant variants[2][2][2];  // [contiguous][wide][sums]
     int block_dim;              // on CUDA, the threads of a block, where the launch does not say and the kernel allows
+    long long unrecorded;       // launches that no tape has seen
     int tid_ndim;               // the fewest dimensions that the kernel folds the grid into
     char ordered;               // what the kernel computes depends on the order in which its threads run, sums apart
     char rounds;                // its sums do: they are of floats

@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include "record.h"
+#include "extent.h"
 
 namespace wl {
 

@@ -109,6 +109,7 @@ struct Call {
 
 // ---- launch()
 
+// Records a launch; or, where `kernel` is None, runs it where it overwrites nothing that the tape needs.
 PyObject* record(const Call& call, PyObject* dispatcher, PyObject* kernel, PyObject* recorder) {
     const Ref held = Ref::borrow(recorder);
     const Ref history(PyObject_GetAttr(recorder, history_name));
@@ -120,6 +121,7 @@ PyObject* record(const Call& call, PyObject* dispatcher, PyObject* kernel, PyObj
     const Ref made(try_record(dispatcher, args, 6));
     if (!made) return nullptr;
     if (made.get() == Py_None) Py_RETURN_FALSE;
+    if (made.get() == Py_True) return Py_NewRef(Py_True);
     const Ref launches(PyObject_GetAttr(recorder, launches_name));
     if (!launches || PyList_Append(launches.get(), made.get()) < 0) return nullptr;
     Py_RETURN_TRUE;
@@ -165,10 +167,11 @@ PyObject* launch(const Call& call) {
         if (recorder || !call.is(kAdjoint, Py_True, false)) Py_RETURN_FALSE;
         return try_adjoint(dispatcher.get(), args, 6);
     }
-    if (recorder && !call.is(kRecordTape, Py_False, false)) {
-        if (!call.is(kRecordTape, Py_True, true)) Py_RETURN_FALSE;
-        const Ref held = Ref::borrow(kernel);
-        return record(call, dispatcher.get(), kernel, recorder);
+    if (recorder) {
+        const bool recorded = call.is(kRecordTape, Py_True, true);
+        if (!recorded && !call.is(kRecordTape, Py_False, false)) Py_RETURN_FALSE;
+        const Ref held = Ref::borrow(recorded ? kernel : Py_None);
+        return record(call, dispatcher.get(), held.get(), recorder);
     }
     PyObject* args[] = {call.given[kDim],        call.sequence(kInputs), call.sequence(kOutputs),
                         call.optional(kDevice),  call.optional(kStream), call.optional(kMaxBlocks),

@@ -102,6 +102,7 @@ bool run_prepared(PyObject* object) {
     Work* work = work_of(object);
     if (work->grid.count == 0) return true;
     const Ref held = Ref::borrow(object);
+    ++as_dispatcher(work->dispatcher.get())->unrecorded;
     return execute(as_dispatcher(work->dispatcher.get()), &work->variant, work->grid, &work->arguments);
 }
 

@@ -5,33 +5,12 @@
 
 #include "adjoint.h"
 #include "array.h"
+#include "fingerprint.h"
+#include "history.h"
 #include "structmember.h"
 #include "value.h"
 
 namespace wl {
-
-namespace {
-
-Extent span(uintptr_t data, int ndim, const int64_t* shape, const int64_t* strides, int64_t itemsize) {
-    Extent extent{data, data + static_cast<uintptr_t>(itemsize)};
-    for (int i = 0; i < ndim; ++i) {
-        if (shape[i] == 0) return {data, data};
-        const int64_t reach = (shape[i] - 1) * strides[i];
-        (reach < 0 ? extent.begin : extent.end) += static_cast<uintptr_t>(reach);
-    }
-    return extent;
-}
-
-}  // namespace
-
-Extent extent_of(const int64_t* slot, int ndim, int64_t itemsize) {
-    return span(static_cast<uintptr_t>(slot[0]), ndim, slot + 1, slot + 1 + ndim, itemsize);
-}
-
-Extent extent_of(PyObject* object) {
-    const Array* array = reinterpret_cast<const Array*>(object);
-    return span(reinterpret_cast<uintptr_t>(array->data), array->ndim, array->shape, array->strides, array->itemsize);
-}
 
 bool has_gradient(PyObject* object) {
     PyObject* gradient = reinterpret_cast<Array*>(object)->grad_array;
@@ -67,6 +46,7 @@ PyObject* make_record(PyObject* kernel, PyObject* dims, PyObject* types, Ref arg
     self->dispatcher = Ref::borrow(dispatcher).release();
     self->kept = PyDict_New();
     self->scratch = PyDict_New();
+    new (&self->seen) std::vector<Seen>;
     return self->kept && self->scratch ? object.release() : nullptr;
 }
 
@@ -118,10 +98,62 @@ int record_clear(PyObject* object) {
 void record_dealloc(PyObject* object) {
     PyObject_GC_UnTrack(object);
     record_clear(object);
+    as_record(object)->seen.~vector();
     Py_TYPE(object)->tp_free(object);
 }
 
+// Whether the array of a record has other elements now.
+bool has_changed(const Record* record, const Seen& seen) {
+    if (seen.position >= PyList_GET_SIZE(record->args)) return false;
+    PyObject* arg = PyList_GET_ITEM(record->args, seen.position);
+    return is_array(arg) && quick_fingerprint(reinterpret_cast<Array*>(arg)) != seen.fingerprint;
+}
+
+bool has_run_again(const Record* record) {
+    return !PyObject_TypeCheck(record->dispatcher, &DispatcherType) ||
+           as_dispatcher(record->dispatcher)->unrecorded != record->unrecorded;
+}
+
+PyObject* record_ran(PyObject* object, PyObject*) {
+    Record* self = as_record(object);
+    if (!PyObject_TypeCheck(self->dispatcher, &DispatcherType)) Py_RETURN_NONE;
+    --as_dispatcher(self->dispatcher)->unrecorded;
+    note_seen(self);
+    Py_RETURN_NONE;
+}
+
+PyObject* record_runs_elsewhere(PyObject* object, PyObject*) {
+    if (PyObject_TypeCheck(as_record(object)->dispatcher, &DispatcherType)) note_seen(as_record(object));
+    Py_RETURN_NONE;
+}
+
+PyObject* record_follow(PyObject* object, PyObject*) {
+    as_record(object)->seen.clear();
+    Py_RETURN_NONE;
+}
+
+PyObject* record_changed(PyObject* object, PyObject*) {
+    const Record* self = as_record(object);
+    Ref list(PyList_New(0));
+    if (!list || has_run_again(self)) return list.release();
+    for (const Seen& seen : self->seen) {
+        if (!has_changed(self, seen)) continue;
+        const Ref position(PyLong_FromSsize_t(seen.position));
+        if (!position || PyList_Append(list.get(), position.get()) < 0) return nullptr;
+    }
+    return list.release();
+}
+
 PyMethodDef record_methods[] = {
+    {"ran", record_ran, METH_NOARGS,
+     "ran()\n--\n\nNote that the launch has run, through its dispatcher, and what its arrays hold now."},
+    {"runs_elsewhere", record_runs_elsewhere, METH_NOARGS,
+     "runs_elsewhere()\n--\n\nNote what the arguments hold before something runs that means this launch."},
+    {"follow", record_follow, METH_NOARGS,
+     "follow()\n--\n\nForget what the arguments held: the adjoint takes them as they are from now on."},
+    {"changed", record_changed, METH_NOARGS,
+     "changed()\n--\n\nReturn the positions of the arrays that hold other elements, as far as fingerprints show it, "
+     "than when the launch had run; none where the kernel has run again since without being recorded."},
     {"try_reverse", try_reverse, METH_NOARGS,
      "try_reverse()\n--\n\nRun the adjoint with the arrays' own gradients, and return True; or return False, with "
      "nothing done, when something is not plainly right or the adjoint is not installed."},
@@ -148,214 +180,6 @@ PyMemberDef record_members[] = {
     {nullptr, 0, 0, 0, nullptr},
 };
 
-// ---- what recorded launches read
-
-struct Reader {
-    PyObject* record;  // owned
-    Py_ssize_t position;
-};
-
-// All that read one piece of memory.
-struct Readers {
-    Extent extent;
-    std::vector<Reader> list;
-};
-
-struct History {
-    PyObject_HEAD std::vector<Readers>* readers;
-    PyObject* written;  // a list: arrays with gradients that launches recorded here have written
-    // Where no copy was made because arrays had no gradient: these arrays, a dict by id, and a list of (record,
-    // position).
-    PyObject* without;
-    PyObject* uncopied;
-};
-
-History* as_history(PyObject* object) { return reinterpret_cast<History*>(object); }
-
-// Whether the adjoint of a record surely does not load its argument at `position`.
-bool surely_unneeded(const Reader& reader) {
-    Record* record = as_record(reader.record);
-    const Dispatcher* adjoint = nullptr;
-    if (PyTuple_GET_SIZE(record->same) || !find_adjoint(record, &adjoint)) return false;
-    return !adjoint || !adjoint->signature->params[static_cast<size_t>(reader.position)].reads;
-}
-
-// Notes that no copy is made for a reader, and the arrays of its record without a gradient if there are any; false with
-// an exception set.
-bool note_uncopied(History* self, const Reader& reader) {
-    const Record* record = as_record(reader.record);
-    bool any = false;
-    const auto& params = as_dispatcher(record->dispatcher)->signature->params;
-    for (size_t i = 0; i < params.size(); ++i) {
-        PyObject* arg = PyList_GET_ITEM(record->args, static_cast<Py_ssize_t>(i));
-        if (params[i].kind != ParamKind::Array || !params[i].gradient || !is_array(arg) || has_gradient(arg)) continue;
-        const Ref key(PyLong_FromVoidPtr(arg));
-        if (!key || PyDict_SetItem(self->without, key.get(), arg) < 0) return false;
-        any = true;
-    }
-    if (!any) return true;
-    const Ref pair(Py_BuildValue("(On)", reader.record, reader.position));
-    return pair && PyList_Append(self->uncopied, pair.get()) == 0;
-}
-
-// Whether overwriting `extent` takes nothing that an earlier record needs. Forgets the readers that it overwrites then.
-bool may_overwrite(History* self, const Extent& extent) {
-    for (const Readers& readers : *self->readers) {
-        if (!readers.extent.overlaps(extent)) continue;
-        if (!std::all_of(readers.list.begin(), readers.list.end(), surely_unneeded)) return false;
-        for (const Reader& reader : readers.list) {
-            if (note_uncopied(self, reader)) continue;
-            PyErr_Clear();
-            return false;
-        }
-    }
-    for (Readers& readers : *self->readers) {
-        if (!extent.holds(readers.extent)) continue;
-        std::vector<Reader> old;
-        old.swap(readers.list);
-        for (const Reader& reader : old) Py_DECREF(reader.record);
-    }
-    return true;
-}
-
-void add_reader(History* self, const Extent& extent, PyObject* record, Py_ssize_t position) {
-    auto found = std::find_if(self->readers->begin(), self->readers->end(), [&](const Readers& readers) {
-        return readers.extent.begin == extent.begin && readers.extent.end == extent.end;
-    });
-    if (found == self->readers->end()) found = self->readers->insert(found, Readers{extent, {}});
-    Py_INCREF(record);
-    found->list.push_back({record, position});
-}
-
-bool read_position(PyObject* const* args, Py_ssize_t nargs, Extent* extent, Py_ssize_t* position) {
-    if (nargs != 2 || !is_record(args[0])) {
-        PyErr_SetString(PyExc_TypeError, "needs a Record and the position of an argument");
-        return false;
-    }
-    *position = PyLong_AsSsize_t(args[1]);
-    if (*position == -1 && PyErr_Occurred()) return false;
-    PyObject* list = as_record(args[0])->args;
-    if (*position < 0 || *position >= PyList_GET_SIZE(list) || !is_array(PyList_GET_ITEM(list, *position))) {
-        PyErr_SetString(PyExc_IndexError, "there is no array argument at this position");
-        return false;
-    }
-    *extent = extent_of(PyList_GET_ITEM(list, *position));
-    return true;
-}
-
-PyObject* history_add_reader(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
-    Extent extent;
-    Py_ssize_t position;
-    if (!read_position(args, nargs, &extent, &position)) return nullptr;
-    add_reader(as_history(object), extent, args[0], position);
-    Py_RETURN_NONE;
-}
-
-PyObject* history_discard_reader(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
-    Extent extent;
-    Py_ssize_t position;
-    if (!read_position(args, nargs, &extent, &position)) return nullptr;
-    for (Readers& readers : *as_history(object)->readers) {
-        auto found = std::find_if(readers.list.begin(), readers.list.end(), [&](const Reader& reader) {
-            return reader.record == args[0] && reader.position == position;
-        });
-        if (found == readers.list.end()) continue;
-        PyObject* record = found->record;
-        readers.list.erase(found);
-        Py_DECREF(record);
-        Py_RETURN_NONE;
-    }
-    Py_RETURN_NONE;
-}
-
-PyObject* history_readers_near(PyObject* object, PyObject* array) {
-    if (!is_array(array)) return PyErr_Format(PyExc_TypeError, "readers_near() needs an array, got %R", array);
-    const Extent extent = extent_of(array);
-    Ref found(PyList_New(0));
-    for (const Readers& readers : *as_history(object)->readers) {
-        if (!found || !readers.extent.overlaps(extent)) continue;
-        for (const Reader& reader : readers.list) {
-            Ref pair(Py_BuildValue("(On)", reader.record, reader.position));
-            if (!pair || PyList_Append(found.get(), pair.get()) < 0) return nullptr;
-        }
-    }
-    return found.release();
-}
-
-PyObject* history_take_written(PyObject* object, PyObject*) {
-    PyObject* fresh = PyList_New(0);
-    return fresh ? std::exchange(as_history(object)->written, fresh) : nullptr;
-}
-
-PyObject* history_new(PyTypeObject* type, PyObject*, PyObject*) {
-    Ref object(type->tp_alloc(type, 0));
-    if (!object) return nullptr;
-    History* self = as_history(object.get());
-    self->readers = new (std::nothrow) std::vector<Readers>;
-    self->written = PyList_New(0);
-    self->without = PyDict_New();
-    self->uncopied = PyList_New(0);
-    if (!self->readers) return PyErr_NoMemory();
-    return self->written && self->without && self->uncopied ? object.release() : nullptr;
-}
-
-int history_traverse(PyObject* object, visitproc visit, void* arg) {
-    History* self = as_history(object);
-    Py_VISIT(self->written);
-    Py_VISIT(self->without);
-    Py_VISIT(self->uncopied);
-    if (!self->readers) return 0;
-    for (const Readers& readers : *self->readers) {
-        for (const Reader& reader : readers.list) Py_VISIT(reader.record);
-    }
-    return 0;
-}
-
-int history_clear(PyObject* object) {
-    History* self = as_history(object);
-    Py_CLEAR(self->written);
-    Py_CLEAR(self->without);
-    Py_CLEAR(self->uncopied);
-    if (!self->readers) return 0;
-    std::vector<Readers> old;
-    old.swap(*self->readers);
-    for (const Readers& readers : old) {
-        for (const Reader& reader : readers.list) Py_DECREF(reader.record);
-    }
-    return 0;
-}
-
-void history_dealloc(PyObject* object) {
-    PyObject_GC_UnTrack(object);
-    history_clear(object);
-    delete as_history(object)->readers;
-    Py_TYPE(object)->tp_free(object);
-}
-
-PyMethodDef history_methods[] = {
-    {"add_reader", method(history_add_reader), METH_FASTCALL,
-     "add_reader(record, position)\n--\n\nNote that the adjoint of `record` may read its argument at `position`."},
-    {"discard_reader", method(history_discard_reader), METH_FASTCALL,
-     "discard_reader(record, position)\n--\n\nForget that it may."},
-    {"readers_near", history_readers_near, METH_O,
-     "readers_near(array)\n--\n\nReturn (record, position) for each reader whose argument spans memory that `array` "
-     "spans as well."},
-    {"take_written", history_take_written, METH_NOARGS,
-     "take_written()\n--\n\nReturn, once, the arrays with gradients that launches have written which try_record "
-     "took."},
-    {nullptr, nullptr, 0, nullptr},
-};
-
-PyMemberDef history_members[] = {
-    {"without", T_OBJECT_EX, offsetof(History, without), READONLY,
-     "A dict by id: the arrays that had no gradient when it was decided that copies are not needed."},
-    {"uncopied", T_OBJECT_EX, offsetof(History, uncopied), READONLY,
-     "(record, position) of each argument of which no copy was made then; of a launch's own, -1 for the position."},
-    {nullptr, 0, 0, 0, nullptr},
-};
-
-PyTypeObject HistoryType = {PyVarObject_HEAD_INIT(nullptr, 0)};
-
 // ---- recording a launch
 
 // Whether a tape needs no more of this launch than its arguments: arrays of our own, of which those that the kernel
@@ -374,19 +198,6 @@ bool is_plain(const Dispatcher* self, const Given& given, History* history) {
     }
     for (size_t i = 0; i < params.size(); ++i) {
         if (params[i].kind == ParamKind::Array && params[i].writes && !may_overwrite(history, extents[i])) return false;
-    }
-    return true;
-}
-
-// Notes a launch that has run.
-bool remember(History* history, const Dispatcher* self, PyObject* record) {
-    const auto& params = self->signature->params;
-    PyObject* args = as_record(record)->args;
-    for (size_t i = 0; i < params.size(); ++i) {
-        if (params[i].kind != ParamKind::Array || !(params[i].reads || params[i].writes)) continue;
-        PyObject* array = PyList_GET_ITEM(args, static_cast<Py_ssize_t>(i));
-        add_reader(history, extent_of(array), record, static_cast<Py_ssize_t>(i));
-        if (params[i].writes && has_gradient(array) && PyList_Append(history->written, array) < 0) return false;
     }
     return true;
 }
@@ -410,6 +221,32 @@ Ref dims_of(PyObject* dim) {
 
 PyTypeObject RecordType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
+void note_seen(Record* record) {
+    const Dispatcher* forward = as_dispatcher(record->dispatcher);
+    record->unrecorded = forward->unrecorded;
+    const auto& params = forward->signature->params;
+    const Dispatcher* adjoint = nullptr;
+    const bool known = !PyTuple_GET_SIZE(record->same) && find_adjoint(record, &adjoint);
+    const bool fits = PyList_GET_SIZE(record->args) == static_cast<Py_ssize_t>(params.size());
+    if (forward->cuda || !fits || (known && !adjoint)) return;
+    for (size_t i = 0; i < params.size(); ++i) {
+        const auto position = static_cast<Py_ssize_t>(i);
+        PyObject* arg = PyList_GET_ITEM(record->args, position);
+        if (params[i].kind != ParamKind::Array || !is_array(arg) || !(params[i].reads || params[i].writes)) continue;
+        if (known && !adjoint->signature->params[i].reads) continue;
+        record->seen.push_back({position, quick_fingerprint(reinterpret_cast<Array*>(arg))});
+    }
+}
+
+bool is_outdated(const Record* record, const Dispatcher* adjoint) {
+    if (record->seen.empty() || has_run_again(record)) return false;
+    for (const Seen& seen : record->seen) {
+        if (adjoint->signature->params[static_cast<size_t>(seen.position)].reads && has_changed(record, seen))
+            return true;
+    }
+    return false;
+}
+
 PyObject* try_record(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
     if (nargs != 6 || !PyObject_TypeCheck(args[0], &HistoryType)) {
         PyErr_SetString(PyExc_TypeError, "try_record(history, kernel, dim, inputs, outputs, device)");
@@ -428,11 +265,16 @@ PyObject* try_record(PyObject* object, PyObject* const* args, Py_ssize_t nargs) 
     if (!arguments.pack(given, self->device, &refusal) || !is_plain(self, given, history)) Py_RETURN_NONE;
     Variant* variant = variant_for(self, grid, arguments);
     if (grid.count && !variant->entry) Py_RETURN_NONE;
+    if (args[1] == Py_None) {  // runs without being recorded
+        if (grid.count && !execute(self, variant, grid, &arguments)) return nullptr;
+        Py_RETURN_TRUE;
+    }
     Ref dims = dims_of(args[2]);
     if (!dims) return nullptr;
     Ref record(make_record(args[1], dims.get(), self->types, snapshots(given), Ref(PyTuple_New(0)), object));
     if (!record) return nullptr;
     if (grid.count && !execute(self, variant, grid, &arguments)) return nullptr;
+    note_seen(as_record(record.get()));
     return remember(history, self, record.get()) ? record.release() : nullptr;
 }
 
@@ -449,17 +291,7 @@ bool register_record(PyObject* module) {
     RecordType.tp_clear = record_clear;
     RecordType.tp_methods = record_methods;
     RecordType.tp_members = record_members;
-    HistoryType.tp_name = "warp_like._native.History";
-    HistoryType.tp_basicsize = sizeof(History);
-    HistoryType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;
-    HistoryType.tp_doc = "The native part of a tape's history: which recorded launches read which memory.";
-    HistoryType.tp_new = history_new;
-    HistoryType.tp_dealloc = history_dealloc;
-    HistoryType.tp_traverse = history_traverse;
-    HistoryType.tp_clear = history_clear;
-    HistoryType.tp_methods = history_methods;
-    HistoryType.tp_members = history_members;
-    return add_type(module, "Record", &RecordType) && add_type(module, "History", &HistoryType);
+    return add_type(module, "Record", &RecordType);
 }
 
 }  // namespace wl

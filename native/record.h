@@ -1,5 +1,4 @@
-// Record: one launch on a tape, enough to run its adjoint; and History, which knows what recorded launches read, so
-// that a later one that overwrites none of it is recorded with no help of Python's (warp_like/runtime/history.py).
+// Record: one launch on a tape, enough to run its adjoint.
 #pragma once
 
 #include <vector>
@@ -7,6 +6,12 @@
 #include "dispatch.h"
 
 namespace wl {
+
+// What an argument that the adjoint reads held when the launch had run.
+struct Seen {
+    Py_ssize_t position;
+    uint64_t fingerprint;
+};
 
 struct Record {
     PyObject_HEAD PyObject* kernel;
@@ -19,6 +24,8 @@ struct Record {
     PyObject* refusal;     // None, or why there is no gradient
     PyObject* dispatcher;  // the kernel's, or None
     long long block_dim;   // on CUDA, the threads of a block; 0: the usual
+    std::vector<Seen> seen;
+    long long unrecorded;  // of its kernel, before this launch: see Dispatcher
 };
 
 extern PyTypeObject RecordType;
@@ -26,25 +33,19 @@ extern PyTypeObject RecordType;
 inline bool is_record(PyObject* object) { return Py_TYPE(object) == &RecordType; }
 inline Record* as_record(PyObject* object) { return reinterpret_cast<Record*>(object); }
 
-// Where an array's elements lie: the first byte, and the one behind the last.
-struct Extent {
-    uintptr_t begin;
-    uintptr_t end;
-    bool overlaps(const Extent& other) const { return begin < other.end && other.begin < end; }
-    bool holds(const Extent& other) const { return begin <= other.begin && other.end <= end; }
-};
-
-// Of the array that is packed at `slot` with elements of `itemsize` bytes.
-Extent extent_of(const int64_t* slot, int ndim, int64_t itemsize);
-
-// Of an Array.
-Extent extent_of(PyObject* array);
-
 // Whether an Array has a gradient.
 bool has_gradient(PyObject* array);
 
-// Dispatcher.try_record
+// Dispatcher.try_record: runs a launch and returns its Record, or True where the kernel is None, so that a launch that
+// is not recorded is seen all the same; None, and nothing has run, where Python has to see to it.
 PyObject* try_record(PyObject* dispatcher, PyObject* const* args, Py_ssize_t nargs);
+
+// Notes what arrays hold, when a launch has run, so that `is_outdated` can tell.
+void note_seen(Record* record);
+
+// Whether somebody has written to an array that the adjoint reads, as far as fingerprints show it, with no launch of
+// the kernel since, which a program does that runs a tape again on other numbers.
+bool is_outdated(const Record* record, const Dispatcher* adjoint);
 
 bool register_record(PyObject* module);
 

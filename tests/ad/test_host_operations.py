@@ -148,7 +148,23 @@ def shifted_by_offset(y: wp.array) -> None:
     wp.copy(y, y, dest_offset=2, src_offset=0, count=3)
 
 
-@pytest.mark.parametrize("move", [shifted, shifted_back, reversed_elements, shifted_by_offset])
+def spread(y: wp.array) -> None:
+    y[::2] = y[:3]
+
+
+def gathered(y: wp.array) -> None:
+    y[:3] = y[::2]
+
+
+@pytest.mark.parametrize("move", [spread, gathered])
+def test_a_copy_between_overlapping_strides_copies_the_elements_from_before(move: Callable[[wp.array], None]) -> None:
+    y = wp.array(np.arange(5.0), dtype=f64)
+    move(y)
+    expected = [0, 1, 1, 3, 2] if move is spread else [0, 2, 4, 3, 4]
+    np.testing.assert_array_equal(y.numpy(), expected)
+
+
+@pytest.mark.parametrize("move", [shifted, shifted_back, reversed_elements, shifted_by_offset, spread, gathered])
 def test_a_copy_that_overlaps_its_source(move: Callable[[wp.array], None]) -> None:
     def program(a: wp.array) -> wp.array:
         y, z = wp.clone(a), zeros(5)

@@ -47,8 +47,9 @@ def test_gradients_add_up_until_zero():
 
 
 def test_backward_reads_arrays_as_they_are_now():
-    x, _y, loss, tape = chain()
+    x, y, loss, tape = chain()
     x.assign(np.array([1, 1, 1, 5], dtype=np.float32))
+    wp.launch(square, dim=4, inputs=[x], outputs=[y])
     tape.backward(loss)
     np.testing.assert_array_equal(x.grad.numpy(), [2, 2, 2, 10])
 
@@ -246,17 +247,20 @@ def test_arrays_live_as_long_as_the_tape():
     np.testing.assert_array_equal(grad.numpy(), [0, 2, 4, 6])
 
 
-def test_without_gradients_no_adjoint_is_compiled():
+@pytest.mark.parametrize("target_has_one", [False, True])
+def test_without_gradients_no_adjoint_is_compiled(target_has_one):
     @wp.kernel
     def fresh(x: wp.array(dtype=float), y: wp.array(dtype=float)):
         i = wp.tid()
         y[i] = x[i] * x[i]
 
-    x, y = wp.ones(2, dtype=float), wp.zeros(2, dtype=float, requires_grad=True)
+    x, y = wp.ones(2, dtype=float), wp.zeros(2, dtype=float, requires_grad=target_has_one)
     with wp.Tape() as tape:
         wp.launch(fresh, dim=2, inputs=[x, y])
-    tape.backward(grads={y: wp.ones(2, dtype=float)})
-    assert all(p.wrt is None for p in fresh._programs.values())
+    tape.backward(grads={y: wp.ones(2, dtype=float)} if target_has_one else None)
+    # What is overwritten loses its gradient.
+    assert any(p.wrt is not None for p in fresh._programs.values()) == target_has_one
+    assert y.grad is None or not y.grad.numpy().any()
 
 
 def test_a_launch_that_fails_is_not_recorded():

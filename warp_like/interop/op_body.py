@@ -180,8 +180,6 @@ class KernelBody:
         if known is not None and known[0] is forward:
             return known[1]
         program = adjoint_program(record, adjoints)
-        if program is None and self.signature.in_out:  # what the kernel overwrites still loses its gradient
-            program = self.kernel.program(self.signature.types, wrt)
         self._adjoints[wrt] = forward, program
         return program
 

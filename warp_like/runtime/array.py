@@ -567,7 +567,7 @@ def _is_data(value: Any) -> bool:
 def add_elements(to: array, other: array) -> None:
     """Add the elements of ``other``, which has the same shape and dtype, to ``to``; of structs, their float fields."""
     if recorder.graph is not None:
-        recorder.graph.add_call(f"add to {to!r}", partial(add_elements, to, other))
+        recorder.graph.add_call(f"add to {to!r}", partial(add_elements, to, other), [to])
         return
     if isinstance(to.element.type, ir.Struct):
         total = to.numpy()
@@ -581,7 +581,7 @@ def add_elements(to: array, other: array) -> None:
 def move_elements(to: array, other: array) -> None:
     """Add the elements of ``other`` to ``to``, which shares memory with it, as if they had been taken out before."""
     if recorder.graph is not None:
-        recorder.graph.add_call(f"move to {to!r}", partial(move_elements, to, other))
+        recorder.graph.add_call(f"move to {to!r}", partial(move_elements, to, other), [to])
         return
     moved = _clone(other, requires_grad=False)
     other.zero_()

@@ -32,7 +32,9 @@ def gradients_of(record: Record) -> dict[int, array]:
 
 
 def adjoint_program(record: Record, adjoints: dict[int, array]) -> Program | None:
-    """Return the compiled adjoint of a launch; None when no gradient passes through it.
+    """Return the compiled adjoint of a launch; None when it leaves all gradients as they are.
+
+    A launch without sources that have a gradient still takes the gradient of the elements that it overwrites.
 
     Raises:
         RuntimeError: Gradients are switched off for the kernel.
@@ -40,13 +42,14 @@ def adjoint_program(record: Record, adjoints: dict[int, array]) -> Program | Non
     """
     kernel = record.kernel
     forward = program_of(record).any_artifact
-    sources = set(forward.reads).union(i for i, t in enumerate(record.types) if not isinstance(t, Array))
+    sources = {*forward.reads, *(i for i, t in enumerate(record.types) if not isinstance(t, Array))}
     targets = {*forward.writes, *(i for i, _ in forward.inner_writes)}
+    changed = sources.union(forward.stores)
     wrt = tuple(sorted(adjoints))
     dispatcher = program_of(record).dispatcher
     if settings.print_launches or inner.used_by(forward):
         dispatcher = None  # each is to be seen
-    if not targets & set(adjoints) or not sources & set(adjoints):
+    if targets.isdisjoint(adjoints) or changed.isdisjoint(adjoints):
         if dispatcher is not None:
             dispatcher.install_adjoint(wrt, None)
         return None

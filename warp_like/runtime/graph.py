@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,7 @@ class Graph:
     def __init__(self, device: Device) -> None:
         self.device = device
         self.nodes: list[str] = []  # what they do, for pictures
+        self.writes: dict[int, array] = {}  # by identity, the arrays that they overwrite
         self._replay = _native.Replay()
 
     def __len__(self) -> int:
@@ -66,12 +67,17 @@ class Graph:
         if prepared is None:
             raise RuntimeError(f"kernel `{key}`: the native launch path refused checked arguments; this is a bug")
         self._replay.add(prepared)
+        self._note_writes(args[i] for i in program.any_artifact.writes)
         self.nodes.append(f"{key}{' (adjoint)' if program.wrt is not None else ''} {dims}")
 
-    def add_call(self, label: str, call: Callable[[], object]) -> None:
-        """Add a call of a Python function."""
+    def add_call(self, label: str, call: Callable[[], object], writes: Iterable[array] = ()) -> None:
+        """Add a call of a Python function, which writes to the arrays ``writes``."""
         self._replay.add(call)
+        self._note_writes(writes)
         self.nodes.append(label)
+
+    def _note_writes(self, arrays: Iterable[array]) -> None:
+        self.writes.update((id(a), a) for a in arrays)
 
     def run(self, stream: Any = None) -> None:
         """Run everything, in order; a stream has no meaning on the CPU."""
@@ -89,7 +95,7 @@ class Graph:
         """
         if not isinstance(other, Graph) or other.device is not self.device:
             raise TypeError(f"a graph of {self.device} takes over another one of {self.device}, got {other!r}")
-        self.nodes, self._replay = other.nodes, other._replay
+        self.nodes, self._replay, self.writes = other.nodes, other._replay, other.writes
 
     def draw(self, path: str | os.PathLike[str], verbose: bool) -> None:
         """Write a picture of the operations, which run one after the other."""
@@ -205,9 +211,17 @@ def capture_launch(graph: Graph, stream: Any = None) -> None:
         raise TypeError(f"capture_launch() takes a graph made by wp.capture_end(), got {type(graph).__name__}")
     outer: Graph | None = recorder.graph
     if outer is not None:
-        outer.add_call(f"graph of {len(graph)} operations", functools.partial(graph.run, stream))
-    else:
-        graph.run(stream)
+        run = functools.partial(graph.run, stream)
+        outer.add_call(f"graph of {len(graph)} operations", run, graph.writes.values())
+        return
+    _run_seen(graph, stream)
+
+
+def _run_seen(graph: Graph, stream: Any = None) -> None:
+    """Run a graph, of which a tape that is recording keeps what it overwrites; it does not record what graphs do."""
+    if recorder.active is not None and recorder.active.history is not None:
+        recorder.active.history.before_writes(graph.writes.values())
+    graph.run(stream)
 
 
 class ScopedCapture:
@@ -299,7 +313,8 @@ def capture_if(
         return
     then, orelse = (_captured("capture_if", branch, kwargs) for branch in (on_true, on_false))
     label = f"if {condition!r}: {len(then)} operations, else {len(orelse)}"
-    outer.add_call(label, lambda: (then if test() else orelse).run())
+    writes = (*then.writes.values(), *orelse.writes.values())
+    outer.add_call(label, lambda: (then if test() else orelse).run(), writes)
 
 
 def capture_while(condition: array, while_body: Branch, stream: Any = None, **kwargs: Any) -> None:
@@ -347,7 +362,7 @@ def capture_while(condition: array, while_body: Branch, stream: Any = None, **kw
         while test():
             body.run()
 
-    outer.add_call(f"while {condition!r}: {len(body)} operations", repeat)
+    outer.add_call(f"while {condition!r}: {len(body)} operations", repeat, body.writes.values())
 
 
 def _condition(name: str, condition: Any) -> Callable[[], bool]:
@@ -389,7 +404,7 @@ def _work(name: str, branch: Branch, kwargs: dict[str, Any]) -> Callable[[], Non
 
 def _run_branch(branch: Branch, kwargs: dict[str, Any]) -> None:
     if isinstance(branch, Graph):
-        branch.run()
+        _run_seen(branch)
     elif branch is not None:
         branch(**kwargs)
 

@@ -4,13 +4,19 @@ Adjoints read arrays as they were at their launch. Before a recorded operation o
 that reads it in its adjoint gets a copy (one for all of them); a launch that overwrites what it loads itself gets a
 copy from before the launch. Records whose adjoint does not read the array cost nothing.
 
+What runs unrecorded while a tape records (launches with ``record_tape=False``, graphs, other tapes' gradients) is told
+to ``before_writes`` and overwrites nothing uncopied either. Writes that nobody tells of (through NumPy, by other
+threads) show in the fingerprints that a record notes of what its adjoint will read: ``require_unchanged``. They are no
+mistake where the kernel has run again since, for the tape then serves that run.
+
 Copies belong to the run that was recorded. The overwritten arrays are fingerprinted when the recording ends, so that a
 backward pass after something else changed them is refused: the copies would not fit.
 """
 
 from __future__ import annotations
 
-import zlib
+import functools
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -23,7 +29,7 @@ from warp_like.runtime import inner
 from warp_like.runtime.array import array
 from warp_like.runtime.creation import clone
 from warp_like.runtime.differentiation import adjoint_program, gradients_of
-from warp_like.runtime.recording import Record, program_of
+from warp_like.runtime.recording import Record, program_of, recorder
 
 Extent = tuple[int, int]
 
@@ -77,6 +83,17 @@ def require_memory(a: array) -> None:
             f"the memory of {a!r} is gone: the tensor that it was made from has been freed or resized since; record "
             "the forward pass again"
         )
+
+
+def require_unchanged(record: Record) -> None:
+    """Refuse to run the adjoint of a launch on numbers that came after it.
+
+    Raises:
+        RuntimeError: An array that the adjoint reads has been written to, and nobody has seen it.
+    """
+    for i in record.changed():
+        if i not in record.kept and _needs(record, i):
+            raise RuntimeError(_changed(record, i))
 
 
 def require_intact(record: Record, adjoints: dict[int, array]) -> None:
@@ -143,12 +160,22 @@ class History(_native.History):
     """
 
     def __init__(self) -> None:
-        self.results: dict[Extent, list[array]] = {}  # arrays with gradients that recorded operations have written
         self.cut: list[array] = []  # without gradients, that the host has filled from arrays with gradients
         self.adjoints: list[array] = []  # that were computed while the tape was recording
-        self.inner: list[InnerReader] = []
+        self.has_inner = False
         self.overwritten: dict[int, array] = {}
         self.fingerprints: dict[int, int] = {}
+        self.elsewhere: list[Record] = []  # launches that stand for what has run in another way
+
+    @functools.cached_property
+    def results(self) -> _native.IntervalMap:
+        """Arrays with gradients that recorded operations have written."""
+        return _native.IntervalMap()
+
+    @functools.cached_property
+    def inner(self) -> _native.IntervalMap:
+        """An ``InnerReader`` for each array that is read inside of elements."""
+        return _native.IntervalMap()
 
     def before_launch(self, record: Record) -> None:
         """Keep what ``record`` is about to overwrite, and note what it reads."""
@@ -178,6 +205,7 @@ class History(_native.History):
 
     def _before_inner(self, record: Record, forward: Artifact) -> None:
         """Note the arrays that a launch reaches through elements of its arguments."""
+        self.has_inner = True
         inner.require_gradients(record.args)
         written = {x.ptr: x for i, path in forward.inner_writes for x in inner.arrays_at(record.args[i], path)}
         for x in written.values():
@@ -185,7 +213,8 @@ class History(_native.History):
         reached = [*forward.inner_reads, *forward.inner_writes]
         for i, path in dict.fromkeys(reached):
             found = inner.arrays_at(record.args[i], path)
-            self.inner += [InnerReader(record, i, path, x) for x in found]
+            for x in found:
+                self.inner.add(x, InnerReader(record, i, path, x))
             other = [x for x in found if (i, path) not in forward.inner_writes]
             if any(share_memory(x, w) for x in other for w in written.values()):
                 record.refusal = _shared(record, i, path)
@@ -210,22 +239,19 @@ class History(_native.History):
             self._add_result(a)
 
     def _add_result(self, a: array) -> None:
-        if a.requires_grad:
-            known = self.results.setdefault(extent(a), [])
-            if not any(x is a for x in known):
-                known.append(a)
+        if a.requires_grad and not any(x is a for x in self.results.overlapping(a)):
+            self.results.add(a, a)
 
     def forget_result(self, a: array) -> None:
         """Note that ``a`` holds plain numbers again."""
         self._catch_up()
-        found = self.results.get(extent(a), [])
-        found[:] = [x for x in found if (x.ptr, x.shape, x.strides) != (a.ptr, a.shape, a.strides)]
+        for x in self.results.overlapping(a):
+            if (x.ptr, x.shape, x.strides) == (a.ptr, a.shape, a.strides):
+                self.results.discard(x, x)
 
     def _is_result(self, a: array) -> bool:
         self._catch_up()
-        start, end = extent(a)
-        near = (x for (first, last), found in self.results.items() if first < end and start < last for x in found)
-        return a.requires_grad and any(share_memory(x, a) for x in near)
+        return a.requires_grad and any(share_memory(x, a) for x in self.results.overlapping(a))
 
     def _keep_own(self, record: Record) -> None:
         """Copy the arrays that the launch overwrites and whose earlier elements its gradient needs."""
@@ -245,17 +271,37 @@ class History(_native.History):
             record.scratch[i] = clone(record.args[i], requires_grad=False)
             self._watch(record.args[i])
 
-    def before_write(self, a: array, writer: Record | None = None, position: int = -1) -> None:
-        """Give a copy of ``a``'s memory to the records that need it, before it is overwritten."""
+    def before_unrecorded(self, artifact: Artifact, args: Sequence[Any]) -> None:
+        """Keep what a launch is about to overwrite that is not recorded itself."""
+        self.before_writes([args[i] for i in artifact.writes])
+        for i, path in artifact.inner_writes:
+            self.before_writes(inner.arrays_at(args[i], path))
+
+    def before_writes(self, arrays: Iterable[array]) -> None:
+        """Keep arrays that something is about to overwrite which is not recorded."""
+        for a in arrays:
+            self.before_write(a, replaces=False)
+
+    def before_write(
+        self, a: array, writer: Record | None = None, position: int = -1, *, replaces: bool = True
+    ) -> None:
+        """Give a copy of ``a``'s memory to the records that need it, before it is overwritten.
+
+        Args:
+            a: The array.
+            writer: The record of the launch that overwrites it, at ``position`` of its arguments.
+            position: See ``writer``.
+            replaces: Whether arrays that elements of ``a`` hold are replaced; launches without a ``writer`` do not.
+        """
         copies: dict[Any, array] = {}
-        for reader in self.inner:
+        for reader in self.inner.overlapping(a) if self.has_inner else ():
             if reader.record is not writer and share_memory(reader.array, a):
                 reader.overwritten()
         for record, i in self.readers_near(a):
             old = record.args[i]
             if not share_memory(old, a):
                 continue
-            if writer is None and a.element.holds:
+            if writer is None and replaces and a.element.holds:
                 record.refusal = _replaced(record, i)
             if record is writer:
                 if _needs(record, i):
@@ -263,6 +309,8 @@ class History(_native.History):
                 continue
             if _needs(record, i):
                 key = (old.ptr, old.shape, old.strides, old.type_code)
+                if i in record.changed():  # a copy comes too late
+                    record.refusal = record.refusal or _changed(record, i)
                 if key not in copies:
                     copies[key] = clone(old, requires_grad=False)
                     self._watch(old)
@@ -302,8 +350,24 @@ class History(_native.History):
     def _watch(self, a: array) -> None:
         self.overwritten.setdefault(id(a), a)
 
+    def note_elsewhere(self, record: Record) -> None:
+        """Note a launch that something else does in its place.
+
+        Whether that runs again is not known, so that only writes until the end of the recording are found.
+        """
+        if recorder.graph is None:
+            record.runs_elsewhere()
+            self.elsewhere.append(record)
+
     def end(self) -> None:
         """Note what the overwritten arrays hold now that the recording has ended."""
+        for record in self.elsewhere:
+            written = program_of(record).any_artifact.writes
+            for i in record.changed():
+                if i not in written and i not in record.kept and _needs(record, i):
+                    record.refusal = record.refusal or _changed(record, i)
+            record.follow()
+        self.elsewhere = []
         self.fingerprints = {key: _fingerprint(a) for key, a in self.overwritten.items()}
 
     def require_current(self) -> None:
@@ -334,6 +398,14 @@ def _shared(record: Record, i: int, path: str = "") -> str:
     return (
         f"kernel `{record.kernel.key}`: the gradient needs `{place}`, whose memory the kernel writes to as an array in "
         "an element as well, or the other way round; use separate arrays"
+    )
+
+
+def _changed(record: Record, i: int) -> str:
+    return (
+        f"kernel `{record.kernel.key}`: the gradient needs what `{record.kernel.parameter_names[i]}` held when the "
+        f"tape recorded the launch, and {record.args[i]!r} has been written to since, unseen by the tape: write to it "
+        "through wp.copy(), assign() or a launch while the tape records, or launch the kernel again"
     )
 
 
@@ -372,4 +444,4 @@ def _fingerprint(a: array) -> int:
 
         # What a graph will compute has no fingerprint yet, and what it overwrites nobody else writes in between.
         return 0 if a.device.is_capturing else fingerprint(a)
-    return zlib.crc32(np.ascontiguousarray(a.numpy()).tobytes())
+    return _native.fingerprint(a)

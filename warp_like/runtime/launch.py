@@ -77,7 +77,8 @@ def launch(
         stream: On CUDA, where the launch goes, and so its device; by the rules for streams when left out.
         adjoint: Run the reverse sweep: adds to the adjoints of what the kernel reads. An array for which no adjoint
             is given uses its own ``grad``. The adjoint of a number or vector is an array of one element of its type.
-        record_tape: Whether an active ``Tape`` records this launch.
+        record_tape: Whether an active ``Tape`` records this launch. If not, the launch changes numbers alone: gradients
+            pass as if it were not there.
         record_cmd: Do not run; return a ``Launch`` that runs with these arguments, and adjoints, as often as wanted.
         max_blocks: On CUDA, the most blocks, whose threads then go over the grid in strides; 0 for no limit.
         block_dim: On CUDA, the threads of a block, 1 to 1024. Left out, the kernel's option, its module's, or that of
@@ -130,7 +131,12 @@ def _run_or_record(
         captured.block_dim = blocks.threads or 0
         active.take_launch(captured)
     elif active is None or not record_tape:
+        if active is not None:
+            active.history.before_unrecorded(program.any_artifact, args)
         run(program, dims, args, blocks)
+        if active is not None and recorder.graph is None:
+            assert program.dispatcher is not None
+            program.dispatcher.unrecorded -= 1  # the tape has seen it
         return None
     else:
         from warp_like.runtime.history import same_arguments
@@ -242,6 +248,8 @@ def run_recorded(program: Program, record: Record, tape: Tape, blocks: Blocks = 
     tape.prepare_launch(record)
     run(program, record.dims, record.args, blocks)
     record.dispatcher = program.dispatcher
+    if recorder.graph is None:
+        record.ran()
     tape.launches.append(record)
 
 
@@ -397,9 +405,10 @@ def _run_given_adjoint(
 
     adjoints = bind_adjoints(record.kernel, record.types, record.args, inputs, outputs)
     require_intact(record, adjoints)
-    run_adjoint(record, adjoints, blocks)
     if recorder.active is not None and recorder.active.history is not None:
+        recorder.active.history.before_writes(adjoints.values())
         recorder.active.history.adjoints += adjoints.values()
+    run_adjoint(record, adjoints, blocks)
 
 
 def run_adjoint(record: Record, adjoints: dict[int, array], blocks: Blocks | None = None) -> None:

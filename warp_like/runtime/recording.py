@@ -109,7 +109,10 @@ def put(dest: Any, values: Any, stream: Any = None) -> None:
     """Copy ``values``, an array of as many components or NumPy components that broadcast, to the memory of ``dest``."""
     is_array = isinstance(values, _native.Array)
     if dest.device.is_cpu and not (is_array and values.device.is_cuda):
-        np.copyto(dest.numpy(), values.numpy() if is_array else values)
+        target, source = dest.numpy(), values.numpy() if is_array else values
+        # NumPy (2.4) overwrites what it has yet to copy where strides of one dimension differ: x[::2] = x[:3].
+        overlaps = isinstance(source, np.ndarray) and np.may_share_memory(target, source)
+        np.copyto(target, source.copy() if overlaps else source)
         return
     from warp_like.runtime.cuda import transfer
 
@@ -128,7 +131,7 @@ def host_copy(dest: array, values: Any, source: array | None = None, stream: Any
         put(dest, values, stream)
         return
     held = values if source is not None else np.array(values)
-    recorder.graph.add_call(f"write {dest!r}", functools.partial(put, dest, held))
+    recorder.graph.add_call(f"write {dest!r}", functools.partial(put, dest, held), [dest])
 
 
 def refuse_capture(what: str) -> None:

@@ -9,14 +9,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+
 from warp_like import _native
-from warp_like.runtime import inner, visualize
+from warp_like.runtime import foreign, inner, visualize
 from warp_like.runtime.arguments import grid_dims, place_of
 from warp_like.runtime.array import add_elements, array, move_elements
 from warp_like.runtime.chains import warn_of_aliases, warn_of_cut
 from warp_like.runtime.differentiation import adjoint_arguments, adjoint_program, gradients_of
 from warp_like.runtime.generics import concrete
-from warp_like.runtime.history import History, require_memory, same_arguments, share_memory
+from warp_like.runtime.history import History, extent, require_memory, require_unchanged, same_arguments, share_memory
 from warp_like.runtime.launch import bind_arguments, run_adjoint
 from warp_like.runtime.recording import Record, UserFunction, Write, activities, program_of, recorder
 from warp_like.runtime.retaining import Retained
@@ -27,8 +29,8 @@ class Tape:
     """Records the launches made inside its ``with`` block, for gradients by reverse mode.
 
     The adjoint of a launch computes again what it needs from the arrays as they are at the time of ``backward``, so a
-    tape serves every step of a training loop that changes its inputs and runs the same launches again. Gradients add
-    up in ``array.grad`` until ``zero()``.
+    tape serves every step of a training loop that changes its inputs and runs the same launches again; ``backward``
+    refuses numbers that have changed without that. Gradients add up in ``array.grad`` until ``zero()``.
 
     An array that a later recorded operation overwrites is copied first if an adjoint needs it. Such copies belong to
     the recorded run: ``backward`` refuses to use them after the overwritten arrays have changed once more.
@@ -62,7 +64,7 @@ class Tape:
     ) -> None:
         recorder.active = self._outer
         self._outer = None
-        if self.history.overwritten:
+        if self.history.overwritten or self.history.elsewhere:
             self.history.end()
 
     # --- recording ------------------------------------------------------------------------------------------
@@ -138,6 +140,7 @@ class Tape:
         record.block_dim = block_dim
         self.prepare_launch(record)
         record.dispatcher = program_of(record).dispatcher
+        self.history.note_elsewhere(record)
         if metadata:
             self.record_scope_begin(op.key, metadata)
         self.launches.append(record)
@@ -172,21 +175,22 @@ class Tape:
 
     # --- the reverse sweep ----------------------------------------------------------------------------------
 
-    def backward(self, loss: array | None = None, grads: Mapping[array, Any] | None = None) -> None:
+    def backward(self, loss: Any = None, grads: Mapping[Any, Any] | None = None) -> None:
         """Run the adjoints of all recorded launches, last one first.
 
         With neither ``loss`` nor ``grads`` it starts from the gradients that the arrays hold.
 
         Args:
-            loss: An array of one element with ``requires_grad``; its gradient is set to 1.
-            grads: For each output array, the adjoint to start from: an array of its shape, copied into its ``grad``. An
-                output without one gets it.
+            loss: An array or tensor of one element with ``requires_grad``; its gradient is set to 1.
+            grads: For each output array or tensor, the adjoint to start from: an array of its shape, copied into its
+                ``grad``. An output without one gets it.
 
         Raises:
-            TypeError: ``loss`` is no array.
+            TypeError: What it shall start from is no array.
             ValueError: ``loss`` has more than one element, or an array to start from does not require a gradient.
-            RuntimeError: Arrays of which it holds copies have changed since it recorded, or an array for which it made
-                no copies has a gradient since, or a tensor whose memory it uses has been freed or resized.
+            RuntimeError: Arrays of which it holds copies have changed since it recorded, or arrays that a gradient
+                needs whose kernel has not run again; or an array for which it made no copies has a gradient since, or
+                a tensor whose memory it uses has been freed or resized.
             WarpCodegenError: A kernel on the tape can't be differentiated; no gradient has been changed then.
         """
         if recorder.active is self:
@@ -198,17 +202,25 @@ class Tape:
         if history.without:
             history.require_same_gradients()
         if recorder.active is not None and recorder.active.history is not None:
-            recorder.active.history.adjoints += self.gradients.values()
-        seen = self._retained.shown or history.overwritten or history.cut or history.adjoints or history.inner
+            recorder.active.history.adjoints += self._before_gradients()
+        seen = self._retained.shown or history.overwritten or history.cut or history.adjoints or history.has_inner
         plain = not (seen or _watched())
         if plain and _native.try_backward(self.launches, starts):
             return
         self._backward_checked(starts)
 
-    def _backward_inside(self, loss: array | None, grads: Mapping[array, Any] | None) -> None:
+    def _before_gradients(self) -> list[array]:
+        """Tell the tape that is recording, if there is one, that gradients of this one are about to change."""
+        if recorder.active is None or recorder.active.history is None:
+            return []
+        gradients = list(self.gradients.values())
+        recorder.active.history.before_writes(gradients)
+        return gradients
+
+    def _backward_inside(self, loss: Any, grads: Mapping[Any, Any] | None) -> None:
         """Run backward over what has been recorded so far, and go on recording."""
-        if self.history.overwritten:
-            self.history.end()
+        self._before_gradients()
+        self.history.end()
         recorder.active = self._outer
         try:
             self.backward(loss, grads)
@@ -242,15 +254,16 @@ class Tape:
                 _reverse(r)
             self._retained.end()
 
-    def _starts(self, loss: array | None, grads: Mapping[array, Any]) -> list[tuple[array, Any]]:
+    def _starts(self, loss: Any, grads: Mapping[Any, Any]) -> list[tuple[array, Any]]:
         starts: list[tuple[array, Any]] = []
         if loss is not None:
-            if not isinstance(loss, array):
-                raise TypeError(f"backward() takes a wp.array as loss, got {type(loss).__name__}")
+            loss = loss if isinstance(loss, array) else self._recorded_as(loss, "loss")
             if loss.size != 1:
                 raise ValueError(f"backward() takes a loss of one element, got shape {loss.shape}; use grads=")
             starts.append((loss, 1.0))
-        starts += list(grads.items())
+        for given, seed in grads.items():
+            start = given if isinstance(given, array) else self._recorded_as(given, "grads")
+            starts.append((start, seed if isinstance(seed, array) else _seed_of(start, seed)))
         for a, seed in starts:
             if a.grad is None:
                 if a is loss or not any(x is a for r in self.launches for x in _arrays_of(r)):
@@ -260,6 +273,25 @@ class Tape:
                 raise ValueError(f"an adjoint of shape {seed.shape} was given for an array of shape {a.shape}")
         return starts
 
+    def _recorded_as(self, given: Any, parameter: str) -> array:
+        """Return what the tape has recorded for an array or tensor of another library, to start from.
+
+        Raises:
+            TypeError: ``given`` can't be used as an array.
+        """
+        try:
+            shared: array = foreign.as_array(given, None, True)
+        except (TypeError, ValueError) as error:
+            wrapped = "loss=wp.from_torch(y)" if parameter == "loss" else "grads={wp.from_torch(y): g}"
+            raise TypeError(
+                f"backward() starts from arrays, and {type(given).__name__} in `{parameter}` is none ({error}); wrap "
+                f"it, as in tape.backward({wrapped})"
+            ) from error
+        if shared.requires_grad:
+            return shared
+        used = (x for r in self.launches for x in _arrays_of(r) if isinstance(x, array))
+        return next((x for x in used if extent(x) == extent(shared)), shared)
+
     def _require_ready(self) -> None:
         """Compile and check everything, so that a refusal comes before any gradient changes."""
         for r in self.launches:
@@ -267,6 +299,9 @@ class Tape:
                 if isinstance(a, array):
                     require_memory(a)
         self.history.require_current()
+        for r in self.launches:
+            if isinstance(r, Record):
+                require_unchanged(r)
         for r in self.launches:
             if isinstance(r, Record) and (_watched() or not r.can_reverse()):
                 gradients = gradients_of(r)
@@ -306,7 +341,8 @@ class Tape:
     def zero(self) -> None:
         """Set the gradients of all recorded arrays to zero."""
         self._retained.shown = {}
-        if not (_watched() or self.history.inner) and _native.try_zero(self.launches):
+        self._before_gradients()
+        if not (_watched() or self.history.has_inner) and _native.try_zero(self.launches):
             return
         with _nothing_recorded():
             for a, gradient in self.gradients.items():
@@ -414,6 +450,12 @@ def _nothing_recorded() -> Iterator[None]:
         yield
     finally:
         recorder.active = saved
+
+
+def _seed_of(start: array, given: Any) -> Any:
+    """An adjoint to start from: tensors as arrays over their memory, all else as it is."""
+    is_tensor = hasattr(given, "__dlpack__") and not isinstance(given, np.ndarray)
+    return foreign.as_array(given, start.dtype) if is_tensor else given
 
 
 def _watched() -> bool:
