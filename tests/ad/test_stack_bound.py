@@ -197,7 +197,7 @@ def window_at_data(x: wp.array(dtype=float), lo: wp.array(dtype=int), y: wp.arra
 def by_three(x: wp.array(dtype=float), n: int, y: wp.array(dtype=float)):
     i = wp.tid()
     r = x[i]
-    k = int(0)
+    k = 0
     while k < n:
         r = wp.sin(r)
         k += 3
