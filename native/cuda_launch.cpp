@@ -56,6 +56,7 @@ bool is_narrow(const Arguments& arguments, int64_t count) {
         const auto* extents = reinterpret_cast<const int64_t*>(arguments.block() + param.offset) + 1;
         int64_t elements = 1;
         for (int k = 0; k < param.ndim; ++k) {
+            if (extents[k] > kMaxNarrow) return false;  // of an array without elements, too
             if (__builtin_mul_overflow(elements, extents[k], &elements)) return false;
         }
         if (elements > kMaxNarrow) return false;

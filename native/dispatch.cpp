@@ -73,15 +73,15 @@ bool read_grid(PyObject* dim, Grid* grid, const char** why) {
 
 namespace {
 
-// Whether an index of the grid, seen with `ndim` dimensions, exceeds 32 bits.
+// Whether an extent of the grid, seen with `ndim` dimensions, exceeds kMaxNarrow, so that tid() is an int64.
 bool is_wide(const Grid& grid, int ndim) {
     int64_t folded = 1;
     for (int i = 0; i < kMaxDims; ++i) {
         const int64_t extent = grid.dims[i];
-        if (i < ndim - 1 && extent > INT32_MAX) return true;
+        if (i < ndim - 1 && extent > kMaxNarrow) return true;
         if (i >= ndim - 1 && __builtin_mul_overflow(folded, extent, &folded)) return true;
     }
-    return folded > INT32_MAX;
+    return folded > kMaxNarrow;
 }
 
 // ---- launching

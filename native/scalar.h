@@ -25,6 +25,7 @@ enum class Scalar : uint8_t {
 };
 constexpr int kScalarCount = 13;
 constexpr int kMaxDims = 4;
+constexpr int64_t kMaxNarrow = (int64_t{1} << 31) - (1 << 16);  // layout.MAX_NARROW
 constexpr int kMaxComponents = 2;
 constexpr int kMaxFullDims = kMaxDims + kMaxComponents;
 

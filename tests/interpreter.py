@@ -424,10 +424,8 @@ def _if(m: _Thread, o: ops.If, env: Env) -> list[Any]:
 
 def _for(m: _Thread, o: ops.For, env: Env) -> list[Any]:
     lo, hi, step = int(env[o.lo]), int(env[o.hi]), int(env[o.step])
-    if step == 0:
-        raise InterpreterError(f"for at {o.loc}: step 0")
     carried = [env[v] for v in o.init]
-    for i in range(lo, hi, step):
+    for i in range(lo, hi, step) if step else ():
         carried = m.enter(o.body, env, [coerce(i, o.lo.type), *carried])
     return carried
 

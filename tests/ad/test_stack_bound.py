@@ -175,6 +175,35 @@ def until(x: wp.array(dtype=float), y: wp.array(dtype=float)):
 N = 6
 
 
+@wp.kernel
+def window(x: wp.array(dtype=float), lo: int, n: int, y: wp.array(dtype=float)):
+    i = wp.tid()
+    r = x[i]
+    for _ in range(lo, lo + n):
+        r = wp.sin(r)
+    y[i] = r
+
+
+@wp.kernel
+def window_at_data(x: wp.array(dtype=float), lo: wp.array(dtype=int), y: wp.array(dtype=float)):
+    i = wp.tid()
+    r = x[i]
+    for _ in range(lo[i], lo[i] + 4):
+        r = wp.sin(r)
+    y[i] = r
+
+
+@wp.kernel
+def by_three(x: wp.array(dtype=float), n: int, y: wp.array(dtype=float)):
+    i = wp.tid()
+    r = x[i]
+    k = 0
+    while k < n:
+        r = wp.sin(r)
+        k += 3
+    y[i] = r
+
+
 def reverse(kernel: Any) -> Function:
     types = tuple(t for _, t in kernel.parameters)
     wrt = tuple(i for i, t in enumerate(types) if isinstance(t, Array) and t.dtype.is_float)
@@ -269,6 +298,20 @@ def test_numbers_that_tell_nothing() -> None:
     most = 4 * (2**31 - 1)
     for total, dt in ((1.0, 0.0), (float("nan"), 1.0), (float("inf"), 1.0)):
         assert bound(f, arguments(by_time, f, [total, dt])) >= most
+
+
+def test_bounds_of_a_range_that_wrap() -> None:
+    """The end of a range is on the other side of its beginning where the sum of the two has wrapped."""
+    f = reverse(window)
+    for lo, n, trips in ((5, 7, 7), (5, -7, 0), (2**31 - 8, 7, 7), (-(2**31), 7, 7)):
+        assert bound(f, arguments(window, f, [lo, n])) == 4 * trips
+    assert bound(f, arguments(window, f, [2**31 - 3, 7])) >= 0
+    assert bound(f, arguments(window, f, [-(2**31) + 3, -10])) >= 4 * (2**32 - 10)
+    f = reverse(window_at_data)
+    assert bound(f, arguments(window_at_data, f, [])) == 16
+    f = reverse(by_three)
+    assert bound(f, arguments(by_three, f, [10])) == 16
+    assert bound(f, arguments(by_three, f, [2**31 - 1])) == -1  # it starts again from the least number
 
 
 def test_only_programs_are_run() -> None:

@@ -198,8 +198,8 @@ def test_loop_carried_array() -> None:
     check(f, [np.arange(6, dtype="f").reshape(3, 2), np.zeros(2, "f")], (2,))
 
 
-def test_index_arithmetic_is_wide() -> None:
-    """An int32 index expression that passes 2**31 on the way addresses the right element."""
+def test_index_arithmetic_wraps() -> None:
+    """An int32 index expression that wraps on the way, there and back, addresses the right element."""
     f, b = start("wide_index", x=INTS1, k=int32)
     x, k = f.params
     far = b.mul(k, 4)

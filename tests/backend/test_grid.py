@@ -7,7 +7,6 @@ import pytest
 
 from tests.backend.running import Kernel, check
 from tests.ir_builder import start, tid
-from warp_like.backend.target import Options
 from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.types import Array, int32, int64
@@ -79,7 +78,7 @@ def test_threads_beyond_int32(ndim: int) -> None:
     for k, v in enumerate(index):
         b.store(f.params[0], [slot, b.index(k)], v)
     b.yield_()
-    kernel = Kernel(f, Options(wide=True))
+    kernel = Kernel(f)
     out = np.zeros((4, ndim), "q")
     total = 3 * 2**32
     dims = (2**32, 3)

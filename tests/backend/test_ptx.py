@@ -47,9 +47,7 @@ def test_architectures(arch: str) -> None:
     assert f".target {arch}" in accept(blur(), arch)
 
 
-@pytest.mark.parametrize(
-    "options", [Options(), CONTIGUOUS, Options(wide=True), Options(fast_math=True)], ids=lambda o: o.key
-)
+@pytest.mark.parametrize("options", [Options(), CONTIGUOUS, Options(fast_math=True)], ids=lambda o: o.key)
 def test_options(options: Options) -> None:
     accept(blur(), options=options)
 
@@ -103,7 +101,7 @@ def test_wide_thread_index() -> None:
     i = b.insert(ops.Tid(0, 1), int64).result
     b.store(f.params[0], [i], i)
     b.yield_()
-    accept(f, options=Options(contiguous=True, wide=True))
+    accept(f, options=CONTIGUOUS)
 
 
 @needs_libdevice

@@ -193,7 +193,7 @@ def test_aggregates_cast_and_select() -> None:
 def test_fast_math_and_scalar_libm() -> None:
     f = unary(lambda b, v: b.sin(b.mul(v, v)), "sines", float32, float32)
     x = np.linspace(-3, 3, 1000, dtype="f")
-    for options in (Options(fast_math=True), Options(vector_math=False), Options(wide=True)):
+    for options in (Options(fast_math=True), Options(vector_math=False)):
         out = np.zeros_like(x)
         Kernel(f, options, Runtime())([x, out], (1000,))
         np.testing.assert_allclose(out, np.sin(x * x), rtol=1e-5, atol=1e-6)

@@ -163,14 +163,16 @@ def test_large_grids_and_arrays_are_counted_in_64_bits(fake, pair):
     program = saxpy.program(saxpy.types, device=wp.get_device("cuda:0"))
     required = program.dispatcher.required_variant
     assert required((MAX_NARROW,), [x, y, 1.0]) == (True, False, True)
-    assert required((MAX_NARROW + 1,), [x, y, 1.0]) == (True, False, False)
+    assert required((MAX_NARROW + 1,), [x, y, 1.0]) == (True, True, False)
     assert required((2**32,), [x, y, 1.0]) == (True, True, False)
     for n, narrow in ((MAX_NARROW, True), (MAX_NARROW + 1, False)):
         large = wp.array(ptr=1 << 40, dtype=float, shape=(n,), device="cuda:0")
         assert required((10,), [large, y, 1.0]) == (True, False, narrow)
+    empty = wp.array(ptr=1 << 40, dtype=float, shape=(MAX_NARROW + 1, 0), device="cuda:0")
     square = wp.array(ptr=1 << 40, dtype=float, shape=(2**16, 2**15), device="cuda:0")
     program = add_2d.program(add_2d.types, device=wp.get_device("cuda:0"))
     program.require(contiguous=True, wide=False)
+    assert program.dispatcher.required_variant((10, 10), [empty, square[:1]]) == (True, False, False)
     other = wp.array(ptr=1 << 45, dtype=float, shape=(2**16, 2**15 - 1), device="cuda:0")
     assert program.dispatcher.required_variant((10, 10), [square, other]) == (True, False, False)
     assert program.dispatcher.required_variant((10, 10), [other, wp.zeros((2, 2), device="cuda:0")]) == (

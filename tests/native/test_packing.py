@@ -13,6 +13,7 @@ import torch
 
 from tests.native import support as s
 from tests.native.support import native
+from warp_like.ir.layout import MAX_NARROW
 
 TORCH = {
     s.BOOL: torch.bool, s.I8: torch.int8, s.U8: torch.uint8, s.I16: torch.int16, s.U16: torch.uint16,
@@ -270,9 +271,9 @@ def test_wide_grid_runs_every_thread() -> None:
     s.variable("echo_threads").value = 0
     assert d.try_launch(2**40 + 3, [], [], None)
     assert s.variable("echo_threads").value == 2**40 + 3
-    assert d.required_variant(2**31 - 1, []) == (1, 0, 0)
-    assert d.required_variant((1, 2**31), []) == (1, 1, 0)
-    assert d.required_variant((2**31 - 1, 2**31 - 1), []) == (1, 0, 0)
+    assert d.required_variant(MAX_NARROW, []) == (1, 0, 0)
+    assert d.required_variant((1, MAX_NARROW + 1), []) == (1, 1, 0)
+    assert d.required_variant((MAX_NARROW, MAX_NARROW), []) == (1, 0, 0)
 
 
 @pytest.mark.parametrize("dim", [0, (0,), (3, 0, 4), (2**62, 2**62, 0)])

@@ -144,7 +144,6 @@ class Options(Frozen):
 
     Args:
         contiguous: Every array parameter is C-contiguous, so strides follow from the shape.
-        wide: A dimension of the grid may exceed int32; otherwise every index of a thread fits it.
         fast_math: Floating-point arithmetic may be reordered and approximated; NaN and infinity keep their
             meaning.
         fuse_fp: A multiplication and an addition may become one fused operation.
@@ -165,7 +164,6 @@ class Options(Frozen):
     """
 
     contiguous: bool = False
-    wide: bool = False
     fast_math: bool = False
     fuse_fp: bool = True
     vector_math: bool = True
@@ -184,7 +182,7 @@ class Options(Frozen):
     def key(self) -> str:
         """A string that is equal for equal options and for no others."""
         flags = (
-            self.contiguous, self.wide, self.fast_math, self.fuse_fp, self.vector_math, self.debug, self.aligned,
+            self.contiguous, self.fast_math, self.fuse_fp, self.vector_math, self.debug, self.aligned,
             self.lineinfo, self.narrow,
         )  # fmt: skip
         return (

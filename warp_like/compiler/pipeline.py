@@ -204,7 +204,6 @@ def _lowering(signature: Signature, memory: Memory, target: Target) -> LoweringO
     apart = signature.sums and target.is_cuda
     return LoweringOptions(
         contiguous=signature.contiguous,
-        wide=signature.wide,
         fast_math=o.fast_math,
         fuse_fp=o.fuse_fp,
         debug=o.debug,

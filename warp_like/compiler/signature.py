@@ -59,7 +59,7 @@ class Signature(Frozen):
     Attributes:
         args: The types of the kernel's parameters.
         contiguous: All arrays are C-contiguous, so strides follow from shapes.
-        wide: A grid dimension exceeds 2^31 - 1, so ``tid()`` is int64.
+        wide: A grid dimension exceeds ``layout.MAX_NARROW``, so ``tid()`` is int64.
         sums: Additions need not be atomic where ``passes.sums`` says so: no argument overlaps another, and an array
             that is only added to belongs to one OS thread. On CUDA: no argument overlaps another, the data of each
             array is aligned to ``layout.vector_align`` of its elements (16 bytes are enough for all), and neither the

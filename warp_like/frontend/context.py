@@ -65,7 +65,7 @@ class Session:
     """What the functions of one kernel share.
 
     Attributes:
-        wide: ``tid()`` is int64, since a dimension of the grid is beyond int32. The kernel was written for
+        wide: ``tid()`` is int64, since a dimension of the grid is beyond ``MAX_NARROW``. The kernel was written for
             int32, so the two convert into each other without a cast.
         call: Builds (once) a user function for given arguments; set by ``build``.
     """

@@ -13,6 +13,7 @@ from typing import Any
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError, WarpCodegenValueError
 from warp_like.base.frozen import Frozen
 from warp_like.builtins.patterns import Literal
+from warp_like.builtins.trips import trip_count
 from warp_like.frontend import constants, indexed_arrays, indexing, statics
 from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.host import Host, builtin_name
@@ -96,14 +97,13 @@ def _reversed(ctx: Context, over: Counted | Items) -> Counted | Items:
     if isinstance(over, Items):
         return Items(over.items[::-1])
     b, t = ctx.b, over.lo.type
-    lo, hi, step = (b.cast(v, int64) for v in (over.lo, over.hi, over.step))  # beyond the ends, nothing may wrap
-    forward = b.apply("gt", step, 0)
-    distance = b.apply("max", b.select(forward, b.apply("sub", hi, lo), b.apply("sub", lo, hi)), 0)
-    stride = b.apply("abs", step)
-    count = b.apply("div", b.apply("add", distance, b.apply("sub", stride, 1)), stride)
-    last = b.apply("add", lo, b.apply("mul", b.apply("sub", count, 1), step))
-    end = b.apply("sub", lo, step)
-    return Counted(last, end, b.apply("neg", step), lambda i: over.item(b.cast(i, t)))
+    count = trip_count(b, over.lo, over.hi, over.step)
+
+    def item(k: Value) -> Operand:
+        number = b.cast(b.apply("sub", b.apply("sub", count, 1), k), t)
+        return over.item(b.apply("add", over.lo, b.apply("mul", number, over.step)))
+
+    return Counted(b.constant(0, count.type), count, b.constant(1, count.type), item)
 
 
 # --- range ---
@@ -119,7 +119,10 @@ def _range(ctx: Context, node: ast.Call) -> tuple[Value, Value, Value]:
         )
     given = [ctx.index(a, "an argument of range()") for a in node.args]
     lo, hi, step = [Literal(0), given[0], Literal(1)] if len(given) == 1 else [*given, Literal(1)][:3]
-    return _safe_step(ctx, *_one_type(ctx, [lo, hi, step]))
+    lo, hi, step = _one_type(ctx, [lo, hi, step])
+    if ops.constant_value(step) == 0:  # one that is 0 at run time makes the loop run zero times
+        raise WarpCodegenValueError("the step of range() is 0, which never ends", help="use 1 or -1")
+    return lo, hi, step
 
 
 def _one_type(ctx: Context, bounds: list[Value | Literal]) -> list[Value]:
@@ -137,18 +140,6 @@ def _one_type(ctx: Context, bounds: list[Value | Literal]) -> list[Value]:
 
 def _widest(types: Sequence[Scalar]) -> Scalar:
     return max(types, key=lambda t: (t.bits, not t.is_signed)) if types else int32
-
-
-def _safe_step(ctx: Context, lo: Value, hi: Value, step: Value) -> tuple[Value, Value, Value]:
-    """Refuse a constant step of 0; with one that turns out to be 0 at run time, the loop runs zero times."""
-    known = ops.constant_value(step)
-    if known == 0:
-        raise WarpCodegenValueError("the step of range() is 0, which never ends", help="use 1 or -1")
-    if known is None:
-        stuck = ctx.b.apply("eq", step, 0)
-        hi = ctx.b.select(stuck, lo, hi)
-        step = ctx.b.select(stuck, ctx.b.constant(1, step.type), step)
-    return lo, hi, step
 
 
 # --- loops whose index is known in each iteration ---

@@ -15,6 +15,7 @@ from typing import Any
 
 from warp_like.base.errors import WarpCodegenError
 from warp_like.builtins.patterns import Literal
+from warp_like.builtins.trips import constant_trips, trip_count
 from warp_like.frontend import constants
 from warp_like.frontend.assignment import assign
 from warp_like.frontend.context import Context, loaded_names, statement
@@ -65,7 +66,7 @@ def build_for(ctx: Context, node: ast.For) -> Flow:
 def _runs(over: Counted) -> bool:
     """Whether the loop is known to run at least once."""
     lo, hi, step = (ops.constant_value(v) for v in (over.lo, over.hi, over.step))
-    return lo is not None and hi is not None and step is not None and len(range(lo, hi, step)) > 0
+    return lo is not None and hi is not None and step is not None and constant_trips(lo, hi, step) > 0
 
 
 def _read_after(ctx: Context, node: ast.For) -> list[str]:
@@ -146,21 +147,19 @@ def _while_test(ctx: Context, node: ast.While) -> Value | bool:
 
 
 def _for_with_exit(ctx: Context, node: ast.For, over: Counted) -> Flow:
-    """A ``for`` that may end early, as a ``while`` over its index."""
+    """A ``for`` that may end early, as a ``while`` over its index, which never passes the end of its type."""
     lo, hi, step = over.lo, over.hi, over.step
     t = _type(lo)
     stride = ops.constant_value(step)
-    if stride not in (1, -1) and t.bits < 64:  # counting in 64 bits, the index can't wrap around past `hi`
+    if stride not in (1, -1) and (t.bits == 64 or not stride):
+        return _counted_with_exit(ctx, node, over)
+    if stride not in (1, -1):  # counting in 64 bits, the index can't wrap around past `hi`
         lo, hi, step = (ctx.b.cast(v, int64) for v in (lo, hi, step))
     carried = _Carried(ctx, [node])
-    forward = None if stride is None else stride > 0
 
     def test(counter: Sequence[Value]) -> Value:
-        up: Value | None = ctx.b.apply("lt", counter[0], hi) if forward is not False else None
-        down: Value | None = ctx.b.apply("gt", counter[0], hi) if forward is not True else None
-        if up is None or down is None:
-            return up or down  # type: ignore[return-value]
-        return ctx.b.select(ctx.b.apply("gt", step, 0), up, down)
+        held: Value = ctx.b.apply("lt" if stride > 0 else "gt", counter[0], hi)
+        return held
 
     def begin(counter: Sequence[Value]) -> None:
         index = counter[0] if counter[0].type == t else ctx.b.cast(counter[0], t)
@@ -170,6 +169,23 @@ def _for_with_exit(ctx: Context, node: ast.For, over: Counted) -> Flow:
         return [ctx.b.apply("add", counter[0], step)]
 
     return _exiting_loop(ctx, carried, node.body, [lo], test, begin, advance, _hint(node))
+
+
+def _counted_with_exit(ctx: Context, node: ast.For, over: Counted) -> Flow:
+    """A ``for`` that may end early, as a ``while`` over its index and the number of iterations that are left."""
+    trips = trip_count(ctx.b, over.lo, over.hi, over.step)
+
+    def test(counter: Sequence[Value]) -> Value:
+        held: Value = ctx.b.apply("gt", counter[1], 0)
+        return held
+
+    def begin(counter: Sequence[Value]) -> None:
+        assign(ctx, node.target, over.item(counter[0]), node.iter)
+
+    def advance(counter: Sequence[Value]) -> list[Value]:
+        return [ctx.b.apply("add", counter[0], over.step), ctx.b.apply("sub", counter[1], 1)]
+
+    return _exiting_loop(ctx, _Carried(ctx, [node]), node.body, [over.lo, trips], test, begin, advance, _hint(node))
 
 
 def _exiting_loop(

@@ -38,9 +38,10 @@ _struct_numbers: dict[Struct, int] = {}
 SLOT = 8
 MAX_DIMS = 4
 
-MAX_NARROW = 2**31 - 2048
-"""The most threads of a grid, and the most elements of an array, that CUDA's code counts in 32 bits: the index of the
-next thread, a stride of the grid further, still fits."""
+MAX_NARROW = 2**31 - 2**16
+"""The largest extent of a grid, as the kernel sees it, for which ``tid()`` is an int32; also the most threads of a
+grid, and the most elements of an array, that CUDA's code counts in 32 bits. So far below the largest int32 that the
+index of a neighbour, ``tid() + 2``, provably fits; on CUDA that of the next thread, a stride further, fits a uint32."""
 
 
 def size_of(t: Type) -> int:

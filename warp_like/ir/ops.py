@@ -92,7 +92,10 @@ class GetField(Op):
 
 @op("tid")
 class Tid(Op):
-    """The thread's index along ``axis`` of a grid seen as ``ndim`` dimensional; surplus axes fold into the last."""
+    """The thread's index along ``axis`` of a grid seen as ``ndim`` dimensional; surplus axes fold into the last.
+
+    It is an int32 in code for grids none of whose extents, seen so, exceeds ``layout.MAX_NARROW``, and else an int64.
+    """
 
     axis: int = attr()
     ndim: int = attr()
@@ -100,7 +103,7 @@ class Tid(Op):
 
 @op("dim")
 class Dim(Op):
-    """The extent of an array along ``axis``, as int32 or int64."""
+    """The extent of an array along ``axis``, as int32, which wraps, or int64."""
 
     array: Value = operand()
     axis: int = attr()
@@ -335,7 +338,7 @@ class If(Op):
 
 @op("for", pure=False)
 class For(Op):
-    """Count from ``lo`` towards ``hi`` (exclusive) by ``step`` (not 0, either sign), carrying values.
+    """Count from ``lo`` towards ``hi`` (exclusive) by ``step``, carrying values; a step of 0 runs it zero times.
 
     ``body`` has the parameters ``(i, *carried)`` and yields the next carried values. ``i`` has the type of ``lo``.
     """

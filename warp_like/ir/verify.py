@@ -128,6 +128,7 @@ def _check_plain(o: Op) -> None:
             _require(o.result.type in (int32, int64), o, "an extent is int32 or int64")
         case ops.Tid():
             _require(0 <= o.axis < o.ndim, o, "no such axis")
+            _require(o.result.type in (int32, int64), o, "a thread's index is int32 or int64")
         case ops.Constant():
             _require(_is_constant_of(o.value, _lane(o.result)), o, f"{o.value!r} is not a {_lane(o.result)}")
         case ops.Make():

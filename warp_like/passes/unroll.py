@@ -7,6 +7,7 @@ small. A loop whose bounds become constant only when the loop around it is unrol
 from __future__ import annotations
 
 from warp_like.base.loc import at
+from warp_like.builtins.trips import constant_trips
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import Cloner
@@ -29,9 +30,7 @@ def unroll(f: Function, max_trips: int = 16, max_ops: int = 512) -> bool:
 def trip_count(loop: ops.For) -> int | None:
     """Return how often ``loop`` runs, or None when that is not a constant."""
     bounds = [ops.constant_value(v) for v in (loop.lo, loop.hi, loop.step)]
-    if any(n is None for n in bounds) or bounds[2] == 0:
-        return None
-    return len(range(*bounds))
+    return None if any(n is None for n in bounds) else constant_trips(*bounds)
 
 
 def size(b: Block) -> int:

@@ -14,7 +14,7 @@ from warp_like.base.forking import Order, held_by_forks
 from warp_like.base.settings import Setting, settings
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.signature import Signature, with_scratch
-from warp_like.ir.layout import type_code
+from warp_like.ir.layout import MAX_NARROW, type_code
 from warp_like.ir.types import Array, Scalar, Struct, Type, is_differentiable, leaf_fields
 from warp_like.runtime.device import Device, get_device
 
@@ -85,18 +85,17 @@ class Program:
         return load.target_of(self.device)  # type: ignore[arg-type]
 
     def is_wide(self, dims: tuple[int, ...]) -> bool:
-        """Return whether an index of a grid of these extents, as the kernel sees it, exceeds 32 bits."""
-        limit = 2**31 - 1
-        if max(dims) > limit or math.prod(dims) <= limit:
-            return max(dims) > limit
-        return math.prod(dims[self.any_artifact.tid_ndim - 1 :]) > limit
+        """Return whether an extent of a grid, as the kernel sees it, exceeds ``MAX_NARROW``: ``tid()`` is an int64."""
+        if max(dims) > MAX_NARROW or math.prod(dims) <= MAX_NARROW:
+            return max(dims) > MAX_NARROW
+        return math.prod(dims[self.any_artifact.tid_ndim - 1 :]) > MAX_NARROW
 
     def require(self, *, contiguous: bool, wide: bool, sums: bool = False) -> _native.Dispatcher:
         """Return the dispatcher with the variant installed.
 
         Args:
             contiguous: All arrays are contiguous.
-            wide: An index of the grid exceeds 32 bits.
+            wide: An extent of the grid exceeds ``layout.MAX_NARROW``.
             sums: Additions to arrays that no other argument overlaps need not be atomic.
 
         Raises:

@@ -16,12 +16,14 @@ count in unsigned 32 bits: ``end`` is at most ``layout.MAX_NARROW`` and no block
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from warp_like.analysis.interleaving import keeps_order
 from warp_like.analysis.memory import analyse
+from warp_like.analysis.ranges import Ranges, find_ranges
 from warp_like.backend.llvm.accumulators import Accumulators
 from warp_like.backend.llvm.block import Team, works_in_blocks
 from warp_like.backend.llvm.cuda import CONTEXT, Stack
@@ -82,10 +84,15 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
         for i, (p, offset) in enumerate(zip(f.params, offsets, strict=True)):
             params.append(_parameter(w, p.type, offset, i))
 
+        @functools.cache
+        def ranges(g: Function) -> Ranges:
+            return find_ranges(g, options.narrow)
+
         def run(g: Function, live: str = "", partial: bool = False) -> None:
             lowering = Lowering(
-                w, ndim, grid.index, lambda: grid.thread, live, partial, grid.stack, grid.accumulators, grid.team
-            )
+                w, lambda: ranges(g), ndim, grid.index, lambda: grid.thread, live, partial, grid.stack,
+                grid.accumulators, grid.team,
+            )  # fmt: skip
             for p, rep in zip(g.params, params, strict=True):
                 lowering.bind(p, rep)
             lowering.body(g)
@@ -382,7 +389,10 @@ class _LaneGrid(_CpuGrid):
         w.start("masked")
         self._at(t, outer)
         number = LaneScalar("int", 32, f.lanes)
-        left = splat(w, number, w.op(f"trunc i64 {w.op(f'sub nsw i64 {high}, {t}')} to i32"))
+        there = w.op(f"sub nsw i64 {high}, {t}")
+        if before != "vectors":  # from where there are fewer than a vector's
+            there = w.intrinsic("llvm.smin.i64", "i64", ["i64", "i64"], [there, str(f.lanes)])
+        left = splat(w, number, w.op(f"trunc i64 {there} to i32"))
         self.run(f, w.op(f"icmp slt {register_type(number)} {iota(number)}, {left}"), partial)
         counter.add([w.op(f"add nuw nsw i64 {t}, {f.lanes}")], w.block)
         counter.finish()

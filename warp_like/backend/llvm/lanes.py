@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from warp_like.backend.llvm import memory
+from warp_like.backend.llvm.casts import cast
 from warp_like.backend.llvm.shuffle import gather, iota, join, scatter, shuffle, splat, split
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, constant, leaves, memory_type, one_lane, register_type
 from warp_like.backend.llvm.values import suffix as suffix_of
@@ -52,7 +53,8 @@ class Access:
         self.mask = mask
         self.partial = partial
         self.indices = indices
-        self.base = memory.element_address(w, array, [i.first for i in indices])
+        certain = self.is_full or all(i.step == 0 for i in indices)  # else the first lane may not be at work
+        self.base = memory.element_address(w, array, [i.first for i in indices], certain=certain)
         self.size = array.element_size
         self.leaves = leaves(Lanes(array.type.dtype, width))
         self.note = memory.note_of(w, array)
@@ -100,8 +102,8 @@ class Access:
             if isinstance(stride, int):
                 stride *= i.step
             elif i.step != 1:
-                stride = self.w.op(f"mul nsw i64 {stride}, {i.step}")
-            total = stride if total == 0 else self.w.op(f"add nsw i64 {total}, {stride}")
+                stride = self.w.op(f"mul i64 {stride}, {i.step}")
+            total = stride if total == 0 else self.w.op(f"add i64 {total}, {stride}")
         return total
 
     def pointers(self, offset: int) -> str:
@@ -119,9 +121,9 @@ class Access:
         steps = [i for i in self.indices if i.step]
         if len(varying) == 1 and not steps:
             ((axis, index),) = varying
-            if self._stride_is_size(axis):  # a narrow index reaches the hardware's gather as it is
-                kind = register_type(index.type)
-                return w.op(f"getelementptr [{self.size} x i8], ptr {self.base}, {kind} {index.registers}")
+            if self._stride_is_size(axis):
+                given = self._as_index(index)
+                return w.op(f"getelementptr [{self.size} x i8], ptr {self.base}, {given}")
         wide = LaneScalar("int", 64, self.width)
         offset = ""
         for axis, index in varying:
@@ -136,10 +138,14 @@ class Access:
         return not self.array.strides and axis == len(self.array.shape) - 1
 
     def _as_64(self, i: LaneIndex) -> str:
-        if i.type.bits == 64:
-            return i.registers
-        how = "sext" if i.type.is_signed else "zext"
-        return self.w.op(f"{how} {register_type(i.type)} {i.registers} to <{self.width} x i64>")
+        return cast(self.w, i.registers, i.type, LaneScalar("int", 64, self.width))
+
+    def _as_index(self, i: LaneIndex) -> str:
+        """The lanes' indices with a signed type, as addresses take them: one of 32 bits reaches the gather as it is."""
+        if i.type.is_signed:
+            return f"{register_type(i.type)} {i.registers}"
+        signed = LaneScalar("int", 32 if i.type.bits < 32 else 64, self.width)
+        return f"{register_type(signed)} {cast(self.w, i.registers, i.type, signed)}"
 
     def _times(self, x: str, by: int | str) -> str:
         wide = LaneScalar("int", 64, self.width)

@@ -1,15 +1,18 @@
 """One function's body to LLVM: structured control becomes blocks and phis, ops become instructions.
 
-Every ``Value`` has one representation (``values.Rep``). An int32 that indexes an array is evaluated again in
+Every ``Value`` has one representation (``values.Rep``). An integer that indexes an array is evaluated again in
 64 bits (add, subtract, multiply, negate, constants, casts, thread and loop indices), so that LLVM sees affine
-addresses.
+addresses: but for ops that may wrap (``analysis.ranges``), whose results are extended as they are.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Sequence
 
+from warp_like.analysis.intervals import type_range
+from warp_like.analysis.ranges import Ranges
 from warp_like.backend.llvm import block as blocks
 from warp_like.backend.llvm import lanes, memory, runtime_calls, warp
 from warp_like.backend.llvm.accumulators import Accumulators
@@ -26,6 +29,8 @@ from warp_like.backend.llvm.shuffle import iota, splat
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, beside, constant, leaves, register_type
 from warp_like.backend.llvm.writer import Writer
 from warp_like.base.loc import at
+from warp_like.builtins.emit import Emitter
+from warp_like.builtins.trips import trip_count
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Array, Lanes, Scalar, Type, int32, int64
@@ -38,6 +43,7 @@ class Lowering:
 
     Args:
         w: Where the text goes.
+        ranges: Returns the ranges of the function's integers.
         ndim: The dimensions of the grid that the kernel sees.
         tid: Returns the i64 register of the thread's index, given axis and ndim.
         thread: Returns the i64 register of the flat thread index.
@@ -51,6 +57,7 @@ class Lowering:
     def __init__(
         self,
         w: Writer,
+        ranges: Callable[[], Ranges],
         ndim: int,
         tid: Callable[[int, int], str],
         thread: Callable[[], str],
@@ -61,6 +68,7 @@ class Lowering:
         team: Team | None = None,
     ) -> None:
         self.w = w
+        self._find_ranges = ranges
         self._ndim = ndim
         self._thread_index = tid
         self._thread = thread
@@ -101,8 +109,12 @@ class Lowering:
         assert isinstance(rep, ArrayRef), v
         return rep
 
+    @functools.cached_property
+    def _ranges(self) -> Ranges:
+        return self._find_ranges()
+
     def index(self, v: Value) -> str:
-        """Return integer ``v`` as i64, evaluated in 64 bits where it is an int32 expression."""
+        """Return integer ``v`` as i64, evaluated in 64 bits as far as its expression can't wrap."""
         t = v.type
         assert isinstance(t, Scalar)
         if t.bits == 64:
@@ -113,19 +125,19 @@ class Lowering:
         for known in reversed(self._wide):
             if v in known:
                 return known[v]
-        got = self._widen(v) if t == int32 else cast(self.w, self.scalar(v), t, int64)
+        got = self._widen(v, t)
         self._wide[-1][v] = got
         return got
 
-    def _widen(self, v: Value) -> str:
+    def _widen(self, v: Value, t: Scalar) -> str:
         match v.op:
-            case ops.Apply(fn=fn, args=(a, b)) if fn in _WIDENED:
+            case ops.Apply(fn=fn, args=(a, b)) as o if fn in _WIDENED and self._ranges.cannot_wrap(o):
                 return self.w.op(f"{_WIDENED[fn]} i64 {self.index(a)}, {self.index(b)}")
-            case ops.Apply(fn="neg", args=(a,)):
+            case ops.Apply(fn="neg", args=(a,)) as o if self._ranges.cannot_wrap(o):
                 return self.w.op(f"sub nsw i64 0, {self.index(a)}")
-            case ops.Cast(x=x) if isinstance(x.type, Scalar) and x.type.is_int and x.type.bits < 32:
+            case ops.Cast(x=x) as o if isinstance(x.type, Scalar) and x.type.is_int and self._ranges.cannot_wrap(o):
                 return self.index(x)
-        return self.w.op(f"sext i32 {self.scalar(v)} to i64")
+        return cast(self.w, self.scalar(v), t, int64)
 
     # --- blocks ---
 
@@ -180,7 +192,8 @@ class Lowering:
         init = [self.rep(v) for v in o.init]
         narrow = w.target.is_cuda and t == int32
         lo, hi, step = (self.scalar(v) if narrow else self.index(v) for v in (o.lo, o.hi, o.step))
-        with CountedLoop(w, t, lo, hi, step, narrow=narrow) as loop:
+        trips = "" if CountedLoop.counts_by_index(t, step, narrow=narrow) else self._trip_count(o, narrow)
+        with CountedLoop(w, t, lo, hi, step, trips, narrow=narrow) as loop:
             phis = w.phis(_types(w, [v.type for v in o.init], init))
             phis.add(flatten(init), loop.before)
             loop.enter()
@@ -197,6 +210,17 @@ class Lowering:
             phis.add(flatten(out), w.block)
             phis.finish()
         self._bind_all(o.results, init, phis.registers)
+
+    def _trip_count(self, o: ops.For, narrow: bool) -> str:
+        """Return how often ``o`` runs, in the type that the loop counts in."""
+        b = Emitter(Block())
+        with at(o.loc):
+            trips = trip_count(b, o.lo, o.hi, o.step)
+        for made in b.block.ops:
+            self.op(made)
+        t = trips.type
+        assert isinstance(t, Scalar)
+        return self.scalar(trips) if narrow else cast(self.w, self.scalar(trips), t, int64)
 
     def _while_(self, o: ops.While) -> None:
         w = self.w
@@ -281,17 +305,40 @@ class Lowering:
         """Return the elements that the lanes of ``o`` touch."""
         (mask,) = o.mask
         assert isinstance(mask.type, Lanes)
-        array, indices = self.array(o.array), [self._lane_index(i) for i in o.indices]
+        array, indices = self.array(o.array), [self._lane_index(i, mask.type.width) for i in o.indices]
         kind = PrivateAccess if array.lanes > 1 else Access
         return kind(self.w, array, indices, mask.type.width, self.scalar(mask), self._partial)
 
-    def _lane_index(self, i: Value) -> LaneIndex:
-        if isinstance(i.op, ops.Ramp):
-            return LaneIndex(self.index(i.op.base), i.op.step)
+    def _lane_index(self, i: Value, width: int) -> LaneIndex:
         if not isinstance(i.type, Lanes):
             return LaneIndex(self.index(i))
+        if isinstance(i.op, ops.Ramp) and (first := self._first_of(i.op, i.op.step * (width - 1))):
+            return LaneIndex(first, i.op.step)
         ((t, _),) = leaves(i.type)
         return LaneIndex(step=None, registers=self.scalar(i), type=t)
+
+    def _first_of(self, ramp: ops.Ramp, reach: int) -> str:
+        """Return the i64 register that the indices of lanes go from, evenly up to ``reach``; nothing if they may not.
+
+        Each lane's own index is the ramp modulo 2**bits. In 64 bits that is what addresses are computed in. Of a signed
+        ramp the lane with the least index is extended. Another one is as far above, or it has passed the type's
+        greatest value: then its own index is negative, and no lane at work has such an index. An unsigned one has to be
+        known not to wrap.
+        """
+        base = ramp.base
+        t = base.type
+        assert isinstance(t, Scalar)
+        if t.bits == 64:  # lanes further apart might come round to the same element
+            return self.scalar(base) if abs(reach) < 1 << 31 else ""
+        (low, high), (least, greatest) = self._ranges.of(base), type_range(t)
+        if least <= low + min(reach, 0) and high + max(reach, 0) <= greatest:
+            return self.index(base)
+        if not t.is_signed or abs(reach) > greatest:
+            return ""
+        if reach >= 0:
+            return self.index(base)
+        last = self.w.op(f"add i{t.bits} {self.scalar(base)}, {reach}")
+        return self.w.op(f"sub i64 {cast(self.w, last, t, int64)}, {reach}")
 
     def _live_(self, o: ops.Live) -> None:
         self.bind(o.result, (self._live,))
@@ -378,16 +425,18 @@ class Lowering:
             self.bind(o.result, (wide,))
             return
         self._wide[-1][o.result] = wide
-        fits = "" if self.w.options.wide or o.ndim != self._ndim else "nuw nsw "
-        self.bind(o.result, (self.w.op(f"trunc {fits}i64 {wide} to i32"),))
+        self.bind(o.result, (self.w.op(f"trunc nuw nsw i64 {wide} to i32"),))
 
     def _dim(self, o: ops.Dim) -> None:
         extent = self.array(o.array).shape[o.axis]
         if o.result.type == int64:
             self.bind(o.result, (extent,))
             return
-        self._wide[-1][o.result] = extent
-        self.bind(o.result, (self.w.op(f"trunc i64 {extent} to i32"),))
+        fits = ""
+        if self._ranges.cannot_wrap(o):
+            self._wide[-1][o.result] = extent
+            fits = "nuw nsw "
+        self.bind(o.result, (self.w.op(f"trunc {fits}i64 {extent} to i32"),))
 
     def _view(self, o: ops.View) -> None:
         ref = self.array(o.array)

@@ -6,6 +6,7 @@ grid loop says that threads do not order each other's accesses.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -97,33 +98,33 @@ def _sum_note(w: Writer, scope: str) -> str:
     return note + (f", !noalias {_scopes(w, others)}" if others else "")
 
 
-def element_address(w: Writer, array: ArrayRef, indices: list[str]) -> str:
-    """Return the address of the element (or sub-array) at leading i64 ``indices``."""
+def element_address(w: Writer, array: ArrayRef, indices: list[str], *, certain: bool = True) -> str:
+    """Return the address of the element (or sub-array) at leading i64 ``indices``.
+
+    There is such an element if this is ``certain``; else nobody may access it, and the address is exact all the same
+    modulo 2**64, so that neighbours are found from it.
+    """
+    nsw, inbounds = ("nsw ", "inbounds ") if certain else ("", "")
     if array.strides:
-        offset = _sum(w, [w.op(f"mul nsw i64 {i}, {s}") for i, s in zip(indices, array.strides, strict=False)])
-        return w.op(f"getelementptr inbounds i8, {pointer(w, array)} {array.data}, i64 {offset}")
+        terms = [w.op(f"mul {nsw}i64 {i}, {s}") for i, s in zip(indices, array.strides, strict=False)]
+        offset = functools.reduce(lambda a, b: w.op(f"add {nsw}i64 {a}, {b}"), terms)
+        return w.op(f"getelementptr {inbounds}i8, {pointer(w, array)} {array.data}, i64 {offset}")
     linear = indices[0]
     for axis in range(1, len(array.shape)):
-        linear = _scaled(w, linear, array.shape[axis], array.narrow)
+        if certain and array.narrow:
+            linear = _scaled(w, linear, array.shape[axis])
+        else:
+            linear = w.op(f"mul {nsw}i64 {linear}, {array.shape[axis]}")
         if axis < len(indices) and indices[axis] != "0":
-            linear = w.op(f"add nsw i64 {linear}, {indices[axis]}")
+            linear = w.op(f"add {nsw}i64 {linear}, {indices[axis]}")
     size = array.element_size
-    return w.op(f"getelementptr inbounds [{size} x i8], {pointer(w, array)} {array.data}, i64 {linear}")
+    return w.op(f"getelementptr {inbounds}[{size} x i8], {pointer(w, array)} {array.data}, i64 {linear}")
 
 
-def _scaled(w: Writer, index: str, extent: str, narrow: bool) -> str:
-    """Return ``index`` times ``extent``: one instruction of a GPU where it fits 32 bits, and else several."""
-    if not narrow:
-        return w.op(f"mul nsw i64 {index}, {extent}")
+def _scaled(w: Writer, index: str, extent: str) -> str:
+    """Return ``index`` times ``extent``, which fits 32 bits: one instruction of a GPU, and else several."""
     factors = [w.op(f"trunc nsw i64 {x} to i32") for x in (index, extent)]
     return w.op(f"sext i32 {w.op(f'mul nsw i32 {factors[0]}, {factors[1]}')} to i64")
-
-
-def _sum(w: Writer, terms: list[str]) -> str:
-    total = terms[0]
-    for t in terms[1:]:
-        total = w.op(f"add nsw i64 {total}, {t}")
-    return total
 
 
 def view(w: Writer, array: ArrayRef, indices: list[str]) -> ArrayRef:
@@ -164,7 +165,8 @@ def sliced(
     if array.strides or not _stays_contiguous(array, start, count, step, kept):
         whole = strides_of(w, array)
         pairs = [(whole[axis], by) for axis, by in zip(kept, step, strict=True)]
-        strides = tuple(s if by == "1" else w.op(f"mul nsw i64 {s}, {by}") for s, by in pairs)
+        # Of a step beyond the end the product may overflow: then there is one element, and nothing steps.
+        strides = tuple(s if by == "1" else w.op(f"mul i64 {s}, {by}") for s, by in pairs)
     return array.replace(type=Array(array.type.dtype, len(kept)), data=data, shape=tuple(count), strides=strides)
 
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from warp_like.base.loc import at
 from warp_like.builtins.emit import Emitter
+from warp_like.builtins.trips import trip_count
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.rewrite import Cloner
+from warp_like.ir.rewrite import Cloner, substitute
 from warp_like.ir.types import float32, int32
-from warp_like.passes.ad.loops import trip_count
 
 SEGMENT = 128
 """Iterations in a segment of a loop whose length nobody knows in advance."""
@@ -49,16 +49,33 @@ def _block(b: Block) -> None:
 
 def _split_for(b: Emitter, loop: ops.For) -> Op:
     lo, step, t = loop.lo, loop.step, loop.lo.type
-    trips = b.max(trip_count(b, lo, loop.hi, step), b.zero(t))
-    length = b.max(b.cast(b.sqrt(b.cast(trips, float32)), t), b.constant(1, t))
-    body = Block([Value(t, "segment"), *(Value(v.type) for v in loop.init)])
+    trips = trip_count(b, lo, loop.hi, step)
+    counter = trips.type
+    length = b.max(b.cast(b.sqrt(b.cast(trips, float32)), counter), b.constant(1, counter))
+    body = Block([Value(counter, "segment"), *(Value(v.type) for v in loop.init)])
     with b.into(body):
         start, *carried = body.params
-        end = b.min(b.add(start, length), trips)
-        first, last = b.add(lo, b.mul(start, step)), b.add(lo, b.mul(end, step))
-        b.yield_(*b.for_(first, last, step, carried, loop.body))
-    b.for_(b.zero(t), trips, length, loop.init, body)
+        count = b.min(length, b.sub(trips, start))
+        if ops.is_scalar_constant(step, 1):
+            first = b.add(lo, b.cast(start, t))
+            results = b.for_(first, b.add(first, b.cast(count, t)), step, carried, loop.body)
+        else:  # the index after the last segment might wrap
+            one = b.constant(1, counter)
+            results = b.for_(start, b.add(start, count), one, carried, _by_number(b, loop, Value(counter)))
+        b.yield_(*results)
+    b.for_(b.zero(counter), trips, length, loop.init, body)
     return b.block.ops[-1]
+
+
+def _by_number(b: Emitter, loop: ops.For, number: Value) -> Block:
+    """The body of ``loop`` as that of a loop over the numbers of its iterations."""
+    index, *carried = loop.body.params
+    body = Block([number, *carried])
+    with b.into(body):
+        made = b.add(loop.lo, b.mul(b.cast(number, index.type), loop.step))
+    substitute(loop.body, {index: made})
+    body.ops += loop.body.ops
+    return body
 
 
 def _split_while(b: Emitter, loop: ops.While) -> Op:

@@ -103,7 +103,7 @@ def _first_condition(b: Emitter, loop: ops.For | ops.While) -> Value | None:
     """Emit whether the loop runs at all; None where that would cost a second look at memory or a step unknown."""
     if isinstance(loop, ops.For):
         step = ops.constant_value(loop.step)
-        if step is None:
+        if not step:
             return None
         result: Value = b.lt(loop.lo, loop.hi) if step > 0 else b.gt(loop.lo, loop.hi)
         return result

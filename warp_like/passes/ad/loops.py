@@ -8,12 +8,16 @@ random number generator's state backwards; and floats have no exact inverse (``t
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
-from warp_like.builtins.emit import Emitter
+from warp_like.analysis.intervals import type_range, within
+from warp_like.analysis.ranges import Ranges
+from warp_like.builtins.emit import Emitter, scalar_type
+from warp_like.builtins.trips import counter_type, trip_count
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Value
-from warp_like.ir.types import Array, Scalar, Type, int32
+from warp_like.ir.types import Array, Scalar, int64
 from warp_like.passes.ad.adjoints import sum_of, wide_type
 
 if TYPE_CHECKING:
@@ -26,7 +30,7 @@ class LoopReversal:
     def __init__(self, reversal: Reversal, loop: ops.For | ops.While) -> None:
         self.r = reversal
         self.loop = loop
-        self.trips = Value(int32, "trips")  # stands for the number of iterations of a while loop
+        self.trips = Value(int64, "trips")  # of a while loop stands for the number of iterations
         self.steps = self._find_steps()
         self.slots = [reversal.new_slot() for _ in self.saved()]
 
@@ -75,9 +79,9 @@ class LoopReversal:
     def _forward_while(self, loop: ops.While) -> None:
         r = self.r
         cond = r.condition(loop.cond)
-        cond.params.append(Value(int32, "trips"))
-        body = self._saving_body(loop.body, Value(int32, "trips"))
-        init = [*(r.value(v) for v in loop.init), r.b.index(0)]
+        cond.params.append(Value(int64, "trips"))
+        body = self._saving_body(loop.body, Value(int64, "trips"))
+        init = [*(r.value(v) for v in loop.init), r.b.zero(int64)]
         results = r.b.while_(init, cond, body)
         r.cloner.mapping.update(zip([*loop.results, self.trips], results, strict=True))
 
@@ -157,11 +161,16 @@ class LoopReversal:
             r.cloner.mapping[c] = r.b.add(start, total) if name == "add" else r.b.sub(start, total)
 
     def _number(self, b: Emitter, i: Value) -> Value:
-        """The number of the iteration at index ``i`` of the reversed range, the first being 0."""
+        """The number of the iteration at index ``i`` of the reversed range, the first being 0; unsigned for a range."""
         if isinstance(self.loop, ops.While):  # whose reversed range counts up
             return b.sub(b.sub(self.r.value(self.trips), 1), i)
+        if not self.counts_down:
+            return b.sub(b.sub(self.trips, 1), i)
+        t = counter_type(scalar_type(self.loop.lo))
         lo, step = self.r.value(self.loop.lo), self.r.value(self.loop.step)
-        return b.div(b.sub(self.r.value(self.loop.body.params[0]), lo), step)
+        past = b.sub(b.cast(self.r.value(self.loop.body.params[0]), t), b.cast(lo, t))
+        rising = ops.constant_value(step) > 0
+        return b.div(past if rising else b.neg(past), b.cast(step if rising else b.neg(step), t))
 
     def enter_iteration(self) -> None:
         """Make the values of one iteration known at the start of its reverse."""
@@ -170,37 +179,37 @@ class LoopReversal:
             r.cloner.mapping[c] = r.b.insert(ops.Pop(slot), c.type, hint=c.hint).result
         r.enter(self.loop.body)
 
+    @functools.cached_property
+    def counts_down(self) -> bool:
+        """Whether the reversed loop counts by the index itself: its end, a step before ``lo``, does not wrap then.
+
+        Any other reversed loop over a range counts its iterations, from 0 on.
+        """
+        loop = self.loop
+        step = ops.constant_value(loop.step) if isinstance(loop, ops.For) else None
+        if not isinstance(loop, ops.For) or not step:
+            return False
+        (low, high), ends = Ranges().of(self.r.value(loop.lo)), type_range(scalar_type(loop.lo))
+        return within((low - step, high - step), ends) and within((-step, -step), ends)
+
     def _reversed_range(self, b: Emitter) -> tuple[Value, Value, Value]:
-        """The bounds that give the same indices in reverse order."""
+        """The bounds that give the same indices in reverse order, or as many numbers."""
         if isinstance(self.loop, ops.While):
-            return b.index(0), self.r.value(self.trips), b.index(1)
+            return b.zero(int64), self.r.value(self.trips), b.constant(1, int64)
         lo, hi, step = (self.r.value(v) for v in (self.loop.lo, self.loop.hi, self.loop.step))
-        if is_unsigned(lo.type):  # can't count down past 0, so it counts the iterations
-            return b.zero(lo.type), trip_count(b, lo, hi, step), b.constant(1, lo.type)
+        if not self.counts_down:
+            self.trips = trip_count(b, lo, hi, step)
+            return b.zero(self.trips.type), self.trips, b.constant(1, self.trips.type)
         if ops.is_scalar_constant(step, 1):
-            last = b.sub(hi, 1)
+            last = b.sub(hi if Ranges().of(hi)[0] > type_range(scalar_type(hi))[0] else b.max(lo, hi), 1)
         else:
-            last = b.add(lo, b.mul(b.sub(trip_count(b, lo, hi, step), 1), step))
+            last = b.add(lo, b.mul(b.cast(b.sub(trip_count(b, lo, hi, step), 1), lo.type), step))
         return last, b.sub(lo, step), b.neg(step)
 
     def _index(self, b: Emitter, i: Value) -> Value:
         """The index of the iteration at index ``i`` of the reversed range."""
         assert isinstance(self.loop, ops.For)
-        if not is_unsigned(i.type):
+        if self.counts_down:
             return i
-        lo, hi, step = (self.r.value(v) for v in (self.loop.lo, self.loop.hi, self.loop.step))
-        from_end = b.sub(b.sub(trip_count(b, lo, hi, step), 1), i)
-        return b.add(lo, b.mul(from_end, step))
-
-
-def is_unsigned(t: Type) -> bool:
-    """Return whether the index of a loop has an unsigned type."""
-    return isinstance(t, Scalar) and t.is_int and not t.is_signed
-
-
-def trip_count(b: Emitter, lo: Value, hi: Value, step: Value) -> Value:
-    """Emit the number of iterations of a loop, ``ceil((hi - lo) / step)``; 0 or less when it does not run."""
-    if is_unsigned(lo.type):
-        count = b.add(b.div(b.sub(b.sub(hi, lo), 1), step), 1)
-        return b.select(b.lt(lo, hi), count, b.zero(lo.type))
-    return b.div(b.sub(b.add(b.sub(hi, lo), step), b.sign(step)), step)
+        lo, step = self.r.value(self.loop.lo), self.r.value(self.loop.step)
+        return b.add(lo, b.mul(b.cast(self._number(b, i), lo.type), step))

@@ -15,8 +15,11 @@ back. So the depth at a place is the sum of what the blocks around it have saved
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable
 
+from warp_like.analysis.intervals import type_range
+from warp_like.builtins.emit import scalar_type
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.layout import param_offsets, type_code
@@ -190,8 +193,14 @@ class _Bounds:
                 if (limit.fn == "lt" and step is not None and step > 0) or (
                     limit.fn == "gt" and step is not None and step < 0
                 ):
-                    return self.emit(Code.TRIPS, self._apart(limit.args[1], loop.init[k]), self.constant(step))
+                    trips = self.emit(Code.TRIPS, self._apart(limit.args[1], loop.init[k]), self.constant(step))
+                    return trips if abs(step) == 1 else self._unless_passed(trips, limit.args[1], step)
         raise _Unknown
+
+    def _unless_passed(self, trips: int, limit: Value, step: int) -> int:
+        """The register of ``trips``, or no bound where a counter might pass ``limit`` and the end of its type."""
+        last = self.emit(Code.ADD, self.value(limit), self.constant(step - (1 if step > 0 else -1)))
+        return self.emit(Code.CHOICE, trips, self.constant(math.inf), self._fits(last, scalar_type(limit)))
 
     def _apart(self, a: Value, b: Value) -> int:
         """The register of ``a - b``, where what both have in common cancels."""
@@ -201,8 +210,29 @@ class _Bounds:
         if ends is not None:
             return self.emit(Code.MINIMUM, self._apart(ends[0], b), self._apart(ends[1], b))
         if isinstance(a.op, ops.Apply) and a.op.fn == "add" and b in a.op.args:
-            return self.value(a.op.args[1 if a.op.args[0] is b else 0])
+            return self._sum_apart(self.value(a.op.args[1 if a.op.args[0] is b else 0]), b)
         return self.emit(Code.SUBTRACT, self.value(a), self.value(b))
+
+    def _sum_apart(self, by: int, b: Value) -> int:
+        """The register of ``b + by - b``: ``by``, unless the sum wraps, which brings it to the other side of ``b``."""
+        t, zero = scalar_type(b), self.constant(0)
+        either = self.emit(Code.INDEX, zero, self.constant(2), 1)  # 0 or 1
+        circle = self.constant(2.0**t.bits)
+        above = self.emit(Code.CHOICE, by, self.emit(Code.ADD, by, circle), either)
+        below = self.emit(Code.CHOICE, by, self.emit(Code.SUBTRACT, by, circle), either)
+        wrapped = self.emit(Code.CHOICE, above, below, self.emit(Code.LESS, by, zero))
+        try:
+            total = self.emit(Code.ADD, self.value(b), by)
+        except _Unknown:
+            return wrapped
+        return self.emit(Code.CHOICE, by, wrapped, self._fits(total, t))
+
+    def _fits(self, register: int, t: Scalar) -> int:
+        """The register of 1 where a number is one of type ``t``, and else 0."""
+        least, greatest = (self.constant(x) for x in type_range(t))
+        one = self.constant(1)
+        outside = (self.emit(Code.LESS, register, least), self.emit(Code.LESS, greatest, register))
+        return self.emit(Code.MULTIPLY, *(self.emit(Code.SUBTRACT, one, x) for x in outside))
 
     # ---- values
 

@@ -34,11 +34,10 @@ from warp_like.passes.cse import cse
 from warp_like.passes.dce import dce
 from warp_like.passes.spmd.cost import gathers_in_loops, lane_cost, thread_cost
 from warp_like.passes.spmd.rows import ROWS, share_vectors, side_by_side
-from warp_like.passes.spmd.steps import find_steps
+from warp_like.passes.spmd.steps import MAX_LANES, find_steps
 from warp_like.passes.spmd.values import NotWidenable
 from warp_like.passes.spmd.widen import calls_library, widen
 
-MAX_LANES = 64
 LARGEST, MOST_LOOPS = 8000, 300
 """The most ops and loops of a kernel that is widened unasked. LLVM's time grows with the number of ops, and faster than
 that of loops: for 500 of them vectors take it 4 s, twice as long as one thread does."""

@@ -12,6 +12,7 @@ from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Array, Lanes, Scalar, Type, element_count, lane_type, scalar_of
 from warp_like.passes.spmd.near import expected_side
+from warp_like.passes.unroll import trip_count
 
 TRIPS = 16.0
 """Iterations of a loop whose number is unknown."""
@@ -68,10 +69,8 @@ def _apply(o: ops.Apply, division: float, call: float, other: float) -> float:
 
 
 def _trips(o: ops.For) -> float:
-    bounds = [ops.constant_value(v) for v in (o.lo, o.hi, o.step)]
-    if any(b is None for b in bounds):
-        return TRIPS
-    return float(min(len(range(*bounds)), 1000))  # more would only be the same many times
+    known = trip_count(o)
+    return TRIPS if known is None else float(min(known, 1000))  # more would only be the same many times
 
 
 def _bits(t: Type) -> int:

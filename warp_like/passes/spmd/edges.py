@@ -5,11 +5,14 @@ for lanes that stay together first: the code of one side, with the mask that it 
 are loaded and stored as such. Only where lanes part do both sides run under masks.
 
 That lanes stay together is asked of the first and the last lane alone, in scalars: a difference that changes evenly
-from lane to lane has the same sign at all of them if it has at both ends.
+from lane to lane has the same sign at all of them if it has at both ends. Integers wrap, so it changes evenly only
+where neither side wraps between these two lanes. Where that is not known of a side (``analysis.ranges``), it is asked.
 """
 
 from __future__ import annotations
 
+from warp_like.analysis.intervals import type_range
+from warp_like.builtins.emit import scalar_type
 from warp_like.ir import ops
 from warp_like.ir.core import Value
 from warp_like.ir.types import int64
@@ -50,21 +53,47 @@ class Edges(LaneBuilder):
 
     def sure_order(self, fn: str, x: Value, y: Value) -> Value | None:
         a, b = self.steps[x], self.steps[y]
-        if a is None or b is None:
+        if a is None or b is None or fn == "eq":
             return None
+        one, other = self.ends(x), self.ends(y)
+        if one is None or other is None:
+            return None
+        (first, last, even), (first_other, last_other, other_even) = one, other
         grows = a > b
         if fn == "ne":
-            below = self.b.apply("lt", self.end(x, grows), self.end(y, grows))
-            above = self.b.apply("gt", self.end(x, not grows), self.end(y, not grows))
-            return self.b.bit_or(below, above)
-        if fn == "eq":
-            return None
-        last = grows == (fn in ("lt", "le"))
-        whole: Value = self.b.apply(fn, self.end(x, last), self.end(y, last))
+            below = self.b.lt(last if grows else first, last_other if grows else first_other)
+            above = self.b.gt(first if grows else last, first_other if grows else last_other)
+            whole: Value = self.b.bit_or(below, above)
+        elif grows == (fn in ("lt", "le")):
+            whole = self.b.apply(fn, last, last_other)
+        else:
+            whole = self.b.apply(fn, first, first_other)
+        for needed in (even, other_even):
+            whole = whole if needed is None else self.b.bit_and(needed, whole)
         return whole
 
-    def end(self, v: Value, last: bool) -> Value:
-        """The first or the last lane of ``v``, an integer, so wide that going there does not overflow."""
-        step = self.steps[v]
-        first = self.b.cast(self.scalar(v), int64)
-        return self.b.add(first, step * (self.width - 1)) if last and step else first
+    def ends(self, v: Value) -> tuple[Value, Value, Value | None] | None:
+        """What the first and the last lane of integer ``v`` have, and whether it does not wrap between them.
+
+        None in place of that where it is known; None at all where lanes are too far apart to tell. In types of less
+        than 64 bits the ends are wider: the last lane may have no thread, and then is not known not to wrap.
+        """
+        t, step = scalar_type(v), self.steps[v]
+        assert step is not None
+        reach = step * (self.width - 1)
+        least, greatest = type_range(t)
+        if abs(reach) > greatest // 2:
+            return None
+        first = self.scalar(v)
+        if t.bits == 64:
+            if not reach:
+                return first, first, None
+            last: Value = self.b.add(first, reach % (1 << 64) if not t.is_signed else reach)
+            return first, last, self.b.gt(last, first) if reach > 0 else self.b.lt(last, first)
+        first = self.b.cast(first, int64)
+        if not reach:
+            return first, first, None
+        last = self.b.add(first, reach)
+        if self.stays_even(v):
+            return first, last, None
+        return first, last, self.b.le(last, greatest) if reach > 0 else self.b.ge(last, least)

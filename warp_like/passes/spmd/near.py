@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from warp_like.analysis.intervals import type_range
+from warp_like.builtins.emit import scalar_type
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Op, Value
 from warp_like.ir.types import Scalar
@@ -60,7 +62,11 @@ class NearIndices(LaneBuilder):
         top = self.width - 1
         fits = self.b.lt(first, self.b.sub(self.scalar(n), top))
         fits = self.b.bit_and(self.b.gt(self.scalar(n), top), fits)  # else the difference may overflow
-        fits = self.b.bit_and(self.b.ge(self.scalar(a), 0), fits)  # negative ones have remainders up to 0
+        low, high = self.ranges.of(a)
+        if low < 0:
+            fits = self.b.bit_and(self.b.ge(self.scalar(a), 0), fits)  # negative ones have remainders up to 0
+        if high + top > type_range(scalar_type(a))[1]:
+            fits = self.b.bit_and(self.b.ge(self.b.add(self.scalar(a), top), 0), fits)  # and so have those that wrap
         t = self.wide(o.result.type)
         with self.b.into(Block()) as consecutive:
             self.b.yield_(self.b.insert(ops.Ramp(first, 1), t).result)

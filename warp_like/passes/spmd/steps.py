@@ -8,19 +8,24 @@ What lanes carry through a loop that they leave at different times keeps its ste
 all made the same number of iterations; it has none after the loop. A loop that ends for all lanes at one time (see
 ``stacks``) has no such values, since lanes join it at different times.
 
-Signed integers alone have steps other than 0 beyond the thread's index itself: arithmetic on them is taken not to
-overflow where it makes an index, as everywhere in the compiler.
+Integers wrap, so a step is one modulo 2**bits: lane ``n`` has the first lane's value plus ``n`` times the step. That is
+so of sums, differences and multiples whatever the values are, and of casts to as many or fewer bits. A cast to
+more bits keeps a step only where the lanes' values provably don't wrap (``analysis.ranges``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from warp_like.analysis.intervals import Interval
+from warp_like.analysis.ranges import Ranges
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Scalar
 
 Step = int | None
+
+MAX_LANES = 64
 
 
 def find_steps(f: Function, late: Collection[Op] = (), axis: int = -1) -> dict[Value, Step]:
@@ -43,6 +48,7 @@ class _Finder:
         self.steps: dict[Value, Step] = dict.fromkeys(f.params, 0)
         self.slots: dict[int, Step] = {}
         self.slots_changed = False
+        self.ranges = Ranges()
 
     def block(self, b: Block) -> list[Step]:
         """Visit ``b``; return the steps of what it yields."""
@@ -80,11 +86,19 @@ class _Finder:
                 return 0  # threads do not choose between arrays
             case ops.Pop():
                 return self.slots.get(o.slot, 0)
-            case ops.Apply() if _is_signed(o.results):
-                return _arithmetic(o, given)
-            case ops.Cast(x=Value(op=ops.Tid())) if _is_index(o.result):
-                return given[0]
+            case ops.Apply() if (t := int_type(o.results)) is not None:
+                return modulo(_arithmetic(o, given), t)
+            case ops.Cast(x=x) if (t := int_type(o.results)) is not None and given[0] and self.keeps(x, t, given[0]):
+                return modulo(given[0], t)
         return 0 if all(s == 0 for s in given) else None
+
+    def keeps(self, x: Value, to: Scalar, step: int) -> bool:
+        """Whether lanes of ``x``, an integer, differ by ``step`` also once they are cast to type ``to``."""
+        t = x.type
+        assert isinstance(t, Scalar)
+        if to.bits <= t.bits:
+            return True
+        return is_even(self.ranges.of(x), step, t)
 
     def save(self, slot: int, step: Step) -> None:
         joined = join(self.slots.get(slot, step), step)
@@ -160,9 +174,25 @@ def _arithmetic(o: ops.Apply, steps: list[Step]) -> Step:
     return 0 if all(s == 0 for s in steps) else None
 
 
-def _is_signed(results: Sequence[Value]) -> bool:
-    return len(results) == 1 and _is_index(results[0]) and results[0].type.is_signed  # type: ignore[attr-defined]
+def is_even(values: Interval, step: int, t: Scalar) -> bool:
+    """Return whether no lane's value has wrapped past another's, where all lanes have one of ``values`` of type ``t``.
+
+    A lane's value differs by a multiple of 2**bits from what it is without wrapping, and all of these lie too close
+    together for that.
+    """
+    low, high = values
+    return high - low + abs(step) * (MAX_LANES - 1) < 1 << t.bits
 
 
-def _is_index(v: Value) -> bool:
-    return isinstance(v.type, Scalar) and v.type.is_int and v.type.bits >= 32
+def modulo(step: Step, t: Scalar) -> Step:
+    """Return the step of least size that is the same modulo 2**bits."""
+    if step is None:
+        return None
+    half = 1 << t.bits - 1
+    return (step + half) % (2 * half) - half
+
+
+def int_type(results: Sequence[Value]) -> Scalar | None:
+    """Return the type of the only result if that is an integer."""
+    t = results[0].type if len(results) == 1 else None
+    return t if isinstance(t, Scalar) and t.is_int else None

@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from warp_like.builtins.emit import Emitter
+from warp_like.analysis.ranges import Ranges
+from warp_like.builtins.emit import Emitter, scalar_type
 from warp_like.builtins.spec import resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Array, Lanes, Type, bool_, lane_type
 from warp_like.passes.spmd.stacks import find_stacks
-from warp_like.passes.spmd.steps import Step, find_steps
+from warp_like.passes.spmd.steps import Step, find_steps, is_even
 
 Element = tuple[Value, tuple[Value, ...]]
 """An array of the new function, and indices of the old one."""
@@ -34,6 +35,7 @@ class LaneBuilder:
         self.width = width
         self.stacks = find_stacks(f)
         self.steps = find_steps(f, self.stacks.late)
+        self.ranges = Ranges()
         self.map: dict[Value, Value] = {}  # what stands for a value: its first lane where its step is known
         self.views: dict[Value, Element] = {}  # views that differ from lane to lane
         self.first: dict[Value, Value] = {}  # what the first lane is if lanes are consecutive, as is expected of them
@@ -52,6 +54,12 @@ class LaneBuilder:
     def scalar(self, v: Value) -> Value:
         """``v``, which is uniform, or its first lane."""
         return self.map[v]
+
+    def stays_even(self, v: Value) -> bool:
+        """Whether integer ``v``, which has a step, is known not to wrap between lanes that have a thread."""
+        step = self.steps[v]
+        assert step is not None
+        return is_even(self.ranges.of(v), step, scalar_type(v))
 
     def lanes(self, v: Value) -> Value:
         """``v`` in all lanes."""

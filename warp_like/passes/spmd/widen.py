@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 from warp_like.base.loc import at
 from warp_like.builtins.spec import Symbol, resolve
+from warp_like.builtins.trips import counter_type, emit_trips
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Lanes, Scalar, bool_, lane_type
@@ -218,8 +219,8 @@ class _Widener(Accesses, Edges):
         """
         t = o.lo.type
         assert isinstance(t, Scalar)
-        counter = Scalar("uint", t.bits)
-        trips = self.select(self.mask, self.trip_count(o, counter), self.spread(self.b.constant(0, counter)))
+        counter = counter_type(t)
+        trips = self.select(self.mask, self.trip_count(o, t), self.spread(self.b.constant(0, counter)))
         most = self.b.insert(ops.Across("max", trips, (self.mask,)), counter).result
         i, *params = o.body.params
         init = [self.like(v, self.steps[p]) for v, p in zip(o.init, params, strict=True)]
@@ -301,35 +302,11 @@ class _Widener(Accesses, Edges):
             return self.b.sub(self.scalar(o.hi), self.b.mul(left, self.scalar(o.step)))
         return self.b.add(self.scalar(o.lo), self.b.mul(self.b.cast(k, t), self.scalar(o.step)))
 
-    def trip_count(self, o: ops.For, counter: Scalar) -> Value:
-        """How often each lane runs a loop, without overflow; a step of 0 runs it never."""
-
-        def unsigned(v: Value) -> Value:
-            return self.b.cast(v, self.wide(counter))
-
-        lo, hi = self.lanes(o.lo), self.lanes(o.hi)
-        zero = self.spread(self.b.constant(0, counter))
-        one = self.spread(self.b.constant(1, counter))
+    def trip_count(self, o: ops.For, t: Scalar) -> Value:
+        """How often each lane runs a loop that counts in ``t``."""
         known = ops.constant_value(o.step)
-        if known:
-            first, last = (lo, hi) if known > 0 else (hi, lo)
-            last = self.select(self.apply("lt", first, last), last, first)
-            distance = self.apply("sub", unsigned(last), unsigned(first))
-            if abs(known) == 1:
-                return distance
-            some, size = self.apply("ne", distance, zero), self.spread(self.b.constant(abs(known), counter))
-        else:
-            step = self.lanes(o.step)
-            nothing = self.spread(self.b.constant(0, lane_type(step.type)))
-            rising = self.apply("gt", step, nothing)
-            some = self.select(rising, self.apply("lt", lo, hi), self.apply("gt", lo, hi))
-            some = self.apply("bit_and", some, self.apply("ne", step, nothing))
-            up = self.apply("sub", unsigned(hi), unsigned(lo))
-            distance = self.select(rising, up, self.apply("sub", unsigned(lo), unsigned(hi)))
-            size = self.select(rising, unsigned(step), self.apply("neg", unsigned(step)))
-            size = self.select(self.apply("eq", size, zero), one, size)
-        count = self.apply("add", self.apply("div", self.apply("sub", distance, one), size), one)
-        return self.select(some, count, zero)
+        step = self.scalar(o.step) if known is not None else self.lanes(o.step)
+        return emit_trips(_InLanes(self), t, self.lanes(o.lo), self.lanes(o.hi), step, known)
 
     def conditional_loop(self, o: ops.While) -> None:
         go = o.cond.yielded[0]
@@ -376,6 +353,20 @@ class _Widener(Accesses, Edges):
         with self.under(mask):
             self.run(o.cond)
         return self.apply("bit_and", mask, self.lanes(o.cond.yielded[0]))
+
+
+class _InLanes:
+    """Emits the number of iterations of each lane."""
+
+    def __init__(self, widener: _Widener) -> None:
+        self._widener = widener
+        self.apply = widener.apply
+
+    def number(self, n: int, t: Scalar) -> Value:
+        return self._widener.spread(self._widener.b.constant(n, t))
+
+    def cast(self, v: Value, t: Scalar) -> Value:
+        return self._widener.b.cast(v, self._widener.wide(t))
 
 
 def _is_cheap(b: Block) -> bool:
