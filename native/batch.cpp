@@ -5,6 +5,7 @@
 #include "dispatch.h"
 #include "recorder.h"
 #include "thread_pool.h"
+#include "watchdog.h"
 
 namespace wl {
 
@@ -98,6 +99,7 @@ PyObject* try_batch(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
                       moves.size()};
     const int64_t dims[] = {size, 1, 1, 1};
     RunRecord record;
+    start_clock(&record);
     Outcome outcome;
     {
         Gil gil(&record);

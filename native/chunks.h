@@ -14,14 +14,15 @@
 
 namespace wl {
 
-constexpr double kShareNs = 20e3;     // what has to be left for workers to be woken
-constexpr double kWorthNs = 10e3;     // of that, what each woken worker has to find
-constexpr double kKeepGilNs = 10e3;   // a launch that takes longer lets other Python threads run
-constexpr double kTargetNs = 100e3;   // a shared chunk
-constexpr double kShortestNs = 5e3;   // a shared chunk near the end
-constexpr double kAloneNs = 2e6;      // a chunk of a launch that runs alone
-constexpr int64_t kFixedChunks = 64;  // at most, of a deterministic launch
-constexpr int64_t kBlock = 64;        // chunks end at multiples of this, away from shared cache lines
+constexpr double kShareNs = 20e3;        // what has to be left for workers to be woken
+constexpr double kWorthNs = 10e3;        // of that, what each woken worker has to find
+constexpr double kKeepGilNs = 10e3;      // a launch that takes longer lets other Python threads run
+constexpr double kTargetNs = 100e3;      // a shared chunk
+constexpr double kShortestNs = 5e3;      // a shared chunk near the end
+constexpr double kAloneNs = 2e6;         // a chunk of a launch that runs alone
+constexpr int64_t kFixedChunks = 64;     // at most, of a deterministic launch
+constexpr int64_t kFixedPart = 1 << 14;  // kernel threads of such a chunk between two looks at signals
+constexpr int64_t kBlock = 64;           // chunks end at multiples of this, away from shared cache lines
 
 // What the code runs at once.
 struct Grain {
@@ -65,6 +66,18 @@ inline int64_t in_vectors(int64_t size, int64_t lanes, int64_t most) {
 inline int64_t fixed_chunk(int64_t count, int64_t lanes) {
     const int64_t blocks = (count + kFixedChunks * kBlock - 1) / (kFixedChunks * kBlock);
     return in_vectors(blocks * kBlock, lanes, INT64_MAX);
+}
+
+// Calls `work(begin, end)` for the threads of a chunk, a fixed one in parts while `go()` holds: it may be long, and
+// where parts end must not depend on the time.
+template <typename Work, typename Go>
+void in_parts(int64_t begin, int64_t end, bool is_fixed, Work work, Go go) {
+    while (is_fixed && end - begin > kFixedPart) {
+        work(begin, begin + kFixedPart);
+        begin += kFixedPart;
+        if (!go()) return;
+    }
+    work(begin, end);
 }
 
 // About `size` threads, to where rows that are taken together end.

@@ -8,7 +8,9 @@
 #include <string>
 
 #include "alloc.h"
+#include "chunks.h"
 #include "print.h"
+#include "watchdog.h"
 
 namespace wl {
 
@@ -64,6 +66,13 @@ __attribute__((noinline)) void Worker::call(Entry entry, const uint8_t* args, co
     if (_setjmp(exit_) == 0) entry(args, dims, begin, end, this);
     top = 0;
 }
+
+bool Worker::poll() {
+    if (watchdog_) watchdog_->poll(now_ns());
+    return !cancel->load(std::memory_order_relaxed);
+}
+
+void RunRecord::expire() { record_error(this, kErrorTimeout, 0, -1, nullptr, 0, nullptr); }
 
 void Worker::give_up() { std::longjmp(exit_, 1); }
 
@@ -132,6 +141,12 @@ static void wl_stack_grow(Context* context, int64_t nbytes) {
     if (!worker_of(context)->grow(nbytes)) wl_abort(context, kErrorStackLimit, 0, -1);
 }
 
+// Called by loops now and then: returns, or leaves the entry where the launch is cancelled. What it reads and writes,
+// generated code does not.
+static void wl_poll(Context* context) {
+    if (!worker_of(context)->poll()) worker_of(context)->give_up();
+}
+
 }  // extern "C"
 
 // ---- Python
@@ -175,7 +190,7 @@ PyObject* symbols(PyObject*, PyObject*) {
     if (!dict) return nullptr;
     PyObject* d = dict.get();
     const bool done = put_address(d, "wl_error", wl_error) && put_address(d, "wl_abort", wl_abort) &&
-                      put_address(d, "wl_stack_grow", wl_stack_grow) &&
+                      put_address(d, "wl_stack_grow", wl_stack_grow) && put_address(d, "wl_poll", wl_poll) &&
                       put_address(d, "wl_print_begin", wl_print_begin) && put_address(d, "wl_fail", wl_fail) &&
                       put_address(d, "wl_breakpoint", wl_breakpoint) &&
                       put_address(d, "wl_print_format_i64", wl_print_format_i64) &&

@@ -14,6 +14,7 @@ namespace wl {
 // Codes below 16 are the runtime's, the rest are the compiler's to give.
 constexpr int32_t kErrorStackLimit = 1;
 constexpr int32_t kErrorUnordered = 2;  // order shows in a kernel, deterministic mode is on, and CUDA has no order
+constexpr int32_t kErrorTimeout = 3;    // the launch took longer than launches may
 constexpr int32_t kErrorValues = 16;
 
 // One launch's record, shared by all its threads. The first error wins.
@@ -28,6 +29,13 @@ struct RunRecord {
     std::atomic<int32_t> cancel{0};   // nonzero: no further chunk is started
     std::atomic<int32_t> closing{0};  // nonzero: cancelled because the interpreter exits
     std::atomic<int32_t> printed{0};  // nonzero: C's stdout has to be flushed
+    double deadline = 0;              // by now_ns(), when the launch has to be over; 0: it may take any time
+
+    // Cancels the launch, with an error, where `now` is after its deadline.
+    void cancel_if_late(double now) {
+        if (deadline != 0 && now > deadline) expire();
+    }
+    void expire();
 
     // What `explain(code, where, thread[, text, values])` makes of the error; null with an exception set if it fails.
     PyObject* explained(PyObject* explain) const;
@@ -66,12 +74,15 @@ static_assert(offsetof(CudaContext, site) == 4 && offsetof(CudaContext, thread) 
 
 using Entry = void (*)(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end, Context* context);
 
+class Watchdog;
+
 // A Context with what only the runtime needs. It lives as long as one launch does, and borrows the stack
 // memory that its OS thread keeps from launch to launch.
 class Worker : public Context {
   public:
-    // The code runs `lanes` kernel threads at once, whose stacks are one.
-    Worker(RunRecord* shared, int64_t lanes) : lanes_(lanes) {
+    // The code runs `lanes` kernel threads at once, whose stacks are one. `watchdog` is the launch's on the thread that
+    // launched, else null.
+    Worker(RunRecord* shared, int64_t lanes, Watchdog* watchdog = nullptr) : lanes_(lanes), watchdog_(watchdog) {
         record = shared;
         cancel = &shared->cancel;
     }
@@ -88,6 +99,9 @@ class Worker : public Context {
     // kernel's own and those of the wl_ functions.
     [[noreturn]] void give_up();
 
+    // Looks at what goes on beside the kernel; false when the launch's results are not wanted any more.
+    bool poll();
+
     // Makes room for `nbytes` more; false when the cap or the memory does not allow it.
     bool grow(int64_t nbytes);
 
@@ -95,6 +109,7 @@ class Worker : public Context {
     void give_back_stack();
 
     int64_t lanes_;
+    Watchdog* watchdog_;
     std::jmp_buf exit_;
 };
 

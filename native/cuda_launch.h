@@ -8,8 +8,8 @@ namespace wl {
 
 constexpr int64_t kMostBlocks = INT32_MAX;  // of a grid's first dimension
 
-// Whether neither the grid, of `count` threads, nor an array, nor an extent of one has more than kMaxNarrow, so that the
-// fastest variant, which counts them in 32 bits, may run. All arrays are contiguous.
+// Whether neither the grid, of `count` threads, nor an array, nor an extent of one has more than kMaxNarrow, so that
+// the fastest variant, which counts them in 32 bits, may run. All arrays are contiguous.
 bool is_narrow(const Arguments& arguments, int64_t count);
 
 // Whether no array that the kernel writes overlaps another, and the data of all is aligned to 16 bytes, so that the

@@ -10,6 +10,7 @@
 #include "structmember.h"
 #include "sums.h"
 #include "thread_pool.h"
+#include "watchdog.h"
 
 namespace wl {
 
@@ -165,6 +166,7 @@ bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* ar
         if (record.printed.load(std::memory_order_relaxed)) std::fflush(stdout);
         outcome.first_ns = variant->first_ns;
     } else {
+        start_clock(&record);
         Gil gil(&record, footprint);
         if (!gil.wait_for_turn()) return false;
         if (variant->first_ns > kSlowThreadNs) gil.release();

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "chunks.h"
 #include "extent.h"
 
 namespace wl {
@@ -95,6 +96,7 @@ bool Gil::wait_for_turn() {
     if (!clashes(footprint_)) return true;
     enlist();
     for (int us = kShortestWaitUs; clashes(footprint_, number_); us = us < kLongestWaitUs ? 2 * us : us) {
+        record_->cancel_if_late(now_ns());
         if (closed_ || record_->cancel.load(std::memory_order_relaxed)) break;
         release();
         std::this_thread::sleep_for(std::chrono::microseconds(us));

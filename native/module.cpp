@@ -27,6 +27,7 @@
 #include "replay.h"
 #include "thread_pool.h"
 #include "value.h"
+#include "watchdog.h"
 #include "xla_ffi.h"
 
 namespace {
@@ -57,6 +58,6 @@ PyMODINIT_FUNC PyInit__native() {
         wl::register_prepared(m) && wl::register_front(m) && wl::register_launch(m) && wl::register_link(m) &&
         wl::register_adjoint(m) && wl::register_elf(m) && wl::register_cpu(m) && wl::register_preload(m) &&
         wl::register_cuda(m) && wl::register_cuda_launch(m) && wl::register_xla_ffi(m) && wl::register_reduce(m) &&
-        wl::register_replay(m) && wl::register_scan(m) && wl::register_sort(m);
+        wl::register_replay(m) && wl::register_scan(m) && wl::register_sort(m) && wl::register_watchdog(m);
     return done ? module.release() : nullptr;
 }

@@ -19,13 +19,13 @@
 #include "placement.h"
 #include "sums.h"
 #include "turns.h"
+#include "watchdog.h"
 
 namespace wl {
 
 namespace {
 
-constexpr double kSignalNs = 20e6;  // between looks at pending signals
-constexpr double kSpinNs = 50e3;    // how long one looks for work, or for the others' end, before going to sleep
+constexpr double kSpinNs = 50e3;  // how long one looks for work, or for the others' end, before going to sleep
 constexpr int kMaxThreads = 1024;
 
 // One launch that several threads work on. It lives on the caller's stack.
@@ -87,7 +87,11 @@ namespace {
 // Runs the threads from `begin` to `end`, which are a chunk where sums are `in_order`; adds to `copy` if there is one.
 void run_chunk(const Job& job, OrderedSums* in_order, Worker* worker, std::unique_ptr<PrivateSums>* copy, int64_t begin,
                int64_t end) {
-    worker->call(job.entry, *copy ? (*copy)->block() : job.args, job.dims, begin, end);
+    const uint8_t* args = *copy ? (*copy)->block() : job.args;
+    in_parts(
+        begin, end, job.deterministic,
+        [&](int64_t from, int64_t to) { worker->call(job.entry, args, job.dims, from, to); },
+        [worker] { return worker->poll(); });
     if (in_order) *copy = in_order->exchange(begin, std::move(*copy));
 }
 
@@ -171,30 +175,9 @@ void forget_pool() {
     Gil::after_fork();
 }
 
-// Looks at signals every kSignalNs.
-class Signals {
-  public:
-    Signals(RunRecord* record, Gil* gil, double start) : record_(record), gil_(gil), last_(start) {}
-    void poll(double now) {
-        if (interrupted_ || now - last_ < kSignalNs) return;
-        if (!gil_->check_signals()) {
-            interrupted_ = true;
-            record_->cancel.store(1, std::memory_order_relaxed);
-        }
-        last_ = now_ns();
-    }
-    bool interrupted() const { return interrupted_; }
-
-  private:
-    RunRecord* record_;
-    Gil* gil_;
-    double last_;
-    bool interrupted_ = false;
-};
-
 // Runs the threads from `begin` on with the pool; false when another launch has it.
 bool share(const Job& job, Worker* self, OrderedSums* in_order, std::unique_ptr<PrivateSums>* copy, int64_t begin,
-           double thread_ns, int64_t fixed, Signals* signals) {
+           double thread_ns, int64_t fixed, Watchdog* watchdog) {
     const int threads =
         static_cast<int>(within(thread_ns * static_cast<double>(job.count - begin), kWorthNs, thread_count()));
     if (threads < 2) return false;
@@ -220,7 +203,7 @@ bool share(const Job& job, Worker* self, OrderedSums* in_order, std::unique_ptr<
         pool->seats = seats;
         for (int i = 0; i < seats; ++i) pool->wake.notify_one();
     }
-    work_on(&shared, self, copy, [signals](double now) { signals->poll(now); });
+    work_on(&shared, self, copy, [watchdog](double now) { watchdog->poll(now); });
     std::unique_lock<std::mutex> lock(pool->mutex);
     pool->seats = 0;
     lock.unlock();
@@ -230,7 +213,7 @@ bool share(const Job& job, Worker* self, OrderedSums* in_order, std::unique_ptr<
         pool->idle.wait_for(lock, std::chrono::milliseconds(20));
         if (!pool->inside) break;
         lock.unlock();
-        signals->poll(now_ns());
+        watchdog->poll(now_ns());
         lock.lock();
     }
     pool->shared = nullptr;
@@ -247,11 +230,11 @@ bool share(const Job& job, Worker* self, OrderedSums* in_order, std::unique_ptr<
 
 Outcome run(const Job& job, RunRecord* record, Gil* gil) {
     Outcome outcome;
-    Worker self(record, job.lanes);
     const double start = now_ns();
+    Watchdog watchdog(record, gil, start);
+    Worker self(record, job.lanes, &watchdog);
     double last = start;
     double thread_ns = 0;
-    Signals signals(record, gil, start);
     const int64_t fixed = job.deterministic ? fixed_chunk(job.count, job.lanes) : 0;
     std::unique_ptr<PrivateSums> copy;  // what this thread adds to, if not the arrays themselves
     std::optional<OrderedSums> sums;
@@ -275,13 +258,13 @@ Outcome run(const Job& job, RunRecord* record, Gil* gil) {
         done += size;
         const double left_ns = thread_ns * static_cast<double>(job.count - done);
         if (left_ns + now - start > kKeepGilNs) gil->release();
-        signals.poll(now);
+        watchdog.poll(now);
         // The first threads may be slow because code and data are cold: a guess needs some substance.
         const bool sure = now - start > 3e3 || done >= 80;
         const bool worth = left_ns > kShareNs && sure && !alone;
-        if (worth && share(job, &self, in_order, &copy, done, thread_ns, fixed, &signals)) break;
+        if (worth && share(job, &self, in_order, &copy, done, thread_ns, fixed, &watchdog)) break;
     }
-    outcome.interrupted = signals.interrupted();
+    outcome.interrupted = watchdog.interrupted();
     return outcome;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "thread_pool.h"
+#include "watchdog.h"
 #include "xla_cuda.h"
 #include "xla_ffi_abi.h"
 #include "xla_run.h"
@@ -30,8 +31,10 @@ xla::Error* report(const xla::CallFrame* frame, const Plan* plan, const RunRecor
         }
         PyGILState_Release(state);
     }
-    return fail(frame, code == kErrorStackLimit ? xla::kErrorResourceExhausted : xla::kErrorInvalidArgument,
-                text.c_str());
+    const int kind = code == kErrorStackLimit ? xla::kErrorResourceExhausted
+                     : code == kErrorTimeout  ? xla::kErrorDeadlineExceeded
+                                              : xla::kErrorInvalidArgument;
+    return fail(frame, kind, text.c_str());
 }
 
 class HostMemory final : public XlaMemory {
@@ -60,6 +63,7 @@ xla::Error* execute(const xla::CallFrame* frame) {
     HostMemory memory;
     if (!describe_call(frame, site, &memory, &call)) return misfit(frame);
     RunRecord record;
+    start_clock(&record);
     run_batched(call, frame->api, frame->context, &record);
     if (record.printed.load(std::memory_order_relaxed)) std::fflush(stdout);
     return record.claimed.load() ? report(frame, plan, record) : nullptr;

@@ -19,6 +19,7 @@ constexpr int kArrayAttribute = 1;
 constexpr int kScalarAttribute = 3;
 constexpr int kTypeS64 = 5;
 constexpr int kErrorInvalidArgument = 3;
+constexpr int kErrorDeadlineExceeded = 4;
 constexpr int kErrorResourceExhausted = 8;
 constexpr int kErrorInternal = 13;
 

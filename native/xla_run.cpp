@@ -15,6 +15,7 @@
 #include "sums.h"
 #include "thread_pool.h"
 #include "turns.h"
+#include "watchdog.h"
 
 namespace wl {
 
@@ -47,7 +48,9 @@ using Order = InOrder<std::vector<Sum>>;
 // a time. Where several threads add to one array without atomics, each has a copy of it as well.
 class Runner {
   public:
-    Runner(const BatchedCall& call, RunRecord* record) : call_(call), worker_(record, call.lanes) {
+    // `watchdog` is the call's on the thread that XLA calls, else null.
+    Runner(const BatchedCall& call, RunRecord* record, Watchdog* watchdog)
+        : call_(call), worker_(record, call.lanes, watchdog) {
         block_ = inline_;
         if (call.block_size > sizeof inline_) {
             large_.resize(call.block_size);
@@ -66,7 +69,10 @@ class Runner {
                 add_sums();
                 fill(item);
             }
-            worker_.call(call_.entry, block_, call_.dims, first, last);
+            in_parts(
+                first, last, call_.deterministic,
+                [this](int64_t from, int64_t to) { worker_.call(call_.entry, block_, call_.dims, from, to); },
+                [this] { return worker_.poll(); });
             begin += last - first;
         }
     }
@@ -185,13 +191,14 @@ class Team {
         }
     }
 
-    void work(Runner* runner) {
+    template <typename Between>
+    void work(Runner* runner, Between between) {
         turns_.participate(
             [this, runner](int64_t begin, int64_t end) {
                 runner->run(begin, end);
                 if (order_) runner->hand_on(order_, begin / fixed_);
             },
-            [](double) {});
+            between);
         runner->add_sums();
     }
 
@@ -199,10 +206,12 @@ class Team {
     std::mutex* sums() { return &sums_; }
 
     // Lets no more helpers in, and waits for those inside.
-    void finish() {
+    void finish(Watchdog* watchdog) {
         std::unique_lock<std::mutex> lock(mutex_);
         closed_ = true;
-        idle_.wait(lock, [this] { return inside_ == 0; });
+        while (!idle_.wait_for(lock, std::chrono::milliseconds(20), [this] { return inside_ == 0; })) {
+            watchdog->poll(now_ns());
+        }
     }
 
     void release() {
@@ -215,8 +224,8 @@ class Team {
         if (team->enter()) {
             try {
                 PlainFloatingPoint plain;
-                Runner runner(team->call_, team->record_);
-                if (runner.part(team->sums())) team->work(&runner);
+                Runner runner(team->call_, team->record_, nullptr);
+                if (runner.part(team->sums())) team->work(&runner, [](double) {});
             } catch (const std::bad_alloc&) {
                 // No room for another argument block: the other threads do the work.
             }
@@ -264,8 +273,8 @@ int64_t threads_of(const xla::Api* api, xla::ExecutionContext* context) {
 }
 
 // Runs the threads from `begin` on with XLA's pool; false when that has no threads to spare, or memory is short.
-bool share(const BatchedCall& call, Runner* runner, RunRecord* record, int64_t begin, double thread_ns, int64_t fixed,
-           Order* order, const xla::Api* api, xla::ExecutionContext* context) {
+bool share(const BatchedCall& call, Runner* runner, RunRecord* record, Watchdog* watchdog, int64_t begin,
+           double thread_ns, int64_t fixed, Order* order, const xla::Api* api, xla::ExecutionContext* context) {
     const int64_t left = call.count * call.items - begin;
     const int64_t threads = within(thread_ns * static_cast<double>(left), kWorthNs, threads_of(api, context));
     if (threads < 2) return false;
@@ -275,8 +284,8 @@ bool share(const BatchedCall& call, Runner* runner, RunRecord* record, int64_t b
         return false;
     }
     team->invite(api, context, static_cast<int>(threads) - 1);
-    team->work(runner);
-    team->finish();
+    team->work(runner, [watchdog](double now) { watchdog->poll(now); });
+    team->finish(watchdog);
     team->release();
     return true;
 }
@@ -295,8 +304,9 @@ void run_batched(const BatchedCall& call, const xla::Api* api, xla::ExecutionCon
     int64_t total;
     if (__builtin_mul_overflow(call.count, call.items, &total) || total <= 0) return;
     PlainFloatingPoint plain;
-    Runner runner(call, record);
     const double start = now_ns();
+    Watchdog watchdog(record, nullptr, start);
+    Runner runner(call, record, &watchdog);
     double last = start;
     double thread_ns = 0;
     const int64_t fixed = call.deterministic ? fixed_chunk(total, call.lanes) : 0;
@@ -315,11 +325,12 @@ void run_batched(const BatchedCall& call, const xla::Api* api, xla::ExecutionCon
         thread_ns = (now - last) / static_cast<double>(size);
         last = now;
         done += size;
+        watchdog.poll(now);
         const double left_ns = thread_ns * static_cast<double>(total - done);
         // The first threads may be slow because code and data are cold: a guess needs some substance.
         const bool sure = now - start > 3e3 || done >= 80;
         if (left_ns > kShareNs && sure && !alone &&
-            share(call, &runner, record, done, thread_ns, fixed, order, api, context)) {
+            share(call, &runner, record, &watchdog, done, thread_ns, fixed, order, api, context)) {
             break;
         }
     }

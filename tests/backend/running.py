@@ -39,12 +39,14 @@ class Runtime:
         self.printed: list[str] = []
         self.errors: list[Exception] = []
         self.grown = 0
+        self.polls = 0
         self._memory = ctypes.create_string_buffer(max(capacity, 1))
         self.context = _Context(ctypes.addressof(self._memory), 0, capacity)
         self._line = ""
         form = ctypes.CFUNCTYPE
         self._callbacks = {
             "wl_stack_grow": form(None, P, I64)(self._grow),
+            "wl_poll": form(None, P)(self._poll),
             "wl_fail": form(None, P, I32, ctypes.c_char_p, I64, I32, ctypes.POINTER(I64))(self._fail),
             "wl_breakpoint": form(None, P)(lambda _: None),
             "wl_print_begin": form(None, P)(lambda _: None),
@@ -61,6 +63,9 @@ class Runtime:
 
     def _fail(self, _: int, code: int, text: bytes, thread: int, count: int, values: Any) -> None:
         self.errors.append(explain("kernel", code, text.decode(), values[:count], thread))
+
+    def _poll(self, _: int) -> None:
+        self.polls += 1
 
     def _format(self, _: int, form: bytes, x: float) -> None:
         self._add(form.decode().replace("ll", "") % x)

@@ -17,6 +17,7 @@ void (*wl_abort)(Context*, int32_t, int32_t, int64_t);
 void (*wl_fail)(Context*, int32_t, const char*, int64_t, int32_t, const int64_t*);
 void (*wl_breakpoint)(Context*);
 void (*wl_stack_grow)(Context*, int64_t);
+void (*wl_poll)(Context*);
 void (*wl_print_begin)(Context*);
 void (*wl_print_bool)(Context*, int32_t);
 void (*wl_print_i64)(Context*, int64_t);
@@ -185,5 +186,22 @@ void print(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end,
         wl_print_f64(context, a->value, (int32_t)a->bits);
         wl_print_str(context, "\n");
         wl_print_end(context);
+    }
+}
+
+// ---- threads that poll without end: those from `first` on, but thread `fails`, which reports an error
+void hang(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end, Context* context) {
+    int64_t first, fails;
+    memcpy(&first, args, 8);
+    memcpy(&fails, args + 8, 8);
+    for (int64_t i = begin; i < end; ++i) {
+        if (i == fails) {
+            spin(20000);
+            wl_error(context, 17, 42, i);
+        } else if (i >= first) {
+            for (;;) wl_poll(context);
+        } else {
+            spin(50);
+        }
     }
 }

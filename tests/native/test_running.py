@@ -364,7 +364,8 @@ def test_lines_stay_whole_and_in_order_with_python() -> None:
 @pytest.mark.parametrize("n, us", [(10**7, 10), (10**5, 2000)])
 def test_interrupt(threads: int, n: int, us: int) -> None:
     code = f"""
-    import time, numpy as np
+    import signal, time, numpy as np
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which what runs in the background does not inherit
     native.set_num_threads({threads})
     d = dispatcher(param(ARRAY, I32, 1, True), param(SCALAR, I64), entry="count")
     counts = np.zeros({n}, np.int32)
@@ -389,6 +390,53 @@ def test_interrupt(threads: int, n: int, us: int) -> None:
     raised = float(process.stdout.readline())
     assert process.wait(60) == 0
     assert raised - sent < 0.5  # typically below 0.05; the machine may be busy
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("n, first", [(1, 0), (10_000, 5000)])
+def test_interrupt_of_threads_that_poll(threads: int, n: int, first: int) -> None:
+    """From the first chunk on, which begins with the GIL; the signal comes from another Python thread."""
+    s.run_python(
+        f"""
+        import os, signal, threading
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        native.set_num_threads({threads})
+        d = dispatcher(param(SCALAR, I64), param(SCALAR, I64), entry="hang")
+        d.try_launch(8, [8, -1], [], None)  # quick ones
+        for _ in range(3):
+            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+            try:
+                d.try_launch({n}, [{first}, -1], [], None)
+                raise AssertionError
+            except KeyboardInterrupt:
+                pass
+            assert d.try_launch(100, [100, -1], [], None)
+        """
+    )
+
+
+def test_a_time_limit() -> None:
+    d = s.dispatcher(s.param(s.SCALAR, s.I64), s.param(s.SCALAR, s.I64), entry="hang")
+    native.set_launch_timeout(0.05)
+    try:
+        for n, first in ((1, 0), (1000, 900), (10**7, 10**7)):
+            with pytest.raises(s.KernelError) as info:
+                d.try_launch(n, [first, -1], [], None)
+            assert info.value.args == (native.ERROR_TIMEOUT, 0, -1)
+        assert d.try_launch(10, [10, -1], [], None)
+    finally:
+        native.set_launch_timeout(0)
+    for wrong in (-1, float("nan")):
+        with pytest.raises(ValueError):
+            native.set_launch_timeout(wrong)
+
+
+def test_an_error_ends_threads_that_poll() -> None:
+    native.set_num_threads(3)
+    d = s.dispatcher(s.param(s.SCALAR, s.I64), s.param(s.SCALAR, s.I64), entry="hang")
+    with pytest.raises(s.KernelError) as info:
+        d.try_launch(1000, [999, 300], [], None)
+    assert info.value.args == (17, 42, 300)
 
 
 def test_signal_handler_may_launch() -> None:

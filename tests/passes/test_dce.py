@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.ir_builder import assert_same, branch, count, expect, loop, start, tid, while_
 from warp_like.builtins.emit import Emitter
@@ -94,16 +95,32 @@ def test_while_keeps_what_its_condition_needs() -> None:
     assert count(f, ops.Apply) == 3
 
 
-def test_loops_without_effects_go() -> None:
+def test_counted_loops_without_effects_go() -> None:
     f, b = start(x=X, n=int32)
     x, n = f.params
     with loop(b, 0, n, init=[b.constant(0, float32)]) as body:
         branch(b, b.lt(body.i, 3), lambda: (b.load(x, [body.i]),), lambda: (body.carried[0],))
         body.next = (b.add(body.carried[0], b.load(x, [body.i])),)
-    while_(b, [n], lambda v: b.gt(v, 0), lambda v: (b.sub(v, 1),))
     b.yield_()
     dce(f)
     assert [type(o) for o in f.body.ops] == [ops.Yield]
+
+
+@pytest.mark.parametrize("role", ["kernel", "func", "tangent", "adjoint"])
+def test_a_while_loop_may_not_end_and_stays(role: str) -> None:
+    """What an adjoint computes again has ended in the primal."""
+    f, b = start("k", role, n=int32)
+    (n,) = f.params
+    branch(
+        b,
+        b.gt(n, 0),
+        lambda: while_(b, [n, n], lambda v, w: b.gt(v, 0), lambda v, w: (b.mul(v, 1), w))[:1],
+        lambda: (n,),
+    )
+    b.yield_()
+    dce(f)
+    assert count(f, ops.While) == (role != "adjoint")
+    assert all(len(o.results) == 1 for o in f.body.walk() if isinstance(o, ops.While))
 
 
 def test_an_effect_keeps_the_control_flow_around_it() -> None:

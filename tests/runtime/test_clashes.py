@@ -193,6 +193,7 @@ print([t.is_alive() for t in threads])
 def test_ctrl_c_while_waiting(run):
     body = """
 import signal, os
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which what runs in the background does not inherit
 start(out)
 threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:

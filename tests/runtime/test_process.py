@@ -9,7 +9,7 @@ import time
 import pytest
 
 HEAD = """
-import sys, time, threading, os
+import signal, sys, time, threading, os
 import numpy as np
 import warp_like as wp
 
@@ -26,6 +26,7 @@ def add_one(x: wp.array(dtype=float)):
     i = wp.tid()
     x[i] = x[i] + 1.0
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which what runs in the background does not inherit
 out = np.zeros(1, dtype=np.float32)
 x = np.zeros(100_000, dtype=np.float32)
 """

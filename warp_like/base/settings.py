@@ -198,6 +198,15 @@ SETTINGS: tuple[Setting, ...] = (
         levels=_ALL,
     ),
     Setting(
+        "launch_timeout",
+        "WARP_LIKE_LAUNCH_TIMEOUT",
+        float,
+        0.0,
+        "Seconds after which a launch on the CPU ends with TimeoutError; 0 or None lets it take any time. What its "
+        "threads have written by then stays.",
+        also=int,
+    ),
+    Setting(
         "adjoint_stack_limit",
         "WARP_LIKE_ADJOINT_STACK_LIMIT",
         int,
@@ -430,13 +439,13 @@ def checked(setting: Setting, value: Any) -> Any:
         TypeError: It has another type.
         ValueError: It is none of the setting's choices, negative, or more than the setting's most.
     """
-    if value is None and setting.type is str:
+    if value is None and setting.type in (str, float):
         value = setting.default
     if setting.type is not object and type(value) not in (setting.type, setting.also):
         raise TypeError(f"setting `{setting.name}` takes {setting.type.__name__}, got {type(value).__name__} {value!r}")
     if setting.choices and value not in setting.choices:
         raise ValueError(f"setting `{setting.name}` is one of {', '.join(map(repr, setting.choices))}, got {value!r}")
-    if isinstance(value, int) and value < 0:
+    if isinstance(value, (int, float)) and not value >= 0:
         raise ValueError(f"setting `{setting.name}` can't be negative, got {value}")
     if isinstance(value, int) and setting.most is not None and value > setting.most:
         raise ValueError(f"setting `{setting.name}` is at most {setting.most}, got {value}")

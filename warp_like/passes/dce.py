@@ -6,7 +6,8 @@ operands, so carried values that only feed themselves fall away. Three things ar
 * The results of ``If`` and the carried values of loops live one by one.
 * A ``Push`` is needed only by a ``Pop`` of its slot: when no pop of a slot is used, the slot's pushes go as
   well.
-* A loop without effects whose results nobody uses goes, though it might not have ended (as in C++).
+* A counted loop without effects whose results nobody uses goes: it ends. A ``while`` loop stays, for it may not end,
+  and then what follows is not reached. In an adjoint it goes: the primal has run the same loop to its end.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class _Marker:
         self.carried: dict[Value, tuple[Op, int]] = {}  # a block parameter: its loop, and which carried value
         self.stack: dict[int, list[Op]] = {}  # pushes and pops by slot
         self.roots: list[Op] = []
+        self.may_hang = f.role != "adjoint"
         self.index(f.body, None)
         self.work.extend(f.body.yielded)
 
@@ -46,6 +48,8 @@ class _Marker:
                 case ops.While():
                     for r in o.regions():
                         self.carried.update((p, (o, k)) for k, p in enumerate(r.params))
+                    if self.may_hang:
+                        self.roots.append(o)
                 case ops.Push() | ops.Pop():
                     self.stack.setdefault(o.slot, []).append(o)
                 case ops.If() | ops.Yield():

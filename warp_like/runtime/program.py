@@ -184,6 +184,11 @@ class Program:
                 "which wp.utils.array_sum() and the like add up in a fixed order; or declare it with "
                 "@wp.kernel(deterministic=False)"
             )
+        if code == _native.ERROR_TIMEOUT:
+            return TimeoutError(
+                f"{role} `{self.kernel.key}`: the launch took longer than wp.config.launch_timeout = "
+                f"{settings.launch_timeout:g} seconds; its arrays are as its threads have left them"
+            )
         if text is not None:
             return explain(f"{role} `{self.kernel.key}`", code, text, values, thread)
         return RuntimeError(f"{role} `{self.kernel.key}`: error {code} in thread {thread}")
@@ -210,6 +215,7 @@ def _apply_settings(setting: Setting | None = None) -> None:
     _native.set_num_threads(settings.num_threads)
     _native.set_deterministic(settings.deterministic)
     _native.set_stack_cap(settings.adjoint_stack_limit)
+    _native.set_launch_timeout(settings.launch_timeout)
 
 
 _apply_settings()

@@ -337,6 +337,27 @@ def test_an_error_in_the_kernel_is_reported():
     assert f(jnp.arange(3))[0].tolist() == [1, 2]
 
 
+def test_a_time_limit_ends_a_call():
+    @wp.kernel
+    def wait(x: wp.array(dtype=float), limit: float, y: wp.array(dtype=float)):
+        i = wp.tid()
+        v = x[i]
+        while v < limit:
+            v = v * 1.0
+        y[i] = v
+
+    f = jax.jit(jax_kernel(wait), static_argnums=1)
+    wp.config.launch_timeout = 0.1
+    try:
+        for n in (1, 10_000):
+            message = "DEADLINE_EXCEEDED.*kernel `wait`: the launch took longer than"
+            with pytest.raises(jax.errors.JaxRuntimeError, match=message):
+                jax.block_until_ready(f(jnp.ones(n), 2.0))
+            assert f(jnp.ones(n), 0.5)[0].tolist() == [1.0] * n
+    finally:
+        del wp.config.launch_timeout
+
+
 def test_types_left_open_are_inferred():
     from typing import Any
 

@@ -30,6 +30,7 @@ from warp_like.backend.llvm.cuda import CONTEXT, Stack
 from warp_like.backend.llvm.lanes import full_mask
 from warp_like.backend.llvm.lower import Lowering
 from warp_like.backend.llvm.memory import invariant, load_value, sum_scope
+from warp_like.backend.llvm.polls import Polls
 from warp_like.backend.llvm.shuffle import iota, splat
 from warp_like.backend.llvm.straight import is_straight
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, leaves, register_type
@@ -83,6 +84,8 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
         params: list[Rep] = []
         for i, (p, offset) in enumerate(zip(f.params, offsets, strict=True)):
             params.append(_parameter(w, p.type, offset, i))
+        straight = not (target.is_cuda or options.fast_math) and is_straight(f)
+        polls = None if target.is_cuda or straight else Polls(w, f.lanes)
 
         @functools.cache
         def ranges(g: Function) -> Ranges:
@@ -91,16 +94,17 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
         def run(g: Function, live: str = "", partial: bool = False) -> None:
             lowering = Lowering(
                 w, lambda: ranges(g), ndim, grid.index, lambda: grid.thread, live, partial, grid.stack,
-                grid.accumulators, grid.team,
+                grid.accumulators, grid.team, polls,
             )  # fmt: skip
             for p, rep in zip(g.params, params, strict=True):
                 lowering.bind(p, rep)
             lowering.body(g)
+            if polls is not None:
+                polls.thread(g.body)
 
         kind = _CudaGrid if target.is_cuda else _CpuGrid if f.lanes == 1 else _LaneGrid
         grid = kind(w, ndim, f, run)
         grid.write()
-    straight = not (target.is_cuda or options.fast_math) and is_straight(f)
     text = w.module(name, _signature(w, name, max(size, 8), uses_stack(f)))
     return Lowered(text, w.faults, straight, f.lanes > 1, w.places)
 
@@ -111,13 +115,13 @@ def _signature(w: Writer, name: str, size: int, stack: bool) -> str:
         params = f"ptr byval([{size} x i8]) align 8 %args, {dims}, i64 %begin, i64 %end, {CONTEXT} %ctx"
         if stack:
             params += f", {CONTEXT} %stack, i64 %capacity"
-        attributes = w.attributes("nounwind mustprogress" + _bounds(w) + _flushed(w))
+        attributes = w.attributes("nounwind" + _bounds(w) + _flushed(w))
         return f"define ptx_kernel void @{name}({params}) {attributes}"
     block = "noalias readonly align 8"
     params = f"ptr {block} %args, ptr {block} %dims, i64 %begin, i64 %end, ptr noalias %ctx"
     vectors = f'"prefer-vector-width"="{w.target.vector_bits}"'
     frames = ' "frame-pointer"="all"' if w.options.lineinfo else ""  # by which profilers find the callers
-    return f"define void @{name}({params}) {w.attributes(f'nounwind mustprogress {vectors}{frames}')}"
+    return f"define void @{name}({params}) {w.attributes(f'nounwind {vectors}{frames}')}"
 
 
 def uses_stack(f: Function) -> bool:

@@ -25,6 +25,7 @@ from warp_like.backend.llvm.lane_by_lane import lower_lane_by_lane
 from warp_like.backend.llvm.lanes import Access, LaneIndex, PrivateAccess
 from warp_like.backend.llvm.loops import CountedLoop
 from warp_like.backend.llvm.native_calls import call_native
+from warp_like.backend.llvm.polls import Polls, Strips
 from warp_like.backend.llvm.shuffle import iota, splat
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, beside, constant, leaves, register_type
 from warp_like.backend.llvm.writer import Writer
@@ -52,6 +53,7 @@ class Lowering:
         stack: The thread's stack on CUDA.
         accumulators: What all threads reduce into, on the CPU.
         team: The thread's block and warp, on CUDA, where the function asks anything of them.
+        polls: Where the code polls, on the CPU.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Lowering:
         stack: Stack | None = None,
         accumulators: Accumulators | None = None,
         team: Team | None = None,
+        polls: Polls | None = None,
     ) -> None:
         self.w = w
         self._find_ranges = ranges
@@ -77,6 +80,7 @@ class Lowering:
         self._stack = stack
         self._accumulators = accumulators
         self._team = team
+        self._polls = polls
         self._lane = ""  # the number of the lane that runs on its own
         self._reps: dict[Value, Rep] = {}
         self._shared_addresses: dict[Op, str] = {}  # CUDA's
@@ -192,10 +196,42 @@ class Lowering:
         init = [self.rep(v) for v in o.init]
         narrow = w.target.is_cuda and t == int32
         lo, hi, step = (self.scalar(v) if narrow else self.index(v) for v in (o.lo, o.hi, o.step))
-        trips = "" if CountedLoop.counts_by_index(t, step, narrow=narrow) else self._trip_count(o, narrow)
-        with CountedLoop(w, t, lo, hi, step, trips, narrow=narrow) as loop:
+        strips = (
+            Strips(self._polls, o, lo, hi, step) if self._polls is not None and self._polls.strip(o, step) else None
+        )
+        if strips is None:
+            _, carried = self._count(o, (lo, hi, step), init, flatten(init))
+        else:
+            with strips:
+                phis = w.phis(_types(w, [v.type for v in o.init], init))
+                phis.add(flatten(init), strips.before)
+                strips.enter()
+                index, carried = self._count(o, (strips.lo, strips.hi, step), init, phis.registers, in_strips=True)
+                strips.leave(index)
+                phis.add(carried, w.block)
+                phis.finish()
+        self._bind_all(o.results, init, carried)
+
+    def _count(
+        self,
+        o: ops.For,
+        bounds: tuple[str, str, str],
+        init: Sequence[Rep],
+        first: Sequence[str],
+        *,
+        in_strips: bool = False,
+    ) -> tuple[str, Sequence[str]]:
+        """Lower a loop that carries values of the form ``init``, ``first`` at first.
+
+        Returns the registers of the counter and of the carried values behind it.
+        """
+        w, t = self.w, o.lo.type
+        assert isinstance(t, Scalar)
+        narrow = w.target.is_cuda and t == int32
+        trips = "" if CountedLoop.counts_by_index(t, bounds[2], narrow=narrow) else self._trip_count(o, narrow)
+        with CountedLoop(w, t, *bounds, trips, narrow=narrow) as loop:
             phis = w.phis(_types(w, [v.type for v in o.init], init))
-            phis.add(flatten(init), loop.before)
+            phis.add(first, loop.before)
             loop.enter()
             i, *carried = o.body.params
             self._bind_all(carried, init, phis.registers)
@@ -207,9 +243,11 @@ class Lowering:
             self._wide.append({i: index})
             out = self._block(o.body, [(i, (number,))])
             self._wide.pop()
+            if self._polls is not None and not in_strips:
+                self._polls.iteration(o)
             phis.add(flatten(out), w.block)
             phis.finish()
-        self._bind_all(o.results, init, phis.registers)
+        return loop.index, phis.registers
 
     def _trip_count(self, o: ops.For, narrow: bool) -> str:
         """Return how often ``o`` runs, in the type that the loop counts in."""
@@ -236,6 +274,8 @@ class Lowering:
         w.branch(go, body, end)
         w.start(body)
         out = self._block(o.body, [])
+        if self._polls is not None:
+            self._polls.iteration(o)
         phis.add(flatten(out), w.block)
         phis.finish()
         w.jump(head)

@@ -32,6 +32,7 @@ from warp_like.ir.types import (
 
 RUNTIME_SYMBOLS = (
     "wl_stack_grow",
+    "wl_poll",
     "wl_fail",
     "wl_breakpoint",
     "wl_print_begin",

@@ -38,6 +38,7 @@ class Writer:
         self._line_info: LineInfo | None = None
         self._here: Callable[[], str] = str  # appended to each instruction
         self._kept: list[str] = []
+        self._helpers: dict[str, str] = {}
         self._shared: dict[str, int] = {}  # CUDA's shared memory: names and bytes
         self._next = 0
 
@@ -116,6 +117,10 @@ class Writer:
         """Declare an external function once."""
         self._declared.setdefault(name, f"declare {text}")
 
+    def helper(self, name: str, text: str) -> None:
+        """Define an internal function once."""
+        self._helpers.setdefault(name, text)
+
     def intrinsic(self, name: str, result: str, params: Sequence[str], args: Sequence[str], flags: str = "") -> str:
         """Append the call of an LLVM intrinsic, declaring it."""
         self.declare(name, f"{result} @{name}({', '.join(params)})")
@@ -190,6 +195,7 @@ class Writer:
         parts += self._declared.values()
         defined = f" !dbg {self._line_info.entry}" if self._line_info is not None else ""
         parts += [f"{signature}{defined} {{", "entry:", *self._allocas, *self.lines, "}"]
+        parts += self._helpers.values()
         parts += [f"attributes {n} = {{ {text} }}" for text, n in self._attributes.items()]
         parts += self._metadata + self._lists
         if self._flags:
