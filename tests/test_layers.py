@@ -177,3 +177,18 @@ def test_sizes(file: Path) -> None:
 @pytest.mark.parametrize("file", FILES, ids=_relative)
 def test_every_file_says_what_it_is_for(file: Path) -> None:
     assert ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
+
+
+def test_the_cache_key_covers_every_floor_of_the_compiler() -> None:
+    below = FLOORS[: FLOORS.index("runtime")]
+    assert compiler_floors() == below
+
+
+def compiler_floors() -> tuple[str, ...]:
+    """The floors whose files the cache hashes, read off its source."""
+    tree = ast.parse((PACKAGE / "compiler" / "cache.py").read_text())
+    (found,) = (
+        n.value for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "_COMPILER_FLOORS"
+    )
+    floors: tuple[str, ...] = ast.literal_eval(found)
+    return floors

@@ -146,4 +146,4 @@ def _fact(name: str, stat: os.stat_result) -> str:
     return f"{name} {stat.st_size} {stat.st_mtime_ns}"
 
 
-_COMPILER_FLOORS = ("base", "ir", "values", "builtins", "frontend", "passes", "backend", "compiler")
+_COMPILER_FLOORS = ("base", "ir", "values", "builtins", "frontend", "analysis", "passes", "backend", "compiler")
