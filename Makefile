@@ -9,6 +9,8 @@
 #              (make test-cuda EXISTING=1 PYTHON=/opt/torch/bin/python)
 #   SANITIZE   a tool of compute-sanitizer, under which test-cuda runs its programs (make test-cuda SANITIZE=memcheck)
 #   LIMIT      how many seconds test-cuda may take once all is built                (make test-cuda LIMIT=1200)
+#   SECONDS    how long fuzz starts new programs                        (make fuzz SECONDS=3600)
+#   SEED       the first seed of fuzz                                   (make fuzz SEED=1000)
 #   ARGS       passed on to the demo, the tests or the benchmarks       (make demo ARGS="--iterations 100")
 
 PYTHON ?= python3
@@ -18,6 +20,8 @@ EXTRAS ?=
 EXISTING ?=
 SANITIZE ?=
 LIMIT ?= 480
+SECONDS ?= 600
+SEED ?= 1
 ARGS ?=
 
 ifneq ($(EXISTING),)
@@ -31,7 +35,7 @@ ENVIRONMENT := $(PYTHON) .ci/environment.py $(VENV)
 SOURCES := warp_like examples tests docs .ci build_lib.py build_stubs.py
 NATIVE := $(wildcard native/*.cpp native/*.h)
 
-.PHONY: help demo test test-cuda test-ptx lint format docs bench build clean
+.PHONY: help demo test test-cuda test-ptx fuzz lint format docs bench build clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -56,6 +60,11 @@ test-ptx: ## the test suite, with every kernel compiled for sm_80 and sm_90, too
 	@$(ENVIRONMENT) demo docs test $(EXTRAS)
 	@$(BIN)/python build_lib.py
 	$(BIN)/python -m pytest -n 2 --for-cuda $(ARGS)
+
+fuzz: ## random programs against plain Python, for SECONDS from SEED on; findings go to build/fuzz
+	@$(ENVIRONMENT) test
+	@$(BIN)/python build_lib.py
+	$(BIN)/python -m tests.fuzz.run --seconds $(SECONDS) --seed $(SEED) $(ARGS)
 
 lint: ## formatting, lint rules, types
 	@$(ENVIRONMENT) test

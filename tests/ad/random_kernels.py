@@ -115,10 +115,15 @@ MAX_DEPTH = 3
 @st.composite
 def sources(draw: Callable[[Any], Any], kernels: int = 1, statements: int = 7, updates: bool = False) -> str:
     """A strategy for a module with the kernels ``k0``, ``k1`` and so on."""
+    return source(lambda low, high: draw(st.integers(low, high)), kernels, statements, updates)
+
+
+def source(number: Callable[[int, int], int], kernels: int = 1, statements: int = 7, updates: bool = False) -> str:
+    """A module with the kernels ``k0``, ``k1`` and so on; ``number`` gives random ones, both ends included."""
     text = HEADER
     for k in range(kernels):
-        options = "(checkpoint_loops=True)" if draw(st.integers(0, 4)) == 0 else ""
-        maker = _Maker(draw, updates)
+        options = "(checkpoint_loops=True)" if number(0, 4) == 0 else ""
+        maker = _Maker(number, updates)
         maker.body(statements, 1, in_loop=False, at_least=2)
         maker.line(1, f"out[i, 0] = {maker.expression(1)}")
         maker.line(1, f"out[i, q % 2] = out[i, q % 2] + {maker.pick(['a', 'b * c', 'wp.dot(v, v)'])}")
@@ -129,8 +134,8 @@ def sources(draw: Callable[[Any], Any], kernels: int = 1, statements: int = 7, u
 class _Maker:
     """Writes statements; every one of them is valid wherever it stands."""
 
-    def __init__(self, draw: Any, updates: bool) -> None:
-        self.draw = draw
+    def __init__(self, number: Callable[[int, int], int], updates: bool) -> None:
+        self.number = number
         self.updates = updates
         self.lines: list[str] = []
         self.loops: list[str] = []
@@ -139,7 +144,7 @@ class _Maker:
         self.counters = 0
 
     def pick(self, options: Sequence[T]) -> T:
-        return options[self.draw(st.integers(0, len(options) - 1))]
+        return options[self.number(0, len(options) - 1)]
 
     def line(self, depth: int, text: str) -> None:
         self.lines.append("    " * depth + text)
@@ -217,7 +222,7 @@ class _Maker:
 
     def body(self, count: int, depth: int, in_loop: bool, at_least: int = 1) -> None:
         known = len(self.local)
-        for _ in range(self.draw(st.integers(at_least, count))):
+        for _ in range(self.number(at_least, count)):
             self.statement(depth, in_loop)
         del self.local[known:]
 
@@ -326,7 +331,7 @@ class _Maker:
         self.line(depth + 1, self.pick(["break", "continue"]))
 
     def return_(self, depth: int, in_loop: bool) -> None:
-        if self.draw(st.integers(0, 2)):
+        if self.number(0, 2):
             self.assign(depth, in_loop)
             return
         self.line(depth, f"if {self.condition()} and {self.pick('abc')} > 0.5:")
@@ -335,8 +340,8 @@ class _Maker:
     def if_(self, depth: int, in_loop: bool) -> None:
         self.line(depth, f"if {self.condition()}:")
         self.body(3, depth + 1, in_loop)
-        if self.draw(st.booleans()):
-            if self.draw(st.booleans()):
+        if self.number(0, 1):
+            if self.number(0, 1):
                 self.line(depth, f"elif {self.condition()}:")
                 self.body(2, depth + 1, in_loop)
             self.line(depth, "else:")

@@ -1,0 +1,139 @@
+"""A finding as a file that shows it by itself: plain Python, with the right results written out."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.fuzz.checking import ALWAYS, Finding, by_oracle
+from tests.fuzz.program import Program
+from tests.fuzz.scalars import InvalidProgram
+
+TEMPLATE = '''"""{title}
+
+{details}
+Exits 1 (or crashes, or does not end) while that is so.
+"""
+
+import sys
+from typing import Any
+
+import numpy as np
+
+import warp_like as wp
+
+nan, inf = np.nan, np.inf
+{emulation}
+
+{source}
+
+dims = {dims}
+turn = 0
+{setup}
+for name, value in {setting}.items():
+    setattr(wp.config, name, value)
+{launch}
+'''
+VALUES = """\
+wp.launch(k, dim=dims, inputs=args)
+bad = False
+expected = [
+{expected}
+]
+for number, (got, want) in enumerate(zip(memory, expected)):
+    if got.dtype.names:
+        same = got.tolist() == want.tolist()
+    elif want.dtype.kind == "f":
+        same = np.allclose(got, want, rtol={rtol}, atol={rtol}, equal_nan=True)
+    else:
+        same = np.array_equal(got, want)
+    if not same:
+        bad = True
+        print(f"memory[{{number}}]\\n  expected {{want.tolist()}}\\n  got      {{got.tolist()}}")
+sys.exit(int(bad))"""
+DERIVATIVES = """\
+wanted = {positions}
+types = [k.func.__annotations__[name].dtype for name in k.func.__code__.co_varnames[: len(wanted)]]
+seeds = [np.array(s) for s in {seeds}]
+change = [np.array(d) for d in {change}]
+tangents = [np.array(t) for t in {tangents}]
+arrays = [wp.array(args[p], dtype=t, requires_grad=True) for p, t in zip(wanted, types)]
+with wp.Tape() as tape:
+    wp.launch(k, dim=dims, inputs=[*arrays, *args[len(arrays) :]])
+tape.backward(grads={{a: wp.array(s, dtype=t) for a, s, t in zip(arrays, seeds, types)}})
+got = sum(np.sum(a.grad.numpy() * d) for a, d in zip(arrays, change))
+want = sum(np.sum(s * t) for s, t in zip(seeds, tangents))
+print("gradient along the change: expected", want, "got", got)
+arrays = [wp.array(args[p], dtype=t) for p, t in zip(wanted, types)]
+moved = [wp.array(d, dtype=t) for d, t in zip(change, types)]
+wp.autograd.jvp(k, dim=dims, inputs=[*arrays, *args[len(arrays) :]], tangents=moved)
+worst = [float(np.max(np.abs(m.numpy() - t), initial=0)) for m, t in zip(moved, tangents)]
+print("tangents: largest errors", worst)
+sys.exit(int(not np.isclose(got, want, rtol=1e-5, atol=1e-5) or max(worst) > 1e-5))"""
+EMULATION = """
+from tests.cuda.emulated import EmulatedDriver, emulated_code
+from tests.on_device import on_device
+from warp_like.runtime.cuda.driver import install
+
+code = emulated_code()  # the CPU plays the CUDA device; needs the repository on the path
+code.__enter__()
+install(EmulatedDriver())
+device = on_device("emulated")
+device.__enter__()
+"""
+
+
+def literal(a: np.ndarray[Any, Any]) -> str:
+    """An array as an expression of NumPy."""
+    dtype = a.dtype.descr if a.dtype.names else str(a.dtype)
+    if a.dtype.names:
+        return f"np.array({a.tolist()!r}, np.dtype({dtype!r})).reshape({a.shape})"
+    return f"np.array({a.tolist()!r}, {dtype!r}).reshape({a.shape})"
+
+
+def reproducer(program: Program, finding: Finding) -> str:
+    """The text of the file."""
+    setting = finding.setting if finding.setting is not None else program.settings[0]
+    names = {n: x for n, x in {**ALWAYS, **setting}.items() if n != "device"}
+    turn = min(finding.turn, len(program.grids) - 1)
+    try:
+        launch = _checked_launch(program, finding, turn)
+    except InvalidProgram:
+        launch = "wp.launch(k, dim=dims, inputs=args)"
+    return TEMPLATE.format(
+        title=f"{program.kind}, seed {program.seed}: {finding.kind} with {setting}.",
+        details=textwrap.indent(finding.details.replace('"""', "'''").replace("\\", "/"), "    ") + "\n",
+        emulation=EMULATION if setting.get("device") else "",
+        source=program.source.rstrip(),
+        dims=program.grids[turn],
+        setup=program.setup.rstrip(),
+        setting=names,
+        launch=launch,
+    )
+
+
+def _checked_launch(program: Program, finding: Finding, turn: int) -> str:
+    right = by_oracle(program, turn)
+    if "derivative" in finding.kind or (program.gradients and finding.kind.startswith("raises")):
+        from tests.fuzz import derivatives
+
+        change = derivatives.directions(program, turn)
+        return DERIVATIVES.format(
+            positions=list(program.gradients),
+            seeds=[s.tolist() for s in derivatives.seeds(program, turn)],
+            change=[d.tolist() for d in change[-1]],
+            tangents=[t.tolist() for t in right.tangents[-1]],
+        )
+    expected = "\n".join(f"    {literal(a)}," for a in right.memory)
+    return VALUES.format(expected=expected, rtol=1e-9 if program.gradients else 0)
+
+
+def write(folder: Path, program: Program, finding: Finding) -> Path:
+    """Write the file; its name says kind and seed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{program.kind}_{program.seed}.py"
+    path.write_text(reproducer(program, finding), encoding="utf-8")
+    return path
