@@ -24,6 +24,7 @@
 #include "replay.h"
 #include "thread_pool.h"
 #include "value.h"
+#include "watch.h"
 #include "xla_ffi.h"
 
 namespace {
@@ -47,12 +48,12 @@ PyMODINIT_FUNC PyInit__native() {
     if (!module) return nullptr;
     PyObject* m = module.get();
     const bool done =
-        wl::register_alloc(m) && wl::register_value(m) && wl::register_array(m) && wl::register_given() &&
-        wl::register_dlpack(m) && wl::register_export(m) && wl::register_make(m) && wl::register_context(m) &&
-        wl::register_thread_pool(m) && wl::register_dispatch(m) && wl::register_record(m) && wl::register_recorder(m) &&
-        wl::register_prepared(m) && wl::register_front(m) && wl::register_launch(m) && wl::register_link(m) &&
-        wl::register_adjoint(m) && wl::register_elf(m) && wl::register_cpu(m) && wl::register_preload(m) &&
-        wl::register_cuda(m) && wl::register_cuda_launch(m) && wl::register_xla_ffi(m) && wl::register_reduce(m) &&
-        wl::register_replay(m) && wl::register_scan(m) && wl::register_sort(m);
+        wl::register_alloc(m) && wl::register_value(m) && wl::register_watch(m) && wl::register_array(m) &&
+        wl::register_given() && wl::register_dlpack(m) && wl::register_export(m) && wl::register_make(m) &&
+        wl::register_context(m) && wl::register_thread_pool(m) && wl::register_dispatch(m) && wl::register_record(m) &&
+        wl::register_recorder(m) && wl::register_prepared(m) && wl::register_front(m) && wl::register_launch(m) &&
+        wl::register_link(m) && wl::register_adjoint(m) && wl::register_elf(m) && wl::register_cpu(m) &&
+        wl::register_preload(m) && wl::register_cuda(m) && wl::register_cuda_launch(m) && wl::register_xla_ffi(m) &&
+        wl::register_reduce(m) && wl::register_replay(m) && wl::register_scan(m) && wl::register_sort(m);
     return done ? module.release() : nullptr;
 }
