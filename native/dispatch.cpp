@@ -10,6 +10,7 @@
 #include "structmember.h"
 #include "sums.h"
 #include "thread_pool.h"
+#include "watch.h"
 #include "watchdog.h"
 
 namespace wl {
@@ -450,6 +451,7 @@ int dispatcher_traverse(PyObject* object, visitproc visit, void* arg) {
     Py_VISIT(self->device);
     Py_VISIT(self->cuda);
     Py_VISIT(self->runner);
+    Py_VISIT(self->watch);
     for (Variant* variant = first_variant(self); variant != first_variant(self) + kVariants; ++variant) {
         Py_VISIT(variant->keepalive);
     }
@@ -471,6 +473,7 @@ int dispatcher_clear(PyObject* object) {
     Py_CLEAR(self->on_error);
     Py_CLEAR(self->device);
     Py_CLEAR(self->runner);
+    Py_CLEAR(self->watch);
     return 0;
 }
 
@@ -576,7 +579,27 @@ PyMemberDef members[] = {
     {nullptr, 0, 0, 0, nullptr},
 };
 
+PyObject* get_watch(PyObject* object, void*) {
+    PyObject* watch = as_dispatcher(object)->watch;
+    return Ref::borrow(watch ? watch : Py_None).release();
+}
+
+int set_watch(PyObject* object, PyObject* watch, void*) {
+    if (!watch || (watch != Py_None && !is_watch(watch))) {
+        PyErr_SetString(PyExc_TypeError, "`watch` is a Watch or None");
+        return -1;
+    }
+    PyObject* old = as_dispatcher(object)->watch;
+    as_dispatcher(object)->watch = watch == Py_None ? nullptr : Ref::borrow(watch).release();
+    Py_XDECREF(old);
+    return 0;
+}
+
 PyGetSetDef getset[] = {
+    {"watch", get_watch, set_watch,
+     "The Watch over the Python values that the code was made from: launches that find it changed are Python's. None "
+     "where there are none.",
+     nullptr},
     {"param_offsets", get_offsets, nullptr, "Each parameter's offset in the argument block.", nullptr},
     {"args_size", get_args_size, nullptr, "The size of the argument block in bytes.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},

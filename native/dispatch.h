@@ -38,6 +38,7 @@ struct Dispatcher {
     PyObject* cuda;         // the device's DriverContext; null for the CPU
     PyObject* runner;       // on CUDA, a callable that gets each launch as an Attempt instead of the driver, or None
     PyObject* types;        // of the parameters, for records
+    PyObject* watch;        // the Watch over the Python values that the code was made from, or null: it names none
     std::vector<Adjoint>* adjoints;
     Variant variants[2][2][2];  // [contiguous][wide][sums]
     int block_dim;              // on CUDA, the threads of a block, where the launch does not say and the kernel allows

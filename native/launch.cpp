@@ -7,6 +7,7 @@
 #include "record.h"
 #include "recorder.h"
 #include "structmember.h"
+#include "watch.h"
 
 namespace wl {
 
@@ -156,8 +157,10 @@ PyObject* launch(const Call& call) {
     if (unusual || !PyObject_TypeCheck(kernel, &LaunchableType)) Py_RETURN_FALSE;
     PyObject* latest = reinterpret_cast<Launchable*>(kernel)->latest;
     if (latest && PyObject_TypeCheck(latest, &LaunchableType)) kernel = latest;
+    const Ref held = Ref::borrow(kernel);
     const Ref dispatcher = Ref::borrow(reinterpret_cast<Launchable*>(kernel)->fast);
     if (!dispatcher || Py_TYPE(dispatcher.get()) != &DispatcherType) Py_RETURN_FALSE;
+    if (!is_current(as_dispatcher(dispatcher.get())->watch)) Py_RETURN_FALSE;
     PyObject* recorder = active_recorder();
     const bool plain = !call.given[kStream] && !call.given[kMaxBlocks] && !call.given[kBlockDim];
     if (!plain && (recorder || !call.is(kAdjoint, Py_False, true))) Py_RETURN_FALSE;
@@ -170,8 +173,7 @@ PyObject* launch(const Call& call) {
     if (recorder) {
         const bool recorded = call.is(kRecordTape, Py_True, true);
         if (!recorded && !call.is(kRecordTape, Py_False, false)) Py_RETURN_FALSE;
-        const Ref held = Ref::borrow(recorded ? kernel : Py_None);
-        return record(call, dispatcher.get(), held.get(), recorder);
+        return record(call, dispatcher.get(), recorded ? kernel : Py_None, recorder);
     }
     PyObject* args[] = {call.given[kDim],        call.sequence(kInputs), call.sequence(kOutputs),
                         call.optional(kDevice),  call.optional(kStream), call.optional(kMaxBlocks),
@@ -179,7 +181,6 @@ PyObject* launch(const Call& call) {
     const Py_ssize_t count = plain ? 4 : 7;
     PyObject* others = reinterpret_cast<Launchable*>(kernel)->others;
     if (!others || !PyList_CheckExact(others)) return try_launch(dispatcher.get(), args, count);
-    const Ref held = Ref::borrow(kernel);
     Ref done(try_launch(dispatcher.get(), args, count));
     if (!done || done.get() != Py_False) return done.release();
     return launch_elsewhere(held.get(), args, count);
@@ -212,7 +213,8 @@ struct Command {
 PyObject* checked_name = nullptr;
 
 PyObject* command_launch(PyObject* object, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
-    PyObject* prepared = reinterpret_cast<Command*>(object)->prepared;
+    const Ref held = Ref::borrow(reinterpret_cast<Command*>(object)->prepared);
+    PyObject* prepared = held.get();
     if (prepared && is_prepared(prepared) && !is_stale(prepared) && !nargs && !kwnames && !launches_are_held() &&
         !active_recorder()) {
         refresh_values(prepared);

@@ -27,6 +27,7 @@
 #include "replay.h"
 #include "thread_pool.h"
 #include "value.h"
+#include "watch.h"
 #include "watchdog.h"
 #include "xla_ffi.h"
 
@@ -51,10 +52,10 @@ PyMODINIT_FUNC PyInit__native() {
     if (!module) return nullptr;
     PyObject* m = module.get();
     const bool done =
-        wl::register_alloc(m) && wl::register_value(m) && wl::register_array(m) && wl::register_given() &&
-        wl::register_dlpack(m) && wl::register_export(m) && wl::register_make(m) && wl::register_context(m) &&
-        wl::register_thread_pool(m) && wl::register_dispatch(m) && wl::register_record(m) && wl::register_extent(m) &&
-        wl::register_history(m) && wl::register_fingerprint(m) && wl::register_recorder(m) &&
+        wl::register_alloc(m) && wl::register_value(m) && wl::register_watch(m) && wl::register_array(m) &&
+        wl::register_given() && wl::register_dlpack(m) && wl::register_export(m) && wl::register_make(m) &&
+        wl::register_context(m) && wl::register_thread_pool(m) && wl::register_dispatch(m) && wl::register_record(m) &&
+        wl::register_extent(m) && wl::register_history(m) && wl::register_fingerprint(m) && wl::register_recorder(m) &&
         wl::register_prepared(m) && wl::register_front(m) && wl::register_launch(m) && wl::register_link(m) &&
         wl::register_adjoint(m) && wl::register_elf(m) && wl::register_cpu(m) && wl::register_preload(m) &&
         wl::register_cuda(m) && wl::register_cuda_launch(m) && wl::register_xla_ffi(m) && wl::register_reduce(m) &&

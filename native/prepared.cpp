@@ -4,6 +4,7 @@
 
 #include "cuda_launch.h"
 #include "dispatch.h"
+#include "watch.h"
 
 namespace wl {
 
@@ -91,7 +92,10 @@ PyMethodDef functions[] = {
 
 PyTypeObject PreparedType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
-bool is_stale(PyObject* object) { return as_dispatcher(work_of(object)->dispatcher.get())->stale; }
+bool is_stale(PyObject* object) {
+    const Dispatcher* dispatcher = as_dispatcher(work_of(object)->dispatcher.get());
+    return dispatcher->stale || !is_current(dispatcher->watch);
+}
 
 void refresh_values(PyObject* object) {
     Work* work = work_of(object);

@@ -10,7 +10,7 @@ extern PyTypeObject PreparedType;
 
 inline bool is_prepared(PyObject* object) { return Py_TYPE(object) == &PreparedType; }
 
-// Whether options have changed since it was made.
+// Whether options, or Python values that its code was made from, have changed since it was made.
 bool is_stale(PyObject* prepared);
 
 // Takes the vectors, matrices and the like among its arguments as they are now.

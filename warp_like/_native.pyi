@@ -38,6 +38,12 @@ def track_allocations(callable: Callable[[Buffer], object] | None, /) -> None: .
 def set_allocator(callable: Callable[[int, bool], Buffer] | None, /) -> None: ...
 def alloc(nbytes: int, zero: bool = False, builtin: bool = False, /) -> Buffer: ...
 
+class Watch:
+    """Says whether objects are still where they were found."""
+
+    def __new__(cls, checks: list[tuple[Any, ...]], /) -> Watch: ...
+    def is_current(self) -> bool: ...
+
 class Value:
     """Zeroed bytes of one host value. A subclass gives ``_nbytes_`` and ``_type_code_``."""
 
@@ -140,6 +146,7 @@ class Dispatcher:
     recordable: bool
     types: Any
     runner: Callable[[Any], object] | None
+    watch: Watch | None
     def __new__(
         cls,
         name: str,

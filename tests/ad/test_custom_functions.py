@@ -8,7 +8,7 @@ import pytest
 import warp_like as wp
 from tests.ad.gradients import check
 from tests.frontend.support import define
-from warp_like.frontend.closure import reachable
+from warp_like.frontend.closure import capture
 from warp_like.frontend.source import parse
 
 f64 = wp.float64
@@ -425,7 +425,7 @@ def k(x: wp.array(dtype=wp.float64), out: wp.array(dtype=wp.float64)):
 
 def test_the_cache_key_covers_gradient_and_replay():
     def key(source, **names):
-        return reachable(parse(define(source, **names)["k"], "kernel"))
+        return capture(parse(define(source, **names)["k"], "kernel")).meanings
 
     first = key(SOURCE, FACTOR=wp.float64(2.0))
     assert first == key(SOURCE, FACTOR=wp.float64(2.0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 
 import numpy as np
@@ -33,10 +32,9 @@ class Gas:
     axis: wp.vec2
 
 
-@dataclasses.dataclass
 class Config:
-    steps: int = 3
-    size: float = 0.5
+    steps = 3
+    size = 0.5
 
 
 class Outer:
@@ -55,7 +53,6 @@ M = wp.constant(wp.mat22(1.0, 2.0, 3.0, 4.0))
 Q = wp.constant(wp.quat(0.0, 0.0, 0.6, 0.8))
 T = wp.constant(wp.transform(wp.vec3(1.0, 2.0, 3.0), wp.quat_identity()))
 GAS = Gas(constant=8.25, axis=wp.vec2(0.0, 2.0))
-CONFIG = Config()
 HALF = np.float32(0.5)
 COUNT = np.int32(2)
 
@@ -92,8 +89,8 @@ def constants(out: wp.array(dtype=float)):
     gas.axis[0] = 1.0
     out[3] = gas.axis[0] + GAS.axis[0]
     out[4] = Outer.scaled(Outer.Inner.AXIS[1])
-    for i in range(CONFIG.steps):
-        out[5] += CONFIG.size * float(i + COUNT) * HALF
+    for i in range(Config.steps):
+        out[5] += Config.size * float(i + COUNT) * HALF
 
 
 def test_constants_of_every_kind():

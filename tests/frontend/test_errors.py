@@ -2,6 +2,7 @@
 
 import linecache
 import math
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -18,6 +19,10 @@ class Config:
     pass
 
 
+class Sizes(NamedTuple):
+    width: float
+
+
 @wp.kernel
 def other_kernel(a: wp.array(dtype=float)):
     a[0] = 1.0
@@ -30,6 +35,7 @@ NAMES = {
     "VALUES": [1, 2],
     "DATA": np.zeros(3),
     "CONFIG": Config(),
+    "SIZES": Sizes(1.0),
     "TABLE": wp.vec3(1.0, 2.0, 3.0),
 }
 _file = "kernels.py"

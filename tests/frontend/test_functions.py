@@ -8,7 +8,7 @@ import pytest
 
 import warp_like as wp
 from tests.frontend.support import build, define, functions, launch
-from warp_like.frontend.closure import reachable
+from warp_like.frontend.closure import capture
 from warp_like.frontend.function import make_function
 from warp_like.frontend.source import parse
 from warp_like.ir import types as ir
@@ -272,7 +272,7 @@ def key(source=KEYED, **names):
         source,
         **{"OFFSET": 1.5, "T": float, "DEFAULT": 0.25, "missing": wp.sqrt, "other": wp.sin, **names},
     )
-    return reachable(parse(module["k"], "kernel"))
+    return capture(parse(module["k"], "kernel")).meanings
 
 
 def test_the_key_is_the_same_for_the_same_meaning():
@@ -323,7 +323,7 @@ def test_the_key_ends_for_functions_that_call_each_other():
         def k(out: wp.array(dtype=float)):
             out[0] = f(1.0)
     """)
-    assert len(reachable(parse(m["k"], "kernel"))) < 30
+    assert len(capture(parse(m["k"], "kernel")).meanings) < 30
 
 
 def test_the_key_reads_no_local_names():
@@ -333,7 +333,7 @@ def test_the_key_reads_no_local_names():
             x = y
             out[0] = x
     """)
-    assert "x" not in dict(reachable(parse(m["k"], "kernel")))
+    assert "x" not in dict(capture(parse(m["k"], "kernel")).meanings)
 
 
 def test_types_of_overloads():

@@ -8,7 +8,7 @@ import pytest
 import warp_like as wp
 from tests.ad.gradients import check
 from tests.frontend.support import define, everywhere
-from warp_like.frontend.closure import reachable
+from warp_like.frontend.closure import capture
 from warp_like.frontend.source import parse
 
 RNG = np.random.default_rng(5)
@@ -203,7 +203,7 @@ def k(out: wp.array(dtype=float)):
 def test_the_cache_key_sees_all_values_of_loops():
     def key(**names):
         module = define(KEYED, **({"VALUES": [1.0, 2.0], "NUMBERS": range(3), "COUNT": 2} | names))
-        return reachable(parse(module["k"], "kernel"))
+        return capture(parse(module["k"], "kernel")).meanings
 
     assert key() == key()
     for change in ({"VALUES": [1.0, 3.0]}, {"NUMBERS": range(4)}, {"COUNT": 1}):

@@ -6,7 +6,6 @@ imported when something must be compiled.
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING
 
 from warp_like.backend.llvm_tools import preload
@@ -18,6 +17,7 @@ from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.host import host_key
 from warp_like.compiler.signature import Signature
 from warp_like.frontend import closure
+from warp_like.frontend.names import Captured
 from warp_like.frontend.source import Source
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def compile_kernel(source: Source, signature: Signature, target: Target | None =
         WarpCodegenError: The kernel can't be compiled, or not differentiated.
     """
     with rare_collections():
+        source = captured(source)
         key = cache_key(source, signature, target)
         artifact = cache.read(key)
         if artifact is None:
@@ -59,21 +60,41 @@ def was_built(key: str) -> bool:
 def cache_key(source: Source, signature: Signature, target: Target | None = None) -> str:
     """Return the hash of all that decides what is compiled."""
     o = signature.options
-    places = o.debug or o.verify_fp or o.lineinfo
-    outside = [f"{name}={text}" for name, text in closure.reachable(source, _references, places=places)]
+    names = capture(source)
+    places = names.places if o.debug or o.verify_fp or o.lineinfo else ()
+    outside = [f"{name}={text}" for name, text in (*names.meanings, *places)]
     where = host_key() if target is None else target.key
     return digest(cache.compiler_fingerprint(), source.text, *outside, str(signature), where)
 
 
 def source_key(source: Source) -> str:
     """Return a hash of a kernel's text and of all that it reaches, whatever it is compiled for and by."""
-    outside = [f"{name}={text}" for name, text in closure.reachable(source, _references)]
-    return digest(source.text, *outside)
+    return digest(source.text, *(f"{name}={text}" for name, text in capture(source).meanings))
 
 
-@functools.lru_cache(maxsize=4096)
+def capture(source: Source) -> Captured:
+    """Return what the names that a kernel reaches meant when it was captured; where that was not done, mean now."""
+    return source.around if isinstance(source.around, Captured) else capture_now(source)
+
+
+def capture_now(source: Source) -> Captured:
+    """Return what the names that a kernel reaches mean, looked up as ``source`` does."""
+    return closure.capture(source, _references)
+
+
+def captured(source: Source) -> Source:
+    """Return the source with its names as they were captured, or as they are now."""
+    return source.within(capture(source))
+
+
 def _references(source: Source) -> closure.References:
     """What a definition mentions. It follows from its text, so it is kept, and the text need not be parsed again."""
+    found: closure.References = source.mentioned or _find_references(source)
+    source.mentioned = found
+    return found
+
+
+def _find_references(source: Source) -> closure.References:
     key = digest("references", cache.compiler_fingerprint(), source.text)
     known = cache.read_facts(key)
     if known is not None:

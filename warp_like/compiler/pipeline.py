@@ -23,6 +23,7 @@ from warp_like.ir.printer import print_function
 from warp_like.ir.rewrite import clone_function, fewest_tid_dims
 from warp_like.ir.verify import verify
 from warp_like.passes import pipeline as passes
+from warp_like.passes import stages
 from warp_like.passes.ad.saving import rewritten_arrays
 from warp_like.passes.ad.value_gradients import open_gradients
 from warp_like.passes.effects import array_uses, certain_accesses, constant_arrays, inner_uses
@@ -179,10 +180,9 @@ def _in_lanes(f: Function, signature: Signature, target: Target, options: Loweri
     if target.is_cuda or signature.options.debug:
         return Choice(f, 1, "debug mode" if signature.options.debug else "CUDA runs threads in lanes itself")
     choice = choose(f, target.vector_bits, target.vector_registers, signature.options.vector_width, options.reduced)
-    if settings.verify:
-        verify(choice.function)
-        if choice.function.tile is not None:
-            verify(choice.function.tile)
+    for wide in (choice.function, choice.function.tile) if settings.verify else ():
+        if wide is not None:
+            verify(wide, stages.widened())
     return choice
 
 

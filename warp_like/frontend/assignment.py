@@ -21,10 +21,10 @@ from warp_like.frontend import constants, indexed_arrays, indexing, refused, sel
 from warp_like.frontend.context import Context, statement, with_article
 from warp_like.frontend.expressions import OPERATORS, binary
 from warp_like.frontend.host import Host, type_named
+from warp_like.frontend.names import MISSING
 from warp_like.frontend.operands import Operand, describe, require_value_kind
 from warp_like.frontend.scope import Unbound
 from warp_like.frontend.selection import Index, Member, Selection, narrow, selected_type
-from warp_like.frontend.source import MISSING
 from warp_like.frontend.specials import thread_index
 from warp_like.ir.core import Value
 from warp_like.ir.types import (

@@ -64,7 +64,7 @@ def build_kernel(source: Source, arg_types: Sequence[Type], *, wide: bool = Fals
             )
     leaves = dict(zip([name for name, _ in declared], arg_types, strict=True))
     types = {name: t if isinstance(t, Struct) else leaves[name] for name, t in by_argument}
-    return at_any_depth(source, lambda: _build(Session(wide, call=_calling), source, types))
+    return at_any_depth(source, lambda: _build(Session(wide, _calling, source.around), source, types))
 
 
 def at_any_depth(source: Source, work: Callable[[], _T]) -> _T:
@@ -174,6 +174,7 @@ def _build(
     returns: Returns | None = None,
     changed: tuple[str, ...] = (),
 ) -> Function:
+    source = source.within(session.around)
     by_name = {name: _parameter_values(name, t, source.role == "kernel") for name, t in given.items()}
     params = [p for leaves in by_name.values() for p in leaves]
     f = Function(_unique(session, source.name), params, (), source.role, source.header)

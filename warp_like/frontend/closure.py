@@ -1,23 +1,24 @@
 """Everything outside of its own text that a kernel depends on: what its cache key needs besides a signature.
 
 Whatever the frontend may ask about a name, the description recorded here must change when the answer does.
-The frontend only follows names, attributes of Python objects and constant items of tuples, lists and dicts;
-objects reached in other ways (through a local variable, say) are refused when the kernel is built.
+The frontend only follows names, attributes of modules, classes and enums, and constant items of tuples, lists and
+dicts; objects reached in other ways (through a local variable, say) are refused when the kernel is built. Arguments of
+``wp.static`` are Python, evaluated once, so their values count, and the names in them don't.
 """
 
 from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from warp_like import values
 from warp_like.base.errors import WarpCodegenError
-from warp_like.frontend.builtin import Builtin
 from warp_like.frontend.function import Function, Overload
 from warp_like.frontend.host import USER_OPERATORS, GradientOf, builtin_name, number
-from warp_like.frontend.source import MISSING, Source
+from warp_like.frontend.names import MISSING, Captured, Recording, dotted, follow
+from warp_like.frontend.source import Source
 from warp_like.values.struct import StructInstance
 
 Dotted = tuple[str, ...]
@@ -32,12 +33,14 @@ class References(NamedTuple):
         params: The names of its parameters.
         names: The names in it that are not its own.
         callees: The names in it that are called; ``wp.static`` is among them where it is used.
+        arguments: The names in arguments of what is called ``static``, by the name that is called.
     """
 
     function: str
     params: tuple[str, ...]
     names: tuple[Dotted, ...]
     callees: tuple[Dotted, ...]
+    arguments: tuple[tuple[Dotted, tuple[Dotted, ...]], ...]
 
     def fit(self, source: Source) -> bool:
         """Return whether they can be those of ``source``: its file may have changed since it was run."""
@@ -50,94 +53,86 @@ def references(source: Source) -> References:
     Raises:
         WarpCodegenError: The text is not that of the function.
     """
-    return References(source.name, source.params, _names(source.node), _callees(source.node))
+    return References(source.name, source.params, *_names(source.node))
 
 
-def reachable(
-    source: Source, find: Callable[[Source], References] = references, places: bool = False
-) -> list[tuple[str, str]]:
-    """Return what the kernel's code refers to, as pairs of a name and a text that says what it means now.
+def capture(source: Source, find: Callable[[Source], References] = references) -> Captured:
+    """Return what the names that the kernel's code refers to mean, looked up as ``source`` does.
 
     The texts of user functions are included, and what they refer to in turn. ``find`` may know references from before.
-    With ``places`` it is also told where they stand, as it is of those whose compiled code names its lines anyway.
     """
-    walker = _Walker(find, places)
+    walker = _Walker(find, Recording(source.around))
     walker.source("", source)
-    return walker.found
+    return Captured(tuple(walker.found), tuple(walker.places), walker.names)
 
 
-def _names(node: ast.FunctionDef) -> tuple[Dotted, ...]:
-    """The dotted names in a definition; in its body only those that are not local to it."""
+def _names(node: ast.FunctionDef) -> tuple[Any, Any, Any]:
+    """The dotted names in the body of a definition that are not local to it, as ``References`` lists them."""
     from warp_like.frontend.statics import local_names
 
     local = local_names(node)
-    found = dict.fromkeys(parts for s in node.body for parts in _dotted(s) if parts[0] not in local)
-    a = node.args
-    for outside in [*a.defaults, *(d for d in a.kw_defaults if d is not None), *_annotations(node)]:
-        found.update(dict.fromkeys(_dotted(outside)))
-    return tuple(found)
+    calls = [n for s in node.body for n in ast.walk(s) if isinstance(n, ast.Call)]
+    called = [(call, callee) for call in calls if (callee := dotted(call.func)) is not None]
+    static = [(call, callee) for call, callee in called if callee[-1] == "static"]
+    arguments = {argument for call, _ in static for argument in call.args}
+
+    def outside(roots: Sequence[ast.AST]) -> tuple[Dotted, ...]:
+        found = (parts for root in roots for parts in _mentioned(root, arguments - set(roots)))
+        return tuple(dict.fromkeys(parts for parts in found if parts[0] not in local))
+
+    callees = tuple(dict.fromkeys(callee for _, callee in called))
+    return outside(node.body), callees, tuple((callee, outside(call.args)) for call, callee in static)
 
 
-def _annotations(node: ast.FunctionDef) -> list[ast.expr]:
-    a = node.args
-    given = [p.annotation for p in [*a.posonlyargs, *a.args, *a.kwonlyargs]] + [node.returns]
-    return [g for g in given if g is not None]
-
-
-def _dotted(root: ast.AST) -> Iterator[tuple[str, ...]]:
+def _mentioned(root: ast.AST, without: set[ast.expr]) -> Iterator[Dotted]:
     """The names in ``root`` with the attributes taken of them, ``a.b.c`` as one."""
     stack = [root]
     while stack:
         node = stack.pop()
-        parts: list[str] = []
-        base = node
-        while isinstance(base, ast.Attribute):
-            parts.append(base.attr)
-            base = base.value
-        if isinstance(base, ast.Name):
-            yield (base.id, *reversed(parts))
-        else:
+        parts = dotted(node)
+        if parts is not None:
+            yield parts
+        elif node not in without:
             stack.extend(ast.iter_child_nodes(node))
 
 
-def _callee(call: ast.Call) -> Dotted | None:
-    return next(_dotted(call.func), None) if isinstance(call.func, (ast.Name, ast.Attribute)) else None
-
-
-def _callees(node: ast.FunctionDef) -> tuple[Dotted, ...]:
-    calls = (n for s in node.body for n in ast.walk(s) if isinstance(n, ast.Call))
-    return tuple({callee: None for call in calls if (callee := _callee(call)) is not None})
-
-
 def _is_static(source: Source, callee: Dotted) -> bool:
-    return builtin_name(_follow(source.resolve(callee[0]), callee[1:])[0]) == "static"
+    obj, used = follow(source.around, source.resolve(callee[0]), callee[1:])
+    return 1 + used == len(callee) and builtin_name(obj) == "static"
 
 
 class _Walker:
-    def __init__(self, find: Callable[[Source], References], places: bool) -> None:
+    def __init__(self, find: Callable[[Source], References], names: Recording) -> None:
         self.find = find
-        self.places = places
+        self.names = names
         self.found: list[tuple[str, str]] = []
+        self.places: list[tuple[str, str]] = []
         self.seen: set[int] = set()
 
     def source(self, prefix: str, source: Source) -> None:
         """Record what a definition refers to."""
-        if self.places or "expect_" in source.text:
-            self.found.append((f"{prefix}place", f"{source.file}:{source.first_line}"))
-        if "return" in source.annotations:
+        mentioned = self.find(source)
+        source = source.within(self.names)
+        place = (f"{prefix}place", f"{source.file}:{source.first_line}")
+        (self.found if "expect_" in source.text else self.places).append(place)
+        if source.role == "kernel":
+            self.found += [(f"{prefix}{name}:", _annotation_text(a)) for name, a in source.annotations.items()]
+        elif "return" in source.annotations:
             self.found.append((f"{prefix}return", _annotation_text(source.annotations["return"])))
         for name in source.defined(USER_OPERATORS):
             if isinstance(function := source.resolve(name), Function):  # which operators on structs mean
                 self.object(f"{prefix}operator {name}", function)
-        mentioned = self.find(source)
         for parts in mentioned.names:
             self.dotted(prefix, source, parts)
+        for callee, arguments in mentioned.arguments:
+            for parts in () if _is_static(source, callee) else arguments:
+                self.dotted(prefix, source, parts)
         if any(_is_static(source, callee) for callee in mentioned.callees):
             self.statics(prefix, source)
 
     def dotted(self, prefix: str, source: Source, parts: tuple[str, ...]) -> None:
         """Record what a dotted name means, attribute by attribute as far as they lead."""
-        obj, used = _follow(source.resolve(parts[0]), parts[1:])
+        obj, used = follow(source.around, source.resolve(parts[0]), parts[1:])
         self.object(f"{prefix}{'.'.join(parts[: 1 + used])}", obj)
 
     def statics(self, prefix: str, source: Source) -> None:
@@ -148,7 +143,7 @@ class _Walker:
         calls.sort(
             key=lambda n: (n.lineno, n.col_offset)
         )  # in which expressions with effects are meant to be evaluated
-        for callee, argument in ((_callee(call), call.args[0]) for call in calls if len(call.args) == 1):
+        for callee, argument in ((dotted(call.func), call.args[0]) for call in calls if len(call.args) == 1):
             if callee is None or not _is_static(source, callee):
                 continue
             name = f"{prefix}static({ast.unparse(argument)})"
@@ -202,31 +197,12 @@ class _Walker:
         self.source(prefix, source)
 
 
-def _follow(obj: Any, attributes: tuple[str, ...]) -> tuple[Any, int]:
-    """Take attributes of a Python object until it is a value or lacks one; also return how many."""
-    for used, name in enumerate(attributes):
-        if obj is MISSING or number(obj) is not None or values.constant_of(obj) is not None:
-            return obj, used
-        try:
-            obj = _attribute(obj, name)
-        except AttributeError:
-            return MISSING, used + 1
-    return obj, len(attributes)
-
-
-def _attribute(obj: Any, name: str) -> Any:
-    """``getattr``, but builtins are known by name: asking the package for one would load their table."""
-    is_package = isinstance(obj, types.ModuleType) and obj.__name__ == "warp_like"
-    if is_package and name not in vars(obj) and name not in obj._LOADED_WHEN_USED:
-        return Builtin(name)
-    return getattr(obj, name)
-
-
 def _annotation_text(annotation: Any) -> str:
     try:
-        return repr(values.to_ir(annotation)) if not isinstance(annotation, str) else annotation
+        t = values.to_ir(annotation) if not isinstance(annotation, str) else None
     except TypeError:
-        return repr(annotation)
+        t = None
+    return repr(annotation if t is None else t)
 
 
 def describe(obj: Any) -> str:

@@ -6,11 +6,12 @@ import types
 from typing import Any
 
 from warp_like import values
-from warp_like.base.errors import WarpCodegenAttributeError, WarpCodegenValueError
+from warp_like.base.errors import WarpCodegenAttributeError, WarpCodegenTypeError, WarpCodegenValueError
 from warp_like.frontend.builtin import Builtin
-from warp_like.frontend.context import Context
+from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.function import Function
 from warp_like.frontend.host import GradientOf, Host, is_callable, not_a_value, number, type_named
+from warp_like.frontend.names import MISSING, is_namespace
 from warp_like.frontend.operands import Operand
 from warp_like.ir.literal import Literal
 from warp_like.ir.types import Aggregate, Mat, Quat, Transform, Type, Vec, element_shape, holds_arrays
@@ -44,22 +45,33 @@ def opened(ctx: Context, operand: Operand) -> Operand:
 def attribute(ctx: Context, host: Host, name: str) -> Operand:
     """Return attribute ``name`` of a Python object."""
     text = f"{host.text}.{name}"
-    if isinstance(host.obj, (Function, Builtin, GradientOf)):  # the cache key does not look into them
+    if isinstance(host.obj, (Function, Builtin, GradientOf)):
         raise WarpCodegenAttributeError(f"`{host.text}` is a function, which has no attributes in kernel code")
     if isinstance(host.obj, types.ModuleType) and host.obj.__name__ == "warp_like" and name in ("float", "int"):
         return Host({"float": float, "int": int}[name], text)  # kernel code has these names in Warp
     if values.is_type(host.obj) and (of_type := type_attribute(type_named(host), name, host.text)) is not None:
         return of_type
-    try:
-        found = getattr(host.obj, name)
-    except AttributeError:
+    if not is_namespace(host.obj):
+        raise _attribute_of_object(host, text)
+    found = ctx.source.around.look_up(host.obj, name)
+    if found is MISSING:
         import difflib  # for messages alone
 
         near = difflib.get_close_matches(name, [n for n in dir(host.obj) if not n.startswith("_")], n=1)
         raise WarpCodegenAttributeError(
             f"`{host.text}` has no `{name}`", help=f"did you mean `{host.text}.{near[0]}`?" if near else None
-        ) from None
+        )
     return from_host(ctx, found, text)
+
+
+def _attribute_of_object(host: Host, text: str) -> WarpCodegenTypeError:
+    """The error for an attribute of an object that is no module, class or enum: nobody would see it change."""
+    kind = with_article(type(host.obj).__name__)
+    return WarpCodegenTypeError(
+        f"`{text}` is an attribute of {kind} object, which kernel code can't read",
+        help=f"pass `{text}` to the kernel as an argument, or write wp.static({text}) for its value at the first "
+        "launch",
+    )
 
 
 def type_attribute(t: Type | None, name: str, text: str) -> Operand | None:

@@ -23,6 +23,7 @@ from warp_like.builtins.spec import resolve
 from warp_like.frontend import refused
 from warp_like.frontend.host import Host, is_callable, not_a_value
 from warp_like.frontend.inlining import inline_overload
+from warp_like.frontend.names import NOW, Names
 from warp_like.frontend.operands import NOTHING, Given, Operand, describe, require_value_kind, type_of
 from warp_like.frontend.scope import Scope
 from warp_like.frontend.source import Source
@@ -68,10 +69,12 @@ class Session:
         wide: ``tid()`` is int64, since a dimension of the grid is beyond ``MAX_NARROW``. The kernel was written for
             int32, so the two convert into each other without a cast.
         call: Builds (once) a user function for given arguments; set by ``build``.
+        around: How names around the functions are looked up.
     """
 
     wide: bool
     call: Callable[[Session, Overload, tuple[Given, ...]], Function]
+    around: Names = NOW
     functions: dict[Any, Function] = field(default_factory=dict)
     building: list[tuple[Overload, str]] = field(default_factory=list)
     names: Counter[str] = field(default_factory=Counter)

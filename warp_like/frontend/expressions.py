@@ -13,10 +13,10 @@ from warp_like.frontend.context import Context, expression, with_article
 from warp_like.frontend.control_flow import common_type
 from warp_like.frontend.function import Function
 from warp_like.frontend.host import USER_OPERATORS, Host, not_a_value
+from warp_like.frontend.names import MISSING
 from warp_like.frontend.operands import Operand, describe
 from warp_like.frontend.overloads import call_operator
 from warp_like.frontend.scope import unknown
-from warp_like.frontend.source import MISSING
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Value
 from warp_like.ir.types import Array, IndexedArray, Quat, Struct, Transform, Vec, bool_

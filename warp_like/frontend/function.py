@@ -191,7 +191,6 @@ class Function:
         module: The module that defines it.
         qualname: Its name in the module.
         overloads: Its definitions, in the order of declaration.
-        redefines: Whether it replaces an earlier definition, as in a cell of a notebook that is run again.
     """
 
     def __init__(self, overloads: Sequence[Overload]) -> None:
@@ -201,7 +200,6 @@ class Function:
         self.module: str = last.__module__
         self.qualname: str = last.__qualname__
         self.overloads = tuple(overloads)
-        self.redefines = False
 
     @property
     def key(self) -> str:
@@ -295,9 +293,7 @@ def make_function(
     ):
         return Function([new])
     kept = [o for o in earlier.overloads if not _same_signature(o, new)]
-    made = Function([*kept, new])
-    made.redefines = len(kept) < len(earlier.overloads)
-    return made
+    return Function([*kept, new])
 
 
 def _same_signature(a: Overload, b: Overload) -> bool:

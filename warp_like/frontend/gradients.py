@@ -19,7 +19,7 @@ from warp_like.base.loc import at
 from warp_like.frontend.flow import never_falls
 from warp_like.frontend.function import Function, Overload, is_callable_annotation
 from warp_like.frontend.host import ADJOINT, Host
-from warp_like.frontend.source import MISSING, Source, annotation_names, file_lines
+from warp_like.frontend.source import Source, annotation_names, file_lines
 from warp_like.ir.types import Array, Type, is_differentiable
 
 Given = Mapping[str, Type | Host]
@@ -188,7 +188,7 @@ class _Adjoints(ast.NodeTransformer):
         return self.result(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        if _meaning(self.source, node.value) is not ADJOINT:
+        if self.source.meaning(node.value) is not ADJOINT:
             return self.generic_visit(node)
         with at(self.source.loc(node)):
             fields: list[str] = []
@@ -213,13 +213,3 @@ class _Adjoints(ast.NodeTransformer):
 
 def _at(node: Any, place: ast.AST) -> Any:
     return ast.copy_location(node, place)
-
-
-def _meaning(source: Source, node: ast.expr) -> Any:
-    """What a dotted name means around a function."""
-    if isinstance(node, ast.Name):
-        return source.resolve(node.id)
-    if isinstance(node, ast.Attribute):
-        base = _meaning(source, node.value)
-        return MISSING if base is MISSING else getattr(base, node.attr, MISSING)
-    return MISSING

@@ -14,8 +14,8 @@ from warp_like.frontend.context import Context
 from warp_like.frontend.flow import assigned_names, never_falls
 from warp_like.frontend.function import Function, Overload
 from warp_like.frontend.host import Host
+from warp_like.frontend.names import MISSING, dotted, follow
 from warp_like.frontend.operands import Given
-from warp_like.frontend.source import MISSING
 from warp_like.ir.types import Array
 
 
@@ -64,15 +64,12 @@ def variables_changed(ctx: Context, nodes: Sequence[ast.stmt]) -> list[str]:
 
 def _meaning(ctx: Context, node: ast.expr) -> object:
     """The function that a dotted name means."""
-    if isinstance(node, ast.Name):
-        held = ctx.scope.variable(node.id)
-        if held is not None:
-            return held.value.obj if isinstance(held.value, Host) else MISSING
-        return ctx.source.resolve(node.id)
-    if isinstance(node, ast.Attribute):
-        base = _meaning(ctx, node.value)
-        return MISSING if base is MISSING else getattr(base, node.attr, MISSING)
-    return MISSING
+    parts = dotted(node)
+    held = None if parts is None else ctx.scope.variable(parts[0])
+    if parts is None or held is None:
+        return ctx.source.meaning(node)
+    obj, used = follow(ctx.source.around, held.value.obj, parts[1:]) if isinstance(held.value, Host) else (MISSING, 0)
+    return obj if 1 + used == len(parts) else MISSING
 
 
 def require_place(ctx: Context, function: Function, name: str, node: ast.expr | None) -> ast.expr:

@@ -23,9 +23,7 @@ from typing import Any
 from warp_like.base.errors import WarpCodegenError
 from warp_like.base.loc import Loc
 from warp_like.frontend.lambdas import LAMBDA, find_lambda, lambda_text
-
-MISSING = object()
-"""What ``Source.resolve`` returns for a name that means nothing."""
+from warp_like.frontend.names import CELL, MISSING, NOW, Names, dotted, follow
 
 _STARS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
@@ -43,6 +41,8 @@ class Source:
         lines: The lines of the definition as they stand in the file, decorators included.
         names: Names that come before those around the function.
         statics: What expressions of ``wp.static`` have given, which are evaluated once (``frontend.statics``).
+        mentioned: The names in it (``frontend.closure.References``), once they are known.
+        around: How names around the function are looked up: as they are now, or as they were captured.
     """
 
     def __init__(
@@ -52,6 +52,8 @@ class Source:
         self.role = role
         self.names: Mapping[str, Any] = names or {}
         self.statics: dict[Any, Any] = {}  # shared by copies for other types
+        self.mentioned: Any = None
+        self.around: Names = NOW
         self.file = pyfunc.__code__.co_filename
         self.first_line = 1 if self.is_lambda else pyfunc.__code__.co_firstlineno
         self._whole = whole
@@ -119,6 +121,14 @@ class Source:
         other.node = node
         return other
 
+    def within(self, around: Names) -> Source:
+        """Return the source with the names around it looked up in another way."""
+        if around is self.around:
+            return self
+        other = copy.copy(self)
+        other.around = around
+        return other
+
     @property
     def params(self) -> tuple[str, ...]:
         """The names of the parameters, without those that take any number of arguments."""
@@ -172,13 +182,17 @@ class Source:
             return self.names[name]
         cell = self.closure.get(name)
         if cell is not None:
-            try:
-                return cell.cell_contents
-            except ValueError:  # captured, but assigned only later
-                return MISSING
-        if name in self.pyfunc.__globals__:
-            return self.pyfunc.__globals__[name]
-        return getattr(builtins, name, MISSING)
+            return self.around.look_up(cell, CELL)
+        found = self.around.look_up(self.pyfunc.__globals__, name)
+        return getattr(builtins, name, MISSING) if found is MISSING else found
+
+    def meaning(self, node: ast.AST) -> Any:
+        """Return what a name with attributes, as in ``a.b.c``, means around the function, or ``MISSING``."""
+        parts = dotted(node)
+        if parts is None:
+            return MISSING
+        obj, used = follow(self.around, self.resolve(parts[0]), parts[1:])
+        return obj if 1 + used == len(parts) else MISSING
 
     def defined(self, names: Iterable[str]) -> list[str]:
         """Return those of ``names`` that mean something around the function, builtins of Python's aside."""
@@ -186,10 +200,11 @@ class Source:
 
     def environment(self) -> dict[str, Any]:
         """Return all names around the function with their values, for evaluating an expression."""
-        names = {**self.pyfunc.__globals__, **self.names}
-        for name in self.closure:
-            value = self.resolve(name)
-            if value is not MISSING:
+        module = self.pyfunc.__globals__
+        names = {**module, **self.around.held(module), **self.names}
+        for name, cell in self.closure.items():
+            value = self.around.held(cell).get(CELL, NOW.look_up(cell, CELL))
+            if name not in self.names and value is not MISSING:
                 names[name] = value
         return names
 

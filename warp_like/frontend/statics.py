@@ -15,8 +15,9 @@ from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.frontend import constants
 from warp_like.frontend.context import Context
 from warp_like.frontend.host import Host, builtin_name, is_callable, not_a_value
+from warp_like.frontend.names import MISSING, copied, dotted
 from warp_like.frontend.operands import Operand
-from warp_like.frontend.source import MISSING, Source
+from warp_like.frontend.source import Source
 from warp_like.ir.core import Value
 from warp_like.ir.types import Aggregate, element_shape
 
@@ -107,7 +108,7 @@ def evaluate_static(source: Source, known: dict[str, Any], expression: ast.expr)
     key = (*place, *((n, type(v), v if isinstance(v, (int, float, str)) else id(v)) for n, v in sorted(used.items())))
     if key not in source.statics:
         try:
-            value = _evaluate(source.environment() | known, expression)
+            value = copied(_evaluate(source.environment() | known, expression))
         except Exception as error:
             raise WarpCodegenError(f"static() can't evaluate its expression: {type(error).__name__}: {error}") from None
         source.statics[key] = value, used  # kept, so that nothing else gets the identity of what was used
@@ -131,9 +132,10 @@ def loop_values(source: Source, known: dict[str, Any], node: ast.For, over: ast.
         return None
     if not (local_names(source.node) - set(known)).isdisjoint(_names(over)):
         return None
-    iterable = _WithoutStatic(source).visit(copy.deepcopy(over))
+    captured = _Captured(source, known)
     try:
-        found = list(_evaluate(source.environment() | known, iterable))
+        iterable = captured.visit(copy.deepcopy(over))
+        found = list(_evaluate({**source.environment(), **known, **captured.values}, iterable))
     except Exception:  # not known now: an array, say. What is wrong with it is said where the loop is built.
         return None
     return found
@@ -177,32 +179,39 @@ def _turns(source: Source, expression: ast.expr, loops: list[ast.For], known: di
         yield from _turns(source, expression, inner, {**known, first.target.id: value})
 
 
-class _WithoutStatic(ast.NodeTransformer):
-    """Puts the expressions of ``wp.static`` calls in place of the calls."""
+class _Captured(ast.NodeTransformer):
+    """Puts names for ``values`` in place of ``wp.static`` calls and attributes: those that the kernel is built for.
 
-    def __init__(self, source: Source) -> None:
+    Raises ``AttributeError`` where there is no such attribute that kernel code can read.
+    """
+
+    def __init__(self, source: Source, known: dict[str, Any]) -> None:
         self.source = source
+        self.known = known
+        self.values: dict[str, Any] = {}
 
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        made = self.generic_visit(node)
-        assert isinstance(made, ast.Call)
-        return made.args[0] if _is_static(self.source, made) else made
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if not _is_static(self.source, node):
+            return self.generic_visit(node)
+        return self._named(node, evaluate_static(self.source, self.known, node.args[0]))
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        parts = dotted(node)
+        if parts is None or parts[0] in self.known:
+            return self.generic_visit(node)
+        found = self.source.meaning(node)
+        if found is MISSING:
+            raise AttributeError(".".join(parts))
+        return self._named(node, found)
+
+    def _named(self, node: ast.expr, value: Any) -> ast.expr:
+        name = f"captured {len(self.values)}"  # nothing that anybody could write
+        self.values[name] = value
+        return ast.copy_location(ast.Name(name, ast.Load()), node)
 
 
 def _is_static(source: Source, call: ast.Call) -> bool:
-    if len(call.args) != 1 or call.keywords:
-        return False
-    parts: list[str] = []
-    base = call.func
-    while isinstance(base, ast.Attribute):
-        parts.append(base.attr)
-        base = base.value
-    if not isinstance(base, ast.Name):
-        return False
-    found = source.resolve(base.id)
-    for name in reversed(parts):
-        found = getattr(found, name, MISSING)
-    return builtin_name(found) == "static"
+    return len(call.args) == 1 and not call.keywords and builtin_name(source.meaning(call.func)) == "static"
 
 
 def mentions(node: ast.AST, name: str) -> bool:

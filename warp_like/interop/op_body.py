@@ -60,7 +60,11 @@ class Body(Protocol):
 
 
 class KernelBody:
-    """One launch; its gradient is one launch of the kernel's adjoint."""
+    """One launch; its gradient is one launch of the kernel's adjoint.
+
+    ``kernel`` is the edition for the values that names had when the operator was made. PyTorch may run forward and
+    backward as parts of a graph, which tell nothing of each other, so an operator refuses other values.
+    """
 
     def __init__(self, kernel: Kernel, signature: OpSignature, dim: Any) -> None:
         self.kernel = kernel
@@ -72,6 +76,7 @@ class KernelBody:
 
     def forward(self, args: Sequence[Any], results: list[Any] | None = None) -> list[Any]:
         """Run the kernel."""
+        self.require_current()
         sig = self.signature
         given = sig.parameters(args)
         results = sig.new_outputs(args) if results is None else results
@@ -80,6 +85,20 @@ class KernelBody:
         with not_recorded():
             launch(self.kernel, self._dims(args, results), given, device=self._device, record_tape=False)
         return results
+
+    def require_current(self) -> None:
+        """Refuse to run once a value has changed that the kernel names.
+
+        Raises:
+            RuntimeError: One has.
+        """
+        now = self.kernel.current()
+        if now is not self.kernel:
+            raise RuntimeError(
+                f"operator `{self.signature.name}`: {self.kernel.captured.changed(now.captured)} has changed since the "
+                "operator was made, whose gradient is that of the values of then; make it again, or pass what changes "
+                "as an argument"
+            )
 
     def _dims(self, args: Sequence[Any], results: Sequence[Any]) -> Any:
         if self.dim is not None:

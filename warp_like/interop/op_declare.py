@@ -31,6 +31,8 @@ def declare(
         raise TypeError(f"{maker}() takes a kernel or a function, got {type(function).__name__}")
     if not isinstance(function, Kernel) and dim is not None:
         raise ValueError(f"{maker}({function.__name__}): a function gives dim to the launches that it makes")
+    if isinstance(function, Kernel):
+        function = function.current()
     names, types = _parameters(maker, tensors.library, function)
     title = function.key if isinstance(function, Kernel) else function.__name__
     chosen, kept = _outputs(maker, title, function, names, types, _listed(outputs), _listed(in_out) or ())
@@ -127,7 +129,8 @@ def _require_plain(
     """Refuse to guess about arrays that the kernel loads as well: they may be meant as arguments."""
     from warp_like.compiler.pipeline import optimised  # the compiler is not loaded before it is needed
 
-    accesses = array_uses(analyse(optimised(kernel.source, Signature(types, options=kernel.compile_options()))))
+    signature = Signature(types, options=kernel.compile_options())
+    accesses = array_uses(analyse(optimised(kernel.captured_source, signature)))
     for i in sorted(written):
         if accesses[i].loaded:
             raise ValueError(

@@ -22,6 +22,7 @@ def launch_forward(
     body: KernelBody, size: int, dims: Sequence[Any], args: Sequence[Any], results: Sequence[Any]
 ) -> bool:
     """Run the kernel into ``results``, which have the batch's dimension in front; false where that is declined."""
+    body.require_current()
     sig = body.signature
     firsts, moves = _first((args, dims))
     steps = dict(zip(sig.inputs, moves, strict=True))

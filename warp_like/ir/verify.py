@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
+from warp_like.base.frozen import Frozen
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import (
@@ -24,20 +27,35 @@ from warp_like.ir.types import (
 )
 
 
+class Rule(Frozen):
+    """Something that holds of every op from some stage on.
+
+    Attributes:
+        text: What is wrong where it does not hold.
+        broken: Returns whether an op breaks it.
+    """
+
+    text: str
+    broken: Callable[[Op], bool]
+
+
 class InvalidIR(AssertionError):
     """IR that breaks a rule; the message names the op and the rule."""
 
 
-def verify(f: Function) -> None:
-    """Check ``f``.
+def verify(f: Function, rules: Sequence[Rule] = ()) -> None:
+    """Check ``f``, and that it obeys ``rules``.
 
     Raises:
-        InvalidIR: A value used before it is defined or outside its block, a block without its ``Yield``, or
-            operand types that an op does not take.
+        InvalidIR: A value used before it is defined or outside its block, a block without its ``Yield``, operand types
+            that an op does not take, or an op that breaks a rule.
     """
     yielded = _check_block(f.body, set())
     _check_stack(f)
     _require(yielded == f.results, f.body.ops[-1], f"yields {_list(yielded)}, the function returns {_list(f.results)}")
+    for o in f.body.walk() if rules else ():
+        for rule in rules:
+            _require(not rule.broken(o), o, rule.text)
 
 
 def _check_stack(f: Function) -> None:

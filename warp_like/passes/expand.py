@@ -12,7 +12,7 @@ from warp_like.base.loc import at
 from warp_like.builtins.spec import Elementwise, Overload, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.types import Scalar, Type, element_count, scalar_of
+from warp_like.ir.types import Scalar, Type, element_count, lane_type, scalar_of
 from warp_like.passes.bodies import body_of
 from warp_like.passes.rewriter import Rewriter, rewrite
 
@@ -27,6 +27,19 @@ def expand(f: Function, only: Callable[[Overload], bool] | None = None) -> Funct
             scalar row has one.
     """
     return rewrite(f, _Expander(only))
+
+
+def is_lowered(o: ops.Apply) -> bool:
+    """Return whether backends lower a call: its row has no body, nor has that of its components."""
+    types = tuple(lane_type(v.type) for v in o.args)
+    lower = resolve(o.fn, types).overload.lower
+    return body_of(lower) is None and not (isinstance(lower, Elementwise) and _has_scalar_body(lower, types))
+
+
+def _has_scalar_body(lower: Elementwise, types: tuple[Type, ...]) -> bool:
+    scalars = [scalar_of(t) for t in types]
+    scalar = resolve(lower.scalar, [s for s in scalars if s is not None]).overload
+    return body_of(scalar.lower) is not None
 
 
 class _Expander(Rewriter):
@@ -50,11 +63,7 @@ class _Expander(Rewriter):
             self.keep(o)
 
     def wants_components(self, row: Overload, lower: Elementwise, types: tuple[Type, ...]) -> bool:
-        if self.only is not None:
-            return self.only(row)
-        scalars = [scalar_of(t) for t in types]
-        scalar = resolve(lower.scalar, [s for s in scalars if s is not None]).overload
-        return body_of(scalar.lower) is not None
+        return _has_scalar_body(lower, types) if self.only is None else self.only(row)
 
     def components(self, o: ops.Apply, scalar: str, args: tuple[Value, ...]) -> Value:
         whole = next(a for a in args if not isinstance(a.type, Scalar))

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from warp_like.base.frozen import Frozen
 from warp_like.ir.core import Function
 from warp_like.ir.rewrite import clone_function
-from warp_like.ir.verify import verify
+from warp_like.ir.verify import InvalidIR, Rule, verify
+from warp_like.passes import stages
 from warp_like.passes.blocks import in_single_threads, require_together, works_together
 from warp_like.passes.checks import debug_checks, finite_checks
 from warp_like.passes.cse import cse
@@ -54,7 +55,7 @@ def prepare(f: Function, options: Options = DEFAULT, *, keep_customs: bool = Fal
 
     ``keep_customs`` leaves the calls of functions that have a gradient or a replay function of their own.
     """
-    run = _Runner(f, options)
+    run = _Runner(f, options, (stages.NO_LANES, stages.NO_MARKERS))
     run("inline", lambda g: inline(g, is_custom if keep_customs else None))
     run("flatten_structs", flatten_structs)
     run("open_choices", open_choices)
@@ -76,7 +77,7 @@ def prepare(f: Function, options: Options = DEFAULT, *, keep_customs: bool = Fal
 
 def optimise(f: Function, options: Options = DEFAULT) -> Function:
     """Return ``f`` simplified; the result can still be differentiated."""
-    run = _Runner(f, options)
+    run = _Runner(f, options, stages.prepared(options.debug))
     run("fold", fold)
     run("cse", cse)
     run("licm", licm)
@@ -86,7 +87,7 @@ def optimise(f: Function, options: Options = DEFAULT) -> Function:
 
 def finish(f: Function, options: Options = DEFAULT) -> Function:
     """Return ``f`` with the bodies of builtins in place of their calls, ready for a backend."""
-    run = _Runner(f, options)
+    run = _Runner(f, options, stages.differentiated(options.debug))
     if options.verify_fp:
         run("finite_checks", finite_checks)
     run("open_local_atomics", open_local_atomics)
@@ -101,7 +102,7 @@ def alone(f: Function, options: Options = DEFAULT) -> Function:
     """Return the finished ``f`` for a target where a block is one thread."""
     if not works_together(f):
         return f
-    run = _Runner(f, options)
+    run = _Runner(f, options, (*stages.differentiated(options.debug), stages.LOWERED))
     run("in_single_threads", in_single_threads)
     run("open_local_atomics", open_local_atomics)
     run("fold", fold)
@@ -111,17 +112,29 @@ def alone(f: Function, options: Options = DEFAULT) -> Function:
 
 
 class _Runner:
-    """Applies passes to a copy of a function, verifying and dumping it after each."""
+    """Applies passes to a copy of a function, verifying and dumping it after each.
 
-    def __init__(self, f: Function, options: Options) -> None:
+    ``rules`` hold from the start, those of ``stages.ESTABLISHED`` from their pass on.
+    """
+
+    def __init__(self, f: Function, options: Options, rules: tuple[Rule, ...]) -> None:
         self.function = clone_function(f)
         self.options = options
+        self.rules = rules
 
     def __call__(self, stage: str, apply: Callable[[Function], Function | bool]) -> bool:
         """Run one pass; returns False where the pass says that it changed nothing."""
         changed = apply(self.function)
+        self.rules += stages.ESTABLISHED.get(stage, ())
         if self.options.verify:
-            verify(self.function)
+            self.verify(stage)
         if self.options.dump is not None:
             self.options.dump(stage, self.function)
         return changed is not False
+
+    def verify(self, stage: str) -> None:
+        """Check the function as the pass ``stage`` has left it."""
+        try:
+            verify(self.function, self.rules)
+        except InvalidIR as error:
+            raise InvalidIR(f"after {stage}: {error}") from None

@@ -79,7 +79,7 @@ def compile_aot_module(
         >>> files = wp.compile_aot_module(square.module, device="cpu", module_dir="build")
     """
     target_module = named_module(module)
-    kernels = target_module.instances()
+    kernels = [kernel.current() for kernel in target_module.instances()]
     if not kernels:
         raise RuntimeError(
             f"module `{target_module.name}` has no kernels to compile; import it first, and declare the overloads of "
@@ -152,7 +152,7 @@ def _kernel_facts(k: int, kernel: Kernel, target: Target | None, files: dict[str
         "params": [[name, type_to_json(t)] for name, t in kernel.declared if t is not None],
         "overload": kernel.generic is not None,
         "file": kernel.file,
-        "source": source_key(kernel.source),
+        "source": source_key(kernel.captured_source),
         "options": list(kernel.compile_options().as_tuple()),
         "enable_backward": kernel.option("enable_backward"),
         "no_gradient": no_gradient,
@@ -179,7 +179,7 @@ def _adjoint_variants(kernel: Kernel, forward: Artifact, target: Target | None) 
 
 def _compiled(kernel: Kernel, target: Target | None, *signatures: Signature) -> Iterator[tuple[Signature, Artifact]]:
     for signature in signatures:
-        yield signature, compile_kernel(kernel.source, signature, target)
+        yield signature, compile_kernel(kernel.captured_source, signature, target)
 
 
 def _adjoints(types: Sequence[Type], forward: Artifact) -> list[tuple[int, ...]]:
@@ -300,11 +300,13 @@ def _attach(module: Module, facts: dict[str, Any], code: Precompiled, target: st
         loaded.forget_programs()
         loaded.precompiled[target] = code
         return
-    code.alone = source_key(kernel.source) != facts["source"]
+    edition = kernel.current()
+    code.alone = source_key(edition.captured_source) != facts["source"]
     if kernel.declared != declared or (code.alone and not stripped):
         raise RuntimeError(f"kernel `{key}` has changed since {code.path} was compiled; compile it again")
-    kernel.forget_programs()
-    kernel.precompiled[target] = code
+    for k in (edition, kernel) if code.alone else (edition,):
+        k.forget_programs()
+        k.precompiled[target] = code
     if code.alone and kernel.generic is not None:  # nor do its other instances have a source
         others = kernel.generic.precompiled[target] = Precompiled(code.path, code.options, {})
         others.alone = True
@@ -335,6 +337,11 @@ class LoadedKernel(Kernel):
         """Return whether a file, for another target maybe, says the same of its kernel."""
         what = ("source", "params", "options", "enable_backward")
         return all(self._facts[name] == facts[name] for name in what)
+
+    @property
+    def is_fixed(self) -> bool:
+        """True: there is no source, so nothing that a name in it could mean."""
+        return True
 
     def with_options(self, options: Mapping[str, Any] | None = None, /, **more: Any) -> Kernel:
         """Return this kernel with other options that do not change its code.

@@ -108,8 +108,6 @@ def func(
 
     def declare(f: Callable[..., Any]) -> Function:
         made = make_function(f)
-        if made.redefines:
-            forget_all_programs()
         made.name = name or made.name
         module_for(module, made.module, made.name).functions[made.name] = made
         return made
@@ -159,8 +157,6 @@ def func_native(
 
     def declare(f: Callable[..., Any]) -> Function:
         made = make_function(f, native=native)
-        if made.redefines:
-            forget_all_programs()
         module_for(None, made.module, made.name).functions[made.name] = made
         return made
 

@@ -94,7 +94,7 @@ def explain(kernel: Kernel, programs: Sequence[Program]) -> Explanation:
 
 def _variant(program: Program, which: tuple[bool, bool, bool], artifact: Artifact) -> Variant:
     contiguous, wide, sums = which
-    key = lookup.cache_key(program.kernel.source, program.signatures[which], program.target)
+    key = lookup.cache_key(program.kernel.captured_source, program.signatures[which], program.target)
     names = program.kernel.parameter_names
     return Variant(
         arguments=tuple((name, str(t)) for name, t in zip(names, program.types, strict=True)),

@@ -16,21 +16,21 @@ from warp_like.values.struct import StructInstance
 
 
 def concrete(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> Kernel:
-    """Return the instance of ``kernel`` for the types of these arguments; ``kernel`` itself if it is not generic.
+    """Return the instance of ``kernel`` for the types of these arguments, in its current edition.
 
     Raises:
         TypeError: An argument is not what its parameter takes, or has no type of its own.
         ValueError: The number of arguments is wrong.
     """
     if not kernel.is_generic:
-        return kernel
+        return kernel.current()
     given = require_arguments(kernel, inputs, outputs)
     types = []
     for i, ((name, t), value) in enumerate(zip(kernel.declared, given, strict=True)):
         if t is None:
             t = _inferred(f"kernel `{kernel.key}`, argument {i + 1} `{name}`", kernel.source.annotations[name], value)
         types.append(t)
-    return kernel.instance(tuple(types))
+    return kernel.instance(tuple(types)).current()
 
 
 def require_arguments(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:

@@ -10,23 +10,29 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from warp_like import _native, values
+from warp_like.base import log
 from warp_like.base.errors import WarpCodegenError
 from warp_like.base.forking import Order, held_by_forks
 from warp_like.base.settings import Setting, settings
 from warp_like.compiler.artifact import Artifact
-from warp_like.compiler.lookup import compile_kernel
+from warp_like.compiler.lookup import capture_now, compile_kernel
 from warp_like.compiler.signature import COMPILE_SETTINGS, Options, Signature
+from warp_like.frontend.names import Captured
 from warp_like.frontend.parameters import leaf_parameters, parameters
 from warp_like.frontend.source import Source, annotation_names, file_lines, read
 from warp_like.ir.types import Struct, Type, leaf_fields
+from warp_like.runtime.captured import Watched
 from warp_like.runtime.device import Device
 from warp_like.runtime.module import Module, module_for
 from warp_like.runtime.options import OwnOptions
-from warp_like.runtime.program import Program
+from warp_like.runtime.program import COMPILING, Program
 
 if TYPE_CHECKING:
     from warp_like.backend.target import Target
     from warp_like.runtime.explanation import Explanation
+
+MANY_EDITIONS = 8
+"""For how many values of what it names a kernel keeps its code in memory, beside the first ones."""
 
 _kernels: weakref.WeakSet[Kernel] = weakref.WeakSet()
 
@@ -73,6 +79,8 @@ class Kernel(_native.Launchable):
         launch_bounds: For CUDA, the most threads of a block and the fewest blocks of a multiprocessor (0: any).
         base: The kernel that this is with other options (see ``with_options``), or None.
         generic: The generic kernel that this is an instance of, or None.
+        first: The kernel of which this is another edition, or None. Code is made for the values that names in it have;
+            when one has changed, ``current()`` is an edition for the new value, with code of its own.
         overloads: Of a generic kernel, the instances that ``wp.overload`` has declared, by their types.
     """
 
@@ -93,6 +101,7 @@ class Kernel(_native.Launchable):
         self.launch_bounds = launch_bounds
         self.base: Kernel | None = None
         self.generic: Kernel | None = None
+        self.first: Kernel | None = None
         self.overloads: dict[str, Kernel] = {}
         self.precompiled: dict[str, Precompiled] = {}  # by target: `cpu`, or a CUDA architecture
         self._lines = file_lines(func)
@@ -100,6 +109,11 @@ class Kernel(_native.Launchable):
         self._programs: dict[tuple[Any, ...], Program] = {}
         self._instances: dict[tuple[Type, ...], Kernel] = {}
         self._with_options: dict[frozenset[tuple[str, str]], Kernel] = {}
+        self._captured: Watched | None = None
+        self._renew = False  # whether functions that it calls have been given gradients since
+        self._compiled = False
+        self._editions: list[Kernel] = []
+        self._latest_edition: Kernel | None = None
         self.options.update(options or {})
         self.module = module_for(module, getattr(func, "__module__", None), self.key)
         self.module.register(self)
@@ -109,6 +123,69 @@ class Kernel(_native.Launchable):
     def source(self) -> Source:
         """The source."""
         return read(self.func, "kernel", self._names, self._lines)
+
+    @property
+    def captured(self) -> Captured:
+        """What the names in it, and in the functions that it calls, meant when it was first needed."""
+        return self._watched.names
+
+    @property
+    def _watched(self) -> Watched:
+        if self._captured is None:
+            self._captured = Watched(capture_now(self.source))
+        elif self._renew:
+            self._captured = Watched(capture_now(self.source.within(self._captured.names)))
+        self._renew = False
+        return self._captured
+
+    @property
+    def captured_source(self) -> Source:
+        """The source with what its names meant: what it is compiled from."""
+        return self.source.within(self.captured)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether its code was loaded without regard to the source here, so that no name in that counts."""
+        return any(code.alone for code in self.precompiled.values())
+
+    @property
+    def watch(self) -> _native.Watch | None:
+        """What launches look at, to see whether names still mean what they meant."""
+        return None if self.is_fixed else self._watched.watch
+
+    def current(self) -> Kernel:
+        """Return the kernel for what the names in it mean now: itself, unless a value has changed.
+
+        Raises:
+            WarpCodegenError: The source of a function that it calls can't be found.
+        """
+        first = self if self.first is None else self.first
+        latest = first._latest_edition or first
+        if latest.is_fixed or latest._watched.is_current():
+            return latest
+        with COMPILING:
+            now = capture_now(first.source)
+            known = (k for k in (first, *first._editions) if k.captured.meanings == now.meanings)
+            found = next(known, None if first._compiled else first)
+            if found is None:
+                found = first._new_edition(now)
+            found._captured = Watched(now)  # the same values may be other objects
+            for dispatcher in found._dispatchers():
+                dispatcher.watch = found._captured.watch
+            first._latest_edition = found
+            return found
+
+    def _new_edition(self, now: Captured) -> Kernel:
+        """This kernel for other values; the oldest one is forgotten where there are many."""
+        if len(self._editions) == MANY_EDITIONS:
+            latest = self._latest_edition or self
+            log.warning(
+                f"kernel `{self.key}` is compiled again and again, since {latest.captured.changed(now)} changes; "
+                "pass a number that changes often to the kernel as an argument"
+            )
+        made = self._copy(first=self, precompiled={})
+        self._editions = [*self._editions[-MANY_EDITIONS:], made]
+        return made
 
     @functools.cached_property
     def declared(self) -> list[tuple[str, Type | None]]:
@@ -160,7 +237,9 @@ class Kernel(_native.Launchable):
     def _copy(self, **changed: Any) -> Kernel:
         """This kernel with other attributes, and with nothing compiled."""
         made: Kernel = type(self).__new__(type(self))
-        made.__dict__.update(self.__dict__, _programs={}, _instances={}, _with_options={}, **changed)
+        fresh: dict[str, Any] = {"_programs": {}, "_instances": {}, "_with_options": {}, "_editions": []}
+        fresh |= {"_captured": None, "_renew": False, "_compiled": False, "_latest_edition": None, "first": None}
+        made.__dict__.update({**self.__dict__, **fresh, **changed})
         self.module.attach(made)
         _kernels.add(made)
         return made
@@ -241,7 +320,10 @@ class Kernel(_native.Launchable):
                 help="other options, and some adjoints, are not; compile the module again, or load it without "
                 "strip_hash=True",
             )
-        return compile_kernel(self.source, signature, target) if found is None else found
+        if found is None:
+            found = compile_kernel(self.captured_source, signature, target)
+        self._compiled = True
+        return found
 
     def forget_programs(self) -> None:
         """Drop what has been compiled, because options changed."""
@@ -253,7 +335,7 @@ class Kernel(_native.Launchable):
 
     def _options_changed(self) -> None:
         self.forget_programs()
-        for kernel in (*self._instances.values(), *self._with_options.values()):
+        for kernel in (*self._instances.values(), *self._with_options.values(), *self._editions):
             kernel._options_changed()
 
     def forget_adjoints(self) -> None:
@@ -303,7 +385,7 @@ class Kernel(_native.Launchable):
         signature = Signature(types, wrt=positions, options=self.compile_options(), sums=not where.is_cuda)
         from warp_like.compiler import pipeline  # not loaded unless something is compiled
 
-        return pipeline.stage_text(self.source, signature, where, stage)
+        return pipeline.stage_text(self.current().captured_source, signature, where, stage)
 
     def explain(self, args: Sequence[Any] | None = None) -> Explanation:
         """Say how the kernel is compiled and run: cache key, where the code is from, time per stage, lanes and why.
@@ -330,11 +412,11 @@ class Kernel(_native.Launchable):
         """
         from warp_like.runtime.explanation import explain  # few programs ask
 
-        kernels = [self, *self._instances.values()]
+        kernels = [k.current() for k in (self, *self._instances.values())]
         programs = [p for k in kernels for p in k._programs.values() if p.artifacts]
         if args is not None or not programs:
             types = self._inspected_types(args)
-            program = self.instance(types).program(types) if self.is_generic else self.program(types)
+            program = (self.instance(types) if self.is_generic else self).current().program(types)
             if not program.artifacts:
                 program.require(contiguous=True, wide=False, sums=True)
             programs = [program]
@@ -415,9 +497,10 @@ def _target(text: str | None) -> Target:
 
 
 def forget_all_programs() -> None:
-    """Let every kernel be compiled anew: any of them may call a function that has changed."""
+    """Let every kernel be compiled anew: any of them may call a function that has been given a gradient."""
     for k in list(_kernels):
         k.forget_programs()
+        k._renew = True
 
 
 def _options_changed(setting: Setting) -> None:

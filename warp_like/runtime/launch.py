@@ -156,6 +156,8 @@ def _remember(kernel: Kernel, program: Program) -> None:
         kernel.fast = None  # there is more to tell of than the arguments: `inner.before_launch`
         return
     kernel.fast = program.dispatcher
+    first = kernel if kernel.first is None else kernel.first
+    first.latest = None if kernel is first else kernel
     if kernel.generic is not None and _fits_alone(kernel, kernel.generic):
         kernel.generic.latest = kernel
 
@@ -258,7 +260,8 @@ class Launch(_native.Command):
 
     ``launch()`` runs it; ``set_dim``, ``set_param_at_index``, ``set_param_by_name`` and ``set_params`` change it.
     Numbers are taken as they are when they are bound; arrays, structs, vectors and matrices are bound by reference: a
-    launch sees what has been written to them. The options of kernel and module are those that hold when it runs.
+    launch sees what has been written to them. The options of kernel and module, and the values of constants that the
+    kernel names, are those that hold when it runs.
 
     Attributes:
         kernel: The kernel.
@@ -318,10 +321,11 @@ class Launch(_native.Command):
                 block_dim=blocks.threads,
             )
             return
-        # Options may have changed since: then there is another program.
-        self.program = self.kernel.program(self.program.types, device=self.program.device)
+        # Options, and values that the kernel names, may have changed since: then there is another program.
+        kernel = self.kernel.current()
+        self.program = kernel.program(self.program.types, device=self.program.device)
         args = list(self._params)  # set_params changes these
-        if _run_or_record(self.program, self.kernel, self._dims, args, self._record_tape, blocks) is not None:
+        if _run_or_record(self.program, kernel, self._dims, args, self._record_tape, blocks) is not None:
             return
         assert self.program.dispatcher is not None
         if inner.used_by(self.program.any_artifact):

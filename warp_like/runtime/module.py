@@ -75,7 +75,7 @@ class Module:
         """
         where = get_device(device)
         for kernel in self.instances():
-            kernel.program(kernel.types, device=where).require(contiguous=True, wide=False, sums=True)
+            kernel.current().program(kernel.types, device=where).require(contiguous=True, wide=False, sums=True)
 
     def instances(self) -> list[Kernel]:
         """Return the kernels that have concrete types: of a generic one its declared overloads."""

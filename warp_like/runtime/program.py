@@ -154,6 +154,7 @@ class Program:
         dispatcher.bounded = artifact.bounded
         dispatcher.types = self.types
         if self.wrt is None and self.tangent is None:
+            dispatcher.watch = self.kernel.watch
             if self.kernel.takes_structs:
                 dispatcher.declare([_declared(t) for _, t in self.kernel.declared])
             inner = artifact.inner_reads or artifact.inner_writes

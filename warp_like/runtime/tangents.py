@@ -124,7 +124,7 @@ def hvp(
         array([ 0.,  6., 12., 18.], dtype=float32)
     """
     call = _bind(kernel, dim, inputs, outputs, tangents, (), device)
-    require_backward(kernel)
+    require_backward(call.kernel)
     first = dict(call.same)
     weights = {first.get(i, i): w for i, w in _weights(call, inputs, outputs, adj_outputs).items()}
     written = {first.get(i, i) for i in call.writes if i in call.tangents}
@@ -133,7 +133,7 @@ def hvp(
     n = len(call.args)
     wrt = tuple(i for i in range(n) if isinstance(call.types[i], Array) and is_differentiable(call.types[i]))
     varied = (*sorted(call.tangents), *range(n, n + len(wrt)))
-    program = kernel.program(call.types, wrt, same_arguments(call.args), varied, call.device)
+    program = call.kernel.program(call.types, wrt, same_arguments(call.args), varied, call.device)
     _require_apart(call, program)
 
     scratch = program.any_artifact.scratch

@@ -54,11 +54,11 @@ def test_scalars_of_every_sort():
 def test_a_new_number_compiles_nothing():
     f = jax_kernel(scale)
     f(arange(3), 1.0)
-    (jitted,) = f._jitted.values()
+    ((jitted, _),) = f._jitted.values()
     known = jitted._cache_size()
     for a in range(5):
         f(arange(3), float(a))
-    assert list(f._jitted.values()) == [jitted]
+    assert [used for used, _ in f._jitted.values()] == [jitted]
     assert jitted._cache_size() == known
 
 

@@ -20,6 +20,7 @@ from warp_like.interop.jaxffi.operation import Operation
 from warp_like.interop.jaxffi.target import jax_module
 from warp_like.ir.types import Array, Scalar, Struct, Type, bfloat16
 from warp_like.runtime.arguments import Site, convert
+from warp_like.runtime.kernel import Kernel
 from warp_like.runtime.memory import element_type
 
 
@@ -140,10 +141,13 @@ class JaxCallable(JaxKernel):
             raise site.type_error("a traced value; numbers are static here, close over them or pass them as arrays")
         return None, constant(t, convert(site, np.asarray(value)[()] if is_array(value) else value)).tobytes()
 
-    def _run(self, op: Operation, values: Sequence[Any]) -> list[Any]:
+    def _traced(self, kernels: set[Kernel]) -> Kernel:
+        return self.kernel  # the function: the kernels that it launches are known when it has run
+
+    def _run(self, op: Operation, values: Sequence[Any], kernels: set[Kernel]) -> list[Any]:
         given = dict(zip(op.dynamic, values, strict=True))
         arguments: list[Any] = []
-        with Tracing(op.vmap_method, op.has_side_effect) as tracing:
+        with Tracing(op.vmap_method, op.has_side_effect, kernels) as tracing:
             for i, t in enumerate(op.types):
                 if not isinstance(t, Array):
                     arguments.append(_number(t, op.constants[i]))

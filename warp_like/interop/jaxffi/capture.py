@@ -25,6 +25,7 @@ from warp_like.ir.types import Array, Scalar, scalar_of
 from warp_like.runtime.array import array
 from warp_like.runtime.binding import bind_new
 from warp_like.runtime.device import Device, get_device
+from warp_like.runtime.kernel import Kernel
 from warp_like.runtime.memory import ElementType
 from warp_like.runtime.recording import Capture, Record, Write, recorder
 
@@ -72,9 +73,10 @@ class Memory:
 
 
 class Tracing(Capture):
-    """Follows the launches of one function."""
+    """Follows the launches of one function, and adds their kernels to ``kernels``."""
 
-    def __init__(self, vmap_method: str, has_side_effect: bool) -> None:
+    def __init__(self, vmap_method: str, has_side_effect: bool, kernels: set[Kernel]) -> None:
+        self.kernels = kernels
         self.vmap_method = vmap_method
         self.has_side_effect = has_side_effect
         self._memories: dict[int, Memory] = {}
@@ -131,6 +133,7 @@ class Tracing(Capture):
     def take_launch(self, record: Record) -> None:
         """See ``Capture``."""
         self._require_jax_types(record)
+        self.kernels.add(record.kernel)
         arrays = {i: a for i, a in enumerate(record.args) if isinstance(record.types[i], Array)}
         memories = {i: self._memory(a) for i, a in arrays.items()}
         first: dict[int, int] = {}

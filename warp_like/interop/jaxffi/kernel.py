@@ -98,7 +98,7 @@ def made_once(cls: type[F], function: Any, described: Any, *choices: Any) -> F:
     """Return what ``cls`` makes of a function and choices, as the last time; the function keeps what was made of it."""
     try:
         made = vars(function).setdefault(_MADE, {})
-        key = (cls, *choices)
+        key = (cls, id(function), *choices)  # a copy of a kernel shares what it keeps
         hash(key)
     except TypeError:  # a method, or a mistake among the choices, which is said below
         return cls(described, *choices)
@@ -145,7 +145,7 @@ class JaxKernel:
         self.vmap_method = _checked_vmap(vmap_method)
         self.__name__ = kernel.key
         self.__doc__ = kernel.__doc__
-        self._jitted: dict[Any, Any] = {}
+        self._jitted: dict[Any, tuple[Any, set[Kernel]]] = {}  # with the kernels that it has traced
         self._place(num_outputs, in_out_argnames)
 
     def _place(self, num_outputs: int, in_out_argnames: tuple[str, ...]) -> None:
@@ -213,9 +213,11 @@ class JaxKernel:
             self.vmap_method if vmap_method is None else _checked_vmap(vmap_method),
             self.kernel.compile_options(),
         )
-        jitted = self._jitted.get(call)
-        if jitted is None:
-            jitted = self._jitted.setdefault(call, self._jit(*call[:-1]))
+        jitted, kernels = self._jitted.get(call, (None, set()))
+        if jitted is None or any(k.current() is not k for k in kernels):
+            kernels = set()
+            jitted = self._jit(*call[:-1], kernels)
+            self._jitted[call] = jitted, kernels
         return jitted(*dynamic)
 
     def _jit(
@@ -225,9 +227,10 @@ class JaxKernel:
         launch_dims: Any,
         output_dims: Any,
         vmap_method: str,
+        kernels: set[Kernel],
     ) -> Any:
         def call(*dynamic: Any) -> list[Any]:
-            return self._trace(types, dict(constants), launch_dims, output_dims, vmap_method, dynamic)
+            return self._trace(types, dict(constants), launch_dims, output_dims, vmap_method, dynamic, kernels)
 
         call.__name__ = call.__qualname__ = self.kernel.key
         return jax_module().jit(call, inline=True)
@@ -240,6 +243,7 @@ class JaxKernel:
         output_dims: Any,
         vmap_method: str,
         dynamic: Sequence[Any],
+        kernels: set[Kernel],
     ) -> list[Any]:
         key, names = self.kernel.key, self.kernel.parameter_names
         positions = [i for i in self.arguments if i not in constants]
@@ -259,7 +263,7 @@ class JaxKernel:
         first = shapes[min(shapes)] if shapes else None
         shapes |= dict(zip(self.outputs, output_shapes(key, outputs, output_dims, dims, first), strict=True))  # type: ignore[arg-type]
         op = Operation(
-            self.kernel,
+            self._traced(kernels),
             types,
             dims,
             constants,
@@ -273,12 +277,17 @@ class JaxKernel:
             self.block_dim or 0,
         )
         # Made alike before the derivative is taken: then JAX sums the gradients over the devices itself.
-        return self._run(op, alike(values))
+        return self._run(op, alike(values), kernels)
+
+    def _traced(self, kernels: set[Kernel]) -> Kernel:
+        """The kernel for the values that its names have now; it is added to ``kernels``."""
+        kernels.add(current := self.kernel.current())
+        return current
 
     def _split(self, site: Site, t: Type, value: Any) -> tuple[Any, bytes | None]:
         return split(site, t, value)
 
-    def _run(self, op: Operation, values: Sequence[Any]) -> list[Any]:
+    def _run(self, op: Operation, values: Sequence[Any], kernels: set[Kernel]) -> list[Any]:
         op.require_results()
         if not self.enable_backward:
             return undifferentiable(op, values)

@@ -123,7 +123,7 @@ class Code:
         # A warm start loads no compiler, and this needs one.
         from warp_like.compiler.pipeline import optimised
 
-        return optimised(self.kernel.source, self.signature)
+        return optimised(self.kernel.captured_source, self.signature)
 
 
 _codes: weakref.WeakKeyDictionary[Kernel, dict[tuple[Signature, bool], Code]] = weakref.WeakKeyDictionary()
@@ -158,7 +158,7 @@ def compiled(
 def _compile(kernel: Kernel, signature: Signature, deterministic: bool) -> Code:
     artifact = kernel.artifact(signature)
     # A hash of the contents, not a number of this process: XLA may keep its programs on disk.
-    words = digest(cache_key(kernel.source, signature, host_target()), artifact.code, str(deterministic))
+    words = digest(cache_key(kernel.captured_source, signature, host_target()), artifact.code, str(deterministic))
     key = int(words[:16], 16) - (1 << 63)
     if not _native.xla_has_plan(key):
         loaded = cpu.load(artifact.code, (artifact.entry,), _native.symbols())

@@ -109,7 +109,7 @@ def _loaded(name: str, kernel: Any, device: DeviceLike) -> tuple[CudaDevice, int
         raise RuntimeError(f"{name}() asks a CUDA device, got {place}")
     if kernel.is_generic:
         raise RuntimeError(f"{name}(): kernel `{kernel.key}` is generic; pass one of its overloads (wp.overload)")
-    program = kernel.program(tuple(t for _, t in kernel.parameters if t is not None), device=place)
+    program = kernel.current().program(tuple(t for _, t in kernel.parameters if t is not None), device=place)
     if not program.loaded:
         program.require(contiguous=True, wide=False, sums=True)
     function: int = next(iter(program.loaded.values())).function

@@ -1,0 +1,77 @@
+"""What holds of a function from which pass on: the rules that the verifier checks beside those of the IR itself.
+
+A later stage relies on them without a look: the backend has no code for a ``Call`` or a struct. ``config.verify``
+checks them after each pass, so that the pass which breaks one is the pass that is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from warp_like.ir import ops
+from warp_like.ir.core import Op, Value
+from warp_like.ir.types import Array, Lanes, Struct
+from warp_like.ir.verify import Rule
+from warp_like.passes.ad.markers import Replayed, Unavailable
+from warp_like.passes.expand import is_lowered
+from warp_like.passes.inline import is_custom
+
+
+def _values(o: Op) -> Iterator[Value]:
+    yield from o.operands()
+    yield from o.results
+    for r in o.regions():
+        yield from r.params
+
+
+def _is_wide(o: Op) -> bool:
+    return isinstance(o, (ops.Spread, ops.Ramp, ops.Across)) or any(isinstance(v.type, Lanes) for v in _values(o))
+
+
+def _is_chosen_array(o: Op) -> bool:
+    return isinstance(o, (ops.If, ops.For, ops.While)) and any(isinstance(v.type, Array) for v in _values(o))
+
+
+def _is_access_of_slice(o: Op) -> bool:
+    accesses = (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas, ops.Inner)
+    return isinstance(o, accesses) and isinstance(o.array.op, ops.Slice)
+
+
+NO_LANES = Rule("there are lanes before the function is widened", _is_wide)
+NO_CALLS = Rule("a call is left", lambda o: isinstance(o, ops.Call))
+NO_PLAIN_CALLS = Rule(
+    "a call is left of a function without gradient of its own",
+    lambda o: isinstance(o, ops.Call) and not is_custom(o.callee),
+)
+NO_STRUCTS = Rule("a value is a struct", lambda o: any(isinstance(v.type, Struct) for v in _values(o)))
+NO_CHOSEN_ARRAYS = Rule("a branch or loop gives an array", _is_chosen_array)
+NO_SLICES = Rule("an access goes through a slice", _is_access_of_slice)
+NO_MARKERS = Rule("a mark of differentiation is left", lambda o: isinstance(o, (Unavailable, Replayed)))
+LOWERED = Rule(
+    "no backend lowers this builtin, which has a body", lambda o: isinstance(o, ops.Apply) and not is_lowered(o)
+)
+
+ESTABLISHED: dict[str, tuple[Rule, ...]] = {
+    "inline": (NO_PLAIN_CALLS,),
+    "flatten_structs": (NO_STRUCTS,),
+    "open_choices": (NO_CHOSEN_ARRAYS,),
+    "open_slices": (NO_SLICES,),
+    "expand": (LOWERED,),
+}
+"""The rules that hold after a pass, by its name, until the function is handed on."""
+
+
+def prepared(debug: bool) -> tuple[Rule, ...]:
+    """Return what holds of a function that is prepared: in debug mode, slices stay what the user wrote."""
+    slices = () if debug else (NO_SLICES,)
+    return (NO_LANES, NO_PLAIN_CALLS, NO_STRUCTS, NO_CHOSEN_ARRAYS, *slices)
+
+
+def differentiated(debug: bool) -> tuple[Rule, ...]:
+    """Return what holds of a function that is ready to be finished."""
+    return (*prepared(debug), NO_CALLS, NO_MARKERS)
+
+
+def widened() -> tuple[Rule, ...]:
+    """Return what holds of a function in lanes, which is never made in debug mode."""
+    return (*(rule for rule in differentiated(debug=False) if rule is not NO_LANES), LOWERED)
