@@ -126,7 +126,7 @@ def sums_round(f: Function, summed: Sequence[int]) -> bool:
 
 def _commutes(o: Op) -> bool:
     """Whether updates like ``o`` give the same bits in any order."""
-    if not isinstance(o, ops.Atomic) or o.kind == "exch":
+    if not isinstance(o, ops.Atomic) or o.kind in ("exch", "take"):
         return False
     scalar = scalar_of(o.value.type)
     return o.kind not in ("add", "sub") or (scalar is not None and scalar.is_int)

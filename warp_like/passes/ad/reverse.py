@@ -9,7 +9,8 @@ writes nothing, then a reverse sweep that walks the ops backwards and sends adjo
   so a plain sum saves nothing.
 * The adjoints of what a block uses from outside leave it as results, so that the adjoint is SSA like any other code.
 * Reading an element adds to the adjoint array atomically. Writing one takes the adjoint of the element and leaves 0,
-  since what stood there before had no influence on what follows.
+  since what stood there before had no influence on what follows. Where threads may write to one element (``private``
+  says where not), that is one atomic operation: as one store wins, one thread gets the adjoint.
 
 A primal value that can't be computed again (an element that the same kernel overwrites, the old value of an atomic)
 becomes an ``Unavailable`` op. If one is left once dead code is gone, the reverse sweep really needs it, and the kernel
@@ -25,7 +26,7 @@ import copy
 from collections import ChainMap
 from collections.abc import Iterator, Sequence
 
-from warp_like.analysis.memory import root_of, roots_written
+from warp_like.analysis.memory import analyse, root_of, roots_written
 from warp_like.base.errors import WarpCodegenError
 from warp_like.base.loc import at
 from warp_like.builtins.emit import Emitter
@@ -39,6 +40,7 @@ from warp_like.passes.ad.adjoints import Adjoints
 from warp_like.passes.ad.functions import recompute_call
 from warp_like.passes.ad.loops import LoopReversal
 from warp_like.passes.ad.markers import Replayed, Unavailable
+from warp_like.passes.ad.private import private_roots
 from warp_like.passes.ad.rules import RULES
 from warp_like.passes.bodies import body_of
 from warp_like.passes.local_arrays import local_arrays
@@ -112,6 +114,7 @@ class Reversal:
         self.varied = varied_values(f, adjoint_arrays)
         self.local = {v for v in local_arrays(f) if is_differentiable(v.type)}
         self.carrying = {*map(root_of, (*adjoint_arrays, *self.local)), *inner_arrays(f, adjoint_arrays)}
+        self.private = private_roots(analyse(f))
         self.loops: dict[Op, LoopReversal] = {}
         self.slots = 0
         self._writing: dict[Op, bool] = {}

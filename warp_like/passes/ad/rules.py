@@ -141,9 +141,13 @@ def _store(r: Reversal, o: ops.Store) -> None:
     source = r.adjoint_array(o.array)
     if source is None:
         return
-    indices = [r.value(i) for i in o.indices]
+    indices, zero = [r.value(i) for i in o.indices], r.b.zero(o.value.type)
+    root = root_of(o.array)
+    if o.value in r.varied and root not in r.private and root.kind != "local":
+        r.send(o.value, r.b.atomic("take", source, indices, zero))
+        return
     r.send(o.value, r.b.load(source, indices))
-    r.b.store(source, indices, r.b.zero(o.value.type))
+    r.b.store(source, indices, zero)
 
 
 def _atomic(r: Reversal, o: ops.Atomic) -> None:
