@@ -56,8 +56,8 @@ def reinterpret(x: wp.array(dtype=wp.float16), y: wp.array(dtype=wp.bfloat16)):
 @wp.kernel
 def highest_and_sum(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
     i = wp.tid()
-    wp.atomic_max(y, i, x[i] * x[i])
-    wp.atomic_add(y, i, x[i])
+    wp.atomic_max(y, i // 2, x[i] * x[i])
+    wp.atomic_add(y, i // 2, x[i])
 
 
 @wp.kernel(enable_backward=False)

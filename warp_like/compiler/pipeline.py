@@ -23,13 +23,13 @@ from warp_like.ir.printer import print_function
 from warp_like.ir.rewrite import clone_function, fewest_tid_dims
 from warp_like.ir.verify import verify
 from warp_like.passes import pipeline as passes
+from warp_like.passes.ad.order import in_order, serial_arrays
 from warp_like.passes.ad.saving import rewritten_arrays
 from warp_like.passes.ad.value_gradients import open_gradients
 from warp_like.passes.effects import array_uses, certain_accesses, constant_arrays, inner_uses
 from warp_like.passes.spmd.choice import Choice, choose
 from warp_like.passes.sums import (
     depends_on_order,
-    open_own_additions,
     plain_additions,
     reduced_arrays,
     spans,
@@ -75,7 +75,8 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
         spans=spans(memory, summed),
         own=own,
         extremes=tuple(i for i, a in accesses.items() if a.extreme),
-        rewrites=tuple(rewritten_arrays(open_own_additions(clone_function(f)))),
+        rewrites=tuple(rewritten_arrays(in_order(clone_function(f)))) if f.role == "kernel" else (),
+        serial=serial_arrays(memory) if f.role == "kernel" else (),
         certain=certain_accesses(memory),
         scratch=f.scratch,
         tid_ndim=fewest_tid_dims(f),
@@ -119,7 +120,7 @@ def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = N
         from warp_like.passes.ad.adjoint import adjoint  # most kernels are never differentiated
 
         with clock.stage("adjoint"):
-            f = adjoint(f, signature.wrt, options, signature.same)
+            f = adjoint(f, signature.wrt, options, signature.same, signature.alone)
     if signature.tangent is not None:
         from warp_like.passes.ad.forward import forward_mode
 

@@ -155,15 +155,16 @@ class History(_native.History):
         forward = program_of(record).any_artifact
         if inner.used_by(forward):
             self._before_inner(record, forward)
+        in_order = program_of(record).in_order(record.dims)
         for i in forward.extremes:
-            if self._is_result(record.args[i]):
+            if self._is_result(record.args[i]) and not (in_order and i in forward.serial):
                 name = record.kernel.parameter_names[i]
                 record.refusal = (
                     f"kernel `{record.kernel.key}`: the gradient of atomic_min() and atomic_max() can't tell what they "
                     f"replaced, and `{name}` held results of an earlier recorded operation; let it start from numbers "
                     "(fill_), and combine the two in another kernel"
                 )
-        if forward.rewrites or record.same:
+        if forward.rewrites or record.same or in_order:
             self._keep_own(record)
         merged = dict(record.same)
         written = {merged.get(j, j) for j in forward.writes}

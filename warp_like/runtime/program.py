@@ -45,6 +45,7 @@ class Program:
         same: For an adjoint, pairs of parameters that are one array, later one first.
         tangent: For forward mode, the positions of the parameters that have tangents; else None.
         device: What it is compiled for.
+        alone: For an adjoint, whether it is that of a grid of one thread.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Program:
         same: tuple[tuple[int, int], ...] = (),
         tangent: tuple[int, ...] | None = None,
         device: Device | None = None,
+        alone: bool = False,
     ) -> None:
         self.kernel = kernel
         self.device = device or get_device("cpu")
@@ -62,6 +64,7 @@ class Program:
         self.wrt = wrt
         self.same = same
         self.tangent = tangent
+        self.alone = alone
         self.dispatcher: _native.Dispatcher | None = None
         self.artifacts: dict[Place, Artifact] = {}
         self.loaded: dict[Place, Any] = {}  # on CUDA, the code of each
@@ -84,6 +87,10 @@ class Program:
 
         return load.target_of(self.device)  # type: ignore[arg-type]
 
+    def in_order(self, dims: tuple[int, ...]) -> bool:
+        """Return whether the adjoint for a grid of these extents is that of one thread, for the order of atomics."""
+        return math.prod(dims) == 1 and bool(self.any_artifact.serial)
+
     def is_wide(self, dims: tuple[int, ...]) -> bool:
         """Return whether an index of a grid of these extents, as the kernel sees it, exceeds 32 bits."""
         limit = 2**31 - 1
@@ -104,8 +111,9 @@ class Program:
         """
         with COMPILING:
             if (contiguous, wide, sums) not in self.artifacts or self.dispatcher is None:
+                options = self.kernel.compile_options()
                 signature = Signature(
-                    self.types, contiguous, wide, self.wrt, self.same, self.kernel.compile_options(), self.tangent, sums
+                    self.types, contiguous, wide, self.wrt, self.same, options, self.tangent, sums, alone=self.alone
                 )
                 self.dispatcher, place, artifact = self._install(signature)
                 self.artifacts[place] = artifact
@@ -158,7 +166,7 @@ class Program:
             if self.kernel.takes_structs:
                 dispatcher.declare([_declared(t) for _, t in self.kernel.declared])
             inner = artifact.inner_reads or artifact.inner_writes
-            dispatcher.recordable = not (artifact.extremes or artifact.rewrites or inner)
+            dispatcher.recordable = not (artifact.extremes or artifact.rewrites or artifact.serial or inner)
         return dispatcher
 
     def _may_be_none(self, position: int, artifact: Artifact) -> bool:

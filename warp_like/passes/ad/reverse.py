@@ -40,6 +40,7 @@ from warp_like.passes.ad.adjoints import Adjoints
 from warp_like.passes.ad.functions import recompute_call
 from warp_like.passes.ad.loops import LoopReversal
 from warp_like.passes.ad.markers import Replayed, Unavailable
+from warp_like.passes.ad.order import ONE_THREAD, read_of_updated
 from warp_like.passes.ad.private import private_roots
 from warp_like.passes.ad.rules import RULES
 from warp_like.passes.bodies import body_of
@@ -114,7 +115,8 @@ class Reversal:
         self.varied = varied_values(f, adjoint_arrays)
         self.local = {v for v in local_arrays(f) if is_differentiable(v.type)}
         self.carrying = {*map(root_of, (*adjoint_arrays, *self.local)), *inner_arrays(f, adjoint_arrays)}
-        self.private = private_roots(analyse(f))
+        self.memory = analyse(f)
+        self.private = private_roots(self.memory)
         self.loops: dict[Op, LoopReversal] = {}
         self.slots = 0
         self._writing: dict[Op, bool] = {}
@@ -186,7 +188,7 @@ class Reversal:
         self.unavailable(
             o,
             "the result of an atomic can't be recomputed for the gradient",
-            "store it to an array in a first kernel and read that array in a second one",
+            f"store it to an array in a first kernel and read that array in a second one{ONE_THREAD}",
         )
 
     def recompute_native(self, o: ops.Native) -> None:
@@ -208,13 +210,7 @@ class Reversal:
         if root_of(o.array).kind == "element":
             self.unavailable_inner(o)
             return
-        name = root_of(o.array).array.hint or "an array"
-        self.unavailable(
-            o,
-            f"the gradient needs this element of `{name}`, which the same kernel updates by atomics",
-            f"where no other thread updates the element, write `{name}[...] = {name}[...] + value`, since `+=` is an "
-            f"atomic; else read `{name}` in a second kernel",
-        )
+        self.unavailable(o, *read_of_updated(root_of(o.array).array.hint or "an array"))
 
     def unavailable_inner(self, o: ops.Load) -> None:
         array = ops.base_array(o.array)
