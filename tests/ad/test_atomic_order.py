@@ -216,6 +216,51 @@ def test_after_another_launch() -> None:
     np.testing.assert_array_equal(args[1].grad.numpy(), [1.0, 0.0])
 
 
+@wp.kernel
+def two_names(a: wp.array(dtype=f64), b: wp.array(dtype=f64), v: wp.array(dtype=f64), out: wp.array(dtype=f64)):
+    i = wp.tid()
+    wp.atomic_add(b, 0, v[i])
+    out[i] = a[0] * a[0]
+
+
+@pytest.mark.parametrize("length", [4, 2])
+def test_one_array_by_two_names(length: int) -> None:
+    """The whole array, or a part of it."""
+    for n in (1, 3):
+        x, v, out = (wp.ones(k, dtype=f64, requires_grad=True) for k in (4, n, n))
+        with wp.Tape() as tape:
+            wp.launch(two_names, dim=n, inputs=[x, x[:length], v, out])
+        seeds = {out: wp.ones(n, dtype=f64)}
+        if n == 1 and length == 4:
+            tape.backward(grads=seeds)
+            np.testing.assert_array_equal(x.grad.numpy(), [4.0, 0.0, 0.0, 0.0])
+            np.testing.assert_array_equal(v.grad.numpy(), [4.0])
+        else:
+            with pytest.raises((wp.WarpCodegenError, RuntimeError), match="updates by atomics|pass separate arrays"):
+                tape.backward(grads=seeds)
+
+
+@wp.kernel
+def sum_of_two_names(a: wp.array(dtype=f64), b: wp.array(dtype=f64), v: wp.array(dtype=f64), out: wp.array(dtype=f64)):
+    i = wp.tid()
+    wp.atomic_add(b, 0, v[i])
+    out[i] = f64(2.0) * a[0]
+
+
+def test_a_part_of_an_array_by_another_name() -> None:
+    for n in (1, 3):
+        x, v, out = (wp.ones(k, dtype=f64, requires_grad=True) for k in (4, n, n))
+        with wp.Tape() as tape:
+            wp.launch(sum_of_two_names, dim=n, inputs=[x, x[:2], v, out])
+        seeds = {out: wp.ones(n, dtype=f64)}
+        if n == 1:
+            tape.backward(grads=seeds)
+            np.testing.assert_array_equal(v.grad.numpy(), [2.0])
+        else:
+            with pytest.raises(RuntimeError, match="depends on the order of the threads"):
+                tape.backward(grads=seeds)
+
+
 # --- what needs no order ----------------------------------------------------------------------------------------
 
 

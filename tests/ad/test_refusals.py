@@ -33,8 +33,9 @@ def augmented_and_read(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
 
 @wp.kernel
 def append(n: wp.array(dtype=int), x: wp.array(dtype=f64), out: wp.array(dtype=f64)):
-    slot = wp.atomic_add(n, 0, 1)
-    out[slot] = x[wp.tid()]
+    for k in range(out.shape[0]):
+        slot = wp.atomic_add(n, 0, 1)
+        out[slot] = x[k]
 
 
 @wp.kernel

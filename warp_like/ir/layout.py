@@ -27,6 +27,7 @@ from warp_like.ir.types import (
     Type,
     Vec,
     element_count,
+    int64,
 )
 
 SCALAR_CODE: dict[Scalar, int] = {t: i for i, t in enumerate(SCALARS)}
@@ -41,6 +42,9 @@ MAX_DIMS = 4
 MAX_NARROW = 2**31 - 2048
 """The most threads of a grid, and the most elements of an array, that CUDA's code counts in 32 bits: the index of the
 next thread, a stride of the grid further, still fits."""
+
+KEPT = Array(int64, 2)
+"""The array in which a recorded launch keeps what atomics return: a row for each atomic, a column for each thread."""
 
 
 def size_of(t: Type) -> int:

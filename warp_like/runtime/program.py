@@ -79,6 +79,11 @@ class Program:
         return next(iter(self.artifacts.values()))
 
     @property
+    def keeps(self) -> bool:
+        """Whether it has a parameter more than its kernel, for results of atomics (``passes/ad/kept.py``)."""
+        return len(self.types) > len(self.kernel.parameters)
+
+    @property
     def target(self) -> Target | None:
         """What it is compiled for, as the compiler knows it; None for this machine."""
         if not self.device.is_cuda:
@@ -87,9 +92,12 @@ class Program:
 
         return load.target_of(self.device)  # type: ignore[arg-type]
 
-    def in_order(self, dims: tuple[int, ...]) -> bool:
-        """Return whether the adjoint for a grid of these extents is that of one thread, for the order of atomics."""
-        return math.prod(dims) == 1 and bool(self.any_artifact.serial)
+    def in_order(self, dims: tuple[int, ...], same: Sequence[tuple[int, int]] = ()) -> bool:
+        """Return whether the adjoint for a grid of these extents is that of one thread, for the order of atomics.
+
+        ``same`` lists pairs of arguments that are one array: one may be read, and the other one updated.
+        """
+        return math.prod(dims) == 1 and bool(same or self.any_artifact.serial)
 
     def is_wide(self, dims: tuple[int, ...]) -> bool:
         """Return whether an index of a grid of these extents, as the kernel sees it, exceeds 32 bits."""
@@ -113,8 +121,9 @@ class Program:
             if (contiguous, wide, sums) not in self.artifacts or self.dispatcher is None:
                 options = self.kernel.compile_options()
                 signature = Signature(
-                    self.types, contiguous, wide, self.wrt, self.same, options, self.tangent, sums, alone=self.alone
-                )
+                    self.types, contiguous, wide, self.wrt, self.same, options, self.tangent, sums, alone=self.alone,
+                    kept=self.keeps,
+                )  # fmt: skip
                 self.dispatcher, place, artifact = self._install(signature)
                 self.artifacts[place] = artifact
                 self.signatures[place] = signature
@@ -139,7 +148,7 @@ class Program:
 
     def new_dispatcher(self, signature: Signature, artifact: Artifact, cuda: Any = None) -> _native.Dispatcher:
         """Return a dispatcher without variants for the parameters of ``artifact``; ``cuda`` is the device's context."""
-        names = list(self.kernel.parameter_names)
+        names = [*self.kernel.parameter_names, "kept"][: len(self.types)]
         names += [f"adj_{names[i]}" for i in self.wrt or ()] + [f"old_{names[i]}" for i in artifact.scratch]
         types = [*signature.params, *(signature.args[i] for i in artifact.scratch)]
         tangents = with_scratch(self.tangent or (), len(signature.args), len(self.wrt or ()), artifact.scratch)
@@ -163,7 +172,7 @@ class Program:
         dispatcher.bounded = artifact.bounded
         dispatcher.types = self.types
         if self.wrt is None and self.tangent is None:
-            if self.kernel.takes_structs:
+            if self.kernel.takes_structs and not self.keeps:
                 dispatcher.declare([_declared(t) for _, t in self.kernel.declared])
             inner = artifact.inner_reads or artifact.inner_writes
             dispatcher.recordable = not (artifact.extremes or artifact.rewrites or artifact.serial or inner)

@@ -25,7 +25,7 @@ def program_of(record: Record, wrt: tuple[int, ...] | None = None, same: Any = (
     forward = record.kernel.program(record.types, device=place)
     if wrt is None:
         return forward
-    return record.kernel.program(record.types, wrt, same, device=place, alone=forward.in_order(record.dims))
+    return record.kernel.program(record.types, wrt, same, device=place, alone=forward.in_order(record.dims, same))
 
 
 class Write:

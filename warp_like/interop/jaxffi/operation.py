@@ -158,7 +158,7 @@ class Operation:
                 wide=forward.is_wide(self.dims),
                 contiguous=contiguous,
                 sums=sums and contiguous,
-                alone=wrt is not None and forward.in_order(self.dims),
+                alone=wrt is not None and forward.in_order(self.dims, same),
             )
         return self._codes[variant]
 

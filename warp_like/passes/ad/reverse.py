@@ -34,7 +34,7 @@ from warp_like.builtins.spec import Overload
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import Cloner, free_values
-from warp_like.ir.types import Array, adjoint_type, is_differentiable
+from warp_like.ir.types import Array, Scalar, adjoint_type, is_differentiable
 from warp_like.passes.ad.activity import inner_arrays, varied_values, written_arrays
 from warp_like.passes.ad.adjoints import Adjoints
 from warp_like.passes.ad.functions import recompute_call
@@ -185,10 +185,13 @@ class Reversal:
         self.cloner.mapping[o.result] = new.result
 
     def unavailable_atomic(self, o: ops.Atomic | ops.AtomicCas) -> None:
+        is_integer = isinstance(o.result.type, Scalar) and o.result.type.is_int
+        record = "record the launch on a wp.Tape, which keeps integers that atomics outside of loops return; else "
         self.unavailable(
             o,
             "the result of an atomic can't be recomputed for the gradient",
-            f"store it to an array in a first kernel and read that array in a second one{ONE_THREAD}",
+            f"{record if is_integer else ''}store it to an array in a first kernel and read that array in a second "
+            f"one{ONE_THREAD}",
         )
 
     def recompute_native(self, o: ops.Native) -> None:
