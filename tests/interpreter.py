@@ -334,6 +334,7 @@ _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "or": lambda old, x: old | x,
     "xor": lambda old, x: old ^ x,
     "exch": lambda old, x: x,
+    "take": lambda old, x: x,
 }
 
 

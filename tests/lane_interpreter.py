@@ -83,7 +83,10 @@ class _Vector(_Thread):
                     raise InterpreterError(f"pop of slot {o.slot}, but the top is slot {slot}")
                 return [value]
         mask = env[o.mask[0]] if getattr(o, "mask", ()) else [True] * self.width
-        rows = [self.lane(o, env, k) if mask[k] else _nothing(o) for k in lanes]
+        if isinstance(o, ops.Atomic) and o.kind == "take":  # the last lane takes first
+            rows = [self.lane(o, env, k) if mask[k] else _nothing(o) for k in reversed(lanes)][::-1]
+        else:
+            rows = [self.lane(o, env, k) if mask[k] else _nothing(o) for k in lanes]
         return [list(column) for column in zip(*rows, strict=True)]
 
     def lane(self, o: Op, env: Env, k: int) -> list[Any]:

@@ -291,19 +291,6 @@ def test_reading_what_other_threads_update_is_refused():
     assert "else read `y` in a second kernel" in message
 
 
-def test_an_atomic_result_that_the_gradient_needs_is_refused():
-    @wp.kernel
-    def append(x: wp.array(dtype=f64), n: wp.array(dtype=int), out: wp.array(dtype=f64)):
-        slot = wp.atomic_add(n, 0, 1)
-        out[slot] = x[wp.tid()]
-
-    x, out, n = array(1.0, 2.0), array(0.0, 0.0), wp.zeros(1, dtype=int)
-    with wp.Tape() as tape:
-        wp.launch(append, dim=2, inputs=[x, n, out])
-    with pytest.raises(wp.WarpCodegenError, match="the result of an atomic can't be recomputed"):
-        tape.backward(grads={out: wp.ones(2, dtype=f64)})
-
-
 def test_linear_in_place_updates_are_right():
     @wp.kernel
     def scale(y: wp.array(dtype=f64), x: wp.array(dtype=f64)):

@@ -33,8 +33,9 @@ def augmented_and_read(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
 
 @wp.kernel
 def append(n: wp.array(dtype=int), x: wp.array(dtype=f64), out: wp.array(dtype=f64)):
-    slot = wp.atomic_add(n, 0, 1)
-    out[slot] = x[wp.tid()]
+    for k in range(out.shape[0]):
+        slot = wp.atomic_add(n, 0, 1)
+        out[slot] = x[k]
 
 
 @wp.kernel
@@ -56,8 +57,8 @@ def reinterpret(x: wp.array(dtype=wp.float16), y: wp.array(dtype=wp.bfloat16)):
 @wp.kernel
 def highest_and_sum(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
     i = wp.tid()
-    wp.atomic_max(y, i, x[i] * x[i])
-    wp.atomic_add(y, i, x[i])
+    wp.atomic_max(y, i // 2, x[i] * x[i])
+    wp.atomic_add(y, i // 2, x[i])
 
 
 @wp.kernel(enable_backward=False)

@@ -7,7 +7,7 @@ import marshal
 from warp_like.base.frozen import Frozen
 from warp_like.base.hashing import checksum
 
-_MAGIC = b"warp_like artifact 6\n"
+_MAGIC = b"warp_like artifact 7\n"
 
 
 class Damaged(Exception):
@@ -28,6 +28,10 @@ class Artifact(Frozen):
         own: Positions of those that it adds to, of which each thread of the grid touches its own element alone.
         extremes: Positions of those that it updates by ``atomic_min`` or ``atomic_max``.
         rewrites: Positions of those that it loads from as well as overwrites.
+        serial: Positions of those that it updates by atomics such that the order of its threads shows; a grid of one
+            thread, which has an order, then has an adjoint of its own (``Signature.alone``).
+        keeps: How many results of atomics it keeps for its adjoint where it is compiled to (``Signature.kept``), and
+            else about how many it could.
         certain: Positions of those that every thread accesses.
         scratch: For an adjoint, positions of the arrays of which it takes copies from before the launch, as its last
             parameters.
@@ -77,6 +81,8 @@ class Artifact(Frozen):
     inner_reads: tuple[tuple[int, str], ...] = ()
     inner_writes: tuple[tuple[int, str], ...] = ()
     rows: int = 1
+    serial: tuple[int, ...] = ()
+    keeps: int = 0
 
     def to_bytes(self) -> bytes:
         """Return the artifact with a checksum in front."""

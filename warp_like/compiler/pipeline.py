@@ -24,13 +24,14 @@ from warp_like.ir.rewrite import clone_function, fewest_tid_dims
 from warp_like.ir.verify import verify
 from warp_like.passes import pipeline as passes
 from warp_like.passes import stages
+from warp_like.passes.ad.kept import count_rows, keep_results, kept_results, load_results
+from warp_like.passes.ad.order import in_order, serial_arrays
 from warp_like.passes.ad.saving import rewritten_arrays
 from warp_like.passes.ad.value_gradients import open_gradients
 from warp_like.passes.effects import array_uses, certain_accesses, constant_arrays, inner_uses
 from warp_like.passes.spmd.choice import Choice, choose
 from warp_like.passes.sums import (
     depends_on_order,
-    open_own_additions,
     plain_additions,
     reduced_arrays,
     spans,
@@ -76,7 +77,9 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
         spans=spans(memory, summed),
         own=own,
         extremes=tuple(i for i, a in accesses.items() if a.extreme),
-        rewrites=tuple(rewritten_arrays(open_own_additions(clone_function(f)))),
+        rewrites=tuple(rewritten_arrays(in_order(clone_function(f)))) if f.role == "kernel" else (),
+        serial=serial_arrays(memory) if f.role == "kernel" else (),
+        keeps=_kept_results(f, signature),
         certain=certain_accesses(memory),
         scratch=f.scratch,
         tid_ndim=fewest_tid_dims(f),
@@ -97,6 +100,12 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
     )
 
 
+def _kept_results(f: Function, signature: Signature) -> int:
+    if f.role != "kernel":
+        return 0
+    return count_rows(f) if signature.kept else len(kept_results(f))
+
+
 def _stack_bound(f: Function, target: Target) -> bytes:
     if not target.is_cuda or not backend.uses_stack(f):
         return b""
@@ -110,17 +119,21 @@ def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = N
     clock = clock or _Stopwatch()
     options = _pass_options(signature)
     with clock.stage("frontend"):
-        f = build_kernel(source, signature.args, wide=signature.wide)
+        args = signature.args[:-1] if signature.kept else signature.args
+        f = build_kernel(source, args, wide=signature.wide)
     if log.dumps("ir"):
         log.dump("ir", f.name, print_function(f))
     with clock.stage("passes"):
         customs = signature.wrt is not None or signature.tangent is not None
-        f = passes.prepare(open_gradients(f, options), options, keep_customs=customs)
+        f = passes.prepare(open_gradients(f, options), options, keep_customs=customs or signature.kept)
+        if signature.kept:
+            f = (load_results if customs else keep_results)(f, signature.wide)
+            f = f if customs else passes.prepare(f, options)
     if signature.wrt is not None:
         from warp_like.passes.ad.adjoint import adjoint  # most kernels are never differentiated
 
         with clock.stage("adjoint"):
-            f = adjoint(f, signature.wrt, options, signature.same)
+            f = adjoint(f, signature.wrt, options, signature.same, signature.alone)
     if signature.tangent is not None:
         from warp_like.passes.ad.forward import forward_mode
 

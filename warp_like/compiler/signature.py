@@ -70,6 +70,9 @@ class Signature(Frozen):
         options: The settings that change the code.
         again: For forward mode twice, the positions of those parameters of the kernel or adjoint, its scratch arrays
             included, and of the tangents that follow them, that have tangents in the second.
+        alone: For an adjoint, that the grid is one thread, so that its atomics have an order.
+        kept: The last of ``args`` is no parameter of the kernel's but the array in which results of atomics are kept:
+            the kernel stores them there, and its adjoint loads them.
     """
 
     args: tuple[Type, ...]
@@ -81,6 +84,8 @@ class Signature(Frozen):
     tangent: tuple[int, ...] | None = None
     sums: bool = False
     again: tuple[int, ...] | None = None
+    alone: bool = False
+    kept: bool = False
 
     @property
     def params(self) -> tuple[Type, ...]:
@@ -90,6 +95,7 @@ class Signature(Frozen):
     def __str__(self) -> str:
         args = ", ".join(repr(t) if isinstance(t, Array) and isinstance(t.dtype, Struct) else str(t) for t in self.args)
         modes = f"wrt={self.wrt} same={self.same} tangent={self.tangent} again={self.again}"
+        modes += f" alone={self.alone} kept={self.kept}"
         return f"({args}) contiguous={self.contiguous} wide={self.wide} sums={self.sums} {modes} {self.options.text}"
 
 

@@ -71,7 +71,7 @@ class KernelBody:
         self.signature = signature
         self.dim = dim
         self._device = get_device("cpu")
-        self._adjoints: dict[tuple[int, ...], tuple[Program, Program | None]] = {}
+        self._adjoints: dict[tuple[tuple[int, ...], bool], tuple[Program, Program | None]] = {}
         self._answers: tuple[Program, tuple[bool, frozenset[int]]] | None = None
 
     def forward(self, args: Sequence[Any], results: list[Any] | None = None) -> list[Any]:
@@ -131,6 +131,8 @@ class KernelBody:
 
     def _ask(self) -> tuple[bool, frozenset[int]]:
         sig = self.signature
+        if self.kernel.program(sig.types).any_artifact.serial:
+            return True, frozenset()  # one thread and several have different adjoints, of which one may be refused
         program = self._adjoint(self._record([], ()), self._differentiable)
         artifact = None if program is None else program.any_artifact
         reads_outputs = artifact is not None and any(i in artifact.reads for i in sig.outputs)
@@ -195,11 +197,12 @@ class KernelBody:
         """The kernel's adjoint; looked up once, until the kernel is compiled anew."""
         wrt = tuple(sorted(adjoints))
         forward = self.kernel.program(self.signature.types)
-        known = self._adjoints.get(wrt)
+        alone = forward.in_order(record.dims)
+        known = self._adjoints.get((wrt, alone))
         if known is not None and known[0] is forward:
             return known[1]
         program = adjoint_program(record, adjoints)
-        self._adjoints[wrt] = forward, program
+        self._adjoints[wrt, alone] = forward, program
         return program
 
 

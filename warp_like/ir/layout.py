@@ -27,6 +27,7 @@ from warp_like.ir.types import (
     Type,
     Vec,
     element_count,
+    int64,
 )
 
 SCALAR_CODE: dict[Scalar, int] = {t: i for i, t in enumerate(SCALARS)}
@@ -42,6 +43,9 @@ MAX_NARROW = 2**31 - 2**16
 """The largest extent of a grid, as the kernel sees it, for which ``tid()`` is an int32; also the most threads of a
 grid, and the most elements of an array, that CUDA's code counts in 32 bits. So far below the largest int32 that the
 index of a neighbour, ``tid() + 2``, provably fits; on CUDA that of the next thread, a stride further, fits a uint32."""
+
+KEPT = Array(int64, 2)
+"""The array in which a recorded launch keeps what atomics return: a row for each atomic, a column for each thread."""
 
 
 def size_of(t: Type) -> int:

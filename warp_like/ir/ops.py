@@ -201,7 +201,8 @@ class Store(Op):
 class Atomic(Op):
     """Update an element atomically (each component on its own) and return its old value.
 
-    ``kind`` is one of ``add sub min max and or xor exch``.
+    ``kind`` is one of ``add sub min max and or xor exch``; or ``take``, which leaves ``value``, a zero, and of several
+    threads in lanes gives the element to the last one. The reverse of a store is made of it.
     """
 
     kind: str = attr()

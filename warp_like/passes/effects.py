@@ -73,4 +73,5 @@ def _use(accesses: Iterable[Access]) -> Use:
     kinds = {"update" if is_update(a) else a.kind for a in accesses}
     updated, loaded, stored = (kind in kinds for kind in ("update", "load", "store"))
     extreme = any(a.kind in ("min", "max") for a in accesses)
-    return Use(loaded or updated, stored or updated, updated, stored, loaded, extreme)
+    taken = any(a.kind == "take" for a in accesses)  # loaded and overwritten at one time
+    return Use(loaded or updated, stored or updated, updated, stored or taken, loaded or taken, extreme)

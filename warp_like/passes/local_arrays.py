@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from warp_like.base.loc import at
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Op, Value
@@ -25,12 +27,21 @@ def local_arrays(f: Function) -> list[Value]:
 
 def open_local_atomics(f: Function) -> Function:
     """Write the atomics of ``f`` on local arrays as loads and stores, in place."""
-    return rewrite(f, _Opener()) if local_arrays(f) else f
+    return open_atomics(f, _is_local) if local_arrays(f) else f
+
+
+def open_atomics(f: Function, is_own: Callable[[Value], bool]) -> Function:
+    """Write the atomics of ``f`` on arrays, or views of them, that no other thread touches as loads and stores."""
+    return rewrite(f, _Opener(is_own))
 
 
 class _Opener(Rewriter):
+    def __init__(self, is_own: Callable[[Value], bool]) -> None:
+        super().__init__()
+        self.is_own = is_own
+
     def visit(self, o: Op) -> None:
-        if not isinstance(o, (ops.Atomic, ops.AtomicCas)) or not _is_local(o.array):
+        if not isinstance(o, (ops.Atomic, ops.AtomicCas)) or not self.is_own(o.array):
             super().visit(o)
             return
         with at(o.loc):

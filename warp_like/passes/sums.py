@@ -16,14 +16,11 @@ is the same for all. What the threads of a chunk contribute may be combined in r
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 
-from warp_like.analysis.memory import Access, Memory, Root, adds, analyse, is_own, is_update, offsets
-from warp_like.base.loc import at
-from warp_like.builtins.emit import Emitter
+from warp_like.analysis.memory import Access, Memory, Root, adds, is_own, is_update, offsets
 from warp_like.ir import ops
-from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.rewrite import blocks, substitute
+from warp_like.ir.core import Function, Op, Value
 from warp_like.ir.types import Array, Scalar, scalar_of
 from warp_like.passes.effects import names_its_memory
 
@@ -126,44 +123,10 @@ def sums_round(f: Function, summed: Sequence[int]) -> bool:
 
 def _commutes(o: Op) -> bool:
     """Whether updates like ``o`` give the same bits in any order."""
-    if not isinstance(o, ops.Atomic) or o.kind == "exch":
+    if not isinstance(o, ops.Atomic) or o.kind in ("exch", "take"):
         return False
     scalar = scalar_of(o.value.type)
     return o.kind not in ("add", "sub") or (scalar is not None and scalar.is_int)
-
-
-def open_own_additions(f: Function) -> Function:
-    """Write the atomic additions of ``f`` to its own elements as load, add and store, in place.
-
-    Only for arrays that it also loads from or stores to: then the additions have an order, which the reverse sweep
-    needs to know.
-    """
-    memory = analyse(f)
-    opened = {
-        root
-        for root in memory.all_roots
-        if root.kind == "parameter" and all(map(is_own, memory.of(root))) and not all(map(adds, memory.of(root)))
-    }
-    mapping: dict[Value, Value] = {}
-    for block in blocks(f.body):
-        kept: list[Op] = []
-        for o in block.ops:
-            if isinstance(o, ops.Atomic) and o.kind in ("add", "sub") and _all_in(memory.roots(o.array), opened):
-                b = Emitter(Block())
-                with at(o.loc):
-                    old = b.load(o.array, o.indices)
-                    b.store(o.array, o.indices, b.apply(o.kind, old, o.value))
-                mapping[o.result] = old
-                kept.extend(b.block.ops)
-            else:
-                kept.append(o)
-        block.ops = kept
-    substitute(f.body, mapping)
-    return f
-
-
-def _all_in(roots: Set[Root], opened: Set[Root]) -> bool:
-    return bool(roots) and roots <= opened
 
 
 def _is_wide(p: Value) -> bool:

@@ -55,7 +55,8 @@ def adjoint_program(record: Record, adjoints: dict[int, array]) -> Program | Non
         return None
     require_backward(kernel)
     program = program_of(record, wrt, record.same)
-    if not program.any_artifact.scratch and not record.same and dispatcher is not None:
+    serves_all = not (program.any_artifact.scratch or record.same or program.alone)
+    if serves_all and dispatcher is not None:
         dispatcher.install_adjoint(wrt, program.dispatcher)
     return program
 

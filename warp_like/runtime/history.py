@@ -16,6 +16,7 @@ backward pass after something else changed them is refused: the copies would not
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
@@ -182,16 +183,22 @@ class History(_native.History):
         forward = program_of(record).any_artifact
         if inner.used_by(forward):
             self._before_inner(record, forward)
+        in_order = program_of(record).in_order(record.dims, record.same)
         for i in forward.extremes:
-            if self._is_result(record.args[i]):
+            if self._is_result(record.args[i]) and not (in_order and i in forward.serial):
                 name = record.kernel.parameter_names[i]
                 record.refusal = (
                     f"kernel `{record.kernel.key}`: the gradient of atomic_min() and atomic_max() can't tell what they "
                     f"replaced, and `{name}` held results of an earlier recorded operation; let it start from numbers "
                     "(fill_), and combine the two in another kernel"
                 )
-        if forward.rewrites or record.same:
+        self._require_order(record, forward)
+        if forward.rewrites or record.same or in_order:
             self._keep_own(record)
+        if program_of(record).keeps:
+            for j in forward.writes:  # what else is changed by another run, to which what is kept would not belong
+                if is_differentiable(record.types[j]):
+                    self._watch(record.args[j])
         merged = dict(record.same)
         written = {merged.get(j, j) for j in forward.writes}
         for i in forward.reads:
@@ -202,6 +209,24 @@ class History(_native.History):
         for j in forward.writes:  # a replay function, say, reads what the launch leaves in them
             self.add_reader(record, j)
             self.note_result(record.args[j])
+
+    def _require_order(self, record: Record, forward: Artifact) -> None:
+        """Note where threads read, as another argument, elements that other threads update by atomics."""
+        if math.prod(record.dims) < 2:
+            return
+        updated = [j for j in forward.writes if j not in forward.stores and record.args[j].requires_grad]
+        loaded = [i for i in forward.reads if i not in forward.writes or i in (*forward.serial, *forward.rewrites)]
+        for i in loaded:
+            for j in updated:
+                if i == j or (j, i) in record.same or (i, j) in record.same or not record.args[i].requires_grad:
+                    continue
+                if share_memory(record.args[i], record.args[j]):
+                    names = record.kernel.parameter_names
+                    record.refusal = (
+                        f"kernel `{record.kernel.key}`: the gradient passes through `{names[i]}`, a part of whose "
+                        f"memory the kernel updates by atomics as `{names[j]}`, so that it depends on the order of "
+                        "the threads; pass separate arrays"
+                    )
 
     def _before_inner(self, record: Record, forward: Artifact) -> None:
         """Note the arrays that a launch reaches through elements of its arguments."""

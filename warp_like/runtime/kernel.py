@@ -276,17 +276,19 @@ class Kernel(_native.Launchable):
         same: tuple[tuple[int, int], ...] = (),
         tangent: tuple[int, ...] | None = None,
         device: Device | None = None,
+        alone: bool = False,
     ) -> Program:
         """Return the program for these argument types, or its adjoint with respect to the arrays ``wrt``.
 
         ``same`` lists pairs of parameters that are one array, later one first, for an adjoint. ``tangent`` lists the
         parameters, of the kernel or of the adjoint, that have tangents: the program is then one of forward mode.
-        ``device`` is what it is compiled for; the CPU when left out.
+        ``device`` is what it is compiled for; the CPU when left out. ``alone`` asks for the adjoint of one thread (see
+        ``Program.in_order``).
         """
-        key = (types, wrt, same, tangent, None if device is None or device.is_cpu else device)
+        key = (types, wrt, same, tangent, None if device is None or device.is_cpu else device, alone)
         found = self._programs.get(key)
         if found is None:
-            found = self._programs.setdefault(key, Program(self, types, wrt, same, tangent, device))
+            found = self._programs.setdefault(key, Program(self, types, wrt, same, tangent, device, alone))
         return found
 
     def option(self, name: str) -> Any:

@@ -247,6 +247,10 @@ def _timed(program: Program, dims: tuple[int, ...], args: list[Any], blocks: Blo
 def run_recorded(program: Program, record: Record, tape: Tape, blocks: Blocks = USUAL) -> None:
     """Run a launch and record it; one that fails leaves nothing on the tape."""
     record.block_dim = blocks.threads or 0
+    if program.any_artifact.keeps:
+        from warp_like.runtime.keeping import keeping
+
+        program, record = keeping(program, record)
     tape.prepare_launch(record)
     run(program, record.dims, record.args, blocks)
     record.dispatcher = program.dispatcher

@@ -45,6 +45,7 @@ class Program:
         same: For an adjoint, pairs of parameters that are one array, later one first.
         tangent: For forward mode, the positions of the parameters that have tangents; else None.
         device: What it is compiled for.
+        alone: For an adjoint, whether it is that of a grid of one thread.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Program:
         same: tuple[tuple[int, int], ...] = (),
         tangent: tuple[int, ...] | None = None,
         device: Device | None = None,
+        alone: bool = False,
     ) -> None:
         self.kernel = kernel
         self.device = device or get_device("cpu")
@@ -62,6 +64,7 @@ class Program:
         self.wrt = wrt
         self.same = same
         self.tangent = tangent
+        self.alone = alone
         self.dispatcher: _native.Dispatcher | None = None
         self.artifacts: dict[Place, Artifact] = {}
         self.loaded: dict[Place, Any] = {}  # on CUDA, the code of each
@@ -76,6 +79,11 @@ class Program:
         return next(iter(self.artifacts.values()))
 
     @property
+    def keeps(self) -> bool:
+        """Whether it has a parameter more than its kernel, for results of atomics (``passes/ad/kept.py``)."""
+        return len(self.types) > len(self.kernel.parameters)
+
+    @property
     def target(self) -> Target | None:
         """What it is compiled for, as the compiler knows it; None for this machine."""
         if not self.device.is_cuda:
@@ -83,6 +91,13 @@ class Program:
         from warp_like.runtime.cuda import load
 
         return load.target_of(self.device)  # type: ignore[arg-type]
+
+    def in_order(self, dims: tuple[int, ...], same: Sequence[tuple[int, int]] = ()) -> bool:
+        """Return whether the adjoint for a grid of these extents is that of one thread, for the order of atomics.
+
+        ``same`` lists pairs of arguments that are one array: one may be read, and the other one updated.
+        """
+        return math.prod(dims) == 1 and bool(same or self.any_artifact.serial)
 
     def is_wide(self, dims: tuple[int, ...]) -> bool:
         """Return whether an extent of a grid, as the kernel sees it, exceeds ``MAX_NARROW``: ``tid()`` is an int64."""
@@ -103,9 +118,11 @@ class Program:
         """
         with COMPILING:
             if (contiguous, wide, sums) not in self.artifacts or self.dispatcher is None:
+                options = self.kernel.compile_options()
                 signature = Signature(
-                    self.types, contiguous, wide, self.wrt, self.same, self.kernel.compile_options(), self.tangent, sums
-                )
+                    self.types, contiguous, wide, self.wrt, self.same, options, self.tangent, sums, alone=self.alone,
+                    kept=self.keeps,
+                )  # fmt: skip
                 self.dispatcher, place, artifact = self._install(signature)
                 self.artifacts[place] = artifact
                 self.signatures[place] = signature
@@ -130,7 +147,7 @@ class Program:
 
     def new_dispatcher(self, signature: Signature, artifact: Artifact, cuda: Any = None) -> _native.Dispatcher:
         """Return a dispatcher without variants for the parameters of ``artifact``; ``cuda`` is the device's context."""
-        names = list(self.kernel.parameter_names)
+        names = [*self.kernel.parameter_names, "kept"][: len(self.types)]
         names += [f"adj_{names[i]}" for i in self.wrt or ()] + [f"old_{names[i]}" for i in artifact.scratch]
         types = [*signature.params, *(signature.args[i] for i in artifact.scratch)]
         tangents = with_scratch(self.tangent or (), len(signature.args), len(self.wrt or ()), artifact.scratch)
@@ -155,10 +172,10 @@ class Program:
         dispatcher.types = self.types
         if self.wrt is None and self.tangent is None:
             dispatcher.watch = self.kernel.watch
-            if self.kernel.takes_structs:
+            if self.kernel.takes_structs and not self.keeps:
                 dispatcher.declare([_declared(t) for _, t in self.kernel.declared])
             inner = artifact.inner_reads or artifact.inner_writes
-            dispatcher.recordable = not (artifact.extremes or artifact.rewrites or inner)
+            dispatcher.recordable = not (artifact.extremes or artifact.rewrites or artifact.serial or inner)
         return dispatcher
 
     def _may_be_none(self, position: int, artifact: Artifact) -> bool:

@@ -133,7 +133,9 @@ def hvp(
     n = len(call.args)
     wrt = tuple(i for i in range(n) if isinstance(call.types[i], Array) and is_differentiable(call.types[i]))
     varied = (*sorted(call.tangents), *range(n, n + len(wrt)))
-    program = call.kernel.program(call.types, wrt, same_arguments(call.args), varied, call.device)
+    same = same_arguments(call.args)
+    alone = call.kernel.program(call.types, device=call.device).in_order(call.dims, same)
+    program = call.kernel.program(call.types, wrt, same, varied, call.device, alone)
     _require_apart(call, program)
 
     scratch = program.any_artifact.scratch

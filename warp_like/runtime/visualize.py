@@ -153,7 +153,7 @@ def _uses(o: Operation) -> list[tuple[array, str, bool, bool]]:
         case Record():
             forward = program_of(o).any_artifact
             names = o.kernel.parameter_names
-            arrays = [(i, a) for i, a in enumerate(o.args) if isinstance(a, array)]
+            arrays = [(i, a) for i, a in enumerate(o.args[: len(names)]) if isinstance(a, array)]
             return [(a, names[i], i in forward.reads, i in forward.writes) for i, a in arrays]
         case Write():
             source = [] if o.source is None else [(o.source, "src", True, False)]

@@ -247,7 +247,10 @@ class Access:
     # --- atomics ---
 
     def atomic(self, kind: str, values: Sequence[str]) -> tuple[str, ...]:
-        """Update each component atomically, lane by lane; return the old ones."""
+        """Update each component atomically, lane by lane; return the old ones.
+
+        What a lane may ``take`` the last lane takes that means the same element, as the last one's store wins.
+        """
         w = self.w
         plain = kind in ("add", "sub") and (self.array.sum or self.array.own)
         if plain and isinstance(self.apart, int) and abs(self.apart) >= self.size:
@@ -265,7 +268,12 @@ class Access:
             for slot, x in zip(before, got, strict=True):
                 slot.set_lane(lane, x)
 
-        for_each_lane(w, self.width, self.mask, update)
+        if kind != "take":
+            for_each_lane(w, self.width, self.mask, update)
+        elif self.apart == 0:
+            update(last_lane(w, self.width, self.mask))
+        else:
+            for_each_lane(w, self.width, self.mask, update, backwards=True)
         return tuple(slot.whole() for slot in before)
 
     def addresses_as_integers(self) -> str:
@@ -364,8 +372,8 @@ def any_lane(w: Writer, width: int, mask: str) -> str:
     return w.op(f"icmp ne i{width} {mask_bits(w, width, mask)}, 0")
 
 
-def for_each_lane(w: Writer, width: int, mask: str, body: Callable[[str], None]) -> None:
-    """Run ``body``, given the lane's number as i64, for the lanes of ``mask`` in order."""
+def for_each_lane(w: Writer, width: int, mask: str, body: Callable[[str], None], backwards: bool = False) -> None:
+    """Run ``body``, given the lane's number as i64, for the lanes of ``mask`` in order, or the last lane first."""
     i = f"i{width}"
     bits = mask_bits(w, width, mask)
     loop, done = w.label("lane"), w.label("lanes_done")
@@ -375,13 +383,32 @@ def for_each_lane(w: Writer, width: int, mask: str, body: Callable[[str], None])
     left = w.phis([i])
     (now,) = left.registers
     left.add([bits], before)
-    number = w.intrinsic(f"llvm.cttz.{i}", i, [i, "i1"], [now, "true"])
-    body(w.op(f"zext {i} {number} to i64") if width < 64 else number)
-    rest = w.op(f"and {i} {now}, {w.op(f'sub {i} {now}, 1')}")
+    number = _last_bit(w, width, now) if backwards else w.intrinsic(f"llvm.cttz.{i}", i, [i, "i1"], [now, "true"])
+    body(_as_lane(w, width, number))
+    if backwards:
+        rest = w.op(f"xor {i} {now}, {w.op(f'shl {i} 1, {number}')}")
+    else:
+        rest = w.op(f"and {i} {now}, {w.op(f'sub {i} {now}, 1')}")
     left.add([rest], w.block)
     left.finish()
     w.branch(w.op(f"icmp ne {i} {rest}, 0"), loop, done)
     w.start(done)
+
+
+def last_lane(w: Writer, width: int, mask: str) -> str:
+    """Return the number, as i64, of the last lane of ``mask``, which has one."""
+    return _as_lane(w, width, _last_bit(w, width, mask_bits(w, width, mask)))
+
+
+def _last_bit(w: Writer, width: int, bits: str) -> str:
+    """Return the number of the highest bit of ``bits``, as an integer of as many bits."""
+    i = f"i{width}"
+    zeros = w.intrinsic(f"llvm.ctlz.{i}", i, [i, "i1"], [bits, "false"])
+    return w.op(f"sub {i} {width - 1}, {zeros}")
+
+
+def _as_lane(w: Writer, width: int, number: str) -> str:
+    return w.op(f"zext i{width} {number} to i64") if width < 64 else number
 
 
 _REDUCTIONS = {"add": "add", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor"}
@@ -425,10 +452,7 @@ def neutral(kind: str, t: Scalar) -> float:
 
 def last(w: Writer, t: LaneScalar, x: str, mask: str) -> str:
     """Return the value of the last lane in ``mask``."""
-    i = f"i{t.width}"
-    zeros = w.intrinsic(f"llvm.ctlz.{i}", i, [i, "i1"], [mask_bits(w, t.width, mask), "false"])
-    lane = w.op(f"sub {i} {t.width - 1}, {zeros}")
-    return w.op(f"extractelement {register_type(t)} {x}, {i} {lane}")
+    return w.op(f"extractelement {register_type(t)} {x}, i64 {last_lane(w, t.width, mask)}")
 
 
 def _stored(t: Scalar) -> LaneScalar:

@@ -265,7 +265,7 @@ def update_atomically(w: Writer, kind: str, t: Scalar, at: str, x: str, pointer:
     if t.is_int:
         how = _INT_ATOMICS.get(kind) or ("" if t.is_signed else "u") + kind
         return w.op(f"atomicrmw {how} {place}, {reg} {x} {tail}")
-    if kind == "exch":
+    if kind in ("exch", "take"):
         return w.op(f"atomicrmw xchg {place}, {reg} {x} {tail}")
     if t in (float16, bfloat16) and not (t == float16 and kind in ("add", "sub") and w.target.is_cuda):
         return _atomic_half(w, kind, t, place, x)

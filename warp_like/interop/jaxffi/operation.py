@@ -146,7 +146,7 @@ class Operation:
         """
         variant = (wrt, same, tangent, again, sums)
         if variant not in self._codes:
-            wide = self.kernel.program(self.types).is_wide(self.dims)
+            forward = self.kernel.program(self.types)
             contiguous = all(self._is_contiguous(i) for i in self.places)
             self._codes[variant] = compiled(
                 self.kernel,
@@ -155,9 +155,10 @@ class Operation:
                 same=same,
                 tangent=tangent,
                 again=again,
-                wide=wide,
+                wide=forward.is_wide(self.dims),
                 contiguous=contiguous,
                 sums=sums and contiguous,
+                alone=wrt is not None and forward.in_order(self.dims, same),
             )
         return self._codes[variant]
 

@@ -140,13 +140,14 @@ def compiled(
     wide: bool = False,
     contiguous: bool = True,
     sums: bool = False,
+    alone: bool = False,
 ) -> Code:
     """Return the code of ``kernel``, or of a derivative, ready to be called by XLA; see ``Signature`` for which.
 
     Raises:
         WarpCodegenError: The kernel can't be compiled, or not differentiated.
     """
-    signature = Signature(types, contiguous, wide, wrt, same, kernel.compile_options(), tangent, sums, again)
+    signature = Signature(types, contiguous, wide, wrt, same, kernel.compile_options(), tangent, sums, again, alone)
     with COMPILING:
         known = _codes.setdefault(kernel, {})
         deterministic = bool(kernel.option("deterministic"))
@@ -190,7 +191,8 @@ def _load_on_cuda(kernel: Kernel, signature: Signature, scratch: tuple[int, ...]
     artifact = kernel.artifact(signature.replace(sums=False), target_of(device))
     if artifact.scratch != scratch:
         raise RuntimeError(f"kernel `{kernel.key}`: its gradient reads other copies on CUDA; this is a bug")
-    loaded = Loaded(kernel.program(signature.args, signature.wrt, signature.same, signature.tangent, device), artifact)
+    s = signature
+    loaded = Loaded(kernel.program(s.args, s.wrt, s.same, s.tangent, device, s.alone), artifact)
     threads = (usual_block(kernel), loaded.max_threads)
     resident = device.sm_count * device.max_threads_per_multiprocessor
     bound = artifact.stack_bound

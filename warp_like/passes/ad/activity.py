@@ -67,11 +67,9 @@ class _Varied:
 
     def op(self, o: Op) -> None:
         match o:
-            case ops.Load():
+            case ops.Load() | ops.Atomic() | ops.AtomicCas():
                 if root_of(o.array) in self.arrays:
                     self.mark(o.results)
-            case ops.Atomic() | ops.AtomicCas():
-                return  # the old value is refused where it is needed
             case ops.Pop():  # of a wp.grad(); where its adjoint is needed it is refused
                 self.mark(o.results)
             case ops.Call() | ops.Native():

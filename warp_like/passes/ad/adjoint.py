@@ -15,29 +15,34 @@ from warp_like.passes import pipeline
 from warp_like.passes.ad.checkpoint import split_loops
 from warp_like.passes.ad.functions import open_replayed
 from warp_like.passes.ad.hoist import hoist_loads
+from warp_like.passes.ad.order import in_order
 from warp_like.passes.ad.reverse import differentiate, first_unavailable, needs_expansion, require_available
 from warp_like.passes.ad.saving import differentiate_saving, drop_unread_scratch, rewritten_arrays
 from warp_like.passes.expand import expand
 from warp_like.passes.local_arrays import local_arrays
-from warp_like.passes.sums import open_own_additions
 
 
 def adjoint(
-    f: Function, wrt: Sequence[int], options: pipeline.Options, same: Sequence[tuple[int, int]] = ()
+    f: Function,
+    wrt: Sequence[int],
+    options: pipeline.Options,
+    same: Sequence[tuple[int, int]] = (),
+    alone: bool = False,
 ) -> Function:
     """Return the adjoint of ``f`` with respect to its parameters ``wrt``.
 
     The parameters are those of ``f``, an array of adjoints for each of ``wrt``, and a copy from before the launch of
     each array whose position is in the result's ``scratch``.
 
-    ``same`` lists pairs of parameters that are one array, later one first; all accesses then go to the first.
+    ``same`` lists pairs of parameters that are one array, later one first; all accesses then go to the first. ``alone``
+    asks for the adjoint of a grid of one thread, whose atomics have an order.
 
     Raises:
         WarpCodegenError: ``f`` can't be differentiated.
     """
     f = expand(open_replayed(clone_function(f)), needs_expansion)
     substitute(f.body, {f.params[later]: f.params[first] for later, first in same})
-    f = hoist_loads(open_own_additions(f))
+    f = hoist_loads(in_order(f, alone))
     source = split_loops(clone_function(f)) if options.checkpoint_loops else f
     g = _cleaned(differentiate(source, wrt), options)
     if first_unavailable(g) is not None and (rewritten_arrays(f) or local_arrays(f)):

@@ -296,6 +296,9 @@ def _atomic(r: Forward, o: ops.Atomic) -> None:
     target = r.tangent(o.array)
     if target is None:
         return
+    if o.kind == "take":  # of an adjoint, whose tangent goes to one thread in the same way
+        r.set(o.result, r.b.atomic("take", target, _values(r, o.indices), r.value(o.value)))
+        return
     change, kind = r.tangent(o.value), o.kind
     if kind in ("min", "max"):
         _require_final_values(r.source, o)

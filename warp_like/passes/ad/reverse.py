@@ -9,7 +9,8 @@ writes nothing, then a reverse sweep that walks the ops backwards and sends adjo
   so a plain sum saves nothing.
 * The adjoints of what a block uses from outside leave it as results, so that the adjoint is SSA like any other code.
 * Reading an element adds to the adjoint array atomically. Writing one takes the adjoint of the element and leaves 0,
-  since what stood there before had no influence on what follows.
+  since what stood there before had no influence on what follows. Where threads may write to one element (``private``
+  says where not), that is one atomic operation: as one store wins, one thread gets the adjoint.
 
 A primal value that can't be computed again (an element that the same kernel overwrites, the old value of an atomic)
 becomes an ``Unavailable`` op. If one is left once dead code is gone, the reverse sweep really needs it, and the kernel
@@ -25,7 +26,7 @@ import copy
 from collections import ChainMap
 from collections.abc import Iterator, Sequence
 
-from warp_like.analysis.memory import root_of, roots_written
+from warp_like.analysis.memory import analyse, root_of, roots_written
 from warp_like.base.errors import WarpCodegenError
 from warp_like.base.loc import at
 from warp_like.builtins.emit import Emitter
@@ -33,12 +34,14 @@ from warp_like.builtins.spec import Overload
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import Cloner, free_values
-from warp_like.ir.types import Array, adjoint_type, is_differentiable
+from warp_like.ir.types import Array, Scalar, adjoint_type, is_differentiable
 from warp_like.passes.ad.activity import inner_arrays, varied_values, written_arrays
 from warp_like.passes.ad.adjoints import Adjoints
 from warp_like.passes.ad.functions import recompute_call
 from warp_like.passes.ad.loops import LoopReversal
 from warp_like.passes.ad.markers import Replayed, Unavailable
+from warp_like.passes.ad.order import ONE_THREAD, read_of_updated
+from warp_like.passes.ad.private import private_roots
 from warp_like.passes.ad.rules import RULES
 from warp_like.passes.bodies import body_of
 from warp_like.passes.local_arrays import local_arrays
@@ -112,6 +115,8 @@ class Reversal:
         self.varied = varied_values(f, adjoint_arrays)
         self.local = {v for v in local_arrays(f) if is_differentiable(v.type)}
         self.carrying = {*map(root_of, (*adjoint_arrays, *self.local)), *inner_arrays(f, adjoint_arrays)}
+        self.memory = analyse(f)
+        self.private = private_roots(self.memory)
         self.loops: dict[Op, LoopReversal] = {}
         self.slots = 0
         self._writing: dict[Op, bool] = {}
@@ -180,10 +185,13 @@ class Reversal:
         self.cloner.mapping[o.result] = new.result
 
     def unavailable_atomic(self, o: ops.Atomic | ops.AtomicCas) -> None:
+        is_integer = isinstance(o.result.type, Scalar) and o.result.type.is_int
+        record = "record the launch on a wp.Tape, which keeps integers that atomics outside of loops return; else "
         self.unavailable(
             o,
             "the result of an atomic can't be recomputed for the gradient",
-            "store it to an array in a first kernel and read that array in a second one",
+            f"{record if is_integer else ''}store it to an array in a first kernel and read that array in a second "
+            f"one{ONE_THREAD}",
         )
 
     def recompute_native(self, o: ops.Native) -> None:
@@ -205,13 +213,7 @@ class Reversal:
         if root_of(o.array).kind == "element":
             self.unavailable_inner(o)
             return
-        name = root_of(o.array).array.hint or "an array"
-        self.unavailable(
-            o,
-            f"the gradient needs this element of `{name}`, which the same kernel updates by atomics",
-            f"where no other thread updates the element, write `{name}[...] = {name}[...] + value`, since `+=` is an "
-            f"atomic; else read `{name}` in a second kernel",
-        )
+        self.unavailable(o, *read_of_updated(root_of(o.array).array.hint or "an array"))
 
     def unavailable_inner(self, o: ops.Load) -> None:
         array = ops.base_array(o.array)

@@ -15,6 +15,7 @@ from warp_like.ir.types import Mat, Scalar, element_shape, is_differentiable
 from warp_like.passes.ad.adjoints import components
 from warp_like.passes.ad.functions import reverse_call
 from warp_like.passes.ad.markers import Replayed
+from warp_like.passes.ad.order import ONE_THREAD, refuse_old_value, require_fixed
 
 if TYPE_CHECKING:
     from warp_like.passes.ad.reverse import Reversal
@@ -134,6 +135,7 @@ def _insert(r: Reversal, o: ops.Insert, g: Value) -> None:
 def _load(r: Reversal, o: ops.Load, g: Value) -> None:
     target = r.adjoint_array(o.array)
     if target is not None:
+        require_fixed(o, r.memory, r.varied)
         r.b.atomic("add", target, [r.value(i) for i in o.indices], g)
 
 
@@ -141,30 +143,43 @@ def _store(r: Reversal, o: ops.Store) -> None:
     source = r.adjoint_array(o.array)
     if source is None:
         return
-    indices = [r.value(i) for i in o.indices]
+    indices, zero = [r.value(i) for i in o.indices], r.b.zero(o.value.type)
+    root = root_of(o.array)
+    if o.value in r.varied and root not in r.private and root.kind != "local":
+        r.send(o.value, r.b.atomic("take", source, indices, zero))
+        return
     r.send(o.value, r.b.load(source, indices))
-    r.b.store(source, indices, r.b.zero(o.value.type))
+    r.b.store(source, indices, zero)
 
 
 def _atomic(r: Reversal, o: ops.Atomic) -> None:
-    if o.value not in r.varied:
-        return
+    _require_no_old_value(r, o)
     source = r.adjoint_array(o.array)
     if source is None:
+        return
+    if o.kind not in ("add", "sub", "min", "max"):
+        raise _order_matters(o, f"atomic_{o.kind}()")
+    if o.value not in r.varied:
         return
     indices = [r.value(i) for i in o.indices]
     if o.kind == "add":
         r.send(o.value, r.b.load(source, indices))
     elif o.kind == "sub":
         r.send(o.value, r.b.neg(r.b.load(source, indices)))
-    elif o.kind in ("min", "max"):
-        _send_to_winner(r, o, source, indices)
     else:
-        name = root_of(o.array).array.hint
-        raise WarpCodegenError(
-            f"atomic_{o.kind}() on `{name}` has no gradient: which thread's value stays depends on their order",
-            help="use an array without requires_grad, or atomic_add, atomic_min or atomic_max",
-        )
+        _send_to_winner(r, o, source, indices)
+
+
+def _require_no_old_value(r: Reversal, o: ops.Atomic | ops.AtomicCas) -> None:
+    if r.adjoints.take(o.result) is not None:
+        raise refuse_old_value(o)
+
+
+def _order_matters(o: ops.Atomic | ops.AtomicCas, what: str) -> WarpCodegenError:
+    return WarpCodegenError(
+        f"{what} on `{root_of(o.array).array.hint}` has no gradient: which thread's value stays depends on their order",
+        help=f"use an array without requires_grad, or atomic_add, atomic_min or atomic_max{ONE_THREAD}",
+    )
 
 
 def _send_to_winner(r: Reversal, o: ops.Atomic, source: Value, indices: list[Value]) -> None:
@@ -190,17 +205,14 @@ def require_only_kind(f: Function, o: ops.Atomic, what: str) -> None:
             raise WarpCodegenError(
                 f"atomic_{o.kind}() on `{name}` has no {what} here: the same kernel changes `{name}` in "
                 "another way too, which hides whose value has won",
-                help="change the array in two kernels, one after the other",
+                help=f"change the array in two kernels, one after the other{ONE_THREAD if what == 'gradient' else ''}",
             )
 
 
 def _atomic_cas(r: Reversal, o: ops.AtomicCas) -> None:
-    if o.value in r.varied and r.adjoint_array(o.array) is not None:
-        name = root_of(o.array).array.hint
-        raise WarpCodegenError(
-            f"atomic_cas() on `{name}` has no gradient: which thread's value stays depends on their order",
-            help="use an array without requires_grad",
-        )
+    _require_no_old_value(r, o)
+    if r.adjoint_array(o.array) is not None:
+        raise _order_matters(o, "atomic_cas()")
 
 
 def _native(r: Reversal, o: ops.Native, *g: Value | None) -> None:

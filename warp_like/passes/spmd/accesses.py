@@ -111,7 +111,8 @@ class Accesses(NearIndices):
         array, old, one = self.element(o)
         indices = tuple(map(self.index, old))
         scalar = scalar_of(o.value.type)
-        self.require_no_waiting(o)
+        if o.kind != "take":  # which nothing waits for
+            self.require_no_waiting(o)
         reducible = o.kind in _REDUCED and scalar is not None and scalar.bits >= 32 and o.result not in self.used
         if one and reducible and o.array not in self.reduced:
             self.b.atomic(o.kind, array, indices, self.across(_REDUCED[o.kind], o.value))

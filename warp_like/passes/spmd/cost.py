@@ -129,7 +129,7 @@ class _Lanes:
                 if _is_dense(o):
                     return self.registers * _elements(o) * (2.0 if _elements(o) > 1 else 1.0)
                 return _GATHER * _elements(o) * self.width(o)
-            case ops.Atomic() if _is_dense(o):  # each thread's own element, which takes no atomics
+            case ops.Atomic() if o.kind != "take" and _is_dense(o):  # each thread's own element, which takes no atomics
                 return 3.0 * self.registers * _elements(o)
             case ops.Atomic() if not any(isinstance(i.type, Lanes) for i in o.indices):  # combined in registers
                 return 3.0 * self.registers * _elements(o)

@@ -1,0 +1,92 @@
+"""Integers that atomics return, kept by a recorded launch for its reverse sweep.
+
+Compaction (``out[wp.atomic_add(n, 0, 1)] = x[i]``) needs in reverse the place that each thread got, which no second run
+would give. The kernel gets a parameter more, ``kept``, an array of int64 with a row for each such atomic and a column
+for each thread. The recorded launch runs a variant that stores the results there, and the adjoint loads them:
+
+    forward                                    adjoint
+    %k = atomic add %n[0], 1                   %k = load %kept[0, %tid]
+    store %kept[0, %tid], cast(%k)
+
+Rows are for atomics to which a thread comes at most once: in branches, and in no loop, since constant loops have been
+unrolled before. Both variants are made of the same prepared function, so that they number the rows alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from warp_like.analysis.memory import analyse, root_of
+from warp_like.base.loc import at
+from warp_like.builtins.emit import Emitter
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.layout import KEPT
+from warp_like.ir.rewrite import substitute
+from warp_like.ir.types import Scalar, int32, int64
+from warp_like.passes.ad.private import private_roots
+
+
+def kept_results(f: Function) -> list[ops.Atomic | ops.AtomicCas]:
+    """Return the atomics of ``f`` whose results a recorded launch can keep, in order."""
+    memory = analyse(f)
+    own = private_roots(memory)  # whose elements can be saved otherwise
+    used = (o for o in _once(f.body) if memory.is_used(o.result) and _is_integer(o.result))
+    return [o for o in used if not memory.roots(o.array) <= own]
+
+
+def _once(b: Block) -> Iterator[ops.Atomic | ops.AtomicCas]:
+    for o in b.ops:
+        if isinstance(o, (ops.Atomic, ops.AtomicCas)):
+            yield o
+        elif isinstance(o, ops.If):
+            for r in o.regions():
+                yield from _once(r)
+
+
+def _is_integer(v: Value) -> bool:
+    return isinstance(v.type, Scalar) and v.type.is_int
+
+
+def keep_results(f: Function, wide: bool) -> Function:
+    """Let ``f`` store what its atomics return, in place; ``wide`` says that indices of its threads take 64 bits."""
+    return _with_parameter(f, wide, load=False)
+
+
+def load_results(f: Function, wide: bool) -> Function:
+    """Let ``f`` use what an earlier launch has kept in place of what its atomics return, in place."""
+    return _with_parameter(f, wide, load=True)
+
+
+def _with_parameter(f: Function, wide: bool, *, load: bool) -> Function:
+    rows = {o: row for row, o in enumerate(kept_results(f))}
+    param = Value(KEPT, "kept")
+    f.body.params = [*f.params, param]
+    b = Emitter(Block())
+    thread = b.insert(ops.Tid(0, 1), int64 if wide else int32).result
+    first = b.block.ops
+    mapping: dict[Value, Value] = {}
+    for block in [f.body, *(r for o in f.body.walk() for r in o.regions())]:
+        new: list[Op] = []
+        for o in block.ops:
+            new.append(o)
+            if o not in rows:
+                continue
+            with b.into(Block()) as added, at(o.loc):
+                where = [b.index(rows[o]), thread]
+                if load:
+                    mapping[o.results[0]] = b.cast(b.load(param, where), o.results[0].type)
+                else:
+                    b.store(param, where, b.cast(o.results[0], int64))
+            new.extend(added.ops)
+        block.ops = new
+    f.body.ops[:0] = first
+    if load:
+        substitute(f.body, mapping)
+    return f
+
+
+def count_rows(f: Function) -> int:
+    """Return how many rows ``f``, which ``keep_results`` has given its last parameter, stores to."""
+    stores = (o for o in f.body.walk() if isinstance(o, ops.Store) and root_of(o.array).array is f.params[-1])
+    return max((1 + int(ops.constant_value(o.indices[0])) for o in stores), default=0)
