@@ -66,6 +66,17 @@ def reachable(
     return walker.found
 
 
+def sources(source: Source) -> list[Source]:
+    """Return the definition and all others that its code refers to.
+
+    Raises:
+        WarpCodegenError: A text is not that of its function.
+    """
+    walker = _Walker(references, places=False)
+    walker.source("", source)
+    return walker.sources
+
+
 def _names(node: ast.FunctionDef) -> tuple[Dotted, ...]:
     """The dotted names in a definition; in its body only those that are not local to it."""
     from warp_like.frontend.statics import local_names
@@ -118,10 +129,12 @@ class _Walker:
         self.find = find
         self.places = places
         self.found: list[tuple[str, str]] = []
+        self.sources: list[Source] = []
         self.seen: set[int] = set()
 
     def source(self, prefix: str, source: Source) -> None:
         """Record what a definition refers to."""
+        self.sources.append(source)
         if self.places or "expect_" in source.text:
             self.found.append((f"{prefix}place", f"{source.file}:{source.first_line}"))
         if "return" in source.annotations:
