@@ -1,7 +1,9 @@
 #include "dispatch.h"
 
 #include <cstdio>
+#include <memory>
 #include <new>
+#include <utility>
 
 #include "adjoint.h"
 #include "batch.h"
@@ -61,15 +63,16 @@ bool read_grid(PyObject* dim, Grid* grid, const char** why) {
         return false;
     }
     bool empty = false;
-    grid->count = 1;
     for (const int64_t extent : grid->dims) empty |= extent == 0;
-    for (const int64_t extent : grid->dims) {
-        if (!empty && __builtin_mul_overflow(grid->count, extent, &grid->count)) {
+    grid->folded[kMaxDims] = 1;
+    for (int i = kMaxDims; i-- > 0;) {
+        const int64_t extent = empty ? 0 : grid->dims[i];
+        if (__builtin_mul_overflow(grid->folded[i + 1], extent, &grid->folded[i])) {
             *why = "the grid has more threads than 64 bits count";
             return false;
         }
     }
-    if (empty) grid->count = 0;
+    grid->count = grid->folded[0];
     return true;
 }
 
@@ -77,20 +80,15 @@ namespace {
 
 // Whether an extent of the grid, seen with `ndim` dimensions, exceeds kMaxNarrow, so that tid() is an int64.
 bool is_wide(const Grid& grid, int ndim) {
-    int64_t folded = 1;
-    for (int i = 0; i < kMaxDims; ++i) {
-        const int64_t extent = grid.dims[i];
-        if (i < ndim - 1 && extent > kMaxNarrow) return true;
-        if (i >= ndim - 1 && __builtin_mul_overflow(folded, extent, &folded)) return true;
+    for (int i = 0; i < ndim - 1; ++i) {
+        if (grid.dims[i] > kMaxNarrow) return true;
     }
-    return folded > kMaxNarrow;
+    return grid.folded[ndim - 1] > kMaxNarrow;
 }
 
 // ---- launching
 
-}  // namespace
-
-Variant* variant_for(Dispatcher* self, const Grid& grid, const Arguments& arguments) {
+Variant* select_variant(Dispatcher* self, const Grid& grid, const Arguments& arguments) {
     const bool contiguous = arguments.contiguous();
     bool sums = false;
     if (contiguous && self->cuda) {
@@ -99,6 +97,19 @@ Variant* variant_for(Dispatcher* self, const Grid& grid, const Arguments& argume
         sums = plan_sums(*self->signature, arguments.block(), grid.dims, grid.count, self->deterministic).fits;
     }
     return &self->variants[contiguous][is_wide(grid, self->tid_ndim)][sums];
+}
+
+bool reaches_too_far(const Variant* variant, const Grid& grid, const Arguments& arguments) {
+    return variant->reaches && grid.count && !all_fit(*variant->reaches, arguments.block(), grid.dims, grid.folded);
+}
+
+Variant refused{};
+
+}  // namespace
+
+Variant* variant_for(Dispatcher* self, const Grid& grid, const Arguments& arguments) {
+    Variant* variant = select_variant(self, grid, arguments);
+    return reaches_too_far(variant, grid, arguments) ? &refused : variant;
 }
 
 namespace {
@@ -292,7 +303,7 @@ PyObject* required_variant(PyObject* object, PyObject* const* args, Py_ssize_t n
     }
     Attempt attempt(object);
     if (!attempt.read_flat(args[0], args[1])) Py_RETURN_NONE;
-    const Variant* variant = variant_for(attempt.self, attempt.grid, attempt.arguments);
+    const Variant* variant = select_variant(attempt.self, attempt.grid, attempt.arguments);
     const Py_ssize_t index = variant - first_variant(attempt.self);
     return Py_BuildValue("(NNN)", PyBool_FromLong(index & 4), PyBool_FromLong(index & 2), PyBool_FromLong(index & 1));
 }
@@ -309,8 +320,10 @@ PyObject* explain(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
         const bool named = attempt.refusal.argument >= 0 && at < params.size();
         return Py_BuildValue("(sO)", attempt.refusal.reason, named ? params[at].name.get() : Py_None);
     }
-    if (attempt.grid.count && !variant_for(attempt.self, attempt.grid, attempt.arguments)->entry) {
-        return Py_BuildValue("(sO)", "the variant is not installed", Py_None);
+    const Variant* variant = select_variant(attempt.self, attempt.grid, attempt.arguments);
+    if (attempt.grid.count && !variant->entry) return Py_BuildValue("(sO)", "the variant is not installed", Py_None);
+    if (reaches_too_far(variant, attempt.grid, attempt.arguments)) {
+        return Py_BuildValue("(sO)", "an array is too small for the grid", Py_None);
     }
     Py_RETURN_NONE;
 }
@@ -335,19 +348,25 @@ PyObject* install(PyObject* object, PyObject* args) {
     int contiguous, wide, sums, lanes = 1, max_threads = 0, rows = 1;
     unsigned long long address, context = 0;
     PyObject* keepalive;
-    if (!PyArg_ParseTuple(args, "pppKO|iiKi:install", &contiguous, &wide, &sums, &address, &keepalive, &lanes,
-                          &max_threads, &context, &rows)) {
+    const char* bytes = nullptr;
+    Py_ssize_t size = 0;
+    if (!PyArg_ParseTuple(args, "pppKO|iiKiy#:install", &contiguous, &wide, &sums, &address, &keepalive, &lanes,
+                          &max_threads, &context, &rows, &bytes, &size)) {
         return nullptr;
     }
     if (!address) {
         PyErr_SetString(PyExc_ValueError, "install() needs the address of an entry point");
         return nullptr;
     }
+    auto reaches = size ? std::make_unique<std::vector<Reach>>() : nullptr;
+    const Signature& signature = *as_dispatcher(object)->signature;
+    if (reaches && !read_reaches(bytes, static_cast<size_t>(size), signature, reaches.get())) return nullptr;
     Variant* variant = &as_dispatcher(object)->variants[contiguous][wide][sums];
     PyObject* old = variant->keepalive;
+    delete variant->reaches;
     Py_INCREF(keepalive);
-    *variant = {reinterpret_cast<Entry>(address), keepalive, 1e30, sums != 0, lanes, rows, max_threads,
-                reinterpret_cast<void*>(context)};
+    *variant = {reinterpret_cast<Entry>(address), keepalive,        1e30, sums != 0, lanes, rows, max_threads,
+                reinterpret_cast<void*>(context), reaches.release()};
     Py_XDECREF(old);
     Py_RETURN_NONE;
 }
@@ -355,6 +374,7 @@ PyObject* install(PyObject* object, PyObject* args) {
 void clear_variants(Dispatcher* self) {
     for (Variant* variant = first_variant(self); variant != first_variant(self) + kVariants; ++variant) {
         variant->entry = nullptr;
+        delete std::exchange(variant->reaches, nullptr);
         Py_CLEAR(variant->keepalive);
     }
 }
@@ -532,9 +552,11 @@ PyMethodDef methods[] = {
      "refused."},
     {"install", install, METH_VARARGS,
      "install(contiguous, wide, sums, address, keepalive, lanes=1, max_threads=0, context=0, "
-     "rows=1)\n--\n\nSet the entry point of a variant, which runs `lanes` threads of each of `rows` rows at once. On "
-     "CUDA, the driver's function, the most threads of its "
-     "blocks and the address of its CudaContext."},
+     "rows=1, reaches=b'')\n--\n\nSet the entry point of a variant, which runs `lanes` threads of each of `rows` rows "
+     "at "
+     "once. On CUDA, the driver's function, the most threads of its blocks and the address of its CudaContext. A "
+     "launch "
+     "that `reaches`, as `base.reach` packs them, out of an array is declined."},
     {"clear", clear, METH_NOARGS, "clear()\n--\n\nForget all variants."},
     {"declare", declare, METH_O,
      "declare(parameters)\n--\n\nSay that arguments come as (struct class or None, number of parameters) each; a "

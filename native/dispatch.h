@@ -7,18 +7,20 @@
 #include "args.h"
 #include "context.h"
 #include "python.h"
+#include "reach.h"
 
 namespace wl {
 
 struct Variant {
     Entry entry;
     PyObject* keepalive;
-    double first_ns;  // what the first thread of the last launch took
-    bool sums;        // adds to arrays without atomics
-    int lanes;        // how many threads it runs at once
-    int rows;         // and of how many rows
-    int max_threads;  // on CUDA, the most that a block of it can have
-    void* context;    // on CUDA, the address of its CudaContext, or null
+    double first_ns;              // what the first thread of the last launch took
+    bool sums;                    // adds to arrays without atomics
+    int lanes;                    // how many threads it runs at once
+    int rows;                     // and of how many rows
+    int max_threads;              // on CUDA, the most that a block of it can have
+    void* context;                // on CUDA, the address of its CudaContext, or null
+    std::vector<Reach>* reaches;  // of every launch into its arrays; null: none
 };
 
 constexpr int kVariants = 8;
@@ -55,6 +57,7 @@ struct Dispatcher {
 
 struct Grid {
     int64_t dims[kMaxDims];
+    int64_t folded[kMaxDims + 1];  // the threads of the axes from each to the last; 0 in an empty grid
     int64_t count;
     PyObject* stream = nullptr;  // on CUDA, the CudaStream to use, borrowed; null: by the rules for streams
     int64_t max_blocks = 0;      // on CUDA, 0: as many as there are
@@ -77,7 +80,8 @@ bool flush_python_stdout();
 // Whether `device`, as a launch gives it, is the dispatcher's.
 bool same_device(const Dispatcher* self, PyObject* device, const char** why);
 
-// The variant that the arguments ask for; its entry is null where it is not installed.
+// The variant that the arguments ask for; its entry is null where it is not installed, or where it would surely access
+// an array out of range.
 Variant* variant_for(Dispatcher* self, const Grid& grid, const Arguments& arguments);
 
 // Runs the variant; false with an exception set.

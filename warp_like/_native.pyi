@@ -195,6 +195,7 @@ class Dispatcher:
         max_threads: int = 0,
         context: int = 0,
         rows: int = 1,
+        reaches: bytes = b"",
         /,
     ) -> None: ...
     def clear(self) -> None: ...

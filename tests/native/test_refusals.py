@@ -5,7 +5,10 @@ from __future__ import annotations
 import ctypes
 import enum
 import gc
+import itertools
+import struct
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -302,3 +305,75 @@ def test_dispatcher_is_collected() -> None:
 def test_bad_parameters(bad: object) -> None:
     with pytest.raises((TypeError, ValueError, AttributeError)):
         native.Dispatcher("k", bad, print, None)
+
+
+def reach(param: int, axis: int, begin: int, end: int, offset: int) -> bytes:
+    return struct.pack("<iiiiq", param, axis, begin, end, offset)
+
+
+def reaching(*reaches: bytes, ndim: int = 1) -> Any:
+    """A dispatcher of an array and a number whose variants reach so far into the array."""
+    d = s.dispatcher(array(ndim), s.param(s.SCALAR, s.I32), variants=[])
+    for contiguous, wide in itertools.product((0, 1), repeat=2):
+        d.install(contiguous, wide, 0, s.address("echo"), s.entries(), 1, 0, 0, 1, b"".join(reaches))
+    return d
+
+
+@pytest.mark.parametrize(
+    "packed, dim, extent, fits",
+    [
+        (reach(0, 0, 0, 1, 0), 4, 4, True),
+        (reach(0, 0, 0, 1, 0), 5, 4, False),
+        (reach(0, 0, 0, 1, 2), 4, 6, True),
+        (reach(0, 0, 0, 1, 2), 4, 5, False),
+        (reach(0, 0, 0, 4, 0), (2, 3), 6, True),
+        (reach(0, 0, 0, 4, 0), (2, 3), 5, False),
+        (reach(0, 0, 1, 2, 0), (9, 4), 4, True),
+        (reach(0, 0, 1, 2, 0), (4, 9), 8, False),
+        (reach(0, 0, 0, 0, 3), 9, 4, True),
+        (reach(0, 0, 0, 0, 3), 1, 3, False),
+        (reach(0, 0, 0, 1, -1), 1, 4, False),
+        (reach(0, 0, 0, 1, 2**63 - 1), 2**63 - 1, 4, False),
+        (reach(0, 0, 0, 1, -(2**63)), 1, 4, False),
+        (reach(0, 0, 0, 1, 0), 0, 0, True),
+        (reach(0, 0, 0, 1, -1), 0, 4, True),
+    ],
+)
+def test_arrays_that_are_too_small_for_the_grid(packed: bytes, dim: Any, extent: int, fits: bool) -> None:
+    d = reaching(packed)
+    for a in (s.bound((extent,)), s.bound((extent,), strides=(8,)), np.zeros(extent, "f4")):
+        assert d.explain(dim, [a, 1], []) == (None if fits else ("an array is too small for the grid", None))
+        assert d.try_launch(dim, [a, 1], [], None) is fits
+        assert d.try_run(dim, [a, 1]) is fits
+        assert d.try_batch(dim, [a, 1], 1, [0, 0]) is fits
+        assert (native.prepare(d, dim, [a, 1]) is not None) is fits
+        assert d.required_variant(dim, [a, 1]) is not None  # for the variant, extents make no difference
+
+
+def test_each_axis_has_its_reach() -> None:
+    d = reaching(reach(0, 0, 0, 1, 0), reach(0, 1, 1, 4, 1), ndim=2)
+    assert d.try_launch((3, 4), [s.bound((3, 5)), 1], [], None)
+    assert not d.try_launch((3, 4), [s.bound((3, 4)), 1], [], None)
+    assert not d.try_launch((3, 4), [s.bound((2, 5)), 1], [], None)
+    d.install(1, 0, 0, s.address("echo"), s.entries())  # other code, which does not reach anywhere
+    assert d.try_launch((3, 4), [s.bound((2, 4)), 1], [], None)
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        reach(2, 0, 0, 1, 0),
+        reach(-1, 0, 0, 1, 0),
+        reach(1, 0, 0, 1, 0),  # no array
+        reach(0, 1, 0, 1, 0),
+        reach(0, -1, 0, 1, 0),
+        reach(0, 0, 0, 5, 0),
+        reach(0, 0, -1, 1, 0),
+        reach(0, 0, 2, 1, 0),
+        reach(0, 0, 0, 1, 0)[:-1],
+        reach(0, 0, 0, 1, 0) + b"1",
+    ],
+)
+def test_reaches_that_are_none(packed: bytes) -> None:
+    with pytest.raises(ValueError, match="not reaches into the arrays of these parameters"):
+        reaching(packed)

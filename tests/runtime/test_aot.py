@@ -126,6 +126,28 @@ def test_adjoints_for_every_choice_of_arrays(tmp_path, monkeypatch):
             assert v.grad.numpy().tolist() == [[1.0, 0.0, 0.0]] * 10
 
 
+def test_arrays_that_are_too_small_for_the_grid(tmp_path):
+    """The file holds how far each kernel reaches, and the text of the line; where that stands, it may not say."""
+    wp.compile_aot_module(made("aot.extents"), module_dir=tmp_path)
+    module = made("aot.extents")
+    wp.load_aot_module("aot.extents", module_dir=tmp_path)
+    kernel, args = module.kernels["step"], arguments()
+    module.kernels.clear()
+    loaded = wp.load_aot_module("aot.extents", module_dir=tmp_path).kernels["step"]
+    for k, place in ((kernel, f"{kernel.source.file}:11:19 in "), (loaded, "")):
+        for _ in range(2):
+            with pytest.raises(IndexError) as raised:
+                wp.launch(k, 11, inputs=args)
+            assert str(raised.value).splitlines()[:4] == [
+                "kernel `step`, argument 1 `x`: index 10 is out of range for an array of shape (10,): every thread of "
+                "the grid (11,) accesses the element at its own index",
+                f"  --> {place}kernel `step`",
+                "   |     out[i] = wave(x[i]) * scale + v[i].x",
+                "   |                   ^^^^",
+            ]
+            wp.launch(k, 10, inputs=args)
+
+
 def test_other_options_compile_anew(tmp_path):
     wp.compile_aot_module(made("aot.options"), module_dir=tmp_path)
     module = made("aot.options")

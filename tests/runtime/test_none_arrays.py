@@ -205,3 +205,16 @@ def test_none_where_threads_would_add():
         wp.launch(k, n, inputs=[x, None, None])
         assert total[0] == n
         np.testing.assert_array_equal(count, [n // 2, n // 2])
+
+
+def test_an_array_that_is_used_after_a_check_has_to_be_given():
+    @wp.kernel
+    def k(x: wp.array(dtype=float), n: int):
+        i = wp.tid()
+        wp.expect_eq(n, 0)
+        x[i] = 1.0
+
+    for _ in range(2):
+        with pytest.raises(TypeError, match="expected array1d.float32., got None, and every thread accesses"):
+            wp.launch(k, 2, inputs=[None, 0])
+        wp.launch(k, 2, inputs=[np.zeros(2, F32), 0])

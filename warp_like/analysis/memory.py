@@ -122,12 +122,8 @@ class Memory:
     # --- finding accesses ---
 
     def _found(self, f: Function) -> Iterator[Access]:
-        """All accesses; ops of the body that follow one which may end the thread are not certain."""
-        certain = set()
-        for o in f.body.ops:
-            certain.add(o)
-            if _may_end(o):
-                break
+        """All accesses, in the order of the ops."""
+        certain = set(_certain(f.body))
         for o in f.body.walk():
             yield from self._of_op(o, o in certain)
 
@@ -379,6 +375,30 @@ class _Places:
                     self._join(p, first, last)
                     self._join(q, p)
                     self._join(result, p)
+
+
+def counted_range(o: ops.For) -> range:
+    """Return the values of the loop variable where its bounds are constants; else none."""
+    lo, hi, step = (ops.constant_value(v) for v in (o.lo, o.hi, o.step))
+    return range(lo, hi, step) if None not in (lo, hi, step) and step else range(0)
+
+
+def _certain(b: Block) -> Iterator[Op]:
+    """The ops that every thread comes by, whatever it computes.
+
+    They stand in the function's own block, in loops that surely run, or in the condition of a ``while``, which is asked
+    at least once, and before anything that may end a thread. A thread that loops for ever does not get to what follows,
+    but then the launch has no result.
+    """
+    for o in b.ops:
+        yield o
+        match o:
+            case ops.For() if counted_range(o):
+                yield from _certain(o.body)
+            case ops.While():
+                yield from _certain(o.cond)
+        if _may_end(o):
+            return
 
 
 def _may_end(o: Op) -> bool:

@@ -15,7 +15,10 @@ from warp_like.base.frozen import Frozen
 
 
 class Loc(Frozen):
-    """A span in user source: 1-based lines, 0-based columns in characters, and the function that holds it."""
+    """A span in user source: 1-based lines, 0-based columns in characters, and the function that holds it.
+
+    ``first_line`` is where the source of that function begins.
+    """
 
     file: str
     line: int
@@ -25,6 +28,7 @@ class Loc(Frozen):
     role: str = "kernel"  # "kernel" or "func"
     function: str = ""
     caller: Loc | None = None
+    first_line: int = 0
 
     def called_from(self, caller: Loc | None) -> Loc:
         """Return this location with ``caller`` appended at the outer end of its chain."""
@@ -40,18 +44,16 @@ class Loc(Frozen):
 
     def frame(self) -> str:
         """Return the text that shows this span: a header, the source line and a caret line."""
-        where = f"  --> {self.file}:{self.line}:{self.col + 1}"
-        if self.function:
-            where += f" in {self.role} `{self.function}`"
+        return self.excerpt().text(f"{self.file}:{self.line}:{self.col + 1}")
+
+    def excerpt(self) -> Excerpt:
+        """Return what a message shows of this span."""
         text = linecache.getline(self.file, self.line).rstrip("\n")
-        if not text:
-            return where
         end = self.end_col if self.end_line == self.line else len(text)
-        indent = len(text) - len(text.lstrip())
         shown = text.strip()
-        start = max(self.col - indent, 0)
+        start = max(self.col - (len(text) - len(text.lstrip())), 0)
         width = max(min(end - self.col, len(shown) - start), 1)
-        return f"{where}\n   |     {shown}\n   |     {' ' * start}{'^' * width}"
+        return Excerpt(self.role, self.function, self.line - self.first_line, self.col, shown, start, width)
 
     def render(self) -> str:
         """Return the frames of the whole chain, outermost first."""
@@ -59,6 +61,36 @@ class Loc(Frozen):
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+
+class Excerpt(Frozen):
+    """What a message shows of a span, without the place in a file, where the function may move.
+
+    Attributes:
+        role: ``"kernel"`` or ``"func"``.
+        function: The function that holds it; empty where it is in none.
+        line: The line of the function's source, from 0.
+        col: The column, from 0.
+        shown: The line without what surrounds it; empty where the file could not be read.
+        start: Where in ``shown`` the span begins.
+        width: How many characters of it are marked.
+    """
+
+    role: str
+    function: str
+    line: int
+    col: int
+    shown: str
+    start: int
+    width: int
+
+    def text(self, where: str = "") -> str:
+        """Return the lines of a message: a header that begins with the place ``where``, the source line and a caret."""
+        inside = f"{self.role} `{self.function}`" if self.function else ""
+        header = f"  --> {' in '.join(filter(None, (where, inside)))}"
+        if not self.shown:
+            return header
+        return f"{header}\n   |     {self.shown}\n   |     {' ' * self.start}{'^' * self.width}"
 
 
 _current: contextvars.ContextVar[Loc | None] = contextvars.ContextVar("warp_like_loc", default=None)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import marshal
+from collections.abc import Sequence
+from typing import Any
 
 from warp_like.base.frozen import Frozen
 from warp_like.base.hashing import checksum
+from warp_like.base.loc import Excerpt
+from warp_like.base.reach import Reach
 
 _MAGIC = b"warp_like artifact 7\n"
 
@@ -51,6 +55,8 @@ class Artifact(Frozen):
         inner_reads: Of arrays that elements of array parameters hold, which it reads: the parameter's position and the
             field, as ``"a.b"``.
         inner_writes: Of the same, which it stores to or updates.
+        reaches: How far into its arrays every launch reaches, which launches compare with the arrays' extents. None in
+            debug mode, where the code checks each index.
         reduced: Positions of the arrays into whose elements it reduces over many threads before it updates them.
     """
 
@@ -83,10 +89,17 @@ class Artifact(Frozen):
     rows: int = 1
     serial: tuple[int, ...] = ()
     keeps: int = 0
+    reaches: tuple[Reach, ...] = ()
+
+    def default_grid(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """Return the grid over an array where none is said: its first dimensions, as many as the kernel asks for."""
+        return tuple(shape[: self.tid_ndim])
 
     def to_bytes(self) -> bytes:
         """Return the artifact with a checksum in front."""
-        body = marshal.dumps(self.as_tuple(), 2)
+        *facts, reaches = self.as_tuple()
+        plain = [(*r.as_tuple()[:-1], [e.as_tuple() for e in r.frames]) for r in reaches]
+        body = marshal.dumps((*facts, plain), 2)
         return _MAGIC + checksum(body) + body
 
     @staticmethod
@@ -100,4 +113,11 @@ class Artifact(Frozen):
         body = data[start:]
         if data[: len(_MAGIC)] != _MAGIC or checksum(body) != data[len(_MAGIC) : start]:
             raise Damaged("checksum or format differs")
-        return Artifact(*marshal.loads(body))
+        *facts, plain = marshal.loads(body)
+        facts.append(tuple([_reach(p) for p in plain]))
+        return Artifact(*facts)
+
+
+def _reach(plain: Sequence[Any]) -> Reach:
+    *numbers, frames = plain
+    return Reach(*[*numbers, tuple([Excerpt(*e) for e in frames])])

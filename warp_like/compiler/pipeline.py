@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from warp_like.analysis.extents import reaches
 from warp_like.analysis.memory import Memory, analyse
 from warp_like.backend import compile as backend
 from warp_like.backend.target import Options as LoweringOptions
@@ -97,6 +98,7 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
         inner_reads=tuple(place for place, a in inner.items() if a.read),
         inner_writes=tuple(place for place, a in inner.items() if a.written),
         rows=lanes.function.tile.rows if lanes.function.tile is not None else 1,
+        reaches=() if options.debug else reaches(memory),
     )
 
 

@@ -105,3 +105,27 @@ def with_scratch(tangent: tuple[int, ...], args: int, adjoints: int, scratch: tu
     An adjoint's scratch arrays follow its ``args`` parameters of the kernel and its ``adjoints``.
     """
     return tangent + tuple(args + adjoints + k for k, i in enumerate(scratch) if i in tangent)
+
+
+Role = tuple[str, int]
+"""What a parameter of a compiled entry is to which of the kernel's parameters: ``value``, its ``adjoint``, a copy from
+before the launch (``old``), or the tangent of one of these (``u value``, ``u adjoint``, ``v u value``, ...)."""
+
+
+def entry_roles(signature: Signature, scratch: tuple[int, ...]) -> tuple[Role, ...]:
+    """Return the roles of the parameters of the entry that is compiled for ``signature``."""
+    args, wrt = len(signature.args), signature.wrt or ()
+    found = [("value", i) for i in range(args)]
+    found += [("adjoint", i) for i in wrt] + [("old", i) for i in scratch]
+    tangents = with_scratch(signature.tangent or (), args, len(wrt), scratch)
+    for letter, positions in zip("uv", (tangents, signature.again or ()), strict=True):
+        found += [(f"{letter} {found[n][0]}", found[n][1]) for n in positions]
+    return tuple(found)
+
+
+def prefixed(role: str, name: str) -> str:
+    """Return the name of an entry's parameter that has this role to the kernel's parameter ``name``."""
+    return "".join(_PREFIXES[part] for part in role.split()) + name
+
+
+_PREFIXES = {"value": "", "adjoint": "adj_", "old": "old_", "u": "tan_", "v": "tan_"}

@@ -66,6 +66,17 @@ def capture(source: Source, find: Callable[[Source], References] = references) -
     return Captured(tuple(walker.found), tuple(walker.places), walker.names)
 
 
+def sources(source: Source) -> list[Source]:
+    """Return the definition and all others that its code refers to.
+
+    Raises:
+        WarpCodegenError: A text is not that of its function.
+    """
+    walker = _Walker(references, Recording(source.around))
+    walker.source("", source)
+    return walker.sources
+
+
 def _names(node: ast.FunctionDef) -> tuple[Any, Any, Any]:
     """The dotted names in the body of a definition that are not local to it, as ``References`` lists them."""
     from warp_like.frontend.statics import local_names
@@ -107,11 +118,13 @@ class _Walker:
         self.names = names
         self.found: list[tuple[str, str]] = []
         self.places: list[tuple[str, str]] = []
+        self.sources: list[Source] = []
         self.seen: set[int] = set()
 
     def source(self, prefix: str, source: Source) -> None:
         """Record what a definition refers to."""
         mentioned = self.find(source)
+        self.sources.append(source)
         source = source.within(self.names)
         place = (f"{prefix}place", f"{source.file}:{source.first_line}")
         (self.found if "expect_" in source.text else self.places).append(place)

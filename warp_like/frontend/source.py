@@ -150,6 +150,7 @@ class Source:
             self._column(end, node.end_col_offset),  # type: ignore[attr-defined]
             self.role,
             self.name,
+            first_line=self.first_line,
         )
 
     @functools.cached_property

@@ -105,11 +105,7 @@ class KernelBody:
             return self.dim(*args) if callable(self.dim) else self.dim
         sig = self.signature
         first = args[sig.inputs.index(sig.arrays[0])] if sig.arrays else results[0]
-        return tuple(first.shape[: self._tid_ndim])
-
-    @functools.cached_property
-    def _tid_ndim(self) -> int:
-        return self.kernel.program(self.signature.types).any_artifact.tid_ndim
+        return self.kernel.program(sig.types).any_artifact.default_grid(first.shape)
 
     def reads_outputs(self) -> bool:
         """Ask the compiled adjoint."""

@@ -49,7 +49,8 @@ def certain_accesses(memory: Memory) -> tuple[int, ...]:
     always, positions = set(memory.function.body.ops), range(len(memory.function.params))
 
     def is_certain(a: Access) -> bool:
-        return a.op in always and len(a.roots) == 1 and not isinstance(a.op, (ops.Native, ops.Call))
+        passed = a.certain or (a.op in always and not isinstance(a.op, (ops.Native, ops.Call)))
+        return passed and len(a.roots) == 1
 
     return tuple(i for i in positions if any(map(is_certain, memory.of_parameter(i))))
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from warp_like import _native
 from warp_like.base import log
 from warp_like.base.settings import settings
+from warp_like.compiler.signature import entry_roles
 from warp_like.frontend.parameters import leaf_parameters
 from warp_like.ir import types as ir
 from warp_like.runtime import inner
@@ -25,7 +26,7 @@ from warp_like.runtime.blocks import USUAL, Blocks, checked_blocks, place_of_lau
 from warp_like.runtime.device import Device
 from warp_like.runtime.generics import concrete, require_arguments
 from warp_like.runtime.kernel import Kernel
-from warp_like.runtime.program import Program
+from warp_like.runtime.program import Place, Program
 from warp_like.runtime.recording import Capture, Record, TimingResult, activities, recorder
 from warp_like.runtime.structs import split_argument, split_arguments
 from warp_like.values.struct import StructInstance
@@ -210,6 +211,7 @@ def run(program: Program, dims: tuple[int, ...], args: list[Any], blocks: Blocks
     if variant is not None:
         contiguous, wide, sums = variant
         program.require(contiguous=contiguous, wide=wide, sums=sums)
+        _require_extents(program, variant, dims, args)
     if recorder.graph is not None:
         recorder.graph.add_launch(program, dims, args)
         return
@@ -221,6 +223,21 @@ def run(program: Program, dims: tuple[int, ...], args: list[Any], blocks: Blocks
         done = dispatcher.try_run(dims, args, *blocks)
     if not done:
         raise RuntimeError(f"kernel `{key}`: the native launch path refused checked arguments; this is a bug")
+
+
+def _require_extents(program: Program, variant: Place, dims: tuple[int, ...], args: list[Any]) -> None:
+    """Refuse a launch that would surely access an array out of range.
+
+    Raises:
+        IndexError: An array is too small for the grid.
+    """
+    reaches = program.artifacts[variant].reaches
+    if all(r.fits(dims, args[r.param].shape[r.axis]) for r in reaches) or not math.prod(dims):
+        return
+    from warp_like.runtime.extents import require_extents
+
+    roles = entry_roles(program.signatures[variant], program.artifacts[variant].scratch)
+    require_extents(program.kernel, reaches, dims, roles, [a.shape if isinstance(a, array) else None for a in args])
 
 
 def _timed(program: Program, dims: tuple[int, ...], args: list[Any], blocks: Blocks) -> bool:

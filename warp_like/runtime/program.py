@@ -11,9 +11,10 @@ from warp_like import _native, values
 from warp_like.base.errors import WarpDeterminismError
 from warp_like.base.faults import explain
 from warp_like.base.forking import Order, held_by_forks
+from warp_like.base.reach import pack_reaches
 from warp_like.base.settings import Setting, settings
 from warp_like.compiler.artifact import Artifact
-from warp_like.compiler.signature import Signature, with_scratch
+from warp_like.compiler.signature import Signature, entry_roles, prefixed, with_scratch
 from warp_like.ir.layout import MAX_NARROW, type_code
 from warp_like.ir.types import Array, Scalar, Struct, Type, is_differentiable, leaf_fields
 from warp_like.runtime.device import Device, get_device
@@ -142,16 +143,16 @@ class Program:
         sums = signature.sums and bool(artifact.sums or artifact.own or artifact.reduced)
         dispatcher = self.dispatcher or self.new_dispatcher(signature, artifact)
         place = (signature.contiguous, signature.wide, sums)
-        dispatcher.install(*place, loaded.address(artifact.entry), loaded, artifact.lanes, 0, 0, artifact.rows)
+        reaches = pack_reaches(artifact.reaches)
+        dispatcher.install(*place, loaded.address(artifact.entry), loaded, artifact.lanes, 0, 0, artifact.rows, reaches)
         return dispatcher, place, artifact
 
     def new_dispatcher(self, signature: Signature, artifact: Artifact, cuda: Any = None) -> _native.Dispatcher:
         """Return a dispatcher without variants for the parameters of ``artifact``; ``cuda`` is the device's context."""
-        names = [*self.kernel.parameter_names, "kept"][: len(self.types)]
-        names += [f"adj_{names[i]}" for i in self.wrt or ()] + [f"old_{names[i]}" for i in artifact.scratch]
+        given = [*self.kernel.parameter_names, "kept"]
+        names = [prefixed(role, given[i]) for role, i in entry_roles(signature, artifact.scratch)]
         types = [*signature.params, *(signature.args[i] for i in artifact.scratch)]
         tangents = with_scratch(self.tangent or (), len(signature.args), len(self.wrt or ()), artifact.scratch)
-        names += [f"tan_{names[i]}" for i in tangents]
         types += [types[i] for i in tangents]
         specs: list[tuple[Any, ...]] = []
         for i, (name, t) in enumerate(zip(names, types, strict=True)):

@@ -422,3 +422,66 @@ def test_the_shape_of_outputs():
         assert v.shape == (3, 2)
     with pytest.raises(ValueError, match=r"output `v` is an array1d\[vec2\[float32\]\], and output_dims gives it"):
         jax_kernel(planes, num_outputs=2, launch_dims=(3, 4), output_dims={"v": (3, 3)})(x)
+
+
+@wp.kernel
+def row_norms(x: wp.array2d(dtype=float), y: wp.array2d(dtype=float), norms: wp.array(dtype=float)):
+    i = wp.tid()
+    s = 0.0
+    for j in range(x.shape[1]):
+        s += x[i, j] * x[i, j]
+    for j in range(x.shape[1]):
+        y[i, j] = x[i, j] / wp.sqrt(s)
+    norms[i] = wp.sqrt(s)
+
+
+def test_the_grid_has_as_many_dimensions_as_indices_are_asked_for():
+    """The rule of ``wp.torch_op``: the first dimensions of the first array argument."""
+    x = arange(30, 40) + 1.0
+    y, norms = jax.jit(jax_kernel(row_norms, num_outputs=2))(x)
+    expected = np.linalg.norm(np.asarray(x, np.float64), axis=1)
+    assert norms.shape == (30,)
+    np.testing.assert_allclose(norms, expected, rtol=1e-5)
+    np.testing.assert_allclose(y, np.asarray(x) / expected[:, None], rtol=1e-5)
+
+
+def test_a_grid_that_does_not_fit_the_arrays():
+    f = jax_kernel(row_norms, num_outputs=2, output_dims={"y": (30, 40), "norms": 30})
+    words = r"argument 3 `norms`: index 1199 is out of range for an array of shape \(30,\): the grid \(30, 40\) has 2"
+    with pytest.raises(IndexError, match=words):
+        f(arange(30, 40), launch_dims=(30, 40))
+    with pytest.raises(IndexError, match=words):
+        jax.jit(jax.vmap(lambda x: f(x, launch_dims=(30, 40))))(arange(2, 30, 40))
+
+
+@wp.kernel
+def product(x: wp.array(dtype=float), w: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] = x[i] * w[i]
+
+
+def test_arguments_that_do_not_fit_together():
+    f = jax_kernel(product, enable_backward=True)
+    x, w = arange(4, 3), arange(4, 2)
+    words = r"argument 2 `w`: index 2 is out of range for an array of shape \(2,\)"
+    calls = [
+        lambda: f(x[0], w[0]),
+        lambda: jax.jit(f)(x[0], w[0]),
+        lambda: jax.vmap(f)(x, w),
+        lambda: jax.grad(lambda x: f(x, w[0])[0].sum())(x[0]),
+        lambda: jax.jvp(lambda x: f(x, w[0])[0], (x[0],), (x[0],)),
+    ]
+    for call in calls:
+        with pytest.raises(IndexError, match=words):
+            call()
+    assert np.array_equal(f(x[1], x[2])[0], x[1] * x[2])
+
+
+def test_launches_of_a_callable_that_do_not_fit():
+    def twice(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        half = wp.zeros(2, dtype=float)
+        wp.launch(product, dim=x.shape, inputs=[x, x], outputs=[half])
+        wp.launch(product, dim=x.shape, inputs=[half, x], outputs=[y])
+
+    with pytest.raises(IndexError, match=r"argument 3 `y`: index 2 is out of range for an array of shape \(2,\)"):
+        wp.jax_callable(twice)(arange(3))

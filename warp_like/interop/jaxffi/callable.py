@@ -141,6 +141,9 @@ class JaxCallable(JaxKernel):
             raise site.type_error("a traced value; numbers are static here, close over them or pass them as arrays")
         return None, constant(t, convert(site, np.asarray(value)[()] if is_array(value) else value)).tobytes()
 
+    def _default_grid(self, types: tuple[Type, ...], first: tuple[int, ...]) -> tuple[int, ...]:
+        return first  # which gives outputs their shape; launches have grids of their own
+
     def _traced(self, kernels: set[Kernel]) -> Kernel:
         return self.kernel  # the function: the kernels that it launches are known when it has run
 

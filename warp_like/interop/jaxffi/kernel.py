@@ -11,7 +11,7 @@ from warp_like.interop.jaxffi.arguments import declared_type, fit, output_shapes
 from warp_like.interop.jaxffi.linear import differentiable, require_enabled, undifferentiable
 from warp_like.interop.jaxffi.modes import require_known
 from warp_like.interop.jaxffi.operation import Operation, Place, Storage
-from warp_like.interop.jaxffi.target import jax_module
+from warp_like.interop.jaxffi.target import compiled, jax_module
 from warp_like.interop.jaxffi.varying import alike
 from warp_like.ir.types import Array, Struct, Type, element_shape
 from warp_like.runtime.arguments import Site, grid_dims
@@ -48,7 +48,8 @@ def jax_kernel(
         num_outputs: How many arrays it returns, in-out arguments included.
         vmap_method: ``sequential`` and ``sequential_unrolled`` call the kernel once for each element of a batch; all
             others run the whole batch in one call. The results are the same.
-        launch_dims: The grid; the shape of the first array argument when left out.
+        launch_dims: The grid. When left out, the first dimensions of the first array argument, as many as the kernel
+            asks of ``wp.tid()``.
         output_dims: The shape of the outputs, with or without the dimensions of their elements: an extent, extents, or
             a dict of these by parameter name. The grid's when left out, or that of the first array argument where the
             grid has fewer dimensions than the output. Both can be given to a single call as well.
@@ -256,7 +257,7 @@ class JaxKernel:
             t = types[i]
             if isinstance(t, Array):
                 shapes[i] = tuple(x.shape[: x.ndim - len(element_shape(t.dtype))])
-        dims = self._grid(launch_dims, shapes)
+        dims = self._grid(launch_dims, types, shapes)
         outputs = [(names[i], types[i]) for i in self.outputs]
         if isinstance(output_dims, tuple) and output_dims[:1] == ("by name",):
             output_dims = dict(output_dims[1:])
@@ -294,12 +295,15 @@ class JaxKernel:
         require_enabled(op)
         return differentiable(op, values)
 
-    def _grid(self, launch_dims: Any, shapes: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
+    def _grid(self, launch_dims: Any, types: tuple[Type, ...], shapes: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
         if launch_dims is not None:
             return grid_dims(self.kernel.key, launch_dims)
         if not shapes:
             raise ValueError(f"kernel `{self.kernel.key}` has no array argument that gives the grid; pass launch_dims=")
-        return shapes[min(shapes)]
+        return self._default_grid(types, shapes[min(shapes)])
+
+    def _default_grid(self, types: tuple[Type, ...], first: tuple[int, ...]) -> tuple[int, ...]:
+        return compiled(self.kernel, types, sums=True).artifact.default_grid(first)
 
     def __repr__(self) -> str:
         return f"<warp_like kernel {self.kernel.key} for JAX>"

@@ -18,7 +18,7 @@ def jax_kernel(kernel: Kernel, launch_dims: int | Sequence[int] | None = None, q
 
     Args:
         kernel: A function decorated with ``wp.kernel``.
-        launch_dims: The grid, and the shape of the outputs; the shape of the first array argument when left out.
+        launch_dims: The grid, and the shape of the outputs; as for ``wp.jax_kernel`` when left out.
         quiet: Do not log that there is a newer form.
 
     Example:

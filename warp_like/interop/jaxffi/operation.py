@@ -15,6 +15,7 @@ from warp_like.interop.jaxffi.partitioning import run
 from warp_like.interop.jaxffi.target import Code, compiled, jax_module
 from warp_like.ir.layout import size_of
 from warp_like.ir.types import Array, Type, element_shape
+from warp_like.runtime.extents import require_extents
 from warp_like.runtime.kernel import Kernel
 from warp_like.runtime.memory import contiguous_strides
 
@@ -211,6 +212,8 @@ class Operation:
         if code.signature.sums and not self._may_add_plainly(code, places, arrays):
             s = code.signature
             code = self.code(s.wrt, s.same, s.tangent, s.again, sums=False)
+        shapes = [places[n].shape if n in arrays else None for n in places]
+        require_extents(self.kernel, code.artifact.reaches, self.dims, code.roles, shapes)
         call = Call(code, self.dims, self.vmap_method, self.has_side_effect, self.block_dim)
         call.sums = code.artifact.sums if code.signature.sums else ()
         written = {id(h) for n, h in arrays.items() if n in writes or h.keep}

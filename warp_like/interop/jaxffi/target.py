@@ -18,7 +18,7 @@ from warp_like.backend.target import host_target
 from warp_like.base.hashing import digest
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.lookup import cache_key
-from warp_like.compiler.signature import Signature, with_scratch
+from warp_like.compiler.signature import Role, Signature, entry_roles
 from warp_like.ir.core import Function
 from warp_like.ir.types import Type, adjoint_type
 from warp_like.runtime.device import is_cuda_available
@@ -80,29 +80,15 @@ class Code:
     key: int
 
     @functools.cached_property
-    def roles(self) -> tuple[tuple[str, int], ...]:
-        """For each parameter of the entry point what it is to which of the kernel's parameters.
-
-        ``value``, ``adjoint``, a copy from before the launch (``old``), or the tangent of one of these (``u value``,
-        ``u adjoint``, ``v u value``, ...).
-        """
-        s = self.signature
-        found = [("value", i) for i in range(len(s.args))]
-        found += [("adjoint", i) for i in s.wrt or ()] + [("old", i) for i in self.artifact.scratch]
-        for letter, positions in zip("uv", (self._tangents, s.again or ()), strict=True):
-            found += [(f"{letter} {found[n][0]}", found[n][1]) for n in positions]
-        return tuple(found)
+    def roles(self) -> tuple[Role, ...]:
+        """For each parameter of the entry point what it is to which of the kernel's parameters."""
+        return entry_roles(self.signature, self.artifact.scratch)
 
     @property
     def params(self) -> tuple[Type, ...]:
         """The types of the entry point's parameters."""
         args = self.signature.args
         return tuple(adjoint_type(args[i]) if "adjoint" in role else args[i] for role, i in self.roles)
-
-    @property
-    def _tangents(self) -> tuple[int, ...]:
-        s = self.signature
-        return with_scratch(s.tangent or (), len(s.args), len(s.wrt or ()), self.artifact.scratch)
 
     @functools.cached_property
     def covers(self) -> frozenset[int]:

@@ -6,6 +6,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from warp_like.backend.target import Target, cuda_target, nearest_architecture
+from warp_like.base.reach import pack_reaches
 from warp_like.base.settings import settings
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.signature import Signature
@@ -69,7 +70,8 @@ def install(program: Program, signature: Signature) -> tuple[_native.Dispatcher,
         dispatcher.runner = Runner(program)
     place = (signature.contiguous, signature.wide, signature.sums)
     context = loaded.report.address if loaded.report is not None else 0
-    dispatcher.install(*place, loaded.function, loaded, 1, loaded.max_threads, context)
+    reaches = pack_reaches(artifact.reaches)
+    dispatcher.install(*place, loaded.function, loaded, 1, loaded.max_threads, context, 1, reaches)
     program.loaded[place] = loaded
     return dispatcher, place, artifact
 
