@@ -36,6 +36,20 @@ P, I32, I64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
 LANES = 32
 _REGISTERS = ("tid.x", "ntid.x", "ctaid.x", "nctaid.x", "laneid")
 _HELPERS = """
+define bfloat @__truncsfbf2(float %x) {  ; what old compilers' runtime libraries lack: to the nearest, ties to even
+  %bits = bitcast float %x to i32
+  %high = lshr i32 %bits, 16
+  %odd = and i32 %high, 1
+  %half = add i32 %odd, 32767
+  %moved = add i32 %bits, %half
+  %is_nan = fcmp uno float %x, 0.0
+  %quiet = or i32 %bits, 4194304
+  %kept = select i1 %is_nan, i32 %quiet, i32 %moved
+  %word = lshr i32 %kept, 16
+  %short = trunc i32 %word to i16
+  %result = bitcast i16 %short to bfloat
+  ret bfloat %result
+}
 define internal { i32, i1 } @wl_shuffle_pair(i32 %how, i32 %x, i32 %by, i32 %last) {
   %got = call i64 @wl_shuffle(i32 %how, i32 %x, i32 %by, i32 %last)
   %word = trunc i64 %got to i32

@@ -22,6 +22,13 @@ def add_2d(x: wp.array2d(dtype=float), y: wp.array2d(dtype=float)):
     y[i, j] += x[i, j]
 
 
+@wp.kernel
+def guarded(x: wp.array(dtype=float), y: wp.array(dtype=float), a: float):
+    i = wp.tid()
+    if i < x.shape[0]:
+        y[i] = a * x[i]
+
+
 @wp.kernel(launch_bounds=128)
 def bounded(x: wp.array(dtype=float)):
     x[wp.tid()] = 1.0
@@ -40,6 +47,7 @@ def pair(fake):
     held.clear()  # pytest keeps the list for longer
     saxpy.forget_programs()
     add_2d.forget_programs()
+    guarded.forget_programs()
     bounded.forget_programs()
 
 
@@ -88,7 +96,7 @@ def test_blocks(fake, pair):
     assert grid(max_blocks=2, block_dim=32) == (2, 32)
     assert grid(dim=1) == (1, 256)
     assert grid(dim=257) == (2, 256)
-    assert grid(dim=2**40, inputs=(x, y, 1.0)) == (2**31 - 1, 256)
+    assert grid(guarded, dim=2**40) == (2**31 - 1, 256)
     fake.launches.clear()
     wp.launch(saxpy, dim=0, inputs=[x, y, 1.0], device="cuda:0")
     assert fake.launches == []

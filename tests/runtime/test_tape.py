@@ -47,9 +47,8 @@ def test_gradients_add_up_until_zero():
 
 
 def test_backward_reads_arrays_as_they_are_now():
-    x, y, loss, tape = chain()
+    x, _y, loss, tape = chain()
     x.assign(np.array([1, 1, 1, 5], dtype=np.float32))
-    wp.launch(square, dim=4, inputs=[x], outputs=[y])
     tape.backward(loss)
     np.testing.assert_array_equal(x.grad.numpy(), [2, 2, 2, 10])
 
@@ -188,7 +187,7 @@ def test_bad_backward():
     x, _y, _loss, tape = chain()
     with pytest.raises(ValueError, match=r"loss of one element, got shape \(4,\)"):
         tape.backward(x)
-    with pytest.raises(TypeError, match="takes a wp.array as loss, got float"):
+    with pytest.raises(TypeError, match="starts from arrays, and float in `loss` is none"):
         tape.backward(1.0)
     with pytest.raises(ValueError, match="requires_grad"):
         tape.backward(wp.zeros(1, dtype=float))

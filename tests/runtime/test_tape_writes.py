@@ -271,20 +271,36 @@ def test_a_write_between_two_launches_is_refused(maker: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("maker", MAKERS)
-def test_a_write_after_the_recording_is_refused_until_the_kernel_has_run_again(maker: str) -> None:
+def test_a_write_after_the_recording_counts_where_no_gradient_needs_the_results(maker: str) -> None:
+    x, write = MAKERS[maker](np.full(4, 3, np.float32))
+    y = full(0.0)
+    with wp.Tape() as tape:
+        wp.launch(square, 4, [x, y])
+    for _ in range(3):  # not launched again
+        write()
+        tape.zero()
+        tape.backward(grads={y: wp.ones(4, dtype=float)})
+        now = np.asarray(x.numpy() if isinstance(x, wp.array) else x.detach().numpy())
+        np.testing.assert_array_equal(numbers_of(x), 2 * now)
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_a_write_after_the_recording_is_refused_until_the_kernels_have_run_again(maker: str) -> None:
     for _ in range(2):
         x, write = MAKERS[maker](np.full(4, 3, np.float32))
-        y = full(0.0)
+        y, z = full(0.0), full(0.0)
         with wp.Tape() as tape:
             wp.launch(square, 4, [x, y])
+            wp.launch(square, 4, [y, z])
         write()
-        seed = {y: wp.ones(4, dtype=float)}
+        seed = {z: wp.ones(4, dtype=float)}
         with pytest.raises(RuntimeError, match=UNSEEN):
             tape.backward(grads=seed)
         wp.launch(square, 4, [x, y])
+        wp.launch(square, 4, [y, z])
         tape.backward(grads=seed)
         now = np.asarray(x.numpy() if isinstance(x, wp.array) else x.detach().numpy())
-        np.testing.assert_array_equal(numbers_of(x), 2 * now)
+        np.testing.assert_array_equal(numbers_of(x), 4 * now**3)
 
 
 @pytest.mark.parametrize("maker", MAKERS)
@@ -360,7 +376,7 @@ def test_strided_arrays_are_looked_at() -> None:
     for outside in (True, False):
         with wp.Tape() as tape:
             wp.launch(square, 3, [x, y])
-        memory.numpy()[(1, 1) if outside else (2, 1)] += 1.0
+            memory.numpy()[(1, 1) if outside else (2, 1)] += 1.0
         if outside:
             gradient_of(tape, x, y)
             continue

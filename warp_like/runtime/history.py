@@ -6,8 +6,9 @@ copy from before the launch. Records whose adjoint does not read the array cost 
 
 What runs unrecorded while a tape records (launches with ``record_tape=False``, graphs, other tapes' gradients) is told
 to ``before_writes`` and overwrites nothing uncopied either. Writes that nobody tells of (through NumPy, by other
-threads) show in the fingerprints that a record notes of what its adjoint will read: ``require_unchanged``. They are no
-mistake where the kernel has run again since, for the tape then serves that run.
+threads, an optimizer's step) show in the fingerprints that a record notes of what its adjoint will read: ``unseen``.
+While the tape records they are refused. Afterwards an adjoint takes such an array as it is then: the kernel has run
+again since, or no other adjoint reads what the kernel made of the old numbers (``require_one_run``).
 
 Copies belong to the run that was recorded. The overwritten arrays are fingerprinted when the recording ends, so that a
 backward pass after something else changed them is refused: the copies would not fit.
@@ -86,15 +87,36 @@ def require_memory(a: array) -> None:
         )
 
 
-def require_unchanged(record: Record) -> None:
+def unseen(record: Record) -> list[int]:
+    """Return the positions of the arrays that the adjoint reads, and that something unseen has written to."""
+    return [i for i in record.changed() if i not in record.kept and _needs(record, i)]
+
+
+def refuse_unseen(record: Record) -> None:
     """Refuse to run the adjoint of a launch on numbers that came after it.
 
     Raises:
         RuntimeError: An array that the adjoint reads has been written to, and nobody has seen it.
     """
-    for i in record.changed():
-        if i not in record.kept and _needs(record, i):
-            raise RuntimeError(_changed(record, i))
+    for i in unseen(record):
+        raise RuntimeError(_changed(record, i))
+
+
+def require_one_run(record: Record, written: Iterable[array], history: History) -> None:
+    """Refuse numbers of two runs: a launch reads changed arrays, and other adjoints what it made of the old ones.
+
+    Args:
+        record: A launch that reads arrays which have changed since the recording.
+        written: What it and all later operations write.
+        history: Knows the readers.
+
+    Raises:
+        RuntimeError: An adjoint reads one of ``written``.
+    """
+    for a in written:
+        for reader, i in history.readers_near(a):
+            if i not in reader.kept and share_memory(reader.args[i], a) and _needs(reader, i):
+                refuse_unseen(record)
 
 
 def require_intact(record: Record, adjoints: dict[int, array]) -> None:

@@ -18,7 +18,16 @@ from warp_like.runtime.array import add_elements, array, move_elements
 from warp_like.runtime.chains import warn_of_aliases, warn_of_cut
 from warp_like.runtime.differentiation import adjoint_arguments, adjoint_program, gradients_of
 from warp_like.runtime.generics import concrete
-from warp_like.runtime.history import History, extent, require_memory, require_unchanged, same_arguments, share_memory
+from warp_like.runtime.history import (
+    History,
+    extent,
+    refuse_unseen,
+    require_memory,
+    require_one_run,
+    same_arguments,
+    share_memory,
+    unseen,
+)
 from warp_like.runtime.launch import bind_arguments, run_adjoint
 from warp_like.runtime.recording import Record, UserFunction, Write, activities, program_of, recorder
 from warp_like.runtime.retaining import Retained
@@ -29,8 +38,9 @@ class Tape:
     """Records the launches made inside its ``with`` block, for gradients by reverse mode.
 
     The adjoint of a launch computes again what it needs from the arrays as they are at the time of ``backward``, so a
-    tape serves every step of a training loop that changes its inputs and runs the same launches again; ``backward``
-    refuses numbers that have changed without that. Gradients add up in ``array.grad`` until ``zero()``.
+    tape serves every step of a training loop that changes its inputs and runs the same launches again. They need not
+    run again where no gradient reads what they write; ``backward`` refuses numbers of two runs. Gradients add up in
+    ``array.grad`` until ``zero()``.
 
     An array that a later recorded operation overwrites is copied first if an adjoint needs it. Such copies belong to
     the recorded run: ``backward`` refuses to use them after the overwritten arrays have changed once more.
@@ -51,6 +61,7 @@ class Tape:
         self.history = History()
         self._outer: Tape | None = None
         self._warned = False
+        self._torn: set[Record] = set()  # launches whose arguments something unseen changed while the tape recorded
 
     def __enter__(self) -> Tape:
         if recorder.active is self:
@@ -66,6 +77,7 @@ class Tape:
         self._outer = None
         if self.history.overwritten or self.history.elsewhere:
             self.history.end()
+        self._torn.update(r for r in self.launches if isinstance(r, Record) and r.changed())
 
     # --- recording ------------------------------------------------------------------------------------------
 
@@ -299,15 +311,25 @@ class Tape:
                 if isinstance(a, array):
                     require_memory(a)
         self.history.require_current()
-        for r in self.launches:
-            if isinstance(r, Record):
-                require_unchanged(r)
+        self._require_one_run()
         for r in self.launches:
             if isinstance(r, Record) and (_watched() or not r.can_reverse()):
                 gradients = gradients_of(r)
                 program = adjoint_program(r, gradients)
                 if program is not None:
                     adjoint_arguments(r, program, gradients)
+
+    def _require_one_run(self) -> None:
+        """Refuse numbers of two runs; arrays that have changed since the recording count as they are now."""
+        changed = [(k, r) for k, r in enumerate(self.launches) if isinstance(r, Record) and r.changed() and unseen(r)]
+        for _, r in changed:
+            if r in self._torn:
+                refuse_unseen(r)
+        if changed:
+            first, r = changed[0]
+            require_one_run(r, (a for later in self.launches[first:] for a in _made_by(later)), self.history)
+        for _, r in changed:
+            r.runs_elsewhere()
 
     # --- gradients ------------------------------------------------------------------------------------------
 
@@ -358,6 +380,7 @@ class Tape:
         self._retained = Retained()
         self.history = History()
         self._warned = False
+        self._torn = set()
 
     # --- a picture ------------------------------------------------------------------------------------------
 
@@ -467,6 +490,15 @@ def _arrays_of(r: Record | Write | UserFunction) -> Sequence[Any]:
     if isinstance(r, Write):
         return [r.dest] if r.source is None else [r.dest, r.source]
     return r.arrays if isinstance(r, UserFunction) else r.args
+
+
+def _made_by(r: Record | Write | UserFunction) -> list[array]:
+    """The arrays that ``r`` may have written to."""
+    if not isinstance(r, Record):
+        return [a for a in _arrays_of(r) if isinstance(a, array)]
+    artifact = program_of(r).any_artifact
+    held = (x for i, path in artifact.inner_writes for x in inner.arrays_at(r.args[i], path))
+    return [*(r.args[i] for i in artifact.writes), *held]
 
 
 def _written_by(r: Record | Write | UserFunction) -> list[array]:
