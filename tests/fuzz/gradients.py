@@ -15,7 +15,12 @@ READS = {
     "gathered": ["g[i]", "g[i + 1]", "(i * 5) % 8", "i % 3"],
     "loop": ["j", "i + j", "j + 1", "j % 2"],
 }
-REFUSALS = ("the result of an atomic can't be recomputed for the gradient",)
+REFUSALS = (
+    "the gradient needs the derivative of what this atomic finds",
+    "the result of an atomic can't be recomputed for the gradient",
+    "which the same kernel updates by atomics",
+    "the old value that an atomic returns has no tangent",
+)
 FUNCTIONS = """\
 @wp.func
 def bent(a: wp.float64, b: wp.float64):

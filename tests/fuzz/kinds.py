@@ -32,6 +32,7 @@ GENERATORS: dict[str, Callable[[int, frozenset[str]], Program]] = {
 CHECKS = {
     "ir": "tests.fuzz.reused:compiled_ir",
     "dual": "tests.fuzz.reused:dual_numbers",
+    "tapes": "tests.ad.random_tapes:check",
 }
 KNOWN: dict[str, str] = {
     "sums": "one array is updated, or read and differentiated, at several kinds of index in one kernel",
@@ -42,7 +43,7 @@ KNOWN: dict[str, str] = {
     "old": "the gradient of what an atomic addition of floats returns",
 }
 """What programs may have; a name in ``WRONG`` is known to go wrong, and left out unless it is asked for."""
-WRONG = frozenset(["indices", "branches", "trips", "stores", "old"])
+WRONG: frozenset[str] = frozenset()
 ALLOWED = frozenset(KNOWN) - WRONG
 
 
