@@ -156,7 +156,7 @@ PyObject* launch(const Call& call) {
     PyObject* kernel = call.given[kKernel];
     if (unusual || !PyObject_TypeCheck(kernel, &LaunchableType)) Py_RETURN_FALSE;
     PyObject* latest = reinterpret_cast<Launchable*>(kernel)->latest;
-    if (latest && PyObject_TypeCheck(latest, &LaunchableType)) kernel = latest;
+    if (latest && latest != Py_None && PyObject_TypeCheck(latest, &LaunchableType)) kernel = latest;
     const Ref held = Ref::borrow(kernel);
     const Ref dispatcher = Ref::borrow(reinterpret_cast<Launchable*>(kernel)->fast);
     if (!dispatcher || Py_TYPE(dispatcher.get()) != &DispatcherType) Py_RETURN_FALSE;

@@ -144,6 +144,25 @@ PyObject* record_changed(PyObject* object, PyObject*) {
     return list.release();
 }
 
+// Called when a tape ends its recording.
+PyObject* note_torn(PyObject*, PyObject* launches) {
+    if (!PyList_Check(launches)) return PyErr_Format(PyExc_TypeError, "note_torn() needs a list, got %R", launches);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(launches); ++i) {
+        if (!is_record(PyList_GET_ITEM(launches, i))) continue;
+        Record* record = as_record(PyList_GET_ITEM(launches, i));
+        if (has_run_again(record)) continue;
+        record->torn |= std::any_of(record->seen.begin(), record->seen.end(),
+                                    [record](const Seen& seen) { return has_changed(record, seen); });
+    }
+    Py_RETURN_NONE;
+}
+
+PyMethodDef functions[] = {
+    {"note_torn", note_torn, METH_O,
+     "note_torn(launches)\n--\n\nNote which of the records in a list something unseen has written to already."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
 PyMethodDef record_methods[] = {
     {"ran", record_ran, METH_NOARGS,
      "ran()\n--\n\nNote that the launch has run, through its dispatcher, and what its arrays hold now."},
@@ -175,6 +194,8 @@ PyMemberDef record_members[] = {
     {"refusal", T_OBJECT, offsetof(Record, refusal), 0,
      "Why there is no gradient, where that is known from the arguments; else None."},
     {"dispatcher", T_OBJECT, offsetof(Record, dispatcher), 0, "The kernel's dispatcher, or None."},
+    {"torn", T_BOOL, offsetof(Record, torn), READONLY,
+     "Whether something unseen changed its arguments while the tape was recording: see note_torn."},
     {"block_dim", T_LONGLONG, offsetof(Record, block_dim), 0,
      "On CUDA, the threads of a block, in which the adjoint runs as well; 0: the usual."},
     {nullptr, 0, 0, 0, nullptr},
@@ -291,7 +312,7 @@ bool register_record(PyObject* module) {
     RecordType.tp_clear = record_clear;
     RecordType.tp_methods = record_methods;
     RecordType.tp_members = record_members;
-    return add_type(module, "Record", &RecordType);
+    return add_type(module, "Record", &RecordType) && PyModule_AddFunctions(module, functions) == 0;
 }
 
 }  // namespace wl

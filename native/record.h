@@ -26,6 +26,7 @@ struct Record {
     long long block_dim;   // on CUDA, the threads of a block; 0: the usual
     std::vector<Seen> seen;
     long long unrecorded;  // of its kernel, before this launch: see Dispatcher
+    char torn;             // something unseen changed its arguments while the tape was recording
 };
 
 extern PyTypeObject RecordType;

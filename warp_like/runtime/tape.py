@@ -61,7 +61,6 @@ class Tape:
         self.history = History()
         self._outer: Tape | None = None
         self._warned = False
-        self._torn: set[Record] = set()  # launches whose arguments something unseen changed while the tape recorded
 
     def __enter__(self) -> Tape:
         if recorder.active is self:
@@ -77,7 +76,7 @@ class Tape:
         self._outer = None
         if self.history.overwritten or self.history.elsewhere:
             self.history.end()
-        self._torn.update(r for r in self.launches if isinstance(r, Record) and r.changed())
+        _native.note_torn(self.launches)
 
     # --- recording ------------------------------------------------------------------------------------------
 
@@ -323,7 +322,7 @@ class Tape:
         """Refuse numbers of two runs; arrays that have changed since the recording count as they are now."""
         changed = [(k, r) for k, r in enumerate(self.launches) if isinstance(r, Record) and r.changed() and unseen(r)]
         for _, r in changed:
-            if r in self._torn:
+            if r.torn:
                 refuse_unseen(r)
         if changed:
             first, r = changed[0]
@@ -380,7 +379,6 @@ class Tape:
         self._retained = Retained()
         self.history = History()
         self._warned = False
-        self._torn = set()
 
     # --- a picture ------------------------------------------------------------------------------------------
 
