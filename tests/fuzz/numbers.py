@@ -140,7 +140,8 @@ class NumberWriter(Writer):
         if t == "bool":
             return f"({self.atom(t)} {self.pick(['==', '!='])} {self.atom(t)})"
         if kind == 2:
-            other = self.pick([s for s in self.types if s != "bool"])
+            narrow = {"float16": "bfloat16", "bfloat16": "float16"}  # of these, neither holds the other's numbers
+            other = self.pick([s for s in self.types if s not in ("bool", narrow.get(t))])
             return f"({self.atom(t)} {op} {self.atom(other)})"
         if kind == 3 and t in FLOATS:
             return f"wp.{self.pick(['isnan', 'isinf', 'isfinite'])}({self.atom(t)})"

@@ -270,6 +270,8 @@ def compare(op: str, a: Any, b: Any) -> Any:
     if not s.is_float and not t.is_float:
         a, b = int(a), int(b)
     elif s.is_float and t.is_float:
+        if s is not t and s.bits == t.bits:
+            raise InvalidProgram(f"{a!r} and {b!r} do not mix")
         a, b = np.float64(a), np.float64(b)
     elif s.is_float:
         b = cast(b, s)
