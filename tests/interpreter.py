@@ -23,7 +23,7 @@ import numpy as np
 import warp_like.builtins  # noqa: F401  (fills the registry)
 from warp_like.base.faults import FAULTS
 from warp_like.builtins.emit import Emitter
-from warp_like.builtins.spec import Elementwise, Overload, resolve
+from warp_like.builtins.spec import Elementwise, Expand, Overload, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Array, Scalar, Struct, Type, bfloat16, element_shape, scalar_of
@@ -87,15 +87,24 @@ def numpy_dtype(t: Scalar) -> np.dtype[Any]:
 # --- converting ---------------------------------------------------------------------------------------------
 
 
-def coerce(value: Any, t: Type) -> Any:
-    """``value`` as a value of ``t``: the dtype, the shape, and bfloat16's rounding."""
+@functools.lru_cache(maxsize=4096)
+def _form(t: Type) -> tuple[np.dtype[Any], tuple[int, ...], bool, bool]:
+    """The dtype and shape of values of ``t``, whether they are rounded to bfloat16, and whether they are scalars."""
     scalar = scalar_of(t)
     if scalar is None:
         raise TypeError(f"the interpreter has no values of {t}")
-    made = np.asarray(value).astype(numpy_dtype(scalar)).reshape(element_shape(t))
-    if scalar == bfloat16:
+    return numpy_dtype(scalar), element_shape(t), scalar == bfloat16, isinstance(t, Scalar)
+
+
+def coerce(value: Any, t: Type) -> Any:
+    """``value`` as a value of ``t``: the dtype, the shape, and bfloat16's rounding."""
+    dtype, shape, rounds, is_scalar = _form(t)
+    if is_scalar and type(value) is dtype.type and not rounds:
+        return value
+    made = np.asarray(value).astype(dtype).reshape(shape)
+    if rounds:
         made = _round_bfloat16(made)
-    return made[()] if isinstance(t, Scalar) else made
+    return made[()] if is_scalar else made
 
 
 def cast_scalar(x: Any, source: Scalar, to: Scalar) -> Any:
@@ -153,15 +162,15 @@ class _Thread:
         return self.block(f.body, dict(zip(f.params, args, strict=True)))
 
     def block(self, b: Block, env: Env) -> list[Any]:
+        budget = self.budget
         for o in b.ops:
             if type(o) is ops.Yield:
                 return [env[v] for v in o.values]
-            self.budget[0] -= 1
-            if self.budget[0] < 0:
+            budget[0] -= 1
+            if budget[0] < 0:
                 raise InterpreterError("the program does not end")
             results = self.execute(o, env)
-            for r, value in zip(o.results, results, strict=True):
-                env[r] = value
+            env.update(zip(o.results, results, strict=True))
         raise InterpreterError("a block without a yield")
 
     def execute(self, o: Op, env: Env) -> list[Any]:
@@ -178,8 +187,8 @@ def _constant(m: _Thread, o: ops.Constant, env: Env) -> list[Any]:
 
 
 def _apply(m: _Thread, o: ops.Apply, env: Env) -> list[Any]:
-    types = tuple(v.type for v in o.args)
-    return apply(o.fn, types, [env[v] for v in o.args], tuple(r.type for r in o.results))
+    types = tuple([v.type for v in o.args])
+    return apply(o.fn, types, [env[v] for v in o.args], tuple([r.type for r in o.results]))
 
 
 def _cast(m: _Thread, o: ops.Cast, env: Env) -> list[Any]:
@@ -480,12 +489,11 @@ _EXECUTE: dict[type[Op], Callable[[_Thread, Any, Env], list[Any]]] = {
 
 def apply(name: str, types: tuple[Type, ...], args: Sequence[Any], results: tuple[Type, ...]) -> list[Any]:
     """Return the results of builtin ``name``: by body, by components, by the table here, or by reference."""
-    row = resolve(name, types).overload
-    if body_of(row.lower) is not None:
-        return _Thread((0,), (1,), [], [MAX_STEPS]).call(_expanded(row, types), args)
-    if isinstance(row.lower, Elementwise):
-        return [_elementwise(row.lower.scalar, types, args, results[0])]
-    fn = INSTRUCTIONS.get(name, row.ref)
+    body, scalar, fn = _meaning(name, types)
+    if body is not None:
+        return _Thread((0,), (1,), [], [MAX_STEPS]).call(body, args)
+    if scalar is not None:
+        return [_elementwise(scalar, types, args, results[0])]
     if fn is None:
         raise NotImplementedError(f"the interpreter does not know {name}({', '.join(map(str, types))})")
     got = fn(*args)
@@ -494,9 +502,18 @@ def apply(name: str, types: tuple[Type, ...], args: Sequence[Any], results: tupl
 
 
 @functools.lru_cache(maxsize=4096)
-def _expanded(row: Overload, types: tuple[Type, ...]) -> Function:
+def _meaning(name: str, types: tuple[Type, ...]) -> tuple[Function | None, str | None, Callable[..., Any] | None]:
+    """The body of a builtin, the scalar builtin that it is by components, or its function on values."""
+    row = resolve(name, types).overload
     body = body_of(row.lower)
-    assert body is not None
+    if body is not None:
+        return _expanded(row, body, types), None, None
+    if isinstance(row.lower, Elementwise):
+        return None, row.lower.scalar, None
+    return None, None, INSTRUCTIONS.get(name, row.ref)
+
+
+def _expanded(row: Overload, body: Expand, types: tuple[Type, ...]) -> Function:
     f = Function(row.name, [Value(t) for t in types], role="func")
     b = Emitter(f.body)
     got = body.body(b, *f.params)
