@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -63,9 +64,10 @@ def rows() -> list[Overload]:
     ]
 
 
-def cases(scalar: Scalar) -> list[Case]:
+@functools.cache
+def cases(scalar: Scalar) -> tuple[Case, ...]:
     """The rows that take ``scalar``, with types made of it."""
-    return [case for row in rows() for case in _cases(row, scalar)]
+    return tuple(case for row in rows() for case in _cases(row, scalar))
 
 
 def _cases(row: Overload, scalar: Scalar) -> Iterator[Case]:
