@@ -201,14 +201,14 @@ def right_ones(problem: Problem, programs: dict[str, Differentiated]) -> tuple[d
     return right, reasons
 
 
-def measure_problem(problem: Problem, frameworks: dict) -> dict[str, dict]:
+def measure_problem(problem: Problem, frameworks: dict, budget: float) -> dict[str, dict]:
     """Return, for forward, backward and both, the seconds of each column."""
     made = {c: MAKERS[c](frameworks[c], problem) for c in COLUMNS if c in frameworks}
     programs = {column: program for column, program in made.items() if program is not None}
     right, reasons = right_ones(problem, programs)
     runs = {(c, part): getattr(p, part) for c, p in right.items() for part in ("forward", "backward", "both")}
     runs = {key: run for key, run in runs.items() if run}
-    seconds = harness.measure(runs, seconds=0.01)
+    seconds = harness.measure(runs, seconds=0.01, budget=budget)
     times: dict[str, dict] = {part: dict(reasons) for part in ("forward", "backward", "both", "ratio")}
     for (column, part), value in seconds.items():
         times[part][column] = value
@@ -228,7 +228,8 @@ def main(argv: list[str] | None = None) -> dict:
     frameworks: dict = harness.find_frameworks(COLUMNS[:-1])
     if (library := cpp_reference.load(cpp_reference.FAST)) is not None:
         frameworks["C++"] = library
-    measured = {p.name: measure_problem(p, frameworks) for p in all_problems(options.quick)}
+    budget = harness.budget(options)
+    measured = {p.name: measure_problem(p, frameworks, budget) for p in all_problems(options.quick)}
     titles = {
         "both": ("value and gradient, milliseconds", 1.0e3),
         "forward": ("forward, milliseconds", 1.0e3),

@@ -56,7 +56,7 @@ def main(argv: list[str] | None = None) -> dict:
         programs = {
             column: program(transform(f), jax.numpy.asarray(argument)) for column, f in functions(frameworks).items()
         }
-        rows[row] = harness.measure_row(row, programs, expected)
+        rows[row] = harness.measure_row(row, programs, expected, harness.budget(options))
     harness.report("interop_jax", "one call, microseconds", list(COLUMNS), rows, 1.0e6, options)
     return rows
 

@@ -88,9 +88,10 @@ def main(argv: list[str] | None = None) -> dict:
                 operator = wp.paddle_op(kernel)
                 passes["paddle_op"][column] = both_passes(paddle, lambda x, op=operator: op(x, FACTOR))
     passes["paddle_op"]["Paddle"] = both_passes(paddle, lambda x: FACTOR * x * x)
-    measured = {row: harness.measure_row(row, programs, FACTOR * x * x) for row, programs in rows.items()}
+    budget = harness.budget(options)
+    measured = {row: harness.measure_row(row, programs, FACTOR * x * x, budget) for row, programs in rows.items()}
     for row, programs in passes.items():
-        measured[f"{row}, with backward"] = harness.measure_row(row, programs, 2.0 * FACTOR * x)
+        measured[f"{row}, with backward"] = harness.measure_row(row, programs, 2.0 * FACTOR * x, budget)
     harness.report("interop_paddle", "microseconds", columns, measured, 1.0e6, options)
     return measured
 

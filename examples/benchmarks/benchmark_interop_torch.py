@@ -99,9 +99,10 @@ def main(argv: list[str] | None = None) -> dict:
                 operator = wp.torch_op(kernel)
                 passes["torch_op"][column] = both_passes(torch, lambda x, op=operator: op(x, FACTOR))
     passes["torch_op"]["PyTorch"] = both_passes(torch, lambda x: FACTOR * x * x)
-    measured = {row: harness.measure_row(row, programs, FACTOR * x * x) for row, programs in rows.items()}
+    budget = harness.budget(options)
+    measured = {row: harness.measure_row(row, programs, FACTOR * x * x, budget) for row, programs in rows.items()}
     for row, programs in passes.items():
-        measured[f"{row}, with backward"] = harness.measure_row(row, programs, 2.0 * FACTOR * x)
+        measured[f"{row}, with backward"] = harness.measure_row(row, programs, 2.0 * FACTOR * x, budget)
     harness.report("interop_torch", "microseconds", columns, measured, 1.0e6, options)
     return measured
 

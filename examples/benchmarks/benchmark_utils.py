@@ -106,7 +106,9 @@ def main(argv: list[str] | None = None) -> None:
         reference = programs["NumPy"][row]
         reference.run()
         entries = {column: of[row] for column, of in programs.items()}
-        rows[row] = harness.measure_row(row, entries, reference.result(), budget=1.0, rtol=1.0e-3)
+        rows[row] = harness.measure_row(
+            row, entries, reference.result(), budget=harness.budget(options, 1.0), rtol=1.0e-3
+        )
     harness.report("utils", f"{data.n} elements, milliseconds", COLUMNS, rows, 1.0e3, options)
 
 

@@ -223,6 +223,11 @@ class Report:
         self.save(rows)
 
 
+def budget(options: argparse.Namespace, seconds: float = float("inf")) -> float:
+    """Return the ``budget`` of ``measure``: none with ``--quick``, where one call of each program is enough."""
+    return 0.0 if options.quick else seconds
+
+
 def report(name: str, title: str, columns: Sequence[str], rows: dict, scale: float, options) -> None:
     """Print one table, and what ``Report.finish`` adds."""
     made = Report(name, "s", options)
