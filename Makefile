@@ -29,6 +29,8 @@ VENV := build/borrowed
 endif
 
 export PIP_FLAGS EXISTING
+# The tests start the package in many processes, each of which would compile its source again without the files.
+unexport PYTHONDONTWRITEBYTECODE
 
 BIN := $(VENV)/bin
 ENVIRONMENT := $(PYTHON) .ci/environment.py $(VENV)
