@@ -37,7 +37,7 @@ ENVIRONMENT := $(PYTHON) .ci/environment.py $(VENV)
 SOURCES := warp_like examples tests docs .ci build_lib.py build_stubs.py
 NATIVE := $(wildcard native/*.cpp native/*.h)
 
-.PHONY: help demo test test-cuda test-ptx fuzz lint format docs bench build clean
+.PHONY: help demo test test-cuda test-ptx soak fuzz lint format docs bench build clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -62,6 +62,11 @@ test-ptx: ## the test suite, with every kernel compiled for sm_80 and sm_90, too
 	@$(ENVIRONMENT) demo docs test $(EXTRAS)
 	@$(BIN)/python build_lib.py
 	$(BIN)/python -m pytest -n 2 --for-cuda $(ARGS)
+
+soak: ## the long tail of the tests, which the suite leaves out: more seeds, sizes and types
+	@$(ENVIRONMENT) demo docs test $(EXTRAS)
+	@$(BIN)/python build_lib.py
+	$(BIN)/python -m pytest -n 2 --soak $(ARGS)
 
 fuzz: ## random programs against plain Python, for SECONDS from SEED on; findings go to build/fuzz
 	@$(ENVIRONMENT) test

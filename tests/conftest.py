@@ -19,6 +19,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="compile every kernel that a test compiles for sm_80 and sm_90, too, and assemble it",
     )
+    parser.addoption("--soak", action="store_true", help="run the long tail of tests, and it alone")
     parser.addoption("--seconds", type=float, help="skip tests that have not begun after so many seconds")
     parser.addoption(
         "--device",
@@ -100,8 +101,13 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.write_line(end())
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs a GPU where there is none."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the long tail, or all else with ``--soak``; skip what needs a GPU where there is none."""
+    soak = bool(config.getoption("--soak"))
+    left_out = [item for item in items if (item.get_closest_marker("soak") is not None) != soak]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if (item.get_closest_marker("soak") is not None) == soak]
     marked = [item for item in items if item.get_closest_marker("cuda")]
     if not marked:
         return

@@ -8,6 +8,7 @@ import pytest
 from tests.backend.running import Kernel, compare, copies
 from tests.interpreter import run
 from tests.random_ir import OWN_DIMS, own_arguments, own_function
+from tests.soak import seeds
 from warp_like.backend.target import Options
 from warp_like.ir.printer import print_function
 from warp_like.passes.pipeline import finish, optimise, prepare
@@ -16,7 +17,7 @@ from warp_like.passes.spmd.widen import widen
 EXACT = Options(fuse_fp=False, vector_math=False)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40, few=16))
 def test_random_functions(seed: int) -> None:
     f = finish(optimise(prepare(own_function(seed + 1000))))
     wide = widen(f, (4, 8, 16, 32)[seed % 4])

@@ -9,6 +9,7 @@ import warp_like as wp
 from tests.interpreter import run
 from tests.lane_interpreter import run_lanes
 from tests.random_ir import own_arguments, own_function
+from tests.soak import seeds
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Signature
 from warp_like.ir import ops
@@ -25,7 +26,7 @@ from warp_like.passes.spmd.widen import widen
 DIMS = 6, 5
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", seeds(4, few=2))
 def test_rows_do_what_threads_do(part: int) -> None:
     widened = 0
     for seed in range(part * 30, part * 30 + 30):

@@ -7,6 +7,7 @@ import warp_like as wp
 from tests.interpreter import run
 from tests.lane_interpreter import run_lanes
 from tests.random_ir import OWN_DIMS, own_arguments, own_function
+from tests.soak import seeds
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Signature
 from warp_like.ir.printer import print_function
@@ -19,7 +20,7 @@ from warp_like.passes.spmd.values import NotWidenable
 from warp_like.passes.spmd.widen import widen
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", seeds(4, few=2))
 def test_lanes_do_what_threads_do(part: int) -> None:
     widened, refused = 0, set()
     for seed in range(part * 60, part * 60 + 60):

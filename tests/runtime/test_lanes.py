@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.soak import tail
 
 SIZES = [0, 1, 7, 16, 17, 100]
 NUMBERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64"]
@@ -52,8 +53,15 @@ def make_moves(dtype):
     return moves
 
 
-@pytest.mark.parametrize("dtype", ["bool", *NUMBERS])
-@pytest.mark.parametrize("shape", [(), (3,), (2, 2), (5,)])
+def moved():
+    """Every dtype as scalars and vectors of three; larger elements of each kind and size but for the long tail."""
+    for dtype in ("bool", *NUMBERS):
+        yield from ((dtype, shape) for shape in ((), (3,)))
+        for shape in ((2, 2), (5,)):
+            yield (dtype, shape) if dtype in ("bool", "int8", "float32", "float64") else tail(dtype, shape)
+
+
+@pytest.mark.parametrize(("dtype", "shape"), moved())
 def test_moves(dtype, shape):
     scalar = getattr(wp, dtype)
     element = {
