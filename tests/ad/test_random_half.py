@@ -21,6 +21,7 @@ import warp_like as wp
 from tests.ad import dual_kernels
 from tests.ad.random_kernels import SHAPES, STRUCTS, THREADS, VECTORS, sources
 from tests.ad.test_random_kernels import CHANGES, COUNTERS, FIXED, INDICES, MAKERS, NAMES, STRIDES, random_arrays
+from tests.soak import seeds
 
 OPERATIONS = 60
 """How many roundings the terms of a derivative take at most, in units of half the last place."""
@@ -131,10 +132,11 @@ def by_rounded_dual_numbers(
     return dual_kernels.values(arrays), gradients, sizes
 
 
+@pytest.mark.parametrize("turn", seeds(3, few=1))
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @given(source=sources(), n=st.integers(0, 4), s=st.sampled_from([-0.6, 0.35, 1.1]))
-def test_compiled(name: str, source: str, n: int, s: float) -> None:
+def test_compiled(name: str, turn: int, source: str, n: int, s: float) -> None:
     check(source, n, s, name)
 
 

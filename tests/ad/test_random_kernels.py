@@ -17,6 +17,7 @@ import warp_like as wp
 from tests.ad import dual_kernels
 from tests.ad.random_kernels import HEADER, SHAPES, SIGNATURE, STRUCTS, THREADS, VECTORS, sources
 from tests.interpreter import run
+from tests.soak import seeds
 from warp_like.frontend.build import build_kernel
 from warp_like.passes.ad.adjoint import adjoint
 from warp_like.passes.pipeline import Options, prepare
@@ -32,6 +33,8 @@ MODERATE = 1e4
 """Beyond this, rounding is amplified so much that nothing can be compared."""
 
 QUICK = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+turns = pytest.mark.parametrize("turn", seeds(3, few=1))
+"""Each turn has examples of its own; the suite takes one of them."""
 _modules = count()
 
 FIXED = (
@@ -198,23 +201,26 @@ WRITES: st.SearchStrategy[Step] = st.one_of(
 )
 
 
-@QUICK
+@turns
+@settings(QUICK, max_examples=8)
 @given(source=sources(), step=launches(1))
-def test_adjoint_ir(source: str, step: Step) -> None:
+def test_adjoint_ir(turn: int, source: str, step: Step) -> None:
     seeds = random_arrays(1)
     expected = by_dual_numbers(source, [step], seeds)
     agree(by_interpreter(module(source), [step], seeds), expected, source)
 
 
-@QUICK
+@turns
+@settings(QUICK, max_examples=8)
 @given(source=sources(), step=launches(1))
-def test_compiled(source: str, step: Step) -> None:
+def test_compiled(turn: int, source: str, step: Step) -> None:
     check_tape(source, [step])
 
 
-@settings(QUICK, max_examples=12)
+@turns
+@settings(QUICK, max_examples=5)
 @given(source=sources(), step=launches(1))
-def test_compiled_for_lanes(source: str, step: Step) -> None:
+def test_compiled_for_lanes(turn: int, source: str, step: Step) -> None:
     """Also what is so short, or gathers so much, that it would be left to LLVM: a full vector and a rest."""
     wp.config.vector_width = 4
     try:
@@ -223,18 +229,20 @@ def test_compiled_for_lanes(source: str, step: Step) -> None:
         del wp.config.vector_width
 
 
-@settings(QUICK, max_examples=15)
+@turns
+@settings(QUICK, max_examples=6)
 @given(
     source=sources(kernels=2, statements=4),
     steps=st.lists(st.one_of(launches(2), launches(2), WRITES), min_size=2, max_size=5),
 )
-def test_several_launches_and_writes(source: str, steps: list[Step]) -> None:
+def test_several_launches_and_writes(turn: int, source: str, steps: list[Step]) -> None:
     check_tape(source, steps)
 
 
-@settings(QUICK, max_examples=12)
+@turns
+@settings(QUICK, max_examples=5)
 @given(source=sources(updates=True), step=launches(1))
-def test_atomic_updates_are_right_or_refused(source: str, step: Step) -> None:
+def test_atomic_updates_are_right_or_refused(turn: int, source: str, step: Step) -> None:
     try:
         check_tape(source, [step])
     except wp.WarpCodegenError as error:

@@ -61,7 +61,7 @@ def moved():
             yield (dtype, shape) if dtype in ("bool", "int8", "float32", "float64") else tail(dtype, shape)
 
 
-@pytest.mark.parametrize(("dtype", "shape"), moved())
+@pytest.mark.parametrize(("dtype", "shape"), list(moved()))
 def test_moves(dtype, shape):
     scalar = getattr(wp, dtype)
     element = {
