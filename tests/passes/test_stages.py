@@ -92,7 +92,7 @@ def test_a_pass_that_does_not_do_its_work_is_named(name, monkeypatch):
 
 def test_passes_are_known_by_their_names():
     seen: list[str] = []
-    options = pipeline.Options(dump=lambda stage, _: seen.append(stage))
+    options = pipeline.Options(dump=lambda moment, _: seen.append(moment.removeprefix("after:")))
     f = _function(lambda b, f: b.store(f.params[0], [tid(b)], b.constant(1.0, float32)))
     pipeline.finish(pipeline.prepare(f, options), options)
     assert set(stages.ESTABLISHED) <= set(seen)

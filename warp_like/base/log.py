@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Protocol, runtime_checkable
 
+from warp_like.base.passes import dump_words
 from warp_like.base.settings import settings
 
 LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR = 10, 20, 30, 40
@@ -174,14 +175,22 @@ def error(message: str) -> None:
 
 
 def dump(stage: str, title: str, text: str) -> None:
-    """Write one compiler stage to standard error when ``config.dump`` names it."""
-    wanted = settings.dump.split(",")
-    if stage in wanted or "all" in wanted:
-        sys.stderr.write(f"--- {stage}: {title}\n{text}\n")
-        sys.stderr.flush()
+    """Write one compiler stage to standard error; ask ``dumps`` or ``dumps_pass`` first."""
+    sys.stderr.write(f"--- {stage}: {title}\n{text}\n")
+    sys.stderr.flush()
 
 
 def dumps(stage: str) -> bool:
     """Return whether ``config.dump`` names ``stage``, so that its text is worth making."""
-    wanted = settings.dump.split(",")
+    wanted = dump_words(settings.dump)
     return stage in wanted or "all" in wanted
+
+
+def dumps_a_pass() -> bool:
+    """Return whether ``config.dump`` names any pass."""
+    return dumps("passes") or ":" in settings.dump
+
+
+def dumps_pass(moment: str) -> bool:
+    """Return whether ``config.dump`` asks for the function at ``moment``: ``before:PASS`` or ``after:PASS``."""
+    return moment in dump_words(settings.dump) or (moment.startswith("after:") and dumps("passes"))

@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import Any
 
 from warp_like.base.frozen import Frozen
+from warp_like.base.passes import require_dump_words
 from warp_like.base.version import VERSION
 
 
@@ -46,6 +47,7 @@ class Setting(Frozen):
         most: The largest value.
         also: Another type that is taken as it is.
         levels: Who may have a value: `process` (``wp.config``), `module`, `kernel`.
+        require: Raises ValueError for a value that is refused.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Setting(Frozen):
     most: int | None = None
     also: Any = None
     levels: tuple[str, ...] = ("process",)
+    require: Callable[[Any], None] | None = None
 
     def is_for(self, level: str) -> bool:
         """Whether a ``level`` may have a value of its own."""
@@ -259,7 +262,9 @@ SETTINGS: tuple[Setting, ...] = (
         str,
         "",
         "Stages of compiled kernels to write to standard error, separated by commas: "
-        "`ir`, `passes` (after each pass), `optimised`, `llvm`, `asm`, or `all`.",
+        "`ir`, `passes` (after each pass), `before:PASS` and `after:PASS` (around one pass, for example `after:licm`), "
+        "`optimised`, `llvm`, `asm`, or `all`. Kernels that come from the cache are not compiled.",
+        require=require_dump_words,
     ),
     Setting(
         "strip_hash",
@@ -437,7 +442,8 @@ def checked(setting: Setting, value: Any) -> Any:
 
     Raises:
         TypeError: It has another type.
-        ValueError: It is none of the setting's choices, negative, or more than the setting's most.
+        ValueError: It is none of the setting's choices, negative, more than the setting's most, or one that
+            ``require`` refuses.
     """
     if value is None and setting.type in (str, float):
         value = setting.default
@@ -449,6 +455,8 @@ def checked(setting: Setting, value: Any) -> Any:
         raise ValueError(f"setting `{setting.name}` can't be negative, got {value}")
     if isinstance(value, int) and setting.most is not None and value > setting.most:
         raise ValueError(f"setting `{setting.name}` is at most {setting.most}, got {value}")
+    if setting.require is not None:
+        setting.require(value)
     return value
 
 

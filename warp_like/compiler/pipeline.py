@@ -22,14 +22,13 @@ from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.printer import print_function
 from warp_like.ir.rewrite import clone_function, fewest_tid_dims
-from warp_like.ir.verify import verify
 from warp_like.passes import pipeline as passes
-from warp_like.passes import stages
 from warp_like.passes.ad.kept import count_rows, keep_results, kept_results, load_results
 from warp_like.passes.ad.order import in_order, serial_arrays
 from warp_like.passes.ad.saving import rewritten_arrays
 from warp_like.passes.ad.value_gradients import open_gradients
 from warp_like.passes.effects import array_uses, certain_accesses, constant_arrays, inner_uses
+from warp_like.passes.runner import Runner
 from warp_like.passes.spmd.choice import Choice, choose
 from warp_like.passes.sums import (
     depends_on_order,
@@ -129,8 +128,12 @@ def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = N
         customs = signature.wrt is not None or signature.tangent is not None
         f = passes.prepare(open_gradients(f, options), options, keep_customs=customs or signature.kept)
         if signature.kept:
-            f = (load_results if customs else keep_results)(f, signature.wide)
-            f = f if customs else passes.prepare(f, options)
+            run = Runner("kept", f, options)
+            if customs:
+                run("load_results", lambda g: load_results(g, signature.wide))
+            else:
+                run("keep_results", lambda g: keep_results(g, signature.wide))
+            f = run.function if customs else passes.prepare(run.function, options)
     if signature.wrt is not None:
         from warp_like.passes.ad.adjoint import adjoint  # most kernels are never differentiated
 
@@ -158,7 +161,7 @@ def _pass_options(signature: Signature) -> passes.Options:
         debug=signature.options.debug,
         verify_fp=signature.options.verify_fp,
         verify=settings.verify,
-        dump=_dump_pass if log.dumps("passes") else None,
+        dump=_dump_pass if log.dumps_a_pass() else None,
     )
 
 
@@ -194,11 +197,8 @@ def _in_lanes(f: Function, signature: Signature, target: Target, options: Loweri
         f = passes.alone(f, _pass_options(signature))
     if target.is_cuda or signature.options.debug:
         return Choice(f, 1, "debug mode" if signature.options.debug else "CUDA runs threads in lanes itself")
-    choice = choose(f, target.vector_bits, target.vector_registers, signature.options.vector_width, options.reduced)
-    for wide in (choice.function, choice.function.tile) if settings.verify else ():
-        if wide is not None:
-            verify(wide, stages.widened())
-    return choice
+    width = signature.options.vector_width
+    return choose(f, target.vector_bits, target.vector_registers, width, options.reduced, _pass_options(signature))
 
 
 def _code(f: Function, target: Target, options: LoweringOptions) -> tuple[bytes, tuple[str, ...]]:
@@ -234,8 +234,9 @@ def _lowering(signature: Signature, memory: Memory, target: Target) -> LoweringO
     )
 
 
-def _dump_pass(stage: str, f: Function) -> None:
-    log.dump("passes", f"{f.name} after {stage}", print_function(f))
+def _dump_pass(moment: str, f: Function) -> None:
+    if log.dumps_pass(moment):
+        log.dump(moment, f.name, print_function(f))
 
 
 class _Stopwatch:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from warp_like.ir.core import Function
 from warp_like.ir.rewrite import clone_function, substitute
-from warp_like.ir.verify import verify
 from warp_like.passes import pipeline
 from warp_like.passes.ad.checkpoint import split_loops
 from warp_like.passes.ad.functions import open_replayed
@@ -20,6 +19,7 @@ from warp_like.passes.ad.reverse import differentiate, first_unavailable, needs_
 from warp_like.passes.ad.saving import differentiate_saving, drop_unread_scratch, rewritten_arrays
 from warp_like.passes.expand import expand
 from warp_like.passes.local_arrays import local_arrays
+from warp_like.passes.runner import Runner
 
 
 def adjoint(
@@ -40,21 +40,33 @@ def adjoint(
     Raises:
         WarpCodegenError: ``f`` can't be differentiated.
     """
-    f = expand(open_replayed(clone_function(f)), needs_expansion)
-    substitute(f.body, {f.params[later]: f.params[first] for later, first in same})
-    f = hoist_loads(in_order(f, alone))
-    source = split_loops(clone_function(f)) if options.checkpoint_loops else f
-    g = _cleaned(differentiate(source, wrt), options)
+    run = Runner("adjoint", clone_function(f), options)
+    run("open_replayed", open_replayed)
+    run("expand_for_adjoint", lambda g: expand(g, needs_expansion))
+    run("merge_parameters", lambda g: merge_parameters(g, same))
+    run("in_order", lambda g: in_order(g, alone))
+    run("hoist_loads", hoist_loads)
+    f = run.function
+    if options.checkpoint_loops:
+        run.function = clone_function(f)
+        run("split_loops", split_loops)
+    run("differentiate", lambda g: differentiate(g, wrt))
+    g = pipeline.optimise(run.function, options)
     if first_unavailable(g) is not None and (rewritten_arrays(f) or local_arrays(f)):
-        g, scratch = differentiate_saving(f, wrt)
-        g = _cleaned(g, options)
-        g.scratch = drop_unread_scratch(g, scratch)
-        g = pipeline.optimise(g, options)
+        g = _saving(f, wrt, options)
     require_available(g)
     return g
 
 
-def _cleaned(g: Function, options: pipeline.Options) -> Function:
-    if options.verify:
-        verify(g)
-    return pipeline.optimise(g, options)
+def _saving(f: Function, wrt: Sequence[int], options: pipeline.Options) -> Function:
+    run = Runner("adjoint", f, options)
+    run("differentiate_saving", lambda g: differentiate_saving(g, wrt))
+    run.function = pipeline.optimise(run.function, options)
+    run("drop_unread_scratch", drop_unread_scratch)
+    return pipeline.optimise(run.function, options)
+
+
+def merge_parameters(f: Function, same: Sequence[tuple[int, int]]) -> Function:
+    """Let all accesses to the parameters ``same``, pairs of a later and an earlier one, go to the earlier, in place."""
+    substitute(f.body, {f.params[later]: f.params[first] for later, first in same})
+    return f

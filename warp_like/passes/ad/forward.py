@@ -30,13 +30,13 @@ from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import Cloner
 from warp_like.ir.types import Array, is_differentiable
-from warp_like.ir.verify import verify
 from warp_like.passes import pipeline
 from warp_like.passes.ad.forward_rules import RULES
 from warp_like.passes.ad.markers import Unavailable
 from warp_like.passes.ad.reverse import require_available
 from warp_like.passes.ad.spread import Spread
 from warp_like.passes.inline import inline
+from warp_like.passes.runner import Runner
 
 
 def forward_mode(f: Function, wrt: Sequence[int], options: pipeline.Options) -> Function:
@@ -47,10 +47,11 @@ def forward_mode(f: Function, wrt: Sequence[int], options: pipeline.Options) -> 
     Raises:
         WarpCodegenError: ``f`` has no tangent.
     """
-    g = inline(tangent(inline(f, lambda callee: callee.gradient is not None), wrt))
-    if options.verify:
-        verify(g)
-    g = pipeline.optimise(g, options)
+    run = Runner("tangent", f, options)
+    run("inline", lambda g: inline(g, lambda callee: callee.gradient is not None))
+    run("tangent", lambda g: tangent(g, wrt))
+    run("inline", inline)
+    g = pipeline.optimise(run.function, options)
     require_available(g)
     return g
 

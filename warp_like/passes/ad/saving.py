@@ -36,17 +36,18 @@ def rewritten_arrays(f: Function) -> list[int]:
     return found
 
 
-def differentiate_saving(f: Function, wrt: Sequence[int]) -> tuple[Function, tuple[int, ...]]:
-    """Return the adjoint of ``f`` as ``differentiate`` does, and the positions of the arrays that it has scratch for.
+def differentiate_saving(f: Function, wrt: Sequence[int]) -> Function:
+    """Return the adjoint of ``f`` as ``differentiate`` does, with scratch arrays as its last parameters.
 
-    The scratch arrays are the adjoint's last parameters.
+    Its ``scratch`` has the positions of the arrays that they are copies of.
     """
     rewritten = rewritten_arrays(f)
     g, adjoints = adjoint_header(f, wrt)
     scratch = [Value(f.params[i].type, f"old_{f.params[i].hint}") for i in rewritten]
     g.params.extend(scratch)
+    g.scratch = tuple(rewritten)
     reversal = SavingReversal(f, g, adjoints, dict(zip((f.params[i] for i in rewritten), scratch, strict=True)))
-    return reversal.run(), tuple(rewritten)
+    return reversal.run()
 
 
 class SavingReversal(Reversal):
@@ -165,18 +166,19 @@ class SavingLoop(LoopReversal):
         self.r.enter(self.loop.body)
 
 
-def drop_unread_scratch(g: Function, scratch: tuple[int, ...]) -> tuple[int, ...]:
-    """Remove from ``g`` the scratch arrays whose elements nothing reads; return the positions left.
+def drop_unread_scratch(g: Function) -> Function:
+    """Remove from ``g``, in place, the scratch arrays whose elements nothing reads.
 
     Stores to them go, and views and extents are those of the array of the launch.
     """
-    params = g.params[len(g.params) - len(scratch) :]
+    params = g.params[len(g.params) - len(g.scratch) :]
     readers = (o for o in g.body.walk() if not isinstance(o, (ops.Store, ops.Dim, *ops.VIEWS)))
     read = {root_of(v) for o in readers for v in o.operands()}
-    unread = {p: g.params[i] for i, p in zip(scratch, params, strict=True) if root_of(p) not in read}
+    unread = {p: g.params[i] for i, p in zip(g.scratch, params, strict=True) if root_of(p) not in read}
     gone = set(map(root_of, unread))
     for block in blocks(g.body):
         block.ops = [o for o in block.ops if not (isinstance(o, ops.Store) and root_of(o.array) in gone)]
     substitute(g.body, unread)
     g.body.params = [p for p in g.params if p not in unread]
-    return tuple(i for i, p in zip(scratch, params, strict=True) if p not in unread)
+    g.scratch = tuple(i for i, p in zip(g.scratch, params, strict=True) if p not in unread)
+    return g

@@ -15,13 +15,13 @@ from warp_like.base.loc import at
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Value
-from warp_like.ir.rewrite import clone_function
 from warp_like.ir.types import Array, Type, element_count, is_differentiable, scalar_of
 from warp_like.passes import pipeline
 from warp_like.passes.ad.checkpoint import split_loops
 from warp_like.passes.ad.functions import open_replayed
 from warp_like.passes.ad.reverse import Reversal, needs_expansion, require_available
 from warp_like.passes.expand import expand
+from warp_like.passes.runner import Runner
 
 
 def open_gradients(f: Function, options: pipeline.Options) -> Function:
@@ -64,10 +64,13 @@ class _Opener:
                     o.loc,
                     help="return what it computes instead",
                 )
-        f = expand(open_replayed(clone_function(f)), needs_expansion)
+        run = Runner("gradients", f, self.options)
+        run("open_replayed", open_replayed)
+        run("expand_for_adjoint", lambda g: expand(g, needs_expansion))
         if self.options.checkpoint_loops:
-            f = split_loops(f)
-        g = pipeline.optimise(_ValueReversal(f).run(), self.options)
+            run("split_loops", split_loops)
+        run("differentiate", lambda g: _ValueReversal(g).run())
+        g = pipeline.optimise(run.function, self.options)
         require_available(g)
         self.number_slots(g)
         return g

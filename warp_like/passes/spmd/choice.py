@@ -30,8 +30,10 @@ from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.layout import size_of
 from warp_like.ir.rewrite import free_values, has_effects
 from warp_like.ir.types import Array, Lanes, bool_, element_count, lane_type, scalar_of
+from warp_like.passes import stages
 from warp_like.passes.cse import cse
 from warp_like.passes.dce import dce
+from warp_like.passes.runner import DEFAULT, Options, Runner
 from warp_like.passes.spmd.cost import gathers_in_loops, lane_cost, thread_cost
 from warp_like.passes.spmd.rows import ROWS, share_vectors, side_by_side
 from warp_like.passes.spmd.steps import MAX_LANES, find_steps
@@ -60,7 +62,14 @@ class Choice(Frozen):
     reason: str
 
 
-def choose(f: Function, vector_bits: int, registers: int, wanted: int, reduced: Sequence[int] = ()) -> Choice:
+def choose(
+    f: Function,
+    vector_bits: int,
+    registers: int,
+    wanted: int,
+    reduced: Sequence[int] = (),
+    options: Options = DEFAULT,
+) -> Choice:
     """Return ``f`` in the form in which the CPU runs it.
 
     Args:
@@ -69,6 +78,7 @@ def choose(f: Function, vector_bits: int, registers: int, wanted: int, reduced: 
         registers: How many it has.
         wanted: The lanes that the user asks for; 0 leaves the choice to the rules here, 1 means no lanes.
         reduced: The arrays, by position, into whose elements the backend reduces in registers.
+        options: Whether the passes verify and show what they give.
     """
     if wanted == 1:
         return Choice(f, 1, "vector_width is 1")
@@ -82,7 +92,7 @@ def choose(f: Function, vector_bits: int, registers: int, wanted: int, reduced: 
     if against:
         return Choice(f, 1, against)
     try:
-        wide = _widened(f, wanted or native, reduced)
+        wide = _widened(f, wanted or native, reduced, options)
         if wanted:
             return Choice(wide, wanted, "vector_width asks for it")
         if lane_cost(wide, 1) >= thread_cost(f):
@@ -93,9 +103,9 @@ def choose(f: Function, vector_bits: int, registers: int, wanted: int, reduced: 
             most = min(most, _power_of_two(PRIVATE_IN_CACHE // (private * native)))
         times = 1 if alone else _registers_side_by_side(wide, registers, most)
         if times > 1:
-            rest, wide = wide, _widened(f, native * times, reduced)
+            rest, wide = wide, _widened(f, native * times, reduced, options)
             wide.rest = rest
-        wide.tile = _tile(f, native, registers, reduced)
+        wide.tile = _tile(f, native, registers, reduced, options)
     except NotWidenable as e:
         return Choice(f, 1, str(e))
     rows = f", {wide.tile.rows} rows at once" if wide.tile else ""
@@ -129,21 +139,26 @@ def _private_bytes(f: Function) -> int:
     return sum(size_of(t.dtype) * math.prod(shape) for t, shape in made if isinstance(t, Array))
 
 
-def _widened(f: Function, width: int, reduced: Sequence[int]) -> Function:
-    return dce(cse(widen(f, width, reduced)))
+def _widened(f: Function, width: int, reduced: Sequence[int], options: Options) -> Function:
+    run = Runner("lanes", f, options, stages.widened())
+    run("widen", lambda g: widen(g, width, reduced))
+    run("cse", cse)
+    run("dce", dce)
+    return run.function
 
 
-def _tile(f: Function, native: int, registers: int, reduced: Sequence[int]) -> Function | None:
+def _tile(f: Function, native: int, registers: int, reduced: Sequence[int], options: Options) -> Function | None:
     """``f`` in lanes for several rows of threads at once, where that saves accesses and the rows' values fit."""
     if not share_vectors(f):
         return None
-    rows = side_by_side(f, ROWS)
-    wide = _widened(rows, native, reduced)
+    run = Runner("lanes", f, options, (*stages.differentiated(debug=False), stages.LOWERED))
+    run("side_by_side", lambda g: side_by_side(g, ROWS))
+    wide = _widened(run.function, native, reduced, options)
     loops = [o for o in wide.body.walk() if isinstance(o, (ops.For, ops.While))]
     if any(_calls_library(loop) or _pressure(loop) > registers for loop in loops):
         return None
     times = 1 if gathers_in_loops(wide) else _registers_side_by_side(wide, registers, MAX_LANES // native)
-    return _widened(rows, native * times, reduced) if times > 1 else wide
+    return _widened(run.function, native * times, reduced, options) if times > 1 else wide
 
 
 def _only_sums(f: Function) -> bool:

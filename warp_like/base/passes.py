@@ -1,0 +1,55 @@
+"""The passes by their names, and the words with which ``config.dump`` asks for them.
+
+``ROUTE`` is the route of a kernel on one screen. ``passes/runner.py`` runs no pass that is not listed here.
+"""
+
+from __future__ import annotations
+
+ROUTE: dict[str, tuple[str, ...]] = {
+    "gradients": ("open_replayed", "expand_for_adjoint", "split_loops", "differentiate"),
+    "prepare": (
+        *("inline", "flatten_structs", "open_choices", "open_slices", "open_local_atomics", "debug_checks"),
+        *("fold", "unroll", "cse", "keep_inner_arrays", "dce"),
+    ),
+    "kept": ("keep_results", "load_results"),
+    "adjoint": (
+        *("open_replayed", "expand_for_adjoint", "merge_parameters", "in_order", "hoist_loads", "split_loops"),
+        *("differentiate", "differentiate_saving", "drop_unread_scratch"),
+    ),
+    "tangent": ("inline", "tangent"),
+    "optimise": ("fold", "cse", "licm", "dce"),
+    "finish": ("finite_checks", "open_local_atomics", "expand", "fold", "cse", "dce"),
+    "alone": ("in_single_threads", "open_local_atomics", "fold", "cse", "dce"),
+    "lanes": ("side_by_side", "widen", "cse", "dce"),
+}
+"""The passes of each stage in their order: ``gradients`` makes the bodies of ``wp.grad(f)``, ``kept`` what a recorded
+launch stores for its adjoint, ``alone`` the code of a block of one thread, ``lanes`` that of a vector of threads."""
+
+PASSES: tuple[str, ...] = tuple(dict.fromkeys(name for names in ROUTE.values() for name in names))
+"""The name of each pass, once."""
+
+DUMPED = ("ir", "passes", "optimised", "llvm", "asm", "all")
+"""What can be dumped beside ``before:PASS`` and ``after:PASS``; ``passes`` is after each pass."""
+
+
+def dump_words(text: str) -> list[str]:
+    """Return the words of the setting ``dump``."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def require_dump_words(text: str) -> None:
+    """Check the setting ``dump``.
+
+    Raises:
+        ValueError: It asks for a stage or a pass that there is not.
+    """
+    for word in dump_words(text):
+        when, _, name = word.partition(":")
+        if when in ("before", "after"):
+            if name not in PASSES:
+                raise ValueError(f"setting `dump`: there is no pass {name!r}; passes are {', '.join(PASSES)}")
+        elif word not in DUMPED:
+            stages = ", ".join(DUMPED)
+            raise ValueError(
+                f"setting `dump`: there is no stage {word!r}; stages are {stages}, before:PASS, after:PASS"
+            )

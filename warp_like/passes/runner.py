@@ -1,0 +1,68 @@
+"""Runs passes by their names: verifies the function after each, and shows it where the user asks for that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from warp_like.base.frozen import Frozen
+from warp_like.base.passes import ROUTE
+from warp_like.ir.core import Function
+from warp_like.ir.verify import InvalidIR, Rule, verify
+from warp_like.passes import stages
+
+
+class Options(Frozen):
+    """What passes take from the settings.
+
+    ``dump(moment, function)`` is called before and after each pass, with ``before:NAME`` and ``after:NAME``.
+    """
+
+    max_unroll: int = 16
+    max_unrolled_ops: int = 512
+    checkpoint_loops: bool = False
+    debug: bool = False
+    verify_fp: bool = False
+    verify: bool = False
+    dump: Callable[[str, Function], None] | None = None
+
+
+DEFAULT = Options()
+
+
+class Runner:
+    """Applies the passes of one ``stage`` of ``base.passes.ROUTE`` to ``function``.
+
+    ``rules`` hold from the start, those of ``stages.ESTABLISHED`` from their pass on. A pass changes the function in
+    place, or gives another one.
+    """
+
+    def __init__(self, stage: str, f: Function, options: Options, rules: tuple[Rule, ...] = ()) -> None:
+        self.names = ROUTE[stage]
+        self.function = f
+        self.options = options
+        self.rules = rules
+
+    def __call__(self, name: str, apply: Callable[[Function], Function | bool]) -> bool:
+        """Run one pass; returns False where the pass says that it changed nothing."""
+        assert name in self.names, f"ROUTE does not list {name}"
+        self.dump("before", name)
+        result = apply(self.function)
+        if isinstance(result, Function):
+            self.function = result
+        self.rules += stages.ESTABLISHED.get(name, ())
+        if self.options.verify:
+            self.verify(name)
+        self.dump("after", name)
+        return result is not False
+
+    def dump(self, when: str, name: str) -> None:
+        """Show the function as it is before or after the pass ``name``."""
+        if self.options.dump is not None:
+            self.options.dump(f"{when}:{name}", self.function)
+
+    def verify(self, name: str) -> None:
+        """Check the function as the pass ``name`` has left it."""
+        try:
+            verify(self.function, self.rules)
+        except InvalidIR as error:
+            raise InvalidIR(f"after {name}: {error}") from None
