@@ -2,6 +2,34 @@
 
 On CUDA a thread that waits for the others of its block or warp waits for ever where some of them never come by, so the
 place has to be one that all reach or none. That is seen before the code is made, for every target, and refused.
+
+``require_together`` changes nothing. ``in_single_threads`` runs on a finished function for the CPU, and leaves no
+barrier, no shared array and no builtin that asks other threads.
+
+Before::
+
+    kernel k(%x: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = shared (4,) : array1d[float32]
+      %2 = load %x[%0] : float32
+      store %1[%0], %2
+      barrier
+      %3 = load %1[%0] : float32
+      store %x[%0], %3
+      yield
+    }
+
+After::
+
+    kernel k(%x: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = local (4,) : array1d[float32]
+      %2 = load %x[%0] : float32
+      store %1[%0], %2
+      %3 = load %1[%0] : float32
+      store %x[%0], %3
+      yield
+    }
 """
 
 from __future__ import annotations

@@ -2,6 +2,32 @@
 
 A check ends the launch with an error. It is an op like others, so it stands where the program would go wrong, and the
 reverse sweep, which computes the same again, leaves it out.
+
+Debug checks run before ``fold``, so that they see the divisions and indices that the user wrote; ``finite_checks``
+comes last, on what is stored.
+
+Before::
+
+    kernel k(%x: array1d[int32], %n: int32) {
+      %0 = tid 0 of 1 : int32
+      %1 = load %x[%0] : int32
+      %2 = div %1, %n : int32
+      store %x[%0], %2
+      yield
+    }
+
+After::
+
+    kernel k(%x: array1d[int32], %n: int32) {
+      %0 = tid 0 of 1 : int32
+      %1 = load %x[%0] : int32
+      %2 = constant 0 : int32
+      %3 = ne %n, %2 : bool
+      check 'division' 'an integer is divided by zero by `/`' %3
+      %4 = div %1, %n : int32
+      store %x[%0], %4
+      yield
+    }
 """
 
 from __future__ import annotations

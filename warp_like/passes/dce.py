@@ -8,6 +8,29 @@ operands, so carried values that only feed themselves fall away. Three things ar
   well.
 * A counted loop without effects whose results nobody uses goes: it ends. A ``while`` loop stays, for it may not end,
   and then what follows is not reached. In an adjoint it goes: the primal has run the same loop to its end.
+
+Relies on nothing. It is the last pass of each stage, since others leave ops that nobody uses.
+
+Before::
+
+    kernel k(%x: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = load %x[%0] : float32
+      %2 = mul %1, %1 : float32
+      %3 = neg %1 : float32
+      store %x[%0], %3
+      yield
+    }
+
+After::
+
+    kernel k(%x: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = load %x[%0] : float32
+      %2 = neg %1 : float32
+      store %x[%0], %2
+      yield
+    }
 """
 
 from __future__ import annotations

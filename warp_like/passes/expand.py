@@ -2,6 +2,36 @@
 
 Differentiation first expands rows that have a body and no adjoint rule; what is left is expanded before the
 backend, which therefore sees only rows of ``Symbol``, ``Target`` and ``Elementwise`` of those.
+
+Leaves no builtin that has a body (``stages.LOWERED``); a body may call builtins, which are expanded, too.
+
+Before::
+
+    kernel k(%x: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = load %x[%0] : float32
+      %2 = neg %1 : float32
+      %3 = constant 0.5 : float32
+      %4 = lerp %1, %2, %3 : float32
+      store %x[%0], %4
+      yield
+    }
+
+After::
+
+    kernel k(%x: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = load %x[%0] : float32
+      %2 = neg %1 : float32
+      %3 = constant 0.5 : float32
+      %4 = constant 1.0 : float32
+      %5 = sub %4, %3 : float32
+      %6 = mul %1, %5 : float32
+      %7 = mul %2, %3 : float32
+      %8 = add %6, %7 : float32
+      store %x[%0], %8
+      yield
+    }
 """
 
 from __future__ import annotations

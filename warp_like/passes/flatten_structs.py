@@ -3,6 +3,30 @@
 Runs once calls are inlined. Afterwards no value has a struct type; structs remain as elements of arrays, which are
 accessed through the array of one field (``View`` with ``field``). A struct that branches or loops carry is carried
 field by field, its arrays, too; ``open_choices`` finds which arrays these are.
+
+Below, the load of the other field is left for ``dce``.
+
+Before::
+
+    kernel k(%p: array1d[struct Point], %x: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = load %p[%0] : struct Point
+      %2 = field %1.b : float32
+      store %x[%0], %2
+      yield
+    }
+
+After::
+
+    kernel k(%p: array1d[struct Point], %x: array1d[float32]) {
+      %0 = view %p.a : array1d[float32]
+      %1 = view %p.b : array1d[float32]
+      %2 = tid 0 of 1 : int32
+      %3 = load %0[%2] : float32
+      %4 = load %1[%2] : float32
+      store %x[%2], %4
+      yield
+    }
 """
 
 from __future__ import annotations

@@ -3,6 +3,37 @@
 Values stay the same to the last bit, with one exception: a zero of either sign is dropped from sums and
 differences, which can change the sign of a zero (``-0.0 + 0.0`` folds to ``-0.0``). ``x * 0`` folds for
 integers alone, since a float could be infinite or NaN. Folding twice changes nothing.
+
+Relies on nothing. Leaves ops that nobody uses.
+
+Before::
+
+    kernel k(%x: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = constant 1.0 : float32
+      %2 = constant 1.0 : float32
+      %3 = add %1, %2 : float32
+      %4 = load %x[%0] : float32
+      %5 = constant 1.0 : float32
+      %6 = mul %4, %5 : float32
+      %7 = mul %6, %3 : float32
+      store %x[%0], %7
+      yield
+    }
+
+After::
+
+    kernel k(%x: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = constant 1.0 : float32
+      %2 = constant 1.0 : float32
+      %3 = constant 2.0 : float32
+      %4 = load %x[%0] : float32
+      %5 = constant 1.0 : float32
+      %6 = mul %4, %3 : float32
+      store %x[%0], %6
+      yield
+    }
 """
 
 from __future__ import annotations

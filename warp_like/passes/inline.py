@@ -2,6 +2,28 @@
 
 Afterwards a function holds no ``Call`` but those that are to be kept. The location of every inlined op ends in the
 chain of its callers, so that a message about it shows the way from the kernel.
+
+Relies on nothing. A call of a function with a gradient or replay of its own is kept where the caller asks for that.
+
+Before::
+
+    kernel k(%x: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = load %x[%0] : float32
+      %2 = call square(%1) : float32
+      store %x[%0], %2
+      yield
+    }
+
+After::
+
+    kernel k(%x: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = load %x[%0] : float32
+      %2 = mul %1, %1 : float32
+      store %x[%0], %2
+      yield
+    }
 """
 
 from __future__ import annotations

@@ -3,6 +3,33 @@
 So nothing that a kernel does changes what an ``Inner`` is, and the memory of the arrays is kept alive by the host. A
 struct that was read from an element may be written back there, with its other fields changed: what that says of arrays
 is what holds already. Runs where equal indices are one value.
+
+Runs after ``flatten_structs`` and ``cse``. Leaves no store of an array.
+
+Before::
+
+    kernel k(%cells: array1d[struct Cell]) {
+      %0 = tid 0 of 1 : int32
+      %1 = view %cells.items : array1d[array1d[float32]]
+      %cells[...].items = inner %1[%0] : array1d[float32]
+      store %1[%0], %cells[...].items
+      %2 = view %cells.mass : array1d[float32]
+      %3 = constant 1.0 : float32
+      store %2[%0], %3
+      yield
+    }
+
+After::
+
+    kernel k(%cells: array1d[struct Cell]) {
+      %0 = tid 0 of 1 : int32
+      %1 = view %cells.items : array1d[array1d[float32]]
+      %cells[...].items = inner %1[%0] : array1d[float32]
+      %2 = view %cells.mass : array1d[float32]
+      %3 = constant 1.0 : float32
+      store %2[%0], %3
+      yield
+    }
 """
 
 from __future__ import annotations

@@ -3,6 +3,35 @@
 Only pure ops of the loop's own blocks move, not those of a branch inside it, which might never run. A loop
 that turns out to run zero times then computes them for nothing, which no pure op can make visible: none of
 them traps. Views and inner arrays stay, since their indices are only known to be in range where the program makes them.
+
+Runs after ``cse``, which merges what would be hoisted twice. An op that moves out of an inner loop may move out of the
+outer one as well.
+
+Before::
+
+    kernel k(%x: array1d[float32], %n: int32, %s: float32) {
+      %0 = constant 0 : int32
+      %1 = constant 1 : int32
+      for %i in %0, %n, %1 {
+        %2 = mul %s, %s : float32
+        store %x[%i], %2
+        yield
+      }
+      yield
+    }
+
+After::
+
+    kernel k(%x: array1d[float32], %n: int32, %s: float32) {
+      %0 = constant 0 : int32
+      %1 = constant 1 : int32
+      %2 = mul %s, %s : float32
+      for %i in %0, %n, %1 {
+        store %x[%i], %2
+        yield
+      }
+      yield
+    }
 """
 
 from __future__ import annotations

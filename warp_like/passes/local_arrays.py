@@ -1,4 +1,34 @@
-"""Arrays of the thread's own: no other thread sees them, so atomics on them are plain updates."""
+"""Arrays of the thread's own: no other thread sees them, so atomics on them are plain updates.
+
+Runs when no array is chosen by control flow. It is done again after passes that make such arrays or atomics on them
+(the adjoint, blocks of one thread).
+
+Before::
+
+    kernel k(%x: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = local (3,) : array1d[float32]
+      %2 = load %x[%0] : float32
+      %3 = atomic_add %1[%0], %2 : float32
+      %4 = load %1[%0] : float32
+      store %x[%0], %4
+      yield
+    }
+
+After::
+
+    kernel k(%x: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = local (3,) : array1d[float32]
+      %2 = load %x[%0] : float32
+      %3 = load %1[%0] : float32
+      %4 = add %3, %2 : float32
+      store %1[%0], %4
+      %5 = load %1[%0] : float32
+      store %x[%0], %5
+      yield
+    }
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,46 @@ derivatives, lanes and the analysis of what is written need to know nothing abou
 such as ``m[i]``, its indices are carried along.
 
 Runs when calls are inlined and structs are gone; afterwards no branch and no loop has a result that is an array.
+
+Before::
+
+    kernel k(%c: bool, %x: array1d[float32], %y: array1d[float32]) {
+      %0 = if %c : array1d[float32] {
+        yield %x
+      } else {
+        yield %y
+      }
+      %1 = tid 0 of 1 : int32
+      %2 = constant 1.0 : float32
+      store %0[%1], %2
+      yield
+    }
+
+After::
+
+    kernel k(%c: bool, %x: array1d[float32], %y: array1d[float32]) {
+      %0 = if %c : int32 {
+        %1 = constant 0 : int64
+        %2 = constant 0 : int32
+        yield %2
+      } else {
+        %3 = constant 0 : int64
+        %4 = constant 1 : int32
+        yield %4
+      }
+      %5 = tid 0 of 1 : int32
+      %6 = constant 1.0 : float32
+      %7 = constant 0 : int32
+      %8 = eq %0, %7 : bool
+      if %8 {
+        store %x[%5], %6
+        yield
+      } else {
+        store %y[%5], %6
+        yield
+      }
+      yield
+    }
 """
 
 from __future__ import annotations

@@ -3,6 +3,36 @@
 What is left of a slice then is arithmetic on indices, which is shared, hoisted and seen through like any other: by the
 analysis of who owns an element, and by the lanes of threads side by side. An index out of the slice is then an index
 into the array, so debug mode, which tells the two apart, keeps slices as they are.
+
+Runs when no array is chosen by control flow (``open_choices``). Views by a field stay, for they are arrays by a name.
+Leaves no access through a slice or an index view; ``dce`` removes the slices themselves.
+
+Before::
+
+    kernel k(%x: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = constant 1 : int64
+      %2 = constant 2 : int64
+      %3 = slice %x[%1 + %2 by %2] : array1d[float32]
+      %4 = load %3[%0] : float32
+      store %x[%0], %4
+      yield
+    }
+
+After::
+
+    kernel k(%x: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = constant 1 : int64
+      %2 = constant 2 : int64
+      %3 = slice %x[%1 + %2 by %2] : array1d[float32]
+      %4 = cast %0 : int64
+      %5 = mul %4, %2 : int64
+      %6 = add %5, %1 : int64
+      %7 = load %x[%6] : float32
+      store %x[%0], %7
+      yield
+    }
 """
 
 from __future__ import annotations

@@ -5,6 +5,21 @@ the program has the level of what decides whether a thread comes there.
 
 What is the same follows from the program alone, and never from what threads write meanwhile: an element is the same for
 all only where the kernel writes to no element of its array, and never in memory that a block shares.
+
+Example::
+
+    kernel k(%x: array1d[float32], %y: array1d[float32], %n: int32) {
+      %0 = load %x[%n] : float32                # block
+      %1 = block_thread  : int32                # thread
+      %2 = warp_size  : int32                   # block
+      %3 = div %1, %2 : int32                   # warp
+      %4 = tid 0 of 1 : int32                   # thread
+      %5 = mul %3, %n : int32                   # warp
+      %6 = cast %5 : float32                    # warp
+      %7 = add %0, %6 : float32                 # warp
+      store %y[%4], %7
+      yield
+    }
 """
 
 from __future__ import annotations

@@ -2,6 +2,37 @@
 
 Loops with at most one iteration always go; others where both their trip count and the size of the result are
 small. A loop whose bounds become constant only when the loop around it is unrolled is found by the next run.
+
+Relies on ``fold``, which makes bounds constant. Leaves the constants of the old bounds, and calls for another ``fold``.
+
+Before::
+
+    kernel k(%x: array1d[float32]) {
+      %0 = constant 0 : int32
+      %1 = constant 2 : int32
+      %2 = constant 1 : int32
+      for %i in %0, %1, %2 {
+        %3 = constant 1.0 : float32
+        store %x[%i], %3
+        yield
+      }
+      yield
+    }
+
+After::
+
+    kernel k(%x: array1d[float32]) {
+      %0 = constant 0 : int32
+      %1 = constant 2 : int32
+      %2 = constant 1 : int32
+      %3 = constant 0 : int32
+      %4 = constant 1.0 : float32
+      store %x[%3], %4
+      %5 = constant 1 : int32
+      %6 = constant 1.0 : float32
+      store %x[%5], %6
+      yield
+    }
 """
 
 from __future__ import annotations

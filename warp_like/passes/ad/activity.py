@@ -2,6 +2,19 @@
 
 A value is *varied* when it is made of floats and depends on an element of an array that is differentiated. Only varied
 values get adjoints; everything else costs nothing in the reverse sweep.
+
+Example::
+
+    kernel k(%x: array1d[float32], %y: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = load %x[%0] : float32                # varied
+      %2 = load %y[%0] : float32
+      %3 = add %1, %2 : float32                 # varied
+      %4 = floor %1 : float32
+      %5 = mul %3, %4 : float32                 # varied
+      store %y[%0], %5
+      yield
+    }
 """
 
 from __future__ import annotations

@@ -6,6 +6,61 @@ saves each iteration. With segments of about ``sqrt(n)`` iterations the stack ho
 ``n``. Loops that end on a condition have segments of a fixed length.
 
 Source: Griewank and Walther, "Evaluating Derivatives" (2nd edition, 2008), chapter 12 (two-level checkpointing).
+
+Relies on a prepared function, and comes before the reverse-mode transform, which saves what each of the two loops
+carries.
+
+Before::
+
+    kernel k(%x: array1d[float32], %n: int32) {
+      %0 = tid 0 of 1 : int32
+      %1 = load %x[%0] : float32
+      %2 = constant 0 : int32
+      %3 = constant 1 : int32
+      %4 = for %i in %2, %n, %3 (%5 = %1) : float32 {
+        %6 = sin %5 : float32
+        yield %6
+      }
+      store %x[%0], %4
+      yield
+    }
+
+After::
+
+    kernel k(%x: array1d[float32], %n: int32) {
+      %0 = tid 0 of 1 : int32
+      %1 = load %x[%0] : float32
+      %2 = constant 0 : int32
+      %3 = constant 1 : int32
+      %4 = constant 0 : uint32
+      %5 = constant 1 : uint32
+      %6 = lt %2, %n : bool
+      %7 = where %6, %n, %2 : int32
+      %8 = cast %7 : uint32
+      %9 = cast %2 : uint32
+      %10 = sub %8, %9 : uint32
+      %11 = cast %10 : float32
+      %12 = sqrt %11 : float32
+      %13 = cast %12 : uint32
+      %14 = constant 1 : uint32
+      %15 = max %13, %14 : uint32
+      %16 = constant 0 : uint32
+      %17 = for %segment in %16, %10, %15 (%18 = %1) : float32 {
+        %19 = sub %10, %segment : uint32
+        %20 = min %15, %19 : uint32
+        %21 = cast %segment : int32
+        %22 = add %2, %21 : int32
+        %23 = cast %20 : int32
+        %24 = add %22, %23 : int32
+        %25 = for %i in %22, %24, %3 (%26 = %18) : float32 {
+          %27 = sin %26 : float32
+          yield %27
+        }
+        yield %25
+      }
+      store %x[%0], %17
+      yield
+    }
 """
 
 from __future__ import annotations

@@ -18,6 +18,35 @@ An adjoint is a function like any other here: its tangent is forward over revers
 the Hessian and a vector. What is saved on the stack has its tangent saved in a slot of its own.
 
 The structure follows Griewank and Walther, "Evaluating Derivatives" (2nd edition, 2008), chapters 2, 3 and 5.
+
+Relies on a prepared function or on an adjoint. Leaves products that ``cse`` and ``dce`` clean up.
+
+Before::
+
+    kernel k(%x: array1d[float32], %y: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = load %x[%0] : float32
+      %2 = mul %1, %1 : float32
+      store %y[%0], %2
+      yield
+    }
+
+After::
+
+    tangent k(%x: array1d[float32], %y: array1d[float32], %tan_x: array1d[float32], %tan_y: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = load %x[%0] : float32
+      %2 = load %tan_x[%0] : float32
+      %3 = mul %1, %1 : float32
+      %4 = mul %2, %1 : float32
+      %5 = mul %2, %1 : float32
+      %6 = mul %2, %1 : float32
+      %7 = mul %2, %1 : float32
+      %8 = add %4, %7 : float32
+      store %y[%0], %3
+      store %tan_y[%0], %8
+      yield
+    }
 """
 
 from __future__ import annotations

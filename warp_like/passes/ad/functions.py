@@ -6,6 +6,30 @@ that the results of the replay stand for its own wherever their values are neede
 
 Gradient and replay functions read arrays as they are after the launch. For a gradient function this is refused where
 other code of the kernel writes the array: only what the function itself writes is its author's to know.
+
+``open_replayed``, below, runs before the transform; the rest of the module is called by it.
+
+Before::
+
+    kernel k(%x: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = load %x[%0] : float32
+      %2 = call square(%1) : float32
+      store %x[%0], %2
+      yield
+    }
+
+After::
+
+    kernel k(%x: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = load %x[%0] : float32
+      %2 = mul %1, %1 : float32
+      %3 = call square_again(%1) : float32
+      %4 = replayed %2, %3 : float32
+      store %x[%0], %4
+      yield
+    }
 """
 
 from __future__ import annotations

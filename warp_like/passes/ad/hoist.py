@@ -4,6 +4,47 @@ The reverse sweep adds to an adjoint array wherever the primal loads from its ar
 those additions into one: inside the loop the adjoint is summed in a register. That is sound here because an adjoint's
 forward sweep writes none of the arrays that ``f`` only reads. A loop that does not run must not load either, so a
 hoisted load stands under the condition of the first iteration.
+
+Runs on the function that is about to be differentiated.
+
+Before::
+
+    kernel k(%x: array1d[float32], %y: array1d[float32], %n: int32) {
+      %0 = tid 0 of 1 : int32
+      %1 = constant 0.0 : float32
+      %2 = constant 0 : int32
+      %3 = constant 1 : int32
+      %4 = for %i in %2, %n, %3 (%5 = %1) : float32 {
+        %6 = load %x[%0] : float32
+        %7 = add %5, %6 : float32
+        yield %7
+      }
+      store %y[%0], %4
+      yield
+    }
+
+After::
+
+    kernel k(%x: array1d[float32], %y: array1d[float32], %n: int32) {
+      %0 = tid 0 of 1 : int32
+      %1 = constant 0.0 : float32
+      %2 = constant 0 : int32
+      %3 = constant 1 : int32
+      %4 = lt %2, %n : bool
+      %5 = if %4 : float32 {
+        %6 = load %x[%0] : float32
+        yield %6
+      } else {
+        %7 = constant 0.0 : float32
+        yield %7
+      }
+      %8 = for %i in %2, %n, %3 (%9 = %1) : float32 {
+        %10 = add %9, %5 : float32
+        yield %10
+      }
+      store %y[%0], %8
+      yield
+    }
 """
 
 from __future__ import annotations

@@ -2,14 +2,41 @@
 
 Compaction (``out[wp.atomic_add(n, 0, 1)] = x[i]``) needs in reverse the place that each thread got, which no second run
 would give. The kernel gets a parameter more, ``kept``, an array of int64 with a row for each such atomic and a column
-for each thread. The recorded launch runs a variant that stores the results there, and the adjoint loads them:
-
-    forward                                    adjoint
-    %k = atomic add %n[0], 1                   %k = load %kept[0, %tid]
-    store %kept[0, %tid], cast(%k)
+for each thread. The recorded launch runs a variant that stores the results there, and the adjoint loads them.
 
 Rows are for atomics to which a thread comes at most once: in branches, and in no loop, since constant loops have been
 unrolled before. Both variants are made of the same prepared function, so that they number the rows alike.
+
+Below is the adjoint's side, ``load_results``; its atomic has no effect on adjoints. ``keep_results`` puts a ``store``
+behind the atomic where this has a ``load``.
+
+Before::
+
+    kernel k(%n: array1d[int32], %x: array1d[float32], %out: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = constant 0 : int32
+      %2 = constant 1 : int32
+      %3 = atomic_add %n[%1], %2 : int32
+      %4 = load %x[%0] : float32
+      store %out[%3], %4
+      yield
+    }
+
+After::
+
+    kernel k(%n: array1d[int32], %x: array1d[float32], %out: array1d[float32], %kept: array2d[int64]) {
+      %0 = tid 0 of 1 : int32
+      %1 = tid 0 of 1 : int32
+      %2 = constant 0 : int32
+      %3 = constant 1 : int32
+      %4 = atomic_add %n[%2], %3 : int32
+      %5 = constant 0 : int32
+      %6 = load %kept[%5, %0] : int64
+      %7 = cast %6 : int32
+      %8 = load %x[%1] : float32
+      store %out[%7], %8
+      yield
+    }
 """
 
 from __future__ import annotations

@@ -4,14 +4,35 @@ Atomic updates of an element commute while nothing looks at it: sums, or minima 
 nobody uses. Where the kernel also reads the array, uses an old value, or exchanges, what a thread sees depends on which
 threads came before, and so does the gradient. The order is known where one thread makes all updates of an element: of
 arrays of which each thread touches elements of its own (``private``), and in a grid of one thread. There the atomics
-are written as a load, the operation and a store, which reverse mode handles as any overwriting:
-
-    %old = atomic add %x[%i], %v        %old = load %x[%i]
-                                        %new = apply add(%old, %v)
-                                        store %x[%i], %new
+are written as a load, the operation and a store, which reverse mode handles as any overwriting.
 
 All others are refused, by the rules in ``rules.py``, when the adjoint of what depends on the order is needed. This is
 asked where adjoints are sent and not where values are left over: ``2 * old`` needs no value of ``old`` for its reverse.
+
+Relies on a prepared function without structs and slices. Leaves no atomic whose order shows on memory of which each
+thread touches elements of its own.
+
+Before::
+
+    kernel k(%x: array1d[float32], %y: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = constant 2.0 : float32
+      %2 = atomic_add %x[%0], %1 : float32
+      store %y[%0], %2
+      yield
+    }
+
+After::
+
+    kernel k(%x: array1d[float32], %y: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = constant 2.0 : float32
+      %2 = load %x[%0] : float32
+      %3 = add %2, %1 : float32
+      store %x[%0], %3
+      store %y[%0], %2
+      yield
+    }
 """
 
 from __future__ import annotations

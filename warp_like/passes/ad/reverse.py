@@ -17,6 +17,35 @@ becomes an ``Unavailable`` op. If one is left once dead code is gone, the revers
 is refused with the place in the user's source.
 
 The structure follows Griewank and Walther, "Evaluating Derivatives" (2nd edition, 2008), chapters 3, 4 and 12.
+
+Relies on a function without plain calls, structs and builtins that have neither rule nor backend. Leaves recomputed
+values that nobody needs to ``dce``, such as the product below.
+
+Before::
+
+    kernel k(%x: array1d[float32], %y: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = load %x[%0] : float32
+      %2 = mul %1, %1 : float32
+      store %y[%0], %2
+      yield
+    }
+
+After::
+
+    adjoint k(%x: array1d[float32], %y: array1d[float32], %adj_x: array1d[float32], %adj_y: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = load %x[%0] : float32
+      %2 = mul %1, %1 : float32
+      %3 = constant 0.0 : float32
+      %4 = load %adj_y[%0] : float32
+      store %adj_y[%0], %3
+      %5 = mul %4, %1 : float32
+      %6 = mul %4, %1 : float32
+      %7 = add %5, %6 : float32
+      %8 = atomic_add %adj_x[%0], %7 : float32
+      yield
+    }
 """
 
 from __future__ import annotations

@@ -8,6 +8,36 @@ the results of the control flow inside it. The reverse of the block pops these f
 
 An element that another thread changes has no value that could be saved here: arrays that the kernel updates by
 atomics stay refused.
+
+It is tried when the plain transform has left an ``Unavailable``. Below, ``old_x`` is the scratch array;
+``drop_unread_scratch`` removes those that nothing reads.
+
+Before::
+
+    kernel k(%x: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = load %x[%0] : float32
+      %2 = mul %1, %1 : float32
+      store %x[%0], %2
+      yield
+    }
+
+After::
+
+    adjoint k(%x: array1d[float32], %adj_x: array1d[float32], %old_x: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = load %old_x[%0] : float32
+      %2 = mul %1, %1 : float32
+      store %old_x[%0], %2
+      %3 = constant 0.0 : float32
+      %4 = load %adj_x[%0] : float32
+      store %adj_x[%0], %3
+      %5 = mul %4, %1 : float32
+      %6 = mul %4, %1 : float32
+      %7 = add %5, %6 : float32
+      %8 = atomic_add %adj_x[%0], %7 : float32
+      yield
+    }
 """
 
 from __future__ import annotations

@@ -2,6 +2,19 @@
 
 It differs from ``activity`` in that it follows what is saved on the stack, so that it serves adjoints too,
 and in that arrays are values like any other.
+
+Example::
+
+    kernel k(%x: array1d[float32], %y: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = load %x[%0] : float32                # varied
+      push 0 %1
+      %2 = load %y[%0] : float32
+      %3 = pop 0 : float32                      # varied
+      %4 = mul %3, %2 : float32                 # varied
+      store %x[%0], %4
+      yield
+    }
 """
 
 from __future__ import annotations

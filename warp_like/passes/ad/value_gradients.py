@@ -5,6 +5,25 @@ arguments of ``f`` that are no arrays, where the adjoint of every component that
 that returns one number, its gradient. What has no gradient, such as an integer, gets zero.
 
 The bodies are ordinary code, so that a kernel which uses them can itself be differentiated.
+
+Runs on the frontend's IR, before ``prepare``. Below, the caller, and the body that its callee gets.
+
+Before::
+
+    kernel k(%x: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = load %x[%0] : float32
+      %2 = call grad_square(%1) : float32
+      store %x[%0], %2
+      yield
+    }
+
+After::
+
+    func grad_square(%v: float32) -> (float32) {
+      %0 = add %v, %v : float32
+      yield %0
+    }
 """
 
 from __future__ import annotations

@@ -6,6 +6,31 @@ add to one element is added up first. Loops and branches that all rows take alik
 for each row.
 
 What must hold is what holds for lanes: threads have no order, so all rows may read at one time what they all mean.
+
+Relies on a finished function for which ``may_go_together`` holds; below, for two rows.
+
+Before::
+
+    kernel k(%x: array1d[float32], %out: array2d[float32]) {
+      %0 = tid 1 of 2 : int32
+      %1 = tid 0 of 2 : int32
+      %2 = load %x[%0] : float32
+      store %out[%1, %0], %2
+      yield
+    }
+
+After::
+
+    kernel k(%x: array1d[float32], %out: array2d[float32]) {
+      %0 = tid 1 of 2 : int32
+      %1 = tid 0 of 2 : int32
+      %2 = constant 1 : int32
+      %3 = add %1, %2 : int32
+      %4 = load %x[%0] : float32
+      store %out[%1, %0], %4
+      store %out[%3, %0], %4
+      yield
+    }
 """
 
 from __future__ import annotations

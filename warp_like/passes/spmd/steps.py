@@ -11,6 +11,21 @@ all made the same number of iterations; it has none after the loop. A loop that 
 Integers wrap, so a step is one modulo 2**bits: lane ``n`` has the first lane's value plus ``n`` times the step. That is
 so of sums, differences and multiples whatever the values are, and of casts to as many or fewer bits. A cast to
 more bits keeps a step only where the lanes' values provably don't wrap (``analysis.ranges``).
+
+Example::
+
+    kernel k(%x: array1d[float32], %k: int32) {
+      %0 = tid 0 of 1 : int32                   # step 1
+      %1 = constant 2 : int32                   # step 0
+      %2 = mul %0, %1 : int32                   # step 2
+      %3 = add %0, %k : int32                   # step 1
+      %4 = load %x[%3] : float32                # step None
+      %5 = mul %k, %k : int32                   # step 0
+      %6 = load %x[%5] : float32                # step 0
+      %7 = add %4, %6 : float32                 # step None
+      store %x[%2], %7
+      yield
+    }
 """
 
 from __future__ import annotations

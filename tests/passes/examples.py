@@ -1,0 +1,434 @@
+"""The example of each pass: a small function that shows its effect, which the docstring of its module prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tests.ir_builder import branch, loop, start, tid
+from warp_like.ir import ops
+from warp_like.ir.core import Function, Value
+from warp_like.ir.printer import print_function
+from warp_like.ir.rewrite import clone_function
+from warp_like.ir.types import Array, Struct, bool_, float32, int32, int64
+from warp_like.passes import (
+    blocks,
+    checks,
+    cse,
+    dce,
+    expand,
+    flatten_structs,
+    fold,
+    inline,
+    inner_arrays,
+    licm,
+    local_arrays,
+    open_choices,
+    open_slices,
+    uniform,
+    unroll,
+)
+from warp_like.passes.ad import (
+    activity,
+    checkpoint,
+    forward,
+    functions,
+    hoist,
+    kept,
+    order,
+    reverse,
+    saving,
+    spread,
+    value_gradients,
+)
+from warp_like.passes.runner import DEFAULT
+from warp_like.passes.spmd import rows, steps, widen
+
+X, N, X2 = Array(float32, 1), Array(int32, 1), Array(float32, 2)
+POINT = Struct("Point", (("a", float32), ("b", float32)))
+CELL = Struct("Cell", (("items", X), ("mass", float32)))
+
+
+@dataclass
+class Example:
+    """A function, the pass that is shown on it, and arguments with which both versions do the same.
+
+    Attributes:
+        module: The module whose docstring shows it.
+        apply: The pass; it may change the function in place.
+        build: Makes the function.
+        args: Makes the arguments of a launch; None where the pass changes what the function is.
+        threads: The extents of the grid.
+    """
+
+    module: Any
+    apply: Callable[[Function], Any]
+    build: Callable[[], Function]
+    args: Callable[[], Sequence[Any]] | None = None
+    threads: tuple[int, ...] = (4,)
+
+    def both(self) -> tuple[Function, Function]:
+        """The function before and after the pass."""
+        before = self.build()
+        work = clone_function(before)
+        work.primal = before.primal
+        after = self.apply(work)
+        return before, after if isinstance(after, Function) else work
+
+
+def floats() -> np.ndarray:
+    return np.arange(1, 5, dtype=np.float32)
+
+
+def _square(replay: bool = False) -> Function:
+    f, b = start("square", "func", (float32,), v=float32)
+    b.yield_(b.mul(f.params[0], f.params[0]))
+    if replay:
+        f.replay = _square()
+        f.replay.name = "square_again"
+    return f
+
+
+def _calls(replay: bool = False) -> Function:
+    f, b = start(x=X)
+    i = tid(b)
+    v = b.insert(ops.Call(_square(replay), (b.load(f.params[0], [i]),)), float32).result
+    b.store(f.params[0], [i], v)
+    b.yield_()
+    return f
+
+
+def _structs() -> Function:
+    f, b = start(p=Array(POINT, 1), x=X)
+    i = tid(b)
+    point = b.load(f.params[0], [i])
+    b.store(f.params[1], [i], b.insert(ops.GetField(point, 1), float32).result)
+    b.yield_()
+    return f
+
+
+def _choice() -> Function:
+    f, b = start(c=bool_, x=X, y=X)
+    c, x, y = f.params
+    (chosen,) = branch(b, c, lambda: (x,), lambda: (y,))
+    b.store(chosen, [tid(b)], b.constant(1.0, float32))
+    b.yield_()
+    return f
+
+
+def _slice() -> Function:
+    f, b = start(x=X)
+    i, (x,) = tid(b), f.params
+    one, two = b.constant(1, int64), b.constant(2, int64)
+    part = b.slice(x, [one], [two], [two], (0,))
+    b.store(x, [i], b.load(part, [i]))
+    b.yield_()
+    return f
+
+
+def _local() -> Function:
+    f, b = start(x=X)
+    i, (x,) = tid(b), f.params
+    own = b.insert(ops.LocalArray((3,)), X).result
+    b.atomic("add", own, [i], b.load(x, [i]))
+    b.store(x, [i], b.load(own, [i]))
+    b.yield_()
+    return f
+
+
+def _division() -> Function:
+    f, b = start(x=N, n=int32)
+    i, (x, n) = tid(b), f.params
+    b.store(x, [i], b.div(b.load(x, [i]), n))
+    b.yield_()
+    return f
+
+
+def _foldable() -> Function:
+    f, b = start(x=X)
+    i, (x,) = tid(b), f.params
+    two = b.add(b.constant(1.0, float32), b.constant(1.0, float32))
+    b.store(x, [i], b.mul(b.mul(b.load(x, [i]), 1.0), two))
+    b.yield_()
+    return f
+
+
+def _twice() -> Function:
+    f, b = start(x=X)
+    (x,) = f.params
+    with loop(b, 0, 2) as body:
+        b.store(x, [body.i], b.constant(1.0, float32))
+    b.yield_()
+    return f
+
+
+def _repeated() -> Function:
+    f, b = start(x=X)
+    i, (x,) = tid(b), f.params
+    b.store(x, [i], b.add(b.load(x, [i]), b.load(x, [i])))
+    b.yield_()
+    return f
+
+
+def _dead() -> Function:
+    f, b = start(x=X)
+    i, (x,) = tid(b), f.params
+    v = b.load(x, [i])
+    b.mul(v, v)
+    b.store(x, [i], b.neg(v))
+    b.yield_()
+    return f
+
+
+def _invariant() -> Function:
+    f, b = start(x=X, n=int32, s=float32)
+    x, n, s = f.params
+    with loop(b, 0, n) as body:
+        b.store(x, [body.i], b.mul(s, s))
+    b.yield_()
+    return f
+
+
+def _lerp() -> Function:
+    f, b = start(x=X)
+    i, (x,) = tid(b), f.params
+    v = b.load(x, [i])
+    b.store(x, [i], b.lerp(v, b.neg(v), 0.5))
+    b.yield_()
+    return f
+
+
+def _inner() -> Function:
+    f, b = start(cells=Array(CELL, 1))
+    i = tid(b)
+    items = b.field_view(f.params[0], 0)
+    b.store(items, [i], b.inner(items, [i]))
+    b.store(b.field_view(f.params[0], 1), [i], b.constant(1.0, float32))
+    b.yield_()
+    return f
+
+
+def _shared() -> Function:
+    f, b = start(x=X)
+    i, (x,) = tid(b), f.params
+    common = b.insert(ops.LocalArray((4,), shared=True), X).result
+    b.store(common, [i], b.load(x, [i]))
+    b.insert(ops.Barrier())
+    b.store(x, [i], b.load(common, [i]))
+    b.yield_()
+    return f
+
+
+def _recurrence() -> Function:
+    f, b = start(x=X, n=int32)
+    i, (x, n) = tid(b), f.params
+    with loop(b, 0, n, init=[b.load(x, [i])]) as body:
+        body.next = (b.sin(body.carried[0]),)
+    b.store(x, [i], body.results[0])
+    b.yield_()
+    return f
+
+
+def _sum() -> Function:
+    f, b = start(x=X, y=X, n=int32)
+    i, (x, y, n) = tid(b), f.params
+    with loop(b, 0, n, init=[b.constant(0.0, float32)]) as body:
+        body.next = (b.add(body.carried[0], b.load(x, [i])),)
+    b.store(y, [i], body.results[0])
+    b.yield_()
+    return f
+
+
+def _old_value() -> Function:
+    f, b = start(x=X, y=X)
+    i, (x, y) = tid(b), f.params
+    b.store(y, [i], b.atomic("add", x, [i], b.constant(2.0, float32)))
+    b.yield_()
+    return f
+
+
+def _compaction() -> Function:
+    f, b = start(n=N, x=X, out=X)
+    i, (n, x, out) = tid(b), f.params
+    place = b.atomic("add", n, [b.index(0)], b.constant(1, int32))
+    b.store(out, [place], b.load(x, [i]))
+    b.yield_()
+    return f
+
+
+def _squares() -> Function:
+    f, b = start(x=X, y=X)
+    i, (x, y) = tid(b), f.params
+    v = b.load(x, [i])
+    b.store(y, [i], b.mul(v, v))
+    b.yield_()
+    return f
+
+
+def _in_place() -> Function:
+    f, b = start(x=X)
+    i, (x,) = tid(b), f.params
+    v = b.load(x, [i])
+    b.store(x, [i], b.mul(v, v))
+    b.yield_()
+    return f
+
+
+def _gradient() -> Function:
+    primal = _square()
+    f, _ = start("grad_square", "func", (float32,), v=float32)
+    f.primal = primal
+    g, b = start(x=X)
+    i = tid(b)
+    b.store(g.params[0], [i], b.insert(ops.Call(f, (b.load(g.params[0], [i]),)), float32).result)
+    b.yield_()
+    return g
+
+
+def _rows() -> Function:
+    f, b = start(x=X, out=X2)
+    x, out = f.params
+    j = tid(b, 1, 2)
+    b.store(out, [tid(b, 0, 2), j], b.load(x, [j]))
+    b.yield_()
+    return f
+
+
+def _scaled() -> Function:
+    f, b = start(x=X, s=float32)
+    i, (x, s) = tid(b), f.params
+    b.store(x, [i], b.mul(b.load(x, [i]), s))
+    b.yield_()
+    return f
+
+
+EXAMPLES: dict[str, Example] = {
+    "inline": Example(inline, inline.inline, _calls, lambda: [floats()]),
+    "flatten_structs": Example(flatten_structs, flatten_structs.flatten_structs, _structs),
+    "open_choices": Example(open_choices, open_choices.open_choices, _choice, lambda: [True, floats(), floats()]),
+    "open_slices": Example(open_slices, open_slices.open_slices, _slice, lambda: [floats()], (2,)),
+    "open_local_atomics": Example(local_arrays, local_arrays.open_local_atomics, _local, lambda: [floats()], (3,)),
+    "debug_checks": Example(
+        checks, lambda f: checks.debug_checks(f, True), _division, lambda: [np.arange(4, dtype=np.int32), 2]
+    ),
+    "fold": Example(fold, fold.fold, _foldable, lambda: [floats()]),
+    "unroll": Example(unroll, unroll.unroll, _twice, lambda: [floats()]),
+    "cse": Example(cse, cse.cse, _repeated, lambda: [floats()]),
+    "keep_inner_arrays": Example(inner_arrays, inner_arrays.keep_inner_arrays, _inner),
+    "dce": Example(dce, dce.dce, _dead, lambda: [floats()]),
+    "licm": Example(licm, licm.licm, _invariant, lambda: [floats(), 3, 2.0]),
+    "expand": Example(expand, expand.expand, _lerp, lambda: [floats()]),
+    "in_single_threads": Example(blocks, blocks.in_single_threads, _shared),
+    "split_loops": Example(checkpoint, checkpoint.split_loops, _recurrence, lambda: [floats(), 7]),
+    "hoist_loads": Example(hoist, hoist.hoist_loads, _sum, lambda: [floats(), floats(), 3]),
+    "in_order": Example(order, order.in_order, _old_value, lambda: [floats(), floats()]),
+    "load_results": Example(kept, lambda f: kept.load_results(f, wide=False), _compaction),
+    "open_replayed": Example(functions, functions.open_replayed, lambda: _calls(replay=True)),
+    "differentiate": Example(reverse, lambda f: reverse.differentiate(f, [0, 1]), _squares),
+    "differentiate_saving": Example(saving, lambda f: saving.differentiate_saving(f, [0]), _in_place),
+    "tangent": Example(forward, lambda f: forward.tangent(f, [0, 1]), _squares),
+    "open_gradients": Example(
+        value_gradients, lambda f: _callee(value_gradients.open_gradients(f, DEFAULT)), _gradient
+    ),
+    "side_by_side": Example(
+        rows, lambda f: rows.side_by_side(f, 2), _rows, lambda: [floats(), np.zeros((4, 4), np.float32)], (4, 4)
+    ),
+    "widen": Example(widen, lambda f: widen.widen(f, 4), _scaled),
+}
+"""By the name of the pass in ``base.passes.ROUTE``, or of the function where it runs inside of another pass."""
+
+
+@dataclass
+class Facts:
+    """What an analysis finds of a function: a note for each value that has one."""
+
+    module: Any
+    build: Callable[[], Function]
+    notes: Callable[[Function], dict[Value, str]]
+
+
+def _levels(f: Function) -> dict[Value, str]:
+    known = uniform.Uniformity(f).levels
+    return {v: ("block", "warp", "thread")[level] for v, level in known.items()}
+
+
+def _varied(f: Function) -> dict[Value, str]:
+    return dict.fromkeys(activity.varied_values(f, [f.params[0]]), "varied")
+
+
+def _spread(f: Function) -> dict[Value, str]:
+    found = spread.Spread([f.params[0]])
+    found.block(f.body)
+    return dict.fromkeys(found.varied, "varied")
+
+
+def _steps(f: Function) -> dict[Value, str]:
+    return {v: f"step {step}" for v, step in steps.find_steps(f).items()}
+
+
+def _active() -> Function:
+    f, b = start(x=X, y=X)
+    i, (x, y) = tid(b), f.params
+    v = b.load(x, [i])
+    c = b.load(y, [i])
+    b.store(y, [i], b.mul(b.add(v, c), b.floor(v)))
+    b.yield_()
+    return f
+
+
+def _on_stack() -> Function:
+    f, b = start(x=X, y=X)
+    i, (x, y) = tid(b), f.params
+    b.insert(ops.Push(0, b.load(x, [i])))
+    c = b.load(y, [i])
+    v = b.insert(ops.Pop(0), float32).result
+    b.store(x, [i], b.mul(v, c))
+    b.yield_()
+    return f
+
+
+def _indices() -> Function:
+    f, b = start(x=X, k=int32)
+    i, (x, k) = tid(b), f.params
+    b.store(x, [b.mul(i, 2)], b.add(b.load(x, [b.add(i, k)]), b.load(x, [b.mul(k, k)])))
+    b.yield_()
+    return f
+
+
+def _levelled() -> Function:
+    f, b = start(x=X, y=X, n=int32)
+    x, y, n = f.params
+    first = b.load(x, [n])
+    warp = b.div(b.block_thread(), b.warp_size())
+    b.store(y, [tid(b)], b.add(first, b.cast(b.mul(warp, n), float32)))
+    b.yield_()
+    return f
+
+
+FACTS: dict[str, Facts] = {
+    "uniform": Facts(uniform, _levelled, _levels),
+    "activity": Facts(activity, _active, _varied),
+    "spread": Facts(spread, _on_stack, _spread),
+    "steps": Facts(steps, _indices, _steps),
+}
+"""By the name of the module."""
+
+
+def annotated(facts: Facts) -> str:
+    """The text of the function, with what is known of a value behind the line that makes it."""
+    f = facts.build()
+    notes = facts.notes(f)
+    made = iter([o for o in f.body.walk() if o.results])
+    lines = []
+    for line in print_function(f).splitlines():
+        note = notes.get(next(made).results[0]) if line.lstrip().startswith("%") else None
+        lines.append(f"{line:<44}# {note}" if note else line)
+    return "\n".join(lines) + "\n"
+
+
+def _callee(f: Function) -> Function:
+    (call,) = [o for o in f.body.walk() if isinstance(o, ops.Call)]
+    return call.callee

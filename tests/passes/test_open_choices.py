@@ -1,0 +1,104 @@
+"""Numbers in place of chosen arrays: what is carried, what an access becomes, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.ir_builder import assert_same, branch, count, loop, start, tid, while_
+from warp_like.base.errors import WarpCodegenTypeError
+from warp_like.ir import ops
+from warp_like.ir.core import Function
+from warp_like.ir.printer import print_function
+from warp_like.ir.rewrite import clone_function
+from warp_like.ir.types import Array, bool_, float32, int32, int64
+from warp_like.ir.verify import verify
+from warp_like.passes.open_choices import open_choices
+from warp_like.passes.stages import NO_CHOSEN_ARRAYS
+
+X, X2 = Array(float32, 1), Array(float32, 2)
+
+
+def _numbers(*shape: int) -> np.ndarray:
+    return np.arange(1, 1 + np.prod(shape), dtype=np.float32).reshape(shape)
+
+
+def _opened(f: Function) -> tuple[Function, Function]:
+    before = clone_function(f)
+    open_choices(f)
+    verify(f, [NO_CHOSEN_ARRAYS])
+    return before, f
+
+
+def test_without_choices_nothing_changes() -> None:
+    f, b = start(x=X, n=int32)
+    with loop(b, 0, f.params[1]) as body:
+        b.store(f.params[0], [body.i], b.constant(1.0, float32))
+    b.yield_()
+    text, inside = print_function(f), f.body.ops
+    open_choices(f)
+    assert print_function(f) == text
+    assert f.body.ops is inside
+
+
+def test_loops_that_exchange_arrays_carry_numbers() -> None:
+    f, b = start(x=X, y=X, n=int32)
+    i, (x, y, n) = tid(b), f.params
+    with loop(b, 0, n, init=[x, y]) as body:
+        source, target = body.carried
+        b.store(target, [i], b.add(b.load(source, [i]), 1.0))
+        body.next = (target, source)
+    b.store(body.results[0], [i], b.mul(b.load(body.results[0], [i]), 10.0))
+    b.yield_()
+    before, after = _opened(f)
+    (made,) = [o for o in after.body.walk() if isinstance(o, ops.For)]
+    assert [r.type for r in made.results] == [int32, int32]
+    for n in range(4):
+        assert_same(before, after, [_numbers(3), _numbers(3), n], (3,))
+
+
+def test_views_are_carried_by_their_indices() -> None:
+    f, b = start(m=X2, n=int32)
+    i, (m, n) = tid(b), f.params
+    (row,) = branch(b, b.lt(i, n), lambda: (b.view(m, [b.add(i, 1)]),), lambda: (b.view(m, [b.index(0)]),))
+    b.store(row, [i], b.constant(-1.0, float32))
+    b.yield_()
+    before, after = _opened(f)
+    (chosen,) = [o for o in after.body.walk() if isinstance(o, ops.If)]
+    assert [r.type for r in chosen.results] == [int64]  # one candidate, the rows of m: no number, no branch at the store
+    assert_same(before, after, [_numbers(4, 4), 2], (3,))
+
+
+def test_one_array_on_both_sides_needs_no_number() -> None:
+    f, b = start(c=bool_, x=X)
+    c, x = f.params
+    (same,) = branch(b, c, lambda: (x,), lambda: (x,))
+    b.store(same, [tid(b)], b.constant(1.0, float32))
+    b.yield_()
+    _, after = _opened(f)
+    (chosen,) = [o for o in after.body.walk() if isinstance(o, ops.If)]
+    assert chosen.results == ()
+
+
+def test_three_candidates_and_a_loop_on_a_condition() -> None:
+    f, b = start(x=X, y=X, z=X, k=int32)
+    i, (x, y, z, k) = tid(b), f.params
+    two = branch(b, b.lt(k, 1), lambda: (x,), lambda: (y,))
+    three = branch(b, b.lt(k, 2), lambda: two, lambda: (z,))
+    array, _ = while_(b, [*three, k], lambda a, m: b.lt(m, 4), lambda a, m: (a, b.add(m, 1)))
+    b.atomic("add", array, [i], b.cast(b.dim(array, 0), float32))
+    b.yield_()
+    before, after = _opened(f)
+    assert count(after, ops.Atomic) == 3
+    for k in range(3):
+        assert_same(before, after, [_numbers(3), _numbers(4), _numbers(5), k], (3,))
+
+
+def test_an_array_made_inside_is_refused_after_it() -> None:
+    f, b = start(c=bool_, x=X)
+    c, x = f.params
+    (own,) = branch(b, c, lambda: (b.insert(ops.LocalArray((3,)), X).result,), lambda: (x,))
+    b.store(own, [tid(b)], b.constant(1.0, float32))
+    b.yield_()
+    with pytest.raises(WarpCodegenTypeError, match="made inside of a branch or loop"):
+        open_choices(f)
