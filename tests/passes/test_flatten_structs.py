@@ -66,7 +66,10 @@ def test_loops_and_branches_carry_fields() -> None:
         (picked,) = branch(b, c, lambda: (b.with_field(point, 0, a),), lambda: (point,))
         body.next = (picked,)
     (last,) = while_(
-        b, body.results, lambda q: b.lt(b.get_field(q, 1), n), lambda q: (b.with_field(q, 1, b.add(b.get_field(q, 1), 2)),)
+        b,
+        body.results,
+        lambda q: b.lt(b.get_field(q, 1), n),
+        lambda q: (b.with_field(q, 1, b.add(b.get_field(q, 1), 2)),),
     )
     b.store(p, [i], last)
     b.yield_()

@@ -65,7 +65,9 @@ def test_views_are_carried_by_their_indices() -> None:
     b.yield_()
     before, after = _opened(f)
     (chosen,) = [o for o in after.body.walk() if isinstance(o, ops.If)]
-    assert [r.type for r in chosen.results] == [int64]  # one candidate, the rows of m: no number, no branch at the store
+    assert [r.type for r in chosen.results] == [
+        int64
+    ]  # one candidate, the rows of m: no number, no branch at the store
     assert_same(before, after, [_numbers(4, 4), 2], (3,))
 
 

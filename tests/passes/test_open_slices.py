@@ -66,7 +66,9 @@ def test_slices_of_slices_and_of_views() -> None:
     b.atomic("add", inner, [i, b.index(0)], b.constant(1.0, float32))
     b.yield_()
     before, after = _opened(f)
-    assert all(o.array is after.params[0] for o in after.body.walk() if isinstance(o, (ops.Load, ops.Store, ops.Atomic)))
+    assert all(
+        o.array is after.params[0] for o in after.body.walk() if isinstance(o, (ops.Load, ops.Store, ops.Atomic))
+    )
     assert_same(before, after, [np.arange(60, dtype=np.float32).reshape(2, 5, 6)], (3,))
 
 
