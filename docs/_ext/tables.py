@@ -46,6 +46,14 @@ def accepted() -> str:
     return _table(("name", "default", "why it changes nothing"), rows)
 
 
+def passes() -> str:
+    """Return a table of the compiler's passes."""
+    from warp_like.base.passes import ROUTE
+
+    rows = [(f"`{stage}`", ", ".join(f"`{name}`" for name in names)) for stage, names in ROUTE.items()]
+    return _table(("stage", "passes, in their order"), rows)
+
+
 def letters() -> str:
     """Return what the letters in the signatures of builtins stand for."""
     from warp_like.builtins import patterns
@@ -79,6 +87,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "settings": settings,
     "accepted": accepted,
     "letters": letters,
+    "passes": passes,
     "ops": ops,
 }
 

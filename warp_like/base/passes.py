@@ -20,10 +20,13 @@ ROUTE: dict[str, tuple[str, ...]] = {
     "optimise": ("fold", "cse", "licm", "dce"),
     "finish": ("finite_checks", "open_local_atomics", "expand", "fold", "cse", "dce"),
     "alone": ("in_single_threads", "open_local_atomics", "fold", "cse", "dce"),
-    "lanes": ("side_by_side", "widen", "cse", "dce"),
+    "lanes": ("widen", "cse", "dce", "side_by_side"),
 }
-"""The passes of each stage in their order: ``gradients`` makes the bodies of ``wp.grad(f)``, ``kept`` what a recorded
-launch stores for its adjoint, ``alone`` the code of a block of one thread, ``lanes`` that of a vector of threads."""
+"""The passes of each stage in their order.
+
+``gradients`` makes the bodies of ``wp.grad(f)``, ``kept`` what a recorded launch stores for its adjoint, ``alone`` the
+code of a block of one thread, ``lanes`` that of a vector of threads, then of several rows of them.
+"""
 
 PASSES: tuple[str, ...] = tuple(dict.fromkeys(name for names in ROUTE.values() for name in names))
 """The name of each pass, once."""

@@ -129,10 +129,10 @@ def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = N
         f = passes.prepare(open_gradients(f, options), options, keep_customs=customs or signature.kept)
         if signature.kept:
             run = Runner("kept", f, options)
-            if customs:
-                run("load_results", lambda g: load_results(g, signature.wide))
-            else:
+            if not customs:
                 run("keep_results", lambda g: keep_results(g, signature.wide))
+            else:
+                run("load_results", lambda g: load_results(g, signature.wide))
             f = run.function if customs else passes.prepare(run.function, options)
     if signature.wrt is not None:
         from warp_like.passes.ad.adjoint import adjoint  # most kernels are never differentiated

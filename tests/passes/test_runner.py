@@ -1,0 +1,97 @@
+"""One list of passes: the code runs those of ``ROUTE`` in their order, and shows and verifies each by its name."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import warp_like
+from tests.ir_builder import start, tid
+from warp_like.base.passes import PASSES, ROUTE
+from warp_like.ir import ops
+from warp_like.ir.core import Function
+from warp_like.ir.types import Array, float32
+from warp_like.ir.verify import InvalidIR
+from warp_like.passes.dce import dce
+from warp_like.passes.fold import fold
+from warp_like.passes.runner import Options, Runner
+
+PACKAGE = Path(warp_like.__file__).parent
+
+
+def _runs(tree: ast.FunctionDef) -> tuple[str, list[str]] | None:
+    """The stage of the runner that a function makes, and the passes that it runs, in the order of the text."""
+    calls = sorted((n for n in ast.walk(tree) if isinstance(n, ast.Call)), key=lambda n: n.lineno)
+    named = [(n.func.id, n.args[0].value) for n in calls if _is_named(n)]
+    stages = [stage for name, stage in named if name == "Runner"]
+    return (stages[0], [name for run, name in named if run == "run"]) if stages else None
+
+
+def _is_named(n: ast.Call) -> bool:
+    return isinstance(n.func, ast.Name) and bool(n.args) and isinstance(n.args[0], ast.Constant)
+
+
+def _in_code() -> dict[str, tuple[str, ...]]:
+    """The passes of each stage as the code runs them."""
+    found: dict[str, list[str]] = {}
+    for file in [*sorted((PACKAGE / "passes").rglob("*.py")), PACKAGE / "compiler" / "pipeline.py"]:
+        for tree in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            made = _runs(tree) if isinstance(tree, ast.FunctionDef) else None
+            if made is not None:
+                found.setdefault(made[0], []).extend(made[1])
+    return {stage: tuple(names) for stage, names in found.items()}
+
+
+def test_the_list_is_what_the_code_runs() -> None:
+    assert {stage: tuple(dict.fromkeys(names)) for stage, names in _in_code().items()} == ROUTE
+
+
+def _unused_negation() -> Function:
+    f, b = start(x=Array(float32, 1))
+    b.neg(b.load(f.params[0], [tid(b)]))
+    b.yield_()
+    return f
+
+
+def test_each_pass_is_shown_before_and_after() -> None:
+    seen: list[tuple[str, int]] = []
+    run = Runner("optimise", _unused_negation(), Options(dump=lambda moment, f: seen.append((moment, len(f.body.ops)))))
+    run("fold", fold)
+    run("dce", dce)
+    assert seen == [("before:fold", 4), ("after:fold", 4), ("before:dce", 4), ("after:dce", 1)]
+
+
+def test_a_pass_may_give_another_function_or_say_that_nothing_changed() -> None:
+    first, second = _unused_negation(), _unused_negation()
+    run = Runner("optimise", first, Options())
+    assert run("fold", lambda f: second) is True
+    assert run.function is second
+    assert run("dce", lambda f: False) is False
+    assert run.function is second
+
+
+def test_a_pass_that_is_not_listed_is_not_run() -> None:
+    with pytest.raises(AssertionError, match="ROUTE does not list widen"):
+        Runner("optimise", _unused_negation(), Options())("widen", fold)
+
+
+def test_a_pass_that_leaves_invalid_ir_is_named() -> None:
+    def break_it(f: Function) -> Function:
+        f.body.ops.reverse()
+        return f
+
+    for verified in (False, True):
+        run = Runner("optimise", _unused_negation(), Options(verify=verified))
+        if verified:
+            with pytest.raises(InvalidIR, match="^after licm: "):
+                run("licm", break_it)
+        else:
+            run("licm", break_it)
+            assert isinstance(run.function.body.ops[0], ops.Yield)
+
+
+def test_names_are_listed_once() -> None:
+    assert len(set(PASSES)) == len(PASSES)
+    assert set(PASSES) == {name for names in ROUTE.values() for name in names}
