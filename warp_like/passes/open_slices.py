@@ -5,7 +5,7 @@ analysis of who owns an element, and by the lanes of threads side by side. An in
 into the array, so debug mode, which tells the two apart, keeps slices as they are.
 
 Runs when no array is chosen by control flow (``open_choices``). Views by a field stay, for they are arrays by a name.
-Leaves no access through a slice or an index view; ``dce`` removes the slices themselves.
+Leaves no access through a slice; ``dce`` removes the slices themselves.
 
 Before::
 
