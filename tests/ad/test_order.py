@@ -1,4 +1,4 @@
-"""Which atomics become loads and stores because their order is known, and which memory is a thread's own."""
+"""Which atomics become loads and stores because their order is known."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from warp_like.ir.printer import print_function
 from warp_like.ir.rewrite import clone_function
 from warp_like.ir.types import Array, float32, int32
 from warp_like.passes.ad.order import in_order, ordered_roots, serial_arrays
-from warp_like.passes.ad.private import private_roots
 
-X, X2 = Array(float32, 1), Array(float32, 2)
+X = Array(float32, 1)
 Build = Callable[[Emitter, Function, Value], None]
 
 
@@ -91,22 +90,3 @@ def test_elements_of_all_threads_are_opened_for_one_thread_alone() -> None:
     assert serial_arrays(analyse(f)) == (0,)
     assert print_function(in_order(f)) == text
     assert count(in_order(f, alone=True), ops.Atomic) == 0
-
-
-def _places(indices: Callable[[Emitter, Value, Value, Value], list[list[Value]]]) -> bool:
-    f, b = start(x=X2, k=int32)
-    i, j = tid(b, 0, 2), tid(b, 1, 2)
-    for place in indices(b, i, j, f.params[1]):
-        b.store(f.params[0], place, _one(b))
-    b.yield_()
-    return {root.array for root in private_roots(analyse(f))} == {f.params[0]}
-
-
-def test_memory_is_private_where_every_access_names_the_thread() -> None:
-    assert _places(lambda b, i, j, k: [[i, j]])
-    assert _places(lambda b, i, j, k: [[j, b.add(i, 3)], [j, b.add(i, 3)]])
-    assert not _places(lambda b, i, j, k: [[i, j], [i, b.add(j, 1)]])
-    assert not _places(lambda b, i, j, k: [[i, j], [j, i]])
-    assert not _places(lambda b, i, j, k: [[i, k]])
-    assert not _places(lambda b, i, j, k: [[i, i]])
-    assert not _places(lambda b, i, j, k: [[i, b.mul(j, 2)]])

@@ -10,8 +10,7 @@ import numpy as np
 
 from tests.ir_builder import branch, loop, start, tid
 from warp_like.ir import ops
-from warp_like.ir.core import Function, Value
-from warp_like.ir.printer import print_function
+from warp_like.ir.core import Function
 from warp_like.ir.rewrite import clone_function
 from warp_like.ir.types import Array, Struct, bool_, float32, int32, int64
 from warp_like.passes import (
@@ -28,11 +27,9 @@ from warp_like.passes import (
     local_arrays,
     open_choices,
     open_slices,
-    uniform,
     unroll,
 )
 from warp_like.passes.ad import (
-    activity,
     checkpoint,
     forward,
     functions,
@@ -41,11 +38,10 @@ from warp_like.passes.ad import (
     order,
     reverse,
     saving,
-    spread,
     value_gradients,
 )
 from warp_like.passes.runner import DEFAULT
-from warp_like.passes.spmd import rows, steps, widen
+from warp_like.passes.spmd import rows, widen
 
 X, N, X2 = Array(float32, 1), Array(int32, 1), Array(float32, 2)
 POINT = Struct("Point", (("a", float32), ("b", float32)))
@@ -339,94 +335,6 @@ EXAMPLES: dict[str, Example] = {
     "widen": Example(widen, lambda f: widen.widen(f, 4), _scaled),
 }
 """By the name of the pass in ``base.passes.ROUTE``, or of the function where it runs inside of another pass."""
-
-
-@dataclass
-class Facts:
-    """What an analysis finds of a function: a note for each value that has one."""
-
-    module: Any
-    build: Callable[[], Function]
-    notes: Callable[[Function], dict[Value, str]]
-
-
-def _levels(f: Function) -> dict[Value, str]:
-    known = uniform.Uniformity(f).levels
-    return {v: ("block", "warp", "thread")[level] for v, level in known.items()}
-
-
-def _varied(f: Function) -> dict[Value, str]:
-    return dict.fromkeys(activity.varied_values(f, [f.params[0]]), "varied")
-
-
-def _spread(f: Function) -> dict[Value, str]:
-    found = spread.Spread([f.params[0]])
-    found.block(f.body)
-    return dict.fromkeys(found.varied, "varied")
-
-
-def _steps(f: Function) -> dict[Value, str]:
-    return {v: f"step {step}" for v, step in steps.find_steps(f).items()}
-
-
-def _active() -> Function:
-    f, b = start(x=X, y=X)
-    i, (x, y) = tid(b), f.params
-    v = b.load(x, [i])
-    c = b.load(y, [i])
-    b.store(y, [i], b.mul(b.add(v, c), b.floor(v)))
-    b.yield_()
-    return f
-
-
-def _on_stack() -> Function:
-    f, b = start(x=X, y=X)
-    i, (x, y) = tid(b), f.params
-    b.insert(ops.Push(0, b.load(x, [i])))
-    c = b.load(y, [i])
-    v = b.insert(ops.Pop(0), float32).result
-    b.store(x, [i], b.mul(v, c))
-    b.yield_()
-    return f
-
-
-def _indices() -> Function:
-    f, b = start(x=X, k=int32)
-    i, (x, k) = tid(b), f.params
-    b.store(x, [b.mul(i, 2)], b.add(b.load(x, [b.add(i, k)]), b.load(x, [b.mul(k, k)])))
-    b.yield_()
-    return f
-
-
-def _levelled() -> Function:
-    f, b = start(x=X, y=X, n=int32)
-    x, y, n = f.params
-    first = b.load(x, [n])
-    warp = b.div(b.block_thread(), b.warp_size())
-    b.store(y, [tid(b)], b.add(first, b.cast(b.mul(warp, n), float32)))
-    b.yield_()
-    return f
-
-
-FACTS: dict[str, Facts] = {
-    "uniform": Facts(uniform, _levelled, _levels),
-    "activity": Facts(activity, _active, _varied),
-    "spread": Facts(spread, _on_stack, _spread),
-    "steps": Facts(steps, _indices, _steps),
-}
-"""By the name of the module."""
-
-
-def annotated(facts: Facts) -> str:
-    """The text of the function, with what is known of a value behind the line that makes it."""
-    f = facts.build()
-    notes = facts.notes(f)
-    made = iter([o for o in f.body.walk() if o.results])
-    lines = []
-    for line in print_function(f).splitlines():
-        note = notes.get(next(made).results[0]) if line.lstrip().startswith("%") else None
-        lines.append(f"{line:<44}# {note}" if note else line)
-    return "\n".join(lines) + "\n"
 
 
 def _callee(f: Function) -> Function:

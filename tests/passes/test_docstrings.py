@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.ir_builder import assert_same
-from tests.passes.examples import EXAMPLES, FACTS, Example, Facts, annotated
+from tests.passes.examples import EXAMPLES, Example
+from tests.passes.facts import FACTS, Facts, annotated
 from warp_like.base.passes import PASSES
 from warp_like.ir.printer import print_function
 from warp_like.ir.verify import verify

@@ -1,0 +1,106 @@
+"""The example of each analysis: a function, with what is known of its values, as the module's docstring prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.ir_builder import start, tid
+from warp_like.ir import ops
+from warp_like.ir.core import Function, Value
+from warp_like.ir.printer import print_function
+from warp_like.ir.types import Array, float32, int32
+from warp_like.passes import uniform
+from warp_like.passes.ad import activity, spread
+from warp_like.passes.spmd import steps
+
+X = Array(float32, 1)
+
+
+@dataclass
+class Facts:
+    """What an analysis finds of a function: a note for each value that has one."""
+
+    module: Any
+    build: Callable[[], Function]
+    notes: Callable[[Function], dict[Value, str]]
+
+
+def _levels(f: Function) -> dict[Value, str]:
+    known = uniform.Uniformity(f).levels
+    return {v: ("block", "warp", "thread")[level] for v, level in known.items()}
+
+
+def _varied(f: Function) -> dict[Value, str]:
+    return dict.fromkeys(activity.varied_values(f, [f.params[0]]), "varied")
+
+
+def _spread(f: Function) -> dict[Value, str]:
+    found = spread.Spread([f.params[0]])
+    found.block(f.body)
+    return dict.fromkeys(found.varied, "varied")
+
+
+def _steps(f: Function) -> dict[Value, str]:
+    return {v: f"step {step}" for v, step in steps.find_steps(f).items()}
+
+
+def _active() -> Function:
+    f, b = start(x=X, y=X)
+    i, (x, y) = tid(b), f.params
+    v = b.load(x, [i])
+    c = b.load(y, [i])
+    b.store(y, [i], b.mul(b.add(v, c), b.floor(v)))
+    b.yield_()
+    return f
+
+
+def _on_stack() -> Function:
+    f, b = start(x=X, y=X)
+    i, (x, y) = tid(b), f.params
+    b.insert(ops.Push(0, b.load(x, [i])))
+    c = b.load(y, [i])
+    v = b.insert(ops.Pop(0), float32).result
+    b.store(x, [i], b.mul(v, c))
+    b.yield_()
+    return f
+
+
+def _indices() -> Function:
+    f, b = start(x=X, k=int32)
+    i, (x, k) = tid(b), f.params
+    b.store(x, [b.mul(i, 2)], b.add(b.load(x, [b.add(i, k)]), b.load(x, [b.mul(k, k)])))
+    b.yield_()
+    return f
+
+
+def _levelled() -> Function:
+    f, b = start(x=X, y=X, n=int32)
+    x, y, n = f.params
+    first = b.load(x, [n])
+    warp = b.div(b.block_thread(), b.warp_size())
+    b.store(y, [tid(b)], b.add(first, b.cast(b.mul(warp, n), float32)))
+    b.yield_()
+    return f
+
+
+FACTS: dict[str, Facts] = {
+    "uniform": Facts(uniform, _levelled, _levels),
+    "activity": Facts(activity, _active, _varied),
+    "spread": Facts(spread, _on_stack, _spread),
+    "steps": Facts(steps, _indices, _steps),
+}
+"""By the name of the module."""
+
+
+def annotated(facts: Facts) -> str:
+    """The text of the function, with what is known of a value behind the line that makes it."""
+    f = facts.build()
+    notes = facts.notes(f)
+    made = iter([o for o in f.body.walk() if o.results])
+    lines = []
+    for line in print_function(f).splitlines():
+        note = notes.get(next(made).results[0]) if line.lstrip().startswith("%") else None
+        lines.append(f"{line:<44}# {note}" if note else line)
+    return "\n".join(lines) + "\n"
