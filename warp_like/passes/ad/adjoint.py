@@ -43,7 +43,8 @@ def adjoint(
     run = Runner("adjoint", clone_function(f), options)
     run("open_replayed", open_replayed)
     run("expand_for_adjoint", lambda g: expand(g, needs_expansion))
-    run("merge_parameters", lambda g: merge_parameters(g, same))
+    if same:
+        run("merge_parameters", lambda g: merge_parameters(g, same))
     run("in_order", lambda g: in_order(g, alone))
     run("hoist_loads", hoist_loads)
     f = run.function
