@@ -32,6 +32,7 @@ from warp_like.analysis.indices import (
 )
 from warp_like.base.frozen import Frozen
 from warp_like.ir import ops
+from warp_like.ir.atomics import KINDS, AtomicKind
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Array, Scalar, Struct
 
@@ -199,9 +200,14 @@ def analyse(f: Function) -> Memory:
 # --- questions about accesses ---
 
 
+def kind_of(access: Access) -> AtomicKind | None:
+    """Return the row of an atomic update; None for a load or a store."""
+    return KINDS.get(access.kind)
+
+
 def is_update(access: Access) -> bool:
     """Return whether an access is atomic: it reads and writes."""
-    return access.kind not in ("load", "store")
+    return access.kind in KINDS
 
 
 def writes(access: Access) -> bool:
@@ -211,7 +217,8 @@ def writes(access: Access) -> bool:
 
 def adds(access: Access) -> bool:
     """Return whether an access is an atomic addition or subtraction."""
-    return access.kind in ("add", "sub")
+    kind = kind_of(access)
+    return kind is not None and kind.sign != 0
 
 
 def is_own(access: Access) -> bool:

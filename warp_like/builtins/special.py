@@ -11,6 +11,7 @@ import numpy as np
 
 from warp_like.builtins import rigid
 from warp_like.builtins.spec import NoGradient, Special, builtin
+from warp_like.ir.atomics import KINDS, AtomicKind
 from warp_like.ir.types import Scalar, bfloat16, float32, int32
 
 UTILITY = "Utility"
@@ -93,52 +94,36 @@ def tid() -> Any:
     """
 
 
-_ELEMENT = "the adjoint of the element"
-_WINNER = f"{_ELEMENT} goes to each thread whose `value` is the final one"
-_INTEGERS = NoGradient("integers carry no gradient")
-_ORDER = NoGradient("which thread's value stays depends on their order", zero=False)
+def _without_gradient(kind: AtomicKind) -> NoGradient | None:
+    return NoGradient(kind.no_gradient, zero=not kind.has_floats) if kind.derivative is None else None
 
 
-def _declare_atomic(
-    name: str, what: str, note: str = "", *, gradient: str = "", adjoint: NoGradient | None = None
-) -> None:
-    example = f"old = wp.{name}(n, 0, wp.tid())"
+def _declare_atomic(kind: AtomicKind) -> None:
+    name, note = f"atomic_{kind.name}", "" if kind.has_floats else " Integers only."
 
     def signature(arr: Any, *indices: Any, value: Any) -> Any:
         pass
 
-    signature.__doc__ = f"""{what} atomically and return the element's old value.
+    signature.__doc__ = f"""{kind.does} atomically and return the element's old value.
 
     The call is ``wp.{name}(arr, i, value)``, with one index for each dimension of ``arr``. The components of a vector
     or matrix are updated each on its own.{note}
     """
-    builtin(name=name, group=UTILITY, lower=Special(gradient), adjoint=adjoint, example=example)(signature)
+    lower, adjoint, example = Special(kind.gradient), _without_gradient(kind), f"old = wp.{name}(n, 0, wp.tid())"
+    builtin(name=name, group=UTILITY, lower=lower, adjoint=adjoint, example=example)(signature)
 
 
-_declare_atomic("atomic_add", "Add ``value`` to an element of ``arr``", gradient=f"`adj_value` gets {_ELEMENT}")
-_declare_atomic(
-    "atomic_sub",
-    "Subtract ``value`` from an element of ``arr``",
-    gradient=f"`adj_value` gets the negative of {_ELEMENT}",
-)
-_declare_atomic("atomic_min", "Replace an element of ``arr`` by the lesser of it and ``value``", gradient=_WINNER)
-_declare_atomic("atomic_max", "Replace an element of ``arr`` by the greater of it and ``value``", gradient=_WINNER)
-_declare_atomic(
-    "atomic_and", "Replace an element of ``arr`` by its bit-and with ``value``", " Integers only.", adjoint=_INTEGERS
-)
-_declare_atomic(
-    "atomic_or", "Replace an element of ``arr`` by its bit-or with ``value``", " Integers only.", adjoint=_INTEGERS
-)
-_declare_atomic(
-    "atomic_xor",
-    "Replace an element of ``arr`` by its exclusive or with ``value``",
-    " Integers only.",
-    adjoint=_INTEGERS,
-)
-_declare_atomic("atomic_exch", "Replace an element of ``arr`` by ``value``", adjoint=_ORDER)
+for _kind in KINDS.values():
+    if _kind.does:
+        _declare_atomic(_kind)
 
 
-@builtin(group=UTILITY, lower=Special(), adjoint=_ORDER, example="old = wp.atomic_cas(n, 0, 0, wp.tid())")
+@builtin(
+    group=UTILITY,
+    lower=Special(),
+    adjoint=_without_gradient(KINDS["cas"]),
+    example="old = wp.atomic_cas(n, 0, 0, wp.tid())",
+)
 def atomic_cas(arr: Any, *indices: Any, compare: Any, value: Any) -> Any:
     """Store ``value`` in an element of ``arr`` if it equals ``compare``, atomically, and return its old value.
 

@@ -30,7 +30,7 @@ class Artifact(Frozen):
         sums: Positions of those that it only adds to.
         spans: Of some of ``sums``, how far apart along each axis threads may be that add to one element.
         own: Positions of those that it adds to, of which each thread of the grid touches its own element alone.
-        extremes: Positions of those that it updates by ``atomic_min`` or ``atomic_max``.
+        extremes: Positions of those that it updates by atomics whose derivative looks for the winner: ``atomic_min``.
         rewrites: Positions of those that it loads from as well as overwrites.
         serial: Positions of those that it updates by atomics such that the order of its threads shows; a grid of one
             thread, which has an order, then has an adjoint of its own (``Signature.alone``).

@@ -26,6 +26,7 @@ from warp_like.frontend.operands import Operand, describe, require_value_kind
 from warp_like.frontend.scope import Unbound
 from warp_like.frontend.selection import Index, Member, Selection, narrow, selected_type
 from warp_like.frontend.specials import thread_index
+from warp_like.ir.atomics import KINDS, AtomicKind, has_atomic
 from warp_like.ir.core import Value
 from warp_like.ir.types import (
     Aggregate,
@@ -37,17 +38,11 @@ from warp_like.ir.types import (
     Type,
     Vec,
     element_count,
-    int32,
-    int64,
     scalar_of,
-    uint32,
-    uint64,
 )
 
-ATOMIC = {ast.Add: "add", ast.Sub: "sub", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor"}
-"""The augmented assignments that are atomic on array elements."""
-
-_ATOMIC_INTS = (int32, uint32, int64, uint64)
+_OPERATORS = {kind.operator: kind for kind in KINDS.values() if kind.operator}
+"""The augmented assignments that are atomic on array elements, by their sign."""
 
 
 class Name(Frozen):
@@ -151,10 +146,10 @@ def build_augmented(ctx: Context, node: ast.AugAssign) -> None:
     where = place(ctx, node.target)
     operand = ctx.expr(node.value)
     nodes = [node.target, node.value]
-    kind = ATOMIC.get(type(node.op))
+    kind = _OPERATORS.get(OPERATORS[type(node.op)][1])
     if isinstance(where, Element):
         require_full(ctx, where, node.target)
-        if kind is not None and _has_atomic(_element_type(where), kind):
+        if kind is not None and has_atomic(kind.name, _element_type(where)):
             _atomic(ctx, where, kind, node, operand)
             return
     with ctx.at(node.target):
@@ -164,12 +159,7 @@ def build_augmented(ctx: Context, node: ast.AugAssign) -> None:
         store(ctx, where, new, node.target, node.value)
 
 
-def _has_atomic(t: Type, kind: str) -> bool:
-    scalar = scalar_of(t)
-    return scalar is not None and (scalar in _ATOMIC_INTS or (scalar.is_float and kind in ("add", "sub")))
-
-
-def _atomic(ctx: Context, where: Element, kind: str, node: ast.AugAssign, operand: Operand) -> None:
+def _atomic(ctx: Context, where: Element, kind: AtomicKind, node: ast.AugAssign, operand: Operand) -> None:
     """Update an element; with a path, by a value that changes nothing but the component."""
     t = _element_type(where)
     part = selected_type(t, where.path)
@@ -189,16 +179,15 @@ def _atomic(ctx: Context, where: Element, kind: str, node: ast.AugAssign, operan
         value = ctx.convert(operand, part, f"`{ast.unparse(node.target)}`", node.value)
     if where.path:
         value = selection.insert(ctx, _neutral(ctx, kind, t), where.path, value)
-    ctx.b.atomic(kind, where.array, where.indices, value)
+    ctx.b.atomic(kind.name, where.array, where.indices, value)
 
 
-def _neutral(ctx: Context, kind: str, t: Type) -> Value:
-    """The value that an update by ``kind`` leaves everything as it was; -0.0 even keeps the sign of zero."""
+def _neutral(ctx: Context, kind: AtomicKind, t: Type) -> Value:
+    """The value by which an update leaves everything as it was."""
     scalar = scalar_of(t)
     assert scalar is not None
-    if kind == "and":
-        return ctx.b.constant((1 << scalar.bits) - 1 if not scalar.is_signed else -1, t)
-    return ctx.b.constant(-0.0 if scalar.is_float and kind == "add" else 0, t)
+    assert kind.identity is not None
+    return ctx.b.constant(kind.identity(scalar), t)
 
 
 # --- places ---

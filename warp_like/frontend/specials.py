@@ -13,6 +13,7 @@ from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.host import Host, builtin_name
 from warp_like.frontend.operands import Operand, describe, require_value_kind
 from warp_like.ir import ops
+from warp_like.ir.atomics import KINDS, has_atomic
 from warp_like.ir.core import Value
 from warp_like.ir.types import (
     Aggregate,
@@ -23,7 +24,6 @@ from warp_like.ir.types import (
     element_shape,
     int32,
     int64,
-    scalar_of,
 )
 
 MAX_DIMS = 4
@@ -66,37 +66,23 @@ def _atomic(name: str, kind: str) -> Handler:
     def build(ctx: Context, node: ast.Call) -> Operand:
         array, where, (value_node,) = _element(ctx, node, name, ("value",))
         t = _element_type(array)
-        if not _has_atomic(t, kind):
-            raise WarpCodegenTypeError(f"{name}() does not work on elements of {t}", help=_ATOMIC_HELP.get(kind))
+        _require_atomic(kind, t)
         value = _converted(ctx, value_node, t, f"the value of {name}()")
         return ctx.b.atomic(kind, array, where, value)
 
     return build
 
 
-_ATOMIC_HELP = {
-    "and": "it needs 32- or 64-bit integers",
-    "or": "it needs 32- or 64-bit integers",
-    "xor": "it needs 32- or 64-bit integers",
-}
-
-
-def _has_atomic(t: Type, kind: str) -> bool:
-    scalar = scalar_of(t)
-    if scalar is None or scalar.is_bool:
-        return False
-    if kind in ("and", "or", "xor"):
-        return scalar.is_int and scalar.bits >= 32
-    return scalar.bits >= 32 or (scalar.is_float and kind != "cas")
+def _require_atomic(kind: str, t: Type) -> None:
+    if not has_atomic(kind, t):
+        help = KINDS[kind].needs or None
+        raise WarpCodegenTypeError(f"atomic_{kind}() does not work on elements of {t}", help=help)
 
 
 def _atomic_cas(ctx: Context, node: ast.Call) -> Operand:
     array, where, (compare_node, value_node) = _element(ctx, node, "atomic_cas", ("compare", "value"))
     t = _element_type(array)
-    if not _has_atomic(t, "cas"):
-        raise WarpCodegenTypeError(
-            f"atomic_cas() does not work on elements of {t}", help="it needs 32- or 64-bit numbers"
-        )
+    _require_atomic("cas", t)
     compare = _converted(ctx, compare_node, t, "the value compared by atomic_cas()")
     value = _converted(ctx, value_node, t, "the value of atomic_cas()")
     return ctx.b.insert(ops.AtomicCas(array, tuple(where), compare, value), t).result
@@ -208,6 +194,6 @@ HANDLERS: dict[str, Handler] = {
     **checking.HANDLERS,
     **local_arrays.HANDLERS,
     "atomic_cas": _atomic_cas,
-    **{f"atomic_{k}": _atomic(f"atomic_{k}", k) for k in ("add", "sub", "min", "max", "and", "or", "xor", "exch")},
+    **{f"atomic_{kind.name}": _atomic(f"atomic_{kind.name}", kind.name) for kind in KINDS.values() if kind.does},
 }
 """The builtins that are built here, by name."""

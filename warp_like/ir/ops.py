@@ -201,8 +201,7 @@ class Store(Op):
 class Atomic(Op):
     """Update an element atomically (each component on its own) and return its old value.
 
-    ``kind`` is one of ``add sub min max and or xor exch``; or ``take``, which leaves ``value``, a zero, and of several
-    threads in lanes gives the element to the last one. The reverse of a store is made of it.
+    ``kind`` is a row of the table in ``atomics.py``, which says what the update does.
     """
 
     kind: str = attr()
@@ -316,8 +315,8 @@ class Ramp(Op):
 class Across(Op):
     """Reduce a ``Lanes`` value over the lanes of ``mask`` to one value.
 
-    ``kind`` is ``any`` (of a bool), ``add min max and or xor``, or ``last``, the value of the last lane in the mask.
-    The result is of no use where the mask is empty, but for ``any``, which gives false.
+    ``kind`` is ``any`` (of a bool), ``last``, the value of the last lane in the mask, or a kind of atomic update that
+    is its own ``reduction``. The result is of no use where the mask is empty, but for ``any``, which gives false.
     """
 
     kind: str = attr()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from warp_like.base.frozen import Frozen
 from warp_like.ir import ops
+from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import (
     Array,
@@ -122,6 +123,7 @@ def _check_plain(o: Op) -> None:
         case ops.Store():
             _require(_lane(o.value) == _element(o, o.array, o.indices), o, "value is not of the element type")
         case ops.Atomic():
+            _require(o.kind in KINDS, o, "no such kind of update")
             t = _element(o, o.array, o.indices)
             _require(_lane(o.value) == t == _lane(o.result), o, "value is not of the element type")
         case ops.AtomicCas():
@@ -236,6 +238,8 @@ def _check_lanes(o: Op) -> None:
         case ops.Spread() | ops.Ramp():
             _require(not wide[0] and results[0], o, "does not make lanes of a single value")
         case ops.Across():
+            known = o.kind in ("any", "last") or (o.kind in KINDS and KINDS[o.kind].reduction == o.kind)
+            _require(known, o, "no such reduction")
             _require(wide[0] and not results[0], o, "does not make a single value of lanes")
     for m in getattr(o, "mask", ()):
         _require(_lane(m) == bool_ and isinstance(m.type, Lanes), o, "the mask is not one bool a lane")

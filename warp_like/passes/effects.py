@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from warp_like.analysis.memory import Access, Memory, is_update
+from warp_like.analysis.memory import Access, Memory, is_update, kind_of
 from warp_like.base.frozen import Frozen
 from warp_like.ir import ops
 from warp_like.ir.types import Array
@@ -13,8 +13,8 @@ from warp_like.ir.types import Array
 class Use(Frozen):
     """What a function does to an array parameter.
 
-    An atomic update reads and writes, an ``extreme`` one by a minimum or maximum; ``loaded`` means read otherwise,
-    ``stored`` overwritten.
+    An atomic update reads and writes, an ``extreme`` one such that its derivative looks for the winner (as a minimum);
+    ``loaded`` means read otherwise, ``stored`` overwritten.
     """
 
     read: bool = False
@@ -73,6 +73,7 @@ def names_its_memory(memory: Memory) -> bool:
 def _use(accesses: Iterable[Access]) -> Use:
     kinds = {"update" if is_update(a) else a.kind for a in accesses}
     updated, loaded, stored = (kind in kinds for kind in ("update", "load", "store"))
-    extreme = any(a.kind in ("min", "max") for a in accesses)
-    taken = any(a.kind == "take" for a in accesses)  # loaded and overwritten at one time
+    updates = [kind for a in accesses if (kind := kind_of(a)) is not None]
+    extreme = any(kind.winners for kind in updates)
+    taken = any(kind.takes for kind in updates)  # loaded and overwritten at one time
     return Use(loaded or updated, stored or updated, updated, stored or taken, loaded or taken, extreme)

@@ -36,18 +36,9 @@ from collections.abc import Callable
 
 from warp_like.base.loc import at
 from warp_like.ir import ops
+from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Function, Op, Value
 from warp_like.passes.rewriter import Rewriter, rewrite
-
-_UPDATES = {
-    "add": "add",
-    "sub": "sub",
-    "min": "min",
-    "max": "max",
-    "and": "bit_and",
-    "or": "bit_or",
-    "xor": "bit_xor",
-}
 
 
 def local_arrays(f: Function) -> list[Value]:
@@ -79,8 +70,8 @@ class _Opener(Rewriter):
             new = o.value
             if isinstance(o, ops.AtomicCas):
                 new = self.b.select(self.b.eq(old, o.compare), o.value, old)
-            elif o.kind != "exch":
-                new = self.b.apply(_UPDATES[o.kind], old, o.value)
+            elif (combine := KINDS[o.kind].new) is not None:
+                new = combine(self.b, old, o.value)
             self.b.store(o.array, o.indices, new)
             self.replace(o, (old,))
 

@@ -20,11 +20,10 @@ from collections.abc import Sequence
 
 from warp_like.analysis.memory import Access, Memory, Root, adds, is_own, is_update, offsets
 from warp_like.ir import ops
+from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Function, Op, Value
 from warp_like.ir.types import Array, Scalar, scalar_of
 from warp_like.passes.effects import names_its_memory
-
-_REDUCED = frozenset(("min", "max", "and", "or", "xor"))
 
 
 def plain_additions(memory: Memory) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -73,7 +72,7 @@ def reduced_arrays(memory: Memory) -> tuple[int, ...]:
     def reduces(a: Access, array: Value) -> bool:
         return (
             isinstance(a.op, ops.Atomic)
-            and a.kind in _REDUCED
+            and KINDS[a.kind].is_exact
             and a.array is array
             and not a.used
             and all(i in scalars or ops.constant_value(i) is not None for i in a.op.indices)
@@ -123,10 +122,7 @@ def sums_round(f: Function, summed: Sequence[int]) -> bool:
 
 def _commutes(o: Op) -> bool:
     """Whether updates like ``o`` give the same bits in any order."""
-    if not isinstance(o, ops.Atomic) or o.kind in ("exch", "take"):
-        return False
-    scalar = scalar_of(o.value.type)
-    return o.kind not in ("add", "sub") or (scalar is not None and scalar.is_int)
+    return isinstance(o, ops.Atomic) and not KINDS[o.kind].has_order(o.value.type)
 
 
 def _is_wide(p: Value) -> bool:

@@ -208,9 +208,11 @@ class History(_native.History):
         in_order = program_of(record).in_order(record.dims, record.same)
         for i in forward.extremes:
             if self._is_result(record.args[i]) and not (in_order and i in forward.serial):
+                from warp_like.ir.atomics import extremes  # most launches have none
+
                 name = record.kernel.parameter_names[i]
                 record.refusal = (
-                    f"kernel `{record.kernel.key}`: the gradient of atomic_min() and atomic_max() can't tell what they "
+                    f"kernel `{record.kernel.key}`: the gradient of {extremes('and')} can't tell what they "
                     f"replaced, and `{name}` held results of an earlier recorded operation; let it start from numbers "
                     "(fill_), and combine the two in another kernel"
                 )

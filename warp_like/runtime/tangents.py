@@ -308,17 +308,19 @@ def _find_winners(call: _Call, primal: Program, extremes: list[int]) -> None:
 
     Where a thread has won, what stood there before loses its tangent.
     """
+    from warp_like.ir import atomics  # most launches need none of it
+
     names, first = call.kernel.parameter_names, dict(call.same)
     for i, j in [*_overlaps(call), *call.same]:
         if i in extremes or j in extremes:
             raise RuntimeError(
-                f"kernel `{call.kernel.key}`: `{names[i]}` and `{names[j]}` share memory, which atomic_min() or "
-                "atomic_max() updates; pass separate arrays for forward mode"
+                f"kernel `{call.kernel.key}`: `{names[i]}` and `{names[j]}` share memory, which "
+                f"{atomics.extremes('or')} updates; pass separate arrays for forward mode"
             )
         if frozenset((i, j)) not in map(frozenset, call.same):
             raise RuntimeError(
                 f"kernel `{call.kernel.key}`: `{names[i]}` and `{names[j]}` share a part of their memory; forward mode "
-                "of atomic_min() and atomic_max() needs separate arrays"
+                f"of {atomics.extremes('and')} needs separate arrays"
             )
     before = {i: clone(call.args[i], requires_grad=False) for i in extremes}
     copies = {j: clone(call.args[j], requires_grad=False) for j in {first.get(j, j) for j in call.writes}}

@@ -7,13 +7,15 @@ atomically, as other chunks do the same. It is not touched if nothing came: then
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from warp_like.backend.llvm import memory
 from warp_like.backend.llvm.casts import cast
+from warp_like.backend.llvm.combining import combined
 from warp_like.backend.llvm.lanes import full_mask, neutral, reduce
-from warp_like.backend.llvm.values import ArrayRef, LaneScalar, constant, leaves, one_lane, register_type, suffix
+from warp_like.backend.llvm.values import ArrayRef, LaneScalar, constant, leaves, one_lane, register_type
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir.types import Scalar, int64
 
@@ -53,7 +55,8 @@ class Accumulators:
     def _update(self, kind: str, t: Scalar, variable: str, x: str, mask: str) -> None:
         w, reg = self.w, register_type(t)
         old = w.op(f"load {reg}, ptr {variable}, align {_align(t)}")
-        new = _combined(w, kind, t, old, x)
+        # x86 tests the first of two floats alone, so that the chain of one update after the other is short.
+        new = combined(w, kind, t, x, old) if t.is_float else combined(w, kind, t, old, x)
         if mask and isinstance(t, LaneScalar):
             new = w.select(mask, reg, new, old, f"<{t.width} x i1>")
         w.do(f"store {reg} {new}, ptr {variable}, align {_align(t)}")
@@ -72,8 +75,7 @@ class Accumulators:
         x = w.op(f"load {register_type(t)}, ptr {variable}, align {_align(t)}")
         if isinstance(t, LaneScalar):
             x = reduce(w, kind, t, x, full_mask(t.width))
-        reg, nothing = register_type(one), constant(neutral(kind, one), one)
-        some = w.op(f"fcmp ord {reg} {x}, {x}" if one.is_float else f"icmp ne {reg} {x}, {nothing}")
+        some = _differs(w, one, x, neutral(kind, one))
         update, done = w.label("flush"), w.label("flushed")
         w.branch(some, update, done)
         w.start(update)
@@ -86,12 +88,9 @@ def _align(t: Scalar) -> int:
     return min(t.bits // 8 * (t.width if isinstance(t, LaneScalar) else 1), 64)
 
 
-def _combined(w: Writer, kind: str, t: Scalar, old: str, x: str) -> str:
-    """Return ``old`` and ``x`` put together. Of a float and what is no number, the float: ``old`` is none at first."""
+def _differs(w: Writer, t: Scalar, x: str, nothing: float) -> str:
+    """Return whether ``x`` is another number than ``nothing``, which may be no number."""
     reg = register_type(t)
-    if t.is_float:
-        # x86 tests the first operand alone, so that the chain of one update after the other is short.
-        return w.intrinsic(f"llvm.{kind}num.{suffix(t)}", reg, [reg, reg], [x, old])
-    if kind in ("min", "max"):
-        return w.intrinsic(f"llvm.{'s' if t.is_signed else 'u'}{kind}.{suffix(t)}", reg, [reg, reg], [old, x])
-    return w.op(f"{kind} {reg} {old}, {x}")
+    if math.isnan(nothing):
+        return w.op(f"fcmp ord {reg} {x}, {x}")
+    return w.op(f"{'fcmp une' if t.is_float else 'icmp ne'} {reg} {x}, {constant(nothing, t)}")

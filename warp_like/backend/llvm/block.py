@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from warp_like.backend.llvm.casts import cast, extend_half, round_half
-from warp_like.backend.llvm.exchange import combine, combine_first, exchange
+from warp_like.backend.llvm.combining import combined
+from warp_like.backend.llvm.exchange import combine_first, exchange
 from warp_like.backend.llvm.values import is_half, leaves, register_type
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir import ops
@@ -166,7 +167,7 @@ def _combine_warps(w: Writer, team: Team, how: str, given: Sequence[tuple[Scalar
     w.branch(w.op(f"icmp ult i32 {k}, {warps}"), add, end)
     w.start(add)
     more = load(w.op(f"zext i32 {k} to i64"))
-    sums = [combine(w, how, t, a, b) for (t, _), a, b in zip(parts, totals, more, strict=True)]
+    sums = [combined(w, how, t, a, b) for (t, _), a, b in zip(parts, totals, more, strict=True)]
     phis.add([w.op(f"add nuw i32 {k}, 1"), *sums], w.block)
     phis.finish()
     w.jump(head)

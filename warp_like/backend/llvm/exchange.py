@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from warp_like.backend.llvm.combining import combined
 from warp_like.backend.llvm.values import register_type
 from warp_like.backend.llvm.writer import Writer
+from warp_like.ir.atomics import KINDS
 from warp_like.ir.types import Scalar
 
 ALL_LANES = "-1"
@@ -38,20 +40,11 @@ def exchange(
     return from_words(w, t, found), there
 
 
-def combine(w: Writer, how: str, t: Scalar, a: str, b: str) -> str:
-    """Return two values of 32 or 64 bits combined; of a number and none, ``min`` and ``max`` give the number."""
-    reg = register_type(t)
-    if how in ("min", "max"):
-        name = f"llvm.{how}num.f{t.bits}" if t.is_float else f"llvm.{'s' if t.is_signed else 'u'}{how}.i{t.bits}"
-        return w.intrinsic(name, reg, [reg, reg], [a, b])
-    return w.op(f"f{how} {reg} {a}, {b}" if t.is_float else f"{how} {reg} {a}, {b}")
-
-
 def combine_at_once(w: Writer, how: str, t: Scalar, x: str, lanes: str = ALL_LANES) -> str:
     """Return in all ``lanes`` what combining ``x`` over them gives, by one instruction, or nothing if there is none."""
-    if not (t.is_int and t.bits == 32 and w.target.arch >= _SINCE_REDUX):
+    name = KINDS[how].redux.of(t)
+    if not (name and t.is_int and t.bits == 32 and w.target.arch >= _SINCE_REDUX):
         return ""
-    name = how if how not in ("min", "max") or t.is_signed else f"u{how}"
     return w.intrinsic(f"llvm.nvvm.redux.sync.{name}", "i32", ["i32", "i32"], [x, lanes])
 
 
@@ -61,7 +54,7 @@ def combine_whole(w: Writer, how: str, t: Scalar, x: str) -> str:
     if at_once:
         return at_once
     for distance in (16, 8, 4, 2, 1):
-        x = combine(w, how, t, x, exchange(w, "bfly", t, x, str(distance))[0])
+        x = combined(w, how, t, x, exchange(w, "bfly", t, x, str(distance))[0])
     return x
 
 
@@ -72,7 +65,7 @@ def combine_first(w: Writer, how: str, t: Scalar, x: str, last: str, lanes: str)
         return at_once
     for distance in (16, 8, 4, 2, 1):  # into lane 0, whatever is missing at the end
         other, there = exchange(w, "down", t, x, str(distance), last, lanes, ask=True)
-        x = w.select(there, register_type(t), combine(w, how, t, x, other), x)
+        x = w.select(there, register_type(t), combined(w, how, t, x, other), x)
     return exchange(w, "idx", t, x, "0", last, lanes)[0]
 
 

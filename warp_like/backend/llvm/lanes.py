@@ -12,11 +12,13 @@ from collections.abc import Callable, Sequence
 
 from warp_like.backend.llvm import memory
 from warp_like.backend.llvm.casts import cast
+from warp_like.backend.llvm.combining import INTRINSIC, combined
 from warp_like.backend.llvm.shuffle import gather, iota, join, scatter, shuffle, splat, split
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, constant, leaves, memory_type, one_lane, register_type
 from warp_like.backend.llvm.values import suffix as suffix_of
 from warp_like.backend.llvm.writer import Writer
 from warp_like.base.frozen import Frozen
+from warp_like.ir.atomics import KINDS
 from warp_like.ir.layout import align_of
 from warp_like.ir.types import Lanes, Scalar, int64
 
@@ -252,7 +254,8 @@ class Access:
         What a lane may ``take`` the last lane takes that means the same element, as the last one's store wins.
         """
         w = self.w
-        plain = kind in ("add", "sub") and (self.array.sum or self.array.own)
+        row = KINDS[kind]
+        plain = row.sign and (self.array.sum or self.array.own)
         if plain and isinstance(self.apart, int) and abs(self.apart) >= self.size:
             old = self.load()
             parts = zip(self.leaves, old, values, strict=True)
@@ -268,7 +271,7 @@ class Access:
             for slot, x in zip(before, got, strict=True):
                 slot.set_lane(lane, x)
 
-        if kind != "take":
+        if not row.takes:
             for_each_lane(w, self.width, self.mask, update)
         elif self.apart == 0:
             update(last_lane(w, self.width, self.mask))
@@ -411,43 +414,34 @@ def _as_lane(w: Writer, width: int, number: str) -> str:
     return w.op(f"zext i{width} {number} to i64") if width < 64 else number
 
 
-_REDUCTIONS = {"add": "add", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor"}
-
-
 def reduce(w: Writer, kind: str, t: LaneScalar, x: str, mask: str) -> str:
-    """Return one component reduced over the lanes of ``mask``; the order of additions is free."""
+    """Return one component reduced by ``kind`` over the lanes of ``mask``, in any order."""
     reg, one = register_type(t), register_type(t.one)
     if mask != full_mask(t.width):
         x = w.select(mask, reg, x, constant(neutral(kind, t.one), t), f"<{t.width} x i1>")
+    operation = KINDS[kind].operation.of(t)
+    name = f"llvm.vector.reduce.{operation.removeprefix(INTRINSIC)}.{suffix_of(t)}"
     if not t.is_float:
-        how = kind if kind not in ("min", "max") else f"{'s' if t.is_signed else 'u'}{kind}"
-        return w.intrinsic(f"llvm.vector.reduce.{how}.{suffix_of(t)}", one, [reg], [x])
-    if kind == "add":
-        name = f"llvm.vector.reduce.fadd.{suffix_of(t)}"
-        return w.intrinsic(name, one, [one, reg], ["-0.0", x], "reassoc ")
-    return _extreme(w, kind, t, x)
+        return w.intrinsic(name, one, [reg], [x])
+    if operation.startswith(INTRINSIC):
+        return _in_halves(w, kind, t, x)
+    return w.intrinsic(name, one, [one, reg], [repr(float(neutral(kind, t.one))), x], "reassoc ")
 
 
-def _extreme(w: Writer, kind: str, t: LaneScalar, x: str) -> str:
-    """Return the least or greatest number of all lanes, in halves: LLVM's reduction takes one lane after the other."""
+def _in_halves(w: Writer, kind: str, t: LaneScalar, x: str) -> str:
+    """Return the least or greatest number of all lanes: LLVM's reduction takes one lane after the other."""
     while t.width > 1:
         half = LaneScalar(t.kind, t.bits, t.width // 2)
-        reg = register_type(half)
-        x = w.intrinsic(f"llvm.{kind}num.{suffix_of(half)}", reg, [reg, reg], split(w, t, x, half.width))
+        x = combined(w, kind, half, *split(w, t, x, half.width))
         t = half
     return w.op(f"extractelement {register_type(t)} {x}, i32 0")
 
 
 def neutral(kind: str, t: Scalar) -> float:
     """Return the number that changes nothing in a reduction."""
-    if t.is_float:
-        return {"add": -0.0, "min": float("nan"), "max": float("nan")}[kind]
-    if kind in ("add", "or", "xor"):
-        return 0
-    if kind == "and":
-        return -1 if t.is_signed else (1 << t.bits) - 1
-    low, high = (-(1 << t.bits - 1), (1 << t.bits - 1) - 1) if t.is_signed else (0, (1 << t.bits) - 1)
-    return high if kind == "min" else low
+    identity = KINDS[kind].identity
+    assert identity is not None, kind
+    return identity(t)
 
 
 def last(w: Writer, t: LaneScalar, x: str, mask: str) -> str:

@@ -12,19 +12,12 @@ from collections.abc import Callable
 
 from warp_like.backend.llvm.block import SHARED, Team, shared_memory
 from warp_like.backend.llvm.casts import bitcast, extend_half, round_half
-from warp_like.backend.llvm.values import ArrayRef, leaves, memory_type, register_type
+from warp_like.backend.llvm.combining import combined
+from warp_like.backend.llvm.values import ArrayRef, is_half, leaves, memory_type, register_type
 from warp_like.backend.llvm.writer import Writer
+from warp_like.ir.atomics import KINDS, AtomicKind
 from warp_like.ir.layout import align_of, field_offsets, size_of
-from warp_like.ir.types import Array, Scalar, Struct, bfloat16, float16
-
-_INT_ATOMICS = {
-    "add": "add",
-    "sub": "sub",
-    "and": "and",
-    "or": "or",
-    "xor": "xor",
-    "exch": "xchg",
-}
+from warp_like.ir.types import Array, Scalar, Struct, float16, float32
 
 
 def access_group(w: Writer) -> str:
@@ -229,7 +222,7 @@ def atomic_element(w: Writer, kind: str, array: ArrayRef, address: str, value: t
     where = pointer(w, array)
     for (scalar, offset), x in zip(leaves(array.type.dtype), value, strict=True):
         at = component_address(w, address, offset, where)
-        if kind in ("add", "sub") and (array.sum or array.own):
+        if KINDS[kind].sign and (array.sum or array.own):
             old.append(_add_plain(w, kind, scalar, at, x, array))
         else:
             old.append(update_atomically(w, kind, scalar, at, x, where))
@@ -248,52 +241,49 @@ def _add_plain(w: Writer, kind: str, t: Scalar, at: str, x: str, array: ArrayRef
 def added(w: Writer, kind: str, t: Scalar, old: str, x: str, array: ArrayRef) -> str:
     """Return ``old`` and ``x``, added or subtracted. What threads add to a sum has no order; a thread's own has."""
     flags = "reassoc " if array.sum and not w.options.fast_math else ""
-    return w.op(f"{f'f{kind} {flags}{w.fp}' if t.is_float else f'{kind} '}{register_type(t)} {old}, {x}")
+    return combined(w, kind, t, old, x, f"{flags}{w.fp}")
 
 
 def update_atomically(w: Writer, kind: str, t: Scalar, at: str, x: str, pointer: str = "") -> str:
     """Update the scalar at address ``at``, of the type ``pointer`` or that of arrays; return the old one."""
-    place = f"{pointer or w.array_pointer} {at}"
-    tail = f"monotonic, align {align_of(t)}{access_group(w)}"
+    row, place = KINDS[kind], f"{pointer or w.array_pointer} {at}"
+    if row.changes_if and not is_half(t) and not w.target.is_cuda:
+        return _if_it_changes(w, row, t, at, x)
+    if row.sign < 0 and t.is_float and _has_instruction(w, KINDS[row.reduction], t):
+        row, x = KINDS[row.reduction], w.op(f"fneg {register_type(t)} {x}")
+    if not _has_instruction(w, row, t):
+        return _by_swapping(w, kind, t, place, x)
     if t.is_bool:
-        wide = w.op(f"zext i1 {x} to i8")
-        old = w.op(f"atomicrmw {_INT_ATOMICS[kind]} {place}, i8 {wide} {tail}")
-        return w.op(f"icmp ne i8 {old}, 0")
-    reg = register_type(t)
-    if kind in ("min", "max") and t not in (float16, bfloat16) and not w.target.is_cuda:
-        return _atomic_extreme(w, kind, t, at, x)
-    if t.is_int:
-        how = _INT_ATOMICS.get(kind) or ("" if t.is_signed else "u") + kind
-        return w.op(f"atomicrmw {how} {place}, {reg} {x} {tail}")
-    if kind in ("exch", "take"):
-        return w.op(f"atomicrmw xchg {place}, {reg} {x} {tail}")
-    if t in (float16, bfloat16) and not (t == float16 and kind in ("add", "sub") and w.target.is_cuda):
-        return _atomic_half(w, kind, t, place, x)
-    if kind == "sub":
-        x = w.op(f"fneg {reg} {x}")
-        kind = "add"
-    return w.op(f"atomicrmw f{kind} {place}, {reg} {x} {tail}")
+        x = w.op(f"zext i1 {x} to i8")
+    old = _read_modify_write(w, row, t, place, x)
+    return w.op(f"icmp ne i8 {old}, 0") if t.is_bool else old
 
 
-_BEYOND = {"min": "lt", "max": "gt"}
+def _has_instruction(w: Writer, row: AtomicKind, t: Scalar) -> bool:
+    """Whether the target updates a ``t`` by one instruction, as far as LLVM knows it."""
+    if is_half(t) and row.operation.floats:  # else its bits alone are moved
+        return t == float16 and row.rmw_of_half and w.target.is_cuda
+    return bool(row.rmw.of(t))
 
 
-def _atomic_extreme(w: Writer, kind: str, t: Scalar, at: str, x: str) -> str:
+def _read_modify_write(w: Writer, row: AtomicKind, t: Scalar, place: str, x: str) -> str:
+    number = "i8" if t.is_bool else register_type(t)
+    return w.op(f"atomicrmw {row.rmw.of(t)} {place}, {number} {x} monotonic, align {align_of(t)}{access_group(w)}")
+
+
+def _if_it_changes(w: Writer, row: AtomicKind, t: Scalar, at: str, x: str) -> str:
     """Look first whether ``x`` changes anything: of many numbers few do, and an update takes far longer than a look.
 
     A float that is no number, in memory or given, goes on to the update.
     """
-    reg, tail = register_type(t), f"monotonic, align {align_of(t)}"
-    seen = w.op(f"load atomic {reg}, {w.array_pointer} {at} {tail}")
-    if t.is_float:
-        how, test = f"f{kind}", "fcmp u" + _BEYOND[kind]
-    else:
-        how, test = ("" if t.is_signed else "u") + kind, f"icmp {'s' if t.is_signed else 'u'}{_BEYOND[kind]}"
-    changes = w.op(f"{test} {reg} {x}, {seen}")
+    reg, place = register_type(t), f"{w.array_pointer} {at}"
+    seen = w.op(f"load atomic {reg}, {place} monotonic, align {align_of(t)}")
+    test = "fcmp u" if t.is_float else "icmp s" if t.is_signed else "icmp u"
+    changes = w.op(f"{test}{row.changes_if} {reg} {x}, {seen}")
     before, update, done = w.block, w.label("update"), w.label("updated")
     w.branch(changes, update, done)
     w.start(update)
-    old = w.op(f"atomicrmw {how} {w.array_pointer} {at}, {reg} {x} {tail}{access_group(w)}")
+    old = _read_modify_write(w, row, t, place, x)
     w.jump(done)
     w.start(done)
     phi = w.phis([reg])
@@ -303,36 +293,34 @@ def _atomic_extreme(w: Writer, kind: str, t: Scalar, at: str, x: str) -> str:
     return phi.registers[0]
 
 
-def _atomic_half(w: Writer, kind: str, t: Scalar, place: str, x: str) -> str:
-    """Append a compare-and-swap loop that computes in float32."""
-    value = extend_half(w, x, t)
+def _by_swapping(w: Writer, kind: str, t: Scalar, place: str, x: str) -> str:
+    """Append a compare-and-swap loop; 16-bit floats compute in float32."""
+    bits = Scalar("int", t.bits)
+    value = extend_half(w, x, t) if is_half(t) else x
 
     def update(old_bits: str) -> str:
-        old = extend_half(w, bitcast(w, old_bits, _INT16, t), t)
-        if kind in ("add", "sub"):
-            new = w.op(f"f{kind} float {old}, {value}")
+        old = bitcast(w, old_bits, bits, t)
+        if is_half(t):
+            new = round_half(w, combined(w, kind, float32, extend_half(w, old, t), value), t)
         else:
-            name = f"llvm.{kind}num.f32"
-            new = w.intrinsic(name, "float", ["float", "float"], [old, value])
-        return bitcast(w, round_half(w, new, t), t, _INT16)
+            new = combined(w, kind, t, old, value)
+        return bitcast(w, new, t, bits)
 
-    return bitcast(w, _swap_loop(w, place, update), _INT16, t)
-
-
-_INT16 = Scalar("int", 16)
+    return bitcast(w, _swap_loop(w, place, bits.bits, update), bits, t)
 
 
-def _swap_loop(w: Writer, place: str, update: Callable[[str], str]) -> str:
-    first = w.op(f"load atomic i16, {place} monotonic, align 2")
+def _swap_loop(w: Writer, place: str, bits: int, update: Callable[[str], str]) -> str:
+    i, order = f"i{bits}", f"align {bits // 8}"
+    first = w.op(f"load atomic {i}, {place} monotonic, {order}")
     before, loop, done = w.block, w.label("retry"), w.label("swapped")
     w.jump(loop)
     w.start(loop)
-    phi = w.phis(["i16"])
+    phi = w.phis([i])
     (old,) = phi.registers
     new = update(old)
-    pair = w.op(f"cmpxchg weak {place}, i16 {old}, i16 {new} monotonic monotonic, align 2")
-    seen = w.op(f"extractvalue {{ i16, i1 }} {pair}, 0")
-    ok = w.op(f"extractvalue {{ i16, i1 }} {pair}, 1")
+    pair = w.op(f"cmpxchg weak {place}, {i} {old}, {i} {new} monotonic monotonic, {order}")
+    seen = w.op(f"extractvalue {{ {i}, i1 }} {pair}, 0")
+    ok = w.op(f"extractvalue {{ {i}, i1 }} {pair}, 1")
     phi.add([first], before)
     phi.add([seen], w.block)
     phi.finish()

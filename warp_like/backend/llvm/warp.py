@@ -18,10 +18,9 @@ from warp_like.analysis.memory import analyse
 from warp_like.backend.llvm.exchange import ALL_LANES, combine_whole
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir import ops
+from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Function, Op
 from warp_like.ir.types import Scalar
-
-KINDS = frozenset(("add", "sub", "min", "max", "and", "or", "xor"))
 
 
 def shared_addresses(f: Function) -> dict[Op, str]:
@@ -31,7 +30,7 @@ def shared_addresses(f: Function) -> dict[Op, str]:
     """
     found: dict[Op, str] = {}
     for a in analyse(f).accesses:
-        if isinstance(a.op, ops.Atomic) and a.kind in KINDS and not a.used:
+        if isinstance(a.op, ops.Atomic) and KINDS[a.kind].reduction and not a.used:
             indices = (UNKNOWN,) if a.indices is None else a.indices
             uniform = [i for i in indices if isinstance(i, Uniform)]
             if len(uniform) == len(indices):
@@ -57,7 +56,7 @@ def update(
 
     Args:
         w: Where the text goes.
-        kind: One of ``KINDS``.
+        kind: The kind of update, which has a ``reduction``.
         address: The element's address.
         parts: The scalars, of types that ``is_reduced``.
         each: Appends the atomic update of the element by given registers.
@@ -73,8 +72,7 @@ def update(
         pair = w.intrinsic("llvm.nvvm.match.all.sync.i64p", "{ i32, i1 }", ["i32", "i64"], [ALL_LANES, number])
         w.branch(w.op(f"extractvalue {{ i32, i1 }} {pair}, 1"), same, single)
         w.start(same)
-    how = "add" if kind == "sub" else kind
-    totals = [combine_whole(w, how, t, x) for t, x in parts]
+    totals = [combine_whole(w, KINDS[kind].reduction, t, x) for t, x in parts]
     lane = w.intrinsic("llvm.nvvm.read.ptx.sreg.laneid", "i32", [], [])
     w.branch(w.op(f"icmp eq i32 {lane}, 0"), one, done)
     w.start(one)

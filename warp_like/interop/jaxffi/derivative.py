@@ -25,6 +25,7 @@ from typing import Any
 from warp_like.compiler.signature import with_scratch
 from warp_like.interop.jaxffi.operation import Held, Operation
 from warp_like.interop.jaxffi.target import Code, jax_module
+from warp_like.ir import atomics
 from warp_like.ir.types import Array, element_shape, is_differentiable
 
 
@@ -154,7 +155,7 @@ def _after_the_winners(
         if any(j != i and op.overlap(i, j) for j in op.places):
             raise RuntimeError(
                 f"kernel `{op.kernel.key}`: another argument shares memory with `{op.kernel.parameter_names[i]}`, "
-                "which atomic_min() or atomic_max() updates; forward mode needs separate arrays"
+                f"which {atomics.extremes('or')} updates; forward mode needs separate arrays"
             )
     for k in {op.places[i].storage for i in extremes}:
         before, final = held["value", k].start(), results[k]

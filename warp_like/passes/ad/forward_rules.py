@@ -9,6 +9,7 @@ from warp_like.analysis.memory import root_of
 from warp_like.base.errors import WarpCodegenError
 from warp_like.builtins.spec import Cooperative, Elementwise, Expand, NoGradient, Overload, resolve
 from warp_like.ir import ops
+from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import clone_function
 from warp_like.ir.types import Array, Scalar, Type, is_differentiable
@@ -296,20 +297,22 @@ def _atomic(r: Forward, o: ops.Atomic) -> None:
     target = r.tangent(o.array)
     if target is None:
         return
-    if o.kind == "take":  # of an adjoint, whose tangent goes to one thread in the same way
-        r.set(o.result, r.b.atomic("take", target, _values(r, o.indices), r.value(o.value)))
+    kind = KINDS[o.kind]
+    if kind.takes:  # of an adjoint, whose tangent goes to one thread in the same way
+        r.set(o.result, r.b.atomic(o.kind, target, _values(r, o.indices), r.value(o.value)))
         return
-    change, kind = r.tangent(o.value), o.kind
-    if kind in ("min", "max"):
+    if kind.derivative is None:
+        raise _no_tangent(o)
+    if kind.winners:
         _require_final_values(r.source, o)
-        kind = "add"
-        if change is not None:
-            final = r.b.load(r.value(o.array), _values(r, o.indices))
-            change = of_winners(r.b, r.value(o.value), final, change)
-    elif kind not in ("add", "sub"):
-        raise _order_matters(o, f"atomic_{kind}()")
+    change = r.tangent(o.value)
+    if change is not None and kind.winners:
+        final = r.b.load(r.value(o.array), _values(r, o.indices))
+        change = of_winners(r.b, kind, r.value(o.value), final, change)
+    elif change is not None and not kind.sign:
+        change = kind.derivative(r.b, change)
     if change is not None:
-        r.b.atomic(kind, target, _values(r, o.indices), change)
+        r.b.atomic(o.kind if kind.sign else "add", target, _values(r, o.indices), change)
     _refuse_old_value(r, o)
 
 
@@ -331,7 +334,7 @@ def _require_final_values(f: Function, o: ops.Atomic) -> None:
 def _atomic_cas(r: Forward, o: ops.AtomicCas) -> None:
     r.keep(o)
     if r.tangent(o.array) is not None:
-        raise _order_matters(o, "atomic_cas()")
+        raise _no_tangent(o)
 
 
 def _native(r: Forward, o: ops.Native) -> None:
@@ -340,9 +343,10 @@ def _native(r: Forward, o: ops.Native) -> None:
     )
 
 
-def _order_matters(o: ops.Atomic | ops.AtomicCas, what: str) -> WarpCodegenError:
+def _no_tangent(o: ops.Atomic | ops.AtomicCas) -> WarpCodegenError:
+    kind = KINDS["cas" if isinstance(o, ops.AtomicCas) else o.kind]
     return WarpCodegenError(
-        f"{what} on `{root_of(o.array).array.hint}` has no tangent: which thread's value stays depends on their order",
+        f"atomic_{kind.name}() on `{root_of(o.array).array.hint}` has no tangent: {kind.no_gradient}",
         help="use atomic_add, atomic_min or atomic_max",
     )
 

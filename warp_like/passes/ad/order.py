@@ -42,6 +42,7 @@ from collections.abc import Collection, Sequence
 from warp_like.analysis.memory import Access, Memory, Root, adds, analyse, is_update, root_of
 from warp_like.base.errors import WarpCodegenError
 from warp_like.ir import ops
+from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Function, Value
 from warp_like.ir.types import is_differentiable
 from warp_like.passes.ad.private import private_roots
@@ -68,7 +69,7 @@ def _order_shows(accesses: Sequence[Access]) -> bool:
     if not carries or all(map(adds, atomics)):
         return False
     kinds = {a.kind for a in accesses}
-    return len(kinds) > 1 or not kinds <= {"min", "max"}
+    return len(kinds) > 1 or any(KINDS[kind].derivative is None for kind in kinds)
 
 
 def in_order(f: Function, alone: bool = False) -> Function:
@@ -137,7 +138,7 @@ def require_fixed(o: ops.Load, memory: Memory, varied: Collection[Value]) -> Non
     """
     for root in memory.roots(o.array):
         for x in (a.op for a in memory.of(root) if is_update(a)):
-            if isinstance(x, ops.Atomic) and x.kind in ("add", "sub") and x.value not in varied:
+            if isinstance(x, ops.Atomic) and KINDS[x.kind].sign and x.value not in varied:
                 continue
             if not isinstance(x, _ATOMIC) or _may_meet(o, x):
                 reason, help = read_of_updated(root.array.hint or "an array")

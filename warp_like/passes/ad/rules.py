@@ -10,6 +10,7 @@ from warp_like.base.errors import WarpCodegenError
 from warp_like.builtins.emit import Emitter
 from warp_like.builtins.spec import Elementwise, NoGradient, Overload, resolve
 from warp_like.ir import ops
+from warp_like.ir.atomics import KINDS, AtomicKind
 from warp_like.ir.core import Function, Op, Value
 from warp_like.ir.types import Mat, Scalar, element_shape, is_differentiable
 from warp_like.passes.ad.adjoints import components
@@ -157,17 +158,18 @@ def _atomic(r: Reversal, o: ops.Atomic) -> None:
     source = r.adjoint_array(o.array)
     if source is None:
         return
-    if o.kind not in ("add", "sub", "min", "max"):
-        raise _order_matters(o, f"atomic_{o.kind}()")
+    kind = KINDS[o.kind]
+    if kind.derivative is None:
+        raise _no_gradient(o)
     if o.value not in r.varied:
         return
     indices = [r.value(i) for i in o.indices]
-    if o.kind == "add":
-        r.send(o.value, r.b.load(source, indices))
-    elif o.kind == "sub":
-        r.send(o.value, r.b.neg(r.b.load(source, indices)))
-    else:
-        _send_to_winner(r, o, source, indices)
+    if not kind.winners:
+        r.send(o.value, kind.derivative(r.b, r.b.load(source, indices)))
+        return
+    require_only_kind(r.f, o, "gradient")
+    final = r.b.load(r.value(o.array), indices)
+    r.send(o.value, of_winners(r.b, kind, r.value(o.value), final, r.b.load(source, indices)))
 
 
 def _require_no_old_value(r: Reversal, o: ops.Atomic | ops.AtomicCas) -> None:
@@ -175,25 +177,19 @@ def _require_no_old_value(r: Reversal, o: ops.Atomic | ops.AtomicCas) -> None:
         raise refuse_old_value(o)
 
 
-def _order_matters(o: ops.Atomic | ops.AtomicCas, what: str) -> WarpCodegenError:
+def _no_gradient(o: ops.Atomic | ops.AtomicCas) -> WarpCodegenError:
+    kind = KINDS["cas" if isinstance(o, ops.AtomicCas) else o.kind]
     return WarpCodegenError(
-        f"{what} on `{root_of(o.array).array.hint}` has no gradient: which thread's value stays depends on their order",
+        f"atomic_{kind.name}() on `{root_of(o.array).array.hint}` has no gradient: {kind.no_gradient}",
         help=f"use an array without requires_grad, or atomic_add, atomic_min or atomic_max{ONE_THREAD}",
     )
 
 
-def _send_to_winner(r: Reversal, o: ops.Atomic, source: Value, indices: list[Value]) -> None:
-    """The gradient goes to each thread whose value equals the final one."""
-    require_only_kind(r.f, o, "gradient")
-    final = r.b.load(r.value(o.array), indices)
-    r.send(o.value, of_winners(r.b, r.value(o.value), final, r.b.load(source, indices)))
-
-
-def of_winners(b: Emitter, value: Value, final: Value, x: Value) -> Value:
-    """Return those components of ``x`` where ``value`` is the ``final`` one, and zero for the others."""
-    parts = []
-    for v, f, part in zip(components(b, value), components(b, final), components(b, x), strict=True):
-        parts.append(b.select(b.eq(v, f), part, b.zero(part.type)))
+def of_winners(b: Emitter, kind: AtomicKind, value: Value, final: Value, x: Value) -> Value:
+    """Return what an update by ``value`` makes of ``x``, the element's adjoint or the value's tangent."""
+    assert kind.derivative is not None
+    columns = zip(components(b, value), components(b, final), components(b, x), strict=True)
+    parts = [kind.derivative(b, *column) for column in columns]
     return parts[0] if isinstance(value.type, Scalar) else b.make(value.type, parts)
 
 
@@ -212,7 +208,7 @@ def require_only_kind(f: Function, o: ops.Atomic, what: str) -> None:
 def _atomic_cas(r: Reversal, o: ops.AtomicCas) -> None:
     _require_no_old_value(r, o)
     if r.adjoint_array(o.array) is not None:
-        raise _order_matters(o, "atomic_cas()")
+        raise _no_gradient(o)
 
 
 def _native(r: Reversal, o: ops.Native, *g: Value | None) -> None:

@@ -7,13 +7,11 @@ lanes are no arrays there; their indices go in front of those of each access.
 from __future__ import annotations
 
 from warp_like.ir import ops
+from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Op, Value
 from warp_like.ir.types import Array, Lanes, Type, lane_type, scalar_of
 from warp_like.passes.spmd.near import NearIndices
 from warp_like.passes.spmd.values import Element, NotWidenable
-
-_REDUCED = {"add": "add", "sub": "add", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor"}
-"""How the values of an atomic to one address are combined over the lanes first."""
 
 
 class Accesses(NearIndices):
@@ -110,12 +108,12 @@ class Accesses(NearIndices):
     def atomic(self, o: ops.Atomic) -> None:
         array, old, one = self.element(o)
         indices = tuple(map(self.index, old))
-        scalar = scalar_of(o.value.type)
-        if o.kind != "take":  # which nothing waits for
+        kind, scalar = KINDS[o.kind], scalar_of(o.value.type)
+        if not kind.takes:
             self.require_no_waiting(o)
-        reducible = o.kind in _REDUCED and scalar is not None and scalar.bits >= 32 and o.result not in self.used
+        reducible = kind.reduction and scalar is not None and scalar.bits >= 32 and o.result not in self.used
         if one and reducible and o.array not in self.reduced:
-            self.b.atomic(o.kind, array, indices, self.across(_REDUCED[o.kind], o.value))
+            self.b.atomic(o.kind, array, indices, self.across(kind.reduction, o.value))
             return
         new = ops.Atomic(o.kind, array, indices, self.lanes(o.value), (self.mask,))
         self.insert(new, o.results, [self.wide(o.result.type)])

@@ -26,6 +26,7 @@ from collections.abc import Sequence
 
 from warp_like.base.frozen import Frozen
 from warp_like.ir import ops
+from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.layout import size_of
 from warp_like.ir.rewrite import free_values, has_effects
@@ -169,8 +170,7 @@ def _only_sums(f: Function) -> bool:
     effects = [o for o in found if has_effects(o) and not isinstance(o, (ops.If, ops.Yield))]
     steps = find_steps(f)
     return bool(effects) and all(
-        isinstance(o, ops.Atomic) and o.kind in ("add", "sub") and all(steps[i] == 0 for i in o.indices)
-        for o in effects
+        isinstance(o, ops.Atomic) and KINDS[o.kind].sign and all(steps[i] == 0 for i in o.indices) for o in effects
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from warp_like.builtins.spec import Symbol, resolve
 from warp_like.ir import ops
+from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Array, Lanes, Scalar, Type, element_count, lane_type, scalar_of
 from warp_like.passes.spmd.near import expected_side
@@ -129,7 +130,9 @@ class _Lanes:
                 if _is_dense(o):
                     return self.registers * _elements(o) * (2.0 if _elements(o) > 1 else 1.0)
                 return _GATHER * _elements(o) * self.width(o)
-            case ops.Atomic() if o.kind != "take" and _is_dense(o):  # each thread's own element, which takes no atomics
+            case ops.Atomic() if not KINDS[o.kind].takes and _is_dense(
+                o
+            ):  # each thread's own element, which takes no atomics
                 return 3.0 * self.registers * _elements(o)
             case ops.Atomic() if not any(isinstance(i.type, Lanes) for i in o.indices):  # combined in registers
                 return 3.0 * self.registers * _elements(o)

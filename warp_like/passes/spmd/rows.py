@@ -42,6 +42,7 @@ from typing import TYPE_CHECKING
 from warp_like.base.loc import at
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
+from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import Cloner, grid_ndim
 from warp_like.ir.types import scalar_of
@@ -104,7 +105,7 @@ def _ways(o: Op) -> Sequence[Value]:
 
 def _adds_alike(o: Op, steps: dict[Value, Step], used: Container[Value]) -> TypeGuard[ops.Atomic]:
     """Whether ``o`` adds to an element that is the same in all rows, in numbers whose sum may be formed before."""
-    if not isinstance(o, ops.Atomic) or o.kind not in ("add", "sub") or o.result in used:
+    if not isinstance(o, ops.Atomic) or not KINDS[o.kind].sign or o.result in used:
         return False
     scalar = scalar_of(o.value.type)
     return scalar is not None and scalar.bits >= 32 and all(steps[v] == 0 for v in (o.array, *o.indices))
