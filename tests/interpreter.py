@@ -354,10 +354,17 @@ def _atomic(m: _Thread, o: ops.Atomic, env: Env) -> list[Any]:
     return [old]
 
 
+def _bits(x: Any) -> Any:
+    """The bits of numbers, as integers."""
+    numbers = np.asarray(x)
+    return numbers.view(f"u{numbers.dtype.itemsize}")
+
+
 def _atomic_cas(m: _Thread, o: ops.AtomicCas, env: Env) -> list[Any]:
     at = _index(o, o.array, o.indices, env)
     old = _read(env[o.array][at], o.result.type)
-    new = np.where(old == env[o.compare], env[o.value], old)
+    found, compare = (coerce(x, o.value.type) for x in (old, env[o.compare]))
+    new = np.where(_bits(found) == _bits(compare), env[o.value], old)
     _write(env[o.array], at, coerce(new, o.value.type), o.value.type)
     return [old]
 

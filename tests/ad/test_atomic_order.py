@@ -134,6 +134,23 @@ def test_several_threads_are_refused(kernel: Any, dim: Any) -> None:
     assert all(not a.grad.numpy().any() for a in args)
 
 
+@wp.kernel
+def components(x: wp.array(dtype=f64), v: wp.array(dtype=f64), out: wp.array(dtype=f64)):
+    swapped = wp.zeros(1, dtype=wp.vec2d)
+    swapped[0] = wp.vec2d(f64(1.0), v[0])
+    wp.atomic_cas(swapped, 0, wp.vec2d(f64(1.0), f64(5.0)), wp.vec2d(v[0] * v[1], v[1]))
+    most = wp.zeros(1, dtype=wp.mat22d)
+    wp.atomic_max(most, 0, wp.mat22d(x[0], -x[0], x[1] * v[0], v[1]))
+    out[0] = swapped[0][0] + f64(2.0) * swapped[0][1]
+    out[1] = most[0][0, 0] * most[0][1, 1] + f64(3.0) * most[0][0, 1] + most[0][1, 0]
+
+
+@pytest.mark.parametrize("dim", [1, 3])
+def test_components_on_their_own(dim: int) -> None:
+    """A swap replaces one of two components, and a maximum all but one of four."""
+    check(components, dim, numbers(), (2,))
+
+
 def test_what_is_said(golden: Any) -> None:
     args, out = arrays(), outputs()
     with wp.Tape() as tape:

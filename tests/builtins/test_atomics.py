@@ -115,6 +115,44 @@ def test_dimensions_and_strides(ndim: int) -> None:
     assert memory.sum() == 50
 
 
+OWN = [c for c in CASES if c[1] in (wp.uint32, wp.float32)] + [
+    ("exch", wp.float32, "mat23"),
+    ("exch", wp.int32, "scalar"),
+]
+
+
+@pytest.mark.parametrize(("kind", "dtype", "name"), OWN, ids=[f"{k}-{d.__name__}-{n}" for k, d, n in OWN])
+def test_on_an_array_of_the_threads_own(kind: str, dtype: Any, name: str) -> None:
+    """There is no atomic instruction there, but the same result."""
+    t = values_of(dtype)[name]
+    shape = wp.zeros(1, dtype=t).numpy().shape[1:]
+    rng = np.random.default_rng(6)
+    x, y = (rng.integers(0, 100, (8, *shape)).astype(wp.zeros(1, dtype=dtype).numpy().dtype) for _ in range(2))
+    found = [wp.array(a, dtype=t) for a in (x, y, x)]
+    code = "    i = wp.tid()\n    own = wp.zeros(2, dtype=y.dtype)\n    own[1] = y[i]\n"
+    code += f"    old[i] = wp.atomic_{kind}(own, i - i + 1, x[i])\n    y[i] = own[1]\n"
+    wp.launch(kernel(code), dim=8, inputs=found)
+    np.testing.assert_array_equal(found[2].numpy(), y)
+    np.testing.assert_array_equal(found[1].numpy(), x if kind == "exch" else NUMPY[kind](y, x))
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["shared", "own"])
+def test_compare_by_bits_and_each_component_on_its_own(own: bool) -> None:
+    before = np.array([[0.0, 0.0], [np.nan, 1.0], [2.0, 3.0]], np.float32)
+    compare = np.array([[0.0, -0.0], [np.nan, 4.0], [5.0, 3.0]], np.float32)
+    expected = np.array([[9.0, 0.0], [9.0, 1.0], [2.0, 9.0]], np.float32)
+    x, y = (wp.array(a, dtype=wp.vec2) for a in (compare, before))
+    old = wp.zeros(3, dtype=wp.vec2)
+    swap = "wp.atomic_cas({}, x[i], wp.vec2(9.0, 9.0))\n"
+    code = f"    i = wp.tid()\n    old[i] = {swap.format('y, i')}"
+    if own:
+        code = "    i = wp.tid()\n    own = wp.zeros(1, dtype=wp.vec2)\n    own[0] = y[i]\n"
+        code += f"    old[i] = {swap.format('own, 0')}    y[i] = own[0]\n"
+    wp.launch(kernel(code), dim=3, inputs=[x, y, old])
+    np.testing.assert_array_equal(y.numpy(), expected)
+    np.testing.assert_array_equal(old.numpy(), before)
+
+
 REFUSED = [
     ("wp.atomic_add(y, 0, x[0])", wp.int8, "atomic_add() does not work on elements of int8"),
     ("wp.atomic_add(y, 0, x[0])", wp.uint16, "atomic_add() does not work on elements of uint16"),

@@ -32,12 +32,14 @@ After::
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from warp_like.base.loc import at
 from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Function, Op, Value
+from warp_like.ir.types import Scalar
 from warp_like.passes.rewriter import Rewriter, rewrite
 
 
@@ -67,13 +69,32 @@ class _Opener(Rewriter):
             return
         with at(o.loc):
             old = self.b.load(o.array, o.indices)
-            new = o.value
-            if isinstance(o, ops.AtomicCas):
-                new = self.b.select(self.b.eq(old, o.compare), o.value, old)
-            elif (combine := KINDS[o.kind].new) is not None:
-                new = combine(self.b, old, o.value)
-            self.b.store(o.array, o.indices, new)
+            self.b.store(o.array, o.indices, self.updated(o, old))
             self.replace(o, (old,))
+
+    def updated(self, o: ops.Atomic | ops.AtomicCas, old: Value) -> Value:
+        """What the update leaves of ``old``: each component on its own, unless that is the same for all at once."""
+        if isinstance(o, ops.AtomicCas):
+            return self.by_components(self.swapped, old, o.value, o.compare)
+        kind = KINDS[o.kind]
+        if kind.new is None:
+            return o.value
+        new = functools.partial(kind.new, self.b)
+        return new(old, o.value) if kind.sign else self.by_components(new, old, o.value)
+
+    def by_components(self, new: Callable[..., Value], *values: Value) -> Value:
+        """``new`` of each component of ``values``."""
+        made = [new(*parts) for parts in zip(*map(self.b.components, values), strict=True)]
+        return made[0] if isinstance(values[0].type, Scalar) else self.b.make(values[0].type, made)
+
+    def swapped(self, old: Value, value: Value, compare: Value) -> Value:
+        """``value`` where ``old`` has the bits of ``compare``, else ``old``."""
+        return self.b.select(self.b.eq(self.bits(old), self.bits(compare)), value, old)
+
+    def bits(self, x: Value) -> Value:
+        """The bits of a number, as an integer."""
+        assert isinstance(x.type, Scalar)
+        return self.b.bitcast(x, Scalar("int", x.type.bits)) if x.type.is_float else x
 
 
 def _is_local(array: Value) -> bool:
