@@ -334,7 +334,7 @@ def _store(m: _Thread, o: ops.Store, env: Env) -> list[Any]:
     return []
 
 
-_COMBINE: dict[str, Callable[[Any, Any], Any]] = {
+COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda old, x: old + x,
     "sub": lambda old, x: old - x,
     "min": np.fmin,
@@ -345,12 +345,13 @@ _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "exch": lambda old, x: x,
     "take": lambda old, x: x,
 }
+"""What each kind of atomic update leaves, by NumPy: tests of the table of atomics compare with it."""
 
 
 def _atomic(m: _Thread, o: ops.Atomic, env: Env) -> list[Any]:
     at = _index(o, o.array, o.indices, env)
     old = _read(env[o.array][at], o.result.type)
-    _write(env[o.array], at, coerce(_COMBINE[o.kind](old, env[o.value]), o.value.type), o.value.type)
+    _write(env[o.array], at, coerce(COMBINE[o.kind](old, env[o.value]), o.value.type), o.value.type)
     return [old]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.interpreter import _COMBINE, _EXECUTE, MAX_STEPS, Env, InterpreterError, _argument, _Thread, coerce
+from tests.interpreter import _EXECUTE, COMBINE, MAX_STEPS, Env, InterpreterError, _argument, _Thread, coerce
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Op, Value
 from warp_like.ir.rewrite import grid_ndim
@@ -104,7 +104,7 @@ class _Vector(_Thread):
             raise InterpreterError(f"across {o.kind} of no lane at {o.loc}")
         if o.kind == "last":
             return chosen[-1]
-        return coerce(functools.reduce(_COMBINE[o.kind], chosen), o.result.type)
+        return coerce(functools.reduce(COMBINE[o.kind], chosen), o.result.type)
 
 
 def _wrapped(base: Any, by: int) -> Any:

@@ -9,28 +9,20 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.interpreter import COMBINE
 from warp_like.base.errors import WarpCodegenTypeError
+from warp_like.ir.atomics import KINDS as TABLE
+from warp_like.ir.atomics import has_atomic
+from warp_like.ir.types import uint8
+from warp_like.values import to_ir
 
 INTS = [wp.int32, wp.uint32, wp.int64, wp.uint64]
 FLOATS = [wp.float32, wp.float64]
 HALVES = [wp.float16]
 KINDS = {
-    "add": INTS + FLOATS + HALVES,
-    "sub": INTS + FLOATS + HALVES,
-    "min": INTS + FLOATS + HALVES,
-    "max": INTS + FLOATS + HALVES,
-    "and": INTS,
-    "or": INTS,
-    "xor": INTS,
-}
-NUMPY = {
-    "add": np.add,
-    "sub": np.subtract,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
+    kind.name: [t for t in INTS + FLOATS + HALVES if has_atomic(kind.name, to_ir(t))]
+    for kind in TABLE.values()
+    if kind.does and kind.commutes
 }
 THREADS, ELEMENTS = 600, 7
 
@@ -65,8 +57,9 @@ def test_many_threads(kind: str, dtype: Any, name: str) -> None:
     x = rng.integers(0, 2 if dtype in HALVES else 100, (THREADS, *shape)).astype(numpy)
     y = rng.integers(0, 100, (ELEMENTS, *shape)).astype(numpy)
     expected = y.copy()
-    for i in range(THREADS):
-        expected[i % ELEMENTS] = NUMPY[kind](expected[i % ELEMENTS], x[i])
+    with np.errstate(over="ignore", invalid="ignore"):
+        for i in range(THREADS):
+            expected[i % ELEMENTS] = COMBINE[kind](expected[i % ELEMENTS], x[i])
     arrays = [wp.array(a, dtype=t) for a in (x, y, x)]
     run = kernel(f"    i = wp.tid()\n    old[i] = wp.atomic_{kind}(y, i % {ELEMENTS}, x[i])\n")
     wp.launch(run, dim=THREADS, inputs=arrays)
@@ -133,7 +126,7 @@ def test_on_an_array_of_the_threads_own(kind: str, dtype: Any, name: str) -> Non
     code += f"    old[i] = wp.atomic_{kind}(own, i - i + 1, x[i])\n    y[i] = own[1]\n"
     wp.launch(kernel(code), dim=8, inputs=found)
     np.testing.assert_array_equal(found[2].numpy(), y)
-    np.testing.assert_array_equal(found[1].numpy(), x if kind == "exch" else NUMPY[kind](y, x))
+    np.testing.assert_array_equal(found[1].numpy(), COMBINE[kind](y, x))
 
 
 @pytest.mark.parametrize("own", [False, True], ids=["shared", "own"])
@@ -151,6 +144,23 @@ def test_compare_by_bits_and_each_component_on_its_own(own: bool) -> None:
     wp.launch(kernel(code), dim=3, inputs=[x, y, old])
     np.testing.assert_array_equal(y.numpy(), expected)
     np.testing.assert_array_equal(old.numpy(), before)
+
+
+def test_a_kind_on_a_new_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes one word in the table: here a byte, in lanes and one by one, shared and own, and for CUDA."""
+    row = TABLE["xor"]
+    monkeypatch.setitem(TABLE, "xor", row.replace(works_on=lambda t: t == uint8 or row.works_on(t)))
+    x = np.arange(THREADS).astype(np.uint8)
+    for width in (0, 1):
+        arrays = [wp.array(a, dtype=wp.uint8) for a in (x, np.full(ELEMENTS, 7, np.uint8), x)]
+        code = f"    i = wp.tid()\n    wp.atomic_xor(y, i % {ELEMENTS}, x[i])\n"
+        code += "    own = wp.zeros(2, dtype=wp.uint8)\n    own[i % 2] ^= x[i]\n    old[i] = own[i % 2]\n"
+        run = kernel(code)
+        wp.launch(run, dim=THREADS, inputs=arrays, options={"vector_width": width})
+        expected = [7 ^ np.bitwise_xor.reduce(x[e::ELEMENTS]) for e in range(ELEMENTS)]
+        np.testing.assert_array_equal(arrays[1].numpy(), expected)
+        np.testing.assert_array_equal(arrays[2].numpy(), x)
+        assert "atom" in run.inspect("ptx", args=arrays, target="sm_80")
 
 
 REFUSED = [

@@ -57,7 +57,8 @@ class AtomicKind(Frozen):
         no_gradient: Why there is none.
         rmw: LLVM's ``atomicrmw``; without a name, a loop around a compare-and-swap does it.
         operation: LLVM's instruction, or an intrinsic as ``llvm.smin``, that gives the new number. Lanes of a vector
-            are reduced by what has its name.
+            are reduced by what has its name, so what is a ``reduction`` has one. Without it the backend calls ``new``
+            where it needs the number, with scalars, and with builtins that it lowers itself.
         redux: The reduction of a warp that CUDA has for 32-bit integers.
         rmw_of_half: Whether CUDA has it for float16; other 16-bit floats compute in float32.
         changes_if: The comparison of ``value`` with the old number that says whether the update changes anything: the
