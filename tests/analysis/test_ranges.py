@@ -12,14 +12,16 @@ import pytest
 
 from tests.interpreter import _Thread
 from tests.ir_builder import branch, loop, start, tid, while_
+from tests.lane_interpreter import _Vector
 from warp_like.analysis.intervals import exact_result, type_range, within
 from warp_like.analysis.ranges import Ranges, find_ranges
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.layout import MAX_NARROW
-from warp_like.ir.types import INTS, Array, Scalar, bool_, float32, int8, int32, int64, uint8, uint32
+from warp_like.ir.types import INTS, Array, Lanes, Scalar, bool_, float32, int8, int32, int64, lane_type, uint8, uint32
 from warp_like.ir.verify import verify
+from warp_like.passes.spmd.widen import widen
 
 BINARY = ("add", "sub", "mul", "div", "mod", "min", "max", "bit_and", "bit_or", "bit_xor", "lshift", "rshift")
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
@@ -179,6 +181,71 @@ def test_random_programs_stay_in_their_ranges(seed: int) -> None:
             machine.call(f, [np.dtype(str(t)).type(edge_number(rng, t)) for t in INTS])
             proven += machine.proven
     assert proven > 100
+
+
+class CheckingLanes(_Vector):
+    """Compares each integer of each lane with what ``ranges`` says of it, also in lanes that have no thread."""
+
+    def __init__(self, ranges: list[Ranges], width: int, live: int) -> None:
+        super().__init__((0,), (width,), width, live, [], [100_000])
+        self.ranges = ranges
+        self.proven = 0
+
+    def execute(self, o: Op, env: dict[Value, Any]) -> list[Any]:
+        results = super().execute(o, env)
+        for v, x in zip(o.results, results, strict=True):
+            self.check(v, x)
+        return results
+
+    def enter(self, b: Block, env: dict[Value, Any], values: Any) -> list[Any]:
+        for p, x in zip(b.params, values, strict=True):
+            self.check(p, x)
+        return super().enter(b, env, values)
+
+    def check(self, v: Value, x: Any) -> None:
+        t = lane_type(v.type)
+        for ranges in self.ranges if t in INTS else ():
+            low, high = ranges.of(v)
+            for one in x if isinstance(v.type, Lanes) else (x,):
+                assert low <= int(one) <= high, v
+            self.proven += isinstance(v.type, Lanes) and (low, high) != type_range(t)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_programs_stay_in_their_ranges_in_lanes(seed: int) -> None:
+    f = widen(random_function(seed), 4)
+    rng, proven = random.Random(seed), 0
+    ranges = [find_ranges(f), Ranges()]
+    with np.errstate(all="ignore"):
+        for live in (4, 3):
+            machine = CheckingLanes(ranges, 4, live)
+            machine.call(f, [np.dtype(str(t)).type(edge_number(rng, t)) for t in INTS])
+            proven += machine.proven
+    assert proven > 10
+
+
+def test_how_far_lanes_reach() -> None:
+    """The most iterations of a loop whose bound differs between lanes, as ``widen`` counts them."""
+    f, b = start(out=Array(int32, 1), n=int32)
+    i = tid(b)
+    for bound in (b.mod(i, 5), b.sub(b.min(i, 7), 3), f.params[1]):
+        with loop(b, b.index(-1), b.sub(bound, 1), b.index(1)) as body:
+            b.store(f.params[0], [i], body.i)
+    b.yield_()
+    lanes = widen(f, 8)
+    ranges = find_ranges(lanes)
+    bounds = [ranges.of(o.hi) for o in lanes.body.walk() if isinstance(o, ops.For)]
+    assert bounds == [(0, 4), (0, 4), type_range(int32)]
+
+
+def test_arithmetic_that_wraps_back() -> None:
+    f, b = start(n=int32)
+    least = b.max(b.min(f.params[0], 9), -1)
+    distance = b.sub(b.cast(least, uint32), b.cast(b.index(-1), uint32))
+    b.yield_()
+    ranges = find_ranges(f)
+    assert ranges.of(distance) == (0, 10)
+    assert not ranges.cannot_wrap(distance.op)  # type: ignore[arg-type]
 
 
 def test_intervals_of_ops_hold_all_results() -> None:

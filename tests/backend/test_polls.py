@@ -150,6 +150,39 @@ def test_code_without_loops_has_no_polls() -> None:
     assert "wl_poll" not in lower_to_llvm(f, host_target(), DEFAULT)
 
 
+def bounded(most: int | None) -> Function:
+    """A loop that runs as often as an element of ``n`` says, but at most ``most`` times."""
+    f, b = start("bounded", n=Array(int32, 1), out=Array(int32, 1))
+    n, out = f.params
+    i = tid(b)
+    bound = b.load(n, [i])
+    with loop(
+        b, 0, bound if most is None else b.select(b.lt(bound, most), bound, b.index(most)), init=[b.zero(int32)]
+    ) as each:
+        each.next = (b.add(b.mul(each.carried[0], 3), each.i),)
+    b.store(out, [i], each.results[0])
+    b.yield_()
+    return f
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_loops_whose_bounds_are_small_do_not_poll(lanes: int) -> None:
+    def polls(most: int | None) -> int:
+        f = bounded(most)
+        return lower_to_llvm(f if lanes == 1 else widen(f, lanes), host_target(), DEFAULT).count("@wl_saved_poll")
+
+    assert polls(10) == 0
+    assert polls(100_000) == polls(None) > 0
+    assert lanes > 1 or 0 < polls(600) < polls(None)
+
+
+def test_many_threads_with_bounded_loops_poll() -> None:
+    """Threads take 10 units or 2,400: polls are neither frequent for those nor rare for these."""
+    kernel, threads = Kernel(bounded(600)), 4096
+    kernel([np.full(threads, 600, "i"), np.zeros(threads, "i")], (threads,))
+    assert 1 <= kernel.runtime.polls <= 8
+
+
 @pytest.mark.skipif(not host_target().triple.startswith("x86_64"), reason="names x86's instructions")
 def test_strips_are_vectorised() -> None:
     f, b = start("dot", x=Array(int32, 1), y=Array(int32, 1), n=int32, out=Array(int32, 1))

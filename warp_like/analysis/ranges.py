@@ -11,10 +11,11 @@ Integers wrap (``docs/guide/kernels.md``), so an op may be evaluated in more bit
 thread's index and constants, and from nothing that control flow does. So it also holds for lanes that are not at work.
 
 ``find_ranges`` looks at control flow as well: in a branch on ``i < n`` it knows that ``i`` is at most ``n - 1``, and a
-loop's index lies between the loop's bounds. It may be asked about a function in lanes, too. There a scalar can stand
-for the first lane, which need not be at work. That does no harm, since every fact is one about the registers of the
-function at hand: a condition that is a scalar is tested on these very registers, and conditions in lanes, whose lanes
-differ, are not used. The one fact from outside is the thread's index, and the first lane always has a thread.
+loop's index lies between the loop's bounds. It may be asked about a function in lanes, too: the interval of a value in
+lanes holds each lane, also lanes that are not at work. There a scalar can stand for the first lane, which need not be
+at work either. That does no harm, since every fact is one about the registers of the function at hand: a condition
+that is a scalar is tested on these very registers, and where a condition in lanes chooses between values, each lane
+tests its own. The one fact from outside is the thread's index, and the first lane always has a thread.
 """
 
 from __future__ import annotations
@@ -22,11 +23,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from warp_like.analysis.intervals import Interval, exact_result, hull, type_range, within
-from warp_like.builtins.emit import scalar_type
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.layout import MAX_NARROW
-from warp_like.ir.types import Array, Scalar, int32
+from warp_like.ir.types import Array, Lanes, Scalar, int32, lane_type
 
 _OPPOSITE = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "eq"}
 _EXCHANGED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq"}
@@ -47,7 +47,7 @@ class Ranges:
         self._narrow = frozenset(narrow)
 
     def of(self, v: Value) -> Interval:
-        """Return the interval of an integer scalar: the least and the greatest value that it may have."""
+        """Return the interval of an integer, or of each lane's: the least and the greatest value that it may have."""
         found = self._known.get(v)
         if found is None:
             t = _int_type(v)
@@ -69,7 +69,17 @@ class Ranges:
             self._exact.add(o)
             return exact
         self._exact.discard(o)
-        return whole
+        return self._congruent(o, t) or whole
+
+    def _congruent(self, o: Op, t: Scalar) -> Interval | None:
+        """The interval of a result that wraps as often as its operands did: ``uint32(i) - uint32(-1)`` is ``i + 1``."""
+        if not isinstance(o, ops.Apply) or o.fn not in ("add", "sub", "mul", "neg"):
+            return None
+        given = [a.op.x if isinstance(a.op, ops.Cast) else a for a in o.args]
+        if any(_int_type(v) is None for v in given):
+            return None
+        found = exact_result(o.fn, [self.of(v) for v in given], t)
+        return found if found is not None and within(found, type_range(t)) else None
 
     def _exact_result(self, o: Op, v: Value, t: Scalar) -> Interval | None:
         match o:
@@ -79,10 +89,16 @@ class Ranges:
                 return 0, (MAX_NARROW if t == int32 else _LARGEST_GRID) - 1
             case ops.Dim():
                 return self._extent(o, t)
-            case ops.Cast(x=x) if isinstance(x.type, Scalar) and not x.type.is_float:
-                return (0, 1) if x.type.is_bool else self.of(x)
+            case ops.Cast(x=x) if isinstance(given := lane_type(x.type), Scalar) and not given.is_float:
+                return (0, 1) if given.is_bool else self.of(x)
             case ops.Apply(fn="where", args=(cond, a, b)):
                 return self._choice(cond, a, b)
+            case ops.Spread(x=x) | ops.Across(kind="min" | "max" | "last", x=x):
+                return self.of(x)
+            case ops.Ramp(base=base, step=step):
+                assert isinstance(v.type, Lanes)
+                (low, high), reach = self.of(base), step * (v.type.width - 1)
+                return low + min(reach, 0), high + max(reach, 0)
             case ops.Apply(args=args) if all(_int_type(a) is not None for a in args):
                 return exact_result(o.fn, [self.of(a) for a in args], t)
         return None
@@ -208,7 +224,8 @@ class _FlowRanges(Ranges):
         self, o: ops.For | ops.While, params: Sequence[Value], visit: Callable[[Sequence[Value]], list[Interval]]
     ) -> None:
         """Find what the integers among the carried ``params`` may be; ``visit`` goes through the loop once."""
-        places = [k for k, p in enumerate(params) if _int_type(p) is not None]
+        whole = {k: type_range(t) for k, p in enumerate(params) if (t := _int_type(p)) is not None}
+        places = list(whole)
         wanted = [o.body.yielded[k] for k in places]
         carried = [self.of(o.init[k]) for k in places]
         if o in self._carried:  # it lies in a loop that is visited again: begin where the last visit ended
@@ -222,7 +239,7 @@ class _FlowRanges(Ranges):
             assert widen is not None, "an interval of all values has grown"
             for n, k in enumerate(places):
                 if wanted[n] is not params[k]:
-                    carried[n] = widen(carried[n], following[n], type_range(scalar_type(params[k])))
+                    carried[n] = widen(carried[n], following[n], whole[k])
         self._carried[o] = carried
         for k, interval in zip(places, carried, strict=True):
             self._known[o.results[k]] = interval
@@ -260,5 +277,6 @@ def _compared(fn: str, y: Interval) -> Interval:
 
 
 def _int_type(v: Value) -> Scalar | None:
-    t = v.type
+    """The type of an integer, or of each lane's; None for everything else."""
+    t = lane_type(v.type)
     return t if isinstance(t, Scalar) and t.is_int else None

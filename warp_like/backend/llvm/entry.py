@@ -30,7 +30,7 @@ from warp_like.backend.llvm.cuda import CONTEXT, Stack
 from warp_like.backend.llvm.lanes import full_mask
 from warp_like.backend.llvm.lower import Lowering
 from warp_like.backend.llvm.memory import invariant, load_value, sum_scope
-from warp_like.backend.llvm.polls import Polls
+from warp_like.backend.llvm.polls import Fuel, Polls
 from warp_like.backend.llvm.shuffle import iota, splat
 from warp_like.backend.llvm.straight import is_straight
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, leaves, register_type
@@ -85,15 +85,17 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
         for i, (p, offset) in enumerate(zip(f.params, offsets, strict=True)):
             params.append(_parameter(w, p.type, offset, i))
         straight = not (target.is_cuda or options.fast_math) and is_straight(f)
-        polls = None if target.is_cuda or straight else Polls(w, f.lanes)
+        fuel = None if target.is_cuda or straight else Fuel(w)
 
         @functools.cache
         def ranges(g: Function) -> Ranges:
             return find_ranges(g, options.narrow)
 
         def run(g: Function, live: str = "", partial: bool = False) -> None:
+            find = functools.partial(ranges, g)
+            polls = None if fuel is None else Polls(w, fuel, g.lanes, find)
             lowering = Lowering(
-                w, lambda: ranges(g), ndim, grid.index, lambda: grid.thread, live, partial, grid.stack,
+                w, find, ndim, grid.index, lambda: grid.thread, live, partial, grid.stack,
                 grid.accumulators, grid.team, polls,
             )  # fmt: skip
             for p, rep in zip(g.params, params, strict=True):

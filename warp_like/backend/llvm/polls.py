@@ -4,7 +4,8 @@ The entry has a variable, the *fuel*: how much it may still do before it calls `
 GIL, runs signal handlers, and does not return where the launch is cancelled (Ctrl-C, a time limit, another thread's
 error). Work is counted in units, about one instruction each, known when the kernel is compiled:
 
-* A loop that never takes more than ``SHORT`` units has no poll; its units are counted where it stands.
+* A loop that never takes more than ``SHORT`` units has no poll, as far as its bounds are known
+  (``analysis.ranges``). Its units are counted where it stands.
 * Every other loop takes fuel in each iteration, one instruction fused with its branch.
 * A loop that LLVM may vectorise runs in strips instead, and takes fuel after each. The loop of a strip is plain. How
   long strips are depends on nothing but the code: the bits that come out do not depend on the time.
@@ -15,8 +16,10 @@ LLVM may keep values in registers across ``wl_poll``, stores to arrays included:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
 
+from warp_like.analysis.ranges import Ranges
 from warp_like.backend.llvm.loops import CountedLoop
 from warp_like.backend.llvm.values import LaneScalar, leaves
 from warp_like.backend.llvm.writer import Writer
@@ -58,21 +61,63 @@ theirs as if it were not there."""
 _UNKNOWN = 256
 """The units of a user's native code."""
 
+_SELDOM = 16
+"""A loop that ends early where it can, but may take all of its units, counts for one in so many."""
+
+
+class Fuel:
+    """The fuel of one entry."""
+
+    def __init__(self, w: Writer) -> None:
+        self._w = w
+        self._variable = ""
+
+    def take(self, units: str) -> None:
+        """Append code that takes ``units``, a register or a number."""
+        w = self._w
+        if not self._variable:
+            self._variable = w.alloca("i64", 8, str(FUEL))
+        left = w.op(f"sub i64 {w.op(f'load i64, ptr {self._variable}, align 8')}, {units}")
+        w.do(f"store i64 {left}, ptr {self._variable}, align 8")
+
+    def check(self) -> None:
+        """Append code that polls where there is none left."""
+        w = self._w
+        left = w.op(f"load i64, ptr {self._variable}, align 8")
+        poll, ready = w.label("poll"), w.label("ready")
+        w.branch(w.op(f"icmp sgt i64 {left}, 0"), ready, poll, likely=True)
+        w.start(poll)
+        w.declare("wl_poll", f"void @wl_poll(ptr) {w.attributes(_EFFECTS)}")
+        w.helper("wl_saved_poll", _POLL.format(w.attributes(f"{_EFFECTS} noinline{_keeps_vectors(w.target)}")))
+        w.do(f"call preserve_allcc void @wl_saved_poll(ptr %ctx) {w.attributes('nounwind cold')}")
+        w.do(f"store i64 {FUEL}, ptr {self._variable}, align 8")
+        w.jump(ready)
+        w.start(ready)
+
 
 class Polls:
-    """The polls of one entry for the CPU."""
+    """The polls of a function in an entry for the CPU.
 
-    def __init__(self, w: Writer, lanes: int) -> None:
+    Args:
+        w: What it is written to.
+        fuel: The entry's.
+        lanes: The lanes of the function.
+        ranges: Returns the ranges of its integers.
+    """
+
+    def __init__(self, w: Writer, fuel: Fuel, lanes: int, ranges: Callable[[], Ranges]) -> None:
         self.w = w
+        self.fuel = fuel
         self._lanes = lanes
-        self._fuel = ""
+        self._ranges = ranges
         self._costs: dict[Block, int] = {}
+        self._most: dict[Block, int] = {}
         self._polling: dict[Op, bool] = {}
 
     # --- what code costs ---
 
     def cost(self, b: Block) -> int:
-        """Return the units of ``b``, without those of loops that poll."""
+        """Return the units that ``b`` counts for, without those of loops that poll."""
         if b not in self._costs:
             self._costs[b] = sum(self._units(o) for o in b.ops)
         return self._costs[b]
@@ -81,15 +126,38 @@ class Polls:
         match o:
             case ops.If():
                 return 1 + sum(self.cost(r) for r in o.regions())
-            case ops.For():
-                return 1 if self.polls(o) else (_trips(o) or 0) * (1 + self.cost(o.body))
-            case ops.While():
+            case ops.For() if not self.polls(o):
+                known = _trips(o)
+                return self._most_units(o) // _SELDOM + 1 if known is None else known * (1 + self.cost(o.body))
+            case ops.For() | ops.While():
                 return 1
             case ops.Native():
                 return _UNKNOWN
         registers = sum(self._registers(r.type) for r in o.results) or 1
         slow = isinstance(o, ops.Atomic) or (isinstance(o, ops.Apply) and o.fn not in _QUICK)
         return registers * (_CALL if slow else 1)
+
+    def most(self, b: Block) -> int:
+        """Return how many units ``b`` may take, without those of loops that poll."""
+        if b not in self._most:
+            self._most[b] = sum(self._most_units(o) for o in b.ops)
+        return self._most[b]
+
+    def _most_units(self, o: Op) -> int:
+        match o:
+            case ops.If():
+                return 1 + sum(self.most(r) for r in o.regions())
+            case ops.For() if not self.polls(o):
+                return (self._most_trips(o) or 0) * (1 + self.most(o.body))
+        return self._units(o)
+
+    def _most_trips(self, o: ops.For) -> int | None:
+        """Return how often ``o`` runs at most; None where its step is not known."""
+        known, step = _trips(o), ops.constant_value(o.step)
+        if known is not None or step is None:
+            return known
+        lo, hi = (self._ranges().of(v) for v in (o.lo, o.hi))
+        return constant_trips(lo[0], hi[1], int(step)) if step > 0 else constant_trips(lo[1], hi[0], int(step))
 
     def _registers(self, t: Type) -> int:
         bits = self.w.target.vector_bits
@@ -98,9 +166,9 @@ class Polls:
     def polls(self, o: ops.For | ops.While) -> bool:
         """Return whether loop ``o`` polls."""
         if o not in self._polling:
-            trips = _trips(o) if isinstance(o, ops.For) else None
+            trips = self._most_trips(o) if isinstance(o, ops.For) else None
             body = o.regions()[-1]
-            short = trips is not None and trips * (1 + self.cost(body)) <= SHORT
+            short = trips is not None and trips * (1 + self.most(body)) <= SHORT
             self._polling[o] = not short or self.inside(body)
         return self._polling[o]
 
@@ -114,7 +182,7 @@ class Polls:
         counted = isinstance(t, Scalar) and CountedLoop.counts_by_index(t, step, narrow=False)
         if not counted or not self.polls(o) or not self._is_vectorised(o):
             return 0
-        most = STRIP // (1 + self.cost(o.body))
+        most = STRIP // (1 + self.most(o.body))
         return 0 if most < LEAST_STRIP else 1 << (most.bit_length() - 1)
 
     def _is_vectorised(self, o: ops.For) -> bool:
@@ -129,36 +197,14 @@ class Polls:
     def iteration(self, o: ops.For | ops.While) -> None:
         """Append the poll at the end of an iteration of ``o``, where each takes fuel."""
         if self.polls(o):
-            self.take(str(1 + sum(self.cost(r) for r in o.regions())))
-            self.check()
+            self.fuel.take(str(1 + sum(self.cost(r) for r in o.regions())))
+            self.fuel.check()
 
     def thread(self, b: Block) -> None:
         """Append the poll at the end of a kernel thread, or as many as run at once, whose body is ``b``."""
-        if self.inside(b) or self.cost(b) > LONG_THREAD:
-            self.take(str(self.cost(b)))
-            self.check()
-
-    def take(self, units: str) -> None:
-        """Append code that takes ``units``, a register or a number, of the fuel."""
-        w = self.w
-        if not self._fuel:
-            self._fuel = w.alloca("i64", 8, str(FUEL))
-        left = w.op(f"sub i64 {w.op(f'load i64, ptr {self._fuel}, align 8')}, {units}")
-        w.do(f"store i64 {left}, ptr {self._fuel}, align 8")
-
-    def check(self) -> None:
-        """Append code that polls where there is no fuel left."""
-        w = self.w
-        left = w.op(f"load i64, ptr {self._fuel}, align 8")
-        poll, ready = w.label("poll"), w.label("ready")
-        w.branch(w.op(f"icmp sgt i64 {left}, 0"), ready, poll, likely=True)
-        w.start(poll)
-        w.declare("wl_poll", f"void @wl_poll(ptr) {w.attributes(_EFFECTS)}")
-        w.helper("wl_saved_poll", _POLL.format(w.attributes(f"{_EFFECTS} noinline{_keeps_vectors(w.target)}")))
-        w.do(f"call preserve_allcc void @wl_saved_poll(ptr %ctx) {w.attributes('nounwind cold')}")
-        w.do(f"store i64 {FUEL}, ptr {self._fuel}, align 8")
-        w.jump(ready)
-        w.start(ready)
+        if self.inside(b) or self.most(b) > LONG_THREAD:
+            self.fuel.take(str(self.cost(b)))
+            self.fuel.check()
 
 
 def _keeps_vectors(target: Target) -> str:
@@ -192,7 +238,7 @@ class Strips:
     def __init__(self, polls: Polls, o: ops.For, lo: str, hi: str, step: str) -> None:
         t = o.lo.type
         assert isinstance(t, Scalar)
-        self._w, self._polls = polls.w, polls
+        self._w, self._fuel = polls.w, polls.fuel
         self._wraps = t.bits == 64
         self._kind = "s" if t.is_signed or t.bits < 64 else "u"
         self._first, self._end, self._step = lo, hi, int(step)
@@ -226,12 +272,12 @@ class Strips:
         """Take the fuel of the strip that has ended at ``index``; what follows comes before another strip."""
         w = self._w
         each = -(-self._units // abs(self._step)) * (1 if self._step > 0 else -1)
-        self._polls.take(w.op(f"mul i64 {w.op(f'sub i64 {index}, {self.lo}')}, {each}"))
+        self._fuel.take(w.op(f"mul i64 {w.op(f'sub i64 {index}, {self.lo}')}, {each}"))
         over = w.op(f"icmp {self._kind}{'ge' if self._step > 0 else 'le'} i64 {index}, {self._end}")
         again = w.label("again")
         w.branch(over, self._done, again, likely=True)
         w.start(again)
-        self._polls.check()
+        self._fuel.check()
         self._phi.add([index], w.block)
         self._phi.finish()
 
