@@ -89,6 +89,10 @@ class Linear(Frozen):
     bits: int = 64
 
 
+_UNIFORM = Linear(), Linear(loops=True)
+"""What is known of values that are the same in all threads: always, or at the same iteration."""
+
+
 class Indices:
     """The classes of the values of a function, each found once when this is made.
 
@@ -232,9 +236,12 @@ def _terms(coefficients: dict[tuple[int, int], int], bits: int) -> tuple[tuple[t
 
 def _uniform(values: Sequence[Linear | None]) -> Linear | None:
     """What is known of a value that is made of ``values`` alone."""
-    if any(x is None or x.terms for x in values):
-        return None
-    return Linear((), None, any(x is not None and x.loops for x in values))
+    loops = False
+    for x in values:
+        if x is None or x.terms:
+            return None
+        loops |= x.loops
+    return _UNIFORM[loops]
 
 
 def _wrapped(number: int, bits: int) -> int:

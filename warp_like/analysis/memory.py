@@ -36,6 +36,15 @@ from warp_like.ir.atomics import KINDS, AtomicKind
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Array, Scalar, Struct
 
+_ACCESSING = (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas, ops.Inner, ops.Native, ops.Call)
+"""Ops that access memory."""
+
+_GIVING = (*ops.VIEWS, ops.Inner, ops.LocalArray, ops.AtAddress, ops.Call, ops.If, ops.For, ops.While)
+"""Ops that may give an array, and ops with blocks."""
+
+_MAY_END = (ops.Check, ops.Call, ops.If, ops.For, ops.While)
+"""Ops at which, or in whose blocks, a thread may end."""
+
 
 class Root(Frozen):
     """Memory by its name.
@@ -126,7 +135,8 @@ class Memory:
         """All accesses, in the order of the ops."""
         certain = set(_certain(f.body))
         for o in f.body.walk():
-            yield from self._of_op(o, o in certain)
+            if isinstance(o, _ACCESSING):
+                yield from self._of_op(o, o in certain)
 
     def _of_op(self, o: Op, certain: bool) -> Iterator[Access]:
         match o:
@@ -355,9 +365,10 @@ class _Places:
 
     def _block(self, b: Block) -> None:
         for o in b.ops:
-            for r in o.regions():
-                self._block(r)
-            self._op(o)
+            if isinstance(o, _GIVING):
+                for r in o.regions():
+                    self._block(r)
+                self._op(o)
 
     def _op(self, o: Op) -> None:
         match o:
@@ -399,6 +410,8 @@ def _certain(b: Block) -> Iterator[Op]:
     """
     for o in b.ops:
         yield o
+        if not isinstance(o, _MAY_END):
+            continue
         match o:
             case ops.For() if counted_range(o):
                 yield from _certain(o.body)
@@ -412,7 +425,8 @@ def _may_end(o: Op) -> bool:
     """Whether a thread may end at ``o``, or in its blocks."""
     if isinstance(o, ops.Call):
         return any(map(_may_end, o.callee.body.ops))
-    return isinstance(o, ops.Check) or any(_may_end(x) for r in o.regions() for x in r.ops)
+    inside = (x for r in o.regions() for x in r.ops if isinstance(x, _MAY_END))
+    return isinstance(o, ops.Check) or any(map(_may_end, inside))
 
 
 def _moved(start: Linear | None, step: Linear | None, index: Linear | None) -> Linear | None:

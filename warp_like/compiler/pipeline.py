@@ -21,10 +21,10 @@ from warp_like.frontend.source import Source
 from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.printer import print_function
-from warp_like.ir.rewrite import clone_function, fewest_tid_dims
+from warp_like.ir.rewrite import fewest_tid_dims
 from warp_like.passes import pipeline as passes
 from warp_like.passes.ad.kept import count_rows, keep_results, kept_results, load_results
-from warp_like.passes.ad.order import in_order, serial_arrays
+from warp_like.passes.ad.order import roots_in_order, serial_arrays
 from warp_like.passes.ad.saving import rewritten_arrays
 from warp_like.passes.ad.value_gradients import open_gradients
 from warp_like.passes.effects import array_uses, certain_accesses, constant_arrays, inner_uses
@@ -77,9 +77,9 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
         spans=spans(memory, summed),
         own=own,
         extremes=tuple(i for i, a in accesses.items() if a.extreme),
-        rewrites=tuple(rewritten_arrays(in_order(clone_function(f)))) if f.role == "kernel" else (),
+        rewrites=tuple(rewritten_arrays(memory, roots_in_order(memory))) if f.role == "kernel" else (),
         serial=serial_arrays(memory) if f.role == "kernel" else (),
-        keeps=_kept_results(f, signature),
+        keeps=_kept_results(memory, signature),
         certain=certain_accesses(memory),
         scratch=f.scratch,
         tid_ndim=fewest_tid_dims(f),
@@ -101,10 +101,10 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
     )
 
 
-def _kept_results(f: Function, signature: Signature) -> int:
-    if f.role != "kernel":
+def _kept_results(memory: Memory, signature: Signature) -> int:
+    if memory.function.role != "kernel":
         return 0
-    return count_rows(f) if signature.kept else len(kept_results(f))
+    return count_rows(memory.function) if signature.kept else len(kept_results(memory))
 
 
 def _stack_bound(f: Function, target: Target) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from warp_like.analysis.memory import analyse
 from warp_like.ir.core import Function
 from warp_like.ir.rewrite import clone_function, substitute
 from warp_like.passes import pipeline
@@ -53,7 +54,7 @@ def adjoint(
         run("split_loops", split_loops)
     run("differentiate", lambda g: differentiate(g, wrt))
     g = pipeline.optimise(run.function, options)
-    if first_unavailable(g) is not None and (rewritten_arrays(f) or local_arrays(f)):
+    if first_unavailable(g) is not None and (rewritten_arrays(analyse(f)) or local_arrays(f)):
         g = _saving(f, wrt, options)
     require_available(g)
     return g

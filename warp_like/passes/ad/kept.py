@@ -43,7 +43,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from warp_like.analysis.memory import analyse, root_of
+from warp_like.analysis.memory import Memory, analyse, root_of
 from warp_like.base.loc import at
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
@@ -54,11 +54,10 @@ from warp_like.ir.types import Scalar, int32, int64
 from warp_like.passes.ad.private import private_roots
 
 
-def kept_results(f: Function) -> list[ops.Atomic | ops.AtomicCas]:
-    """Return the atomics of ``f`` whose results a recorded launch can keep, in order."""
-    memory = analyse(f)
+def kept_results(memory: Memory) -> list[ops.Atomic | ops.AtomicCas]:
+    """Return the atomics of a function whose results a recorded launch can keep, in order."""
     own = private_roots(memory)  # whose elements can be saved otherwise
-    used = (o for o in _once(f.body) if memory.is_used(o.result) and _is_integer(o.result))
+    used = (o for o in _once(memory.function.body) if memory.is_used(o.result) and _is_integer(o.result))
     return [o for o in used if not memory.roots(o.array) <= own]
 
 
@@ -86,7 +85,7 @@ def load_results(f: Function, wide: bool) -> Function:
 
 
 def _with_parameter(f: Function, wide: bool, *, load: bool) -> Function:
-    rows = {o: row for row, o in enumerate(kept_results(f))}
+    rows = {o: row for row, o in enumerate(kept_results(analyse(f)))}
     param = Value(KEPT, "kept")
     f.body.params = [*f.params, param]
     b = Emitter(Block())

@@ -72,15 +72,20 @@ def _order_shows(accesses: Sequence[Access]) -> bool:
     return len(kinds) > 1 or any(KINDS[kind].derivative is None for kind in kinds)
 
 
+def roots_in_order(memory: Memory) -> set[Root]:
+    """Return the memory of which the order of updates shows, and is known in any grid."""
+    return ordered_roots(memory) & private_roots(memory)
+
+
 def in_order(f: Function, alone: bool = False) -> Function:
     """Write the atomics of ``f`` whose order shows, and is known, as loads and stores, in place.
 
     ``alone`` says that the grid is one thread.
     """
+    if not any(isinstance(o, _ATOMIC) for o in f.body.walk()):
+        return f
     memory = analyse(f)
-    opened = ordered_roots(memory)
-    if not alone:
-        opened &= private_roots(memory)
+    opened = ordered_roots(memory) if alone else roots_in_order(memory)
     if not opened:
         return f
 

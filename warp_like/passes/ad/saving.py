@@ -42,9 +42,9 @@ After::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
-from warp_like.analysis.memory import analyse, root_of
+from warp_like.analysis.memory import Access, Memory, Root, analyse, root_of
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import blocks, substitute
@@ -56,12 +56,20 @@ from warp_like.passes.effects import array_uses
 from warp_like.passes.local_arrays import local_arrays
 
 
-def rewritten_arrays(f: Function) -> list[int]:
-    """Return the positions of the arrays that ``f`` loads from and stores to, and does not update by atomics."""
-    memory, found = analyse(f), []
-    for i in range(len(f.params)):
+def rewritten_arrays(memory: Memory, opened: Set[Root] = frozenset()) -> list[int]:
+    """Return the positions of the arrays that a function loads from and stores to, and does not update by atomics.
+
+    Its atomics on the memory ``opened`` count as a load and a store.
+    """
+
+    def kinds(a: Access) -> tuple[str, ...]:
+        is_opened = isinstance(a.op, (ops.Atomic, ops.AtomicCas)) and a.roots <= opened
+        return ("load", "store") if is_opened else (a.kind,)
+
+    found = []
+    for i in range(len(memory.function.params)):
         accesses = [a for a in memory.of_parameter(i) if not isinstance(a.op, ops.Inner)]  # which no kernel changes
-        if {a.kind for a in accesses} == {"load", "store"}:
+        if {kind for a in accesses for kind in kinds(a)} == {"load", "store"}:
             found.append(i)
     return found
 
@@ -71,7 +79,7 @@ def differentiate_saving(f: Function, wrt: Sequence[int]) -> Function:
 
     Its ``scratch`` has the positions of the arrays that they are copies of.
     """
-    rewritten = rewritten_arrays(f)
+    rewritten = rewritten_arrays(analyse(f))
     g, adjoints = adjoint_header(f, wrt)
     scratch = [Value(f.params[i].type, f"old_{f.params[i].hint}") for i in rewritten]
     g.params.extend(scratch)
