@@ -79,7 +79,8 @@ def capture(source: Source) -> Captured:
 
 def capture_now(source: Source) -> Captured:
     """Return what the names that a kernel reaches mean, looked up as ``source`` does."""
-    return closure.capture(source, _references)
+    with rare_collections():
+        return closure.capture(source, _references)
 
 
 def captured(source: Source) -> Source:

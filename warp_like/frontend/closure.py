@@ -88,7 +88,8 @@ def _names(node: ast.FunctionDef) -> tuple[Any, Any, Any]:
     arguments = {argument for call, _ in static for argument in call.args}
 
     def outside(roots: Sequence[ast.AST]) -> tuple[Dotted, ...]:
-        found = (parts for root in roots for parts in _mentioned(root, arguments - set(roots)))
+        without = arguments.difference(roots)
+        found = (parts for root in roots for parts in _mentioned(root, without))
         return tuple(dict.fromkeys(parts for parts in found if parts[0] not in local))
 
     callees = tuple(dict.fromkeys(callee for _, callee in called))
