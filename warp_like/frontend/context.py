@@ -366,9 +366,11 @@ def _loaded_names(root: ast.AST, known: dict[ast.AST, Counter[str]]) -> Counter[
     waiting = [root]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            found[node.id] += 1
-        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+        if isinstance(node, ast.Name):
+            if isinstance(node.ctx, ast.Load):
+                found[node.id] += 1
+            continue
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             found[node.target.id] += 1
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.stmt):

@@ -150,7 +150,8 @@ class Source:
             self._column(end, node.end_col_offset),  # type: ignore[attr-defined]
             self.role,
             self.name,
-            first_line=self.first_line,
+            None,
+            self.first_line,
         )
 
     @functools.cached_property

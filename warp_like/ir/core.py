@@ -86,8 +86,9 @@ class Op:
     def operands(self) -> list[Value]:
         """Return all operands in order, tuples flattened."""
         found: list[Value] = []
+        fields = self.__dict__
         for name in self._OPERANDS:
-            got = getattr(self, name)
+            got = fields[name]
             if isinstance(got, Value):
                 found.append(got)
             else:
@@ -96,9 +97,10 @@ class Op:
 
     def map_operands(self, fn: Callable[[Value], Value]) -> None:
         """Replace each operand ``v`` by ``fn(v)`` in place."""
+        fields = self.__dict__
         for name in self._OPERANDS:
-            got = getattr(self, name)
-            setattr(self, name, fn(got) if isinstance(got, Value) else tuple([fn(v) for v in got]))
+            got = fields[name]
+            fields[name] = fn(got) if isinstance(got, Value) else tuple(map(fn, got))
 
     def regions(self) -> list[Block]:
         """Return the nested blocks in order."""

@@ -42,6 +42,8 @@ from warp_like.passes.rewriter import Rewriter, rewrite
 COMMUTATIVE = frozenset({"add", "mul", "eq", "ne", "bit_and", "bit_or", "bit_xor"})
 """Builtins whose two scalar arguments may be exchanged without changing a bit."""
 
+_WRITING = (ops.Store, ops.Atomic, ops.AtomicCas, ops.Native, ops.Barrier, ops.Call)
+
 
 def cse(f: Function) -> Function:
     """Merge equal ops of ``f`` in place."""
@@ -55,7 +57,7 @@ def _writers(b: Block) -> set[Op]:
     def visit(block: Block) -> bool:
         writes = False
         for o in block.ops:
-            nested = [visit(r) for r in o.regions()]
+            nested = [visit(r) for r in o.regions()] if o._REGIONS else ()
             if any(nested):
                 found.add(o)
             writes |= any(nested) or _writes(o)
@@ -66,9 +68,7 @@ def _writers(b: Block) -> set[Op]:
 
 
 def _writes(o: Op) -> bool:
-    if isinstance(o, ops.Call):
-        return has_effects(o)
-    return isinstance(o, (ops.Store, ops.Atomic, ops.AtomicCas, ops.Native, ops.Barrier))
+    return isinstance(o, _WRITING) and (not isinstance(o, ops.Call) or has_effects(o))
 
 
 class _Numbering(Rewriter):

@@ -65,6 +65,8 @@ class _Marker:
     def index(self, b: Block, owner: Op | None) -> None:
         for o in b.ops:
             self.owner[o] = owner
+            if o.PURE:
+                continue
             match o:
                 case ops.For():
                     self.carried.update((p, (o, k)) for k, p in enumerate(o.body.params[1:]))
@@ -98,7 +100,9 @@ class _Marker:
         if v.op is None:
             return
         self.op(v.op)
-        k = v.op.results.index(v) if v.op._REGIONS else 0
+        if not v.op._REGIONS:
+            return
+        k = v.op.results.index(v)
         match v.op:
             case ops.If():
                 self.work.extend(r.yielded[k] for r in v.op.regions())

@@ -75,6 +75,14 @@ class _Folder(Rewriter):
         return known.result
 
     def visit(self, o: Op) -> None:
+        if not o._REGIONS:
+            rule: Callable[..., Value | None] | None = RULES.get(type(o))
+            got = rule(self.b, o) if rule else None
+            if got is None:
+                self.keep(o)
+            else:
+                self.replace(o, (got,))
+            return
         match o:
             case ops.If():
                 self.if_(o)
@@ -82,13 +90,6 @@ class _Folder(Rewriter):
                 self.for_(o)
             case ops.While():
                 self.while_(o)
-            case _:
-                rule: Callable[..., Value | None] | None = RULES.get(type(o))
-                got = rule(self.b, o) if rule else None
-                if got is None:
-                    self.keep(o)
-                else:
-                    self.replace(o, (got,))
 
     def if_(self, o: ops.If) -> None:
         cond = ops.constant_value(o.cond)
