@@ -219,6 +219,25 @@ def test_arrays_of_structs_and_numpy_both_ways():
     assert again[4].mass == 2.0
 
 
+@pytest.mark.parametrize("held", [wp.float32, wp.array(dtype=float)])
+def test_a_struct_that_is_defined_again_as_in_a_notebook(held):
+    def define():
+        @wp.struct
+        class Again:
+            held_again: held
+            n: int
+
+        return Again
+
+    value = 1.5 if held is wp.float32 else wp.ones(2, dtype=float)
+    for n in range(3):
+        again = define()
+        a = wp.array([again(held_again=value, n=n), again(held_again=value, n=9)], dtype=again)
+        assert (a[0].n, a[1].n) == (n, 9)
+    with pytest.raises(TypeError, match="is made of instances of it"):
+        wp.array([Material()], dtype=again)
+
+
 def test_elements_and_views():
     a = wp.zeros((2, 3), dtype=Material)
     a[1, 2] = Material(id=5)

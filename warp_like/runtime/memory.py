@@ -155,7 +155,7 @@ def host_elements(data: Any, element: ElementType) -> np.ndarray[Any, Any]:
     """
     if element.scalar is not None:
         return host_scalars(data, element.scalar)
-    wanted, cls = element.numpy, element.host
+    wanted = element.numpy
     if isinstance(data, StructInstance):
         data = [data]
     if element.holds and isinstance(data, np.ndarray):
@@ -172,9 +172,14 @@ def host_elements(data: Any, element: ElementType) -> np.ndarray[Any, Any]:
         for name in data.dtype.names:
             records[name] = data[name]
         return records
-    if not isinstance(data, (list, tuple)) or not all(isinstance(x, cls) for x in data):
+    if not isinstance(data, (list, tuple)) or not all(_is_one(x, element.type) for x in data):
         raise TypeError(f"an array of {element.type} is made of instances of it or of a structured NumPy array")
     return np.array([x.numpy_value() for x in data], dtype=wanted)
+
+
+def _is_one(x: Any, t: ir.Type) -> bool:
+    """Whether ``x`` is a struct of the type; its class may come from a second run of the same definition."""
+    return isinstance(x, StructInstance) and x._ir_type_ == t
 
 
 def host_scalars(data: Any, scalar: ir.Scalar) -> np.ndarray[Any, Any]:
