@@ -55,6 +55,10 @@ class Aggregate:
     def __len__(self) -> int:
         return self.type.shape[0]
 
+    @property
+    def dtype(self) -> ScalarType:
+        return self.type.dtype
+
     def rows(self) -> list[list[Any]]:
         n = self.type.shape[-1]
         return [self.parts[i : i + n] for i in range(0, len(self.parts), n)]

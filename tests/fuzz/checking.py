@@ -12,7 +12,8 @@ import numpy as np
 import warp_like as wp
 from tests.frontend.support import define
 from tests.fuzz import derivatives
-from tests.fuzz.program import Program, differs
+from tests.fuzz.arguments import Hosted
+from tests.fuzz.program import Choices, Program, differs, settled
 from tests.fuzz.scalars import Faults, InvalidProgram
 
 ALWAYS = {"fuse_fp": False, "cache_kernels": False}
@@ -57,6 +58,7 @@ class Wanted:
     """What the oracle says of one launch."""
 
     memory: list[np.ndarray]
+    choices: Choices
     faulty: bool
     tangents: list[list[np.ndarray]]
 
@@ -68,9 +70,9 @@ def by_oracle(program: Program, turn: int) -> Wanted:
         InvalidProgram: There are none.
     """
     Faults.divisions_by_zero = 0
-    memory = program.expected(turn)
+    memory, choices = program.expected(turn)
     faulty = Faults.divisions_by_zero > 0
-    return Wanted(memory, faulty, derivatives.expected(program, turn) if program.gradients else [])
+    return Wanted(memory, choices, faulty, derivatives.expected(program, turn) if program.gradients else [])
 
 
 def check(program: Program) -> Finding | None:
@@ -80,28 +82,37 @@ def check(program: Program) -> Finding | None:
         InvalidProgram: It can't be told what is right.
     """
     wanted = [by_oracle(program, turn) for turn in range(len(program.grids))]
-    kernel = define(program.source, eager=True, Any=Any)["k"]
+    names = define(program.source, eager=True, Any=Any)
     for setting in program.settings:
         with configured(setting):
             for turn, right in enumerate(wanted):
-                found = _checked(program, kernel, setting, turn, right)
+                found = _checked(program, names, setting, turn, right)
                 if found is not None:
                     return found
     return None
 
 
-def _checked(program: Program, kernel: Any, setting: dict[str, Any], turn: int, right: Wanted) -> Finding | None:
+def _checked(program: Program, names: dict[str, Any], setting: dict[str, Any], turn: int, right: Wanted) -> Finding | None:
     memory, args = program.arguments(turn)
     try:
-        wp.launch(kernel, dim=program.grids[turn], inputs=args)
-        for k, (a, b) in enumerate(zip(memory, right.memory, strict=True)):
+        hosted = Hosted(args, names)
+        exec(program.call, {**names, "wp": wp, "np": np, "dims": program.grids[turn], "args": hosted.args})
+        hosted.fetch()
+        for k, (got, wanted) in enumerate(zip(memory, right.memory, strict=True)):
+            a, b = settled(program, k, got, wanted, right.choices)
             rtol = CLOSE if program.gradients else 0.0
             if differs(a, b, rtol):
                 return Finding("wrong", setting, turn, shown(k, a, b, rtol))
         if program.gradients:
-            mode = derivatives.wrong(program, kernel, turn, right.tangents)
+            mode = derivatives.wrong(program, names["k"], turn, right.tangents)
             if mode is not None:
                 return Finding(f"wrong {mode[0]} derivative", setting, turn, mode[1])
+        if program.second:
+            numbers = derivatives.wrong_second(program, names["k"], turn)
+            if numbers is not None:
+                return Finding("wrong second derivative", setting, turn, numbers)
+    except InvalidProgram:
+        raise
     except Exception as e:
         if right.faulty and setting.get("mode") == "debug" and isinstance(e, ZeroDivisionError):
             return None

@@ -1,4 +1,7 @@
-"""Gradients of a program against finite differences of the oracle, in reverse and in forward mode."""
+"""Gradients of a program against finite differences of the oracle, in reverse and in forward mode.
+
+Second derivatives are compared with finite differences of gradients, once these are known to be right.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ def moved(program: Program, turn: int, change: list[np.ndarray], by: float) -> l
     _, args = program.arguments(turn)
     for k, d in zip(program.gradients, change, strict=True):
         args[k] += by * d
-    plain.run(program.source, args, program.grids[turn], exact=False)
+    plain.run(program.meant, args, program.grids[turn], exact=False)
     return [args[k] for k in program.gradients]
 
 
@@ -111,4 +114,61 @@ def wrong(program: Program, kernel: Any, turn: int, wanted: list[list[np.ndarray
         if not np.allclose(a, b, rtol=RTOL, atol=RTOL):
             at = tuple(int(n) for n in np.argwhere(~np.isclose(a, b, rtol=RTOL, atol=RTOL))[0])
             return "forward", f"tangent of argument {k} at {list(at)}: got {a[at]!r}, expected {b[at]!r}"
+    return None
+
+
+# --- second derivatives -----------------------------------------------------------------------------------------
+
+INPUTS = 4
+"""So many arrays with gradients are inputs of ``hvp``; the sum of the others is differentiated."""
+
+
+def gradient_of_outputs(program: Program, kernel: Any, turn: int, change: list[np.ndarray], by: float) -> list[Any]:
+    """The gradient by the inputs, which are changed a little, of the weighted sum of the other arrays."""
+    _, args = program.arguments(turn)
+    for k, d in zip(program.gradients, change, strict=True):
+        args[k] = typed(kernel, k, args[k] + by * d if k < INPUTS else args[k], requires_grad=True)
+    weights = seeds(program, turn)
+    with wp.Tape() as tape:
+        wp.launch(kernel, dim=program.grids[turn], inputs=args)
+    tape.backward(grads={args[k]: typed(kernel, k, weights[k]) for k in program.gradients[INPUTS:]})
+    return [args[k].grad.numpy().copy() for k in range(INPUTS)]
+
+
+def by_hvp(program: Program, kernel: Any, turn: int, change: list[np.ndarray]) -> list[np.ndarray]:
+    """The product of the Hessian of that sum and a change of the inputs."""
+    _, args = program.arguments(turn)
+    weights: list[Any] = [None] * (len(args) - INPUTS)
+    for k, s in zip(program.gradients, seeds(program, turn), strict=True):
+        args[k] = typed(kernel, k, args[k])
+        if k >= INPUTS:
+            weights[k - INPUTS] = typed(kernel, k, s)
+    moved_by = [typed(kernel, k, change[k]) for k in range(INPUTS)]
+    inputs, outputs = args[:INPUTS], args[INPUTS:]
+    dim = program.grids[turn]
+    found = wp.autograd.hvp(kernel, dim, inputs, outputs, tangents=moved_by, adj_outputs=weights)
+    return [a.numpy() for a in found[:INPUTS]]
+
+
+def wrong_second(program: Program, kernel: Any, turn: int) -> str | None:
+    """What is wrong with the products of the Hessian.
+
+    Raises:
+        InvalidProgram: There is no second derivative.
+    """
+    change = directions(program, turn)[-1]
+    estimates = []
+    for h in (STEP, STEP / 4):
+        plus = gradient_of_outputs(program, kernel, turn, change, h)
+        minus = gradient_of_outputs(program, kernel, turn, change, -h)
+        estimates.append([(p - m) / (2 * h) for p, m in zip(plus, minus, strict=True)])
+    for a, b in zip(*estimates, strict=True):
+        if not np.all(np.isfinite(a)) or np.max(np.abs(a), initial=0) > MODERATE:
+            raise InvalidProgram("the second derivative is too large")
+        if not np.allclose(a, b, rtol=1e-6, atol=1e-6):
+            raise InvalidProgram("no second derivative")
+    for k, (a, b) in enumerate(zip(by_hvp(program, kernel, turn, change), estimates[1], strict=True)):
+        if not np.allclose(a, b, rtol=2 * RTOL, atol=2 * RTOL):
+            at = tuple(int(n) for n in np.argwhere(~np.isclose(a, b, rtol=RTOL, atol=RTOL))[0])
+            return f"product of the Hessian, argument {k} at {list(at)}: got {a[at]!r}, expected {b[at]!r}"
     return None

@@ -136,7 +136,11 @@ class GradientWriter(Writer):
 
 def gradients(seed: int, known: frozenset[str]) -> Program:
     """A program with gradients."""
-    w = GradientWriter(seed, known)
+    return differentiable("gradients", GradientWriter(seed, known), FUNCTIONS, [])
+
+
+def differentiable(kind: str, w: GradientWriter, above: str, last: list[str]) -> Program:
+    """The program that a writer makes, with the statements ``last`` at its end."""
     arrays = {"x": 1, "z": 1, "y": 2, "w": 0, "acc": 1, "f": 1, "u": 1}
     kinds = {0: "wp.array(dtype=wp.vec3d)", 1: "wp.array(dtype=wp.float64)", 2: "wp.array2d(dtype=wp.float64)"}
     params = [*(f"{name}: {kinds[k]}" for name, k in arrays.items()), "g: wp.array(dtype=int)", "n: int", "s: int"]
@@ -147,9 +151,11 @@ def gradients(seed: int, known: frozenset[str]) -> Program:
         w.statement(1, False)
     w.line(1, f"y[i, 1] = {w.expression()}")
     w.line(1, "y[i, 2] = a * b + t[0]")
-    head = [FUNCTIONS + "@wp.kernel", f"def k({', '.join(params)}):"]
+    for text in last:
+        w.line(1, text)
+    head = [above + "@wp.kernel", f"def k({', '.join(params)}):"]
     size = 2 * THREADS + 6
-    setup = [f"r = np.random.default_rng({seed})"]
+    setup = [f"r = np.random.default_rng({w.seed})"]
     setup += [f"{name} = r.uniform(-1.2, 1.2, {size})" for name in ("x", "z", "acc", "f", "u")]
     setup += [f"y, w = r.uniform(-1.2, 1.2, (2, {THREADS}, 3))", f"g = r.integers(0, 5, {size}).astype('int32')"]
     setup += [f"memory = [{', '.join(arrays)}]", f"args = [*memory, g, dims[0], {w.number(0, 2)}]"]
@@ -163,5 +169,5 @@ def gradients(seed: int, known: frozenset[str]) -> Program:
     grids = ((w.pick([1, 4, 5, 16, 17, THREADS, THREADS]),),)
     source = "\n".join([*head, *w.lines]) + "\n"
     return Program(
-        "gradients", seed, source, "\n".join(setup) + "\n", grids, settings, tuple(range(len(arrays))), REFUSALS
+        kind, w.seed, source, "\n".join(setup) + "\n", grids, settings, tuple(range(len(arrays))), REFUSALS
     )

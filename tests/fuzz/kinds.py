@@ -9,8 +9,15 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 
+from tests.fuzz.crowds import crowds
 from tests.fuzz.edges import edges
+from tests.fuzz.generics import generics
 from tests.fuzz.gradients import gradients
+from tests.fuzz.hessians import hessians
+from tests.fuzz.indexed import indexed
+from tests.fuzz.maps import maps
+from tests.fuzz.natives import natives
+from tests.fuzz.nested import nested
 from tests.fuzz.numbers import numbers
 from tests.fuzz.parts import parts
 from tests.fuzz.program import Program
@@ -28,6 +35,13 @@ GENERATORS: dict[str, Callable[[int, frozenset[str]], Program]] = {
     "parts": parts,
     "gradients": gradients,
     "views": views,
+    "crowds": crowds,
+    "maps": maps,
+    "indexed": indexed,
+    "nested": nested,
+    "generics": generics,
+    "natives": natives,
+    "hessians": hessians,
 }
 CHECKS = {
     "ir": "tests.fuzz.reused:compiled_ir",

@@ -1,12 +1,14 @@
 """The oracle's arrays, which notice races: a program whose result depends on the order of threads is no test.
 
 Each number in memory is a cell. Threads may share a cell if all of them only read it; if all write the same value and
-none reads it; or if all update it by atomics of one commuting kind whose results nobody uses.
+none reads it; or if all update it by atomics of one commuting kind whose results nobody uses. Arrays of which a program
+says that the order of threads decides something are held to less: see ``Program.unordered``.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,10 +35,20 @@ class Cell:
 class Memory:
     """The cells of one launch, by address; ``thread`` is the one that runs."""
 
-    def __init__(self, exact: bool) -> None:
+    def __init__(self, exact: bool, unordered: Sequence[tuple[np.ndarray, str]] = ()) -> None:
         self.cells: dict[int, Cell] = {}
         self.thread = 0
         self.exact = exact
+        self.unordered = [(np.lib.array_utils.byte_bounds(a), how) for a, how in unordered]
+        self.stored: dict[int, dict[int, Any]] = {}
+
+    def loose(self, address: int) -> str | None:
+        """What the order of threads decides there."""
+        return next((how for (low, high), how in self.unordered if low <= address < high), None)
+
+    def choices(self) -> dict[int, list[Any]]:
+        """By address, the values of which any may stay: the last that each thread stored."""
+        return {address: list(by_thread.values()) for address, by_thread in self.stored.items()}
 
     def cell(self, address: int) -> Cell:
         found = self.cells.get(address)
@@ -52,12 +64,20 @@ class Memory:
 
     def read(self, address: int) -> None:
         c = self.cell(address)
+        if self.loose(address) in ("free", "sorted"):
+            return
         if self.others(c.writer) or self.others(c.adder):
             raise InvalidProgram("race: a read of what another thread writes")
         c.reader = self.joined(c.reader)
 
     def write(self, address: int, value: Any) -> None:
         c = self.cell(address)
+        how = self.loose(address)
+        if how in ("free", "sorted"):
+            return
+        if how == "any":
+            self.store_any(c, address, value)
+            return
         same = c.writer == NOBODY or c.value == value or (value != value and c.value != c.value)
         if self.others(c.adder) or self.others(c.reader):
             raise InvalidProgram("race: a write of what another thread uses")
@@ -66,8 +86,25 @@ class Memory:
         c.varied |= not same
         c.writer, c.value = self.joined(c.writer), value
 
+    def store_any(self, c: Cell, address: int, value: Any) -> None:
+        """A store of a thread beside others; no thread may have read, nor read later, unless it is the only one."""
+        if self.others(c.adder) or self.others(c.reader):
+            raise InvalidProgram("race: a write of what another thread uses")
+        if self.others(c.writer) and c.reader != NOBODY:
+            raise InvalidProgram("race: two threads write")
+        c.writer = self.joined(c.writer)
+        self.stored.setdefault(address, {})[self.thread] = value
+
+    def attempt(self, address: int, value: Any) -> None:
+        """An atomic that may store the value, in another order of the threads."""
+        if self.loose(address) == "any":
+            self.stored.setdefault(address, {})[self.thread] = value
+
     def update(self, address: int, kind: str, value: Any, used: bool) -> None:
         c = self.cell(address)
+        if self.loose(address):
+            self.attempt(address, value)
+            return
         if self.others(c.writer) or self.others(c.reader):
             raise InvalidProgram("race: an atomic beside a read or a write")
         if self.others(c.adder) and (c.kind != kind or c.used or used or kind == "cas"):
@@ -167,6 +204,10 @@ class Arr:
                 self._write((*at, *k), part)
         else:
             self._write(at, x)
+
+    def place(self, at: Any) -> int:
+        """The address of an element."""
+        return self._place(self.indices(at))
 
     def _place(self, at: tuple[int, ...]) -> int:
         return self.address + sum(i * s for i, s in zip(at, self.a.strides, strict=True))

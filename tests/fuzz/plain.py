@@ -16,8 +16,9 @@ import numpy as np
 
 from tests.fuzz import builtins, scalars
 from tests.fuzz.aggregates import Aggregate, AggregateType, Struct, arithmetic, copied, each
+from tests.fuzz.indirect import parameter
 from tests.fuzz.memory import Arr, ArrayType, Memory
-from tests.fuzz.scalars import INT32, TYPES, InvalidProgram, ScalarType
+from tests.fuzz.scalars import INT32, TYPES, InvalidProgram, ScalarType, default
 
 MAX_STEPS = 100_000
 """Iterations of loops in one launch; what takes more is no test."""
@@ -227,13 +228,37 @@ def references(tree: ast.Module) -> dict[str, list[int]]:
 # --- the package's names ----------------------------------------------------------------------------------------
 
 
+class Family:
+    """An annotation that several types fit: wp.Scalar, wp.Int, wp.Float, or vectors."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def fits(self, x: Any) -> bool:
+        t = scalars.type_of(default(x))
+        if self.name == "vector":
+            return isinstance(x, Aggregate) and x.type.kind == "vec"
+        return t is not None and (self.name == "Scalar" or (t.is_float if self.name == "Float" else t.is_int))
+
+
+class Types:
+    """``wp.types``."""
+
+    def vector(self, length: Any, dtype: Any) -> Family:
+        return Family("vector")
+
+
 class Wp(builtins.Builtins):
     """What programs use of the package."""
 
     ref, Function = Ref, None
+    Scalar, Int, Float = (Family(name) for name in ("Scalar", "Int", "Float"))
 
-    def __init__(self, exact: bool) -> None:
-        self.memory = Memory(exact)
+    def __init__(self, exact: bool, unordered: Sequence[tuple[np.ndarray, str]]) -> None:
+        self.overloads: dict[str, list[tuple[Any, list[Any]]]] = {}
+        self.types = Types()
+        self.names: dict[str, Any] = {}
+        self.memory = Memory(exact, unordered)
         self.thread: tuple[int, ...] = (0,)
         self.steps = 0
 
@@ -270,15 +295,26 @@ class Wp(builtins.Builtins):
         return f if f is not None else lambda g: g
 
     def func(self, f: Any) -> Any:
+        """A function; of several with one name, a call takes the most special that fits."""
         types = [f.__annotations__.get(n) for n in f.__code__.co_varnames[: f.__code__.co_argcount]]
+        known = self.overloads.setdefault(f.__name__, [])
+        known[:] = [(g, ts) for g, ts in known if ts != types] + [(f, types)]
 
         @functools.wraps(f)
         def call(*args: Any) -> Any:
             self.tick()
-            given = [_argument(a, t) for a, t in zip(args, types, strict=True)]
-            return copied(f(*given))
+            g, wanted = chosen(known, args)
+            return copied(g(*(_argument(a, t) for a, t in zip(args, wanted, strict=True))))
 
         return call
+
+    def func_native(self, *_: Any, **__: Any) -> Any:
+        """The oracle is given Python in place of the function."""
+        return lambda f: f
+
+    def grad(self, f: Any) -> Any:
+        """The gradient of a function, which the oracle is given under another name."""
+        return self.names[f"slopes_{f.__name__}"]
 
     def struct(self, cls: type) -> type:
         return type(cls.__name__, (Struct,), {"fields": dict(cls.__annotations__)})
@@ -288,6 +324,12 @@ class Wp(builtins.Builtins):
 
     def array(self, dtype: Any, ndim: int = 1) -> ArrayType:
         return ArrayType(dtype, ndim)
+
+    def indexedarray(self, dtype: Any, ndim: int = 1) -> ArrayType:
+        return ArrayType(dtype, ndim)
+
+    def indexedarray2d(self, dtype: Any) -> ArrayType:
+        return ArrayType(dtype, 2)
 
     def array2d(self, dtype: Any) -> ArrayType:
         return ArrayType(dtype, 2)
@@ -307,6 +349,8 @@ class Wp(builtins.Builtins):
 
     def atomic_cas(self, a: Arr, *rest: Any, used: bool = True) -> Any:
         *at, compare_to, value = rest
+        if a.memory is not None:
+            a.memory.attempt(a.place(tuple(at)), value)
         old = a.update([("[", tuple(at))], "exch", a.a[a.indices(tuple(at))], True)
         if old == scalars.alike(compare_to, old)[0]:
             a.update([("[", tuple(at))], "exch", value, True)
@@ -319,6 +363,26 @@ def _atomic(kind: str) -> Callable[..., Any]:
 
 for _kind in ("add", "sub", "min", "max", "and", "or", "xor", "exch"):
     setattr(Wp, f"atomic_{_kind}", _atomic(_kind))
+
+
+def chosen(overloads: list[tuple[Any, list[Any]]], args: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """The overload that fits the arguments, and the types of its parameters."""
+    if len(overloads) == 1:
+        return overloads[0]
+
+    def rank(x: Any, t: Any) -> int:
+        """How special a fitting type is; 0 where it does not fit."""
+        if isinstance(t, Family):
+            return 2 * t.fits(x)
+        if isinstance(t, (ScalarType, AggregateType)):
+            return 3 * (t == (x.type if isinstance(x, Aggregate) else scalars.type_of(default(x))))
+        return 1
+
+    ranked = [(min(map(rank, args, types)), k) for k, (_, types) in enumerate(overloads)]
+    best, k = max(ranked)
+    if not best:
+        raise InvalidProgram("no overload fits")
+    return overloads[k]
 
 
 def _argument(a: Any, t: Any) -> Any:
@@ -336,18 +400,29 @@ def element_dtype(t: Any) -> np.dtype[Any]:
     return np.dtype([(name, element_dtype(f)) for name, f in t.fields.items()], align=True)
 
 
-def run(source: str, args: Sequence[Any], dims: tuple[int, ...], name: str = "k", exact: bool = True) -> None:
+def run(
+    source: str,
+    args: Sequence[Any],
+    dims: tuple[int, ...],
+    name: str = "k",
+    exact: bool = True,
+    unordered: Sequence[tuple[np.ndarray, str]] = (),
+) -> dict[int, list[Any]]:
     """Launch the kernel ``name``; arrays in ``args`` change in place.
+
+    Returns:
+        By address, the values of which any may stay, for arrays of ``unordered`` that say so.
 
     Raises:
         InvalidProgram: What it computes is not defined, or depends on the order of threads.
     """
-    wp = Wp(exact)
+    wp = Wp(exact, unordered)
     code = _compiled(source)
     space: dict[str, Any] = {"wp": wp, "binary": binary, "unary": unary, "compare": compare, "copied": copied}
     space |= {"assign": assign, "update": update, "tick": wp.tick, "tid": wp.tid, "range": wp.range, "slice": slice}
     space |= {"int": INT32, "float": TYPES["float32"], "bool": TYPES["bool"], "__name__": "plain", "Any": Any}
     space |= {"len": lambda a: INT32(len(a)), "type": lambda x: scalars.type_of(x) or x.type, "reversed": _reversed}
+    wp.names = space
     with np.errstate(all="ignore"):
         try:
             exec(code, space)
@@ -359,6 +434,7 @@ def run(source: str, args: Sequence[Any], dims: tuple[int, ...], name: str = "k"
                 f(*map(copied, given))
         except MEANINGLESS as e:
             raise InvalidProgram(f"{type(e).__name__}: {e}") from e
+    return wp.memory.choices()
 
 
 def _reversed(items: Any) -> Any:
@@ -367,7 +443,7 @@ def _reversed(items: Any) -> Any:
 
 def _parameter(a: Any, t: Any, memory: Memory) -> Any:
     if isinstance(t, ArrayType):
-        return Arr(a, t.dtype, memory)
+        return parameter(a, t, memory)
     return scalars.cast(a, t) if isinstance(t, ScalarType) else t(*a)
 
 

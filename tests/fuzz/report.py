@@ -26,6 +26,7 @@ import numpy as np
 import warp_like as wp
 
 nan, inf = np.nan, np.inf
+{arguments}
 {emulation}
 
 {source}
@@ -37,13 +38,22 @@ for name, value in {setting}.items():
     setattr(wp.config, name, value)
 {launch}
 '''
+ARGUMENTS = """
+from tests.fuzz.arguments import Hosted, Nested, Selected  # needs the repository on the path
+"""
 VALUES = """\
-wp.launch(k, dim=dims, inputs=args)
+{call}
+unordered = {unordered}
+choices = {choices}  # of stores to one element, any may stay
 bad = False
 expected = [
 {expected}
 ]
 for number, (got, want) in enumerate(zip(memory, expected)):
+    if unordered.get(number) == "sorted":
+        got, want = np.sort(got, axis=None), np.sort(want, axis=None)
+    for at, values in choices.get(number, {{}}).items():
+        want.flat[at] = got.flat[at] if got.flat[at] in values else want.flat[at]
     if got.dtype.names:
         same = got.tolist() == want.tolist()
     elif want.dtype.kind == "f":
@@ -73,6 +83,13 @@ wp.autograd.jvp(k, dim=dims, inputs=[*arrays, *args[len(arrays) :]], tangents=mo
 worst = [float(np.max(np.abs(m.numpy() - t), initial=0)) for m, t in zip(moved, tangents)]
 print("tangents: largest errors", worst)
 sys.exit(int(not np.isclose(got, want, rtol=1e-5, atol=1e-5) or max(worst) > 1e-5))"""
+SECOND = """\
+from tests.fuzz.checking import check  # needs the repository on the path
+from tests.fuzz.program import Program
+
+found = check({program!r})
+print(found)
+sys.exit(int(found is not None))"""
 EMULATION = """
 from tests.cuda.emulated import EmulatedDriver, emulated_code
 from tests.on_device import on_device
@@ -84,6 +101,18 @@ install(EmulatedDriver())
 device = on_device("emulated")
 device.__enter__()
 """
+
+
+def hosted(program: Program) -> bool:
+    """Whether arguments are others than NumPy arrays and numbers."""
+    return "Selected(" in program.setup or "Nested(" in program.setup
+
+
+def called(program: Program) -> str:
+    """What the host does with the arguments."""
+    if not hosted(program):
+        return program.call
+    return f"hosted = Hosted(args, globals())\nargs = hosted.args\n{program.call}\nhosted.fetch()"
 
 
 def literal(a: np.ndarray[Any, Any]) -> str:
@@ -102,11 +131,12 @@ def reproducer(program: Program, finding: Finding) -> str:
     try:
         launch = _checked_launch(program, finding, turn)
     except InvalidProgram:
-        launch = "wp.launch(k, dim=dims, inputs=args)"
+        launch = called(program)
     return TEMPLATE.format(
         title=f"{program.kind}, seed {program.seed}: {finding.kind} with {setting}.",
         details=textwrap.indent(finding.details.replace('"""', "'''").replace("\\", "/"), "    ") + "\n",
         emulation=EMULATION if setting.get("device") else "",
+        arguments=ARGUMENTS if hosted(program) else "",
         source=program.source.rstrip(),
         dims=program.grids[turn],
         setup=program.setup.rstrip(),
@@ -117,6 +147,8 @@ def reproducer(program: Program, finding: Finding) -> str:
 
 def _checked_launch(program: Program, finding: Finding, turn: int) -> str:
     right = by_oracle(program, turn)
+    if "second" in finding.kind:
+        return SECOND.format(program=program)
     if "derivative" in finding.kind or (program.gradients and finding.kind.startswith("raises")):
         from tests.fuzz import derivatives
 
@@ -128,7 +160,14 @@ def _checked_launch(program: Program, finding: Finding, turn: int) -> str:
             tangents=[t.tolist() for t in right.tangents[-1]],
         )
     expected = "\n".join(f"    {literal(a)}," for a in right.memory)
-    return VALUES.format(expected=expected, rtol=1e-9 if program.gradients else 0)
+    choices = {k: {at: [x.item() for x in values] for at, values in of.items()} for k, of in right.choices.items()}
+    return VALUES.format(
+        call=called(program),
+        unordered=dict(program.unordered),
+        choices=choices,
+        expected=expected,
+        rtol=1e-9 if program.gradients else 0,
+    )
 
 
 def write(folder: Path, program: Program, finding: Finding) -> Path:

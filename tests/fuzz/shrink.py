@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from tests.fuzz.checking import Finding
-from tests.fuzz.program import Program
+from tests.fuzz.program import LAUNCH, Program
 
 Check = Callable[[Program], Finding | str | None]
 
@@ -144,7 +144,7 @@ def smaller_sources(text: str) -> Iterator[str]:
 
 def without_parameters(program: Program) -> Iterator[Program]:
     """Without one of the kernel's parameters and its argument; a program with gradients keeps them, by position."""
-    if program.gradients:
+    if program.gradients or program.call != LAUNCH:
         return
     tree = ast.parse(program.source)
     kernel = next(f for f in tree.body if isinstance(f, ast.FunctionDef) and f.name == "k")

@@ -64,11 +64,16 @@ class SumWriter(Writer):
 
 def sums(seed: int, known: frozenset[str]) -> Program:
     """A program of sums."""
-    w = SumWriter(seed, known)
+    return summing("sums", SumWriter(seed, known), [], [])
+
+
+def summing(kind: str, w: SumWriter, above: list[str], more: list[str]) -> Program:
+    """The program that a writer makes, whose kernel has ``more`` parameters behind the others."""
     size = 3 * LARGEST
     params = ["n: int", "s: int", "x: wp.array(dtype=int)", "g: wp.array(dtype=int)", "p: wp.array(dtype=int)"]
     params += ["f: wp.array(dtype=int)", "o: wp.array(dtype=int)"]
     params += [f"{name}: wp.array(dtype=wp.{w.t})" for name in w.names]
+    params += more
     w.line(1, "i = wp.tid()")
     w.line(1, "q = int(1)")
     while w.budget > 0:
@@ -76,7 +81,7 @@ def sums(seed: int, known: frozenset[str]) -> Program:
     w.line(1, "o[i] = q")
     shape = f"({size}, {w.t[3]})" if w.vector() else str(size)
     dtype = {"vec3": "float32", "vec2i": "int32", "vec2d": "float64"}.get(w.t, w.t)
-    setup = [f"r = np.random.default_rng({seed})", f"a = np.ones({shape}, '{dtype}')"]
+    setup = [f"r = np.random.default_rng({w.seed})", f"a = np.ones({shape}, '{dtype}')"]
     setup.append(f"b = {w.pick(['a', 'a', 'a[1:]', 'a.copy()'])}")
     setup += [f"x = r.integers(0, 4, {LARGEST + 6}).astype('int32')", f"g = r.integers(0, 5, {size}).astype('int32')"]
     setup += [f"p = r.permutation({LARGEST}).astype('int32')", f"f, o = np.zeros((2, {size}), 'int32')"]
@@ -88,4 +93,4 @@ def sums(seed: int, known: frozenset[str]) -> Program:
         {"max_unroll": 0},
     ]
     grids = [(k,) for k in sorted({*w.r.sample([0, 1, 3, 4, 5, 8, 16, 17, 32], 3), LARGEST})]
-    return finished("sums", w, [], params, setup, grids, ({}, *w.r.sample(others, 2)))
+    return finished(kind, w, above, params, setup, grids, ({}, *w.r.sample(others, 2)))
