@@ -444,3 +444,52 @@ def test_arrays_of_any_number_of_dimensions():
 @wp.kernel
 def wrong_total(x: float):
     total_of(x)
+
+
+@wp.func
+def alternating(v: wp.types.vector(length=Any, dtype=Any)):
+    if len(v) == 1:
+        return v[0]
+    return v[0] - alternating(v[1:])
+
+
+@wp.func
+def twice(f: wp.Function, a: Any):
+    return f(f(a))
+
+
+@wp.func
+def doubled(a: Any):
+    return a + a
+
+
+@wp.func
+def fourfold(a: Any):
+    return twice(doubled, a)
+
+
+@wp.kernel
+def nest(out: wp.array(dtype=wp.float64), x: wp.array(dtype=wp.vec4d)):
+    i = wp.tid()
+    out[i] = alternating(x[i]) + twice(fourfold, x[i][0])
+
+
+def test_a_generic_function_inside_of_itself_for_other_types():
+    x = np.random.default_rng(2).normal(size=(5, 4))
+    out = np.zeros(5)
+    wp.launch(nest, 5, inputs=[out, x])
+    np.testing.assert_allclose(out, x @ [1, -1, 1, -1] + 16 * x[:, 0], rtol=1e-12)
+
+
+def test_a_generic_function_that_calls_itself_without_end():
+    @wp.func
+    def longer(v: Any):
+        return longer(wp.types.vector(length=len(v) + 1, dtype=float)())
+
+    @wp.kernel
+    def endless(out: wp.array(dtype=float)):
+        out[0] = longer(wp.vec2())
+
+    with pytest.raises(wp.WarpCodegenError, match="`longer` calls itself: longer -> longer") as caught:
+        wp.launch(endless, 1, outputs=[np.zeros(1, np.float32)])
+    assert "may call itself for other types, but not more than 32 times" in str(caught.value)

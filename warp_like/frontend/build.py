@@ -37,6 +37,8 @@ from warp_like.ir.core import Function, Value
 from warp_like.ir.types import Array, Struct, Type, leaf_fields
 
 _T = TypeVar("_T")
+_INSTANCES = 32
+"""How many instances of one generic function may be inside of one another."""
 
 
 def build_kernel(source: Source, arg_types: Sequence[Type], *, wide: bool = False) -> Function:
@@ -90,18 +92,22 @@ def _calling(session: Session, overload: Overload, given: tuple[Given, ...]) -> 
     if found is not None:
         return found
     source = overload.source
-    running = [o for o, _ in session.building]
-    if overload in running:
-        chain = [name for _, name in session.building[running.index(overload) :]]
+    running = [k for k, _ in session.building]
+    endless = sum(o is overload for o, _ in running) >= _INSTANCES
+    if key in running or endless:
+        first = next(n for n, (o, _) in enumerate(running) if o is overload)
+        chain = [name for _, name in session.building[first:]]
         raise WarpCodegenError(
             f"`{source.name}` calls itself: {' -> '.join([*chain, source.name])}",
             source.header,
-            help="kernel code has no recursion; write a loop",
+            help=f"a generic function may call itself for other types, but not more than {_INSTANCES} times"
+            if endless
+            else "kernel code has no recursion; write a loop",
         )
     if overload.native is not None:
         session.functions[key] = found = build_native(overload, given, _unique(session, source.name))
         return found
-    session.building.append((overload, source.name))
+    session.building.append((key, source.name))
     try:
         changed = references.changed(overload, given)
         found = _build(session, source, dict(zip(overload.params, given, strict=True)), changed=changed)

@@ -76,7 +76,7 @@ class Session:
     call: Callable[[Session, Overload, tuple[Given, ...]], Function]
     around: Names = NOW
     functions: dict[Any, Function] = field(default_factory=dict)
-    building: list[tuple[Overload, str]] = field(default_factory=list)
+    building: list[tuple[tuple[Overload, Any], str]] = field(default_factory=list)
     names: Counter[str] = field(default_factory=Counter)
 
 
