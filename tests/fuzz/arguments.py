@@ -1,7 +1,7 @@
 """Arguments that are no NumPy arrays: indexed arrays, and arrays of structs that hold arrays.
 
-A program's setup describes them over memory of NumPy. ``indirect.py`` makes the oracle's arrays of the descriptions, and
-``Hosted`` those of the package.
+A program's setup describes them over memory of NumPy. ``indirect.py`` makes the oracle's arrays of the descriptions,
+and ``Hosted`` those of the package.
 """
 
 from __future__ import annotations

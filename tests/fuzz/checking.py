@@ -92,7 +92,9 @@ def check(program: Program) -> Finding | None:
     return None
 
 
-def _checked(program: Program, names: dict[str, Any], setting: dict[str, Any], turn: int, right: Wanted) -> Finding | None:
+def _checked(
+    program: Program, names: dict[str, Any], setting: dict[str, Any], turn: int, right: Wanted
+) -> Finding | None:
     memory, args = program.arguments(turn)
     try:
         hosted = Hosted(args, names)

@@ -14,7 +14,7 @@ from tests.fuzz.numbers import finished
 from tests.fuzz.program import Program
 from tests.fuzz.sums import SumWriter
 
-GRIDS = ((500,), (700,), (1025,), (1300,), (20, 33), (450, 2), (3, 300), (5, 11, 16))
+GRIDS = ((400,), (520,), (641,), (900,), (20, 23), (300, 2), (3, 170), (5, 7, 16))
 BUCKETS = 5
 SPUN = """\
 @wp.func
@@ -39,9 +39,13 @@ class CrowdWriter(SumWriter):
     def __init__(self, seed: int, known: frozenset[str]) -> None:
         super().__init__(seed, known)
         self.t = self.pick(["int32", "float32", "float64", "int64", "uint32", "vec2i", "vec2d"])
+        self.budget = self.number(3, 7)
         self.extra: dict[str, tuple[str, str, str]] = {}
         self.setup: list[str] = []
-        self.kinds += [self.slot, self.chain, self.claim, self.mark, self.win, self.win, self.extreme]
+        flow, meeting = [self.if_, self.for_, self.value, self.leave], [self.slot, self.chain, self.claim, self.mark]
+        sums = [self.sum] * 3 + [self.extreme]
+        focus = self.pick([[*meeting, *sums, self.win], [self.win] * 2, meeting, sums])  # sums keep code out of lanes
+        self.kinds = [*flow, *focus * 2]
 
     def fits(self, kind: Any, depth: int, loop: bool) -> bool:
         return super().fits(kind, depth, loop) and not (loop and kind in (self.slot, self.chain))
@@ -98,10 +102,21 @@ class CrowdWriter(SumWriter):
         """Stores of different values to one element, of which one stays."""
         t = self.pick(["int32", "int32", "float64", "float32", "int64", "int16"])
         win = self.array("win", t, f"np.zeros(2 * n, '{t}')", "any")
-        for _ in range(self.number(1, 2)):
-            at = self.pick([self.bucket(), "i // 2", "p[i] // 3", "g[i] * 100", "i + 1 if i % 2 == 0 else i", "i & ~15"])
+        for part in range(self.number(1, 2)):
+            if part or self.chance(0.5):
+                depth = self.deeper(depth)
+            at = self.pick(
+                ["0", "s", self.bucket(), "i // 2", "p[i] // 3", "g[i] * 100", "i + 1 if i % 2 == 0 else i", "i & ~15"]
+            )
             value = self.pick(["i", "h + i * 4", "q * 1000 + i % 100", "i % 7", "x[n - 1 - i]", *self.loops])
             self.line(depth, f"{win}[{at}] = wp.{t}({value})")
+
+    def deeper(self, depth: int) -> int:
+        """Begin a branch."""
+        if depth > 3:
+            return depth
+        self.line(depth, f"if {self.condition()}:")
+        return depth + 1
 
     def extreme(self, depth: int, loop: bool) -> None:
         t, op = self.pick(["int32", "float32", "float64", "uint32", "int64"]), self.pick(["min", "max"])
@@ -137,7 +152,11 @@ def crowds(seed: int, known: frozenset[str]) -> Program:
     setup += ["f, o = np.zeros((2, 3 * n), 'int32')", *w.setup]
     compared = {memory: how for memory, _, how in w.extra.values()}
     setup.append(f"memory = [{', '.join(['a, b, f, o', *compared])}]")
-    work = 2 * w.pick([0, 150, 600, 2000])
+    work = w.pick([0, 4000, 60_000, 120_000])
+    if w.chance(0.25):  # elements that several threads mean, by their own index
+        twice = "r.integers(0, len(a), len(a)).astype('int32')"
+        setup.append(f"a = Selected(a, [{twice}], '{w.t}')")
+        params = [p.replace("wp.array", "wp.indexedarray") if p.startswith("a:") else p for p in params]
     setup.append(f"args = [n, {w.number(0, 2)}, {work}, x, g, p, f, o, {', '.join([*w.names, *w.extra])}]")
     width = {"vector_width": w.pick([1, 4, 8, 16])}
     settings = ({"num_threads": 3}, {"num_threads": w.pick([2, 5, 16]), **width})

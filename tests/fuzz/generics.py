@@ -9,7 +9,6 @@ from __future__ import annotations
 from tests.fuzz.numbers import NUMBERS, THREADS, NumberWriter, layouts, settings_of, sizes, values_of
 from tests.fuzz.program import Program
 
-
 HELD = [t for t in NUMBERS if t != "bfloat16"]
 FIXED = """\
 FACTOR = {factor}
@@ -159,8 +158,8 @@ class GenericWriter(NumberWriter):
 def generics(seed: int, known: frozenset[str]) -> Program:
     """A program of generic functions, in a kernel for several types."""
     w = GenericWriter(seed, known)
-    w.budget = w.number(14, 24)
-    above = FIXED.format(factor=w.number(0, 6), special=w.special).splitlines() + ["", ""]
+    w.budget = w.number(11, 18)
+    above = [*FIXED.format(factor=w.number(0, 6), special=w.special).splitlines(), "", ""]
     above += [line for k in range(w.number(1, 3)) for line in w.function(k)]
     names = [f"{k}_{t}" for t in w.types for k in "xy"]
     params = [f"{a}: wp.array{'2d' * a.startswith('y')}(dtype=wp.{a[2:]})" for a in names]
@@ -188,5 +187,3 @@ def generics(seed: int, known: frozenset[str]) -> Program:
     head = ["@wp.kernel", f"def k({', '.join(params)}):"]
     source = "\n".join([*above, *head, *w.lines]) + "\n"
     return Program("generics", seed, source, "\n".join(setup) + "\n", sizes(w), settings_of(w))
-
-

@@ -53,5 +53,7 @@ class HessianWriter(GradientWriter):
 def hessians(seed: int, known: frozenset[str]) -> Program:
     """A program with second derivatives."""
     w = HessianWriter(seed, known)
-    made = differentiable("hessians", w, FUNCTIONS + SLOPES, [f"acc[i % {w.number(1, THREADS)}] += y[i, 1] * a + b * b"])
+    made = differentiable(
+        "hessians", w, FUNCTIONS + SLOPES, [f"acc[i % {w.number(1, THREADS)}] += y[i, 1] * a + b * b"]
+    )
     return dataclasses.replace(made, oracle=ORACLE, second=True)

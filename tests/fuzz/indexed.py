@@ -56,7 +56,9 @@ def indexed(seed: int, known: frozenset[str]) -> Program:
         assert found is not None
         dtype = "int32" if found[1] == "int" else found[1]
         source = source.replace(found[0], found[0].replace("wp.array", "wp.indexedarray"))
-        many = f"r.integers(0, len({name}), len({name}))" if twice and name in w.names else f"r.permutation(len({name}))"
+        many = (
+            f"r.integers(0, len({name}), len({name}))" if twice and name in w.names else f"r.permutation(len({name}))"
+        )
         how = w.pick([many, many, f"np.arange(len({name}))[::-1].copy()", "None"])
         how = how if how == "None" else f"{how}.astype('int32')"
         head += f"{name}_ = Selected({name}, [{how}], '{dtype}')\n"

@@ -41,7 +41,12 @@ class NativeWriter(NumberWriter):
     def native(self, name: str, params: str, cpp: list[str], twin: list[str], result: bool, writes: str) -> None:
         arrow = f" -> wp.{self.t}" if result else ""
         snippet = "\\n".join(cpp)
-        self.natives += [f'@wp.func_native("{snippet}", writes=[{writes}])', f"def {name}({params}){arrow}: ...", "", ""]
+        self.natives += [
+            f'@wp.func_native("{snippet}", writes=[{writes}])',
+            f"def {name}({params}){arrow}: ...",
+            "",
+            "",
+        ]
         self.twins += ["@wp.func", f"def {name}({params}):", *(f"    {line}" for line in twin), "", ""]
 
     def functions_of(self, k: int) -> None:

@@ -56,7 +56,7 @@ class NestWriter(NumberWriter):
 
     def __init__(self, seed: int, known: frozenset[str]) -> None:
         super().__init__(seed, known)
-        self.t = self.pick(["int32", "int32", "float32", "int64", "float64", "uint16"])
+        self.t = self.pick(["int32", "int32", "float32", "int64", "float64", "uint32"])
         self.types = sorted({self.t, "int32"})
         self.read = self.chance(0.4)
         self.budget = self.number(8, 14)
@@ -138,7 +138,10 @@ class NestWriter(NumberWriter):
 def memory(w: NestWriter) -> list[str]:
     """Lines that make the cells and groups."""
     t = w.t
-    cells = [f"r = np.random.default_rng({w.seed})", f"values = np.zeros({THREADS}, [('weight', '{t}'), ('n', 'int32')])"]
+    cells = [
+        f"r = np.random.default_rng({w.seed})",
+        f"values = np.zeros({THREADS}, [('weight', '{t}'), ('n', 'int32')])",
+    ]
     cells += [f"values['weight'] = r.integers(0, 5, {THREADS}); values['n'] = r.integers(0, 9, {THREADS})"]
     cells += [f"lengths = r.integers(0, 6, {THREADS})", "starts = np.cumsum(lengths) - lengths"]
     cells += [f"flat = r.integers(0, 9, 6 * {THREADS}).astype('{t}')"]

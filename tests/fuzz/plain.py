@@ -18,7 +18,8 @@ from tests.fuzz import builtins, scalars
 from tests.fuzz.aggregates import Aggregate, AggregateType, Struct, arithmetic, copied, each
 from tests.fuzz.indirect import parameter
 from tests.fuzz.memory import Arr, ArrayType, Memory
-from tests.fuzz.scalars import INT32, TYPES, InvalidProgram, ScalarType, default
+from tests.fuzz.overloading import Family, Types, chosen
+from tests.fuzz.scalars import INT32, TYPES, InvalidProgram, ScalarType
 
 MAX_STEPS = 100_000
 """Iterations of loops in one launch; what takes more is no test."""
@@ -228,26 +229,6 @@ def references(tree: ast.Module) -> dict[str, list[int]]:
 # --- the package's names ----------------------------------------------------------------------------------------
 
 
-class Family:
-    """An annotation that several types fit: wp.Scalar, wp.Int, wp.Float, or vectors."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def fits(self, x: Any) -> bool:
-        t = scalars.type_of(default(x))
-        if self.name == "vector":
-            return isinstance(x, Aggregate) and x.type.kind == "vec"
-        return t is not None and (self.name == "Scalar" or (t.is_float if self.name == "Float" else t.is_int))
-
-
-class Types:
-    """``wp.types``."""
-
-    def vector(self, length: Any, dtype: Any) -> Family:
-        return Family("vector")
-
-
 class Wp(builtins.Builtins):
     """What programs use of the package."""
 
@@ -363,26 +344,6 @@ def _atomic(kind: str) -> Callable[..., Any]:
 
 for _kind in ("add", "sub", "min", "max", "and", "or", "xor", "exch"):
     setattr(Wp, f"atomic_{_kind}", _atomic(_kind))
-
-
-def chosen(overloads: list[tuple[Any, list[Any]]], args: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """The overload that fits the arguments, and the types of its parameters."""
-    if len(overloads) == 1:
-        return overloads[0]
-
-    def rank(x: Any, t: Any) -> int:
-        """How special a fitting type is; 0 where it does not fit."""
-        if isinstance(t, Family):
-            return 2 * t.fits(x)
-        if isinstance(t, (ScalarType, AggregateType)):
-            return 3 * (t == (x.type if isinstance(x, Aggregate) else scalars.type_of(default(x))))
-        return 1
-
-    ranked = [(min(map(rank, args, types)), k) for k, (_, types) in enumerate(overloads)]
-    best, k = max(ranked)
-    if not best:
-        raise InvalidProgram("no overload fits")
-    return overloads[k]
 
 
 def _argument(a: Any, t: Any) -> Any:

@@ -59,7 +59,13 @@ class Program:
         Raises:
             InvalidProgram: The text does not make them; it may be what a shrunk program has left of one.
         """
-        space: dict[str, Any] = {"np": np, "dims": self.grids[turn], "turn": turn, "Selected": Selected, "Nested": Nested}
+        space: dict[str, Any] = {
+            "np": np,
+            "dims": self.grids[turn],
+            "turn": turn,
+            "Selected": Selected,
+            "Nested": Nested,
+        }
         try:
             exec(self.setup, space)
             return space["memory"], space["args"]

@@ -32,10 +32,10 @@ PROGRAMS = {
     "views": 18,
     "crowds": 6,
     "maps": 6,
-    "indexed": 6,
-    "nested": 6,
+    "indexed": 3,
+    "nested": 3,
     "generics": 3,
-    "natives": 3,
+    "natives": 2,
     "hessians": 1,
 }
 BLOCK = 3
