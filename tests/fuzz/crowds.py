@@ -25,11 +25,11 @@ def spun(v: int, n: int):
 
 
 """
-"""An even number of turns gives back ``v``."""
+"""Two turns give back ``v``."""
 ORACLE = """\
 @wp.func
 def spun(v: int, n: int):
-    return v
+    return v if n % 2 == 0 else 99991 - v
 """
 
 

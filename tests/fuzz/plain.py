@@ -330,9 +330,9 @@ class Wp(builtins.Builtins):
 
     def atomic_cas(self, a: Arr, *rest: Any, used: bool = True) -> Any:
         *at, compare_to, value = rest
-        if a.memory is not None:
-            a.memory.attempt(a.place(tuple(at)), value)
         old = a.update([("[", tuple(at))], "exch", a.a[a.indices(tuple(at))], True)
+        if a.memory is not None:  # in another order of the threads it is this one that stores
+            a.memory.attempt(a.place(tuple(at)), value)
         if old == scalars.alike(compare_to, old)[0]:
             a.update([("[", tuple(at))], "exch", value, True)
         return old

@@ -45,13 +45,24 @@ def same(a: Finding, b: Finding) -> bool:
 def candidates(program: Program, finding: Finding) -> Iterator[Program]:
     """Smaller programs, those with most left out first."""
     yield from fewer_launches(program, finding)
-    for source in smaller_sources(program.source):
-        yield dataclasses.replace(program, source=source)
+    held, text = apart(program)
+    for source in smaller_sources(text):
+        yield dataclasses.replace(program, source=held + source)
     yield from without_parameters(program)
     for setup in without_statements(program.setup):
         yield dataclasses.replace(program, setup=setup)
-    for source in simpler_expressions(program.source):
-        yield dataclasses.replace(program, source=source)
+    for source in simpler_expressions(text):
+        yield dataclasses.replace(program, source=held + source)
+
+
+def apart(program: Program) -> tuple[str, str]:
+    """The definitions for which the oracle has others, which stay as they are, and the rest of the source."""
+    tree, oracle = ast.parse(program.source), ast.parse(program.oracle)
+    known = {node.name.removeprefix("slopes_") for node in oracle.body if isinstance(node, ast.FunctionDef)}
+    held = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in known]
+    rest = [node for node in tree.body if node not in held]
+    first = ast.unparse(ast.Module(held, [])) + "\n\n" if held else ""
+    return first, ast.unparse(ast.Module(rest, [])) + "\n" if held else program.source
 
 
 def fewer_launches(program: Program, finding: Finding) -> Iterator[Program]:
