@@ -298,6 +298,32 @@ def swapped(x: wp.array(dtype=float), y: wp.array2d(dtype=float)):
 
 
 @wp.kernel
+def fours(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    for k in range(4):
+        y[4 * i + k] = float(k + 1) * x[i]
+
+
+@wp.kernel
+def long_rows(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    for k in range(100):
+        y[i * 100 + k] = float(k + 1) * x[i]
+
+
+@wp.kernel
+def backwards(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    y[x.shape[0] - 1 - wp.tid()] = 2.0 * x[wp.tid()]
+
+
+@wp.kernel
+def overlapping_rows(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    for k in range(5):
+        y[4 * i + k] = float(k + 1) * x[i]
+
+
+@wp.kernel
 def neighbours(x: wp.array(dtype=float), y: wp.array(dtype=float)):
     i = wp.tid()
     y[i] = 2.0 * x[i]
@@ -310,11 +336,24 @@ def column_of_row(x: wp.array(dtype=float), y: wp.array2d(dtype=float)):
     y[i, i] = 2.0 * x[i]
 
 
-@pytest.mark.parametrize("kernel", [shifted, rows, swapped])
+@pytest.mark.parametrize("kernel", [shifted, rows, swapped, fours, long_rows, backwards])
 def test_own_elements_are_plainly_read_and_cleared(kernel: Any) -> None:
     assert "take" not in kernel.inspect("optimised", wrt=["x", "y"])
 
 
-@pytest.mark.parametrize("kernel", [scatter, neighbours, column_of_row, one_column])
+@pytest.mark.parametrize("kernel", [scatter, neighbours, overlapping_rows, column_of_row, one_column])
 def test_other_elements_are_taken(kernel: Any) -> None:
     assert "take" in kernel.inspect("optimised", wrt=["x", "y"])
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("kernel", "count"), [(fours, 4), (long_rows, 100)])
+def test_gradients_of_rows_in_one_array(kernel: Any, count: int, width: int) -> None:
+    n = 70
+    x, y = array(np.ones(n)), array(np.zeros(n * count))
+    seed = np.random.default_rng(1).normal(size=(n, count)).astype(np.float32)
+    with wp.Tape() as tape:
+        wp.launch(in_lanes(kernel, width), dim=n, inputs=[x, y])
+    tape.backward(grads={y: wp.array(seed.ravel(), dtype=float)})
+    np.testing.assert_allclose(x.grad.numpy(), seed @ np.arange(1.0, count + 1), rtol=1e-4, atol=1e-3)
+    assert not y.grad.numpy().any()

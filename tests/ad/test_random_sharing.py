@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 import warp_like as wp
 
-SIZE = 4
-PLACES = ("0", "1", "i", "i + 1", "i % 2", "place[i]")
+SIZE = 6
+PLACES = ("0", "1", "i", "i + 1", "i % 2", "place[i]", "2 * i", "2 * i + 1", "2 * i + i % 2", "3 - i")
 PLACE = np.array([2, 0, 2], np.int32)
 VALUES = ("x[i] * f64(1.5)", "wp.sin(t)", "t * x[i]", "f64(0.5)")
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.ir_builder import branch, loop, start, tid, while_
 from warp_like.analysis.indices import UNKNOWN, Affine, Own, Uniform
-from warp_like.analysis.memory import Access, Memory, Root, analyse, is_own, may_collide, offsets
+from warp_like.analysis.memory import Access, Memory, Root, analyse, is_own, offsets
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Value
@@ -154,7 +152,6 @@ def test_local_arrays_and_arrays_at_an_address() -> None:
         b.load(array, [b.constant(0, int32)])
     found = accesses(f)
     assert [x.roots for x in found] == [{Root("local", own)}, {Root("shared", block)}, {Root("address", far)}]
-    assert [may_collide(x) for x in found] == [False, True, True]
     assert analyse(f).anywhere
 
 
@@ -233,36 +230,6 @@ def test_results_that_are_used() -> None:
 
 
 # --- who meets whom ---
-
-
-@pytest.mark.parametrize(
-    ("indices", "collide"),
-    [
-        (lambda b, n: [tid(b, 0, 2), tid(b, 1, 2)], False),
-        (lambda b, n: [tid(b, 1, 2), tid(b, 0, 2)], False),
-        (lambda b, n: [b.sub(n, tid(b, 0, 2)), b.add(tid(b, 1, 2), 5)], False),
-        (lambda b, n: [tid(b, 0, 1), n], False),
-        (lambda b, n: [tid(b, 0, 2), n], True),
-        (lambda b, n: [tid(b, 0, 2), tid(b, 0, 2)], True),
-        (lambda b, n: [tid(b, 0, 2), tid(b, 1, 3)], True),
-        (lambda b, n: [tid(b, 0, 2), b.mul(tid(b, 1, 2), 4)], True),  # it may wrap
-        (lambda b, n: [n, n], True),
-    ],
-)
-def test_collisions(indices: object, collide: bool) -> None:
-    f, b = start(m=XX, n=int32)
-    b.store(f.params[0], indices(b, f.params[1]), b.constant(1, float32))  # type: ignore[operator]
-    (got,) = accesses(f)
-    assert may_collide(got) == collide
-
-
-def test_a_counter_beside_the_thread_index_makes_threads_meet() -> None:
-    f, b = start(a=X, n=int32)
-    a, n = f.params
-    with loop(b, 0, n) as k:
-        b.store(a, [b.add(tid(b), k.i)], b.constant(1, float32))
-    (got,) = accesses(f)
-    assert may_collide(got)
 
 
 def test_own_elements() -> None:

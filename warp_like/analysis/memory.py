@@ -20,12 +20,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from warp_like.analysis.indices import (
-    Affine,
     Index,
     Indices,
     Linear,
     Own,
     index_class,
+    is_constant,
     scaled,
     total,
     widened,
@@ -34,7 +34,7 @@ from warp_like.base.frozen import Frozen
 from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS, AtomicKind
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.types import Array, Scalar, Struct
+from warp_like.ir.types import Array, Scalar, Struct, int64
 
 _ACCESSING = (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas, ops.Inner, ops.Native, ops.Call)
 """Ops that access memory."""
@@ -72,6 +72,7 @@ class Access(Frozen):
         kind: ``load``, ``store``, ``cas``, or the kind of an atomic update.
         indices: The class of the index along each dimension of the root; None where any element may be meant, or where
             threads may mean elements of different arrays.
+        sums: What each of these indices is the sum of; None with ``indices``.
         used: Whether the result is used.
         certain: Whether every thread comes here, whatever it computes.
     """
@@ -81,6 +82,7 @@ class Access(Frozen):
     roots: frozenset[Root]
     kind: str
     indices: tuple[Index, ...] | None
+    sums: tuple[Linear | None, ...] | None
     used: bool
     certain: bool
 
@@ -161,10 +163,12 @@ class Memory:
         used = any(r in self._used for r in o.results)
         roots = self.roots(o.array)
         self.anywhere |= any(r.kind == "address" for r in roots)
-        return Access(o, o.array, roots, kind, self._whole_indices(o.array, o.indices), used, certain)
+        sums = self._whole_indices(o.array, o.indices)
+        indices = None if sums is None else tuple(map(index_class, sums))
+        return Access(o, o.array, roots, kind, indices, sums, used, certain)
 
-    def _whole_indices(self, array: Value, given: Sequence[Value]) -> tuple[Index, ...] | None:
-        """The classes of the indices into the array that ``array`` is a view of."""
+    def _whole_indices(self, array: Value, given: Sequence[Value]) -> tuple[Linear | None, ...] | None:
+        """What is known of the indices into the array that ``array`` is a view of."""
         found = [self.indices.linear(v) for v in given]
         while isinstance(view := array.op, ops.VIEWS):
             if isinstance(view, ops.View):
@@ -178,7 +182,7 @@ class Memory:
         same = self.indices.linear(array)
         if same is None or same.loops or len(self.roots(array)) > 1:
             return None  # threads may mean different arrays
-        return tuple(map(index_class, found))
+        return tuple(found)
 
     def _native(self, o: ops.Native) -> Iterator[Access]:
         used = any(r in self._used for r in o.results)
@@ -188,7 +192,7 @@ class Memory:
             if not isinstance(array.type, Array):
                 continue
             for kind in ("load", "store") if name in o.code.written else ("load",):
-                yield Access(o, array, self.roots(array), kind, None, used, False)
+                yield Access(o, array, self.roots(array), kind, None, None, used, False)
 
     def _call(self, o: ops.Call) -> Iterator[Access]:
         """What the callee does to its arguments, and to arrays in their elements."""
@@ -199,7 +203,7 @@ class Memory:
         for a in callee.accesses:
             roots = frozenset(_roots_of_caller(a, o, self._places.of))
             if roots:
-                yield Access(o, o.args[0], roots, a.kind, None, a.used, False)
+                yield Access(o, o.args[0], roots, a.kind, None, None, a.used, False)
 
 
 def analyse(f: Function) -> Memory:
@@ -245,24 +249,6 @@ def offsets(access: Access) -> tuple[int, ...] | None:
             return None
         found.append(index.offset)
     return tuple(found) if found else None
-
-
-def may_collide(access: Access) -> bool:
-    """Return whether two threads may touch one element by this access.
-
-    They do not where the indices tell the thread: where, for some number of dimensions of the grid, each thread index
-    stands in an index of its own, alone and once, beside what all threads have in common.
-    """
-    if all(root.kind == "local" for root in access.roots):
-        return False
-    told: dict[int, set[int]] = {}
-    for index in access.indices or ():
-        match index:
-            case Own(axis, ndim):
-                told.setdefault(ndim, set()).add(axis)
-            case Affine(terms=((axis, ndim, 1 | -1),), loops=False):
-                told.setdefault(ndim, set()).add(axis)
-    return not any(axes == set(range(ndim)) for ndim, axes in told.items())
 
 
 # --- roots ---
@@ -431,8 +417,8 @@ def _may_end(o: Op) -> bool:
 
 def _moved(start: Linear | None, step: Linear | None, index: Linear | None) -> Linear | None:
     """``start + step * index``, evaluated in 64 bits."""
-    start, index = widened(start, 64), widened(index, 64)
-    if start is None or index is None or step is None or step.terms or step.offset is None:
+    start, index = widened(start, int64), widened(index, int64)
+    if start is None or index is None or step is None or not is_constant(step):
         return None
     return total(start, scaled(index, step.offset))
 

@@ -44,6 +44,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warp_like.analysis.memory import Memory, analyse, root_of
+from warp_like.analysis.private import private_roots
 from warp_like.base.loc import at
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
@@ -51,7 +52,6 @@ from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.layout import KEPT
 from warp_like.ir.rewrite import substitute
 from warp_like.ir.types import Scalar, int32, int64
-from warp_like.passes.ad.private import private_roots
 
 
 def kept_results(memory: Memory) -> list[ops.Atomic | ops.AtomicCas]:

@@ -40,12 +40,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from warp_like.analysis.memory import Access, Memory, Root, adds, analyse, is_update, root_of
+from warp_like.analysis.private import private_roots
 from warp_like.base.errors import WarpCodegenError
 from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Function, Value
 from warp_like.ir.types import is_differentiable
-from warp_like.passes.ad.private import private_roots
 from warp_like.passes.local_arrays import open_atomics
 
 _ATOMIC = (ops.Atomic, ops.AtomicCas)

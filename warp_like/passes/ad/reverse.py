@@ -56,6 +56,7 @@ from collections import ChainMap
 from collections.abc import Iterator, Sequence
 
 from warp_like.analysis.memory import analyse, root_of, roots_written
+from warp_like.analysis.private import private_roots
 from warp_like.base.errors import WarpCodegenError
 from warp_like.base.loc import at
 from warp_like.builtins.emit import Emitter
@@ -70,7 +71,6 @@ from warp_like.passes.ad.functions import recompute_call
 from warp_like.passes.ad.loops import LoopReversal
 from warp_like.passes.ad.markers import Replayed, Unavailable
 from warp_like.passes.ad.order import ONE_THREAD, read_of_updated
-from warp_like.passes.ad.private import private_roots
 from warp_like.passes.ad.rules import RULES
 from warp_like.passes.bodies import body_of
 from warp_like.passes.local_arrays import local_arrays
