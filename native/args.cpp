@@ -173,6 +173,7 @@ bool read_param(PyObject* item, Param* param) {
     param->reads = writes & 16;
     param->gradient = writes & 32;
     param->optional = writes & 64;
+    param->takes = writes & 128;
     param->ndim = ndim;
     param->type_code = type_code;
     param->known = Element::decode(type_code, &param->element);
@@ -213,6 +214,7 @@ bool Signature::read(PyObject* object) {
     params.clear();
     sums.clear();
     exclusive.clear();
+    taken.clear();
     params.reserve(static_cast<size_t>(n));
     args_size = 0;
     for (Py_ssize_t i = 0; i < n; ++i) {
@@ -225,6 +227,7 @@ bool Signature::read(PyObject* object) {
         args_size += slots(size);
         if (param.sums) sums.push_back(static_cast<int>(i));
         if (param.sums || param.own) exclusive.push_back(static_cast<int>(i));
+        if (param.takes) taken.push_back(static_cast<int>(i));
         params.push_back(std::move(param));
     }
     return true;

@@ -25,6 +25,7 @@ struct Param {
     bool gradient;            // elements that have gradients
     bool optional;            // an array that may be None
     bool known;               // `element` describes the type code; false for structs
+    bool takes;               // each element is taken by one kernel thread, plainly where the launch is alone
     bool near;                // a sum whose additions are all near the thread's own index; `spans` says how near
     int32_t spans[kMaxDims];  // along each axis, the distance between the least and the greatest offset
     int32_t ndim;
@@ -41,6 +42,7 @@ struct Signature {
     std::vector<Param> params;
     std::vector<int> sums;           // the parameters that are only added to
     std::vector<int> exclusive;      // those, and the ones of which each kernel thread has its own element
+    std::vector<int> taken;          // those that the kernel takes elements of
     std::vector<Declared> declared;  // as the user wrote them; empty where that is the same
     int64_t args_size = 0;
     int32_t cuda_ordinal = -1;  // the CUDA device that arrays have to lie on; -1 is the CPU

@@ -219,7 +219,8 @@ bool register_context(PyObject* module) {
         !put(layout.get(), "top", Ref(PyLong_FromSize_t(offsetof(Context, top)))) ||
         !put(layout.get(), "capacity", Ref(PyLong_FromSize_t(offsetof(Context, capacity)))) ||
         !put(layout.get(), "error", Ref(PyLong_FromSize_t(offsetof(Context, record)))) ||
-        !put(layout.get(), "cancel", Ref(PyLong_FromSize_t(offsetof(Context, cancel))))) {
+        !put(layout.get(), "cancel", Ref(PyLong_FromSize_t(offsetof(Context, cancel)))) ||
+        !put(layout.get(), "alone", Ref(PyLong_FromSize_t(offsetof(Context, alone))))) {
         return false;
     }
     if (PyModule_AddObject(module, "CONTEXT_OFFSETS", layout.get()) < 0) return false;

@@ -50,10 +50,11 @@ struct Context {
     int64_t capacity = 0;                          // 16
     RunRecord* record = nullptr;                   // 24, its first int32 is the error code
     const std::atomic<int32_t>* cancel = nullptr;  // 32, nonzero when the launch's results are not wanted any more
-    void* reserved = nullptr;                      // 40
+    int64_t alone = 0;  // 40, nonzero while no other OS thread touches the arrays that the launch takes elements of
 };
 static_assert(offsetof(Context, stack) == 0 && offsetof(Context, top) == 8 && offsetof(Context, capacity) == 16 &&
-                  offsetof(Context, record) == 24 && offsetof(Context, cancel) == 32 && sizeof(Context) == 48,
+                  offsetof(Context, record) == 24 && offsetof(Context, cancel) == 32 &&
+                  offsetof(Context, alone) == 40 && sizeof(Context) == 48,
               "generated code reads these offsets");
 
 // What the compiled code of one launch on CUDA shares with the host, in memory that the device can write. The host

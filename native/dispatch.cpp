@@ -169,11 +169,13 @@ bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* ar
     RunRecord record;
     Outcome outcome;
     const Footprint footprint{self->signature, arguments->block(), variant->sums};
+    const bool takes = variant->takes;
     const bool quick = self->bounded && grid.count <= kQuickCount &&
                        variant->first_ns * static_cast<double>(grid.count) < kQuickNs && !self->deterministic &&
                        !Gil::clashes(footprint);
     if (quick) {
         Worker worker(&record, variant->lanes);
+        worker.alone = takes;
         worker.call(entry, arguments->block(), grid.dims, 0, grid.count);
         if (record.printed.load(std::memory_order_relaxed)) std::fflush(stdout);
         outcome.first_ns = variant->first_ns;
@@ -188,7 +190,7 @@ bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* ar
         const Job job{entry,         arguments->block(),           grid.dims,
                       grid.count,    plan.copies ? sums : nullptr, variant->lanes,
                       variant->rows, self->ordered != 0,           self->rounds != 0,
-                      plan.seam,     self->deterministic != 0};
+                      plan.seam,     self->deterministic != 0,     takes};
         outcome = run(job, &record, &gil);
         if (record.printed.load(std::memory_order_relaxed)) std::fflush(stdout);
     }
@@ -345,13 +347,13 @@ PyObject* args_block(PyObject* object, PyObject* const* args, Py_ssize_t nargs) 
 // ---- the table of variants
 
 PyObject* install(PyObject* object, PyObject* args) {
-    int contiguous, wide, sums, lanes = 1, max_threads = 0, rows = 1;
+    int contiguous, wide, sums, lanes = 1, max_threads = 0, rows = 1, takes = 0;
     unsigned long long address, context = 0;
     PyObject* keepalive;
     const char* bytes = nullptr;
     Py_ssize_t size = 0;
-    if (!PyArg_ParseTuple(args, "pppKO|iiKiy#:install", &contiguous, &wide, &sums, &address, &keepalive, &lanes,
-                          &max_threads, &context, &rows, &bytes, &size)) {
+    if (!PyArg_ParseTuple(args, "pppKO|iiKiy#p:install", &contiguous, &wide, &sums, &address, &keepalive, &lanes,
+                          &max_threads, &context, &rows, &bytes, &size, &takes)) {
         return nullptr;
     }
     if (!address) {
@@ -365,8 +367,8 @@ PyObject* install(PyObject* object, PyObject* args) {
     PyObject* old = variant->keepalive;
     delete variant->reaches;
     Py_INCREF(keepalive);
-    *variant = {reinterpret_cast<Entry>(address), keepalive,        1e30, sums != 0, lanes, rows, max_threads,
-                reinterpret_cast<void*>(context), reaches.release()};
+    *variant = {reinterpret_cast<Entry>(address), keepalive,         1e30,      sums != 0, lanes, rows, max_threads,
+                reinterpret_cast<void*>(context), reaches.release(), takes != 0};
     Py_XDECREF(old);
     Py_RETURN_NONE;
 }
@@ -551,12 +553,12 @@ PyMethodDef methods[] = {
      "pack(inputs, outputs)\n--\n\nReturn the bytes of the argument block, or None when an argument is "
      "refused."},
     {"install", install, METH_VARARGS,
-     "install(contiguous, wide, sums, address, keepalive, lanes=1, max_threads=0, context=0, "
-     "rows=1, reaches=b'')\n--\n\nSet the entry point of a variant, which runs `lanes` threads of each of `rows` rows "
-     "at "
-     "once. On CUDA, the driver's function, the most threads of its blocks and the address of its CudaContext. A "
-     "launch "
-     "that `reaches`, as `base.reach` packs them, out of an array is declined."},
+     "install(contiguous, wide, sums, address, keepalive, lanes=1, max_threads=0, context=0, rows=1, reaches=b'', "
+     "takes=False)\n--\n\nSet the entry point of a variant, which runs `lanes` threads of each of `rows` rows at once. "
+     "On CUDA, the driver's function, the most threads of its blocks and the address of its CudaContext. A launch that "
+     "`reaches`, as `base.reach` packs them, out of an array is declined. Code that `takes` elements, of arrays that "
+     "are "
+     "flagged so and of no others, is told while no other thread can touch these."},
     {"clear", clear, METH_NOARGS, "clear()\n--\n\nForget all variants."},
     {"declare", declare, METH_O,
      "declare(parameters)\n--\n\nSay that arguments come as (struct class or None, number of parameters) each; a "

@@ -1,5 +1,6 @@
 #include "gil.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <thread>
@@ -24,19 +25,23 @@ Extent extent(const Param& param, const uint8_t* block) {
     return extent_of(slot, param.ndim, itemsize);
 }
 
-// Whether `other` writes where `plain` adds.
-bool meets(const Footprint& plain, const Footprint& other) {
-    for (const int i : plain.signature->exclusive) {
-        const Extent sum = extent(plain.signature->params[static_cast<size_t>(i)], plain.block);
-        for (const Param& param : other.signature->params) {
-            const bool writes = param.kind == ParamKind::Array && param.writes;
-            if (writes && sum.overlaps(extent(param, other.block))) return true;
-        }
+// Whether `other` writes to the parameter at position `i` of `plain`.
+bool writes_to(const Footprint& other, const Footprint& plain, int i) {
+    const Extent updated = extent(plain.signature->params[static_cast<size_t>(i)], plain.block);
+    for (const Param& param : other.signature->params) {
+        const bool writes = param.kind == ParamKind::Array && param.writes;
+        if (writes && updated.overlaps(extent(param, other.block))) return true;
     }
     return false;
 }
 
 }  // namespace
+
+bool Footprint::is_written_by(const Footprint& other) const {
+    const auto meets = [&](int i) { return writes_to(other, *this, i); };
+    return (plain && std::any_of(signature->exclusive.begin(), signature->exclusive.end(), meets)) ||
+           std::any_of(signature->taken.begin(), signature->taken.end(), meets);
+}
 
 Gil* Gil::first_ = nullptr;
 int64_t Gil::count_ = 0;
@@ -86,8 +91,7 @@ bool Gil::clashes(const Footprint& footprint, int64_t before) {
         const Footprint& other = gil->footprint_;
         // A launch of this thread's own called back into Python, which launches: it can't wait for itself.
         if (gil->number_ >= before || !other.signature || pthread_equal(gil->thread_, pthread_self())) continue;
-        if (footprint.plain && meets(footprint, other)) return true;
-        if (other.plain && meets(other, footprint)) return true;
+        if (footprint.is_written_by(other) || other.is_written_by(footprint)) return true;
     }
     return false;
 }

@@ -1,7 +1,8 @@
 // The GIL as a launch handles it, and the launches that are in flight without it.
 //
 // A launch holds the GIL at first and lets go of it when it turns out to take long. From then on launches of other
-// Python threads may run beside it. Those that add to an array without atomics must not: they wait for each other.
+// Python threads may run beside it. Those that add to an array, or take elements, without atomics must not: they wait
+// for each other.
 //
 // When the interpreter exits, a thread that asks for the GIL never returns, or is unwound in the middle of our frames.
 // So the exit handler cancels the launches in flight and waits for them, and from then on none lets go of the GIL.
@@ -20,6 +21,9 @@ struct Footprint {
     const Signature* signature = nullptr;  // null: it is nobody's business
     const uint8_t* block = nullptr;        // the arguments
     bool plain = false;                    // it adds to the arrays in `signature->exclusive` without atomics
+
+    // Whether `other` writes where this one updates without atomics.
+    bool is_written_by(const Footprint& other) const;
 };
 
 class Gil {

@@ -27,6 +27,7 @@ namespace {
 
 constexpr double kSpinNs = 50e3;  // how long one looks for work, or for the others' end, before going to sleep
 constexpr int kMaxThreads = 1024;
+constexpr int64_t kTrial = 256;  // kernel threads
 
 // One launch that several threads work on. It lives on the caller's stack.
 struct Shared {
@@ -193,6 +194,7 @@ bool share(const Job& job, Worker* self, OrderedSums* in_order, std::unique_ptr<
                   in_order,
                   nullptr};
     std::fegetenv(&shared.floating_point);
+    self->alone = 0;
     {
         std::lock_guard<std::mutex> lock(pool->mutex);
         start_workers(pool, threads - 1);
@@ -246,13 +248,17 @@ Outcome run(const Job& job, RunRecord* record, Gil* gil) {
     OrderedSums* in_order = sums ? &*sums : nullptr;
     const Grain grain = grain_of(job.lanes, job.rows, job.dims);
     const bool alone = fixed && (job.ordered || (job.rounds && !in_order));
+    bool trial = false;    // of what kernel threads cost that share the launch with others, and so take atomically
+    double atomic_ns = 0;  // what that has told
     for (int64_t done = 0; done < job.count && !record->cancel.load(std::memory_order_relaxed);) {
         const int64_t left = job.count - done;
-        const int64_t size = fixed ? std::min(fixed, left) : next_alone(done, left, thread_ns, grain);
+        int64_t size = fixed ? std::min(fixed, left) : next_alone(done, left, thread_ns, grain);
+        if (trial && !fixed) size = in_vectors(kTrial, job.lanes, left);
+        self.alone = job.takes && !trial;
         run_chunk(job, in_order, &self, &copy, done, done + size);
         if (done && done + size == job.count) break;
         const double now = now_ns();
-        thread_ns = (now - last) / static_cast<double>(size);
+        (trial ? atomic_ns : thread_ns) = (now - last) / static_cast<double>(size);
         last = now;
         if (!done) outcome.first_ns = thread_ns;
         done += size;
@@ -262,7 +268,11 @@ Outcome run(const Job& job, RunRecord* record, Gil* gil) {
         // The first threads may be slow because code and data are cold: a guess needs some substance.
         const bool sure = now - start > 3e3 || done >= 80;
         const bool worth = left_ns > kShareNs && sure && !alone;
-        if (worth && share(job, &self, in_order, &copy, done, thread_ns, fixed, &watchdog)) break;
+        trial = worth && job.takes && atomic_ns == 0 && thread_count() > 1;
+        const bool gains = atomic_ns < thread_ns * static_cast<double>(thread_count());
+        const double shared_ns = std::max(thread_ns, atomic_ns);
+        if (!worth || trial || !gains) continue;
+        if (share(job, &self, in_order, &copy, done, shared_ns, fixed, &watchdog)) break;
     }
     outcome.interrupted = watchdog.interrupted();
     return outcome;

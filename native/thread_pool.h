@@ -25,6 +25,7 @@ struct Job {
     bool rounds = false;    // it depends on the order in which the copies of `sums` are added up
     int64_t seam = 0;       // kernel threads that are at most so far apart must not run at the same time; 0: any may
     bool deterministic = false;  // the same bits whatever the number of threads
+    bool takes = false;          // it takes elements of arrays that no other launch writes to meanwhile
 };
 
 struct Outcome {

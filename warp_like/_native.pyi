@@ -196,6 +196,7 @@ class Dispatcher:
         context: int = 0,
         rows: int = 1,
         reaches: bytes = b"",
+        takes: bool = False,
         /,
     ) -> None: ...
     def clear(self) -> None: ...

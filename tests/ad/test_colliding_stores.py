@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -273,6 +274,48 @@ def test_cuda_code() -> None:
     np.testing.assert_array_equal(np.bincount(place, adj_x), np.full(6, 3.0))
     assert set(adj_x) == {0.0, 3.0}
     assert not adj_y.any()
+
+
+# --- one OS thread, several, and other launches ---------------------------------------------------------------
+
+
+@wp.kernel
+def add_and_look(y: wp.array(dtype=float), seen: wp.array(dtype=float)):
+    i = wp.tid()
+    seen[i] = wp.atomic_add(y, i % y.shape[0], 1.0)
+
+
+@pytest.fixture
+def one_os_thread():
+    before, wp.config.num_threads = wp.config.num_threads, 1
+    yield
+    wp.config.num_threads = before
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_launches_of_other_python_threads_lose_nothing(one_os_thread: None, width: int) -> None:
+    """The one that takes elements does so without atomics: the other one waits until it is done."""
+    n, rounds = 100_000, 20
+    x, y, seen = array(np.ones(n)), array(np.zeros(500)), wp.zeros(n, dtype=float)
+    taken = 0.0
+    with wp.Tape() as tape:
+        place = wp.array((np.arange(n) % 500).astype(np.int32))
+        wp.launch(in_lanes(scatter, width), dim=n, inputs=[x, place, y])
+
+    def add() -> None:
+        for _ in range(rounds):
+            wp.launch(add_and_look, dim=n, inputs=[y.grad, seen])
+
+    other, is_last = threading.Thread(target=add), False
+    other.start()
+    while not is_last:
+        is_last = not other.is_alive()
+        x.grad.zero_()
+        tape.backward()
+        taken += x.grad.numpy().sum(dtype=np.float64) / 3.0
+    other.join()
+    assert taken == rounds * n
+    assert not y.grad.numpy().any()
 
 
 # --- stores to elements of the thread's own -------------------------------------------------------------------

@@ -10,6 +10,7 @@ typedef struct {
     int64_t capacity;
     const int32_t* error;
     const int32_t* cancel;
+    int64_t alone;
 } Context;
 
 void (*wl_error)(Context*, int32_t, int32_t, int64_t);
@@ -123,6 +124,16 @@ void fail(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end, 
         const int64_t values[2] = {t, -1};
         if (t >= a->at && a->mode == 2) wl_fail(context, 17, "why", t, 2, values);
         if (t >= a->at && a->mode < 2) (a->mode ? wl_abort : wl_error)(context, 17, 42, t);
+    }
+}
+
+// ---- writes for each thread whether the launch was alone: 1 or 0; takes `us` microseconds for it
+void alone(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end, Context* context) {
+    const CountArgs* a = (const CountArgs*)args;
+    (void)dims;
+    for (int64_t t = begin; t < end; ++t) {
+        AT(a->counts, t) = context->alone != 0;
+        if (a->us) spin(a->us);
     }
 }
 

@@ -76,6 +76,29 @@ def test_rows_that_go_together_are_not_cut(threads: int) -> None:
         assert (starts[starts >= 200] % 200 == 0).all()  # before, it is the first threads that tell what one costs
 
 
+@pytest.mark.parametrize("n", [1, 100, 30_000])
+@pytest.mark.parametrize(("flags", "takes", "expected"), [(129, True, 1), (129, False, 0), (1, False, 0)])
+def test_code_that_takes_elements_is_told_that_it_is_alone(n: int, flags: int, takes: bool, expected: int) -> None:
+    native.set_num_threads(1)
+    alone = np.full(n, -1, np.int32)
+    d = s.dispatcher(s.param(s.ARRAY, s.I32, 1, flags), s.param(s.SCALAR, s.I64), entry="alone")
+    d.install(1, 0, 0, s.address("alone"), s.entries(), 1, 0, 0, 1, b"", takes)
+    for _ in range(3):
+        assert d.try_launch(n, [alone, 0], [], None)
+        assert (alone == expected).all()
+
+
+def test_workers_are_not_alone() -> None:
+    native.set_num_threads(2)
+    alone = np.full(4000, -1, np.int32)
+    d = s.dispatcher(s.param(s.ARRAY, s.I32, 1, 129), s.param(s.SCALAR, s.I64), entry="alone")
+    d.install(1, 0, 0, s.address("alone"), s.entries(), 1, 0, 0, 1, b"", True)
+    for _ in range(3):
+        assert d.try_launch(4000, [alone, 5], [], None)
+        assert alone[0] == 1
+        assert not alone[2000:].any()
+
+
 def test_who_is_done_helps_with_the_rest() -> None:
     """All the work is in the first half of the grid, which is one part where there are two workers."""
     native.set_num_threads(2)
@@ -289,7 +312,7 @@ def test_stack_limit() -> None:
 
 
 def test_context_offsets() -> None:
-    assert native.CONTEXT_OFFSETS == {"stack": 0, "top": 8, "capacity": 16, "error": 24, "cancel": 32}
+    assert native.CONTEXT_OFFSETS == {"stack": 0, "top": 8, "capacity": 16, "error": 24, "cancel": 32, "alone": 40}
     assert native.CUDA_CONTEXT_OFFSETS == {
         "code": 0, "site": 4, "thread": 8, "claimed": 16, "values": 24,
         "stack_needed": 152, "size": 160,

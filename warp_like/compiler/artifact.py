@@ -27,6 +27,8 @@ class Artifact(Frozen):
         reads: Positions of the array parameters that the entry reads.
         writes: Positions of the array parameters that the entry stores to or updates.
         stores: Positions of those that it overwrites (not only updates).
+        takes: Positions of those that it takes elements of, where these are all: of which it leaves 0, and one thread
+            gets what was there.
         sums: Positions of those that it only adds to.
         spans: Of some of ``sums``, how far apart along each axis threads may be that add to one element.
         own: Positions of those that it adds to, of which each thread of the grid touches its own element alone.
@@ -88,6 +90,7 @@ class Artifact(Frozen):
     inner_writes: tuple[tuple[int, str], ...] = ()
     rows: int = 1
     serial: tuple[int, ...] = ()
+    takes: tuple[int, ...] = ()
     keeps: int = 0
     reaches: tuple[Reach, ...] = ()
 

@@ -27,7 +27,7 @@ from warp_like.passes.ad.kept import count_rows, keep_results, kept_results, loa
 from warp_like.passes.ad.order import roots_in_order, serial_arrays
 from warp_like.passes.ad.saving import rewritten_arrays
 from warp_like.passes.ad.value_gradients import open_gradients
-from warp_like.passes.effects import array_uses, certain_accesses, constant_arrays, inner_uses
+from warp_like.passes.effects import array_uses, certain_accesses, constant_arrays, inner_uses, taken_arrays
 from warp_like.passes.runner import Runner
 from warp_like.passes.spmd.choice import Choice, choose
 from warp_like.passes.sums import (
@@ -73,6 +73,7 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
         reads=tuple(i for i, a in accesses.items() if a.read),
         writes=tuple(i for i, a in accesses.items() if a.written),
         stores=tuple(i for i, a in accesses.items() if a.stored),
+        takes=taken_arrays(memory),
         sums=summed,
         spans=spans(memory, summed),
         own=own,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from warp_like.analysis.memory import Access, Memory, is_update, kind_of
+from warp_like.analysis.memory import Access, Memory, Root, is_update, kind_of
 from warp_like.base.frozen import Frozen
 from warp_like.ir import ops
 from warp_like.ir.types import Array
@@ -60,6 +60,13 @@ def constant_arrays(memory: Memory) -> tuple[int, ...]:
     if not names_its_memory(memory):
         return ()
     return tuple(i for i, use in array_uses(memory).items() if use.read and not use.written)
+
+
+def taken_arrays(memory: Memory) -> tuple[int, ...]:
+    """Return the positions of the arrays of which a function takes elements; none if it takes others as well."""
+    roots = {root for a in memory.accesses if (kind := kind_of(a)) is not None and kind.takes for root in a.roots}
+    taken = tuple(i for i, p in enumerate(memory.function.params) if Root("parameter", p) in roots)
+    return taken if len(taken) == len(roots) else ()
 
 
 def names_its_memory(memory: Memory) -> bool:

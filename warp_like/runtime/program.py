@@ -29,7 +29,7 @@ Place = tuple[bool, bool, bool]
 """Of a variant in its dispatcher: contiguous, wide, sums."""
 
 _ARRAY, _SCALAR, _VALUE = 0, 1, 2
-_WRITES, _SUMS, _OWN, _STORES, _READS, _GRADIENT, _OPTIONAL = 1, 3, 5, 8, 16, 32, 64
+_WRITES, _SUMS, _OWN, _STORES, _READS, _GRADIENT, _OPTIONAL, _TAKES = 1, 3, 5, 8, 16, 32, 64, 128
 COMPILING = held_by_forks(threading.RLock(), Order.PROGRAM)
 
 
@@ -144,7 +144,10 @@ class Program:
         dispatcher = self.dispatcher or self.new_dispatcher(signature, artifact)
         place = (signature.contiguous, signature.wide, sums)
         reaches = pack_reaches(artifact.reaches)
-        dispatcher.install(*place, loaded.address(artifact.entry), loaded, artifact.lanes, 0, 0, artifact.rows, reaches)
+        known = next(iter(self.artifacts.values()), artifact).takes  # by the dispatcher, which was made for that one
+        takes = bool(artifact.takes) and set(artifact.takes).issubset(known)
+        address = loaded.address(artifact.entry)
+        dispatcher.install(*place, address, loaded, artifact.lanes, 0, 0, artifact.rows, reaches, takes)
         return dispatcher, place, artifact
 
     def new_dispatcher(self, signature: Signature, artifact: Artifact, cuda: Any = None) -> _native.Dispatcher:
@@ -222,7 +225,8 @@ def _flags(artifact: Artifact, position: int, t: Type) -> int:
         writes = _OWN
     stores = _STORES if position in artifact.stores else 0
     reads = _READS if position in artifact.reads else 0
-    return writes | stores | reads | (_GRADIENT if is_differentiable(t) else 0)
+    takes = _TAKES if position in artifact.takes else 0
+    return writes | stores | reads | takes | (_GRADIENT if is_differentiable(t) else 0)
 
 
 def _declared(t: Type | None) -> tuple[type | None, int]:

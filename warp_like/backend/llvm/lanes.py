@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from warp_like.backend.llvm import memory
 from warp_like.backend.llvm.casts import cast
 from warp_like.backend.llvm.combining import INTRINSIC, combined
-from warp_like.backend.llvm.shuffle import gather, iota, join, scatter, shuffle, splat, split
+from warp_like.backend.llvm.shuffle import from_lanes, gather, iota, join, scatter, shuffle, splat, split, to_lanes
+from warp_like.backend.llvm.taking import where_alone
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, constant, leaves, memory_type, one_lane, register_type
 from warp_like.backend.llvm.values import suffix as suffix_of
 from warp_like.backend.llvm.writer import Writer
@@ -21,6 +22,9 @@ from warp_like.base.frozen import Frozen
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.layout import align_of
 from warp_like.ir.types import Lanes, Scalar, int64
+
+_Update = Callable[[str, tuple[str, ...]], tuple[str, ...]]
+"""What happens to the element at an address, given scalars; it returns the old ones."""
 
 
 class LaneIndex(Frozen):
@@ -255,29 +259,54 @@ class Access:
         """
         w = self.w
         row = KINDS[kind]
+        if row.takes:
+            types = [register_type(s) for s, _ in self.leaves]
+            self.pointers(0)  # which are kept, for either code
+            return where_alone(w, types, lambda: self._take_plainly(values), lambda: self._take(values))
         plain = row.sign and (self.array.sum or self.array.own)
         if plain and isinstance(self.apart, int) and abs(self.apart) >= self.size:
             old = self.load()
             parts = zip(self.leaves, old, values, strict=True)
             self.store([memory.added(w, kind, s, a, b, self.array) for (s, _), a, b in parts])
             return old
+        return self._lane_by_lane(values, lambda at, x: memory.atomic_element(w, kind, self.array, at, x))
+
+    def _lane_by_lane(self, values: Sequence[str], update: _Update, backwards: bool = False) -> tuple[str, ...]:
+        """Update the element of one lane after the other, or of the last one alone where all mean one."""
+        w = self.w
         addresses = Spilled(w, LaneScalar("uint", 64, self.width), self.addresses_as_integers())
         given = [Spilled(w, s, x) for (s, _), x in zip(self.leaves, values, strict=True)]
         before = [Spilled(w, s, constant(0, s)) for s, _ in self.leaves]
 
-        def update(lane: str) -> None:
+        def visit(lane: str) -> None:
             at = w.op(f"inttoptr i64 {addresses.lane(lane)} to ptr")
-            got = memory.atomic_element(w, kind, self.array, at, tuple(g.lane(lane) for g in given))
-            for slot, x in zip(before, got, strict=True):
+            for slot, x in zip(before, update(at, tuple(g.lane(lane) for g in given)), strict=True):
                 slot.set_lane(lane, x)
 
-        if not row.takes:
-            for_each_lane(w, self.width, self.mask, update)
-        elif self.apart == 0:
-            update(last_lane(w, self.width, self.mask))
+        if backwards and self.apart == 0:
+            visit(last_lane(w, self.width, self.mask))
         else:
-            for_each_lane(w, self.width, self.mask, update, backwards=True)
+            for_each_lane(w, self.width, self.mask, visit, backwards)
         return tuple(slot.whole() for slot in before)
+
+    def _take(self, values: Sequence[str]) -> tuple[str, ...]:
+        """Exchange elements that other OS threads may take meanwhile."""
+        return self._lane_by_lane(values, lambda at, x: memory.exchange_element(self.w, self.array, at, x), True)
+
+    def _take_plainly(self, values: Sequence[str]) -> tuple[str, ...]:
+        """Exchange elements that no other OS thread touches."""
+        if isinstance(self.apart, int) and abs(self.apart) >= self.size:
+            old = self.load()
+            self.store(values)
+            return old
+        if self.apart == 0 or not self.is_full:
+            return self._lane_by_lane(values, lambda at, x: memory.exchange_plainly(self.w, self.array, at, x), True)
+        w, types = self.w, [_stored(s) for s, _ in self.leaves]  # of numbers that have gradients: of no bool
+        given = zip(*(from_lanes(w, s, x) for s, x in zip(types, values, strict=True)), strict=True)
+        places = (w.op(f"extractelement <{self.width} x ptr> {self.pointers(0)}, i32 {k}") for k in range(self.width))
+        pairs = list(zip(places, given, strict=True))
+        taken = [memory.exchange_plainly(w, self.array, at, x) for at, x in reversed(pairs)]
+        return tuple(to_lanes(w, s, x) for s, x in zip(types, zip(*reversed(taken), strict=True), strict=True))
 
     def addresses_as_integers(self) -> str:
         """The addresses of the lanes' elements, as integers."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from warp_like.backend.llvm.block import SHARED, Team, shared_memory
 from warp_like.backend.llvm.casts import bitcast, extend_half, round_half
 from warp_like.backend.llvm.combining import combined
+from warp_like.backend.llvm.taking import where_alone
 from warp_like.backend.llvm.values import ArrayRef, is_half, leaves, memory_type, register_type
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir.atomics import KINDS, AtomicKind
@@ -218,6 +219,8 @@ def store_element(w: Writer, array: ArrayRef, address: str, value: tuple[str, ..
 def atomic_element(w: Writer, kind: str, array: ArrayRef, address: str, value: tuple[str, ...]) -> tuple[str, ...]:
     """Update each component of the element at ``address`` atomically; return the old ones."""
     assert not array.local, "atomics on local arrays are opened before"
+    if KINDS[kind].takes:
+        return _take_element(w, array, address, value)
     old = []
     where = pointer(w, array)
     for (scalar, offset), x in zip(leaves(array.type.dtype), value, strict=True):
@@ -227,6 +230,28 @@ def atomic_element(w: Writer, kind: str, array: ArrayRef, address: str, value: t
         else:
             old.append(update_atomically(w, kind, scalar, at, x, where))
     return tuple(old)
+
+
+def _take_element(w: Writer, array: ArrayRef, address: str, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Replace the element at ``address``; return the old one."""
+    types = [register_type(t) for t, _ in leaves(array.type.dtype)]
+    given = w, array, address, value
+    return where_alone(w, types, lambda: exchange_plainly(*given), lambda: exchange_element(*given))
+
+
+def exchange_element(w: Writer, array: ArrayRef, address: str, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Replace each component of the element at ``address`` atomically; return the old ones."""
+    where = pointer(w, array)
+    parts = ((t, component_address(w, address, offset, where)) for t, offset in leaves(array.type.dtype))
+    return tuple(update_atomically(w, "take", t, at, x, where) for (t, at), x in zip(parts, value, strict=True))
+
+
+def exchange_plainly(w: Writer, array: ArrayRef, address: str, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Replace the element at ``address``, which no other OS thread touches meanwhile; return the old one."""
+    parts = leaves(array.type.dtype)
+    old = load_value(w, parts, address, "")
+    store_value(w, parts, address, value, "")
+    return old
 
 
 def _add_plain(w: Writer, kind: str, t: Scalar, at: str, x: str, array: ArrayRef) -> str:
