@@ -12,6 +12,9 @@ Integers wrap, so a step is one modulo 2**bits: lane ``n`` has the first lane's 
 so of sums, differences and multiples whatever the values are, and of casts to as many or fewer bits. A cast to
 more bits keeps a step only where the lanes' values provably don't wrap (``analysis.ranges``).
 
+This is not what ``analysis/indices.py`` finds, which holds between any two threads of a grid and knows nothing of loads
+and of values that loops carry: neighbours that run in step know more of each other, as long as they do.
+
 Example::
 
     kernel k(%x: array1d[float32], %k: int32) {
