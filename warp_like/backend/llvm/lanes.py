@@ -262,7 +262,7 @@ class Access:
         if row.takes:
             types = [register_type(s) for s, _ in self.leaves]
             self.pointers(0)  # which are kept, for either code
-            return where_alone(w, types, lambda: self._take_plainly(values), lambda: self._take(values))
+            return where_alone(w, types, lambda: self._take_plainly(values), lambda: self._take(kind, values))
         plain = row.sign and (self.array.sum or self.array.own)
         if plain and isinstance(self.apart, int) and abs(self.apart) >= self.size:
             old = self.load()
@@ -289,9 +289,9 @@ class Access:
             for_each_lane(w, self.width, self.mask, visit, backwards)
         return tuple(slot.whole() for slot in before)
 
-    def _take(self, values: Sequence[str]) -> tuple[str, ...]:
+    def _take(self, kind: str, values: Sequence[str]) -> tuple[str, ...]:
         """Exchange elements that other OS threads may take meanwhile."""
-        return self._lane_by_lane(values, lambda at, x: memory.exchange_element(self.w, self.array, at, x), True)
+        return self._lane_by_lane(values, lambda at, x: memory.exchange_element(self.w, kind, self.array, at, x), True)
 
     def _take_plainly(self, values: Sequence[str]) -> tuple[str, ...]:
         """Exchange elements that no other OS thread touches."""

@@ -220,7 +220,7 @@ def atomic_element(w: Writer, kind: str, array: ArrayRef, address: str, value: t
     """Update each component of the element at ``address`` atomically; return the old ones."""
     assert not array.local, "atomics on local arrays are opened before"
     if KINDS[kind].takes:
-        return _take_element(w, array, address, value)
+        return _take_element(w, kind, array, address, value)
     old = []
     where = pointer(w, array)
     for (scalar, offset), x in zip(leaves(array.type.dtype), value, strict=True):
@@ -232,18 +232,18 @@ def atomic_element(w: Writer, kind: str, array: ArrayRef, address: str, value: t
     return tuple(old)
 
 
-def _take_element(w: Writer, array: ArrayRef, address: str, value: tuple[str, ...]) -> tuple[str, ...]:
+def _take_element(w: Writer, kind: str, array: ArrayRef, address: str, value: tuple[str, ...]) -> tuple[str, ...]:
     """Replace the element at ``address``; return the old one."""
     types = [register_type(t) for t, _ in leaves(array.type.dtype)]
-    given = w, array, address, value
-    return where_alone(w, types, lambda: exchange_plainly(*given), lambda: exchange_element(*given))
+    given = array, address, value
+    return where_alone(w, types, lambda: exchange_plainly(w, *given), lambda: exchange_element(w, kind, *given))
 
 
-def exchange_element(w: Writer, array: ArrayRef, address: str, value: tuple[str, ...]) -> tuple[str, ...]:
-    """Replace each component of the element at ``address`` atomically; return the old ones."""
+def exchange_element(w: Writer, kind: str, array: ArrayRef, address: str, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Replace each component of the element at ``address`` by an update of this kind; return the old ones."""
     where = pointer(w, array)
     parts = ((t, component_address(w, address, offset, where)) for t, offset in leaves(array.type.dtype))
-    return tuple(update_atomically(w, "take", t, at, x, where) for (t, at), x in zip(parts, value, strict=True))
+    return tuple(update_atomically(w, kind, t, at, x, where) for (t, at), x in zip(parts, value, strict=True))
 
 
 def exchange_plainly(w: Writer, array: ArrayRef, address: str, value: tuple[str, ...]) -> tuple[str, ...]:
