@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import gc
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,6 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="let what tests launch on the CPU run on this CUDA device as well, whose results count; or `emulated`",
     )
 
+
+os.environ.setdefault("WARP_LIKE_VERIFY", "1")  # before anything imports the package; tests' processes inherit it
 
 _began = time.monotonic()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 from warp_like.base.frozen import Frozen
 from warp_like.ir import ops
@@ -29,15 +30,19 @@ from warp_like.ir.types import (
 
 
 class Rule(Frozen):
-    """Something that holds of every op from some stage on.
+    """Something that holds from some stage on: of every op, or of the types of all values.
 
     Attributes:
         text: What is wrong where it does not hold.
-        broken: Returns whether an op breaks it.
+        broken: Returns whether an op breaks it; asked of ops of the classes ``among``.
+        among: See ``broken``.
+        broken_by: Returns whether a value of a type breaks it.
     """
 
     text: str
-    broken: Callable[[Op], bool]
+    broken: Callable[[Any], bool] | None = None
+    among: tuple[type[Op], ...] = ()
+    broken_by: Callable[[Type], bool] | None = None
 
 
 class InvalidIR(AssertionError):
@@ -51,64 +56,119 @@ def verify(f: Function, rules: Sequence[Rule] = ()) -> None:
         InvalidIR: A value used before it is defined or outside its block, a block without its ``Yield``, operand types
             that an op does not take, or an op that breaks a rule.
     """
-    yielded = _check_block(f.body, set())
-    _check_stack(f)
-    _require(yielded == f.results, f.body.ops[-1], f"yields {_list(yielded)}, the function returns {_list(f.results)}")
-    for o in f.body.walk() if rules else ():
+    yielded = _Verifier(rules).block(f.body)
+    if yielded != f.results:
+        _fail(f.body.ops[-1], f"yields {_list(yielded)}, the function returns {_list(f.results)}")
+
+
+class _Verifier:
+    """One walk through a function. What it keeps is small, so that tests can afford to verify after each pass."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.known: set[Value] = set()  # what may be used at this place
+        self.slots: dict[int, Type] = {}  # what the stack's slots hold
+        self.rules: dict[type[Op], list[Rule]] = {}
         for rule in rules:
-            _require(not rule.broken(o), o, rule.text)
+            for cls in rule.among:
+                self.rules.setdefault(cls, []).append(rule)
+        self.type_rules = [rule for rule in rules if rule.broken_by is not None]
+        self.checked: set[Type] = set()  # types that break none of them
 
+    def block(self, b: Block) -> tuple[Type, ...]:
+        """Check a block; return the types that it yields."""
+        known = self.known
+        if not known.isdisjoint(b.params):
+            raise InvalidIR("a block parameter is defined outside the block")
+        if not b.ops or not isinstance(b.ops[-1], ops.Yield):
+            raise InvalidIR("a block does not end in a yield")
+        defined = list(b.params)
+        known.update(defined)
+        last = b.ops[-1]
+        for o in b.ops:
+            if isinstance(o, ops.Yield) and o is not last:
+                _fail(o, "in the middle of a block")
+            self.op(o)
+            defined += o.results
+            known.update(o.results)
+        if self.type_rules:
+            self.types(b)
+        known.difference_update(defined)
+        return tuple(v.type for v in b.yielded)
 
-def _check_stack(f: Function) -> None:
-    saved: dict[int, Type] = {}
-    for o in f.body.walk():
-        if isinstance(o, (ops.Push, ops.Pop)):
-            t = o.value.type if isinstance(o, ops.Push) else o.result.type
-            _require(saved.setdefault(o.slot, t) == t, o, f"slot {o.slot} holds {saved[o.slot]} elsewhere")
-
-
-def _check_block(b: Block, outer: set[Value]) -> tuple[Type, ...]:
-    if not outer.isdisjoint(b.params):
-        raise InvalidIR("a block parameter is defined outside the block")
-    known = outer | set(b.params)
-    if not b.ops or not isinstance(b.ops[-1], ops.Yield):
-        raise InvalidIR("a block does not end in a yield")
-    for o in b.ops:
-        _require(not isinstance(o, ops.Yield) or o is b.ops[-1], o, "in the middle of a block")
-        for v in o.operands():
-            _require(v in known, o, f"operand {v!r} is not defined here")
+    def op(self, o: Op) -> None:
+        """Check an op and the blocks in it."""
+        operands, known = o.operands(), self.known
+        if not known.issuperset(operands):
+            missing = next(v for v in operands if v not in known)
+            _fail(o, f"operand {missing!r} is not defined here")
         for r in o.results:
             _require(r.op is o, o, "a result that does not point back to its op")
             _require(r not in known, o, "a value defined twice")
-        _check_lanes(o)
-        _check_op(o, known)
-        known.update(o.results)
-    return tuple(v.type for v in b.yielded)
-
-
-def _check_op(o: Op, known: set[Value]) -> None:
-    match o:
-        case ops.If():
-            _require(o.cond.type == bool_, o, "condition is not a bool")
-            for r in o.regions():
-                _require(not r.params, o, "a branch with parameters")
-                _require(_check_block(r, known) == _types(o.results), o, "a branch yields other types than the results")
-        case ops.For():
-            i = o.lo.type
-            _require(isinstance(i, Scalar) and i.is_int, o, "bounds are not integers")
-            _require(o.hi.type == i and o.step.type == i, o, "bounds differ in type")
-            _require(_types(o.body.params) == (i, *_types(o.init)), o, "body parameters do not match")
-            _require(_check_block(o.body, known) == _types(o.init) == _types(o.results), o, "carried types differ")
-        case ops.While():
-            for r in o.regions():
-                _require(_types(r.params) == _types(o.init), o, "block parameters do not match")
-            _require(_check_block(o.cond, known) == (bool_,), o, "condition does not yield one bool")
-            _require(_check_block(o.body, known) == _types(o.init) == _types(o.results), o, "carried types differ")
-        case ops.Call():
-            _require(_types(o.args) == _types(o.callee.params), o, "arguments do not match the callee")
-            _require(_types(o.results) == o.callee.results, o, "results do not match the callee")
-        case _:
+        _check_lanes(o, operands)
+        check = _WITH_BLOCKS.get(type(o))
+        if check is not None:
+            check(self, o)
+        else:
             _check_plain(o)
+        if isinstance(o, (ops.Push, ops.Pop)):
+            t = o.value.type if isinstance(o, ops.Push) else o.result.type
+            if self.slots.setdefault(o.slot, t) != t:
+                _fail(o, f"slot {o.slot} holds {self.slots[o.slot]} elsewhere")
+        for rule in self.rules.get(type(o), ()):
+            assert rule.broken is not None
+            _require(not rule.broken(o), o, rule.text)
+
+    def types(self, b: Block) -> None:
+        """Check the types of all values that a block makes."""
+        for o in b.ops:
+            for v in o.results:
+                if v.type not in self.checked:
+                    self.type(v.type, o)
+        for v in b.params:
+            if v.type not in self.checked:
+                self.type(v.type, b.ops[-1])
+
+    def type(self, t: Type, o: Op) -> None:
+        """Check the type of a value of the op ``o``, or of a parameter of the block that it ends."""
+        for rule in self.type_rules:
+            assert rule.broken_by is not None
+            _require(not rule.broken_by(t), o, rule.text)
+        self.checked.add(t)
+
+    def if_(self, o: ops.If) -> None:
+        """Check a branch."""
+        _require(o.cond.type == bool_, o, "condition is not a bool")
+        for r in o.regions():
+            _require(not r.params, o, "a branch with parameters")
+            _require(self.block(r) == _types(o.results), o, "a branch yields other types than the results")
+
+    def for_(self, o: ops.For) -> None:
+        """Check a counted loop."""
+        i = o.lo.type
+        _require(isinstance(i, Scalar) and i.is_int, o, "bounds are not integers")
+        _require(o.hi.type == i and o.step.type == i, o, "bounds differ in type")
+        _require(_types(o.body.params) == (i, *_types(o.init)), o, "body parameters do not match")
+        _require(self.block(o.body) == _types(o.init) == _types(o.results), o, "carried types differ")
+
+    def while_(self, o: ops.While) -> None:
+        """Check a loop with a condition."""
+        for r in o.regions():
+            _require(_types(r.params) == _types(o.init), o, "block parameters do not match")
+        _require(self.block(o.cond) == (bool_,), o, "condition does not yield one bool")
+        _require(self.block(o.body) == _types(o.init) == _types(o.results), o, "carried types differ")
+
+    def call(self, o: ops.Call) -> None:
+        """Check a call."""
+        _require(_types(o.args) == _types(o.callee.params), o, "arguments do not match the callee")
+        _require(_types(o.results) == o.callee.results, o, "results do not match the callee")
+
+
+_WITH_BLOCKS: dict[type[Op], Callable[[_Verifier, Any], None]] = {
+    ops.If: _Verifier.if_,
+    ops.For: _Verifier.for_,
+    ops.While: _Verifier.while_,
+    ops.Call: _Verifier.call,
+}
 
 
 def _check_plain(o: Op) -> None:
@@ -150,7 +210,8 @@ def _check_plain(o: Op) -> None:
             _require(0 <= o.axis < o.ndim, o, "no such axis")
             _require(o.result.type in (int32, int64), o, "a thread's index is int32 or int64")
         case ops.Constant():
-            _require(_is_constant_of(o.value, _lane(o.result)), o, f"{o.value!r} is not a {_lane(o.result)}")
+            if not _is_constant_of(o.value, _lane(o.result)):
+                _fail(o, f"{o.value!r} is not a {_lane(o.result)}")
         case ops.Make():
             t = _lane(o.result)
             if isinstance(t, (Struct, Array)):
@@ -219,10 +280,13 @@ def _check_slice(o: ops.Slice) -> None:
     _require(_lane(o.result) == Array(a.dtype, len(kept)), o, "result is not the array of the kept dimensions")
 
 
-def _check_lanes(o: Op) -> None:
+def _check_lanes(o: Op, operands: Sequence[Value]) -> None:
     """Check which operands and results of ``o`` are ``Lanes``; that the lanes are right otherwise is for the rest."""
-    wide = [isinstance(v.type, Lanes) for v in o.operands()]
+    wide = [isinstance(v.type, Lanes) for v in operands]
     results = [isinstance(r.type, Lanes) for r in o.results]
+    if True not in wide and True not in results and not isinstance(o, (ops.Spread, ops.Ramp, ops.Across)):
+        _require(not getattr(o, "mask", ()), o, "lanes have masks, single values none")
+        return
     match o:
         case ops.Apply() | ops.Cast() | ops.Bitcast() | ops.Make():
             _require(len({*wide, *results}) <= 1, o, "mixes lanes and single values")
@@ -294,4 +358,8 @@ def _list(types: tuple[Type, ...]) -> str:
 
 def _require(ok: bool, o: Op, rule: str) -> None:
     if not ok:
-        raise InvalidIR(f"{o.NAME} at {o.loc}: {rule}")
+        _fail(o, rule)
+
+
+def _fail(o: Op, rule: str) -> NoReturn:
+    raise InvalidIR(f"{o.NAME} at {o.loc}: {rule}")

@@ -6,50 +6,33 @@ checks them after each pass, so that the pass which breaks one is the pass that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from warp_like.ir import ops
-from warp_like.ir.core import Op, Value
+from warp_like.ir.core import Op
 from warp_like.ir.types import Array, Lanes, Struct
 from warp_like.ir.verify import Rule
 from warp_like.passes.ad.markers import Replayed, Unavailable
 from warp_like.passes.expand import is_lowered
 from warp_like.passes.inline import is_custom
 
-
-def _values(o: Op) -> Iterator[Value]:
-    yield from o.operands()
-    yield from o.results
-    for r in o.regions():
-        yield from r.params
-
-
-def _is_wide(o: Op) -> bool:
-    return isinstance(o, (ops.Spread, ops.Ramp, ops.Across)) or any(isinstance(v.type, Lanes) for v in _values(o))
+_CONTROL = (ops.If, ops.For, ops.While)
+_ACCESSES = (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas, ops.Inner)
 
 
 def _is_chosen_array(o: Op) -> bool:
-    return isinstance(o, (ops.If, ops.For, ops.While)) and any(isinstance(v.type, Array) for v in _values(o))
+    values = (*o.results, *(v for r in o.regions() for v in r.params))
+    return any(isinstance(v.type, Array) for v in values)
 
 
-def _is_access_of_slice(o: Op) -> bool:
-    accesses = (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas, ops.Inner)
-    return isinstance(o, accesses) and isinstance(o.array.op, ops.Slice)
-
-
-NO_LANES = Rule("there are lanes before the function is widened", _is_wide)
-NO_CALLS = Rule("a call is left", lambda o: isinstance(o, ops.Call))
+NO_LANES = Rule("there are lanes before the function is widened", broken_by=lambda t: isinstance(t, Lanes))
+NO_CALLS = Rule("a call is left", lambda o: True, (ops.Call,))
 NO_PLAIN_CALLS = Rule(
-    "a call is left of a function without gradient of its own",
-    lambda o: isinstance(o, ops.Call) and not is_custom(o.callee),
+    "a call is left of a function without gradient of its own", lambda o: not is_custom(o.callee), (ops.Call,)
 )
-NO_STRUCTS = Rule("a value is a struct", lambda o: any(isinstance(v.type, Struct) for v in _values(o)))
-NO_CHOSEN_ARRAYS = Rule("a branch or loop gives an array", _is_chosen_array)
-NO_SLICES = Rule("an access goes through a slice", _is_access_of_slice)
-NO_MARKERS = Rule("a mark of differentiation is left", lambda o: isinstance(o, (Unavailable, Replayed)))
-LOWERED = Rule(
-    "no backend lowers this builtin, which has a body", lambda o: isinstance(o, ops.Apply) and not is_lowered(o)
-)
+NO_STRUCTS = Rule("a value is a struct", broken_by=lambda t: isinstance(t, Struct))
+NO_CHOSEN_ARRAYS = Rule("a branch or loop gives an array", _is_chosen_array, _CONTROL)
+NO_SLICES = Rule("an access goes through a slice", lambda o: isinstance(o.array.op, ops.Slice), _ACCESSES)
+NO_MARKERS = Rule("a mark of differentiation is left", lambda o: True, (Unavailable, Replayed))
+LOWERED = Rule("no backend lowers this builtin, which has a body", lambda o: not is_lowered(o), (ops.Apply,))
 
 ESTABLISHED: dict[str, tuple[Rule, ...]] = {
     "inline": (NO_PLAIN_CALLS,),
