@@ -82,6 +82,23 @@ def test_one_array_on_both_sides_needs_no_number() -> None:
     assert chosen.results == ()
 
 
+def test_what_is_only_passed_on_is_not_chosen() -> None:
+    f, b = start(c=bool_, x=X2, n=int32)
+    c, x, n = f.params
+    row = b.view(x, [tid(b)])
+    with loop(b, 0, n, init=[row]) as body:
+        (inner,) = branch(b, c, lambda: (body.carried[0],), lambda: (body.carried[0],))
+        kept, _ = while_(b, [inner, body.i], lambda a, m: b.lt(m, 4), lambda a, m: (a, b.add(m, 1)))
+        b.store(kept, [body.i], b.constant(2.0, float32))
+        body.next = (kept,)
+    b.store(body.results[0], [b.index(0)], b.constant(1.0, float32))
+    b.yield_()
+    before, after = _opened(f)
+    stores = [o for o in after.body.walk() if isinstance(o, ops.Store)]
+    assert [o.array for o in stores] == [row, row]
+    assert_same(before, after, [True, _numbers(3, 3), 2], (3,))
+
+
 def test_three_candidates_and_a_loop_on_a_condition() -> None:
     f, b = start(x=X, y=X, z=X, k=int32)
     i, (x, y, z, k) = tid(b), f.params

@@ -196,6 +196,38 @@ def test_an_element_is_written_back_with_its_arrays():
 
 
 @wp.kernel
+def put_back_after_loops(items: wp.array(dtype=Body), n: int):
+    i = wp.tid()
+    b = items[i]
+    for j in range(n):
+        b.mass += f64(1.0)
+        b.tags[0] += 1
+        if b.mass > f64(1.0):
+            b.count += 1
+            b.grid[0, j % 2] = b.mass
+    while b.count > 3:
+        b.count -= 1
+        b.tags[1] += 1
+    items[i] = b
+
+
+def test_an_element_that_loops_and_branches_change_is_written_back():
+    items = bodies(3)
+    expected = [(b.mass, b.count, b.tags.numpy().copy(), b.grid.numpy().copy()) for b in items.list()]
+    wp.launch(put_back_after_loops, dim=3, inputs=[items, 5])
+    for b, (mass, count, tags, grid) in zip(items.list(), expected, strict=True):
+        for j in range(5):
+            mass, tags[0] = mass + 1.0, tags[0] + 1
+            if mass > 1.0:
+                count, grid[0, j % 2] = count + 1, mass
+        while count > 3:
+            count, tags[1] = count - 1, tags[1] + 1
+        assert (b.mass, b.count) == (mass, count)
+        assert np.array_equal(b.tags.numpy(), tags)
+        assert np.array_equal(b.grid.numpy(), grid)
+
+
+@wp.kernel
 def swap_arrays(items: wp.array(dtype=Body)):
     items[0].chain = items[1].chain
 

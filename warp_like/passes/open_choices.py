@@ -58,7 +58,7 @@ from warp_like.base.frozen import Frozen
 from warp_like.base.loc import at
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.rewrite import blocks, clone_function
+from warp_like.ir.rewrite import blocks, clone_function, substitute
 from warp_like.ir.types import Array, int32, int64
 from warp_like.passes.inline import inline
 from warp_like.passes.rewriter import Rewriter, rewrite
@@ -111,12 +111,27 @@ def open_choices(f: Function) -> Function:
         WarpCodegenTypeError: An array that is made inside of a branch or loop is chosen for what follows it.
     """
     if _has_choices(f) or any(isinstance(o, ops.Call) for o in f.body.walk()):
+        substitute(f.body, _unchanged(f))
         rewrite(f, _Opener(_candidates(f)))
     return f
 
 
 def _has_choices(f: Function) -> bool:
     return any(isinstance(r.type, Array) for o in f.body.walk() if o._REGIONS for r in o.results)
+
+
+def _unchanged(f: Function) -> dict[Value, Value]:
+    """Return the arrays that a branch or loop only passes on, and what each of them is."""
+    found: dict[Value, Value] = {}
+    before = -1
+    while before != (before := len(found)):
+        for o in f.body.walk():
+            for slot in _array_slots(o):
+                sources = {found.get(s, s) for s in slot.sources}.difference(slot.targets)
+                if len(sources) == 1:
+                    (source,) = sources
+                    found.update({t: source for t in slot.targets})
+    return found
 
 
 # --- which arrays there are to choose from ---
