@@ -120,6 +120,10 @@ def by_rounded_dual_numbers(
     try:
         arrays = dual_kernels.inputs(starts, MAKERS)
         dual_kernels.launch(source, "k0", THREADS, [*arrays, INDICES, COUNTERS.copy(), n, dual_kernels.dual(s)])
+    except ValueError:  # the sine of a number beyond the format's range
+        if not currently_in_test_context() or dual_kernels.Dual.largest < LARGEST:
+            raise
+        assume(False)
     finally:
         dual_kernels.Dual.rounded = staticmethod(float)
     flats = [f(arrays, seeds, sum(STRIDES)) for f in (dual_kernels.pulled_back, dual_kernels.pulled_back_sizes)]

@@ -9,6 +9,7 @@ import pytest
 
 from tests.interpreter import run
 from tests.ir_builder import branch, loop, start, tid
+from warp_like.analysis.memory import analyse
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Value
@@ -51,7 +52,7 @@ def test_arrays_that_are_loaded_and_stored_get_scratch() -> None:
         _square(b, f.params[0], i)
         b.store(f.params[1], [i], b.zero(float32))
 
-    assert rewritten_arrays(_kernel(build)) == [0]
+    assert rewritten_arrays(analyse(_kernel(build))) == [0]
 
 
 @pytest.mark.parametrize("kind", ["load", "store", "atomic", "load and atomic"])
@@ -65,7 +66,7 @@ def test_other_arrays_get_none(kind: str) -> None:
         if "atomic" in kind:
             b.atomic("add", x, [i], b.constant(1.0, float32))
 
-    assert rewritten_arrays(_kernel(build)) == []
+    assert rewritten_arrays(analyse(_kernel(build))) == []
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_scratch_that_nothing_reads_goes(needed: bool) -> None:
 
 def test_one_array_by_two_names_is_read_by_the_first() -> None:
     f = _kernel(lambda b, f, i: b.store(f.params[1], [i], b.load(f.params[0], [i])))
-    assert rewritten_arrays(f) == []
+    assert rewritten_arrays(analyse(f)) == []
     merge_parameters(f, [(1, 0)])
-    assert rewritten_arrays(f) == [0]
+    assert rewritten_arrays(analyse(f)) == [0]
     assert all(o.array is f.params[0] for o in f.body.ops if isinstance(o, (ops.Load, ops.Store)))
