@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # A recipe changes the package's own files; test_recipe_builtin.py follows it in a copy.
 PAGES = [
     p
-    for p in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    for p in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
     if p.parent.name != "recipes" and "```python" in p.read_text(encoding="utf-8")
 ]
 
@@ -26,6 +26,7 @@ def test_the_guide_is_found() -> None:
     names = {p.name for p in PAGES}
     assert {
         "README.md",
+        "CONTRIBUTING.md",
         "getting_started.md",
         "kernels.md",
         "gradients.md",
