@@ -130,7 +130,7 @@ def _unchanged(f: Function) -> dict[Value, Value]:
                 sources = {found.get(s, s) for s in slot.sources}.difference(slot.targets)
                 if len(sources) == 1:
                     (source,) = sources
-                    found.update({t: source for t in slot.targets})
+                    found.update(dict.fromkeys(slot.targets, source))
     return found
 
 
