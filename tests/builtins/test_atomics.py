@@ -48,13 +48,20 @@ def kernel(code: str, ndim: int = 1) -> Any:
     return namespace["k"]
 
 
+def limit_of_values(kind: str, dtype: Any) -> int:
+    """Below what values are drawn, so that 600 updates in any order give one result: none rounds or overflows."""
+    row = TABLE[kind]
+    exact = dtype in INTS or not row.rounds or (row.reduction == "add" and dtype not in HALVES)
+    return 100 if exact else 2
+
+
 @pytest.mark.parametrize(("kind", "dtype", "name"), CASES, ids=[f"{k}-{d.__name__}-{n}" for k, d, n in CASES])
 def test_many_threads(kind: str, dtype: Any, name: str) -> None:
     t = values_of(dtype)[name]
     shape = wp.zeros(1, dtype=t).numpy().shape[1:]
     rng = np.random.default_rng(5)
     numpy = wp.zeros(1, dtype=dtype).numpy().dtype
-    x = rng.integers(0, 2 if dtype in HALVES else 100, (THREADS, *shape)).astype(numpy)
+    x = rng.integers(0, limit_of_values(kind, dtype), (THREADS, *shape)).astype(numpy)
     y = rng.integers(0, 100, (ELEMENTS, *shape)).astype(numpy)
     expected = y.copy()
     with np.errstate(over="ignore", invalid="ignore"):

@@ -8,7 +8,7 @@ import pytest
 from tests.ir_builder import assert_same, branch, count, loop, start, tid, while_
 from warp_like.base.errors import WarpCodegenTypeError
 from warp_like.ir import ops
-from warp_like.ir.core import Function
+from warp_like.ir.core import Function, Value
 from warp_like.ir.printer import print_function
 from warp_like.ir.rewrite import clone_function
 from warp_like.ir.types import Array, bool_, float32, int32, int64
@@ -97,6 +97,43 @@ def test_what_is_only_passed_on_is_not_chosen() -> None:
     stores = [o for o in after.body.walk() if isinstance(o, ops.Store)]
     assert [o.array for o in stores] == [row, row]
     assert_same(before, after, [True, _numbers(3, 3), 2], (3,))
+
+
+def test_what_every_side_reads_is_one_array() -> None:
+    f, b = start(c=bool_, x=X2, y=X2, n=int32)
+    c, x, y, n = f.params
+
+    def row(of: Value) -> tuple[Value, ...]:
+        return (b.view(of, [b.cast(b.add(tid(b), 1), int64)]),)
+
+    (here,) = row(x)
+    (same,) = branch(b, c, lambda: branch(b, b.lt(n, 2), lambda: row(x), lambda: row(x)), lambda: row(x))
+    (other,) = branch(b, c, lambda: row(x), lambda: row(y))
+    with loop(b, 0, n, init=[here, other]) as body:
+        b.store(body.carried[0], [body.i], b.constant(2.0, float32))
+        b.store(body.carried[1], [body.i], b.constant(3.0, float32))
+        body.next = (*row(x), body.carried[1])
+    b.store(same, [b.index(0)], b.constant(1.0, float32))
+    b.yield_()
+    before, after = _opened(f)
+    (chosen,) = [o for o in after.body.walk() if isinstance(o, ops.If) and o.results]
+    assert [r.type for r in chosen.results] == [int32, int64, int64]
+    for c in (False, True):
+        for n in range(4):
+            assert_same(before, after, [c, _numbers(4, 4), _numbers(4, 4), n], (3,))
+
+
+def test_arrays_made_on_both_sides_are_two() -> None:
+    f, b = start(c=bool_)
+
+    def make() -> tuple[Value, ...]:
+        return (b.insert(ops.LocalArray((3,)), X).result,)
+
+    branch(b, f.params[0], make, make)
+    b.store(*branch(b, f.params[0], make, make), [tid(b)], b.constant(1.0, float32))
+    b.yield_()
+    with pytest.raises(WarpCodegenTypeError, match="made inside of a branch or loop"):
+        open_choices(f)
 
 
 def test_three_candidates_and_a_loop_on_a_condition() -> None:

@@ -228,6 +228,60 @@ def test_an_element_that_loops_and_branches_change_is_written_back():
 
 
 @wp.kernel
+def read_on_both_sides(items: wp.array(dtype=Body), t: int):
+    i = wp.tid()
+    if t > 2:
+        b = items[i]
+        b.mass = f64(1.0)
+    else:
+        b = items[i]
+        b.mass = f64(2.0)
+    items[i] = b
+
+
+@wp.kernel
+def read_again_in_loops(items: wp.array(dtype=Body), t: int):
+    i = wp.tid()
+    b = items[i]
+    for k in range(t):
+        b = items[i]
+        if k > 3:
+            b = items[i]
+            b.mass += f64(10.0)
+        b.mass += f64(2.0)
+        items[i] = b
+    while b.mass < f64(4.0):
+        b = items[i]
+        b.mass = f64(7.0)
+    items[i] = b
+
+
+@wp.kernel
+def read_through_a_row(items: wp.array2d(dtype=Body), t: int):
+    i = wp.tid()
+    row = items[0]
+    b = row[i]
+    if t > 2:
+        b = items[0, i]
+        b.mass = f64(3.0)
+    items[0, i] = b
+
+
+@pytest.mark.parametrize("t", [0, 5])
+def test_an_element_that_is_read_again_is_written_back(t):
+    items = bodies()
+    wp.launch(read_on_both_sides, dim=3, inputs=[items, t])
+    assert [b.mass for b in items.list()] == [1.0 if t else 2.0] * 3
+    items = bodies()
+    wp.launch(read_again_in_loops, dim=3, inputs=[items, t])
+    assert [b.mass for b in items.list()] == ([21.0, 22.0, 23.0] if t else [7.0] * 3)
+    items = bodies()
+    wp.launch(read_through_a_row, dim=3, inputs=[items.reshape((1, 3)), t])
+    assert [b.mass for b in items.list()] == ([3.0] * 3 if t else [1.0, 2.0, 3.0])
+    assert [b.grid.shape[0] for b in items.list()] == [4, 5, 6]
+
+
+@wp.kernel
 def swap_arrays(items: wp.array(dtype=Body)):
     items[0].chain = items[1].chain
 

@@ -31,7 +31,7 @@ After::
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
@@ -119,15 +119,20 @@ class _Numbering(Rewriter):
         self.keep(o)
 
     def key(self, o: Op) -> Hashable | None:
-        if len(o.results) != 1:
-            return None
-        t = o.result.type
-        match o:
-            case ops.Constant():
-                return ops.Constant, repr(o.value), t
-            case ops.Load():
-                return ops.Load, self.memory, o.array, o.indices, o.mask
-            case ops.Apply() if o.fn in COMMUTATIVE and isinstance(o.args[0].type, Scalar):
-                if o.args[0].type == o.args[1].type:
-                    return ops.Apply, o.fn, frozenset(o.args), t
-        return (type(o), *o.attributes().values(), *o.operands(), t) if o.PURE else None
+        if isinstance(o, ops.Load):
+            return ops.Load, self.memory, o.array, o.indices, o.mask
+        return pure_key(o)
+
+
+def pure_key(o: Op, number: Callable[[Value], Value] = lambda v: v) -> Hashable | None:
+    """Return what is equal for pure ops that compute the same from the ``number`` of their operands, or None."""
+    if not o.PURE or o._REGIONS or len(o.results) != 1:
+        return None
+    t = o.result.type
+    match o:
+        case ops.Constant():
+            return ops.Constant, repr(o.value), t
+        case ops.Apply() if o.fn in COMMUTATIVE and isinstance(o.args[0].type, Scalar):
+            if o.args[0].type == o.args[1].type:
+                return ops.Apply, o.fn, frozenset(map(number, o.args)), t
+    return (type(o), *o.attributes().values(), *map(number, o.operands()), t)

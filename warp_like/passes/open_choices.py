@@ -51,17 +51,18 @@ After::
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from warp_like.base.errors import WarpCodegenTypeError
 from warp_like.base.frozen import Frozen
 from warp_like.base.loc import at
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.rewrite import blocks, clone_function, substitute
+from warp_like.ir.rewrite import Cloner, blocks, clone_function, substitute
 from warp_like.ir.types import Array, int32, int64
+from warp_like.passes.cse import pure_key
 from warp_like.passes.inline import inline
-from warp_like.passes.rewriter import Rewriter, rewrite
+from warp_like.passes.rewriter import Rewriter, prune_results, rewrite
 
 
 class Candidate(Frozen):
@@ -111,7 +112,7 @@ def open_choices(f: Function) -> Function:
         WarpCodegenTypeError: An array that is made inside of a branch or loop is chosen for what follows it.
     """
     if _has_choices(f) or any(isinstance(o, ops.Call) for o in f.body.walk()):
-        substitute(f.body, _unchanged(f))
+        _drop_unchanged(f)
         rewrite(f, _Opener(_candidates(f)))
     return f
 
@@ -120,18 +121,73 @@ def _has_choices(f: Function) -> bool:
     return any(isinstance(r.type, Array) for o in f.body.walk() if o._REGIONS for r in o.results)
 
 
+def _drop_unchanged(f: Function) -> None:
+    """Use the array itself where a branch or loop only passes it on."""
+    unchanged = _unchanged(f)
+    substitute(f.body, unchanged)
+    for o in f.body.walk():
+        if any(r in unchanged for r in o.results):
+            prune_results(o, [r not in unchanged for r in o.results])
+
+
 def _unchanged(f: Function) -> dict[Value, Value]:
-    """Return the arrays that a branch or loop only passes on, and what each of them is."""
+    """Return the arrays that a branch or loop only passes on, and what each of them is.
+
+    Array ``i`` of an element is the same one wherever it is read. Where both sides of a branch read it, so does an op
+    that is added before the branch.
+    """
     found: dict[Value, Value] = {}
     before = -1
     while before != (before := len(found)):
-        for o in f.body.walk():
-            for slot in _array_slots(o):
-                sources = {found.get(s, s) for s in slot.sources}.difference(slot.targets)
-                if len(sources) == 1:
-                    (source,) = sources
-                    found.update(dict.fromkeys(slot.targets, source))
+        same = _Same(found)
+        for block in list(blocks(f.body)):
+            for o in list(block.ops):
+                for slot in _array_slots(o):
+                    sources = [s for s in map(same.final, slot.sources) if s not in slot.targets]
+                    if slot.targets[0] not in found and len(set(map(same.number, sources))) == 1:
+                        is_read_again = isinstance(o, ops.If) and sources[0] is not sources[-1]
+                        source = same.compute_before(o, block, sources[0]) if is_read_again else sources[0]
+                        found.update(dict.fromkeys(slot.targets, source))
     return found
+
+
+class _Same:
+    """Which values are computed in the same way, where ``known`` says what others only pass on."""
+
+    def __init__(self, known: dict[Value, Value]) -> None:
+        self.known = known
+        self.first: dict[Hashable, Value] = {}
+
+    def final(self, v: Value) -> Value:
+        while v in self.known:
+            v = self.known[v]
+        return v
+
+    def number(self, v: Value) -> Value:
+        """Return one value for all that are the same."""
+        v = self.final(v)
+        key = pure_key(v.op, self.number) if v.op is not None else None
+        return v if key is None else self.first.setdefault(key, v)
+
+    def compute_before(self, o: Op, block: Block, v: Value) -> Value:
+        """Add the pure ops that ``v`` is computed by before ``o`` once more, and return what they give."""
+        new: list[Op] = []
+        cloner = Cloner()
+
+        def copy_of(x: Value) -> Value:
+            if x not in cloner.mapping:
+                last = self.final(x)
+                if last.op is not None and pure_key(last.op) is not None:
+                    for operand in last.op.operands():
+                        copy_of(operand)
+                    new.append(cloner.op(last.op))
+                cloner.mapping[x] = cloner.value(last)
+            return cloner.mapping[x]
+
+        found = copy_of(v)
+        k = block.ops.index(o)
+        block.ops[k:k] = new
+        return found
 
 
 # --- which arrays there are to choose from ---
