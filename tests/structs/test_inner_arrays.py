@@ -257,6 +257,18 @@ def read_again_in_loops(items: wp.array(dtype=Body), t: int):
 
 
 @wp.kernel
+def choose_between_equals(items: wp.array(dtype=Body), t: int):
+    i = wp.tid()
+    row = items[i].grid[0, ::1]
+    for k in range(t):
+        if k < 3:
+            row = items[i].grid[k % 4]
+        else:
+            row = items[i].grid[k % 4]
+    row[1] = f64(-1.0)
+
+
+@wp.kernel
 def read_through_a_row(items: wp.array2d(dtype=Body), t: int):
     i = wp.tid()
     row = items[0]
@@ -279,6 +291,9 @@ def test_an_element_that_is_read_again_is_written_back(t):
     wp.launch(read_through_a_row, dim=3, inputs=[items.reshape((1, 3)), t])
     assert [b.mass for b in items.list()] == ([3.0] * 3 if t else [1.0, 2.0, 3.0])
     assert [b.grid.shape[0] for b in items.list()] == [4, 5, 6]
+    wp.launch(choose_between_equals, dim=3, inputs=[items, t])
+    for b in items.list():
+        assert np.flatnonzero(b.grid.numpy()[:, 1] == -1.0).tolist() == [0]
 
 
 @wp.kernel

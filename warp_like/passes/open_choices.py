@@ -170,14 +170,15 @@ class _Same:
         return v if key is None else self.first.setdefault(key, v)
 
     def compute_before(self, o: Op, block: Block, v: Value) -> Value:
-        """Add the pure ops that ``v`` is computed by before ``o`` once more, and return what they give."""
+        """Compute ``v``, which is of pure ops inside of ``o``, before ``o`` as well."""
+        inside = _defined_inside(o)
         new: list[Op] = []
         cloner = Cloner()
 
         def copy_of(x: Value) -> Value:
             if x not in cloner.mapping:
                 last = self.final(x)
-                if last.op is not None and pure_key(last.op) is not None:
+                if last in inside and last.op is not None:
                     for operand in last.op.operands():
                         copy_of(operand)
                     new.append(cloner.op(last.op))
@@ -188,6 +189,10 @@ class _Same:
         k = block.ops.index(o)
         block.ops[k:k] = new
         return found
+
+
+def _defined_inside(o: Op) -> set[Value]:
+    return {v for r in o.regions() for b in blocks(r) for x in b.ops for v in x.results}
 
 
 # --- which arrays there are to choose from ---
@@ -294,7 +299,7 @@ class _Opener(Rewriter):
 
     def require_outside(self, o: Op) -> None:
         """Refuse a choice of an array that is made inside of ``o``, whose memory is not there after it."""
-        inside = {v for r in o.regions() for b in blocks(r) for x in b.ops for v in x.results}
+        inside = _defined_inside(o)
         for r in o.results:
             for c in self.candidates.get(r, ()):
                 if c.root in inside:
