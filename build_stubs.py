@@ -70,7 +70,7 @@ def builtins() -> str:
         '# mypy: disable-error-code="overload-overlap, overload-cannot-match"',
         "from typing import Any, Literal, TypeVar, overload",
         "from warp_like._shapes import Mat, Quat, Transform, Vec",
-        "from warp_like.runtime.array import array",
+        "from warp_like.runtime.arrays.array import array",
         *(f"{name} = TypeVar('{name}')" for name in ("_N", "_R", "_C", "_K", "_T")),
         "_S = TypeVar('_S', int, float)",
         "_B = TypeVar('_B', bool, int)",

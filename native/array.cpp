@@ -259,7 +259,7 @@ bool select_all(const Array* base, PyObject* key, Geometry* out) {
     return out->ndim > 0;
 }
 
-// The fast form of runtime/indexing.py for views: None where the key is unusual or wrong, or means one element.
+// The fast form of runtime/arrays/indexing.py for views: None where the key is unusual or wrong, or means one element.
 PyObject* array_slice(PyObject* object, PyObject* key) {
     Array* base = reinterpret_cast<Array*>(object);
     Geometry found;

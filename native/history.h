@@ -1,5 +1,5 @@
 // History: what a tape's records read, by address, so that a launch that overwrites none of it is recorded, or run
-// unrecorded, with no help of Python's (warp_like/runtime/history.py).
+// unrecorded, with no help of Python's (warp_like/runtime/autodiff/history.py).
 #pragma once
 
 #include "extent.h"

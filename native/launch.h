@@ -1,5 +1,5 @@
 // The public `launch` and `Launch.launch`: what runs without Python where nothing is unusual. See
-// warp_like/runtime/launch.py.
+// warp_like/runtime/launching/launch.py.
 #pragma once
 
 #include "python.h"

@@ -132,15 +132,15 @@ def test_every_folder_is_a_floor() -> None:
         ("ir/core.py", "def f():\n    from warp_like.builtins.spec import resolve", "which lies above ir"),
         ("ir/core.py", "from ..builtins import spec", "which lies above ir"),
         ("ir/core.py", "from .. import builtins", "which lies above ir"),
-        ("ir/core.py", "import warp_like.runtime.launch as launch", "which lies above ir"),
+        ("ir/core.py", "import warp_like.runtime.launching.launch as launch", "which lies above ir"),
         ("compiler/cache.py", "from warp_like.runtime import device", "which lies above compiler"),
         ("backend/llvm/ops.py", "from warp_like.passes import fold", "do not know each other"),
-        ("runtime/array.py", "import warp_like", "which belongs to no floor"),
+        ("runtime/arrays/array.py", "import warp_like", "which belongs to no floor"),
         ("passes/fold.py", "from llvmlite import ir", "which only backend/ may"),
         ("passes/fold.py", "from warp_like import _native", "passes does not use the native extension"),
         ("interop/torch.py", "import torch", "when it is imported itself"),
         ("interop/torch.py", "if True:\n    import torch", "when it is imported itself"),
-        ("runtime/array.py", "from tests.interpreter import run", "from outside the package"),
+        ("runtime/arrays/array.py", "from tests.interpreter import run", "from outside the package"),
     ],
 )
 def test_the_check_itself_finds(path: str, source: str, problem: str) -> None:
@@ -155,7 +155,7 @@ def test_the_check_itself_finds(path: str, source: str, problem: str) -> None:
         ("interop/torch.py", "def f():\n    import torch"),
         ("interop/torch.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch"),
         ("backend/cpu.py", "import llvmlite.binding\nfrom warp_like import _native"),
-        ("__init__.py", "from warp_like.runtime.launch import launch"),
+        ("__init__.py", "from warp_like.runtime.launching.launch import launch"),
     ],
 )
 def test_the_check_itself_allows(path: str, source: str) -> None:

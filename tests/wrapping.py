@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import warp_like as wp
-from warp_like.runtime.kernel import Kernel
+from warp_like.runtime.kernels.kernel import Kernel
 
 TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 THREADS = 70

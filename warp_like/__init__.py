@@ -29,14 +29,14 @@ from warp_like.frontend.builtin import public_builtins as _public_builtins
 from warp_like.frontend.function import Function
 from warp_like.frontend.host import ADJOINT as adjoint
 from warp_like.frontend.host import grad
-from warp_like.runtime.array import (
+from warp_like.runtime.arrays.array import (
     array,
     array1d,
     array2d,
     array3d,
     array4d,
 )
-from warp_like.runtime.creation import (
+from warp_like.runtime.arrays.creation import (
     clone,
     copy,
     empty,
@@ -49,8 +49,26 @@ from warp_like.runtime.creation import (
     zeros,
     zeros_like,
 )
-from warp_like.runtime.decorators import constant, func, func_grad, func_native, func_replay, kernel
-from warp_like.runtime.device import (
+from warp_like.runtime.arrays.indexed import (
+    indexedarray,
+    indexedarray1d,
+    indexedarray2d,
+    indexedarray3d,
+    indexedarray4d,
+)
+from warp_like.runtime.kernels.decorators import constant, func, func_grad, func_native, func_replay, kernel
+from warp_like.runtime.kernels.generics import overload
+from warp_like.runtime.kernels.kernel import Kernel
+from warp_like.runtime.kernels.module import (
+    Module,
+    force_load,
+    get_module,
+    get_module_options,
+    load_module,
+    set_module_options,
+)
+from warp_like.runtime.launching.launch import Launch, launch
+from warp_like.runtime.memory.device import (
     Device,
     DeviceLike,
     ScopedDevice,
@@ -67,18 +85,6 @@ from warp_like.runtime.device import (
     synchronize,
     synchronize_device,
 )
-from warp_like.runtime.generics import overload
-from warp_like.runtime.indexed import indexedarray, indexedarray1d, indexedarray2d, indexedarray3d, indexedarray4d
-from warp_like.runtime.kernel import Kernel
-from warp_like.runtime.launch import Launch, launch
-from warp_like.runtime.module import (
-    Module,
-    force_load,
-    get_module,
-    get_module_options,
-    load_module,
-    set_module_options,
-)
 from warp_like.types import Any, Float, Int, Scalar
 from warp_like.types import matrix as mat
 from warp_like.values.annotation import fixedarray, ref
@@ -88,9 +94,9 @@ from warp_like.values.struct import struct
 __version__ = _VERSION
 
 _LOADED_WHEN_USED: dict[str, tuple[str, str | None]] = {
-    "Tape": ("warp_like.runtime.tape", "Tape"),
+    "Tape": ("warp_like.runtime.autodiff.tape", "Tape"),
     "autograd": ("warp_like.autograd", None),
-    "compile_aot_module": ("warp_like.runtime.aot", "compile_aot_module"),
+    "compile_aot_module": ("warp_like.runtime.kernels.aot", "compile_aot_module"),
     "context": ("warp_like.context", None),
     "dlpack": ("warp_like.dlpack", None),
     "jax": ("warp_like.jax", None),
@@ -99,8 +105,8 @@ _LOADED_WHEN_USED: dict[str, tuple[str, str | None]] = {
     "jax_kernel": ("warp_like.interop.jaxffi", "jax_kernel"),
     "JaxCallableGraphMode": ("warp_like.interop.jaxffi", "JaxCallableGraphMode"),
     "JaxModulePreloadMode": ("warp_like.interop.jaxffi", "JaxModulePreloadMode"),
-    "load_aot_module": ("warp_like.runtime.aot", "load_aot_module"),
-    "map": ("warp_like.runtime.mapping", "map"),
+    "load_aot_module": ("warp_like.runtime.kernels.aot", "load_aot_module"),
+    "map": ("warp_like.runtime.operations.mapping", "map"),
     "paddle": ("warp_like.paddle", None),
     "paddle_op": ("warp_like.interop.paddle_op", "paddle_op"),
     "torch": ("warp_like.torch", None),
@@ -115,20 +121,20 @@ Builtins come when used as well: as functions on the host, since kernels that ar
 _LOADED_WHEN_USED |= {
     name: (path, name)
     for path, names in {
-        "warp_like.runtime.graph": (
+        "warp_like.runtime.launching.graph": (
             *("Graph", "ScopedCapture", "capture_begin", "capture_end", "capture_launch"),
             *("capture_if", "capture_while", "capture_debug_dot_print", "is_conditional_graph_supported"),
             "CaptureMode",
         ),
-        "warp_like.runtime.timing": (
+        "warp_like.runtime.launching.timing": (
             *("ScopedTimer", "timing_begin", "timing_end", "timing_print", "TimingResult", "TIMING_ALL"),
             *("TIMING_KERNEL", "TIMING_KERNEL_BUILTIN", "TIMING_MEMCPY", "TIMING_MEMSET", "TIMING_GRAPH"),
         ),
-        "warp_like.runtime.stream": (
+        "warp_like.runtime.memory.stream": (
             *("Stream", "Event", "ScopedStream", "get_stream", "set_stream", "wait_stream", "synchronize_stream"),
             *("record_event", "wait_event", "synchronize_event", "get_event_elapsed_time"),
         ),
-        "warp_like.runtime.memory": ("MemoryKind",),
+        "warp_like.runtime.memory.allocation": ("MemoryKind",),
         "warp_like.runtime.cuda.queries": (
             *("get_cuda_driver_version", "get_cuda_toolkit_version", "get_cuda_supported_archs"),
             *("get_cuda_kernel_properties", "get_suggested_block_size"),
@@ -143,13 +149,13 @@ _LOADED_WHEN_USED |= {
             *("ScopedMempoolAccess", "is_peer_access_supported", "is_peer_access_enabled"),
             *("set_peer_access_enabled", "ScopedPeerAccess", "can_access"),
         ),
-        "warp_like.runtime.allocators": (
+        "warp_like.runtime.memory.allocators": (
             *("Allocator", "set_cuda_allocator", "set_device_allocator", "get_device_allocator", "ScopedAllocator"),
         ),
         "warp_like.runtime.cuda.sharing": ("from_ipc_handle", "event_from_ipc_handle"),
         "warp_like.runtime.cuda.memory": ("CudaManagedAllocator",),
-        "warp_like.runtime.tracking": ("ScopedMemoryTracker", "print_memory_report"),
-        "warp_like.runtime.diagnostics": ("print_diagnostics",),
+        "warp_like.runtime.memory.tracking": ("ScopedMemoryTracker", "print_memory_report"),
+        "warp_like.runtime.kernels.diagnostics": ("print_diagnostics",),
         "warp_like.base.log": (
             *("Logger", "ScopedLogger", "ScopedLogLevel", "get_logger", "set_logger"),
             *("LOG_DEBUG", "LOG_INFO", "LOG_WARNING", "LOG_ERROR"),

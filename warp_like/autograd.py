@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from warp_like.runtime.array import array
-from warp_like.runtime.device import Device
-from warp_like.runtime.jacobians import (
+from warp_like.runtime.arrays.array import array
+from warp_like.runtime.arrays.recording import Record
+from warp_like.runtime.autodiff.jacobians import (
     Mask,
     Matrix,
     Pair,
@@ -31,10 +31,10 @@ from warp_like.runtime.jacobians import (
     pullback,
     reverse_jacobians,
 )
-from warp_like.runtime.kernel import Kernel
-from warp_like.runtime.recording import Record
-from warp_like.runtime.tangents import hvp, jvp
-from warp_like.runtime.tape import Tape
+from warp_like.runtime.autodiff.tangents import hvp, jvp
+from warp_like.runtime.autodiff.tape import Tape
+from warp_like.runtime.kernels.kernel import Kernel
+from warp_like.runtime.memory.device import Device
 
 # --- Jacobians ----------------------------------------------------------------------------------------------
 

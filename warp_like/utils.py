@@ -1,6 +1,6 @@
 """Operations on whole arrays, by the names of ``warp.utils``."""
 
-from warp_like.runtime.algorithms import (
+from warp_like.runtime.operations.algorithms import (
     array_cast,
     array_inner,
     array_scan,

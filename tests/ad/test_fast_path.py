@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import warp_like as wp
-from warp_like.runtime import launch as launching
-from warp_like.runtime import tape as tapes
+from warp_like.runtime.autodiff import tape as tapes
+from warp_like.runtime.launching import launch as launching
 
 pytestmark = pytest.mark.on_cpu("what is tested is the CPU's native path")
 

@@ -83,8 +83,8 @@ def test_with_saved_values():
         wp.launch(in_place, 2, [a, k, 4])
         return a.sum()
 
-    from warp_like.runtime.launch import run_adjoint
-    from warp_like.runtime.recording import Record
+    from warp_like.runtime.arrays.recording import Record
+    from warp_like.runtime.launching.launch import run_adjoint
 
     a = wp.array(start, dtype=f64, requires_grad=True)
     with wp.Tape() as tape:

@@ -21,7 +21,7 @@ from warp_like.compiler import pipeline
 from warp_like.compiler.signature import Signature
 from warp_like.ir.types import Array, is_differentiable
 from warp_like.passes.effects import array_uses
-from warp_like.runtime.kernel import Kernel
+from warp_like.runtime.kernels.kernel import Kernel
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

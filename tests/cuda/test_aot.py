@@ -15,7 +15,7 @@ from warp_like.backend.libdevice import find_libdevice, find_ptxas
 from warp_like.backend.target import CUDA_ARCHITECTURES, cuda_target, nearest_architecture
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.signature import Signature
-from warp_like.runtime.aot_files import file_path, find_file
+from warp_like.runtime.kernels.aot_files import file_path, find_file
 
 SOURCE = """
 @wp.kernel
@@ -132,7 +132,7 @@ def test_the_loaded_code_is_what_launches_get(
 
     kernel = made(name).kernels["step"]
     assert wp.load_aot_module(name, device="cuda:0", module_dir=tmp_path).kernels["step"] is kernel
-    monkeypatch.setattr("warp_like.runtime.kernel.compile_kernel", None)
+    monkeypatch.setattr("warp_like.runtime.kernels.kernel.compile_kernel", None)
     signature = Signature(kernel.types, options=kernel.compile_options(), sums=True)
     target = cuda_target("90", assembled=True)
     assert kernel.artifact(signature, target).code == inside[0].code

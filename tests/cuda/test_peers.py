@@ -184,7 +184,7 @@ def test_launches_that_go_from_device_to_device(fake, x, y, monkeypatch):
     arrays = {"cuda:0": y[0], "cuda:1": x[0], "cpu": wp.zeros(8, device="cpu")}
     for device, a in arrays.items():
         wp.launch(add, dim=8, inputs=[a, a], device=device)
-    monkeypatch.setattr("warp_like.runtime.launch.bind_arguments", None)
+    monkeypatch.setattr("warp_like.runtime.launching.launch.bind_arguments", None)
     fake.forget()
     for _ in range(3):
         for device, a in arrays.items():

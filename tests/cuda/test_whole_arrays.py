@@ -15,7 +15,7 @@ def kernels_are_compiled_anew():
     yield
     for kernel in wp.get_module("warp_like.runtime.cuda.algorithms").kernels.values():
         kernel.forget_programs()
-    for kernel in [*wp.get_module("warp_like.runtime.algorithms").kernels.values(), squared]:
+    for kernel in [*wp.get_module("warp_like.runtime.operations.algorithms").kernels.values(), squared]:
         kernel.forget_programs()
 
 

@@ -21,7 +21,7 @@ from warp_like.backend.nvptx import assemble
 from warp_like.backend.target import cuda_target
 from warp_like.compiler import pipeline
 from warp_like.compiler.signature import Signature
-from warp_like.runtime.kernel import Kernel
+from warp_like.runtime.kernels.kernel import Kernel
 
 FILE = __file__
 

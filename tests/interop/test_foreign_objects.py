@@ -7,7 +7,7 @@ import warp_like as wp
 from warp_like import _native
 from warp_like.interop.view import as_array, describe
 from warp_like.ir import types as ir
-from warp_like.runtime.memory import element_type
+from warp_like.runtime.memory.allocation import element_type
 
 
 class DeviceArray:

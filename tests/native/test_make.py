@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import warp_like as wp
 from warp_like import _native
 from warp_like.interop import view
-from warp_like.runtime import indexing
-from warp_like.runtime.device import get_device
-from warp_like.runtime.memory import element_type
+from warp_like.runtime.arrays import indexing
+from warp_like.runtime.memory.allocation import element_type
+from warp_like.runtime.memory.device import get_device
 
 CPU = get_device("cpu")
 FACTS = ("ptr", "shape", "strides", "size", "itemsize", "type_code", "ndim", "readonly", "is_contiguous", "is_aligned")

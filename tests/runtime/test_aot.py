@@ -18,7 +18,7 @@ from warp_like.backend import nvptx
 from warp_like.backend.libdevice import find_libdevice, find_ptxas
 from warp_like.compiler.artifact import Artifact
 from warp_like.ir import types as ir
-from warp_like.runtime.typetext import type_from_json, type_to_json
+from warp_like.runtime.kernels.typetext import type_from_json, type_to_json
 
 SOURCE = """
 from typing import Any
@@ -94,7 +94,7 @@ def test_declared_kernels_use_the_compiled_code(tmp_path, monkeypatch):
     wp.compile_aot_module(made("aot.declared"), module_dir=tmp_path)
     module = made("aot.declared")  # declared anew, as in another process
     assert wp.load_aot_module("aot.declared", module_dir=tmp_path) is module
-    monkeypatch.setattr("warp_like.runtime.kernel.compile_kernel", None)
+    monkeypatch.setattr("warp_like.runtime.kernels.kernel.compile_kernel", None)
     for strided in (False, True):
         args = arguments(strided)
         wp.launch(module.kernels["step"], 10, inputs=args)
@@ -113,7 +113,7 @@ def test_adjoints_for_every_choice_of_arrays(tmp_path, monkeypatch):
     wp.compile_aot_module(made("aot.adjoints"), module_dir=tmp_path)
     module = made("aot.adjoints")
     wp.load_aot_module("aot.adjoints", module_dir=tmp_path)
-    monkeypatch.setattr("warp_like.runtime.kernel.compile_kernel", None)
+    monkeypatch.setattr("warp_like.runtime.kernels.kernel.compile_kernel", None)
     for needs_v in (False, True):
         x = wp.array(np.linspace(0.0, 1.0, 10), dtype=float, requires_grad=True)
         v = wp.zeros(10, dtype=wp.vec3, requires_grad=needs_v)

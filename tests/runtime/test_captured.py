@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
-from warp_like.runtime import kernel as kernel_module
+from warp_like.runtime.kernels import kernel as kernel_module
 
 G = 2.0
 V = wp.vec2(1.0, 2.0)

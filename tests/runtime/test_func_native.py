@@ -579,7 +579,7 @@ def test_in_an_ahead_of_time_module(tmp_path, monkeypatch):
     wp.compile_aot_module("native.ahead", module_dir=tmp_path)
     module = wp.get_module(define(source, __name__="native.ahead")["__name__"])
     wp.load_aot_module(module, module_dir=tmp_path)
-    monkeypatch.setattr("warp_like.runtime.kernel.compile_kernel", None)
+    monkeypatch.setattr("warp_like.runtime.kernels.kernel.compile_kernel", None)
     x = np.ones(4, np.float32)
     wp.launch(module.kernels["k"], 4, inputs=[x])
     assert x.tolist() == [3.0] * 4

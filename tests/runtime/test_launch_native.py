@@ -63,7 +63,7 @@ def test_launch_looks_like_the_function_that_it_stands_for():
         *("adjoint", "record_tape", "record_cmd", "max_blocks", "block_dim", "options"),
     ]
     assert wp.launch.__name__ == "launch"
-    assert wp.launch.__module__ == "warp_like.runtime.launch"
+    assert wp.launch.__module__ == "warp_like.runtime.launching.launch"
     assert "Run ``kernel`` once for each thread of a grid." in inspect.getdoc(wp.launch)
     assert "record_cmd: 'bool' = False" in pydoc.render_doc(wp.launch, renderer=pydoc.plaintext)
     assert pickle.loads(pickle.dumps(wp.launch)) is wp.launch

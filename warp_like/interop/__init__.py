@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from warp_like import _native
-from warp_like.runtime import foreign
+from warp_like.runtime.arrays import interop_hooks
 
 NAMES: dict[str, str] = {
     name: f"warp_like.interop.{module}"
@@ -40,7 +40,7 @@ def _installed() -> Any:
     """Put the real functions in the place of those above, now that the first foreign object has come."""
     from warp_like.interop import gradients
 
-    foreign.register(gradients.as_array, gradients.before_write)
+    interop_hooks.register(gradients.as_array, gradients.before_write)
     _native.set_class_hook(gradients.meet_class)
     return gradients
 
@@ -55,8 +55,8 @@ def _loaded(table: dict[str, Any], library: str, name: str) -> Callable[..., Any
     return call
 
 
-foreign.register(_as_array, _before_write)
+interop_hooks.register(_as_array, _before_write)
 for _library in ("torch", "jax", "paddle"):
-    foreign.exporters[_library] = _loaded(foreign.exporters, _library, f"export_{_library}")
-foreign.readers["torch"] = _loaded(foreign.readers, "torch", "on_host")
+    interop_hooks.exporters[_library] = _loaded(interop_hooks.exporters, _library, f"export_{_library}")
+interop_hooks.readers["torch"] = _loaded(interop_hooks.readers, "torch", "on_host")
 _native.set_class_hook(_meet_class)

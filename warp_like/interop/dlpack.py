@@ -6,8 +6,8 @@ from typing import Any
 
 from warp_like import _native
 from warp_like.interop import view
-from warp_like.runtime.array import array
-from warp_like.runtime.memory import element_type
+from warp_like.runtime.arrays.array import array
+from warp_like.runtime.memory.allocation import element_type
 
 
 def from_dlpack(source: Any, dtype: Any = None, hint: Any = None) -> array:

@@ -13,7 +13,7 @@ from typing import Any
 
 from warp_like import _native
 from warp_like.ir import types as ir
-from warp_like.runtime.array import array
+from warp_like.runtime.arrays.array import array
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from warp_like import _native
 from warp_like.interop import view
-from warp_like.runtime.array import array
+from warp_like.runtime.arrays.array import array
 
 
 def _converter(obj: Any) -> Callable[..., array] | None:

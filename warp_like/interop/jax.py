@@ -9,9 +9,9 @@ from typing import Any
 from warp_like import _native
 from warp_like.interop import export, view
 from warp_like.ir import types as ir
-from warp_like.runtime.array import array
-from warp_like.runtime.device import Device, DeviceLike, get_device
-from warp_like.runtime.memory import element_type
+from warp_like.runtime.arrays.array import array
+from warp_like.runtime.memory.allocation import element_type
+from warp_like.runtime.memory.device import Device, DeviceLike, get_device
 from warp_like.values import class_of, numpy_dtype, scalar_from_numpy, to_ir
 
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from warp_like import _native
 from warp_like.ir import types as ir
-from warp_like.runtime.array import array
-from warp_like.runtime.device import DeviceLike, get_device
-from warp_like.runtime.memory import element_type, normalize_shape
+from warp_like.runtime.arrays.array import array
+from warp_like.runtime.memory.allocation import element_type, normalize_shape
+from warp_like.runtime.memory.device import DeviceLike, get_device
 from warp_like.values import class_of, numpy_dtype, scalar_from_numpy, to_ir
 
 

@@ -15,15 +15,15 @@ from typing import Any, Protocol
 from warp_like.interop import view
 from warp_like.interop.op_signature import Absent, OpSignature
 from warp_like.ir import types as ir
-from warp_like.runtime.arguments import convert, grid_dims
-from warp_like.runtime.device import get_device
-from warp_like.runtime.differentiation import adjoint_arguments, adjoint_program
-from warp_like.runtime.kernel import Kernel
-from warp_like.runtime.launch import launch, run
-from warp_like.runtime.memory import element_type
-from warp_like.runtime.program import Program
-from warp_like.runtime.recording import Record, recorder, refuse_capture
-from warp_like.runtime.tape import Tape
+from warp_like.runtime.arrays.recording import Record, recorder, refuse_capture
+from warp_like.runtime.autodiff.differentiation import adjoint_arguments, adjoint_program
+from warp_like.runtime.autodiff.tape import Tape
+from warp_like.runtime.kernels.arguments import convert, grid_dims
+from warp_like.runtime.kernels.kernel import Kernel
+from warp_like.runtime.kernels.program import Program
+from warp_like.runtime.launching.launch import launch, run
+from warp_like.runtime.memory.allocation import element_type
+from warp_like.runtime.memory.device import get_device
 
 
 class Body(Protocol):

@@ -13,7 +13,7 @@ from warp_like.interop.op_body import Body, FunctionBody, KernelBody
 from warp_like.interop.op_signature import OpSignature, Tensors
 from warp_like.ir import types as ir
 from warp_like.passes.effects import array_uses
-from warp_like.runtime.kernel import Kernel
+from warp_like.runtime.kernels.kernel import Kernel
 
 
 def declare(

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from warp_like.ir import types as ir
-from warp_like.runtime.arguments import Site, convert
-from warp_like.runtime.array import array
+from warp_like.runtime.arrays.array import array
+from warp_like.runtime.kernels.arguments import Site, convert
 
 ShapeRule = Callable[..., Any] | tuple[int, ...] | int
 

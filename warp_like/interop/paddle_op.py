@@ -17,9 +17,9 @@ from warp_like.interop.op_declare import components, declare, in_order
 from warp_like.interop.op_signature import Absent
 from warp_like.interop.paddle import _paddle, dtype_from_paddle, dtype_to_paddle, to_paddle
 from warp_like.ir import types as ir
-from warp_like.runtime.array import array
-from warp_like.runtime.device import get_device
-from warp_like.runtime.kernel import Kernel
+from warp_like.runtime.arrays.array import array
+from warp_like.runtime.kernels.kernel import Kernel
+from warp_like.runtime.memory.device import get_device
 
 
 class PaddleTensors:

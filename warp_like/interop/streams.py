@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from warp_like.runtime.device import Device, get_device
-from warp_like.runtime.stream import Stream, get_stream
+from warp_like.runtime.memory.device import Device, get_device
+from warp_like.runtime.memory.stream import Stream, get_stream
 
 
 def stream_from_torch(stream_or_device: Any = None) -> Stream:

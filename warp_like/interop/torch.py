@@ -18,8 +18,8 @@ from typing import Any, TypeVar, cast
 from warp_like import _native
 from warp_like.interop import export, view
 from warp_like.ir import types as ir
-from warp_like.runtime.array import array
-from warp_like.runtime.device import Device, DeviceLike, get_device
+from warp_like.runtime.arrays.array import array
+from warp_like.runtime.memory.device import Device, DeviceLike, get_device
 from warp_like.values import class_of, to_ir
 
 F = TypeVar("F", bound=Callable[..., Any])

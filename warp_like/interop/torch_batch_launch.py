@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from warp_like.interop.op_body import KernelBody, not_recorded
-from warp_like.runtime.arguments import grid_dims
-from warp_like.runtime.differentiation import adjoint_arguments
+from warp_like.runtime.autodiff.differentiation import adjoint_arguments
+from warp_like.runtime.kernels.arguments import grid_dims
 
 Tensors = tuple[Sequence[Any], Sequence[Any]]
 """Values, and the batch's dimension in each: None where it has none."""

@@ -13,8 +13,8 @@ from warp_like.interop.torch import _torch, dtype_to_torch, to_torch
 from warp_like.interop.torch_batches import is_plain
 from warp_like.interop.torch_op_register import is_taken, register
 from warp_like.ir import types as ir
-from warp_like.runtime.array import array
-from warp_like.runtime.kernel import Kernel
+from warp_like.runtime.arrays.array import array
+from warp_like.runtime.kernels.kernel import Kernel
 
 
 class TorchTensors:

@@ -18,10 +18,10 @@ import numpy as np
 from warp_like import _native
 from warp_like.ir import types as ir
 from warp_like.ir.layout import MAX_DIMS
-from warp_like.runtime.array import array, bind_foreign
-from warp_like.runtime.device import Device, get_device, get_devices, is_cuda_available
-from warp_like.runtime.memory import ElementType, contiguous_strides, element_type
-from warp_like.runtime.stream import get_stream
+from warp_like.runtime.arrays.array import array, bind_foreign
+from warp_like.runtime.memory.allocation import ElementType, contiguous_strides, element_type
+from warp_like.runtime.memory.device import Device, get_device, get_devices, is_cuda_available
+from warp_like.runtime.memory.stream import get_stream
 from warp_like.values import Composite, scalar_from_numpy
 
 _DLPACK_CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}

@@ -11,7 +11,7 @@ from warp_like import values
 from warp_like.interop.jaxffi.call import constant, jax_dtype
 from warp_like.interop.jaxffi.target import jax_module
 from warp_like.ir.types import Array, IndexedArray, Scalar, Struct, Type, element_shape, scalar_of
-from warp_like.runtime.arguments import Site, convert, grid_dims, infer_type
+from warp_like.runtime.kernels.arguments import Site, convert, grid_dims, infer_type
 from warp_like.values.struct import StructInstance
 
 

@@ -22,7 +22,7 @@ from warp_like.interop.jaxffi.target import TARGET, Code, jax_module
 from warp_like.interop.jaxffi.varying import alike, result_type
 from warp_like.ir.layout import MAX_DIMS, SCALAR_CODE, param_offsets, size_of
 from warp_like.ir.types import Array, Scalar, Type, bfloat16, element_shape, scalar_of
-from warp_like.runtime.memory import contiguous_strides
+from warp_like.runtime.memory.allocation import contiguous_strides
 
 _POINTER, _VALUE = 0, 1
 _OPERAND, _RESULT = 0, 1

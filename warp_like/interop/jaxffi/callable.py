@@ -19,9 +19,9 @@ from warp_like.interop.jaxffi.modes import require_known
 from warp_like.interop.jaxffi.operation import Operation
 from warp_like.interop.jaxffi.target import jax_module
 from warp_like.ir.types import Array, Scalar, Struct, Type, bfloat16
-from warp_like.runtime.arguments import Site, convert
-from warp_like.runtime.kernel import Kernel
-from warp_like.runtime.memory import element_type
+from warp_like.runtime.kernels.arguments import Site, convert
+from warp_like.runtime.kernels.kernel import Kernel
+from warp_like.runtime.memory.allocation import element_type
 
 
 def jax_callable(

@@ -22,12 +22,12 @@ from warp_like.interop.jaxffi.target import jax_module
 from warp_like.interop.jaxffi.writes import constant_like, copy_elements
 from warp_like.ir.layout import size_of
 from warp_like.ir.types import Array, Scalar, scalar_of
-from warp_like.runtime.array import array
-from warp_like.runtime.binding import bind_new
-from warp_like.runtime.device import Device, get_device
-from warp_like.runtime.kernel import Kernel
-from warp_like.runtime.memory import ElementType
-from warp_like.runtime.recording import Capture, Record, Write, recorder
+from warp_like.runtime.arrays.array import array
+from warp_like.runtime.arrays.binding import bind_new
+from warp_like.runtime.arrays.recording import Capture, Record, Write, recorder
+from warp_like.runtime.kernels.kernel import Kernel
+from warp_like.runtime.memory.allocation import ElementType
+from warp_like.runtime.memory.device import Device, get_device
 
 
 class Placeholder(array):

@@ -14,9 +14,9 @@ from warp_like.interop.jaxffi.operation import Operation, Place, Storage
 from warp_like.interop.jaxffi.target import compiled, jax_module
 from warp_like.interop.jaxffi.varying import alike
 from warp_like.ir.types import Array, Struct, Type, element_shape
-from warp_like.runtime.arguments import Site, grid_dims
-from warp_like.runtime.blocks import checked_blocks
-from warp_like.runtime.kernel import Kernel
+from warp_like.runtime.kernels.arguments import Site, grid_dims
+from warp_like.runtime.kernels.kernel import Kernel
+from warp_like.runtime.launching.blocks import checked_blocks
 
 F = TypeVar("F", bound="JaxKernel")
 _MADE = "_functions_for_jax"

@@ -8,7 +8,7 @@ from typing import Any
 from warp_like.base import log
 from warp_like.interop.jaxffi.kernel import JaxKernel
 from warp_like.interop.jaxffi.kernel import jax_kernel as newer
-from warp_like.runtime.kernel import Kernel
+from warp_like.runtime.kernels.kernel import Kernel
 
 
 def jax_kernel(kernel: Kernel, launch_dims: int | Sequence[int] | None = None, quiet: bool = False) -> OlderJaxKernel:

@@ -15,9 +15,9 @@ from warp_like.interop.jaxffi.partitioning import run
 from warp_like.interop.jaxffi.target import Code, compiled, jax_module
 from warp_like.ir.layout import size_of
 from warp_like.ir.types import Array, Type, element_shape
-from warp_like.runtime.extents import require_extents
-from warp_like.runtime.kernel import Kernel
-from warp_like.runtime.memory import contiguous_strides
+from warp_like.runtime.kernels.extents import require_extents
+from warp_like.runtime.kernels.kernel import Kernel
+from warp_like.runtime.memory.allocation import contiguous_strides
 
 _COPIES = 1 << 20  # bytes of copies, for other threads to add to, that never matter
 _COPIES_PER_THREAD = 16  # beyond that: what the atomics of a kernel thread would cost

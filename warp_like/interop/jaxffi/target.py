@@ -21,9 +21,9 @@ from warp_like.compiler.lookup import cache_key
 from warp_like.compiler.signature import Role, Signature, entry_roles
 from warp_like.ir.core import Function
 from warp_like.ir.types import Type, adjoint_type
-from warp_like.runtime.device import is_cuda_available
-from warp_like.runtime.kernel import Kernel
-from warp_like.runtime.program import COMPILING
+from warp_like.runtime.kernels.kernel import Kernel
+from warp_like.runtime.kernels.program import COMPILING
+from warp_like.runtime.memory.device import is_cuda_available
 
 TARGET = "warp_like_kernel"
 

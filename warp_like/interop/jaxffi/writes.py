@@ -12,11 +12,11 @@ import numpy as np
 
 from warp_like import values as host_values
 from warp_like.frontend.builtin import Builtin
-from warp_like.runtime.array import array
-from warp_like.runtime.creation import empty, empty_like
-from warp_like.runtime.decorators import kernel
-from warp_like.runtime.launch import launch
-from warp_like.runtime.recording import put
+from warp_like.runtime.arrays.array import array
+from warp_like.runtime.arrays.creation import empty, empty_like
+from warp_like.runtime.arrays.recording import put
+from warp_like.runtime.kernels.decorators import kernel
+from warp_like.runtime.launching.launch import launch
 
 tid = Builtin("tid")
 

@@ -2,8 +2,8 @@
 
 Each is a few launches, in the order of the stream, so nothing waits and captures take them. They add in an order that
 depends on nothing but the sizes, so a result always has the same bits. Their arguments have been checked by
-``runtime/algorithms.py``, which has the functions that users call; arrays have fewer than 2^31 elements, as the kernels
-count in int32.
+``runtime/operations/algorithms.py``, which has the functions that users call; arrays have fewer than 2^31 elements, as
+the kernels count in int32.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 from warp_like.frontend.builtin import Builtin
 from warp_like.ir import types as ir
-from warp_like.runtime.array import array, bind_foreign, new_array
-from warp_like.runtime.creation import zeros
-from warp_like.runtime.decorators import kernel
-from warp_like.runtime.kernel import Kernel
-from warp_like.runtime.launch import launch
-from warp_like.runtime.memory import contiguous_strides, element_type
-from warp_like.runtime.recording import put
+from warp_like.runtime.arrays.array import array, bind_foreign, new_array
+from warp_like.runtime.arrays.creation import zeros
+from warp_like.runtime.arrays.recording import put
+from warp_like.runtime.kernels.decorators import kernel
+from warp_like.runtime.kernels.kernel import Kernel
+from warp_like.runtime.launching.launch import launch
+from warp_like.runtime.memory.allocation import contiguous_strides, element_type
 from warp_like.values.dtypes import int64, uint32, uint64
 
 tid, cast = Builtin("tid"), Builtin("cast")

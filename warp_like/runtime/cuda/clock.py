@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from warp_like.runtime.arrays.recording import TimingResult
 from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.cuda.transfer import stream_for
-from warp_like.runtime.recording import TimingResult
-from warp_like.runtime.stream import Event, get_event_elapsed_time
+from warp_like.runtime.memory.stream import Event, get_event_elapsed_time
 
 
 class Timed:

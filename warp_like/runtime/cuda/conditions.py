@@ -12,13 +12,13 @@ from typing import Any
 
 from warp_like import _native
 from warp_like.backend.conditions import ENTRY, setter_code
-from warp_like.runtime.array import array
+from warp_like.runtime.arrays.array import array
+from warp_like.runtime.arrays.recording import captures_on_cuda
 from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.cuda.driver import driver
 from warp_like.runtime.cuda.errors import CudaError
 from warp_like.runtime.cuda.load import target_of
-from warp_like.runtime.recording import captures_on_cuda
-from warp_like.runtime.stream import ScopedStream, Stream
+from warp_like.runtime.memory.stream import ScopedStream, Stream
 
 OLDEST = 12040
 """The CUDA version whose driver has nodes of both kinds, also inside each other."""

@@ -13,17 +13,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from warp_like import _native
-from warp_like.runtime import device as devices
-from warp_like.runtime.allocators import BuiltinAllocator
 from warp_like.runtime.cuda.driver import driver
 from warp_like.runtime.cuda.errors import error
-from warp_like.runtime.device import CUDA_DLPACK_TYPE, Device
+from warp_like.runtime.memory import device as devices
+from warp_like.runtime.memory.allocators import BuiltinAllocator
+from warp_like.runtime.memory.device import CUDA_DLPACK_TYPE, Device
 
 if TYPE_CHECKING:
     from warp_like.runtime.cuda.conditions import Setter
     from warp_like.runtime.cuda.faults import Reports
     from warp_like.runtime.cuda.graph import CudaGraph
-    from warp_like.runtime.stream import Stream
+    from warp_like.runtime.memory.stream import Stream
 
 
 class Guard:
@@ -204,7 +204,7 @@ class CudaDevice(Device):
         )
         made = _native.DriverContext(handle, self.ordinal)
         made.only = len(devices.cuda_devices()) == 1
-        from warp_like.runtime.stream import Stream
+        from warp_like.runtime.memory.stream import Stream
 
         self.__dict__["native"] = made  # for the stream, which asks for it
         made.stream = Stream(self)
@@ -252,7 +252,7 @@ class CudaDevice(Device):
     @functools.cached_property
     def null_stream(self) -> Stream:
         """The legacy default stream, which waits for all blocking streams and they for it."""
-        from warp_like.runtime.stream import Stream
+        from warp_like.runtime.memory.stream import Stream
 
         return Stream(self, cuda_stream=0)
 

@@ -19,7 +19,7 @@ from warp_like.runtime.cuda.memory import allocate_pinned
 
 if TYPE_CHECKING:
     from warp_like.runtime.cuda.device import CudaDevice
-    from warp_like.runtime.program import Program
+    from warp_like.runtime.kernels.program import Program
 
 AT = _native.CUDA_CONTEXT_OFFSETS
 SIZE = AT["size"]

@@ -13,11 +13,11 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from warp_like import _native
+from warp_like.runtime.arrays.recording import cuda_captures
 from warp_like.runtime.cuda.errors import CudaError
 from warp_like.runtime.cuda.memory import allocate
-from warp_like.runtime.graph import Graph
-from warp_like.runtime.recording import cuda_captures
-from warp_like.runtime.stream import Stream
+from warp_like.runtime.launching.graph import Graph
+from warp_like.runtime.memory.stream import Stream
 
 if TYPE_CHECKING:
     from warp_like.runtime.cuda.device import CudaDevice

@@ -16,8 +16,8 @@ from warp_like.runtime.cuda.stack import FIRST_CAPACITY, Runner
 
 if TYPE_CHECKING:
     from warp_like import _native
-    from warp_like.runtime.kernel import Kernel
-    from warp_like.runtime.program import Place, Program
+    from warp_like.runtime.kernels.kernel import Kernel
+    from warp_like.runtime.kernels.program import Place, Program
 
 
 class Loaded:

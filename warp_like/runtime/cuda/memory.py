@@ -11,11 +11,11 @@ import gc
 from collections.abc import Callable
 
 from warp_like import _native
-from warp_like.runtime.allocators import memory_from
 from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.cuda.driver import driver
 from warp_like.runtime.cuda.errors import CudaOutOfMemoryError, out_of_memory
-from warp_like.runtime.stream import Stream
+from warp_like.runtime.memory.allocators import memory_from
+from warp_like.runtime.memory.stream import Stream
 
 POOL, PLAIN, PINNED, OTHER = range(4)
 """Who gets memory back; the numbers are native/cuda.cpp's."""

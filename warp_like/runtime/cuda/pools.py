@@ -10,12 +10,12 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
-from warp_like.runtime.array import array
+from warp_like.runtime.arrays.array import array
+from warp_like.runtime.arrays.indexed import indexedarray
 from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.cuda.errors import CudaError
-from warp_like.runtime.device import DeviceLike, get_device
-from warp_like.runtime.indexed import indexedarray
-from warp_like.runtime.memory import MemoryKind
+from warp_like.runtime.memory.allocation import MemoryKind
+from warp_like.runtime.memory.device import DeviceLike, get_device
 
 _ALREADY_ENABLED, _NOT_ENABLED = 704, 705
 _LARGEST = 2**64 - 1

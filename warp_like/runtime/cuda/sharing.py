@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 from warp_like import _native
-from warp_like.runtime.array import array, bind_foreign
+from warp_like.runtime.arrays.array import array, bind_foreign
 from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.cuda.errors import CudaError
-from warp_like.runtime.device import DeviceLike, get_device
-from warp_like.runtime.memory import contiguous_strides, element_type, normalize_shape
-from warp_like.runtime.stream import Event
+from warp_like.runtime.memory.allocation import contiguous_strides, element_type, normalize_shape
+from warp_like.runtime.memory.device import DeviceLike, get_device
+from warp_like.runtime.memory.stream import Event
 
 
 def memory_handle(a: array) -> bytes:

@@ -18,12 +18,12 @@ from warp_like.base.settings import settings
 from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.cuda.faults import AT, SIZE, explained
 from warp_like.runtime.cuda.memory import allocate
-from warp_like.runtime.stream import Stream
+from warp_like.runtime.memory.stream import Stream
 
 if TYPE_CHECKING:
     from warp_like.runtime.cuda.load import Loaded
-    from warp_like.runtime.kernel import Kernel
-    from warp_like.runtime.program import Program
+    from warp_like.runtime.kernels.kernel import Kernel
+    from warp_like.runtime.kernels.program import Program
 
 FIRST_CAPACITY = 256
 """Bytes of stack for each thread at first."""

@@ -7,12 +7,12 @@ from typing import Any
 from warp_like.frontend.builtin import Builtin
 from warp_like.ir import types as ir
 from warp_like.ir.layout import MAX_DIMS
-from warp_like.runtime.array import bind_foreign
+from warp_like.runtime.arrays.array import bind_foreign
 from warp_like.runtime.cuda.device import CudaDevice
-from warp_like.runtime.decorators import kernel
-from warp_like.runtime.launch import launch
-from warp_like.runtime.memory import element_type
-from warp_like.runtime.stream import Stream
+from warp_like.runtime.kernels.decorators import kernel
+from warp_like.runtime.launching.launch import launch
+from warp_like.runtime.memory.allocation import element_type
+from warp_like.runtime.memory.stream import Stream
 
 tid = Builtin("tid")
 

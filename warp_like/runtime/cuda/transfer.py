@@ -17,9 +17,9 @@ from warp_like import _native
 from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.cuda.driver import Block
 from warp_like.runtime.cuda.memory import allocate
-from warp_like.runtime.device import get_device
-from warp_like.runtime.memory import contiguous_strides
-from warp_like.runtime.stream import Stream
+from warp_like.runtime.memory.allocation import contiguous_strides
+from warp_like.runtime.memory.device import get_device
+from warp_like.runtime.memory.stream import Stream
 
 MOST_CALLS = 64
 """How many copies of the driver are not worth a kernel."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import warp_like as wp
-from warp_like.runtime.visualize import Drawing
+from warp_like.runtime.autodiff.visualize import Drawing
 from warp_like_jupyter.graph import bundle
 from warp_like_jupyter.picture import pixels, png_url
 

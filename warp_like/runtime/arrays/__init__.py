@@ -1,0 +1,1 @@
+"""Arrays, views of them, nested arrays, and what other libraries give and take."""

@@ -1,0 +1,147 @@
+"""What tapes record, and which tape is recording in this thread."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from warp_like import _native
+
+if TYPE_CHECKING:
+    from warp_like.runtime.arrays.array import array
+
+
+Record = _native.Record
+"""One launch: enough to run its adjoint. Vectors and matrices among its arguments are copies."""
+
+
+def program_of(record: Record, wrt: tuple[int, ...] | None = None, same: Any = ()) -> Any:
+    """Return the program that a recorded launch ran, or its adjoint with respect to the parameters ``wrt``."""
+    place = next((a.device for a in record.args if isinstance(a, _native.Array)), None)
+    forward = record.kernel.program(record.types, device=place)
+    if wrt is None:
+        return forward
+    return record.kernel.program(record.types, wrt, same, device=place, alone=forward.in_order(record.dims, same))
+
+
+class Write:
+    """The host overwrites ``dest``: with the elements of ``source``, or with numbers where that is None.
+
+    ``values`` are what ``put`` takes, where it is known beforehand.
+    """
+
+    def __init__(self, dest: array, source: array | None, values: Any = None) -> None:
+        self.dest = dest
+        self.source = source
+        self.values = values
+
+
+class UserFunction:
+    """A user's own adjoint, recorded between launches."""
+
+    def __init__(self, backward: Callable[[], None], arrays: Sequence[array]) -> None:
+        self.backward = backward
+        self.arrays = list(arrays)
+
+
+class Capture:
+    """Takes launches over instead of running them; active in place of a tape."""
+
+    history = None  # launches are not recorded as tapes do it
+
+    def take_launch(self, record: Record) -> None:
+        """A launch with checked arguments, which is not run."""
+        raise NotImplementedError
+
+    def record_write(self, write: Write) -> bool | None:
+        """The host is about to overwrite an array; true if this has done it, else it does so afterwards."""
+        raise NotImplementedError
+
+
+class TimingResult(NamedTuple):
+    """What one launch took.
+
+    Attributes:
+        device: Where it ran.
+        name: The kernel.
+        filter: Which kind of activity it was: ``TIMING_KERNEL``.
+        elapsed: Milliseconds.
+    """
+
+    device: Any
+    name: str
+    filter: int
+    elapsed: float
+
+
+class Activities:
+    """What launches take is noted here, by all threads, between ``timing_begin`` and ``timing_end``."""
+
+    noted: list[Any] | None = None  # results, and what has a result() once a device has got there
+    wanted = False
+
+
+activities = Activities()
+
+
+recorder = _native.Recorder()
+"""What takes part in the operations of the thread that asks: ``active`` is a Tape or a Capture, ``graph`` the Graph
+that is being captured, and both are None at first. It is native so that launches can ask without Python."""
+
+
+cuda_captures: list[Any] = []
+"""The graphs that are being captured on CUDA devices, each with the ``thread`` that began it."""
+
+
+def captures_on_cuda() -> bool:
+    """Return whether this thread has begun a capture on a CUDA device."""
+    return any(graph.thread == threading.get_ident() for graph in cuda_captures)
+
+
+def host_writes(dest: array, source: array | None = None) -> None:
+    """Tell the active tape that the host is about to overwrite ``dest``."""
+    if recorder.active is not None:
+        recorder.active.record_write(Write(dest, source))
+
+
+def put(dest: Any, values: Any, stream: Any = None) -> None:
+    """Copy ``values``, an array of as many components or NumPy components that broadcast, to the memory of ``dest``."""
+    is_array = isinstance(values, _native.Array)
+    if dest.device.is_cpu and not (is_array and values.device.is_cuda):
+        target, source = dest.numpy(), values.numpy() if is_array else values
+        # NumPy (2.4) overwrites what it has yet to copy where strides of one dimension differ: x[::2] = x[:3].
+        overlaps = isinstance(source, np.ndarray) and np.may_share_memory(target, source)
+        np.copyto(target, source.copy() if overlaps else source)
+        return
+    from warp_like.runtime.cuda import transfer
+
+    transfer.write(dest, values, stream)
+
+
+def host_copy(dest: array, values: Any, source: array | None = None, stream: Any = None) -> None:
+    """Write ``values``, as ``put`` takes them, to the memory of ``dest``; all writes of the host go this way.
+
+    Under a capture the write becomes an operation of the graph; where there is a ``source``, it copies what the memory
+    of that then holds.
+    """
+    if recorder.active is not None and recorder.active.record_write(Write(dest, source, values)):
+        return
+    if recorder.graph is None:
+        put(dest, values, stream)
+        return
+    held = values if source is not None else np.array(values)
+    recorder.graph.add_call(f"write {dest!r}", functools.partial(put, dest, held), [dest])
+
+
+def refuse_capture(what: str) -> None:
+    """Refuse what needs the results of launches at once.
+
+    Raises:
+        RuntimeError: A capture is running in this thread.
+    """
+    if recorder.graph is not None or captures_on_cuda():
+        raise RuntimeError(f"{what} needs results at once, which a capture does not give; do it outside of the capture")

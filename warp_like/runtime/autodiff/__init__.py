@@ -1,0 +1,1 @@
+"""Tapes, tangents and jacobians: derivatives of launches."""

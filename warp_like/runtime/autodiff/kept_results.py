@@ -1,0 +1,36 @@
+"""Recorded launches that keep what their atomics return, for a gradient that depends on it (``passes/ad/kept.py``).
+
+Such a record has one argument more than the kernel has parameters, and its programs, forward and adjoint, are compiled
+for it. What it keeps belongs to the run that was recorded: ``history`` refuses a backward pass after another one.
+"""
+
+from __future__ import annotations
+
+import math
+
+from warp_like.base.errors import WarpCodegenError
+from warp_like.ir.layout import KEPT
+from warp_like.runtime.arrays.creation import empty
+from warp_like.runtime.arrays.recording import Record
+from warp_like.runtime.autodiff.differentiation import adjoint_program, gradients_of
+from warp_like.runtime.kernels.program import Program
+from warp_like.values import dtypes
+
+
+def keeping(program: Program, record: Record) -> tuple[Program, Record]:
+    """Return the program and the record of a launch that keeps what its gradient needs; the given ones otherwise."""
+    if not program.any_artifact.keeps or program.in_order(record.dims) or not gradients_of(record):
+        return program, record
+    types = (*record.types, KEPT)
+    longer = record.kernel.program(types, device=program.device)
+    shape = (longer.any_artifact.keeps, math.prod(record.dims))
+    kept = empty(shape, dtype=dtypes.int64, device=program.device)
+    made = Record(record.kernel, record.dims, types, [*record.args, kept], record.same)
+    made.block_dim = record.block_dim
+    try:
+        adjoint = adjoint_program(made, gradients_of(made))
+    except (WarpCodegenError, RuntimeError):
+        return program, record  # the backward pass says why
+    if adjoint is None or len(record.args) not in adjoint.any_artifact.reads:
+        return program, record
+    return longer, made

@@ -1,0 +1,1 @@
+"""Kernels, their modules, and the programs that are compiled for them."""

@@ -1,0 +1,245 @@
+"""A kernel with concrete argument types, compiled on demand and bound to the native launch path."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from warp_like import _native, values
+from warp_like.base.errors import WarpDeterminismError
+from warp_like.base.faults import explain
+from warp_like.base.forking import Order, held_by_forks
+from warp_like.base.reach import pack_reaches
+from warp_like.base.settings import Setting, settings
+from warp_like.compiler.artifact import Artifact
+from warp_like.compiler.signature import Signature, entry_roles, prefixed, with_scratch
+from warp_like.ir.layout import MAX_NARROW, type_code
+from warp_like.ir.types import Array, Scalar, Struct, Type, is_differentiable, leaf_fields
+from warp_like.runtime.memory.device import Device, get_device
+
+if TYPE_CHECKING:
+    from warp_like.backend.target import Target
+    from warp_like.runtime.kernels.kernel import Kernel
+
+STACK_LIMIT = 1
+
+Place = tuple[bool, bool, bool]
+"""Of a variant in its dispatcher: contiguous, wide, sums."""
+
+_ARRAY, _SCALAR, _VALUE = 0, 1, 2
+_WRITES, _SUMS, _OWN, _STORES, _READS, _GRADIENT, _OPTIONAL, _TAKES = 1, 3, 5, 8, 16, 32, 64, 128
+COMPILING = held_by_forks(threading.RLock(), Order.PROGRAM)
+
+
+class Program:
+    """A kernel, or one adjoint of it, for one choice of argument types.
+
+    ``dispatcher`` is the native object that checks arguments, packs them and runs the code. It exists once a variant
+    has been compiled; variants (contiguous or strided arrays, narrow or wide grids) are added when first needed.
+
+    Attributes:
+        kernel: The kernel that this is compiled from.
+        types: The types of the kernel's parameters.
+        wrt: For an adjoint, the positions of the arrays that get gradients; None for the kernel itself.
+        same: For an adjoint, pairs of parameters that are one array, later one first.
+        tangent: For forward mode, the positions of the parameters that have tangents; else None.
+        device: What it is compiled for.
+        alone: For an adjoint, whether it is that of a grid of one thread.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        types: tuple[Type, ...],
+        wrt: tuple[int, ...] | None = None,
+        same: tuple[tuple[int, int], ...] = (),
+        tangent: tuple[int, ...] | None = None,
+        device: Device | None = None,
+        alone: bool = False,
+    ) -> None:
+        self.kernel = kernel
+        self.device = device or get_device("cpu")
+        self.types = types
+        self.wrt = wrt
+        self.same = same
+        self.tangent = tangent
+        self.alone = alone
+        self.dispatcher: _native.Dispatcher | None = None
+        self.artifacts: dict[Place, Artifact] = {}
+        self.loaded: dict[Place, Any] = {}  # on CUDA, the code of each
+        self.signatures: dict[Place, Signature] = {}  # what each was compiled for
+        self.waits = False  # on CUDA, whether the host waits for each launch, to see what it reports
+
+    @property
+    def any_artifact(self) -> Artifact:
+        """An artifact of some variant; what arrays it reads and writes is the same for all."""
+        if not self.artifacts:
+            self.require(contiguous=True, wide=False, sums=True)
+        return next(iter(self.artifacts.values()))
+
+    @property
+    def keeps(self) -> bool:
+        """Whether it has a parameter more than its kernel, for results of atomics (``passes/ad/kept.py``)."""
+        return len(self.types) > len(self.kernel.parameters)
+
+    @property
+    def target(self) -> Target | None:
+        """What it is compiled for, as the compiler knows it; None for this machine."""
+        if not self.device.is_cuda:
+            return None
+        from warp_like.runtime.cuda import load
+
+        return load.target_of(self.device)  # type: ignore[arg-type]
+
+    def in_order(self, dims: tuple[int, ...], same: Sequence[tuple[int, int]] = ()) -> bool:
+        """Return whether the adjoint for a grid of these extents is that of one thread, for the order of atomics.
+
+        ``same`` lists pairs of arguments that are one array: one may be read, and the other one updated.
+        """
+        return math.prod(dims) == 1 and bool(same or self.any_artifact.serial)
+
+    def is_wide(self, dims: tuple[int, ...]) -> bool:
+        """Return whether an extent of a grid, as the kernel sees it, exceeds ``MAX_NARROW``: ``tid()`` is an int64."""
+        if max(dims) > MAX_NARROW or math.prod(dims) <= MAX_NARROW:
+            return max(dims) > MAX_NARROW
+        return math.prod(dims[self.any_artifact.tid_ndim - 1 :]) > MAX_NARROW
+
+    def require(self, *, contiguous: bool, wide: bool, sums: bool = False) -> _native.Dispatcher:
+        """Return the dispatcher with the variant installed.
+
+        Args:
+            contiguous: All arrays are contiguous.
+            wide: An extent of the grid exceeds ``layout.MAX_NARROW``.
+            sums: Additions to arrays that no other argument overlaps need not be atomic.
+
+        Raises:
+            WarpCodegenError: The kernel can't be compiled, or not differentiated.
+        """
+        with COMPILING:
+            if (contiguous, wide, sums) not in self.artifacts or self.dispatcher is None:
+                options = self.kernel.compile_options()
+                signature = Signature(
+                    self.types, contiguous, wide, self.wrt, self.same, options, self.tangent, sums, alone=self.alone,
+                    kept=self.keeps,
+                )  # fmt: skip
+                self.dispatcher, place, artifact = self._install(signature)
+                self.artifacts[place] = artifact
+                self.signatures[place] = signature
+            return self.dispatcher
+
+    def _install(self, signature: Signature) -> tuple[_native.Dispatcher, Place, Artifact]:
+        """Compile a variant, load it, and let the dispatcher run it in the place that it has there."""
+        if self.device.is_cuda:
+            from warp_like.runtime.cuda import load
+
+            return load.install(self, signature)
+        from warp_like.backend import cpu
+
+        artifact = self.kernel.artifact(signature)
+        loaded = cpu.load(artifact.code, (artifact.entry,), _native.symbols())
+        # Code that gains nothing from plain additions is the one that serves launches which have to be atomic.
+        sums = signature.sums and bool(artifact.sums or artifact.own or artifact.reduced)
+        dispatcher = self.dispatcher or self.new_dispatcher(signature, artifact)
+        place = (signature.contiguous, signature.wide, sums)
+        reaches = pack_reaches(artifact.reaches)
+        known = next(iter(self.artifacts.values()), artifact).takes  # by the dispatcher, which was made for that one
+        takes = bool(artifact.takes) and set(artifact.takes).issubset(known)
+        address = loaded.address(artifact.entry)
+        dispatcher.install(*place, address, loaded, artifact.lanes, 0, 0, artifact.rows, reaches, takes)
+        return dispatcher, place, artifact
+
+    def new_dispatcher(self, signature: Signature, artifact: Artifact, cuda: Any = None) -> _native.Dispatcher:
+        """Return a dispatcher without variants for the parameters of ``artifact``; ``cuda`` is the device's context."""
+        given = [*self.kernel.parameter_names, "kept"]
+        names = [prefixed(role, given[i]) for role, i in entry_roles(signature, artifact.scratch)]
+        types = [*signature.params, *(signature.args[i] for i in artifact.scratch)]
+        tangents = with_scratch(self.tangent or (), len(signature.args), len(self.wrt or ()), artifact.scratch)
+        types += [types[i] for i in tangents]
+        specs: list[tuple[Any, ...]] = []
+        for i, (name, t) in enumerate(zip(names, types, strict=True)):
+            if isinstance(t, Array):
+                flags = _flags(artifact, i, t) | (_OPTIONAL if self._may_be_none(i, artifact) else 0)
+                specs.append((name, _ARRAY, type_code(t.dtype), t.ndim, flags, None, dict(artifact.spans).get(i)))
+            elif isinstance(t, Scalar):
+                specs.append((name, _SCALAR, type_code(t), 0, _flags(artifact, i, t), None))
+            else:
+                specs.append((name, _VALUE, type_code(t), 0, _flags(artifact, i, t), values.from_ir(t)))
+        dispatcher = _native.Dispatcher(self.kernel.key, specs, self.explain_error, self.device, cuda)
+        dispatcher.tid_ndim = artifact.tid_ndim
+        dispatcher.ordered = artifact.ordered
+        dispatcher.rounds = artifact.rounds
+        dispatcher.deterministic = bool(self.kernel.option("deterministic"))
+        dispatcher.prints = artifact.prints
+        dispatcher.bounded = artifact.bounded
+        dispatcher.types = self.types
+        if self.wrt is None and self.tangent is None:
+            dispatcher.watch = self.kernel.watch
+            if self.kernel.takes_structs and not self.keeps:
+                dispatcher.declare([_declared(t) for _, t in self.kernel.declared])
+            inner = artifact.inner_reads or artifact.inner_writes
+            dispatcher.recordable = not (artifact.extremes or artifact.rewrites or artifact.serial or inner)
+        return dispatcher
+
+    def _may_be_none(self, position: int, artifact: Artifact) -> bool:
+        """Whether None may stand for an array: not where all threads access it, nor where its type was inferred."""
+        forward = self.wrt is None and self.tangent is None
+        return forward and self.kernel.generic is None and position not in artifact.certain
+
+    def explain_error(
+        self, code: int, where: int, thread: int, text: str | None = None, values: Sequence[int] = ()
+    ) -> Exception:
+        """Make the exception for an error that compiled code recorded."""
+        role = "the adjoint of kernel" if self.wrt is not None else "kernel"
+        if code == STACK_LIMIT:
+            return MemoryError(
+                f"{role} `{self.kernel.key}`: a thread needs more than {settings.adjoint_stack_limit} bytes to "
+                "save the state of its loops for the gradient; declare it with @wp.kernel(checkpoint_loops=True), "
+                "which saves less and computes more, or raise wp.config.adjoint_stack_limit"
+            )
+        if code == _native.ERROR_UNORDERED:
+            return WarpDeterminismError(
+                f"{role} `{self.kernel.key}`: deterministic mode is on, and what it computes on CUDA depends on the "
+                "order of its threads: it adds floats to elements that threads share, uses what an atomic operation "
+                "has found in one, or prints. Launch it on the CPU; or let each thread write an element of its own, "
+                "which wp.utils.array_sum() and the like add up in a fixed order; or declare it with "
+                "@wp.kernel(deterministic=False)"
+            )
+        if code == _native.ERROR_TIMEOUT:
+            return TimeoutError(
+                f"{role} `{self.kernel.key}`: the launch took longer than wp.config.launch_timeout = "
+                f"{settings.launch_timeout:g} seconds; its arrays are as its threads have left them"
+            )
+        if text is not None:
+            return explain(f"{role} `{self.kernel.key}`", code, text, values, thread)
+        return RuntimeError(f"{role} `{self.kernel.key}`: error {code} in thread {thread}")
+
+
+def _flags(artifact: Artifact, position: int, t: Type) -> int:
+    """What the dispatcher knows of a parameter beside its type."""
+    writes = _WRITES if position in artifact.writes else 0
+    if position in artifact.sums:
+        writes = _SUMS
+    elif position in artifact.own or position in artifact.reduced:
+        writes = _OWN
+    stores = _STORES if position in artifact.stores else 0
+    reads = _READS if position in artifact.reads else 0
+    takes = _TAKES if position in artifact.takes else 0
+    return writes | stores | reads | takes | (_GRADIENT if is_differentiable(t) else 0)
+
+
+def _declared(t: Type | None) -> tuple[type | None, int]:
+    """A parameter as the user wrote it: the class of a struct, and how many parameters it makes."""
+    return (values.from_ir(t), len(leaf_fields(t))) if isinstance(t, Struct) else (None, 1)
+
+
+def _apply_settings(setting: Setting | None = None) -> None:
+    _native.set_num_threads(settings.num_threads)
+    _native.set_deterministic(settings.deterministic)
+    _native.set_stack_cap(settings.adjoint_stack_limit)
+    _native.set_launch_timeout(settings.launch_timeout)
+
+
+_apply_settings()
+settings.on_change(_apply_settings)

@@ -1,0 +1,1 @@
+"""Launches, recorded launches, graphs and timing."""

@@ -1,0 +1,79 @@
+"""How a launch is cut into blocks on CUDA, and where it goes. The CPU, which knows neither, takes no notice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from warp_like.runtime.memory.device import Device, DeviceLike, get_device
+
+if TYPE_CHECKING:
+    from warp_like.runtime.kernels.program import Program
+
+
+class Blocks(NamedTuple):
+    """What the native dispatcher takes beside the grid.
+
+    Attributes:
+        stream: A ``wp.Stream``, or None for the rules for streams.
+        most: The most blocks; 0 for as many as the grid has.
+        threads: The threads of a block; None for the option ``block_dim``, or what the kernel allows.
+    """
+
+    stream: Any = None
+    most: int = 0
+    threads: int | None = None
+
+
+USUAL = Blocks()
+
+
+def place_of_launch(kernel: str, device: DeviceLike, stream: Any) -> Device:
+    """Return where a launch runs: the device of its stream, or the one that it names.
+
+    Raises:
+        TypeError: ``stream`` is no stream.
+        ValueError: It is one of another device.
+    """
+    if stream is None:
+        return get_device(device)
+    from warp_like.runtime.memory.stream import Stream
+
+    if not isinstance(stream, Stream):
+        raise TypeError(f"kernel `{kernel}`: stream takes a wp.Stream, got {type(stream).__name__}")
+    if device is not None and get_device(device) is not stream.device:
+        raise ValueError(f"kernel `{kernel}`: the launch is on {get_device(device)}, the stream on {stream.device}")
+    return stream.device
+
+
+def checked_blocks(kernel: str, stream: Any, max_blocks: Any, block_dim: Any) -> Blocks:
+    """Return what a launch says about its blocks.
+
+    Raises:
+        TypeError: A number is none.
+        ValueError: A number is negative, or a block has none or more than 1024 threads.
+    """
+    for name, value in (("max_blocks", max_blocks), ("block_dim", block_dim)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+            raise TypeError(f"kernel `{kernel}`: {name} takes an int, got {type(value).__name__} {value!r}")
+    if max_blocks is not None and max_blocks < 0:
+        raise ValueError(f"kernel `{kernel}`: max_blocks is 0 (no limit) or the most blocks, got {max_blocks}")
+    if block_dim is not None and not 0 <= block_dim <= 1024:
+        raise ValueError(f"kernel `{kernel}`: a block has 1 to 1024 threads, got block_dim={block_dim}")
+    return Blocks(stream, max_blocks or 0, block_dim or None)
+
+
+def require_fitting(program: Program, loaded: Any, blocks: Blocks) -> None:
+    """Refuse blocks of more threads than the compiled kernel can have.
+
+    Raises:
+        ValueError: It can't have so many.
+    """
+    if blocks.threads is not None and blocks.threads > loaded.max_threads:
+        bounds = program.kernel.launch_bounds
+        why = f"launch_bounds={bounds[0]}" if bounds else "the registers that a thread needs"
+        raise ValueError(
+            f"kernel `{program.kernel.key}`: block_dim={blocks.threads}, and {why} allow at most {loaded.max_threads}"
+        )
+
+
+__all__ = ["USUAL", "Blocks", "checked_blocks", "place_of_launch", "require_fitting"]

@@ -1,0 +1,1 @@
+"""Devices, streams, allocators and blocks of memory; nothing here knows arrays."""

@@ -1,0 +1,255 @@
+"""Memory of arrays: allocation, element types, and conversion of host data with checks.
+
+Nothing here converts silently: a number that does not fit the element type raises, as does a fraction for an
+integer.
+"""
+
+from __future__ import annotations
+
+import enum
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from warp_like import _native
+from warp_like.base.frozen import Frozen
+from warp_like.base.settings import Setting, settings
+from warp_like.ir import types as ir
+from warp_like.ir.layout import MAX_DIMS, size_of, type_code
+from warp_like.runtime.memory.device import Device, get_device
+from warp_like.values import bfloat, from_ir, numpy_dtype, to_ir
+from warp_like.values.struct import StructInstance, structured_dtype
+
+if TYPE_CHECKING:
+    from warp_like.runtime.cuda.device import CudaDevice
+
+
+class MemoryKind(enum.IntEnum):
+    """What memory an array has; where it can be used, ``wp.can_access`` tells."""
+
+    UNKNOWN = 0
+    HOST = 1
+    """The host's, as ``malloc`` gives it."""
+    PINNED = 2
+    """Page-locked memory of the host, that ``pinned=True`` asked for."""
+    CUDA_DEVICE = 3
+    """A device's, from the driver directly."""
+    CUDA_MEMPOOL = 4
+    """A device's, of a memory pool."""
+    CUDA_MANAGED = 5
+    """Memory that moves between host and devices."""
+
+
+class ElementType(Frozen):
+    """All that an array knows of its elements."""
+
+    type: ir.Type
+    scalar: ir.Scalar | None  # None for structs
+    shape: tuple[int, ...]
+    host: Any
+    code: int
+    itemsize: int
+    holds: bool = False  # structs with arrays in them: runtime/arrays/nested.py
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy dtype of a component; of a struct its structured dtype."""
+        if isinstance(self.type, ir.Struct):
+            return structured_dtype(self.type)
+        assert self.scalar is not None
+        return numpy_dtype(self.scalar)
+
+    @property
+    def is_struct(self) -> bool:
+        """Whether the elements are structs."""
+        return self.scalar is None
+
+
+# By everything that has named an element type so far: classes, NumPy dtypes, IR types.
+_elements: dict[Any, ElementType] = {}
+
+
+def element_type(dtype: Any) -> ElementType:
+    """Return what is known of arrays whose elements are ``dtype``.
+
+    Raises:
+        TypeError: ``dtype`` is no type of elements.
+    """
+    known = _elements.get(dtype) if isinstance(dtype, (type, ir.Type, np.dtype)) else None
+    if known is not None:
+        return known
+    t = to_ir(dtype)
+    scalar = None if t is None else ir.scalar_of(t)
+    holds = isinstance(t, ir.Struct) and ir.holds_arrays(t)
+    if t is None or (scalar is None and not isinstance(t, ir.Struct)):
+        raise TypeError(f"the elements of an array need one concrete type such as wp.float32 or wp.vec3, got {dtype!r}")
+    made = ElementType(t, scalar, ir.element_shape(t), from_ir(t), type_code(t), size_of(t), holds)
+    made = _elements.setdefault(t, made)
+    for name in (dtype, t):
+        _native.learn_element(name, made.host, made.code)
+    return _elements.setdefault(dtype, made)
+
+
+def allocate(nbytes: int, zero: bool, device: Device, pinned: bool = False) -> Any:
+    """Return the owner of ``nbytes`` fresh bytes of the memory of ``device``, aligned to 64, at its ``ptr``.
+
+    Args:
+        nbytes: How many.
+        zero: Whether they are zero.
+        device: Where.
+        pinned: Whether they are page-locked, on the CPU.
+
+    Raises:
+        MemoryError: There is no room for them.
+        RuntimeError: Page-locked memory is asked for, and there is no CUDA device.
+    """
+    if not (device.is_cuda or pinned):
+        return _native.alloc(nbytes, zero)
+    from warp_like.runtime.cuda import memory
+
+    if device.is_cuda:
+        return memory.allocate(cast("CudaDevice", device), nbytes, zero)
+    try:
+        served = get_device("cuda")
+    except RuntimeError as e:
+        raise RuntimeError(f"pinned memory serves copies to and from a CUDA device: {e}") from None
+    return memory.allocate_pinned(cast("CudaDevice", served), nbytes, zero)
+
+
+def normalize_shape(shape: Any) -> tuple[int, ...]:
+    """Return a shape as a tuple; one number stands for one dimension.
+
+    Raises:
+        TypeError: It does not consist of integers.
+        ValueError: It has no or more than four dimensions, or a negative one.
+    """
+    parts = shape if isinstance(shape, (tuple, list, np.ndarray)) else (shape,)
+    try:
+        dims = tuple(operator.index(n) for n in parts)
+    except TypeError:
+        raise TypeError(f"the shape of an array is an integer or a tuple of integers, got {shape!r}") from None
+    if not 1 <= len(dims) <= MAX_DIMS:
+        raise ValueError(f"an array has 1 to {MAX_DIMS} dimensions, got shape {dims}")
+    if min(dims) < 0:
+        raise ValueError(f"the dimensions of an array can't be negative, got shape {dims}")
+    return dims
+
+
+def contiguous_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """Return the strides, in bytes, of a C-contiguous array."""
+    strides: list[int] = []
+    step = itemsize
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(strides))
+
+
+def host_elements(data: Any, element: ElementType) -> np.ndarray[Any, Any]:
+    """Return host data as a NumPy array of components, or of records where the elements are structs.
+
+    Raises:
+        TypeError, OverflowError, ValueError: As ``host_scalars``; or records are due and ``data`` has other fields.
+    """
+    if element.scalar is not None:
+        return host_scalars(data, element.scalar)
+    wanted = element.numpy
+    if isinstance(data, StructInstance):
+        data = [data]
+    if element.holds and isinstance(data, np.ndarray):
+        raise TypeError(
+            f"an array of {element.type} is made of instances of it: NumPy shows the arrays in it as addresses, which "
+            "keep no memory alive"
+        )
+    if isinstance(data, np.ndarray) and data.dtype == wanted:
+        return data
+    if isinstance(data, np.ndarray) and data.dtype.names is not None and data.dtype.kind == "V":
+        if set(data.dtype.names) != set(wanted.names or ()):
+            raise TypeError(f"an array of {element.type} has the fields {wanted.names}, got {data.dtype.names}")
+        records = np.zeros(data.shape, wanted)
+        for name in data.dtype.names:
+            records[name] = data[name]
+        return records
+    if not isinstance(data, (list, tuple)) or not all(_is_one(x, element.type) for x in data):
+        raise TypeError(f"an array of {element.type} is made of instances of it or of a structured NumPy array")
+    return np.array([x.numpy_value() for x in data], dtype=wanted)
+
+
+def _is_one(x: Any, t: ir.Type) -> bool:
+    """Whether ``x`` is a struct of the type; its class may come from a second run of the same definition."""
+    return isinstance(x, StructInstance) and x._ir_type_ == t
+
+
+def host_scalars(data: Any, scalar: ir.Scalar) -> np.ndarray[Any, Any]:
+    """Return host data as a NumPy array with the dtype of ``scalar`` in memory, its numbers unchanged.
+
+    Raises:
+        TypeError: ``data`` holds something other than numbers.
+        OverflowError: A number lies outside the range of ``scalar``.
+        ValueError: A number with a fraction where integers are due, or a ragged sequence.
+    """
+    values = data if isinstance(data, np.ndarray) else np.array(data)
+    wanted = np.dtype("float32") if scalar == ir.bfloat16 else numpy_dtype(scalar)
+    if values.dtype.kind == "O" or values.dtype.kind not in "biuf":
+        if getattr(values.dtype, "name", "") != "bfloat16":
+            raise TypeError(f"an array of {scalar} can't be made of data of NumPy type {values.dtype}")
+        values = values.astype(np.float32)
+    if values.dtype != wanted:
+        values = _checked_cast(values, wanted, scalar)
+    return bfloat.encode_array(values).reshape(values.shape) if scalar == ir.bfloat16 else values
+
+
+def _checked_cast(values: np.ndarray[Any, Any], wanted: np.dtype[Any], scalar: ir.Scalar) -> np.ndarray[Any, Any]:
+    if np.can_cast(values.dtype, wanted, "safe") or wanted.kind == "b" or values.size == 0:
+        return values.astype(wanted)
+    if wanted.kind in "iu":
+        limits = np.iinfo(wanted)
+        # Python's integers: the limits of uint64 are no exact float64 and no int64
+        low, high = values.min().item(), values.max().item()
+        if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.trunc(values)).all()):
+            raise ValueError(f"an array of {scalar} can't hold a fraction, an infinity or a NaN; round the data first")
+        if low < limits.min or high > limits.max:
+            raise OverflowError(f"{low if low < limits.min else high} does not fit {scalar}")
+        return values.astype(wanted)
+    with np.errstate(over="ignore"):
+        cast = values.astype(wanted)
+    if not np.array_equal(np.isinf(cast), np.isinf(values)):
+        raise OverflowError(f"a number of the data does not fit {scalar}")
+    return cast
+
+
+def outer_shape(shape: tuple[int, ...], element: ElementType) -> tuple[int, ...]:
+    """Return the array shape of data of ``shape``: trailing dimensions become components.
+
+    Where no dimension is left, the array has one of one element.
+
+    Raises:
+        ValueError: The trailing dimensions are not those of the element type.
+    """
+    inner = len(element.shape)
+    if inner == 0:
+        return shape or (1,)
+    if shape[-inner:] == element.shape:
+        return shape[:-inner] or (1,)
+    count = ir.element_count(element.type)
+    if len(shape) > 1 and shape[-1] == count:
+        return shape[:-1]
+    if shape and shape[-1] % count == 0:
+        return (*shape[:-1], shape[-1] // count)
+    raise ValueError(
+        f"data of shape {shape} does not divide into {element.host.__name__}, whose shape is {element.shape}"
+    )
+
+
+def _track(setting: Setting | None = None) -> None:
+    """Follow ``config.track_memory``."""
+    if settings.track_memory if setting is None else setting.name == "track_memory":
+        from warp_like.runtime.memory import tracking  # not loaded unless somebody asks
+
+        tracking.apply_setting()
+
+
+_track()
+settings.on_change(_track)

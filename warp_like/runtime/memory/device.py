@@ -1,0 +1,414 @@
+"""Devices: where memory lies and kernels run.
+
+There is exactly one ``Device`` object for each device, so that a launch tells devices apart by identity.
+Launches on the CPU are synchronous; waiting for it returns at once. CUDA devices are looked for when a program first
+asks for one: nothing of CUDA is imported before that.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import TYPE_CHECKING, Any
+
+from warp_like import _native
+
+if TYPE_CHECKING:
+    from warp_like.runtime.cuda.device import CudaDevice
+
+CPU_DLPACK_TYPE, CUDA_DLPACK_TYPE = 1, 2
+
+
+class Device:
+    """A device; ``str(device)`` is its alias, which also compares equal to it.
+
+    Example:
+        >>> cpu = wp.get_device("cpu")
+        >>> cpu.is_cpu, str(cpu), cpu == "cpu"
+        (True, 'cpu', True)
+    """
+
+    def __init__(self, alias: str, name: str | None, ordinal: int, dlpack_type: int) -> None:
+        self.alias = alias
+        self._name = name
+        self.ordinal = ordinal
+        self.dlpack_type = dlpack_type
+
+    @property
+    def name(self) -> str:
+        """What the hardware calls itself."""
+        if self._name is None:
+            import platform  # asks another program, so only when somebody wants to know
+
+            self._name = platform.processor() or "CPU"
+        return self._name
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether kernels for this device run on the CPU."""
+        return self.dlpack_type == CPU_DLPACK_TYPE
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether this is a CUDA device."""
+        return not self.is_cpu
+
+    @property
+    def total_memory(self) -> int:
+        """Bytes of memory in all."""
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+    @property
+    def free_memory(self) -> int:
+        """Bytes of memory that are free."""
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+
+    capture: Any = None
+    """The CUDA graph that is being captured."""
+
+    # ---- where the memory of arrays comes from
+
+    allocator: Any = None
+    """The user's allocator, in place of a built-in one."""
+
+    @functools.cached_property
+    def default_allocator(self) -> Any:
+        """The built-in allocator without a pool; ``allocate(size_in_bytes)`` and ``deallocate(ptr, size_in_bytes)``."""
+        from warp_like.runtime.memory.allocators import BuiltinAllocator
+
+        return BuiltinAllocator(lambda nbytes: _native.alloc(nbytes, False, True))
+
+    @functools.cached_property
+    def pinned_allocator(self) -> Any:
+        """The allocator of page-locked memory of the host."""
+        from warp_like.runtime.cuda.memory import allocate_pinned
+        from warp_like.runtime.memory.allocators import BuiltinAllocator
+
+        return BuiltinAllocator(lambda nbytes: allocate_pinned(get_device("cuda"), nbytes, False))  # type: ignore[arg-type]
+
+    @functools.cached_property
+    def mempool_allocator(self) -> Any:
+        """The allocator that takes memory from the device's pool; None on the CPU."""
+        return None
+
+    def get_allocator(self, pinned: bool = False) -> Any:
+        """Return what the memory of new arrays comes from: the user's allocator, else a built-in one.
+
+        Args:
+            pinned: That of page-locked memory of the host.
+        """
+        if pinned:
+            return self.pinned_allocator
+        if self.allocator is not None:
+            return self.allocator
+        return self.mempool_allocator if self.is_mempool_enabled else self.default_allocator
+
+    # ---- what only CUDA devices have
+
+    @property
+    def is_uva(self) -> bool:
+        """Whether host and device share one space of addresses."""
+        return False
+
+    @property
+    def is_mempool_supported(self) -> bool:
+        """Whether allocations can be ordered by streams."""
+        return False
+
+    @property
+    def is_mempool_enabled(self) -> bool:
+        """Whether allocations come from a memory pool."""
+        return False
+
+    @property
+    def is_managed_memory_supported(self) -> bool:
+        """Whether host and device can share memory that moves between them."""
+        return False
+
+    @property
+    def is_concurrent_managed_access_supported(self) -> bool:
+        """Whether host and device can use such memory at one time."""
+        return False
+
+    @property
+    def is_cpu_memory_access_from_gpu_supported(self) -> bool:
+        """Whether kernels can use all of the host's memory."""
+        return False
+
+    @property
+    def is_gpu_memory_access_from_cpu_supported(self) -> bool:
+        """Whether the host can use the device's memory."""
+        return False
+
+    @property
+    def is_cpu_gpu_atomic_supported(self) -> bool:
+        """Whether atomic operations of host and device on one address are atomic to each other."""
+        return False
+
+    @property
+    def is_ipc_supported(self) -> bool:
+        """Whether other processes can open its memory."""
+        return False
+
+    is_primary: bool = False
+    """Whether its context is the one that all libraries share."""
+
+    @property
+    def arch(self) -> int:
+        """90 for compute capability 9.0; 0 on the CPU."""
+        return 0
+
+    @property
+    def sm_count(self) -> int:
+        """The number of multiprocessors."""
+        return 0
+
+    @property
+    def max_shared_memory_per_block(self) -> int:
+        """Bytes of shared memory that one block can be given."""
+        return 0
+
+    @property
+    def uuid(self) -> str | None:
+        """What names the device or its part, as nvidia-smi prints it."""
+        return None
+
+    @property
+    def pci_bus_id(self) -> str | None:
+        """Where it is plugged in."""
+        return None
+
+    @property
+    def is_capturing(self) -> bool:
+        """Whether a capture runs: on the CPU, in this thread."""
+        if self.is_cuda:
+            return self.capture is not None
+        from warp_like.runtime.arrays.recording import recorder
+
+        return recorder.graph is not None
+
+    def can_access(self, other: Device) -> bool:
+        """Return whether kernels on this device can use the memory of ``other``."""
+        return self is other
+
+    def synchronize(self) -> None:
+        """Wait until all work handed to the device is done; on the CPU it always is."""
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, str) and other == self.alias)
+
+    def __hash__(self) -> int:
+        return hash(self.alias)
+
+    def __str__(self) -> str:
+        return self.alias
+
+    def __repr__(self) -> str:
+        return f"'{self.alias}'"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return get_device, (self.alias,)
+
+
+DeviceLike = Device | str | None
+"""What names a device: a ``Device``, an alias such as ``"cpu"``, or None for the current one."""
+
+_CPU = Device("cpu", None, -1, CPU_DLPACK_TYPE)
+_current = _CPU
+_cuda: dict[str, CudaDevice] | None = None  # None: not looked for yet
+_why_no_cuda = ""
+
+
+def cuda_devices() -> dict[str, CudaDevice]:
+    """Return the CUDA devices by alias; looks for them at the first call."""
+    global _cuda, _why_no_cuda
+    if _cuda is None:
+        from warp_like.runtime.cuda import device, driver
+
+        try:
+            _cuda = device.discover()
+            _why_no_cuda = "" if _cuda else "the NVIDIA driver sees no device"
+        except driver.Unavailable as e:
+            _cuda, _why_no_cuda = {}, str(e)
+    return _cuda
+
+
+def forget_cuda() -> None:
+    """Look for CUDA devices anew at the next call that asks for them."""
+    global _cuda, _current
+    _cuda = None
+    if _current.is_cuda:
+        set_device(_CPU)
+
+
+def rename(device: CudaDevice, alias: str) -> None:
+    """Give a CUDA device another name.
+
+    Raises:
+        ValueError: Another device has it.
+    """
+    known = cuda_devices()
+    if known.get(alias, device) is not device or alias == "cpu":
+        raise ValueError(f"there is a device {alias!r} already")
+    known.pop(device.alias, None)
+    device.alias = alias
+    known[alias] = device
+
+
+def get_device(ident: DeviceLike = None) -> Device:
+    """Return the device that ``ident`` names; the current one for None.
+
+    Raises:
+        ValueError: ``ident`` is no device name.
+        RuntimeError: It names a CUDA device and there is none.
+
+    Example:
+        >>> wp.get_device("cpu")
+        'cpu'
+    """
+    if ident is None:
+        return _current
+    if isinstance(ident, Device):
+        return ident
+    name = ident if isinstance(ident, str) else _foreign_name(ident)
+    if name == "cpu":
+        return _CPU
+    known = cuda_devices()
+    found = known.get(name) or (_default_cuda() if name == "cuda" else None)
+    if found is not None:
+        return found
+    here = ", ".join(("cpu", *known))
+    if name == "cuda" or (name.startswith("cuda:") and name[5:].isdigit()):
+        why = f" ({_why_no_cuda})" if _why_no_cuda else ""
+        raise RuntimeError(f"device {name!r} is not available here; the devices are: {here}{why}")
+    raise ValueError(f"{name!r} is not the name of a device; the devices are: {here}")
+
+
+def _default_cuda() -> CudaDevice | None:
+    """What "cuda" means: the current device if it is one, else that of the thread's context, else the first."""
+    if not cuda_devices():
+        return None
+    from warp_like.runtime.cuda import device
+
+    if isinstance(_current, device.CudaDevice):
+        return _current
+    return device.current_device() or next(iter(cuda_devices().values()))
+
+
+def _foreign_name(ident: Any) -> str:
+    """The name of a framework's device object, e.g. ``torch.device('cpu')``."""
+    kind = getattr(ident, "type", None)
+    if not isinstance(kind, str):
+        raise TypeError(f"a device is named by a string such as 'cpu' or a Device, got {type(ident).__name__}")
+    index = getattr(ident, "index", None)
+    return kind if kind == "cpu" or index is None else f"{kind}:{index}"
+
+
+def set_device(ident: DeviceLike) -> None:
+    """Make the device that ``ident`` names the current one.
+
+    Example:
+        >>> wp.set_device("cpu")
+        >>> wp.get_device()
+        'cpu'
+    """
+    global _current
+    _current = get_device(ident)
+    _native.set_current_device(_current if _current.is_cuda else None)
+
+
+def get_devices() -> list[Device]:
+    """Return all devices.
+
+    Example:
+        >>> wp.get_devices()[0]
+        'cpu'
+    """
+    return [_CPU, *cuda_devices().values()]
+
+
+def get_preferred_device() -> Device:
+    """Return the first CUDA device, or the CPU where there is none."""
+    cuda = get_cuda_devices()
+    return cuda[0] if cuda else _CPU
+
+
+def is_cpu_available() -> bool:
+    """Return whether kernels can run on the CPU, which is always so."""
+    return True
+
+
+def get_cuda_devices() -> list[Device]:
+    """Return the CUDA devices."""
+    return list(cuda_devices().values())
+
+
+def get_cuda_device(ordinal: int | None = None) -> Device:
+    """Return the CUDA device with this number; what ``"cuda"`` means when left out.
+
+    Raises:
+        RuntimeError: There is no such device.
+    """
+    return get_device("cuda" if ordinal is None else f"cuda:{ordinal}")
+
+
+def get_cuda_device_count() -> int:
+    """Return the number of CUDA devices."""
+    return len(get_cuda_devices())
+
+
+def is_cuda_available() -> bool:
+    """Return whether there is a CUDA device."""
+    return get_cuda_device_count() > 0
+
+
+def is_device_available(device: DeviceLike) -> bool:
+    """Return whether ``device`` names a device that is here.
+
+    Example:
+        >>> wp.is_device_available("cpu"), wp.is_device_available("cuda:99")
+        (True, False)
+    """
+    try:
+        get_device(device)
+    except (ValueError, RuntimeError):
+        return False
+    return True
+
+
+class ScopedDevice:
+    """Makes a device the current one inside a ``with`` block.
+
+    Example:
+        >>> with wp.ScopedDevice("cpu") as device:
+        ...     a = wp.zeros(3)
+        >>> a.device is device
+        True
+    """
+
+    def __init__(self, device: DeviceLike) -> None:
+        self.device = get_device(device)
+        self._saved: list[Device] = []
+
+    def __enter__(self) -> Device:
+        self._saved.append(_current)
+        set_device(self.device)
+        return self.device
+
+    def __exit__(self, *exc: object) -> None:
+        set_device(self._saved.pop())
+
+
+def synchronize() -> None:
+    """Wait until all devices have done all work handed to them. The CPU has always done it.
+
+    CUDA devices that were never used have nothing to wait for.
+    """
+    for device in (_cuda or {}).values():
+        if device.has_context:
+            device.synchronize()
+
+
+def synchronize_device(device: DeviceLike = None) -> None:
+    """Wait until ``device`` has done all work handed to it. The CPU has always done it."""
+    get_device(device).synchronize()

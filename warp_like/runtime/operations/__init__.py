@@ -1,0 +1,1 @@
+"""Operations on whole arrays that launch kernels: maps, scans, sorts, reductions."""
