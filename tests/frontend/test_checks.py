@@ -127,6 +127,47 @@ def test_integer_division_by_zero(debug):
     )
 
 
+@wp.kernel
+def guarded(n: wp.array(dtype=int), rows: wp.array2d(dtype=int), by: int, k: int, out: wp.array(dtype=int)):
+    i = wp.tid()
+    v, limit, extent = n[i], n.shape[0], rows.shape[0]
+    parts = wp.vec2i(v, by)
+    if by != 0 and v // by == 3:
+        out[0] += 1
+    if by == 0 or v % by == 1 or wp.vec2i(7, 8) / by == wp.vec2i(0, 0):
+        out[1] += 1
+    if 0 <= k < 2 and parts[k] == v:
+        out[2] += 1
+    if k < extent and len(rows[k]) == limit:
+        out[3] += 1
+    if 0 < by < v // by:
+        out[4] += 1
+    while True:
+        v -= 1
+        if v < by or by == 0:
+            break
+        if v // by > 100:
+            break
+    out[5] += v
+    for j in range(5):
+        if by == 0:
+            break
+        if j // by > v:
+            continue
+        out[6] += 1
+
+
+def test_what_the_program_does_not_evaluate_is_not_checked(debug):
+    n, rows, out = np.full(4, 7, np.int32), np.zeros((2, 4), np.int32), np.zeros(7, np.int32)
+    wp.launch(guarded, dim=4, inputs=[n, rows, 0, 2, out], options={"vector_width": 1})
+    np.testing.assert_array_equal(out, [0, 4, 0, 0, 0, 24, 0])
+    out[:] = 0
+    wp.launch(guarded, dim=4, inputs=[n, rows, 2, 0, out])
+    np.testing.assert_array_equal(out, [4, 4, 4, 4, 4, 4, 16])
+    with pytest.raises(ZeroDivisionError):
+        wp.launch(dividing, dim=4, inputs=[n, 0, 1])
+
+
 def test_integer_division_by_zero_gives_zero_in_release_mode():
     n = np.ones(4, np.int32)
     wp.launch(dividing, dim=4, inputs=[n, 0, 0])

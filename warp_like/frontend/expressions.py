@@ -19,6 +19,7 @@ from warp_like.frontend.overloads import call_operator
 from warp_like.frontend.scope import unknown
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Value
+from warp_like.ir.rewrite import is_always_defined
 from warp_like.ir.types import Array, IndexedArray, Quat, Struct, Transform, Vec, bool_
 
 OPERATORS: dict[type[ast.AST], tuple[str, str]] = {
@@ -197,7 +198,7 @@ def _short_circuit(ctx: Context, held: Operand, more: Callable[[], Operand], sto
     with ctx.b.into(Block()) as block, ctx.without_assignment(f"after `{word}` or in a chain of comparisons"):
         other = more()
         right = ctx.convert(other, bool_, "a condition")
-    if all(o.PURE for o in block.ops):  # cheaper to compute than to jump around
+    if all(map(is_always_defined, block.ops)):  # cheaper to compute than to jump around
         ctx.b.block.ops.extend(block.ops)
         return ctx.apply("bit_or" if stop_on else "bit_and", held, right)
     with ctx.b.into(block):

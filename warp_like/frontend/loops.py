@@ -29,6 +29,7 @@ from warp_like.frontend.scope import Scope, Unbound, Variable
 from warp_like.frontend.statics import MAX_ITEMS
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Value
+from warp_like.ir.rewrite import is_always_defined
 from warp_like.ir.types import Array, Scalar, bool_, int64
 
 
@@ -244,7 +245,7 @@ def _goes_on(ctx: Context, flags: Sequence[Value], test: Callable[[], Value | bo
         held = test()
     if held is True:
         return untouched, True
-    if all(o.PURE for o in block.ops) and isinstance(held, Value):
+    if all(map(is_always_defined, block.ops)) and isinstance(held, Value):
         ctx.b.block.ops.extend(block.ops)
         return ctx.b.apply("bit_and", untouched, held), False
     with ctx.b.into(block):

@@ -7,6 +7,11 @@ from collections.abc import Iterator
 
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.ops import constant_value
+from warp_like.ir.types import scalar_of
+
+INTEGER_DIVISIONS = {"div": "/", "floordiv": "//", "mod": "%"}
+"""Builtins that divide, and their operators."""
 
 
 class Cloner:
@@ -126,3 +131,25 @@ def has_effects(o: Op) -> bool:
     if isinstance(o, ops.Call):
         return any(has_effects(inner) for inner in o.callee.body.ops if not isinstance(inner, ops.Yield))
     return not o.PURE
+
+
+def is_always_defined(o: Op) -> bool:
+    """Return whether ``o`` may run where the program does not evaluate it: it is pure, and debug mode reports nothing.
+
+    Debug mode reports a division of integers by zero and an index that is out of range.
+    """
+    match o:
+        case ops.Apply() if is_integer_division(o):
+            divisor = constant_value(o.args[1])
+            return isinstance(divisor, int) and divisor != 0
+        case ops.Extract() | ops.Insert():
+            return all(constant_value(i) is not None for i in o.indices)
+        case ops.View() | ops.Inner():
+            return not o.indices
+    return o.PURE
+
+
+def is_integer_division(o: ops.Apply) -> bool:
+    """Return whether ``o`` divides integers, which for a divisor of 0 has no result."""
+    scalar = scalar_of(o.args[-1].type)
+    return o.fn in INTEGER_DIVISIONS and scalar is not None and scalar.is_int

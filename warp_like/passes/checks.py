@@ -36,10 +36,9 @@ from warp_like.base.faults import MAX_VALUES
 from warp_like.base.loc import at
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Op, Value
+from warp_like.ir.rewrite import INTEGER_DIVISIONS, is_integer_division
 from warp_like.ir.types import Struct, element_shape, scalar_of
 from warp_like.passes.rewriter import Rewriter, rewrite
-
-_DIVISIONS = {"div": "/", "floordiv": "//", "mod": "%"}
 
 
 def debug_checks(f: Function, debug: bool) -> Function:
@@ -70,9 +69,9 @@ class _Debug(_Checking):
     def visit(self, o: Op) -> None:
         with at(o.loc):
             match o:
-                case ops.Apply(fn=fn, args=(_, divisor)) if fn in _DIVISIONS and _is_integer(divisor):
-                    for part in self.b.components(divisor):
-                        text = f"an integer is divided by zero by `{_DIVISIONS[fn]}`"
+                case ops.Apply() if is_integer_division(o):
+                    for part in self.b.components(o.args[1]):
+                        text = f"an integer is divided by zero by `{INTEGER_DIVISIONS[o.fn]}`"
                         self.require("division", text, self.b.ne(part, 0))
                 case ops.Extract() | ops.Insert():
                     self.component(o)
@@ -87,11 +86,6 @@ class _Debug(_Checking):
             text = f"{what} {{0}} is out of range: {_article(str(o.x.type))} has {extent}"
             inside = self.b.bit_and(self.b.ge(index, 0), self.b.lt(index, extent))
             self.require("index", text, inside, _as_written(index))
-
-
-def _is_integer(v: Value) -> bool:
-    scalar = scalar_of(v.type)
-    return scalar is not None and scalar.is_int
 
 
 def _as_written(index: Value) -> Value:
