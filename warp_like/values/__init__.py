@@ -10,9 +10,10 @@ import numpy as np
 from warp_like.ir import types as ir
 from warp_like.values import dtypes
 from warp_like.values.annotation import ArrayAnnotation, IndexedArrayAnnotation
+from warp_like.values.classes import class_of
 from warp_like.values.composite import Composite
 from warp_like.values.dtypes import numpy_dtype, scalar_from_numpy
-from warp_like.values.families import NAMED, class_of, matrix, quaternion, scalar_type, transformation, vector
+from warp_like.values.families import NAMED, matrix, quaternion, scalar_type, transformation, vector
 from warp_like.values.generic import GENERIC_VALUES, accepts_scalar, is_generic_scalar, matches, name_of
 from warp_like.values.mat import Mat
 from warp_like.values.quat import Quat

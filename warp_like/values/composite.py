@@ -18,6 +18,7 @@ from warp_like import _native
 from warp_like.ir import types as ir
 from warp_like.ir.layout import size_of, type_code
 from warp_like.values import bfloat
+from warp_like.values.classes import class_of
 from warp_like.values.dtypes import SCALAR_CLASSES, as_number, host_number, numpy_dtype, struct_format
 
 
@@ -257,8 +258,6 @@ def _unwrap(value: Any) -> Any:
 
 
 def _restore(t: ir.Vec | ir.Mat | ir.Quat | ir.Transform, data: bytes) -> Any:
-    from warp_like.values.families import class_of
-
     return class_of(t)._from_bytes(data)
 
 

@@ -1,15 +1,15 @@
-"""The classes of vectors, matrices, quaternions and transforms, each made once, and their short names."""
+"""How the classes of vectors, matrices, quaternions and transforms are made, and their short names."""
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Sequence
 from typing import Any
 
 from warp_like.ir import types as ir
+from warp_like.values.classes import class_of, register
 from warp_like.values.composite import bind
-from warp_like.values.dtypes import SCALAR_CLASSES, scalar_from_numpy
+from warp_like.values.dtypes import scalar_from_numpy
 from warp_like.values.generic import (
     GenericMatrix,
     GenericQuaternion,
@@ -39,10 +39,6 @@ _SUFFIX = {
 }
 MAX_LENGTH = 255
 """Rows and columns each take a byte in the code by which the native extension tells types apart."""
-
-
-STRUCT_CLASSES: dict[ir.Struct, Any] = {}
-"""The classes that ``wp.struct`` has made."""
 
 
 def scalar_type(dtype: Any) -> ir.Scalar | None:
@@ -77,7 +73,7 @@ def vector(length: Any, dtype: Any) -> Any:
     n = None if length is Any else _extent(length, "the length of a vector")
     if n is None or is_generic_scalar(dtype):
         return GenericVector(n, _dtype(dtype, "a vector"))
-    return _vector(n, _require_scalar(dtype, "a vector"))
+    return class_of(ir.Vec(n, _require_scalar(dtype, "a vector")))
 
 
 def matrix(shape: Sequence[Any], dtype: Any) -> Any:
@@ -87,21 +83,21 @@ def matrix(shape: Sequence[Any], dtype: Any) -> Any:
     rows, cols = (None if n is Any else _extent(n, "a dimension of a matrix") for n in shape)
     if rows is None or cols is None or is_generic_scalar(dtype):
         return GenericMatrix((rows, cols), _dtype(dtype, "a matrix"))
-    return _matrix(rows, cols, _require_scalar(dtype, "a matrix"))
+    return class_of(ir.Mat(rows, cols, _require_scalar(dtype, "a matrix")))
 
 
 def quaternion(dtype: Any = ir.float32) -> Any:
     """Return the class of quaternions of ``dtype``, a float type, or with a generic dtype an annotation for all."""
     if is_generic_scalar(dtype):
         return GenericQuaternion(dtype)
-    return _quaternion(_require_float(dtype, "a quaternion"))
+    return class_of(ir.Quat(_require_float(dtype, "a quaternion")))
 
 
 def transformation(dtype: Any = ir.float32) -> Any:
     """Return the class of rigid transformations of ``dtype``, or with a generic dtype an annotation for all."""
     if is_generic_scalar(dtype):
         return GenericTransformation(dtype)
-    return _transform(_require_float(dtype, "a transform"))
+    return class_of(ir.Transform(_require_float(dtype, "a transform")))
 
 
 def transform_expand(t: Any) -> Any:
@@ -111,48 +107,32 @@ def transform_expand(t: Any) -> Any:
         >>> wp.transform_expand([1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0]).p
         vec3f([1.0, 2.0, 3.0])
     """
-    return _transform(ir.float32)(*t)
+    return class_of(ir.Transform(ir.float32))(*t)
 
 
-def class_of(t: ir.Type) -> Any:
-    """Return the host class of a type that is no array; of equal structs the last one."""
-    match t:
-        case ir.Scalar():
-            return SCALAR_CLASSES[t]
-        case ir.Vec(length, dtype):
-            return _vector(length, dtype)
-        case ir.Mat(rows, cols, dtype):
-            return _matrix(rows, cols, dtype)
-        case ir.Quat(dtype):
-            return _quaternion(dtype)
-        case ir.Transform(dtype):
-            return _transform(dtype)
-        case ir.Struct() if t in STRUCT_CLASSES:
-            return STRUCT_CLASSES[t]
-    raise TypeError(f"{t} has no host class")
+def _vector(t: ir.Vec) -> type:
+    names = {name: component(i, name) for i, name in enumerate("xyzw"[: t.length])}
+    return bind(Vec, f"vec{t.length}{_SUFFIX[t.dtype]}", t, names)
 
 
-@functools.cache
-def _vector(length: int, dtype: ir.Scalar) -> Any:
-    names = {name: component(i, name) for i, name in enumerate("xyzw"[:length])}
-    return bind(Vec, f"vec{length}{_SUFFIX[dtype]}", ir.Vec(length, dtype), names)
+def _matrix(t: ir.Mat) -> type:
+    digits = f"{t.rows}{t.cols}" if max(t.rows, t.cols) < 10 else f"{t.rows}x{t.cols}"
+    return bind(Mat, f"mat{digits}{_SUFFIX[t.dtype]}", t, {})
 
 
-@functools.cache
-def _matrix(rows: int, cols: int, dtype: ir.Scalar) -> Any:
-    digits = f"{rows}{cols}" if max(rows, cols) < 10 else f"{rows}x{cols}"
-    return bind(Mat, f"mat{digits}{_SUFFIX[dtype]}", ir.Mat(rows, cols, dtype), {})
-
-
-@functools.cache
-def _quaternion(dtype: ir.Scalar) -> Any:
+def _quaternion(t: ir.Quat) -> type:
     names = {name: component(i, name) for i, name in enumerate("xyzw")}
-    return bind(Quat, f"quat{_SUFFIX[dtype]}", ir.Quat(dtype), names)
+    return bind(Quat, f"quat{_SUFFIX[t.dtype]}", t, names)
 
 
-@functools.cache
-def _transform(dtype: ir.Scalar) -> Any:
-    return bind(Transform, f"transform{_SUFFIX[dtype]}", ir.Transform(dtype), {})
+def _transform(t: ir.Transform) -> type:
+    return bind(Transform, f"transform{_SUFFIX[t.dtype]}", t, {})
+
+
+register(ir.Vec, _vector)
+register(ir.Mat, _matrix)
+register(ir.Quat, _quaternion)
+register(ir.Transform, _transform)
 
 
 def _extent(n: Any, what: str) -> int:
@@ -190,17 +170,17 @@ def _named() -> dict[str, Any]:
         if suffix in ("bool", "bf"):
             continue
         for n in (2, 3, 4):
-            found[f"vec{n}{suffix}"] = _vector(n, t)
+            found[f"vec{n}{suffix}"] = class_of(ir.Vec(n, t))
             if suffix in ("h", "f", "d"):
-                found[f"mat{n}{n}{suffix}"] = _matrix(n, n, t)
+                found[f"mat{n}{n}{suffix}"] = class_of(ir.Mat(n, n, t))
     for n in (2, 3, 4):
         found[f"vec{n}"] = found[f"vec{n}f"]
         found[f"mat{n}{n}"] = found[f"mat{n}{n}f"]
     for t in (ir.float16, ir.float32, ir.float64):
-        found[f"quat{_SUFFIX[t]}"] = _quaternion(t)
-        found[f"transform{_SUFFIX[t]}"] = _transform(t)
-        found[f"spatial_vector{_SUFFIX[t]}"] = _vector(6, t)
-        found[f"spatial_matrix{_SUFFIX[t]}"] = _matrix(6, 6, t)
+        found[f"quat{_SUFFIX[t]}"] = class_of(ir.Quat(t))
+        found[f"transform{_SUFFIX[t]}"] = class_of(ir.Transform(t))
+        found[f"spatial_vector{_SUFFIX[t]}"] = class_of(ir.Vec(6, t))
+        found[f"spatial_matrix{_SUFFIX[t]}"] = class_of(ir.Mat(6, 6, t))
     for name in ("quat", "transform", "spatial_vector", "spatial_matrix"):
         found[name] = found[f"{name}f"]
     return found

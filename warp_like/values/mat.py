@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from warp_like.ir import types as ir
+from warp_like.values.classes import class_of
 from warp_like.values.composite import Composite, _quiet, flatten_argument
 
 
@@ -50,11 +51,10 @@ class Mat(Composite):
             return self._get(int(picked))
         if picked.size == 0:
             raise IndexError(f"{index} selects no component of a {type(self).__name__}")
-        from warp_like.values.families import matrix, vector
-
         numbers = self._numbers()
-        cls = vector(picked.size, self._scalar_) if picked.ndim == 1 else matrix(picked.shape, self._scalar_)
-        return cls._from_numbers(numbers[i] for i in picked.ravel())
+        extents, scalar = picked.shape, self._scalar_
+        t = ir.Vec(extents[0], scalar) if len(extents) == 1 else ir.Mat(extents[0], extents[1], scalar)
+        return class_of(t)._from_numbers(numbers[i] for i in picked.ravel())
 
     def __setitem__(self, index: Any, value: Any) -> None:
         picked = _positions(self)[_checked(self, index)]
@@ -98,12 +98,9 @@ class Mat(Composite):
         rows = t.length if isinstance(t, ir.Vec) else t.rows
         if t.dtype != self._scalar_ or rows != self._shape_[1]:
             raise TypeError(f"{type(self).__name__} times {type(other).__name__}: dimensions or dtypes differ")
-        from warp_like.values.families import matrix, vector
-
-        product = _quiet(np.matmul, self, other)
-        if isinstance(t, ir.Vec):
-            return vector(self._shape_[0], self._scalar_)._from_ndarray(product)
-        return matrix((self._shape_[0], t.cols), self._scalar_)._from_ndarray(product)
+        rows, scalar = self._shape_[0], self._scalar_
+        result = ir.Vec(rows, scalar) if isinstance(t, ir.Vec) else ir.Mat(rows, t.cols, scalar)
+        return class_of(result)._from_ndarray(_quiet(np.matmul, self, other))
 
     def __str__(self) -> str:
         rows, cols = self._shape_

@@ -18,8 +18,8 @@ from warp_like import _native, values
 from warp_like.ir import types as ir
 from warp_like.ir.layout import field_offsets, size_of
 from warp_like.values import bfloat
+from warp_like.values.classes import STRUCT_CLASSES
 from warp_like.values.dtypes import as_number, host_number, numpy_dtype
-from warp_like.values.families import STRUCT_CLASSES
 
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform

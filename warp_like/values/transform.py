@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from warp_like.ir import types as ir
+from warp_like.values.classes import class_of
 from warp_like.values.composite import Composite, _quiet, flatten_argument
 from warp_like.values.quat import multiply
 from warp_like.values.vec import Vec
@@ -77,8 +78,6 @@ class Transform(Vec):
         self._set_part("q", value)
 
     def _part(self, name: str) -> Any:
-        from warp_like.values.families import class_of
-
         at, t = self._parts_()[name]
         return class_of(t)._from_numbers(self._numbers()[at.start : at.stop])
 

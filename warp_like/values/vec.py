@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from warp_like.ir import types as ir
+from warp_like.values.classes import class_of
 from warp_like.values.composite import Composite, _quiet, flatten_argument
 
 
@@ -39,12 +40,10 @@ class Vec(Composite):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            from warp_like.values.families import vector
-
             numbers = self._numbers()[index]
             if not numbers:
                 raise IndexError(f"{index} selects no component of a {type(self).__name__}")
-            return vector(len(numbers), self._scalar_)._from_numbers(numbers)
+            return class_of(ir.Vec(len(numbers), self._scalar_))._from_numbers(numbers)
         return self._get(_position(index, self._length_, type(self).__name__))
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -71,9 +70,7 @@ class Vec(Composite):
         t = other._ir_type_
         if t.dtype != self._scalar_ or t.rows != self._length_:
             raise TypeError(f"{type(self).__name__} times {type(other).__name__}: rows or dtypes differ")
-        from warp_like.values.families import vector
-
-        return vector(t.cols, self._scalar_)._from_ndarray(_quiet(np.matmul, self, other))
+        return class_of(ir.Vec(t.cols, self._scalar_))._from_ndarray(_quiet(np.matmul, self, other))
 
     def __str__(self) -> str:
         return f"[{', '.join(map(str, self._numbers()))}]"

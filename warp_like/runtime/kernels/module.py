@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from warp_like.frontend.function import Function
 from warp_like.runtime.kernels.options import ModuleOptions
 from warp_like.runtime.memory.device import Device, get_device
-from warp_like.values.families import STRUCT_CLASSES
+from warp_like.values.classes import STRUCT_CLASSES
 
 if TYPE_CHECKING:
     from warp_like.runtime.kernels.kernel import Kernel
