@@ -22,10 +22,11 @@ import numpy as np
 import warp_like as wp
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays.array import array, bind_foreign
-from warp_like.runtime.arrays.recording import activities, recorder
+from warp_like.runtime.arrays.recording import activities
 from warp_like.runtime.autodiff import jacobians, tangents
 from warp_like.runtime.kernels.kernel import hold_fast_launches
 from warp_like.runtime.launching import launch
+from warp_like.runtime.memory.recorder import recorder
 
 
 class Counts:

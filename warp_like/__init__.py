@@ -149,8 +149,9 @@ _LOADED_WHEN_USED |= {
             *("ScopedMempoolAccess", "is_peer_access_supported", "is_peer_access_enabled"),
             *("set_peer_access_enabled", "ScopedPeerAccess", "can_access"),
         ),
-        "warp_like.runtime.memory.allocators": (
-            *("Allocator", "set_cuda_allocator", "set_device_allocator", "get_device_allocator", "ScopedAllocator"),
+        "warp_like.runtime.memory.allocators": ("Allocator",),
+        "warp_like.runtime.memory.device_allocators": (
+            *("set_cuda_allocator", "set_device_allocator", "get_device_allocator", "ScopedAllocator"),
         ),
         "warp_like.runtime.cuda.sharing": ("from_ipc_handle", "event_from_ipc_handle"),
         "warp_like.runtime.cuda.memory": ("CudaManagedAllocator",),

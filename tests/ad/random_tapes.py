@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 import warp_like as wp
-from warp_like.runtime.arrays.recording import recorder
+from warp_like.runtime.memory.recorder import recorder
 
 SIZE = 6
 f64 = wp.float64

@@ -11,7 +11,7 @@ import pytest
 import warp_like as wp
 from tests.ad.gradients import _bind as bind
 from tests.ad.test_gradients import CASES
-from warp_like.runtime.arrays.recording import recorder
+from warp_like.runtime.memory.recorder import recorder
 
 f64 = wp.float64
 FINE = {"eps": 1e-6, "atol": 1e-6, "rtol": 1e-5, "show_summary": False}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
-from warp_like.runtime.arrays.recording import recorder
+from warp_like.runtime.memory.recorder import recorder
 
 UNSEEN = r"kernel `square`: the gradient needs what `x` held .* array\(shape=.* has been written to since, unseen"
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from warp_like.interop import view
 from warp_like.interop.op_signature import Absent, OpSignature
 from warp_like.ir import types as ir
-from warp_like.runtime.arrays.recording import Record, recorder, refuse_capture
+from warp_like.runtime.arrays.recording import Record
 from warp_like.runtime.autodiff.differentiation import adjoint_arguments, adjoint_program
 from warp_like.runtime.autodiff.tape import Tape
 from warp_like.runtime.kernels.arguments import convert, grid_dims
@@ -24,6 +24,7 @@ from warp_like.runtime.kernels.program import Program
 from warp_like.runtime.launching.launch import launch, run
 from warp_like.runtime.memory.allocation import element_type
 from warp_like.runtime.memory.device import get_device
+from warp_like.runtime.memory.recorder import recorder, refuse_capture
 
 
 class Body(Protocol):

@@ -24,10 +24,11 @@ from warp_like.ir.layout import size_of
 from warp_like.ir.types import Array, Scalar, scalar_of
 from warp_like.runtime.arrays.array import array
 from warp_like.runtime.arrays.binding import bind_new
-from warp_like.runtime.arrays.recording import Capture, Record, Write, recorder
+from warp_like.runtime.arrays.recording import Capture, Record, Write
 from warp_like.runtime.kernels.kernel import Kernel
 from warp_like.runtime.memory.allocation import ElementType
 from warp_like.runtime.memory.device import Device, get_device
+from warp_like.runtime.memory.recorder import recorder
 
 
 class Placeholder(array):

@@ -21,7 +21,7 @@ from warp_like.runtime.arrays import indexing, interop_hooks, nested
 from warp_like.runtime.arrays.binding import bind, bind_data, bind_new, bind_pointer, host_data
 from warp_like.runtime.arrays.elementwise import Elementwise
 from warp_like.runtime.arrays.exchange import Exchange
-from warp_like.runtime.arrays.recording import host_copy, put, recorder
+from warp_like.runtime.arrays.recording import host_copy, put
 from warp_like.runtime.memory.allocation import (
     ElementType,
     MemoryKind,
@@ -32,6 +32,7 @@ from warp_like.runtime.memory.allocation import (
     outer_shape,
 )
 from warp_like.runtime.memory.device import Device, DeviceLike, get_device
+from warp_like.runtime.memory.recorder import recorder
 from warp_like.values import ArrayAnnotation, Composite, bfloat
 from warp_like.values.dtypes import SCALAR_CLASSES, as_number, host_number
 

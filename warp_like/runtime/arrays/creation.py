@@ -15,9 +15,10 @@ from warp_like.ir import types as ir
 from warp_like.runtime.arrays import interop_hooks, nested
 from warp_like.runtime.arrays.array import array, bind_foreign, new_array
 from warp_like.runtime.arrays.indexed import indexedarray
-from warp_like.runtime.arrays.recording import host_copy, recorder
+from warp_like.runtime.arrays.recording import host_copy
 from warp_like.runtime.memory.allocation import ElementType, element_type, normalize_shape
 from warp_like.runtime.memory.device import Device, DeviceLike, get_device
+from warp_like.runtime.memory.recorder import recorder
 from warp_like.values import constant_of, matrix, vector
 from warp_like.values.dtypes import SCALAR_CLASSES
 from warp_like.values.families import scalar_type

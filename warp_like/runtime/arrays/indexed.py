@@ -19,9 +19,10 @@ from warp_like.runtime.arrays import interop_hooks, nested
 from warp_like.runtime.arrays.array import DType, array, new_array
 from warp_like.runtime.arrays.binding import host_data
 from warp_like.runtime.arrays.elementwise import Elementwise
-from warp_like.runtime.arrays.recording import host_writes, put, recorder
+from warp_like.runtime.arrays.recording import host_writes, put
 from warp_like.runtime.memory.allocation import outer_shape
 from warp_like.runtime.memory.device import Device, DeviceLike, get_device
+from warp_like.runtime.memory.recorder import recorder
 from warp_like.values import IndexedArrayAnnotation, to_ir
 
 

@@ -1,15 +1,15 @@
-"""What tapes record, and which tape is recording in this thread."""
+"""What tapes record, and how the host writes to arrays, which tapes and captures are told of."""
 
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from warp_like import _native
+from warp_like.runtime.memory.recorder import recorder
 
 if TYPE_CHECKING:
     from warp_like.runtime.arrays.array import array
@@ -88,20 +88,6 @@ class Activities:
 activities = Activities()
 
 
-recorder = _native.Recorder()
-"""What takes part in the operations of the thread that asks: ``active`` is a Tape or a Capture, ``graph`` the Graph
-that is being captured, and both are None at first. It is native so that launches can ask without Python."""
-
-
-cuda_captures: list[Any] = []
-"""The graphs that are being captured on CUDA devices, each with the ``thread`` that began it."""
-
-
-def captures_on_cuda() -> bool:
-    """Return whether this thread has begun a capture on a CUDA device."""
-    return any(graph.thread == threading.get_ident() for graph in cuda_captures)
-
-
 def host_writes(dest: array, source: array | None = None) -> None:
     """Tell the active tape that the host is about to overwrite ``dest``."""
     if recorder.active is not None:
@@ -135,13 +121,3 @@ def host_copy(dest: array, values: Any, source: array | None = None, stream: Any
         return
     held = values if source is not None else np.array(values)
     recorder.graph.add_call(f"write {dest!r}", functools.partial(put, dest, held), [dest])
-
-
-def refuse_capture(what: str) -> None:
-    """Refuse what needs the results of launches at once.
-
-    Raises:
-        RuntimeError: A capture is running in this thread.
-    """
-    if recorder.graph is not None or captures_on_cuda():
-        raise RuntimeError(f"{what} needs results at once, which a capture does not give; do it outside of the capture")

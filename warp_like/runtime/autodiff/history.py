@@ -30,8 +30,9 @@ from warp_like.ir.types import Array, is_differentiable
 from warp_like.runtime.arrays import nested
 from warp_like.runtime.arrays.array import array
 from warp_like.runtime.arrays.creation import clone
-from warp_like.runtime.arrays.recording import Record, program_of, recorder
+from warp_like.runtime.arrays.recording import Record, program_of
 from warp_like.runtime.autodiff.differentiation import adjoint_program, gradients_of
+from warp_like.runtime.memory.recorder import recorder
 
 Extent = tuple[int, int]
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from warp_like.frontend.build import leaf_parameters
 from warp_like.runtime.arrays.array import array
-from warp_like.runtime.arrays.recording import Record, program_of, recorder, refuse_capture
+from warp_like.runtime.arrays.recording import Record, program_of
 from warp_like.runtime.autodiff.tape import Tape
 from warp_like.runtime.kernels.arguments import grid_dims
 from warp_like.runtime.kernels.generics import concrete
@@ -23,6 +23,7 @@ from warp_like.runtime.kernels.kernel import Kernel
 from warp_like.runtime.launching.blocks import Blocks
 from warp_like.runtime.launching.launch import bind_arguments, launch, run, run_recorded
 from warp_like.runtime.memory.device import get_device
+from warp_like.runtime.memory.recorder import recorder, refuse_capture
 
 Mask = Sequence[tuple[str | int, str | int]]
 Matrix = np.ndarray[Any, Any]

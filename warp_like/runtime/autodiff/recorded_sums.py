@@ -10,8 +10,9 @@ from typing import Any
 from warp_like.frontend.builtin import Builtin
 from warp_like.ir.layout import MAX_DIMS
 from warp_like.runtime.arrays.array import array
-from warp_like.runtime.arrays.recording import host_writes, recorder
+from warp_like.runtime.arrays.recording import host_writes
 from warp_like.runtime.kernels.decorators import kernel
+from warp_like.runtime.memory.recorder import recorder
 
 tid, dot, ddot = Builtin("tid"), Builtin("dot"), Builtin("ddot")
 

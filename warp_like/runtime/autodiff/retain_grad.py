@@ -13,8 +13,8 @@ import numpy as np
 
 from warp_like.runtime.arrays.array import array
 from warp_like.runtime.arrays.creation import clone
-from warp_like.runtime.arrays.recording import refuse_capture
 from warp_like.runtime.autodiff.history import share_memory
+from warp_like.runtime.memory.recorder import refuse_capture
 
 
 class Retained:

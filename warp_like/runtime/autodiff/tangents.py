@@ -11,7 +11,6 @@ import numpy as np
 from warp_like.ir.types import Array, Struct, Type, is_differentiable, leaf_fields
 from warp_like.runtime.arrays.array import array
 from warp_like.runtime.arrays.creation import clone, zeros_like
-from warp_like.runtime.arrays.recording import recorder, refuse_capture
 from warp_like.runtime.autodiff.differentiation import require_backward
 from warp_like.runtime.autodiff.history import same_arguments, share_memory
 from warp_like.runtime.kernels.arguments import Site, convert, grid_dims, require_writable
@@ -21,6 +20,7 @@ from warp_like.runtime.kernels.program import Program
 from warp_like.runtime.kernels.structs import split_tangents
 from warp_like.runtime.launching.launch import bind_arguments, run
 from warp_like.runtime.memory.device import Device, get_device
+from warp_like.runtime.memory.recorder import recorder, refuse_capture
 
 
 def jvp(

@@ -14,7 +14,7 @@ import numpy as np
 from warp_like import _native
 from warp_like.runtime.arrays import interop_hooks, nested
 from warp_like.runtime.arrays.array import add_elements, array, move_elements
-from warp_like.runtime.arrays.recording import Record, UserFunction, Write, activities, program_of, recorder
+from warp_like.runtime.arrays.recording import Record, UserFunction, Write, activities, program_of
 from warp_like.runtime.autodiff import visualize
 from warp_like.runtime.autodiff.differentiation import adjoint_arguments, adjoint_program, gradients_of
 from warp_like.runtime.autodiff.gradient_breaks import warn_of_aliases, warn_of_cut
@@ -32,6 +32,7 @@ from warp_like.runtime.autodiff.retain_grad import Retained
 from warp_like.runtime.kernels.arguments import grid_dims, place_of
 from warp_like.runtime.kernels.generics import concrete
 from warp_like.runtime.launching.launch import bind_arguments, run_adjoint
+from warp_like.runtime.memory.recorder import recorder
 from warp_like.values.struct import StructInstance
 
 

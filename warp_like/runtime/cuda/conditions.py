@@ -13,11 +13,11 @@ from typing import Any
 from warp_like import _native
 from warp_like.backend.conditions import ENTRY, setter_code
 from warp_like.runtime.arrays.array import array
-from warp_like.runtime.arrays.recording import captures_on_cuda
 from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.cuda.driver import driver
 from warp_like.runtime.cuda.errors import CudaError
 from warp_like.runtime.cuda.load import target_of
+from warp_like.runtime.memory.recorder import captures_on_cuda
 from warp_like.runtime.memory.stream import ScopedStream, Stream
 
 OLDEST = 12040

@@ -13,10 +13,10 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from warp_like import _native
-from warp_like.runtime.arrays.recording import cuda_captures
 from warp_like.runtime.cuda.errors import CudaError
 from warp_like.runtime.cuda.memory import allocate
 from warp_like.runtime.launching.graph import Graph
+from warp_like.runtime.memory.recorder import cuda_captures
 from warp_like.runtime.memory.stream import Stream
 
 if TYPE_CHECKING:

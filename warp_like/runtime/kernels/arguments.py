@@ -20,9 +20,9 @@ from warp_like.ir.literal import int_range
 from warp_like.runtime.arrays import interop_hooks
 from warp_like.runtime.arrays.array import array, bind_foreign, new_array
 from warp_like.runtime.arrays.indexed import indexedarray
-from warp_like.runtime.arrays.recording import recorder
 from warp_like.runtime.memory.allocation import element_type
 from warp_like.runtime.memory.device import Device, get_device
+from warp_like.runtime.memory.recorder import recorder
 from warp_like.values import dtypes
 
 

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from warp_like import _native
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays.array import array
-from warp_like.runtime.arrays.recording import captures_on_cuda, recorder
 from warp_like.runtime.kernels.kernel import hold_fast_launches
 from warp_like.runtime.memory.device import Device, DeviceLike, get_device, is_cuda_available
+from warp_like.runtime.memory.recorder import captures_on_cuda, recorder
 
 if TYPE_CHECKING:
     from warp_like.runtime.kernels.program import Program

@@ -21,7 +21,7 @@ from warp_like.frontend.parameters import leaf_parameters
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays import nested
 from warp_like.runtime.arrays.array import array
-from warp_like.runtime.arrays.recording import Capture, Record, TimingResult, activities, recorder
+from warp_like.runtime.arrays.recording import Capture, Record, TimingResult, activities
 from warp_like.runtime.kernels.arguments import Site, convert, grid_dims, require_given, require_writable
 from warp_like.runtime.kernels.generics import concrete, require_arguments
 from warp_like.runtime.kernels.kernel import Kernel
@@ -29,6 +29,7 @@ from warp_like.runtime.kernels.program import Place, Program
 from warp_like.runtime.kernels.structs import split_argument, split_arguments
 from warp_like.runtime.launching.blocks import USUAL, Blocks, checked_blocks, place_of_launch, require_fitting
 from warp_like.runtime.memory.device import Device
+from warp_like.runtime.memory.recorder import recorder
 from warp_like.values.struct import StructInstance
 
 if TYPE_CHECKING:

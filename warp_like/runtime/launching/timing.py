@@ -14,9 +14,10 @@ from collections.abc import Callable
 from typing import Any
 
 from warp_like.runtime.arrays.recording import TimingResult as TimingResult
-from warp_like.runtime.arrays.recording import activities, recorder
+from warp_like.runtime.arrays.recording import activities
 from warp_like.runtime.kernels.kernel import hold_fast_launches
 from warp_like.runtime.memory import device as devices
+from warp_like.runtime.memory.recorder import recorder
 
 TIMING_KERNEL = 1
 TIMING_KERNEL_BUILTIN = 2

@@ -183,7 +183,7 @@ class Device:
         """Whether a capture runs: on the CPU, in this thread."""
         if self.is_cuda:
             return self.capture is not None
-        from warp_like.runtime.arrays.recording import recorder
+        from warp_like.runtime.memory.recorder import recorder
 
         return recorder.graph is not None
 

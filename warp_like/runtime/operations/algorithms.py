@@ -23,12 +23,13 @@ from warp_like.ir import types as ir
 from warp_like.ir.layout import MAX_DIMS
 from warp_like.runtime.arrays import interop_hooks
 from warp_like.runtime.arrays.array import array, new_array
-from warp_like.runtime.arrays.recording import host_writes, recorder, refuse_capture
+from warp_like.runtime.arrays.recording import host_writes
 from warp_like.runtime.autodiff.history import share_memory
 from warp_like.runtime.autodiff.recorded_sums import record_reduction, record_scan
 from warp_like.runtime.kernels.decorators import kernel
 from warp_like.runtime.launching.launch import launch
 from warp_like.runtime.memory.allocation import ElementType, element_type
+from warp_like.runtime.memory.recorder import recorder, refuse_capture
 
 SCANNED = (*ir.INTS, *ir.FLOATS)
 SORTED = (ir.int32, ir.uint32, ir.int64, ir.uint64, ir.float32, ir.float64)

@@ -24,11 +24,11 @@ from warp_like.runtime.arrays import interop_hooks
 from warp_like.runtime.arrays.array import array
 from warp_like.runtime.arrays.creation import empty
 from warp_like.runtime.arrays.indexed import indexedarray
-from warp_like.runtime.arrays.recording import recorder
 from warp_like.runtime.kernels.arguments import infer_type
 from warp_like.runtime.kernels.kernel import Kernel
 from warp_like.runtime.launching.launch import launch
 from warp_like.runtime.memory.device import Device
+from warp_like.runtime.memory.recorder import recorder
 from warp_like.values.struct import StructInstance
 
 MAX_DIMS = 4

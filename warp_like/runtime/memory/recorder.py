@@ -1,0 +1,31 @@
+"""Who takes part in the operations of a thread: the tape that records them, and the capture that takes them over."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from warp_like import _native
+
+recorder = _native.Recorder()
+"""What takes part in the operations of the thread that asks: ``active`` is a Tape or a Capture, ``graph`` the Graph
+that is being captured, and both are None at first. It is native so that launches can ask without Python."""
+
+
+cuda_captures: list[Any] = []
+"""The graphs that are being captured on CUDA devices, each with the ``thread`` that began it."""
+
+
+def captures_on_cuda() -> bool:
+    """Return whether this thread has begun a capture on a CUDA device."""
+    return any(graph.thread == threading.get_ident() for graph in cuda_captures)
+
+
+def refuse_capture(what: str) -> None:
+    """Refuse what needs the results of launches at once.
+
+    Raises:
+        RuntimeError: A capture is running in this thread.
+    """
+    if recorder.graph is not None or captures_on_cuda():
+        raise RuntimeError(f"{what} needs results at once, which a capture does not give; do it outside of the capture")
