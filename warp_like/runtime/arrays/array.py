@@ -21,6 +21,7 @@ from warp_like.runtime.arrays import indexing, interop_hooks, nested
 from warp_like.runtime.arrays.binding import bind, bind_data, bind_new, bind_pointer, host_data
 from warp_like.runtime.arrays.elementwise import Elementwise
 from warp_like.runtime.arrays.exchange import Exchange
+from warp_like.runtime.arrays.indexed import held, select
 from warp_like.runtime.arrays.recording import host_copy, put
 from warp_like.runtime.memory.allocation import (
     ElementType,
@@ -248,7 +249,7 @@ class array(Exchange, Elementwise, Generic[DType]):
 
     def _struct_of(self, record: Any) -> Any:
         """The struct that a record of ``numpy()`` shows."""
-        return self.dtype._from_numpy(record, partial(nested.find, self) if self.element.holds else None)
+        return self.dtype._from_numpy(record, partial(held, self) if self.element.holds else None)
 
     def _values(self) -> np.ndarray[Any, Any]:
         """The components as numbers that NumPy can print and compute with; a copy for bfloat16."""
@@ -347,7 +348,7 @@ class array(Exchange, Elementwise, Generic[DType]):
         if view is not None:
             return view
         if isinstance(key, array) or (isinstance(key, tuple) and any(isinstance(part, array) for part in key)):
-            return _selected(self, key)
+            return select(self, key)
         offset, shape, _strides = indexing.resolve(key, self.shape, self.strides)
         if shape:
             return self._map(lambda a: a._subview(*indexing.resolve(key, a.shape, a.strides)))
@@ -366,7 +367,7 @@ class array(Exchange, Elementwise, Generic[DType]):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(key, array) or (isinstance(key, tuple) and any(isinstance(part, array) for part in key)):
-            _selected(self, key)._set(value)
+            select(self, key)._set(value)
             return
 
         def part(a: array) -> array:
@@ -488,13 +489,6 @@ class ArrayOf:
 
 
 array1d, array2d, array3d, array4d = (ArrayOf(n) for n in (1, 2, 3, 4))
-
-
-def _selected(a: array, key: Any) -> Any:
-    """The elements of ``a`` that arrays of indices in ``key`` select."""
-    from warp_like.runtime.arrays.indexed import select  # which is made of arrays
-
-    return select(a, key if isinstance(key, tuple) else (key,))
 
 
 def _require_contiguous(a: array, what: str) -> None:

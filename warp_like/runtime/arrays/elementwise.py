@@ -9,6 +9,7 @@ import functools
 from typing import Any
 
 from warp_like.frontend.builtin import Builtin
+from warp_like.runtime.arrays.operation_hooks import operations
 from warp_like.values import Composite
 
 
@@ -92,9 +93,7 @@ def _mapped(name: str, *operands: Any) -> Any:
     *inputs, out = operands if len(operands) == 3 else (*operands, None)
     if not all(isinstance(x, _OPERANDS) or any(hasattr(x, p) for p in _PROTOCOLS) for x in inputs):
         return NotImplemented
-    from warp_like.runtime.operations.mapping import map  # which is made of arrays
-
-    return map(_builtin(name), *inputs, out=out)
+    return operations.get().map(_builtin(name), *inputs, out=out)
 
 
 _OPERANDS = (Elementwise, int, float, Composite)

@@ -10,20 +10,26 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, TypeGuard, TypeVar
 
 import numpy as np
 
+from warp_like import _native
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays import interop_hooks, nested
-from warp_like.runtime.arrays.array import DType, array, new_array
 from warp_like.runtime.arrays.binding import host_data
 from warp_like.runtime.arrays.elementwise import Elementwise
+from warp_like.runtime.arrays.operation_hooks import operations
 from warp_like.runtime.arrays.recording import host_writes, put
 from warp_like.runtime.memory.allocation import outer_shape
 from warp_like.runtime.memory.device import Device, DeviceLike, get_device
 from warp_like.runtime.memory.recorder import recorder
 from warp_like.values import IndexedArrayAnnotation, to_ir
+
+if TYPE_CHECKING:
+    from warp_like.runtime.arrays.array import array
+
+DType = TypeVar("DType")
 
 
 class indexedarray(Elementwise, Generic[DType]):
@@ -60,7 +66,7 @@ class indexedarray(Elementwise, Generic[DType]):
             made = IndexedArrayAnnotation(Any if dtype is None else dtype, 1 if ndim is None else ndim)
             return made  # type: ignore[return-value]
         self = super().__new__(cls)
-        self.data = data if isinstance(data, array) else interop_hooks.as_array(data)
+        self.data = data if _is_array(data) else interop_hooks.as_array(data)
         _require_declared(self.data, dtype, ndim)
         self.indices = _index_arrays(self.data, indices)
         self._identities = {}
@@ -153,16 +159,15 @@ class indexedarray(Elementwise, Generic[DType]):
     def contiguous(self) -> array:
         """Return a new array with a copy of the elements, and with a gradient, zero, if there is one; recorded."""
         if recorder.active is not None and self.requires_grad:
-            from warp_like.runtime.operations.mapping import map  # which needs indexed arrays
-
-            copied: array = map(lambda x: x, self)  # the gradient of a launch adds up where indices repeat
+            # As a launch, whose gradient adds up where indices repeat.
+            copied: array = operations.get().map(lambda x: x, self)
             return copied
         out = self._copied()
         out.requires_grad = self.requires_grad
         return out
 
     def _copied(self) -> array:
-        out = new_array(self.data.element, self.shape, self.device, zero=False)
+        out = self.data._like(self.shape)
         if out.element.holds:
             nested.adopt(out, self.data)
         put(out, self.numpy())
@@ -176,7 +181,7 @@ class indexedarray(Elementwise, Generic[DType]):
 
     def fill_(self, value: Any) -> None:
         """Set every element to ``value``: a number, or what the element type can be made of."""
-        one = new_array(self.data.element, (1,), self.device, zero=True)
+        one = self.data._like((1,))
         one.fill_(value)
         if one.element.holds:
             nested.adopt(self.data, one)
@@ -194,7 +199,7 @@ class indexedarray(Elementwise, Generic[DType]):
         given = src._copied() if isinstance(src, indexedarray) else host_data(src)
         element = self.data.element
         values = self.data._check_components(given)
-        raw: np.ndarray[Any, Any] = values.numpy() if isinstance(values, array) else values
+        raw: np.ndarray[Any, Any] = values.numpy() if _is_array(values) else values
         wanted = (*self.shape, *element.shape)
         try:
             fits = raw.shape == wanted or (*outer_shape(raw.shape, element), *element.shape) == wanted
@@ -206,7 +211,7 @@ class indexedarray(Elementwise, Generic[DType]):
 
     def _set(self, value: Any) -> None:
         """What ``a[indices] = value`` means."""
-        if isinstance(value, (array, indexedarray, np.ndarray, list, tuple)):
+        if isinstance(value, (_native.Array, indexedarray, np.ndarray, list, tuple)):
             self.assign(value)
         else:
             self.fill_(value)
@@ -274,7 +279,7 @@ class indexedarray(Elementwise, Generic[DType]):
             return index
         if axis not in self._identities:
             whole = np.arange(self.data.shape[axis], dtype=np.int32)
-            self._identities[axis] = array(whole, device=self.data.device)
+            self._identities[axis] = interop_hooks.as_array(whole).to(self.data.device)
         return self._identities[axis]
 
 
@@ -303,13 +308,25 @@ class IndexedArrayOf:
 indexedarray1d, indexedarray2d, indexedarray3d, indexedarray4d = (IndexedArrayOf(n) for n in (1, 2, 3, 4))
 
 
-def select(a: array, key: tuple[Any, ...]) -> indexedarray:
+def select(a: array, key: Any) -> indexedarray:
     """Return ``a[key]``, where some parts of ``key`` are arrays of indices."""
     parts = _spelled_out(key, a.ndim)
-    indices = [part if isinstance(part, array) else None for part in parts if isinstance(part, (slice, array))]
-    rest = a[tuple(slice(None) if isinstance(part, array) else part for part in parts)]
+    indices = [part if _is_array(part) else None for part in parts if isinstance(part, (slice, _native.Array))]
+    rest = a[tuple(slice(None) if _is_array(part) else part for part in parts)]
     made: indexedarray = indexedarray(rest, indices)
     return made
+
+
+def held(a: array, t: ir.Array | ir.IndexedArray, record: Any) -> Any:
+    """Return the array, indexed or not, that ``record``, what an element of ``a`` says of it, stands for.
+
+    Raises:
+        ValueError: Nobody has put such an array into an element of ``a``.
+    """
+    if not isinstance(t, ir.IndexedArray):
+        return nested.find(a, t, record)
+    data, *indices = (nested.find(a, part, record[name]) for name, part in t.fields)  # type: ignore[arg-type]
+    return None if data is None else indexedarray(data, indices)
 
 
 def _spelled_out(key: Any, ndim: int) -> list[Any]:
@@ -321,12 +338,16 @@ def _spelled_out(key: Any, ndim: int) -> list[Any]:
     if len(parts) > ndim:
         raise IndexError(f"{len(parts)} indices into an array of {ndim} dimensions")
     for axis, part in enumerate(parts):
-        if isinstance(part, bool) or not (isinstance(part, (slice, array)) or hasattr(type(part), "__index__")):
+        if isinstance(part, bool) or not (isinstance(part, (slice, _native.Array)) or hasattr(type(part), "__index__")):
             raise TypeError(
                 f"an array is indexed by integers, slices and arrays of int32, got {type(part).__name__} for "
                 f"dimension {axis}"
             )
     return parts + [slice(None)] * (ndim - len(parts))
+
+
+def _is_array(x: object) -> TypeGuard[array]:
+    return isinstance(x, _native.Array)
 
 
 def _require_declared(data: array, dtype: Any, ndim: int | None) -> None:
@@ -353,7 +374,7 @@ def _index_array(data: array, axis: int, index: Any) -> array | None:
         raise TypeError(
             f"{where} are an array of int32, got {type(index).__name__}; wp.array(..., dtype=int) makes one"
         )
-    made = index if isinstance(index, array) else interop_hooks.as_array(index)
+    made = index if _is_array(index) else interop_hooks.as_array(index)
     if made.element.type != ir.int32 or made.ndim != 1:
         raise TypeError(f"{where} are a one-dimensional array of int32, got {made!r}")
     if made.device is not data.device:

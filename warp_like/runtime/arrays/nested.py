@@ -27,7 +27,7 @@ from warp_like.values.struct import StructInstance
 if TYPE_CHECKING:
     from warp_like.compiler.artifact import Artifact
     from warp_like.runtime.arrays.array import array
-    from warp_like.runtime.kernels.program import Program
+    from warp_like.runtime.memory.device import Device
 
 Place = tuple[int, tuple[int, ...], tuple[int, ...], int]
 """What an element says of an array, and of what type it is: address, shape, strides, type code."""
@@ -101,17 +101,12 @@ def _place(x: Any) -> Place:
     return x.ptr, tuple(x.shape), tuple(x.strides), x.type_code
 
 
-def find(a: array, t: ir.Array | ir.IndexedArray, record: Any) -> Any:
+def find(a: array, t: ir.Array, record: Any) -> Any:
     """Return the array of type ``t`` that ``record``, what an element of ``a`` says of it, stands for.
 
     Raises:
         ValueError: Nobody has put such an array into an element of ``a``.
     """
-    if isinstance(t, ir.IndexedArray):
-        from warp_like.runtime.arrays.indexed import indexedarray  # which is made of arrays
-
-        data, *indices = (find(a, part, record[name]) for name, part in t.fields)  # type: ignore[arg-type]
-        return None if data is None else indexedarray(data, indices)
     place = _place_in(t, record)
     if place[0] == 0:
         return None
@@ -159,13 +154,12 @@ def used_by(artifact: Artifact) -> bool:
     return bool(artifact.inner_reads or artifact.inner_writes)
 
 
-def before_launch(program: Program, args: list[Any], stream: Any) -> None:
+def before_launch(artifact: Artifact, place: Device, args: list[Any], stream: Any) -> None:
     """Tell of the use of the arrays that a launch reaches through elements, as the native path does for arguments."""
-    artifact = program.any_artifact
-    if program.device.is_cuda:
+    if place.is_cuda:
         from warp_like.runtime.cuda.transfer import stream_for
 
-        device: Any = program.device
+        device: Any = place
         owners = [x.owner for x in args if isinstance(x, _native.Array)]
         queue = stream_for(device, stream, *owners)
         with device.guard:

@@ -204,7 +204,7 @@ def run(program: Program, dims: tuple[int, ...], args: list[Any], blocks: Blocks
         if i < len(names):
             require_given(Site(key, positions[i], names[i], program.types[i]), args[i])
     if nested.used_by(program.any_artifact):
-        nested.before_launch(program, args, blocks.stream)
+        nested.before_launch(program.any_artifact, program.device, args, blocks.stream)
     if settings.print_launches:
         adjoint = " (adjoint)" if program.wrt is not None else ""
         log.show(f"kernel: {key}{adjoint} dim: {dims} device: {program.device}")
