@@ -29,6 +29,7 @@ from warp_like.frontend.builtin import public_builtins as _public_builtins
 from warp_like.frontend.function import Function
 from warp_like.frontend.host import ADJOINT as adjoint
 from warp_like.frontend.host import grad
+from warp_like.runtime import autodiff as _autodiff
 from warp_like.runtime import operations as _operations
 from warp_like.runtime.arrays.array import (
     array,

@@ -84,7 +84,7 @@ def test_with_saved_values():
         return a.sum()
 
     from warp_like.runtime.arrays.recording import Record
-    from warp_like.runtime.launching.launch import run_adjoint
+    from warp_like.runtime.autodiff.adjoint_launch import run_adjoint
 
     a = wp.array(start, dtype=f64, requires_grad=True)
     with wp.Tape() as tape:

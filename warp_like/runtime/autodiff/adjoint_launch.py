@@ -1,17 +1,56 @@
-"""Recorded reverse sweeps: what ``wp.launch(..., adjoint=True, record_cmd=True)`` returns.
+"""Running the reverse sweep of one launch: for tapes, and for ``wp.launch(..., adjoint=True)``.
 
-They keep what the user gave, and run as any explicit adjoint launch does, through ``launch``.
+With ``record_cmd=True`` that returns an ``AdjointLaunch``, which keeps what the user gave, and runs as any explicit
+adjoint launch does, through ``launch``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
+from warp_like.runtime.arrays.array import array
+from warp_like.runtime.arrays.recording import Record
+from warp_like.runtime.autodiff.differentiation import adjoint_arguments, adjoint_program, bind_adjoints
+from warp_like.runtime.autodiff.history import require_intact
 from warp_like.runtime.kernels.kernel import Kernel
 from warp_like.runtime.kernels.program import Program
 from warp_like.runtime.launching.blocks import Blocks
-from warp_like.runtime.launching.launch import Launch, launch
+from warp_like.runtime.launching.derivative_hooks import WithAdjoints
+from warp_like.runtime.launching.launch import Launch, launch, run
+from warp_like.runtime.memory.recorder import recorder
+
+
+def run_adjoint(record: Record, adjoints: dict[int, array], blocks: Blocks | None = None) -> None:
+    """Run the reverse sweep of a launch: adds to ``adjoints`` of what the kernel reads.
+
+    Without ``blocks``, in blocks of as many threads as the launch had.
+
+    Raises:
+        RuntimeError: Gradients are switched off for the kernel, or it overwrote memory that its gradient needs.
+        WarpCodegenError: The kernel can't be differentiated.
+    """
+    program = adjoint_program(record, adjoints)
+    if program is not None:
+        blocks = blocks or Blocks(threads=record.block_dim or None)
+        run(program, record.dims, adjoint_arguments(record, program, adjoints), blocks)
+
+
+def run_given(record: Record, inputs: WithAdjoints, outputs: WithAdjoints, blocks: Blocks) -> None:
+    """Run an explicit adjoint launch, for arguments and their adjoints as the user gave them."""
+    adjoints = bind_adjoints(record.kernel, record.types, record.args, inputs, outputs)
+    require_intact(record, adjoints)
+    if recorder.active is not None and recorder.active.history is not None:
+        recorder.active.history.before_writes(adjoints.values())
+        recorder.active.history.adjoints += adjoints.values()
+    run_adjoint(record, adjoints, blocks)
+
+
+def command(
+    program: Program, record: Record, inputs: WithAdjoints, outputs: WithAdjoints, blocks: Blocks
+) -> AdjointLaunch:
+    """Return an explicit adjoint launch that can be repeated; what is wrong with its adjoints is said now."""
+    bind_adjoints(record.kernel, record.types, record.args, inputs, outputs)
+    return AdjointLaunch(record.kernel, record.dims, program, record.args, inputs, outputs, blocks)
 
 
 class AdjointLaunch(Launch):
@@ -33,8 +72,8 @@ class AdjointLaunch(Launch):
         dims: tuple[int, ...],
         program: Program,
         params: list[Any],
-        inputs: tuple[Sequence[Any], Sequence[Any]],
-        outputs: tuple[Sequence[Any], Sequence[Any]],
+        inputs: WithAdjoints,
+        outputs: WithAdjoints,
         blocks: Blocks,
     ) -> None:
         super().__init__(kernel, dims, program, params, False, blocks)

@@ -139,18 +139,6 @@ def require_intact(record: Record, adjoints: dict[int, array]) -> None:
                 )
 
 
-def same_arguments(args: list[Any]) -> tuple[tuple[int, int], ...]:
-    """Return the pairs of arguments that are one piece of memory seen the same way, later one first."""
-    seen: dict[Any, int] = {}
-    pairs = []
-    for i, a in enumerate(args):
-        if isinstance(a, array) and a.size:
-            first = seen.setdefault((a.ptr, a.shape, a.strides, a.type_code), i)
-            if first != i:
-                pairs.append((i, first))
-    return tuple(pairs)
-
-
 class InnerReader:
     """A recorded launch that reads an array which stands in elements of its argument at ``position``."""
 

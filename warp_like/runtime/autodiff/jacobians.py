@@ -21,7 +21,7 @@ from warp_like.runtime.kernels.arguments import grid_dims
 from warp_like.runtime.kernels.generics import concrete
 from warp_like.runtime.kernels.kernel import Kernel
 from warp_like.runtime.launching.blocks import Blocks
-from warp_like.runtime.launching.launch import bind_arguments, launch, run, run_recorded
+from warp_like.runtime.launching.launch import bind_arguments, launch, run
 from warp_like.runtime.memory.device import get_device
 from warp_like.runtime.memory.recorder import recorder, refuse_capture
 
@@ -185,7 +185,7 @@ def launch_problem(r: Record) -> Problem:
         if recorder.active is None:
             run(program, r.dims, r.args, blocks)
         else:
-            run_recorded(program, Record(r.kernel, r.dims, r.types, r.args, r.same), recorder.active, blocks)
+            recorder.active.run_launch(program, Record(r.kernel, r.dims, r.types, r.args, r.same), blocks)
         return r.args
 
     problem = Problem(r.kernel.key, relaunch, r.args)

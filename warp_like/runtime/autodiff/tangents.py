@@ -12,8 +12,8 @@ from warp_like.ir.types import Array, Struct, Type, is_differentiable, leaf_fiel
 from warp_like.runtime.arrays.array import array
 from warp_like.runtime.arrays.creation import clone, zeros_like
 from warp_like.runtime.autodiff.differentiation import require_backward
-from warp_like.runtime.autodiff.history import same_arguments, share_memory
-from warp_like.runtime.kernels.arguments import Site, convert, grid_dims, require_writable
+from warp_like.runtime.autodiff.history import share_memory
+from warp_like.runtime.kernels.arguments import Site, convert, grid_dims, require_writable, same_arguments
 from warp_like.runtime.kernels.generics import concrete
 from warp_like.runtime.kernels.kernel import Kernel
 from warp_like.runtime.kernels.program import Program

@@ -16,6 +16,7 @@ from warp_like.runtime.arrays import interop_hooks, nested
 from warp_like.runtime.arrays.array import add_elements, array, move_elements
 from warp_like.runtime.arrays.recording import Record, UserFunction, Write, activities, program_of
 from warp_like.runtime.autodiff import visualize
+from warp_like.runtime.autodiff.adjoint_launch import run_adjoint
 from warp_like.runtime.autodiff.differentiation import adjoint_arguments, adjoint_program, gradients_of
 from warp_like.runtime.autodiff.gradient_breaks import warn_of_aliases, warn_of_cut
 from warp_like.runtime.autodiff.history import (
@@ -24,14 +25,16 @@ from warp_like.runtime.autodiff.history import (
     refuse_unseen,
     require_memory,
     require_one_run,
-    same_arguments,
     share_memory,
     unseen,
 )
+from warp_like.runtime.autodiff.kept_results import keeping
 from warp_like.runtime.autodiff.retain_grad import Retained
-from warp_like.runtime.kernels.arguments import grid_dims, place_of
+from warp_like.runtime.kernels.arguments import grid_dims, place_of, same_arguments
 from warp_like.runtime.kernels.generics import concrete
-from warp_like.runtime.launching.launch import bind_arguments, run_adjoint
+from warp_like.runtime.kernels.program import Program
+from warp_like.runtime.launching.blocks import USUAL, Blocks
+from warp_like.runtime.launching.launch import bind_arguments, run
 from warp_like.runtime.memory.recorder import recorder
 from warp_like.values.struct import StructInstance
 
@@ -82,9 +85,16 @@ class Tape:
 
     # --- recording ------------------------------------------------------------------------------------------
 
-    def prepare_launch(self, record: Record) -> None:
-        """Keep what a launch that is about to run overwrites; the launch itself is recorded when it has run."""
+    def run_launch(self, program: Program, record: Record, blocks: Blocks = USUAL) -> None:
+        """Run a launch and record it; one that fails leaves nothing on the tape."""
+        record.block_dim = blocks.threads or 0
+        program, record = keeping(program, record)
         self.history.before_launch(record)
+        run(program, record.dims, record.args, blocks)
+        record.dispatcher = program.dispatcher
+        if recorder.graph is None:
+            record.ran()
+        self.launches.append(record)
 
     def record_write(self, write: Write) -> None:
         """Record that the host is about to overwrite an array.
@@ -151,7 +161,7 @@ class Tape:
         types, args = bind_arguments(op, inputs, outputs, place_of([*inputs, *outputs]))
         record = Record(op, grid_dims(op.key, dim), types, args, same_arguments(args))
         record.block_dim = block_dim
-        self.prepare_launch(record)
+        self.history.before_launch(record)
         record.dispatcher = program_of(record).dispatcher
         self.history.note_elsewhere(record)
         if metadata:

@@ -296,3 +296,15 @@ def _describe(value: Any) -> str:
     if isinstance(value, (bool, int, float, str)):
         return f"{kind} {value!r}"
     return kind
+
+
+def same_arguments(args: list[Any]) -> tuple[tuple[int, int], ...]:
+    """Return the pairs of arguments that are one piece of memory seen the same way, later one first."""
+    seen: dict[Any, int] = {}
+    pairs = []
+    for i, a in enumerate(args):
+        if isinstance(a, array) and a.size:
+            first = seen.setdefault((a.ptr, a.shape, a.strides, a.type_code), i)
+            if first != i:
+                pairs.append((i, first))
+    return tuple(pairs)

@@ -11,7 +11,7 @@ import functools
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from warp_like import _native
 from warp_like.base import log
@@ -22,18 +22,23 @@ from warp_like.ir import types as ir
 from warp_like.runtime.arrays import nested
 from warp_like.runtime.arrays.array import array
 from warp_like.runtime.arrays.recording import Capture, Record, TimingResult, activities
-from warp_like.runtime.kernels.arguments import Site, convert, grid_dims, require_given, require_writable
+from warp_like.runtime.kernels.arguments import (
+    Site,
+    convert,
+    grid_dims,
+    require_given,
+    require_writable,
+    same_arguments,
+)
 from warp_like.runtime.kernels.generics import concrete, require_arguments
 from warp_like.runtime.kernels.kernel import Kernel
 from warp_like.runtime.kernels.program import Place, Program
 from warp_like.runtime.kernels.structs import split_argument, split_arguments
 from warp_like.runtime.launching.blocks import USUAL, Blocks, checked_blocks, place_of_launch, require_fitting
+from warp_like.runtime.launching.derivative_hooks import RecordingTape, adjoint_launches
 from warp_like.runtime.memory.device import Device
 from warp_like.runtime.memory.recorder import recorder
 from warp_like.values.struct import StructInstance
-
-if TYPE_CHECKING:
-    from warp_like.runtime.autodiff.tape import Tape
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -113,8 +118,8 @@ def launch(
         record, first, last = Record(kernel, dims, types, args), (inputs, adj_inputs), (outputs, adj_outputs)
         record.block_dim = blocks.threads or 0
         if record_cmd:
-            return _adjoint_command(program, record, first, last, blocks)
-        _run_given_adjoint(record, first, last, blocks)
+            return adjoint_launches.get().command(program, record, first, last, blocks)
+        adjoint_launches.get().run_given(record, first, last, blocks)
     elif record_cmd:
         return Launch(kernel, dims, program, args, record_tape, blocks, (*inputs, *outputs))
     elif isinstance(_run_or_record(program, kernel, dims, args, record_tape, blocks), Capture):
@@ -127,7 +132,7 @@ def _run_or_record(
     program: Program, kernel: Kernel, dims: tuple[int, ...], args: list[Any], record_tape: bool, blocks: Blocks
 ) -> Any:
     """Run a launch, or give it to the capture or the tape that is active, which is returned."""
-    active = recorder.active
+    active: Capture | RecordingTape | None = recorder.active
     if isinstance(active, Capture):
         captured = Record(kernel, dims, program.types, args)
         captured.block_dim = blocks.threads or 0
@@ -141,9 +146,7 @@ def _run_or_record(
             program.dispatcher.unrecorded -= 1  # the tape has seen it
         return None
     else:
-        from warp_like.runtime.autodiff.history import same_arguments
-
-        run_recorded(program, Record(kernel, dims, program.types, args, same_arguments(args)), active, blocks)
+        active.run_launch(program, Record(kernel, dims, program.types, args, same_arguments(args)), blocks)
     return active
 
 
@@ -260,21 +263,6 @@ def _timed(program: Program, dims: tuple[int, ...], args: list[Any], blocks: Blo
     elapsed = (time.perf_counter_ns() - start) / 1e6
     activities.noted.append(TimingResult(program.device, name, 1, elapsed))
     return done
-
-
-def run_recorded(program: Program, record: Record, tape: Tape, blocks: Blocks = USUAL) -> None:
-    """Run a launch and record it; one that fails leaves nothing on the tape."""
-    record.block_dim = blocks.threads or 0
-    if program.any_artifact.keeps:
-        from warp_like.runtime.autodiff.kept_results import keeping
-
-        program, record = keeping(program, record)
-    tape.prepare_launch(record)
-    run(program, record.dims, record.args, blocks)
-    record.dispatcher = program.dispatcher
-    if recorder.graph is None:
-        record.ran()
-    tape.launches.append(record)
 
 
 class Launch(_native.Command):
@@ -402,56 +390,6 @@ class Launch(_native.Command):
         """Set the first ``len(values)`` arguments."""
         for i, value in enumerate(values):
             self.set_param_at_index(i, value)
-
-
-def _adjoint_command(
-    program: Program,
-    record: Record,
-    inputs: tuple[Sequence[Any], Sequence[Any]],
-    outputs: tuple[Sequence[Any], Sequence[Any]],
-    blocks: Blocks,
-) -> Launch:
-    """Return an explicit adjoint launch that can be repeated; what is wrong with its adjoints is said now."""
-    from warp_like.runtime.autodiff.adjoint_launch import AdjointLaunch
-    from warp_like.runtime.autodiff.differentiation import bind_adjoints
-
-    bind_adjoints(record.kernel, record.types, record.args, inputs, outputs)
-    return AdjointLaunch(record.kernel, record.dims, program, record.args, inputs, outputs, blocks)
-
-
-def _run_given_adjoint(
-    record: Record,
-    inputs: tuple[Sequence[Any], Sequence[Any]],
-    outputs: tuple[Sequence[Any], Sequence[Any]],
-    blocks: Blocks,
-) -> None:
-    """Run an explicit adjoint launch, for arguments and their adjoints as the user gave them."""
-    from warp_like.runtime.autodiff.differentiation import bind_adjoints
-    from warp_like.runtime.autodiff.history import require_intact
-
-    adjoints = bind_adjoints(record.kernel, record.types, record.args, inputs, outputs)
-    require_intact(record, adjoints)
-    if recorder.active is not None and recorder.active.history is not None:
-        recorder.active.history.before_writes(adjoints.values())
-        recorder.active.history.adjoints += adjoints.values()
-    run_adjoint(record, adjoints, blocks)
-
-
-def run_adjoint(record: Record, adjoints: dict[int, array], blocks: Blocks | None = None) -> None:
-    """Run the reverse sweep of a launch: adds to ``adjoints`` of what the kernel reads.
-
-    Without ``blocks``, in blocks of as many threads as the launch had.
-
-    Raises:
-        RuntimeError: Gradients are switched off for the kernel, or it overwrote memory that its gradient needs.
-        WarpCodegenError: The kernel can't be differentiated.
-    """
-    from warp_like.runtime.autodiff.differentiation import adjoint_arguments, adjoint_program
-
-    program = adjoint_program(record, adjoints)
-    if program is not None:
-        blocks = blocks or Blocks(threads=record.block_dim or None)
-        run(program, record.dims, adjoint_arguments(record, program, adjoints), blocks)
 
 
 __all__ = ["Launch", "launch"]
