@@ -1,5 +1,5 @@
 """The floors of the architecture, held by walking every import of the package, those inside functions
-included.
+included; and that no files import each other in a circle.
 
 ``docs/ARCHITECTURE.md`` says what each floor is for.
 """
@@ -7,8 +7,9 @@ included.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -37,6 +38,9 @@ ABOVE = ("jax_experimental",)
 APART = {("backend", "passes")}
 """Floors that do not know each other although one lies above the other."""
 
+SUBFLOORS = ("memory", "arrays", "kernels", "launching", "autodiff", "operations", "cuda")
+"""The folders of ``runtime``, bottom first; imports for type checkers go down between them, too."""
+
 NATIVE = "_native"
 NATIVE_IN = ("values", "backend", "compiler", "runtime", "interop")
 """The native extension, which stands on no floor, and the floors that use it."""
@@ -53,8 +57,36 @@ MAX_FILE = 700
 MAX_FUNCTION = 80
 
 
-def _imports(tree: ast.Module, module: list[str]) -> Iterator[tuple[str, int, bool]]:
-    """Yield what a file imports: the full name, the line, and whether at once, when the file is imported."""
+AT_ONCE, DEFERRED, TYPING = "at once", "deferred", "typing"
+
+
+_CUDA = "warp_like.runtime.cuda"
+
+KNOWN: dict[str, tuple[str, ...]] = {
+    "runtime/arrays/array.py": (f"{_CUDA}.sharing",),
+    "runtime/arrays/exchange.py": (f"{_CUDA}.transfer",),
+    "runtime/arrays/nested.py": (f"{_CUDA}.transfer",),
+    "runtime/arrays/recording.py": (f"{_CUDA}.transfer",),
+    "runtime/autodiff/history.py": (f"{_CUDA}.algorithms",),
+    "runtime/kernels/aot_files.py": (f"{_CUDA}.device",),
+    "runtime/kernels/arguments.py": (f"{_CUDA}.pools",),
+    "runtime/kernels/program.py": (f"{_CUDA}.load",),
+    "runtime/launching/graph.py": (f"{_CUDA}.graph", f"{_CUDA}.conditions"),
+    "runtime/launching/launch.py": (f"{_CUDA}.clock",),
+    "runtime/memory/allocation.py": (f"{_CUDA}.device", f"{_CUDA}.memory"),
+    "runtime/memory/device.py": (f"{_CUDA}.device", f"{_CUDA}.memory", f"{_CUDA}.driver"),
+    "runtime/memory/stream.py": (f"{_CUDA}.device",),
+    "runtime/operations/algorithms.py": (f"{_CUDA}.algorithms",),
+    # circles inside of the folder
+    "runtime/cuda/device.py": (f"{_CUDA}.conditions", f"{_CUDA}.faults", f"{_CUDA}.memory"),
+    "runtime/cuda/driver.py": (f"{_CUDA}.device",),
+}
+"""Modules that files import although they lie above them, or import them in turn.
+``test_known_imports_are_still_needed`` says when one can go."""
+
+
+def _imports(tree: ast.Module, module: list[str]) -> Iterator[tuple[str, int, str]]:
+    """Yield what a file imports: the full name, the line, and when: with the file, in a function, or never."""
     typing_only = {
         id(inner)
         for node in ast.walk(tree)
@@ -69,13 +101,13 @@ def _imports(tree: ast.Module, module: list[str]) -> Iterator[tuple[str, int, bo
         for inner in ast.walk(node)
     }
     for node in ast.walk(tree):
-        at_once = id(node) not in lazy and id(node) not in typing_only
+        when = TYPING if id(node) in typing_only else DEFERRED if id(node) in lazy else AT_ONCE
         if isinstance(node, ast.Import):
-            yield from ((alias.name, node.lineno, at_once) for alias in node.names)
+            yield from ((alias.name, node.lineno, when) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = module[: -node.level] if node.level else []
             start = ".".join([*base, *([node.module] if node.module else [])])
-            yield from ((f"{start}.{alias.name}", node.lineno, at_once) for alias in node.names)
+            yield from ((f"{start}.{alias.name}", node.lineno, when) for alias in node.names)
 
 
 def _floor(name: str) -> str | None:
@@ -87,13 +119,31 @@ def _relative(file: Path) -> str:
     return file.relative_to(PACKAGE).as_posix()
 
 
-def broken_imports(source: str, path: str) -> list[str]:
-    """Return what is wrong with the imports of ``source``, a file at ``path`` inside the package."""
+def _parts(path: str) -> list[str]:
+    return ["warp_like", *path.removesuffix(".py").split("/")]
+
+
+def _climbs(path: str, name: str) -> bool:
+    """Whether a file in a folder of ``runtime`` imports from one above it."""
+    here, there = _parts(path)[1:3], name.split(".")[1:3]
+    if here[0] != "runtime" or there[:1] != ["runtime"] or len(there) < 2:
+        return False
+    return SUBFLOORS.index(there[1]) > SUBFLOORS.index(here[1])
+
+
+def _stands_in(name: str, module: str) -> bool:
+    return name == module or name.startswith(f"{module}.")
+
+
+def broken_imports(source: str, path: str, known: Mapping[str, Iterable[str]] = MappingProxyType({})) -> list[str]:
+    """Return what is wrong with the imports of ``source``, a file at ``path`` inside the package.
+
+    ``known`` are the modules that a file imports although they lie above it in ``runtime``.
+    """
     here = path.split("/")[0].removesuffix(".py")
     inside = here in FLOORS
     problems = []
-    module = ["warp_like", *path.removesuffix(".py").split("/")]
-    for name, line, at_once in _imports(ast.parse(source), module):
+    for name, line, when in _imports(ast.parse(source), _parts(path)):
         top, floor = name.split(".")[0], _floor(name)
         where = f"{path}:{line} imports {name}"
         if floor == NATIVE:
@@ -108,7 +158,9 @@ def broken_imports(source: str, path: str) -> list[str]:
                 problems.append(f"{where}: {here} and {floor} do not know each other")
         if top in ONLY_IN and not path.startswith(ONLY_IN[top]):
             problems.append(f"{where}, which only {' and '.join(ONLY_IN[top])} may")
-        if top in OPTIONAL and at_once:
+        if _climbs(path, name) and not any(_stands_in(name, module) for module in known.get(path, ())):
+            problems.append(f"{where}, which lies above {path.split('/')[1]} in runtime")
+        if top in OPTIONAL and when == AT_ONCE:
             problems.append(f"{where} when it is imported itself")
         if top in ("tests", "exts", "examples"):
             problems.append(f"{where} from outside the package")
@@ -117,12 +169,13 @@ def broken_imports(source: str, path: str) -> list[str]:
 
 @pytest.mark.parametrize("file", FILES, ids=_relative)
 def test_imports_only_go_down(file: Path) -> None:
-    assert not broken_imports(file.read_text(encoding="utf-8"), _relative(file))
+    assert not broken_imports(file.read_text(encoding="utf-8"), _relative(file), KNOWN)
 
 
 def test_every_folder_is_a_floor() -> None:
     folders = {p.name for p in PACKAGE.iterdir() if p.is_dir() and any(p.rglob("*.py"))}
     assert folders <= {*FLOORS, *ABOVE}
+    assert {p.name for p in (PACKAGE / "runtime").iterdir() if any(p.rglob("*.py"))} == {*SUBFLOORS}
 
 
 @pytest.mark.parametrize(
@@ -141,6 +194,18 @@ def test_every_folder_is_a_floor() -> None:
         ("interop/torch.py", "import torch", "when it is imported itself"),
         ("interop/torch.py", "if True:\n    import torch", "when it is imported itself"),
         ("runtime/arrays/array.py", "from tests.interpreter import run", "from outside the package"),
+        ("runtime/memory/device.py", "from warp_like.runtime.arrays.array import array", "which lies above memory"),
+        ("runtime/memory/device.py", "from warp_like.runtime import arrays", "which lies above memory"),
+        ("runtime/memory/device.py", "from ..arrays import array", "which lies above memory"),
+        ("runtime/arrays/array.py", "def f():\n    import warp_like.runtime.kernels.kernel", "which lies above arrays"),
+        ("runtime/kernels/kernel.py", "from warp_like.runtime.launching import launch", "which lies above kernels"),
+        ("runtime/autodiff/tape.py", "from warp_like.runtime.operations import mapping", "which lies above autodiff"),
+        ("runtime/operations/mapping.py", "from warp_like.runtime.cuda import driver", "which lies above operations"),
+        (
+            "runtime/launching/launch.py",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from warp_like.runtime.autodiff.tape import Tape",
+            "which lies above launching",
+        ),
     ],
 )
 def test_the_check_itself_finds(path: str, source: str, problem: str) -> None:
@@ -155,11 +220,91 @@ def test_the_check_itself_finds(path: str, source: str, problem: str) -> None:
         ("interop/torch.py", "def f():\n    import torch"),
         ("interop/torch.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch"),
         ("backend/cpu.py", "import llvmlite.binding\nfrom warp_like import _native"),
+        ("runtime/launching/launch.py", "from warp_like.runtime.kernels import kernel\nfrom . import blocks"),
         ("__init__.py", "from warp_like.runtime.launching.launch import launch"),
     ],
 )
 def test_the_check_itself_allows(path: str, source: str) -> None:
     assert not broken_imports(source, path)
+
+
+# --- circles ---
+
+
+def import_graph(sources: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return for each path inside the package those that it imports, at once or inside functions."""
+    paths = {".".join(_parts(path)).removesuffix(".__init__"): path for path in sources}
+    graph = {}
+    for path, source in sources.items():
+        names = [name for name, _, when in _imports(ast.parse(source), _parts(path)) if when != TYPING]
+        modules = [_module(name, paths) for name in names if _floor(name) != NATIVE]
+        graph[path] = sorted({paths[module] for module in modules if module is not None})
+    return graph
+
+
+def _module(name: str, modules: Iterable[str]) -> str | None:
+    """The module that an imported name is, or stands in."""
+    return next((found for found in (name, name.rpartition(".")[0]) if found in modules), None)
+
+
+def find_circle(graph: Mapping[str, Iterable[str]]) -> list[str]:
+    """Return files of which each imports the next, the first one again at the end; empty where there are none."""
+    finished: set[str] = set()
+
+    def search(path: list[str]) -> list[str]:
+        for found in graph.get(path[-1], ()):
+            if found in path:
+                return [*path[path.index(found) :], found]
+            circle = [] if found in finished else search([*path, found])
+            if circle:
+                return circle
+        finished.add(path[-1])
+        return []
+
+    return next((circle for start in graph if (circle := search([start]))), [])
+
+
+def _without(graph: Mapping[str, list[str]], known: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    modules = {path: {f"{'/'.join(m.split('.')[1:])}.py" for m in names} for path, names in known.items()}
+    return {path: [p for p in found if p not in modules.get(path, ())] for path, found in graph.items()}
+
+
+def package_graph() -> dict[str, list[str]]:
+    return import_graph({_relative(f): f.read_text(encoding="utf-8") for f in FILES})
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    circle = find_circle(_without(package_graph(), KNOWN))
+    assert not circle, "these files import each other: " + " -> ".join(circle)
+
+
+def test_known_imports_are_still_needed() -> None:
+    """An import that no longer climbs or closes a circle has to go from the list."""
+    graph = package_graph()
+    rest = _without(graph, KNOWN)
+    for path, modules in KNOWN.items():
+        source = (PACKAGE / path).read_text(encoding="utf-8")
+        names = {name for name, _, _ in _imports(ast.parse(source), _parts(path))}
+        for module in modules:
+            there = f"{'/'.join(module.split('.')[1:])}.py"
+            climbs = any(_stands_in(name, module) and _climbs(path, name) for name in names)
+            closes = there in graph[path] and find_circle({**rest, path: [*rest[path], there]})
+            assert climbs or closes, f"{path} does not need {module} among the known imports any more"
+
+
+@pytest.mark.parametrize(
+    "sources, circle",
+    [
+        (("import warp_like.b", "import warp_like.c", "import warp_like.a"), "a.py -> b.py -> c.py -> a.py"),
+        (("from warp_like import b", "def f():\n    from warp_like.a import x", ""), "a.py -> b.py -> a.py"),
+        (("from warp_like.c import d", "", "def f():\n    from . import b, a"), "a.py -> c.py -> a.py"),
+        (("from warp_like import b", "if TYPE_CHECKING:\n    from warp_like import a", ""), ""),
+        (("from warp_like import b, c", "from warp_like import c", "import numpy"), ""),
+    ],
+)
+def test_the_search_for_circles_finds(sources: tuple[str, ...], circle: str) -> None:
+    graph = import_graph(dict(zip(("a.py", "b.py", "c.py"), sources, strict=True)))
+    assert " -> ".join(find_circle(graph)) == circle
 
 
 @pytest.mark.parametrize("file", FILES, ids=_relative)
