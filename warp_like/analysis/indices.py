@@ -91,7 +91,7 @@ class Part(Frozen):
 
 
 class Linear(Frozen):
-    """What all classes but ``Unknown`` have in common.
+    """The form that all classes but ``Unknown`` share.
 
     Attributes:
         terms: The coefficient, not 0, of each thread index, by axis and number of dimensions; sorted.
@@ -161,7 +161,7 @@ class Indices:
             self._known[r] = self.linear(yes) if yes is no else self._made_of((o.cond, yes, no), r)
 
     def _result(self, o: Op, result: Value) -> Linear | None:
-        """What is known of a result of an op without blocks."""
+        """The linear form of a result of an op without blocks, if it has one."""
         match o:
             case ops.Tid():
                 return Linear((((o.axis, o.ndim), 1),), type=_int_type(result))
@@ -252,7 +252,7 @@ def _converted(x: Linear | None, result: Value) -> Linear | None:
 
 
 def _sum(x: Linear, y: Linear, factor: int) -> Linear:
-    """What is known of ``x + factor * y``, in the shorter one of their types."""
+    """The linear form of ``x + factor * y``, in the shorter one of their types."""
     t = min(x.type, y.type, key=lambda t: t.bits)
     terms = dict(x.terms)
     for tid, c in y.terms:

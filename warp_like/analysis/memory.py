@@ -168,7 +168,7 @@ class Memory:
         return Access(o, o.array, roots, kind, indices, sums, used, certain)
 
     def _whole_indices(self, array: Value, given: Sequence[Value]) -> tuple[Linear | None, ...] | None:
-        """What is known of the indices into the array that ``array`` is a view of."""
+        """The indices into the array that ``array`` is a view of, as far as they are known."""
         found = [self.indices.linear(v) for v in given]
         while isinstance(view := array.op, ops.VIEWS):
             if isinstance(view, ops.View):
@@ -195,7 +195,7 @@ class Memory:
                 yield Access(o, array, self.roots(array), kind, None, None, used, False)
 
     def _call(self, o: ops.Call) -> Iterator[Access]:
-        """What the callee does to its arguments, and to arrays in their elements."""
+        """The callee's accesses to its arguments, and to arrays in their elements."""
         if o.callee not in self._callees:
             self._callees[o.callee] = Memory(o.callee)
         callee = self._callees[o.callee]
@@ -283,7 +283,7 @@ def _roots_of_caller(a: Access, call: ops.Call, places: Callable[[Value], Iterab
 
 
 class _Place(Frozen):
-    """What an array is a part of: a root, and the field of its elements that a view has chosen."""
+    """The place of an array: its root, and the field of the root's elements that a view selects."""
 
     root: Root
     path: str = ""

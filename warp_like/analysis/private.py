@@ -91,7 +91,7 @@ class _Finder:
         return all(within((rest[0] + moved[0], rest[1] + moved[1]), whole) for rest, whole in left)
 
     def _rest(self, x: Linear, parts: Iterable[Part]) -> Interval:
-        """Where the constant of ``x`` and ``parts`` lie together."""
+        """The interval of the constant of ``x`` plus ``parts``."""
         low = high = x.offset
         for part in parts:
             ends = [part.factor * end for end in self._known.of(part.value)]

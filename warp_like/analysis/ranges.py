@@ -262,7 +262,7 @@ def _meet(a: Interval, b: Interval) -> Interval:
 
 
 def _compared(fn: str, y: Interval) -> Interval:
-    """Where ``x`` lies if ``x`` compares so with a number in ``y``."""
+    """The interval of ``x`` if ``x`` compares so with a number in ``y``."""
     beyond = 1 << 64
     match fn:
         case "lt":
