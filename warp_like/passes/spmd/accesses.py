@@ -1,7 +1,7 @@
-"""What reaches memory, or is seen in other ways: in lanes it happens for the lanes of a mask.
+"""Ops with effects, on memory and others: in lanes they happen for the lanes of a mask.
 
-An element that all lanes mean is loaded once, and written by the last lane alone. Views at indices that differ between
-lanes are no arrays there; their indices go in front of those of each access.
+An element that all lanes refer to is loaded once, and written by the last lane alone. Views at indices that differ
+between lanes are no arrays there; their indices go in front of those of each access.
 """
 
 from __future__ import annotations

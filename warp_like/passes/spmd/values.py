@@ -1,4 +1,4 @@
-"""What stands for a value in lanes, and the mask of the lanes that are at work.
+"""The form of each value in lanes, and the mask of the active lanes.
 
 Of uniform values and values with a known step the function in lanes has a scalar, the first lane's; of others a value
 of type ``Lanes``. A builder of such functions (``accesses``, ``widen``) asks here for the form that it needs.
