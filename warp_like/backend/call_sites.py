@@ -1,4 +1,4 @@
-"""Where the functions were called that instructions of PTX have been inlined from: for cuda-gdb and Nsight.
+"""Call sites of the functions that instructions of PTX were inlined from, for cuda-gdb and Nsight.
 
 LLVM writes ``.loc file line column`` and drops the calls. So the columns that it gets are the numbers of places, which
 become what PTX says since version 7.2: the place's own line and column, and for one that was inlined ``function_name``
@@ -43,7 +43,7 @@ class _Writer:
             self._at.setdefault((place.file, place.line), []).append(place)
 
     def directives(self, found: re.Match[str]) -> Iterator[str]:
-        """What stands for one ``.loc``."""
+        """The lines that replace one ``.loc``."""
         number, line, column = (int(found[k]) for k in (1, 2, 3))
         place = self._places[column - 1] if column else self._only(number, line)
         if place is None or place.line != line:

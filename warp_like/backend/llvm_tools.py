@@ -1,4 +1,4 @@
-"""What the CPU and the NVPTX compilers share: LLVM's initialisation, parsing, the optimisation pipeline.
+"""The common part of the CPU and the NVPTX compilers: LLVM's initialisation, parsing, the optimisation pipeline.
 
 LLVM is used by one thread at a time, under ``LOCK``.
 """

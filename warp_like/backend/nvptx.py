@@ -77,7 +77,7 @@ def _machine(target: Target) -> tuple[Any, Any]:
 
 @functools.lru_cache(maxsize=64)
 def _bitcode_of(called: frozenset[str], target: Target) -> bytes:
-    """What of libdevice the functions ``called`` need: a small part of it, quickly read for the next kernel."""
+    """The part of libdevice that the functions ``called`` need: small, so quickly read for the next kernel."""
     llvm, machine = _machine(target)
     calls = "".join(f"declare void @{name}()\n" for name in sorted(called))
     with parsed(llvm, calls, machine) as module:

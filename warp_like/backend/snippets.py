@@ -117,7 +117,7 @@ def _outer(code: NativeCode, k: int, name: str, t: Type) -> tuple[str, str]:
 
 
 def _arguments(code: NativeCode, outer: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """What the snippet's function is called with, by parameter; fields stand under the name of their struct."""
+    """The arguments of the snippet's function, by parameter; fields stand under the name of their struct."""
     found = {name.partition(".")[0]: value for (name, _), (_, value) in zip(code.params, outer, strict=True)}
     return list(found.items())
 

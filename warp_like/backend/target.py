@@ -11,7 +11,7 @@ from warp_like.base.frozen import Frozen
 
 
 class Target(Frozen):
-    """What code is made for.
+    """The machine that code is made for.
 
     Args:
         kind: ``cpu`` or ``cuda``.

@@ -1,4 +1,4 @@
-"""What threads of a block do together on CUDA, by the names of the builtins.
+"""Cooperative builtins on CUDA, by their names: what the threads of a block do together.
 
 The threads that take part are those of the grid: all of a block, or its first ``size`` ones at the end of the grid.
 The others have ended, and neither barriers nor exchanges wait for threads that have ended (PTX ISA, ``barrier`` and

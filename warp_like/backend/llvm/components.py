@@ -104,7 +104,7 @@ def _insert_in_memory(
     indices: Sequence[Index],
     dims: tuple[int, ...],
 ) -> tuple[str, ...]:
-    # What lies out of range is written behind the components.
+    # Components out of range are written behind the others.
     memory = _Memory(w, t, [*x, *value])
     at = memory.flat(indices, dims, len(x))
     for k, v in enumerate(value):

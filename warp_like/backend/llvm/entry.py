@@ -177,7 +177,7 @@ def _byte(w: Writer, base: str, offset: int) -> str:
 
 
 class _Grid:
-    """What both grids share: extents and the thread's indices."""
+    """The common part of both grids: extents and the thread's indices."""
 
     def __init__(self, w: Writer, ndim: int, f: Function, run: Callable[..., None]) -> None:
         self.w = w

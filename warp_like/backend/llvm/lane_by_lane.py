@@ -1,6 +1,6 @@
 """Ops that have no form for lanes: each lane runs them on its own, the first one first.
 
-What they are given lies in stack memory meanwhile, so that a loop over the lanes of the mask can pick it; results are
+Their operands lie in stack memory meanwhile, so that a loop over the lanes of the mask can pick it; results are
 put together there. Checks alone are tested for all lanes at once, since they do nothing while they hold.
 """
 

@@ -24,7 +24,7 @@ from warp_like.ir.layout import align_of
 from warp_like.ir.types import Lanes, Scalar, int64
 
 _Update = Callable[[str, tuple[str, ...]], tuple[str, ...]]
-"""What happens to the element at an address, given scalars; it returns the old ones."""
+"""Updates the element at an address by scalars; returns the old ones."""
 
 
 class LaneIndex(Frozen):
@@ -479,7 +479,7 @@ def last(w: Writer, t: LaneScalar, x: str, mask: str) -> str:
 
 
 def _stored(t: Scalar) -> LaneScalar:
-    """What lies in memory for a scalar of type ``t``: a byte for a bool."""
+    """The type of a scalar of type ``t`` in memory: a byte for a bool."""
     assert isinstance(t, LaneScalar)
     return LaneScalar("uint", 8, t.width) if t.is_bool else t
 

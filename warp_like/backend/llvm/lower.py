@@ -304,7 +304,7 @@ class Lowering:
         return memory.element_address(self.w, ref, self.indices(array, ref, indices))
 
     def _require_inside(self, array: Value, indices: Sequence[str], shape: Sequence[str]) -> None:
-        """Where the options ask for it, leave the kernel unless all indices are below their extents."""
+        """If the options ask for it, leave the kernel unless all indices are below their extents."""
         w = self.w
         if not w.options.debug or not indices:
             return

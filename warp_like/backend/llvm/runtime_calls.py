@@ -1,4 +1,4 @@
-"""What kernels ask of the runtime: the per-thread stack, printing, reports of errors.
+"""Calls from kernels to the runtime: the per-thread stack, printing, reports of errors.
 
 The CPU's context begins with ``{ char* stack; int64 top; int64 capacity; ... }``; the ``wl_*`` functions are the
 native extension's. CUDA prints through ``vprintf``; its stack and its reports are in ``cuda``.

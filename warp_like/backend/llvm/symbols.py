@@ -29,7 +29,7 @@ _SINCE_2_35 = _SINCE_2_22 | {
 _APPROXIMATED = frozenset(
     f"__nv_{name}" for name in ("sin", "cos", "tan", "exp", "exp10", "log", "log2", "log10", "pow")
 )
-"""What the GPU's special function units compute with a few instructions; taken with ``fast_math``."""
+"""Functions that the GPU's special function units compute in a few instructions; used with ``fast_math``."""
 
 _LIBMVEC = {"libmvec": _SINCE_2_35, "libmvec-2.22": _SINCE_2_22}
 

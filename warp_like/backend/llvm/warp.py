@@ -1,6 +1,6 @@
 """Atomic updates on CUDA whose address all lanes of a warp share: reduced in registers first, so that one lane updates.
 
-What is gained is large, since updates of one address run one after the other: a sum over an array into one element, the
+The gain is large, since updates of one address run one after the other: a sum over an array into one element, the
 gradient of a parameter that all threads read. It is done where the update's old value is not used and where the
 address can be seen to be the same for all threads, or nearly always to be so: an index that only arguments, extents and
 counters of loops decide. Lanes of a warp may be in different iterations, so there the addresses are compared.
