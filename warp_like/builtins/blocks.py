@@ -1,4 +1,4 @@
-"""What threads of a block do together on CUDA: sums and votes, exchanges within a warp, who is who.
+"""Builtins of the threads of a block together, on CUDA: sums and votes, exchanges within a warp, who is who.
 
 On the CPU a block is one thread and a warp one lane, so each row says by ``alone`` what is left of it there: programs
 that ask how many there are give the same results on both. Threads that the grid does not have take no part.

@@ -23,7 +23,7 @@ _INSTEAD = {
     ("div", ir.Vec, ir.Vec): "wp.cw_div({0}, {1}) divides by component",
     ("div", ir.Mat, ir.Mat): "wp.cw_div({0}, {1}) divides by component, {0} @ wp.inverse({1}) by the matrix",
 }  # fmt: skip
-"""What to write where an operator does not exist, by builtin and kinds of operands."""
+"""Replacements for operators that do not exist, by builtin and kinds of operands."""
 
 
 class Call(Frozen):
@@ -37,7 +37,7 @@ class Call(Frozen):
 
     @property
     def shown(self) -> str:
-        """What the user called."""
+        """The operator or function that the user called."""
         return f"`{self.symbol}`" if self.symbol else f"{self.name}()"
 
     def text(self, i: int) -> str:
@@ -134,7 +134,7 @@ def _wrong_argument(call: Call, fitting: list[Overload]) -> NoMatch:
 
 
 def _needed(row: Overload, args: Sequence[Argument], position: int) -> str:
-    """What ``row`` needs at ``position``, given the other arguments."""
+    """The types that ``row`` needs at ``position``, given the other arguments."""
     env: Env = {}
     for i, a in enumerate(args):
         if i != position and not isinstance(a, Literal):

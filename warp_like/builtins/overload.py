@@ -92,7 +92,7 @@ class NoGradient(Frozen):
 
 
 Adjoints = Value | tuple[Value | None, ...]
-"""What a rule returns: one adjoint for each argument, None where there is none; a single one needs no tuple."""
+"""The result of a rule: one adjoint for each argument, None where there is none; a single one needs no tuple."""
 
 Rule = Callable[..., Adjoints]
 Adjoint = Rule | NoGradient | None

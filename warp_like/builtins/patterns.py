@@ -14,7 +14,7 @@ from warp_like.ir.literal import Literal as Literal
 from warp_like.ir.literal import int_range as int_range
 
 Argument = ir.Type | Literal
-"""What a builtin is called with: a typed value or a literal that has no type yet."""
+"""An argument of a builtin: a typed value, or a literal that has no type yet."""
 
 
 class Var(Frozen):

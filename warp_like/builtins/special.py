@@ -179,7 +179,7 @@ def printf(fmt: Any, *args: Any) -> None:
 
 
 def _expect(name: str, held: Callable[..., Any]) -> Callable[..., None]:
-    """What an ``expect`` function does on the host."""
+    """Run an ``expect`` function on the host."""
 
     def check(*args: Any) -> None:
         if not np.all(held(*args)):

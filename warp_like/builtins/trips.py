@@ -29,7 +29,7 @@ def counter_type(t: Scalar) -> Scalar:
 
 
 class Arithmetic(Protocol):
-    """What emits the count: on scalars or in lanes."""
+    """An emitter of the count: on scalars or in lanes."""
 
     def apply(self, fn: str, *args: Value) -> Value:
         """Call a builtin."""
