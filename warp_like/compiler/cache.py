@@ -131,7 +131,7 @@ def compiler_fingerprint() -> str:
 
 
 def _files(package: str, folder: str) -> list[str]:
-    """What tells the files of a folder of the package, and of those below, from other versions of them."""
+    """Facts about the files in a folder of the package and below, which differ between versions of these files."""
     found = []
     with os.scandir(f"{package}/{folder}") as entries:
         for entry in entries:

@@ -89,7 +89,7 @@ def captured(source: Source) -> Source:
 
 
 def _references(source: Source) -> closure.References:
-    """What a definition mentions. It follows from its text, so it is kept, and the text need not be parsed again."""
+    """The names that a definition mentions. They follow from its text, so they are stored, and it is parsed once."""
     found: closure.References = source.mentioned or _find_references(source)
     source.mentioned = found
     return found

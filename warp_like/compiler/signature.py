@@ -1,4 +1,4 @@
-"""What a compiled kernel is specialised on."""
+"""The signature that a compiled kernel is specialised on."""
 
 from __future__ import annotations
 
