@@ -1,4 +1,4 @@
-"""What users see as ``wp.sin``: the object that stands for a builtin, in kernels and as a function on the host."""
+"""The objects that users see, such as ``wp.sin``: builtins in kernels, and functions on the host."""
 
 from __future__ import annotations
 

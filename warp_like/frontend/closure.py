@@ -26,7 +26,7 @@ Dotted = tuple[str, ...]
 
 
 class References(NamedTuple):
-    """What the text of a definition mentions; it follows from the text alone.
+    """The names that the text of a definition mentions; they follow from the text alone.
 
     Attributes:
         function: The name of the function.

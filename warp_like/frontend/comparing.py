@@ -9,7 +9,7 @@ from warp_like.ir.core import Value
 from warp_like.ir.types import Scalar, float32, uint64
 
 BELOW = {"lt": True, "le": True, "gt": False, "ge": False, "eq": False, "ne": True}
-"""What each comparison says of a left side that is below the right one."""
+"""The result of each comparison if the left side is below the right one."""
 
 MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 """The comparison that says the same with its sides exchanged."""

@@ -63,7 +63,7 @@ def statement(*kinds: type[ast.stmt]) -> Callable[[_Handler], _Handler]:
 
 @dataclass
 class Session:
-    """What the functions of one kernel share.
+    """State that the functions of one kernel share.
 
     Attributes:
         wide: ``tid()`` is int64, since a dimension of the grid is beyond ``MAX_NARROW``. The kernel was written for
@@ -82,7 +82,7 @@ class Session:
 
 @dataclass
 class Returns:
-    """What a function returns: types once they are known, and where they were settled."""
+    """The results of a function: their types once they are known, and where they were settled."""
 
     types: list[Type | None] | None = None
     loc: Loc | None = None

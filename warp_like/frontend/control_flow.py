@@ -1,6 +1,6 @@
 """Statement lists and ``if``: early exits become branches where they can, carried bools where they must.
 
-What follows an ``if`` whose one branch always exits is moved into the other branch. Otherwise the ``if``
+Statements after an ``if`` of which one branch always exits are moved into the other branch. Otherwise the ``if``
 yields a bool for the exit, and the rest is built under it.
 """
 
@@ -118,7 +118,7 @@ def _branch(ctx: Context, cond: Value, then: Sequence[ast.stmt], orelse: Sequenc
 
 
 class _Yields:
-    """What both arms yield, collected before their ``Yield`` ops are built."""
+    """The values that both arms yield, collected before their ``Yield`` ops are built."""
 
     def __init__(self, ctx: Context, arms: Sequence[_Arm]) -> None:
         self.ctx = ctx
@@ -190,7 +190,7 @@ class _Position(int):
 
 
 def _merge_results(ctx: Context, yields: _Yields, arms: Sequence[_Arm]) -> list[_Position | Operand]:
-    """What the function returns, from the arms that return."""
+    """The function's results, from the arms that return."""
     returning = [a for a in arms if a.flow.returns is not False]
     if not returning or not returning[0].flow.results:
         return []

@@ -101,7 +101,7 @@ def binary(ctx: Context, op: ast.AST, a: Operand, b: Operand, nodes: Sequence[as
 
 
 def _user_operator(ctx: Context, name: str, operands: Sequence[Operand], nodes: Sequence[ast.expr]) -> Operand | None:
-    """What the user's function ``add``, say, gives for ``a + b`` of structs; None where there is none for these."""
+    """The result of the user's ``add`` (say) for ``a + b`` of structs; None if there is no such function."""
     if name not in USER_OPERATORS or not any(isinstance(o, Value) and isinstance(o.type, Struct) for o in operands):
         return None
     function = ctx.source.resolve(name)

@@ -61,7 +61,7 @@ ON = Flow()
 
 
 class Tail(enum.Enum):
-    """What follows a list of statements."""
+    """The code that follows a list of statements."""
 
     NONE = enum.auto()
     LOOP = enum.auto()  # the end of the loop's body: `continue` is nothing

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Snippets(Frozen):
-    """What the user gave ``wp.func_native``.
+    """The arguments of ``wp.func_native``.
 
     Attributes:
         forward: The body.

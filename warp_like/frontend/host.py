@@ -55,7 +55,7 @@ def in_kernels(name: str) -> Callable[[_T], _T]:
 
 
 class Adjoint:
-    """What ``wp.adjoint`` is: ``wp.adjoint[x]`` in a gradient function is the adjoint of argument ``x``."""
+    """The type of ``wp.adjoint``: ``wp.adjoint[x]`` in a gradient function is the adjoint of argument ``x``."""
 
     def __getitem__(self, argument: Any) -> Any:
         raise TypeError("wp.adjoint[...] belongs to the code of a gradient function, see wp.func_grad")
@@ -68,7 +68,7 @@ ADJOINT = Adjoint()
 
 
 class GradientOf:
-    """What ``wp.grad(function)`` is: the gradient of a function, to be called in kernel code."""
+    """The type of ``wp.grad(function)``: the gradient of a function, to be called in kernel code."""
 
     def __init__(self, function: Any) -> None:
         self.function = function

@@ -1,4 +1,4 @@
-"""What a ``for`` loop runs over: counted at run time, or items that are known when the kernel is built.
+"""The range of a ``for`` loop: counted at run time, or items that are known when the kernel is built.
 
 ``range``, arrays, vectors and matrices are ``Counted``: an index with its bounds, and what the loop's target is at an
 index. Tuples and lists from outside of the kernel are ``Items``, which may differ in type, so their loop is unrolled.

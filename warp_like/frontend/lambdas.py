@@ -11,7 +11,7 @@ from typing import Any
 from warp_like.base.errors import WarpCodegenError
 
 LAMBDA = "<lambda>"
-"""What Python names the function that a lambda makes."""
+"""Python's name for the function that a lambda makes."""
 
 
 def find_lambda(pyfunc: types.FunctionType, lines: tuple[str, ...]) -> ast.FunctionDef:

@@ -260,7 +260,7 @@ def _bool(ctx: Context, held: Value | bool) -> Value:
 
 
 def _results(ctx: Context, flow: Flow) -> list[Value]:
-    """What the loop's ``return`` gives, as values."""
+    """The values that the loop's ``return`` gives."""
     if flow.returns is False:
         return []
     results = []

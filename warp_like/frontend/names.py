@@ -1,4 +1,4 @@
-"""What names around a kernel mean: as they are now, and as they were when they were captured.
+"""The meanings of names around a kernel: those of now, and those that were captured.
 
 A kernel is compiled for the values that its names had. ``Names`` looks names up as they are now; ``Captured`` holds
 what they meant at one moment, so that a gradient that is compiled later is that of the same values, and notices when
@@ -56,7 +56,7 @@ NOW = Names()
 
 
 class Found(NamedTuple):
-    """What a name meant.
+    """The captured meaning of a name.
 
     Attributes:
         owner: Where it was looked up.
@@ -102,7 +102,7 @@ class Recording(Names):
 
 
 class Captured(Names):
-    """What the names that a kernel reaches meant at one moment.
+    """The meanings, at one moment, of the names that a kernel reaches.
 
     Attributes:
         meanings: For each name a text that says what it means; equal texts mean equal code.

@@ -1,4 +1,4 @@
-"""What an expression of kernel code can be while it is being built.
+"""Operands: the forms of an expression of kernel code while it is being built.
 
 * ``ir.Value``: something that the kernel computes.
 * ``Literal``: a number whose type its use decides. Constants stay literals until an op needs them.
@@ -22,7 +22,7 @@ Given = Type | Host | tuple[Any, ...]
 """What a user function is built for: for each argument its type, the Python object that it is, or a tuple of these."""
 
 NOTHING: tuple[Any, ...] = ()
-"""What a call returns that has no result."""
+"""The result of a call that returns nothing."""
 
 
 def describe(operand: Operand) -> str:

@@ -119,7 +119,7 @@ _OTHER_NAMES = {
     "deg2rad": "radians",
     "rad2deg": "degrees",
 }
-"""What NumPy and ``math`` call the builtins that have another name here."""
+"""Names of builtins in NumPy and ``math`` that differ from those here."""
 
 
 def call(callee: Host) -> WarpCodegenError:

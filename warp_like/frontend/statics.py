@@ -69,7 +69,7 @@ def with_lengths(ctx: Context, expression: ast.expr) -> ast.expr:
 
 
 _SOME_LENGTH = 16
-"""What stands for lengths that follow from types, where only the cache key is made, which has the types anyway."""
+"""A stand-in for lengths that follow from types, used while the cache key is made, which holds the types anyway."""
 
 
 class _Lengths(ast.NodeTransformer):
