@@ -20,7 +20,7 @@ from warp_like.ir.types import FLOATS, Scalar, Type, scalar_of
 
 
 class Names(Frozen):
-    """What LLVM calls an operation by the type of its numbers; nothing where it has none."""
+    """LLVM's names of an operation by the type of its numbers; empty where it has none."""
 
     signed: str = ""
     unsigned: str = ""

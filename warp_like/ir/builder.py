@@ -154,7 +154,7 @@ class Builder:
         return self.insert(made, Array(_array_type(array).dtype, len(kept))).result
 
     def view_like(self, v: ops.View | ops.Slice, array: Value, value: Callable[[Value], Value]) -> Value:
-        """What the view ``v`` is of its array, of another ``array``; ``value`` gives what its indices are here."""
+        """The view ``v`` of its array, taken of another ``array``; ``value`` maps its indices."""
         if isinstance(v, ops.Slice):
             start, count, step = (tuple(map(value, part)) for part in (v.start, v.count, v.step))
             return self.slice(array, start, count, step, v.kept)
@@ -186,7 +186,7 @@ class Builder:
 
 
 def _place(array: Value) -> str:
-    """What messages call an element of ``array``, an array of fields: ``a[...].data``; nothing for one without name."""
+    """The name in messages of an element of ``array``, an array of fields: ``a[...].data``; empty without a name."""
     path = ""
     while isinstance(array.op, ops.VIEWS):
         if isinstance(array.op, ops.View) and array.op.field is not None:

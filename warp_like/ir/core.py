@@ -40,7 +40,7 @@ _REQUIRED: Any = object()
 
 
 class _Field:
-    """What a class has in place of a field until ``op`` has read it."""
+    """A class's placeholder for a field until ``op`` has read it."""
 
     def __init__(self, role: str, default: Any = _REQUIRED) -> None:
         self.role = role

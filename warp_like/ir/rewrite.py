@@ -21,7 +21,7 @@ class Cloner:
         self.mapping = mapping if mapping is not None else {}
 
     def value(self, v: Value) -> Value:
-        """What ``v`` is in the copy; a value from outside what was copied stays itself."""
+        """The value for ``v`` in the copy; values from outside the copied code stay themselves."""
         return self.mapping.get(v, v)
 
     def op(self, o: Op) -> Op:
