@@ -37,7 +37,7 @@ ENVIRONMENT := $(PYTHON) .ci/environment.py $(VENV)
 SOURCES := warp_like examples tests docs .ci build_lib.py build_stubs.py
 NATIVE := $(wildcard native/*.cpp native/*.h)
 
-.PHONY: help demo test test-cuda test-ptx soak fuzz lint format docs bench build clean
+.PHONY: help demo test test-cuda test-ptx soak fuzz lint format docs bench build dist clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -103,6 +103,12 @@ bench: ## launches, throughput, gradients and start-up, beside other libraries
 build: ## the native extension alone
 	@$(ENVIRONMENT)
 	@$(BIN)/python build_lib.py
+
+dist: ## the source distribution, and a wheel built from it, into dist
+	@$(ENVIRONMENT)
+	rm -rf dist
+	$(BIN)/python -c "from scikit_build_core.build import build_sdist; build_sdist('dist')"
+	$(BIN)/python -m pip wheel --no-build-isolation --no-deps --wheel-dir dist dist/*.tar.gz
 
 clean: ## remove what was built; the environment stays
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

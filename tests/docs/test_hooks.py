@@ -1,0 +1,119 @@
+"""The commit hooks run the commands of ``make lint``, and continuous integration calls targets of the Makefile."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+yaml = pytest.importorskip("yaml")
+
+ROOT = Path(__file__).resolve().parents[2]
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+TARGETS = re.findall(r"^([a-z-]+):.*## ", MAKEFILE, re.MULTILINE)
+PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+WORKFLOW = ROOT / ".github" / "workflows" / "ci.yml"
+SUFFIXES = {"python": ".py", "pyi": ".pyi", "c": ".h", "c++": ".cpp"}
+NOT_OURS = {".git", ".venv", "build", "dist", "__pycache__"}
+
+
+def read(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def hooks() -> dict[str, dict[str, Any]]:
+    """The hooks by their commands."""
+    (repository,) = read(ROOT / ".pre-commit-config.yaml")["repos"]
+    assert repository["repo"] == "local"  # nothing is downloaded in another version than that of the tests
+    return {hook["entry"]: hook for hook in repository["hooks"]}
+
+
+def lint_commands() -> dict[str, list[str]]:
+    """The commands of ``make lint``, each with the paths that it is given."""
+    make = shutil.which("make")
+    if make is None:
+        pytest.skip("there is no make")
+    command = [make, "-n", "-s", "lint", "VENV=.venv", "EXISTING="]
+    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    found: dict[str, list[str]] = {}
+    for line in printed.splitlines():
+        words = shlex.split(line)
+        if "environment.py" not in line:
+            paths = [w for w in words[1:] if (ROOT / w).exists() and w != "check"]
+            found[" ".join(w for w in words if w not in paths)] = paths
+    return found
+
+
+def files_under(paths: list[str], suffixes: set[str]) -> set[str]:
+    """The files with one of the suffixes, relative to the repository, that the paths are or hold."""
+    starts = [ROOT / path for path in paths]
+    every = [file for start in starts for file in ([start] if start.is_file() else start.rglob("*"))]
+    kept = [file.relative_to(ROOT) for file in every if file.suffix in suffixes]
+    return {file.as_posix() for file in kept if not NOT_OURS & {*file.parts}}
+
+
+def test_the_hooks_are_the_commands_of_lint() -> None:
+    commands = lint_commands()
+    assert len(commands) >= 4
+    assert {*hooks()} == {*commands}
+    assert all(hook["language"] == "system" for hook in hooks().values())
+
+
+def test_the_hooks_see_the_files_that_lint_sees() -> None:
+    for command, paths in lint_commands().items():
+        hook = hooks()[command]
+        suffixes = {SUFFIXES[kind] for kind in hook["types_or"]}
+        seen = {file for file in files_under(["."], suffixes) if re.search(hook["files"], file)}
+        expected = files_under(paths or ["warp_like"], suffixes)  # mypy takes its files from pyproject.toml
+        assert len(expected) > 10, command
+        assert seen == expected, command
+        assert paths or hook["pass_filenames"] is False, command
+
+
+def steps() -> list[dict[str, Any]]:
+    return [step for job in read(WORKFLOW)["jobs"].values() for step in job["steps"]]
+
+
+def test_the_workflow_calls_targets_that_there_are() -> None:
+    lines = [line for step in steps() for line in step.get("run", "").splitlines()]
+    called = {word for line in lines if line.startswith("make ") for word in line.split()[1:] if "=" not in word}
+    assert called == {"build", "lint", "test", "docs", "dist"}
+    assert called <= {*TARGETS}
+
+
+def test_every_target_has_a_recipe_and_is_phony() -> None:
+    phony = re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)
+    assert phony is not None
+    assert {*phony[1].split()} == {*TARGETS, "help"}
+
+
+def test_the_workflow_tests_the_versions_of_python_that_the_package_claims() -> None:
+    claimed = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', PYPROJECT)
+    least = re.search(r'^requires-python = ">=(.*)"$', PYPROJECT, re.MULTILINE)
+    assert least is not None
+    assert claimed[0] == least[1]
+    matrix = read(WORKFLOW)["jobs"]["test"]["strategy"]["matrix"]
+    assert matrix["python"] == claimed
+    assert {"arm" in machine for machine in matrix["machine"]} == {False, True}
+    others = [step["with"]["python-version"] for step in steps() if "setup-python" in step.get("uses", "")]
+    assert {version for version in others if not version.startswith("$")} <= {*claimed}
+
+
+def test_the_workflow_needs_no_secrets_and_names_no_host() -> None:
+    text = WORKFLOW.read_text(encoding="utf-8")
+    assert "secrets" not in text
+    assert "://" not in text
+    assert read(WORKFLOW)["permissions"] == {"contents": "read"}
+
+
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", ".pre-commit-config.yaml"])
+def test_guides_name_commands_that_there_are(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    named = set(re.findall(r"`make ([a-z-]+)", text))
+    assert named
+    assert named <= {*TARGETS}
