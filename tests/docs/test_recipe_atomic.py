@@ -116,7 +116,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_recipe_changes_one_file_of_the_package() -> None:
-    assert [name for name, _ in RECIPE.appended] == ["warp_like/ir/atomics.py", "tests/interpreter.py"]
+    assert RECIPE.files == ["warp_like/ir/atomics.py", "tests/interpreter.py"]
 
 
 def test_what_the_recipe_shows_runs(copy: Path) -> None:

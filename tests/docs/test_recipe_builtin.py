@@ -20,7 +20,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_recipe_changes_one_file() -> None:
-    assert len(RECIPE.appended) == 1
+    assert len(RECIPE.files) == 1
 
 
 def test_what_the_recipe_shows_runs(copy: Path) -> None:
