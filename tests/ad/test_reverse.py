@@ -15,9 +15,10 @@ from warp_like.ir import ops
 from warp_like.ir.core import Function, Value
 from warp_like.ir.types import Array, float32, int32
 from warp_like.ir.verify import verify
+from warp_like.passes.ad.adjoint import differentiate, plan_adjoint
 from warp_like.passes.ad.functions import open_replayed
-from warp_like.passes.ad.markers import Replayed
-from warp_like.passes.ad.reverse import differentiate, first_unavailable, require_available
+from warp_like.passes.ad.markers import Replayed, first_unavailable, require_available
+from warp_like.passes.ad.plan import Refuse
 from warp_like.passes.pipeline import optimise
 
 X = Array(float32, 1)
@@ -113,13 +114,23 @@ def _sums_what_it_wrote(b: Emitter, i: Value, x: Value, y: Value, n: Value) -> N
 
 @pytest.mark.parametrize(("build", "available"), [(_reads_what_it_wrote, False), (_sums_what_it_wrote, True)])
 def test_what_is_overwritten_is_missed_only_where_its_value_is_needed(build: Build, available: bool) -> None:
-    plain = differentiate(_kernel(build), [0])
-    assert first_unavailable(plain) is not None
-    g = optimise(plain)
-    assert (first_unavailable(g) is None) == available
-    if not available:
-        with pytest.raises(WarpCodegenError):
-            require_available(g)
+    f = _kernel(build)
+    plan = plan_adjoint(f, [0])
+    assert plan.saves == (not available)
+    plain = differentiate(f, [0])
+    assert (first_unavailable(plain) is None) == plan.saves  # what is not needed goes with the dead code
+    require_available(optimise(plain))
+
+
+def test_what_threads_update_and_the_reverse_needs_is_refused() -> None:
+    def build(b: Emitter, i: Value, x: Value, y: Value, n: Value) -> None:
+        b.atomic("add", y, [n], b.load(x, [i]))
+        b.store(x, [i], b.mul(b.load(x, [i]), b.load(y, [i])))
+
+    f = _kernel(build)
+    assert any(isinstance(d, Refuse) for d in plan_adjoint(f, [0]).decisions.values())
+    with pytest.raises(WarpCodegenError, match="the gradient needs this element of `y`"):
+        differentiate(f, [0])
 
 
 @pytest.mark.parametrize("made", [ops.Barrier(), ops.LocalArray((2,), shared=True)], ids=["barrier", "shared array"])

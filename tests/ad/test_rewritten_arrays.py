@@ -9,7 +9,7 @@ from warp_like.analysis.memory import analyse
 from warp_like.ir.rewrite import clone_function
 from warp_like.ir.types import Array, float32
 from warp_like.passes.ad.order import in_order, roots_in_order
-from warp_like.passes.ad.saving import rewritten_arrays
+from warp_like.passes.ad.primal import rewritten_arrays
 
 
 @pytest.mark.parametrize("kind", ["add", "max", "exch"])

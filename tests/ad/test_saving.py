@@ -15,9 +15,9 @@ from warp_like.ir import ops
 from warp_like.ir.core import Function, Value
 from warp_like.ir.types import Array, float32, int32
 from warp_like.ir.verify import verify
-from warp_like.passes.ad.adjoint import merge_parameters
-from warp_like.passes.ad.reverse import differentiate, first_unavailable
-from warp_like.passes.ad.saving import differentiate_saving, drop_unread_scratch, rewritten_arrays
+from warp_like.passes.ad.adjoint import differentiate, merge_parameters, plan_adjoint
+from warp_like.passes.ad.markers import first_unavailable
+from warp_like.passes.ad.primal import rewritten_arrays
 from warp_like.passes.pipeline import optimise
 
 X = Array(float32, 1)
@@ -75,8 +75,8 @@ def test_other_arrays_get_none(kind: str) -> None:
 @pytest.mark.parametrize("n", [0, 1, 3])
 def test_each_overwritten_value_is_taken_back(build: Update, powers: Callable[[int, int], float], n: int) -> None:
     f = _kernel(build)
-    assert first_unavailable(optimise(differentiate(f, [0]))) is not None  # recomputing alone can't do it
-    g = differentiate_saving(f, [0])
+    assert plan_adjoint(f, [0]).saves  # recomputing alone can't do it
+    g = differentiate(f, [0])
     verify(g)
     assert g.scratch == (0,)
     assert first_unavailable(optimise(g)) is None
@@ -97,9 +97,7 @@ def test_scratch_that_nothing_reads_goes(needed: bool) -> None:
         b.store(y, [i], b.zero(float32))
 
     f = _kernel(build)
-    g = optimise(differentiate_saving(f, [0, 1]))
-    assert g.scratch == (1,)
-    drop_unread_scratch(g)
+    g = optimise(differentiate(f, [0, 1]))
     verify(g)
     assert g.scratch == ((1,) if needed else ())
     assert [p.hint for p in g.params] == ["x", "y", "n", "adj_x", "adj_y", *(["old_y"] if needed else [])]

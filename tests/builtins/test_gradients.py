@@ -14,7 +14,7 @@ from tests.interpreter import run
 from warp_like.builtins.spec import NoGradient
 from warp_like.ir.core import Function
 from warp_like.ir.types import element_shape, float64, is_differentiable
-from warp_like.passes.ad.reverse import differentiate, needs_expansion
+from warp_like.passes.ad.adjoint import differentiate, needs_expansion
 from warp_like.passes.expand import expand
 from warp_like.passes.pipeline import prepare
 

@@ -30,14 +30,14 @@ from warp_like.passes import (
     unroll,
 )
 from warp_like.passes.ad import (
+    adjoint,
     checkpoint,
+    emission,
     forward,
     functions,
     hoist,
     kept,
     order,
-    reverse,
-    saving,
     value_gradients,
 )
 from warp_like.passes.runner import DEFAULT
@@ -323,8 +323,8 @@ EXAMPLES: dict[str, Example] = {
     "in_order": Example(order, order.in_order, _old_value, lambda: [floats(), floats()]),
     "load_results": Example(kept, lambda f: kept.load_results(f, wide=False), _compaction),
     "open_replayed": Example(functions, functions.open_replayed, lambda: _calls(replay=True)),
-    "differentiate": Example(reverse, lambda f: reverse.differentiate(f, [0, 1]), _squares),
-    "differentiate_saving": Example(saving, lambda f: saving.differentiate_saving(f, [0]), _in_place),
+    "differentiate": Example(adjoint, lambda f: adjoint.differentiate(f, [0, 1]), _squares),
+    "differentiate, saving": Example(emission, lambda f: adjoint.differentiate(f, [0]), _in_place),
     "tangent": Example(forward, lambda f: forward.tangent(f, [0, 1]), _squares),
     "open_gradients": Example(
         value_gradients, lambda f: _callee(value_gradients.open_gradients(f, DEFAULT)), _gradient

@@ -12,7 +12,8 @@ from warp_like.ir.core import Function, Value
 from warp_like.ir.printer import print_function
 from warp_like.ir.types import Array, float32, int32
 from warp_like.passes import uniform
-from warp_like.passes.ad import activity, spread
+from warp_like.passes.ad import activity, plan, spread
+from warp_like.passes.ad.adjoint import plan_adjoint
 from warp_like.passes.spmd import steps
 
 X = Array(float32, 1)
@@ -44,6 +45,19 @@ def _spread(f: Function) -> dict[Value, str]:
 
 def _steps(f: Function) -> dict[Value, str]:
     return {v: f"step {step}" for v, step in steps.find_steps(f).items()}
+
+
+def _planned(f: Function) -> dict[Value, str]:
+    return {v: type(d).__name__.lower() for v, d in plan_adjoint(f, [0]).decisions.items()}
+
+
+def _in_place() -> Function:
+    f, b = start(x=X)
+    i, (x,) = tid(b), f.params
+    v = b.load(x, [i])
+    b.store(x, [i], b.mul(v, v))
+    b.yield_()
+    return f
 
 
 def _active() -> Function:
@@ -88,6 +102,7 @@ def _levelled() -> Function:
 FACTS: dict[str, Facts] = {
     "uniform": Facts(uniform, _levelled, _levels),
     "activity": Facts(activity, _active, _varied),
+    "plan": Facts(plan, _in_place, _planned),
     "spread": Facts(spread, _on_stack, _spread),
     "steps": Facts(steps, _indices, _steps),
 }
@@ -97,7 +112,11 @@ FACTS: dict[str, Facts] = {
 def annotated(facts: Facts) -> str:
     """The text of the function, with what is known of a value behind the line that makes it."""
     f = facts.build()
-    notes = facts.notes(f)
+    return lines_with_notes(f, facts.notes(f))
+
+
+def lines_with_notes(f: Function, notes: dict[Value, str]) -> str:
+    """The text of ``f`` with a note behind the lines whose first result has one."""
     made = iter([o for o in f.body.walk() if o.results])
     lines = []
     for line in print_function(f).splitlines():

@@ -19,7 +19,6 @@ SHOWN_WITH = {
     "expand_for_adjoint": "expand",
     "finite_checks": "debug_checks",
     "keep_results": "load_results",
-    "drop_unread_scratch": "differentiate_saving",
     "merge_parameters": "a substitution of parameters",
 }
 """Passes without an example of their own, and what shows them."""

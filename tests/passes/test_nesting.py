@@ -9,7 +9,7 @@ from warp_like.frontend.build import build_kernel
 from warp_like.ir import ops
 from warp_like.ir.rewrite import free_values
 from warp_like.passes import pipeline
-from warp_like.passes.ad.reverse import differentiate
+from warp_like.passes.ad.adjoint import differentiate
 
 
 def chain(depth):

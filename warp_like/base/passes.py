@@ -14,7 +14,7 @@ ROUTE: dict[str, tuple[str, ...]] = {
     "kept": ("keep_results", "load_results"),
     "adjoint": (
         *("open_replayed", "expand_for_adjoint", "merge_parameters", "in_order", "hoist_loads", "split_loops"),
-        *("differentiate", "differentiate_saving", "drop_unread_scratch"),
+        "differentiate",
     ),
     "tangent": ("inline", "tangent"),
     "optimise": ("fold", "cse", "licm", "dce"),

@@ -25,7 +25,7 @@ from warp_like.ir.rewrite import fewest_tid_dims
 from warp_like.passes import pipeline as passes
 from warp_like.passes.ad.kept import count_rows, keep_results, kept_results, load_results
 from warp_like.passes.ad.order import roots_in_order, serial_arrays
-from warp_like.passes.ad.saving import rewritten_arrays
+from warp_like.passes.ad.primal import rewritten_arrays
 from warp_like.passes.ad.value_gradients import open_gradients
 from warp_like.passes.effects import array_uses, certain_accesses, constant_arrays, inner_uses, taken_arrays
 from warp_like.passes.runner import Runner

@@ -1,25 +1,60 @@
-"""The adjoint of a prepared kernel, by the cheapest strategy that is right.
+"""The adjoint of a prepared kernel, in three steps: a reverse sweep, a plan of how it gets its values, the code.
 
-Recomputing comes first. Where that needs a value which the kernel has overwritten, saving comes second. What neither
-can do is refused with the place in the user's source.
+1. ``reverse`` writes the reverse sweep, whose ops name the values of the kernel. An op without a gradient is refused.
+2. ``plan`` decides for each value that the sweep needs whether it is recomputed, saved or refused.
+3. ``emission`` emits the adjoint: one kernel, with a forward sweep and then the reverse sweep.
+
+``differentiate``, shown below, relies on a function without plain calls, structs and builtins that have neither rule
+nor backend. It leaves recomputed values that nobody needs to ``dce``.
+
+Before::
+
+    kernel k(%x: array1d[float32], %y: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = load %x[%0] : float32
+      %2 = mul %1, %1 : float32
+      store %y[%0], %2
+      yield
+    }
+
+After::
+
+    adjoint k(%x: array1d[float32], %y: array1d[float32], %adj_x: array1d[float32], %adj_y: array1d[float32]) {
+      %0 = tid 0 of 1 : int32
+      %1 = load %x[%0] : float32
+      %2 = mul %1, %1 : float32
+      %3 = constant 0.0 : float32
+      %4 = load %adj_y[%0] : float32
+      store %adj_y[%0], %3
+      %5 = mul %4, %1 : float32
+      %6 = mul %4, %1 : float32
+      %7 = add %5, %6 : float32
+      %8 = atomic_add %adj_x[%0], %7 : float32
+      yield
+    }
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warp_like.analysis.memory import analyse
-from warp_like.ir.core import Function
+from warp_like.builtins.spec import Overload
+from warp_like.ir.core import Function, Value
 from warp_like.ir.rewrite import clone_function, substitute
+from warp_like.ir.types import adjoint_type
 from warp_like.passes import pipeline
 from warp_like.passes.ad.checkpoint import split_loops
+from warp_like.passes.ad.emission import emit
 from warp_like.passes.ad.functions import open_replayed
 from warp_like.passes.ad.hoist import hoist_loads
+from warp_like.passes.ad.markers import require_available
 from warp_like.passes.ad.order import in_order
-from warp_like.passes.ad.reverse import differentiate, first_unavailable, needs_expansion, require_available
-from warp_like.passes.ad.saving import differentiate_saving, drop_unread_scratch, rewritten_arrays
+from warp_like.passes.ad.plan import Plan
+from warp_like.passes.ad.primal import Primal
+from warp_like.passes.ad.reverse import reverse_kernel
+from warp_like.passes.ad.sweep import Sweep
+from warp_like.passes.bodies import body_of
 from warp_like.passes.expand import expand
-from warp_like.passes.local_arrays import local_arrays
 from warp_like.passes.runner import Runner
 
 
@@ -48,24 +83,46 @@ def adjoint(
         run("merge_parameters", lambda g: merge_parameters(g, same))
     run("in_order", lambda g: in_order(g, alone))
     run("hoist_loads", hoist_loads)
-    f = run.function
-    if options.checkpoint_loops:
-        run.function = clone_function(f)
+    if options.checkpoint_loops and not plan_adjoint(run.function, wrt).saves:
         run("split_loops", split_loops)
     run("differentiate", lambda g: differentiate(g, wrt))
     g = pipeline.optimise(run.function, options)
-    if first_unavailable(g) is not None and (rewritten_arrays(analyse(f)) or local_arrays(f)):
-        g = _saving(f, wrt, options)
     require_available(g)
     return g
 
 
-def _saving(f: Function, wrt: Sequence[int], options: pipeline.Options) -> Function:
-    run = Runner("adjoint", f, options)
-    run("differentiate_saving", lambda g: differentiate_saving(g, wrt))
-    run.function = pipeline.optimise(run.function, options)
-    run("drop_unread_scratch", drop_unread_scratch)
-    return pipeline.optimise(run.function, options)
+def differentiate(f: Function, wrt: Sequence[int]) -> Function:
+    """Return the adjoint of kernel ``f`` with respect to its parameters ``wrt``.
+
+    ``f`` holds no calls and no builtins without an adjoint rule of their own. The adjoint's parameters are those of
+    ``f``; then, in the order of ``wrt``, one array of adjoints for each, of one element for a parameter that is no
+    array, to which every thread adds; then the scratch arrays. Clean it up (``fold``, ``cse``, ``dce``).
+
+    Raises:
+        WarpCodegenError: ``f`` can't be differentiated.
+    """
+    plan = plan_adjoint(f, wrt)
+    plan.require_possible()
+    params = [Value(p.type, p.hint) for p in f.params]
+    adjoints = [plan.sweep.adjoint_arrays[f.params[i]] for i in wrt]
+    return emit(plan, Function(f.name, [*params, *adjoints], (), "adjoint", f.loc))
+
+
+def plan_adjoint(f: Function, wrt: Sequence[int]) -> Plan:
+    """Return how the adjoint of kernel ``f`` gets the values that it needs.
+
+    Raises:
+        WarpCodegenError: ``f`` does something that has no gradient.
+    """
+    adjoints = {f.params[i]: Value(adjoint_type(f.params[i].type), f"adj_{f.params[i].hint}") for i in wrt}
+    sweep = Sweep(Primal(f, adjoints), adjoints)
+    reverse_kernel(sweep)
+    return Plan(sweep)
+
+
+def needs_expansion(row: Overload) -> bool:
+    """Return whether a builtin must be replaced by its body before it can be differentiated."""
+    return body_of(row.lower) is not None and row.adjoint is None
 
 
 def merge_parameters(f: Function, same: Sequence[tuple[int, int]]) -> Function:

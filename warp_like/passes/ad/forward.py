@@ -61,8 +61,7 @@ from warp_like.ir.rewrite import Cloner
 from warp_like.ir.types import Array, is_differentiable
 from warp_like.passes import pipeline
 from warp_like.passes.ad.forward_rules import RULES
-from warp_like.passes.ad.markers import Unavailable
-from warp_like.passes.ad.reverse import require_available
+from warp_like.passes.ad.markers import Unavailable, require_available
 from warp_like.passes.ad.spread import Spread
 from warp_like.passes.inline import inline
 from warp_like.passes.runner import Runner

@@ -36,7 +36,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from warp_like.analysis.memory import Root, root_of, roots_written
 from warp_like.base.errors import WarpCodegenError
@@ -46,11 +46,9 @@ from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import Cloner, clone_function, has_effects
 from warp_like.ir.types import Array, is_differentiable
 from warp_like.passes.ad.markers import Replayed, Unavailable
+from warp_like.passes.ad.sweep import Sweep
 from warp_like.passes.inline import inline, is_custom
 from warp_like.passes.rewriter import Rewriter, rewrite
-
-if TYPE_CHECKING:
-    from warp_like.passes.ad.reverse import Reversal
 
 
 def open_replayed(f: Function) -> Function:
@@ -87,46 +85,52 @@ def inlined(
 # --- the forward sweep ---
 
 
-def recompute_call(r: Reversal, o: ops.Call) -> None:
-    """Make the results of a call known in the adjoint, without its effects."""
+class Again(NamedTuple):
+    """How the results of a call are had again: by ``body``, which gives ``results``.
+
+    The body of a ``replay`` stands as it is; that of the function itself is run without its effects.
+    """
+
+    body: list[Op]
+    results: tuple[Value, ...]
+    is_replay: bool
+
+
+def again(s: Sweep, o: ops.Call) -> Again:
+    """Return how the results of the call ``o`` are had again, without its effects."""
     replay = o.callee if o.callee.gradient is None else o.callee.replay
     if replay is None:
-        body, results = inlined(o.callee, o.args, o.loc)
-        for inner in body:
-            r.recompute(inner)
-        again = [r.value(v) for v in results]
-    else:
-        body, results = inlined(replay, [_launched(r, a) for a in o.args], o.loc)
-        for inner in body:
-            if has_effects(inner) and not (isinstance(inner, ops.Native) and not inner.code.written):
-                raise WarpCodegenError(
-                    f"the replay function `{replay.name}` changes memory; it runs in the reverse sweep and may only "
-                    "read",
-                    inner.loc,
-                )
-            r.append(inner)
-        again = list(results)
-    r.cloner.mapping.update(zip(o.results, again, strict=True))
+        return Again(*inlined(o.callee, o.args, o.loc), False)
+    with s.b.into(Block()) as views:
+        args = [_launched(s, a) for a in o.args]
+    body, results = inlined(replay, args, o.loc)
+    for inner in body:
+        if has_effects(inner) and not (isinstance(inner, ops.Native) and not inner.code.written):
+            raise WarpCodegenError(
+                f"the replay function `{replay.name}` changes memory; it runs in the reverse sweep and may only read",
+                inner.loc,
+            )
+    return Again([*views.ops, *body], results, True)
 
 
-def _launched(r: Reversal, v: Value) -> Value:
+def _launched(s: Sweep, v: Value) -> Value:
     """What argument ``v`` of a call is in the adjoint: for an array, the one of the launch and never its scratch."""
     if not isinstance(v.type, Array):
-        return r.value(v)
+        return v
     if isinstance(v.op, ops.VIEWS):
-        return r.b.view_like(v.op, _launched(r, v.op.array), r.value)
-    if v not in r.f.params:
+        return s.b.view_like(v.op, _launched(s, v.op.array), lambda index: index)
+    if v not in s.primal.f.params:
         raise WarpCodegenError(
             "a function with a gradient or replay function of its own is given an array that the kernel makes",
             help="pass an array that is an argument of the kernel",
         )
-    return r.g.params[r.f.params.index(v)]
+    return s.after_launch(v)
 
 
 # --- the reverse sweep ---
 
 
-def reverse_call(r: Reversal, o: ops.Call, *g: Value | None) -> None:
+def reverse_call(r: Sweep, o: ops.Call, *g: Value | None) -> None:
     """Run the gradient function of a call."""
     gradient = o.callee.gradient
     if gradient is None:  # a replay, whose results get no adjoints
@@ -149,11 +153,10 @@ def reverse_call(r: Reversal, o: ops.Call, *g: Value | None) -> None:
         else:
             values.append((a, r.b.zero(a.type)))
             args.append(values[-1][1])
-    taken = {root_of(bound.params[i]) for i in range(n) if _written_elsewhere(r.f, o.args[i], o.callee)}
+    taken = {root_of(bound.params[i]) for i in range(n) if _written_elsewhere(r.primal.f, o.args[i], o.callee)}
     rewrite(bound, Binder(o.callee.name, missing, adjoints, taken))
     body, results = inlined(bound, args, o.loc)
-    for inner in body:
-        r.append(inner)
+    r.b.block.ops += body
     for (a, zero), result in zip(values, results, strict=True):
         if result is not zero:
             r.send(a, result)

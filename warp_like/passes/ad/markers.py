@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from warp_like.ir.core import Op, Value, attr, op, operand
+from warp_like.base.errors import WarpCodegenError
+from warp_like.ir.core import Function, Op, Value, attr, op, operand
 
 
 @op("unavailable")
@@ -19,3 +20,19 @@ class Replayed(Op):
 
     value: Value = operand()
     replay: Value = operand()
+
+
+def require_available(g: Function) -> None:
+    """Refuse the derivative ``g`` if it needs a value that can't be computed.
+
+    Raises:
+        WarpCodegenError: With the reason and the place in the primal kernel.
+    """
+    missing = first_unavailable(g)
+    if missing is not None:
+        raise WarpCodegenError(missing.reason, missing.loc, missing.help)
+
+
+def first_unavailable(g: Function) -> Unavailable | None:
+    """Return an op of ``g`` that stands for a value which can't be computed, if there is one."""
+    return next((o for o in g.body.walk() if isinstance(o, Unavailable)), None)

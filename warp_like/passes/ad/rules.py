@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from warp_like.analysis.memory import root_of, roots_written
 from warp_like.base.errors import WarpCodegenError
@@ -17,22 +17,20 @@ from warp_like.passes.ad.adjoints import components
 from warp_like.passes.ad.functions import reverse_call
 from warp_like.passes.ad.markers import Replayed
 from warp_like.passes.ad.order import ONE_THREAD, refuse_old_value, require_fixed
-
-if TYPE_CHECKING:
-    from warp_like.passes.ad.reverse import Reversal
+from warp_like.passes.ad.sweep import Sweep
 
 
-def _apply(r: Reversal, o: ops.Apply, *g: Value | None) -> None:
+def _apply(r: Sweep, o: ops.Apply, *g: Value | None) -> None:
     resolved = resolve(o.fn, [a.type for a in o.args])
-    args = [r.value(a) for a in o.args]
+    args = list(o.args)
     full = [r.or_zero(x, res) for x, res in zip(g, o.results, strict=True)]
-    outs = [r.value(res) for res in o.results]
+    outs = list(o.results)
     for primal, a in zip(o.args, _builtin_adjoints(r, resolved.overload, args, outs, full), strict=True):
         r.send(primal, a)
 
 
 def _builtin_adjoints(
-    r: Reversal, row: Overload, args: list[Value], outs: list[Value], g: list[Value]
+    r: Sweep, row: Overload, args: list[Value], outs: list[Value], g: list[Value]
 ) -> list[Value | None]:
     """Return one adjoint for each argument of a builtin, by its rule or that of its scalar form."""
     rule = row.adjoint
@@ -49,7 +47,7 @@ def _builtin_adjoints(
     raise WarpCodegenError(f"{row.name}() has no gradient")
 
 
-def _elementwise_adjoints(r: Reversal, name: str, args: list[Value], out: Value, g: Value) -> list[Value | None]:
+def _elementwise_adjoints(r: Sweep, name: str, args: list[Value], out: Value, g: Value) -> list[Value | None]:
     columns = [None if isinstance(a.type, Scalar) else components(r.b, a) for a in args]
     sums: list[list[Value | None]] = [[] for _ in args]
     for i, (gi, oi) in enumerate(zip(components(r.b, g), components(r.b, out), strict=True)):
@@ -60,7 +58,7 @@ def _elementwise_adjoints(r: Reversal, name: str, args: list[Value], out: Value,
     return [_gather(r, a, total) for a, total in zip(args, sums, strict=True)]
 
 
-def _gather(r: Reversal, arg: Value, parts: list[Value | None]) -> Value | None:
+def _gather(r: Sweep, arg: Value, parts: list[Value | None]) -> Value | None:
     """Put the adjoints by component together; those of a scalar that was repeated are summed."""
     known = [p for p in parts if p is not None]
     if not known:
@@ -74,17 +72,17 @@ def _gather(r: Reversal, arg: Value, parts: list[Value | None]) -> Value | None:
     return r.b.make(arg.type, [zero if p is None and zero is not None else p for p in parts])  # type: ignore[misc]
 
 
-def _cast(r: Reversal, o: ops.Cast, g: Value) -> None:
+def _cast(r: Sweep, o: ops.Cast, g: Value) -> None:
     if is_differentiable(o.x.type):
         r.send(o.x, r.b.cast(g, o.x.type))
 
 
-def _bitcast(r: Reversal, o: ops.Bitcast, g: Value) -> None:
+def _bitcast(r: Sweep, o: ops.Bitcast, g: Value) -> None:
     raise WarpCodegenError("the gradient does not pass through a reinterpretation of bits")
 
 
-def _make(r: Reversal, o: ops.Make, g: Value) -> None:
-    if any(e in r.varied for e in o.elements):
+def _make(r: Sweep, o: ops.Make, g: Value) -> None:
+    if any(e in r.primal.varied for e in o.elements):
         for e, x in zip(o.elements, components(r.b, g), strict=True):
             r.send(e, x)
 
@@ -99,15 +97,15 @@ def _flat_index(t: Any, indices: tuple[Value, ...]) -> int | None:
     return int(numbers[0])
 
 
-def _extract(r: Reversal, o: ops.Extract, g: Value) -> None:
-    if o.x not in r.varied:
+def _extract(r: Sweep, o: ops.Extract, g: Value) -> None:
+    if o.x not in r.primal.varied:
         return
     at = _flat_index(o.x.type, o.indices)
     if at is not None:
         r.adjoints.add_component(o.x, at, g)
         return
     # an index out of range reads component 0
-    indices = [r.value(i) for i in o.indices]
+    indices = list(o.indices)
     read = [r.b.select(_in_range(r, i, n), i, r.b.zero(i.type)) for i, n in zip(indices, _extents(o.x), strict=False)]
     r.send(o.x, r.b.insert_component(r.b.zero(o.x.type), g, *read))
 
@@ -116,44 +114,44 @@ def _extents(x: Value) -> tuple[int, ...]:
     return element_shape(x.type)
 
 
-def _in_range(r: Reversal, i: Value, n: int) -> Value:
+def _in_range(r: Sweep, i: Value, n: int) -> Value:
     result: Value = r.b.bit_and(r.b.ge(i, 0), r.b.lt(i, n))
     return result
 
 
-def _insert(r: Reversal, o: ops.Insert, g: Value) -> None:
-    indices = [r.value(i) for i in o.indices]
-    if o.value in r.varied:
+def _insert(r: Sweep, o: ops.Insert, g: Value) -> None:
+    indices = list(o.indices)
+    if o.value in r.primal.varied:
         x = r.b.extract(g, *indices)
         if any(ops.constant_value(i) is None for i in o.indices):  # an index out of range inserts nothing
             for i, n in zip(indices, _extents(o.x), strict=False):
                 x = r.b.select(_in_range(r, i, n), x, r.b.zero(x.type))
         r.send(o.value, x)
-    if o.x in r.varied:
+    if o.x in r.primal.varied:
         r.send(o.x, r.b.insert_component(g, r.b.zero(o.value.type), *indices))
 
 
-def _load(r: Reversal, o: ops.Load, g: Value) -> None:
+def _load(r: Sweep, o: ops.Load, g: Value) -> None:
     target = r.adjoint_array(o.array)
     if target is not None:
-        require_fixed(o, r.memory, r.varied)
-        r.b.atomic("add", target, [r.value(i) for i in o.indices], g)
+        require_fixed(o, r.primal.memory, r.primal.varied)
+        r.b.atomic("add", target, list(o.indices), g)
 
 
-def _store(r: Reversal, o: ops.Store) -> None:
+def _store(r: Sweep, o: ops.Store) -> None:
     source = r.adjoint_array(o.array)
     if source is None:
         return
-    indices, zero = [r.value(i) for i in o.indices], r.b.zero(o.value.type)
+    indices, zero = list(o.indices), r.b.zero(o.value.type)
     root = root_of(o.array)
-    if o.value in r.varied and root not in r.private and root.kind != "local":
+    if o.value in r.primal.varied and root not in r.primal.private and root.kind != "local":
         r.send(o.value, r.b.atomic("take", source, indices, zero))
         return
     r.send(o.value, r.b.load(source, indices))
     r.b.store(source, indices, zero)
 
 
-def _atomic(r: Reversal, o: ops.Atomic) -> None:
+def _atomic(r: Sweep, o: ops.Atomic) -> None:
     _require_no_old_value(r, o)
     source = r.adjoint_array(o.array)
     if source is None:
@@ -161,18 +159,18 @@ def _atomic(r: Reversal, o: ops.Atomic) -> None:
     kind = KINDS[o.kind]
     if kind.derivative is None:
         raise _no_gradient(o)
-    if o.value not in r.varied:
+    if o.value not in r.primal.varied:
         return
-    indices = [r.value(i) for i in o.indices]
+    indices = list(o.indices)
     if not kind.winners:
         r.send(o.value, kind.derivative(r.b, r.b.load(source, indices)))
         return
-    require_only_kind(r.f, o, "gradient")
-    final = r.b.load(r.value(o.array), indices)
-    r.send(o.value, of_winners(r.b, kind, r.value(o.value), final, r.b.load(source, indices)))
+    require_only_kind(r.primal.f, o, "gradient")
+    final = r.b.load(o.array, indices)
+    r.send(o.value, of_winners(r.b, kind, o.value, final, r.b.load(source, indices)))
 
 
-def _require_no_old_value(r: Reversal, o: ops.Atomic | ops.AtomicCas) -> None:
+def _require_no_old_value(r: Sweep, o: ops.Atomic | ops.AtomicCas) -> None:
     if r.adjoints.take(o.result) is not None:
         raise refuse_old_value(o)
 
@@ -205,31 +203,31 @@ def require_only_kind(f: Function, o: ops.Atomic, what: str) -> None:
             )
 
 
-def _atomic_cas(r: Reversal, o: ops.AtomicCas) -> None:
+def _atomic_cas(r: Sweep, o: ops.AtomicCas) -> None:
     _require_no_old_value(r, o)
     if r.adjoint_array(o.array) is not None:
         raise _no_gradient(o)
 
 
-def _native(r: Reversal, o: ops.Native, *g: Value | None) -> None:
+def _native(r: Sweep, o: ops.Native, *g: Value | None) -> None:
     raise WarpCodegenError(
         f"`{o.code.name}` is native code, which has no gradient of its own",
         help="give func_native an adj_snippet, or use an array without requires_grad",
     )
 
 
-def _replayed(r: Reversal, o: Replayed, g: Value) -> None:
+def _replayed(r: Sweep, o: Replayed, g: Value) -> None:
     r.send(o.value, g)
 
 
-def _pop(r: Reversal, o: ops.Pop, g: Value) -> None:
+def _pop(r: Sweep, o: ops.Pop, g: Value) -> None:
     raise WarpCodegenError(
         "the gradient of a wp.grad() of a function with a loop that saves its state is not supported",
         help="give the loop a constant range that is unrolled, or use wp.autograd.hvp for second derivatives",
     )
 
 
-def _nothing(r: Reversal, o: Op, *g: Value | None) -> None:
+def _nothing(r: Sweep, o: Op, *g: Value | None) -> None:
     """Constants and indices have no operands that carry a gradient."""
 
 

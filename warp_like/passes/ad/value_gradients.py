@@ -36,9 +36,15 @@ from warp_like.ir import ops
 from warp_like.ir.core import Function, Value
 from warp_like.ir.types import Array, Type, element_count, is_differentiable, scalar_of
 from warp_like.passes import pipeline
+from warp_like.passes.ad.adjoint import needs_expansion
 from warp_like.passes.ad.checkpoint import split_loops
+from warp_like.passes.ad.emission import emit
 from warp_like.passes.ad.functions import open_replayed
-from warp_like.passes.ad.reverse import Reversal, needs_expansion, require_available
+from warp_like.passes.ad.markers import require_available
+from warp_like.passes.ad.plan import Plan
+from warp_like.passes.ad.primal import Primal
+from warp_like.passes.ad.reverse import reverse
+from warp_like.passes.ad.sweep import Sweep
 from warp_like.passes.expand import expand
 from warp_like.passes.runner import Runner
 
@@ -88,7 +94,7 @@ class _Opener:
         run("expand_for_adjoint", lambda g: expand(g, needs_expansion))
         if self.options.checkpoint_loops:
             run("split_loops", split_loops)
-        run("differentiate", lambda g: _ValueReversal(g).run())
+        run("differentiate", _gradient)
         g = pipeline.optimise(run.function, self.options)
         require_available(g)
         self.number_slots(g)
@@ -113,25 +119,20 @@ def _calling(primal: Function) -> Function:
     return f
 
 
-class _ValueReversal(Reversal):
-    """The reversal of a function whose differentiated parameters are values, which it returns the adjoints of."""
-
-    def __init__(self, f: Function) -> None:
+def _gradient(f: Function) -> Function:
+    """Return the function that gives the adjoints of those parameters of ``f`` that are no arrays."""
+    values = [p for p in f.params if not isinstance(p.type, Array)]
+    sweep = Sweep(Primal(f, [p for p in values if is_differentiable(p.type)]), {})
+    with at(f.loc):
+        for y in f.body.yielded:
+            if y in sweep.primal.varied:
+                sweep.adjoints.add(y, _ones(sweep.b, y.type))
+        reverse(sweep, f.body.ops[:-1])
+        sweep.b.yield_(*(sweep.or_zero(sweep.adjoints.take(p), p) for p in values))
+        plan = Plan(sweep)
+        plan.require_possible()
         params = [Value(p.type, p.hint) for p in f.params]
-        self.values = [p for p in f.params if not isinstance(p.type, Array)]
-        results = tuple(p.type for p in self.values)
-        g = Function(f.name, params, results, "func", f.loc)
-        super().__init__(f, g, {p: p for p in self.values if is_differentiable(p.type)})
-
-    def run(self) -> Function:
-        with at(self.f.loc):
-            self.forward(self.f.body.ops[:-1])
-            for y in self.f.body.yielded:
-                if y in self.varied:
-                    self.adjoints.add(y, _ones(self.b, y.type))
-            self.reverse(self.f.body.ops[:-1])
-            self.b.yield_(*(self.or_zero(self.adjoints.take(p), p) for p in self.values))
-        return self.g
+        return emit(plan, Function(f.name, params, tuple(p.type for p in values), "func", f.loc))
 
 
 def _ones(b: Emitter, t: Type) -> Value:
