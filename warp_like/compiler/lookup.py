@@ -22,6 +22,7 @@ from warp_like.frontend.source import Source
 
 if TYPE_CHECKING:
     from warp_like.backend.target import Target
+    from warp_like.compiler.pipeline import Draft
 
 
 def compile_kernel(source: Source, signature: Signature, target: Target | None = None) -> Artifact:
@@ -41,12 +42,38 @@ def compile_kernel(source: Source, signature: Signature, target: Target | None =
             from warp_like.backend.target import host_target
             from warp_like.compiler import pipeline
 
-            artifact = pipeline.build(source, signature, target or host_target())
+            artifact = pipeline.build(source, signature, target or host_target(), _drafts.pop(key, None))
             _built.add(key)
             cache.write(key, artifact)
         else:
             log.info(f"found kernel `{source.name}` in the cache")
     return artifact
+
+
+def kernel_facts(source: Source, signature: Signature) -> Artifact:
+    """Return the artifact of one variant for this machine, without code where it has not been compiled yet.
+
+    What the passes have made of it is kept for ``compile_kernel``.
+
+    Raises:
+        WarpCodegenError: The kernel can't be compiled, or not differentiated.
+    """
+    with rare_collections():
+        source = captured(source)
+        key = cache_key(source, signature)
+        artifact = cache.read(key)
+        if artifact is not None:
+            return artifact
+        preload()
+        from warp_like.backend.target import host_target
+        from warp_like.compiler import pipeline
+
+        drafted = _drafts[key] = pipeline.draft(source, signature, host_target())
+    return drafted.facts
+
+
+_drafts: dict[str, Draft] = {}
+"""Variants by their key that have no code yet: adjoints of launches on tapes that have not run backward."""
 
 
 _built: set[str] = set()

@@ -43,20 +43,42 @@ STAGES = ("ir", "optimised", "lanes", "llvm", "asm", "ptx", "sass")
 lanes (the same where there are none), LLVM IR, machine code."""
 
 
-def build(source: Source, signature: Signature, target: Target) -> Artifact:
-    """Compile one variant, without the cache.
+class Draft:
+    """A variant that has gone through the passes for one thread, and has no code yet.
+
+    Attributes:
+        function: What the backend gets.
+        facts: Its artifact without code.
+    """
+
+    def __init__(self, source: Source, signature: Signature, target: Target) -> None:
+        self.clock = _Stopwatch()
+        self.function = optimised(source, signature, self.clock)
+        self.memory = analyse(self.function)
+        self.options = _lowering(signature, self.memory, target)
+        self.facts = _facts(self.function, self.memory, signature, self.options, target)
+
+
+def draft(source: Source, signature: Signature, target: Target) -> Draft:
+    """Run the passes on one variant.
 
     Raises:
         WarpCodegenError: The kernel can't be compiled, or not differentiated.
     """
-    return at_any_depth(source, lambda: _build(source, signature, target))
+    return at_any_depth(source, lambda: Draft(source, signature, target))
 
 
-def _build(source: Source, signature: Signature, target: Target) -> Artifact:
-    clock = _Stopwatch()
-    f = optimised(source, signature, clock)
-    memory = analyse(f)
-    options = _lowering(signature, memory, target)
+def build(source: Source, signature: Signature, target: Target, drafted: Draft | None = None) -> Artifact:
+    """Compile one variant, without the cache; go on from ``drafted`` where that is there.
+
+    Raises:
+        WarpCodegenError: The kernel can't be compiled, or not differentiated.
+    """
+    return at_any_depth(source, lambda: _build(drafted or Draft(source, signature, target), signature, target))
+
+
+def _build(drafted: Draft, signature: Signature, target: Target) -> Artifact:
+    f, options, clock = drafted.function, drafted.options, drafted.clock
     with clock.stage("lanes"):
         lanes = _in_lanes(f, signature, target, options)
     for stage in ("llvm", "asm"):
@@ -64,12 +86,23 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
             log.dump(stage, f.name, _backend_text(lanes.function, target, options, stage))
     with clock.stage("backend"):
         code, faults = _code(lanes.function, target, options)
+    log.info(f"compiled {f.role} `{f.name}` in {1e3 * sum(clock.seconds.values()):.1f} ms")
+    return drafted.facts.replace(
+        code=code,
+        lanes=lanes.width,
+        lanes_reason=lanes.reason,
+        seconds=tuple(clock.seconds.items()),
+        faults=faults,
+        rows=lanes.function.tile.rows if lanes.function.tile is not None else 1,
+    )
+
+
+def _facts(f: Function, memory: Memory, signature: Signature, options: LoweringOptions, target: Target) -> Artifact:
     accesses, inner = array_uses(memory), inner_uses(memory)
     summed, own = plain_additions(memory)
-    log.info(f"compiled {f.role} `{f.name}` in {1e3 * sum(clock.seconds.values()):.1f} ms")
     return Artifact(
         entry=backend.entry_name(f),
-        code=code,
+        code=b"",
         reads=tuple(i for i, a in accesses.items() if a.read),
         writes=tuple(i for i, a in accesses.items() if a.written),
         stores=tuple(i for i, a in accesses.items() if a.stored),
@@ -87,17 +120,12 @@ def _build(source: Source, signature: Signature, target: Target) -> Artifact:
         ordered=depends_on_order(memory, summed),
         rounds=sums_round(f, summed),
         prints=any(isinstance(o, ops.Print) for o in f.body.walk()),
-        lanes=lanes.width,
-        lanes_reason=lanes.reason,
-        seconds=tuple(clock.seconds.items()),
-        faults=faults,
         uses_stack=backend.uses_stack(f),
         stack_bound=_stack_bound(f, target),
         bounded=not any(isinstance(o, (ops.For, ops.While, ops.Native, ops.Call)) for o in f.body.walk()),
         reduced=options.reduced,
         inner_reads=tuple(place for place, a in inner.items() if a.read),
         inner_writes=tuple(place for place, a in inner.items() if a.written),
-        rows=lanes.function.tile.rows if lanes.function.tile is not None else 1,
         reaches=() if options.debug else reaches(memory),
     )
 

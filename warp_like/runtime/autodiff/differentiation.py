@@ -32,7 +32,7 @@ def gradients_of(record: Record) -> dict[int, array]:
 
 
 def adjoint_program(record: Record, adjoints: dict[int, array]) -> Program | None:
-    """Return the compiled adjoint of a launch; None when it leaves all gradients as they are.
+    """Return the adjoint of a launch, not yet compiled; None when it leaves all gradients as they are.
 
     A launch without sources that have a gradient still takes the gradient of the elements that it overwrites.
 
@@ -55,7 +55,7 @@ def adjoint_program(record: Record, adjoints: dict[int, array]) -> Program | Non
         return None
     require_backward(kernel)
     program = program_of(record, wrt, record.same)
-    serves_all = not (program.any_artifact.scratch or record.same or program.alone)
+    serves_all = not (program.facts.scratch or record.same or program.alone)
     if serves_all and dispatcher is not None:
         dispatcher.install_adjoint(wrt, program.dispatcher)
     return program

@@ -130,7 +130,7 @@ def require_intact(record: Record, adjoints: dict[int, array]) -> None:
     if program is None:
         return
     names = record.kernel.parameter_names
-    for i in program.any_artifact.reads:
+    for i in program.facts.reads:
         for j in program_of(record).any_artifact.writes:
             if i < len(names) and i != j and share_memory(record.args[i], record.args[j]):
                 raise RuntimeError(
@@ -154,7 +154,7 @@ class InnerReader:
             program = adjoint_program(self.record, gradients_of(self.record))
         except (WarpCodegenError, RuntimeError):
             return  # the backward pass says why
-        if program is not None and (self.position, self.path) in program.any_artifact.inner_reads:
+        if program is not None and (self.position, self.path) in program.facts.inner_reads:
             kernel = self.record.kernel
             place = f"{kernel.parameter_names[self.position]}[...].{self.path}"
             self.record.refusal = (
@@ -301,7 +301,7 @@ class History(_native.History):
         if program is None:
             return
         first = dict(record.same)
-        for i in program.any_artifact.scratch:
+        for i in program.facts.scratch:
             for j in program_of(record).any_artifact.writes:
                 if first.get(i, i) != first.get(j, j) and share_memory(record.args[i], record.args[j]):
                     _refuse_overlap(record, i, j)  # a copy of one does not see what is written through the other
@@ -459,7 +459,7 @@ def _needs(record: Record, position: int) -> bool:
         program = adjoint_program(record, gradients_of(record))
     except (WarpCodegenError, RuntimeError):
         return False  # the backward pass says why
-    return program is not None and position in program.any_artifact.reads
+    return program is not None and position in program.facts.reads
 
 
 def _scratch(record: Record) -> set[int]:
@@ -468,7 +468,7 @@ def _scratch(record: Record) -> set[int]:
         program = adjoint_program(record, gradients_of(record))
     except (WarpCodegenError, RuntimeError):
         return set()  # the backward pass says why
-    return set() if program is None else set(program.any_artifact.scratch)
+    return set() if program is None else set(program.facts.scratch)
 
 
 def _has_gradient(a: array) -> bool:

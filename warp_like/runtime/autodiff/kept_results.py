@@ -31,6 +31,6 @@ def keeping(program: Program, record: Record) -> tuple[Program, Record]:
         adjoint = adjoint_program(made, gradients_of(made))
     except (WarpCodegenError, RuntimeError):
         return program, record  # the backward pass says why
-    if adjoint is None or len(record.args) not in adjoint.any_artifact.reads:
+    if adjoint is None or len(record.args) not in adjoint.facts.reads:
         return program, record
     return longer, made

@@ -15,7 +15,7 @@ from warp_like.base.errors import WarpCodegenError
 from warp_like.base.forking import Order, held_by_forks
 from warp_like.base.settings import Setting, settings
 from warp_like.compiler.artifact import Artifact
-from warp_like.compiler.lookup import capture_now, compile_kernel
+from warp_like.compiler.lookup import capture_now, compile_kernel, kernel_facts
 from warp_like.compiler.signature import COMPILE_SETTINGS, Options, Signature
 from warp_like.frontend.names import Captured
 from warp_like.frontend.parameters import leaf_parameters, parameters
@@ -326,6 +326,14 @@ class Kernel(_native.Launchable):
             found = compile_kernel(self.captured_source, signature, target)
         self._compiled = True
         return found
+
+    def facts(self, signature: Signature) -> Artifact:
+        """Return the artifact for ``signature`` on this machine, without code where it has not been compiled yet.
+
+        Raises:
+            WarpCodegenError: The kernel can't be compiled, or not differentiated.
+        """
+        return self.artifact(signature) if self.precompiled else kernel_facts(self.captured_source, signature)
 
     def forget_programs(self) -> None:
         """Drop what has been compiled, because options changed."""

@@ -70,6 +70,7 @@ class Program:
         self.artifacts: dict[Place, Artifact] = {}
         self.loaded: dict[Place, Any] = {}  # on CUDA, the code of each
         self.signatures: dict[Place, Signature] = {}  # what each was compiled for
+        self._facts: Artifact | None = None
         self.waits = False  # on CUDA, whether the host waits for each launch, to see what it reports
 
     @property
@@ -78,6 +79,18 @@ class Program:
         if not self.artifacts:
             self.require(contiguous=True, wide=False, sums=True)
         return next(iter(self.artifacts.values()))
+
+    @property
+    def facts(self) -> Artifact:
+        """What is known of it before it has code; the dispatcher that goes with it is there then."""
+        if self.artifacts or self.device.is_cuda:
+            return self.any_artifact
+        with COMPILING:
+            if self._facts is None:
+                signature = self.signature(contiguous=True, wide=False, sums=True)
+                self._facts = self.kernel.facts(signature)
+                self.dispatcher = self.dispatcher or self.new_dispatcher(signature, self._facts)
+        return self._facts
 
     @property
     def keeps(self) -> bool:
@@ -119,15 +132,19 @@ class Program:
         """
         with COMPILING:
             if (contiguous, wide, sums) not in self.artifacts or self.dispatcher is None:
-                options = self.kernel.compile_options()
-                signature = Signature(
-                    self.types, contiguous, wide, self.wrt, self.same, options, self.tangent, sums, alone=self.alone,
-                    kept=self.keeps,
-                )  # fmt: skip
+                signature = self.signature(contiguous, wide, sums)
                 self.dispatcher, place, artifact = self._install(signature)
                 self.artifacts[place] = artifact
                 self.signatures[place] = signature
             return self.dispatcher
+
+    def signature(self, contiguous: bool, wide: bool, sums: bool) -> Signature:
+        """Return what a variant is compiled for; see ``require``."""
+        options = self.kernel.compile_options()
+        return Signature(
+            self.types, contiguous, wide, self.wrt, self.same, options, self.tangent, sums, alone=self.alone,
+            kept=self.keeps,
+        )  # fmt: skip
 
     def _install(self, signature: Signature) -> tuple[_native.Dispatcher, Place, Artifact]:
         """Compile a variant, load it, and let the dispatcher run it in the place that it has there."""
@@ -144,7 +161,9 @@ class Program:
         dispatcher = self.dispatcher or self.new_dispatcher(signature, artifact)
         place = (signature.contiguous, signature.wide, sums)
         reaches = pack_reaches(artifact.reaches)
-        known = next(iter(self.artifacts.values()), artifact).takes  # by the dispatcher, which was made for that one
+        known = next(
+            iter(self.artifacts.values()), self._facts or artifact
+        ).takes  # by the dispatcher, which was made for that one
         takes = bool(artifact.takes) and set(artifact.takes).issubset(known)
         address = loaded.address(artifact.entry)
         dispatcher.install(*place, address, loaded, artifact.lanes, 0, 0, artifact.rows, reaches, takes)
