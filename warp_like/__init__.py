@@ -149,8 +149,9 @@ _LOADED_WHEN_USED |= {
             *("get_mempool_used_mem_current", "get_mempool_used_mem_high"),
             *("is_mempool_access_supported", "is_mempool_access_enabled", "set_mempool_access_enabled"),
             *("ScopedMempoolAccess", "is_peer_access_supported", "is_peer_access_enabled"),
-            *("set_peer_access_enabled", "ScopedPeerAccess", "can_access"),
+            *("set_peer_access_enabled", "ScopedPeerAccess"),
         ),
+        "warp_like.runtime.arrays.access": ("can_access",),
         "warp_like.runtime.memory.allocators": ("Allocator",),
         "warp_like.runtime.memory.device_allocators": (
             *("set_cuda_allocator", "set_device_allocator", "get_device_allocator", "ScopedAllocator"),

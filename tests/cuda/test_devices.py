@@ -11,7 +11,8 @@ import pytest
 import warp_like as wp
 from tests.cuda.fake_driver import FakeDriver
 from warp_like.runtime.cuda import errors
-from warp_like.runtime.cuda.driver import Unavailable, install
+from warp_like.runtime.cuda.driver import install
+from warp_like.runtime.memory.backend import Unavailable
 
 
 def test_what_a_device_is(fake):

@@ -95,7 +95,7 @@ def _named_to_paddle(ident: Any) -> Any:
 def _require_cuda(ident: Any) -> None:
     """Refuse what is no name of a CUDA device. Other libraries' names of devices are left to them."""
     device = get_device(ident if isinstance(ident, (str, Device)) and not str(ident).startswith("gpu") else "cuda")
-    if not device.is_cuda:
+    if device.backend.streams is None:
         raise RuntimeError(f"device {device.alias!r} has no streams: launches on it have finished when they return")
 
 

@@ -199,13 +199,8 @@ class array(Exchange, Elementwise, Generic[DType]):
     @property
     def memory_kind(self) -> MemoryKind:
         """What memory it has, as the driver tells it for a CUDA device; ``UNKNOWN`` there for none at all."""
-        if self.device.is_cpu:
-            return MemoryKind.PINNED if self.pinned else MemoryKind.HOST
-        if not self.ptr:
-            return MemoryKind.UNKNOWN
-        kinds = {"managed": MemoryKind.CUDA_MANAGED, "pool": MemoryKind.CUDA_MEMPOOL}
-        with self.device.guard:
-            return kinds.get(self.device.driver.pointer_kind(self.ptr), MemoryKind.CUDA_DEVICE)
+        kind: MemoryKind = self.device.backend.memory_kind(self)
+        return kind
 
     def cptr(self) -> Any:
         """Return a ``ctypes`` pointer to the components, to hand to C; it does not keep the memory alive.
@@ -227,14 +222,8 @@ class array(Exchange, Elementwise, Generic[DType]):
             RuntimeError: The array lies on the CPU, is a part of its memory, or its memory has no handle, as that of a
                 memory pool: allocate it inside of ``wp.ScopedMempool(device, False)``.
         """
-        if self.device.is_cuda:
-            from warp_like.runtime.cuda.sharing import memory_handle
-
-            return memory_handle(self)
-        raise RuntimeError(
-            f"{self!r} lies on {self.device}, and only CUDA memory has IPC handles; share host memory by "
-            "multiprocessing.shared_memory and wp.array(ptr=...)"
-        )
+        handle: bytes = self.device.backend.memory_handle(self)
+        return handle
 
     # ---- host access
 
@@ -567,7 +556,7 @@ def add_elements(to: array, other: array) -> None:
     if isinstance(to.element.type, ir.Struct):
         total = to.numpy()
         _add_records(to.element.type, total, other.numpy())
-        if to.device.is_cuda:  # what NumPy got is a copy
+        if not to.device.backend.shares_host_memory:  # what NumPy got is a copy
             put(to, total)
     else:
         to.assign(to._values() + other._values())

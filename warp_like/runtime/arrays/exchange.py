@@ -17,7 +17,7 @@ from warp_like.runtime.arrays import interop_hooks, nested
 from warp_like.runtime.arrays.binding import bind, bind_new
 from warp_like.runtime.arrays.recording import put
 from warp_like.runtime.memory.allocation import ElementType, contiguous_strides, element_type
-from warp_like.runtime.memory.device import CPU_DLPACK_TYPE, Device, get_device
+from warp_like.runtime.memory.device import CPU_DLPACK_TYPE, CUDA_DLPACK_TYPE, Device, get_device
 
 _Self = TypeVar("_Self", bound="Exchange")
 
@@ -28,17 +28,13 @@ class Exchange(_native.Array):
     # ---- out
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """Return a NumPy array over the same memory, which it keeps alive; a copy of what lies on a CUDA device.
+        """Return a NumPy array over the same memory, which it keeps alive; a copy of another device's memory.
 
         A copy is ordered behind the work of the device's current stream, and finished when this returns. Components are
         trailing dimensions. The elements of a bfloat16 array appear as their bits, as uint16.
         """
         view = self._numpy()
-        if view is None and self.device_type != CPU_DLPACK_TYPE:
-            from warp_like.runtime.cuda import transfer
-
-            return transfer.read(self)
-        return self._show() if view is None else view
+        return self.device.backend.read(self) if view is None else view
 
     def to_numpy(self, copy: bool | None = None) -> np.ndarray[Any, Any]:
         """Return the elements as a NumPy array; components are trailing dimensions.
@@ -239,19 +235,18 @@ class Exchange(_native.Array):
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         element = self.element
-        if self.device_type == CPU_DLPACK_TYPE:
-            raise AttributeError(f"{self!r} lies on the CPU")
+        streams = self.device.backend.streams
+        if self.device_type != CUDA_DLPACK_TYPE or streams is None:
+            raise AttributeError(f"{self!r} lies on {self.device}, which is no CUDA device")
         if element.scalar == ir.bfloat16:
             raise AttributeError("the interface has no bfloat16; DLPack has")
-        from warp_like.runtime.cuda.transfer import work_stream
-
         return {
             "version": 3,
             "data": (self.ptr if self.size else 0, self.readonly),
             "shape": self._full_shape,
             "strides": (*self.strides, *contiguous_strides(element.shape, element.numpy.itemsize)),
             "typestr": element.numpy.str if not element.is_struct else f"|V{self.itemsize}",
-            "stream": work_stream(self).cuda_stream or 1,  # the interface writes the legacy default stream as 1
+            "stream": streams.work_stream(self).cuda_stream or 1,  # the interface writes the legacy default stream as 1
         }
 
     def __dlpack__(
@@ -267,10 +262,8 @@ class Exchange(_native.Array):
             if tuple(dl_device) != (CPU_DLPACK_TYPE, 0) or copy is False:
                 raise BufferError(f"the array lies on {self.device}, it can't be exported to DLPack device {dl_device}")
             source, copy = self._copied(get_device("cpu")), True
-        elif self.device_type != CPU_DLPACK_TYPE:
-            from warp_like.runtime.cuda.transfer import hand_over
-
-            hand_over(source, stream)
+        elif self.device.backend.streams is not None:
+            self.device.backend.streams.hand_over(source, stream)
         elif stream is not None and stream != -1:
             raise TypeError(f"the CPU has no streams: __dlpack__() takes stream=None or -1, got {stream!r}")
         return _native.dlpack_capsule(source, max_version is not None and max_version[0] >= 1, bool(copy))

@@ -225,7 +225,7 @@ class indexedarray(Elementwise, Generic[DType]):
         host_writes(self.data)
         raw = self.data.numpy()
         raw[selection] = values
-        if self.data.device.is_cuda:  # what NumPy got is a copy
+        if not self.data.device.backend.shares_host_memory:  # what NumPy got is a copy
             put(self.data, raw)
 
     def _selection(self) -> tuple[Any, ...]:

@@ -69,7 +69,7 @@ def adopt(a: array, source: array) -> None:
 
 def _keep(a: array, arrays: Iterable[Any]) -> None:
     known = _known(a)
-    if len(known) > 64 and a.device.is_cpu:
+    if len(known) > 64 and a.device.backend.shares_host_memory:
         _forget_unused(a, known)
     known.update((_place(x), x) for x in arrays)
 
@@ -156,16 +156,11 @@ def used_by(artifact: Artifact) -> bool:
 
 def before_launch(artifact: Artifact, place: Device, args: list[Any], stream: Any) -> None:
     """Tell of the use of the arrays that a launch reaches through elements, as the native path does for arguments."""
-    if place.is_cuda:
-        from warp_like.runtime.cuda.transfer import stream_for
-
-        device: Any = place
-        owners = [x.owner for x in args if isinstance(x, _native.Array)]
-        queue = stream_for(device, stream, *owners)
-        with device.guard:
-            for i in {i for i, _ in (*artifact.inner_reads, *artifact.inner_writes)}:
-                for x in arrays_in(args[i]):
-                    _native.use_memory(device.native, x.owner, queue)
+    streams = place.backend.streams
+    if streams is not None:
+        queue = streams.stream_for(place, stream, *(x.owner for x in args if isinstance(x, _native.Array)))
+        reached = {i for i, _ in (*artifact.inner_reads, *artifact.inner_writes)}
+        streams.note_use(place, queue, [x.owner for i in reached for x in arrays_in(args[i])])
     for i, _ in artifact.inner_writes:
         for x in arrays_in(args[i]):
             interop_hooks.before_write(x.owner)

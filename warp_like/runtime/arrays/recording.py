@@ -81,7 +81,7 @@ class TimingResult(NamedTuple):
 class Activities:
     """What launches take is noted here, by all threads, between ``timing_begin`` and ``timing_end``."""
 
-    noted: list[Any] | None = None  # results, and what has a result() once a device has got there
+    noted: list[Any] | None = None  # clocks, whose result() waits for a device to get there
     wanted = False
 
 
@@ -95,17 +95,18 @@ def host_writes(dest: array, source: array | None = None) -> None:
 
 
 def put(dest: Any, values: Any, stream: Any = None) -> None:
-    """Copy ``values``, an array of as many components or NumPy components that broadcast, to the memory of ``dest``."""
-    is_array = isinstance(values, _native.Array)
-    if dest.device.is_cpu and not (is_array and values.device.is_cuda):
-        target, source = dest.numpy(), values.numpy() if is_array else values
-        # NumPy (2.4) overwrites what it has yet to copy where strides of one dimension differ: x[::2] = x[:3].
-        overlaps = isinstance(source, np.ndarray) and np.may_share_memory(target, source)
-        np.copyto(target, source.copy() if overlaps else source)
-        return
-    from warp_like.runtime.cuda import transfer
+    """Copy ``values``, an array of as many components or NumPy components that broadcast, to the memory of ``dest``.
 
-    transfer.write(dest, values, stream)
+    A backend copies between its devices and the host's memory, so data goes from kind to kind by way of the host.
+    """
+    backend = dest.device.backend
+    if isinstance(values, _native.Array):
+        other = values.device.backend
+        if backend.shares_host_memory:
+            backend = other
+        elif other is not backend and not other.shares_host_memory:
+            values = other.read(values)
+    backend.write(dest, values, stream)
 
 
 def host_copy(dest: array, values: Any, source: array | None = None, stream: Any = None) -> None:

@@ -477,9 +477,4 @@ def _has_gradient(a: array) -> bool:
 
 
 def _fingerprint(a: array) -> int:
-    if a.device.is_cuda:
-        from warp_like.runtime.cuda.algorithms import fingerprint
-
-        # What a graph will compute has no fingerprint yet, and what it overwrites nobody else writes in between.
-        return 0 if a.device.is_capturing else fingerprint(a)
-    return _native.fingerprint(a)
+    return a.device.backend.algorithms.fingerprint(a)

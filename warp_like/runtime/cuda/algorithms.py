@@ -25,6 +25,9 @@ from warp_like.values.dtypes import int64, uint32, uint64
 tid, cast = Builtin("tid"), Builtin("cast")
 block_dim, block_sum, block_thread = Builtin("block_dim"), Builtin("block_sum"), Builtin("block_thread")
 
+MOST_NUMBERS = 2**31 - 1
+"""How many numbers the kernels here can count."""
+
 BLOCK = 256
 """How many threads of a block add up what they have, whatever the options say: results do not depend on these."""
 
@@ -123,7 +126,7 @@ def _convert(source: Any, target: Any) -> None:
     target[i] = target.dtype(source[i])
 
 
-def reduce(a: array, b: array | None, target: array, axis: int) -> None:
+def reduce(a: array, b: array | None, target: array, axis: int) -> bool:
     """Write the sum of ``a``, or of its products with ``b``, along ``axis``, or of all for -1; integers wrap."""
     components = math.prod(a.element.shape)
     outer, length, inner = 1, a.size, components
@@ -141,6 +144,7 @@ def reduce(a: array, b: array | None, target: array, axis: int) -> None:
     _run(_convert, sums.size, _as(sums, sums.size), _as(whole, sums.size))
     if whole is not target:
         put(target, whole)
+    return True
 
 
 def _summed(given: list[array], outer: int, length: int, inner: int) -> array:
@@ -187,8 +191,11 @@ def _mixed(words: Any, sums: Any) -> None:
 def fingerprint(a: array) -> int:
     """Return a number that is another one where the bytes of ``a`` are others, but for chance; waits.
 
-    The words are mixed as Steele, Lea and Flood's SplitMix64 mixes its states (OOPSLA 2014), and added up.
+    Captured writes have not run yet, so there is nothing to hash; no one else writes these arrays during a capture. The
+    words are mixed as Steele, Lea and Flood's SplitMix64 mixes its states (OOPSLA 2014), and added up.
     """
+    if a.device.is_capturing:
+        return 0
     whole = _in_one_piece(a)
     nbytes = whole.size * whole.itemsize
     if not nbytes:
@@ -387,6 +394,8 @@ def sort_segments(keys: array, values: array, n: int, starts: array, ends: array
 
     Borders of segments cut the pairs into regions, which keep their order.
     """
+    if n <= 1 or not starts.size:
+        return
     keys, values = keys.flatten(), values.flatten()
     borders, inside = (new_array(element_type(ir.int32), (n + 1,), keys.device, zero=True) for _ in range(2))
     _run(_mark_segments, starts.size, starts, ends, n, borders, inside)
@@ -434,8 +443,18 @@ def _write_lengths(starts: Any, count: Any, lengths: Any) -> None:
         lengths[k] = lengths.dtype(end - starts[k])
 
 
-def encode_runs(source: array, values: array, lengths: array, n: int, count: array) -> None:
-    """Write the value and the length of each run of the first ``n`` elements, and how many runs there are."""
+def encode_runs(source: array, values: array, lengths: array, n: int, count: array | None) -> int | None:
+    """Write the value and the length of each run of the first ``n`` elements; write or return how many there are."""
+    if count is not None:
+        _encode_runs(source, values, lengths, n, count)
+        return None
+    counted = _scratch(source, ir.int32, 1)
+    _encode_runs(source, values, lengths, n, counted)
+    found: int = counted.list()[0]
+    return found
+
+
+def _encode_runs(source: array, values: array, lengths: array, n: int, count: array) -> None:
     if n == 0:
         count.zero_()
         return

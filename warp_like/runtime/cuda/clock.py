@@ -10,7 +10,7 @@ from warp_like.runtime.cuda.transfer import stream_for
 from warp_like.runtime.memory.stream import Event, get_event_elapsed_time
 
 
-class Timed:
+class Clock:
     """One launch between two events, in a ``with`` block; ``result`` waits for it.
 
     Args:

@@ -17,7 +17,7 @@ from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.cuda.driver import driver
 from warp_like.runtime.cuda.errors import CudaError
 from warp_like.runtime.cuda.load import target_of
-from warp_like.runtime.memory.recorder import captures_on_cuda
+from warp_like.runtime.memory.recorder import stream_capture
 from warp_like.runtime.memory.stream import ScopedStream, Stream
 
 OLDEST = 12040
@@ -125,7 +125,7 @@ class _Nodes:
 def _place(name: str, flag: array, stream: Stream | None) -> tuple[CudaDevice, Stream]:
     """The device and the captured stream, if all is as it has to be."""
     device = flag.device
-    if not isinstance(device, CudaDevice) or device.capture is None or not captures_on_cuda():
+    if not isinstance(device, CudaDevice) or device.capture is None or stream_capture() is None:
         raise ValueError(f"{name}() in a CUDA capture takes a condition on the device that is captured, got {flag!r}")
     if not is_supported():
         version = driver().version()

@@ -17,13 +17,14 @@ from warp_like.runtime.cuda.driver import driver
 from warp_like.runtime.cuda.errors import error
 from warp_like.runtime.memory import device as devices
 from warp_like.runtime.memory.allocators import BuiltinAllocator
+from warp_like.runtime.memory.backend import Unavailable
 from warp_like.runtime.memory.device import CUDA_DLPACK_TYPE, Device
+from warp_like.runtime.memory.stream import Stream, StreamDevice
 
 if TYPE_CHECKING:
     from warp_like.runtime.cuda.conditions import Setter
     from warp_like.runtime.cuda.faults import Reports
     from warp_like.runtime.cuda.graph import CudaGraph
-    from warp_like.runtime.memory.stream import Stream
 
 
 class Guard:
@@ -49,13 +50,15 @@ class Guard:
             self.driver.context_pop()
 
 
-class CudaDevice(Device):
+class CudaDevice(StreamDevice):
     """A CUDA device. Made by ``wp.get_device("cuda:0")`` and the like, once for each.
 
     Attributes:
         ordinal: The driver's number for it.
         is_primary: Whether its context is the one that all libraries share.
     """
+
+    kind = "cuda"
 
     def __init__(self, alias: str, ordinal: int, context: int | None = None) -> None:
         super().__init__(alias, None, ordinal, CUDA_DLPACK_TYPE)
@@ -203,9 +206,7 @@ class CudaDevice(Device):
             self.driver.primary_context_retain(self.ordinal) if self._given_context is None else self._given_context
         )
         made = _native.DriverContext(handle, self.ordinal)
-        made.only = len(devices.cuda_devices()) == 1
-        from warp_like.runtime.memory.stream import Stream
-
+        made.only = len(cuda_devices()) == 1
         self.__dict__["native"] = made  # for the stream, which asks for it
         made.stream = Stream(self)
         return made
@@ -252,8 +253,6 @@ class CudaDevice(Device):
     @functools.cached_property
     def null_stream(self) -> Stream:
         """The legacy default stream, which waits for all blocking streams and they for it."""
-        from warp_like.runtime.memory.stream import Stream
-
         return Stream(self, cuda_stream=0)
 
     def set_stream(self, stream: Stream, sync: bool = True) -> None:
@@ -264,6 +263,11 @@ class CudaDevice(Device):
             stream.wait_stream(self.stream)
         self.native.stream = stream
         self.native.stream_chosen = True
+
+    @property
+    def is_capturing(self) -> bool:
+        """Whether a capture runs on it."""
+        return self.capture is not None
 
     def can_access(self, other: Device) -> bool:
         """Return whether kernels here can use the memory of ``other``."""
@@ -305,15 +309,23 @@ def discover() -> dict[str, CudaDevice]:
     """Return the CUDA devices by alias.
 
     Raises:
-        Unavailable: CUDA can't be used here; the message says what is missing.
+        Unavailable: CUDA can't be used here, or there is no device; the message says what is missing.
     """
-    return {f"cuda:{i}": CudaDevice(f"cuda:{i}", i) for i in range(driver().device_count())}
+    count = driver().device_count()
+    if not count:
+        raise Unavailable("the NVIDIA driver sees no device")
+    return {f"cuda:{i}": CudaDevice(f"cuda:{i}", i) for i in range(count)}
+
+
+def cuda_devices() -> dict[str, CudaDevice]:
+    """Return the CUDA devices by alias; empty where CUDA can't be used."""
+    return devices.devices_of("cuda")  # type: ignore[return-value]  # `discover` has made them
 
 
 def forget() -> None:
     """Let devices be found anew: another driver has been installed."""
     _connected.clear()
-    devices.forget_cuda()
+    devices.forget_devices("cuda")
 
 
 _connected: list[Any] = []
@@ -353,7 +365,7 @@ def device_of_context(context: int) -> CudaDevice:
     """
     with Guard(driver(), context):
         ordinal = driver().context_device()
-    found = next((d for d in devices.cuda_devices().values() if d.ordinal == ordinal and d.context == context), None)
+    found = next((d for d in cuda_devices().values() if d.ordinal == ordinal and d.context == context), None)
     if found is None:
         raise RuntimeError(f"context {context:#x} of device {ordinal} is none of ours: use wp.map_cuda_device")
     return found
@@ -376,7 +388,7 @@ def map_cuda_device(alias: str, context: Any = None) -> CudaDevice:
         handle = driver().context_current()
         if not handle:
             raise RuntimeError(f"map_cuda_device({alias!r}): the thread has no current CUDA context; pass `context`")
-    known = devices.cuda_devices()
+    known = cuda_devices()
     for device in known.values():
         if device.has_context and device.context == handle:
             devices.rename(device, alias)
@@ -400,7 +412,7 @@ def unmap_cuda_device(alias: str) -> None:
     Raises:
         ValueError: There is no such device, or it is the CPU.
     """
-    known = devices.cuda_devices()
+    known = cuda_devices()
     if alias not in known:
         raise ValueError(f"{alias!r} is not the name of a CUDA device; the devices are: {', '.join(known)}")
     device = known[alias]

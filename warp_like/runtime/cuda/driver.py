@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from warp_like.runtime.cuda.errors import GONE, NOT_READY, UPDATE_FAILURE, CudaError, error
+from warp_like.runtime.memory.backend import Unavailable
 
 CUDA_VERSION = 12000
 """Whose functions native code asks for by name; the driver has to be as new."""
@@ -34,10 +35,6 @@ class Block(NamedTuple):
     on_host: bool
     pitch: int
     height: int
-
-
-class Unavailable(RuntimeError):
-    """CUDA can't be used here; the message says what is missing."""
 
 
 class Driver:

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 from warp_like import _native
 from warp_like.runtime.cuda.errors import CudaError
 from warp_like.runtime.cuda.memory import allocate
-from warp_like.runtime.launching.graph import Graph
-from warp_like.runtime.memory.recorder import cuda_captures
+from warp_like.runtime.launching.graph import StreamGraph, Work
+from warp_like.runtime.memory.recorder import stream_captures
 from warp_like.runtime.memory.stream import Stream
 
 if TYPE_CHECKING:
+    from warp_like.runtime.arrays.array import array
     from warp_like.runtime.cuda.device import CudaDevice
 
 _LEGACY_STREAMS = (0, 1)
@@ -37,7 +38,7 @@ class _Handle:
         self.device.driver.release(self._destroy, self.device.context, self.value)
 
 
-class CudaGraph(Graph):
+class CudaGraph(StreamGraph):
     """What a capture on a stream recorded.
 
     Attributes:
@@ -90,7 +91,7 @@ class CudaGraph(Graph):
         self._chosen = device.native.stream_chosen
         if self.stream == device.stream:  # also for tensors whose library works on another stream
             device.native.stream_chosen = True
-        cuda_captures.append(self)
+        stream_captures.append(self)
 
     def end(self) -> None:
         """End the capture, and make the graph ready to run.
@@ -101,7 +102,7 @@ class CudaGraph(Graph):
         device = self.device
         used = {id(x): x for x in device.native.captured}
         self._scratch.clear()  # what was allocated for it is among what is used
-        cuda_captures.remove(self)
+        stream_captures.remove(self)
         device.capture = None
         if self.stream == device.stream:
             device.native.stream_chosen = self._chosen
@@ -114,6 +115,18 @@ class CudaGraph(Graph):
             self._used = tuple(used.values())
         finally:
             device.native.captured = None
+
+    def add_choice(self, name: str, flag: array, branches: tuple[Work, Work], stream: Stream | None) -> None:
+        """Capture a node that runs its graph if a number on the device is not zero, and one for zero."""
+        from warp_like.runtime.cuda.conditions import choose
+
+        choose(name, flag, branches, stream)
+
+    def add_loop(self, name: str, flag: array, body: Work, stream: Stream | None) -> None:
+        """Capture a node that runs its graph while a number on the device is not zero."""
+        from warp_like.runtime.cuda.conditions import loop
+
+        loop(name, flag, body, stream)
 
     def scratch(self, stream: Stream, nbytes: int) -> _native.Buffer:
         """Memory for an operation of a captured stream, which the next one on the stream may have as well."""
@@ -149,7 +162,7 @@ class CudaGraph(Graph):
             captured.append(self)
         _native.launch_graph(self.device.native, self._executable.value, self._used, queue)
 
-    def update(self, other: Graph) -> None:
+    def update(self, other: Any) -> None:
         """Do what ``other`` does from now on; see ``Graph.update``."""
         if not isinstance(other, CudaGraph) or other.device is not self.device:
             raise TypeError(f"a graph of {self.device} takes over another one of {self.device}, got {other!r}")

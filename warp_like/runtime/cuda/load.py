@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from warp_like.backend.target import Target, cuda_target, nearest_architecture
 from warp_like.base.reach import pack_reaches
 from warp_like.base.settings import settings
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.signature import Signature
+from warp_like.runtime.cuda.clock import Clock
 from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.cuda.faults import Report
 from warp_like.runtime.cuda.stack import FIRST_CAPACITY, Runner
@@ -74,6 +75,17 @@ def install(program: Program, signature: Signature) -> tuple[_native.Dispatcher,
     dispatcher.install(*place, loaded.function, loaded, 1, loaded.max_threads, context, 1, reaches)
     program.loaded[place] = loaded
     return dispatcher, place, artifact
+
+
+def max_threads(program: Program, place: Place) -> int:
+    """Return the most threads that a block of a loaded variant can have."""
+    threads: int = program.loaded[place].max_threads
+    return threads
+
+
+def clock(device: CudaDevice, name: str, filter: int, stream: Any, args: list[Any]) -> Clock:
+    """Return what measures a launch by events of the device."""
+    return Clock(device, name, filter, stream, args)
 
 
 def usual_block(kernel: Kernel) -> int:

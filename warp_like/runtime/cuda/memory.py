@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from typing import Any
 
 from warp_like import _native
 from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.cuda.driver import driver
 from warp_like.runtime.cuda.errors import CudaOutOfMemoryError, out_of_memory
+from warp_like.runtime.memory.allocation import MemoryKind
 from warp_like.runtime.memory.allocators import memory_from
 from warp_like.runtime.memory.stream import Stream
 
@@ -137,3 +139,12 @@ def allocate_pinned(device: CudaDevice, nbytes: int, zero: bool) -> _native.Buff
     if zero:
         _native.clear_memory(made)
     return made
+
+
+def memory_kind(a: Any) -> MemoryKind:
+    """Return what memory an array has, as the driver tells it; ``UNKNOWN`` for none at all."""
+    if not a.ptr:
+        return MemoryKind.UNKNOWN
+    kinds = {"managed": MemoryKind.CUDA_MANAGED, "pool": MemoryKind.CUDA_MEMPOOL}
+    with a.device.guard:
+        return kinds.get(a.device.driver.pointer_kind(a.ptr), MemoryKind.CUDA_DEVICE)

@@ -8,14 +8,12 @@ gets access to it. Copies between devices need neither.
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any
 
 from warp_like.runtime.arrays.array import array
-from warp_like.runtime.arrays.indexed import indexedarray
 from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.cuda.errors import CudaError
 from warp_like.runtime.memory.allocation import MemoryKind
-from warp_like.runtime.memory.device import DeviceLike, get_device
+from warp_like.runtime.memory.device import Device, DeviceLike, get_device
 
 _ALREADY_ENABLED, _NOT_ENABLED = 704, 705
 _LARGEST = 2**64 - 1
@@ -268,29 +266,16 @@ class ScopedPeerAccess(_AccessScope):
         set_peer_access_enabled(self.target_device, self.peer_device, enable)
 
 
-def can_access(device: DeviceLike, resource: Any) -> bool:
-    """Return whether kernels on ``device`` can use the memory of an array as it is.
-
-    Page-locked memory can be used by all CUDA devices, managed memory by the CPU as well. An indexed array can be used
-    where its data and its indices can. False where it is not known.
-
-    Raises:
-        TypeError: ``resource`` is no array.
-    """
-    if isinstance(resource, indexedarray):
-        return all(can_access(device, part) for part in resource._leaves())
-    if not isinstance(resource, array):
-        raise TypeError(f"can_access() takes a device and an array, got {type(resource).__name__}")
-    place, home = get_device(device), resource.device
-    if place is home:
-        return True
-    if not isinstance(place, CudaDevice):
-        return isinstance(home, CudaDevice) and resource.memory_kind == MemoryKind.CUDA_MANAGED
+def can_access(device: Device, a: array) -> bool:
+    """Return whether kernels on ``device`` can use the memory of an array of another device; one of the two is ours."""
+    home = a.device
+    if not isinstance(device, CudaDevice):
+        return bool(a.memory_kind == MemoryKind.CUDA_MANAGED)
     if not isinstance(home, CudaDevice):
-        return resource.pinned
-    match resource.memory_kind:
+        return a.pinned
+    match a.memory_kind:
         case MemoryKind.CUDA_MANAGED:
             return True
         case MemoryKind.CUDA_MEMPOOL:
-            return is_mempool_access_enabled(home, place)
-    return is_peer_access_enabled(home, place)
+            return is_mempool_access_enabled(home, device)
+    return is_peer_access_enabled(home, device)

@@ -15,8 +15,9 @@ from typing import Any
 from warp_like.backend.libdevice import find_ptxas
 from warp_like.backend.target import CUDA_ARCHITECTURES
 from warp_like.runtime.cuda.device import CudaDevice
-from warp_like.runtime.cuda.driver import Unavailable, driver
+from warp_like.runtime.cuda.driver import driver
 from warp_like.runtime.kernels.kernel import Kernel
+from warp_like.runtime.memory.backend import Unavailable
 from warp_like.runtime.memory.device import DeviceLike, get_device
 
 Version = tuple[int, int]

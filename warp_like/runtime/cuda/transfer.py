@@ -115,6 +115,13 @@ def stream_for(device: CudaDevice, stream: Stream | None, *owners: Any) -> Strea
     return device.stream
 
 
+def note_use(device: CudaDevice, stream: Stream, owners: list[Any]) -> None:
+    """Order the work of ``stream`` with other work on memory of ``owners``."""
+    with device.guard:
+        for owner in owners:
+            _native.use_memory(device.native, owner, stream)
+
+
 def work_stream(a: Any) -> Stream:
     """Return the stream on which the memory of ``a``, an array, was used last, as far as that is known."""
     device: CudaDevice = a.device

@@ -10,14 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 from warp_like.backend.target import Target, cuda_target
 from warp_like.base.frozen import Frozen
 from warp_like.runtime.memory.device import Device
-
-if TYPE_CHECKING:
-    from warp_like.runtime.cuda.device import CudaDevice
 
 
 class CudaFile(Frozen):
@@ -40,7 +36,7 @@ def file_path(folder: Path, module: str, target: Target | None) -> Path:
 
 def arch_of(device: Device) -> int | None:
     """Return a CUDA device's architecture, 90 for compute capability 9.0; None for the CPU."""
-    return None if device.is_cpu else cast("CudaDevice", device).arch
+    return device.arch or None
 
 
 def find_file(

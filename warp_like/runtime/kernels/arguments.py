@@ -18,6 +18,7 @@ from warp_like import values
 from warp_like.ir import types as ir
 from warp_like.ir.literal import int_range
 from warp_like.runtime.arrays import interop_hooks
+from warp_like.runtime.arrays.access import can_access
 from warp_like.runtime.arrays.array import array, bind_foreign, new_array
 from warp_like.runtime.arrays.indexed import indexedarray
 from warp_like.runtime.memory.allocation import element_type
@@ -117,11 +118,9 @@ def _reached(site: Site, value: array) -> array | None:
     """
     if recorder.active is not None and value.requires_grad:
         return None
-    from warp_like.runtime.cuda.pools import can_access
-
     if not can_access(site.device, value):
         return None
-    if not site.device.is_cuda:
+    if site.device.backend.streams is None:
         value.device.synchronize()
     return bind_foreign(value.element, value.ptr, value.shape, value.strides, value.readonly, site.device, value.owner)
 

@@ -6,7 +6,6 @@ import html
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from warp_like import _native
 from warp_like.base.frozen import Frozen
 from warp_like.compiler import lookup
 
@@ -107,7 +106,7 @@ def _variant(program: Program, which: tuple[bool, bool, bool], artifact: Artifac
         seconds=artifact.seconds,
         lanes=artifact.lanes,
         lanes_reason=artifact.lanes_reason,
-        threads=program.loaded[which].max_threads if program.device.is_cuda else _native.num_threads(),
+        threads=program.device.backend.programs.max_threads(program, which),
         code_bytes=len(artifact.code),
         device=str(program.device),
     )

@@ -392,7 +392,7 @@ class Kernel(_native.Launchable):
         positions = None if wrt is None else tuple(sorted(names.index(name) for name in wrt))
         where = _target(target)
         types = self._inspected_types(args)
-        signature = Signature(types, wrt=positions, options=self.compile_options(), sums=not where.is_cuda)
+        signature = Signature(types, wrt=positions, options=self.compile_options(), sums=where.kind == "cpu")
         from warp_like.compiler import pipeline  # not loaded unless something is compiled
 
         return pipeline.stage_text(self.current().captured_source, signature, where, stage)

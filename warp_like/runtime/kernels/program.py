@@ -11,7 +11,6 @@ from warp_like import _native, values
 from warp_like.base.errors import WarpDeterminismError
 from warp_like.base.faults import explain
 from warp_like.base.forking import Order, held_by_forks
-from warp_like.base.reach import pack_reaches
 from warp_like.base.settings import Setting, settings
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.signature import Signature, entry_roles, prefixed, with_scratch
@@ -68,7 +67,7 @@ class Program:
         self.alone = alone
         self.dispatcher: _native.Dispatcher | None = None
         self.artifacts: dict[Place, Artifact] = {}
-        self.loaded: dict[Place, Any] = {}  # on CUDA, the code of each
+        self.loaded: dict[Place, Any] = {}  # with ``max_threads``, where blocks have threads
         self.signatures: dict[Place, Signature] = {}  # what each was compiled for
         self._facts: Artifact | None = None
         self.waits = False  # on CUDA, whether the host waits for each launch, to see what it reports
@@ -83,7 +82,7 @@ class Program:
     @property
     def facts(self) -> Artifact:
         """What is known of it before it has code; the dispatcher that goes with it is there then."""
-        if self.artifacts or self.device.is_cuda:
+        if self.artifacts or self.target is not None:
             return self.any_artifact
         with COMPILING:
             if self._facts is None:
@@ -100,11 +99,7 @@ class Program:
     @property
     def target(self) -> Target | None:
         """What it is compiled for, as the compiler knows it; None for this machine."""
-        if not self.device.is_cuda:
-            return None
-        from warp_like.runtime.cuda import load
-
-        return load.target_of(self.device)  # type: ignore[arg-type]
+        return self.device.backend.programs.target_of(self.device)
 
     def in_order(self, dims: tuple[int, ...], same: Sequence[tuple[int, int]] = ()) -> bool:
         """Return whether the adjoint for a grid of these extents is that of one thread, for the order of atomics.
@@ -133,10 +128,14 @@ class Program:
         with COMPILING:
             if (contiguous, wide, sums) not in self.artifacts or self.dispatcher is None:
                 signature = self.signature(contiguous, wide, sums)
-                self.dispatcher, place, artifact = self._install(signature)
+                self.dispatcher, place, artifact = self.device.backend.programs.install(self, signature)
                 self.artifacts[place] = artifact
                 self.signatures[place] = signature
             return self.dispatcher
+
+    def described_by(self, artifact: Artifact) -> Artifact:
+        """Return what the dispatcher was made for: ``artifact`` if that is the program's first."""
+        return next(iter(self.artifacts.values()), self._facts or artifact)
 
     def signature(self, contiguous: bool, wide: bool, sums: bool) -> Signature:
         """Return what a variant is compiled for; see ``require``."""
@@ -145,29 +144,6 @@ class Program:
             self.types, contiguous, wide, self.wrt, self.same, options, self.tangent, sums, alone=self.alone,
             kept=self.keeps,
         )  # fmt: skip
-
-    def _install(self, signature: Signature) -> tuple[_native.Dispatcher, Place, Artifact]:
-        """Compile a variant, load it, and let the dispatcher run it in the place that it has there."""
-        if self.device.is_cuda:
-            from warp_like.runtime.cuda import load
-
-            return load.install(self, signature)
-        from warp_like.backend import cpu
-
-        artifact = self.kernel.artifact(signature)
-        loaded = cpu.load(artifact.code, (artifact.entry,), _native.symbols())
-        # Code that gains nothing from plain additions is the one that serves launches which have to be atomic.
-        sums = signature.sums and bool(artifact.sums or artifact.own or artifact.reduced)
-        dispatcher = self.dispatcher or self.new_dispatcher(signature, artifact)
-        place = (signature.contiguous, signature.wide, sums)
-        reaches = pack_reaches(artifact.reaches)
-        known = next(
-            iter(self.artifacts.values()), self._facts or artifact
-        ).takes  # by the dispatcher, which was made for that one
-        takes = bool(artifact.takes) and set(artifact.takes).issubset(known)
-        address = loaded.address(artifact.entry)
-        dispatcher.install(*place, address, loaded, artifact.lanes, 0, 0, artifact.rows, reaches, takes)
-        return dispatcher, place, artifact
 
     def new_dispatcher(self, signature: Signature, artifact: Artifact, cuda: Any = None) -> _native.Dispatcher:
         """Return a dispatcher without variants for the parameters of ``artifact``; ``cuda`` is the device's context."""

@@ -19,8 +19,8 @@ from warp_like import _native
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays.array import array
 from warp_like.runtime.kernels.kernel import hold_fast_launches
-from warp_like.runtime.memory.device import Device, DeviceLike, get_device, is_cuda_available
-from warp_like.runtime.memory.recorder import captures_on_cuda, recorder
+from warp_like.runtime.memory.device import Device, DeviceLike, get_device, get_preferred_device
+from warp_like.runtime.memory.recorder import recorder, stream_capture
 
 if TYPE_CHECKING:
     from warp_like.runtime.kernels.program import Program
@@ -108,6 +108,35 @@ class Graph:
         Path(path).write_text("\n".join([*lines, "}"]) + "\n", encoding="utf-8")
 
 
+class StreamGraph(Graph):
+    """A graph that the work of a stream is captured into, while it is in ``stream_captures``.
+
+    Attributes:
+        thread: The thread that began the capture.
+    """
+
+    thread: int
+
+    def add_choice(self, name: str, flag: array, branches: tuple[Work, Work], stream: Any) -> None:
+        """Capture two branches, of which the first runs if the first element of ``flag`` is not zero, else the second.
+
+        Args:
+            name: What the user called.
+            flag: An array of 4-byte integers or bools.
+            branches: What make the work that is captured.
+            stream: The captured stream in whose order it happens; the current one of the flag's device when None.
+        """
+        raise NotImplementedError
+
+    def add_loop(self, name: str, flag: array, body: Work, stream: Any) -> None:
+        """Capture ``body``, to be run while the first element of ``flag`` is not zero; see ``add_choice``."""
+        raise NotImplementedError
+
+
+Work = Callable[[], None] | None
+"""What a branch of a condition does."""
+
+
 def capture_begin(
     device: DeviceLike = None,
     stream: Any = None,
@@ -140,28 +169,22 @@ def capture_begin(
         [0.0, 1.0, 4.0, 9.0]
     """
     place = _place(device, stream, external)
-    if recorder.graph is not None or captures_on_cuda():
+    if recorder.graph is not None or stream_capture() is not None:
         raise RuntimeError("a capture is running in this thread already; end it with wp.capture_end()")
     if recorder.active is not None:
         raise RuntimeError("a tape is recording; begin the capture outside of its `with` block")
-    if place.is_cpu:
-        _set_capture(Graph(place))
-        return
-    from warp_like.runtime.cuda.graph import CudaGraph
-    from warp_like.runtime.memory.stream import get_stream
-
-    mode = CaptureMode(capture_mode).name
-    CudaGraph(get_stream(place) if stream is None else stream, external, mode).begin()
+    place.backend.begin_capture(place, stream, external, CaptureMode(capture_mode).name)
 
 
 def _place(device: DeviceLike, stream: Any, external: bool = False) -> Device:
     """The device of a capture: that of its stream, or the one that is named."""
     place = get_device(device)
-    if stream is None and not (place.is_cpu and external):
+    has_streams = place.backend.streams is not None
+    if stream is None and (has_streams or not external):
         return place
     from warp_like.runtime.memory.stream import Stream
 
-    if place.is_cpu and not (device is None and isinstance(stream, Stream)):
+    if not has_streams and not (device is None and isinstance(stream, Stream)):
         raise RuntimeError(f"{place} has no streams; captures on it take neither `stream` nor `external`")
     if not isinstance(stream, Stream):
         raise TypeError(f"a capture takes a wp.Stream, got {type(stream).__name__}")
@@ -185,11 +208,12 @@ def capture_end(device: DeviceLike = None, stream: Any = None) -> Graph:
     graph: Graph | None = recorder.graph
     if graph is None:
         raise RuntimeError("no capture is running in this thread; begin one with wp.capture_begin()")
-    _set_capture(None)
+    set_capture(None)
     return graph
 
 
-def _set_capture(graph: Graph | None) -> None:
+def set_capture(graph: Graph | None) -> None:
+    """Let launches and writes of this thread be added to ``graph``; None ends that."""
     recorder.graph = graph
     hold_fast_launches(-1 if graph is None else 1)
 
@@ -297,15 +321,10 @@ def capture_if(
         >>> wp.capture_launch(capture.graph)  # does nothing now
     """
     test = _condition("capture_if", condition)
-    if captures_on_cuda():
-        from warp_like.runtime.cuda.conditions import choose
-
-        choose(
-            "capture_if",
-            condition,
-            (_work("capture_if", on_true, kwargs), _work("capture_if", on_false, kwargs)),
-            stream,
-        )
+    captured: StreamGraph | None = stream_capture()
+    if captured is not None:
+        branches = _work("capture_if", on_true, kwargs), _work("capture_if", on_false, kwargs)
+        captured.add_choice("capture_if", condition, branches, stream)
         return
     outer: Graph | None = recorder.graph
     if outer is None:
@@ -346,10 +365,9 @@ def capture_while(condition: array, while_body: Branch, stream: Any = None, **kw
         [0]
     """
     test = _condition("capture_while", condition)
-    if captures_on_cuda():
-        from warp_like.runtime.cuda.conditions import loop
-
-        loop("capture_while", condition, _work("capture_while", while_body, kwargs), stream)
+    captured: StreamGraph | None = stream_capture()
+    if captured is not None:
+        captured.add_loop("capture_while", condition, _work("capture_while", while_body, kwargs), stream)
         return
     outer: Graph | None = recorder.graph
     if outer is None:
@@ -373,7 +391,7 @@ def _condition(name: str, condition: Any) -> Callable[[], bool]:
     if not condition.size:
         raise ValueError(f"{name}() looks at the first element of its condition, got {condition!r}")
     first = condition[(slice(0, 1),) * condition.ndim]
-    if condition.device.is_cpu:
+    if condition.device.backend.shares_host_memory:
         view = first.numpy()
         return lambda: bool(view.any())
     return lambda: bool(first.numpy().any())
@@ -384,11 +402,7 @@ def is_conditional_graph_supported() -> bool:
 
     On the CPU they do. On CUDA the driver has to support CUDA 12.4.
     """
-    if not is_cuda_available():
-        return True
-    from warp_like.runtime.cuda.conditions import is_supported
-
-    return is_supported()
+    return get_preferred_device().backend.takes_conditions()
 
 
 def _require_branch(name: str, branch: Branch) -> None:
@@ -396,7 +410,7 @@ def _require_branch(name: str, branch: Branch) -> None:
         raise TypeError(f"{name}() takes functions and graphs, got {type(branch).__name__}")
 
 
-def _work(name: str, branch: Branch, kwargs: dict[str, Any]) -> Callable[[], None] | None:
+def _work(name: str, branch: Branch, kwargs: dict[str, Any]) -> Work:
     """A function that does what a branch does, None where there is nothing to do."""
     _require_branch(name, branch)
     return None if branch is None else functools.partial(_run_branch, branch, kwargs)

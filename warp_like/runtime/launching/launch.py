@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
@@ -21,7 +20,7 @@ from warp_like.frontend.parameters import leaf_parameters
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays import nested
 from warp_like.runtime.arrays.array import array
-from warp_like.runtime.arrays.recording import Capture, Record, TimingResult, activities
+from warp_like.runtime.arrays.recording import Capture, Record, activities
 from warp_like.runtime.kernels.arguments import (
     Site,
     convert,
@@ -152,12 +151,12 @@ def _run_or_record(
 
 def _remember(kernel: Kernel, program: Program) -> None:
     """Let further launches of a kernel with one choice of types begin at its dispatcher."""
-    if program.device.is_cuda or kernel.others is not None:
+    if not program.device.is_cpu or kernel.others is not None:
         # Launches may go from device to device: each has its dispatcher.
         found = [d for d in (kernel.fast, *(kernel.others or ())) if d is not None and d is not program.dispatcher]
         kernel.others = [d for d in found if d.device is not program.device]
     artifact = program.any_artifact
-    if artifact.inner_writes or (artifact.inner_reads and program.device.is_cuda):
+    if artifact.inner_writes or (artifact.inner_reads and program.device.backend.streams is not None):
         kernel.fast = None  # there is more to tell of than the arguments: `inner.before_launch`
         return
     kernel.fast = program.dispatcher
@@ -219,7 +218,7 @@ def run(program: Program, dims: tuple[int, ...], args: list[Any], blocks: Blocks
     if recorder.graph is not None:
         recorder.graph.add_launch(program, dims, args)
         return
-    if variant is not None and program.device.is_cuda:
+    if variant is not None and variant in program.loaded:
         require_fitting(program, program.loaded[variant], blocks)
     if activities.noted is not None and activities.wanted:
         done = _timed(program, dims, args, blocks)
@@ -250,18 +249,10 @@ def _timed(program: Program, dims: tuple[int, ...], args: list[Any], blocks: Blo
     assert activities.noted is not None
     key = program.kernel.key
     name = f"{key} (adjoint)" if program.wrt is not None else key
-    if program.device.is_cuda:
-        from warp_like.runtime.cuda.clock import Timed
-
-        clock = Timed(program.device, name, 1, blocks.stream, args)  # type: ignore[arg-type]
-        with clock:
-            done = program.dispatcher.try_run(dims, args, *blocks)
-        activities.noted.append(clock)
-        return done
-    start = time.perf_counter_ns()
-    done = program.dispatcher.try_run(dims, args, *blocks)
-    elapsed = (time.perf_counter_ns() - start) / 1e6
-    activities.noted.append(TimingResult(program.device, name, 1, elapsed))
+    clock = program.device.backend.programs.clock(program.device, name, 1, blocks.stream, args)
+    with clock:
+        done = program.dispatcher.try_run(dims, args, *blocks)
+    activities.noted.append(clock)
     return done
 
 

@@ -68,7 +68,7 @@ def timing_end(synchronize: bool = True) -> list[TimingResult]:
     hold_fast_launches(-1)
     if synchronize:
         devices.synchronize()
-    return [noted if isinstance(noted, TimingResult) else noted.result() for noted in found]
+    return [clock.result() for clock in found]
 
 
 def timing_print(results: list[TimingResult], indent: str = "") -> None:

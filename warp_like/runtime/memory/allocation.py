@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -18,12 +18,9 @@ from warp_like.base.frozen import Frozen
 from warp_like.base.settings import Setting, settings
 from warp_like.ir import types as ir
 from warp_like.ir.layout import MAX_DIMS, size_of, type_code
-from warp_like.runtime.memory.device import Device, get_device
+from warp_like.runtime.memory.device import Device
 from warp_like.values import bfloat, from_ir, numpy_dtype, to_ir
 from warp_like.values.struct import StructInstance, structured_dtype
-
-if TYPE_CHECKING:
-    from warp_like.runtime.cuda.device import CudaDevice
 
 
 class MemoryKind(enum.IntEnum):
@@ -99,23 +96,15 @@ def allocate(nbytes: int, zero: bool, device: Device, pinned: bool = False) -> A
         nbytes: How many.
         zero: Whether they are zero.
         device: Where.
-        pinned: Whether they are page-locked, on the CPU.
+        pinned: Whether they are page-locked, where the device's memory is that of the host.
 
     Raises:
         MemoryError: There is no room for them.
         RuntimeError: Page-locked memory is asked for, and there is no CUDA device.
     """
-    if not (device.is_cuda or pinned):
-        return _native.alloc(nbytes, zero)
-    from warp_like.runtime.cuda import memory
-
-    if device.is_cuda:
-        return memory.allocate(cast("CudaDevice", device), nbytes, zero)
-    try:
-        served = get_device("cuda")
-    except RuntimeError as e:
-        raise RuntimeError(f"pinned memory serves copies to and from a CUDA device: {e}") from None
-    return memory.allocate_pinned(cast("CudaDevice", served), nbytes, zero)
+    if pinned and device.backend.shares_host_memory:
+        return device.backend.allocate_pinned(device, nbytes, zero)
+    return device.backend.allocate(device, nbytes, zero)
 
 
 def normalize_shape(shape: Any) -> tuple[int, ...]:

@@ -1,20 +1,18 @@
 """Devices: where memory lies and kernels run.
 
 There is exactly one ``Device`` object for each device, so that a launch tells devices apart by identity.
-Launches on the CPU are synchronous; waiting for it returns at once. CUDA devices are looked for when a program first
-asks for one: nothing of CUDA is imported before that.
+Launches on the CPU are synchronous; waiting for it returns at once. Devices of other kinds are looked for when a
+program first asks for one: nothing of CUDA is imported before that. ``device.backend`` does what differs between kinds.
 """
 
 from __future__ import annotations
 
 import functools
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from warp_like import _native
-
-if TYPE_CHECKING:
-    from warp_like.runtime.cuda.device import CudaDevice
+from warp_like.runtime.memory.backend import Backend, Unavailable, backend_of, kinds
 
 CPU_DLPACK_TYPE, CUDA_DLPACK_TYPE = 1, 2
 
@@ -27,6 +25,9 @@ class Device:
         >>> cpu.is_cpu, str(cpu), cpu == "cpu"
         (True, 'cpu', True)
     """
+
+    kind = "cpu"
+    """The name of its kind, under which its ``backend`` is registered."""
 
     def __init__(self, alias: str, name: str | None, ordinal: int, dlpack_type: int) -> None:
         self.alias = alias
@@ -46,12 +47,17 @@ class Device:
     @property
     def is_cpu(self) -> bool:
         """Whether kernels for this device run on the CPU."""
-        return self.dlpack_type == CPU_DLPACK_TYPE
+        return self.kind == "cpu"
 
     @property
     def is_cuda(self) -> bool:
         """Whether this is a CUDA device."""
-        return not self.is_cpu
+        return self.kind == "cuda"
+
+    @functools.cached_property
+    def backend(self) -> Backend:
+        """What allocates, copies, loads and launches on devices of its kind."""
+        return backend_of(self.kind)
 
     @property
     def total_memory(self) -> int:
@@ -81,10 +87,9 @@ class Device:
     @functools.cached_property
     def pinned_allocator(self) -> Any:
         """The allocator of page-locked memory of the host."""
-        from warp_like.runtime.cuda.memory import allocate_pinned
         from warp_like.runtime.memory.allocators import BuiltinAllocator
 
-        return BuiltinAllocator(lambda nbytes: allocate_pinned(get_device("cuda"), nbytes, False))  # type: ignore[arg-type]
+        return BuiltinAllocator(lambda nbytes: self.backend.allocate_pinned(self, nbytes, False))
 
     @functools.cached_property
     def mempool_allocator(self) -> Any:
@@ -104,6 +109,11 @@ class Device:
         return self.mempool_allocator if self.is_mempool_enabled else self.default_allocator
 
     # ---- what only CUDA devices have
+
+    @property
+    def has_context(self) -> bool:
+        """Whether there is a context, made at the first use: without one, nothing has to be waited for."""
+        return False
 
     @property
     def is_uva(self) -> bool:
@@ -181,8 +191,6 @@ class Device:
     @property
     def is_capturing(self) -> bool:
         """Whether a capture runs: on the CPU, in this thread."""
-        if self.is_cuda:
-            return self.capture is not None
         from warp_like.runtime.memory.recorder import recorder
 
         return recorder.graph is not None
@@ -215,39 +223,35 @@ DeviceLike = Device | str | None
 
 _CPU = Device("cpu", None, -1, CPU_DLPACK_TYPE)
 _current = _CPU
-_cuda: dict[str, CudaDevice] | None = None  # None: not looked for yet
-_why_no_cuda = ""
+_found: dict[str, dict[str, Device]] = {}  # by kind, devices by alias; without kinds that were not looked for yet
+_why_none: dict[str, str] = {}  # why a kind has no devices
 
 
-def cuda_devices() -> dict[str, CudaDevice]:
-    """Return the CUDA devices by alias; looks for them at the first call."""
-    global _cuda, _why_no_cuda
-    if _cuda is None:
-        from warp_like.runtime.cuda import device, driver
-
+def devices_of(kind: str) -> dict[str, Device]:
+    """Return the devices of a kind by alias; looks for them at the first call."""
+    if kind not in _found:
         try:
-            _cuda = device.discover()
-            _why_no_cuda = "" if _cuda else "the NVIDIA driver sees no device"
-        except driver.Unavailable as e:
-            _cuda, _why_no_cuda = {}, str(e)
-    return _cuda
+            _found[kind] = backend_of(kind).discover()
+        except Unavailable as e:
+            _found[kind], _why_none[kind] = {}, str(e)
+    return _found[kind]
 
 
-def forget_cuda() -> None:
-    """Look for CUDA devices anew at the next call that asks for them."""
-    global _cuda, _current
-    _cuda = None
-    if _current.is_cuda:
+def forget_devices(kind: str) -> None:
+    """Look for the devices of a kind anew at the next call that asks for them."""
+    _found.pop(kind, None)
+    _why_none.pop(kind, None)
+    if _current.kind == kind:
         set_device(_CPU)
 
 
-def rename(device: CudaDevice, alias: str) -> None:
-    """Give a CUDA device another name.
+def rename(device: Device, alias: str) -> None:
+    """Give a device another name.
 
     Raises:
         ValueError: Another device has it.
     """
-    known = cuda_devices()
+    known = devices_of(device.kind)
     if known.get(alias, device) is not device or alias == "cpu":
         raise ValueError(f"there is a device {alias!r} already")
     known.pop(device.alias, None)
@@ -273,26 +277,27 @@ def get_device(ident: DeviceLike = None) -> Device:
     name = ident if isinstance(ident, str) else _foreign_name(ident)
     if name == "cpu":
         return _CPU
-    known = cuda_devices()
-    found = known.get(name) or (_default_cuda() if name == "cuda" else None)
-    if found is not None:
-        return found
-    here = ", ".join(("cpu", *known))
-    if name == "cuda" or (name.startswith("cuda:") and name[5:].isdigit()):
-        why = f" ({_why_no_cuda})" if _why_no_cuda else ""
+    named, _, number = name.partition(":")
+    known = kinds()
+    for kind in (named, *known) if named in known else known:  # any may have an alias that a user has chosen
+        found = devices_of(kind).get(name)
+        if found is None and kind == name:
+            found = _default_device(kind)
+        if found is not None:
+            return found
+    here = ", ".join(alias for kind in known for alias in devices_of(kind))
+    if named in known and (number.isdigit() or name == named):
+        why = f" ({_why_none[named]})" if named in _why_none else ""
         raise RuntimeError(f"device {name!r} is not available here; the devices are: {here}{why}")
     raise ValueError(f"{name!r} is not the name of a device; the devices are: {here}")
 
 
-def _default_cuda() -> CudaDevice | None:
-    """What "cuda" means: the current device if it is one, else that of the thread's context, else the first."""
-    if not cuda_devices():
-        return None
-    from warp_like.runtime.cuda import device
-
-    if isinstance(_current, device.CudaDevice):
-        return _current
-    return device.current_device() or next(iter(cuda_devices().values()))
+def _default_device(kind: str) -> Device | None:
+    """What the name of a kind means: the current device if it is one, else what another library has made current."""
+    known = devices_of(kind)
+    if not known or _current.kind == kind:
+        return _current if known else None
+    return backend_of(kind).current_device() or next(iter(known.values()))
 
 
 def _foreign_name(ident: Any) -> str:
@@ -314,7 +319,7 @@ def set_device(ident: DeviceLike) -> None:
     """
     global _current
     _current = get_device(ident)
-    _native.set_current_device(_current if _current.is_cuda else None)
+    _native.set_current_device(None if _current is _CPU else _current)
 
 
 def get_devices() -> list[Device]:
@@ -324,7 +329,7 @@ def get_devices() -> list[Device]:
         >>> wp.get_devices()[0]
         'cpu'
     """
-    return [_CPU, *cuda_devices().values()]
+    return [device for kind in kinds() for device in devices_of(kind).values()]
 
 
 def get_preferred_device() -> Device:
@@ -340,7 +345,7 @@ def is_cpu_available() -> bool:
 
 def get_cuda_devices() -> list[Device]:
     """Return the CUDA devices."""
-    return list(cuda_devices().values())
+    return list(devices_of("cuda").values())
 
 
 def get_cuda_device(ordinal: int | None = None) -> Device:
@@ -404,7 +409,7 @@ def synchronize() -> None:
 
     CUDA devices that were never used have nothing to wait for.
     """
-    for device in (_cuda or {}).values():
+    for device in [device for known in _found.values() for device in known.values()]:
         if device.has_context:
             device.synchronize()
 

@@ -12,13 +12,13 @@ recorder = _native.Recorder()
 that is being captured, and both are None at first. It is native so that launches can ask without Python."""
 
 
-cuda_captures: list[Any] = []
-"""The graphs that are being captured on CUDA devices, each with the ``thread`` that began it."""
+stream_captures: list[Any] = []
+"""The graphs that streams of devices are being captured into, each with the ``thread`` that began it."""
 
 
-def captures_on_cuda() -> bool:
-    """Return whether this thread has begun a capture on a CUDA device."""
-    return any(graph.thread == threading.get_ident() for graph in cuda_captures)
+def stream_capture() -> Any:
+    """Return the graph into which this thread captures a stream, a ``StreamGraph``; None where it doesn't."""
+    return next((graph for graph in stream_captures if graph.thread == threading.get_ident()), None)
 
 
 def refuse_capture(what: str) -> None:
@@ -27,5 +27,5 @@ def refuse_capture(what: str) -> None:
     Raises:
         RuntimeError: A capture is running in this thread.
     """
-    if recorder.graph is not None or captures_on_cuda():
+    if recorder.graph is not None or stream_capture() is not None:
         raise RuntimeError(f"{what} needs results at once, which a capture does not give; do it outside of the capture")

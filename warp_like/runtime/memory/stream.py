@@ -1,4 +1,4 @@
-"""Streams and events of CUDA devices. The CPU has none of them: launches on it have finished when they return.
+"""Streams and events of devices that have them. On the CPU, launches have finished when they return.
 
 What only waits does nothing on the CPU; what needs a stream or an event says that there is none.
 
@@ -8,17 +8,55 @@ work unless told otherwise. Which stream an operation runs on, and what it waits
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn
+from typing import Any, NoReturn
 
 from warp_like import _native
 from warp_like.runtime.memory.device import Device, DeviceLike, get_device
 
-if TYPE_CHECKING:
-    from warp_like.runtime.cuda.device import CudaDevice
-
 _LEGACY_STREAMS = (0, 1)
 _NON_BLOCKING = 1
+
+
+class StreamDevice(Device):
+    """A device whose work goes to streams, with what streams and events ask of it.
+
+    Attributes:
+        driver: The calls for streams and events, by handles: ``stream_create`` and so on. ``release`` takes the name of
+            the call that destroys a handle.
+    """
+
+    driver: Any
+
+    @property
+    @abstractmethod
+    def native(self) -> Any:
+        """The context as native code knows it, a ``_native.DriverContext``."""
+
+    @property
+    @abstractmethod
+    def context(self) -> int:
+        """The driver's handle of the context."""
+
+    @property
+    @abstractmethod
+    def guard(self) -> AbstractContextManager[None]:
+        """Makes the device's context current in a ``with`` block."""
+
+    @property
+    @abstractmethod
+    def stream(self) -> Stream:
+        """The current stream: where work goes unless a launch names another."""
+
+    @abstractmethod
+    def set_stream(self, stream: Stream, sync: bool = True) -> None:
+        """Make ``stream`` the current one; with ``sync`` it waits for what the one before holds."""
+
+    @abstractmethod
+    def raise_faults(self) -> None:
+        """Raise the error that a kernel has reported, if one has; called when something was waited for."""
 
 
 class Stream(_native.CudaStream):
@@ -44,7 +82,7 @@ class Stream(_native.CudaStream):
     """
 
     def __init__(self, device: DeviceLike = None, priority: int = 0, *, cuda_stream: int | None = None) -> None:
-        self.device = _cuda(device, "streams")
+        self.device = _streaming(device, "streams")
         self._driver = self.device.driver
         self.owned = cuda_stream is None
         self.cached_event: Event | None = None
@@ -172,7 +210,7 @@ class Event:
         enable_timing: bool = False,
         interprocess: bool = False,
     ) -> None:
-        self.device = _cuda(device, "events")
+        self.device = _streaming(device, "events")
         self._driver = self.device.driver
         self.owned = cuda_event is None
         self.enable_timing = enable_timing
@@ -258,7 +296,7 @@ def get_stream(device: DeviceLike = None) -> Stream:
     Raises:
         RuntimeError: The device is the CPU.
     """
-    return _cuda(device, "streams").stream
+    return _streaming(device, "streams").stream
 
 
 def set_stream(stream: Stream, device: DeviceLike = None, sync: bool = False) -> None:
@@ -273,7 +311,7 @@ def set_stream(stream: Stream, device: DeviceLike = None, sync: bool = False) ->
         RuntimeError: The device is the CPU.
         ValueError: The stream is one of another device.
     """
-    place = _cuda(stream.device if device is None and isinstance(stream, Stream) else device, "streams")
+    place = _streaming(stream.device if device is None and isinstance(stream, Stream) else device, "streams")
     _require_stream(stream)
     place.set_stream(stream, sync)
 
@@ -293,8 +331,8 @@ def synchronize_stream(stream_or_device: Stream | DeviceLike = None) -> None:
         stream_or_device.synchronize()
         return
     device = get_device(stream_or_device)
-    if device.is_cuda:
-        get_stream(device).synchronize()
+    if isinstance(device, StreamDevice):
+        device.stream.synchronize()
 
 
 def record_event(event: Event | None = None) -> Event:
@@ -303,7 +341,7 @@ def record_event(event: Event | None = None) -> Event:
     Raises:
         RuntimeError: The current device is the CPU.
     """
-    return _cuda(None if event is None else event.device, "events").stream.record_event(event)
+    return _streaming(None if event is None else event.device, "events").stream.record_event(event)
 
 
 def wait_event(event: Event) -> None:
@@ -312,7 +350,7 @@ def wait_event(event: Event) -> None:
     Raises:
         RuntimeError: The current device is the CPU.
     """
-    _cuda(None, "events").stream.wait_event(event)
+    _streaming(None, "events").stream.wait_event(event)
 
 
 def synchronize_event(event: Event) -> None:
@@ -322,7 +360,7 @@ def synchronize_event(event: Event) -> None:
         RuntimeError: The current device is the CPU and ``event`` no event.
     """
     if not isinstance(event, Event):
-        _cuda(None, "events")
+        _streaming(None, "events")
         _require_event(event)
     event.synchronize()
 
@@ -341,7 +379,7 @@ def get_event_elapsed_time(start_event: Event, end_event: Event, synchronize: bo
     """
     for event in (start_event, end_event):
         if not isinstance(event, Event):
-            _cuda(None, "events; wp.ScopedTimer measures time there")
+            _streaming(None, "events; wp.ScopedTimer measures time there")
             _require_event(event)
         if not event.enable_timing:
             raise ValueError("an event tells the time if it was made with enable_timing=True")
@@ -351,12 +389,12 @@ def get_event_elapsed_time(start_event: Event, end_event: Event, synchronize: bo
         return float(end_event.device.driver.event_elapsed(start_event.cuda_event, end_event.cuda_event))
 
 
-def _cuda(device: DeviceLike, what: str) -> CudaDevice:
-    """``device``, which has to be a CUDA device."""
+def _streaming(device: DeviceLike, what: str) -> StreamDevice:
+    """``device``, which has to be one that has streams."""
     place = get_device(device)
-    if place.is_cpu:
+    if not isinstance(place, StreamDevice):
         _refuse(place, what)
-    return place  # type: ignore[return-value]
+    return place
 
 
 def _require_stream(stream: object) -> None:

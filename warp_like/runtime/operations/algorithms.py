@@ -1,8 +1,8 @@
 """Sums, prefix sums, casts, sorts and runs over whole arrays: what ``warp_like.utils`` offers.
 
-On the CPU the work is done natively on all threads (``native/reduce.cpp``, ``scan.cpp``, ``sort.cpp``), and results do
-not depend on their number. On CUDA it is done by kernels (``cuda/algorithms.py``), in the order of the stream; only
-functions that return a number wait. Casts are kernels everywhere.
+On the CPU the work is done natively on all threads (``cpu/algorithms.py``). On CUDA it is done by kernels
+(``cuda/algorithms.py``), in the order of the stream; only functions that return a number wait. Casts are kernels
+everywhere.
 A tape differentiates casts, sums and scans; to it, what the others write are plain numbers, and sorting values with a
 gradient is refused.
 """
@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from warp_like import _native
 from warp_like.frontend.builtin import Builtin
 from warp_like.ir import types as ir
 from warp_like.ir.layout import MAX_DIMS
@@ -151,9 +150,7 @@ def _reduce(name: str, a: array, b: array | None, out: Any, axis: int, dtype: An
             record_reduction(a, b, target)
 
     def reduce() -> None:
-        if target.device.is_cuda:
-            _on_device().reduce(a, b, target, axis)
-        elif not _native.reduce(a, b, target, axis):
+        if not target.device.backend.algorithms.reduce(a, b, target, axis):
             raise OverflowError(f"{name}(): the sum of integers does not fit {element.host.__name__}")
 
     if out is None and axis < 0:
@@ -211,8 +208,7 @@ def array_scan(in_array: Any, out_array: Any, inclusive: bool = True) -> None:
         raise ValueError("array_scan(): the two arrays overlap without being one")
     target._require_writable()
     record_scan(source, target, inclusive)
-    work = _on_device().scan if target.device.is_cuda else _native.scan
-    _do("array_scan", partial(work, source, target, bool(inclusive)))
+    _do("array_scan", partial(target.device.backend.algorithms.scan, source, target, bool(inclusive)))
 
 
 # --- casts ---
@@ -323,8 +319,7 @@ def radix_sort_pairs(
     if not 0 <= first <= last <= bits:
         raise ValueError(f"radix_sort_pairs(): bits {first} to {last} of keys that have {bits}")
     if n > 1:
-        work = _on_device().sort_pairs if keys.device.is_cuda else _native.sort_pairs
-        _do("radix_sort_pairs", partial(work, keys, values, n, first, last))
+        _do("radix_sort_pairs", partial(keys.device.backend.algorithms.sort_pairs, keys, values, n, first, last))
 
 
 def segmented_sort_pairs(
@@ -363,11 +358,7 @@ def segmented_sort_pairs(
             raise ValueError(f"{name}(): `{which}` overlaps what is sorted")
 
     def sort() -> None:
-        if keys.device.is_cuda:
-            if n > 1 and starts.size:
-                _on_device().sort_segments(keys, values, n, starts, ends)
-            return
-        wrong = _native.sort_segments(keys, values, n, starts, ends)
+        wrong = keys.device.backend.algorithms.sort_segments(keys, values, n, starts, ends)
         if wrong is not None:
             segment = f"[{starts[wrong]}, {ends[wrong]})"
             raise ValueError(f"{name}(): segment {wrong}, {segment}, is not in [0, {n}) or overlaps another one")
@@ -452,44 +443,27 @@ def runlength_encode(
         host_writes(a)
     if counter is None:
         refuse_capture(f"{name}() without `run_count`")
-        if not source.device.is_cuda:
-            return _native.encode_runs(source, found, lengths, n)
-        made = new_array(element_type(ir.int32), (1,), source.device, zero=False)
-        _on_device().encode_runs(source, found, lengths, n, made)
-        return made.list()[0]
+        return source.device.backend.algorithms.encode_runs(source, found, lengths, n, None)
     counter._require_writable()
     host_writes(counter)
-
-    def encode() -> None:
-        if counter.device.is_cuda:
-            _on_device().encode_runs(source, found, lengths, n, counter)
-            return
-        counter.numpy()[0] = _native.encode_runs(source, found, lengths, n)
-
-    _do(name, encode)
+    _do(name, partial(source.device.backend.algorithms.encode_runs, source, found, lengths, n, counter))
     return run_count
 
 
-def _on_device() -> Any:
-    """The module that does the work on CUDA."""
-    from warp_like.runtime.cuda import algorithms
-
-    return algorithms
-
-
 def _require_one_place(name: str, *arrays: array) -> None:
-    """Refuse arrays of several devices, and of a CUDA device those that its kernels can't count.
+    """Refuse arrays of several devices, and those that are too large for a device's algorithms.
 
     Raises:
         TypeError: They lie on different devices.
         ValueError: An array of a CUDA device has 2^31 elements or more.
     """
     first = arrays[0].device
+    most = first.backend.algorithms.MOST_NUMBERS
     for a in arrays:
         if a.device is not first:
             raise TypeError(f"{name}() takes arrays of one device, got some on {first} and some on {a.device}")
-        if first.is_cuda and a.size * math.prod(a.element.shape) >= 2**31:
-            raise ValueError(f"{name}() on {first} takes arrays of fewer than 2^31 numbers, got {a!r}")
+        if most is not None and a.size * math.prod(a.element.shape) > most:
+            raise ValueError(f"{name}() on {first} takes arrays of at most {most} numbers, got {a!r}")
 
 
 def _do(name: str, call: Callable[[], object]) -> None:

@@ -1,0 +1,22 @@
+"""Devices, memory, arrays, kernels, launching, tapes; and which kinds of devices there are.
+
+A target of one's own is registered here, beside these two: see ``runtime/memory/backend.py``.
+"""
+
+from warp_like.runtime.memory.backend import Backend, register
+
+
+def _cpu() -> Backend:
+    from warp_like.runtime.cpu.backend import CpuBackend
+
+    return CpuBackend()
+
+
+def _cuda() -> Backend:
+    from warp_like.runtime.cuda.backend import CudaBackend
+
+    return CudaBackend()
+
+
+register("cpu", _cpu)
+register("cuda", _cuda)
