@@ -11,7 +11,7 @@ import warp_like as wp
 from tests.cuda.xla_frames import XlaCall
 from warp_like import _native
 from warp_like.ir.types import Array, float32
-from warp_like.runtime.cuda.device import connect
+from warp_like.runtime.cuda.driver import connect
 
 pytest.importorskip("jax")
 

@@ -21,6 +21,7 @@ from warp_like import _native
 from warp_like.runtime.cpu import algorithms, programs
 from warp_like.runtime.launching.graph import Graph, set_capture
 from warp_like.runtime.memory.allocation import MemoryKind, contiguous_strides
+from warp_like.runtime.memory.allocators import BuiltinAllocator
 from warp_like.runtime.memory.backend import Unavailable, backend_of, kinds, register, unregister
 from warp_like.runtime.memory.device import Device, devices_of, forget_devices
 
@@ -97,6 +98,9 @@ class AtticBackend:
 
     def allocate_pinned(self, device: Device, nbytes: int, zero: bool) -> Any:
         raise RuntimeError("nothing in the attic is nailed down")
+
+    def builtin_allocator(self, device: Device, pooled: bool) -> BuiltinAllocator | None:
+        return None if pooled else BuiltinAllocator(lambda nbytes: self.allocate(device, nbytes, zero=False))
 
     def memory_kind(self, a: Any) -> MemoryKind:
         return MemoryKind.UNKNOWN
@@ -338,6 +342,7 @@ def test_what_it_does_not_have(attic):
         wp.get_stream("attic:0")
     with pytest.raises(RuntimeError, match="no handle"):
         a.ipc_handle()
+    assert wp.get_device("attic:0").mempool_allocator is None
     with pytest.raises(RuntimeError, match="nailed down"):
         wp.get_device("attic:0").pinned_allocator.allocate(8)
     assert not hasattr(a, "__cuda_array_interface__")

@@ -44,7 +44,7 @@ def jax_module() -> Any:
     version = _api_version(jax)
     jax.ffi.register_ffi_target(TARGET, _native.xla_handler(*version), platform="cpu")
     if _has_cuda() and is_cuda_available():
-        from warp_like.runtime.cuda.device import connect
+        from warp_like.runtime.cuda.driver import connect
 
         connect()
         jax.ffi.register_ffi_target(TARGET, _native.xla_handler(*version, True), platform="CUDA")

@@ -11,6 +11,7 @@ from warp_like import _native
 
 if TYPE_CHECKING:
     from warp_like.runtime.memory.allocation import MemoryKind
+    from warp_like.runtime.memory.allocators import BuiltinAllocator
     from warp_like.runtime.memory.backend import Algorithms, Programs
     from warp_like.runtime.memory.device import Device
 
@@ -47,6 +48,12 @@ class CpuBackend:
         except RuntimeError as e:
             raise RuntimeError(f"pinned memory serves copies to and from a CUDA device: {e}") from None
         return served.backend.allocate_pinned(served, nbytes, zero)
+
+    def builtin_allocator(self, device: Device, pooled: bool) -> BuiltinAllocator | None:
+        """Return what hands out the native allocator's memory; there is no pool."""
+        from warp_like.runtime.memory.allocators import BuiltinAllocator
+
+        return None if pooled else BuiltinAllocator(lambda nbytes: _native.alloc(nbytes, False, True))
 
     def memory_kind(self, a: Any) -> MemoryKind:
         """Return whether the memory is page-locked."""

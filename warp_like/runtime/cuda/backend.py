@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from warp_like.runtime.cuda.device import CudaDevice
     from warp_like.runtime.memory.allocation import MemoryKind
+    from warp_like.runtime.memory.allocators import BuiltinAllocator
     from warp_like.runtime.memory.backend import Algorithms, Programs, Streams
     from warp_like.runtime.memory.device import Device
 
@@ -43,6 +44,12 @@ class CudaBackend:
         from warp_like.runtime.cuda import memory
 
         return memory.allocate_pinned(device, nbytes, zero)
+
+    def builtin_allocator(self, device: CudaDevice, pooled: bool) -> BuiltinAllocator | None:
+        """Return what hands out the driver's memory, or that of the device's pool."""
+        from warp_like.runtime.cuda import memory
+
+        return memory.builtin_allocator(device, pooled)
 
     def memory_kind(self, a: Any) -> MemoryKind:
         """Return what the driver tells of the memory."""

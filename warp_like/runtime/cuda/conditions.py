@@ -48,6 +48,12 @@ class Setter:
             self.device.driver.release("module_unload", self.device.context, self.module)
 
 
+def _setter_of(device: CudaDevice) -> Setter:
+    if device.condition_setter is None:
+        device.condition_setter = Setter(device)
+    return device.condition_setter
+
+
 def is_supported() -> bool:
     """Return whether the driver has conditional nodes."""
     return bool(driver().version() >= OLDEST)
@@ -83,7 +89,7 @@ class _Nodes:
         self.flag = flag
         self.device, self.queue = _place(name, flag, stream)
         self.driver = self.device.driver
-        self.setter = self.device.condition_setter
+        self.setter = _setter_of(self.device)
         with self.device.guard:
             self.device.native.captured.append(self.setter)
             _native.use_memory(self.device.native, flag.owner, self.queue)

@@ -13,10 +13,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from warp_like import _native
-from warp_like.runtime.cuda.driver import driver
-from warp_like.runtime.cuda.errors import error
+from warp_like.runtime.cuda.driver import connect, driver
 from warp_like.runtime.memory import device as devices
-from warp_like.runtime.memory.allocators import BuiltinAllocator
 from warp_like.runtime.memory.backend import Unavailable
 from warp_like.runtime.memory.device import CUDA_DLPACK_TYPE, Device
 from warp_like.runtime.memory.stream import Stream, StreamDevice
@@ -66,6 +64,8 @@ class CudaDevice(StreamDevice):
         self.mempool_wanted = True
         self.capture: CudaGraph | None = None  # the one that is running
         self.peers: set[CudaDevice] = set()  # whose memory kernels here have been let use
+        self.reports: Reports | None = None  # what kernels report to the host; made by `faults.py`
+        self.condition_setter: Setter | None = None  # made by `conditions.py`
         self._given_context = context
         self.driver = driver()
 
@@ -82,22 +82,6 @@ class CudaDevice(StreamDevice):
         """The compute capability: 10 times the major plus the minor one, for example 90."""
         major, minor = (self.attribute(f"COMPUTE_CAPABILITY_{part}") for part in ("MAJOR", "MINOR"))
         return 10 * major + minor
-
-    @functools.cached_property
-    def default_allocator(self) -> Any:
-        """The built-in allocator without a pool, whose ``deallocate`` waits for the device."""
-        from warp_like.runtime.cuda.memory import builtin_memory
-
-        return BuiltinAllocator(lambda nbytes: builtin_memory(self, nbytes, pooled=False))
-
-    @functools.cached_property
-    def mempool_allocator(self) -> Any:
-        """The built-in allocator that takes memory from the device's pool; None if it has none."""
-        from warp_like.runtime.cuda.memory import builtin_memory
-
-        if not self.is_mempool_supported:
-            return None
-        return BuiltinAllocator(lambda nbytes: builtin_memory(self, nbytes, pooled=True))
 
     @functools.cached_property
     def uuid(self) -> str:
@@ -283,25 +267,11 @@ class CudaDevice(StreamDevice):
             self.driver.context_synchronize()
         self.raise_faults()
 
-    @functools.cached_property
-    def condition_setter(self) -> Setter:
-        """The kernel that sets conditions of graphs."""
-        from warp_like.runtime.cuda.conditions import Setter
-
-        return Setter(self)
-
     # ---- faults
-
-    @functools.cached_property
-    def reports(self) -> Reports:
-        """What kernels report to the host; see ``faults.py``."""
-        from warp_like.runtime.cuda.faults import Reports
-
-        return Reports(self)
 
     def raise_faults(self) -> None:
         """Raise the error that a kernel has reported, if one has; called when something was waited for."""
-        if "reports" in self.__dict__:
+        if self.reports is not None:
             self.reports.check()
 
 
@@ -320,22 +290,6 @@ def discover() -> dict[str, CudaDevice]:
 def cuda_devices() -> dict[str, CudaDevice]:
     """Return the CUDA devices by alias; empty where CUDA can't be used."""
     return devices.devices_of("cuda")  # type: ignore[return-value]  # `discover` has made them
-
-
-def forget() -> None:
-    """Let devices be found anew: another driver has been installed."""
-    _connected.clear()
-    devices.forget_devices("cuda")
-
-
-_connected: list[Any] = []
-
-
-def connect() -> None:
-    """Tell native code where the driver's functions are."""
-    if not _connected:
-        _native.set_cuda(driver().native_addresses(), error)
-        _connected.append(driver())
 
 
 def current_device() -> CudaDevice | None:

@@ -13,8 +13,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from warp_like import _native
 from warp_like.runtime.cuda.errors import GONE, NOT_READY, UPDATE_FAILURE, CudaError, error
 from warp_like.runtime.memory.backend import Unavailable
+from warp_like.runtime.memory.device import forget_devices
 
 CUDA_VERSION = 12000
 """Whose functions native code asks for by name; the driver has to be as new."""
@@ -549,9 +551,19 @@ def install(new: Any) -> Any:
     None lets the real one be started at the next call of ``driver()``. Devices are found anew after this; those of
     before, and arrays on them, must not be used any more.
     """
-    global _installed
-    from warp_like.runtime.cuda import device
-
+    global _installed, _connected
     old, _installed = _installed, new
-    device.forget()
+    _connected = None
+    forget_devices("cuda")
     return old
+
+
+_connected: Any = None  # the driver whose functions native code calls
+
+
+def connect() -> None:
+    """Tell native code where the driver's functions are."""
+    global _connected
+    if _connected is None:
+        _native.set_cuda(driver().native_addresses(), error)
+        _connected = driver()

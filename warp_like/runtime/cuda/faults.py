@@ -78,6 +78,13 @@ class Report:
             raise explained(program, self._artifact, record)
 
 
+def reports_of(device: CudaDevice) -> Reports:
+    """Return the records of a device."""
+    if device.reports is None:
+        device.reports = Reports(device)
+    return device.reports
+
+
 class Reports:
     """The records of a device."""
 

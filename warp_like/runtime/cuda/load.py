@@ -12,7 +12,7 @@ from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.signature import Signature
 from warp_like.runtime.cuda.clock import Clock
 from warp_like.runtime.cuda.device import CudaDevice
-from warp_like.runtime.cuda.faults import Report
+from warp_like.runtime.cuda.faults import Report, reports_of
 from warp_like.runtime.cuda.stack import FIRST_CAPACITY, Runner
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Loaded:
             self.max_threads: int = device.driver.function_attribute(self.function, "MAX_THREADS_PER_BLOCK")
         self.report = Report(program, artifact) if artifact.faults or artifact.uses_stack else None
         if self.report is not None:
-            device.reports.add(self.report)
+            reports_of(device).add(self.report)
 
     def __del__(self) -> None:
         if hasattr(self, "module"):

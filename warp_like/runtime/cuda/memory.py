@@ -16,7 +16,7 @@ from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.cuda.driver import driver
 from warp_like.runtime.cuda.errors import CudaOutOfMemoryError, out_of_memory
 from warp_like.runtime.memory.allocation import MemoryKind
-from warp_like.runtime.memory.allocators import memory_from
+from warp_like.runtime.memory.allocators import BuiltinAllocator, memory_from
 from warp_like.runtime.memory.stream import Stream
 
 POOL, PLAIN, PINNED, OTHER = range(4)
@@ -122,6 +122,13 @@ def builtin_memory(device: CudaDevice, nbytes: int, pooled: bool) -> _native.Buf
                 device.driver.mem_free(ptr)
 
     return _native.Buffer.wrap(address, nbytes, give_back)
+
+
+def builtin_allocator(device: CudaDevice, pooled: bool) -> BuiltinAllocator | None:
+    """Return what hands out the driver's memory, or that of the device's pool; None if it has no pool."""
+    if pooled and not device.is_mempool_supported:
+        return None
+    return BuiltinAllocator(lambda nbytes: builtin_memory(device, nbytes, pooled))
 
 
 def allocate_pinned(device: CudaDevice, nbytes: int, zero: bool) -> _native.Buffer:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from warp_like.compiler.artifact import Artifact
     from warp_like.compiler.signature import Signature
     from warp_like.runtime.memory.allocation import MemoryKind
+    from warp_like.runtime.memory.allocators import BuiltinAllocator
     from warp_like.runtime.memory.device import Device
 
 OwnDevice: TypeAlias = Any
@@ -193,6 +194,9 @@ class Backend(Protocol):
             MemoryError: There is no room for it.
             RuntimeError: No device needs such memory.
         """
+
+    def builtin_allocator(self, device: OwnDevice, pooled: bool) -> BuiltinAllocator | None:
+        """Return what users' allocators build on: memory as it is, or of the device's pool; None if it has no pool."""
 
     def memory_kind(self, a: Array) -> MemoryKind:
         """Return what memory ``a`` has."""

@@ -79,10 +79,11 @@ class Device:
 
     @functools.cached_property
     def default_allocator(self) -> Any:
-        """The built-in allocator without a pool; ``allocate(size_in_bytes)`` and ``deallocate(ptr, size_in_bytes)``."""
-        from warp_like.runtime.memory.allocators import BuiltinAllocator
+        """The built-in allocator without a pool; ``allocate(size_in_bytes)`` and ``deallocate(ptr, size_in_bytes)``.
 
-        return BuiltinAllocator(lambda nbytes: _native.alloc(nbytes, False, True))
+        On CUDA, ``deallocate`` waits for the device.
+        """
+        return self.backend.builtin_allocator(self, pooled=False)
 
     @functools.cached_property
     def pinned_allocator(self) -> Any:
@@ -93,8 +94,8 @@ class Device:
 
     @functools.cached_property
     def mempool_allocator(self) -> Any:
-        """The allocator that takes memory from the device's pool; None on the CPU."""
-        return None
+        """The allocator that takes memory from the device's pool; None if it has none, such as the CPU."""
+        return self.backend.builtin_allocator(self, pooled=True)
 
     def get_allocator(self, pinned: bool = False) -> Any:
         """Return what the memory of new arrays comes from: the user's allocator, else a built-in one.
