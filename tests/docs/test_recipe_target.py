@@ -31,7 +31,8 @@ def test_arithmetic_is_packed_for_it(copy: Path) -> None:
 
 
 def test_the_places_are_those_that_ask_for_the_kind() -> None:
-    places = re.findall(r"^\| `(warp_like/[\w/.]+)`", PAGE, re.MULTILINE)
+    table, _, _ = PAGE.partition("## 6.")
+    places = re.findall(r"^\| `(warp_like/[\w/.]+)`", table, re.MULTILINE)
     sources = [p for floor in ("backend", "compiler", "passes") for p in (ROOT / "warp_like" / floor).rglob("*.py")]
     asking = {p.relative_to(ROOT).as_posix() for p in sources if "is_cuda" in p.read_text(encoding="utf-8")}
     assert len(asking) > 5
@@ -41,8 +42,19 @@ def test_the_places_are_those_that_ask_for_the_kind() -> None:
 def test_the_table_of_fields_is_that_of_the_class() -> None:
     from warp_like.backend.target import Target
 
-    named = re.findall(r"^\| `(\w+)` ", PAGE, re.MULTILINE)
+    table, _, _ = PAGE.partition("## 2.")
+    named = re.findall(r"^\| `(\w+)` ", table, re.MULTILINE)
     assert [*named, "assembled"] == list(Target._fields_)
+
+
+def test_the_table_of_members_is_that_of_the_protocol() -> None:
+    from warp_like.runtime.memory.backend import Backend
+
+    rows = re.findall(r"^\| (`[^|]*) \|", PAGE.partition("## 6.")[2], re.MULTILINE)
+    named = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    members = {name for name in {**vars(Backend), **Backend.__annotations__} if not name.startswith("_")}
+    assert len(members) > 10
+    assert sorted(named) == sorted(members)
 
 
 def test_it_names_files_that_there_are() -> None:
