@@ -16,158 +16,33 @@ kernel. It is measured: the smallest ``wp.config.adjoint_stack_limit`` under whi
 kernels succeeds.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from argparse import Namespace
+from types import ModuleType
+from typing import Any
 
 import cpp_reference
-import harness
-import numpy as np
-from backward_problems import Problem, all_problems, joined
+import frameworks
+import reporting
+import timing
+from gradient_columns import COLUMNS, MAKERS, Differentiated, taped
+from gradients import Problem, all_problems
 
-COLUMNS = [*harness.WARPS, "JAX", "PyTorch", "C++"]
 LARGEST_STACK = 1 << 26
+PASSES = ("forward", "backward", "both")
+Times = dict[str, dict[str, Any]]
+"""For each of ``PASSES`` the seconds of each column, the ``ratio`` of backward to forward, the bytes of ``stack``."""
 
 
-@dataclass
-class Differentiated:
-    """One framework's program: ``both`` runs forward and backward, which are None where they can't run alone."""
-
-    forward: Callable[[], object] | None
-    backward: Callable[[], object] | None
-    both: Callable[[], object]
-    result: Callable[[], np.ndarray]  # the output and the gradients
-
-
-# --- the frameworks ----------------------------------------------------------------------------------------
-
-
-def taped(wp, problem: Problem) -> Differentiated:
-    types = [getattr(wp, name) for name in problem.dtypes]
-    inputs = [wp.array(a, dtype=t, requires_grad=True) for a, t in zip(problem.inputs, types, strict=True)]
-    out_type = wp.vec3 if problem.seed.ndim == 2 else wp.float32
-    out = wp.zeros(len(problem.seed), dtype=out_type, requires_grad=True)
-    seed = wp.array(problem.seed, dtype=out_type)
-    launch, zeroed = problem.launches(wp, inputs, out)
-
-    def forward():
-        for array in zeroed:
-            array.zero_()
-        launch()
-
-    tape = wp.Tape()
-    with tape:
-        launch()
-
-    def backward():
-        tape.zero()
-        tape.backward(grads={out: seed})
-
-    def both():
-        forward()
-        backward()
-
-    return Differentiated(forward, backward, both, lambda: joined(out.numpy(), *(a.grad.numpy() for a in inputs)))
-
-
-class TorchMath:
-    def __init__(self, torch):
-        self.torch, self.sin, self.tanh = torch, torch.sin, torch.tanh
-
-    def indices(self, a: np.ndarray):
-        return self.torch.from_numpy(a.astype(np.int64))
-
-    def scatter(self, into, where, what):
-        return into.index_add(0, where, what)
-
-    def loop(self, steps: int, body, *state):
-        for _ in range(steps):
-            state = body(*state)
-        return state
-
-
-def autograd(torch, problem: Problem) -> Differentiated:
-    inputs = [torch.from_numpy(a.copy()).requires_grad_() for a in problem.inputs]
-    seed, xp = torch.from_numpy(problem.seed), TorchMath(torch)
-    out = None
-
-    def forward():
-        nonlocal out
-        out = problem.function(xp, *inputs)
-
-    def backward():
-        for a in inputs:
-            a.grad = None
-        out.backward(seed, retain_graph=True)
-
-    def both():
-        forward()
-        backward()
-
-    def result():
-        return joined(out.detach().numpy(), *(a.grad.numpy() for a in inputs))
-
-    return Differentiated(forward, backward, both, result)
-
-
-class JaxMath:
-    def __init__(self, jax):
-        self.jax, self.sin, self.tanh = jax, jax.numpy.sin, jax.numpy.tanh
-
-    def indices(self, a: np.ndarray):
-        return self.jax.numpy.asarray(a)
-
-    def scatter(self, into, where, what):
-        return into.at[where].add(what)
-
-    def loop(self, steps: int, body, *state):
-        return self.jax.lax.fori_loop(0, steps, lambda _, state: body(*state), state)
-
-
-def jitted(jax, problem: Problem) -> Differentiated:
-    inputs, seed = [jax.numpy.asarray(a) for a in problem.inputs], jax.numpy.asarray(problem.seed)
-    xp = JaxMath(jax)
-    function = jax.jit(lambda *inputs: problem.function(xp, *inputs))
-
-    @jax.jit
-    def value_and_gradient(seed, *inputs):
-        out, pull_back = jax.vjp(lambda *inputs: problem.function(xp, *inputs), *inputs)
-        return out, *pull_back(seed)
-
-    last = None
-
-    def both():
-        nonlocal last
-        last = jax.block_until_ready(value_and_gradient(seed, *inputs))
-
-    return Differentiated(
-        lambda: jax.block_until_ready(function(*inputs)), None, both, lambda: joined(*map(np.asarray, last))
-    )
-
-
-def by_hand(library, problem: Problem) -> Differentiated | None:
-    function = library.find(problem.cpp) if problem.cpp else None
-    if function is None:
-        return None
-    results = [np.zeros_like(a) for a in (problem.seed, *problem.inputs)]
-    run = cpp_reference.call(function, len(problem.inputs[0]), *problem.inputs, problem.seed, *results)
-    return Differentiated(None, None, run, lambda: joined(*results))
-
-
-MAKERS = {"JAX": jitted, "PyTorch": autograd, "C++": by_hand} | dict.fromkeys(harness.WARPS, taped)
-
-
-# --- measuring ---------------------------------------------------------------------------------------------
-
-
-def stack_bytes(wp, problem: Problem) -> int | None:
+def stack_bytes(wp: ModuleType, problem: Problem) -> int | None:
     """Return the least limit of the stack under which the gradient can be computed, by bisection."""
-    small = taped(wp, problem)
+    backward = taped(wp, problem).backward
+    assert backward is not None
     limit = wp.config.adjoint_stack_limit
 
     def fits(nbytes: int) -> bool:
         wp.config.adjoint_stack_limit = nbytes
         try:
-            small.backward()
+            backward()
         except MemoryError:
             return False
         return True
@@ -184,13 +59,17 @@ def stack_bytes(wp, problem: Problem) -> int | None:
     return high
 
 
-def right_ones(problem: Problem, programs: dict[str, Differentiated]) -> tuple[dict, dict]:
+def right_programs(
+    problem: Problem, programs: dict[str, Differentiated]
+) -> tuple[dict[str, Differentiated], dict[str, str]]:
     """Return the programs whose gradient is right, and for the others, the reason that they get no time."""
-    expected, right, reasons = problem.gradient(), {}, {}
+    expected = problem.gradient()
+    right: dict[str, Differentiated] = {}
+    reasons: dict[str, str] = {}
     for column, program in programs.items():
         program.both()
         try:
-            harness.check(problem.name, column, program.result(), expected, **problem.tolerance)
+            timing.check(problem.name, column, program.result(), expected, **problem.tolerance)
         except ValueError as error:
             if column in ("warp_like", "C++"):
                 raise
@@ -201,15 +80,14 @@ def right_ones(problem: Problem, programs: dict[str, Differentiated]) -> tuple[d
     return right, reasons
 
 
-def measure_problem(problem: Problem, frameworks: dict, budget: float) -> dict[str, dict]:
-    """Return, for forward, backward and both, the seconds of each column."""
-    made = {c: MAKERS[c](frameworks[c], problem) for c in COLUMNS if c in frameworks}
+def measure_problem(problem: Problem, found: dict[str, Any], budget: float) -> Times:
+    """Return a row: what each of the frameworks and libraries that were found needs."""
+    made = {column: MAKERS[column](found[column], problem) for column in COLUMNS if column in found}
     programs = {column: program for column, program in made.items() if program is not None}
-    right, reasons = right_ones(problem, programs)
-    runs = {(c, part): getattr(p, part) for c, p in right.items() for part in ("forward", "backward", "both")}
-    runs = {key: run for key, run in runs.items() if run}
-    seconds = harness.measure(runs, seconds=0.01, budget=budget)
-    times: dict[str, dict] = {part: dict(reasons) for part in ("forward", "backward", "both", "ratio")}
+    right, reasons = right_programs(problem, programs)
+    runs = {(c, part): run for c, p in right.items() for part in PASSES if (run := getattr(p, part)) is not None}
+    seconds = timing.measure(runs, budget=budget)
+    times: Times = {part: dict(reasons) for part in (*PASSES, "ratio")}
     for (column, part), value in seconds.items():
         times[part][column] = value
     for column in right:
@@ -218,30 +96,39 @@ def measure_problem(problem: Problem, frameworks: dict, budget: float) -> dict[s
         if (column, "backward") not in seconds:
             times["backward"][column] = max(0.0, times["both"][column] - times["forward"][column])
         times["ratio"][column] = times["backward"][column] / times["forward"][column]
-    if "warp_like" in frameworks:
-        times["stack"] = {"warp_like": stack_bytes(frameworks["warp_like"], problem)}
+    if "warp_like" in found:
+        times["stack"] = {"warp_like": stack_bytes(found["warp_like"], problem)}
     return times
 
 
-def main(argv: list[str] | None = None) -> dict:
-    options = harness.arguments(__doc__.splitlines()[0], argv)
-    frameworks: dict = harness.find_frameworks(COLUMNS[:-1])
-    if (library := cpp_reference.load(cpp_reference.FAST)) is not None:
-        frameworks["C++"] = library
-    budget = harness.budget(options)
-    measured = {p.name: measure_problem(p, frameworks, budget) for p in all_problems(options.quick)}
-    titles = {
-        "both": ("value and gradient, milliseconds", 1.0e3),
-        "forward": ("forward, milliseconds", 1.0e3),
-        "backward": ("backward, milliseconds", 1.0e3),
-        "ratio": ("backward / forward", 1.0),
-    }
-    report = harness.Report("backward", "s (ratio: 1, stack: bytes)", options)
-    for part, (title, scale) in titles.items():
+TABLES = {
+    "both": ("value and gradient, milliseconds", 1.0e3),
+    "forward": ("forward, milliseconds", 1.0e3),
+    "backward": ("backward, milliseconds", 1.0e3),
+    "ratio": ("backward / forward", 1.0),
+}
+"""The titles and the units of the tables of times."""
+
+
+def print_tables(measured: dict[str, Times], options: Namespace) -> None:
+    """Print the tables, and write the JSON file if one is asked for."""
+    report = reporting.Report("backward", "s (ratio: 1, stack: bytes)", options)
+    for part, (title, scale) in TABLES.items():
         report.table(title, COLUMNS, {row: times[part] for row, times in measured.items()}, scale)
     stack = {row: times.get("stack", {}) for row, times in measured.items()}
-    report.table("saved values, bytes a thread", ["warp_like"], stack, 1.0)
+    report.table("saved values, bytes a thread", ["warp_like"], stack)
     report.finish(measured)
+
+
+def main(argv: list[str] | None = None) -> dict[str, Times]:
+    """Run the benchmark and return its rows."""
+    options = reporting.parser(__doc__).parse_args(argv)
+    found: dict[str, Any] = {**frameworks.find_frameworks([c for c in COLUMNS if c in frameworks.FRAMEWORKS])}
+    if (library := cpp_reference.load(cpp_reference.FAST)) is not None:
+        found["C++"] = library
+    budget = reporting.budget(options)
+    measured = {p.name: measure_problem(p, found, budget) for p in all_problems(options.quick)}
+    print_tables(measured, options)
     return measured
 
 

@@ -13,13 +13,16 @@ are shorter: what nests too deeply is refused.
 import gc
 import importlib.util
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
-import harness
+import frameworks
 import numpy as np
+import reporting
+import timing
 
 SIZES = [250, 500, 1000, 2000]
 CHAINS = [60, 120, 240]
@@ -35,20 +38,29 @@ def kernel(x: wp.array(dtype=float), y: wp.array(dtype=float)):
 """
 
 
-@dataclass
+Values = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
 class Kind:
-    """A way to make a kernel as long as wanted: ``lines`` in each of its parts, and what one part computes."""
+    """A way to make a kernel as long as wanted, of parts.
+
+    Attributes:
+        lines: The lines of a part.
+        part: Returns the text of a part from its number.
+        reference: Returns the variables ``a`` and ``b`` after a part, from its number, the thread, and both before.
+    """
 
     lines: int
     part: Callable[[int], str]
-    reference: Callable[[int, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+    reference: Callable[[int, np.ndarray, np.ndarray, np.ndarray], Values]
 
 
 def straight_part(k: int) -> str:
     return f"    a = wp.sin(b) * {1 + k % 7 * 0.1:.1f} + 0.5 * a\n    b = 0.3 * a * b - {k % 5}.5\n"
 
 
-def straight_reference(k, i, a, b):
+def straight_reference(k: int, i: np.ndarray, a: np.ndarray, b: np.ndarray) -> Values:
     a = np.sin(b) * (1 + k % 7 * 0.1) + 0.5 * a
     return a, 0.3 * a * b - (k % 5 + 0.5)
 
@@ -57,7 +69,7 @@ def branch_part(k: int) -> str:
     return f"    if a > 0.{k % 10}:\n        b = 0.5 * b + a\n    else:\n        a = a + 0.25\n"
 
 
-def branch_reference(k, i, a, b):
+def branch_reference(k: int, i: np.ndarray, a: np.ndarray, b: np.ndarray) -> Values:
     above = a > np.float32(k % 10 / 10)
     return np.where(above, a, a + 0.25), np.where(above, 0.5 * b + a, b)
 
@@ -66,7 +78,7 @@ def chain_part(k: int) -> str:
     return f"    {'elif' if k else 'if'} i == {k}:\n        b = a * {k % 9}.5\n"
 
 
-def chain_reference(k, i, a, b):
+def chain_reference(k: int, i: np.ndarray, a: np.ndarray, b: np.ndarray) -> Values:
     return a, np.where(i == k, a * (k % 9 + 0.5), b)
 
 
@@ -75,7 +87,7 @@ def loop_part(k: int) -> str:
     return f"    for k{k} in range(i % {k % 3 + 2}):\n{body}    b = b + 0.125\n"
 
 
-def loop_reference(k, i, a, b):
+def loop_reference(k: int, i: np.ndarray, a: np.ndarray, b: np.ndarray) -> Values:
     for step in range(k % 3 + 1):
         runs = step < i % (k % 3 + 2)
         a, b = np.where(runs, 0.5 * a + 0.1 * b, a), np.where(runs, 0.9 * b, b)
@@ -90,24 +102,25 @@ KINDS = {
 }
 
 
-def load(text: str, folder: Path, name: str):
+def load(text: str, folder: Path, name: str) -> Any:
     """Return the kernel of a module with this source: kernels are read from files."""
     path = folder / f"{name}.py"
     path.write_text(text)
     spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.kernel
 
 
-def seconds(run: Callable[[], object]) -> float:
-    gc.collect()  # what kernels before it have left does not count
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
+def seconds(run: timing.Run) -> float:
+    """Return the time of one call."""
+    gc.collect()  # the garbage of kernels before it does not count
+    return timing.seconds_per_call(run, 1)
 
 
-def measure(wp, kind: str, size: int, folder: Path) -> dict[str, float]:
+def measure(wp: ModuleType, kind: str, size: int, folder: Path) -> dict[str, float]:
     """Return the seconds of the first launch and the first adjoint launch of one kernel."""
     made = KINDS[kind]
     parts = range(size // made.lines)
@@ -119,14 +132,15 @@ def measure(wp, kind: str, size: int, folder: Path) -> dict[str, float]:
     a, b = x.astype(float), 0.5 * x.astype(float)
     for k in parts:
         a, b = made.reference(k, np.arange(len(x)), a, b)
-    harness.check(f"{kind} {size}", "warp_like", out.numpy(), a + b, rtol=1.0e-3, atol=1.0e-3)
+    timing.check(f"{kind} {size}", "warp_like", out.numpy(), a + b, rtol=1.0e-3, atol=1.0e-3)
     adjoint = seconds(lambda: wp.launch(kernel, len(x), [inputs, out], adjoint=True))
     return {"forward": forward, "adjoint": adjoint, "per line": forward / size * 1.0e3}
 
 
-def main(argv: list[str] | None = None) -> dict:
-    options = harness.arguments(__doc__.splitlines()[0], argv)
-    wp = harness.find_frameworks(["warp_like"])["warp_like"]
+def main(argv: list[str] | None = None) -> dict[str, dict[str, float]]:
+    """Run the benchmark and return its rows."""
+    options = reporting.parser(__doc__).parse_args(argv)
+    wp = frameworks.find_frameworks(["warp_like"])["warp_like"]
     with tempfile.TemporaryDirectory() as cache:
         wp.config.kernel_cache_dir = cache
         measure(wp, "straight line", 8, Path(cache))  # LLVM is loaded once
@@ -135,7 +149,7 @@ def main(argv: list[str] | None = None) -> dict:
             for kind in KINDS
             for size in ([40, 80] if options.quick else CHAINS if kind == "chain of elif" else SIZES)
         }
-    harness.report("compile", "milliseconds; per line microseconds", COLUMNS, rows, 1.0e3, options)
+    reporting.report("compile", "milliseconds; per line microseconds", COLUMNS, rows, 1.0e3, options)
     return rows
 
 

@@ -1,20 +1,29 @@
-"""What a kernel costs inside a jitted JAX function, beside the same formula in JAX's own operations.
+"""The cost of a kernel inside a jitted JAX function, beside the same formula in JAX's own operations.
 
     python examples/benchmarks/benchmark_interop_jax.py --json interop_jax.json
 
 The arrays are small, so that the call is all there is to time. The last row is the call without ``jit`` around it.
 """
 
-import harness
-import numpy as np
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
 
-SIZE = 16
+import frameworks
+import numpy as np
+import reporting
+import timing
+from small_calls import FACTOR, SIZE, numbers
+from timing import Program
+
 BATCH = 64
-FACTOR = 2.0
-COLUMNS = (*harness.WARPS, "JAX")
+COLUMNS = [*frameworks.WARPS, "JAX"]
+Function = Callable[[Any], Any]
 
 
 def make(wp):
+    """Return the kernel of all rows."""
+
     @wp.kernel
     def scaled(x: wp.array(dtype=float), y: wp.array(dtype=float)):
         i = wp.tid()
@@ -23,41 +32,49 @@ def make(wp):
     return scaled
 
 
-def functions(frameworks) -> dict:
+def functions(found: dict[str, ModuleType]) -> dict[str, Function]:
     """Return for each framework a function from a JAX array to a JAX array."""
-    found = {"JAX": lambda x: FACTOR * x}
-    for column in harness.WARPS:
-        if wp := frameworks.get(column):
-            kernel = wp.jax_kernel(make(wp), enable_backward=True)
-            found[column] = lambda x, kernel=kernel: kernel(x)[0]
-    return found
+    made: dict[str, Function] = {"JAX": lambda x: FACTOR * x}
+    for column in frameworks.WARPS:
+        if wp := found.get(column):
+            made[column] = first_result(wp.jax_kernel(make(wp), enable_backward=True))
+    return made
 
 
-def program(f, x) -> harness.Program:
-    return harness.Program(lambda: f(x).block_until_ready(), lambda: np.asarray(f(x)))
+def first_result(function: Callable[[Any], Any]) -> Function:
+    """Return a function of one result in place of one that returns a list of it."""
+    return lambda x: function(x)[0]
 
 
-def main(argv: list[str] | None = None) -> dict:
-    options = harness.arguments(__doc__.splitlines()[0], argv)
-    frameworks = harness.find_frameworks(COLUMNS)
-    jax = frameworks.get("JAX")
-    if jax is None:
-        raise SystemExit("this benchmark needs JAX: pip install jax")
-    x = np.arange(SIZE, dtype=np.float32)
-    batch = np.arange(BATCH * SIZE, dtype=np.float32).reshape(BATCH, SIZE)
-    transformed = {
+def program(f: Function, x: Any) -> Program:
+    """Return the call of a function, with what it computes."""
+    return Program(lambda: f(x).block_until_ready(), lambda: np.asarray(f(x)))
+
+
+def transformed(jax: ModuleType) -> dict[str, tuple[Callable[[Function], Function], np.ndarray, np.ndarray]]:
+    """Return by row: what becomes of the function, its argument, and the result."""
+    x, batch = numbers(), np.arange(BATCH * SIZE, dtype=np.float32).reshape(BATCH, SIZE)
+    return {
         "jit": (jax.jit, x, FACTOR * x),
         "jit of vmap": (lambda f: jax.jit(jax.vmap(f)), batch, FACTOR * batch),
         "jit of grad": (lambda f: jax.jit(jax.grad(lambda x: f(x).sum())), x, np.full(SIZE, FACTOR)),
         "no jit": (lambda f: f, x, FACTOR * x),
     }
-    rows = {}
-    for row, (transform, argument, expected) in transformed.items():
-        programs = {
-            column: program(transform(f), jax.numpy.asarray(argument)) for column, f in functions(frameworks).items()
-        }
-        rows[row] = harness.measure_row(row, programs, expected, harness.budget(options))
-    harness.report("interop_jax", "one call, microseconds", list(COLUMNS), rows, 1.0e6, options)
+
+
+def main(argv: list[str] | None = None) -> dict[str, dict[str, float]]:
+    """Run the benchmark and return its rows."""
+    options = reporting.parser(__doc__).parse_args(argv)
+    found = frameworks.find_frameworks(COLUMNS)
+    jax = found.get("JAX")
+    if jax is None:
+        raise SystemExit("this benchmark needs JAX: pip install jax")
+    budget, rows = reporting.budget(options), {}
+    for row, (transform, x, expected) in transformed(jax).items():
+        argument = jax.numpy.asarray(x)
+        programs = {column: program(transform(f), argument) for column, f in functions(found).items()}
+        rows[row] = timing.measure_row(row, programs, expected, budget)
+    reporting.report("interop_jax", "one call, microseconds", COLUMNS, rows, 1.0e6, options)
     return rows
 
 

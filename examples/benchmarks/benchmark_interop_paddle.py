@@ -1,4 +1,4 @@
-"""What Paddle's tensors cost in launches and in autograd: 16 elements, so that the work itself is nothing.
+"""The cost of Paddle's tensors in launches and in autograd: 16 elements, so that the work itself is nothing.
 
     python examples/benchmarks/benchmark_interop_paddle.py --json interop_paddle.json
 
@@ -8,37 +8,21 @@ PyLayer that launches the adjoint for both libraries, through an operator made b
 arithmetic in the last column.
 """
 
-import harness
-import numpy as np
-from benchmark_interop_torch import FACTOR, SIZE, make
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
 
+import frameworks
+import interop_forms
+import reporting
+from small_calls import FACTOR, SIZE
+from timing import Program
 
-def launches(wp, paddle, kernel, own: bool) -> dict[str, harness.Program]:
-    """One launch on tensors, in each of the forms."""
-    x, y = paddle.arange(SIZE, dtype="float32"), paddle.zeros([SIZE])
-    ax, ay = wp.from_paddle(x), wp.from_paddle(y)
-    recorded = wp.launch(kernel, dim=SIZE, inputs=[ax, ay, FACTOR], record_cmd=True)
-
-    def converted():
-        wp.launch(kernel, dim=SIZE, inputs=[wp.from_paddle(x), wp.from_paddle(y), FACTOR])
-
-    def return_ctype():
-        arguments = [wp.from_paddle(x, return_ctype=True), wp.from_paddle(y, return_ctype=True), FACTOR]
-        wp.launch(kernel, dim=SIZE, inputs=arguments)
-
-    forms = {
-        "converted each time": converted,
-        "converted, return_ctype": return_ctype,
-        "arrays made once": lambda: wp.launch(kernel, dim=SIZE, inputs=[ax, ay, FACTOR]),
-        "recorded launch": recorded.launch,
-    }
-    if own:
-        forms["tensors directly"] = lambda: wp.launch(kernel, dim=SIZE, inputs=[x, y, FACTOR])
-    return {name: harness.Program(run, y.numpy) for name, run in forms.items()}
+COLUMNS = [*frameworks.WARPS, "Paddle"]
 
 
 def layer(wp, paddle, kernel):
-    """A PyLayer around a launch and its adjoint, as both libraries take it."""
+    """Return a PyLayer around a launch and its adjoint, as both libraries take it."""
 
     class ScaledSquare(paddle.autograd.PyLayer):
         @staticmethod
@@ -58,42 +42,40 @@ def layer(wp, paddle, kernel):
     return ScaledSquare.apply
 
 
-def both_passes(paddle, forward) -> harness.Program:
+def both_passes(paddle: ModuleType, forward: Callable[[Any], Any]) -> Program:
+    """Return the program that differentiates a function of a tensor once."""
     x = paddle.arange(SIZE, dtype="float32")
     x.stop_gradient = False
     ones = paddle.ones([SIZE])
 
-    def run():
+    def run() -> None:
         x.clear_gradient(False)
         forward(x).backward(ones)
 
-    return harness.Program(run, lambda: x.grad.numpy())
+    return Program(run, lambda: x.grad.numpy())
 
 
-def main(argv: list[str] | None = None) -> dict:
-    options = harness.arguments(__doc__.splitlines()[0], argv)
-    columns = [*harness.WARPS, "Paddle"]
-    frameworks = harness.find_frameworks(columns)
-    paddle = frameworks["Paddle"]
-    x = np.arange(SIZE, dtype=np.float32)
-    rows: dict[str, dict[str, harness.Program]] = {}
-    passes: dict[str, dict[str, harness.Program]] = {"PyLayer": {}, "paddle_op": {}}
-    for column in harness.WARPS:
-        if wp := frameworks.get(column):
-            kernel, own = make(wp), column == "warp_like"
-            for name, program in launches(wp, paddle, kernel, own).items():
-                rows.setdefault(name, {})[column] = program
-            passes["PyLayer"][column] = both_passes(paddle, layer(wp, paddle, kernel))
+def main(argv: list[str] | None = None) -> dict[str, dict[str, float]]:
+    """Run the benchmark and return its rows."""
+    options = reporting.parser(__doc__).parse_args(argv)
+    found = frameworks.find_frameworks(COLUMNS)
+    paddle = found["Paddle"]
+    forward: interop_forms.Rows = {}
+    backward: interop_forms.Rows = {"PyLayer": {}, "paddle_op": {}}
+    for column in frameworks.WARPS:
+        if wp := found.get(column):
+            kernel, own = interop_forms.make(wp), column == "warp_like"
+            x, y = paddle.arange(SIZE, dtype="float32"), paddle.zeros([SIZE])
+            for row, program in interop_forms.launches(wp, kernel, wp.from_paddle, x, y, direct=own).items():
+                forward.setdefault(row, {})[column] = program
+            backward["PyLayer"][column] = both_passes(paddle, layer(wp, paddle, kernel))
             if own:
-                operator = wp.paddle_op(kernel)
-                passes["paddle_op"][column] = both_passes(paddle, lambda x, op=operator: op(x, FACTOR))
-    passes["paddle_op"]["Paddle"] = both_passes(paddle, lambda x: FACTOR * x * x)
-    budget = harness.budget(options)
-    measured = {row: harness.measure_row(row, programs, FACTOR * x * x, budget) for row, programs in rows.items()}
-    for row, programs in passes.items():
-        measured[f"{row}, with backward"] = harness.measure_row(row, programs, 2.0 * FACTOR * x, budget)
-    harness.report("interop_paddle", "microseconds", columns, measured, 1.0e6, options)
-    return measured
+                operator = interop_forms.with_factor(wp.paddle_op(kernel))
+                backward["paddle_op"][column] = both_passes(paddle, operator)
+    backward["paddle_op"]["Paddle"] = both_passes(paddle, lambda x: FACTOR * x * x)
+    rows = interop_forms.measure(forward, backward, options)
+    reporting.report("interop_paddle", "microseconds", COLUMNS, rows, 1.0e6, options)
+    return rows
 
 
 if __name__ == "__main__":

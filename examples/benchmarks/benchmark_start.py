@@ -1,4 +1,4 @@
-"""What starting costs: importing, the first launch, a file of many kernels, and compiling larger kernels.
+"""The cost of starting: importing, the first launch, a file of many kernels, and compiling larger kernels.
 
     python examples/benchmarks/benchmark_start.py --json start.json
 
@@ -18,11 +18,13 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-import harness
+import frameworks
+import reporting
 
-COLUMNS = [*harness.WARPS, "numba"]
+COLUMNS = [*frameworks.WARPS, "numba"]
 REPEATS = 3
 SIZES = [50, 200, 800]  # statements of one kernel
+Tables = dict[str, dict[str, dict[str, float]]]
 
 PRELUDE = """
 import sys, time
@@ -75,16 +77,16 @@ def statements(count: int, first: int, indent: int) -> str:
 
 def program(column: str, kernels: int, size: int = 4, edited: int | None = None) -> str:
     """Return the text of a file with these kernels, of ``size`` statements each, that launches each once."""
-    is_warp = column in harness.WARPS
+    is_warp = column in frameworks.WARPS
     kernel, call, indent = (WARP_KERNEL, WARP_CALL, 4) if is_warp else (NUMBA_KERNEL, NUMBA_CALL, 8)
-    text = PRELUDE.format(module=harness.MODULES[column])
+    text = PRELUDE.format(module=frameworks.FRAMEWORKS[column].module)
     for n in range(kernels):
         text += kernel.format(name=n, body=statements(size, n + (1000 if n == edited else 0), indent))
     return text + ARRAYS + "".join(call.format(name=n) for n in range(kernels)) + EPILOGUE
 
 
 class Run(NamedTuple):
-    """What a program took: seconds for the import, seconds for all that follows, and at most this many bytes."""
+    """The cost of a program: seconds for the import, seconds for all that follows, and the most bytes it had."""
 
     imported: float
     launches: float
@@ -94,7 +96,8 @@ class Run(NamedTuple):
 class Folder:
     """A folder with one program and its caches."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path) -> None:
+        path.mkdir(exist_ok=True)
         self.path = path
         caches = ("WARP_LIKE_CACHE_DIR", "WARP_CACHE_PATH", "NUMBA_CACHE_DIR")
         self.environment = os.environ | {name: str(path / name.lower()) for name in caches}
@@ -114,6 +117,7 @@ class Folder:
         return Run(imported, total - imported, kibibytes * 1024)
 
     def best(self, text: str) -> Run:
+        """Run a program several times, and return the least of each number."""
         runs = [self.run(text) for _ in range(REPEATS)]
         return Run(*(min(values) for values in zip(*runs, strict=True)))
 
@@ -123,8 +127,6 @@ def measure_column(column: str, kernels: int, sizes: list[int]) -> dict[str, dic
     seconds: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as temporary:
         first, one, many = (Folder(Path(temporary) / name) for name in ("first", "one", "many"))
-        for folder in (first, one, many):
-            folder.path.mkdir()
         text = program(column, 1)
         first.run(text)
         seconds["first launch, nothing cached"] = one.run(text).launches
@@ -138,27 +140,27 @@ def measure_column(column: str, kernels: int, sizes: list[int]) -> dict[str, dic
         seconds[f"{kernels} kernels, one edited"] = many.run(edited).launches
         for size in sizes:
             folder = Folder(Path(temporary) / f"size{size}")
-            folder.path.mkdir()
             seconds[f"a kernel of {size} statements"] = folder.run(program(column, 1, size)).launches
     return {"seconds": seconds, "bytes": {"one kernel, cached": best.memory}}
 
 
 def numpy_memory() -> float:
+    """Return the bytes of a process that has imported NumPy alone."""
     with tempfile.TemporaryDirectory() as temporary:
         return Folder(Path(temporary)).best(PRELUDE.format(module="numpy") + EPILOGUE).memory
 
 
-def main(argv: list[str] | None = None) -> dict:
-    options = harness.arguments(__doc__.splitlines()[0], argv)
-    frameworks = harness.find_frameworks(COLUMNS)
+def main(argv: list[str] | None = None) -> Tables:
+    """Run the benchmark and return its tables."""
+    options = reporting.parser(__doc__).parse_args(argv)
     kernels, sizes = (3, [10]) if options.quick else (50, SIZES)
-    measured = {column: measure_column(column, kernels, sizes) for column in frameworks}
-    tables: dict[str, dict[str, dict]] = {}
+    measured = {column: measure_column(column, kernels, sizes) for column in frameworks.find_frameworks(COLUMNS)}
+    tables: Tables = {}
     for kind in ("seconds", "bytes"):
         names = next(iter(measured.values()))[kind]
         tables[kind] = {row: {column: measured[column][kind][row] for column in measured} for row in names}
     tables["bytes"]["one kernel, cached"]["NumPy"] = numpy_memory()
-    report = harness.Report("start", "seconds: s, bytes: B", options)
+    report = reporting.Report("start", "seconds: s, bytes: B", options)
     report.table("time in a new process, milliseconds", COLUMNS, tables["seconds"], 1.0e3)
     report.table("memory, MiB", [*COLUMNS, "NumPy"], tables["bytes"], 1.0 / 2**20)
     report.finish(tables)

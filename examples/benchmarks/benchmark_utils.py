@@ -6,11 +6,16 @@ Sorts start from the same unsorted numbers each time, so their times include cop
 than a second is timed once (warp-lang's sort in segments).
 """
 
-import harness
-import numpy as np
-from harness import Program
+from collections.abc import Callable
+from types import ModuleType
 
-COLUMNS = [*harness.WARPS, "NumPy"]
+import frameworks
+import numpy as np
+import reporting
+import timing
+from timing import Program
+
+COLUMNS = [*frameworks.WARPS, "NumPy"]
 
 
 class Data:
@@ -27,8 +32,8 @@ class Data:
         self.starts = np.arange(0, n + 1, 10, dtype=np.int32)
 
 
-def warp_programs(wp, data: Data) -> dict[str, Program]:
-    """The rows by ``wp.utils`` of one of the Warps."""
+def warp_programs(wp: ModuleType, data: Data) -> dict[str, Program]:
+    """Return the rows by ``wp.utils`` of one of the Warps."""
     n, u = data.n, wp.utils
     floats, grid, vectors = wp.array(data.floats), wp.array(data.grid), wp.array(data.vectors, dtype=wp.vec3)
     total, columns, rows = wp.zeros(1), wp.zeros((1, 1000)), wp.zeros((n // 1000, 1))
@@ -65,11 +70,7 @@ def warp_programs(wp, data: Data) -> dict[str, Program]:
 
 
 def numpy_programs(data: Data) -> dict[str, Program]:
-    """The rows by NumPy, whose results the others have to agree with."""
-    results: dict[str, np.ndarray] = {}
-
-    def keep(row: str, f) -> Program:
-        return Program(lambda: results.__setitem__(row, f()), lambda: results[row])
+    """Return the rows by NumPy, whose results the others have to agree with."""
 
     def segments() -> np.ndarray:
         parts = data.ints.reshape(-1, 10)
@@ -80,36 +81,45 @@ def numpy_programs(data: Data) -> dict[str, Program]:
         return np.diff(changes, prepend=0, append=data.n)
 
     f = data.floats
-    return {
-        "sum": keep("sum", lambda: f.sum(keepdims=True)),
-        "sum of columns": keep("sum of columns", lambda: data.grid.sum(0, keepdims=True)),
-        "sum of rows": keep("sum of rows", lambda: data.grid.sum(1, keepdims=True)),
-        "sum of vec3": keep("sum of vec3", lambda: data.vectors.sum(0)),
-        "inner product": keep("inner product", lambda: np.dot(f, f)[None]),
-        "prefix sums": keep("prefix sums", lambda: np.cumsum(f)),
-        "cast to float64": keep("cast to float64", lambda: f.astype(np.float64)),
-        "sort of pairs": keep("sort of pairs", lambda: np.argsort(data.ints, kind="stable")),
-        "sort in segments of 10": keep("sort in segments of 10", segments),
-        "runs of equal numbers": keep("runs of equal numbers", runs),
+    calls: dict[str, Callable[[], np.ndarray]] = {
+        "sum": lambda: f.sum(keepdims=True),
+        "sum of columns": lambda: data.grid.sum(0, keepdims=True),
+        "sum of rows": lambda: data.grid.sum(1, keepdims=True),
+        "sum of vec3": lambda: data.vectors.sum(0),
+        "inner product": lambda: np.dot(f, f)[None],
+        "prefix sums": lambda: np.cumsum(f),
+        "cast to float64": lambda: f.astype(np.float64),
+        "sort of pairs": lambda: np.argsort(data.ints, kind="stable"),
+        "sort in segments of 10": segments,
+        "runs of equal numbers": runs,
     }
+    return {row: remembered(call) for row, call in calls.items()}
 
 
-def main(argv: list[str] | None = None) -> None:
-    """Run the benchmark."""
-    options = harness.arguments(__doc__.splitlines()[0], argv)
-    frameworks = harness.find_frameworks(COLUMNS)
+def remembered(call: Callable[[], np.ndarray]) -> Program:
+    """Return a program whose result is that of its last run."""
+    last: list[np.ndarray] = []
+
+    def run() -> None:
+        last[:] = [call()]
+
+    return Program(run, lambda: last[0])
+
+
+def main(argv: list[str] | None = None) -> dict[str, dict[str, float]]:
+    """Run the benchmark and return its rows."""
+    options = reporting.parser(__doc__).parse_args(argv)
+    found = frameworks.find_frameworks(COLUMNS)
     data = Data(10_000 if options.quick else 1_000_000)
-    programs = {column: warp_programs(frameworks[column], data) for column in harness.WARPS if column in frameworks}
+    programs = {column: warp_programs(found[column], data) for column in frameworks.WARPS if column in found}
     programs["NumPy"] = numpy_programs(data)
-    rows = {}
-    for row in programs["NumPy"]:
-        reference = programs["NumPy"][row]
+    budget, rows = reporting.budget(options, 1.0), {}
+    for row, reference in programs["NumPy"].items():
         reference.run()
-        entries = {column: of[row] for column, of in programs.items()}
-        rows[row] = harness.measure_row(
-            row, entries, reference.result(), budget=harness.budget(options, 1.0), rtol=1.0e-3
-        )
-    harness.report("utils", f"{data.n} elements, milliseconds", COLUMNS, rows, 1.0e3, options)
+        of_row = {column: of[row] for column, of in programs.items()}
+        rows[row] = timing.measure_row(row, of_row, reference.result(), budget, rtol=1.0e-3)
+    reporting.report("utils", f"{data.n} elements, milliseconds", COLUMNS, rows, 1.0e3, options)
+    return rows
 
 
 if __name__ == "__main__":

@@ -1,26 +1,30 @@
-"""The columns of the throughput table: how each framework runs a ``Case``.
-
-A column is an object with ``program(entry, case)``, which returns a ``harness.Program``, or None where it has none.
-"""
+"""The columns of the throughput table, each declared once: how a framework, or C++, runs a ``Case``."""
 
 import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Protocol
 
 import cpp_reference
-import harness
+import frameworks
 import numpy as np
-from harness import Program
 from programs import Case, Entry
 from programs.arrays import JaxArrays, TorchArrays
+from timing import Program
 
-CPP = {"C++": (), "C++ fast": (cpp_reference.FAST,), "C++ lanes": (cpp_reference.FAST,)}
-COLUMNS = [*harness.WARPS, "numba", "JAX", "PyTorch", *CPP]
-PEERS = COLUMNS[1:5]
+
+class Column(Protocol):
+    """One column of the table."""
+
+    def program(self, entry: Entry, case: Case) -> Program | None:
+        """Return the program of one row, or None where this column has none."""
 
 
 class Warp:
     """Launches of one kernel. All kernels are made at once, since warp-lang compiles a module as a whole."""
 
-    def __init__(self, wp, entries: list[Entry]) -> None:
+    def __init__(self, wp: ModuleType, entries: Sequence[Entry]) -> None:
         self.wp = wp
         self.kernels = {entry: entry.case.kernel(wp, getattr(wp, np.dtype(entry.real).name)) for entry in entries}
 
@@ -33,10 +37,10 @@ class Warp:
         rest = iter(arrays)
         inputs = [next(rest) if isinstance(a, np.ndarray) else a for a in case.inputs]
 
-        def run():
+        def run() -> None:
             wp.launch(kernel, dim=case.dim, inputs=inputs, outputs=[out])
 
-        def run_from_zero():
+        def run_from_zero() -> None:
             out.zero_()
             run()
 
@@ -46,7 +50,7 @@ class Warp:
 class Numba:
     """Parallel loops, with the freedom of fast-math."""
 
-    def __init__(self, numba, entries: list[Entry]) -> None:
+    def __init__(self, numba: ModuleType, entries: Sequence[Entry]) -> None:
         warnings.simplefilter("ignore", numba.NumbaPerformanceWarning)  # of helpers, which have no loop to share
         self.prange = numba.prange
         self.jit = numba.njit(parallel=True, fastmath=True)
@@ -59,15 +63,16 @@ class Numba:
 class Jax:
     """One jitted function, which returns new arrays."""
 
-    def __init__(self, jax, entries: list[Entry]) -> None:
+    def __init__(self, jax: ModuleType, entries: Sequence[Entry]) -> None:
         self.jax = jax
         jax.config.update("jax_enable_x64", True)
 
     def program(self, entry: Entry, case: Case) -> Program:
-        xp, arrays, last = JaxArrays(self.jax), [self.jax.numpy.asarray(a) for a in case.input_arrays], []
+        xp, arrays = JaxArrays(self.jax), [self.jax.numpy.asarray(a) for a in case.input_arrays]
         function = self.jax.jit(lambda *arrays: case.arrays(xp, *case.filled(arrays)))
+        last: list[Any] = []
 
-        def run():
+        def run() -> None:
             last[:] = [self.jax.block_until_ready(function(*arrays))]
 
         return Program(run, lambda: np.asarray(last[0]))
@@ -76,30 +81,31 @@ class Jax:
 class Torch:
     """A function under ``torch.compile`` that writes into a tensor; of a loop, its body is compiled."""
 
-    def __init__(self, torch, entries: list[Entry]) -> None:
+    def __init__(self, torch: ModuleType, entries: Sequence[Entry]) -> None:
         self.torch = torch
 
     def program(self, entry: Entry, case: Case) -> Program:
-        torch, xp, arrays = self.torch, TorchArrays(self.torch), list(map(self.torch.from_numpy, case.input_arrays))
-        out = torch.from_numpy(np.empty_like(case.out))
+        torch, xp = self.torch, TorchArrays(self.torch, compiled=True)
+        arrays, out = list(map(torch.from_numpy, case.input_arrays)), torch.from_numpy(np.empty_like(case.out))
 
-        def function(out, *arrays):
+        def function(out: Any, *arrays: Any) -> None:
             out.copy_(case.arrays(xp, *case.filled(arrays)))
 
         compiled = function if case.looped else torch.compile(function, dynamic=False)
 
-        def run():
+        def run() -> None:
             with torch.no_grad():
                 compiled(out, *arrays)
 
         return Program(run, out.numpy)
 
 
+@dataclass(frozen=True)
 class Cpp:
-    """The function of the entry's name; that of the lanes column has a suffix, and not all programs have it."""
+    """The functions of the entries' names, with a suffix; not all programs have the one with a suffix."""
 
-    def __init__(self, library: cpp_reference.Library, suffix: str) -> None:
-        self.library, self.suffix = library, suffix
+    library: cpp_reference.Library
+    suffix: str
 
     def program(self, entry: Entry, case: Case) -> Program | None:
         function, out = self.library.find(entry.name + self.suffix), np.zeros_like(case.out)
@@ -108,12 +114,39 @@ class Cpp:
         return Program(cpp_reference.call(function, *case.extents, *case.inputs, out), lambda: out)
 
 
-def make(wanted: list[str], entries: list[Entry]) -> dict[str, object]:
+@dataclass(frozen=True)
+class CppVariant:
+    """Flags of the compiler, and the suffix of the functions' names."""
+
+    flags: tuple[str, ...] = ()
+    suffix: str = ""
+
+
+MAKERS: dict[str, Callable[[ModuleType, Sequence[Entry]], Column]] = {
+    "warp_like": Warp,
+    "warp-lang": Warp,
+    "numba": Numba,
+    "JAX": Jax,
+    "PyTorch": Torch,
+}
+"""The columns that are frameworks, in the table's order."""
+
+CPP = {
+    "C++": CppVariant(),
+    "C++ fast": CppVariant((cpp_reference.FAST,)),
+    "C++ lanes": CppVariant((cpp_reference.FAST,), "_lanes"),
+}
+"""The columns that are C++, which come after the frameworks."""
+
+COLUMNS = [*MAKERS, *CPP]
+PEERS = [name for name in MAKERS if name != "warp_like"]
+
+
+def make(wanted: Sequence[str], entries: Sequence[Entry]) -> dict[str, Column]:
     """Return the columns of these names that can be had here."""
-    makers = {"warp_like": Warp, "warp-lang": Warp, "numba": Numba, "JAX": Jax, "PyTorch": Torch}
-    found = harness.find_frameworks([c for c in COLUMNS if c in wanted and c in makers])
-    columns: dict[str, object] = {name: makers[name](module, entries) for name, module in found.items()}
-    for name, flags in CPP.items():
-        if name in wanted and (library := cpp_reference.load(*flags)) is not None:
-            columns[name] = Cpp(library, "_lanes" if name == "C++ lanes" else "")
+    found = frameworks.find_frameworks([name for name in MAKERS if name in wanted])
+    columns: dict[str, Column] = {name: MAKERS[name](module, entries) for name, module in found.items()}
+    for name, variant in CPP.items():
+        if name in wanted and (library := cpp_reference.load(*variant.flags)) is not None:
+            columns[name] = Cpp(library, variant.suffix)
     return columns

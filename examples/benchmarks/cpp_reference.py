@@ -1,4 +1,4 @@
-"""The C++ columns of the benchmarks: ``cpp/*.cpp``, compiled by the system's compiler when a benchmark runs.
+"""Functions in C++ for the benchmarks: ``cpp/*.cpp``, compiled by the system's compiler when a benchmark runs.
 
 Each file becomes one library for each set of flags, under ``build/benchmarks`` and named by what went in, so that it is
 compiled once. -ffast-math is not given to the linker, which would make the process treat denormal numbers as zero.
@@ -12,7 +12,9 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +30,7 @@ class Library:
     def __init__(self, libraries: list[ctypes.CDLL]) -> None:
         self.libraries = libraries
 
-    def find(self, name: str):
+    def find(self, name: str) -> Any:
         """Return the function of this name, or None."""
         for library in self.libraries:
             if hasattr(library, name):
@@ -71,26 +73,26 @@ def _build(compiler: str, source: Path, extra: tuple[str, ...], headers: bytes) 
 
 
 def _processor() -> str:
-    """What -march=native depends on."""
+    """Return the properties of the processor that -march=native depends on."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else [platform.processor()]
     return next((line for line in lines if line.startswith(("flags", "Features"))), lines[0] if lines else "")
 
 
-def call(function, *args):
+def call(function: Any, *args: Any) -> Callable[[], None]:
     """Return a function without arguments that calls ``function``: arrays by their address, ints as 64-bit."""
     function.restype = None
     given = [_argument(a) for a in args]
 
-    def run(keep=args):  # the arrays live as long as the function that has their addresses
+    def run(keep: tuple = args) -> None:  # the arrays live as long as the function that has their addresses
         function(*given)
 
     return run
 
 
-def _argument(a):
+def _argument(a: Any) -> Any:
     if isinstance(a, np.ndarray):
         return ctypes.c_void_p(a.ctypes.data)
     if isinstance(a, np.float32):
-        return ctypes.c_float(a)
+        return ctypes.c_float(float(a))
     return ctypes.c_double(a) if isinstance(a, float) else ctypes.c_int64(a)

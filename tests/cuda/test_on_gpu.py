@@ -99,17 +99,17 @@ def benchmark(monkeypatch):
     """The benchmark's module, whose kernels go with the test's device."""
     monkeypatch.syspath_prepend(str(ROOT / "examples" / "benchmarks"))
     module = load(ROOT / "examples" / "benchmarks" / "benchmark_cuda.py")
-    monkeypatch.setattr(module.harness, "prepare_warp", lambda wp: None)  # whose settings would outlast the test
+    monkeypatch.setattr(module.frameworks, "prepare_warp", lambda wp: None)  # whose settings would outlast the test
     yield module
-    for kernel in wp.get_module(module.__name__).kernels.values():
+    for kernel in wp.get_module("cuda_kernels").kernels.values():
         kernel.forget_programs()
 
 
 def test_the_benchmark_runs_and_agrees(benchmark, device, tmp_path, monkeypatch, capsys):
     written = []
-    save = benchmark.harness.Report.save
+    save = benchmark.reporting.Report.save
     monkeypatch.setattr(
-        benchmark.harness.Report,
+        benchmark.reporting.Report,
         "save",
         lambda report, rows: (save(report, rows), written.append(json.loads(report.path.read_text())["rows"])),
     )

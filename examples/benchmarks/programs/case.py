@@ -5,13 +5,15 @@ whole arrays for JAX and PyTorch, as loops for numba, and as a C++ function in `
 run by NumPy in float64, is what all of them are checked against, so that no column is checked against its own text.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from .arrays import NumpyArrays
 
+Real = type[np.float32] | type[np.float64]
 SPECIAL = 20  # operations that a special function (sine, exponential, ...) counts as: about those of its polynomial
 
 
@@ -19,7 +21,8 @@ class Case:
     """One program with its data.
 
     A subclass sets the attributes in ``__init__(n, real)``, where ``real`` is ``numpy.float32`` or ``numpy.float64``,
-    and defines the three static methods.
+    and defines the three static methods. These have no annotations, since their text is not Python alone: it is
+    compiled by the Warps, traced by JAX and PyTorch, and compiled by numba.
 
     Attributes:
         title: The row's name, with the size.
@@ -29,21 +32,25 @@ class Case:
         out: An array of the output's shape and type.
         zeroed: Whether the kernel adds to its output, which every column then sets to zero in its time.
         looped: Whether ``arrays`` uses ``xp.loop``, whose body is what PyTorch compiles.
-        flops: Operations of one launch; a sum, a product, a quotient and a root are one each.
+        flops: Operations of one launch, as ``operations`` gives them; a sum, a product, a quotient and a root are one
+            each.
         nbytes: Bytes that have to go between memory and processor in one launch, each array once.
-        tolerance: What ``harness.check`` allows.
+        tolerance: Arguments of ``timing.check``.
     """
 
     title: str
     dim: int | tuple[int, ...]
-    inputs: list
+    inputs: list[Any]
     types: list[str]
     out: np.ndarray
     flops: float
     nbytes: float
     zeroed = False
     looped = False
-    tolerance: dict = {}
+    tolerance: dict[str, float] = {}
+
+    def __init__(self, n: int, real: Real) -> None:
+        raise NotImplementedError
 
     @staticmethod
     def kernel(wp, real):
@@ -60,7 +67,11 @@ class Case:
         """Return numba's function of the inputs and the output; ``real`` is a type of NumPy."""
         raise NotImplementedError
 
-    def filled(self, arrays) -> list:
+    def operations(self) -> float:
+        """Return the operations of one launch; overridden where they follow from the results."""
+        return float(self.flops)
+
+    def filled(self, arrays: Iterable[Any]) -> list[Any]:
         """Return the inputs with these arrays in place of NumPy's, and with Python's numbers."""
         rest = iter(arrays)
         return [next(rest) if isinstance(a, np.ndarray) else a.item() if hasattr(a, "item") else a for a in self.inputs]
@@ -77,7 +88,7 @@ class Case:
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """What the C++ function is given in front of the inputs."""
+        """The sizes that the C++ function takes in front of the inputs."""
         return self.dim if isinstance(self.dim, tuple) else (self.dim,)
 
 
@@ -86,7 +97,7 @@ class Entry:
     """A row of the table that has not got its data yet."""
 
     case: type[Case]
-    real: type
+    real: Real
     full: int
     quick: int
 
@@ -112,21 +123,23 @@ def sizes(**by_real: tuple[int, int]) -> Callable[[type[Case]], type[Case]]:
     return add
 
 
-def random(real, *shape: int, seed: int = 0) -> np.ndarray:
+def random(real: Real, *shape: int, seed: int = 0) -> np.ndarray:
     """Return standard normal numbers."""
     return np.random.default_rng(seed).standard_normal(shape).astype(real)
 
 
-def uniform(real, low: float, high: float, *shape: int, seed: int = 0) -> np.ndarray:
+def uniform(real: Real, low: float, high: float, *shape: int, seed: int = 0) -> np.ndarray:
+    """Return numbers between ``low`` and ``high``."""
     return np.random.default_rng(seed).uniform(low, high, shape).astype(real)
 
 
-def named(base: str, real) -> str:
+def named(base: str, real: Real) -> str:
     """Return the name of a Warp type: ``vec3`` for float32 is ``vec3d`` for float64; ``real`` is the scalar."""
     if base == "real":
         return np.dtype(real).name
     return base + ("d" if real is np.float64 else "")
 
 
-def labelled(title: str, real) -> str:
+def labelled(title: str, real: Real) -> str:
+    """Return a row's name with its type, which is float32 where it is not said."""
     return f"{title}, float64" if real is np.float64 else title

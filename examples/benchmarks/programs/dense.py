@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .case import SPECIAL, Case, labelled, named, random, sizes
+from .case import SPECIAL, Case, Real, labelled, named, random, sizes
 
 WIDTH = 64  # of the network's hidden layer
 
@@ -13,7 +13,7 @@ class Matmul(Case):
 
     tolerance = {"rtol": 1.0e-3, "atol": 1.0e-3}
 
-    def __init__(self, n, real):
+    def __init__(self, n: int, real: Real) -> None:
         self.title, self.dim = labelled(f"matmul {n}, naive", real), (n, n)
         self.inputs, self.types = [random(real, n, n), random(real, n, n, seed=1)], [named("real", real)] * 3
         self.out = np.empty((n, n), real)
@@ -57,7 +57,7 @@ class Network(Case):
 
     tolerance = {"rtol": 1.0e-3, "atol": 1.0e-4}
 
-    def __init__(self, n, real):
+    def __init__(self, n: int, real: Real) -> None:
         self.title, self.dim = f"MLP 3-{WIDTH}-1, {n} points", n
         self.inputs = [random(real, n, 3), random(real, WIDTH, 3), random(real, WIDTH), random(real, WIDTH, seed=1)]
         self.types, self.out = ["vec3", "vec3", "float32", "float32", "float32"], np.empty(n, real)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .arrays import NumpyArrays
-from .case import Case, labelled, named, sizes
+from .case import Case, Real, labelled, named, sizes
 
 ESCAPE_STEPS = 256  # most iterations of a point of the Mandelbrot set
 MARCH_STEPS = 64  # most steps of a ray
@@ -14,20 +14,20 @@ class Mandelbrot(Case):
     looped = True
     tolerance = {"outliers": 0.005}  # rounding decides at the fractal's edge
 
-    def __init__(self, n, real):
+    def __init__(self, n: int, real: Real) -> None:
         self.title, self.dim, self.real = labelled(f"Mandelbrot {n} x {n}", real), (n, n), real
         self.inputs, self.types = [self.points(n, real)], [named("real", real), "int32"]
         self.out = np.empty((n, n), np.int32)
-        self.steps = None
+        self.steps: np.ndarray | None = None
         self.nbytes = self.out.nbytes
 
     @staticmethod
-    def points(n, real):
-        """The real and the imaginary parts of the rows' and columns' points."""
+    def points(n: int, real: Real) -> np.ndarray:
+        """Return the real and the imaginary parts of the rows' and columns' points."""
         return np.stack([-2.0 + 2.5 * np.arange(n) / n, -1.25 + 2.5 * np.arange(n) / n]).astype(real)
 
-    @property
-    def flops(self):  # each iteration: two squares, their sum and difference, two sums, two products
+    def operations(self) -> float:
+        """Each iteration: two squares, their sum and difference, two sums, two products."""
         return 8 * float(self.expected().sum())
 
     @staticmethod
@@ -60,7 +60,7 @@ class Mandelbrot(Case):
 
         return xp.loop(ESCAPE_STEPS, step, cx, cy, 0.0 * cx, 0.0 * cy, xp.integers(cx))[4]
 
-    def expected(self):
+    def expected(self) -> np.ndarray:
         """Keep the points that are still inside: whole arrays would take many seconds."""
         if self.steps is None:
             n, (cx, cy) = len(self.out), self.inputs[0]
@@ -98,14 +98,14 @@ class March(Case):
     looped = True
     tolerance = {"rtol": 1.0e-2, "outliers": 0.005}  # rounding decides which rays graze a sphere
 
-    def __init__(self, n, real):
+    def __init__(self, n: int, real: Real) -> None:
         self.title, self.dim = f"ray marching {n} x {n}", (n, n)
         self.inputs, self.types = [(np.arange(n) / n - 0.5).astype(real)], ["float32", "float32"]
         self.out = np.empty((n, n), real)
         self.nbytes = self.out.nbytes
 
-    @property
-    def flops(self):  # each step: the point 4, two distances 7 and 10, the minimum, two comparisons, the sum
+    def operations(self) -> float:
+        """Each step: the point 4, two distances 7 and 10, the minimum, two comparisons, the sum."""
         return 25 * float(self.trace(NumpyArrays(), self.inputs[0].astype(np.float64))[1].sum())
 
     @staticmethod

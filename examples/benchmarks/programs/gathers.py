@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from .case import Case, random, sizes
+from .case import Case, Real, random, sizes
 
 
 @sizes(float32=(2**21, 2**10))
 class Gather(Case):
     """A random permutation."""
 
-    def __init__(self, n, real):
+    def __init__(self, n: int, real: Real) -> None:
         self.title, self.dim = f"permutation {n}", n
         order = np.random.default_rng(0).permutation(n).astype(np.int32)
         self.inputs, self.types = [random(real, n), order], ["float32", "int32", "float32"]
@@ -45,7 +45,7 @@ class Sparse(Case):
 
     tolerance = {"rtol": 1.0e-3, "atol": 1.0e-4}
 
-    def __init__(self, n, real):
+    def __init__(self, n: int, real: Real) -> None:
         rng = np.random.default_rng(1)
         first = np.concatenate([[0], np.cumsum(rng.integers(5, 10, n))]).astype(np.int32)
         values, columns = random(real, first[-1]), rng.integers(0, n, first[-1]).astype(np.int32)

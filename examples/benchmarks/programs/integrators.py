@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .case import SPECIAL, Case, labelled, named, random, sizes, uniform
+from .case import SPECIAL, Case, Real, labelled, named, random, sizes, uniform
 
 H = 0.01  # the time step
 
@@ -14,7 +14,7 @@ class Lorenz(Case):
     looped = True
     tolerance = {"rtol": 1.0e-2, "atol": 1.0e-1, "outliers": 0.005}  # the system amplifies rounding
 
-    def __init__(self, n, real, steps=200):
+    def __init__(self, n: int, real: Real, steps: int = 200) -> None:
         self.title, self.dim = labelled(f"Lorenz {n}, {steps} steps", real), n
         start = (random(real, n, 3) + np.array([1.0, 1.0, 20.0])).astype(real)
         self.inputs, self.types = [start, steps], [named("vec3", real)] * 2
@@ -97,7 +97,7 @@ class Pendulum(Case):
     looped = True
     tolerance = {"rtol": 1.0e-3, "atol": 1.0e-4}
 
-    def __init__(self, n, real, steps=200):
+    def __init__(self, n: int, real: Real, steps: int = 200) -> None:
         self.title, self.dim = f"pendulums {n}, {steps} steps", n
         self.inputs, self.types = [random(real, n, 2), steps], ["vec2"] * 2
         self.out = np.empty((n, 2), real)
@@ -162,7 +162,7 @@ class Newton(Case):
     looped = True
     tolerance = {"rtol": 1.0e-12}
 
-    def __init__(self, n, real, steps=50):
+    def __init__(self, n: int, real: Real, steps: int = 50) -> None:
         self.title, self.dim = labelled(f"Newton {n}, {steps} steps", real), n
         self.inputs, self.types = [uniform(real, 0.1, 3.0, n), steps], [named("real", real)] * 2
         self.out = np.empty(n, real)

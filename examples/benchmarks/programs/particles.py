@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .case import Case, labelled, named, random, sizes
+from .case import Case, Real, labelled, named, random, sizes
 
 SOFTENING = 1.0e-2  # added to the squared distance of two bodies
 STIFFNESS, REST = 50.0, 0.8  # of a spring
@@ -12,7 +12,7 @@ STIFFNESS, REST = 50.0, 0.8  # of a spring
 class Nbody(Case):
     tolerance = {"rtol": 1.0e-3, "atol": 1.0e-4}
 
-    def __init__(self, n, real):
+    def __init__(self, n: int, real: Real) -> None:
         self.title, self.dim = labelled(f"n-body {n}", real), n
         self.inputs = [random(real, n, 3), np.abs(random(real, n, seed=1)) / n]
         self.types = [named("vec3", real), named("real", real), named("vec3", real)]
@@ -44,7 +44,7 @@ class Nbody(Case):
         weights = masses / (square * xp.sqrt(square))
         return xp.stack([(weights * c).sum(1) for c in d], -1)
 
-    def expected(self):
+    def expected(self) -> np.ndarray:
         """Go through the bodies in blocks: all pairs at once would take gigabytes."""
         positions, masses = (a.astype(np.float64) for a in self.inputs)
         parts = []
@@ -90,7 +90,7 @@ class Neighbours(Case):
 
     tolerance = {"rtol": 1.0e-3, "atol": 1.0e-2}
 
-    def __init__(self, side, real):
+    def __init__(self, side: int, real: Real) -> None:
         n = side**3
         lists, counts = lattice_neighbours(side)
         points = np.stack(np.meshgrid(*[np.arange(side)] * 3, indexing="ij"), -1).reshape(-1, 3)
@@ -152,6 +152,23 @@ class Neighbours(Case):
         return neighbours
 
 
+def square_cloth(side: int, real: Real) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions of ``side**2`` points near a square grid, and the two ends of each spring along it."""
+    n, grid = side * side, np.arange(side * side, dtype=np.int32).reshape(side, side)
+    across, down = np.stack([grid[:, :-1], grid[:, 1:]], -1), np.stack([grid[:-1], grid[1:]], -1)
+    rows, columns = np.divmod(np.arange(n), side)
+    positions = (np.stack([columns, rows, 0 * rows], -1) + 0.1 * random(real, n, 3)).astype(real)
+    return positions, np.concatenate([across.reshape(-1, 2), down.reshape(-1, 2)])
+
+
+def spring_forces(xp, positions, a, b):
+    """Return the force on each point, on whole arrays; ``a`` and ``b`` are the ends of the springs."""
+    d = positions[b] - positions[a]
+    r = xp.sqrt((d * d).sum(-1))[:, None]
+    f = (STIFFNESS * (r - REST) / r) * d
+    return xp.scatter(xp.scatter(0.0 * positions, a, f), b, -f)
+
+
 @sizes(float32=(256, 8))
 class Springs(Case):
     """The forces of a square cloth: each spring gathers its two ends and scatters its force to them, by atomics."""
@@ -159,21 +176,17 @@ class Springs(Case):
     zeroed = True
     tolerance = {"rtol": 1.0e-3, "atol": 1.0e-3}
 
-    def __init__(self, side, real):
-        n, grid = side * side, np.arange(side * side, dtype=np.int32).reshape(side, side)
-        across, down = np.stack([grid[:, :-1], grid[:, 1:]], -1), np.stack([grid[:-1], grid[1:]], -1)
-        ends = np.concatenate([across.reshape(-1, 2), down.reshape(-1, 2)])
-        rows, columns = np.divmod(np.arange(n), side)
-        positions = (np.stack([columns, rows, 0 * rows], -1) + 0.1 * random(real, n, 3)).astype(real)
+    def __init__(self, side: int, real: Real) -> None:
+        positions, ends = square_cloth(side, real)
         self.title, self.dim = f"mass-spring, {len(ends)} springs", len(ends)
         self.inputs, self.types = [positions, ends], ["vec3", "int32", "vec3"]
-        self.out = np.zeros((n, 3), real)
+        self.out = np.zeros_like(positions)
         # difference 3, length 6, force 6, sums 6
         self.flops, self.nbytes = 21 * len(ends), ends.nbytes + 3 * positions.nbytes
 
     @property
-    def extents(self):
-        return self.dim, len(self.out)
+    def extents(self) -> tuple[int, ...]:
+        return *super().extents, len(self.out)
 
     @staticmethod
     def kernel(wp, real):
@@ -192,10 +205,7 @@ class Springs(Case):
 
     @staticmethod
     def arrays(xp, positions, ends):
-        d = positions[ends[:, 1]] - positions[ends[:, 0]]
-        r = xp.sqrt((d * d).sum(-1))[:, None]
-        f = (STIFFNESS * (r - REST) / r) * d
-        return xp.scatter(xp.scatter(0.0 * positions, ends[:, 0], f), ends[:, 1], -f)
+        return spring_forces(xp, positions, ends[:, 0], ends[:, 1])
 
     @staticmethod
     def loops(jit, prange, real):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .case import Case, labelled, named, random, sizes, uniform
+from .case import Case, Real, labelled, named, random, sizes, uniform
 
 BINS = 256
 
@@ -12,7 +12,7 @@ class _Reduction(Case):
 
     zeroed = True
 
-    def __init__(self, n, real, name, *inputs):
+    def __init__(self, n: int, real: Real, name: str, *inputs: np.ndarray) -> None:
         self.title, self.dim = labelled(f"{name} {n}", real), n
         self.inputs, self.types = list(inputs), [named("real", real)] * (len(inputs) + 1)
         self.out = np.zeros(1, real)
@@ -23,7 +23,7 @@ class _Reduction(Case):
 class Sum(_Reduction):
     tolerance = {"rtol": 1.0e-3}  # numbers are added one by one in some columns
 
-    def __init__(self, n, real):
+    def __init__(self, n: int, real: Real) -> None:
         super().__init__(n, real, "sum", uniform(real, 0.0, 1.0, n))
 
     @staticmethod
@@ -56,7 +56,7 @@ class Sum(_Reduction):
 class Dot(_Reduction):
     tolerance = {"rtol": 1.0e-9}
 
-    def __init__(self, n, real):
+    def __init__(self, n: int, real: Real) -> None:
         super().__init__(n, real, "dot product", uniform(real, 0.0, 1.0, n), uniform(real, 0.0, 1.0, n, seed=1))
 
     @staticmethod
@@ -88,7 +88,7 @@ class Dot(_Reduction):
 
 @sizes(float32=(2**22, 2**12))
 class Max(_Reduction):
-    def __init__(self, n, real):
+    def __init__(self, n: int, real: Real) -> None:
         super().__init__(n, real, "maximum", random(real, n))
 
     @staticmethod
@@ -121,7 +121,7 @@ class Max(_Reduction):
 class Histogram(Case):
     zeroed = True
 
-    def __init__(self, n, real):
+    def __init__(self, n: int, real: Real) -> None:
         self.title, self.dim = f"histogram {n}, {BINS} bins", n
         values = np.random.default_rng(0).integers(0, BINS, n).astype(np.int32)
         self.inputs, self.types = [values], ["int32", "int32"]

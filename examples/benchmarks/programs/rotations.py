@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from .case import SPECIAL, Case, random, sizes
+from .case import SPECIAL, Case, Real, random, sizes
 
 H = 0.01  # the time step
 
 
-def unit_quaternions(real, n: int) -> np.ndarray:
+def unit_quaternions(real: Real, n: int) -> np.ndarray:
     q = random(np.float64, n, 4)
     return (q / np.linalg.norm(q, axis=1, keepdims=True)).astype(real)
 
@@ -18,7 +18,7 @@ class Rotate(Case):
 
     tolerance = {"rtol": 1.0e-3, "atol": 1.0e-4}
 
-    def __init__(self, n, real):
+    def __init__(self, n: int, real: Real) -> None:
         self.title, self.dim = f"rotated vectors {n}", n
         self.inputs, self.types = [unit_quaternions(real, n), random(real, n, 3, seed=1)], ["quat", "vec3", "vec3"]
         self.out = np.empty((n, 3), real)
@@ -66,12 +66,10 @@ class Spin(Case):
     looped = True
     tolerance = {"rtol": 1.0e-3, "atol": 1.0e-4}
 
-    def __init__(self, n, real, steps=100):
+    def __init__(self, n: int, real: Real, steps: int = 100) -> None:
         self.title, self.dim = f"quaternions {n}, {steps} steps", n
-        self.inputs, self.types = (
-            [unit_quaternions(real, n), random(real, n, 3, seed=1), steps],
-            ["quat", "vec3", "quat"],
-        )
+        self.inputs = [unit_quaternions(real, n), random(real, n, 3, seed=1), steps]
+        self.types = ["quat", "vec3", "quat"]
         self.out = np.empty((n, 4), real)
         # a product without a real part 20, the step 8, the length 8, the quotients 4
         self.flops, self.nbytes = 40 * n * steps, 11 * n * self.out.itemsize
@@ -137,7 +135,7 @@ class Svd(Case):
 
     tolerance = {"rtol": 1.0e-2, "atol": 2.0e-3, "outliers": 0.001}  # some decompositions are approximate
 
-    def __init__(self, n, real):
+    def __init__(self, n: int, real: Real) -> None:
         self.title, self.dim = f"SVD of 3 x 3, {n}", n
         self.inputs, self.types = [self.deformations(n).astype(real)], ["mat33", "mat33"]
         self.out = np.empty((n, 3, 3), real)
@@ -145,8 +143,8 @@ class Svd(Case):
         self.flops, self.nbytes = (45 + 12 * 60 + 45 + 27 + 45 + 3 * SPECIAL) * n, 2 * self.out.nbytes
 
     @staticmethod
-    def deformations(n):
-        """Matrices with positive determinant: rotations times stretches."""
+    def deformations(n: int) -> np.ndarray:
+        """Return matrices with positive determinant: rotations times stretches."""
         u, s, vt = np.linalg.svd(random(np.float64, n, 3, 3))
         u[:, :, 2] *= np.linalg.det(u @ vt)[:, None]
         s = np.sort(np.random.default_rng(1).uniform(0.4, 2.0, s.shape))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .case import Case, labelled, named, random, sizes, uniform
+from .case import Case, Real, labelled, named, random, sizes, uniform
 
 # The lattice Boltzmann method's nine velocities (rows, columns), their weights.
 VELOCITIES = [(0, 0), (0, 1), (1, 0), (0, -1), (-1, 0), (1, 1), (1, -1), (-1, -1), (-1, 1)]
@@ -11,7 +11,7 @@ WEIGHTS = [4 / 9] + [1 / 9] * 4 + [1 / 36] * 4
 
 @sizes(float32=(2048, 64), float64=(1024, 64))
 class Jacobi(Case):
-    def __init__(self, n, real):
+    def __init__(self, n: int, real: Real) -> None:
         self.title, self.dim = labelled(f"Jacobi {n} x {n}", real), (n, n)
         self.inputs, self.types = [random(real, n, n)], [named("real", real)] * 2
         self.out = np.empty((n, n), real)
@@ -53,7 +53,7 @@ class Jacobi(Case):
 class Heat(Case):
     """A step of the heat equation in three dimensions: seven points."""
 
-    def __init__(self, n, real):
+    def __init__(self, n: int, real: Real) -> None:
         self.title, self.dim = labelled(f"heat {n} x {n} x {n}", real), (n, n, n)
         self.inputs, self.types = [random(real, n, n, n)], [named("real", real)] * 2
         self.out = np.empty((n, n, n), real)
@@ -117,7 +117,7 @@ def _lattice_function(wp, real):
 class Lattice(Case):
     """A lattice Boltzmann step (D2Q9): each point gathers nine populations from its neighbours and relaxes them."""
 
-    def __init__(self, n, real):
+    def __init__(self, n: int, real: Real) -> None:
         self.title, self.dim = labelled(f"lattice Boltzmann {n} x {n}", real), (n, n)
         weights = np.array(WEIGHTS, real)[:, None, None]
         f = weights * uniform(real, 0.9, 1.1, 9, n, n)

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from .case import Case, labelled, named, random, sizes
+from .case import Case, Real, labelled, named, random, sizes
 
 
 @sizes(float32=(2**24, 2**12))
 class Copy(Case):
-    def __init__(self, n, real):
+    def __init__(self, n: int, real: Real) -> None:
         self.title, self.dim = f"copy {n}", n
         self.inputs, self.types = [random(real, n)], [named("real", real)] * 2
         self.out = np.empty(n, real)
@@ -38,7 +38,7 @@ class Copy(Case):
 
 @sizes(float32=(2**24, 2**12), float64=(2**23, 2**12))
 class Saxpy(Case):
-    def __init__(self, n, real):
+    def __init__(self, n: int, real: Real) -> None:
         self.title, self.dim = labelled(f"saxpy {n}", real), n
         self.inputs = [random(real, n), random(real, n, seed=1), real(2.5)]
         self.types, self.out = [named("real", real)] * 3, np.empty(n, real)

@@ -1,23 +1,15 @@
-"""The rows of ``benchmark_launch.py`` that PyTorch takes part in: conversions, and kernels under its autograd."""
+"""The programs of ``benchmark_launch.py`` with PyTorch: conversions, and kernels under its autograd."""
 
-import numpy as np
-from harness import Program
+from types import ModuleType
+from typing import Any
 
-SIZE = 16
-FACTOR = 2.0
-
-
-def numbers() -> np.ndarray:
-    return np.arange(SIZE, dtype=np.float32)
+from launch_programs import Kernels
+from small_calls import FACTOR, SIZE, numbers, returning, torch_gradient
+from timing import Program
 
 
-def returning(call) -> Program:
-    """Return a program whose result is what the call returns."""
-    return Program(call, lambda: np.array(call().numpy()))
-
-
-def torch_rows(k, torch) -> dict[str, Program]:
-    """Return one Warp's programs with tensors by row; ``k`` holds its kernels."""
+def torch_rows(k: Kernels, torch: ModuleType) -> dict[str, Program]:
+    """Return one Warp's programs with tensors, by row."""
     wp, array, tensor = k.wp, k.array(numbers()), torch.from_numpy(numbers())
     leaf = torch.from_numpy(numbers()).requires_grad_()
     leaf.grad = torch.zeros(SIZE)
@@ -30,23 +22,8 @@ def torch_rows(k, torch) -> dict[str, Program]:
     }
 
 
-def gradient(torch, function) -> Program:
-    """Return the program that differentiates a function of a tensor once."""
-    x, seed = torch.from_numpy(numbers()).requires_grad_(), torch.ones(SIZE)
-
-    def run():
-        x.grad = None
-        function(x).backward(seed)
-
-    return Program(run, lambda: x.grad.numpy().copy())
-
-
-def plain_operation(torch) -> Program:
-    return gradient(torch, lambda x: FACTOR * x)
-
-
-def empty_function(torch) -> Program:
-    """Return what an ``autograd.Function`` costs that computes as little as possible."""
+def empty_function(torch: Any) -> Program:
+    """Return an ``autograd.Function`` that computes as little as possible."""
 
     class Function(torch.autograd.Function):
         @staticmethod
@@ -59,13 +36,19 @@ def empty_function(torch) -> Program:
             (x,) = ctx.saved_tensors
             return torch.full_like(x, FACTOR)
 
-    return gradient(torch, Function.apply)
+    return torch_gradient(torch, Function.apply)
 
 
-def kernel_function(k, torch) -> Program:
+def as_it_is(tensor: Any) -> Any:
+    """Return a tensor for a launch that takes tensors."""
+    return tensor
+
+
+def kernel_function(k: Kernels, torch: Any) -> Program:
     """Return an ``autograd.Function`` as users write it around ``y = a * x``."""
     wp, kernel = k.wp, k.scale
-    of = (lambda t: t) if wp.__name__ == "warp_like" else wp.from_torch
+    of = as_it_is if k.is_own else wp.from_torch
+    no_adjoint = k.no_adjoint
 
     class Function(torch.autograd.Function):
         @staticmethod
@@ -80,9 +63,8 @@ def kernel_function(k, torch) -> Program:
             (x,) = ctx.saved_tensors
             given = [of(x.detach()), of(torch.empty_like(x)), FACTOR]
             found = torch.zeros_like(x)
-            none = None if wp.__name__ == "warp_like" else 0.0
-            adjoints = [of(found), of(grad.contiguous()), none]
+            adjoints = [of(found), of(grad.contiguous()), no_adjoint]
             wp.launch(kernel, dim=SIZE, inputs=given, adj_inputs=adjoints, adjoint=True)
             return found
 
-    return gradient(torch, Function.apply)
+    return torch_gradient(torch, Function.apply)
