@@ -12,7 +12,7 @@ import warp_like as wp
 from tests.cuda.fake_driver import FakeDriver
 from warp_like.runtime.cuda import errors
 from warp_like.runtime.cuda.driver import install
-from warp_like.runtime.memory.backend import Unavailable
+from warp_like.runtime.memory.registry import Unavailable
 
 
 def test_what_a_device_is(fake):

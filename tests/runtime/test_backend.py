@@ -22,8 +22,8 @@ from warp_like.runtime.cpu import algorithms, programs
 from warp_like.runtime.launching.graph import Graph, set_capture
 from warp_like.runtime.memory.allocation import MemoryKind, contiguous_strides
 from warp_like.runtime.memory.allocators import BuiltinAllocator
-from warp_like.runtime.memory.backend import Unavailable, backend_of, kinds, register, unregister
 from warp_like.runtime.memory.device import Device, devices_of, forget_devices
+from warp_like.runtime.memory.registry import Unavailable, backend_of, kinds, register, unregister
 
 RUNTIME = Path(wp.__file__).parent / "runtime"
 DLPACK_EXTENSION = 12  # the type of devices that DLPack does not know

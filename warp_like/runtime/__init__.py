@@ -3,7 +3,14 @@
 A target of one's own is registered here, beside these two: see ``runtime/memory/backend.py``.
 """
 
-from warp_like.runtime.memory.backend import Backend, register
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from warp_like.runtime.memory.registry import register
+
+if TYPE_CHECKING:
+    from warp_like.runtime.memory.backend import Backend
 
 
 def _cpu() -> Backend:

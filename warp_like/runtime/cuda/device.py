@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from warp_like import _native
 from warp_like.runtime.cuda.driver import connect, driver
 from warp_like.runtime.memory import device as devices
-from warp_like.runtime.memory.backend import Unavailable
 from warp_like.runtime.memory.device import CUDA_DLPACK_TYPE, Device
+from warp_like.runtime.memory.registry import Unavailable
 from warp_like.runtime.memory.stream import Stream, StreamDevice
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from warp_like import _native
 from warp_like.runtime.cuda.errors import GONE, NOT_READY, UPDATE_FAILURE, CudaError, error
-from warp_like.runtime.memory.backend import Unavailable
 from warp_like.runtime.memory.device import forget_devices
+from warp_like.runtime.memory.registry import Unavailable
 
 CUDA_VERSION = 12000
 """Whose functions native code asks for by name; the driver has to be as new."""

@@ -17,8 +17,8 @@ from warp_like.backend.target import CUDA_ARCHITECTURES
 from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.cuda.driver import driver
 from warp_like.runtime.kernels.kernel import Kernel
-from warp_like.runtime.memory.backend import Unavailable
 from warp_like.runtime.memory.device import DeviceLike, get_device
+from warp_like.runtime.memory.registry import Unavailable
 
 Version = tuple[int, int]
 

@@ -18,7 +18,6 @@ from warp_like import values
 from warp_like.ir import types as ir
 from warp_like.ir.literal import int_range
 from warp_like.runtime.arrays import interop_hooks
-from warp_like.runtime.arrays.access import can_access
 from warp_like.runtime.arrays.array import array, bind_foreign, new_array
 from warp_like.runtime.arrays.indexed import indexedarray
 from warp_like.runtime.memory.allocation import element_type
@@ -118,6 +117,8 @@ def _reached(site: Site, value: array) -> array | None:
     """
     if recorder.active is not None and value.requires_grad:
         return None
+    from warp_like.runtime.arrays.access import can_access  # not loaded unless arrays lie elsewhere
+
     if not can_access(site.device, value):
         return None
     if site.device.backend.streams is None:

@@ -1,8 +1,8 @@
-"""What the runtime asks of a kind of device, and the registry of kinds.
+"""What the runtime asks of a kind of device. For type checkers alone: a program that runs never loads this.
 
 A target of launches is a folder: ``runtime/cpu`` is one, ``runtime/cuda`` another. The rest of the runtime imports
-neither. It asks ``device.backend``, an object that implements ``Backend``, and ``register`` says how that is made. To
-add a target:
+neither. It asks ``device.backend``, an object that implements ``Backend`` and is made when it is first asked for, as
+``runtime/memory/registry.py`` knows. To add a target:
 
 1. Derive from ``Device``, with a ``kind`` of your own (``runtime/memory/device.py``), or from ``StreamDevice`` where
    work goes to streams (``runtime/memory/stream.py``).
@@ -17,7 +17,6 @@ driver launch it; a target that does neither needs a launch of its own in native
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
@@ -37,10 +36,6 @@ OwnStream: TypeAlias = Any
 # Types of higher folders, which this one does not import.
 Array: TypeAlias = Any
 Program: TypeAlias = Any
-
-
-class Unavailable(RuntimeError):
-    """There are no devices of a kind; the message says what is missing."""
 
 
 class Streams(Protocol):
@@ -172,7 +167,7 @@ class Backend(Protocol):
         """Return the devices of this kind, by alias; called when a program first asks for one.
 
         Raises:
-            Unavailable: There are none.
+            Unavailable: There are none (``runtime/memory/registry.py``).
         """
 
     def current_device(self) -> Device | None:
@@ -244,30 +239,3 @@ class Backend(Protocol):
 
     def takes_conditions(self) -> bool:
         """Return whether captures take ``capture_if`` and ``capture_while``."""
-
-
-_makers: dict[str, Callable[[], Backend]] = {}
-_backends: dict[str, Backend] = {}
-
-
-def register(kind: str, make: Callable[[], Backend]) -> None:
-    """Make a kind of device known; ``make`` is called once, when something is first asked of the kind."""
-    _makers[kind] = make
-
-
-def unregister(kind: str) -> None:
-    """Forget a kind of device, of which no device may be in use."""
-    del _makers[kind]
-    _backends.pop(kind, None)
-
-
-def backend_of(kind: str) -> Backend:
-    """Return the backend of a kind of device that is registered."""
-    if kind not in _backends:
-        _backends[kind] = _makers[kind]()
-    return _backends[kind]
-
-
-def kinds() -> list[str]:
-    """Return the names of all kinds, in the order of registration: the CPU first."""
-    return list(_makers)

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from warp_like import _native
-from warp_like.runtime.memory.backend import Backend, Unavailable, backend_of, kinds
+from warp_like.runtime.memory.registry import Unavailable, backend_of, kinds
+
+if TYPE_CHECKING:
+    from warp_like.runtime.memory.backend import Backend
 
 CPU_DLPACK_TYPE, CUDA_DLPACK_TYPE = 1, 2
 
