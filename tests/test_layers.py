@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 import pytest
 
@@ -38,7 +37,7 @@ ABOVE = ("jax_experimental",)
 APART = {("backend", "passes")}
 """Floors that do not know each other although one lies above the other."""
 
-SUBFLOORS = ("memory", "arrays", "kernels", "launching", "autodiff", "operations", "cuda")
+SUBFLOORS = ("memory", "arrays", "kernels", "launching", "autodiff", "operations", "cpu", "cuda")
 """The folders of ``runtime``, bottom first; imports for type checkers go down between them, too."""
 
 NATIVE = "_native"
@@ -58,31 +57,6 @@ MAX_FUNCTION = 80
 
 
 AT_ONCE, DEFERRED, TYPING = "at once", "deferred", "typing"
-
-
-_CUDA = "warp_like.runtime.cuda"
-
-KNOWN: dict[str, tuple[str, ...]] = {
-    "runtime/arrays/array.py": (f"{_CUDA}.sharing",),
-    "runtime/arrays/exchange.py": (f"{_CUDA}.transfer",),
-    "runtime/arrays/nested.py": (f"{_CUDA}.transfer",),
-    "runtime/arrays/recording.py": (f"{_CUDA}.transfer",),
-    "runtime/autodiff/history.py": (f"{_CUDA}.algorithms",),
-    "runtime/kernels/aot_files.py": (f"{_CUDA}.device",),
-    "runtime/kernels/arguments.py": (f"{_CUDA}.pools",),
-    "runtime/kernels/program.py": (f"{_CUDA}.load",),
-    "runtime/launching/graph.py": (f"{_CUDA}.graph", f"{_CUDA}.conditions"),
-    "runtime/launching/launch.py": (f"{_CUDA}.clock",),
-    "runtime/memory/allocation.py": (f"{_CUDA}.device", f"{_CUDA}.memory"),
-    "runtime/memory/device.py": (f"{_CUDA}.device", f"{_CUDA}.memory", f"{_CUDA}.driver"),
-    "runtime/memory/stream.py": (f"{_CUDA}.device",),
-    "runtime/operations/algorithms.py": (f"{_CUDA}.algorithms",),
-    # circles inside of the folder
-    "runtime/cuda/device.py": (f"{_CUDA}.conditions", f"{_CUDA}.faults", f"{_CUDA}.memory"),
-    "runtime/cuda/driver.py": (f"{_CUDA}.device",),
-}
-"""Modules that files import although they lie above them, or import them in turn.
-``test_known_imports_are_still_needed`` says when one can go."""
 
 
 def _imports(tree: ast.Module, module: list[str]) -> Iterator[tuple[str, int, str]]:
@@ -126,20 +100,13 @@ def _parts(path: str) -> list[str]:
 def _climbs(path: str, name: str) -> bool:
     """Whether a file in a folder of ``runtime`` imports from one above it."""
     here, there = _parts(path)[1:3], name.split(".")[1:3]
-    if here[0] != "runtime" or there[:1] != ["runtime"] or len(there) < 2:
+    if here[0] != "runtime" or here[1] == "__init__" or there[:1] != ["runtime"] or len(there) < 2:
         return False
     return SUBFLOORS.index(there[1]) > SUBFLOORS.index(here[1])
 
 
-def _stands_in(name: str, module: str) -> bool:
-    return name == module or name.startswith(f"{module}.")
-
-
-def broken_imports(source: str, path: str, known: Mapping[str, Iterable[str]] = MappingProxyType({})) -> list[str]:
-    """Return what is wrong with the imports of ``source``, a file at ``path`` inside the package.
-
-    ``known`` are the modules that a file imports although they lie above it in ``runtime``.
-    """
+def broken_imports(source: str, path: str) -> list[str]:
+    """Return what is wrong with the imports of ``source``, a file at ``path`` inside the package."""
     here = path.split("/")[0].removesuffix(".py")
     inside = here in FLOORS
     problems = []
@@ -158,7 +125,7 @@ def broken_imports(source: str, path: str, known: Mapping[str, Iterable[str]] = 
                 problems.append(f"{where}: {here} and {floor} do not know each other")
         if top in ONLY_IN and not path.startswith(ONLY_IN[top]):
             problems.append(f"{where}, which only {' and '.join(ONLY_IN[top])} may")
-        if _climbs(path, name) and not any(_stands_in(name, module) for module in known.get(path, ())):
+        if _climbs(path, name):
             problems.append(f"{where}, which lies above {path.split('/')[1]} in runtime")
         if top in OPTIONAL and when == AT_ONCE:
             problems.append(f"{where} when it is imported itself")
@@ -169,7 +136,7 @@ def broken_imports(source: str, path: str, known: Mapping[str, Iterable[str]] = 
 
 @pytest.mark.parametrize("file", FILES, ids=_relative)
 def test_imports_only_go_down(file: Path) -> None:
-    assert not broken_imports(file.read_text(encoding="utf-8"), _relative(file), KNOWN)
+    assert not broken_imports(file.read_text(encoding="utf-8"), _relative(file))
 
 
 def test_every_folder_is_a_floor() -> None:
@@ -264,32 +231,13 @@ def find_circle(graph: Mapping[str, Iterable[str]]) -> list[str]:
     return next((circle for start in graph if (circle := search([start]))), [])
 
 
-def _without(graph: Mapping[str, list[str]], known: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-    modules = {path: {f"{'/'.join(m.split('.')[1:])}.py" for m in names} for path, names in known.items()}
-    return {path: [p for p in found if p not in modules.get(path, ())] for path, found in graph.items()}
-
-
 def package_graph() -> dict[str, list[str]]:
     return import_graph({_relative(f): f.read_text(encoding="utf-8") for f in FILES})
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
-    circle = find_circle(_without(package_graph(), KNOWN))
+    circle = find_circle(package_graph())
     assert not circle, "these files import each other: " + " -> ".join(circle)
-
-
-def test_known_imports_are_still_needed() -> None:
-    """An import that no longer climbs or closes a circle has to go from the list."""
-    graph = package_graph()
-    rest = _without(graph, KNOWN)
-    for path, modules in KNOWN.items():
-        source = (PACKAGE / path).read_text(encoding="utf-8")
-        names = {name for name, _, _ in _imports(ast.parse(source), _parts(path))}
-        for module in modules:
-            there = f"{'/'.join(module.split('.')[1:])}.py"
-            climbs = any(_stands_in(name, module) and _climbs(path, name) for name in names)
-            closes = there in graph[path] and find_circle({**rest, path: [*rest[path], there]})
-            assert climbs or closes, f"{path} does not need {module} among the known imports any more"
 
 
 @pytest.mark.parametrize(
