@@ -58,7 +58,7 @@ def run(
     values = [_argument(a, p.type) for a, p in zip(args, function.params, strict=True)]
     budget = [max_steps]
     with np.errstate(all="ignore"):
-        steps = [function.rows if k == len(dims) - 2 else 1 for k in range(len(dims))]
+        steps = [function.schedule.rows if k == len(dims) - 2 else 1 for k in range(len(dims))]
         for thread in itertools.product(*(range(0, n, step) for n, step in zip(dims, steps, strict=True))):
             machine = _Thread(thread, dims, printed if printed is not None else [], budget)
             machine.call(function, values)

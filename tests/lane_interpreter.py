@@ -32,11 +32,13 @@ def run_lanes(f: Function, args: Sequence[Any], dims: tuple[int, ...], printed: 
     values = [_argument(a, p.type) for a, p in zip(args, f.params, strict=True)]
     budget = [MAX_STEPS]
     with np.errstate(all="ignore"):
-        steps = [f.rows if k == ndim - 2 else 1 for k in range(ndim - 1)]
+        steps = [f.schedule.rows if k == ndim - 2 else 1 for k in range(ndim - 1)]
         for row in itertools.product(*(range(0, n, step) for n, step in zip(dims[:-1], steps, strict=True))):
-            for start in range(0, dims[-1], f.lanes):
-                live = min(f.lanes, dims[-1] - start)
-                vector = _Vector((*row, start), dims, f.lanes, live, printed if printed is not None else [], budget)
+            for start in range(0, dims[-1], f.schedule.lanes):
+                live = min(f.schedule.lanes, dims[-1] - start)
+                vector = _Vector(
+                    (*row, start), dims, f.schedule.lanes, live, printed if printed is not None else [], budget
+                )
                 vector.call(f, values)
                 if vector.stack:
                     raise InterpreterError("pushes were not popped")

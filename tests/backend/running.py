@@ -125,7 +125,7 @@ class Kernel:
         verify(f)
         self.function = f
         self.runtime = runtime or Runtime()
-        data = to_object(alone(f) if f.lanes == 1 else f, host_target(), options)
+        data = to_object(alone(f) if f.schedule.lanes == 1 else f, host_target(), options)
         self.loaded: Loaded = load(data, (entry_name(f),), self.runtime.symbols)
         self._entry = ENTRY(self.loaded.address(entry_name(f)))
 

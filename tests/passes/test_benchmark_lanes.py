@@ -67,7 +67,7 @@ def test_benchmarks(entries, golden):
         if choice.width == 1:
             rows.append(f"{entry.name:16}{choice.reason}")
             continue
-        f = choice.function.tile or choice.function
-        times = f" x {f.rows} rows" if f.rows > 1 else ""
-        rows.append(f"{entry.name:16}{f'{f.lanes} lanes{times}':20}{accesses(f)}")
+        f = choice.function.schedule.coarsened or choice.function
+        times = f" x {f.schedule.rows} rows" if f.schedule.rows > 1 else ""
+        rows.append(f"{entry.name:16}{f'{f.schedule.lanes} lanes{times}':20}{accesses(f)}")
     golden("lanes_of_benchmarks", "\n".join(rows) + "\n")

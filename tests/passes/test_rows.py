@@ -132,16 +132,17 @@ def choice(kernel, wanted=0, bits=512, registers=32):
 
 def test_loads_that_rows_share_are_worth_a_tile():
     chosen = choice(product)
-    assert (chosen.width, chosen.function.tile.lanes, chosen.function.tile.rows) == (64, 64, 4)
+    coarsened = chosen.function.schedule.coarsened.schedule
+    assert (chosen.width, coarsened.lanes, coarsened.rows) == (64, 64, 4)
     assert chosen.reason == "4 x 512-bit vectors of 32-bit numbers, 4 rows at once"
-    assert choice(product, bits=256, registers=16).function.tile.lanes == 16
-    assert choice(product, wanted=8).function.tile is None
+    assert choice(product, bits=256, registers=16).function.schedule.coarsened.schedule.lanes == 16
+    assert choice(product, wanted=8).function.schedule.coarsened is None
 
 
 def test_what_rows_add_to_the_same_vectors_is_added_up_first():
-    tile = choice(column_sums).function.tile
-    assert [o.kind for o in tile.body.walk() if isinstance(o, ops.Atomic)] == ["add", "sub"]
-    assert tile.rows == 4
+    coarsened = choice(column_sums).function.schedule.coarsened
+    assert [o.kind for o in coarsened.body.walk() if isinstance(o, ops.Atomic)] == ["add", "sub"]
+    assert coarsened.schedule.rows == 4
 
 
 @pytest.mark.parametrize(
@@ -151,7 +152,7 @@ def test_others_have_none(kernel):
     """Rows part in the loop; a call clobbers the registers; no vector is shared; each row has a loop of its own,
     or is told apart by its threads' numbers alone; rows
     add to elements of their own, or see what was there before."""
-    assert choice(kernel).function.tile is None
+    assert choice(kernel).function.schedule.coarsened is None
 
 
 def test_golden(golden):

@@ -308,4 +308,4 @@ def row_sums(x: wp.array2d(dtype=float), out: wp.array(dtype=float)):
 def test_gathers_count():
     assert choice(sparse_product).reason == "it gathers more than it computes"
     assert choice(row_sums).width == 16  # one gather, and nobody waits for the addition before
-    assert choice(pairs).function.rest.lanes == 16
+    assert choice(pairs).function.schedule.remainder.schedule.lanes == 16

@@ -63,7 +63,9 @@ def chosen(kernel):
 
 
 def test_all_kernels_here_have_tiles():
-    assert all(chosen(k).tile is not None for k in (product, product_of_batches, product_in_bounds, column_sums))
+    assert all(
+        chosen(k).schedule.coarsened is not None for k in (product, product_of_batches, product_in_bounds, column_sums)
+    )
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -120,9 +122,10 @@ def test_branches_of_all_rows_and_of_one(at):
 
 def test_every_thread_runs_once_wherever_the_grid_is_cut():
     f = chosen(product)
-    assert f.tile is not None
+    coarsened = f.schedule.coarsened
+    assert coarsened is not None
     run = Kernel(f, Options(contiguous=True))
-    n, m = 13, 2 * f.tile.lanes + 5
+    n, m = 13, 2 * coarsened.schedule.lanes + 5
     a, b = random(n, 3), random(3, m)
     rng = np.random.default_rng(0)
     for _ in range(60):

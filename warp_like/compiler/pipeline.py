@@ -86,6 +86,7 @@ def _build(drafted: Draft, signature: Signature, target: Target) -> Artifact:
             log.dump(stage, f.name, _backend_text(lanes.function, target, options, stage))
     with clock.stage("backend"):
         code, faults = _code(lanes.function, target, options)
+    coarsened = lanes.function.schedule.coarsened
     log.info(f"compiled {f.role} `{f.name}` in {1e3 * sum(clock.seconds.values()):.1f} ms")
     return drafted.facts.replace(
         code=code,
@@ -93,7 +94,7 @@ def _build(drafted: Draft, signature: Signature, target: Target) -> Artifact:
         lanes_reason=lanes.reason,
         seconds=tuple(clock.seconds.items()),
         faults=faults,
-        rows=lanes.function.tile.rows if lanes.function.tile is not None else 1,
+        rows=1 if coarsened is None else coarsened.schedule.rows,
     )
 
 
@@ -216,7 +217,7 @@ def _stage_text(source: Source, signature: Signature, target: Target, stage: str
     options = _lowering(signature, analyse(f), target)
     wide = _in_lanes(f, signature, target, options).function
     if stage == "lanes":
-        return "\n".join(print_function(g) for g in (wide, wide.tile) if g is not None)
+        return "\n".join(print_function(g) for g in (wide, wide.schedule.coarsened) if g is not None)
     return _backend_text(wide, target, options, stage)
 
 

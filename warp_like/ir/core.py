@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from warp_like.base.frozen import Frozen
 from warp_like.base.loc import Loc
 from warp_like.ir.types import Type
 
@@ -187,6 +188,27 @@ class Block:
                 waiting.pop()
 
 
+class Schedule(Frozen):
+    """How many threads of the grid one run of a function's body is.
+
+    Attributes:
+        lanes: How many neighbours along the last dimension of the grid run side by side in vector registers.
+        rows: How many neighbours along the last but one dimension run with each of them.
+        remainder: Where there are lanes, the same function in fewer lanes, for the threads that are left of a row. None
+            where the function itself runs them, under a mask.
+        coarsened: The same function for several rows at once, for the rows of a chunk that are whole.
+    """
+
+    lanes: int = 1
+    rows: int = 1
+    remainder: Function | None = None
+    coarsened: Function | None = None
+
+
+ONE_THREAD = Schedule()
+"""The schedule of a body that is one thread's."""
+
+
 class Function:
     """A kernel or a function: named parameters, one body, result types.
 
@@ -197,9 +219,7 @@ class Function:
     adjoint of each differentiable argument (zero where that is no array), and returns the adjoints of those that are
     no arrays. It may have a ``replay``: a function of the same type that gives its results in the reverse sweep.
 
-    Where ``lanes`` is not 1, the body runs that many neighbours along the last dimension of the grid side by side; then
-    ``rest`` may be the same function in fewer lanes, for the threads that are left. Where ``rows`` is not 1, the body
-    runs that many neighbours along the last but one dimension as well; ``tile`` may be a function in that form.
+    ``schedule`` says how many threads a run of the body is: one, until ``passes.spmd`` has widened it.
 
     A func with a ``primal`` is the gradient of that function and has no body yet; ``passes.ad`` makes it.
     """
@@ -220,10 +240,7 @@ class Function:
         self.scratch: tuple[int, ...] = ()
         self.gradient: Function | None = None
         self.replay: Function | None = None
-        self.lanes = 1
-        self.rest: Function | None = None
-        self.rows = 1
-        self.tile: Function | None = None
+        self.schedule = ONE_THREAD
         self.primal: Function | None = None
 
     @property

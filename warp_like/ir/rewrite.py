@@ -43,14 +43,19 @@ class Cloner:
         return new
 
 
+def without_body(f: Function) -> Function:
+    """Return a function that agrees with ``f`` in everything but its body, which has no ops yet."""
+    new = Function(f.name, [Value(p.type, p.hint) for p in f.params], f.results, f.role, f.loc)
+    new.scratch, new.schedule = f.scratch, f.schedule
+    new.gradient, new.replay, new.primal = f.gradient, f.replay, f.primal
+    return new
+
+
 def clone_function(f: Function) -> Function:
     """Return an independent copy of ``f``."""
-    new = Function(f.name, [], f.results, f.role, f.loc)
-    new.body = Cloner().block(f.body)
-    new.scratch, new.gradient, new.replay = f.scratch, f.gradient, f.replay
-    new.lanes, new.rest = f.lanes, f.rest
-    new.rows, new.tile = f.rows, f.tile
-    new.primal = f.primal
+    new = without_body(f)
+    cloner = Cloner(dict(zip(f.params, new.params, strict=True)))
+    new.body.ops = [cloner.op(o) for o in f.body.ops]
     return new
 
 

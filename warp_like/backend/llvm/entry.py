@@ -93,7 +93,7 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
 
         def run(g: Function, live: str = "", partial: bool = False) -> None:
             find = functools.partial(ranges, g)
-            polls = None if fuel is None else Polls(w, fuel, g.lanes, find)
+            polls = None if fuel is None else Polls(w, fuel, g.schedule.lanes, find)
             lowering = Lowering(
                 w, find, ndim, grid.index, lambda: grid.thread, live, partial, grid.stack,
                 grid.accumulators, grid.team, polls,
@@ -104,11 +104,11 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
             if polls is not None:
                 polls.thread(g.body)
 
-        kind = _CudaGrid if target.is_cuda else _CpuGrid if f.lanes == 1 else _LaneGrid
+        kind = _CudaGrid if target.is_cuda else _CpuGrid if f.schedule.lanes == 1 else _LaneGrid
         grid = kind(w, ndim, f, run)
         grid.write()
     text = w.module(name, _signature(w, name, max(size, 8), uses_stack(f)))
-    return Lowered(text, w.faults, straight, f.lanes > 1, w.places)
+    return Lowered(text, w.faults, straight, f.schedule.lanes > 1, w.places)
 
 
 def _signature(w: Writer, name: str, size: int, stack: bool) -> str:
@@ -307,13 +307,13 @@ class _LaneGrid(_CpuGrid):
     """
 
     def _threads(self, low: str, high: str, outer: list[str], target: str) -> None:
-        w, lanes = self.w, self.f.lanes
+        w, lanes = self.w, self.f.schedule.lanes
         if sum(1 for _ in self.f.body.walk()) > LARGEST_TWICE:
             before = w.block
             w.jump("rest")
             self._rest(low, before, high, outer, self.f, target, partial=False)
             return
-        rest = self.f.rest or self.f
+        remainder = self.f.schedule.remainder or self.f
         whole = w.op(f"sub nsw i64 {high}, {lanes}")
         before = w.block
         w.jump("vectors")
@@ -328,19 +328,19 @@ class _LaneGrid(_CpuGrid):
         counter.add([w.op(f"add nuw nsw i64 {t}, {lanes}")], w.block)
         counter.finish()
         w.jump("vectors")
-        self._rest(t, "vectors", high, outer, rest, target, partial=rest is self.f)
+        self._rest(t, "vectors", high, outer, remainder, target, partial=remainder is self.f)
 
     def _row(self, row: str, low: str, high: str) -> str:
-        """Let several rows go together where the function has a tile of them and the chunk has them whole."""
-        tile = self.f.tile
-        if tile is None:
+        """Let several rows go together where the function is coarsened and the chunk has them whole."""
+        coarsened = self.f.schedule.coarsened
+        if coarsened is None:
             return super()._row(row, low, high)
         w, inner = self.w, self._extents[-1]
         outer = self._split(row, self.ndim - 1)
         following = w.op(f"add nsw i64 {row}, 1")
-        below = w.op(f"add nsw i64 {row}, {tile.rows}")
+        below = w.op(f"add nsw i64 {row}, {coarsened.schedule.rows}")
         stop = w.op(f"mul nsw i64 {below}, {inner}")
-        side = w.op(f"add nsw i64 {outer[-1]}, {tile.rows}")
+        side = w.op(f"add nsw i64 {outer[-1]}, {coarsened.schedule.rows}")
         conditions = (f"eq i64 {low}, 0", f"sle i64 {stop}, %end", f"sle i64 {side}, {self._extents[-2]}")
         inside, ends, together = (w.op(f"icmp {c}") for c in conditions)
         whole = w.op(f"and i1 {w.op(f'and i1 {inside}, {ends}')}, {together}")
@@ -350,11 +350,11 @@ class _LaneGrid(_CpuGrid):
         counter = w.phis(["i64"])
         (t,) = counter.registers
         counter.add(["0"], before)
-        reached = w.op(f"add nuw nsw i64 {t}, {tile.lanes}")
+        reached = w.op(f"add nuw nsw i64 {t}, {coarsened.schedule.lanes}")
         w.branch(w.op(f"icmp sle i64 {reached}, {inner}"), "tile", "strip")
         w.start("tile")
         self._at(t, outer)
-        self.run(tile, full_mask(tile.lanes))
+        self.run(coarsened, full_mask(coarsened.schedule.lanes))
         counter.add([reached], w.block)
         counter.finish()
         w.jump("tiles")
@@ -394,13 +394,13 @@ class _LaneGrid(_CpuGrid):
         w.branch(w.op(f"icmp slt i64 {t}, {high}"), "masked", target)
         w.start("masked")
         self._at(t, outer)
-        number = LaneScalar("int", 32, f.lanes)
+        number = LaneScalar("int", 32, f.schedule.lanes)
         there = w.op(f"sub nsw i64 {high}, {t}")
         if before != "vectors":  # from where there are fewer than a vector's
-            there = w.intrinsic("llvm.smin.i64", "i64", ["i64", "i64"], [there, str(f.lanes)])
+            there = w.intrinsic("llvm.smin.i64", "i64", ["i64", "i64"], [there, str(f.schedule.lanes)])
         left = splat(w, number, w.op(f"trunc i64 {there} to i32"))
         self.run(f, w.op(f"icmp slt {register_type(number)} {iota(number)}, {left}"), partial)
-        counter.add([w.op(f"add nuw nsw i64 {t}, {f.lanes}")], w.block)
+        counter.add([w.op(f"add nuw nsw i64 {t}, {f.schedule.lanes}")], w.block)
         counter.finish()
         w.jump("rest")
 

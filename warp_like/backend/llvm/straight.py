@@ -22,7 +22,7 @@ _LANES = (ops.Tid, ops.Dim, ops.Spread, ops.Ramp, ops.Across, ops.Live, ops.Yiel
 
 def is_straight(f: Function) -> bool:
     """Return whether ``f``, in lanes, is one block without anything for LLVM's optimiser to improve."""
-    if f.lanes == 1 or grid_ndim(f) != 1:
+    if f.schedule.lanes == 1 or grid_ndim(f) != 1:
         return False
     written: set[Value] = set()
     return all(_is_plain(o, written) for o in f.body.ops)

@@ -104,12 +104,13 @@ def choose(
             most = min(most, _power_of_two(PRIVATE_IN_CACHE // (private * native)))
         times = 1 if alone else _registers_side_by_side(wide, registers, most)
         if times > 1:
-            rest, wide = wide, _widened(f, native * times, reduced, options)
-            wide.rest = rest
-        wide.tile = _tile(f, native, registers, reduced, options)
+            remainder, wide = wide, _widened(f, native * times, reduced, options)
+            wide.schedule = wide.schedule.replace(remainder=remainder)
+        coarsened = _coarsened(f, native, registers, reduced, options)
+        wide.schedule = wide.schedule.replace(coarsened=coarsened)
     except NotWidenable as e:
         return Choice(f, 1, str(e))
-    rows = f", {wide.tile.rows} rows at once" if wide.tile else ""
+    rows = f", {coarsened.schedule.rows} rows at once" if coarsened else ""
     return Choice(wide, native * times, f"{times} x {vector_bits}-bit vectors of {bits}-bit numbers{rows}")
 
 
@@ -148,7 +149,7 @@ def _widened(f: Function, width: int, reduced: Sequence[int], options: Options) 
     return run.function
 
 
-def _tile(f: Function, native: int, registers: int, reduced: Sequence[int], options: Options) -> Function | None:
+def _coarsened(f: Function, native: int, registers: int, reduced: Sequence[int], options: Options) -> Function | None:
     """``f`` in lanes for several rows of threads at once, where that saves accesses and the rows' values fit."""
     if not share_vectors(f):
         return None
@@ -193,7 +194,7 @@ def _registers_side_by_side(f: Function, registers: int, most: int) -> int:
     for loop in loops:
         if _calls_library(loop):
             return 1  # a call of the math library clobbers every register
-        if any(p.type == Lanes(bool_, f.lanes) for r in loop.regions() for p in r.params):
+        if any(p.type == Lanes(bool_, f.schedule.lanes) for r in loop.regions() for p in r.params):
             times = min(times, 2)
         while times > 1 and times * _pressure(loop) > CROWDED * registers:
             times //= 2

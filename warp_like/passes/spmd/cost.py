@@ -33,7 +33,7 @@ def thread_cost(f: Function) -> float:
 
 def lane_cost(f: Function, registers: int) -> float:
     """Return the cycles of a thread of ``f`` in lanes, where a value of them takes ``registers`` registers."""
-    return _Lanes(registers).block(f.body) / f.lanes
+    return _Lanes(registers).block(f.body) / f.schedule.lanes
 
 
 def _scalar_block(b: Block) -> float:

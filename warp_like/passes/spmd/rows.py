@@ -44,7 +44,7 @@ from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.rewrite import Cloner, grid_ndim
+from warp_like.ir.rewrite import Cloner, grid_ndim, without_body
 from warp_like.ir.types import scalar_of
 from warp_like.passes.spmd.steps import Step, find_steps
 
@@ -128,8 +128,8 @@ class _SideBySide:
 
     def function(self) -> Function:
         f = self.f
-        new = Function(f.name, [Value(p.type, p.hint) for p in f.params], f.results, f.role, f.loc)
-        new.scratch, new.rows = f.scratch, self.rows
+        new = without_body(f)
+        new.schedule = f.schedule.replace(rows=self.rows)
         for p, q in zip(f.params, new.params, strict=True):
             self.bind(p, [q])
         with self.b.into(new.body):

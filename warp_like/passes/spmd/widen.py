@@ -46,6 +46,7 @@ from warp_like.builtins.spec import Symbol, resolve
 from warp_like.builtins.trips import counter_type, emit_trips
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.rewrite import without_body
 from warp_like.ir.types import Lanes, Scalar, bool_, lane_type
 from warp_like.passes.spmd.accesses import Accesses
 from warp_like.passes.spmd.edges import Edges, is_edge_sized
@@ -71,8 +72,8 @@ def widen(f: Function, width: int, reduced: Sequence[int] = ()) -> Function:
 class _Widener(Accesses, Edges):
     def function(self) -> Function:
         f = self.f
-        new = Function(f.name, [Value(p.type, p.hint) for p in f.params], f.results, f.role, f.loc)
-        new.scratch, new.lanes, new.rows = f.scratch, self.width, f.rows
+        new = without_body(f)
+        new.schedule = f.schedule.replace(lanes=self.width)
         self.map.update(zip(f.params, new.params, strict=True))
         with self.b.into(new.body):
             self.mask = self.b.insert(ops.Live(), self.wide(bool_)).result
