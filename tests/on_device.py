@@ -92,8 +92,8 @@ def _holds_addresses(t: ir.Type) -> bool:
 
 
 def _fits(program: Any, args: list[Any]) -> bool:
-    artifact = program.any_artifact
-    if not program.device.is_cpu or recorder.graph is not None or artifact.prints or artifact.scratch:
+    effects = program.effects
+    if not program.device.is_cpu or recorder.graph is not None or effects.prints or effects.scratch:
         return False
     if any(_holds_addresses(t) for t in program.types):
         return False
@@ -119,7 +119,7 @@ def on_device(name: str) -> Iterator[Counts]:
         real(program, dims, args, blocks)
         real(there, dims, [_moved(a, memories, device) for a in args])
         wp.synchronize_device(device)
-        written = [args[i] for i in program.any_artifact.writes if isinstance(args[i], array) and args[i].size]
+        written = [args[i] for i in program.effects.writes if isinstance(args[i], array) and args[i].size]
         for memory in memories:
             if any(memory.begin <= a.ptr < memory.end for a in written):
                 memory.fetch()

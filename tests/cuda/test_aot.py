@@ -127,8 +127,8 @@ def test_the_loaded_code_is_what_launches_get(
         (facts,) = json.loads(archive.read("module.json"))["kernels"]
         inside = [Artifact.from_bytes(archive.read(v["file"])) for v in facts["variants"]]
     assert [v["wrt"] for v in facts["variants"]] == [None] * 4 + [[0, 1]] * 2
-    assert all(a.uses_stack == (v["wrt"] is not None) for a, v in zip(inside, facts["variants"], strict=True))
-    assert {a.code[:4] == b"\x7fELF" for a in inside} == {not use_ptx}
+    assert all(a.stack.used == (v["wrt"] is not None) for a, v in zip(inside, facts["variants"], strict=True))
+    assert {a.code.binary[:4] == b"\x7fELF" for a in inside} == {not use_ptx}
 
     kernel = made(name).kernels["step"]
     assert wp.load_aot_module(name, device="cuda:0", module_dir=tmp_path).kernels["step"] is kernel

@@ -76,7 +76,7 @@ def test_files_of_the_cpu_and_of_cuda(tmp_path):
                 for variant in kernel["variants"]:
                     artifact = Artifact.from_bytes(archive.read(variant["file"]))
                     if target != "cpu":
-                        assert f".target {target}".encode() in artifact.code
+                        assert f".target {target}".encode() in artifact.code.binary
     assert wp.compile_aot_module("aot.files", arch=80, module_dir=tmp_path)[0].name == names[1]
 
 
@@ -86,7 +86,7 @@ def test_machine_code_for_cuda(tmp_path):
     assert path.name == "wp_aot.cubin.sm_80.cubin.aot"
     with zipfile.ZipFile(path) as archive:
         variant = json.loads(archive.read("module.json"))["kernels"][0]["variants"][0]
-        assert Artifact.from_bytes(archive.read(variant["file"])).code.startswith(b"\x7fELF")
+        assert Artifact.from_bytes(archive.read(variant["file"])).code.binary.startswith(b"\x7fELF")
     assert nvptx.assemble
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import warp_like as wp
 from warp_like.compiler import cache
-from warp_like.compiler.artifact import Artifact, Damaged
+from warp_like.compiler.artifact import Artifact, Damaged, Effects, GridSchedule, KernelCode, StackUse
 
 PROGRAM = """
 import numpy as np
@@ -114,7 +114,7 @@ def test_a_damaged_entry_is_compiled_again(folder, damage):
         entry.write_bytes(damage)
     launch_fresh()
     if damage is not None:
-        assert Artifact.from_bytes(entry.read_bytes()).entry == Artifact.from_bytes(good).entry
+        assert Artifact.from_bytes(entry.read_bytes()).code.entry == Artifact.from_bytes(good).code.entry
 
 
 def test_a_folder_that_is_a_file(tmp_path, monkeypatch):
@@ -188,7 +188,13 @@ def test_clearing(folder):
 
 
 def test_an_artifact_comes_back_whole():
-    a = Artifact("entry", b"\x00\x01code", (0, 2), (1,), (1,), (2,), (3,), (4,), (1,), (0,), 2, True, (("llvm", 0.5),))
+    a = Artifact(
+        KernelCode("entry", b"\x00\x01code", ("i\nline 3\nfault",)),
+        Effects((0, 2), (1,), spans=((3, (1, 0)),), inner_reads=((0, "a.b"),), keeps=2, ordered=True),
+        GridSchedule(2, 16, "16 lanes", 4, bounded=True),
+        StackUse(used=True, bound=b"\x07"),
+        (("llvm", 0.5),),
+    )
     assert Artifact.from_bytes(a.to_bytes()) == a
     for n in range(len(a.to_bytes())):
         with pytest.raises(Damaged):

@@ -310,7 +310,7 @@ def test_a_warm_start_needs_neither_the_compiler_nor_llvm(tmp_path):
 
 def test_the_native_loader_takes_the_joined_object():
     artifact = compile_kernel(squares.source, Signature(squares.types))
-    assert _native.load_object(artifact.code, dict(_native.symbols())).has(artifact.entry)
+    assert _native.load_object(artifact.code.binary, dict(_native.symbols())).has(artifact.code.entry)
 
 
 def test_static_data_is_kept():

@@ -14,7 +14,7 @@ from warp_like.backend.target import Options as LoweringOptions
 from warp_like.backend.target import Target
 from warp_like.base import log
 from warp_like.base.settings import settings
-from warp_like.compiler.artifact import Artifact
+from warp_like.compiler.artifact import Artifact, Effects, GridSchedule, KernelCode, StackUse
 from warp_like.compiler.signature import Signature, with_scratch
 from warp_like.frontend.build import at_any_depth, build_kernel
 from warp_like.frontend.source import Source
@@ -86,24 +86,41 @@ def _build(drafted: Draft, signature: Signature, target: Target) -> Artifact:
             log.dump(stage, f.name, _backend_text(lanes.function, target, options, stage))
     with clock.stage("backend"):
         code, faults = _code(lanes.function, target, options)
-    coarsened = lanes.function.schedule.coarsened
     log.info(f"compiled {f.role} `{f.name}` in {1e3 * sum(clock.seconds.values()):.1f} ms")
     return drafted.facts.replace(
-        code=code,
-        lanes=lanes.width,
-        lanes_reason=lanes.reason,
+        code=KernelCode(backend.entry_name(f), code, faults),
+        schedule=_schedule(f, lanes),
         seconds=tuple(clock.seconds.items()),
-        faults=faults,
-        rows=1 if coarsened is None else coarsened.schedule.rows,
     )
 
 
 def _facts(f: Function, memory: Memory, signature: Signature, options: LoweringOptions, target: Target) -> Artifact:
+    """Return what is known of ``f`` before it has code."""
+    return Artifact(
+        KernelCode(backend.entry_name(f), b""),
+        _effects(memory, signature, options),
+        _schedule(f),
+        StackUse(backend.uses_stack(f), _stack_bound(f, target)),
+    )
+
+
+def _schedule(f: Function, lanes: Choice | None = None) -> GridSchedule:
+    """How ``lanes``, chosen for the thread's code ``f``, run the threads of a grid; a thread alone until then."""
+    coarsened = None if lanes is None else lanes.function.schedule.coarsened
+    return GridSchedule(
+        tid_ndim=fewest_tid_dims(f),
+        lanes=1 if lanes is None else lanes.width,
+        reason="" if lanes is None else lanes.reason,
+        rows=1 if coarsened is None else coarsened.schedule.rows,
+        bounded=not any(isinstance(o, (ops.For, ops.While, ops.Native, ops.Call)) for o in f.body.walk()),
+    )
+
+
+def _effects(memory: Memory, signature: Signature, options: LoweringOptions) -> Effects:
+    f = memory.function
     accesses, inner = array_uses(memory), inner_uses(memory)
     summed, own = plain_additions(memory)
-    return Artifact(
-        entry=backend.entry_name(f),
-        code=b"",
+    return Effects(
         reads=tuple(i for i, a in accesses.items() if a.read),
         writes=tuple(i for i, a in accesses.items() if a.written),
         stores=tuple(i for i, a in accesses.items() if a.stored),
@@ -117,13 +134,9 @@ def _facts(f: Function, memory: Memory, signature: Signature, options: LoweringO
         keeps=_kept_results(memory, signature),
         certain=certain_accesses(memory),
         scratch=f.scratch,
-        tid_ndim=fewest_tid_dims(f),
         ordered=depends_on_order(memory, summed),
         rounds=sums_round(f, summed),
         prints=any(isinstance(o, ops.Print) for o in f.body.walk()),
-        uses_stack=backend.uses_stack(f),
-        stack_bound=_stack_bound(f, target),
-        bounded=not any(isinstance(o, (ops.For, ops.While, ops.Native, ops.Call)) for o in f.body.walk()),
         reduced=options.reduced,
         inner_reads=tuple(place for place, a in inner.items() if a.read),
         inner_writes=tuple(place for place, a in inner.items() if a.written),

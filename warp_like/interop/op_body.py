@@ -106,7 +106,7 @@ class KernelBody:
             return self.dim(*args) if callable(self.dim) else self.dim
         sig = self.signature
         first = args[sig.inputs.index(sig.arrays[0])] if sig.arrays else results[0]
-        return self.kernel.program(sig.types).any_artifact.default_grid(first.shape)
+        return self.kernel.program(sig.types).any_artifact.schedule.default_grid(first.shape)
 
     def reads_outputs(self) -> bool:
         """Ask the compiled adjoint."""
@@ -128,14 +128,14 @@ class KernelBody:
 
     def _ask(self) -> tuple[bool, frozenset[int]]:
         sig = self.signature
-        if self.kernel.program(sig.types).any_artifact.serial:
+        if self.kernel.program(sig.types).effects.serial:
             return True, frozenset()  # one thread and several have different adjoints, of which one may be refused
         program = self._adjoint(self._record([], ()), self._differentiable)
-        artifact = None if program is None else program.any_artifact
-        reads_outputs = artifact is not None and any(i in artifact.reads for i in sig.outputs)
-        if artifact is None:
+        effects = None if program is None else program.effects
+        reads_outputs = effects is not None and any(i in effects.reads for i in sig.outputs)
+        if effects is None:
             return reads_outputs, frozenset(sig.arrays)
-        read = {i for i in artifact.reads if i not in sig.outputs}.union(artifact.scratch)
+        read = {i for i in effects.reads if i not in sig.outputs}.union(effects.scratch)
         return reads_outputs, frozenset(i for i in sig.arrays if i not in read)
 
     @functools.cached_property
@@ -178,7 +178,7 @@ class KernelBody:
         program = self._adjoint(record, adjoints)
         if program is None:
             return
-        for i in program.any_artifact.scratch:
+        for i in program.effects.scratch:
             before = originals[i]
             if before is None:
                 before = sig.tensors.zeros(given[i].shape, given[i].dtype)

@@ -108,7 +108,7 @@ def _outputs(
     kept = {names.index(name) for name in in_out}
     chosen = {names.index(name) for name in outputs or ()} | kept
     if isinstance(function, Kernel):
-        written = function.program(types).any_artifact.writes
+        written = function.program(types).effects.writes
         if outputs is None:
             chosen |= {i for i in written if i not in kept}
             _require_plain(maker, function, names, types, chosen - kept)

@@ -86,12 +86,12 @@ def _run(
     wholes: dict[int, Any],
 ) -> bool:
     """Run the adjoint on all elements; ``before`` is what the kernel got, and how it moves."""
-    sig, artifact = body.signature, program.any_artifact
+    sig, effects = body.signature, program.effects
     fixed = len(record.args) + len(wholes)
-    if program.dispatcher is None or any(p >= fixed for p in artifact.writes):  # copies that each element needs
+    if program.dispatcher is None or any(p >= fixed for p in effects.writes):  # copies that each element needs
         return False
     moves = [steps.get(i, 0) for i in range(len(record.args))] + [_step(wholes[i]) for i in sorted(wholes)]
-    for i in artifact.scratch:
+    for i in effects.scratch:
         original, step = before[i]
         if original is None:
             original, step = sig.tensors.zeros(record.args[i].shape, record.args[i].dtype), 0

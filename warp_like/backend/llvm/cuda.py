@@ -6,7 +6,7 @@ the host zeroes it; the code writes it. Entries of functions that save values on
 
 **Faults.** The first thread that fails a check claims the record, fills it in, writes ``code`` last, and ends; threads
 that fail later end without a trace, and all others run on. ``site`` is the number of the fault's text in
-``Artifact.faults``, from which ``base/faults.py`` makes the exception that the CPU raises. The host reads the record
+``KernelCode.faults``, from which ``base/faults.py`` makes the exception that the CPU raises. The host reads the record
 when it next waits for the launch.
 
 **The stack.** Push and Pop of an adjoint work on a column of the arena for each thread of the launch, whatever the size
@@ -17,10 +17,10 @@ resident.
 
 A push for which there is no room writes nothing, but is counted; the pop that would have to read it ends the thread,
 after it has raised ``stack_needed`` to the thread's depth. Nothing wrong is computed that way, but the launch is not
-whole: other threads have added to gradients already. Where ``Artifact.stack_bound`` tells the host beforehand how much
+whole: other threads have added to gradients already. Where ``StackUse.bound`` tells the host beforehand how much
 a thread needs at most, it makes the arena as large as that and need not wait; ``stack_needed`` stays 0. Elsewhere it
 
-1. copies all arrays that the entry writes (``Artifact.writes``) before the launch,
+1. copies all arrays that the entry writes (``Effects.writes``) before the launch,
 2. waits for the launch and reads ``stack_needed``, and is done if that is 0,
 3. else copies the arrays back, and launches again with a capacity of at least ``stack_needed`` and of twice the old
    one, or, beyond ``adjoint_stack_limit``, raises what the CPU raises.

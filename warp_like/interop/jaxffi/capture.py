@@ -161,7 +161,7 @@ class Tracing(Capture):
             self.vmap_method,
             self.has_side_effect,
         )
-        written = {places[i].storage for i in op.code().artifact.writes}
+        written = {places[i].storage for i in op.code().effects.writes}
         if not written and not self.has_side_effect:
             raise ValueError(f"kernel `{record.kernel.key}` writes no array; pass has_side_effect=True to have it run")
         for k in written:

@@ -36,7 +36,7 @@ def differentiable_results(op: Operation) -> tuple[int, ...]:
 
 def needed_results(op: Operation) -> tuple[int, ...]:
     """Return the results whose values derivatives may need: those that the kernel reads."""
-    reads = op.code().artifact.reads
+    reads = op.code().effects.reads
     return tuple(k for k in op.results if any(i in reads for i in op.parameters_in((k,))))
 
 
@@ -150,7 +150,7 @@ def _after_the_winners(
     Returns the directions; what stood there before has none where a thread has won.
     """
     changed = [dict(d) for d in directions]
-    extremes = [i for i in op.code().artifact.extremes if is_differentiable(op.types[i])]
+    extremes = [i for i in op.code().effects.extremes if is_differentiable(op.types[i])]
     for i in extremes:
         if any(j != i and op.overlap(i, j) for j in op.places):
             raise RuntimeError(
@@ -189,7 +189,7 @@ def _gradient(
         _fill(op, held, scalars, f"{letter} value", {k: x for k, x in direction.items() if k not in op.results})
     code = op.code(wrt=wrt, same=same, **_modes(op, wrt, same, weights, directions))
     _require_apart(op, code)
-    read = {name for name, i in (code.roles[n] for n in code.artifact.reads) if _storage(op, i) in weights}
+    read = {name for name, i in (code.roles[n] for n in code.effects.reads) if _storage(op, i) in weights}
     for name, along in (("u value", directions[:1]), ("v value", directions[1:]), ("v u value", directions)):
         if name in read:
             changes = _tangent(op, given, results, along)
@@ -212,7 +212,7 @@ def _modes(
     if len(moving) < 2:
         return {"tangent": moving[0]} if moving else {}
     # After the adjoint's parameters come its copies from before the launch, then the tangents of all of these.
-    scratch = op.code(wrt=wrt, same=same).artifact.scratch
+    scratch = op.code(wrt=wrt, same=same).effects.scratch
     base = n + len(wrt) + len(scratch)
     results = op.parameters_in(tuple(weights))
     first = with_scratch(moving[0], n, len(wrt), scratch)
@@ -256,9 +256,9 @@ def _full_shape(op: Operation, k: int) -> tuple[int, ...]:
 def _require_apart(op: Operation, code: Code) -> None:
     """Refuse a gradient that reads memory which the kernel wrote through another argument."""
     names, one = op.kernel.parameter_names, {frozenset(pair) for pair in code.signature.same}
-    reads = [i for i in code.artifact.reads if i < len(op.types)]
+    reads = [i for i in code.effects.reads if i < len(op.types)]
     for i in reads:
-        for j in op.code().artifact.writes:
+        for j in op.code().effects.writes:
             if i != j and frozenset((i, j)) not in one and op.overlap(i, j):
                 raise RuntimeError(
                     f"kernel `{op.kernel.key}`: the gradient needs `{names[i]}`, but the kernel wrote over its "

@@ -303,7 +303,7 @@ class JaxKernel:
         return self._default_grid(types, shapes[min(shapes)])
 
     def _default_grid(self, types: tuple[Type, ...], first: tuple[int, ...]) -> tuple[int, ...]:
-        return compiled(self.kernel, types, sums=True).artifact.default_grid(first)
+        return compiled(self.kernel, types, sums=True).artifact.schedule.default_grid(first)
 
     def __repr__(self) -> str:
         return f"<warp_like kernel {self.kernel.key} for JAX>"

@@ -169,7 +169,7 @@ class Operation:
         Raises:
             ValueError: It does.
         """
-        for i in self.code().artifact.writes:
+        for i in self.code().effects.writes:
             if self.places[i].storage not in self.results:
                 name = self.kernel.parameter_names[i]
                 raise ValueError(
@@ -202,7 +202,7 @@ class Operation:
             scalars: The scalars that JAX passes, by role and position; see ``Code.roles``.
             held: The storages, by role and name. Those that are missing are added, and hold zeros.
         """
-        writes, reads = set(code.artifact.writes), set(code.artifact.reads)
+        writes, reads = set(code.effects.writes), set(code.effects.reads)
         places = {n: self.places.get(i, Place(i, (1,))) for n, (_, i) in enumerate(code.roles)}
         arrays: dict[int, Held] = {}
         for n, t in enumerate(code.params):
@@ -213,9 +213,9 @@ class Operation:
             s = code.signature
             code = self.code(s.wrt, s.same, s.tangent, s.again, sums=False)
         shapes = [places[n].shape if n in arrays else None for n in places]
-        require_extents(self.kernel, code.artifact.reaches, self.dims, code.roles, shapes)
+        require_extents(self.kernel, code.effects.reaches, self.dims, code.roles, shapes)
         call = Call(code, self.dims, self.vmap_method, self.has_side_effect, self.block_dim)
-        call.sums = code.artifact.sums if code.signature.sums else ()
+        call.sums = code.effects.sums if code.signature.sums else ()
         written = {id(h) for n, h in arrays.items() if n in writes or h.keep}
         used = {id(h) for n, h in arrays.items() if n in reads} | written
         buffers: dict[int, Buffer] = {}
@@ -240,11 +240,11 @@ class Operation:
     def _may_add_plainly(self, code: Code, places: Mapping[int, Place], arrays: Mapping[int, Held]) -> bool:
         """Return whether arrays that the code adds to are seen by no other parameter, and small where copied."""
         copied = 0
-        for n in (*code.artifact.sums, *code.artifact.own, *code.artifact.reduced):
+        for n in (*code.effects.sums, *code.effects.own, *code.effects.reduced):
             held, place = arrays[n], places[n]
             if any(m != n and other is held for m, other in arrays.items()):
                 return False
-            if n in code.artifact.sums:
+            if n in code.effects.sums:
                 copied += held.storage.nbytes
                 if code.params[n].dtype != held.storage.element or place.shape != held.storage.shape:  # type: ignore[attr-defined]
                     return False

@@ -16,7 +16,7 @@ from warp_like import _native
 from warp_like.backend import cpu
 from warp_like.backend.target import host_target
 from warp_like.base.hashing import digest
-from warp_like.compiler.artifact import Artifact
+from warp_like.compiler.artifact import Artifact, Effects
 from warp_like.compiler.lookup import cache_key
 from warp_like.compiler.signature import Role, Signature, entry_roles
 from warp_like.ir.core import Function
@@ -70,7 +70,7 @@ class Code:
     Attributes:
         kernel: The kernel.
         signature: What it is compiled for.
-        artifact: What it reads and writes.
+        artifact: Its code, and what that does.
         key: What a call says to have it run.
     """
 
@@ -79,10 +79,15 @@ class Code:
     artifact: Artifact
     key: int
 
+    @property
+    def effects(self) -> Effects:
+        """What it reads and writes."""
+        return self.artifact.effects
+
     @functools.cached_property
     def roles(self) -> tuple[Role, ...]:
         """For each parameter of the entry point what it is to which of the kernel's parameters."""
-        return entry_roles(self.signature, self.artifact.scratch)
+        return entry_roles(self.signature, self.effects.scratch)
 
     @property
     def params(self) -> tuple[Type, ...]:
@@ -145,15 +150,19 @@ def compiled(
 def _compile(kernel: Kernel, signature: Signature, deterministic: bool) -> Code:
     artifact = kernel.artifact(signature)
     # A hash of the contents, not a number of this process: XLA may keep its programs on disk.
-    words = digest(cache_key(kernel.captured_source, signature, host_target()), artifact.code, str(deterministic))
+    words = digest(
+        cache_key(kernel.captured_source, signature, host_target()), artifact.code.binary, str(deterministic)
+    )
     key = int(words[:16], 16) - (1 << 63)
     if not _native.xla_has_plan(key):
-        loaded = cpu.load(artifact.code, (artifact.entry,), _native.symbols())
+        loaded = cpu.load(artifact.code.binary, (artifact.code.entry,), _native.symbols())
         explain = kernel.program(signature.args, signature.wrt).explain_error
-        load = functools.partial(_load_on_cuda, kernel, signature, artifact.scratch)
-        address = loaded.address(artifact.entry)
-        order = artifact.ordered, artifact.rounds, deterministic
-        _native.xla_add_plan(key, address, loaded, explain, load, artifact.lanes, *order, artifact.rows)
+        load = functools.partial(_load_on_cuda, kernel, signature, artifact.effects.scratch)
+        address = loaded.address(artifact.code.entry)
+        order = artifact.effects.ordered, artifact.effects.rounds, deterministic
+        _native.xla_add_plan(
+            key, address, loaded, explain, load, artifact.schedule.lanes, *order, artifact.schedule.rows
+        )
     return Code(kernel, signature, artifact, key)
 
 
@@ -175,15 +184,15 @@ def _load_on_cuda(kernel: Kernel, signature: Signature, scratch: tuple[int, ...]
     device = device_of_context(context)
     # Buffers of XLA may overlap where one array is given twice, and additions have to be atomic.
     artifact = kernel.artifact(signature.replace(sums=False), target_of(device))
-    if artifact.scratch != scratch:
+    if artifact.effects.scratch != scratch:
         raise RuntimeError(f"kernel `{kernel.key}`: its gradient reads other copies on CUDA; this is a bug")
     s = signature
     loaded = Loaded(kernel.program(s.args, s.wrt, s.same, s.tangent, device, s.alone), artifact)
     threads = (usual_block(kernel), loaded.max_threads)
     resident = device.sm_count * device.max_threads_per_multiprocessor
-    bound = artifact.stack_bound
+    bound = artifact.stack.bound
     checks = signature.options.debug or signature.options.verify_fp
-    if artifact.uses_stack and not bound:
+    if artifact.stack.used and not bound:
         bound, checks = _fixed_bound(kernel, loaded), True
     stack = (bound, resident)
     if loaded.report is None:

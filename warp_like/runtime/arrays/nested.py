@@ -25,7 +25,7 @@ from warp_like.runtime.arrays.recording import put
 from warp_like.values.struct import StructInstance
 
 if TYPE_CHECKING:
-    from warp_like.compiler.artifact import Artifact
+    from warp_like.compiler.artifact import Effects
     from warp_like.runtime.arrays.array import array
     from warp_like.runtime.memory.device import Device
 
@@ -149,19 +149,19 @@ def arrays_at(a: array, path: str) -> list[array]:
 # --- launches ---------------------------------------------------------------------------------------------------
 
 
-def used_by(artifact: Artifact) -> bool:
+def used_by(effects: Effects) -> bool:
     """Return whether a kernel works on arrays that elements of its arguments hold."""
-    return bool(artifact.inner_reads or artifact.inner_writes)
+    return bool(effects.inner_reads or effects.inner_writes)
 
 
-def before_launch(artifact: Artifact, place: Device, args: list[Any], stream: Any) -> None:
+def before_launch(effects: Effects, place: Device, args: list[Any], stream: Any) -> None:
     """Tell of the use of the arrays that a launch reaches through elements, as the native path does for arguments."""
     streams = place.backend.streams
     if streams is not None:
         queue = streams.stream_for(place, stream, *(x.owner for x in args if isinstance(x, _native.Array)))
-        reached = {i for i, _ in (*artifact.inner_reads, *artifact.inner_writes)}
+        reached = {i for i, _ in (*effects.inner_reads, *effects.inner_writes)}
         streams.note_use(place, queue, [x.owner for i in reached for x in arrays_in(args[i])])
-    for i, _ in artifact.inner_writes:
+    for i, _ in effects.inner_writes:
         for x in arrays_in(args[i]):
             interop_hooks.before_write(x.owner)
 

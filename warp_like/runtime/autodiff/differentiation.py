@@ -41,7 +41,7 @@ def adjoint_program(record: Record, adjoints: dict[int, array]) -> Program | Non
         WarpCodegenError: The kernel can't be differentiated.
     """
     kernel = record.kernel
-    forward = program_of(record).any_artifact
+    forward = program_of(record).effects
     sources = {*forward.reads, *(i for i, t in enumerate(record.types) if not isinstance(t, Array))}
     targets = {*forward.writes, *(i for i, _ in forward.inner_writes)}
     changed = sources.union(forward.stores)
@@ -55,7 +55,7 @@ def adjoint_program(record: Record, adjoints: dict[int, array]) -> Program | Non
         return None
     require_backward(kernel)
     program = program_of(record, wrt, record.same)
-    serves_all = not (program.facts.scratch or record.same or program.alone)
+    serves_all = not (program.effects.scratch or record.same or program.alone)
     if serves_all and dispatcher is not None:
         dispatcher.install_adjoint(wrt, program.dispatcher)
     return program
@@ -77,10 +77,10 @@ def adjoint_arguments(record: Record, program: Program, adjoints: dict[int, arra
     Raises:
         RuntimeError: The launch overwrote memory that its gradient needs, and no copy is there.
     """
-    artifact = program.any_artifact
+    effects = program.effects
     if record.refusal is not None:
         raise RuntimeError(record.refusal)
-    missing = [i for i in artifact.scratch if i not in record.scratch]
+    missing = [i for i in effects.scratch if i not in record.scratch]
     if missing:
         name = record.kernel.parameter_names[missing[0]]
         raise RuntimeError(
@@ -89,8 +89,8 @@ def adjoint_arguments(record: Record, program: Program, adjoints: dict[int, arra
         )
     args = [record.kept.get(i, a) for i, a in enumerate(record.args)]
     args += [adjoints[i] for i in sorted(adjoints)]
-    for i in artifact.scratch:
-        repeats_stores = len(args) in artifact.writes
+    for i in effects.scratch:
+        repeats_stores = len(args) in effects.writes
         args.append(clone(record.scratch[i], requires_grad=False) if repeats_stores else record.scratch[i])
     return args
 
@@ -119,7 +119,7 @@ def bind_adjoints(
     given = split_adjoints(kernel, given)
     last_input = len(leaf_parameters(kernel.declared[: len(inputs[0])]))
     place = place_of(args)
-    forward = kernel.program(types, device=place).any_artifact
+    forward = kernel.program(types, device=place).effects
     consumed = set(forward.stores) - set(forward.reads)  # what the kernel reads as well gets a gradient in its place
     found: dict[int, array] = {}
     for i, (t, a, adjoint) in enumerate(zip(types, args, given, strict=True)):

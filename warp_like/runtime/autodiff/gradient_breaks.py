@@ -35,11 +35,11 @@ def warn_of_cut(launches: Iterable[object], copies: Iterable[array], adjoints: S
     for r in launches:
         if not isinstance(r, Record):
             continue
-        artifact = program_of(r).any_artifact
+        effects = program_of(r).effects
         names = r.kernel.parameter_names
         arrays = {i: r.args[i] for i, t in enumerate(r.types) if isinstance(t, Array) and is_differentiable(t)}
-        read = [i for i in artifact.reads if i in arrays]
-        written = [i for i in artifact.writes if i in arrays]
+        read = [i for i in effects.reads if i in arrays]
+        written = [i for i in effects.writes if i in arrays]
         if any(arrays[i].requires_grad for i in written):
             for i in read:
                 if any(share_memory(a, arrays[i]) for a in adjoints):
@@ -77,9 +77,9 @@ def warn_of_aliases(launches: Iterable[object], arrays: Sequence[array]) -> bool
         if not isinstance(r, Record):
             made += [(r.dest, "", "")] if isinstance(r, Write) else []
             continue
-        artifact, names = program_of(r).any_artifact, r.kernel.parameter_names
-        own = [(r.args[i], names[i], r.kernel.key) for i in artifact.writes if _has_gradient(r.args[i])]
-        for i in artifact.reads:
+        effects, names = program_of(r).effects, r.kernel.parameter_names
+        own = [(r.args[i], names[i], r.kernel.key) for i in effects.writes if _has_gradient(r.args[i])]
+        for i in effects.reads:
             earlier = next((m for m in reversed(made) if _overlap(m[0], r.args[i])), None)
             for last in [earlier, *(m for m in own if _overlap(m[0], r.args[i]))]:
                 if last is None or share_memory(last[0].grad_array, r.args[i].grad_array):

@@ -25,7 +25,7 @@ import numpy as np
 
 from warp_like import _native
 from warp_like.base.errors import WarpCodegenError
-from warp_like.compiler.artifact import Artifact
+from warp_like.compiler.artifact import Effects
 from warp_like.ir.types import Array, is_differentiable
 from warp_like.runtime.arrays import nested
 from warp_like.runtime.arrays.array import array
@@ -130,8 +130,8 @@ def require_intact(record: Record, adjoints: dict[int, array]) -> None:
     if program is None:
         return
     names = record.kernel.parameter_names
-    for i in program.facts.reads:
-        for j in program_of(record).any_artifact.writes:
+    for i in program.effects.reads:
+        for j in program_of(record).effects.writes:
             if i < len(names) and i != j and share_memory(record.args[i], record.args[j]):
                 raise RuntimeError(
                     f"kernel `{record.kernel.key}`: the gradient needs `{names[i]}`, but the kernel wrote over its "
@@ -154,7 +154,7 @@ class InnerReader:
             program = adjoint_program(self.record, gradients_of(self.record))
         except (WarpCodegenError, RuntimeError):
             return  # the backward pass says why
-        if program is not None and (self.position, self.path) in program.facts.inner_reads:
+        if program is not None and (self.position, self.path) in program.effects.inner_reads:
             kernel = self.record.kernel
             place = f"{kernel.parameter_names[self.position]}[...].{self.path}"
             self.record.refusal = (
@@ -191,7 +191,7 @@ class History(_native.History):
 
     def before_launch(self, record: Record) -> None:
         """Keep what ``record`` is about to overwrite, and note what it reads."""
-        forward = program_of(record).any_artifact
+        forward = program_of(record).effects
         if nested.used_by(forward):
             self._before_inner(record, forward)
         in_order = program_of(record).in_order(record.dims, record.same)
@@ -223,7 +223,7 @@ class History(_native.History):
             self.add_reader(record, j)
             self.note_result(record.args[j])
 
-    def _require_order(self, record: Record, forward: Artifact) -> None:
+    def _require_order(self, record: Record, forward: Effects) -> None:
         """Note where threads read, as another argument, elements that other threads update by atomics."""
         if math.prod(record.dims) < 2:
             return
@@ -241,7 +241,7 @@ class History(_native.History):
                         "the threads; pass separate arrays"
                     )
 
-    def _before_inner(self, record: Record, forward: Artifact) -> None:
+    def _before_inner(self, record: Record, forward: Effects) -> None:
         """Note the arrays that a launch reaches through elements of its arguments."""
         self.has_inner = True
         nested.require_gradients(record.args)
@@ -301,18 +301,18 @@ class History(_native.History):
         if program is None:
             return
         first = dict(record.same)
-        for i in program.facts.scratch:
-            for j in program_of(record).any_artifact.writes:
+        for i in program.effects.scratch:
+            for j in program_of(record).effects.writes:
                 if first.get(i, i) != first.get(j, j) and share_memory(record.args[i], record.args[j]):
                     _refuse_overlap(record, i, j)  # a copy of one does not see what is written through the other
                     return
             record.scratch[i] = clone(record.args[i], requires_grad=False)
             self._watch(record.args[i])
 
-    def before_unrecorded(self, artifact: Artifact, args: Sequence[Any]) -> None:
+    def before_unrecorded(self, effects: Effects, args: Sequence[Any]) -> None:
         """Keep what a launch is about to overwrite that is not recorded itself."""
-        self.before_writes([args[i] for i in artifact.writes])
-        for i, path in artifact.inner_writes:
+        self.before_writes([args[i] for i in effects.writes])
+        for i, path in effects.inner_writes:
             self.before_writes(nested.arrays_at(args[i], path))
 
     def before_writes(self, arrays: Iterable[array]) -> None:
@@ -400,7 +400,7 @@ class History(_native.History):
     def end(self) -> None:
         """Note what the overwritten arrays hold now that the recording has ended."""
         for record in self.elsewhere:
-            written = program_of(record).any_artifact.writes
+            written = program_of(record).effects.writes
             for i in record.changed():
                 if i not in written and i not in record.kept and _needs(record, i):
                     record.refusal = record.refusal or _changed(record, i)
@@ -459,7 +459,7 @@ def _needs(record: Record, position: int) -> bool:
         program = adjoint_program(record, gradients_of(record))
     except (WarpCodegenError, RuntimeError):
         return False  # the backward pass says why
-    return program is not None and position in program.facts.reads
+    return program is not None and position in program.effects.reads
 
 
 def _scratch(record: Record) -> set[int]:
@@ -468,7 +468,7 @@ def _scratch(record: Record) -> set[int]:
         program = adjoint_program(record, gradients_of(record))
     except (WarpCodegenError, RuntimeError):
         return set()  # the backward pass says why
-    return set() if program is None else set(program.facts.scratch)
+    return set() if program is None else set(program.effects.scratch)
 
 
 def _has_gradient(a: array) -> bool:

@@ -179,7 +179,7 @@ def _function_problem(function: Callable[..., Any], inputs: list[Any]) -> Proble
 def launch_problem(r: Record) -> Problem:
     """The launch of a record; an array that it reads and writes is an input and an output."""
     program = program_of(r)
-    artifact, blocks = program.any_artifact, Blocks(threads=r.block_dim or None)
+    effects, blocks = program.effects, Blocks(threads=r.block_dim or None)
 
     def relaunch() -> list[Any]:
         if recorder.active is None:
@@ -190,8 +190,8 @@ def launch_problem(r: Record) -> Problem:
 
     problem = Problem(r.kernel.key, relaunch, r.args)
     variables = _variables(r.args, r.kernel.parameter_names)
-    problem.inputs = [v for v in variables if v.position in artifact.reads]
-    problem.outputs = [v for v in variables if v.position in artifact.writes]
+    problem.inputs = [v for v in variables if v.position in effects.reads]
+    problem.outputs = [v for v in variables if v.position in effects.writes]
     return problem
 
 

@@ -19,11 +19,11 @@ from warp_like.values import dtypes
 
 def keeping(program: Program, record: Record) -> tuple[Program, Record]:
     """Return the program and the record of a launch that keeps what its gradient needs; the given ones otherwise."""
-    if not program.any_artifact.keeps or program.in_order(record.dims) or not gradients_of(record):
+    if not program.effects.keeps or program.in_order(record.dims) or not gradients_of(record):
         return program, record
     types = (*record.types, KEPT)
     longer = record.kernel.program(types, device=program.device)
-    shape = (longer.any_artifact.keeps, math.prod(record.dims))
+    shape = (longer.effects.keeps, math.prod(record.dims))
     kept = empty(shape, dtype=dtypes.int64, device=program.device)
     made = Record(record.kernel, record.dims, types, [*record.args, kept], record.same)
     made.block_dim = record.block_dim
@@ -31,6 +31,6 @@ def keeping(program: Program, record: Record) -> tuple[Program, Record]:
         adjoint = adjoint_program(made, gradients_of(made))
     except (WarpCodegenError, RuntimeError):
         return program, record  # the backward pass says why
-    if adjoint is None or len(record.args) not in adjoint.facts.reads:
+    if adjoint is None or len(record.args) not in adjoint.effects.reads:
         return program, record
     return longer, made

@@ -138,7 +138,7 @@ def hvp(
     program = call.kernel.program(call.types, wrt, same, varied, call.device, alone)
     _require_apart(call, program)
 
-    scratch = program.any_artifact.scratch
+    scratch = program.effects.scratch
     old = [clone(call.args[i], requires_grad=False) for i in scratch]
     old_tangents = [clone(call.tangents[i]) for i in scratch if i in call.tangents]
     _run_forward(call, program)
@@ -181,7 +181,7 @@ def _bind(
     where = get_device(device)
     kernel = concrete(kernel, inputs, outputs)
     types, args = bind_arguments(kernel, inputs, outputs, where)
-    writes = kernel.program(types, device=where).any_artifact.writes
+    writes = kernel.program(types, device=where).effects.writes
     call = _Call(kernel, grid_dims(kernel.key, dim), types, args, {}, same_arguments(args), writes, where)
     for name, values, given in (("tangents", inputs, tangents), ("out_tangents", outputs, out_tangents)):
         if len(given) > len(values):
@@ -285,7 +285,7 @@ def _placed_alike(a: array, b: array, x: array, y: array) -> bool:
 def _require_apart(call: _Call, program: Program) -> None:
     """Refuse a second derivative that reads memory which the kernel wrote through another argument."""
     for i, j in _overlaps(call):
-        if i in (*program.any_artifact.reads, *program.any_artifact.scratch):
+        if i in (*program.effects.reads, *program.effects.scratch):
             names = call.kernel.parameter_names
             raise RuntimeError(
                 f"kernel `{call.kernel.key}`: the gradient needs `{names[i]}`, but the kernel wrote over its "
@@ -297,7 +297,7 @@ def _run_tangent(call: _Call) -> None:
     varied = tuple(sorted(call.tangents))
     program = call.kernel.program(call.types, tangent=varied, device=call.device)
     primal = call.kernel.program(call.types, device=call.device)
-    extremes = [i for i in primal.any_artifact.extremes if i in call.tangents]
+    extremes = [i for i in primal.effects.extremes if i in call.tangents]
     if extremes:
         _find_winners(call, primal, extremes)
     run(program, call.dims, [*call.args, *(call.tangents[i] for i in varied)])
@@ -333,9 +333,9 @@ def _find_winners(call: _Call, primal: Program, extremes: list[int]) -> None:
 
 def _run_forward(call: _Call, program: Program) -> None:
     """Run the kernel, with tangents where the second sweep reads some of what it writes."""
-    start = len(call.args) + len(program.wrt or ()) + len(program.any_artifact.scratch)
+    start = len(call.args) + len(program.wrt or ()) + len(program.effects.scratch)
     positions = dict(zip(sorted(call.tangents), range(start, start + len(call.tangents)), strict=True))
-    reads = program.any_artifact.reads
+    reads = program.effects.reads
     if any(positions[i] in reads for i in call.writes if i in positions):
         _run_tangent(call)
     else:

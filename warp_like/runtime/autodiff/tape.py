@@ -506,17 +506,17 @@ def _made_by(r: Record | Write | UserFunction) -> list[array]:
     """The arrays that ``r`` may have written to."""
     if not isinstance(r, Record):
         return [a for a in _arrays_of(r) if isinstance(a, array)]
-    artifact = program_of(r).any_artifact
-    held = (x for i, path in artifact.inner_writes for x in nested.arrays_at(r.args[i], path))
-    return [*(r.args[i] for i in artifact.writes), *held]
+    effects = program_of(r).effects
+    held = (x for i, path in effects.inner_writes for x in nested.arrays_at(r.args[i], path))
+    return [*(r.args[i] for i in effects.writes), *held]
 
 
 def _written_by(r: Record | Write | UserFunction) -> list[array]:
     """The arrays whose gradients the reverse of ``r`` may consume."""
     if isinstance(r, Record):
-        artifact = program_of(r).any_artifact
-        held = (x for i, path in artifact.inner_writes for x in nested.arrays_at(r.args[i], path))
-        return [*(r.args[i] for i in artifact.stores), *held]
+        effects = program_of(r).effects
+        held = (x for i, path in effects.inner_writes for x in nested.arrays_at(r.args[i], path))
+        return [*(r.args[i] for i in effects.stores), *held]
     return [r.dest] if isinstance(r, Write) else []
 
 

@@ -151,7 +151,7 @@ def _uses(o: Operation) -> list[tuple[array, str, bool, bool]]:
     """The arrays of an operation: each with the name that it has there, and whether it is read and written."""
     match o:
         case Record():
-            forward = program_of(o).any_artifact
+            forward = program_of(o).effects
             names = o.kernel.parameter_names
             arrays = [(i, a) for i, a in enumerate(o.args[: len(names)]) if isinstance(a, array)]
             return [(a, names[i], i in forward.reads, i in forward.writes) for i, a in arrays]

@@ -29,16 +29,17 @@ def install(program: Program, signature: Signature) -> tuple[_native.Dispatcher,
     from warp_like.backend import cpu
 
     artifact = program.kernel.artifact(signature)
-    loaded = cpu.load(artifact.code, (artifact.entry,), _native.symbols())
+    effects, schedule = artifact.effects, artifact.schedule
+    loaded = cpu.load(artifact.code.binary, (artifact.code.entry,), _native.symbols())
     # Code that gains nothing from plain additions is the one that serves launches which have to be atomic.
-    sums = signature.sums and bool(artifact.sums or artifact.own or artifact.reduced)
+    sums = signature.sums and bool(effects.sums or effects.own or effects.reduced)
     dispatcher = program.dispatcher or program.new_dispatcher(signature, artifact)
     place = (signature.contiguous, signature.wide, sums)
-    reaches = pack_reaches(artifact.reaches)
-    known = program.described_by(artifact).takes
-    takes = bool(artifact.takes) and set(artifact.takes).issubset(known)
-    address = loaded.address(artifact.entry)
-    dispatcher.install(*place, address, loaded, artifact.lanes, 0, 0, artifact.rows, reaches, takes)
+    reaches = pack_reaches(effects.reaches)
+    known = program.described_by(artifact).effects.takes
+    takes = bool(effects.takes) and set(effects.takes).issubset(known)
+    address = loaded.address(artifact.code.entry)
+    dispatcher.install(*place, address, loaded, schedule.lanes, 0, 0, schedule.rows, reaches, takes)
     return dispatcher, place, artifact
 
 

@@ -29,7 +29,7 @@ def explained(program: Program, artifact: Artifact, record: bytes) -> Exception:
     """Return the exception for what a kernel wrote to its record."""
     code, site = struct.unpack_from("<ii", record, AT["code"])
     (thread,) = struct.unpack_from("<q", record, AT["thread"])
-    text = artifact.faults[site]
+    text = artifact.code.faults[site]
     count = len(text.partition("\n")[0])  # one letter for each number; see base/faults.py
     values = struct.unpack_from(f"<{count}q", record, AT["values"])
     return program.explain_error(code, 0, thread, text, values)

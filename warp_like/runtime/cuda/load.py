@@ -38,12 +38,12 @@ class Loaded:
         self.device = device
         self.artifact = artifact
         self.stack_capacity = FIRST_CAPACITY
-        is_cubin = artifact.code.startswith(b"\x7fELF")
+        is_cubin = artifact.code.binary.startswith(b"\x7fELF")
         with device.guard:
-            self.module = device.driver.module_load(artifact.code if is_cubin else artifact.code + b"\0")
-            self.function: int = device.driver.module_function(self.module, artifact.entry)
+            self.module = device.driver.module_load(artifact.code.binary if is_cubin else artifact.code.binary + b"\0")
+            self.function: int = device.driver.module_function(self.module, artifact.code.entry)
             self.max_threads: int = device.driver.function_attribute(self.function, "MAX_THREADS_PER_BLOCK")
-        self.report = Report(program, artifact) if artifact.faults or artifact.uses_stack else None
+        self.report = Report(program, artifact) if artifact.code.faults or artifact.stack.used else None
         if self.report is not None:
             reports_of(device).add(self.report)
 
@@ -66,12 +66,12 @@ def install(program: Program, signature: Signature) -> tuple[_native.Dispatcher,
     dispatcher = program.dispatcher or program.new_dispatcher(signature, artifact, device.native)
     dispatcher.block_dim = usual_block(program.kernel)
     checks = signature.options.debug or signature.options.verify_fp
-    program.waits = bool(artifact.faults and checks) or settings.verify_cuda
-    if artifact.uses_stack or program.waits:
+    program.waits = bool(artifact.code.faults and checks) or settings.verify_cuda
+    if artifact.stack.used or program.waits:
         dispatcher.runner = Runner(program)
     place = (signature.contiguous, signature.wide, signature.sums)
     context = loaded.report.address if loaded.report is not None else 0
-    reaches = pack_reaches(artifact.reaches)
+    reaches = pack_reaches(artifact.effects.reaches)
     dispatcher.install(*place, loaded.function, loaded, 1, loaded.max_threads, context, 1, reaches)
     program.loaded[place] = loaded
     return dispatcher, place, artifact

@@ -55,8 +55,8 @@ class Runner:
         loaded: Loaded = attempt.code
         name = f"kernel `{self.program.kernel.key}`"
         stream = Stream(self.device, cuda_stream=attempt.stream)
-        if loaded.artifact.uses_stack:
-            capacity = _native.stack_bound(loaded.artifact.stack_bound, attempt.arguments, attempt.dims)
+        if loaded.artifact.stack.used:
+            capacity = _native.stack_bound(loaded.artifact.stack.bound, attempt.arguments, attempt.dims)
             if capacity < 0 and stream.is_capturing:
                 capacity = fixed_size(self.program.kernel, loaded)
             if not self._is_affordable(attempt, loaded, capacity):

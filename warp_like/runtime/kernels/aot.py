@@ -188,7 +188,7 @@ def _adjoints(types: Sequence[Type], forward: Artifact) -> list[tuple[int, ...]]
     choices: list[tuple[int, ...]] = [tuple(arrays)]
     if len(arrays) <= MAX_SUBSETS_OF:
         choices = [c for n in range(len(arrays), 0, -1) for c in itertools.combinations(arrays, n)]
-    return [c for c in choices if set(c) & set(forward.writes) and set(c) & set(forward.reads)]
+    return [c for c in choices if set(c) & set(forward.effects.writes) and set(c) & set(forward.effects.reads)]
 
 
 # --- loading ---

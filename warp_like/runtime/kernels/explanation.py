@@ -104,9 +104,9 @@ def _variant(program: Program, which: tuple[bool, bool, bool], artifact: Artifac
         key=key,
         cached=not lookup.was_built(key),
         seconds=artifact.seconds,
-        lanes=artifact.lanes,
-        lanes_reason=artifact.lanes_reason,
+        lanes=artifact.schedule.lanes,
+        lanes_reason=artifact.schedule.reason,
         threads=program.device.backend.programs.max_threads(program, which),
-        code_bytes=len(artifact.code),
+        code_bytes=len(artifact.code.binary),
         device=str(program.device),
     )

@@ -12,7 +12,7 @@ from warp_like.base.errors import WarpDeterminismError
 from warp_like.base.faults import explain
 from warp_like.base.forking import Order, held_by_forks
 from warp_like.base.settings import Setting, settings
-from warp_like.compiler.artifact import Artifact
+from warp_like.compiler.artifact import Artifact, Effects
 from warp_like.compiler.signature import Signature, entry_roles, prefixed, with_scratch
 from warp_like.ir.layout import MAX_NARROW, type_code
 from warp_like.ir.types import Array, Scalar, Struct, Type, is_differentiable, leaf_fields
@@ -73,8 +73,13 @@ class Program:
         self.waits = False  # on CUDA, whether the host waits for each launch, to see what it reports
 
     @property
+    def effects(self) -> Effects:
+        """What it does to its arrays, which is the same for all variants."""
+        return self.facts.effects
+
+    @property
     def any_artifact(self) -> Artifact:
-        """An artifact of some variant; what arrays it reads and writes is the same for all."""
+        """An artifact of some variant."""
         if not self.artifacts:
             self.require(contiguous=True, wide=False, sums=True)
         return next(iter(self.artifacts.values()))
@@ -106,13 +111,13 @@ class Program:
 
         ``same`` lists pairs of arguments that are one array: one may be read, and the other one updated.
         """
-        return math.prod(dims) == 1 and bool(same or self.any_artifact.serial)
+        return math.prod(dims) == 1 and bool(same or self.effects.serial)
 
     def is_wide(self, dims: tuple[int, ...]) -> bool:
         """Return whether an extent of a grid, as the kernel sees it, exceeds ``MAX_NARROW``: ``tid()`` is an int64."""
         if max(dims) > MAX_NARROW or math.prod(dims) <= MAX_NARROW:
             return max(dims) > MAX_NARROW
-        return math.prod(dims[self.any_artifact.tid_ndim - 1 :]) > MAX_NARROW
+        return math.prod(dims[self.any_artifact.schedule.tid_ndim - 1 :]) > MAX_NARROW
 
     def require(self, *, contiguous: bool, wide: bool, sums: bool = False) -> _native.Dispatcher:
         """Return the dispatcher with the variant installed.
@@ -147,40 +152,41 @@ class Program:
 
     def new_dispatcher(self, signature: Signature, artifact: Artifact, cuda: Any = None) -> _native.Dispatcher:
         """Return a dispatcher without variants for the parameters of ``artifact``; ``cuda`` is the device's context."""
+        effects = artifact.effects
         given = [*self.kernel.parameter_names, "kept"]
-        names = [prefixed(role, given[i]) for role, i in entry_roles(signature, artifact.scratch)]
-        types = [*signature.params, *(signature.args[i] for i in artifact.scratch)]
-        tangents = with_scratch(self.tangent or (), len(signature.args), len(self.wrt or ()), artifact.scratch)
+        names = [prefixed(role, given[i]) for role, i in entry_roles(signature, effects.scratch)]
+        types = [*signature.params, *(signature.args[i] for i in effects.scratch)]
+        tangents = with_scratch(self.tangent or (), len(signature.args), len(self.wrt or ()), effects.scratch)
         types += [types[i] for i in tangents]
         specs: list[tuple[Any, ...]] = []
         for i, (name, t) in enumerate(zip(names, types, strict=True)):
             if isinstance(t, Array):
-                flags = _flags(artifact, i, t) | (_OPTIONAL if self._may_be_none(i, artifact) else 0)
-                specs.append((name, _ARRAY, type_code(t.dtype), t.ndim, flags, None, dict(artifact.spans).get(i)))
+                flags = _flags(effects, i, t) | (_OPTIONAL if self._may_be_none(i, effects) else 0)
+                specs.append((name, _ARRAY, type_code(t.dtype), t.ndim, flags, None, dict(effects.spans).get(i)))
             elif isinstance(t, Scalar):
-                specs.append((name, _SCALAR, type_code(t), 0, _flags(artifact, i, t), None))
+                specs.append((name, _SCALAR, type_code(t), 0, _flags(effects, i, t), None))
             else:
-                specs.append((name, _VALUE, type_code(t), 0, _flags(artifact, i, t), values.from_ir(t)))
+                specs.append((name, _VALUE, type_code(t), 0, _flags(effects, i, t), values.from_ir(t)))
         dispatcher = _native.Dispatcher(self.kernel.key, specs, self.explain_error, self.device, cuda)
-        dispatcher.tid_ndim = artifact.tid_ndim
-        dispatcher.ordered = artifact.ordered
-        dispatcher.rounds = artifact.rounds
+        dispatcher.tid_ndim = artifact.schedule.tid_ndim
+        dispatcher.ordered = effects.ordered
+        dispatcher.rounds = effects.rounds
         dispatcher.deterministic = bool(self.kernel.option("deterministic"))
-        dispatcher.prints = artifact.prints
-        dispatcher.bounded = artifact.bounded
+        dispatcher.prints = effects.prints
+        dispatcher.bounded = artifact.schedule.bounded
         dispatcher.types = self.types
         if self.wrt is None and self.tangent is None:
             dispatcher.watch = self.kernel.watch
             if self.kernel.takes_structs and not self.keeps:
                 dispatcher.declare([_declared(t) for _, t in self.kernel.declared])
-            inner = artifact.inner_reads or artifact.inner_writes
-            dispatcher.recordable = not (artifact.extremes or artifact.rewrites or artifact.serial or inner)
+            inner = effects.inner_reads or effects.inner_writes
+            dispatcher.recordable = not (effects.extremes or effects.rewrites or effects.serial or inner)
         return dispatcher
 
-    def _may_be_none(self, position: int, artifact: Artifact) -> bool:
+    def _may_be_none(self, position: int, effects: Effects) -> bool:
         """Whether None may stand for an array: not where all threads access it, nor where its type was inferred."""
         forward = self.wrt is None and self.tangent is None
-        return forward and self.kernel.generic is None and position not in artifact.certain
+        return forward and self.kernel.generic is None and position not in effects.certain
 
     def explain_error(
         self, code: int, where: int, thread: int, text: str | None = None, values: Sequence[int] = ()
@@ -211,16 +217,16 @@ class Program:
         return RuntimeError(f"{role} `{self.kernel.key}`: error {code} in thread {thread}")
 
 
-def _flags(artifact: Artifact, position: int, t: Type) -> int:
+def _flags(effects: Effects, position: int, t: Type) -> int:
     """What the dispatcher knows of a parameter beside its type."""
-    writes = _WRITES if position in artifact.writes else 0
-    if position in artifact.sums:
+    writes = _WRITES if position in effects.writes else 0
+    if position in effects.sums:
         writes = _SUMS
-    elif position in artifact.own or position in artifact.reduced:
+    elif position in effects.own or position in effects.reduced:
         writes = _OWN
-    stores = _STORES if position in artifact.stores else 0
-    reads = _READS if position in artifact.reads else 0
-    takes = _TAKES if position in artifact.takes else 0
+    stores = _STORES if position in effects.stores else 0
+    reads = _READS if position in effects.reads else 0
+    takes = _TAKES if position in effects.takes else 0
     return writes | stores | reads | takes | (_GRADIENT if is_differentiable(t) else 0)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from warp_like.base.provider import Provider
-from warp_like.compiler.artifact import Artifact
+from warp_like.compiler.artifact import Effects
 from warp_like.runtime.arrays.recording import Record
 from warp_like.runtime.kernels.program import Program
 from warp_like.runtime.launching.blocks import Blocks
@@ -24,7 +24,7 @@ WithAdjoints = tuple[Sequence[Any], Sequence[Any]]
 class TapeHistory(Protocol):
     """What a tape is told of launches that it does not record."""
 
-    def before_unrecorded(self, artifact: Artifact, args: Sequence[Any]) -> None:
+    def before_unrecorded(self, effects: Effects, args: Sequence[Any]) -> None:
         """A launch that is not recorded is about to overwrite arrays."""
 
 

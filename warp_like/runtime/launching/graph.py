@@ -67,7 +67,7 @@ class Graph:
         if prepared is None:
             raise RuntimeError(f"kernel `{key}`: the native launch path refused checked arguments; this is a bug")
         self._replay.add(prepared)
-        self._note_writes(args[i] for i in program.any_artifact.writes)
+        self._note_writes(args[i] for i in program.effects.writes)
         self.nodes.append(f"{key}{' (adjoint)' if program.wrt is not None else ''} {dims}")
 
     def add_call(self, label: str, call: Callable[[], object], writes: Iterable[array] = ()) -> None:

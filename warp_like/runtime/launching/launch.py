@@ -138,7 +138,7 @@ def _run_or_record(
         active.take_launch(captured)
     elif active is None or not record_tape:
         if active is not None:
-            active.history.before_unrecorded(program.any_artifact, args)
+            active.history.before_unrecorded(program.effects, args)
         run(program, dims, args, blocks)
         if active is not None and recorder.graph is None:
             assert program.dispatcher is not None
@@ -155,8 +155,8 @@ def _remember(kernel: Kernel, program: Program) -> None:
         # Launches may go from device to device: each has its dispatcher.
         found = [d for d in (kernel.fast, *(kernel.others or ())) if d is not None and d is not program.dispatcher]
         kernel.others = [d for d in found if d.device is not program.device]
-    artifact = program.any_artifact
-    if artifact.inner_writes or (artifact.inner_reads and program.device.backend.streams is not None):
+    effects = program.effects
+    if effects.inner_writes or (effects.inner_reads and program.device.backend.streams is not None):
         kernel.fast = None  # there is more to tell of than the arguments: `inner.before_launch`
         return
     kernel.fast = program.dispatcher
@@ -199,14 +199,14 @@ def run(program: Program, dims: tuple[int, ...], args: list[Any], blocks: Blocks
         contiguous = all(a.is_contiguous for a in args if isinstance(a, array))
         dispatcher = program.require(contiguous=contiguous, wide=program.is_wide(dims), sums=contiguous)
     key, names, positions = program.kernel.key, program.kernel.parameter_names, program.kernel.positions
-    for i in program.any_artifact.writes:
+    for i in program.effects.writes:
         if i < len(names):  # what lies beyond are adjoints, checked where they were made
             require_writable(Site(key, positions[i], names[i], program.types[i]), args[i])
-    for i in program.any_artifact.certain if math.prod(dims) else ():
+    for i in program.effects.certain if math.prod(dims) else ():
         if i < len(names):
             require_given(Site(key, positions[i], names[i], program.types[i]), args[i])
-    if nested.used_by(program.any_artifact):
-        nested.before_launch(program.any_artifact, program.device, args, blocks.stream)
+    if nested.used_by(program.effects):
+        nested.before_launch(program.effects, program.device, args, blocks.stream)
     if settings.print_launches:
         adjoint = " (adjoint)" if program.wrt is not None else ""
         log.show(f"kernel: {key}{adjoint} dim: {dims} device: {program.device}")
@@ -234,12 +234,12 @@ def _require_extents(program: Program, variant: Place, dims: tuple[int, ...], ar
     Raises:
         IndexError: An array is too small for the grid.
     """
-    reaches = program.artifacts[variant].reaches
+    reaches = program.artifacts[variant].effects.reaches
     if all(r.fits(dims, args[r.param].shape[r.axis]) for r in reaches) or not math.prod(dims):
         return
     from warp_like.runtime.kernels.extents import require_extents
 
-    roles = entry_roles(program.signatures[variant], program.artifacts[variant].scratch)
+    roles = entry_roles(program.signatures[variant], program.artifacts[variant].effects.scratch)
     require_extents(program.kernel, reaches, dims, roles, [a.shape if isinstance(a, array) else None for a in args])
 
 
@@ -329,7 +329,7 @@ class Launch(_native.Command):
         if _run_or_record(self.program, kernel, self._dims, args, self._record_tape, blocks) is not None:
             return
         assert self.program.dispatcher is not None
-        if nested.used_by(self.program.any_artifact):
+        if nested.used_by(self.program.effects):
             return
         self._prepared = _native.prepare(self.program.dispatcher, self._dims, self._params, *self.blocks)
 
