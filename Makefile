@@ -34,7 +34,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 BIN := $(VENV)/bin
 ENVIRONMENT := $(PYTHON) .ci/environment.py $(VENV)
-SOURCES := warp_like examples tests docs .ci build_lib.py build_stubs.py
+SOURCES := warp_like examples tests docs .ci build_lib.py build_contract.py build_stubs.py
 NATIVE := $(wildcard native/*.cpp native/*.h)
 
 .PHONY: help demo test test-cuda test-ptx soak fuzz lint format docs bench build dist clean

@@ -13,8 +13,6 @@ namespace wl {
 
 namespace {
 
-constexpr int64_t kSlot = 8;
-
 int64_t slots(int64_t size) { return (size + kSlot - 1) / kSlot * kSlot; }
 
 // ---- scalars
@@ -37,7 +35,7 @@ bool pack_int(Scalar scalar, PyObject* object, uint8_t* out, const char** why) {
     int overflow = 0;
     const long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
     if (overflow) {
-        if (overflow < 0 || scalar != Scalar::UInt64) return refuse(why, kRange);
+        if (overflow < 0 || scalar != Scalar::Uint64) return refuse(why, kRange);
         const unsigned long long large = PyLong_AsUnsignedLongLong(object);
         if (PyErr_Occurred()) {
             PyErr_Clear();
@@ -49,15 +47,15 @@ bool pack_int(Scalar scalar, PyObject* object, uint8_t* out, const char** why) {
     switch (scalar) {
         case Scalar::Int8:
             return v == static_cast<int8_t>(v) ? store<int8_t>(out, v) : refuse(why, kRange);
-        case Scalar::UInt8:
+        case Scalar::Uint8:
             return v == static_cast<uint8_t>(v) ? store<uint8_t>(out, v) : refuse(why, kRange);
         case Scalar::Int16:
             return v == static_cast<int16_t>(v) ? store<int16_t>(out, v) : refuse(why, kRange);
-        case Scalar::UInt16:
+        case Scalar::Uint16:
             return v == static_cast<uint16_t>(v) ? store<uint16_t>(out, v) : refuse(why, kRange);
         case Scalar::Int32:
             return v == static_cast<int32_t>(v) ? store<int32_t>(out, v) : refuse(why, kRange);
-        case Scalar::UInt32:
+        case Scalar::Uint32:
             return v == static_cast<uint32_t>(v) ? store<uint32_t>(out, v) : refuse(why, kRange);
         case Scalar::Int64:
             return store<int64_t>(out, v);
@@ -151,29 +149,29 @@ bool read_spans(PyObject* spans, Param* param) {
 
 bool read_param(PyObject* item, Param* param) {
     PyObject *name, *value_class = Py_None, *spans = Py_None;
-    int kind, ndim, writes;
+    int kind, ndim, flags;
     unsigned int type_code;
     if (!PyTuple_Check(item)) {
-        PyErr_SetString(PyExc_TypeError, "a parameter is (name, kind, type_code, ndim, writes, value_class, spans)");
+        PyErr_SetString(PyExc_TypeError, "a parameter is (name, kind, type_code, ndim, flags, value_class, spans)");
         return false;
     }
-    if (!PyArg_ParseTuple(item, "UiIii|OO:Dispatcher parameter", &name, &kind, &type_code, &ndim, &writes, &value_class,
+    if (!PyArg_ParseTuple(item, "UiIii|OO:Dispatcher parameter", &name, &kind, &type_code, &ndim, &flags, &value_class,
                           &spans)) {
         return false;
     }
-    if (kind < 0 || kind > 2 || ndim < 0 || ndim > kMaxDims) {
+    if (kind < 0 || kind > static_cast<int>(ParamKind::Value) || ndim < 0 || ndim > kMaxDims) {
         PyErr_Format(PyExc_ValueError, "parameter %R: no such kind (%d) or too many dimensions (%d)", name, kind, ndim);
         return false;
     }
     param->kind = static_cast<ParamKind>(kind);
-    param->writes = writes & 1;
-    param->sums = writes & 2;
-    param->own = writes & 4;
-    param->stores = writes & 8;
-    param->reads = writes & 16;
-    param->gradient = writes & 32;
-    param->optional = writes & 64;
-    param->takes = writes & 128;
+    param->writes = flags & ParamFlag::Writes;
+    param->sums = flags & ParamFlag::Sums;
+    param->own = flags & ParamFlag::Own;
+    param->stores = flags & ParamFlag::Stores;
+    param->reads = flags & ParamFlag::Reads;
+    param->gradient = flags & ParamFlag::Gradient;
+    param->optional = flags & ParamFlag::Optional;
+    param->takes = flags & ParamFlag::Takes;
     param->ndim = ndim;
     param->type_code = type_code;
     param->known = Element::decode(type_code, &param->element);
@@ -221,7 +219,7 @@ bool Signature::read(PyObject* object) {
         Param param{};
         if (!read_param(PySequence_Fast_GET_ITEM(items.get(), i), &param)) return false;
         param.offset = args_size;
-        const int64_t size = param.kind == ParamKind::Array    ? kSlot + 2 * kSlot * param.ndim
+        const int64_t size = param.kind == ParamKind::Array    ? kArrayShape + 2 * kSlot * param.ndim
                              : param.kind == ParamKind::Scalar ? param.element.size
                                                                : param.value_size;
         args_size += slots(size);

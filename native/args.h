@@ -13,8 +13,6 @@
 
 namespace wl {
 
-enum class ParamKind : uint8_t { Array, Scalar, Value };
-
 struct Param {
     ParamKind kind;
     bool writes;

@@ -72,7 +72,7 @@ bool Worker::poll() {
     return !cancel->load(std::memory_order_relaxed);
 }
 
-void RunRecord::expire() { record_error(this, kErrorTimeout, 0, -1, nullptr, 0, nullptr); }
+void RunRecord::expire() { record_error(this, RunError::Timeout, 0, -1, nullptr, 0, nullptr); }
 
 void Worker::give_up() { std::longjmp(exit_, 1); }
 
@@ -136,9 +136,9 @@ static void wl_breakpoint(Context*) {
     worker_of(context)->give_up();
 }
 
-// Returns with `capacity - top >= nbytes`, or not at all: over the cap the launch ends with kErrorStackLimit.
+// Returns with `capacity - top >= nbytes`, or not at all: over the cap the launch ends with RunError::StackLimit.
 static void wl_stack_grow(Context* context, int64_t nbytes) {
-    if (!worker_of(context)->grow(nbytes)) wl_abort(context, kErrorStackLimit, 0, -1);
+    if (!worker_of(context)->grow(nbytes)) wl_abort(context, RunError::StackLimit, 0, -1);
 }
 
 // Called by loops now and then: returns, or leaves the entry where the launch is cancelled. What it reads and writes,
@@ -213,31 +213,6 @@ PyMethodDef functions[] = {
 
 int64_t stack_limit() { return stack_cap.load(std::memory_order_relaxed); }
 
-bool register_context(PyObject* module) {
-    Ref layout(PyDict_New());
-    if (!layout || !put(layout.get(), "stack", Ref(PyLong_FromSize_t(offsetof(Context, stack)))) ||
-        !put(layout.get(), "top", Ref(PyLong_FromSize_t(offsetof(Context, top)))) ||
-        !put(layout.get(), "capacity", Ref(PyLong_FromSize_t(offsetof(Context, capacity)))) ||
-        !put(layout.get(), "error", Ref(PyLong_FromSize_t(offsetof(Context, record)))) ||
-        !put(layout.get(), "cancel", Ref(PyLong_FromSize_t(offsetof(Context, cancel)))) ||
-        !put(layout.get(), "alone", Ref(PyLong_FromSize_t(offsetof(Context, alone))))) {
-        return false;
-    }
-    if (PyModule_AddObject(module, "CONTEXT_OFFSETS", layout.get()) < 0) return false;
-    layout.release();
-    Ref cuda(PyDict_New());
-    const auto place = [&](const char* name, size_t at) { return put(cuda.get(), name, Ref(PyLong_FromSize_t(at))); };
-    if (!cuda || !place("code", offsetof(CudaContext, code)) || !place("site", offsetof(CudaContext, site)) ||
-        !place("thread", offsetof(CudaContext, thread)) || !place("claimed", offsetof(CudaContext, claimed)) ||
-        !place("values", offsetof(CudaContext, values)) ||
-        !place("stack_needed", offsetof(CudaContext, stack_needed)) || !place("size", sizeof(CudaContext)) ||
-        PyModule_AddObject(module, "CUDA_CONTEXT_OFFSETS", cuda.get()) < 0) {
-        return false;
-    }
-    cuda.release();
-    return PyModule_AddIntConstant(module, "ERROR_STACK_LIMIT", kErrorStackLimit) == 0 &&
-           PyModule_AddIntConstant(module, "ERROR_UNORDERED", kErrorUnordered) == 0 &&
-           PyModule_AddFunctions(module, functions) == 0;
-}
+bool register_context(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
 
 }  // namespace wl

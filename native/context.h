@@ -1,21 +1,15 @@
-// Context: what a running kernel shares with the runtime. Generated code reads it at the fixed offsets below
-// and calls the wl_ functions; nothing here needs the GIL.
+// What a running kernel shares with the runtime. Generated code reads a Context (contract.h) and calls the wl_
+// functions; nothing here needs the GIL.
 #pragma once
 
 #include <atomic>
 #include <csetjmp>
-#include <cstddef>
 #include <cstdint>
 
+#include "contract.h"
 #include "python.h"
 
 namespace wl {
-
-// Codes below 16 are the runtime's, the rest are the compiler's to give.
-constexpr int32_t kErrorStackLimit = 1;
-constexpr int32_t kErrorUnordered = 2;  // order shows in a kernel, deterministic mode is on, and CUDA has no order
-constexpr int32_t kErrorTimeout = 3;    // the launch took longer than launches may
-constexpr int32_t kErrorValues = 16;
 
 // One launch's record, shared by all its threads. The first error wins.
 struct RunRecord {
@@ -40,38 +34,6 @@ struct RunRecord {
     // What `explain(code, where, thread[, text, values])` makes of the error; null with an exception set if it fails.
     PyObject* explained(PyObject* explain) const;
 };
-
-// One worker's view of a launch. `stack` is the adjoint's: a push needs `capacity - top >= n` (else call
-// wl_stack_grow, and load `stack` again), writes at `stack + top` and adds n to `top`; a pop is the reverse.
-// The runtime empties it after each call of an entry point.
-struct Context {
-    char* stack = nullptr;                         // 0, aligned to 64
-    int64_t top = 0;                               // 8
-    int64_t capacity = 0;                          // 16
-    RunRecord* record = nullptr;                   // 24, its first int32 is the error code
-    const std::atomic<int32_t>* cancel = nullptr;  // 32, nonzero when the launch's results are not wanted any more
-    int64_t alone = 0;  // 40, nonzero while no other OS thread touches the arrays that the launch takes elements of
-};
-static_assert(offsetof(Context, stack) == 0 && offsetof(Context, top) == 8 && offsetof(Context, capacity) == 16 &&
-                  offsetof(Context, record) == 24 && offsetof(Context, cancel) == 32 &&
-                  offsetof(Context, alone) == 40 && sizeof(Context) == 48,
-              "generated code reads these offsets");
-
-// What the compiled code of one launch on CUDA shares with the host, in memory that the device can write. The host
-// zeroes it before the launch. `backend/llvm/cuda.py` says how it is used.
-struct CudaContext {
-    int32_t code = 0;                   // 0, of the first fault: its kind, set last
-    int32_t site = 0;                   // 4, which of the artifact's faults
-    int64_t thread = 0;                 // 8, the thread that it happened in
-    int32_t claimed = 0;                // 16, nonzero once a thread reports a fault
-    int32_t reserved = 0;               // 20
-    int64_t values[kErrorValues] = {};  // 24, the numbers that go into the fault's text
-    int64_t stack_needed = 0;  // 152, nonzero after a launch that ran out: the most bytes that a thread asked for
-};
-static_assert(offsetof(CudaContext, site) == 4 && offsetof(CudaContext, thread) == 8 &&
-                  offsetof(CudaContext, values) == 24 && offsetof(CudaContext, stack_needed) == 152 &&
-                  sizeof(CudaContext) == 160,
-              "nothing in between, so that the layout is the same for the device");
 
 using Entry = void (*)(const uint8_t* args, const int64_t* dims, int64_t begin, int64_t end, Context* context);
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "alloc.h"
+#include "contract.h"
 #include "dlpack.h"
 #include "structmember.h"
 
@@ -88,12 +89,10 @@ bool framework_stream(PyTypeObject* type, int32_t ordinal, void** stream) {
 
 namespace {
 
-enum class Kind : int { Pool, Plain, Pinned, Other };  // Other: somebody else gives it back
-
 struct CudaMemory {
     DriverContext* context;  // a reference
     uint64_t ptr;
-    Kind kind;
+    MemoryOwner kind;
     CudaUse last;                 // its holder is a reference, as those of the following are
     std::vector<CudaUse> others;  // earlier uses on other streams, for which the last one has not waited
     CudaMemory* next = nullptr;   // of those that wait for the end of a capture
@@ -156,20 +155,20 @@ void give_back(CudaMemory* memory) {
     }
     if (code == 0) {
         switch (memory->kind) {
-            case Kind::Pool:
+            case MemoryOwner::Pool:
                 call = "cuMemFreeAsync";
                 code = cuda_api.mem_free_async(memory->ptr, stream);
                 break;
-            case Kind::Plain:
+            case MemoryOwner::Plain:
                 call = "cuMemFree";
                 code = cuda_api.mem_free(memory->ptr);
                 break;
-            case Kind::Pinned:  // a copy may still read it
+            case MemoryOwner::Pinned:  // a copy may still read it
                 call = "cuMemFreeHost";
                 code = cuda_api.stream_synchronize(stream);
                 if (code == 0) code = cuda_api.mem_free_host(reinterpret_cast<void*>(memory->ptr));
                 break;
-            case Kind::Other:
+            case MemoryOwner::Other:
                 break;
         }
     }
@@ -209,12 +208,15 @@ PyObject* cuda_memory(PyObject*, PyObject* args) {
                           &CudaStreamType, &stream, &owner)) {
         return nullptr;
     }
-    if (kind < 0 || kind > static_cast<int>(Kind::Other)) {
+    if (kind < 0 || kind > static_cast<int>(MemoryOwner::Other)) {
         PyErr_Format(PyExc_ValueError, "cuda_memory(): there is no kind %d", kind);
         return nullptr;
     }
-    auto* memory = new (std::nothrow) CudaMemory{
-        as_context(context), ptr, static_cast<Kind>(kind), CudaUse::of(reinterpret_cast<CudaStream*>(stream)), {}};
+    auto* memory = new (std::nothrow) CudaMemory{as_context(context),
+                                                 ptr,
+                                                 static_cast<MemoryOwner>(kind),
+                                                 CudaUse::of(reinterpret_cast<CudaStream*>(stream)),
+                                                 {}};
     if (!memory) return PyErr_NoMemory();
     PyObject* made = make_buffer(reinterpret_cast<void*>(ptr), nbytes, release_memory, memory);
     if (!made) {
@@ -355,11 +357,11 @@ PyObject* launch_graph(PyObject*, PyObject* args) {
 }
 
 PyObject* is_pinned(PyObject*, PyObject* owner) {
-    return PyBool_FromLong(is_cuda_memory(owner) && memory_of(owner)->kind == Kind::Pinned);
+    return PyBool_FromLong(is_cuda_memory(owner) && memory_of(owner)->kind == MemoryOwner::Pinned);
 }
 
 PyObject* clear_memory(PyObject*, PyObject* owner) {
-    if (!is_cuda_memory(owner) || memory_of(owner)->kind != Kind::Pinned) {
+    if (!is_cuda_memory(owner) || memory_of(owner)->kind != MemoryOwner::Pinned) {
         PyErr_SetString(PyExc_TypeError, "clear_memory() needs a Buffer of page-locked memory");
         return nullptr;
     }

@@ -271,7 +271,7 @@ bool let_peers_wait(const Work& work) {
 bool execute_on_cuda(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* arguments) {
     if (self->deterministic && (self->ordered || self->rounds)) {
         RunRecord record;
-        record.code.store(kErrorUnordered);
+        record.code.store(RunError::Unordered);
         record.claimed.store(1);
         return finished(self, record);
     }

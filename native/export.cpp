@@ -187,7 +187,7 @@ PyObject* is_inference_name = nullptr;
 
 // Whether every library with the exchange API has tensors of such scalars.
 bool is_common(Scalar scalar) {
-    return scalar != Scalar::UInt16 && scalar != Scalar::UInt32 && scalar != Scalar::UInt64;
+    return scalar != Scalar::Uint16 && scalar != Scalar::Uint32 && scalar != Scalar::Uint64;
 }
 
 // Whether a library can look at the memory of `array`. What is said no to here, the library itself may still take:

@@ -1,6 +1,6 @@
 // Views of arrays for other libraries: DLPack capsules, tensors made through the C exchange API, and NumPy arrays. What
-// an array can't be, or a library can't have, is declined or refused here; runtime/arrays/exchange.py and interop/export.py
-// know why.
+// an array can't be, or a library can't have, is declined or refused here; runtime/arrays/exchange.py and
+// interop/export.py know why.
 #pragma once
 
 #include "python.h"

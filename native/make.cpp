@@ -1,6 +1,6 @@
 // The common cases of `wp.zeros`, `wp.from_numpy` and `wp.from_torch` in one call. What is unusual, or wrong, is
-// declined by returning None: runtime/arrays/binding.py and interop/view.py then do it by the same rules, or say what is
-// wrong.
+// declined by returning None: runtime/arrays/binding.py and interop/view.py then do it by the same rules, or say what
+// is wrong.
 #include "make.h"
 
 #include <cstring>

@@ -145,7 +145,7 @@ const NumpyFunctions* numpy_functions() {
 Ref numpy_dtype(Scalar scalar) {
     const NumpyFunctions* numpy = numpy_functions();
     if (!numpy) return Ref();
-    const DLDataType wanted = dlpack_dtype(scalar == Scalar::BFloat16 ? Scalar::UInt16 : scalar);
+    const DLDataType wanted = dlpack_dtype(scalar == Scalar::Bfloat16 ? Scalar::Uint16 : scalar);
     int type_num = kHalf;
     for (int i = 12; i >= 0; --i) {
         if (kDtypes[i].code == wanted.code && kDtypes[i].bits == wanted.bits) type_num = i;

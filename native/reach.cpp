@@ -6,22 +6,13 @@ namespace wl {
 
 namespace {
 
-// As Python packs it.
-struct Packed {
-    int32_t param;
-    int32_t axis;
-    int32_t begin;
-    int32_t end;
-    int64_t offset;
-};
-
 // Whether the axes of the grid are none, one, or those from one to the last.
-bool are_axes(const Packed& packed) {
+bool are_axes(const PackedReach& packed) {
     const bool inside = packed.begin >= 0 && packed.begin <= packed.end && packed.end <= kMaxDims;
     return inside && (packed.end == kMaxDims || packed.end - packed.begin <= 1);
 }
 
-bool is_valid(const Packed& packed, const Signature& signature) {
+bool is_valid(const PackedReach& packed, const Signature& signature) {
     if (packed.param < 0 || static_cast<size_t>(packed.param) >= signature.params.size()) return false;
     const Param& param = signature.params[static_cast<size_t>(packed.param)];
     return param.kind == ParamKind::Array && packed.axis >= 0 && packed.axis < param.ndim && are_axes(packed);
@@ -30,15 +21,15 @@ bool is_valid(const Packed& packed, const Signature& signature) {
 }  // namespace
 
 bool read_reaches(const char* bytes, size_t size, const Signature& signature, std::vector<Reach>* reaches) {
-    const size_t count = size / sizeof(Packed);
-    bool valid = size == count * sizeof(Packed);
+    const size_t count = size / sizeof(PackedReach);
+    bool valid = size == count * sizeof(PackedReach);
     for (size_t i = 0; i < count && valid; ++i) {
-        Packed packed;
+        PackedReach packed;
         std::memcpy(&packed, bytes + i * sizeof packed, sizeof packed);
         valid = is_valid(packed, signature);
         if (!valid) break;
         const int64_t array = signature.params[static_cast<size_t>(packed.param)].offset;
-        const auto extent = static_cast<int64_t>(sizeof(int64_t)) * (1 + packed.axis);
+        const auto extent = kArrayShape + static_cast<int64_t>(sizeof(int64_t)) * packed.axis;
         const bool none = packed.begin == packed.end;
         const bool folds = none || packed.end == kMaxDims;
         reaches->push_back({array + extent, packed.offset, none ? kMaxDims : packed.begin, folds});

@@ -1,5 +1,5 @@
-// Recorder: what takes part in the operations of each OS thread (warp_like/runtime/memory/recorder.py), and whether something
-// has to see the launches of all of them. A launch asks here before it begins without Python.
+// Recorder: what takes part in the operations of each OS thread (warp_like/runtime/memory/recorder.py), and whether
+// something has to see the launches of all of them. A launch asks here before it begins without Python.
 #pragma once
 
 #include "python.h"

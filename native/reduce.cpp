@@ -387,15 +387,15 @@ bool store_total(Scalar scalar, char* at, int64_t value) {
     switch (scalar) {
         case Scalar::Int8:
             return put<int8_t>(at, value);
-        case Scalar::UInt8:
+        case Scalar::Uint8:
             return put<uint8_t>(at, value);
         case Scalar::Int16:
             return put<int16_t>(at, value);
-        case Scalar::UInt16:
+        case Scalar::Uint16:
             return put<uint16_t>(at, value);
         case Scalar::Int32:
             return put<int32_t>(at, value);
-        case Scalar::UInt32:
+        case Scalar::Uint32:
             return put<uint32_t>(at, value);
         default:
             store_at<int64_t>(at, value);
@@ -407,7 +407,7 @@ bool store_total(Scalar scalar, char* at, double value) {
         case Scalar::Float16:
             store_at<uint16_t>(at, to_float16(value));
             return true;
-        case Scalar::BFloat16:
+        case Scalar::Bfloat16:
             store_at<uint16_t>(at, to_bfloat16(value));
             return true;
         case Scalar::Float32:
@@ -451,23 +451,23 @@ bool reduce_scalars(Scalar scalar, const Reduction& r, char* out, Scalar out_sca
         case Scalar::Int8:
             return reduce<int8_t, kProduct>(r, out, out_scalar, fitted);
         case Scalar::Bool:
-        case Scalar::UInt8:
+        case Scalar::Uint8:
             return reduce<uint8_t, kProduct>(r, out, out_scalar, fitted);
         case Scalar::Int16:
             return reduce<int16_t, kProduct>(r, out, out_scalar, fitted);
-        case Scalar::UInt16:
+        case Scalar::Uint16:
             return reduce<uint16_t, kProduct>(r, out, out_scalar, fitted);
         case Scalar::Int32:
             return reduce<int32_t, kProduct>(r, out, out_scalar, fitted);
-        case Scalar::UInt32:
+        case Scalar::Uint32:
             return reduce<uint32_t, kProduct>(r, out, out_scalar, fitted);
         case Scalar::Int64:
             return reduce<int64_t, kProduct>(r, out, out_scalar, fitted);
-        case Scalar::UInt64:
+        case Scalar::Uint64:
             return reduce<uint64_t, kProduct>(r, out, out_scalar, fitted);
         case Scalar::Float16:
             return reduce<Half, kProduct>(r, out, out_scalar, fitted);
-        case Scalar::BFloat16:
+        case Scalar::Bfloat16:
             return reduce<BFloat, kProduct>(r, out, out_scalar, fitted);
         case Scalar::Float32:
             return reduce<float, kProduct>(r, out, out_scalar, fitted);

@@ -1,4 +1,5 @@
-// Replay: a recorded list of launches and calls, run again without Python in between (warp_like/runtime/launching/graph.py).
+// Replay: a recorded list of launches and calls, run again without Python in between
+// (warp_like/runtime/launching/graph.py).
 #pragma once
 
 #include "python.h"

@@ -85,12 +85,12 @@ const char* buffer_format(Scalar scalar) { return row(scalar).format; }
 
 bool Element::decode(uint32_t type_code, Element* out) {
     const uint32_t scalar = type_code & 0xff;
-    const int64_t rows = type_code >> 8 & 0xff;
-    const int64_t columns = type_code >> 16 & 0xff;
-    const uint32_t kind = type_code >> 24;
-    if (scalar >= kScalarCount || kind > 2 || (columns && !rows)) return false;
-    // Kind 1 is a quaternion, 2 a transform.
-    if (kind && (rows != (kind == 1 ? 4 : 7) || columns)) return false;
+    const int64_t rows = type_code >> kRowsBit & 0xff;
+    const int64_t columns = type_code >> kColumnsBit & 0xff;
+    const auto kind = static_cast<ElementKind>(type_code >> kKindBit);
+    if (scalar >= kScalarCount || kind > ElementKind::Transform || (columns && !rows)) return false;
+    const bool plain = kind == ElementKind::Plain;
+    if (!plain && (rows != (kind == ElementKind::Quaternion ? 4 : 7) || columns)) return false;
     Element e{};
     e.scalar = static_cast<Scalar>(scalar);
     e.scalar_size = kRows[scalar].size;
@@ -113,7 +113,7 @@ bool Element::decode(uint32_t type_code, Element* out) {
 
 bool matches_format(Scalar scalar, const char* format, int64_t itemsize) {
     if (itemsize != row(scalar).size) return false;
-    if (!format) return scalar == Scalar::UInt8;
+    if (!format) return scalar == Scalar::Uint8;
     switch (*format) {
         case '@':
         case '=':
@@ -133,7 +133,7 @@ bool matches_format(Scalar scalar, const char* format, int64_t itemsize) {
     }
     // The item size tells `l` and `q` apart, so that only the kind is left to compare; bfloat16 has no
     // character.
-    return scalar != Scalar::BFloat16 && format[0] && !format[1] && kind_of(format[0]) == row(scalar).dlpack;
+    return scalar != Scalar::Bfloat16 && format[0] && !format[1] && kind_of(format[0]) == row(scalar).dlpack;
 }
 
 uint16_t to_float16(double value) {

@@ -1,31 +1,13 @@
-// Element types: what the type codes of warp_like/ir/layout.py mean, and how foreign formats map to them.
+// Element types: what the type codes of ir/layout.py mean, and how foreign formats map to them.
 #pragma once
 
 #include <cstdint>
 
+#include "contract.h"
 #include "dlpack_abi.h"
 
 namespace wl {
 
-// In the order of warp_like.ir.types.SCALARS.
-enum class Scalar : uint8_t {
-    Bool,
-    Int8,
-    UInt8,
-    Int16,
-    UInt16,
-    Int32,
-    UInt32,
-    Int64,
-    UInt64,
-    Float16,
-    BFloat16,
-    Float32,
-    Float64,
-};
-constexpr int kScalarCount = 13;
-constexpr int kMaxDims = 4;
-constexpr int64_t kMaxNarrow = (int64_t{1} << 31) - (1 << 16);  // layout.MAX_NARROW
 constexpr int kMaxComponents = 2;
 constexpr int kMaxFullDims = kMaxDims + kMaxComponents;
 

@@ -114,25 +114,25 @@ PyObject* array_scan(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     bool done = false;
     switch (element.scalar) {
         case Scalar::Int8:
-        case Scalar::UInt8:
+        case Scalar::Uint8:
             done = scan<uint8_t>(from, to, n, components, inclusive);
             break;
         case Scalar::Int16:
-        case Scalar::UInt16:
+        case Scalar::Uint16:
             done = scan<uint16_t>(from, to, n, components, inclusive);
             break;
         case Scalar::Float16:
             done = scan<Half>(from, to, n, components, inclusive);
             break;
-        case Scalar::BFloat16:
+        case Scalar::Bfloat16:
             done = scan<BFloat>(from, to, n, components, inclusive);
             break;
         case Scalar::Int32:
-        case Scalar::UInt32:
+        case Scalar::Uint32:
             done = scan<uint32_t>(from, to, n, components, inclusive);
             break;
         case Scalar::Int64:
-        case Scalar::UInt64:
+        case Scalar::Uint64:
             done = scan<uint64_t>(from, to, n, components, inclusive);
             break;
         case Scalar::Float32:

@@ -231,13 +231,13 @@ bool sort_keys(const Request& r) {
     switch (key.scalar) {
         case Scalar::Int32:
             return sort_values<uint32_t, Order::Signed>(r);
-        case Scalar::UInt32:
+        case Scalar::Uint32:
             return sort_values<uint32_t, Order::Unsigned>(r);
         case Scalar::Float32:
             return sort_values<uint32_t, Order::Float>(r);
         case Scalar::Int64:
             return sort_values<uint64_t, Order::Signed>(r);
-        case Scalar::UInt64:
+        case Scalar::Uint64:
             return sort_values<uint64_t, Order::Unsigned>(r);
         case Scalar::Float64:
             return sort_values<uint64_t, Order::Float>(r);

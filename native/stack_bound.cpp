@@ -12,32 +12,6 @@ namespace wl {
 
 namespace {
 
-// In the order of passes/ad/stack_bound.py's Code.
-enum Code : int32_t {
-    kConstant,
-    kArgument,
-    kExtent,
-    kThread,
-    kAdd,
-    kSubtract,
-    kMultiply,
-    kMinimum,
-    kMaximum,
-    kQuotient,
-    kRatio,
-    kRemainder,
-    kRoot,
-    kChoice,
-    kWhole,
-    kLimited,
-    kRounded,
-    kIndex,
-    kTrips,
-    kLess,
-    kEqual,
-    kCodes,
-};
-
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kExact = 9007199254740992.0;  // integers up to 2**53 are exact
 constexpr double kRounding = 1e-6;             // what float32, and fast_math, may be off by
@@ -118,7 +92,7 @@ Interval argument(const uint8_t* at, int32_t type) {
     double x = std::nan("");
     switch (static_cast<Scalar>(type)) {
         case Scalar::Bool:
-        case Scalar::UInt8:
+        case Scalar::Uint8:
             x = read<uint8_t>(at);
             break;
         case Scalar::Int8:
@@ -127,19 +101,19 @@ Interval argument(const uint8_t* at, int32_t type) {
         case Scalar::Int16:
             x = read<int16_t>(at);
             break;
-        case Scalar::UInt16:
+        case Scalar::Uint16:
             x = read<uint16_t>(at);
             break;
         case Scalar::Int32:
             x = read<int32_t>(at);
             break;
-        case Scalar::UInt32:
+        case Scalar::Uint32:
             x = read<uint32_t>(at);
             break;
         case Scalar::Int64:
             x = read<int64_t>(at);
             break;
-        case Scalar::UInt64:
+        case Scalar::Uint64:
             x = read<uint64_t>(at);
             break;
         case Scalar::Float32:
@@ -149,7 +123,7 @@ Interval argument(const uint8_t* at, int32_t type) {
             x = read<double>(at);
             break;
         case Scalar::Float16:
-        case Scalar::BFloat16:
+        case Scalar::Bfloat16:
             break;
     }
     return {x, x};
@@ -164,46 +138,46 @@ Interval thread_index(const int64_t* dims, int axis, int ndim) {
 }
 
 Interval run(const BoundStep& step, const std::vector<Interval>& known, const uint8_t* block, const int64_t* dims) {
-    if (step.code == kConstant) return {step.c, step.c};
-    if (step.code == kArgument) return argument(block + step.a, step.b);
-    if (step.code == kThread) return thread_index(dims, step.a, step.b);
-    if (step.code == kExtent) {
+    if (step.code == StackOp::Constant) return {step.c, step.c};
+    if (step.code == StackOp::Argument) return argument(block + step.a, step.b);
+    if (step.code == StackOp::Thread) return thread_index(dims, step.a, step.b);
+    if (step.code == StackOp::Extent) {
         const double extent = read<int64_t>(block + step.a);
         return {extent, extent};
     }
     const Interval x = known[static_cast<size_t>(step.a)];
-    if (step.code == kRoot) return {std::sqrt(std::max(x.low, 0.0)), std::sqrt(std::max(x.high, 0.0))};
-    if (step.code == kWhole) return whole(x);
-    if (step.code == kLimited) return limited(x, step.b, step.c != 0);
-    if (step.code == kRounded) return rounded(x);
+    if (step.code == StackOp::Root) return {std::sqrt(std::max(x.low, 0.0)), std::sqrt(std::max(x.high, 0.0))};
+    if (step.code == StackOp::Whole) return whole(x);
+    if (step.code == StackOp::Limited) return limited(x, step.b, step.c != 0);
+    if (step.code == StackOp::Rounded) return rounded(x);
     const Interval y = known[static_cast<size_t>(step.b)];
     switch (step.code) {
-        case kAdd:
+        case StackOp::Add:
             return {x.low + y.low, x.high + y.high};
-        case kSubtract:
+        case StackOp::Subtract:
             return {x.low - y.high, x.high - y.low};
-        case kMultiply:
+        case StackOp::Multiply:
             return multiply(x, y);
-        case kMinimum:
+        case StackOp::Minimum:
             return {std::min(x.low, y.low), std::min(x.high, y.high)};
-        case kMaximum:
+        case StackOp::Maximum:
             return {std::max(x.low, y.low), std::max(x.high, y.high)};
-        case kQuotient:
+        case StackOp::Quotient:
             return truncated(divide(x, y));
-        case kRatio:
+        case StackOp::Ratio:
             return divide(x, y);
-        case kRemainder:
+        case StackOp::Remainder:
             return remainder(x, y);
-        case kChoice:
+        case StackOp::Choice:
             return choice(known[static_cast<size_t>(step.c)], x, y);
-        case kLess:
+        case StackOp::Less:
             return {x.high < y.low ? 1.0 : 0.0, x.low < y.high ? 1.0 : 0.0};
-        case kEqual:
+        case StackOp::Equal:
             return {x.low == x.high && y.low == y.high && x.low == y.low ? 1.0 : 0.0,
                     x.high < y.low || y.high < x.low ? 0.0 : 1.0};
-        case kIndex:
+        case StackOp::Index:
             return index_of(x, y, step.c);
-        case kTrips:
+        case StackOp::Trips:
             return trips(x, y);
         default:
             return kAnything;
@@ -215,15 +189,17 @@ Interval run(const BoundStep& step, const std::vector<Interval>& known, const ui
 bool is_bound_program(const BoundStep* steps, size_t count, size_t block_size) {
     for (size_t i = 0; i < count; ++i) {
         const BoundStep& s = steps[i];
-        const bool is_leaf = s.code <= kThread;
-        const bool is_unary = s.code == kRoot || s.code == kWhole || s.code == kLimited || s.code == kRounded;
-        if (s.code < 0 || s.code >= kCodes || s.a < 0 || s.b < 0) return false;
-        if ((s.code == kArgument || s.code == kExtent) && static_cast<size_t>(s.a) + 8 > block_size) return false;
-        if (s.code == kThread && (s.b > kMaxDims || s.a >= s.b)) return false;
+        const bool is_leaf = s.code <= StackOp::Thread;
+        const bool is_unary = s.code == StackOp::Root || s.code == StackOp::Whole || s.code == StackOp::Limited ||
+                              s.code == StackOp::Rounded;
+        if (s.code < 0 || s.code > StackOp::Equal || s.a < 0 || s.b < 0) return false;
+        if ((s.code == StackOp::Argument || s.code == StackOp::Extent) && static_cast<size_t>(s.a) + 8 > block_size)
+            return false;
+        if (s.code == StackOp::Thread && (s.b > kMaxDims || s.a >= s.b)) return false;
         if (!is_leaf && static_cast<size_t>(s.a) >= i) return false;
         if (!is_leaf && !is_unary && static_cast<size_t>(s.b) >= i) return false;
-        if (s.code == kChoice && !(s.c >= 0 && s.c < static_cast<double>(i))) return false;
-        if (s.code == kLimited && (s.b < 1 || s.b > 64)) return false;
+        if (s.code == StackOp::Choice && !(s.c >= 0 && s.c < static_cast<double>(i))) return false;
+        if (s.code == StackOp::Limited && (s.b < 1 || s.b > 64)) return false;
     }
     return count > 0;
 }

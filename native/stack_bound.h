@@ -5,16 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace wl {
+#include "contract.h"
 
-// One instruction of a program, as Python packs it.
-struct BoundStep {
-    int32_t code;
-    int32_t a;
-    int32_t b;
-    int32_t reserved;
-    double c;
-};
+namespace wl {
 
 // Whether `count` steps are a program: each takes registers from before it, and reads inside of an argument block.
 bool is_bound_program(const BoundStep* steps, size_t count, size_t block_size);

@@ -46,7 +46,7 @@ void add_scalars(Scalar scalar, char* to, const char* from, int64_t bytes) {
         case Scalar::Float64:
             return add<double>(to, from, bytes);
         case Scalar::Int32:
-        case Scalar::UInt32:
+        case Scalar::Uint32:
             return add<uint32_t>(to, from, bytes);
         default:
             return add<uint64_t>(to, from, bytes);

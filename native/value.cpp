@@ -45,7 +45,7 @@ int value_getbuffer(PyObject* object, Py_buffer* view, int flags) {
                        element.size <= Py_SIZE(self) && buffer_format(element.scalar);
     if (!typed) {
         PyErr_Clear();
-        if (code >= 0 && (flags & PyBUF_FORMAT) && element.scalar == Scalar::BFloat16) {
+        if (code >= 0 && (flags & PyBUF_FORMAT) && element.scalar == Scalar::Bfloat16) {
             PyErr_SetString(PyExc_BufferError, "the buffer protocol has no format for bfloat16");
             view->obj = nullptr;
             return -1;

@@ -53,9 +53,6 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
-bool register_watchdog(PyObject* module) {
-    return PyModule_AddIntConstant(module, "ERROR_TIMEOUT", kErrorTimeout) == 0 &&
-           PyModule_AddFunctions(module, functions) == 0;
-}
+bool register_watchdog(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
 
 }  // namespace wl

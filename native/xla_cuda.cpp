@@ -57,7 +57,7 @@ xla::Error* explained(const xla::CallFrame* frame, const Plan* plan, int32_t cod
     const HeldGil gil;
     const Ref error(PyObject_CallFunction(plan->explain, "iii", code, 0, 0));
     if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
-    const int kind = code == kErrorStackLimit ? xla::kErrorResourceExhausted : xla::kErrorInvalidArgument;
+    const int kind = code == RunError::StackLimit ? xla::kErrorResourceExhausted : xla::kErrorInvalidArgument;
     return fail(frame, kind, ("warp_like: " + take_exception()).c_str());
 }
 
@@ -209,7 +209,7 @@ xla::Error* take_arena(const xla::CallFrame* frame, const Plan* plan, const Cuda
         fill(call, item, block.data());
         const int64_t needed = stack_bound(bound.data(), bound.size(), block.data(), call.dims);
         if (needed < 0 || needed > stack_limit()) {
-            return explained(frame, plan, kErrorStackLimit);
+            return explained(frame, plan, RunError::StackLimit);
         }
         shape->capacity = std::max(shape->capacity, needed);
     }
@@ -259,7 +259,7 @@ xla::Error* execute_on_cuda_stream(const xla::CallFrame* frame) {
     const ContextScope current(context, &trouble);
     if (trouble.call) return told(frame, trouble);
     if ((plan->ordered || plan->rounds) && (plan->deterministic || is_deterministic()))
-        return explained(frame, plan, kErrorUnordered);
+        return explained(frame, plan, RunError::Unordered);
     std::string text;
     const CudaPlan* code = loaded(plan, context);
     if (!code) code = load(plan, context, &text);

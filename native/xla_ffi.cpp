@@ -31,9 +31,9 @@ xla::Error* report(const xla::CallFrame* frame, const Plan* plan, const RunRecor
         }
         PyGILState_Release(state);
     }
-    const int kind = code == kErrorStackLimit ? xla::kErrorResourceExhausted
-                     : code == kErrorTimeout  ? xla::kErrorDeadlineExceeded
-                                              : xla::kErrorInvalidArgument;
+    const int kind = code == RunError::StackLimit ? xla::kErrorResourceExhausted
+                     : code == RunError::Timeout  ? xla::kErrorDeadlineExceeded
+                                                  : xla::kErrorInvalidArgument;
     return fail(frame, kind, text.c_str());
 }
 

@@ -146,7 +146,7 @@ bool read_batch(const xla::CallFrame* frame, const Site& site, std::vector<int64
     *items = 1;
     for (size_t i = 0; i < site.bind_count; ++i) {
         const Binding& bind = site.binds[i];
-        if (bind.source != kResult) continue;
+        if (bind.source != HoleSource::Result) continue;
         const xla::Buffer* buffer = buffer_of(frame->rets, bind.index);
         if (!buffer || buffer->rank < bind.rank) return false;
         batch->assign(buffer->dims, buffer->dims + (buffer->rank - bind.rank));
@@ -164,8 +164,9 @@ bool bind_buffers(const xla::CallFrame* frame, const Site& site, XlaMemory* memo
     call->steps.resize(site.bind_count * call->batch.size());
     for (size_t i = 0; i < site.bind_count; ++i) {
         const Binding& bind = site.binds[i];
-        const xla::Buffer* buffer = buffer_of(bind.source == kResult ? frame->rets : frame->args, bind.index);
-        const int64_t needed = bind.kind == kValue ? bind.bytes : int64_t{sizeof(void*)};
+        const xla::Buffer* buffer =
+            buffer_of(bind.source == HoleSource::Result ? frame->rets : frame->args, bind.index);
+        const int64_t needed = bind.kind == HoleKind::Value ? bind.bytes : int64_t{sizeof(void*)};
         if (!buffer || bind.bytes < 0 || bind.offset < 0 || bind.shift < 0 || bind.shift > bind.bytes ||
             static_cast<size_t>(bind.offset + needed) > site.block_size || bind.sum < 0 || bind.sum > kScalarCount) {
             return false;
@@ -174,9 +175,10 @@ bool bind_buffers(const xla::CallFrame* frame, const Site& site, XlaMemory* memo
         if (!batch_steps(buffer, bind.rank, bind.bytes, call->batch, steps)) return false;
         const Scalar scalar = bind.sum ? static_cast<Scalar>(bind.sum - 1) : Scalar::Bool;
         char* data = static_cast<char*>(buffer->data) + bind.shift;
-        call->holes[i] = {bind.offset, bind.kind == kValue ? bind.bytes : 0, data, bind.sum ? bind.bytes : 0, scalar};
-        if (bind.source != kResult) continue;
-        if (bind.init == kZeroed) {
+        call->holes[i] = {bind.offset, bind.kind == HoleKind::Value ? bind.bytes : 0, data, bind.sum ? bind.bytes : 0,
+                          scalar};
+        if (bind.source != HoleSource::Result) continue;
+        if (bind.init == HoleStart::Zeroed) {
             if (!memory->clear(buffer->data, bind.bytes * call->items)) return false;
         } else if (bind.init >= 0 && !copy_operand(frame, bind, buffer, memory, *call)) {
             return false;

@@ -58,23 +58,6 @@ struct Plan {
 Plan* find_plan(int64_t key);
 void insert_plan(Plan* plan);
 
-// One hole of the argument block. `init` says what a result holds before the kernel runs: an operand's
-// contents (its index), zeros or nothing in particular.
-enum Kind : int64_t { kPointer = 0, kValue = 1 };
-enum Source : int64_t { kOperand = 0, kResult = 1 };
-enum Init : int64_t { kUninitialised = -1, kZeroed = -2 };
-
-struct Binding {
-    int64_t offset;  // in the block
-    int64_t kind;
-    int64_t source;
-    int64_t index;
-    int64_t rank;   // the buffer's dimensions without those of a batch
-    int64_t bytes;  // of one element of the batch
-    int64_t init;
-    int64_t shift;  // bytes from the buffer's start to what a pointer points to
-    int64_t sum;    // for an array that the code only adds to, and not atomically: its scalar type, from 1; else 0
-};
 constexpr size_t kBindWords = sizeof(Binding) / sizeof(int64_t);
 
 struct Site {

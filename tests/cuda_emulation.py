@@ -23,14 +23,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.backend.running import pack
-from warp_like import _native
 from warp_like.backend.compile import entry_name
 from warp_like.backend.cpu import compile_object, load
 from warp_like.backend.llvm.entry import lower_entry
 from warp_like.backend.target import Options, cuda_target, host_target
+from warp_like.base.contract import CUDA_CONTEXT, MAX_DIMS
 from warp_like.base.faults import explain
 from warp_like.ir.core import Function
-from warp_like.ir.layout import MAX_DIMS
 
 P, I32, I64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
 LANES = 32
@@ -104,13 +103,13 @@ class Context:
     arena: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        self.memory = ctypes.create_string_buffer(_native.CUDA_CONTEXT_OFFSETS["size"])
+        self.memory = ctypes.create_string_buffer(CUDA_CONTEXT.size)
         # Filled with what no test pushes, and guarded: a write behind the arena shows.
         self.arena = ctypes.create_string_buffer(b"\xcd" * (self.capacity * self.threads + 64))
 
     def get(self, name: str, form: str = "q") -> int:
         """A field."""
-        (x,) = struct.unpack_from(f"={form}", self.memory, _native.CUDA_CONTEXT_OFFSETS[name])
+        (x,) = struct.unpack_from(f"={form}", self.memory, CUDA_CONTEXT.offsets[name])
         return int(x)
 
     def require_guard(self) -> None:
@@ -223,7 +222,7 @@ class CudaKernel:
         code = context.get("code", "i")
         if not code:
             return None
-        at = _native.CUDA_CONTEXT_OFFSETS["values"]
+        at = CUDA_CONTEXT.offsets["values"]
         values = struct.unpack_from("=16q", context.memory, at)
         encoded = self.faults[context.get("site", "i")]
         kinds = encoded.split("\n", 1)[0]

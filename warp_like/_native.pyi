@@ -5,14 +5,6 @@ from typing import Any, TypeVar
 
 _Array = TypeVar("_Array", bound="Array")
 
-CONTEXT_OFFSETS: dict[str, int]
-"""Byte offsets in the Context that an entry point gets: stack, top, capacity, error, cancel."""
-CUDA_CONTEXT_OFFSETS: dict[str, int]
-"""Byte offsets in the context of a launch on CUDA, and its `size`: see `backend/llvm/cuda.py`."""
-ERROR_STACK_LIMIT: int
-ERROR_UNORDERED: int
-ERROR_TIMEOUT: int
-
 class Buffer:
     """The owner of a piece of memory, given back when the last reference goes."""
 

@@ -18,14 +18,14 @@ from tests.cuda_emulation import Context, CudaKernel
 from warp_like import _native
 from warp_like.backend.llvm.cuda import stack_size
 from warp_like.backend.target import Options as Lowering
+from warp_like.base.contract import MAX_DIMS, StackOp
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Signature
 from warp_like.frontend.build import build_kernel
 from warp_like.ir.core import Function
-from warp_like.ir.layout import MAX_DIMS
 from warp_like.ir.types import Array
 from warp_like.passes.ad.adjoint import adjoint
-from warp_like.passes.ad.stack_bound import Code, stack_bound
+from warp_like.passes.ad.stack_bound import stack_bound
 from warp_like.passes.pipeline import Options, finish, optimise, prepare
 
 
@@ -316,23 +316,23 @@ def test_bounds_of_a_range_that_wrap() -> None:
 
 def test_only_programs_are_run() -> None:
     for wrong in (
-        [(Code.ADD, 0, 0, 0.0)],
-        [(Code.ARGUMENT, 4, 5, 0.0)],
-        [(Code.THREAD, 2, 1, 0.0)],
+        [(StackOp.ADD, 0, 0, 0.0)],
+        [(StackOp.ARGUMENT, 4, 5, 0.0)],
+        [(StackOp.THREAD, 2, 1, 0.0)],
         [(99, 0, 0, 0.0)],
-        [(Code.CONSTANT, 0, 0, 1.0), (Code.LIMITED, 0, 65, 1.0)],
+        [(StackOp.CONSTANT, 0, 0, 1.0), (StackOp.LIMITED, 0, 65, 1.0)],
     ):
         packed = b"".join(struct.pack("<iii4xd", *step) for step in wrong)
         with pytest.raises(ValueError, match="not a program for the bound of a stack"):
             _native.stack_bound(packed, bytes(8), (1, 1, 1, 1))
 
 
-def interval(code: Code, lows: Sequence[float], highs: Sequence[float]) -> float:
+def interval(code: StackOp, lows: Sequence[float], highs: Sequence[float]) -> float:
     """The upper end of an operation on the intervals between ``lows`` and ``highs``."""
     steps: list[tuple[int, int, int, float]] = []
     for low, high in zip(lows, highs, strict=True):
         k = len(steps)
-        steps += [(Code.CONSTANT, 0, 0, low), (Code.CONSTANT, 0, 0, high + 1), (Code.INDEX, k, k + 1, 1.0)]
+        steps += [(StackOp.CONSTANT, 0, 0, low), (StackOp.CONSTANT, 0, 0, high + 1), (StackOp.INDEX, k, k + 1, 1.0)]
     steps.append((code, 2, 5, 0.0))
     packed = b"".join(struct.pack("<iii4xd", *step) for step in steps)
     return _native.stack_bound(packed, b"", (1, 1, 1, 1))
@@ -341,27 +341,27 @@ def interval(code: Code, lows: Sequence[float], highs: Sequence[float]) -> float
 def test_intervals_hold_what_numbers_give() -> None:
     rng = np.random.default_rng(0)
     exact = {
-        Code.ADD: lambda x, y: x + y,
-        Code.SUBTRACT: lambda x, y: x - y,
-        Code.MULTIPLY: lambda x, y: x * y,
-        Code.MINIMUM: min,
-        Code.MAXIMUM: max,
-        Code.QUOTIENT: lambda x, y: int(x / y),
-        Code.REMAINDER: lambda x, y: x % y,
-        Code.LESS: lambda x, y: int(x < y),
-        Code.EQUAL: lambda x, y: int(x == y),
+        StackOp.ADD: lambda x, y: x + y,
+        StackOp.SUBTRACT: lambda x, y: x - y,
+        StackOp.MULTIPLY: lambda x, y: x * y,
+        StackOp.MINIMUM: min,
+        StackOp.MAXIMUM: max,
+        StackOp.QUOTIENT: lambda x, y: int(x / y),
+        StackOp.REMAINDER: lambda x, y: x % y,
+        StackOp.LESS: lambda x, y: int(x < y),
+        StackOp.EQUAL: lambda x, y: int(x == y),
     }
     for _ in range(200):
         lows = rng.integers(-40, 60, 2)
         highs = lows + rng.integers(0, 30, 2)
         for code, op in exact.items():
-            if code in (Code.QUOTIENT, Code.REMAINDER) and lows[1] <= 0:
+            if code in (StackOp.QUOTIENT, StackOp.REMAINDER) and lows[1] <= 0:
                 continue
             most = max(op(int(x), int(y)) for x in range(lows[0], highs[0] + 1) for y in range(lows[1], highs[1] + 1))
             found = interval(code, lows, highs)
             if most >= 0:
                 assert -(-most // 4) * 4 <= found
-                assert code == Code.REMAINDER or found <= -(-most // 4) * 4
+                assert code == StackOp.REMAINDER or found <= -(-most // 4) * 4
 
 
 @settings(QUICK, max_examples=8)

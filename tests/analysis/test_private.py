@@ -11,10 +11,10 @@ import pytest
 from tests.ir_builder import branch, loop, start, tid
 from warp_like.analysis.memory import analyse
 from warp_like.analysis.private import private_roots
+from warp_like.base.contract import MAX_NARROW
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Value
-from warp_like.ir.layout import MAX_NARROW
 from warp_like.ir.types import Array, Type, bool_, float32, int32, int64, uint32
 
 X, XX = Array(float32, 1), Array(float32, 2)

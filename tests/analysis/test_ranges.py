@@ -15,10 +15,10 @@ from tests.ir_builder import branch, loop, start, tid, while_
 from tests.lane_interpreter import _Vector
 from warp_like.analysis.intervals import exact_result, type_range, within
 from warp_like.analysis.ranges import Ranges, find_ranges
+from warp_like.base.contract import MAX_NARROW
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.layout import MAX_NARROW
 from warp_like.ir.types import INTS, Array, Lanes, Scalar, bool_, float32, int8, int32, int64, lane_type, uint8, uint32
 from warp_like.ir.verify import verify
 from warp_like.passes.spmd.widen import widen

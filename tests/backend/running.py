@@ -13,9 +13,10 @@ from tests.interpreter import run
 from warp_like.backend.compile import entry_name, to_object
 from warp_like.backend.cpu import Loaded, load
 from warp_like.backend.target import Options, host_target
+from warp_like.base.contract import MAX_DIMS
 from warp_like.base.faults import explain
 from warp_like.ir.core import Function
-from warp_like.ir.layout import MAX_DIMS, param_offsets, size_of
+from warp_like.ir.layout import param_offsets, size_of
 from warp_like.ir.printer import print_function
 from warp_like.ir.types import Array, Struct, Type, bfloat16, element_shape, float16, scalar_of
 from warp_like.ir.verify import verify

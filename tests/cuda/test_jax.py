@@ -9,7 +9,7 @@ import pytest
 
 import warp_like as wp
 from tests.cuda.xla_frames import XlaCall
-from warp_like import _native
+from warp_like.base.contract import CUDA_CONTEXT
 from warp_like.ir.types import Array, float32
 from warp_like.runtime.cuda.driver import connect
 
@@ -251,7 +251,7 @@ def test_a_gradient_whose_stack_depends_on_data_is_given_one(fake, stream):
     (launch,) = fake.launches
     assert launch.arena == (site.room, 64)
     assert site.allocated == [(256 * 64, 256)]
-    at = _native.CUDA_CONTEXT_OFFSETS["stack_needed"]
+    at = CUDA_CONTEXT.offsets["stack_needed"]
 
     def overflow(launch):
         struct.pack_into("<q", (ctypes.c_uint8 * 64).from_address(launch.context + at), 0, 80)

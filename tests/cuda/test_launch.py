@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
-from warp_like.ir.layout import MAX_NARROW
+from warp_like.base.contract import MAX_NARROW
 
 
 @wp.kernel

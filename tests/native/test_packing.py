@@ -13,7 +13,7 @@ import torch
 
 from tests.native import support as s
 from tests.native.support import native
-from warp_like.ir.layout import MAX_NARROW
+from warp_like.base.contract import MAX_NARROW
 
 TORCH = {
     s.BOOL: torch.bool, s.I8: torch.int8, s.U8: torch.uint8, s.I16: torch.int16, s.U16: torch.uint16,

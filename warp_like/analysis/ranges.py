@@ -23,9 +23,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from warp_like.analysis.intervals import Interval, exact_result, hull, type_range, within
+from warp_like.base.contract import MAX_NARROW
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.layout import MAX_NARROW
 from warp_like.ir.types import Array, Lanes, Scalar, int32, lane_type
 
 _OPPOSITE = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "eq"}
@@ -38,7 +38,7 @@ class Ranges:
     """The ranges of values, computed when they are asked for.
 
     Args:
-        narrow: The arrays that have at most ``layout.MAX_NARROW`` elements.
+        narrow: The arrays that have at most ``contract.MAX_NARROW`` elements.
     """
 
     def __init__(self, narrow: Iterable[Value] = ()) -> None:
@@ -147,7 +147,7 @@ def find_ranges(f: Function, narrow: bool = False) -> Ranges:
 
     Args:
         f: A function of one thread or in lanes.
-        narrow: No array parameter has more than ``layout.MAX_NARROW`` elements.
+        narrow: No array parameter has more than ``contract.MAX_NARROW`` elements.
     """
     ranges = _FlowRanges(f.params if narrow else ())
     ranges.block(f.body)

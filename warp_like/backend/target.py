@@ -157,7 +157,7 @@ class Options(Frozen):
             and whose memory nothing else accesses meanwhile: registers hold what has come together (CPU).
         constant: The array parameters, by position, whose memory nothing writes to during the launch.
         aligned: The data of contiguous arrays is aligned to ``layout.vector_align`` of their elements.
-        narrow: For CUDA, the grid and each array parameter have at most ``layout.MAX_NARROW`` threads and elements.
+        narrow: For CUDA, the grid and each array parameter have at most ``contract.MAX_NARROW`` threads and elements.
         launch_bounds: For CUDA, the most threads of a block and the fewest blocks of a multiprocessor (0: any).
         max_registers: For CUDA, the most registers of a thread; 0 leaves it to the assembler.
         lineinfo: The code says which line of the source it comes from.

@@ -11,28 +11,26 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from warp_like.base.contract import FIRST_FAULT
 from warp_like.base.frozen import Frozen
 from warp_like.base.loc import Loc
 
 
 class Fault(Frozen):
-    """A kind of error; numbers below 16 are the runtime's own."""
+    """A kind of error; numbers below ``FIRST_FAULT`` are the runtime's own."""
 
     code: int
     exception: type[Exception]
 
 
 FAULTS: dict[str, Fault] = {
-    "index": Fault(16, IndexError),
-    "assert": Fault(17, AssertionError),
-    "expect": Fault(17, AssertionError),
-    "division": Fault(18, ZeroDivisionError),
-    "finite": Fault(19, FloatingPointError),
+    "index": Fault(FIRST_FAULT, IndexError),
+    "assert": Fault(FIRST_FAULT + 1, AssertionError),
+    "expect": Fault(FIRST_FAULT + 1, AssertionError),
+    "division": Fault(FIRST_FAULT + 2, ZeroDivisionError),
+    "finite": Fault(FIRST_FAULT + 3, FloatingPointError),
 }
 """The errors by the kind of check that finds them."""
-
-MAX_VALUES = 16
-"""How many numbers an error carries."""
 
 
 def encode(text: str, kinds: str, loc: Loc | None) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Iterable, Sequence
 
+from warp_like.base.contract import REACH
 from warp_like.base.frozen import Frozen
 from warp_like.base.loc import Excerpt
 
@@ -46,4 +46,4 @@ class Reach(Frozen):
 
 def pack_reaches(reaches: Iterable[Reach]) -> bytes:
     """Return what native code compares (``native/reach.h``)."""
-    return b"".join(struct.pack("<iiiiq", r.param, r.axis, r.begin, r.end, r.offset) for r in reaches)
+    return b"".join(REACH.pack(r.param, r.axis, r.begin, r.end, r.offset) for r in reaches)

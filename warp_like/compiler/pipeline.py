@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from warp_like.backend import compile as backend
 from warp_like.backend.target import Options as LoweringOptions
 from warp_like.backend.target import Target
 from warp_like.base import log
+from warp_like.base.contract import STACK_STEP
 from warp_like.base.settings import settings
 from warp_like.compiler.artifact import Artifact, Effects, GridSchedule, KernelCode, StackUse
 from warp_like.compiler.signature import Signature, with_scratch
@@ -155,7 +155,7 @@ def _stack_bound(f: Function, target: Target) -> bytes:
         return b""
     from warp_like.passes.ad.stack_bound import stack_bound
 
-    return b"".join(struct.pack("<iii4xd", *step) for step in stack_bound(f, backend.stack_size))
+    return b"".join(STACK_STEP.pack(*step) for step in stack_bound(f, backend.stack_size))
 
 
 def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = None) -> Function:

@@ -47,7 +47,7 @@ def build_kernel(source: Source, arg_types: Sequence[Type], *, wide: bool = Fals
     Args:
         source: The kernel.
         arg_types: A type for each parameter.
-        wide: Make ``tid()`` int64, for grids with a dimension beyond ``layout.MAX_NARROW``. Since the kernel was
+        wide: Make ``tid()`` int64, for grids with a dimension beyond ``contract.MAX_NARROW``. Since the kernel was
             written for int32, int32 and int64 then convert into each other without a cast.
 
     Raises:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import math
 
+from warp_like.base.contract import MAX_DIMS
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.patterns import Literal
 from warp_like.frontend import indexing
@@ -18,7 +19,7 @@ from warp_like.frontend.host import Host, type_named
 from warp_like.frontend.operands import NOTHING, Operand, describe
 from warp_like.ir import ops
 from warp_like.ir.core import Value
-from warp_like.ir.layout import MAX_DIMS, size_of
+from warp_like.ir.layout import size_of
 from warp_like.ir.types import Aggregate, Array, Scalar, Struct, Type, float32, holds_arrays, int64, uint64
 from warp_like.values.annotation import fixedarray
 

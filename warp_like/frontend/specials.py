@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from warp_like.base.contract import MAX_DIMS
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.patterns import Literal
 from warp_like.frontend import checking, indexed_arrays, indexing, local_arrays, making, printing
@@ -25,8 +26,6 @@ from warp_like.ir.types import (
     int32,
     int64,
 )
-
-MAX_DIMS = 4
 
 Handler = Callable[[Context, ast.Call], Operand]
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from warp_like import _native
+from warp_like.base.contract import MAX_DIMS
 from warp_like.ir import types as ir
-from warp_like.ir.layout import MAX_DIMS
 from warp_like.runtime.arrays.array import array, bind_foreign
 from warp_like.runtime.memory.allocation import ElementType, contiguous_strides, element_type
 from warp_like.runtime.memory.device import Device, get_device, get_devices, is_cuda_available

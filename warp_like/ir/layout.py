@@ -8,12 +8,14 @@
   it runs the threads ``begin <= t < end`` of the flattened grid (last dimension fastest) whose extents are ``dims``.
 * On CUDA it is ``.entry entry(args, dims, begin, end, CudaContext* ctx)``: the block and the ``MAX_DIMS`` extents are
   passed by value, and the threads of a one-dimensional launch of any size stride over the grid. ``ctx`` is the
-  address of a ``CudaContext`` (``native/context.h``), or null for an artifact that has no ``faults`` and no stack.
+  address of a ``CudaContext`` (``base/contract.py``), or null for an artifact that has no ``faults`` and no stack.
   Where it saves values on a stack, ``char* stack, int64_t capacity`` follow: ``capacity`` bytes for each thread.
 """
 
 from __future__ import annotations
 
+from warp_like.base import contract
+from warp_like.base.contract import COLUMNS_BIT, KIND_BIT, ROWS_BIT, SLOT, STRUCT_CODE, ElementKind
 from warp_like.ir.types import (
     SCALARS,
     Aggregate,
@@ -30,19 +32,10 @@ from warp_like.ir.types import (
     int64,
 )
 
-SCALAR_CODE: dict[Scalar, int] = {t: i for i, t in enumerate(SCALARS)}
+SCALAR_CODE: dict[Scalar, int] = {t: getattr(contract.Scalar, str(t).upper()) for t in SCALARS}
 """The number that stands for a scalar type in the native extension."""
 
-STRUCT_CODE = 0xFF
 _struct_numbers: dict[Struct, int] = {}
-
-SLOT = 8
-MAX_DIMS = 4
-
-MAX_NARROW = 2**31 - 2**16
-"""The largest extent of a grid, as the kernel sees it, for which ``tid()`` is an int32; also the most threads of a
-grid, and the most elements of an array, that CUDA's code counts in 32 bits. So far below the largest int32 that the
-index of a neighbour, ``tid() + 2``, provably fits; on CUDA that of the next thread, a stride further, fits a uint32."""
 
 KEPT = Array(int64, 2)
 """The array in which a recorded launch keeps what atomics return: a row for each atomic, a column for each thread."""
@@ -109,23 +102,23 @@ def param_offsets(params: list[Type]) -> tuple[list[int], int]:
 def type_code(t: Type) -> int:
     """Return the number by which the native extension tells element types apart.
 
-    Bits 0-7 hold the scalar code, 8-15 the rows (0 for a scalar), 16-23 the columns (0 unless a matrix),
-    24-27 the kind (0 plain, 1 quaternion, 2 transform). A struct has ``STRUCT_CODE`` in bits 0-7 and a number of its
-    own, valid in this process, above them.
+    The lowest byte holds the scalar code, the next ones the rows (0 for a scalar), the columns (0 unless a matrix) and
+    the ``ElementKind``. A struct has ``STRUCT_CODE`` in the lowest byte and a number of its own, valid in this process,
+    above it.
     """
     match t:
         case Scalar():
             return SCALAR_CODE[t]
         case Vec(length, dtype):
-            return SCALAR_CODE[dtype] | length << 8
+            return SCALAR_CODE[dtype] | length << ROWS_BIT
         case Mat(rows, cols, dtype):
-            return SCALAR_CODE[dtype] | rows << 8 | cols << 16
+            return SCALAR_CODE[dtype] | rows << ROWS_BIT | cols << COLUMNS_BIT
         case Quat(dtype):
-            return SCALAR_CODE[dtype] | 4 << 8 | 1 << 24
+            return SCALAR_CODE[dtype] | 4 << ROWS_BIT | ElementKind.QUATERNION << KIND_BIT
         case Transform(dtype):
-            return SCALAR_CODE[dtype] | 7 << 8 | 2 << 24
+            return SCALAR_CODE[dtype] | 7 << ROWS_BIT | ElementKind.TRANSFORM << KIND_BIT
         case Struct():
-            return STRUCT_CODE | _struct_numbers.setdefault(t, len(_struct_numbers)) << 8
+            return STRUCT_CODE | _struct_numbers.setdefault(t, len(_struct_numbers)) << ROWS_BIT
     raise TypeError(f"{t} has no type code")
 
 

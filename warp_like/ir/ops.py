@@ -94,7 +94,7 @@ class GetField(Op):
 class Tid(Op):
     """The thread's index along ``axis`` of a grid seen as ``ndim`` dimensional; surplus axes fold into the last.
 
-    It is an int32 in code for grids none of whose extents, seen so, exceeds ``layout.MAX_NARROW``, and else an int64.
+    It is an int32 in code for grids none of whose extents, seen so, exceeds ``contract.MAX_NARROW``, and else an int64.
     """
 
     axis: int = attr()

@@ -69,7 +69,7 @@ SCALARS: tuple[Scalar, ...] = (
     float32,
     float64,
 )
-"""Every scalar type, in the order of the codes of the native ABI."""
+"""Every scalar type, in the order of the codes that ``base.contract.Scalar`` gives them."""
 
 INTS = tuple(t for t in SCALARS if t.is_int)
 FLOATS = tuple(t for t in SCALARS if t.is_float)

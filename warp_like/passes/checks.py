@@ -32,7 +32,7 @@ After::
 
 from __future__ import annotations
 
-from warp_like.base.faults import MAX_VALUES
+from warp_like.base.contract import ERROR_VALUES
 from warp_like.base.loc import at
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Op, Value
@@ -114,7 +114,7 @@ class _Finite(_Checking):
         ok = self.b.isfinite(parts[0])
         for part in parts[1:]:
             ok = self.b.bit_and(ok, self.b.isfinite(part))
-        shown = parts if len(parts) + len(o.indices) <= MAX_VALUES else []
+        shown = parts if len(parts) + len(o.indices) <= ERROR_VALUES else []
         what = ", ".join(f"{{{k}}}" for k in range(len(shown))) or "a value that is not finite"
         what = f"[{what}]" if len(shown) > 1 else what
         at_ = ", ".join(f"{{{len(shown) + k}}}" for k in range(len(o.indices)))

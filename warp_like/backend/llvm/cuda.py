@@ -1,6 +1,6 @@
 """The data that compiled code and the host share on CUDA: reports of faults, the adjoint's stack, printing.
 
-``ctx`` is the address of a ``CudaContext`` (``native/context.h``) in memory that the device can write. Before a launch
+``ctx`` is the address of a ``CudaContext`` (``base/contract.py``) in memory that the device can write. Before a launch
 the host zeroes it; the code writes it. Entries of functions that save values on the stack have two more parameters,
 ``stack`` and ``capacity``.
 
@@ -32,14 +32,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warp_like import _native
 from warp_like.backend.llvm.casts import cast
 from warp_like.backend.llvm.exchange import from_words, to_words
 from warp_like.backend.llvm.values import leaves
 from warp_like.backend.llvm.writer import Writer
+from warp_like.base.contract import CUDA_CONTEXT
 from warp_like.ir.types import Scalar, Type, float64, int64, uint64
 
-_AT = _native.CUDA_CONTEXT_OFFSETS
+_AT = CUDA_CONTEXT.offsets
 CONTEXT = "ptr addrspace(1)"
 """The LLVM type of the context's address."""
 

@@ -11,7 +11,7 @@ dimension. The inner loop says that its iterations' memory accesses are independ
 CUDA: ``.entry entry(args, dims, begin, end, ctx)``: the argument block and the ``MAX_DIMS`` extents by value, then
 two int64 and the context's address; for functions with a stack also its address and the bytes of each thread. The
 threads of a one-dimensional launch of any size stride over ``begin <= t < end``. Where the options say ``narrow``, they
-count in unsigned 32 bits: ``end`` is at most ``layout.MAX_NARROW`` and no block is launched that has no thread.
+count in unsigned 32 bits: ``end`` is at most ``contract.MAX_NARROW`` and no block is launched that has no thread.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ from warp_like.backend.llvm.straight import is_straight
 from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, leaves, register_type
 from warp_like.backend.llvm.writer import Writer
 from warp_like.backend.target import Options, Target
+from warp_like.base.contract import MAX_DIMS
 from warp_like.base.loc import Loc, at
 from warp_like.ir import ops
 from warp_like.ir.core import Function
-from warp_like.ir.layout import MAX_DIMS, align_of, param_offsets, vector_align
+from warp_like.ir.layout import align_of, param_offsets, vector_align
 from warp_like.ir.rewrite import grid_ndim
 from warp_like.ir.types import Array, Type
 

@@ -13,6 +13,7 @@ from warp_like.backend.llvm.casts import cast
 from warp_like.backend.llvm.memory import load_value, store_value
 from warp_like.backend.llvm.values import leaves
 from warp_like.backend.llvm.writer import Writer
+from warp_like.base.contract import CONTEXT
 from warp_like.base.faults import FAULTS, encode
 from warp_like.base.loc import current_loc
 from warp_like.ir.layout import size_of
@@ -47,15 +48,15 @@ RUNTIME_SYMBOLS = (
 )
 """Every function that compiled CPU code may call in the native extension."""
 
-_STACK, _TOP, _CAPACITY = 0, 8, 16
+_AT = CONTEXT.offsets
 
 
 def push(w: Writer, t: Type, value: tuple[str, ...]) -> None:
     """Save a value on the thread's stack, growing it where it is full; values lie there without gaps."""
     size = size_of(t)
-    top = _field(w, _TOP)
+    top = _field(w, "top")
     end = w.op(f"add nuw nsw i64 {top}, {size}")
-    fits = w.op(f"icmp sle i64 {end}, {_field(w, _CAPACITY)}")
+    fits = w.op(f"icmp sle i64 {end}, {_field(w, 'capacity')}")
     grow, ready = w.label("grow"), w.label("ready")
     w.branch(fits, ready, grow, likely=True)
     w.start(grow)
@@ -63,17 +64,17 @@ def push(w: Writer, t: Type, value: tuple[str, ...]) -> None:
     w.do(f"call void @wl_stack_grow(ptr %ctx, i64 {size}) {w.attributes('nounwind cold')}")
     w.jump(ready)
     w.start(ready)
-    stack = w.op("load ptr, ptr %ctx, align 8")
+    stack = w.op(f"load ptr, ptr {_field_address(w, 'stack')}, align 8")
     store_value(w, _stack_leaves(t), w.op(f"getelementptr inbounds i8, ptr {stack}, i64 {top}"), value, "", align=1)
-    w.do(f"store i64 {end}, ptr {_field_address(w, _TOP)}, align 8")
+    w.do(f"store i64 {end}, ptr {_field_address(w, 'top')}, align 8")
 
 
 def pop(w: Writer, t: Type) -> tuple[str, ...]:
     """Take back the value saved last."""
-    top = w.op(f"sub nuw nsw i64 {_field(w, _TOP)}, {size_of(t)}")
-    stack = w.op("load ptr, ptr %ctx, align 8")
+    top = w.op(f"sub nuw nsw i64 {_field(w, 'top')}, {size_of(t)}")
+    stack = w.op(f"load ptr, ptr {_field_address(w, 'stack')}, align 8")
     value = load_value(w, _stack_leaves(t), w.op(f"getelementptr inbounds i8, ptr {stack}, i64 {top}"), "", align=1)
-    w.do(f"store i64 {top}, ptr {_field_address(w, _TOP)}, align 8")
+    w.do(f"store i64 {top}, ptr {_field_address(w, 'top')}, align 8")
     return value
 
 
@@ -83,12 +84,12 @@ def _stack_leaves(t: Type) -> tuple[tuple[Scalar, int], ...]:
     return tuple((s, offset * width) for s, offset in leaves(t))
 
 
-def _field_address(w: Writer, offset: int) -> str:
-    return w.op(f"getelementptr inbounds i8, ptr %ctx, i64 {offset}")
+def _field_address(w: Writer, name: str) -> str:
+    return w.op(f"getelementptr inbounds i8, ptr %ctx, i64 {_AT[name]}")
 
 
-def _field(w: Writer, offset: int) -> str:
-    return w.op(f"load i64, ptr {_field_address(w, offset)}, align 8")
+def _field(w: Writer, name: str) -> str:
+    return w.op(f"load i64, ptr {_field_address(w, name)}, align 8")
 
 
 # --- errors ---------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """``take``: reading an element and leaving 0 there, which is one exchange, so that one thread alone gets the element.
 
 Where no other OS thread can touch the array meanwhile, a load and a store do the same in a fraction of the time. The
-runtime says so for each call of the entry, by ``Context.alone`` (``native/context.h``): it is not 0 while the launch
+runtime says so for each call of the entry, by ``Context.alone`` (``base/contract.py``): it is not 0 while the launch
 runs on one OS thread, and launches of other Python threads that write to such arrays wait (``native/gil.cpp``). These
 loads and stores are in no access group: threads may mean the same element, so their order counts.
 """
@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from warp_like.backend.llvm.writer import Writer
+from warp_like.base.contract import CONTEXT
 
-_ALONE = 40
+_ALONE = CONTEXT.offsets["alone"]
 
 
 def where_alone(

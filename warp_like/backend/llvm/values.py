@@ -51,7 +51,7 @@ class ArrayRef(Frozen):
     shared: bool = False  # in a block's shared memory
     lanes: int = 1
     constant: bool = False  # nothing writes to it during the launch
-    narrow: bool = False  # it has at most ``layout.MAX_NARROW`` elements
+    narrow: bool = False  # it has at most ``contract.MAX_NARROW`` elements
 
     @property
     def element_size(self) -> int:

@@ -17,16 +17,14 @@ from typing import Any
 import numpy as np
 
 from warp_like import values
+from warp_like.base.contract import ARRAY_SHAPE, MAX_DIMS, HoleKind, HoleSource, HoleStart
 from warp_like.base.hashing import digest
 from warp_like.interop.jaxffi.target import TARGET, Code, jax_module
 from warp_like.interop.jaxffi.varying import alike, result_type
-from warp_like.ir.layout import MAX_DIMS, SCALAR_CODE, param_offsets, size_of
+from warp_like.ir.layout import SCALAR_CODE, param_offsets, size_of
 from warp_like.ir.types import Array, Scalar, Type, bfloat16, element_shape, scalar_of
 from warp_like.runtime.memory.allocation import contiguous_strides
 
-_POINTER, _VALUE = 0, 1
-_OPERAND, _RESULT = 0, 1
-_UNINITIALISED, ZEROED = -1, -2
 _UNUSED_ADDRESS = 64  # of arrays that the code neither reads nor writes; not null, which kernels may ask about
 
 
@@ -126,7 +124,7 @@ class Call:
             zero: Without ``start``, whether it holds zeros before.
         """
         self.results.append(Value(shape, element_shape(element), jax_dtype(element)))
-        blank = ZEROED if zero else _UNINITIALISED
+        blank = HoleStart.ZEROED if zero else HoleStart.UNINITIALISED
         self.starts.append(blank if start is None else self.operand(start, element).index)
         return Buffer(True, len(self.results) - 1)
 
@@ -179,26 +177,26 @@ class Call:
                 view = self.views[i]
                 strides = contiguous_strides(view.shape, size_of(self._element(i)))
                 steps = strides if view.strides is None else view.strides
-                struct.pack_into(f"={2 * len(view.shape)}q", block, offset + 8, *view.shape, *steps)
+                struct.pack_into(f"={2 * len(view.shape)}q", block, offset + ARRAY_SHAPE, *view.shape, *steps)
                 if view.buffer is None:
                     struct.pack_into("=Q", block, offset, _UNUSED_ADDRESS)
                 else:
                     scalar = scalar_of(self._element(i))
                     summed = 1 + SCALAR_CODE[scalar] if i in self.sums and scalar is not None else 0
-                    binds += (*self._bound(offset, _POINTER, view.buffer, view.shift, started), summed)
+                    binds += (*self._bound(offset, HoleKind.POINTER, view.buffer, view.shift, started), summed)
                 continue
             filler = self.scalars[i]
             if isinstance(filler, bytes):
                 block[offset : offset + len(filler)] = filler
             else:
-                binds += (*self._bound(offset, _VALUE, filler, 0, started), 0)
+                binds += (*self._bound(offset, HoleKind.VALUE, filler, 0, started), 0)
         return bytes(block), binds
 
     def _bound(self, offset: int, kind: int, buffer: Buffer, shift: int, started: set[Buffer]) -> tuple[int, ...]:
         value = (self.results if buffer.is_result else self.operands)[buffer.index]
-        init = self.starts[buffer.index] if buffer.is_result and buffer not in started else _UNINITIALISED
+        init = self.starts[buffer.index] if buffer.is_result and buffer not in started else HoleStart.UNINITIALISED
         started.add(buffer)
-        source = _RESULT if buffer.is_result else _OPERAND
+        source = HoleSource.RESULT if buffer.is_result else HoleSource.OPERAND
         return offset, kind, source, buffer.index, len(value.full_shape), value.nbytes, init, shift
 
     def _element(self, i: int) -> Type:

@@ -13,7 +13,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from warp_like.interop.jaxffi.call import ZEROED, Buffer, Call, Value, View
+from warp_like.base.contract import HoleStart
+from warp_like.interop.jaxffi.call import Buffer, Call, Value, View
 from warp_like.interop.jaxffi.primitive import BatchedPrimitive, Levels, batched
 from warp_like.interop.jaxffi.target import jax_module
 
@@ -173,7 +174,7 @@ def _can_be_split(call: Call, view: View, d: int | None, extent: int) -> bool:
     if d == _WHOLE:
         return True
     if d is None:
-        return view.buffer.is_result and call.starts[view.buffer.index] == ZEROED
+        return view.buffer.is_result and call.starts[view.buffer.index] == HoleStart.ZEROED
     value = (call.results if view.buffer.is_result else call.operands)[view.buffer.index]
     return view.strides is None and view.shape == value.shape and view.shape[d] == extent
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import importlib.util
 import re
-import struct
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 from warp_like import _native
 from warp_like.backend import cpu
 from warp_like.backend.target import host_target
+from warp_like.base.contract import STACK_STEP, StackOp
 from warp_like.base.hashing import digest
 from warp_like.compiler.artifact import Artifact, Effects
 from warp_like.compiler.lookup import cache_key
@@ -203,7 +203,6 @@ def _load_on_cuda(kernel: Kernel, signature: Signature, scratch: tuple[int, ...]
 
 def _fixed_bound(kernel: Kernel, loaded: Any) -> bytes:
     """The program that gives each thread as much stack as the user says; whether that was enough, each call sees."""
-    from warp_like.passes.ad.stack_bound import Code as Instruction
     from warp_like.runtime.cuda.stack import fixed_size
 
     size = fixed_size(kernel, loaded)
@@ -213,4 +212,4 @@ def _fixed_bound(kernel: Kernel, loaded: Any) -> bytes:
             "JAX's calls on CUDA can't make room; give the loops lengths that arguments, shapes or the grid tell, or "
             "say how much stack a thread gets (wp.config.adjoint_stack_size, or @wp.kernel(adjoint_stack_size=...))"
         )
-    return struct.pack("<iii4xd", Instruction.CONSTANT, 0, 0, size)
+    return STACK_STEP.pack(StackOp.CONSTANT, 0, 0, size)

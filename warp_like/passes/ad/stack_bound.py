@@ -6,7 +6,7 @@ that a loop carries) there is no bound.
 
 The program is a list of instructions, one register each, over intervals of numbers: the values that an expression of
 the kernel may have in any thread and iteration. The last register's upper end is the bound. ``native/stack_bound.cpp``
-runs it on a launch's argument block.
+runs it on a launch's argument block; ``base.contract.StackOp`` lists the instructions.
 
 Pushes and pops pair off inside of a block: what the forward sweep of a loop saves, its reverse in the same block takes
 back. So the depth at a place is the sum of what the blocks around it have saved and not yet taken back.
@@ -14,46 +14,19 @@ back. So the depth at a place is the sum of what the blocks around it have saved
 
 from __future__ import annotations
 
-import enum
 import math
 from collections.abc import Callable
 
 from warp_like.analysis.intervals import type_range
+from warp_like.base.contract import StackOp
 from warp_like.builtins.emit import scalar_type
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.layout import param_offsets, type_code
 from warp_like.ir.types import Array, Scalar, Type
 
-
-class Code(enum.IntEnum):
-    """What an instruction computes; ``a`` and ``b`` are registers unless it says otherwise."""
-
-    CONSTANT = 0  # the number c
-    ARGUMENT = 1  # the scalar of type number b at byte a of the argument block
-    EXTENT = 2  # the int64 at byte a of the argument block
-    THREAD = 3  # the thread's index along axis a of the grid seen as b dimensional
-    ADD = 4
-    SUBTRACT = 5
-    MULTIPLY = 6
-    MINIMUM = 7
-    MAXIMUM = 8
-    QUOTIENT = 9  # of integers, truncated
-    RATIO = 10  # of floats
-    REMAINDER = 11  # of integers, with the sign of a
-    ROOT = 12  # the square root of a
-    CHOICE = 13  # a where the register c is not 0, else b
-    WHOLE = 14  # a, rounded in any way to a whole number
-    LIMITED = 15  # a as an integer of b bits, signed if c is not 0: any of these where it does not fit
-    ROUNDED = 16  # a as a float that rounding errors have changed
-    INDEX = 17  # the index of a loop from a to before b; c is the sign of its step, 0 if that is not known
-    TRIPS = 18  # how often a loop runs whose bounds are a apart, by steps of b
-    LESS = 19  # 1 if a < b, else 0
-    EQUAL = 20  # 1 if a = b, else 0
-
-
 Instruction = tuple[int, int, int, float]
-"""Code, a, b, c."""
+"""A ``StackOp``, a, b, c."""
 
 
 class _Unknown(Exception):
@@ -92,9 +65,9 @@ class _Bounds:
 
     # ---- instructions
 
-    def emit(self, code: Code, a: int = 0, b: int = 0, c: float = 0.0) -> int:
+    def emit(self, code: int, a: int = 0, b: int = 0, c: float = 0.0) -> int:
         """The register of an instruction."""
-        made = (int(code), a, b, float(c))
+        made = (code, a, b, float(c))
         if made not in self._known:
             self._known[made] = len(self.program)
             self.program.append(made)
@@ -102,16 +75,16 @@ class _Bounds:
 
     def constant(self, number: float) -> int:
         """The register of a number."""
-        return self.emit(Code.CONSTANT, c=number)
+        return self.emit(StackOp.CONSTANT, c=number)
 
     def add(self, a: int, b: int) -> int:
         """The register of a sum; those of constants are constants."""
         (code, *_, x), (other, *_, y) = self.program[a], self.program[b]
-        if code == other == Code.CONSTANT:
+        if code == other == StackOp.CONSTANT:
             return self.constant(x + y)
-        if code == Code.CONSTANT and x == 0:
+        if code == StackOp.CONSTANT and x == 0:
             return b
-        return a if other == Code.CONSTANT and y == 0 else self.emit(Code.ADD, a, b)
+        return a if other == StackOp.CONSTANT and y == 0 else self.emit(StackOp.ADD, a, b)
 
     def total(self, registers: Open) -> int:
         """The register of the sum of all."""
@@ -125,11 +98,11 @@ class _Bounds:
         zero = self.constant(0)
         if a == b or b == zero:
             return a
-        return b if a == zero else self.emit(Code.MAXIMUM, a, b)
+        return b if a == zero else self.emit(StackOp.MAXIMUM, a, b)
 
     def last(self, register: int) -> None:
         """End the program with a register."""
-        self.program.append((int(Code.ADD), register, self.constant(0), 0.0))
+        self.program.append((int(StackOp.ADD), register, self.constant(0), 0.0))
 
     # ---- depths
 
@@ -171,14 +144,14 @@ class _Bounds:
         if not leaves:
             return needs, {}
         n, once = trips(), self.total(leaves)
-        everything = self.emit(Code.MULTIPLY, n, once)
+        everything = self.emit(StackOp.MULTIPLY, n, once)
         peak = everything if needs == once else self.add(everything, needs)
-        return peak, {slot: self.emit(Code.MULTIPLY, n, r) for slot, r in leaves.items()}
+        return peak, {slot: self.emit(StackOp.MULTIPLY, n, r) for slot, r in leaves.items()}
 
     # ---- loops
 
     def _trips(self, loop: ops.For) -> int:
-        return self.emit(Code.TRIPS, self._apart(loop.hi, loop.lo), self.value(loop.step))
+        return self.emit(StackOp.TRIPS, self._apart(loop.hi, loop.lo), self.value(loop.step))
 
     def _counted(self, loop: ops.While) -> int:
         """The most that a while loop runs that counts towards a limit, as a for loop with a ``break`` in it does."""
@@ -193,14 +166,14 @@ class _Bounds:
                 if (limit.fn == "lt" and step is not None and step > 0) or (
                     limit.fn == "gt" and step is not None and step < 0
                 ):
-                    trips = self.emit(Code.TRIPS, self._apart(limit.args[1], loop.init[k]), self.constant(step))
+                    trips = self.emit(StackOp.TRIPS, self._apart(limit.args[1], loop.init[k]), self.constant(step))
                     return trips if abs(step) == 1 else self._unless_passed(trips, limit.args[1], step)
         raise _Unknown
 
     def _unless_passed(self, trips: int, limit: Value, step: int) -> int:
         """The register of ``trips``, or no bound where a counter might pass ``limit`` and the end of its type."""
-        last = self.emit(Code.ADD, self.value(limit), self.constant(step - (1 if step > 0 else -1)))
-        return self.emit(Code.CHOICE, trips, self.constant(math.inf), self._fits(last, scalar_type(limit)))
+        last = self.emit(StackOp.ADD, self.value(limit), self.constant(step - (1 if step > 0 else -1)))
+        return self.emit(StackOp.CHOICE, trips, self.constant(math.inf), self._fits(last, scalar_type(limit)))
 
     def _apart(self, a: Value, b: Value) -> int:
         """The register of ``a - b``, where what both have in common cancels."""
@@ -208,31 +181,31 @@ class _Bounds:
             return self.constant(0)
         ends = _minimum(a)
         if ends is not None:
-            return self.emit(Code.MINIMUM, self._apart(ends[0], b), self._apart(ends[1], b))
+            return self.emit(StackOp.MINIMUM, self._apart(ends[0], b), self._apart(ends[1], b))
         if isinstance(a.op, ops.Apply) and a.op.fn == "add" and b in a.op.args:
             return self._sum_apart(self.value(a.op.args[1 if a.op.args[0] is b else 0]), b)
-        return self.emit(Code.SUBTRACT, self.value(a), self.value(b))
+        return self.emit(StackOp.SUBTRACT, self.value(a), self.value(b))
 
     def _sum_apart(self, by: int, b: Value) -> int:
         """The register of ``b + by - b``: ``by``, unless the sum wraps, which brings it to the other side of ``b``."""
         t, zero = scalar_type(b), self.constant(0)
-        either = self.emit(Code.INDEX, zero, self.constant(2), 1)  # 0 or 1
+        either = self.emit(StackOp.INDEX, zero, self.constant(2), 1)  # 0 or 1
         circle = self.constant(2.0**t.bits)
-        above = self.emit(Code.CHOICE, by, self.emit(Code.ADD, by, circle), either)
-        below = self.emit(Code.CHOICE, by, self.emit(Code.SUBTRACT, by, circle), either)
-        wrapped = self.emit(Code.CHOICE, above, below, self.emit(Code.LESS, by, zero))
+        above = self.emit(StackOp.CHOICE, by, self.emit(StackOp.ADD, by, circle), either)
+        below = self.emit(StackOp.CHOICE, by, self.emit(StackOp.SUBTRACT, by, circle), either)
+        wrapped = self.emit(StackOp.CHOICE, above, below, self.emit(StackOp.LESS, by, zero))
         try:
-            total = self.emit(Code.ADD, self.value(b), by)
+            total = self.emit(StackOp.ADD, self.value(b), by)
         except _Unknown:
             return wrapped
-        return self.emit(Code.CHOICE, by, wrapped, self._fits(total, t))
+        return self.emit(StackOp.CHOICE, by, wrapped, self._fits(total, t))
 
     def _fits(self, register: int, t: Scalar) -> int:
         """The register of 1 where a number is one of type ``t``, and else 0."""
         least, greatest = (self.constant(x) for x in type_range(t))
         one = self.constant(1)
-        outside = (self.emit(Code.LESS, register, least), self.emit(Code.LESS, greatest, register))
-        return self.emit(Code.MULTIPLY, *(self.emit(Code.SUBTRACT, one, x) for x in outside))
+        outside = (self.emit(StackOp.LESS, register, least), self.emit(StackOp.LESS, greatest, register))
+        return self.emit(StackOp.MULTIPLY, *(self.emit(StackOp.SUBTRACT, one, x) for x in outside))
 
     # ---- values
 
@@ -260,7 +233,7 @@ class _Bounds:
             case ops.Constant(value=x):
                 return self.constant(float(x))
             case ops.Tid(axis=axis, ndim=ndim):
-                return self.emit(Code.THREAD, axis, ndim)
+                return self.emit(StackOp.THREAD, axis, ndim)
             case ops.Dim():
                 return self._extent(v.op)
             case ops.Cast(x=x):
@@ -274,10 +247,10 @@ class _Bounds:
         if loop is not None:
             step = ops.constant_value(loop.step)
             sign = 0 if step is None else (step > 0) - (step < 0)
-            return self.emit(Code.INDEX, self.value(loop.lo), self.value(loop.hi), sign)
+            return self.emit(StackOp.INDEX, self.value(loop.lo), self.value(loop.hi), sign)
         if v not in self._offsets or (t.is_float and t.bits < 32):
             raise _Unknown
-        return self.emit(Code.ARGUMENT, self._offsets[v], type_code(t))
+        return self.emit(StackOp.ARGUMENT, self._offsets[v], type_code(t))
 
     def _extent(self, o: ops.Dim) -> int:
         array, axis = o.array, o.axis
@@ -288,22 +261,22 @@ class _Bounds:
             raise _Unknown
         if array not in self._offsets or not isinstance(array.type, Array):
             raise _Unknown
-        return self.emit(Code.EXTENT, self._offsets[array] + 8 * (1 + axis))
+        return self.emit(StackOp.EXTENT, self._offsets[array] + 8 * (1 + axis))
 
     def _cast(self, x: Value, t: Scalar) -> int:
         found = self.value(x)
         assert isinstance(x.type, Scalar)
         if t.is_float:
             return self._inexact(found, t)
-        return self._limited(self.emit(Code.WHOLE, found) if x.type.is_float else found, t)
+        return self._limited(self.emit(StackOp.WHOLE, found) if x.type.is_float else found, t)
 
     def _inexact(self, register: int, t: Scalar) -> int:
         if t.bits < 32:
             raise _Unknown
-        return self.emit(Code.ROUNDED, register)
+        return self.emit(StackOp.ROUNDED, register)
 
     def _limited(self, register: int, t: Scalar) -> int:
-        return self.emit(Code.LIMITED, register, 8 if t.is_bool else t.bits, t.is_signed)
+        return self.emit(StackOp.LIMITED, register, 8 if t.is_bool else t.bits, t.is_signed)
 
     def _applied(self, o: ops.Apply, t: Scalar) -> int:
         if o.fn == "where":
@@ -312,15 +285,15 @@ class _Bounds:
             return self._compared(o)
         code = _BINARY.get(o.fn)
         if o.fn == "div":
-            code = Code.RATIO if t.is_float else Code.QUOTIENT
-        if code is not None and len(o.args) == 2 and not (t.is_float and code == Code.REMAINDER):
+            code = StackOp.RATIO if t.is_float else StackOp.QUOTIENT
+        if code is not None and len(o.args) == 2 and not (t.is_float and code == StackOp.REMAINDER):
             made = self.emit(code, *(self.value(v) for v in o.args))
         elif o.fn == "neg":
-            made = self.emit(Code.SUBTRACT, self.constant(0), self.value(o.args[0]))
+            made = self.emit(StackOp.SUBTRACT, self.constant(0), self.value(o.args[0]))
         elif o.fn == "sqrt":
-            made = self.emit(Code.ROOT, self.value(o.args[0]))
+            made = self.emit(StackOp.ROOT, self.value(o.args[0]))
         elif o.fn in ("floor", "ceil", "trunc", "round", "rint"):
-            made = self.emit(Code.WHOLE, self.value(o.args[0]))
+            made = self.emit(StackOp.WHOLE, self.value(o.args[0]))
         else:
             raise _Unknown
         return self._inexact(made, t) if t.is_float else self._limited(made, t)
@@ -333,8 +306,8 @@ class _Bounds:
         try:
             condition = self.value(o.args[0])
         except _Unknown:
-            condition = self.emit(Code.INDEX, self.constant(0), self.constant(2), 1)  # 0 or 1
-        return self.emit(Code.CHOICE, a, b, condition)
+            condition = self.emit(StackOp.INDEX, self.constant(0), self.constant(2), 1)  # 0 or 1
+        return self.emit(StackOp.CHOICE, a, b, condition)
 
     def _compared(self, o: ops.Apply) -> int:
         a, b = (self.value(v) for v in o.args)
@@ -342,26 +315,26 @@ class _Bounds:
         if o.fn in ("gt", "le"):
             a, b = b, a
         made = self.emit(code, a, b)
-        return self.emit(Code.SUBTRACT, self.constant(1), made) if inverted else made
+        return self.emit(StackOp.SUBTRACT, self.constant(1), made) if inverted else made
 
 
 _BINARY = {
-    "add": Code.ADD,
-    "sub": Code.SUBTRACT,
-    "mul": Code.MULTIPLY,
-    "min": Code.MINIMUM,
-    "max": Code.MAXIMUM,
-    "mod": Code.REMAINDER,
+    "add": StackOp.ADD,
+    "sub": StackOp.SUBTRACT,
+    "mul": StackOp.MULTIPLY,
+    "min": StackOp.MINIMUM,
+    "max": StackOp.MAXIMUM,
+    "mod": StackOp.REMAINDER,
 }
 
 
 _COMPARISONS = {
-    "lt": (Code.LESS, False),
-    "gt": (Code.LESS, False),
-    "ge": (Code.LESS, True),
-    "le": (Code.LESS, True),
-    "eq": (Code.EQUAL, False),
-    "ne": (Code.EQUAL, True),
+    "lt": (StackOp.LESS, False),
+    "gt": (StackOp.LESS, False),
+    "ge": (StackOp.LESS, True),
+    "le": (StackOp.LESS, True),
+    "eq": (StackOp.EQUAL, False),
+    "ne": (StackOp.EQUAL, True),
 }
 """What a comparison is, of operands that ``gt`` and ``le`` exchange, and whether it is the opposite of that."""
 
@@ -377,14 +350,14 @@ def _conjuncts(v: Value) -> list[Op | None]:
     return [v.op]
 
 
-def _extreme(o: ops.Apply) -> Code | None:
+def _extreme(o: ops.Apply) -> int | None:
     """Whether a choice is the smaller or the larger one of the two values that it compares."""
     cond, x, y = o.args
     test = cond.op
     if not isinstance(test, ops.Apply) or test.fn not in ("lt", "le", "gt", "ge") or set(test.args) != {x, y}:
         return None
     less = test.fn in ("lt", "le")
-    return Code.MINIMUM if less == (test.args[0] is x) else Code.MAXIMUM
+    return StackOp.MINIMUM if less == (test.args[0] is x) else StackOp.MAXIMUM
 
 
 def _minimum(v: Value) -> tuple[Value, Value] | None:
@@ -394,4 +367,4 @@ def _minimum(v: Value) -> tuple[Value, Value] | None:
         return None
     if o.fn == "min" and len(o.args) == 2:
         return o.args[0], o.args[1]
-    return (o.args[1], o.args[2]) if o.fn == "where" and _extreme(o) == Code.MINIMUM else None
+    return (o.args[1], o.args[2]) if o.fn == "where" and _extreme(o) == StackOp.MINIMUM else None

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from warp_like.base.contract import MAX_DIMS
 from warp_like.frontend.builtin import Builtin
-from warp_like.ir.layout import MAX_DIMS
 from warp_like.runtime.arrays.array import array
 from warp_like.runtime.arrays.recording import host_writes
 from warp_like.runtime.kernels.decorators import kernel

@@ -1,6 +1,6 @@
 """Errors that kernels report from the device: a check that failed, an assert.
 
-A kernel that can fail has a record (``CudaContext`` in ``native/context.h``) in page-locked memory, which the device
+A kernel that can fail has a record (``CudaContext`` in ``base/contract.py``) in page-locked memory, which the device
 writes and the host reads without a copy. Where checks were asked for (``mode="debug"``, ``verify_fp``) the host waits
 for each launch and looks; for the checks of all modes (``expect_eq``) and for graphs it looks whenever it has waited
 for something. What is raised is what the CPU raises.
@@ -14,6 +14,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from warp_like import _native
+from warp_like.base.contract import CUDA_CONTEXT
 from warp_like.compiler.artifact import Artifact
 from warp_like.runtime.cuda.memory import allocate_pinned
 
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from warp_like.runtime.cuda.device import CudaDevice
     from warp_like.runtime.kernels.program import Program
 
-AT = _native.CUDA_CONTEXT_OFFSETS
-SIZE = AT["size"]
+AT = CUDA_CONTEXT.offsets
 
 
 def explained(program: Program, artifact: Artifact, record: bytes) -> Exception:
@@ -51,7 +51,7 @@ class Report:
         self._program = weakref.ref(program)
         self._artifact = artifact
         self.fixed_stack = 0
-        self._memory = allocate_pinned(program.device, SIZE, zero=True)
+        self._memory = allocate_pinned(program.device, CUDA_CONTEXT.size, zero=True)
         self.address = self._memory.ptr
 
     def check(self) -> None:
@@ -60,7 +60,7 @@ class Report:
         needed = ctypes.c_int64.from_address(self.address + AT["stack_needed"]).value
         if not failed and not needed:
             return
-        record = ctypes.string_at(self.address, SIZE)
+        record = ctypes.string_at(self.address, CUDA_CONTEXT.size)
         _native.clear_memory(self._memory)
         program = self._program()
         if program is not None and not failed and self.fixed_stack:

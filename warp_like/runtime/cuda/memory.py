@@ -12,15 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 from warp_like import _native
+from warp_like.base.contract import MemoryOwner
 from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.cuda.driver import driver
 from warp_like.runtime.cuda.errors import CudaOutOfMemoryError, out_of_memory
 from warp_like.runtime.memory.allocation import MemoryKind
 from warp_like.runtime.memory.allocators import BuiltinAllocator, memory_from
 from warp_like.runtime.memory.stream import Stream
-
-POOL, PLAIN, PINNED, OTHER = range(4)
-"""Who gets memory back; the numbers are native/cuda.cpp's."""
 
 _LEGACY_STREAM = 0
 
@@ -54,7 +52,7 @@ def allocate(device: CudaDevice, nbytes: int, zero: bool, stream: Stream | None 
     context = device.native
     stream = stream or device.stream
     if nbytes == 0:
-        return _native.cuda_memory(context, 0, 0, OTHER, stream)
+        return _native.cuda_memory(context, 0, 0, MemoryOwner.OTHER, stream)
     owner = None
     filled = stream
     with device.guard:
@@ -63,12 +61,12 @@ def allocate(device: CudaDevice, nbytes: int, zero: bool, stream: Stream | None 
             stream = Stream(device)  # memory of the graph's own would be there only while it runs
         if device.allocator is not None:
             owner = memory_from(device.allocator, nbytes, device.guard)
-            address, kind = owner.ptr, OTHER
+            address, kind = owner.ptr, MemoryOwner.OTHER
         elif device.is_mempool_enabled:
-            kind = POOL
+            kind = MemoryOwner.POOL
             address = _retried(device, "cuMemAllocAsync", nbytes, lambda: _pooled(device, nbytes, stream))
         else:
-            kind = PLAIN
+            kind = MemoryOwner.PLAIN
             address = _retried(device, "cuMemAlloc", nbytes, lambda: device.driver.mem_alloc(nbytes))
         made = _native.cuda_memory(context, address, nbytes, kind, stream, owner)
         if zero:
@@ -142,7 +140,7 @@ def allocate_pinned(device: CudaDevice, nbytes: int, zero: bool) -> _native.Buff
             address = device.driver.mem_alloc_host(max(nbytes, 1))
         except CudaOutOfMemoryError as e:
             raise MemoryError(f"the host has no room for {nbytes} bytes of page-locked memory") from e
-    made = _native.cuda_memory(device.native, address, nbytes, PINNED, device.stream)
+    made = _native.cuda_memory(device.native, address, nbytes, MemoryOwner.PINNED, device.stream)
     if zero:
         _native.clear_memory(made)
     return made

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from warp_like import _native
+from warp_like.base.contract import CUDA_CONTEXT, RunError
 from warp_like.base.settings import settings
 from warp_like.runtime.cuda.device import CudaDevice
-from warp_like.runtime.cuda.faults import AT, SIZE, explained
+from warp_like.runtime.cuda.faults import AT, explained
 from warp_like.runtime.cuda.memory import allocate
 from warp_like.runtime.memory.stream import Stream
 
@@ -105,7 +106,7 @@ class Runner:
     def _with_stack(self, attempt: Any, loaded: Loaded, stream: Stream) -> None:
         driver, queue = self.device.driver, stream.cuda_stream
         saved = [(ptr, nbytes, allocate(self.device, nbytes, False, stream)) for ptr, nbytes in attempt.written]
-        header = allocate(self.device, SIZE, False, stream)
+        header = allocate(self.device, CUDA_CONTEXT.size, False, stream)
         with self.device.guard:
             for ptr, nbytes, copy in saved:
                 driver.copy_on_device(copy.ptr, ptr, nbytes, queue)
@@ -123,11 +124,11 @@ class Runner:
         capacity = loaded.stack_capacity
         blocks = self._blocks(attempt, loaded, capacity)
         arena = allocate(self.device, blocks * attempt.block_dim * capacity, False, stream)
-        record = bytearray(SIZE)
+        record = bytearray(CUDA_CONTEXT.size)
         raw = np.frombuffer(record, np.uint8)
-        driver.fill(header.ptr, 0, 1, SIZE, queue)
+        driver.fill(header.ptr, 0, 1, CUDA_CONTEXT.size, queue)
         attempt.launch(header.ptr, blocks, arena.ptr, capacity)
-        driver.copy_to_host(raw.ctypes.data, header.ptr, SIZE, queue)
+        driver.copy_to_host(raw.ctypes.data, header.ptr, CUDA_CONTEXT.size, queue)
         stream.synchronize()
         if struct.unpack_from("<i", record, AT["code"])[0]:
             raise explained(self.program, loaded.artifact, bytes(record))
@@ -158,5 +159,5 @@ class Runner:
         """
         limit = settings.adjoint_stack_limit // 4 * 4
         if needed > limit:
-            raise self.program.explain_error(_native.ERROR_STACK_LIMIT, 0, 0)
+            raise self.program.explain_error(RunError.STACK_LIMIT, 0, 0)
         return min(max(2 * capacity, (needed + 3) // 4 * 4), limit)

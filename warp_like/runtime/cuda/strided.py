@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from warp_like.base.contract import MAX_DIMS
 from warp_like.frontend.builtin import Builtin
 from warp_like.ir import types as ir
-from warp_like.ir.layout import MAX_DIMS
 from warp_like.runtime.arrays.array import bind_foreign
 from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.kernels.decorators import kernel

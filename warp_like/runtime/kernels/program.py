@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from warp_like import _native, values
+from warp_like.base.contract import MAX_NARROW, ParamFlag, ParamKind, RunError
 from warp_like.base.errors import WarpDeterminismError
 from warp_like.base.faults import explain
 from warp_like.base.forking import Order, held_by_forks
 from warp_like.base.settings import Setting, settings
 from warp_like.compiler.artifact import Artifact, Effects
 from warp_like.compiler.signature import Signature, entry_roles, prefixed, with_scratch
-from warp_like.ir.layout import MAX_NARROW, type_code
+from warp_like.ir.layout import type_code
 from warp_like.ir.types import Array, Scalar, Struct, Type, is_differentiable, leaf_fields
 from warp_like.runtime.memory.device import Device, get_device
 
@@ -22,13 +23,9 @@ if TYPE_CHECKING:
     from warp_like.backend.target import Target
     from warp_like.runtime.kernels.kernel import Kernel
 
-STACK_LIMIT = 1
-
 Place = tuple[bool, bool, bool]
 """Of a variant in its dispatcher: contiguous, wide, sums."""
 
-_ARRAY, _SCALAR, _VALUE = 0, 1, 2
-_WRITES, _SUMS, _OWN, _STORES, _READS, _GRADIENT, _OPTIONAL, _TAKES = 1, 3, 5, 8, 16, 32, 64, 128
 COMPILING = held_by_forks(threading.RLock(), Order.PROGRAM)
 
 
@@ -124,7 +121,7 @@ class Program:
 
         Args:
             contiguous: All arrays are contiguous.
-            wide: An extent of the grid exceeds ``layout.MAX_NARROW``.
+            wide: An extent of the grid exceeds ``contract.MAX_NARROW``.
             sums: Additions to arrays that no other argument overlaps need not be atomic.
 
         Raises:
@@ -161,12 +158,13 @@ class Program:
         specs: list[tuple[Any, ...]] = []
         for i, (name, t) in enumerate(zip(names, types, strict=True)):
             if isinstance(t, Array):
-                flags = _flags(effects, i, t) | (_OPTIONAL if self._may_be_none(i, effects) else 0)
-                specs.append((name, _ARRAY, type_code(t.dtype), t.ndim, flags, None, dict(effects.spans).get(i)))
+                flags = _flags(effects, i, t) | (ParamFlag.OPTIONAL if self._may_be_none(i, effects) else 0)
+                spans = dict(effects.spans).get(i)
+                specs.append((name, ParamKind.ARRAY, type_code(t.dtype), t.ndim, flags, None, spans))
             elif isinstance(t, Scalar):
-                specs.append((name, _SCALAR, type_code(t), 0, _flags(effects, i, t), None))
+                specs.append((name, ParamKind.SCALAR, type_code(t), 0, _flags(effects, i, t), None))
             else:
-                specs.append((name, _VALUE, type_code(t), 0, _flags(effects, i, t), values.from_ir(t)))
+                specs.append((name, ParamKind.VALUE, type_code(t), 0, _flags(effects, i, t), values.from_ir(t)))
         dispatcher = _native.Dispatcher(self.kernel.key, specs, self.explain_error, self.device, cuda)
         dispatcher.tid_ndim = artifact.schedule.tid_ndim
         dispatcher.ordered = effects.ordered
@@ -193,13 +191,13 @@ class Program:
     ) -> Exception:
         """Make the exception for an error that compiled code recorded."""
         role = "the adjoint of kernel" if self.wrt is not None else "kernel"
-        if code == STACK_LIMIT:
+        if code == RunError.STACK_LIMIT:
             return MemoryError(
                 f"{role} `{self.kernel.key}`: a thread needs more than {settings.adjoint_stack_limit} bytes to "
                 "save the state of its loops for the gradient; declare it with @wp.kernel(checkpoint_loops=True), "
                 "which saves less and computes more, or raise wp.config.adjoint_stack_limit"
             )
-        if code == _native.ERROR_UNORDERED:
+        if code == RunError.UNORDERED:
             return WarpDeterminismError(
                 f"{role} `{self.kernel.key}`: deterministic mode is on, and what it computes on CUDA depends on the "
                 "order of its threads: it adds floats to elements that threads share, uses what an atomic operation "
@@ -207,7 +205,7 @@ class Program:
                 "which wp.utils.array_sum() and the like add up in a fixed order; or declare it with "
                 "@wp.kernel(deterministic=False)"
             )
-        if code == _native.ERROR_TIMEOUT:
+        if code == RunError.TIMEOUT:
             return TimeoutError(
                 f"{role} `{self.kernel.key}`: the launch took longer than wp.config.launch_timeout = "
                 f"{settings.launch_timeout:g} seconds; its arrays are as its threads have left them"
@@ -219,15 +217,18 @@ class Program:
 
 def _flags(effects: Effects, position: int, t: Type) -> int:
     """What the dispatcher knows of a parameter beside its type."""
-    writes = _WRITES if position in effects.writes else 0
+    flags = ParamFlag.GRADIENT if is_differentiable(t) else 0
     if position in effects.sums:
-        writes = _SUMS
+        flags |= ParamFlag.WRITES | ParamFlag.SUMS
     elif position in effects.own or position in effects.reduced:
-        writes = _OWN
-    stores = _STORES if position in effects.stores else 0
-    reads = _READS if position in effects.reads else 0
-    takes = _TAKES if position in effects.takes else 0
-    return writes | stores | reads | takes | (_GRADIENT if is_differentiable(t) else 0)
+        flags |= ParamFlag.WRITES | ParamFlag.OWN
+    elif position in effects.writes:
+        flags |= ParamFlag.WRITES
+    if position in effects.stores:
+        flags |= ParamFlag.STORES
+    if position in effects.reads:
+        flags |= ParamFlag.READS
+    return flags | ParamFlag.TAKES if position in effects.takes else flags
 
 
 def _declared(t: Type | None) -> tuple[type | None, int]:

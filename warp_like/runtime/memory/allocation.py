@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from warp_like import _native
+from warp_like.base.contract import MAX_DIMS
 from warp_like.base.frozen import Frozen
 from warp_like.base.settings import Setting, settings
 from warp_like.ir import types as ir
-from warp_like.ir.layout import MAX_DIMS, size_of, type_code
+from warp_like.ir.layout import size_of, type_code
 from warp_like.runtime.memory.device import Device
 from warp_like.values import bfloat, from_ir, numpy_dtype, to_ir
 from warp_like.values.struct import StructInstance, structured_dtype

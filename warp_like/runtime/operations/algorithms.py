@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from warp_like.base.contract import MAX_DIMS
 from warp_like.frontend.builtin import Builtin
 from warp_like.ir import types as ir
-from warp_like.ir.layout import MAX_DIMS
 from warp_like.runtime.arrays import interop_hooks
 from warp_like.runtime.arrays.array import array, new_array
 from warp_like.runtime.arrays.recording import host_writes

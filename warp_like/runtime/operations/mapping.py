@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from warp_like import values
+from warp_like.base.contract import MAX_DIMS
 from warp_like.base.hashing import digest
 from warp_like.frontend.builtin import Builtin
 from warp_like.frontend.function import Function, Overload
@@ -31,7 +32,6 @@ from warp_like.runtime.memory.device import Device
 from warp_like.runtime.memory.recorder import recorder
 from warp_like.values.struct import StructInstance
 
-MAX_DIMS = 4
 _KEPT = 256
 
 _kernels: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
