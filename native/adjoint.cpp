@@ -228,19 +228,16 @@ bool find_adjoint(const Record* record, const Dispatcher** found) {
     return true;
 }
 
-PyObject* try_adjoint(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
-    if (nargs != 6) {
-        PyErr_SetString(PyExc_TypeError, "try_adjoint(dim, inputs, outputs, adj_inputs, adj_outputs, device)");
-        return nullptr;
-    }
+PyObject* try_adjoint(PyObject* object, const LaunchCall& call, PyObject* adj_inputs, PyObject* adj_outputs) {
     const Dispatcher* self = as_dispatcher(object);
     const Signature& signature = *self->signature;
     const char* why = nullptr;
     Launch launch;
     Given adjoints;
-    if (!same_device(self, args[5], &why) || !read_grid(args[0], &launch.grid, &why) ||
-        launch.given.take(signature.declared, args[1], args[2]) || launch.given.size() != signature.params.size() ||
-        adjoints.take_adjoints(signature.declared, signature.params.size(), args[1], args[2], args[3], args[4]) ||
+    const size_t count = signature.params.size();
+    if (!same_device(self, call.device, &why) || !read_grid(call.dim, &launch.grid, &why) ||
+        launch.given.take(signature.declared, call.inputs, call.outputs) || launch.given.size() != count ||
+        adjoints.take_adjoints(signature.declared, count, call.inputs, call.outputs, adj_inputs, adj_outputs) ||
         launch.prepare(self, add_gradients(signature, &adjoints, &launch.given)) || launch.empty() ||
         launch.reads_overwritten(signature)) {
         if (PyErr_Occurred()) return nullptr;

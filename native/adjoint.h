@@ -10,7 +10,7 @@ namespace wl {
 constexpr int kMaxGradients = 64;  // kernels with more parameters take the checked path
 
 // Dispatcher.try_adjoint
-PyObject* try_adjoint(PyObject* dispatcher, PyObject* const* args, Py_ssize_t nargs);
+PyObject* try_adjoint(PyObject* dispatcher, const LaunchCall& call, PyObject* adj_inputs, PyObject* adj_outputs);
 
 // Record.try_reverse and Record.can_reverse
 PyObject* try_reverse(PyObject* record, PyObject*);

@@ -9,6 +9,8 @@
 #include "batch.h"
 #include "cuda.h"
 #include "cuda_launch.h"
+#include "record.h"
+#include "spec.h"
 #include "structmember.h"
 #include "sums.h"
 #include "thread_pool.h"
@@ -249,24 +251,39 @@ PyObject* launch(Attempt* attempt) {
 
 }  // namespace
 
-PyObject* try_launch(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
-    if (nargs != 4 && nargs != 7) {
-        PyErr_SetString(PyExc_TypeError,
-                        "try_launch(dim, inputs, outputs, device, stream=None, max_blocks=0, block_dim=None)");
-        return nullptr;
-    }
+PyObject* try_launch(PyObject* object, const LaunchCall& call) {
     Attempt attempt(object);
-    if (nargs > 4 && !read_blocks(args[4], args[5], args[6], &attempt.grid)) Py_RETURN_FALSE;
-    PyObject* device = args[3];
+    if (!call.plain && !read_blocks(call.stream, call.max_blocks, call.block_dim, &attempt.grid)) Py_RETURN_FALSE;
+    PyObject* device = call.device;
     if (attempt.grid.stream && device == Py_None) {  // the stream names the device
         if (reinterpret_cast<CudaStream*>(attempt.grid.stream)->context != attempt.self->cuda) Py_RETURN_FALSE;
         device = attempt.self->device;
     }
-    if (!attempt.read(args[0], args[1], args[2], device)) Py_RETURN_FALSE;
+    if (!attempt.read(call.dim, call.inputs, call.outputs, device)) Py_RETURN_FALSE;
     return launch(&attempt);
 }
 
 namespace {
+
+PyObject* launch_method(PyObject* self, PyObject* const* args, Py_ssize_t nargs) {
+    if (nargs == 4) return try_launch(self, {args[0], args[1], args[2], args[3]});
+    if (nargs == 7) return try_launch(self, {args[0], args[1], args[2], args[3], false, args[4], args[5], args[6]});
+    PyErr_SetString(PyExc_TypeError,
+                    "try_launch(dim, inputs, outputs, device, stream=None, max_blocks=0, block_dim=None)");
+    return nullptr;
+}
+
+PyObject* adjoint_method(PyObject* self, PyObject* const* args, Py_ssize_t nargs) {
+    if (nargs == 6) return try_adjoint(self, {args[0], args[1], args[2], args[5]}, args[3], args[4]);
+    PyErr_SetString(PyExc_TypeError, "try_adjoint(dim, inputs, outputs, adj_inputs, adj_outputs, device)");
+    return nullptr;
+}
+
+PyObject* record_method(PyObject* self, PyObject* const* args, Py_ssize_t nargs) {
+    if (nargs == 6) return try_record(self, {args[2], args[3], args[4], args[5]}, args[0], args[1]);
+    PyErr_SetString(PyExc_TypeError, "try_record(history, kernel, dim, inputs, outputs, device)");
+    return nullptr;
+}
 
 bool read_count(PyObject* object, int64_t* out) {
     if (object == Py_None) return true;
@@ -425,46 +442,19 @@ PyObject* install_adjoint(PyObject* object, PyObject* args) {
     Py_RETURN_NONE;
 }
 
-PyObject* declare(PyObject* object, PyObject* parameters) {
-    if (!as_dispatcher(object)->signature->read_declared(parameters)) return nullptr;
-    Py_RETURN_NONE;
-}
-
 // ---- the type
 
 PyObject* dispatcher_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-    static const char* names[] = {"name", "params", "on_error", "device", "cuda", nullptr};
-    PyObject *name, *params, *on_error, *device, *cuda = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UOOO|O:Dispatcher", const_cast<char**>(names), &name, &params,
-                                     &on_error, &device, &cuda)) {
-        return nullptr;
-    }
-    if (cuda != Py_None && !PyObject_TypeCheck(cuda, &DriverContextType)) {
-        PyErr_SetString(PyExc_TypeError, "Dispatcher() needs a DriverContext or None for `cuda`");
-        return nullptr;
-    }
-    if (!PyCallable_Check(on_error)) {
-        PyErr_SetString(PyExc_TypeError, "Dispatcher() needs a callable on_error(code, where, thread[, text, values])");
-        return nullptr;
-    }
-    Ref object(type->tp_alloc(type, 0));
-    if (!object) return nullptr;
-    Dispatcher* self = as_dispatcher(object.get());
+    static const char* names[] = {"spec", nullptr};
+    PyObject* object;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:Dispatcher", const_cast<char**>(names), &object)) return nullptr;
+    Ref made(type->tp_alloc(type, 0));
+    if (!made) return nullptr;
+    Dispatcher* self = as_dispatcher(made.get());
     self->signature = new (std::nothrow) Signature;
     self->adjoints = new (std::nothrow) std::vector<Adjoint>;
     if (!self->signature || !self->adjoints) return PyErr_NoMemory();
-    if (!self->signature->read(params)) return nullptr;
-    if (cuda != Py_None) {
-        self->cuda = Ref::borrow(cuda).release();
-        self->signature->cuda_ordinal = reinterpret_cast<DriverContext*>(cuda)->ordinal;
-    }
-    self->name = Ref::borrow(name).release();
-    self->on_error = Ref::borrow(on_error).release();
-    self->device = Ref::borrow(device).release();
-    self->device_name = PyObject_Str(device);
-    if (!self->device_name) return nullptr;
-    self->tid_ndim = kMaxDims;
-    return object.release();
+    return read_spec(object, self) ? made.release() : nullptr;
 }
 
 int dispatcher_traverse(PyObject* object, visitproc visit, void* arg) {
@@ -533,7 +523,7 @@ PyMethodDef functions[] = {
 };
 
 PyMethodDef methods[] = {
-    {"try_launch", method(try_launch), METH_FASTCALL,
+    {"try_launch", method(launch_method), METH_FASTCALL,
      "try_launch(dim, inputs, outputs, device, stream=None, max_blocks=0, block_dim=None)\n--\n\nLaunch, and return "
      "True; or return False, with nothing done, when something is not plainly right or the variant is not "
      "installed."},
@@ -560,13 +550,10 @@ PyMethodDef methods[] = {
      "are "
      "flagged so and of no others, is told while no other thread can touch these."},
     {"clear", clear, METH_NOARGS, "clear()\n--\n\nForget all variants."},
-    {"declare", declare, METH_O,
-     "declare(parameters)\n--\n\nSay that arguments come as (struct class or None, number of parameters) each; a "
-     "struct gives its fields."},
-    {"try_adjoint", method(try_adjoint), METH_FASTCALL,
+    {"try_adjoint", method(adjoint_method), METH_FASTCALL,
      "try_adjoint(dim, inputs, outputs, adj_inputs, adj_outputs, device)\n--\n\nRun the adjoint, and return True; or "
      "return False, with nothing done."},
-    {"try_record", method(try_record), METH_FASTCALL,
+    {"try_record", method(record_method), METH_FASTCALL,
      "try_record(history, kernel, dim, inputs, outputs, device)\n--\n\nLaunch, and return a Record that `history` "
      "knows, or True where `kernel` is None and nothing is recorded; or return None, with nothing done."},
     {"install_adjoint", install_adjoint, METH_VARARGS,
@@ -580,25 +567,26 @@ PyMemberDef members[] = {
     {"name", T_OBJECT, offsetof(Dispatcher, name), READONLY, "The kernel's name."},
     {"device", T_OBJECT, offsetof(Dispatcher, device), READONLY, "The device that it launches on."},
     {"unrecorded", T_LONGLONG, offsetof(Dispatcher, unrecorded), 0, "How many launches no tape has seen."},
-    {"tid_ndim", T_INT, offsetof(Dispatcher, tid_ndim), 0,
+    {"tid_ndim", T_INT, offsetof(Dispatcher, tid_ndim), READONLY,
      "The fewest dimensions that the kernel folds the grid into."},
     {"block_dim", T_INT, offsetof(Dispatcher, block_dim), 0,
      "On CUDA, the threads of a block where a launch does not say."},
     {"runner", T_OBJECT, offsetof(Dispatcher, runner), 0,
      "On CUDA, what gets each launch as an Attempt in place of the driver, or None."},
-    {"ordered", T_BOOL, offsetof(Dispatcher, ordered), 0,
+    {"ordered", T_BOOL, offsetof(Dispatcher, ordered), READONLY,
      "Whether what the kernel computes depends on the order in which its threads run, other than by rounding its "
      "sums."},
-    {"rounds", T_BOOL, offsetof(Dispatcher, rounds), 0, "Whether arrays that the kernel only adds to are of floats."},
+    {"rounds", T_BOOL, offsetof(Dispatcher, rounds), READONLY,
+     "Whether arrays that the kernel only adds to are of floats."},
     {"deterministic", T_BOOL, offsetof(Dispatcher, deterministic), 0,
      "Whether launches give the same bits whatever the number of threads."},
     {"stale", T_BOOL, offsetof(Dispatcher, stale), 0,
      "Whether options have changed since it was made, so that recorded launches have to look for another one."},
-    {"prints", T_BOOL, offsetof(Dispatcher, prints), 0, "Whether the kernel prints."},
-    {"bounded", T_BOOL, offsetof(Dispatcher, bounded), 0,
+    {"prints", T_BOOL, offsetof(Dispatcher, prints), READONLY, "Whether the kernel prints."},
+    {"bounded", T_BOOL, offsetof(Dispatcher, bounded), READONLY,
      "Whether what a thread costs does not depend on data, so that a launch may be trusted to be short."},
-    {"types", T_OBJECT, offsetof(Dispatcher, types), 0, "The types of the parameters, which records get."},
-    {"recordable", T_BOOL, offsetof(Dispatcher, recordable), 0,
+    {"types", T_OBJECT, offsetof(Dispatcher, types), READONLY, "The types of the parameters, which records get."},
+    {"recordable", T_BOOL, offsetof(Dispatcher, recordable), READONLY,
      "Whether a tape needs no more of a launch than its arguments, so that try_record may take it."},
     {nullptr, 0, 0, 0, nullptr},
 };
@@ -638,10 +626,7 @@ bool register_dispatch(PyObject* module) {
     DispatcherType.tp_basicsize = sizeof(Dispatcher);
     DispatcherType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
     DispatcherType.tp_doc =
-        "Dispatcher(name, params, on_error, device, cuda=None)\n--\n\nLaunches one kernel. `params` lists (name, kind, "
-        "type_code, ndim, flags, value_class) with kind 0 = array, 1 = scalar, 2 = value. The flags add up: 1 for an "
-        "array that is written, 2 if it is only added to, 4 if each kernel thread updates its own element, 8 if it is "
-        "overwritten, 16 if it is loaded from, 32 for what has a gradient, 64 if it may be None.";
+        "Dispatcher(spec)\n--\n\nLaunches one kernel, which a `DispatcherSpec` (runtime/kernels/program.py) describes.";
     DispatcherType.tp_new = dispatcher_new;
     DispatcherType.tp_dealloc = dispatcher_dealloc;
     DispatcherType.tp_traverse = dispatcher_traverse;

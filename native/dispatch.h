@@ -65,6 +65,18 @@ struct Grid {
     int64_t block_dim = 0;       // on CUDA, 0: the usual
 };
 
+// What a launch is called with; borrowed.
+struct LaunchCall {
+    PyObject* dim;
+    PyObject* inputs;
+    PyObject* outputs;
+    PyObject* device;                // None: the current one
+    bool plain = true;               // the call says nothing of the rest, which is for CUDA
+    PyObject* stream = nullptr;      // or None
+    PyObject* max_blocks = nullptr;  // or None
+    PyObject* block_dim = nullptr;   // or None
+};
+
 extern PyTypeObject DispatcherType;
 
 inline Dispatcher* as_dispatcher(PyObject* object) { return reinterpret_cast<Dispatcher*>(object); }
@@ -92,7 +104,7 @@ bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* ar
 bool finished(Dispatcher* self, const RunRecord& record);
 
 // Dispatcher.try_launch
-PyObject* try_launch(PyObject* dispatcher, PyObject* const* args, Py_ssize_t nargs);
+PyObject* try_launch(PyObject* dispatcher, const LaunchCall& call);
 
 bool register_dispatch(PyObject* module);
 

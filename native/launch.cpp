@@ -106,20 +106,22 @@ struct Call {
     bool is(Parameter which, PyObject* value, bool by_default) const {
         return given[which] ? given[which] == value : by_default;
     }
+    LaunchCall launch() const {
+        const bool plain = !given[kStream] && !given[kMaxBlocks] && !given[kBlockDim];
+        return {given[kDim], sequence(kInputs), sequence(kOutputs),   optional(kDevice),
+                plain,       optional(kStream), optional(kMaxBlocks), optional(kBlockDim)};
+    }
 };
 
 // ---- launch()
 
 // Records a launch; or, where `kernel` is None, runs it where it overwrites nothing that the tape needs.
-PyObject* record(const Call& call, PyObject* dispatcher, PyObject* kernel, PyObject* recorder) {
+PyObject* record(const LaunchCall& call, PyObject* dispatcher, PyObject* kernel, PyObject* recorder) {
     const Ref held = Ref::borrow(recorder);
     const Ref history(PyObject_GetAttr(recorder, history_name));
     if (!history) return nullptr;
     if (history.get() == Py_None) Py_RETURN_FALSE;
-    PyObject* args[] = {history.get(),           kernel,
-                        call.given[kDim],        call.sequence(kInputs),
-                        call.sequence(kOutputs), call.optional(kDevice)};
-    const Ref made(try_record(dispatcher, args, 6));
+    const Ref made(try_record(dispatcher, call, history.get(), kernel));
     if (!made) return nullptr;
     if (made.get() == Py_None) Py_RETURN_FALSE;
     if (made.get() == Py_True) return Py_NewRef(Py_True);
@@ -130,14 +132,14 @@ PyObject* record(const Call& call, PyObject* dispatcher, PyObject* kernel, PyObj
 
 // Tries the dispatchers for other devices than that of the last launch. One that takes the launch is tried first from
 // now on, so that programs which go from device to device find each.
-PyObject* launch_elsewhere(PyObject* kernel, PyObject* const* args, Py_ssize_t count) {
+PyObject* launch_elsewhere(PyObject* kernel, const LaunchCall& call) {
     const Ref held = Ref::borrow(kernel);
     auto* self = reinterpret_cast<Launchable*>(kernel);
     const Ref others = Ref::borrow(self->others);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(others.get()); ++i) {
         Ref dispatcher = Ref::borrow(PyList_GET_ITEM(others.get(), i));
         if (Py_TYPE(dispatcher.get()) != &DispatcherType) continue;
-        Ref done(try_launch(dispatcher.get(), args, count));
+        Ref done(try_launch(dispatcher.get(), call));
         if (!done) return nullptr;
         if (done.get() != Py_True) continue;
         // What ran may have forgotten the kernel's programs.
@@ -162,28 +164,22 @@ PyObject* launch(const Call& call) {
     if (!dispatcher || Py_TYPE(dispatcher.get()) != &DispatcherType) Py_RETURN_FALSE;
     if (!is_current(as_dispatcher(dispatcher.get())->watch)) Py_RETURN_FALSE;
     PyObject* recorder = active_recorder();
-    const bool plain = !call.given[kStream] && !call.given[kMaxBlocks] && !call.given[kBlockDim];
-    if (!plain && (recorder || !call.is(kAdjoint, Py_False, true))) Py_RETURN_FALSE;
+    const LaunchCall asked = call.launch();
+    if (!asked.plain && (recorder || !call.is(kAdjoint, Py_False, true))) Py_RETURN_FALSE;
     if (!call.is(kAdjoint, Py_False, true)) {
-        PyObject* args[] = {call.given[kDim],          call.sequence(kInputs),     call.sequence(kOutputs),
-                            call.sequence(kAdjInputs), call.sequence(kAdjOutputs), call.optional(kDevice)};
         if (recorder || !call.is(kAdjoint, Py_True, false)) Py_RETURN_FALSE;
-        return try_adjoint(dispatcher.get(), args, 6);
+        return try_adjoint(dispatcher.get(), asked, call.sequence(kAdjInputs), call.sequence(kAdjOutputs));
     }
     if (recorder) {
         const bool recorded = call.is(kRecordTape, Py_True, true);
         if (!recorded && !call.is(kRecordTape, Py_False, false)) Py_RETURN_FALSE;
-        return record(call, dispatcher.get(), recorded ? kernel : Py_None, recorder);
+        return record(asked, dispatcher.get(), recorded ? kernel : Py_None, recorder);
     }
-    PyObject* args[] = {call.given[kDim],        call.sequence(kInputs), call.sequence(kOutputs),
-                        call.optional(kDevice),  call.optional(kStream), call.optional(kMaxBlocks),
-                        call.optional(kBlockDim)};
-    const Py_ssize_t count = plain ? 4 : 7;
     PyObject* others = reinterpret_cast<Launchable*>(kernel)->others;
-    if (!others || !PyList_CheckExact(others)) return try_launch(dispatcher.get(), args, count);
-    Ref done(try_launch(dispatcher.get(), args, count));
+    if (!others || !PyList_CheckExact(others)) return try_launch(dispatcher.get(), asked);
+    Ref done(try_launch(dispatcher.get(), asked));
     if (!done || done.get() != Py_False) return done.release();
-    return launch_elsewhere(held.get(), args, count);
+    return launch_elsewhere(held.get(), asked);
 }
 
 PyObject* launch_shortcut(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {

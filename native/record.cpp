@@ -268,31 +268,32 @@ bool is_outdated(const Record* record, const Dispatcher* adjoint) {
     return false;
 }
 
-PyObject* try_record(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
-    if (nargs != 6 || !PyObject_TypeCheck(args[0], &HistoryType)) {
-        PyErr_SetString(PyExc_TypeError, "try_record(history, kernel, dim, inputs, outputs, device)");
+PyObject* try_record(PyObject* object, const LaunchCall& call, PyObject* recorded, PyObject* kernel) {
+    if (!PyObject_TypeCheck(recorded, &HistoryType)) {
+        PyErr_Format(PyExc_TypeError, "try_record() needs a History, got %R", recorded);
         return nullptr;
     }
     Dispatcher* self = as_dispatcher(object);
-    History* history = as_history(args[0]);
+    History* history = as_history(recorded);
     Refusal refusal;
     Grid grid;
     Given given;
-    if (!self->recordable || !same_device(self, args[5], &refusal.reason) ||
-        !read_grid(args[2], &grid, &refusal.reason) || given.take(self->signature->declared, args[3], args[4])) {
+    if (!self->recordable || !same_device(self, call.device, &refusal.reason) ||
+        !read_grid(call.dim, &grid, &refusal.reason) ||
+        given.take(self->signature->declared, call.inputs, call.outputs)) {
         Py_RETURN_NONE;
     }
     Arguments arguments(*self->signature);
     if (!arguments.pack(given, self->device, &refusal) || !is_plain(self, given, history)) Py_RETURN_NONE;
     Variant* variant = variant_for(self, grid, arguments);
     if (grid.count && !variant->entry) Py_RETURN_NONE;
-    if (args[1] == Py_None) {  // runs without being recorded
+    if (kernel == Py_None) {  // runs without being recorded
         if (grid.count && !execute(self, variant, grid, &arguments)) return nullptr;
         Py_RETURN_TRUE;
     }
-    Ref dims = dims_of(args[2]);
+    Ref dims = dims_of(call.dim);
     if (!dims) return nullptr;
-    Ref record(make_record(args[1], dims.get(), self->types, snapshots(given), Ref(PyTuple_New(0)), object));
+    Ref record(make_record(kernel, dims.get(), self->types, snapshots(given), Ref(PyTuple_New(0)), object));
     if (!record) return nullptr;
     if (grid.count && !execute(self, variant, grid, &arguments)) return nullptr;
     note_seen(as_record(record.get()));

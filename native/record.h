@@ -39,7 +39,7 @@ bool has_gradient(PyObject* array);
 
 // Dispatcher.try_record: runs a launch and returns its Record, or True where the kernel is None, so that a launch that
 // is not recorded is seen all the same; None, and nothing has run, where Python has to see to it.
-PyObject* try_record(PyObject* dispatcher, PyObject* const* args, Py_ssize_t nargs);
+PyObject* try_record(PyObject* dispatcher, const LaunchCall& call, PyObject* history, PyObject* kernel);
 
 // Notes what arrays hold, when a launch has run, so that `is_outdated` can tell.
 void note_seen(Record* record);

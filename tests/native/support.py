@@ -11,6 +11,7 @@ import sys
 import tempfile
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from tests.native.loading import load_native
@@ -103,9 +104,21 @@ class KernelError(Exception):
     """What the tests' on_error gives."""
 
 
-def dispatcher(*params: Any, entry: str = "echo", variants: Any = ((0, 0), (1, 0), (0, 1), (1, 1))) -> Any:
-    """Return a Dispatcher with `entry` installed as the given variants."""
-    d = native.Dispatcher("kernel", params, lambda *error: KernelError(*error), CPU)
+def spec(*params: Any, **facts: Any) -> SimpleNamespace:
+    """Return what a Dispatcher for these parameters is made from."""
+    usual = {
+        "name": "kernel", "params": params, "on_error": lambda *error: KernelError(*error), "device": CPU, "cuda": None,
+        "types": (), "declared": None, "watch": None, "tid_ndim": 4, "ordered": False, "rounds": False,
+        "prints": False, "bounded": False, "recordable": False, "deterministic": False,
+    }  # fmt: skip
+    return SimpleNamespace(**usual | facts)
+
+
+def dispatcher(
+    *params: Any, entry: str = "echo", variants: Any = ((0, 0), (1, 0), (0, 1), (1, 1)), **facts: Any
+) -> Any:
+    """Return a Dispatcher with `entry` installed as the given variants; ``facts`` go to its specification."""
+    d = native.Dispatcher(spec(*params, **facts))
     for contiguous, wide in variants:
         d.install(contiguous, wide, 0, address(entry), entries())
     return d

@@ -106,7 +106,7 @@ def test_no_python_source_defines_it_again() -> None:
     names = {name for name, value in vars(contract).items() if name.isupper() and isinstance(value, int)}
     groups = [group for group in GROUPS if group is not contract.StackOp]  # ADD and THREAD have other meanings, too
     names |= {name for group in groups for name in generator().numbers(group)}
-    names |= {name.upper() for layout in contract.LAYOUTS for name in layout.offsets}
+    names |= {name.upper() for name in contract.CONTEXT.offsets}
     for path in sorted((ROOT / "warp_like").rglob("*.py")):
         if path == Path(contract.__file__):
             continue

@@ -332,8 +332,7 @@ def test_structs_give_their_fields() -> None:
         s.param(s.SCALAR, s.F64),
         s.param(s.ARRAY, s.F32, 2),
     ]
-    d = s.dispatcher(*params)
-    d.declare([(None, 1), (Struct, 3)])
+    d = s.dispatcher(*params, declared=[(None, 1), (Struct, 3)])
     a = s.bound((4,))
     given = Struct(x=a, inner=Inner(y=2.5, unset=None))
     before = sys.getrefcount(a)
@@ -349,4 +348,4 @@ def test_structs_give_their_fields() -> None:
     assert d.explain(1, [7, given, 1], []) == ("too many arguments", None)
     assert d.explain(1, [7], []) == ("too few arguments", None)
     with pytest.raises(ValueError, match="3 declared leaves for 4 parameters"):
-        d.declare([(None, 1), (Struct, 2)])
+        s.dispatcher(*params, declared=[(None, 1), (Struct, 2)])

@@ -6,6 +6,7 @@ import ctypes
 import enum
 import gc
 import itertools
+import re
 import struct
 import sys
 from typing import Any
@@ -276,7 +277,7 @@ def test_dispatcher_is_collected() -> None:
         pass
 
     owner = Owner()
-    owner.dispatcher = native.Dispatcher("k", [array()], lambda *a, o=owner: None, owner)
+    owner.dispatcher = native.Dispatcher(s.spec(array(), on_error=lambda *a, o=owner: None, device=owner))
     owner.dispatcher.install(1, 0, 0, s.address("echo"), owner)
     import weakref
 
@@ -304,7 +305,34 @@ def test_dispatcher_is_collected() -> None:
 )
 def test_bad_parameters(bad: object) -> None:
     with pytest.raises((TypeError, ValueError, AttributeError)):
-        native.Dispatcher("k", bad, print, None)
+        native.Dispatcher(s.spec(params=bad, device=None))
+
+
+@pytest.mark.parametrize(
+    "field, wrong, message",
+    [
+        ("name", 3, "`name` is a str"),
+        ("on_error", None, "`on_error` is a callable on_error(code, where, thread[, text, values])"),
+        ("cuda", 3, "`cuda` is a DriverContext or None"),
+        ("watch", 3, "`watch` is a Watch or None"),
+        ("tid_ndim", 0, "`tid_ndim` is an int from 1 to 4, got 0"),
+        ("tid_ndim", 1 << 80, f"`tid_ndim` is an int from 1 to 4, got {1 << 80}"),
+        ("tid_ndim", "2", "`tid_ndim` is an int from 1 to 4, got '2'"),
+        ("prints", 1, "`prints` is a bool, got 1"),
+        ("declared", 3, "needs a sequence of (struct class or None, number of parameters)"),
+    ],
+)
+def test_bad_specifications(field: str, wrong: object, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
+        native.Dispatcher(s.spec(**{field: wrong}))
+
+
+@pytest.mark.parametrize("field", sorted(vars(s.spec())))
+def test_specifications_are_whole(field: str) -> None:
+    spec = s.spec()
+    delattr(spec, field)
+    with pytest.raises(AttributeError, match=field):
+        native.Dispatcher(spec)
 
 
 def reach(param: int, axis: int, begin: int, end: int, offset: int) -> bytes:

@@ -268,7 +268,7 @@ def test_error_stops_the_launch() -> None:
 def test_error_handler_that_fails() -> None:
     params = [s.param(s.SCALAR, s.I64)] * 3
     for handler, error in ((lambda *_: 1 / 0, ZeroDivisionError), (lambda *_: "no exception", TypeError)):
-        d = native.Dispatcher("kernel", params, handler, s.CPU)
+        d = native.Dispatcher(s.spec(*params, on_error=handler))
         d.install(1, 0, 0, s.address("fail"), None)
         with pytest.raises(error):
             d.try_launch(10, [0, 0, 0], [], None)
@@ -367,8 +367,7 @@ def test_lines_stay_whole_and_in_order_with_python() -> None:
     result = s.run_python(
         """
         native.set_num_threads(4)
-        d = dispatcher(param(SCALAR, F64), param(SCALAR, I64), entry="print")
-        d.prints = True
+        d = dispatcher(param(SCALAR, F64), param(SCALAR, I64), entry="print", prints=True)
         print("before")
         d.try_launch(20000, [1.0, 32], [], None)
         print("after")

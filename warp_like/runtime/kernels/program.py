@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from warp_like import _native, values
-from warp_like.base.contract import MAX_NARROW, ParamFlag, ParamKind, RunError
+from warp_like.base.contract import MAX_DIMS, MAX_NARROW, ParamFlag, ParamKind, RunError
 from warp_like.base.errors import WarpDeterminismError
 from warp_like.base.faults import explain
 from warp_like.base.forking import Order, held_by_forks
+from warp_like.base.frozen import Frozen
 from warp_like.base.settings import Setting, settings
 from warp_like.compiler.artifact import Artifact, Effects
 from warp_like.compiler.signature import Signature, entry_roles, prefixed, with_scratch
@@ -27,6 +28,46 @@ Place = tuple[bool, bool, bool]
 """Of a variant in its dispatcher: contiguous, wide, sums."""
 
 COMPILING = held_by_forks(threading.RLock(), Order.PROGRAM)
+
+
+class DispatcherSpec(Frozen):
+    """What native code is told of a compiled kernel (``native/spec.cpp`` reads it).
+
+    Attributes:
+        name: The kernel's name.
+        params: For each parameter of the entry point its name, ``ParamKind``, type code and dimensions, what it is for
+            (``ParamFlag``), the class of values, and the spans of additions to it (``Effects.spans``).
+        on_error: What makes an exception of an error that compiled code has recorded.
+        device: What it launches on.
+        cuda: On CUDA, the device's context.
+        types: The types of the parameters, which records get.
+        declared: The parameters as the user wrote them, where structs are among them: the class of a struct, and how
+            many parameters it makes.
+        watch: Says whether the Python values that the code was made from have changed, where there are any.
+        tid_ndim: The fewest dimensions that it folds the grid into.
+        ordered: Whether what it computes depends on the order in which its threads run, other than by rounding sums.
+        rounds: Whether arrays that it only adds to are of floats.
+        prints: Whether it prints.
+        bounded: Whether what a thread costs does not depend on data, so that a launch may be trusted to be short.
+        recordable: Whether a tape needs no more of a launch than its arguments.
+        deterministic: Whether launches give the same bits whatever the number of threads.
+    """
+
+    name: str
+    params: tuple[tuple[Any, ...], ...]
+    on_error: Callable[..., Exception]
+    device: object
+    cuda: _native.DriverContext | None = None
+    types: tuple[Type, ...] = ()
+    declared: tuple[tuple[type | None, int], ...] | None = None
+    watch: _native.Watch | None = None
+    tid_ndim: int = MAX_DIMS
+    ordered: bool = False
+    rounds: bool = False
+    prints: bool = False
+    bounded: bool = False
+    recordable: bool = False
+    deterministic: bool = False
 
 
 class Program:
@@ -149,37 +190,43 @@ class Program:
 
     def new_dispatcher(self, signature: Signature, artifact: Artifact, cuda: Any = None) -> _native.Dispatcher:
         """Return a dispatcher without variants for the parameters of ``artifact``; ``cuda`` is the device's context."""
-        effects = artifact.effects
+        effects, schedule, forward = artifact.effects, artifact.schedule, self.wrt is None and self.tangent is None
+        declared = forward and self.kernel.takes_structs and not self.keeps
+        inner = effects.inner_reads or effects.inner_writes
+        spec = DispatcherSpec(
+            name=self.kernel.key,
+            params=tuple(self._params(signature, effects)),
+            on_error=self.explain_error,
+            device=self.device,
+            cuda=cuda,
+            types=self.types,
+            declared=tuple([_declared(t) for _, t in self.kernel.declared]) if declared else None,
+            watch=self.kernel.watch if forward else None,
+            tid_ndim=schedule.tid_ndim,
+            ordered=effects.ordered,
+            rounds=effects.rounds,
+            prints=effects.prints,
+            bounded=schedule.bounded,
+            recordable=forward and not (effects.extremes or effects.rewrites or effects.serial or inner),
+            deterministic=bool(self.kernel.option("deterministic")),
+        )
+        return _native.Dispatcher(spec)
+
+    def _params(self, signature: Signature, effects: Effects) -> Iterator[tuple[Any, ...]]:
         given = [*self.kernel.parameter_names, "kept"]
         names = [prefixed(role, given[i]) for role, i in entry_roles(signature, effects.scratch)]
         types = [*signature.params, *(signature.args[i] for i in effects.scratch)]
         tangents = with_scratch(self.tangent or (), len(signature.args), len(self.wrt or ()), effects.scratch)
         types += [types[i] for i in tangents]
-        specs: list[tuple[Any, ...]] = []
         for i, (name, t) in enumerate(zip(names, types, strict=True)):
+            flags = _flags(effects, i, t)
             if isinstance(t, Array):
-                flags = _flags(effects, i, t) | (ParamFlag.OPTIONAL if self._may_be_none(i, effects) else 0)
-                spans = dict(effects.spans).get(i)
-                specs.append((name, ParamKind.ARRAY, type_code(t.dtype), t.ndim, flags, None, spans))
+                flags |= ParamFlag.OPTIONAL if self._may_be_none(i, effects) else 0
+                yield name, ParamKind.ARRAY, type_code(t.dtype), t.ndim, flags, None, dict(effects.spans).get(i)
             elif isinstance(t, Scalar):
-                specs.append((name, ParamKind.SCALAR, type_code(t), 0, _flags(effects, i, t), None))
+                yield name, ParamKind.SCALAR, type_code(t), 0, flags, None, None
             else:
-                specs.append((name, ParamKind.VALUE, type_code(t), 0, _flags(effects, i, t), values.from_ir(t)))
-        dispatcher = _native.Dispatcher(self.kernel.key, specs, self.explain_error, self.device, cuda)
-        dispatcher.tid_ndim = artifact.schedule.tid_ndim
-        dispatcher.ordered = effects.ordered
-        dispatcher.rounds = effects.rounds
-        dispatcher.deterministic = bool(self.kernel.option("deterministic"))
-        dispatcher.prints = effects.prints
-        dispatcher.bounded = artifact.schedule.bounded
-        dispatcher.types = self.types
-        if self.wrt is None and self.tangent is None:
-            dispatcher.watch = self.kernel.watch
-            if self.kernel.takes_structs and not self.keeps:
-                dispatcher.declare([_declared(t) for _, t in self.kernel.declared])
-            inner = effects.inner_reads or effects.inner_writes
-            dispatcher.recordable = not (effects.extremes or effects.rewrites or effects.serial or inner)
-        return dispatcher
+                yield name, ParamKind.VALUE, type_code(t), 0, flags, values.from_ir(t), None
 
     def _may_be_none(self, position: int, effects: Effects) -> bool:
         """Whether None may stand for an array: not where all threads access it, nor where its type was inferred."""
