@@ -49,9 +49,9 @@ PyObject* adjoint_for(const Dispatcher* forward, uint64_t wrt) {
     return nullptr;
 }
 
-// Adds to `given`, the arguments, the gradient arrays: those of `adjoints`, or where there is none the argument's own.
-// With `adjoints` null, all are the arguments' own, and Python has seen to those that are tied to tensors.
-Gradients add_gradients(const Signature& signature, const Given* adjoints, Given* given) {
+// Adds to `operands`, the arguments, the gradient arrays: those of `adjoints`, or where there is none the argument's
+// own. With `adjoints` null, all are the arguments' own, and Python has seen to those that are tied to tensors.
+Gradients add_gradients(const Signature& signature, const Operands* adjoints, Operands* operands) {
     Gradients found;
     const size_t n = signature.params.size();
     if (n > kMaxGradients) found.refusal = "too many parameters";
@@ -65,8 +65,8 @@ Gradients add_gradients(const Signature& signature, const Given* adjoints, Given
         } else if (!param.gradient) {
             continue;
         } else if (adjoint == Py_None) {
-            if (!is_array((*given)[i]) || !has_gradient((*given)[i])) continue;
-            const Array* array = reinterpret_cast<const Array*>((*given)[i]);
+            if (!is_array((*operands)[i]) || !has_gradient((*operands)[i])) continue;
+            const Array* array = reinterpret_cast<const Array*>((*operands)[i]);
             if (adjoints && is_tied(array)) found.refusal = "the gradient is tied to a tensor's";
             copied = adjoints && array->retain_grad;
             adjoint = array->grad_array;
@@ -74,7 +74,7 @@ Gradients add_gradients(const Signature& signature, const Given* adjoints, Given
         if (!param.gradient) found.refusal = "the argument has no gradient";
         if (copied && param.stores && !param.reads) found.copied |= bit(i);
         found.wrt |= bit(i);
-        if (!found.refusal) found.refusal = given->add(adjoint);
+        if (!found.refusal) found.refusal = operands->add(adjoint);
     }
     return found;
 }
@@ -110,7 +110,7 @@ class Copies {
 // One adjoint launch: its arguments packed and checked, ready to run.
 class Launch {
   public:
-    // Takes the arguments and gradients in `given`. Null, or why it can't run.
+    // Takes the arguments and gradients in `operands`. Null, or why it can't run.
     const char* prepare(const Dispatcher* forward, const Gradients& gradients) {
         if (gradients.refusal) return gradients.refusal;
         PyObject* found = adjoint_for(forward, gradients.wrt);
@@ -120,7 +120,7 @@ class Launch {
         held_ = Ref::borrow(found);
         arguments_.emplace(*adjoint_->signature);
         Refusal refusal;
-        if (!arguments_->pack(given, adjoint_->device, &refusal)) return refusal.reason;
+        if (!arguments_->pack(operands, adjoint_->device, &refusal)) return refusal.reason;
         if (const char* why = check_shapes(*forward->signature, gradients.wrt)) return why;
         if (gradients.copied && !arguments_->contiguous()) return "a copy of a strided array is needed";
         if (gradients.copied && adjoint_->cuda) return "a copy of an array on a device is needed";
@@ -156,7 +156,7 @@ class Launch {
     // False with an exception set.
     bool run() { return !adjoint_ || !grid.count || execute(adjoint_, variant_, grid, &*arguments_); }
 
-    Given given;
+    Operands operands;
     Grid grid;
 
   private:
@@ -165,7 +165,7 @@ class Launch {
     Extent extent(size_t i) {
         const Param& param = adjoint_->signature->params[i];
         const int64_t itemsize =
-            is_array(given[i]) ? reinterpret_cast<const Array*>(given[i])->itemsize : param.element.size;
+            is_array(operands[i]) ? reinterpret_cast<const Array*>(operands[i])->itemsize : param.element.size;
         return extent_of(slot(i), param.ndim, itemsize);
     }
 
@@ -194,7 +194,7 @@ class Launch {
 // Prepares the adjoint of a record with its arguments' own gradients.
 const char* prepare_record(const Record* record, Launch* launch) {
     const char* why = nullptr;
-    if (record->refusal != Py_None || PyDict_GET_SIZE(record->kept) || PyDict_GET_SIZE(record->scratch) ||
+    if (record->refusal != Py_None || PyDict_GET_SIZE(record->saved) || PyDict_GET_SIZE(record->prelaunch_copies) ||
         !PyTuple_CheckExact(record->same) || PyTuple_GET_SIZE(record->same)) {
         return "the launch needs copies or has none";
     }
@@ -202,9 +202,9 @@ const char* prepare_record(const Record* record, Launch* launch) {
     const Dispatcher* forward = as_dispatcher(record->dispatcher);
     if (!read_grid(record->dims, &launch->grid, &why)) return why;
     launch->grid.block_dim = record->block_dim;
-    if ((why = launch->given.take_flat(record->args))) return why;
-    if (launch->given.size() != forward->signature->params.size()) return "another number of arguments";
-    return launch->prepare(forward, add_gradients(*forward->signature, nullptr, &launch->given));
+    if ((why = launch->operands.take_flat(record->args))) return why;
+    if (launch->operands.size() != forward->signature->params.size()) return "another number of arguments";
+    return launch->prepare(forward, add_gradients(*forward->signature, nullptr, &launch->operands));
 }
 
 }  // namespace
@@ -233,12 +233,12 @@ PyObject* try_adjoint(PyObject* object, const LaunchCall& call, PyObject* adj_in
     const Signature& signature = *self->signature;
     const char* why = nullptr;
     Launch launch;
-    Given adjoints;
+    Operands adjoints;
     const size_t count = signature.params.size();
     if (!same_device(self, call.device, &why) || !read_grid(call.dim, &launch.grid, &why) ||
-        launch.given.take(signature.declared, call.inputs, call.outputs) || launch.given.size() != count ||
+        launch.operands.take(signature.declared, call.inputs, call.outputs) || launch.operands.size() != count ||
         adjoints.take_adjoints(signature.declared, count, call.inputs, call.outputs, adj_inputs, adj_outputs) ||
-        launch.prepare(self, add_gradients(signature, &adjoints, &launch.given)) || launch.empty() ||
+        launch.prepare(self, add_gradients(signature, &adjoints, &launch.operands)) || launch.empty() ||
         launch.reads_overwritten(signature)) {
         if (PyErr_Occurred()) return nullptr;
         Py_RETURN_FALSE;

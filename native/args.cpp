@@ -143,7 +143,7 @@ bool read_spans(PyObject* spans, Param* param) {
         }
         param->spans[i] = static_cast<int32_t>(span);
     }
-    param->near = true;
+    param->has_halo = true;
     return true;
 }
 
@@ -166,7 +166,7 @@ bool read_param(PyObject* item, Param* param) {
     param->kind = static_cast<ParamKind>(kind);
     param->writes = flags & ParamFlag::Writes;
     param->sums = flags & ParamFlag::Sums;
-    param->own = flags & ParamFlag::Own;
+    param->thread_private = flags & ParamFlag::ThreadPrivate;
     param->stores = flags & ParamFlag::Stores;
     param->reads = flags & ParamFlag::Reads;
     param->gradient = flags & ParamFlag::Gradient;
@@ -211,7 +211,7 @@ bool Signature::read(PyObject* object) {
     const Py_ssize_t n = PySequence_Fast_GET_SIZE(items.get());
     params.clear();
     sums.clear();
-    exclusive.clear();
+    non_atomic.clear();
     taken.clear();
     params.reserve(static_cast<size_t>(n));
     args_size = 0;
@@ -224,7 +224,7 @@ bool Signature::read(PyObject* object) {
                                                                : param.value_size;
         args_size += slots(size);
         if (param.sums) sums.push_back(static_cast<int>(i));
-        if (param.sums || param.own) exclusive.push_back(static_cast<int>(i));
+        if (param.sums || param.thread_private) non_atomic.push_back(static_cast<int>(i));
         if (param.takes) taken.push_back(static_cast<int>(i));
         params.push_back(std::move(param));
     }
@@ -265,23 +265,23 @@ Arguments::~Arguments() {
     if (block_ != inline_) PyMem_Free(block_);
 }
 
-bool Arguments::pack(const Given& given, PyObject* device, Refusal* refusal) {
+bool Arguments::pack(const Operands& operands, PyObject* device, Refusal* refusal) {
     if (!block_) return refuse(&refusal->reason, "out of memory");
     const size_t n = signature_.params.size();
-    for (size_t i = 0; i < given.size(); ++i) {
+    for (size_t i = 0; i < operands.size(); ++i) {
         if (i == n) return refuse(&refusal->reason, "too many arguments");
         refusal->argument = static_cast<int>(i);
-        if (!pack_one(signature_.params[i], given[i], device, &refusal->reason)) return false;
+        if (!pack_one(signature_.params[i], operands[i], device, &refusal->reason)) return false;
     }
     refusal->argument = -1;
-    return given.size() == n || refuse(&refusal->reason, "too few arguments");
+    return operands.size() == n || refuse(&refusal->reason, "too few arguments");
 }
 
-void Arguments::refresh_values(const Given& given) {
+void Arguments::refresh_values(const Operands& operands) {
     const char* why = nullptr;
-    for (size_t i = 0; i < given.size(); ++i) {
+    for (size_t i = 0; i < operands.size(); ++i) {
         const Param& param = signature_.params[i];
-        if (param.kind == ParamKind::Value) pack_value(param, given[i], block_ + param.offset, &why);
+        if (param.kind == ParamKind::Value) pack_value(param, operands[i], block_ + param.offset, &why);
     }
 }
 

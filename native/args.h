@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "dlpack.h"
-#include "given.h"
+#include "operands.h"
 #include "python.h"
 #include "scalar.h"
 
@@ -17,14 +17,14 @@ struct Param {
     ParamKind kind;
     bool writes;
     bool sums;                // only added to, with 32 or 64 bits
-    bool own;                 // each kernel thread touches the element at its own index alone
+    bool thread_private;      // each kernel thread touches the element at its own index alone
     bool stores;              // overwritten, not only updated
     bool reads;               // loaded from
     bool gradient;            // elements that have gradients
     bool optional;            // an array that may be None
     bool known;               // `element` describes the type code; false for structs
     bool takes;               // each element is taken by one kernel thread, plainly where the launch is alone
-    bool near;                // a sum whose additions are all near the thread's own index; `spans` says how near
+    bool has_halo;            // a sum whose additions are all near the thread's own index; `spans` says how near
     int32_t spans[kMaxDims];  // along each axis, the distance between the least and the greatest offset
     int32_t ndim;
     uint32_t type_code;
@@ -39,7 +39,7 @@ struct Param {
 struct Signature {
     std::vector<Param> params;
     std::vector<int> sums;           // the parameters that are only added to
-    std::vector<int> exclusive;      // those, and the ones of which each kernel thread has its own element
+    std::vector<int> non_atomic;     // those, and the ones of which each kernel thread has its own element
     std::vector<int> taken;          // those that the kernel takes elements of
     std::vector<Declared> declared;  // as the user wrote them; empty where that is the same
     int64_t args_size = 0;
@@ -71,11 +71,11 @@ class Arguments {
     Arguments(const Arguments&) = delete;
     Arguments& operator=(const Arguments&) = delete;
 
-    // Packs what is `given`, which must outlive this. False with `refusal` filled in and no exception set.
-    bool pack(const Given& given, PyObject* device, Refusal* refusal);
+    // Packs `operands`, which must outlive this. False with `refusal` filled in and no exception set.
+    bool pack(const Operands& operands, PyObject* device, Refusal* refusal);
 
-    // Takes vectors, matrices and the like as they are now; `given` is what was packed.
-    void refresh_values(const Given& given);
+    // Takes vectors, matrices and the like as they are now; `operands` are what was packed.
+    void refresh_values(const Operands& operands);
 
     // Calls the write hooks for the foreign tensors that the kernel is to write; false with an exception set.
     bool run_write_hooks() const;

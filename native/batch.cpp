@@ -78,12 +78,12 @@ PyObject* try_batch(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
     const long long size = PyLong_AsLongLong(args[2]);
     if (size == -1 && PyErr_Occurred()) return nullptr;
     Grid grid;
-    Given given;
+    Operands operands;
     Refusal refusal;
     Arguments arguments(*self->signature);
     std::vector<Move> moves;
     if (launches_are_held() || self->cuda || self->prints || size < 1 || !read_grid(args[0], &grid, &refusal.reason) ||
-        given.take_flat(args[1]) || !arguments.pack(given, self->device, &refusal) ||
+        operands.take_flat(args[1]) || !arguments.pack(operands, self->device, &refusal) ||
         static_cast<size_t>(self->signature->args_size) > kMostBytes ||
         !read_moves(args[3], *self->signature, &arguments, &moves)) {
         Py_RETURN_FALSE;

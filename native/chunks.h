@@ -25,13 +25,13 @@ constexpr int64_t kFixedPart = 1 << 14;  // kernel threads of such a chunk betwe
 constexpr int64_t kBlock = 64;           // chunks end at multiples of this, away from shared cache lines
 
 // What the code runs at once.
-struct Grain {
+struct ChunkAlignment {
     int64_t lanes = 1;  // kernel threads side by side along the grid's last dimension
     int64_t rows = 0;   // of the rows that it takes together, the kernel threads; 0: it takes them one by one
 };
 
-// The grain of code that takes `rows` rows of the grid `dims` at once.
-inline Grain grain_of(int64_t lanes, int64_t rows, const int64_t* dims) {
+// The alignment of code that takes `rows` rows of the grid `dims` at once.
+inline ChunkAlignment chunk_alignment(int64_t lanes, int64_t rows, const int64_t* dims) {
     int last = kMaxDims - 1;
     while (last > 0 && dims[last] == 1) --last;
     int64_t threads;
@@ -87,8 +87,8 @@ inline int64_t to_rows_end(int64_t begin, int64_t size, int64_t rows, int64_t mo
 }
 
 // The next chunk of a launch that runs on the caller's thread: 1 and 15 threads or vectors, then ever more.
-inline int64_t next_alone(int64_t done, int64_t left, double thread_ns, const Grain& grain) {
-    const int64_t lanes = grain.lanes;
+inline int64_t next_alone(int64_t done, int64_t left, double thread_ns, const ChunkAlignment& alignment) {
+    const int64_t lanes = alignment.lanes;
     if (done == 0) return in_vectors(1, lanes, left);
     const int64_t first = 16 * lanes;
     if (done < first) {
@@ -97,34 +97,34 @@ inline int64_t next_alone(int64_t done, int64_t left, double thread_ns, const Gr
     }
     const int64_t most = done < left / 16 ? done * 16 : left;
     const int64_t size = within(kAloneNs, thread_ns, most);
-    if (grain.rows && done >= grain.rows / 16) return to_rows_end(done, size, grain.rows, left);
+    if (alignment.rows && done >= alignment.rows / 16) return to_rows_end(done, size, alignment.rows, left);
     return in_vectors(at_block_end(done, size), lanes, left);
 }
 
-// Keeps kernel threads from running at the same time that are less than a seam's width apart, though chunks run side by
-// side. The first threads of each chunk, its seam, wait until the rest of the chunk and the chunk before it are done;
-// whoever is done last runs them. Chunks are at least twice as long as their seams, so that seams are apart as well.
-class Seams {
+// Keeps kernel threads from running at the same time that are less than a halo's width apart, though chunks run side by
+// side. The first threads of each chunk, its halo, wait until the rest of the chunk and the chunk before it are done;
+// whoever is done last runs them. Chunks are at least twice as long as their halos, so that halos are apart as well.
+class Halos {
   public:
     // For the chunks of the threads from `first` to `count`; what comes before them is done. Without a width, chunks
     // run whole.
-    Seams(int64_t width, int64_t first, int64_t count) : width_(width), first_(first), count_(count) {}
+    Halos(int64_t width, int64_t first, int64_t count) : width_(width), first_(first), count_(count) {}
 
-    // Calls `work` for the chunk from `begin` to `end` but its seam, and for the seams that can run then.
+    // Calls `work` for the chunk from `begin` to `end` but its halo, and for the halos that can run then.
     template <typename Work>
     void run(int64_t begin, int64_t end, Work work) {
         if (!width_) return work(begin, end);
-        const int64_t inside = seam_end(begin);
+        const int64_t inside = halo_end(begin);
         if (inside < end) work(inside, end);
         for (const int64_t at : {begin, end}) {
-            if (at < count_ && second_side(at)) work(at, seam_end(at));
+            if (at < count_ && second_side(at)) work(at, halo_end(at));
         }
     }
 
   private:
-    int64_t seam_end(int64_t at) const { return count_ - at < width_ ? count_ : at + width_; }
+    int64_t halo_end(int64_t at) const { return count_ - at < width_ ? count_ : at + width_; }
 
-    // Notes that a chunk beside the seam at `at` is done; whether both are.
+    // Notes that a chunk beside the halo at `at` is done; whether both are.
     bool second_side(int64_t at) {
         if (at == first_) return true;
         const std::lock_guard<std::mutex> lock(mutex_);
@@ -135,7 +135,7 @@ class Seams {
 
     const int64_t width_, first_, count_;
     std::mutex mutex_;
-    std::set<int64_t> one_side_;  // seams of which one chunk is done
+    std::set<int64_t> one_side_;  // halos of which one chunk is done
 };
 
 }  // namespace wl

@@ -119,17 +119,17 @@ bool call_driver(const Work& work, void* context, int64_t limit, Arena arena = {
 
 // ---- what a runner gets
 
-struct CudaAttempt {
+struct CudaLaunchRequest {
     PyObject_HEAD const Work* work;  // null when the launch is over
 };
 
 const Work* work_of(PyObject* object) {
-    const Work* work = reinterpret_cast<CudaAttempt*>(object)->work;
-    if (!work) PyErr_SetString(PyExc_RuntimeError, "the launch of this attempt is over");
+    const Work* work = reinterpret_cast<CudaLaunchRequest*>(object)->work;
+    if (!work) PyErr_SetString(PyExc_RuntimeError, "the launch of this request is over");
     return work;
 }
 
-PyObject* attempt_launch(PyObject* object, PyObject* args) {
+PyObject* request_launch(PyObject* object, PyObject* args) {
     unsigned long long context, memory = 0;
     long long limit = 0, capacity = 0;
     if (!PyArg_ParseTuple(args, "K|LKL:launch", &context, &limit, &memory, &capacity)) return nullptr;
@@ -142,7 +142,7 @@ PyObject* attempt_launch(PyObject* object, PyObject* args) {
 }
 
 // (address, bytes) of the memory of each array that the kernel writes, gaps included.
-PyObject* attempt_written(PyObject* object, void*) {
+PyObject* request_written(PyObject* object, void*) {
     const Work* work = work_of(object);
     Ref found(work ? PyList_New(0) : nullptr);
     if (!found) return nullptr;
@@ -157,14 +157,14 @@ PyObject* attempt_written(PyObject* object, void*) {
     return found.release();
 }
 
-PyObject* attempt_arguments(PyObject* object, void*) {
+PyObject* request_arguments(PyObject* object, void*) {
     const Work* work = work_of(object);
     if (!work) return nullptr;
     return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(work->arguments->block()),
                                      static_cast<Py_ssize_t>(work->arguments->signature().args_size));
 }
 
-PyObject* attempt_dims(PyObject* object, void*) {
+PyObject* request_dims(PyObject* object, void*) {
     const Work* work = work_of(object);
     if (!work) return nullptr;
     const int64_t* d = work->grid->dims;
@@ -172,54 +172,54 @@ PyObject* attempt_dims(PyObject* object, void*) {
                          static_cast<long long>(d[2]), static_cast<long long>(d[3]));
 }
 
-PyObject* attempt_stream(PyObject* object, void*) {
+PyObject* request_stream(PyObject* object, void*) {
     const Work* work = work_of(object);
     return work ? PyLong_FromVoidPtr(work->use.stream) : nullptr;
 }
 
-PyObject* attempt_block(PyObject* object, void*) {
+PyObject* request_block(PyObject* object, void*) {
     const Work* work = work_of(object);
     return work ? PyLong_FromLongLong(block_of(work->self, *work->variant, *work->grid)) : nullptr;
 }
 
-PyObject* attempt_blocks(PyObject* object, void*) {
+PyObject* request_blocks(PyObject* object, void*) {
     const Work* work = work_of(object);
     return work ? PyLong_FromLongLong(blocks_of(*work->grid, block_of(work->self, *work->variant, *work->grid), 0))
                 : nullptr;
 }
 
-PyObject* attempt_code(PyObject* object, void*) {
+PyObject* request_code(PyObject* object, void*) {
     const Work* work = work_of(object);
     return work ? Ref::borrow(work->variant->keepalive).release() : nullptr;
 }
 
-PyMethodDef attempt_methods[] = {
-    {"launch", attempt_launch, METH_VARARGS,
+PyMethodDef request_methods[] = {
+    {"launch", request_launch, METH_VARARGS,
      "launch(context, max_blocks=0, arena=0, capacity=0)\n--\n\nHand the launch to the driver, with the address of its "
      "CudaContext, and of the stacks with `capacity` bytes for each thread."},
     {nullptr, nullptr, 0, nullptr},
 };
 
-PyGetSetDef attempt_getset[] = {
-    {"written", attempt_written, nullptr, "Address and bytes of each array that the kernel writes.", nullptr},
-    {"stream", attempt_stream, nullptr, "The handle of the stream.", nullptr},
-    {"block_dim", attempt_block, nullptr, "The threads of a block.", nullptr},
-    {"blocks", attempt_blocks, nullptr, "The blocks, unless `launch` limits them.", nullptr},
-    {"arguments", attempt_arguments, nullptr, "The argument block.", nullptr},
-    {"dims", attempt_dims, nullptr, "The four extents of the grid.", nullptr},
-    {"code", attempt_code, nullptr, "What keeps the variant's code.", nullptr},
+PyGetSetDef request_getset[] = {
+    {"written", request_written, nullptr, "Address and bytes of each array that the kernel writes.", nullptr},
+    {"stream", request_stream, nullptr, "The handle of the stream.", nullptr},
+    {"block_dim", request_block, nullptr, "The threads of a block.", nullptr},
+    {"blocks", request_blocks, nullptr, "The blocks, unless `launch` limits them.", nullptr},
+    {"arguments", request_arguments, nullptr, "The argument block.", nullptr},
+    {"dims", request_dims, nullptr, "The four extents of the grid.", nullptr},
+    {"code", request_code, nullptr, "What keeps the variant's code.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
-PyTypeObject CudaAttemptType = {PyVarObject_HEAD_INIT(nullptr, 0)};
+PyTypeObject CudaLaunchRequestType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 bool hand_to_runner(const Work& work) {
-    Ref attempt(CudaAttemptType.tp_alloc(&CudaAttemptType, 0));
-    if (!attempt) return false;
-    reinterpret_cast<CudaAttempt*>(attempt.get())->work = &work;
+    Ref request(CudaLaunchRequestType.tp_alloc(&CudaLaunchRequestType, 0));
+    if (!request) return false;
+    reinterpret_cast<CudaLaunchRequest*>(request.get())->work = &work;
     const Ref runner = Ref::borrow(work.self->runner);
-    const Ref done(PyObject_CallOneArg(runner.get(), attempt.get()));
-    reinterpret_cast<CudaAttempt*>(attempt.get())->work = nullptr;
+    const Ref done(PyObject_CallOneArg(runner.get(), request.get()));
+    reinterpret_cast<CudaLaunchRequest*>(request.get())->work = nullptr;
     return static_cast<bool>(done);
 }
 
@@ -269,7 +269,7 @@ bool let_peers_wait(const Work& work) {
 }  // namespace
 
 bool execute_on_cuda(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* arguments) {
-    if (self->deterministic && (self->ordered || self->rounds)) {
+    if (self->deterministic && (self->order_dependent || self->non_associative)) {
         RunRecord record;
         record.code.store(RunError::Unordered);
         record.claimed.store(1);
@@ -306,13 +306,14 @@ bool execute_on_cuda(Dispatcher* self, Variant* variant, const Grid& grid, Argum
 }
 
 bool register_cuda_launch(PyObject* module) {
-    CudaAttemptType.tp_name = "warp_like._native.CudaAttempt";
-    CudaAttemptType.tp_basicsize = sizeof(CudaAttempt);
-    CudaAttemptType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION;
-    CudaAttemptType.tp_doc = "A launch that is about to be handed to the driver.";
-    CudaAttemptType.tp_methods = attempt_methods;
-    CudaAttemptType.tp_getset = attempt_getset;
-    return add_type(module, "CudaAttempt", &CudaAttemptType) && PyModule_AddFunctions(module, functions) == 0;
+    CudaLaunchRequestType.tp_name = "warp_like._native.CudaLaunchRequest";
+    CudaLaunchRequestType.tp_basicsize = sizeof(CudaLaunchRequest);
+    CudaLaunchRequestType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+    CudaLaunchRequestType.tp_doc = "A launch that is about to be handed to the driver.";
+    CudaLaunchRequestType.tp_methods = request_methods;
+    CudaLaunchRequestType.tp_getset = request_getset;
+    return add_type(module, "CudaLaunchRequest", &CudaLaunchRequestType) &&
+           PyModule_AddFunctions(module, functions) == 0;
 }
 
 }  // namespace wl

@@ -95,7 +95,7 @@ Variant* select_variant(Dispatcher* self, const Grid& grid, const Arguments& arg
     bool sums = false;
     if (contiguous && self->cuda) {
         sums = is_narrow(arguments, grid.count) && are_apart(arguments);
-    } else if (contiguous && !self->signature->exclusive.empty()) {
+    } else if (contiguous && !self->signature->non_atomic.empty()) {
         sums = plan_sums(*self->signature, arguments.block(), grid.dims, grid.count, self->deterministic).fits;
     }
     return &self->variants[contiguous][is_wide(grid, self->tid_ndim)][sums];
@@ -191,8 +191,8 @@ bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* ar
         if (sums) plan = plan_sums(*sums, arguments->block(), grid.dims, grid.count, self->deterministic);
         const Job job{entry,         arguments->block(),           grid.dims,
                       grid.count,    plan.copies ? sums : nullptr, variant->lanes,
-                      variant->rows, self->ordered != 0,           self->rounds != 0,
-                      plan.seam,     self->deterministic != 0,     takes};
+                      variant->rows, self->order_dependent != 0,   self->non_associative != 0,
+                      plan.halo,     self->deterministic != 0,     takes};
         outcome = run(job, &record, &gil);
         if (record.printed.load(std::memory_order_relaxed)) std::fflush(stdout);
     }
@@ -213,54 +213,54 @@ bool finished(Dispatcher* self, const RunRecord& record) {
 namespace {
 
 // A launch as far as it is checked: grid and arguments.
-struct Attempt {
-    explicit Attempt(PyObject* object) : self(as_dispatcher(object)), arguments(*self->signature) {}
+struct LaunchRequest {
+    explicit LaunchRequest(PyObject* object) : self(as_dispatcher(object)), arguments(*self->signature) {}
 
     bool read(PyObject* dim, PyObject* inputs, PyObject* outputs, PyObject* device) {
         if (!same_device(self, device, &refusal.reason)) return false;
-        refusal.reason = given.take(self->signature->declared, inputs, outputs);
+        refusal.reason = operands.take(self->signature->declared, inputs, outputs);
         return check(dim);
     }
 
     // With one object for each parameter: of a struct, its fields.
     bool read_flat(PyObject* dim, PyObject* list) {
-        refusal.reason = given.take_flat(list);
+        refusal.reason = operands.take_flat(list);
         return check(dim);
     }
 
     bool check(PyObject* dim) {
         if (!read_grid(dim, &grid, &refusal.reason)) return false;
-        return !refusal.reason && arguments.pack(given, self->device, &refusal);
+        return !refusal.reason && arguments.pack(operands, self->device, &refusal);
     }
 
     Dispatcher* self;
     Refusal refusal;
     Grid grid;
-    Given given;
+    Operands operands;
     Arguments arguments;
 };
 
-PyObject* launch(Attempt* attempt) {
-    ++attempt->self->unrecorded;
-    if (attempt->grid.count == 0) Py_RETURN_TRUE;
-    Variant* variant = variant_for(attempt->self, attempt->grid, attempt->arguments);
-    if (!variant->entry || (attempt->self->cuda && !fits(*variant, attempt->self, attempt->grid))) Py_RETURN_FALSE;
-    if (!execute(attempt->self, variant, attempt->grid, &attempt->arguments)) return nullptr;
+PyObject* launch(LaunchRequest* request) {
+    ++request->self->unrecorded;
+    if (request->grid.count == 0) Py_RETURN_TRUE;
+    Variant* variant = variant_for(request->self, request->grid, request->arguments);
+    if (!variant->entry || (request->self->cuda && !fits(*variant, request->self, request->grid))) Py_RETURN_FALSE;
+    if (!execute(request->self, variant, request->grid, &request->arguments)) return nullptr;
     Py_RETURN_TRUE;
 }
 
 }  // namespace
 
 PyObject* try_launch(PyObject* object, const LaunchCall& call) {
-    Attempt attempt(object);
-    if (!call.plain && !read_blocks(call.stream, call.max_blocks, call.block_dim, &attempt.grid)) Py_RETURN_FALSE;
+    LaunchRequest request(object);
+    if (!call.plain && !read_blocks(call.stream, call.max_blocks, call.block_dim, &request.grid)) Py_RETURN_FALSE;
     PyObject* device = call.device;
-    if (attempt.grid.stream && device == Py_None) {  // the stream names the device
-        if (reinterpret_cast<CudaStream*>(attempt.grid.stream)->context != attempt.self->cuda) Py_RETURN_FALSE;
-        device = attempt.self->device;
+    if (request.grid.stream && device == Py_None) {  // the stream names the device
+        if (reinterpret_cast<CudaStream*>(request.grid.stream)->context != request.self->cuda) Py_RETURN_FALSE;
+        device = request.self->device;
     }
-    if (!attempt.read(call.dim, call.inputs, call.outputs, device)) Py_RETURN_FALSE;
-    return launch(&attempt);
+    if (!request.read(call.dim, call.inputs, call.outputs, device)) Py_RETURN_FALSE;
+    return launch(&request);
 }
 
 namespace {
@@ -309,10 +309,10 @@ PyObject* try_run(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
         PyErr_SetString(PyExc_TypeError, "try_run(dim, args, stream=None, max_blocks=0, block_dim=None)");
         return nullptr;
     }
-    Attempt attempt(object);
-    if (nargs > 2 && !read_blocks(args[2], args[3], args[4], &attempt.grid)) Py_RETURN_FALSE;
-    if (!attempt.read_flat(args[0], args[1])) Py_RETURN_FALSE;
-    return launch(&attempt);
+    LaunchRequest request(object);
+    if (nargs > 2 && !read_blocks(args[2], args[3], args[4], &request.grid)) Py_RETURN_FALSE;
+    if (!request.read_flat(args[0], args[1])) Py_RETURN_FALSE;
+    return launch(&request);
 }
 
 PyObject* required_variant(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
@@ -320,10 +320,10 @@ PyObject* required_variant(PyObject* object, PyObject* const* args, Py_ssize_t n
         PyErr_SetString(PyExc_TypeError, "required_variant(dim, args)");
         return nullptr;
     }
-    Attempt attempt(object);
-    if (!attempt.read_flat(args[0], args[1])) Py_RETURN_NONE;
-    const Variant* variant = select_variant(attempt.self, attempt.grid, attempt.arguments);
-    const Py_ssize_t index = variant - first_variant(attempt.self);
+    LaunchRequest request(object);
+    if (!request.read_flat(args[0], args[1])) Py_RETURN_NONE;
+    const Variant* variant = select_variant(request.self, request.grid, request.arguments);
+    const Py_ssize_t index = variant - first_variant(request.self);
     return Py_BuildValue("(NNN)", PyBool_FromLong(index & 4), PyBool_FromLong(index & 2), PyBool_FromLong(index & 1));
 }
 
@@ -332,16 +332,16 @@ PyObject* explain(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
         PyErr_SetString(PyExc_TypeError, "explain(dim, inputs, outputs, device=None)");
         return nullptr;
     }
-    Attempt attempt(object);
-    if (!attempt.read(args[0], args[1], args[2], nargs > 3 ? args[3] : Py_None)) {
-        const auto at = static_cast<size_t>(attempt.refusal.argument);
-        const auto& params = attempt.self->signature->params;
-        const bool named = attempt.refusal.argument >= 0 && at < params.size();
-        return Py_BuildValue("(sO)", attempt.refusal.reason, named ? params[at].name.get() : Py_None);
+    LaunchRequest request(object);
+    if (!request.read(args[0], args[1], args[2], nargs > 3 ? args[3] : Py_None)) {
+        const auto at = static_cast<size_t>(request.refusal.argument);
+        const auto& params = request.self->signature->params;
+        const bool named = request.refusal.argument >= 0 && at < params.size();
+        return Py_BuildValue("(sO)", request.refusal.reason, named ? params[at].name.get() : Py_None);
     }
-    const Variant* variant = select_variant(attempt.self, attempt.grid, attempt.arguments);
-    if (attempt.grid.count && !variant->entry) return Py_BuildValue("(sO)", "the variant is not installed", Py_None);
-    if (reaches_too_far(variant, attempt.grid, attempt.arguments)) {
+    const Variant* variant = select_variant(request.self, request.grid, request.arguments);
+    if (request.grid.count && !variant->entry) return Py_BuildValue("(sO)", "the variant is not installed", Py_None);
+    if (reaches_too_far(variant, request.grid, request.arguments)) {
         return Py_BuildValue("(sO)", "an array is too small for the grid", Py_None);
     }
     Py_RETURN_NONE;
@@ -354,10 +354,10 @@ PyObject* args_block(PyObject* object, PyObject* const* args, Py_ssize_t nargs) 
     }
     Dispatcher* self = as_dispatcher(object);
     Refusal refusal;
-    Given given;
+    Operands operands;
     Arguments arguments(*self->signature);
-    refusal.reason = given.take(self->signature->declared, args[0], args[1]);
-    if (refusal.reason || !arguments.pack(given, self->device, &refusal)) Py_RETURN_NONE;
+    refusal.reason = operands.take(self->signature->declared, args[0], args[1]);
+    if (refusal.reason || !arguments.pack(operands, self->device, &refusal)) Py_RETURN_NONE;
     return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(arguments.block()), self->signature->args_size);
 }
 
@@ -572,11 +572,11 @@ PyMemberDef members[] = {
     {"block_dim", T_INT, offsetof(Dispatcher, block_dim), 0,
      "On CUDA, the threads of a block where a launch does not say."},
     {"runner", T_OBJECT, offsetof(Dispatcher, runner), 0,
-     "On CUDA, what gets each launch as an Attempt in place of the driver, or None."},
-    {"ordered", T_BOOL, offsetof(Dispatcher, ordered), READONLY,
+     "On CUDA, what gets each launch as a LaunchRequest in place of the driver, or None."},
+    {"order_dependent", T_BOOL, offsetof(Dispatcher, order_dependent), READONLY,
      "Whether what the kernel computes depends on the order in which its threads run, other than by rounding its "
      "sums."},
-    {"rounds", T_BOOL, offsetof(Dispatcher, rounds), READONLY,
+    {"non_associative", T_BOOL, offsetof(Dispatcher, non_associative), READONLY,
      "Whether arrays that the kernel only adds to are of floats."},
     {"deterministic", T_BOOL, offsetof(Dispatcher, deterministic), 0,
      "Whether launches give the same bits whatever the number of threads."},

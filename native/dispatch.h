@@ -39,16 +39,16 @@ struct Dispatcher {
     PyObject* device;
     PyObject* device_name;  // by which a launch may name it
     PyObject* cuda;         // the device's DriverContext; null for the CPU
-    PyObject* runner;       // on CUDA, a callable that gets each launch as an Attempt instead of the driver, or None
-    PyObject* types;        // of the parameters, for records
-    PyObject* watch;        // the Watch over the Python values that the code was made from, or null: it names none
+    PyObject* runner;  // on CUDA, a callable that gets each launch as a LaunchRequest instead of the driver, or None
+    PyObject* types;   // of the parameters, for records
+    PyObject* watch;   // the Watch over the Python values that the code was made from, or null: it names none
     std::vector<Adjoint>* adjoints;
     Variant variants[2][2][2];  // [contiguous][wide][sums]
     int block_dim;              // on CUDA, the threads of a block, where the launch does not say and the kernel allows
     long long unrecorded;       // launches that no tape has seen
     int tid_ndim;               // the fewest dimensions that the kernel folds the grid into
-    char ordered;               // what the kernel computes depends on the order in which its threads run, sums apart
-    char rounds;                // its sums do: they are of floats
+    char order_dependent;       // what the kernel computes depends on the order in which its threads run, sums apart
+    char non_associative;       // its sums do: they are of floats
     char deterministic;         // launches give the same bits whatever the number of threads
     char stale;                 // options have changed since it was made: recorded launches look for another one
     char prints;                // Python's stdout is flushed before a launch, so that lines keep their order

@@ -39,7 +39,7 @@ bool writes_to(const Footprint& other, const Footprint& plain, int i) {
 
 bool Footprint::is_written_by(const Footprint& other) const {
     const auto meets = [&](int i) { return writes_to(other, *this, i); };
-    return (plain && std::any_of(signature->exclusive.begin(), signature->exclusive.end(), meets)) ||
+    return (plain && std::any_of(signature->non_atomic.begin(), signature->non_atomic.end(), meets)) ||
            std::any_of(signature->taken.begin(), signature->taken.end(), meets);
 }
 

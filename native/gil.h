@@ -20,7 +20,7 @@ namespace wl {
 struct Footprint {
     const Signature* signature = nullptr;  // null: it is nobody's business
     const uint8_t* block = nullptr;        // the arguments
-    bool plain = false;                    // it adds to the arrays in `signature->exclusive` without atomics
+    bool plain = false;                    // it adds to the arrays in `signature->non_atomic` without atomics
 
     // Whether `other` writes where this one updates without atomics.
     bool is_written_by(const Footprint& other) const;

@@ -122,8 +122,8 @@ PyObject* history_discard_reader(PyObject* object, PyObject* const* args, Py_ssi
     Py_RETURN_NONE;
 }
 
-PyObject* history_readers_near(PyObject* object, PyObject* array) {
-    if (!is_array(array)) return PyErr_Format(PyExc_TypeError, "readers_near() needs an array, got %R", array);
+PyObject* history_overlapping_readers(PyObject* object, PyObject* array) {
+    if (!is_array(array)) return PyErr_Format(PyExc_TypeError, "overlapping_readers() needs an array, got %R", array);
     std::vector<Reader> readers;
     as_history(object)->readers->overlapping(extent_of(array), [&](const Extent&, const std::vector<Reader>& list) {
         readers.insert(readers.end(), list.begin(), list.end());
@@ -189,8 +189,9 @@ PyMethodDef history_methods[] = {
      "add_reader(record, position)\n--\n\nNote that the adjoint of `record` may read its argument at `position`."},
     {"discard_reader", method(history_discard_reader), METH_FASTCALL,
      "discard_reader(record, position)\n--\n\nForget that it may."},
-    {"readers_near", history_readers_near, METH_O,
-     "readers_near(array)\n--\n\nReturn (record, position) for each reader whose argument spans memory that `array` "
+    {"overlapping_readers", history_overlapping_readers, METH_O,
+     "overlapping_readers(array)\n--\n\nReturn (record, position) for each reader whose argument spans memory that "
+     "`array` "
      "spans as well."},
     {"take_written", history_take_written, METH_NOARGS,
      "take_written()\n--\n\nReturn, once, the arrays with gradients that launches have written which try_record "

@@ -1,9 +1,9 @@
 #include "launch.h"
 
 #include "adjoint.h"
+#include "bound_launch.h"
 #include "dispatch.h"
-#include "front.h"
-#include "prepared.h"
+#include "fast_path.h"
 #include "record.h"
 #include "recorder.h"
 #include "structmember.h"
@@ -190,7 +190,7 @@ PyObject* launch_shortcut(PyObject* const* args, Py_ssize_t nargs, PyObject* kwn
     Py_RETURN_NONE;
 }
 
-PyObject* launcher(PyObject*, PyObject* checked) { return make_front(launch_shortcut, checked); }
+PyObject* launcher(PyObject*, PyObject* checked) { return make_fast_path(launch_shortcut, checked); }
 
 PyMethodDef functions[] = {
     {"launcher", launcher, METH_O,
@@ -203,18 +203,18 @@ PyMethodDef functions[] = {
 
 // The native base of Launch.
 struct Command {
-    PyObject_HEAD PyObject* prepared;  // what runs; null or None when Python has to prepare it first
+    PyObject_HEAD PyObject* bound;  // what runs; null or None when Python has to prepare it first
 };
 
 PyObject* checked_name = nullptr;
 
 PyObject* command_launch(PyObject* object, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
-    const Ref held = Ref::borrow(reinterpret_cast<Command*>(object)->prepared);
-    PyObject* prepared = held.get();
-    if (prepared && is_prepared(prepared) && !is_stale(prepared) && !nargs && !kwnames && !launches_are_held() &&
+    const Ref held = Ref::borrow(reinterpret_cast<Command*>(object)->bound);
+    PyObject* bound = held.get();
+    if (bound && is_bound_launch(bound) && !is_stale(bound) && !nargs && !kwnames && !launches_are_held() &&
         !active_recorder()) {
-        refresh_values(prepared);
-        if (!run_prepared(prepared)) return nullptr;
+        refresh_values(bound);
+        if (!run_bound_launch(bound)) return nullptr;
         Py_RETURN_NONE;
     }
     const Ref checked(PyObject_GetAttr(object, checked_name));
@@ -222,12 +222,12 @@ PyObject* command_launch(PyObject* object, PyObject* const* args, Py_ssize_t nar
 }
 
 int command_traverse(PyObject* object, visitproc visit, void* arg) {
-    Py_VISIT(reinterpret_cast<Command*>(object)->prepared);
+    Py_VISIT(reinterpret_cast<Command*>(object)->bound);
     return 0;
 }
 
 int command_clear(PyObject* object) {
-    Py_CLEAR(reinterpret_cast<Command*>(object)->prepared);
+    Py_CLEAR(reinterpret_cast<Command*>(object)->bound);
     return 0;
 }
 
@@ -245,7 +245,7 @@ PyMethodDef command_methods[] = {
 };
 
 PyMemberDef command_members[] = {
-    {"_prepared", T_OBJECT, offsetof(Command, prepared), 0, "The Prepared launch that `launch` runs, or None."},
+    {"_bound", T_OBJECT, offsetof(Command, bound), 0, "The BoundLaunch that `launch` runs, or None."},
     {nullptr, 0, 0, 0, nullptr},
 };
 

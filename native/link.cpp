@@ -5,7 +5,7 @@
 #include "alloc.h"
 #include "array.h"
 #include "dlpack.h"
-#include "front.h"
+#include "fast_path.h"
 #include "make.h"
 #include "structmember.h"
 
@@ -133,7 +133,7 @@ PyObject* from_torch_shortcut(PyObject* const* args, Py_ssize_t nargs, PyObject*
     return made;
 }
 
-PyObject* torch_reader(PyObject*, PyObject* checked) { return make_front(from_torch_shortcut, checked); }
+PyObject* torch_reader(PyObject*, PyObject* checked) { return make_fast_path(from_torch_shortcut, checked); }
 
 PyObject* set_torch_link(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     if (nargs != 2 || !PyType_Check(args[0]) || !PyCallable_Check(args[1]) ||

@@ -3,6 +3,7 @@
 #include "algorithms.h"
 #include "alloc.h"
 #include "array.h"
+#include "bound_launch.h"
 #include "context.h"
 #include "cpu.h"
 #include "cuda.h"
@@ -12,15 +13,14 @@
 #include "elf.h"
 #include "export.h"
 #include "extent.h"
+#include "fast_path.h"
 #include "fingerprint.h"
-#include "front.h"
-#include "given.h"
 #include "history.h"
 #include "launch.h"
 #include "link.h"
 #include "make.h"
+#include "operands.h"
 #include "preload.h"
-#include "prepared.h"
 #include "python.h"
 #include "record.h"
 #include "recorder.h"
@@ -53,10 +53,10 @@ PyMODINIT_FUNC PyInit__native() {
     PyObject* m = module.get();
     const bool done =
         wl::register_alloc(m) && wl::register_value(m) && wl::register_watch(m) && wl::register_array(m) &&
-        wl::register_given() && wl::register_dlpack(m) && wl::register_export(m) && wl::register_make(m) &&
+        wl::register_operands() && wl::register_dlpack(m) && wl::register_export(m) && wl::register_make(m) &&
         wl::register_context(m) && wl::register_thread_pool(m) && wl::register_dispatch(m) && wl::register_record(m) &&
         wl::register_extent(m) && wl::register_history(m) && wl::register_fingerprint(m) && wl::register_recorder(m) &&
-        wl::register_prepared(m) && wl::register_front(m) && wl::register_launch(m) && wl::register_link(m) &&
+        wl::register_bound_launch(m) && wl::register_fast_path(m) && wl::register_launch(m) && wl::register_link(m) &&
         wl::register_adjoint(m) && wl::register_elf(m) && wl::register_cpu(m) && wl::register_preload(m) &&
         wl::register_cuda(m) && wl::register_cuda_launch(m) && wl::register_xla_ffi(m) && wl::register_reduce(m) &&
         wl::register_replay(m) && wl::register_scan(m) && wl::register_sort(m) && wl::register_watchdog(m);

@@ -1,4 +1,4 @@
-// How far a kernel's certain accesses reach into its arrays, compared with the arrays' extents before a launch.
+// How far a kernel's unconditional accesses reach into its arrays, compared with the arrays' extents before a launch.
 #pragma once
 
 #include <cstddef>

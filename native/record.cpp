@@ -44,20 +44,20 @@ PyObject* make_record(PyObject* kernel, PyObject* dims, PyObject* types, Ref arg
     self->same = same.release();
     self->refusal = Ref::borrow(Py_None).release();
     self->dispatcher = Ref::borrow(dispatcher).release();
-    self->kept = PyDict_New();
-    self->scratch = PyDict_New();
+    self->saved = PyDict_New();
+    self->prelaunch_copies = PyDict_New();
     new (&self->seen) std::vector<Seen>;
-    return self->kept && self->scratch ? object.release() : nullptr;
+    return self->saved && self->prelaunch_copies ? object.release() : nullptr;
 }
 
 PyObject* record_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
     static const char* names[] = {"kernel", "dims", "types", "args", "same", nullptr};
-    PyObject *kernel, *dims, *types, *given, *same = nullptr;
+    PyObject *kernel, *dims, *types, *operands, *same = nullptr;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO!OO|O:Record", const_cast<char**>(names), &kernel, &PyTuple_Type,
-                                     &dims, &types, &given, &same)) {
+                                     &dims, &types, &operands, &same)) {
         return nullptr;
     }
-    Ref list(PySequence_List(given));
+    Ref list(PySequence_List(operands));
     if (!list) return nullptr;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i) {
         Ref item = snapshot(PyList_GET_ITEM(list.get(), i));
@@ -74,8 +74,8 @@ int record_traverse(PyObject* object, visitproc visit, void* arg) {
     Py_VISIT(self->types);
     Py_VISIT(self->args);
     Py_VISIT(self->same);
-    Py_VISIT(self->kept);
-    Py_VISIT(self->scratch);
+    Py_VISIT(self->saved);
+    Py_VISIT(self->prelaunch_copies);
     Py_VISIT(self->refusal);
     Py_VISIT(self->dispatcher);
     return 0;
@@ -88,8 +88,8 @@ int record_clear(PyObject* object) {
     Py_CLEAR(self->types);
     Py_CLEAR(self->args);
     Py_CLEAR(self->same);
-    Py_CLEAR(self->kept);
-    Py_CLEAR(self->scratch);
+    Py_CLEAR(self->saved);
+    Py_CLEAR(self->prelaunch_copies);
     Py_CLEAR(self->refusal);
     Py_CLEAR(self->dispatcher);
     return 0;
@@ -187,9 +187,9 @@ PyMemberDef record_members[] = {
     {"args", T_OBJECT, offsetof(Record, args), 0, "The checked arguments."},
     {"same", T_OBJECT, offsetof(Record, same), 0,
      "Pairs (j, i): argument j is the same piece of memory, seen the same way, as the earlier one i."},
-    {"kept", T_OBJECT, offsetof(Record, kept), READONLY,
+    {"saved", T_OBJECT, offsetof(Record, saved), READONLY,
      "Copies of arguments that have been overwritten since and that the adjoint reads, by position."},
-    {"scratch", T_OBJECT, offsetof(Record, scratch), READONLY,
+    {"prelaunch_copies", T_OBJECT, offsetof(Record, prelaunch_copies), READONLY,
      "Copies, from before the launch, of arguments that the launch itself overwrote, by position."},
     {"refusal", T_OBJECT, offsetof(Record, refusal), 0,
      "Why there is no gradient, where that is known from the arguments; else None."},
@@ -205,13 +205,13 @@ PyMemberDef record_members[] = {
 
 // Whether a tape needs no more of this launch than its arguments: arrays of our own, of which those that the kernel
 // writes overlap neither each other nor what an earlier record needs.
-bool is_plain(const Dispatcher* self, const Given& given, History* history) {
+bool is_plain(const Dispatcher* self, const Operands& operands, History* history) {
     const auto& params = self->signature->params;
     std::vector<Extent> extents(params.size(), Extent{0, 0});
     for (size_t i = 0; i < params.size(); ++i) {
         if (params[i].kind != ParamKind::Array) continue;
-        if (!is_array(given[i])) return false;
-        extents[i] = extent_of(given[i]);
+        if (!is_array(operands[i])) return false;
+        extents[i] = extent_of(operands[i]);
         for (size_t k = 0; k < i; ++k) {
             if (params[k].kind != ParamKind::Array || !extents[i].overlaps(extents[k])) continue;
             if (params[i].writes || params[k].writes || extents[i].begin == extents[k].begin) return false;
@@ -223,10 +223,10 @@ bool is_plain(const Dispatcher* self, const Given& given, History* history) {
     return true;
 }
 
-Ref snapshots(const Given& given) {
-    Ref list(PyList_New(static_cast<Py_ssize_t>(given.size())));
-    for (size_t i = 0; list && i < given.size(); ++i) {
-        Ref item = snapshot(given[i]);
+Ref snapshots(const Operands& operands) {
+    Ref list(PyList_New(static_cast<Py_ssize_t>(operands.size())));
+    for (size_t i = 0; list && i < operands.size(); ++i) {
+        Ref item = snapshot(operands[i]);
         if (!item) return Ref();
         PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), item.release());
     }
@@ -277,14 +277,14 @@ PyObject* try_record(PyObject* object, const LaunchCall& call, PyObject* recorde
     History* history = as_history(recorded);
     Refusal refusal;
     Grid grid;
-    Given given;
+    Operands operands;
     if (!self->recordable || !same_device(self, call.device, &refusal.reason) ||
         !read_grid(call.dim, &grid, &refusal.reason) ||
-        given.take(self->signature->declared, call.inputs, call.outputs)) {
+        operands.take(self->signature->declared, call.inputs, call.outputs)) {
         Py_RETURN_NONE;
     }
     Arguments arguments(*self->signature);
-    if (!arguments.pack(given, self->device, &refusal) || !is_plain(self, given, history)) Py_RETURN_NONE;
+    if (!arguments.pack(operands, self->device, &refusal) || !is_plain(self, operands, history)) Py_RETURN_NONE;
     Variant* variant = variant_for(self, grid, arguments);
     if (grid.count && !variant->entry) Py_RETURN_NONE;
     if (kernel == Py_None) {  // runs without being recorded
@@ -293,7 +293,7 @@ PyObject* try_record(PyObject* object, const LaunchCall& call, PyObject* recorde
     }
     Ref dims = dims_of(call.dim);
     if (!dims) return nullptr;
-    Ref record(make_record(kernel, dims.get(), self->types, snapshots(given), Ref(PyTuple_New(0)), object));
+    Ref record(make_record(kernel, dims.get(), self->types, snapshots(operands), Ref(PyTuple_New(0)), object));
     if (!record) return nullptr;
     if (grid.count && !execute(self, variant, grid, &arguments)) return nullptr;
     note_seen(as_record(record.get()));

@@ -15,15 +15,15 @@ struct Seen {
 
 struct Record {
     PyObject_HEAD PyObject* kernel;
-    PyObject* dims;        // a tuple of ints
-    PyObject* types;       // of the kernel's parameters
-    PyObject* args;        // a list
-    PyObject* same;        // pairs of arguments that are one array, later one first
-    PyObject* kept;        // dict: copies of arguments that have been overwritten since, by position
-    PyObject* scratch;     // dict: copies of arguments from before the launch, by position
-    PyObject* refusal;     // None, or why there is no gradient
-    PyObject* dispatcher;  // the kernel's, or None
-    long long block_dim;   // on CUDA, the threads of a block; 0: the usual
+    PyObject* dims;              // a tuple of ints
+    PyObject* types;             // of the kernel's parameters
+    PyObject* args;              // a list
+    PyObject* same;              // pairs of arguments that are one array, later one first
+    PyObject* saved;             // dict: copies of arguments that have been overwritten since, by position
+    PyObject* prelaunch_copies;  // dict: copies of arguments from before the launch, by position
+    PyObject* refusal;           // None, or why there is no gradient
+    PyObject* dispatcher;        // the kernel's, or None
+    long long block_dim;         // on CUDA, the threads of a block; 0: the usual
     std::vector<Seen> seen;
     long long unrecorded;  // of its kernel, before this launch: see Dispatcher
     char torn;             // something unseen changed its arguments while the tape was recording

@@ -1,7 +1,7 @@
 // Sums and inner products over arrays of any layout.
 //
 // Floats are added up in float64 and integers in 64 bits, whatever the element type. An array is cut into tasks, each a
-// tile of results times a range of what is added up; a task keeps its partial sums, which are combined in order.
+// block of results times a range of what is added up; a task keeps its partial sums, which are combined in order.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -21,7 +21,7 @@ namespace wl {
 
 namespace {
 
-constexpr int64_t kTile = 256;         // results of a task
+constexpr int64_t kBlock = 256;        // results of a task
 constexpr int64_t kTaskItems = 65536;  // additions of a task
 constexpr int64_t kLanes = 64;         // partial sums where the results are few
 
@@ -317,14 +317,14 @@ class Sums {
   private:
     int64_t columns_;
     bool folded_ = false;
-    Total<T> acc_[kTile];
+    Total<T> acc_[kBlock];
     Total<T> lanes_[kLanes];  // used once `folded_`
 };
 
 struct Reduction {
     Layout layout;
     const char *a, *b;
-    int64_t tile, tiles_inner, tiles, range, ranges;
+    int64_t block, blocks_inner, blocks, range, ranges;
 };
 
 // The offsets of the linear index `at` in all dimensions but the innermost, whose index is returned.
@@ -344,12 +344,12 @@ int64_t locate(const std::vector<Dim>& dims, int64_t at, Dim* offset) {
 template <typename T, bool kProduct>
 void run_task(const Reduction& r, int64_t task, Total<T>* out) {
     const std::vector<Dim>&kept = r.layout.kept, &reduced = r.layout.reduced;
-    const int64_t range = task % r.ranges, tile = task / r.ranges;
+    const int64_t range = task % r.ranges, block = task / r.ranges;
     Dim base{};
-    const int64_t first = tile % r.tiles_inner * r.tile;
-    locate(kept, tile / r.tiles_inner * kept.back().n, &base);
+    const int64_t first = block % r.blocks_inner * r.block;
+    locate(kept, block / r.blocks_inner * kept.back().n, &base);
     const Dim& across = kept.back();
-    Columns columns{std::min(r.tile, across.n - first), across.a, across.b};
+    Columns columns{std::min(r.block, across.n - first), across.a, across.b};
     if (columns.n == 1) columns.a = columns.b = sizeof(T);
     if (!kProduct && columns.n == 1 && r.ranges == 1 && reduced.size() == 1 && reduced[0].a == sizeof(T) &&
         add_short_row<T>(r.a + base.a + first * across.a, r.layout.items, out)) {
@@ -422,22 +422,22 @@ bool store_total(Scalar scalar, char* at, double value) {
 // Whether every result fits the result's type; sets an exception and returns false where there is no memory.
 template <typename T, bool kProduct>
 bool reduce(const Reduction& r, char* out, Scalar out_scalar, bool* fitted) {
-    const int64_t tasks = r.tiles * r.ranges;
-    std::unique_ptr<Total<T>[]> partial(new (std::nothrow) Total<T>[static_cast<size_t>(tasks * r.tile)]);
+    const int64_t tasks = r.blocks * r.ranges;
+    std::unique_ptr<Total<T>[]> partial(new (std::nothrow) Total<T>[static_cast<size_t>(tasks * r.block)]);
     if (!partial) return PyErr_NoMemory() != nullptr;
     auto work = [&](int64_t begin, int64_t end) {
-        for (int64_t t = begin; t < end; ++t) run_task<T, kProduct>(r, t, &partial[static_cast<size_t>(t * r.tile)]);
+        for (int64_t t = begin; t < end; ++t) run_task<T, kProduct>(r, t, &partial[static_cast<size_t>(t * r.block)]);
     };
     if (!parallel(tasks, work)) return false;
     const Dim& across = r.layout.kept.back();
-    for (int64_t tile = 0; tile < r.tiles; ++tile) {
+    for (int64_t block = 0; block < r.blocks; ++block) {
         Dim base{};
-        const int64_t first = tile % r.tiles_inner * r.tile;
-        locate(r.layout.kept, tile / r.tiles_inner * across.n, &base);
-        for (int64_t c = 0; c < std::min(r.tile, across.n - first); ++c) {
+        const int64_t first = block % r.blocks_inner * r.block;
+        locate(r.layout.kept, block / r.blocks_inner * across.n, &base);
+        for (int64_t c = 0; c < std::min(r.block, across.n - first); ++c) {
             Total<T> total{};
             for (int64_t k = 0; k < r.ranges; ++k) {
-                total = plus(total, partial[static_cast<size_t>((tile * r.ranges + k) * r.tile + c)]);
+                total = plus(total, partial[static_cast<size_t>((block * r.ranges + k) * r.block + c)]);
             }
             *fitted &= store_total(out_scalar, out + base.out + (first + c) * across.out, total);
         }
@@ -513,10 +513,10 @@ PyObject* array_reduce(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     if (r.layout.items == 0) r.layout.reduced.back().n = 1;  // nothing is read: every range is empty
     const Dim &across = r.layout.kept.back(), &along = r.layout.reduced.back();
     const bool by_columns = std::abs(across.a) <= std::abs(along.a) || along.n < kLanes;
-    r.tile = by_columns ? std::min(kTile, across.n) : 1;
-    r.tiles_inner = (across.n + r.tile - 1) / r.tile;
-    r.tiles = r.layout.results / across.n * r.tiles_inner;
-    r.range = std::max<int64_t>(1, kTaskItems / r.tile);
+    r.block = by_columns ? std::min(kBlock, across.n) : 1;
+    r.blocks_inner = (across.n + r.block - 1) / r.block;
+    r.blocks = r.layout.results / across.n * r.blocks_inner;
+    r.range = std::max<int64_t>(1, kTaskItems / r.block);
     r.ranges = std::max<int64_t>(1, (r.layout.items + r.range - 1) / r.range);
     bool fitted = true;
     const bool done = product ? reduce_scalars<true>(element.scalar, r, out->data, result.scalar, &fitted)

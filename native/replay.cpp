@@ -3,14 +3,14 @@
 #include <new>
 #include <vector>
 
-#include "prepared.h"
+#include "bound_launch.h"
 
 namespace wl {
 
 namespace {
 
 struct Replay {
-    PyObject_HEAD std::vector<Ref>* nodes;  // Prepared launches and callables
+    PyObject_HEAD std::vector<Ref>* nodes;  // BoundLaunches and callables
     int running;
 };
 
@@ -21,15 +21,15 @@ PyObject* add(PyObject* object, PyObject* node) {
         PyErr_SetString(PyExc_RuntimeError, "a graph that is running can't be added to");
         return nullptr;
     }
-    if (!is_prepared(node) && !PyCallable_Check(node)) {
-        return PyErr_Format(PyExc_TypeError, "add() needs a Prepared launch or a callable, got %R", node);
+    if (!is_bound_launch(node) && !PyCallable_Check(node)) {
+        return PyErr_Format(PyExc_TypeError, "add() needs a BoundLaunch or a callable, got %R", node);
     }
     as_replay(object)->nodes->push_back(Ref::borrow(node));
     Py_RETURN_NONE;
 }
 
 bool run_node(PyObject* node) {
-    return is_prepared(node) ? run_prepared(node) : static_cast<bool>(Ref(PyObject_CallNoArgs(node)));
+    return is_bound_launch(node) ? run_bound_launch(node) : static_cast<bool>(Ref(PyObject_CallNoArgs(node)));
 }
 
 PyObject* replay_run(PyObject* object, PyObject*) {
@@ -73,7 +73,7 @@ void replay_dealloc(PyObject* object) {
 }
 
 PyMethodDef methods[] = {
-    {"add", add, METH_O, "add(node)\n--\n\nAdd a Prepared launch, or a call without arguments."},
+    {"add", add, METH_O, "add(node)\n--\n\nAdd a BoundLaunch, or a call without arguments."},
     {"run", replay_run, METH_NOARGS, "run()\n--\n\nRun all that was added, in order, up to the first exception."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -13,8 +13,8 @@ namespace {
 
 constexpr int64_t kAlwaysWorth = 1 << 20;      // bytes of copies that never matter
 constexpr int64_t kBytesPerKernelThread = 16;  // beyond that: what a kernel thread's atomics would cost
-constexpr int64_t kChunksPerThread = 4;  // chunks that have to be left for each OS thread where seams make them long
-constexpr int64_t kMaxSeamLanes = 64;    // seams are made whole vectors
+constexpr int64_t kChunksPerThread = 4;  // chunks that have to be left for each OS thread where halos make them long
+constexpr int64_t kMaxHaloLanes = 64;    // halos are made whole vectors
 
 struct View {
     char* data;
@@ -85,26 +85,26 @@ int64_t reach(const Param& param, const int64_t* dims) {
 SumPlan plan_sums(const Signature& signature, const uint8_t* block, const int64_t* dims, int64_t count,
                   bool deterministic) {
     SumPlan plan{true, false, 0};
-    int64_t copied = 0, near = 0;
-    for (const int i : signature.exclusive) {
+    int64_t copied = 0, halo_bytes = 0;
+    for (const int i : signature.non_atomic) {
         const Param& param = signature.params[static_cast<size_t>(i)];
         const View sum = view_of(param, block);
         if (overlaps_another(signature, i, sum, block)) return {false, false, 0};
         if (!param.sums) continue;
-        if (param.near) {
-            near += sum.bytes;
+        if (param.has_halo) {
+            halo_bytes += sum.bytes;
             const int64_t apart = reach(param, dims);
-            plan.seam = apart < 0 || plan.seam < 0 ? -1 : apart > plan.seam ? apart : plan.seam;
+            plan.halo = apart < 0 || plan.halo < 0 ? -1 : apart > plan.halo ? apart : plan.halo;
         } else {
             copied += sum.bytes;
             plan.copies = true;
         }
     }
     const int64_t room = deterministic ? 0 : count / (kChunksPerThread * thread_count());
-    if (plan.seam < 0 || 2 * (plan.seam + kMaxSeamLanes) > room) {
-        plan.seam = 0;
-        plan.copies = plan.copies || near > 0;
-        copied += near;
+    if (plan.halo < 0 || 2 * (plan.halo + kMaxHaloLanes) > room) {
+        plan.halo = 0;
+        plan.copies = plan.copies || halo_bytes > 0;
+        copied += halo_bytes;
     }
     const int64_t most = count < INT64_MAX / kBytesPerKernelThread ? count * kBytesPerKernelThread : INT64_MAX;
     const int64_t copies = deterministic ? kFixedChunks : thread_count() - 1;
@@ -112,7 +112,7 @@ SumPlan plan_sums(const Signature& signature, const uint8_t* block, const int64_
     return plan;
 }
 
-std::unique_ptr<PrivateSums> PrivateSums::make(const Signature& signature, const uint8_t* block, bool near) {
+std::unique_ptr<PrivateSums> PrivateSums::make(const Signature& signature, const uint8_t* block, bool with_halo) {
     const size_t size = static_cast<size_t>(signature.args_size);
     std::unique_ptr<uint8_t[]> copy(new (std::nothrow) uint8_t[size]);
     if (!copy) return nullptr;
@@ -122,7 +122,7 @@ std::unique_ptr<PrivateSums> PrivateSums::make(const Signature& signature, const
     for (const int i : signature.sums) {
         const Param& param = signature.params[static_cast<size_t>(i)];
         const View sum = view_of(param, block);
-        if ((param.near && !near) || !sum.bytes) continue;
+        if ((param.has_halo && !with_halo) || !sum.bytes) continue;
         void* memory = std::calloc(static_cast<size_t>(sum.bytes), 1);
         if (!memory) return nullptr;
         set_data(param, sums->block_.get(), memory);

@@ -1,6 +1,6 @@
 // Sums: arrays that a kernel only adds to. A kernel's plain (not atomic) variant may run on several OS threads
 // when each has a copy of these arrays of its own; the copies are added up when all have finished. Where every kernel
-// thread adds near its own index, no copy is needed: chunks are kept apart by seams (chunks.h).
+// thread adds near its own index, no copy is needed: chunks are kept apart by halos (chunks.h).
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@ namespace wl {
 // How the plain variant of a kernel runs on certain arguments.
 struct SumPlan {
     bool fits;     // it may run
-    bool copies;   // each worker needs copies of arrays: of those that are not near where there is a seam, else of all
-    int64_t seam;  // how far apart two kernel threads may be that add to one element; 0 where that does not matter
+    bool copies;   // each worker needs copies of arrays: of those without a halo where there is one, else of all
+    int64_t halo;  // how far apart two kernel threads may be that add to one element; 0 where that does not matter
 };
 
 // The arrays that the kernel updates without atomics must overlap no other array, and those that need copies must be
@@ -29,8 +29,8 @@ void add_scalars(Scalar scalar, char* to, const char* from, int64_t bytes);
 // One worker's copies, zero at first.
 class PrivateSums {
   public:
-    // Null when the memory does not allow it. Without `near`, the arrays of near sums are not copied.
-    static std::unique_ptr<PrivateSums> make(const Signature& signature, const uint8_t* block, bool near);
+    // Null when the memory does not allow it. Without `with_halo`, arrays that have a halo are not copied.
+    static std::unique_ptr<PrivateSums> make(const Signature& signature, const uint8_t* block, bool with_halo);
     ~PrivateSums();
     PrivateSums(const PrivateSums&) = delete;
     PrivateSums& operator=(const PrivateSums&) = delete;

@@ -14,11 +14,11 @@
 #include <system_error>
 #include <thread>
 
+#include "affinity.h"
+#include "chunk_scheduler.h"
 #include "chunks.h"
 #include "ordered_sums.h"
-#include "placement.h"
 #include "sums.h"
-#include "turns.h"
 #include "watchdog.h"
 
 namespace wl {
@@ -34,8 +34,8 @@ struct Shared {
     const Job& job;
     RunRecord* record;
     std::fenv_t floating_point;  // the caller's rounding and denormal modes, which its workers take over
-    Turns turns;
-    Seams seams;
+    ChunkScheduler scheduler;
+    Halos halos;
     OrderedSums* in_order;                // not null: sums are added up in the order of the chunks
     std::unique_ptr<PrivateSums> copies;  // of workers that have finished; guarded by the pool's mutex
 };
@@ -46,10 +46,10 @@ struct Pool {
     std::condition_variable idle;
     std::atomic<bool> busy{false};  // owned by the thread whose launch is shared
     Shared* shared = nullptr;
-    std::atomic<int> seats{0};         // workers that may still join; changed under the mutex, as `inside` is
-    std::atomic<int> inside{0};        // workers that work on `shared`
-    std::deque<Place> places;          // of all workers, those that sleep and those that work
-    std::atomic<bool> crowded{false};  // there are more of them, and the caller, than processors
+    std::atomic<int> seats{0};              // workers that may still join; changed under the mutex, as `inside` is
+    std::atomic<int> inside{0};             // workers that work on `shared`
+    std::deque<WorkerAffinity> affinities;  // of all workers, those that sleep and those that work
+    std::atomic<bool> crowded{false};       // there are more of them, and the caller, than processors
 };
 
 // Never destroyed, since sleeping workers outlive the interpreter; replaced in the child after a fork.
@@ -99,9 +99,9 @@ void run_chunk(const Job& job, OrderedSums* in_order, Worker* worker, std::uniqu
 // Works on chunks until none is left; `between` is called after each with the time.
 template <typename Between>
 void work_on(Shared* shared, Worker* worker, std::unique_ptr<PrivateSums>* copy, Between between) {
-    shared->turns.participate(
+    shared->scheduler.participate(
         [&](int64_t begin, int64_t end) {
-            shared->seams.run(begin, end, [&](int64_t first, int64_t last) {
+            shared->halos.run(begin, end, [&](int64_t first, int64_t last) {
                 run_chunk(shared->job, shared->in_order, worker, copy, first, last);
             });
         },
@@ -110,20 +110,20 @@ void work_on(Shared* shared, Worker* worker, std::unique_ptr<PrivateSums>* copy,
 
 // ---- workers
 
-void work(Pool* pool, Place* place) {
+void work(Pool* pool, WorkerAffinity* affinity) {
     Gil::enter_worker();
     std::unique_lock<std::mutex> lock(pool->mutex);
-    place->settle();
+    affinity->settle();
     for (;;) {
         pool->wake.wait(lock, [pool] { return pool->seats > 0; });
-        place->arrive();
+        affinity->arrive();
         --pool->seats;
         ++pool->inside;
         Shared* shared = pool->shared;
         lock.unlock();
         const Job& job = shared->job;
         std::unique_ptr<PrivateSums> copy;
-        if (job.sums) copy = PrivateSums::make(*job.sums, job.args, job.seam == 0);
+        if (job.sums) copy = PrivateSums::make(*job.sums, job.args, job.halo == 0);
         if (copy || !job.sums) {
             std::fesetenv(&shared->floating_point);
             Worker worker(shared->record, job.lanes);
@@ -135,7 +135,7 @@ void work(Pool* pool, Place* place) {
             shared->copies = std::move(copy);
         }
         if (--pool->inside == 0) pool->idle.notify_one();
-        place->settle();
+        affinity->settle();
         lock.unlock();
         wait_briefly(*pool, pool->seats, false);
         lock.lock();
@@ -145,20 +145,20 @@ void work(Pool* pool, Place* place) {
 // Starts workers until there are `wanted`, as far as the system allows. Signals are the main thread's
 // business.
 void start_workers(Pool* pool, int wanted) {
-    if (static_cast<int>(pool->places.size()) >= wanted) return;
+    if (static_cast<int>(pool->affinities.size()) >= wanted) return;
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     try {
-        while (static_cast<int>(pool->places.size()) < wanted) {
-            pool->places.emplace_back();
-            std::thread(work, pool, &pool->places.back()).detach();
+        while (static_cast<int>(pool->affinities.size()) < wanted) {
+            pool->affinities.emplace_back();
+            std::thread(work, pool, &pool->affinities.back()).detach();
         }
     } catch (const std::system_error&) {
-        pool->places.pop_back();  // out of threads: fewer workers share the launch
+        pool->affinities.pop_back();  // out of threads: fewer workers share the launch
     }
     pthread_sigmask(SIG_SETMASK, &old, nullptr);
-    pool->crowded.store(static_cast<int>(pool->places.size()) >= processor_count(), std::memory_order_relaxed);
+    pool->crowded.store(static_cast<int>(pool->affinities.size()) >= processor_count(), std::memory_order_relaxed);
 }
 
 Pool* pool_of_process() {
@@ -184,13 +184,13 @@ bool share(const Job& job, Worker* self, OrderedSums* in_order, std::unique_ptr<
     if (threads < 2) return false;
     Pool* pool = pool_of_process();
     if (pool->busy.exchange(true, std::memory_order_acquire)) return false;
-    const int64_t seam = in_vectors(job.seam, job.lanes, INT64_MAX);
+    const int64_t halo = in_vectors(job.halo, job.lanes, INT64_MAX);
     Shared shared{job,
                   self->record,
                   {},
-                  {begin, job.count, thread_ns, threads, grain_of(job.lanes, job.rows, job.dims), fixed, 2 * seam,
-                   in_order != nullptr, &self->record->cancel},
-                  {seam, begin, job.count},
+                  {begin, job.count, thread_ns, threads, chunk_alignment(job.lanes, job.rows, job.dims), fixed,
+                   2 * halo, in_order != nullptr, &self->record->cancel},
+                  {halo, begin, job.count},
                   in_order,
                   nullptr};
     std::fegetenv(&shared.floating_point);
@@ -199,9 +199,9 @@ bool share(const Job& job, Worker* self, OrderedSums* in_order, std::unique_ptr<
         std::lock_guard<std::mutex> lock(pool->mutex);
         start_workers(pool, threads - 1);
         pool->shared = &shared;
-        const int workers = static_cast<int>(pool->places.size());
+        const int workers = static_cast<int>(pool->affinities.size());
         const int seats = workers < threads - 1 ? workers : threads - 1;
-        keep_apart(&pool->places);
+        separate_workers(&pool->affinities);
         pool->seats = seats;
         for (int i = 0; i < seats; ++i) pool->wake.notify_one();
     }
@@ -240,19 +240,19 @@ Outcome run(const Job& job, RunRecord* record, Gil* gil) {
     const int64_t fixed = job.deterministic ? fixed_chunk(job.count, job.lanes) : 0;
     std::unique_ptr<PrivateSums> copy;  // what this thread adds to, if not the arrays themselves
     std::optional<OrderedSums> sums;
-    if (fixed && job.rounds && job.sums && !job.ordered && fixed < job.count) {
+    if (fixed && job.non_associative && job.sums && !job.order_dependent && fixed < job.count) {
         sums.emplace(*job.sums, job.args, fixed);
         copy = sums->begin();
         if (!copy) sums.reset();
     }
     OrderedSums* in_order = sums ? &*sums : nullptr;
-    const Grain grain = grain_of(job.lanes, job.rows, job.dims);
-    const bool alone = fixed && (job.ordered || (job.rounds && !in_order));
+    const ChunkAlignment alignment = chunk_alignment(job.lanes, job.rows, job.dims);
+    const bool alone = fixed && (job.order_dependent || (job.non_associative && !in_order));
     bool trial = false;    // of what kernel threads cost that share the launch with others, and so take atomically
     double atomic_ns = 0;  // what that has told
     for (int64_t done = 0; done < job.count && !record->cancel.load(std::memory_order_relaxed);) {
         const int64_t left = job.count - done;
-        int64_t size = fixed ? std::min(fixed, left) : next_alone(done, left, thread_ns, grain);
+        int64_t size = fixed ? std::min(fixed, left) : next_alone(done, left, thread_ns, alignment);
         if (trial && !fixed) size = in_vectors(kTrial, job.lanes, left);
         self.alone = job.takes && !trial;
         run_chunk(job, in_order, &self, &copy, done, done + size);

@@ -17,13 +17,13 @@ struct Job {
     Entry entry;
     const uint8_t* args;
     const int64_t* dims;
-    int64_t count;          // kernel threads
-    const Signature* sums;  // not null: each worker needs copies of arrays that the kernel adds to
-    int64_t lanes;          // how many threads the code runs at once
-    int64_t rows = 1;       // and of how many rows of the grid
-    bool ordered = false;   // what it computes depends on the order in which its threads run
-    bool rounds = false;    // it depends on the order in which the copies of `sums` are added up
-    int64_t seam = 0;       // kernel threads that are at most so far apart must not run at the same time; 0: any may
+    int64_t count;                 // kernel threads
+    const Signature* sums;         // not null: each worker needs copies of arrays that the kernel adds to
+    int64_t lanes;                 // how many threads the code runs at once
+    int64_t rows = 1;              // and of how many rows of the grid
+    bool order_dependent = false;  // what it computes depends on the order in which its threads run
+    bool non_associative = false;  // it depends on the order in which the copies of `sums` are added up
+    int64_t halo = 0;  // kernel threads that are at most so far apart must not run at the same time; 0: any may
     bool deterministic = false;  // the same bits whatever the number of threads
     bool takes = false;          // it takes elements of arrays that no other launch writes to meanwhile
 };

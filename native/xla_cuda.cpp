@@ -258,7 +258,7 @@ xla::Error* execute_on_cuda_stream(const xla::CallFrame* frame) {
     if (!trouble.note("cuStreamGetCtx", cuda_api.stream_get_ctx(asked.stream, &context))) return told(frame, trouble);
     const ContextScope current(context, &trouble);
     if (trouble.call) return told(frame, trouble);
-    if ((plan->ordered || plan->rounds) && (plan->deterministic || is_deterministic()))
+    if ((plan->order_dependent || plan->non_associative) && (plan->deterministic || is_deterministic()))
         return explained(frame, plan, RunError::Unordered);
     std::string text;
     const CudaPlan* code = loaded(plan, context);

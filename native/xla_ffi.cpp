@@ -57,8 +57,8 @@ xla::Error* execute(const xla::CallFrame* frame) {
     call.entry = plan->entry;
     call.lanes = plan->lanes;
     call.rows = plan->rows;
-    call.ordered = plan->ordered;
-    call.rounds = plan->rounds;
+    call.order_dependent = plan->order_dependent;
+    call.non_associative = plan->non_associative;
     call.deterministic = plan->deterministic || is_deterministic();
     HostMemory memory;
     if (!describe_call(frame, site, &memory, &call)) return misfit(frame);
@@ -101,9 +101,9 @@ PyObject* add_plan(PyObject*, PyObject* args) {
     long long key;
     unsigned long long address;
     PyObject *keepalive, *explain, *load;
-    int lanes = 1, ordered = 0, rounds = 0, deterministic = 0, rows = 1;
+    int lanes = 1, order_dependent = 0, non_associative = 0, deterministic = 0, rows = 1;
     if (!PyArg_ParseTuple(args, "LKOOO|ipppi:xla_add_plan", &key, &address, &keepalive, &explain, &load, &lanes,
-                          &ordered, &rounds, &deterministic, &rows)) {
+                          &order_dependent, &non_associative, &deterministic, &rows)) {
         return nullptr;
     }
     if (!address || !PyCallable_Check(explain) || !PyCallable_Check(load)) {
@@ -116,8 +116,8 @@ PyObject* add_plan(PyObject*, PyObject* args) {
                                          reinterpret_cast<Entry>(address),
                                          lanes,
                                          rows,
-                                         ordered != 0,
-                                         rounds != 0,
+                                         order_dependent != 0,
+                                         non_associative != 0,
                                          deterministic != 0,
                                          keepalive,
                                          explain,
@@ -210,7 +210,7 @@ PyObject* layout(PyObject*, PyObject*) {
 
 PyMethodDef functions[] = {
     {"xla_add_plan", add_plan, METH_VARARGS,
-     "xla_add_plan(key, address, keepalive, explain, load, lanes=1, ordered=False, rounds=False, "
+     "xla_add_plan(key, address, keepalive, explain, load, lanes=1, order_dependent=False, non_associative=False, "
      "deterministic=False, rows=1)\n--\n\nMake an entry point known to XLA's calls, for good. `explain(code, where, "
      "thread[, text, values])` gives the exception for a kernel's error; `load(context)` gives function, usual and "
      "most threads of a block, address of the fault record, owner, check, what bounds the stack and how many "

@@ -10,11 +10,11 @@
 #include <new>
 #include <optional>
 
+#include "chunk_scheduler.h"
 #include "chunks.h"
 #include "ordered_sums.h"
 #include "sums.h"
 #include "thread_pool.h"
-#include "turns.h"
 #include "watchdog.h"
 
 namespace wl {
@@ -175,8 +175,8 @@ class Team {
           record_(record),
           fixed_(fixed),
           order_(order),
-          turns_(begin, call.count * call.items, thread_ns, participants, grain_of(call.lanes, call.rows, call.dims),
-                 fixed, 0, order != nullptr, &record->cancel) {}
+          scheduler_(begin, call.count * call.items, thread_ns, participants,
+                     chunk_alignment(call.lanes, call.rows, call.dims), fixed, 0, order != nullptr, &record->cancel) {}
 
     void invite(const xla::Api* api, xla::ExecutionContext* context, int helpers) {
         for (int i = 0; i < helpers; ++i) {
@@ -193,7 +193,7 @@ class Team {
 
     template <typename Between>
     void work(Runner* runner, Between between) {
-        turns_.participate(
+        scheduler_.participate(
             [this, runner](int64_t begin, int64_t end) {
                 runner->run(begin, end);
                 if (order_) runner->hand_on(order_, begin / fixed_);
@@ -250,7 +250,7 @@ class Team {
     RunRecord* record_;
     const int64_t fixed_;
     Order* const order_;  // not null: chunks add in their order
-    Turns turns_;
+    ChunkScheduler scheduler_;
     std::atomic<int> references_{1};
     std::mutex mutex_;
     std::mutex sums_;
@@ -292,7 +292,7 @@ bool share(const BatchedCall& call, Runner* runner, RunRecord* record, Watchdog*
 
 // Whether the sums of a deterministic call can be formed in order: of one element, in copies that are worth it.
 bool adds_in_order(const BatchedCall& call, int64_t fixed) {
-    if (!fixed || !call.rounds || call.ordered || call.items != 1 || fixed >= call.count) return false;
+    if (!fixed || !call.non_associative || call.order_dependent || call.items != 1 || fixed >= call.count) return false;
     int64_t bytes = 0;
     for (const Hole& hole : call.holes) bytes += hole.sum_bytes;
     return bytes && bytes <= std::max(kOrderedBytes, call.count / kFixedChunks * kOrderedBytesPerThread);
@@ -313,11 +313,11 @@ void run_batched(const BatchedCall& call, const xla::Api* api, xla::ExecutionCon
     std::optional<Order> in_order;
     if (adds_in_order(call, fixed) && runner.part(nullptr)) in_order.emplace();
     Order* order = in_order ? &*in_order : nullptr;
-    const bool alone = fixed && (call.ordered || (call.rounds && !order));
-    const Grain grain = grain_of(call.lanes, call.rows, call.dims);
+    const bool alone = fixed && (call.order_dependent || (call.non_associative && !order));
+    const ChunkAlignment alignment = chunk_alignment(call.lanes, call.rows, call.dims);
     for (int64_t done = 0; done < total && !record->cancel.load(std::memory_order_relaxed);) {
         const int64_t left = total - done;
-        const int64_t size = fixed ? std::min(fixed, left) : next_alone(done, left, thread_ns, grain);
+        const int64_t size = fixed ? std::min(fixed, left) : next_alone(done, left, thread_ns, alignment);
         runner.run(done, done + size);
         if (order) runner.hand_on(order, done / fixed);
         if (done && done + size == total) break;

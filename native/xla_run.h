@@ -22,11 +22,11 @@ struct Hole {
 // One kernel launch for each element of a batch; a plain call is a batch of one without dimensions.
 struct BatchedCall {
     Entry entry;
-    int64_t lanes;       // how many kernel threads the entry runs at once
-    int64_t rows;        // and of how many rows
-    bool ordered;        // what it computes depends on the order in which its threads run
-    bool rounds;         // it depends on the order in which the copies of sums are added up
-    bool deterministic;  // it has to give the same bits whatever the number of threads
+    int64_t lanes;         // how many kernel threads the entry runs at once
+    int64_t rows;          // and of how many rows
+    bool order_dependent;  // what it computes depends on the order in which its threads run
+    bool non_associative;  // it depends on the order in which the copies of sums are added up
+    bool deterministic;    // it has to give the same bits whatever the number of threads
     const int64_t* dims;
     int64_t count;  // kernel threads of one launch
     const uint8_t* block;

@@ -42,11 +42,11 @@ struct Plan {
     int64_t key;
     Plan* next;
     Entry entry;
-    int lanes;           // how many threads it runs at once
-    int rows;            // and of how many rows
-    bool ordered;        // what it computes depends on the order in which its threads run
-    bool rounds;         // it depends on the order in which the copies of sums are added up
-    bool deterministic;  // it has to give the same bits whatever the number of threads
+    int lanes;             // how many threads it runs at once
+    int rows;              // and of how many rows
+    bool order_dependent;  // what it computes depends on the order in which its threads run
+    bool non_associative;  // it depends on the order in which the copies of sums are added up
+    bool deterministic;    // it has to give the same bits whatever the number of threads
     PyObject* keepalive;
     PyObject* explain;
     PyObject* load;  // load(context): what a CudaPlan holds, for the context of a CUDA device

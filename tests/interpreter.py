@@ -282,7 +282,7 @@ def _at_address(m: _Thread, o: ops.AtAddress, env: Env) -> list[Any]:
     return [np.zeros([*(int(env[n]) for n in o.shape), *element_shape(t.dtype)], numpy_dtype(scalar))]
 
 
-def _inner(m: _Thread, o: ops.Inner, env: Env) -> list[Any]:
+def _nested(m: _Thread, o: ops.NestedArray, env: Env) -> list[Any]:
     t = o.result.type
     assert isinstance(t, Array)
     record = env[o.array][_index(o, o.array, o.indices, env)]
@@ -471,7 +471,7 @@ _EXECUTE: dict[type[Op], Callable[[_Thread, Any, Env], list[Any]]] = {
     ops.Dim: _dim,
     ops.View: _view,
     ops.Slice: _slice,
-    ops.Inner: _inner,
+    ops.NestedArray: _nested,
     ops.LocalArray: _local_array,
     ops.AtAddress: _at_address,
     ops.GetField: _get_field,

@@ -35,9 +35,9 @@ def run_lanes(f: Function, args: Sequence[Any], dims: tuple[int, ...], printed: 
         steps = [f.schedule.rows if k == ndim - 2 else 1 for k in range(ndim - 1)]
         for row in itertools.product(*(range(0, n, step) for n, step in zip(dims[:-1], steps, strict=True))):
             for start in range(0, dims[-1], f.schedule.lanes):
-                live = min(f.schedule.lanes, dims[-1] - start)
+                active = min(f.schedule.lanes, dims[-1] - start)
                 vector = _Vector(
-                    (*row, start), dims, f.schedule.lanes, live, printed if printed is not None else [], budget
+                    (*row, start), dims, f.schedule.lanes, active, printed if printed is not None else [], budget
                 )
                 vector.call(f, values)
                 if vector.stack:
@@ -45,20 +45,20 @@ def run_lanes(f: Function, args: Sequence[Any], dims: tuple[int, ...], printed: 
 
 
 class _Vector(_Thread):
-    """A vector of threads: ``thread`` is the first one's index, ``live`` how many there are."""
+    """A vector of threads: ``thread`` is the first one's index, ``active`` how many there are."""
 
     def __init__(
         self,
         thread: tuple[int, ...],
         dims: tuple[int, ...],
         width: int,
-        live: int,
+        active: int,
         printed: list[str],
         budget: list[int],
     ) -> None:
         super().__init__(thread, dims, printed, budget)
         self.width = width
-        self.live = live
+        self.active = active
 
     def execute(self, o: Op, env: Env) -> list[Any]:
         if not o.regions() and any(isinstance(v.type, Lanes) for v in (*o.operands(), *o.results)):
@@ -68,14 +68,14 @@ class _Vector(_Thread):
     def wide(self, o: Op, env: Env) -> list[Any]:
         lanes = range(self.width)
         match o:
-            case ops.Live():
-                return [[np.bool_(k < self.live) for k in lanes]]
-            case ops.Spread():
+            case ops.ActiveMask():
+                return [[np.bool_(k < self.active) for k in lanes]]
+            case ops.Broadcast():
                 return [[env[o.x]] * self.width]
-            case ops.Ramp():
-                return [[coerce(_wrapped(env[o.base], k * o.step), o.base.type) for k in lanes]]
-            case ops.Across():
-                return [self.across(o, env)]
+            case ops.Iota():
+                return [[coerce(_wrapped(env[o.base], k * o.stride), o.base.type) for k in lanes]]
+            case ops.LaneReduce():
+                return [self.lane_reduce(o, env)]
             case ops.Push():
                 self.stack.append((o.slot, env[o.value]))
                 return []
@@ -97,13 +97,13 @@ class _Vector(_Thread):
         own = {a: env[v][k] if isinstance(v.type, Lanes) else env[v] for a, v in pairs}
         return _EXECUTE[type(o)](self, one, own)
 
-    def across(self, o: ops.Across, env: Env) -> Any:
+    def lane_reduce(self, o: ops.LaneReduce, env: Env) -> Any:
         mask = env[o.mask[0]] if o.mask else [True] * self.width
         chosen = [x for x, on in zip(env[o.x], mask, strict=True) if on]
         if o.kind == "any":
             return np.bool_(any(chosen))
         if not chosen:
-            raise InterpreterError(f"across {o.kind} of no lane at {o.loc}")
+            raise InterpreterError(f"lane_reduce {o.kind} of no lane at {o.loc}")
         if o.kind == "last":
             return chosen[-1]
         return coerce(functools.reduce(COMBINE[o.kind], chosen), o.result.type)

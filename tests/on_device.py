@@ -7,7 +7,7 @@ the CPU did: a test that passes has seen the device's results. ``--device emulat
 find LLVM IR there, and fail.
 
 Left to the CPU are launches with arrays inside of structs or other arguments that hold addresses, kernels that print or
-call native code, adjoints with scratch arrays (which the CPU alone needs), and launches that a graph records.
+call native code, adjoints with pre-launch copies (which the CPU alone needs), and launches that a graph records.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _holds_addresses(t: ir.Type) -> bool:
 
 def _fits(program: Any, args: list[Any]) -> bool:
     effects = program.effects
-    if not program.device.is_cpu or recorder.graph is not None or effects.prints or effects.scratch:
+    if not program.device.is_cpu or recorder.graph is not None or effects.prints or effects.prelaunch_copies:
         return False
     if any(_holds_addresses(t) for t in program.types):
         return False

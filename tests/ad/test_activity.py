@@ -1,4 +1,4 @@
-"""Which values carry a gradient: ``activity`` for reverse mode and ``spread`` for forward mode find the same."""
+"""Which values carry a gradient: ``activity`` (reverse mode) and ``tangent_activity`` (forward mode) agree."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Value
 from warp_like.ir.types import Array, Struct, Vec, bool_, float32, int32
-from warp_like.passes.ad.activity import inner_arrays, varied_values, written_arrays
-from warp_like.passes.ad.spread import Spread
+from warp_like.passes.ad.activity import nested_arrays, varied_values, written_arrays
+from warp_like.passes.ad.tangent_activity import TangentActivity
 
 X = Array(float32, 1)
 CELL = Struct("Cell", (("items", X), ("mass", float32)))
@@ -80,9 +80,9 @@ def _found(build: Build) -> tuple[bool, bool]:
     i, (x, y) = tid(b), f.params
     got = build(b, b.load(x, [i]), b.load(y, [i]), i)
     b.yield_()
-    spread = Spread([x])
-    spread.block(f.body)
-    return got in varied_values(f, [x]), got in spread.varied
+    found = TangentActivity([x])
+    found.block(f.body)
+    return got in varied_values(f, [x]), got in found.varied
 
 
 @pytest.mark.parametrize("build", VARIED.values(), ids=VARIED)
@@ -102,10 +102,10 @@ def test_what_is_saved_carries_its_tangent_by_slot() -> None:
         b.insert(ops.Push(slot, b.load(array, [i])))
     of_y, of_x = (b.insert(ops.Pop(slot), float32).result for slot in (1, 0))
     b.yield_()
-    spread = Spread([x])
-    spread.block(f.body)
-    assert spread.slots == {0}
-    assert [v in spread.varied for v in (of_x, of_y)] == [True, False]
+    found = TangentActivity([x])
+    found.block(f.body)
+    assert found.slots == {0}
+    assert [v in found.varied for v in (of_x, of_y)] == [True, False]
 
 
 def test_atomics_give_old_values_that_carry_a_gradient() -> None:
@@ -119,7 +119,7 @@ def test_atomics_give_old_values_that_carry_a_gradient() -> None:
 
 def _cells(of: Function, b: Emitter) -> Value:
     i = tid(b)
-    return b.inner(b.field_view(of.params[0], 0), [i])
+    return b.nested(b.field_view(of.params[0], 0), [i])
 
 
 def test_arrays_in_elements_of_a_differentiated_array_carry_a_gradient() -> None:
@@ -129,14 +129,14 @@ def test_arrays_in_elements_of_a_differentiated_array_carry_a_gradient() -> None
     b.yield_()
     assert v in varied_values(f, [f.params[0]])
     assert v not in varied_values(f, [f.params[1]])
-    assert len(inner_arrays(f, [f.params[0]])) == 1
+    assert len(nested_arrays(f, [f.params[0]])) == 1
 
 
 def test_arrays_in_elements_of_such_arrays_are_refused() -> None:
     outer = Struct("Outer", (("cells", Array(CELL, 1)),))
     f, b = start(outers=Array(outer, 1))
-    cells = b.inner(b.field_view(f.params[0], 0), [tid(b)])
-    b.load(b.inner(b.field_view(cells, 0), [b.index(0)]), [b.index(0)])
+    cells = b.nested(b.field_view(f.params[0], 0), [tid(b)])
+    b.load(b.nested(b.field_view(cells, 0), [b.index(0)]), [b.index(0)])
     b.yield_()
     with pytest.raises(WarpCodegenError, match="the gradient does not reach"):
-        inner_arrays(f, [f.params[0]])
+        nested_arrays(f, [f.params[0]])

@@ -66,8 +66,8 @@ def gradients(space: dict[str, Any], step: Step, seeds: Sequence[np.ndarray]) ->
     after = [a.copy() for a in before]
     CudaKernel(finish(optimise(f, options), options), Lowering(fuse_fp=False))([*after, n, s], (THREADS,), Context())
     found = typed(seeds)
-    scratch = [before[i].copy() for i in g.scratch]
-    tried = launch(finish(optimise(g, options), options), [*after, n, s, *found, *scratch])
+    prelaunch_copies = [before[i].copy() for i in g.prelaunch_copies]
+    tried = launch(finish(optimise(g, options), options), [*after, n, s, *found, *prelaunch_copies])
     return numbers(found), tried
 
 

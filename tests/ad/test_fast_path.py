@@ -250,7 +250,7 @@ def test_what_no_adjoint_reads_may_be_overwritten(natively):
         tape = record()
         tape.backward(loss)
     np.testing.assert_array_equal(x.grad.numpy(), [3, 3, 3])
-    assert not any(r.kept for r in tape.launches)
+    assert not any(r.saved for r in tape.launches)
     del y
 
 

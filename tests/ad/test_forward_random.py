@@ -169,7 +169,7 @@ def sweep_back(
     """The gradient with respect to all arrays before the launch."""
     after, adjoints = [a.copy() for a in starts], [s.copy() for s in seeds]
     run(f, [*after, k], (1,))
-    run(back, [*after, k, *adjoints, *(starts[i].copy() for i in back.scratch)], (1,))
+    run(back, [*after, k, *adjoints, *(starts[i].copy() for i in back.prelaunch_copies)], (1,))
     return adjoints
 
 
@@ -185,7 +185,7 @@ def test_random_kernels_forward_over_reverse(f: Function, k: int) -> None:
         sweep_back(f, back, [a + h * t for a, t in zip(starts, changes, strict=True)], seeds, k) for h in (1e-6, -1e-6)
     ]
 
-    old = [(starts[i].copy(), changes[i].copy()) for i in back.scratch]
+    old = [(starts[i].copy(), changes[i].copy()) for i in back.prelaunch_copies]
     after, after_changes = [a.copy() for a in starts], [t.copy() for t in changes]
     run(forward_mode(f, range(4), CHECKED), [*after, k, *after_changes], (1,))
     adjoints, products = [s.copy() for s in seeds], [np.zeros_like(s) for s in seeds]

@@ -67,7 +67,7 @@ COMMUTING: dict[str, Build] = {"sum": _sum, "maximum": _maximum}
 
 
 @pytest.mark.parametrize("build", SHOWING.values(), ids=SHOWING)
-def test_atomics_on_the_threads_own_elements_are_opened(build: Build) -> None:
+def test_atomics_on_the_threads_own_elements_are_lowered(build: Build) -> None:
     f = _kernel(build)
     before = clone_function(f)
     in_order(f)

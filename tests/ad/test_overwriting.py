@@ -319,7 +319,7 @@ def test_what_no_adjoint_needs_is_not_copied():
         for _ in range(3):
             wp.launch(shift, dim=3, inputs=[y, z])
             wp.launch(shift, dim=3, inputs=[z, y])
-    assert all(not r.kept and not r.scratch for r in tape.launches)
+    assert all(not r.saved and not r.prelaunch_copies for r in tape.launches)
     tape.backward(grads={y: wp.ones(3, dtype=f64)})
     np.testing.assert_array_equal(y.grad.numpy(), 1)
 
@@ -415,7 +415,7 @@ def test_of_two_overwritten_arrays_the_gradient_needs_one():
     a, out = wp.array(y, dtype=f64, requires_grad=True), wp.zeros(3, dtype=f64, requires_grad=True)
     with wp.Tape() as tape:
         wp.launch(two_rewritten, dim=3, inputs=[parts, a, out])
-    assert list(tape.launches[0].scratch) == [1]  # of the particles no copy is kept
+    assert list(tape.launches[0].prelaunch_copies) == [1]  # of the particles no copy is kept
     tape.backward(grads={out: wp.ones(3, dtype=f64), a: wp.ones(3, dtype=f64)})
     np.testing.assert_allclose(a.grad.numpy(), np.cos(y) * y + np.sin(y))
     assert parts.grad.numpy()["mass"].tolist() == [[2.0, 0.0]] * 3

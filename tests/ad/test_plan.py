@@ -137,7 +137,7 @@ def _plan(kernel: Any) -> Plan:
 def _text(plan: Plan) -> str:
     """The primal with the decisions, and the arrays of which there are copies."""
     f = plan.primal.f
-    copies = ", ".join(f.params[i].hint for i in plan.scratch)
+    copies = ", ".join(f.params[i].hint for i in plan.prelaunch_copies)
     return lines_with_notes(f, _notes(f, plan)) + f"copies: {copies or 'none'}\n"
 
 

@@ -154,7 +154,7 @@ def by_interpreter(space: dict[str, Any], steps: Sequence[Step], seeds: Sequence
     gradients = typed(seeds)
     for (g, rest), before, after in reversed(list(zip(compiled, states, states[1:], strict=False))):
         arrays = [a.copy() for a in after]
-        run(g, [*arrays, *rest, *gradients, *(before[i].copy() for i in g.scratch)], (THREADS,))
+        run(g, [*arrays, *rest, *gradients, *(before[i].copy() for i in g.prelaunch_copies)], (THREADS,))
     return numbers(gradients)
 
 

@@ -51,7 +51,7 @@ def test_recording_compiles_no_adjoint() -> None:
         wp.launch(squared_in_place, 2, inputs=[x])  # overwrites what the adjoint before it reads
     assert not any(map(has_code, tape.launches))
     first, second, _ = tape.launches
-    assert list(first.scratch) == [0]
+    assert list(first.prelaunch_copies) == [0]
     assert list(second.kept) == [0]
     tape.backward(grads={y: wp.ones(2, dtype=float)})
     assert all(map(has_code, tape.launches))

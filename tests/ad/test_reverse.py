@@ -16,8 +16,8 @@ from warp_like.ir.core import Function, Value
 from warp_like.ir.types import Array, float32, int32
 from warp_like.ir.verify import verify
 from warp_like.passes.ad.adjoint import differentiate, plan_adjoint
-from warp_like.passes.ad.functions import open_replayed
-from warp_like.passes.ad.markers import Replayed, first_unavailable, require_available
+from warp_like.passes.ad.functions import lower_replayed
+from warp_like.passes.ad.markers import Replayed, first_not_recomputable, require_recomputable
 from warp_like.passes.ad.plan import Refuse
 from warp_like.passes.pipeline import optimise
 
@@ -36,7 +36,7 @@ def _gradient(f: Function, n: int = 3) -> np.ndarray:
     """The gradient of the sum of ``y`` by ``x``, and ``x``."""
     g = optimise(differentiate(f, [0, 1]))
     verify(g)
-    require_available(g)
+    require_recomputable(g)
     x = np.array([0.5, 1.5, 2.5], np.float32)
     y, adj_x, adj_y = np.zeros(3, np.float32), np.zeros(3, np.float32), np.ones(3, np.float32)
     run(f, [x, y, n], (3,))
@@ -118,8 +118,8 @@ def test_what_is_overwritten_is_missed_only_where_its_value_is_needed(build: Bui
     plan = plan_adjoint(f, [0])
     assert plan.saves == (not available)
     plain = differentiate(f, [0])
-    assert (first_unavailable(plain) is None) == plan.saves  # what is not needed goes with the dead code
-    require_available(optimise(plain))
+    assert (first_not_recomputable(plain) is None) == plan.saves  # what is not needed goes with the dead code
+    require_recomputable(optimise(plain))
 
 
 def test_what_threads_update_and_the_reverse_needs_is_refused() -> None:
@@ -156,8 +156,8 @@ def _calling(gradient: bool, replay: bool) -> Function:
 
 
 @pytest.mark.parametrize(("gradient", "replay"), [(True, False), (True, True), (False, True)])
-def test_only_functions_with_a_replay_alone_are_opened(gradient: bool, replay: bool) -> None:
-    f = open_replayed(_calling(gradient, replay))
+def test_only_functions_with_a_replay_alone_are_lowered(gradient: bool, replay: bool) -> None:
+    f = lower_replayed(_calling(gradient, replay))
     called = [o.callee.name for o in f.body.walk() if isinstance(o, ops.Call)]
     assert called == (["callee"] if gradient else ["again"])
     assert count(f, Replayed) == (0 if gradient else 1)

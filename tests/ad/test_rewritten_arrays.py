@@ -15,7 +15,7 @@ from warp_like.passes.ad.primal import rewritten_arrays
 @pytest.mark.parametrize("kind", ["add", "max", "exch"])
 @pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize("read", [True, False])
-def test_which_arrays_are_rewritten_is_known_before_atomics_are_opened(kind: str, own: bool, read: bool) -> None:
+def test_which_arrays_are_rewritten_is_known_before_atomics_are_lowered(kind: str, own: bool, read: bool) -> None:
     f, b = start(x=Array(float32, 1), y=Array(float32, 1))
     x, y = f.params
     i = tid(b)

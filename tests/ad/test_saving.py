@@ -1,4 +1,4 @@
-"""Saving what is overwritten: which arrays get scratch, and what the adjoint gives by the interpreter."""
+"""Saving what is overwritten: which arrays get pre-launch copies, and what the adjoint gives by the interpreter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from warp_like.ir.core import Function, Value
 from warp_like.ir.types import Array, float32, int32
 from warp_like.ir.verify import verify
 from warp_like.passes.ad.adjoint import differentiate, merge_parameters, plan_adjoint
-from warp_like.passes.ad.markers import first_unavailable
+from warp_like.passes.ad.markers import first_not_recomputable
 from warp_like.passes.ad.primal import rewritten_arrays
 from warp_like.passes.pipeline import optimise
 
@@ -47,7 +47,7 @@ def _branched(b: Emitter, f: Function, i: Value) -> None:
     _square(b, x, i)
 
 
-def test_arrays_that_are_loaded_and_stored_get_scratch() -> None:
+def test_arrays_that_are_loaded_and_stored_get_copies() -> None:
     def build(b: Emitter, f: Function, i: Value) -> None:
         _square(b, f.params[0], i)
         b.store(f.params[1], [i], b.zero(float32))
@@ -78,8 +78,8 @@ def test_each_overwritten_value_is_taken_back(build: Update, powers: Callable[[i
     assert plan_adjoint(f, [0]).saves  # recomputing alone can't do it
     g = differentiate(f, [0])
     verify(g)
-    assert g.scratch == (0,)
-    assert first_unavailable(optimise(g)) is None
+    assert g.prelaunch_copies == (0,)
+    assert first_not_recomputable(optimise(g)) is None
     start_values = np.array([1.0, 1.25, 0.5], np.float32)
     after, seed, old = start_values.copy(), np.ones(3, np.float32), start_values.copy()
     run(f, [after, np.zeros(3, np.float32), n], (3,))
@@ -89,7 +89,7 @@ def test_each_overwritten_value_is_taken_back(build: Update, powers: Callable[[i
 
 
 @pytest.mark.parametrize("needed", [False, True])
-def test_scratch_that_nothing_reads_goes(needed: bool) -> None:
+def test_copies_that_nothing_reads_go(needed: bool) -> None:
     def build(b: Emitter, f: Function, i: Value) -> None:
         x, y, _ = f.params
         v = b.load(y, [i])
@@ -99,7 +99,7 @@ def test_scratch_that_nothing_reads_goes(needed: bool) -> None:
     f = _kernel(build)
     g = optimise(differentiate(f, [0, 1]))
     verify(g)
-    assert g.scratch == ((1,) if needed else ())
+    assert g.prelaunch_copies == ((1,) if needed else ())
     assert [p.hint for p in g.params] == ["x", "y", "n", "adj_x", "adj_y", *(["old_y"] if needed else [])]
     old, adjoints = np.array([3.0, 4.0], np.float32), [np.ones(2, np.float32) for _ in "xy"]
     run(g, [np.zeros(2, np.float32), np.zeros(2, np.float32), 0, *adjoints, *([old] if needed else [])], (2,))

@@ -374,7 +374,7 @@ def test_random_adjoints_have_room(source: str, step: Step) -> None:
     f = adjoint(f, WRT, options)
     f = finish(optimise(f, options), options)
     arrays = [*typed(random_arrays(0)), INDICES.copy(), COUNTERS.copy()]
-    args = [*arrays, n, s, *typed(random_arrays(1)), *(arrays[i].copy() for i in f.scratch)]
+    args = [*arrays, n, s, *typed(random_arrays(1)), *(arrays[i].copy() for i in f.prelaunch_copies)]
     found = bound(f, args, (THREADS,))
     if found < 0:
         return

@@ -1,4 +1,4 @@
-"""How far kernels reach: each form of an index, what is certain, and random kernels against an oracle."""
+"""How far kernels reach: each form of an index, what always runs, and random kernels against an oracle."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_axes_of_the_grid_and_of_the_array() -> None:
         ("snippet(n)\nx[i] = 1.0", {(X, 0, *ALL, 0)}),
     ],
 )
-def test_what_is_certain(body: str, expected: set[Any]) -> None:
+def test_what_is_always_executed(body: str, expected: set[Any]) -> None:
     @wp.func
     def fill(x: wp.array(dtype=float), at: int):
         x[at + 1] = 1.0
@@ -209,7 +209,7 @@ def test_what_fits() -> None:
 class Program:
     """A random kernel of arrays of small shapes. What it may do out of range stands where no thread comes by.
 
-    ``certain`` has the indices of all its certain accesses as Python computes them, and the loops around them.
+    ``always_executed`` has the accesses that every thread makes: their indices in Python, and the loops around them.
     """
 
     def __init__(self, seed: int) -> None:
@@ -219,7 +219,7 @@ class Program:
         self.shapes = {name: self.shape(name) for name in ("a", "x")}
         self.lines: list[str] = []
         self.returned = False
-        self.certain: list[tuple[str, str, list[tuple[str, range]]]] = []
+        self.always_executed: list[tuple[str, str, list[tuple[str, range]]]] = []
         self.statements(4, "", [])
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -261,7 +261,7 @@ class Program:
         form = self.pick.choice(["{} = 1.0", "{} += 1.0", "s += {}"])
         self.lines.append(indent + form.format(f"{name}[{indices}]"))
         if loops is not None and not self.returned:
-            self.certain.append((name, indices, loops))
+            self.always_executed.append((name, indices, loops))
 
     def index(self, name: str, axis: int, loops: list[tuple[str, range]] | None) -> str:
         own = self.pick.choice("ijk"[: self.ndim])
@@ -278,7 +278,7 @@ class Program:
     def breaks(self) -> bool:
         """Whether a thread accesses an element out of range, by running all threads in Python."""
         names = {name: _Shaped(shape) for name, shape in self.shapes.items()}
-        for name, indices, loops in self.certain:
+        for name, indices, loops in self.always_executed:
             constant = tuple(map(_is_negative_constant, indices.split(", ")))
             for at in itertools.product(*map(range, self.dims)):
                 threads = dict(zip("ijk", at, strict=False))

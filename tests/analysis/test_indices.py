@@ -9,7 +9,7 @@ import pytest
 
 from tests.interpreter import run
 from tests.ir_builder import branch, loop, start, tid
-from warp_like.analysis.indices import Affine, Index, Indices, Own, Uniform
+from warp_like.analysis.indices import Affine, Index, Indices, ThreadIndex, Uniform
 from warp_like.builtins.emit import Emitter
 from warp_like.ir.core import Value
 from warp_like.ir.types import Array, Scalar, int16, int32, int64, uint32
@@ -50,7 +50,7 @@ def claimed(index: Index, i: int, j: int, bits: int, first: int) -> int | None:
     threads = {(0, 1): flat, (0, 2): i, (1, 2): j}
     modulus = 1 << bits
     match index:
-        case Own(axis, ndim, offset):
+        case ThreadIndex(axis, ndim, offset):
             return (threads[axis, ndim] + offset) % modulus
         case Affine(terms, offset):
             found = sum(c * threads[axis, ndim] for axis, ndim, c in terms)
@@ -83,7 +83,7 @@ def test_random_expressions(seed: int) -> None:
         for i, j in np.ndindex(*GRID):
             wanted = claimed(found, i, j, v.type.bits, first)
             assert wanted is None or wanted == int(got[i, j, k]) % (1 << v.type.bits), (seed, k, found)
-    assert sum(isinstance(c, (Own, Affine, Uniform)) for c in classes) >= given  # it is no test of nothing
+    assert sum(isinstance(c, (ThreadIndex, Affine, Uniform)) for c in classes) >= given  # it is no test of nothing
 
 
 def test_counters_of_loops_agree_in_the_same_iteration() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.ir_builder import branch, loop, start, tid, while_
-from warp_like.analysis.indices import UNKNOWN, Affine, Own, Uniform
-from warp_like.analysis.memory import Access, Memory, Root, analyse, is_own, offsets
+from warp_like.analysis.indices import UNKNOWN, Affine, ThreadIndex, Uniform
+from warp_like.analysis.memory import Access, Memory, Root, analyse, is_thread_private, offsets
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Value
@@ -39,10 +39,10 @@ def classes(make: object, **params: object) -> object:
 
 
 def test_constants_beside_the_thread_index_are_offsets() -> None:
-    assert classes(lambda b, i: i) == Own(0, 1)
-    assert classes(lambda b, i: b.add(b.sub(i, 3), 1)) == Own(0, 1, -2)
-    assert classes(lambda b, i: b.add(2, i)) == Own(0, 1, 2)
-    assert classes(lambda b, i: b.neg(b.sub(1, i))) == Own(0, 1, -1)
+    assert classes(lambda b, i: i) == ThreadIndex(0, 1)
+    assert classes(lambda b, i: b.add(b.sub(i, 3), 1)) == ThreadIndex(0, 1, -2)
+    assert classes(lambda b, i: b.add(2, i)) == ThreadIndex(0, 1, 2)
+    assert classes(lambda b, i: b.neg(b.sub(1, i))) == ThreadIndex(0, 1, -1)
 
 
 def test_multiples_and_uniform_parts() -> None:
@@ -66,9 +66,9 @@ def test_an_index_of_two_dimensions_of_the_grid() -> None:
 
 
 def test_conversions_keep_what_they_cannot_change() -> None:
-    assert classes(lambda b, i: b.cast(i, int64)) == Own(0, 1)
-    assert classes(lambda b, i: b.add(b.cast(i, int64), b.constant(3, int64))) == Own(0, 1, 3)
-    assert classes(lambda b, i: b.add(b.cast(i, uint32), b.constant(4294967295, uint32))) == Own(0, 1, -1)
+    assert classes(lambda b, i: b.cast(i, int64)) == ThreadIndex(0, 1)
+    assert classes(lambda b, i: b.add(b.cast(i, int64), b.constant(3, int64))) == ThreadIndex(0, 1, 3)
+    assert classes(lambda b, i: b.add(b.cast(i, uint32), b.constant(4294967295, uint32))) == ThreadIndex(0, 1, -1)
     assert classes(lambda b, i: b.cast(b.add(i, 1), int64)) == UNKNOWN  # it may have wrapped
     assert classes(lambda b, i: b.cast(i, int16)) == UNKNOWN
     assert classes(lambda b, i, n: b.cast(n, int16), n=int32) == Uniform()
@@ -120,8 +120,8 @@ def test_views_and_slices_are_seen_through() -> None:
     through_view, through_slice, column, strided = accesses(f)
     for x in (through_view, through_slice, column, strided):
         assert x.roots == {parameter(f, "m")}
-    assert through_view.indices == (Own(0, 2), Own(1, 2))
-    assert through_slice.indices == (Own(0, 2, 1), Own(1, 2))
+    assert through_view.indices == (ThreadIndex(0, 2), ThreadIndex(1, 2))
+    assert through_slice.indices == (ThreadIndex(0, 2, 1), ThreadIndex(1, 2))
     assert column.indices == (Affine(((0, 2, 2),), 0), Uniform(3))
     assert strided.indices == (Uniform(0), UNKNOWN)
 
@@ -171,7 +171,7 @@ def test_arrays_in_elements_have_the_field_that_holds_them() -> None:
         Root("element", s, path) if path else holder for path in ("", "part.data", "", "more", "more", "", "part.data")
     ]
     assert [x.roots for x in found] == [{r} for r in roots]
-    assert found[1].indices == (Own(0, 1),)  # of one array, whose place is the same in all threads
+    assert found[1].indices == (ThreadIndex(0, 1),)  # of one array, whose place is the same in all threads
     assert found[-1].indices is None  # each thread means another array
 
 
@@ -209,7 +209,7 @@ def test_native_code_with_an_address_may_reach_anything() -> None:
 # --- places ---
 
 
-def test_certain_is_what_every_thread_reaches() -> None:
+def test_always_executed_is_what_every_thread_reaches() -> None:
     f, b = start(a=X, c=X, d=X, n=int32)
     a, c, d, n = f.params
     b.load(a, [n])
@@ -217,7 +217,7 @@ def test_certain_is_what_every_thread_reaches() -> None:
         b.load(c, [n])
     b.insert(ops.Check("assert", "no", b.lt(n, 3), ()))
     b.load(d, [n])
-    assert [x.certain for x in accesses(f)] == [True, False, False]
+    assert [x.always_executed for x in accesses(f)] == [True, False, False]
 
 
 def test_results_that_are_used() -> None:
@@ -240,7 +240,7 @@ def test_own_elements() -> None:
     b.load(a, [tid(b, 1, 2)])
     b.load(b.view(m, [tid(b, 0, 2)]), [tid(b, 1, 2)])
     found = accesses(f)
-    assert [is_own(x) for x in found] == [True, False, False, True]
+    assert [is_thread_private(x) for x in found] == [True, False, False, True]
     assert [offsets(x) for x in found] == [(0, 0), (0, 1), None, (0, 0)]
 
 

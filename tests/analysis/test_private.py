@@ -101,9 +101,9 @@ def test_rests_closer_together_than_threads() -> None:
 
 
 def test_what_may_wrap_needs_an_access_of_every_thread() -> None:
-    def touch(b: Emitter, a: Value, cond: Value, certain: bool, t: Type = int32, last: int = 3) -> None:
+    def touch(b: Emitter, a: Value, cond: Value, always_executed: bool, t: Type = int32, last: int = 3) -> None:
         start_of = b.mul(b.cast(tid(b), t), b.constant(4, t))
-        if certain:
+        if always_executed:
             put(b, a, start_of)
         branch(b, cond, lambda: put(b, a, b.add(start_of, b.constant(last, t))) or ())
 
@@ -148,10 +148,10 @@ def test_private_is_true_of_all_launches_that_stay_in_range(seed: int) -> None:
     pick = random.Random(seed)
     factor = pick.choice((1, -1, 2, 3, 4, -4, 5, 6, 12, -16, 2**20, 2**27))
     rests = [pick.choice((0, 1, 2, 3, -1, 7, 2**31 - 1, 2**31 - 5, -(2**31))) for _ in range(pick.randrange(1, 4))]
-    certain = [pick.random() < 0.6 for _ in rests]
+    always_executed = [pick.random() < 0.6 for _ in rests]
 
     def touch(b: Emitter, a: Value, cond: Value) -> None:
-        for rest, always in zip(rests, certain, strict=True):
+        for rest, always in zip(rests, always_executed, strict=True):
             at = b.add(b.mul(tid(b), factor), b.constant(rest, int32))
             put(b, a, at) if always else branch(b, cond, lambda at=at: put(b, a, at) or ())
 
@@ -159,10 +159,10 @@ def test_private_is_true_of_all_launches_that_stay_in_range(seed: int) -> None:
         return
     threads = suspicious_threads(factor)
     found = [indices_of(factor, rest, threads) for rest in rests]
-    # The first thread whose certain access is out of range: there are no more threads than that.
-    out = [(x < 0).nonzero()[0] for x, always in zip(found, certain, strict=True) if always]
+    # The first thread whose unconditional access is out of range: there are no more threads than that.
+    out = [(x < 0).nonzero()[0] for x, always in zip(found, always_executed, strict=True) if always]
     most = min((int(o[0]) for o in out if len(o)), default=len(threads))
     owner: dict[int, int] = {}
     for x in found:
         for i, at in zip(range(most), x.tolist(), strict=False):
-            assert at < 0 or owner.setdefault(at, i) == i, (factor, rests, certain, threads[[owner[at], i]])
+            assert at < 0 or owner.setdefault(at, i) == i, (factor, rests, always_executed, threads[[owner[at], i]])

@@ -186,8 +186,8 @@ def test_random_programs_stay_in_their_ranges(seed: int) -> None:
 class CheckingLanes(_Vector):
     """Compares each integer of each lane with what ``ranges`` says of it, also in lanes that have no thread."""
 
-    def __init__(self, ranges: list[Ranges], width: int, live: int) -> None:
-        super().__init__((0,), (width,), width, live, [], [100_000])
+    def __init__(self, ranges: list[Ranges], width: int, active: int) -> None:
+        super().__init__((0,), (width,), width, active, [], [100_000])
         self.ranges = ranges
         self.proven = 0
 
@@ -217,8 +217,8 @@ def test_random_programs_stay_in_their_ranges_in_lanes(seed: int) -> None:
     rng, proven = random.Random(seed), 0
     ranges = [find_ranges(f), Ranges()]
     with np.errstate(all="ignore"):
-        for live in (4, 3):
-            machine = CheckingLanes(ranges, 4, live)
+        for active in (4, 3):
+            machine = CheckingLanes(ranges, 4, active)
             machine.call(f, [np.dtype(str(t)).type(edge_number(rng, t)) for t in INTS])
             proven += machine.proven
     assert proven > 10

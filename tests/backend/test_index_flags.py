@@ -48,7 +48,7 @@ def test_addresses_of_lanes_that_may_not_be_at_work_carry_no_flags() -> None:
     branch(b, b.eq(b.mod(i, 7), 6), far)
     b.yield_()
     lanes = text(widen(f, 8))
-    vector = lanes[lanes.index("\nvector:") : lanes.index("\nrest:")]
+    vector = lanes[lanes.index("\nvector:") : lanes.index("\nremainder:")]
     addresses = re.findall(r"getelementptr (inbounds )?\[4 x i8\], ptr (%v\d+), i64", vector)
     assert addresses
     assert not any(flag for flag, _ in addresses)
@@ -62,12 +62,12 @@ def test_lanes_that_are_all_at_work_have_addresses_in_bounds() -> None:
     b.store(y, [tid(b)], b.load(x, [tid(b)]))
     b.yield_()
     lanes = text(widen(f, 8))
-    whole, rest = lanes.split("\nrest:")
+    whole, remainder = lanes.split("\nremainder:")
     assert whole.count("getelementptr inbounds [4 x i8]") == 2
-    assert "getelementptr inbounds [4 x i8]" not in rest
+    assert "getelementptr inbounds [4 x i8]" not in remainder
 
 
-def test_a_ramp_that_falls_goes_from_its_last_lane() -> None:
+def test_a_falling_iota_starts_at_its_last_lane() -> None:
     f, b = start("back", x=FLOATS, y=FLOATS, n=int32)
     x, y, n = f.params
     b.store(y, [tid(b)], b.load(x, [b.sub(n, tid(b))]))

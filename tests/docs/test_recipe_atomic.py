@@ -96,8 +96,8 @@ for width in (0, 1):
     assert (tangent.numpy()[:, 1] == [20, 10, 10, 20]).all(), tangent.numpy()
 
 assert "atomicrmw nand" in shared.inspect("llvm")
-assert "across" not in shared.inspect("lanes")
-assert "across add" in twice.inspect("lanes")
+assert "lane_reduce" not in shared.inspect("lanes")
+assert "lane_reduce add" in twice.inspect("lanes")
 for kernel in (shared, scattered, twice):
     for arch in ("sm_75", "sm_90"):
         assert ".visible .entry" in kernel.inspect("ptx", target=arch)

@@ -82,7 +82,7 @@ class NestWriter(NumberWriter):
         return self.pick([*own, f"({self.pick(own)} if {self.condition()} else {self.pick(own)})"])
 
     def inner(self, depth: int, loop: bool) -> None:
-        """Elements of the inner arrays."""
+        """Elements of the nested arrays."""
         k, v, e = self.small(), self.pick(self.variables[self.t]), self.expression(self.t, 1)
         forms = [f"{v} = total({self.row()})", f"cells[i].grid[0, {k} % 2] = {e}", f"c.grid[0][{k} % 2] += {e}"]
         forms += [f"{v} = cells[i].grid[c.grid.shape[0] - 1, {k} % 2]", f"{v} = total(longer({self.row()}, c.grid[0]))"]
@@ -126,7 +126,7 @@ class NestWriter(NumberWriter):
         self.line(depth, self.pick(forms))
 
     def each(self, depth: int, loop: bool) -> None:
-        """A loop over an inner array."""
+        """A loop over a nested array."""
         name = self.name("it")
         self.line(depth, f"for {name} in {self.row()}:")
         held = self.variables[self.t]

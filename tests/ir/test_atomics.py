@@ -125,7 +125,7 @@ def test_names_in_messages() -> None:
 QUOTED = re.compile(rf"[\"']({'|'.join(KINDS)})[\"']")
 
 OTHERS = {
-    ("analysis/ranges.py", "ops.Across(kind='min' | 'max' | 'last', x=x)"): "reductions that give one of the lanes",
+    ("analysis/ranges.py", "ops.LaneReduce(kind='min' | 'max' | 'last', x=x)"): "reductions that give one of the lanes",
     ("backend/llvm/block.py", "add, min, max"): "how the builtins of blocks and warps combine",
     ("backend/llvm/instructions.py", "and, or, xor"): "the instructions of `bit_and` and its like",
     ("builtins/blocks.py", "min, max"): "the builtins of blocks and warps",

@@ -374,7 +374,7 @@ def test_arrays_that_are_too_small_for_the_grid(packed: bytes, dim: Any, extent:
         assert d.try_launch(dim, [a, 1], [], None) is fits
         assert d.try_run(dim, [a, 1]) is fits
         assert d.try_batch(dim, [a, 1], 1, [0, 0]) is fits
-        assert (native.prepare(d, dim, [a, 1]) is not None) is fits
+        assert (native.bind_launch(d, dim, [a, 1]) is not None) is fits
         assert d.required_variant(dim, [a, 1]) is not None  # for the variant, extents make no difference
 
 

@@ -22,11 +22,11 @@ from warp_like.passes import (
     flatten_structs,
     fold,
     inline,
-    inner_arrays,
     licm,
     local_arrays,
-    open_choices,
-    open_slices,
+    lower_array_selects,
+    lower_slices,
+    nested_arrays,
     unroll,
 )
 from warp_like.passes.ad import (
@@ -36,12 +36,12 @@ from warp_like.passes.ad import (
     forward,
     functions,
     hoist,
-    kept,
     order,
+    saved_results,
     value_gradients,
 )
 from warp_like.passes.runner import DEFAULT
-from warp_like.passes.spmd import rows, widen
+from warp_like.passes.spmd import coarsening, widen
 
 X, N, X2 = Array(float32, 1), Array(int32, 1), Array(float32, 2)
 POINT = Struct("Point", (("a", float32), ("b", float32)))
@@ -197,11 +197,11 @@ def _lerp() -> Function:
     return f
 
 
-def _inner() -> Function:
+def _nested() -> Function:
     f, b = start(cells=Array(CELL, 1))
     i = tid(b)
     items = b.field_view(f.params[0], 0)
-    b.store(items, [i], b.inner(items, [i]))
+    b.store(items, [i], b.nested(items, [i]))
     b.store(b.field_view(f.params[0], 1), [i], b.constant(1.0, float32))
     b.yield_()
     return f
@@ -304,16 +304,18 @@ def _scaled() -> Function:
 EXAMPLES: dict[str, Example] = {
     "inline": Example(inline, inline.inline, _calls, lambda: [floats()]),
     "flatten_structs": Example(flatten_structs, flatten_structs.flatten_structs, _structs),
-    "open_choices": Example(open_choices, open_choices.open_choices, _choice, lambda: [True, floats(), floats()]),
-    "open_slices": Example(open_slices, open_slices.open_slices, _slice, lambda: [floats()], (2,)),
-    "open_local_atomics": Example(local_arrays, local_arrays.open_local_atomics, _local, lambda: [floats()], (3,)),
+    "lower_array_selects": Example(
+        lower_array_selects, lower_array_selects.lower_array_selects, _choice, lambda: [True, floats(), floats()]
+    ),
+    "lower_slices": Example(lower_slices, lower_slices.lower_slices, _slice, lambda: [floats()], (2,)),
+    "lower_local_atomics": Example(local_arrays, local_arrays.lower_local_atomics, _local, lambda: [floats()], (3,)),
     "debug_checks": Example(
         checks, lambda f: checks.debug_checks(f, True), _division, lambda: [np.arange(4, dtype=np.int32), 2]
     ),
     "fold": Example(fold, fold.fold, _foldable, lambda: [floats()]),
     "unroll": Example(unroll, unroll.unroll, _twice, lambda: [floats()]),
     "cse": Example(cse, cse.cse, _repeated, lambda: [floats()]),
-    "keep_inner_arrays": Example(inner_arrays, inner_arrays.keep_inner_arrays, _inner),
+    "keep_nested_arrays": Example(nested_arrays, nested_arrays.keep_nested_arrays, _nested),
     "dce": Example(dce, dce.dce, _dead, lambda: [floats()]),
     "licm": Example(licm, licm.licm, _invariant, lambda: [floats(), 3, 2.0]),
     "expand": Example(expand, expand.expand, _lerp, lambda: [floats()]),
@@ -321,16 +323,16 @@ EXAMPLES: dict[str, Example] = {
     "split_loops": Example(checkpoint, checkpoint.split_loops, _recurrence, lambda: [floats(), 7]),
     "hoist_loads": Example(hoist, hoist.hoist_loads, _sum, lambda: [floats(), floats(), 3]),
     "in_order": Example(order, order.in_order, _old_value, lambda: [floats(), floats()]),
-    "load_results": Example(kept, lambda f: kept.load_results(f, wide=False), _compaction),
-    "open_replayed": Example(functions, functions.open_replayed, lambda: _calls(replay=True)),
+    "load_results": Example(saved_results, lambda f: saved_results.load_results(f, wide=False), _compaction),
+    "lower_replayed": Example(functions, functions.lower_replayed, lambda: _calls(replay=True)),
     "differentiate": Example(adjoint, lambda f: adjoint.differentiate(f, [0, 1]), _squares),
     "differentiate, saving": Example(emission, lambda f: adjoint.differentiate(f, [0]), _in_place),
     "tangent": Example(forward, lambda f: forward.tangent(f, [0, 1]), _squares),
-    "open_gradients": Example(
-        value_gradients, lambda f: _callee(value_gradients.open_gradients(f, DEFAULT)), _gradient
+    "lower_gradients": Example(
+        value_gradients, lambda f: _callee(value_gradients.lower_gradients(f, DEFAULT)), _gradient
     ),
-    "side_by_side": Example(
-        rows, lambda f: rows.side_by_side(f, 2), _rows, lambda: [floats(), np.zeros((4, 4), np.float32)], (4, 4)
+    "coarsen": Example(
+        coarsening, lambda f: coarsening.coarsen(f, 2), _rows, lambda: [floats(), np.zeros((4, 4), np.float32)], (4, 4)
     ),
     "widen": Example(widen, lambda f: widen.widen(f, 4), _scaled),
 }

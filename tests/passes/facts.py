@@ -12,9 +12,9 @@ from warp_like.ir.core import Function, Value
 from warp_like.ir.printer import print_function
 from warp_like.ir.types import Array, float32, int32
 from warp_like.passes import uniform
-from warp_like.passes.ad import activity, plan, spread
+from warp_like.passes.ad import activity, plan, tangent_activity
 from warp_like.passes.ad.adjoint import plan_adjoint
-from warp_like.passes.spmd import steps
+from warp_like.passes.spmd import strides
 
 X = Array(float32, 1)
 
@@ -37,14 +37,14 @@ def _varied(f: Function) -> dict[Value, str]:
     return dict.fromkeys(activity.varied_values(f, [f.params[0]]), "varied")
 
 
-def _spread(f: Function) -> dict[Value, str]:
-    found = spread.Spread([f.params[0]])
+def _tangent_activity(f: Function) -> dict[Value, str]:
+    found = tangent_activity.TangentActivity([f.params[0]])
     found.block(f.body)
     return dict.fromkeys(found.varied, "varied")
 
 
-def _steps(f: Function) -> dict[Value, str]:
-    return {v: f"step {step}" for v, step in steps.find_steps(f).items()}
+def _strides(f: Function) -> dict[Value, str]:
+    return {v: f"stride {stride}" for v, stride in strides.find_strides(f).items()}
 
 
 def _planned(f: Function) -> dict[Value, str]:
@@ -103,8 +103,8 @@ FACTS: dict[str, Facts] = {
     "uniform": Facts(uniform, _levelled, _levels),
     "activity": Facts(activity, _active, _varied),
     "plan": Facts(plan, _in_place, _planned),
-    "spread": Facts(spread, _on_stack, _spread),
-    "steps": Facts(steps, _indices, _steps),
+    "tangent_activity": Facts(tangent_activity, _on_stack, _tangent_activity),
+    "strides": Facts(strides, _indices, _strides),
 }
 """By the name of the module."""
 

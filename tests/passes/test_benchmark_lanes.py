@@ -44,8 +44,8 @@ def place(o: Op) -> str:
     if not any(isinstance(i.type, Lanes) for i in o.indices):
         return "alike"
     *outer, last = o.indices
-    near = isinstance(last.op, ops.Ramp) and last.op.step == 1 and not any(isinstance(i.type, Lanes) for i in outer)
-    return "dense" if near else "apart"
+    dense = isinstance(last.op, ops.Iota) and last.op.stride == 1 and not any(isinstance(i.type, Lanes) for i in outer)
+    return "dense" if dense else "apart"
 
 
 def accesses(f: Function) -> str:

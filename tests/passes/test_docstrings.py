@@ -18,7 +18,7 @@ from warp_like.ir.verify import verify
 SHOWN_WITH = {
     "expand_for_adjoint": "expand",
     "finite_checks": "debug_checks",
-    "keep_results": "load_results",
+    "save_results": "load_results",
     "merge_parameters": "a substitution of parameters",
 }
 """Passes without an example of their own, and what shows them."""

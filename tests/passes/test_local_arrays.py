@@ -11,7 +11,7 @@ from warp_like.ir.core import Value
 from warp_like.ir.printer import print_function
 from warp_like.ir.rewrite import clone_function
 from warp_like.ir.types import Array, int32
-from warp_like.passes.local_arrays import open_atomics, open_local_atomics
+from warp_like.passes.local_arrays import lower_exclusive_atomics, lower_local_atomics
 
 N = Array(int32, 1)
 
@@ -33,7 +33,7 @@ def test_each_kind_gives_the_old_value_and_leaves_the_new_one(kind: str, view: b
     b.store(x, [i], b.load(own, [i]))
     b.yield_()
     before = clone_function(f)
-    open_local_atomics(f)
+    lower_local_atomics(f)
     assert count(f, ops.Atomic, ops.AtomicCas) == 0
     assert_same(before, f, [np.array([3, 6, 9], np.int32), np.zeros(3, np.int32)], (3,))
 
@@ -47,7 +47,7 @@ def test_arrays_that_others_see_keep_their_atomics() -> None:
         b.atomic("add", array, [i], b.constant(1, int32))
     b.yield_()
     text = print_function(f)
-    assert print_function(open_local_atomics(f)) == text
+    assert print_function(lower_local_atomics(f)) == text
 
 
 def test_the_caller_says_which_arrays_are_the_threads_own() -> None:
@@ -60,6 +60,6 @@ def test_the_caller_says_which_arrays_are_the_threads_own() -> None:
     def is_x(array: Value) -> bool:
         return array is x
 
-    open_atomics(f, is_x)
+    lower_exclusive_atomics(f, is_x)
     (left,) = [o for o in f.body.walk() if isinstance(o, ops.Atomic)]
     assert left.array is y

@@ -57,18 +57,18 @@ def test_dump_is_called_after_each_pass() -> None:
         *(
             "inline",
             "flatten_structs",
-            "open_choices",
-            "open_slices",
-            "open_local_atomics",
+            "lower_array_selects",
+            "lower_slices",
+            "lower_local_atomics",
             "debug_checks",
             "fold",
             "unroll",
             "cse",
-            "keep_inner_arrays",
+            "keep_nested_arrays",
             "dce",
         ),
         *("fold", "cse", "licm", "dce"),
-        *("open_local_atomics", "expand", "fold", "cse", "dce"),
+        *("lower_local_atomics", "expand", "fold", "cse", "dce"),
     ]
 
 

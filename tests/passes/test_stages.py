@@ -13,7 +13,7 @@ from warp_like.ir.core import Function
 from warp_like.ir.types import Array, Lanes, Struct, bool_, float32, int32
 from warp_like.ir.verify import InvalidIR, Rule, verify
 from warp_like.passes import pipeline, stages
-from warp_like.passes.ad.markers import Replayed, Unavailable
+from warp_like.passes.ad.markers import NotRecomputable, Replayed
 
 X = Array(float32, 1)
 PAIR = Struct("Pair", (("a", float32), ("b", float32)))
@@ -45,13 +45,13 @@ def _chosen_array(b: Emitter, f: Function) -> None:
 
 
 BROKEN: dict[str, tuple[Rule, Breaker]] = {
-    "lanes": (stages.NO_LANES, lambda b, f: b.insert(ops.Ramp(tid(b), 1), Lanes(int32, 4))),
+    "lanes": (stages.NO_LANES, lambda b, f: b.insert(ops.Iota(tid(b), 1), Lanes(int32, 4))),
     "call": (stages.NO_CALLS, _call(custom=True)),
     "plain call": (stages.NO_PLAIN_CALLS, _call(custom=False)),
     "struct": (stages.NO_STRUCTS, lambda b, f: b.make(PAIR, [b.constant(1.0, float32)] * 2)),
     "chosen array": (stages.NO_CHOSEN_ARRAYS, _chosen_array),
     "slice": (stages.NO_SLICES, _slice),
-    "unavailable": (stages.NO_MARKERS, lambda b, f: b.insert(Unavailable("reason", "help"), float32)),
+    "not recomputable": (stages.NO_MARKERS, lambda b, f: b.insert(NotRecomputable("reason", "help"), float32)),
     "replayed": (stages.NO_MARKERS, lambda b, f: b.insert(Replayed(*[b.constant(1.0, float32)] * 2), float32)),
     "body": (stages.LOWERED, lambda b, f: b.apply("clamp", *[b.constant(1.0, float32)] * 3)),
 }
@@ -107,5 +107,5 @@ def test_slices_stay_in_debug_mode_alone():
 def test_what_is_finished_obeys_the_rules_of_what_went_before(rule):
     build = next(build for r, build in BROKEN.values() if r is rule)
 
-    with pytest.raises(InvalidIR, match=f"after open_local_atomics: .*{rule.text}"):
+    with pytest.raises(InvalidIR, match=f"after lower_local_atomics: .*{rule.text}"):
         pipeline.finish(_function(build), pipeline.Options(verify=True))

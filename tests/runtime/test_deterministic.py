@@ -10,7 +10,7 @@ import warp_like as wp
 from warp_like.analysis.memory import analyse
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Signature
-from warp_like.passes.sums import depends_on_order, plain_additions, sums_round
+from warp_like.passes.sums import depends_on_order, plain_additions, sums_are_non_associative
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def largest(x: wp.array(dtype=float), out: wp.array(dtype=float)):
 
 
 @pytest.mark.parametrize(
-    ("kernel", "ordered", "rounds"),
+    ("kernel", "order_dependent", "non_associative"),
     [
         (total, False, True),
         (slots, True, False),
@@ -103,11 +103,14 @@ def largest(x: wp.array(dtype=float), out: wp.array(dtype=float)):
     ],
     ids=lambda k: getattr(k, "key", ""),
 )
-def test_what_depends_on_the_order_of_threads(kernel, ordered, rounds):
+def test_what_depends_on_the_order_of_threads(kernel, order_dependent, non_associative):
     f = optimised(kernel.source, Signature(kernel.types))
     summed, _ = plain_additions(analyse(f))
-    assert depends_on_order(analyse(f)) == (ordered or rounds)
-    assert (depends_on_order(analyse(f), summed), sums_round(f, summed)) == (ordered, rounds)
+    assert depends_on_order(analyse(f)) == (order_dependent or non_associative)
+    assert (depends_on_order(analyse(f), summed), sums_are_non_associative(f, summed)) == (
+        order_dependent,
+        non_associative,
+    )
 
 
 def test_gradients(deterministic):

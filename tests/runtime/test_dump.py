@@ -51,14 +51,14 @@ def test_before_and_after_show_what_a_pass_does(dumped: Any) -> None:
 
 def test_passes_are_shown_after_each(dumped: Any) -> None:
     moments = [moment for moment, _ in dumped("passes")]
-    assert moments[:3] == ["after:inline", "after:flatten_structs", "after:open_choices"]
+    assert moments[:3] == ["after:inline", "after:flatten_structs", "after:lower_array_selects"]
     assert moments[-1] == "after:dce"
     assert not [m for m in moments if m.startswith("before:")]
 
 
 def test_lanes_are_passes_too(dumped: Any) -> None:
     shown = dict(dumped("after:widen", "lanes"))
-    assert " = live : bool x " in shown["after:widen"]
+    assert " = active_mask : bool x " in shown["after:widen"]
 
 
 def test_stages_and_passes_together(dumped: Any) -> None:

@@ -1,7 +1,6 @@
 """How far every launch of a function reaches into its arrays, so that arrays that are too small are refused before it.
 
-Only accesses count that are *certain*: each thread makes them, whatever it computes (``analysis/memory.py``). The index
-must be
+Only accesses count that every thread makes, whatever it computes (``analysis/memory.py``). The index must be
 
 * a constant, or a constant from the array's end (``a[-1]``, ``a[a.shape[0] - 1]``),
 * the thread's index along one axis of the grid, plus a constant, or from the array's end (``a[a.shape[0] - 1 - i]``),
@@ -34,14 +33,14 @@ from warp_like.ir.types import Array, Scalar
 GRID_AXES = 4
 _MOST = 2**31 - 1
 
-_Access = ops.Load | ops.Store | ops.Atomic | ops.AtomicCas | ops.Inner
+_Access = ops.Load | ops.Store | ops.Atomic | ops.AtomicCas | ops.NestedArray
 
 
 def reaches(memory: Memory) -> tuple[Reach, ...]:
-    """Return how far certain accesses of a function reach into its array parameters, in the order of the program."""
+    """Return how far accesses that every thread makes reach into a function's arrays, in the program's order."""
     finder = _Finder(memory.function)
     for a in memory.accesses:
-        if a.certain and isinstance(a.op, _Access):
+        if a.always_executed and isinstance(a.op, _Access):
             finder.access(a.op)
     return tuple(finder.found.values())
 

@@ -5,12 +5,12 @@ same in all threads. Arithmetic wraps at the width of its type, so all of this h
 Two threads still get different values from the same constants: indices of threads differ by less than that modulus.
 A conversion to a wider type is followed for the bare thread index alone, which does not wrap.
 
-``passes/spmd/steps.py`` asks another question, of neighbours alone: lanes that are at work together agree on what they
-load from one place and on what they carry through a loop, of which all threads of a grid know nothing.
+``passes/spmd/strides.py`` asks another question, of neighbours alone: lanes that are at work together agree on what
+they load from one place and on what they carry through a loop, of which all threads of a grid know nothing.
 
 Example, with ``i = wp.tid()``, a scalar argument ``n`` and a loop counter ``k``::
 
-    a[i - 1]            Own(axis=0, ndim=1, offset=-1)
+    a[i - 1]            ThreadIndex(axis=0, ndim=1, offset=-1)
     a[2 * i + n]        Affine(terms=((0, 1, 2),), offset=None, loops=False)
     a[i + k]            Affine(terms=((0, 1, 1),), offset=None, loops=True)
     a[n]                Uniform(value=None, loops=False)
@@ -28,7 +28,7 @@ from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Array, Scalar, int64
 
 
-class Own(Frozen):
+class ThreadIndex(Frozen):
     """The thread's index along ``axis`` of a grid of ``ndim`` dimensions, plus a constant."""
 
     axis: int
@@ -67,12 +67,12 @@ class Unknown(Frozen):
 
 
 _FUNCTIONS = (
-    *(ops.AtAddress, ops.Bitcast, ops.Constant, ops.Extract, ops.GetField, ops.Inner, ops.Insert, ops.LocalArray),
+    *(ops.AtAddress, ops.Bitcast, ops.Constant, ops.Extract, ops.GetField, ops.NestedArray, ops.Insert, ops.LocalArray),
     *(ops.Make, ops.Slice),
 )
 """Ops whose results, of arrays the extents, are the same wherever their operands are."""
 
-Index = Own | Affine | Uniform | Unknown
+Index = ThreadIndex | Affine | Uniform | Unknown
 UNKNOWN = Unknown()
 
 
@@ -210,7 +210,7 @@ def index_class(x: Linear | None) -> Index:
         return Uniform(offset if offset is not None and offset >= 0 else None, x.loops)
     ((axis, ndim), coefficient), *others = x.terms
     if not others and coefficient == 1 and offset is not None:
-        return Own(axis, ndim, offset)
+        return ThreadIndex(axis, ndim, offset)
     return Affine(tuple((a, n, c) for (a, n), c in x.terms), offset, x.loops)
 
 

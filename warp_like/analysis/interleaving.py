@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warp_like.analysis.indices import Affine, Own, Uniform
+from warp_like.analysis.indices import Affine, ThreadIndex, Uniform
 from warp_like.analysis.memory import Access, Memory, Root
 from warp_like.base.frozen import Frozen
 from warp_like.ir import ops
@@ -88,7 +88,7 @@ def _is_apart(a: Access) -> bool:
     if not isinstance(a.array.type.dtype, Scalar) or _field(a.array) or a.indices is None:
         return True
     match a.indices[-1]:
-        case Own() | Uniform():
+        case ThreadIndex() | Uniform():
             return False
         case Affine(terms):
             return any(abs(c) != 1 for _, _, c in terms) or len(terms) > 1
@@ -116,7 +116,7 @@ def _overlap(r: Root, s: Root) -> bool:
 def _differ(i: object, j: object) -> bool:
     """Whether two indices of a thread are never equal: they differ by a constant."""
     match i, j:
-        case Own(axis, ndim, a), Own(other, dims, b):
+        case ThreadIndex(axis, ndim, a), ThreadIndex(other, dims, b):
             return (axis, ndim) == (other, dims) and a != b
         case Affine(terms, int(a)), Affine(others, int(b)):
             return terms == others and a != b
@@ -128,7 +128,7 @@ def _differ(i: object, j: object) -> bool:
 def _is_exact(i: object) -> bool:
     """Whether equal classes are equal indices."""
     match i:
-        case Own():
+        case ThreadIndex():
             return True
         case Affine(_, int()) | Uniform(int()):
             return True

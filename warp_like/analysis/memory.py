@@ -10,9 +10,9 @@ overlap nothing.
 
 Example, ``i, j = wp.tid(); out[j] += m[i, j] * s[0]``::
 
-    Access(Load,   roots={m},   kind="load", indices=(Own(0, 2), Own(1, 2)))
+    Access(Load,   roots={m},   kind="load", indices=(ThreadIndex(0, 2), ThreadIndex(1, 2)))
     Access(Load,   roots={s},   kind="load", indices=(Uniform(0),))
-    Access(Atomic, roots={out}, kind="add",  indices=(Own(1, 2),))     # threads collide: nothing tells rows apart
+    Access(Atomic, roots={out}, kind="add",  indices=(ThreadIndex(1, 2),))  # threads of two rows collide
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from warp_like.analysis.indices import (
     Index,
     Indices,
     Linear,
-    Own,
+    ThreadIndex,
     index_class,
     is_constant,
     scaled,
@@ -36,10 +36,10 @@ from warp_like.ir.atomics import KINDS, AtomicKind
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Array, Scalar, Struct, int64
 
-_ACCESSING = (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas, ops.Inner, ops.Native, ops.Call)
+_ACCESSING = (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas, ops.NestedArray, ops.Native, ops.Call)
 """Ops that access memory."""
 
-_GIVING = (*ops.VIEWS, ops.Inner, ops.LocalArray, ops.AtAddress, ops.Call, ops.If, ops.For, ops.While)
+_GIVING = (*ops.VIEWS, ops.NestedArray, ops.LocalArray, ops.AtAddress, ops.Call, ops.If, ops.For, ops.While)
 """Ops that may give an array, and ops with blocks."""
 
 _MAY_END = (ops.Check, ops.Call, ops.If, ops.For, ops.While)
@@ -74,7 +74,7 @@ class Access(Frozen):
             threads may mean elements of different arrays.
         sums: What each of these indices is the sum of; None with ``indices``.
         used: Whether the result is used.
-        certain: Whether every thread comes here, whatever it computes.
+        always_executed: Whether every thread comes here, whatever it computes.
     """
 
     op: Op
@@ -84,7 +84,7 @@ class Access(Frozen):
     indices: tuple[Index, ...] | None
     sums: tuple[Linear | None, ...] | None
     used: bool
-    certain: bool
+    always_executed: bool
 
 
 class Memory:
@@ -135,37 +135,37 @@ class Memory:
 
     def _found(self, f: Function) -> Iterator[Access]:
         """All accesses, in the order of the ops."""
-        certain = set(_certain(f.body))
+        always_executed = set(_always_executed(f.body))
         for o in f.body.walk():
             if isinstance(o, _ACCESSING):
-                yield from self._of_op(o, o in certain)
+                yield from self._of_op(o, o in always_executed)
 
-    def _of_op(self, o: Op, certain: bool) -> Iterator[Access]:
+    def _of_op(self, o: Op, always_executed: bool) -> Iterator[Access]:
         match o:
             case ops.Load():
-                yield self._element(o, "load", certain)
-            case ops.Inner():
-                yield self._element(o, "load", certain)
+                yield self._element(o, "load", always_executed)
+            case ops.NestedArray():
+                yield self._element(o, "load", always_executed)
             case ops.Store():
-                yield self._element(o, "store", certain)
+                yield self._element(o, "store", always_executed)
             case ops.Atomic():
-                yield self._element(o, o.kind, certain)
+                yield self._element(o, o.kind, always_executed)
             case ops.AtomicCas():
-                yield self._element(o, "cas", certain)
+                yield self._element(o, "cas", always_executed)
             case ops.Native():
                 yield from self._native(o)
             case ops.Call():
                 yield from self._call(o)
 
     def _element(
-        self, o: ops.Load | ops.Inner | ops.Store | ops.Atomic | ops.AtomicCas, kind: str, certain: bool
+        self, o: ops.Load | ops.NestedArray | ops.Store | ops.Atomic | ops.AtomicCas, kind: str, always_executed: bool
     ) -> Access:
         used = any(r in self._used for r in o.results)
         roots = self.roots(o.array)
         self.anywhere |= any(r.kind == "address" for r in roots)
         sums = self._whole_indices(o.array, o.indices)
         indices = None if sums is None else tuple(map(index_class, sums))
-        return Access(o, o.array, roots, kind, indices, sums, used, certain)
+        return Access(o, o.array, roots, kind, indices, sums, used, always_executed)
 
     def _whole_indices(self, array: Value, given: Sequence[Value]) -> tuple[Linear | None, ...] | None:
         """The indices into the array that ``array`` is a view of, as far as they are known."""
@@ -235,17 +235,17 @@ def adds(access: Access) -> bool:
     return kind is not None and kind.sign != 0
 
 
-def is_own(access: Access) -> bool:
+def is_thread_private(access: Access) -> bool:
     """Return whether an access is at the index of the thread in a grid of as many dimensions as the array has."""
     found = access.indices
-    return found is not None and found == tuple(Own(axis, len(found)) for axis in range(len(found)))
+    return found is not None and found == tuple(ThreadIndex(axis, len(found)) for axis in range(len(found)))
 
 
 def offsets(access: Access) -> tuple[int, ...] | None:
     """Return how far an access is from the element at the thread's index, where that is a constant; else None."""
     found = []
     for axis, index in enumerate(access.indices or ()):
-        if not isinstance(index, Own) or (index.axis, index.ndim) != (axis, len(access.indices or ())):
+        if not isinstance(index, ThreadIndex) or (index.axis, index.ndim) != (axis, len(access.indices or ())):
             return None
         found.append(index.offset)
     return tuple(found) if found else None
@@ -297,7 +297,7 @@ def _held(place: _Place, path: str) -> Root:
 
 
 def _place_of(array: Value) -> _Place:
-    if isinstance(array.op, (*ops.VIEWS, ops.Inner)):
+    if isinstance(array.op, (*ops.VIEWS, ops.NestedArray)):
         return _derived(array.op, _place_of(array.op.array))
     return _Place(_made(array))
 
@@ -312,9 +312,9 @@ def _made(array: Value) -> Root:
     return Root("parameter", array)
 
 
-def _derived(o: ops.View | ops.Slice | ops.Inner, place: _Place) -> _Place:
+def _derived(o: ops.View | ops.Slice | ops.NestedArray, place: _Place) -> _Place:
     """The place of the result of ``o``, whose array has ``place``."""
-    if isinstance(o, ops.Inner):
+    if isinstance(o, ops.NestedArray):
         return _Place(_held(place, ""))
     if isinstance(o, ops.View) and o.field is not None:
         name = _field_name(o.array, o.field)
@@ -358,7 +358,7 @@ class _Places:
 
     def _op(self, o: Op) -> None:
         match o:
-            case ops.View() | ops.Slice() | ops.Inner():
+            case ops.View() | ops.Slice() | ops.NestedArray():
                 self._set(o.result, (_derived(o, place) for place in self.of(o.array)))
             case ops.LocalArray() | ops.AtAddress():
                 self._set(o.result, [_Place(_made(o.result))])
@@ -387,7 +387,7 @@ def counted_range(o: ops.For) -> range:
     return range(lo, hi, step) if None not in (lo, hi, step) and step else range(0)
 
 
-def _certain(b: Block) -> Iterator[Op]:
+def _always_executed(b: Block) -> Iterator[Op]:
     """The ops that every thread comes by, whatever it computes.
 
     They stand in the function's own block, in loops that surely run, or in the condition of a ``while``, which is asked
@@ -400,9 +400,9 @@ def _certain(b: Block) -> Iterator[Op]:
             continue
         match o:
             case ops.For() if counted_range(o):
-                yield from _certain(o.body)
+                yield from _always_executed(o.body)
             case ops.While():
-                yield from _certain(o.cond)
+                yield from _always_executed(o.cond)
         if _may_end(o):
             return
 

@@ -44,7 +44,7 @@ class _Place(NamedTuple):
     """The index of one access along one dimension."""
 
     sum: Linear
-    certain: bool
+    always_executed: bool
 
 
 class _Finder:
@@ -54,7 +54,7 @@ class _Finder:
 
     def is_private(self, accesses: Sequence[Access]) -> bool:
         """Return whether two threads never touch one element by ``accesses``, which are all of an array's."""
-        places = [[None if x is None else _Place(x, a.certain) for x in a.sums or ()] for a in accesses]
+        places = [[None if x is None else _Place(x, a.always_executed) for x in a.sums or ()] for a in accesses]
         columns = ([p for p in column if p is not None] for column in zip(*places, strict=False))
         named = {self._named(column) for column in columns if len(column) == len(accesses)}
         return any(named.issuperset((axis, ndim) for axis in range(ndim)) for _, ndim in filter(None, named))
@@ -83,7 +83,7 @@ class _Finder:
         for place, rest in zip(places, rests, strict=True):
             whole = type_range(place.sum.type)
             small = -whole[0] // 8 >= size  # and the type has a sign
-            if place.certain and small and whole[0] <= rest[0] and rest[1] < whole[1] + size:
+            if place.always_executed and small and whole[0] <= rest[0] and rest[1] < whole[1] + size:
                 most = min(most, ((whole[1] - rest[0]) if factor > 0 else rest[1]) // size * size)
             else:
                 left.append((rest, whole))

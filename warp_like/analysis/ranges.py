@@ -93,11 +93,11 @@ class Ranges:
                 return (0, 1) if given.is_bool else self.of(x)
             case ops.Apply(fn="where", args=(cond, a, b)):
                 return self._choice(cond, a, b)
-            case ops.Spread(x=x) | ops.Across(kind="min" | "max" | "last", x=x):
+            case ops.Broadcast(x=x) | ops.LaneReduce(kind="min" | "max" | "last", x=x):
                 return self.of(x)
-            case ops.Ramp(base=base, step=step):
+            case ops.Iota(base=base, stride=stride):
                 assert isinstance(v.type, Lanes)
-                (low, high), reach = self.of(base), step * (v.type.width - 1)
+                (low, high), reach = self.of(base), stride * (v.type.width - 1)
                 return low + min(reach, 0), high + max(reach, 0)
             case ops.Apply(args=args) if all(_int_type(a) is not None for a in args):
                 return exact_result(o.fn, [self.of(a) for a in args], t)

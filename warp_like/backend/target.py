@@ -151,8 +151,8 @@ class Options(Frozen):
         debug: Array indices are checked (CPU).
         sums: The array parameters, by position, that are only added to and belong to one OS thread: nothing else
             accesses their memory meanwhile, so that additions need not be atomic.
-        own: The array parameters of which each thread of the grid touches its own element alone, so that additions
-            need not be atomic.
+        thread_private: The array parameters of which each thread of the grid touches its own element alone, so that
+            additions need not be atomic.
         reduced: The array parameters, by position, into which all threads reduce at indices that are the same for all,
             and whose memory nothing else accesses meanwhile: registers hold what has come together (CPU).
         constant: The array parameters, by position, whose memory nothing writes to during the launch.
@@ -169,7 +169,7 @@ class Options(Frozen):
     vector_math: bool = True
     debug: bool = False
     sums: tuple[int, ...] = ()
-    own: tuple[int, ...] = ()
+    thread_private: tuple[int, ...] = ()
     reduced: tuple[int, ...] = ()
     constant: tuple[int, ...] = ()
     aligned: bool = False
@@ -189,7 +189,7 @@ class Options(Frozen):
             f"{self.launch_bounds or ''}|{self.max_registers or ''}|"
             + "".join("01"[f] for f in flags)
             + "".join(f"+{i}" for i in self.sums)
-            + "".join(f"={i}" for i in self.own)
+            + "".join(f"={i}" for i in self.thread_private)
             + "".join(f"^{i}" for i in self.reduced)
             + "".join(f".{i}" for i in self.constant)
         )

@@ -107,7 +107,7 @@ class ParamFlag(Numbers):
 
     WRITES = 1  # an array that it stores to or updates
     SUMS = 2  # only adds to; it writes then
-    OWN = 4  # each kernel thread updates its own element alone; it writes then
+    THREAD_PRIVATE = 4  # each kernel thread updates its own element alone; it writes then
     STORES = 8  # overwrites, not only updates
     READS = 16  # loads from
     GRADIENT = 32  # its elements have gradients

@@ -6,26 +6,26 @@
 from __future__ import annotations
 
 ROUTE: dict[str, tuple[str, ...]] = {
-    "gradients": ("open_replayed", "expand_for_adjoint", "split_loops", "differentiate"),
+    "gradients": ("lower_replayed", "expand_for_adjoint", "split_loops", "differentiate"),
     "prepare": (
-        *("inline", "flatten_structs", "open_choices", "open_slices", "open_local_atomics", "debug_checks"),
-        *("fold", "unroll", "cse", "keep_inner_arrays", "dce"),
+        *("inline", "flatten_structs", "lower_array_selects", "lower_slices", "lower_local_atomics", "debug_checks"),
+        *("fold", "unroll", "cse", "keep_nested_arrays", "dce"),
     ),
-    "kept": ("keep_results", "load_results"),
+    "saved_results": ("save_results", "load_results"),
     "adjoint": (
-        *("open_replayed", "expand_for_adjoint", "merge_parameters", "in_order", "hoist_loads", "split_loops"),
+        *("lower_replayed", "expand_for_adjoint", "merge_parameters", "in_order", "hoist_loads", "split_loops"),
         "differentiate",
     ),
     "tangent": ("inline", "tangent"),
     "optimise": ("fold", "cse", "licm", "dce"),
-    "finish": ("finite_checks", "open_local_atomics", "expand", "fold", "cse", "dce"),
-    "alone": ("in_single_threads", "open_local_atomics", "fold", "cse", "dce"),
-    "lanes": ("widen", "cse", "dce", "side_by_side"),
+    "finish": ("finite_checks", "lower_local_atomics", "expand", "fold", "cse", "dce"),
+    "alone": ("in_single_threads", "lower_local_atomics", "fold", "cse", "dce"),
+    "lanes": ("widen", "cse", "dce", "coarsen"),
 }
 """The passes of each stage in their order.
 
-``gradients`` makes the bodies of ``wp.grad(f)``, ``kept`` what a recorded launch stores for its adjoint, ``alone`` the
-code of a block of one thread, ``lanes`` that of a vector of threads, then of several rows of them.
+``gradients`` makes the bodies of ``wp.grad(f)``, ``saved_results`` what a recorded launch stores for its adjoint,
+``alone`` the code of a block of one thread, ``lanes`` that of a vector of threads, then of several rows of them.
 """
 
 PASSES: tuple[str, ...] = tuple(dict.fromkeys(name for names in ROUTE.values() for name in names))

@@ -43,22 +43,24 @@ class Effects(Frozen):
             gets what was there.
         sums: Positions of those that it only adds to.
         spans: Of some of ``sums``, how far apart along each axis threads may be that add to one element.
-        own: Positions of those that it adds to, of which each thread of the grid touches its own element alone.
+        thread_private: Positions of those that it adds to, of which each thread of the grid touches its own element
+            alone.
         reduced: Positions of the arrays into whose elements it reduces over many threads before it updates them.
         extremes: Positions of those that it updates by atomics whose derivative looks for the winner: ``atomic_min``.
         rewrites: Positions of those that it loads from as well as overwrites.
         serial: Positions of those that it updates by atomics such that the order of its threads shows; a grid of one
             thread, which has an order, then has an adjoint of its own (``Signature.alone``).
-        certain: Positions of those that every thread accesses.
-        scratch: For an adjoint, positions of the arrays of which it takes copies from before the launch, as its last
-            parameters.
-        inner_reads: Of arrays that elements of array parameters hold, which it reads: the parameter's position and the
+        always_accessed: Positions of those that every thread accesses.
+        prelaunch_copies: For an adjoint, positions of the arrays of which it takes copies from before the launch, as
+            its last parameters.
+        nested_reads: Of arrays that elements of array parameters hold, which it reads: the parameter's position and the
             field, as ``"a.b"``.
-        inner_writes: Of the same, which it stores to or updates.
-        keeps: How many results of atomics it keeps for its adjoint where it is compiled to (``Signature.kept``), and
-            else about how many it could.
-        ordered: Whether what it computes depends on the order in which its threads run, other than through ``sums``.
-        rounds: Whether ``sums`` depend on that order, being of floats.
+        nested_writes: Of the same, which it stores to or updates.
+        saved_results: How many results of atomics it keeps for its adjoint where it is compiled to
+            (``Signature.saves_results``), and else about how many it could.
+        order_dependent: Whether what it computes depends on the order in which its threads run, other than through
+            ``sums``.
+        non_associative: Whether ``sums`` depend on that order, being of floats.
         prints: Whether it prints.
         reaches: How far into its arrays every launch reaches, which launches compare with the arrays' extents. None in
             debug mode, where the code checks each index.
@@ -70,18 +72,18 @@ class Effects(Frozen):
     takes: tuple[int, ...] = ()
     sums: tuple[int, ...] = ()
     spans: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    own: tuple[int, ...] = ()
+    thread_private: tuple[int, ...] = ()
     reduced: tuple[int, ...] = ()
     extremes: tuple[int, ...] = ()
     rewrites: tuple[int, ...] = ()
     serial: tuple[int, ...] = ()
-    certain: tuple[int, ...] = ()
-    scratch: tuple[int, ...] = ()
-    inner_reads: tuple[tuple[int, str], ...] = ()
-    inner_writes: tuple[tuple[int, str], ...] = ()
-    keeps: int = 0
-    ordered: bool = False
-    rounds: bool = False
+    always_accessed: tuple[int, ...] = ()
+    prelaunch_copies: tuple[int, ...] = ()
+    nested_reads: tuple[tuple[int, str], ...] = ()
+    nested_writes: tuple[tuple[int, str], ...] = ()
+    saved_results: int = 0
+    order_dependent: bool = False
+    non_associative: bool = False
     prints: bool = False
     reaches: tuple[Reach, ...] = ()
 

@@ -15,7 +15,7 @@ from warp_like.base import log
 from warp_like.base.contract import STACK_STEP
 from warp_like.base.settings import settings
 from warp_like.compiler.artifact import Artifact, Effects, GridSchedule, KernelCode, StackUse
-from warp_like.compiler.signature import Signature, with_scratch
+from warp_like.compiler.signature import Signature, with_prelaunch_copies
 from warp_like.frontend.build import at_any_depth, build_kernel
 from warp_like.frontend.source import Source
 from warp_like.ir import ops
@@ -23,11 +23,11 @@ from warp_like.ir.core import Function
 from warp_like.ir.printer import print_function
 from warp_like.ir.rewrite import fewest_tid_dims
 from warp_like.passes import pipeline as passes
-from warp_like.passes.ad.kept import count_rows, keep_results, kept_results, load_results
 from warp_like.passes.ad.order import roots_in_order, serial_arrays
 from warp_like.passes.ad.primal import rewritten_arrays
-from warp_like.passes.ad.value_gradients import open_gradients
-from warp_like.passes.effects import array_uses, certain_accesses, constant_arrays, inner_uses, taken_arrays
+from warp_like.passes.ad.saved_results import count_rows, load_results, savable_results, save_results
+from warp_like.passes.ad.value_gradients import lower_gradients
+from warp_like.passes.effects import always_accessed, array_uses, constant_arrays, nested_uses, taken_arrays
 from warp_like.passes.runner import Runner
 from warp_like.passes.spmd.choice import Choice, choose
 from warp_like.passes.sums import (
@@ -35,7 +35,7 @@ from warp_like.passes.sums import (
     plain_additions,
     reduced_arrays,
     spans,
-    sums_round,
+    sums_are_non_associative,
 )
 
 STAGES = ("ir", "optimised", "lanes", "llvm", "asm", "ptx", "sass")
@@ -118,8 +118,8 @@ def _schedule(f: Function, lanes: Choice | None = None) -> GridSchedule:
 
 def _effects(memory: Memory, signature: Signature, options: LoweringOptions) -> Effects:
     f = memory.function
-    accesses, inner = array_uses(memory), inner_uses(memory)
-    summed, own = plain_additions(memory)
+    accesses, nested = array_uses(memory), nested_uses(memory)
+    summed, private = plain_additions(memory)
     return Effects(
         reads=tuple(i for i, a in accesses.items() if a.read),
         writes=tuple(i for i, a in accesses.items() if a.written),
@@ -127,27 +127,27 @@ def _effects(memory: Memory, signature: Signature, options: LoweringOptions) -> 
         takes=taken_arrays(memory),
         sums=summed,
         spans=spans(memory, summed),
-        own=own,
+        thread_private=private,
         extremes=tuple(i for i, a in accesses.items() if a.extreme),
         rewrites=tuple(rewritten_arrays(memory, roots_in_order(memory))) if f.role == "kernel" else (),
         serial=serial_arrays(memory) if f.role == "kernel" else (),
-        keeps=_kept_results(memory, signature),
-        certain=certain_accesses(memory),
-        scratch=f.scratch,
-        ordered=depends_on_order(memory, summed),
-        rounds=sums_round(f, summed),
+        saved_results=_saved_results(memory, signature),
+        always_accessed=always_accessed(memory),
+        prelaunch_copies=f.prelaunch_copies,
+        order_dependent=depends_on_order(memory, summed),
+        non_associative=sums_are_non_associative(f, summed),
         prints=any(isinstance(o, ops.Print) for o in f.body.walk()),
         reduced=options.reduced,
-        inner_reads=tuple(place for place, a in inner.items() if a.read),
-        inner_writes=tuple(place for place, a in inner.items() if a.written),
+        nested_reads=tuple(place for place, a in nested.items() if a.read),
+        nested_writes=tuple(place for place, a in nested.items() if a.written),
         reaches=() if options.debug else reaches(memory),
     )
 
 
-def _kept_results(memory: Memory, signature: Signature) -> int:
+def _saved_results(memory: Memory, signature: Signature) -> int:
     if memory.function.role != "kernel":
         return 0
-    return count_rows(memory.function) if signature.kept else len(kept_results(memory))
+    return count_rows(memory.function) if signature.saves_results else len(savable_results(memory))
 
 
 def _stack_bound(f: Function, target: Target) -> bytes:
@@ -163,17 +163,17 @@ def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = N
     clock = clock or _Stopwatch()
     options = _pass_options(signature)
     with clock.stage("frontend"):
-        args = signature.args[:-1] if signature.kept else signature.args
+        args = signature.args[:-1] if signature.saves_results else signature.args
         f = build_kernel(source, args, wide=signature.wide)
     if log.dumps("ir"):
         log.dump("ir", f.name, print_function(f))
     with clock.stage("passes"):
         customs = signature.wrt is not None or signature.tangent is not None
-        f = passes.prepare(open_gradients(f, options), options, keep_customs=customs or signature.kept)
-        if signature.kept:
-            run = Runner("kept", f, options)
+        f = passes.prepare(lower_gradients(f, options), options, keep_customs=customs or signature.saves_results)
+        if signature.saves_results:
+            run = Runner("saved_results", f, options)
             if not customs:
-                run("keep_results", lambda g: keep_results(g, signature.wide))
+                run("save_results", lambda g: save_results(g, signature.wide))
             else:
                 run("load_results", lambda g: load_results(g, signature.wide))
             f = run.function if customs else passes.prepare(run.function, options)
@@ -186,7 +186,9 @@ def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = N
         from warp_like.passes.ad.forward import forward_mode
 
         with clock.stage("tangent"):
-            wrt = with_scratch(signature.tangent, len(signature.args), len(signature.wrt or ()), f.scratch)
+            wrt = with_prelaunch_copies(
+                signature.tangent, len(signature.args), len(signature.wrt or ()), f.prelaunch_copies
+            )
             f = forward_mode(f, wrt, options)
             if signature.again is not None:
                 f = forward_mode(f, signature.again, options)
@@ -258,7 +260,7 @@ def _backend_text(f: Function, target: Target, options: LoweringOptions, stage: 
 
 def _lowering(signature: Signature, memory: Memory, target: Target) -> LoweringOptions:
     o = signature.options
-    summed, own = plain_additions(memory) if signature.sums else ((), ())
+    summed, private = plain_additions(memory) if signature.sums else ((), ())
     apart = signature.sums and target.is_cuda
     return LoweringOptions(
         contiguous=signature.contiguous,
@@ -269,7 +271,7 @@ def _lowering(signature: Signature, memory: Memory, target: Target) -> LoweringO
         max_registers=o.max_registers,
         lineinfo=o.lineinfo,
         sums=() if target.is_cuda else summed,  # the threads of a GPU have no copies of their own
-        own=own,
+        thread_private=private,
         reduced=reduced_arrays(memory) if signature.sums and not target.is_cuda and not o.debug else (),
         constant=constant_arrays(memory) if apart else (),
         aligned=apart,

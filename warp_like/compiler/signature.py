@@ -68,11 +68,11 @@ class Signature(Frozen):
         same: For an adjoint, pairs of parameters that are one array, later one first.
         tangent: For forward mode, the positions of those parameters of the kernel or adjoint that have tangents.
         options: The settings that change the code.
-        again: For forward mode twice, the positions of those parameters of the kernel or adjoint, its scratch arrays
+        again: For forward mode twice, the positions of those parameters of the kernel or adjoint, its pre-launch copies
             included, and of the tangents that follow them, that have tangents in the second.
         alone: For an adjoint, that the grid is one thread, so that its atomics have an order.
-        kept: The last of ``args`` is no parameter of the kernel's but the array in which results of atomics are kept:
-            the kernel stores them there, and its adjoint loads them.
+        saves_results: The last of ``args`` is no parameter of the kernel's but the array in which results of atomics
+            are kept: the kernel stores them there, and its adjoint loads them.
     """
 
     args: tuple[Type, ...]
@@ -85,7 +85,7 @@ class Signature(Frozen):
     sums: bool = False
     again: tuple[int, ...] | None = None
     alone: bool = False
-    kept: bool = False
+    saves_results: bool = False
 
     @property
     def params(self) -> tuple[Type, ...]:
@@ -95,16 +95,18 @@ class Signature(Frozen):
     def __str__(self) -> str:
         args = ", ".join(repr(t) if isinstance(t, Array) and isinstance(t.dtype, Struct) else str(t) for t in self.args)
         modes = f"wrt={self.wrt} same={self.same} tangent={self.tangent} again={self.again}"
-        modes += f" alone={self.alone} kept={self.kept}"
+        modes += f" alone={self.alone} saves_results={self.saves_results}"
         return f"({args}) contiguous={self.contiguous} wide={self.wide} sums={self.sums} {modes} {self.options.text}"
 
 
-def with_scratch(tangent: tuple[int, ...], args: int, adjoints: int, scratch: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the positions ``tangent`` and those of the scratch arrays whose originals are among them.
+def with_prelaunch_copies(
+    tangent: tuple[int, ...], args: int, adjoints: int, prelaunch_copies: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Return the positions ``tangent`` and those of the pre-launch copies whose originals are among them.
 
-    An adjoint's scratch arrays follow its ``args`` parameters of the kernel and its ``adjoints``.
+    An adjoint's pre-launch copies follow its ``args`` parameters of the kernel and its ``adjoints``.
     """
-    return tangent + tuple(args + adjoints + k for k, i in enumerate(scratch) if i in tangent)
+    return tangent + tuple(args + adjoints + k for k, i in enumerate(prelaunch_copies) if i in tangent)
 
 
 Role = tuple[str, int]
@@ -112,12 +114,12 @@ Role = tuple[str, int]
 before the launch (``old``), or the tangent of one of these (``u value``, ``u adjoint``, ``v u value``, ...)."""
 
 
-def entry_roles(signature: Signature, scratch: tuple[int, ...]) -> tuple[Role, ...]:
+def entry_roles(signature: Signature, prelaunch_copies: tuple[int, ...]) -> tuple[Role, ...]:
     """Return the roles of the parameters of the entry that is compiled for ``signature``."""
     args, wrt = len(signature.args), signature.wrt or ()
     found = [("value", i) for i in range(args)]
-    found += [("adjoint", i) for i in wrt] + [("old", i) for i in scratch]
-    tangents = with_scratch(signature.tangent or (), args, len(wrt), scratch)
+    found += [("adjoint", i) for i in wrt] + [("old", i) for i in prelaunch_copies]
+    tangents = with_prelaunch_copies(signature.tangent or (), args, len(wrt), prelaunch_copies)
     for letter, positions in zip("uv", (tangents, signature.again or ()), strict=True):
         found += [(f"{letter} {found[n][0]}", found[n][1]) for n in positions]
     return tuple(found)

@@ -28,7 +28,7 @@ from warp_like.frontend.function import Overload
 from warp_like.frontend.host import Host
 from warp_like.frontend.inlining import inline_overload
 from warp_like.frontend.native import build_native
-from warp_like.frontend.operands import Given, Operand
+from warp_like.frontend.operands import ArgumentType, Operand
 from warp_like.frontend.parameters import leaf_parameters, parameters
 from warp_like.frontend.references import returning
 from warp_like.frontend.scope import Variable
@@ -85,7 +85,7 @@ def at_any_depth(source: Source, work: Callable[[], _T]) -> _T:
         ) from None
 
 
-def _calling(session: Session, overload: Overload, given: tuple[Given, ...]) -> Function:
+def _calling(session: Session, overload: Overload, given: tuple[ArgumentType, ...]) -> Function:
     """A user function for arguments given by their types, or as Python objects where they have none."""
     key = (overload, _key(given))
     found = session.functions.get(key)
@@ -118,13 +118,13 @@ def _calling(session: Session, overload: Overload, given: tuple[Given, ...]) -> 
     return found
 
 
-def _key(given: Given) -> Any:
+def _key(given: ArgumentType) -> Any:
     if isinstance(given, tuple):
         return tuple(map(_key, given))
     return given.obj if isinstance(given, Host) else ("value", given)
 
 
-def _add_customs(session: Session, overload: Overload, f: Function, given: tuple[Given, ...]) -> None:
+def _add_customs(session: Session, overload: Overload, f: Function, given: tuple[ArgumentType, ...]) -> None:
     """Build the gradient and the replay function that the user gave ``overload``."""
     refused = next((t for t in (*given, *f.results) if isinstance(t, tuple) or _holds_array(t)), None)
     if overload.customs and refused is not None:
@@ -176,7 +176,7 @@ def result_types(overload: Overload, types: Sequence[Type]) -> tuple[Type, ...]:
 def _build(
     session: Session,
     source: Source,
-    given: Mapping[str, Given],
+    given: Mapping[str, ArgumentType],
     returns: Returns | None = None,
     changed: tuple[str, ...] = (),
 ) -> Function:
@@ -200,7 +200,7 @@ def _build(
     return f
 
 
-def _parameter_values(name: str, t: Given, split: bool) -> list[Value]:
+def _parameter_values(name: str, t: ArgumentType, split: bool) -> list[Value]:
     """The values that a function takes for a parameter; with ``split`` a struct is given field by field."""
     if isinstance(t, tuple):
         return [v for i, part in enumerate(t) for v in _parameter_values(f"{name}_{i}", part, split)]
@@ -210,7 +210,7 @@ def _parameter_values(name: str, t: Given, split: bool) -> list[Value]:
     return [Value(leaf, path) for path, leaf in leaves if leaf is not None]
 
 
-def _assembled(ctx: Context, t: Given, parts: list[Value]) -> Operand:
+def _assembled(ctx: Context, t: ArgumentType, parts: list[Value]) -> Operand:
     """A parameter of type ``t`` from ``parts``: itself, or the parts of a struct or tuple; takes them away."""
     if isinstance(t, Host):
         return t

@@ -45,11 +45,13 @@ def construct(ctx: Context, t: Type, args: Sequence[Operand], nodes: Sequence[as
     raise WarpCodegenTypeError(f"{what} can't be made in kernel code", help="pass it as an argument of the kernel")
 
 
-Given = tuple[Operand, ast.expr]
+LocatedOperand = tuple[Operand, ast.expr]
 """An argument with its syntax."""
 
 
-def structure(ctx: Context, t: Struct, cls: Any, args: Sequence[Given], keywords: Mapping[str, Given]) -> Value:
+def structure(
+    ctx: Context, t: Struct, cls: Any, args: Sequence[LocatedOperand], keywords: Mapping[str, LocatedOperand]
+) -> Value:
     """Build a struct of fields by position and by name; the others get the defaults of ``cls``, or zero."""
     names = [name for name, _ in t.fields]
     if len(args) > len(names):

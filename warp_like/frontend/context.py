@@ -24,7 +24,7 @@ from warp_like.frontend import refused
 from warp_like.frontend.host import Host, is_callable, not_a_value
 from warp_like.frontend.inlining import inline_overload
 from warp_like.frontend.names import NOW, Names
-from warp_like.frontend.operands import NOTHING, Given, Operand, describe, require_value_kind, type_of
+from warp_like.frontend.operands import NOTHING, ArgumentType, Operand, describe, require_value_kind, type_of
 from warp_like.frontend.scope import Scope
 from warp_like.frontend.source import Source
 from warp_like.ir import ops
@@ -73,7 +73,7 @@ class Session:
     """
 
     wide: bool
-    call: Callable[[Session, Overload, tuple[Given, ...]], Function]
+    call: Callable[[Session, Overload, tuple[ArgumentType, ...]], Function]
     around: Names = NOW
     functions: dict[Any, Function] = field(default_factory=dict)
     building: list[tuple[tuple[Overload, Any], str]] = field(default_factory=list)

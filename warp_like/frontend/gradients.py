@@ -22,7 +22,7 @@ from warp_like.frontend.host import ADJOINT, Host
 from warp_like.frontend.source import Source, annotation_names, file_lines
 from warp_like.ir.types import Array, Type, is_differentiable
 
-Given = Mapping[str, Type | Host]
+ParameterTypes = Mapping[str, Type | Host]
 
 
 def adjoint_name(parameter: str) -> str:
@@ -84,7 +84,7 @@ def _result_count(overload: Overload) -> int:
 # --- building ---
 
 
-def gradient_parameters(overload: Overload, given: Sequence[Any], results: Sequence[Type]) -> Given:
+def gradient_parameters(overload: Overload, given: Sequence[Any], results: Sequence[Type]) -> ParameterTypes:
     """Return the parameters of the gradient function of ``overload``: those in its text, then the adjoints.
 
     Raises:
@@ -143,7 +143,7 @@ def _call(overload: Overload, results: Sequence[Type]) -> str:
     return ", ".join([*shown, *(f"{n}: {t}" for n, t in zip(adjoints, results, strict=True))])
 
 
-def gradient_source(overload: Overload, params: Given) -> Source:
+def gradient_source(overload: Overload, params: ParameterTypes) -> Source:
     """Return the source of the gradient function of ``overload`` in the form that is built.
 
     Raises:
@@ -162,7 +162,7 @@ def gradient_source(overload: Overload, params: Given) -> Source:
 class _Adjoints(ast.NodeTransformer):
     """Makes ``wp.adjoint[x]`` a variable, and lets every return return those that are not arrays."""
 
-    def __init__(self, source: Source, function: str, arguments: Given) -> None:
+    def __init__(self, source: Source, function: str, arguments: ParameterTypes) -> None:
         self.source = source
         self.function = function
         self.arguments = arguments

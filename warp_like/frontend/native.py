@@ -11,7 +11,7 @@ from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.base.loc import at
 from warp_like.frontend.function import Overload
 from warp_like.frontend.host import Host
-from warp_like.frontend.operands import Given
+from warp_like.frontend.operands import ArgumentType
 from warp_like.ir import ops
 from warp_like.ir.builder import Builder, fields, from_fields
 from warp_like.ir.core import Function, Value
@@ -19,7 +19,7 @@ from warp_like.ir.native import NativeCode
 from warp_like.ir.types import Array, IndexedArray, Struct, Type, holds_arrays, is_differentiable, leaf_fields
 
 
-def build_native(overload: Overload, given: Sequence[Given], name: str) -> Function:
+def build_native(overload: Overload, given: Sequence[ArgumentType], name: str) -> Function:
     """Return the function that runs a snippet, with its gradient and replay function.
 
     Raises:
@@ -103,7 +103,7 @@ def _gradient(overload: Overload, code: NativeCode, refs: Sequence[tuple[str, Ty
     return f
 
 
-def _checked(overload: Overload, parameter: str, t: Given) -> Type:
+def _checked(overload: Overload, parameter: str, t: ArgumentType) -> Type:
     element = t.dtype if isinstance(t, Array) else t
     if isinstance(element, (Host, tuple)) or (isinstance(element, Struct) and not _is_plain(t)):
         what = "a function" if isinstance(element, Host) else "a tuple" if isinstance(element, tuple) else f"{t}"

@@ -18,7 +18,7 @@ from warp_like.ir.types import Type
 
 Operand = Value | Literal | tuple[Any, ...] | Host
 
-Given = Type | Host | tuple[Any, ...]
+ArgumentType = Type | Host | tuple[Any, ...]
 """What a user function is built for: for each argument its type, the Python object that it is, or a tuple of these."""
 
 NOTHING: tuple[Any, ...] = ()

@@ -22,7 +22,7 @@ from warp_like.frontend.function import (
     tuple_parts,
 )
 from warp_like.frontend.host import Host
-from warp_like.frontend.operands import Given, Operand, describe, flatten, type_of
+from warp_like.frontend.operands import ArgumentType, Operand, describe, flatten, type_of
 from warp_like.ir import core as ir
 from warp_like.ir.core import Value
 from warp_like.ir.types import Scalar, Type
@@ -63,7 +63,7 @@ def instance(ctx: Context, function: Function, args: list[Argument], keywords: d
     except WarpCodegenError as error:
         raise _inside_call(error) from None
     overload, placed = _choose(ctx, function, args, keywords)
-    given: list[Given] = []
+    given: list[ArgumentType] = []
     operands: list[Operand] = []
     for name, t, arg in zip(overload.params, overload.types, placed, strict=True):
         if isinstance(arg, Default):
@@ -73,7 +73,7 @@ def instance(ctx: Context, function: Function, args: list[Argument], keywords: d
         passed = _passed(ctx, operand, t, overload.annotation(name), f"argument `{name}`")
         if isinstance(passed, Value):
             local_arrays.require_shape(overload.annotation(name), name, passed)
-        given.append(_given(passed))
+        given.append(_argument_type(passed))
         operands.append(passed)
     try:
         callee = ctx.session.call(ctx.session, overload, tuple(given))
@@ -94,9 +94,9 @@ def _passed(ctx: Context, operand: Operand, t: Type | None, annotation: Any, wha
     return ctx.convert(operand, t, what) if t is not None else ctx.settle(operand)
 
 
-def _given(operand: Operand) -> Given:
+def _argument_type(operand: Operand) -> ArgumentType:
     if isinstance(operand, tuple):
-        return tuple(map(_given, operand))
+        return tuple(map(_argument_type, operand))
     if isinstance(operand, Value):
         return operand.type
     assert isinstance(operand, Host)

@@ -15,11 +15,11 @@ from warp_like.frontend.flow import assigned_names, never_falls
 from warp_like.frontend.function import Function, Overload
 from warp_like.frontend.host import Host
 from warp_like.frontend.names import MISSING, dotted, follow
-from warp_like.frontend.operands import Given
+from warp_like.frontend.operands import ArgumentType
 from warp_like.ir.types import Array
 
 
-def changed(overload: Overload, given: Sequence[Given]) -> tuple[str, ...]:
+def changed(overload: Overload, given: Sequence[ArgumentType]) -> tuple[str, ...]:
     """Return the reference parameters of a function that its code may assign, for arguments of these types."""
     if not overload.references or overload.native is not None:
         return overload.references  # native code may assign all of its own

@@ -135,7 +135,7 @@ class KernelBody:
         reads_outputs = effects is not None and any(i in effects.reads for i in sig.outputs)
         if effects is None:
             return reads_outputs, frozenset(sig.arrays)
-        read = {i for i in effects.reads if i not in sig.outputs}.union(effects.scratch)
+        read = {i for i in effects.reads if i not in sig.outputs}.union(effects.prelaunch_copies)
         return reads_outputs, frozenset(i for i in sig.arrays if i not in read)
 
     @functools.cached_property
@@ -178,11 +178,11 @@ class KernelBody:
         program = self._adjoint(record, adjoints)
         if program is None:
             return
-        for i in program.effects.scratch:
+        for i in program.effects.prelaunch_copies:
             before = originals[i]
             if before is None:
                 before = sig.tensors.zeros(given[i].shape, given[i].dtype)
-            record.scratch[i] = sig.as_array(i, before)
+            record.prelaunch_copies[i] = sig.as_array(i, before)
         arguments = adjoint_arguments(record, program, adjoints)
         dispatcher = program.dispatcher
         if dispatcher is None or not dispatcher.try_launch(record.dims, arguments, (), None):

@@ -91,11 +91,11 @@ def _run(
     if program.dispatcher is None or any(p >= fixed for p in effects.writes):  # copies that each element needs
         return False
     moves = [steps.get(i, 0) for i in range(len(record.args))] + [_step(wholes[i]) for i in sorted(wholes)]
-    for i in effects.scratch:
+    for i in effects.prelaunch_copies:
         original, step = before[i]
         if original is None:
             original, step = sig.tensors.zeros(record.args[i].shape, record.args[i].dtype), 0
-        record.scratch[i] = sig.as_array(i, original)
+        record.prelaunch_copies[i] = sig.as_array(i, original)
         moves.append(step)
     arguments = adjoint_arguments(record, program, {i: whole[0] for i, whole in wholes.items()})
     return bool(program.dispatcher.try_batch(record.dims, arguments, size, moves))

@@ -115,15 +115,15 @@ class Builder:
     def load(self, array: Value, indices: Sequence[Value]) -> Value:
         """An element of ``array``."""
         if isinstance(_array_type(array).dtype, Array):
-            return self.inner(array, indices)
+            return self.nested(array, indices)
         return self.insert(ops.Load(array, tuple(indices)), _array_type(array).dtype).result
 
-    def inner(self, array: Value, indices: Sequence[Value]) -> Value:
+    def nested(self, array: Value, indices: Sequence[Value]) -> Value:
         """The array that is an element of ``array``."""
         where = tuple(indices)
         while isinstance(view := array.op, ops.View) and view.field is None:
             array, where = view.array, (*view.indices, *where)
-        return self.insert(ops.Inner(array, where), _array_type(array).dtype, hint=_place(array)).result
+        return self.insert(ops.NestedArray(array, where), _array_type(array).dtype, hint=_place(array)).result
 
     def store(self, array: Value, indices: Sequence[Value], value: Value) -> None:
         """Write an element of ``array``."""

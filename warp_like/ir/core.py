@@ -213,7 +213,7 @@ class Function:
     """A kernel or a function: named parameters, one body, result types.
 
     ``role`` is ``kernel``, ``func``, ``adjoint`` or ``tangent``. A kernel yields nothing. The last parameters of an
-    adjoint are copies, from before the launch, of the parameters at the positions ``scratch``.
+    adjoint are copies, from before the launch, of the parameters at the positions ``prelaunch_copies``.
 
     A func may have a ``gradient`` of its own: a function that takes the arguments, the adjoint of each result, and the
     adjoint of each differentiable argument (zero where that is no array), and returns the adjoints of those that are
@@ -237,7 +237,7 @@ class Function:
         self.results = results
         self.role = role
         self.loc = loc
-        self.scratch: tuple[int, ...] = ()
+        self.prelaunch_copies: tuple[int, ...] = ()
         self.gradient: Function | None = None
         self.replay: Function | None = None
         self.schedule = ONE_THREAD

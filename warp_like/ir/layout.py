@@ -37,8 +37,8 @@ SCALAR_CODE: dict[Scalar, int] = {t: getattr(contract.Scalar, str(t).upper()) fo
 
 _struct_numbers: dict[Struct, int] = {}
 
-KEPT = Array(int64, 2)
-"""The array in which a recorded launch keeps what atomics return: a row for each atomic, a column for each thread."""
+SAVED_RESULTS = Array(int64, 2)
+"""The array in which a recorded launch saves what atomics return: a row for each atomic, a column for each thread."""
 
 
 def size_of(t: Type) -> int:

@@ -136,8 +136,8 @@ class Slice(Op):
     kept: tuple[int, ...] = attr()
 
 
-@op("inner")
-class Inner(Op):
+@op("nested")
+class NestedArray(Op):
     """The array that the element of ``array`` at ``indices`` is: ``array`` has arrays as elements, a field of structs.
 
     Kernels do not change which arrays these are.
@@ -291,28 +291,28 @@ class Pop(Op):
 # --- lanes ----------------------------------------------------------------------------------------------------
 
 
-@op("live")
-class Live(Op):
+@op("active_mask")
+class ActiveMask(Op):
     """The lanes that have a thread of the grid, as a mask; at least one has."""
 
 
-@op("spread")
-class Spread(Op):
+@op("broadcast")
+class Broadcast(Op):
     """Give every lane the value ``x``."""
 
     x: Value = operand()
 
 
-@op("ramp")
-class Ramp(Op):
-    """``base`` in lane 0, and ``step`` more from each lane to the next; ``base`` is an integer."""
+@op("iota")
+class Iota(Op):
+    """``base`` in lane 0, and ``stride`` more from each lane to the next; ``base`` is an integer."""
 
     base: Value = operand()
-    step: int = attr()
+    stride: int = attr()
 
 
-@op("across")
-class Across(Op):
+@op("lane_reduce")
+class LaneReduce(Op):
     """Reduce a ``Lanes`` value over the lanes of ``mask`` to one value.
 
     ``kind`` is ``any`` (of a bool), ``last``, the value of the last lane in the mask, or a kind of atomic update that
@@ -400,46 +400,46 @@ def is_scalar_constant(v: Value, number: float) -> bool:
 
 
 __all__ = [
-    "Across",
+    "ActiveMask",
     "Address",
     "Apply",
     "AtAddress",
     "Atomic",
     "AtomicCas",
     "Barrier",
+    "base_array",
     "Bitcast",
     "Breakpoint",
+    "Broadcast",
     "Call",
     "Cast",
     "Check",
     "Constant",
+    "constant_value",
     "Dim",
     "Extract",
     "For",
     "GetField",
     "If",
-    "Inner",
     "Insert",
+    "Iota",
+    "is_scalar_constant",
     "LANE_BY_LANE",
-    "Live",
+    "LaneReduce",
     "Load",
     "LocalArray",
     "Make",
     "Native",
+    "NestedArray",
     "Pop",
     "Print",
     "Push",
     "Slice",
-    "Ramp",
-    "Spread",
     "Store",
     "Tid",
     "Type",
-    "VIEWS",
     "View",
+    "VIEWS",
     "While",
     "Yield",
-    "base_array",
-    "constant_value",
-    "is_scalar_constant",
 ]

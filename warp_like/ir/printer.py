@@ -81,7 +81,7 @@ class _Printer:
             case ops.View(array=array, field=int(field)) if isinstance(array.type, Array):
                 assert isinstance(array.type.dtype, Struct)
                 return f"view {self.name(array)}.{array.type.dtype.fields[field][0]}"
-            case ops.Load() | ops.View() | ops.Inner():
+            case ops.Load() | ops.View() | ops.NestedArray():
                 return f"{o.NAME} {self.name(o.array)}[{self.names_of(o.indices)}]"
             case ops.Slice():
                 spans = dict(zip(o.kept, zip(o.count, o.step, strict=True), strict=True))
@@ -117,8 +117,8 @@ class _Printer:
                 return f"while{self.bindings(o.cond.params, o.init)}"
             case ops.LocalArray():
                 return f"{'shared' if o.shared else 'local'} {o.shape!r}"
-            case ops.Across():
-                return f"across {o.kind} {self.name(o.x)}"
+            case ops.LaneReduce():
+                return f"lane_reduce {o.kind} {self.name(o.x)}"
             case ops.Native():
                 return f"native {o.code.name}({self.names_of(o.args)})"
             case ops.Call():

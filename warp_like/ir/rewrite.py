@@ -46,7 +46,7 @@ class Cloner:
 def without_body(f: Function) -> Function:
     """Return a function that agrees with ``f`` in everything but its body, which has no ops yet."""
     new = Function(f.name, [Value(p.type, p.hint) for p in f.params], f.results, f.role, f.loc)
-    new.scratch, new.schedule = f.scratch, f.schedule
+    new.prelaunch_copies, new.schedule = f.prelaunch_copies, f.schedule
     new.gradient, new.replay, new.primal = f.gradient, f.replay, f.primal
     return new
 
@@ -149,7 +149,7 @@ def is_always_defined(o: Op) -> bool:
             return isinstance(divisor, int) and divisor != 0
         case ops.Extract() | ops.Insert():
             return all(constant_value(i) is not None for i in o.indices)
-        case ops.View() | ops.Inner():
+        case ops.View() | ops.NestedArray():
             return not o.indices
     return o.PURE
 

@@ -194,7 +194,7 @@ def _check_plain(o: Op) -> None:
             _require(isinstance(s, Struct) and 0 <= o.field < len(s.fields), o, "no such field")
             assert isinstance(s, Struct)
             _require(_lane(o.result) == s.fields[o.field][1], o, "result is not the type of the field")
-        case ops.View() | ops.Slice() | ops.Inner() | ops.LocalArray() | ops.AtAddress() | ops.Address():
+        case ops.View() | ops.Slice() | ops.NestedArray() | ops.LocalArray() | ops.AtAddress() | ops.Address():
             _check_array(o)
         case ops.Check():
             _require(_lane(o.ok) == bool_, o, "condition is not a bool")
@@ -236,7 +236,7 @@ def _check_plain(o: Op) -> None:
             _require(isinstance(a, Scalar) and isinstance(t, Scalar) and a.bits == t.bits, o, "widths differ")
 
 
-def _check_array(o: ops.View | ops.Slice | ops.Inner | ops.LocalArray | ops.AtAddress | ops.Address) -> None:
+def _check_array(o: ops.View | ops.Slice | ops.NestedArray | ops.LocalArray | ops.AtAddress | ops.Address) -> None:
     """Check an op that makes an array, or says where one is."""
     match o:
         case ops.View(field=int()):
@@ -251,7 +251,7 @@ def _check_array(o: ops.View | ops.Slice | ops.Inner | ops.LocalArray | ops.AtAd
             _require(isinstance(a, Array) and 0 < len(o.indices) < a.ndim, o, "view with a wrong number of indices")
         case ops.Slice():
             _check_slice(o)
-        case ops.Inner():
+        case ops.NestedArray():
             t = o.result.type
             _require(isinstance(t, Array) and t == _element(o, o.array, o.indices), o, "result is not the element type")
         case ops.LocalArray():
@@ -284,7 +284,7 @@ def _check_lanes(o: Op, operands: Sequence[Value]) -> None:
     """Check which operands and results of ``o`` are ``Lanes``; that the lanes are right otherwise is for the rest."""
     wide = [isinstance(v.type, Lanes) for v in operands]
     results = [isinstance(r.type, Lanes) for r in o.results]
-    if True not in wide and True not in results and not isinstance(o, (ops.Spread, ops.Ramp, ops.Across)):
+    if True not in wide and True not in results and not isinstance(o, (ops.Broadcast, ops.Iota, ops.LaneReduce)):
         _require(not getattr(o, "mask", ()), o, "lanes have masks, single values none")
         return
     match o:
@@ -299,9 +299,9 @@ def _check_lanes(o: Op, operands: Sequence[Value]) -> None:
         case _ if isinstance(o, ops.LANE_BY_LANE):
             same = any(wide) == bool(o.mask) and all(r == bool(o.mask) for r in results)
             _require(same, o, "lanes have masks, single values none")
-        case ops.Spread() | ops.Ramp():
+        case ops.Broadcast() | ops.Iota():
             _require(not wide[0] and results[0], o, "does not make lanes of a single value")
-        case ops.Across():
+        case ops.LaneReduce():
             known = o.kind in ("any", "last") or (o.kind in KINDS and KINDS[o.kind].reduction == o.kind)
             _require(known, o, "no such reduction")
             _require(wide[0] and not results[0], o, "does not make a single value of lanes")

@@ -31,7 +31,7 @@ def array_uses(memory: Memory) -> dict[int, Use]:
     return {i: _use(memory.of_parameter(i)) for i, p in params if isinstance(p.type, Array)}
 
 
-def inner_uses(memory: Memory) -> dict[tuple[int, str], Use]:
+def nested_uses(memory: Memory) -> dict[tuple[int, str], Use]:
     """Return how a function uses the arrays that the elements of its array parameters hold: by position and field.
 
     Of arrays in the elements of such an array the field that it stands in counts.
@@ -41,18 +41,18 @@ def inner_uses(memory: Memory) -> dict[tuple[int, str], Use]:
     return {(positions[root.array], root.path): _use(memory.of(root)) for root in held}
 
 
-def certain_accesses(memory: Memory) -> tuple[int, ...]:
+def always_accessed(memory: Memory) -> tuple[int, ...]:
     """Return the positions of the array parameters of which every thread accesses an element.
 
     Threads that a check ends before count as well: the access would be wrong for those that go on.
     """
     always, positions = set(memory.function.body.ops), range(len(memory.function.params))
 
-    def is_certain(a: Access) -> bool:
-        passed = a.certain or (a.op in always and not isinstance(a.op, (ops.Native, ops.Call)))
+    def is_always_executed(a: Access) -> bool:
+        passed = a.always_executed or (a.op in always and not isinstance(a.op, (ops.Native, ops.Call)))
         return passed and len(a.roots) == 1
 
-    return tuple(i for i in positions if any(map(is_certain, memory.of_parameter(i))))
+    return tuple(i for i in positions if any(map(is_always_executed, memory.of_parameter(i))))
 
 
 def constant_arrays(memory: Memory) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 Runs once calls are inlined. Afterwards no value has a struct type; structs remain as elements of arrays, which are
 accessed through the array of one field (``View`` with ``field``). A struct that branches or loops carry is carried
-field by field, its arrays, too; ``open_choices`` finds which arrays these are.
+field by field, its arrays, too; ``lower_array_selects`` finds which arrays these are.
 
 Below, the load of the other field is left for ``dce``.
 
@@ -105,8 +105,8 @@ class _Flattener(Rewriter):
                     self.get_field(o)
                 case ops.Load() if isinstance(o.result.type, Struct):
                     self.fields[o.result] = tuple(self.load(o.array, o.indices))
-                case ops.Inner():
-                    self.replace(o, (self.b.inner(self.value(o.array), tuple(map(self.value, o.indices))),))
+                case ops.NestedArray():
+                    self.replace(o, (self.b.nested(self.value(o.array), tuple(map(self.value, o.indices))),))
                 case ops.View(field=int(k)):
                     self.replace(o, (self.view(o.array, k),))
                 case ops.Store() if isinstance(o.value.type, Struct):
@@ -182,7 +182,7 @@ class _Flattener(Rewriter):
         return [v for k in range(len(t.fields)) for v in self.load(self.view(array, k), indices)]
 
     def store(self, array: Value, indices: tuple[Value, ...], values: Iterator[Value]) -> None:
-        """Write a struct field by field; an array in it has to be the one that the element holds (``inner_arrays``)."""
+        """Write a struct field by field; an array in it must be the one that the element holds (``nested_arrays``)."""
         t = _element(array)
         if not isinstance(t, Struct):
             self.b.store(array, indices, next(values))

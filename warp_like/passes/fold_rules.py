@@ -344,7 +344,7 @@ RULES: dict[type[Op], Rule] = {
     ops.Make: _make,
     ops.View: _through_views,
     ops.Load: _through_views,
-    ops.Inner: _through_views,
+    ops.NestedArray: _through_views,
     ops.Store: _through_views,
     ops.Atomic: _through_views,
     ops.AtomicCas: _through_views,

@@ -2,7 +2,8 @@
 
 Only pure ops of the loop's own blocks move, not those of a branch inside it, which might never run. A loop
 that turns out to run zero times then computes them for nothing, which no pure op can make visible: none of
-them traps. Views and inner arrays stay, since their indices are only known to be in range where the program makes them.
+them traps. Views and nested arrays stay, since their indices are only known to be in range where the program makes
+them.
 
 Runs after ``cse``, which merges what would be hoisted twice. An op that moves out of an inner loop may move out of the
 outer one as well.
@@ -60,7 +61,7 @@ class _Hoister(Rewriter):
     def hoist(self, b: Block, inside: set[Value]) -> None:
         stay: list[Op] = []
         for o in b.ops:
-            if o.PURE and not isinstance(o, (*ops.VIEWS, ops.Inner)) and inside.isdisjoint(o.operands()):
+            if o.PURE and not isinstance(o, (*ops.VIEWS, ops.NestedArray)) and inside.isdisjoint(o.operands()):
                 self.keep(o)
                 inside.difference_update(o.results)
             else:

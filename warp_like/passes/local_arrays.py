@@ -48,23 +48,23 @@ def local_arrays(f: Function) -> list[Value]:
     return [o.result for o in f.body.walk() if isinstance(o, ops.LocalArray)]
 
 
-def open_local_atomics(f: Function) -> Function:
+def lower_local_atomics(f: Function) -> Function:
     """Write the atomics of ``f`` on local arrays as loads and stores, in place."""
-    return open_atomics(f, _is_local) if local_arrays(f) else f
+    return lower_exclusive_atomics(f, _is_local) if local_arrays(f) else f
 
 
-def open_atomics(f: Function, is_own: Callable[[Value], bool]) -> Function:
+def lower_exclusive_atomics(f: Function, is_exclusive: Callable[[Value], bool]) -> Function:
     """Write the atomics of ``f`` on arrays, or views of them, that no other thread touches as loads and stores."""
-    return rewrite(f, _Opener(is_own))
+    return rewrite(f, _Lowerer(is_exclusive))
 
 
-class _Opener(Rewriter):
-    def __init__(self, is_own: Callable[[Value], bool]) -> None:
+class _Lowerer(Rewriter):
+    def __init__(self, is_exclusive: Callable[[Value], bool]) -> None:
         super().__init__()
-        self.is_own = is_own
+        self.is_exclusive = is_exclusive
 
     def visit(self, o: Op) -> None:
-        if not isinstance(o, (ops.Atomic, ops.AtomicCas)) or not self.is_own(o.array):
+        if not isinstance(o, (ops.Atomic, ops.AtomicCas)) or not self.is_exclusive(o.array):
             super().visit(o)
             return
         with at(o.loc):

@@ -18,11 +18,11 @@ from warp_like.passes.expand import expand
 from warp_like.passes.flatten_structs import flatten_structs
 from warp_like.passes.fold import fold
 from warp_like.passes.inline import inline, is_custom
-from warp_like.passes.inner_arrays import keep_inner_arrays
 from warp_like.passes.licm import licm
-from warp_like.passes.local_arrays import open_local_atomics
-from warp_like.passes.open_choices import open_choices
-from warp_like.passes.open_slices import open_slices
+from warp_like.passes.local_arrays import lower_local_atomics
+from warp_like.passes.lower_array_selects import lower_array_selects
+from warp_like.passes.lower_slices import lower_slices
+from warp_like.passes.nested_arrays import keep_nested_arrays
 from warp_like.passes.runner import DEFAULT, Options, Runner
 from warp_like.passes.unroll import unroll
 
@@ -38,10 +38,10 @@ def prepare(f: Function, options: Options = DEFAULT, *, keep_customs: bool = Fal
     run = Runner("prepare", clone_function(f), options, (stages.NO_LANES, stages.NO_MARKERS))
     run("inline", lambda g: inline(g, is_custom if keep_customs else None))
     run("flatten_structs", flatten_structs)
-    run("open_choices", open_choices)
+    run("lower_array_selects", lower_array_selects)
     if not options.debug:
-        run("open_slices", open_slices)
-    run("open_local_atomics", open_local_atomics)
+        run("lower_slices", lower_slices)
+    run("lower_local_atomics", lower_local_atomics)
     run("debug_checks", lambda g: debug_checks(g, options.debug))
     run("fold", fold)
     for _ in range(MAX_UNROLL_ROUNDS):
@@ -49,7 +49,7 @@ def prepare(f: Function, options: Options = DEFAULT, *, keep_customs: bool = Fal
             break
         run("fold", fold)
     run("cse", cse)
-    run("keep_inner_arrays", keep_inner_arrays)
+    run("keep_nested_arrays", keep_nested_arrays)
     run("dce", dce)
     require_together(run.function)
     return run.function
@@ -70,7 +70,7 @@ def finish(f: Function, options: Options = DEFAULT) -> Function:
     run = Runner("finish", clone_function(f), options, stages.differentiated(options.debug))
     if options.verify_fp:
         run("finite_checks", finite_checks)
-    run("open_local_atomics", open_local_atomics)
+    run("lower_local_atomics", lower_local_atomics)
     run("expand", expand)
     run("fold", fold)
     run("cse", cse)
@@ -84,7 +84,7 @@ def alone(f: Function, options: Options = DEFAULT) -> Function:
         return f
     run = Runner("alone", clone_function(f), options, (*stages.differentiated(options.debug), stages.LOWERED))
     run("in_single_threads", in_single_threads)
-    run("open_local_atomics", open_local_atomics)
+    run("lower_local_atomics", lower_local_atomics)
     run("fold", fold)
     run("cse", cse)
     run("dce", dce)

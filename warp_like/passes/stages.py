@@ -10,12 +10,12 @@ from warp_like.ir import ops
 from warp_like.ir.core import Op
 from warp_like.ir.types import Array, Lanes, Struct
 from warp_like.ir.verify import Rule
-from warp_like.passes.ad.markers import Replayed, Unavailable
+from warp_like.passes.ad.markers import NotRecomputable, Replayed
 from warp_like.passes.expand import is_lowered
 from warp_like.passes.inline import is_custom
 
 _CONTROL = (ops.If, ops.For, ops.While)
-_ACCESSES = (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas, ops.Inner)
+_ACCESSES = (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas, ops.NestedArray)
 
 
 def _is_chosen_array(o: Op) -> bool:
@@ -31,14 +31,14 @@ NO_PLAIN_CALLS = Rule(
 NO_STRUCTS = Rule("a value is a struct", broken_by=lambda t: isinstance(t, Struct))
 NO_CHOSEN_ARRAYS = Rule("a branch or loop gives an array", _is_chosen_array, _CONTROL)
 NO_SLICES = Rule("an access goes through a slice", lambda o: isinstance(o.array.op, ops.Slice), _ACCESSES)
-NO_MARKERS = Rule("a mark of differentiation is left", lambda o: True, (Unavailable, Replayed))
+NO_MARKERS = Rule("a mark of differentiation is left", lambda o: True, (NotRecomputable, Replayed))
 LOWERED = Rule("no backend lowers this builtin, which has a body", lambda o: not is_lowered(o), (ops.Apply,))
 
 ESTABLISHED: dict[str, tuple[Rule, ...]] = {
     "inline": (NO_PLAIN_CALLS,),
     "flatten_structs": (NO_STRUCTS,),
-    "open_choices": (NO_CHOSEN_ARRAYS,),
-    "open_slices": (NO_SLICES,),
+    "lower_array_selects": (NO_CHOSEN_ARRAYS,),
+    "lower_slices": (NO_SLICES,),
     "expand": (LOWERED,),
 }
 """The rules that hold after a pass, by its name, until the function is handed on."""

@@ -5,7 +5,7 @@ round differently in another order):
 
 * *Summed*: the kernel only adds to them, and uses no old element. Additions may then happen anywhere, at any time, so
   each OS thread may add into a copy of its own.
-* *Own*: every access is at the thread's own index in the grid, so no two threads share an element.
+* *Thread-private*: every access is at the thread's own index in the grid, so no two threads share an element.
 
 Of a summed array to which every thread adds at constant offsets from its own index, only threads that are close to each
 other share elements: ``spans`` says how close.
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warp_like.analysis.memory import Access, Memory, Root, adds, is_own, is_update, offsets
+from warp_like.analysis.memory import Access, Memory, Root, adds, is_thread_private, is_update, offsets
 from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Function, Op, Value
@@ -27,19 +27,19 @@ from warp_like.passes.effects import names_its_memory
 
 
 def plain_additions(memory: Memory) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the positions of the summed and of the own arrays of a function that it adds to atomically."""
+    """Return the positions of the summed and of the thread-private arrays that a function adds to atomically."""
     if not _names_each_array(memory):
         return (), ()
-    summed, own = [], []
+    summed, private = [], []
     for i, p in enumerate(memory.function.params):
         found = memory.of_parameter(i)
         if not any(map(adds, found)) or not _is_wide(p):
             continue
-        if all(map(is_own, found)):
-            own.append(i)
+        if all(map(is_thread_private, found)):
+            private.append(i)
         elif all(adds(a) and not a.used for a in found):
             summed.append(i)
-    return tuple(summed), tuple(own)
+    return tuple(summed), tuple(private)
 
 
 def _names_each_array(memory: Memory) -> bool:
@@ -107,14 +107,14 @@ def depends_on_order(memory: Memory, summed: Sequence[int] = ()) -> bool:
     apart = {Root("parameter", f.params[i]) for i in summed}
     for root in memory.all_roots:
         found = memory.of(root)
-        if root in apart or root.kind == "local" or (root.kind == "parameter" and all(map(is_own, found))):
+        if root in apart or root.kind == "local" or (root.kind == "parameter" and all(map(is_thread_private, found))):
             continue
         if any(is_update(a) and (a.used or not _commutes(a.op)) for a in found):
             return True
     return any(isinstance(o, (ops.Print, ops.Native)) for o in f.body.walk())
 
 
-def sums_round(f: Function, summed: Sequence[int]) -> bool:
+def sums_are_non_associative(f: Function, summed: Sequence[int]) -> bool:
     """Return whether an array at the positions ``summed``, to which ``f`` only adds, is of floats."""
     scalars = [scalar_of(t.dtype) for t in (f.params[i].type for i in summed) if isinstance(t, Array)]
     return any(s is not None and s.is_float for s in scalars)

@@ -116,7 +116,7 @@ class Uniformity:
                 return WARP if _is_number_of_warp(o) else given
             case ops.Load():
                 return given if ops.base_array(o.array) in self._constant else THREAD
-            case ops.Inner():
+            case ops.NestedArray():
                 return THREAD
             case ops.Tid() | ops.Atomic() | ops.AtomicCas() | ops.Native() | ops.Pop() | ops.Call() | ops.LocalArray():
                 return THREAD

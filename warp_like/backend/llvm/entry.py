@@ -92,11 +92,11 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
         def ranges(g: Function) -> Ranges:
             return find_ranges(g, options.narrow)
 
-        def run(g: Function, live: str = "", partial: bool = False) -> None:
+        def run(g: Function, active: str = "", partial: bool = False) -> None:
             find = functools.partial(ranges, g)
             polls = None if fuel is None else Polls(w, fuel, g.schedule.lanes, find)
             lowering = Lowering(
-                w, find, ndim, grid.index, lambda: grid.thread, live, partial, grid.stack,
+                w, find, ndim, grid.index, lambda: grid.thread, active, partial, grid.stack,
                 grid.accumulators, grid.team, polls,
             )  # fmt: skip
             for p, rep in zip(g.params, params, strict=True):
@@ -167,7 +167,7 @@ def _parameter(w: Writer, t: Type, offset: int, position: int) -> Rep:
         () if options.contiguous else strides,
         narrow=options.narrow,
         sum=sum_scope(w, position) if position in options.sums else "",
-        own=position in options.own,
+        thread_private=position in options.thread_private,
         reduced=position in options.reduced,
         constant=position in options.constant,
     )
@@ -311,8 +311,8 @@ class _LaneGrid(_CpuGrid):
         w, lanes = self.w, self.f.schedule.lanes
         if sum(1 for _ in self.f.body.walk()) > LARGEST_TWICE:
             before = w.block
-            w.jump("rest")
-            self._rest(low, before, high, outer, self.f, target, partial=False)
+            w.jump("remainder")
+            self._remainder(low, before, high, outer, self.f, target, partial=False)
             return
         remainder = self.f.schedule.remainder or self.f
         whole = w.op(f"sub nsw i64 {high}, {lanes}")
@@ -322,14 +322,14 @@ class _LaneGrid(_CpuGrid):
         counter = w.phis(["i64"])
         (t,) = counter.registers
         counter.add([low], before)
-        w.branch(w.op(f"icmp sle i64 {t}, {whole}"), "vector", "rest")
+        w.branch(w.op(f"icmp sle i64 {t}, {whole}"), "vector", "remainder")
         w.start("vector")
         self._at(t, outer)
         self.run(self.f, full_mask(lanes))
         counter.add([w.op(f"add nuw nsw i64 {t}, {lanes}")], w.block)
         counter.finish()
         w.jump("vectors")
-        self._rest(t, "vectors", high, outer, remainder, target, partial=remainder is self.f)
+        self._remainder(t, "vectors", high, outer, remainder, target, partial=remainder is self.f)
 
     def _row(self, row: str, low: str, high: str) -> str:
         """Let several rows go together where the function is coarsened and the chunk has them whole."""
@@ -346,33 +346,33 @@ class _LaneGrid(_CpuGrid):
         inside, ends, together = (w.op(f"icmp {c}") for c in conditions)
         whole = w.op(f"and i1 {w.op(f'and i1 {inside}, {ends}')}, {together}")
         before = w.block
-        w.branch(whole, "tiles", "strip")
-        w.start("tiles")
+        w.branch(whole, "groups", "strip")
+        w.start("groups")
         counter = w.phis(["i64"])
         (t,) = counter.registers
         counter.add(["0"], before)
         reached = w.op(f"add nuw nsw i64 {t}, {coarsened.schedule.lanes}")
-        w.branch(w.op(f"icmp sle i64 {reached}, {inner}"), "tile", "strip")
-        w.start("tile")
+        w.branch(w.op(f"icmp sle i64 {reached}, {inner}"), "coarsened", "strip")
+        w.start("coarsened")
         self._at(t, outer)
         self.run(coarsened, full_mask(coarsened.schedule.lanes))
         counter.add([reached], w.block)
         counter.finish()
-        w.jump("tiles")
+        w.jump("groups")
         return self._strip(row, (low, high, following), before, (t, inner, below))
 
-    def _strip(self, row: str, alone: Sequence[str], before: str, rest: Sequence[str]) -> str:
-        """Write the loop over the rows from ``row`` on, of which there are one or, after "tiles", several.
+    def _strip(self, row: str, alone: Sequence[str], before: str, several: Sequence[str]) -> str:
+        """Write the loop over the rows from ``row`` on, of which there are one or, after "groups", several.
 
-        ``alone``, coming from block ``before``, and ``rest`` are the columns of each, from one to another, and the row
-        after the last; returns that row.
+        ``alone``, coming from block ``before``, and ``several`` are the first and the last column of each row, and the
+        row after the last; returns that row.
         """
         w = self.w
         w.start("strip")
         strip = w.phis(["i64"] * 4)
         at, low, high, stop = strip.registers
         strip.add([row, *alone], before)
-        strip.add([row, *rest], "tiles")
+        strip.add([row, *several], "groups")
         self._start = w.op(f"mul nsw i64 {at}, {self._extents[-1]}")
         self._threads(low, high, self._split(at, self.ndim - 1), "strip_end")
         w.start("strip_end")
@@ -383,12 +383,12 @@ class _LaneGrid(_CpuGrid):
         w.start("row_end")
         return following
 
-    def _rest(
+    def _remainder(
         self, low: str, before: str, high: str, outer: list[str], f: Function, target: str, *, partial: bool
     ) -> None:
         """Write the loop from ``low`` on, which block ``before`` comes with, in the lanes of ``f`` under a mask."""
         w = self.w
-        w.start("rest")
+        w.start("remainder")
         counter = w.phis(["i64"])
         (t,) = counter.registers
         counter.add([low], before)
@@ -403,7 +403,7 @@ class _LaneGrid(_CpuGrid):
         self.run(f, w.op(f"icmp slt {register_type(number)} {iota(number)}, {left}"), partial)
         counter.add([w.op(f"add nuw nsw i64 {t}, {f.schedule.lanes}")], w.block)
         counter.finish()
-        w.jump("rest")
+        w.jump("remainder")
 
 
 class _CudaGrid(_Grid):

@@ -31,14 +31,14 @@ class LaneIndex(Frozen):
     """An index into an array.
 
     Attributes:
-        first: The i64 register of the first lane's index; of all lanes' where ``step`` is 0.
-        step: How much it grows from lane to lane; None where the lanes have ``registers``.
+        first: The i64 register of the first lane's index; of all lanes' where ``stride`` is 0.
+        stride: How much it grows from lane to lane; None where the lanes have ``registers``.
         registers: All lanes' indices.
         type: Their type.
     """
 
     first: str = "0"
-    step: int | None = 0
+    stride: int | None = 0
     registers: str = ""
     type: Scalar = int64
 
@@ -59,12 +59,12 @@ class Access:
         self.mask = mask
         self.partial = partial
         self.indices = indices
-        certain = self.is_full or all(i.step == 0 for i in indices)  # else the first lane may not be at work
-        self.base = memory.element_address(w, array, [i.first for i in indices], certain=certain)
+        in_bounds = self.is_full or all(i.stride == 0 for i in indices)  # else the first lane may not be at work
+        self.base = memory.element_address(w, array, [i.first for i in indices], in_bounds=in_bounds)
         self.size = array.element_size
         self.leaves = leaves(Lanes(array.type.dtype, width))
         self.note = memory.note_of(w, array)
-        scattered = any(i.step is None for i in indices)
+        scattered = any(i.stride is None for i in indices)
         self.apart: int | str | None = None if scattered else self._distance()
         self._addresses = ""
 
@@ -102,13 +102,13 @@ class Access:
     def _distance(self) -> int | str:
         total: int | str = 0
         for axis, i in enumerate(self.indices):
-            if not i.step:
+            if not i.stride:
                 continue
             stride = self._stride(axis)
             if isinstance(stride, int):
-                stride *= i.step
-            elif i.step != 1:
-                stride = self.w.op(f"mul i64 {stride}, {i.step}")
+                stride *= i.stride
+            elif i.stride != 1:
+                stride = self.w.op(f"mul i64 {stride}, {i.stride}")
             total = stride if total == 0 else self.w.op(f"add i64 {total}, {stride}")
         return total
 
@@ -123,9 +123,9 @@ class Access:
 
     def _element_pointers(self) -> str:
         w = self.w
-        varying = [(axis, i) for axis, i in enumerate(self.indices) if i.step is None]
-        steps = [i for i in self.indices if i.step]
-        if len(varying) == 1 and not steps:
+        varying = [(axis, i) for axis, i in enumerate(self.indices) if i.stride is None]
+        strided = [i for i in self.indices if i.stride]
+        if len(varying) == 1 and not strided:
             ((axis, index),) = varying
             if self._stride_is_size(axis):
                 given = self._as_index(index)
@@ -135,7 +135,7 @@ class Access:
         for axis, index in varying:
             term = self._times(self._as_64(index), self._stride(axis))
             offset = term if not offset else w.op(f"add {register_type(wide)} {offset}, {term}")
-        if steps or not varying:
+        if strided or not varying:
             term = self._times(iota(wide), self._distance())
             offset = term if not offset else w.op(f"add {register_type(wide)} {offset}, {term}")
         return w.op(f"getelementptr i8, ptr {self.base}, {register_type(wide)} {offset}")
@@ -263,7 +263,7 @@ class Access:
             types = [register_type(s) for s, _ in self.leaves]
             self.pointers(0)  # which are kept, for either code
             return where_alone(w, types, lambda: self._take_plainly(values), lambda: self._take(kind, values))
-        plain = row.sign and (self.array.sum or self.array.own)
+        plain = row.sign and (self.array.sum or self.array.thread_private)
         if plain and isinstance(self.apart, int) and abs(self.apart) >= self.size:
             old = self.load()
             parts = zip(self.leaves, old, values, strict=True)

@@ -48,7 +48,7 @@ class Lowering:
         ndim: The dimensions of the grid that the kernel sees.
         tid: Returns the i64 register of the thread's index, given axis and ndim.
         thread: Returns the i64 register of the flat thread index.
-        live: The mask of the lanes that have a thread.
+        active: The mask of the lanes that have a thread.
         partial: Whether that are never all of them.
         stack: The thread's stack on CUDA.
         accumulators: What all threads reduce into, on the CPU.
@@ -63,7 +63,7 @@ class Lowering:
         ndim: int,
         tid: Callable[[int, int], str],
         thread: Callable[[], str],
-        live: str = "",
+        active: str = "",
         partial: bool = False,
         stack: Stack | None = None,
         accumulators: Accumulators | None = None,
@@ -75,7 +75,7 @@ class Lowering:
         self._ndim = ndim
         self._thread_index = tid
         self._thread = thread
-        self._live = live
+        self._active = active
         self._partial = partial
         self._stack = stack
         self._accumulators = accumulators
@@ -352,20 +352,20 @@ class Lowering:
     def _lane_index(self, i: Value, width: int) -> LaneIndex:
         if not isinstance(i.type, Lanes):
             return LaneIndex(self.index(i))
-        if isinstance(i.op, ops.Ramp) and (first := self._first_of(i.op, i.op.step * (width - 1))):
-            return LaneIndex(first, i.op.step)
+        if isinstance(i.op, ops.Iota) and (first := self._first_of(i.op, i.op.stride * (width - 1))):
+            return LaneIndex(first, i.op.stride)
         ((t, _),) = leaves(i.type)
-        return LaneIndex(step=None, registers=self.scalar(i), type=t)
+        return LaneIndex(stride=None, registers=self.scalar(i), type=t)
 
-    def _first_of(self, ramp: ops.Ramp, reach: int) -> str:
+    def _first_of(self, sequence: ops.Iota, reach: int) -> str:
         """Return the i64 register that the indices of lanes go from, evenly up to ``reach``; nothing if they may not.
 
-        Each lane's own index is the ramp modulo 2**bits. In 64 bits that is what addresses are computed in. Of a signed
-        ramp the lane with the least index is extended. Another one is as far above, or it has passed the type's
-        greatest value: then its own index is negative, and no lane at work has such an index. An unsigned one has to be
-        known not to wrap.
+        Each lane's own index is the sequence modulo 2**bits. In 64 bits that is what addresses are computed in. Of a
+        signed sequence the lane with the least index is extended. Another one is as far above, or it has passed the
+        type's greatest value: then its own index is negative, and no lane at work has such an index. An unsigned one
+        has to be known not to wrap.
         """
-        base = ramp.base
+        base = sequence.base
         t = base.type
         assert isinstance(t, Scalar)
         if t.bits == 64:  # lanes further apart might come round to the same element
@@ -380,23 +380,23 @@ class Lowering:
         last = self.w.op(f"add i{t.bits} {self.scalar(base)}, {reach}")
         return self.w.op(f"sub i64 {cast(self.w, last, t, int64)}, {reach}")
 
-    def _live_(self, o: ops.Live) -> None:
-        self.bind(o.result, (self._live,))
+    def _active_mask(self, o: ops.ActiveMask) -> None:
+        self.bind(o.result, (self._active,))
 
-    def _spread(self, o: ops.Spread) -> None:
+    def _broadcast(self, o: ops.Broadcast) -> None:
         scalars = [t for t, _ in leaves(o.result.type)]
         pairs = zip(scalars, self.scalars(o.x), strict=True)
         self.bind(o.result, tuple(splat(self.w, t, x) for t, x in pairs if isinstance(t, LaneScalar)))
 
-    def _ramp(self, o: ops.Ramp) -> None:
+    def _iota(self, o: ops.Iota) -> None:
         w = self.w
         ((t, _),) = leaves(o.result.type)
         assert isinstance(t, LaneScalar)
         reg = register_type(t)
-        steps = w.op(f"mul {reg} {iota(t)}, {constant(o.step, t)}") if o.step != 1 else iota(t)
+        steps = w.op(f"mul {reg} {iota(t)}, {constant(o.stride, t)}") if o.stride != 1 else iota(t)
         self.bind(o.result, (w.op(f"add {reg} {splat(w, t, self.scalar(o.base))}, {steps}"),))
 
-    def _across(self, o: ops.Across) -> None:
+    def _lane_reduce(self, o: ops.LaneReduce) -> None:
         w, t = self.w, o.x.type
         assert isinstance(t, Lanes)
         mask = self.scalar(o.mask[0]) if o.mask else lanes.full_mask(t.width)
@@ -502,11 +502,11 @@ class Lowering:
             return
         self.bind(o.result, memory.local_array(self.w, t, o.shape, lanes))
 
-    def _inner(self, o: ops.Inner) -> None:
+    def _nested(self, o: ops.NestedArray) -> None:
         t = o.result.type
         assert isinstance(t, Array)
         where = self.address(o, o.array, o.indices)
-        self.bind(o.result, memory.inner_array(self.w, t, self.array(o.array), where))
+        self.bind(o.result, memory.nested_array(self.w, t, self.array(o.array), where))
 
     def _barrier(self, o: ops.Barrier) -> None:
         blocks.barrier(self.w)
@@ -545,7 +545,7 @@ class Lowering:
         w, array, value = self.w, self.array(o.array), self.scalars(o.value)
         where = self.address(o, o.array, o.indices)
         parts = [(t, x) for (t, _), x in zip(leaves(o.value.type), value, strict=True)]
-        shared = "" if array.own else self._shared_addresses.get(o, "")
+        shared = "" if array.thread_private else self._shared_addresses.get(o, "")
         if not shared or not all(warp.is_reduced(t) for t, _ in parts):
             self.bind(o.result, memory.atomic_element(w, o.kind, array, where, value))
             return
@@ -553,7 +553,7 @@ class Lowering:
         def each(scalars: list[str]) -> None:
             memory.atomic_element(w, o.kind, array, where, tuple(scalars))
 
-        warp.update(w, o.kind, where, parts, each, certain=shared == "always")
+        warp.update(w, o.kind, where, parts, each, uniform=shared == "always")
         self.bind(o.result, tuple(constant(0, t) for t, _ in parts))  # which nobody reads
 
     def _accumulate(self, o: ops.Atomic, into: Accumulators) -> None:
@@ -597,7 +597,7 @@ class Lowering:
 _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
     getattr(ops, name): getattr(Lowering, method)
     for name, method in {
-        "Across": "_across",
+        "ActiveMask": "_active_mask",
         "Address": "_address",
         "Apply": "_apply",
         "AtAddress": "_at_address",
@@ -606,6 +606,7 @@ _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
         "Barrier": "_barrier",
         "Bitcast": "_bitcast",
         "Breakpoint": "_breakpoint",
+        "Broadcast": "_broadcast",
         "Cast": "_cast",
         "Check": "_check",
         "Constant": "_constant",
@@ -614,18 +615,17 @@ _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
         "For": "_for_",
         "If": "_if_",
         "Insert": "_insert",
-        "Live": "_live_",
+        "Iota": "_iota",
+        "LaneReduce": "_lane_reduce",
         "Load": "_load",
-        "Inner": "_inner",
         "LocalArray": "_local_array",
         "Make": "_make",
         "Native": "_native",
+        "NestedArray": "_nested",
         "Pop": "_pop",
         "Print": "_print",
         "Push": "_push",
         "Slice": "_slice",
-        "Ramp": "_ramp",
-        "Spread": "_spread",
         "Store": "_store",
         "Tid": "_tid",
         "View": "_view",

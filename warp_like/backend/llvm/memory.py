@@ -39,7 +39,7 @@ def pointer(w: Writer, array: ArrayRef) -> str:
     return SHARED if array.shared else "ptr" if array.local else w.array_pointer
 
 
-def inner_array(w: Writer, t: Array, array: ArrayRef, address: str) -> ArrayRef:
+def nested_array(w: Writer, t: Array, array: ArrayRef, address: str) -> ArrayRef:
     """Return the array whose place, extents and strides lie at ``address``, an element of ``array``."""
     p = pointer(w, array)
     note = access_group(w)
@@ -92,20 +92,20 @@ def _sum_note(w: Writer, scope: str) -> str:
     return note + (f", !noalias {_scopes(w, others)}" if others else "")
 
 
-def element_address(w: Writer, array: ArrayRef, indices: list[str], *, certain: bool = True) -> str:
+def element_address(w: Writer, array: ArrayRef, indices: list[str], *, in_bounds: bool = True) -> str:
     """Return the address of the element (or sub-array) at leading i64 ``indices``.
 
-    There is such an element if this is ``certain``; else nobody may access it, and the address is exact all the same
+    There is such an element if this is ``in_bounds``; else nobody may access it, and the address is exact all the same
     modulo 2**64, so that neighbours are found from it.
     """
-    nsw, inbounds = ("nsw ", "inbounds ") if certain else ("", "")
+    nsw, inbounds = ("nsw ", "inbounds ") if in_bounds else ("", "")
     if array.strides:
         terms = [w.op(f"mul {nsw}i64 {i}, {s}") for i, s in zip(indices, array.strides, strict=False)]
         offset = functools.reduce(lambda a, b: w.op(f"add {nsw}i64 {a}, {b}"), terms)
         return w.op(f"getelementptr {inbounds}i8, {pointer(w, array)} {array.data}, i64 {offset}")
     linear = indices[0]
     for axis in range(1, len(array.shape)):
-        if certain and array.narrow:
+        if in_bounds and array.narrow:
             linear = _scaled(w, linear, array.shape[axis])
         else:
             linear = w.op(f"mul {nsw}i64 {linear}, {array.shape[axis]}")
@@ -135,7 +135,7 @@ def field_view(w: Writer, array: ArrayRef, field: int) -> ArrayRef:
     assert isinstance(t, Struct)
     data = component_address(w, array.data, field_offsets(t)[field] * array.lanes, pointer(w, array))
     part = Array(t.fields[field][1], array.type.ndim)
-    return array.replace(type=part, data=data, strides=strides_of(w, array), own=False)
+    return array.replace(type=part, data=data, strides=strides_of(w, array), thread_private=False)
 
 
 def strides_of(w: Writer, array: ArrayRef) -> tuple[str, ...]:
@@ -218,14 +218,14 @@ def store_element(w: Writer, array: ArrayRef, address: str, value: tuple[str, ..
 
 def atomic_element(w: Writer, kind: str, array: ArrayRef, address: str, value: tuple[str, ...]) -> tuple[str, ...]:
     """Update each component of the element at ``address`` atomically; return the old ones."""
-    assert not array.local, "atomics on local arrays are opened before"
+    assert not array.local, "atomics on local arrays are lowered before"
     if KINDS[kind].takes:
         return _take_element(w, kind, array, address, value)
     old = []
     where = pointer(w, array)
     for (scalar, offset), x in zip(leaves(array.type.dtype), value, strict=True):
         at = component_address(w, address, offset, where)
-        if KINDS[kind].sign and (array.sum or array.own):
+        if KINDS[kind].sign and (array.sum or array.thread_private):
             old.append(_add_plain(w, kind, scalar, at, x, array))
         else:
             old.append(update_atomically(w, kind, scalar, at, x, where))

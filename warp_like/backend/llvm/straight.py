@@ -17,7 +17,7 @@ _CHEAP = ("add", "sub", "mul")
 """Builtins that the code generator moves out of a loop where nothing in them changes."""
 
 _PLAIN = (ops.Constant, ops.Make, ops.Extract, ops.Insert, ops.GetField, ops.Cast, ops.Bitcast)
-_LANES = (ops.Tid, ops.Dim, ops.Spread, ops.Ramp, ops.Across, ops.Live, ops.Yield)
+_LANES = (ops.Tid, ops.Dim, ops.Broadcast, ops.Iota, ops.LaneReduce, ops.ActiveMask, ops.Yield)
 
 
 def is_straight(f: Function) -> bool:

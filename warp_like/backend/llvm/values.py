@@ -45,7 +45,7 @@ class ArrayRef(Frozen):
     shape: tuple[str, ...]
     strides: tuple[str, ...]
     sum: str = ""  # for an array that is summed into without atomics: the name of its alias scope
-    own: bool = False  # each thread touches its own element alone
+    thread_private: bool = False  # each thread touches its own element alone
     reduced: bool = False  # all threads only reduce into the same elements
     local: bool = False  # on the thread's stack
     shared: bool = False  # in a block's shared memory
@@ -70,7 +70,7 @@ class ArrayRef(Frozen):
         """
         n = 1 + len(self.shape)
         chosen = {"data": parts[0], "shape": tuple(parts[1:n]), "strides": tuple(parts[n:])}
-        return self.replace(**chosen, constant=False, narrow=False, sum="", own=False, reduced=False)
+        return self.replace(**chosen, constant=False, narrow=False, sum="", thread_private=False, reduced=False)
 
 
 Rep = tuple[str, ...] | ArrayRef

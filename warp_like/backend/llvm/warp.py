@@ -50,7 +50,7 @@ def update(
     parts: list[tuple[Scalar, str]],
     each: Callable[[list[str]], object],
     *,
-    certain: bool,
+    uniform: bool,
 ) -> None:
     """Update the element at ``address`` by the scalars ``parts`` of each lane.
 
@@ -60,13 +60,13 @@ def update(
         address: The element's address.
         parts: The scalars, of types that ``is_reduced``.
         each: Appends the atomic update of the element by given registers.
-        certain: All lanes have the same address; else that is looked at.
+        uniform: All lanes have the same address; else that is looked at.
     """
     whole, one, single, done = (w.label(name) for name in ("whole", "one", "single", "updated"))
     mask = w.intrinsic("llvm.nvvm.activemask", "i32", [], [])
     w.branch(w.op(f"icmp eq i32 {mask}, {ALL_LANES}"), whole, single)
     w.start(whole)
-    if not certain:
+    if not uniform:
         same = w.label("same")
         number = w.op(f"ptrtoint {w.array_pointer} {address} to i64")
         pair = w.intrinsic("llvm.nvvm.match.all.sync.i64p", "{ i32, i1 }", ["i32", "i64"], [ALL_LANES, number])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warp_like.analysis.memory import Access, analyse, is_own
+from warp_like.analysis.memory import Access, analyse, is_thread_private
 from warp_like.ir.core import Function, Value
 from warp_like.ir.types import Array, Type
 from warp_like.passes.effects import array_uses
@@ -18,7 +18,11 @@ def elementwise_stores(f: Function) -> frozenset[int]:
 
     def covers(a: Access, p: Value) -> bool:
         return (
-            a.certain and a.kind == "store" and len(a.roots) == 1 and is_own(a) and _elements(a.array) == _elements(p)
+            a.always_executed
+            and a.kind == "store"
+            and len(a.roots) == 1
+            and is_thread_private(a)
+            and _elements(a.array) == _elements(p)
         )
 
     found = ((i, f.params[i]) for i, use in array_uses(memory).items() if not use.read)

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from warp_like.compiler.signature import with_scratch
+from warp_like.compiler.signature import with_prelaunch_copies
 from warp_like.interop.jaxffi.operation import Held, Operation
 from warp_like.interop.jaxffi.target import Code, jax_module
 from warp_like.ir import atomics
@@ -212,13 +212,13 @@ def _modes(
     if len(moving) < 2:
         return {"tangent": moving[0]} if moving else {}
     # After the adjoint's parameters come its copies from before the launch, then the tangents of all of these.
-    scratch = op.code(wrt=wrt, same=same).effects.scratch
-    base = n + len(wrt) + len(scratch)
+    prelaunch_copies = op.code(wrt=wrt, same=same).effects.prelaunch_copies
+    base = n + len(wrt) + len(prelaunch_copies)
     results = op.parameters_in(tuple(weights))
-    first = with_scratch(moving[0], n, len(wrt), scratch)
+    first = with_prelaunch_copies(moving[0], n, len(wrt), prelaunch_copies)
     # What the kernel computes curves, also in the copies; what it is given changes along straight lines.
     curved = (base + k for k, p in enumerate(first) if p >= n or p in results)
-    return {"tangent": moving[0], "again": (*with_scratch(moving[1], n, len(wrt), scratch), *curved)}
+    return {"tangent": moving[0], "again": (*with_prelaunch_copies(moving[1], n, len(wrt), prelaunch_copies), *curved)}
 
 
 def _storage(op: Operation, i: int) -> int | None:

@@ -240,7 +240,7 @@ class Operation:
     def _may_add_plainly(self, code: Code, places: Mapping[int, Place], arrays: Mapping[int, Held]) -> bool:
         """Return whether arrays that the code adds to are seen by no other parameter, and small where copied."""
         copied = 0
-        for n in (*code.effects.sums, *code.effects.own, *code.effects.reduced):
+        for n in (*code.effects.sums, *code.effects.thread_private, *code.effects.reduced):
             held, place = arrays[n], places[n]
             if any(m != n and other is held for m, other in arrays.items()):
                 return False

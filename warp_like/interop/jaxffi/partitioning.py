@@ -103,7 +103,7 @@ class _Plan:
 
     def partition(self, mesh: Any, arguments: Sequence[Any], results: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
         """Say how the partitioner splits the call; see ``jax.experimental.custom_partitioning``."""
-        over = self._spread(
+        over = self._shards(
             mesh, [*zip(self.results, results, strict=True), *zip(self.operands, arguments, strict=True)]
         )
         parts = {name: math.prod(mesh.shape[a] for a in axes) for name, axes in over.items()}
@@ -125,10 +125,10 @@ class _Plan:
 
     def infer(self, mesh: Any, arguments: Sequence[Any], results: Sequence[Any]) -> list[Any]:
         """Say how the results are split where the arguments are; for partitioners that have no rules."""
-        over = self._spread(mesh, zip(self.operands, arguments, strict=True))
+        over = self._shards(mesh, zip(self.operands, arguments, strict=True))
         return [self._sharding(mesh, names, over) for names in self.results]
 
-    def _spread(self, mesh: Any, arrays: Any) -> dict[str, tuple[str, ...]]:
+    def _shards(self, mesh: Any, arrays: Any) -> dict[str, tuple[str, ...]]:
         """Return over which axes of the mesh to split what can be, following how arrays are split already."""
         over: dict[str, tuple[str, ...]] = {}
         for names, array in arrays:

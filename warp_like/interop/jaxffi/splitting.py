@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from warp_like.analysis.indices import Own
+from warp_like.analysis.indices import ThreadIndex
 from warp_like.analysis.memory import Access, adds, analyse, writes
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Op, Value
@@ -63,7 +63,7 @@ def _is_direct(a: Access, arrays: Container[Value]) -> bool:
 
 def _named(a: Access) -> list[int | None]:
     """The dimension of the grid whose index stands at each dimension of the array, if one does."""
-    return [i.axis if isinstance(i, Own) and i.offset == 0 else None for i in a.indices or ()]
+    return [i.axis if isinstance(i, ThreadIndex) and i.offset == 0 else None for i in a.indices or ()]
 
 
 def _beyond_address(o: Op) -> list[Value]:

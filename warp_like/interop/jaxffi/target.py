@@ -87,7 +87,7 @@ class Code:
     @functools.cached_property
     def roles(self) -> tuple[Role, ...]:
         """For each parameter of the entry point what it is to which of the kernel's parameters."""
-        return entry_roles(self.signature, self.effects.scratch)
+        return entry_roles(self.signature, self.effects.prelaunch_copies)
 
     @property
     def params(self) -> tuple[Type, ...]:
@@ -157,9 +157,9 @@ def _compile(kernel: Kernel, signature: Signature, deterministic: bool) -> Code:
     if not _native.xla_has_plan(key):
         loaded = cpu.load(artifact.code.binary, (artifact.code.entry,), _native.symbols())
         explain = kernel.program(signature.args, signature.wrt).explain_error
-        load = functools.partial(_load_on_cuda, kernel, signature, artifact.effects.scratch)
+        load = functools.partial(_load_on_cuda, kernel, signature, artifact.effects.prelaunch_copies)
         address = loaded.address(artifact.code.entry)
-        order = artifact.effects.ordered, artifact.effects.rounds, deterministic
+        order = artifact.effects.order_dependent, artifact.effects.non_associative, deterministic
         _native.xla_add_plan(
             key, address, loaded, explain, load, artifact.schedule.lanes, *order, artifact.schedule.rows
         )
@@ -171,7 +171,7 @@ CudaCode = tuple[int, int, int, int, Any, Callable[[], None] | None, bytes, int]
 at it, the program that bounds a thread's stack, and how many threads the device runs at once."""
 
 
-def _load_on_cuda(kernel: Kernel, signature: Signature, scratch: tuple[int, ...], context: int) -> CudaCode:
+def _load_on_cuda(kernel: Kernel, signature: Signature, prelaunch_copies: tuple[int, ...], context: int) -> CudaCode:
     """Compile and load code for the device of a context; XLA's first call there asks for it.
 
     Raises:
@@ -184,7 +184,7 @@ def _load_on_cuda(kernel: Kernel, signature: Signature, scratch: tuple[int, ...]
     device = device_of_context(context)
     # Buffers of XLA may overlap where one array is given twice, and additions have to be atomic.
     artifact = kernel.artifact(signature.replace(sums=False), target_of(device))
-    if artifact.effects.scratch != scratch:
+    if artifact.effects.prelaunch_copies != prelaunch_copies:
         raise RuntimeError(f"kernel `{kernel.key}`: its gradient reads other copies on CUDA; this is a bug")
     s = signature
     loaded = Loaded(kernel.program(s.args, s.wrt, s.same, s.tangent, device, s.alone), artifact)

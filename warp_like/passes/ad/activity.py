@@ -30,11 +30,11 @@ from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Array, is_differentiable
 
 
-def inner_arrays(f: Function, arrays: Iterable[Value]) -> set[Root]:
+def nested_arrays(f: Function, arrays: Iterable[Value]) -> set[Root]:
     """Return where elements of ``arrays`` hold arrays of ``f`` that carry a gradient."""
     known, found = {root_of(v) for v in arrays}, set()
     for o in f.body.walk():
-        if not isinstance(o, ops.Inner) or not is_differentiable(o.result.type):
+        if not isinstance(o, ops.NestedArray) or not is_differentiable(o.result.type):
             continue
         holder = root_of(o.array)
         if holder in known:
@@ -44,7 +44,7 @@ def inner_arrays(f: Function, arrays: Iterable[Value]) -> set[Root]:
                 raise WarpCodegenError(
                     f"the gradient does not reach `{o.result.hint}`: it stands in an element of an array that stands "
                     "in an element of another one itself",
-                    help="give the kernel the inner array of structs as an argument",
+                    help="give the kernel the nested array of structs as an argument",
                 )
     return found
 
@@ -57,7 +57,7 @@ def written_arrays(f: Function) -> set[Root]:
 def varied_values(f: Function, wrt: Collection[Value]) -> set[Value]:
     """Return the values of ``f`` that depend differentiably on its parameters ``wrt``: on elements of the arrays."""
     local = (o.result for o in f.body.walk() if isinstance(o, ops.LocalArray) and is_differentiable(o.result.type))
-    analysis = _Varied({*map(root_of, (*wrt, *local)), *inner_arrays(f, wrt)})
+    analysis = _Varied({*map(root_of, (*wrt, *local)), *nested_arrays(f, wrt)})
     analysis.mark(wrt)
     analysis.block(f.body)
     return analysis.varied

@@ -45,9 +45,9 @@ from warp_like.ir.types import adjoint_type
 from warp_like.passes import pipeline
 from warp_like.passes.ad.checkpoint import split_loops
 from warp_like.passes.ad.emission import emit
-from warp_like.passes.ad.functions import open_replayed
+from warp_like.passes.ad.functions import lower_replayed
 from warp_like.passes.ad.hoist import hoist_loads
-from warp_like.passes.ad.markers import require_available
+from warp_like.passes.ad.markers import require_recomputable
 from warp_like.passes.ad.order import in_order
 from warp_like.passes.ad.plan import Plan
 from warp_like.passes.ad.primal import Primal
@@ -68,7 +68,7 @@ def adjoint(
     """Return the adjoint of ``f`` with respect to its parameters ``wrt``.
 
     The parameters are those of ``f``, an array of adjoints for each of ``wrt``, and a copy from before the launch of
-    each array whose position is in the result's ``scratch``.
+    each array whose position is in the result's ``prelaunch_copies``.
 
     ``same`` lists pairs of parameters that are one array, later one first; all accesses then go to the first. ``alone``
     asks for the adjoint of a grid of one thread, whose atomics have an order.
@@ -77,7 +77,7 @@ def adjoint(
         WarpCodegenError: ``f`` can't be differentiated.
     """
     run = Runner("adjoint", clone_function(f), options)
-    run("open_replayed", open_replayed)
+    run("lower_replayed", lower_replayed)
     run("expand_for_adjoint", lambda g: expand(g, needs_expansion))
     if same:
         run("merge_parameters", lambda g: merge_parameters(g, same))
@@ -87,7 +87,7 @@ def adjoint(
         run("split_loops", split_loops)
     run("differentiate", lambda g: differentiate(g, wrt))
     g = pipeline.optimise(run.function, options)
-    require_available(g)
+    require_recomputable(g)
     return g
 
 
@@ -96,7 +96,7 @@ def differentiate(f: Function, wrt: Sequence[int]) -> Function:
 
     ``f`` holds no calls and no builtins without an adjoint rule of their own. The adjoint's parameters are those of
     ``f``; then, in the order of ``wrt``, one array of adjoints for each, of one element for a parameter that is no
-    array, to which every thread adds; then the scratch arrays. Clean it up (``fold``, ``cse``, ``dce``).
+    array, to which every thread adds; then the pre-launch copies. Clean it up (``fold``, ``cse``, ``dce``).
 
     Raises:
         WarpCodegenError: ``f`` can't be differentiated.

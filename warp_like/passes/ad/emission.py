@@ -4,16 +4,16 @@ At each nesting level a forward sweep computes the primal values again, then the
 
 * **Recomputing** writes nothing. A branch computes its inside again where its reverse begins. A loop's forward sweep
   pushes the carried values at the start of each iteration; its reverse pops them and computes the iteration again.
-* **Saving** serves kernels that read arrays which they also overwrite. Its forward sweep works on *scratch* arrays,
-  copies of these as they were before the launch, to which it repeats the kernel's own stores. It runs once, over all
+* **Saving** serves kernels that read arrays which they also overwrite. Its forward sweep works on *pre-launch copies*
+  of these arrays, as they were before the launch, to which it repeats the kernel's own stores. It runs once, over all
   nesting levels, and each block that runs more or less than once (a branch, an iteration) ends by pushing what its
-  reverse needs: what it carried in, what it loaded from scratch, and the results of the control flow inside it. The
-  reverse of the block pops these first and computes the rest again.
+  reverse needs: what it carried in, what it loaded from these copies, and the results of the control flow inside it.
+  The reverse of the block pops these first and computes the rest again.
 
 Pops that nobody needs are removed afterwards together with their pushes, so a plain sum saves nothing. A value that is
-lost and not needed becomes an ``Unavailable`` op, which goes with the dead code.
+lost and not needed becomes a ``NotRecomputable`` op, which goes with the dead code.
 
-Below, ``old_x`` is a scratch array.
+Below, ``old_x`` is a pre-launch copy.
 
 Before::
 
@@ -57,7 +57,7 @@ from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import Cloner
 from warp_like.ir.types import Array, int64
 from warp_like.passes.ad.loops import Loop, ReversedLoop, Steps, carried_values
-from warp_like.passes.ad.markers import Replayed, Unavailable
+from warp_like.passes.ad.markers import NotRecomputable, Replayed
 from warp_like.passes.ad.plan import Plan
 
 Slots = list[tuple[int, Value]]
@@ -65,17 +65,17 @@ Slots = list[tuple[int, Value]]
 
 
 def emit(plan: Plan, g: Function) -> Function:
-    """Fill ``g`` with the adjoint that ``plan`` describes; it gets the scratch arrays as its last parameters.
+    """Fill ``g`` with the adjoint that ``plan`` describes; it gets the pre-launch copies as its last parameters.
 
-    Its ``scratch`` then has the positions of the arrays that they are copies of.
+    Its ``prelaunch_copies`` then has the positions of the arrays that they are copies of.
     """
     params = plan.primal.f.params
     launched = dict(zip(params, g.params, strict=False))
-    scratch = {params[i]: Value(params[i].type, f"old_{params[i].hint}") for i in plan.scratch}
-    g.params.extend(scratch.values())
-    g.scratch = plan.scratch
+    prelaunch_copies = {params[i]: Value(params[i].type, f"old_{params[i].hint}") for i in plan.prelaunch_copies}
+    g.params.extend(prelaunch_copies.values())
+    g.prelaunch_copies = plan.prelaunch_copies
     copies = {v: launched[p] for p, v in plan.sweep.launched.items()}
-    emission = _Emission(plan, g, {**launched, **scratch, **copies})
+    emission = _Emission(plan, g, {**launched, **prelaunch_copies, **copies})
     emission.forward(plan.primal.f.body.ops[:-1])
     emission.reverse(plan.sweep.body.ops)
     return g
@@ -254,7 +254,7 @@ class _Emission:
                     self.append(o)
                     return
                 with at(o.loc):
-                    new = self.b.insert(Unavailable(*lost), o.result.type, hint=o.result.hint)
+                    new = self.b.insert(NotRecomputable(*lost), o.result.type, hint=o.result.hint)
                 self.cloner.mapping[o.result] = new.result
 
     def recompute_call(self, o: ops.Call) -> None:

@@ -61,8 +61,8 @@ from warp_like.ir.rewrite import Cloner
 from warp_like.ir.types import Array, is_differentiable
 from warp_like.passes import pipeline
 from warp_like.passes.ad.forward_rules import RULES
-from warp_like.passes.ad.markers import Unavailable, require_available
-from warp_like.passes.ad.spread import Spread
+from warp_like.passes.ad.markers import NotRecomputable, require_recomputable
+from warp_like.passes.ad.tangent_activity import TangentActivity
 from warp_like.passes.inline import inline
 from warp_like.passes.runner import Runner
 
@@ -80,7 +80,7 @@ def forward_mode(f: Function, wrt: Sequence[int], options: pipeline.Options) -> 
     run("tangent", lambda g: tangent(g, wrt))
     run("inline", inline)
     g = pipeline.optimise(run.function, options)
-    require_available(g)
+    require_recomputable(g)
     return g
 
 
@@ -90,7 +90,7 @@ def tangent(f: Function, wrt: Sequence[int]) -> Function:
     ``f`` is a kernel or an adjoint, whose calls are of functions with a gradient of their own. The result's
     parameters are those of ``f`` and then, in the order of ``wrt``, the tangent of each. Arrays that are not in
     ``wrt`` are constants: what is stored to them loses its tangent. Clean the result up and then call
-    ``require_available``. What it does to arrays with atomic minima or maxima is meant for arrays that hold the
+    ``require_recomputable``. What it does to arrays with atomic minima or maxima is meant for arrays that hold the
     final values.
 
     Raises:
@@ -100,10 +100,10 @@ def tangent(f: Function, wrt: Sequence[int]) -> Function:
     tangents = {f.params[i]: Value(f.params[i].type, f"tan_{f.params[i].hint}") for i in wrt}
     assert all(is_differentiable(p.type) for p in tangents), "a tangent of something that is not made of floats"
     g = Function(f.name, [*params, *tangents.values()], (), "tangent", f.loc)
-    g.scratch = f.scratch
+    g.prelaunch_copies = f.prelaunch_copies
     forward = Forward(f, g, dict(zip(f.params, params, strict=True)), tangents)
     forward.first_slot = 1 + max((o.slot for o in f.body.walk() if isinstance(o, ops.Push)), default=-1)
-    forward.spread.block(f.body)
+    forward.activity.block(f.body)
     forward.run(f.body.ops[:-1])
     forward.b.yield_()
     return g
@@ -119,7 +119,7 @@ class Forward:
         self.b = Emitter(g.body)
         self.cloner = Cloner(primals)
         self.tangents = tangents
-        self.spread = Spread(tangents)
+        self.activity = TangentActivity(tangents)
         self.first_slot = 0  # of those that hold tangents
 
     # --- what rules use -------------------------------------------------------------------------------------
@@ -147,16 +147,16 @@ class Forward:
         """Emit the primal op."""
         self.b.block.ops.append(self.cloner.op(o))
 
-    def unavailable(self, o: Op, reason: str, help: str) -> None:
+    def mark_without_derivative(self, o: Op, reason: str, help: str) -> None:
         """Let the tangents of the results of ``o`` be a refusal, should anything need them."""
         for r in o.results:
             if is_differentiable(r.type):
-                self.set(r, self.b.insert(Unavailable(reason, help), r.type, hint=r.hint).result)
+                self.set(r, self.b.insert(NotRecomputable(reason, help), r.type, hint=r.hint).result)
 
     def run_new(self, block: Block, primals: Iterable[Value]) -> None:
         """Emit a block that did not belong to the function, made from its values ``primals``."""
-        self.spread.varied.update(v for v in primals if v in self.tangents)
-        self.spread.block(block)
+        self.activity.varied.update(v for v in primals if v in self.tangents)
+        self.activity.block(block)
         self.run(block.ops)
 
     # --- the sweep ------------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ class Forward:
     def push(self, o: ops.Push) -> None:
         """Save a value, and its tangent on top of it."""
         self.keep(o)
-        if o.slot in self.spread.slots:
+        if o.slot in self.activity.slots:
             self.b.insert(ops.Push(self.first_slot + o.slot, self.or_zero(o.value)))
 
     def local_array(self, o: ops.LocalArray) -> None:
@@ -226,7 +226,7 @@ class Forward:
 
     def pop(self, o: ops.Pop) -> None:
         """Take back a value, and before it its tangent."""
-        if o.slot in self.spread.slots:  # pushed after the primal, so taken back before it
+        if o.slot in self.activity.slots:  # pushed after the primal, so taken back before it
             self.set(o.result, self.b.insert(ops.Pop(self.first_slot + o.slot), o.result.type).result)
         self.keep(o)
 
@@ -234,7 +234,7 @@ class Forward:
 
     def varied(self, values: Sequence[Value]) -> list[int]:
         """Return the positions of the values that have a tangent."""
-        return [k for k, v in enumerate(values) if v in self.spread.varied]
+        return [k for k, v in enumerate(values) if v in self.activity.varied]
 
     def doubled(self, values: Sequence[Value], varied: list[int]) -> list[Value]:
         """The values here, and then the tangents of those at the positions ``varied``."""

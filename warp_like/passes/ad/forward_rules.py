@@ -16,7 +16,7 @@ from warp_like.ir.types import Array, Scalar, Type, is_differentiable
 from warp_like.passes.ad.adjoints import components
 from warp_like.passes.ad.functions import Binder, inlined
 from warp_like.passes.ad.rules import of_winners, require_only_kind
-from warp_like.passes.ad.spread import gradient_is_zero
+from warp_like.passes.ad.tangent_activity import gradient_is_zero
 from warp_like.passes.bodies import body_of
 from warp_like.passes.inline import inline
 from warp_like.passes.rewriter import rewrite
@@ -34,7 +34,9 @@ def _apply(r: Forward, o: ops.Apply) -> None:
         r.keep(o)
     elif isinstance(row.adjoint, NoGradient):
         r.keep(o)
-        r.unavailable(o, f"{row.name}() has no gradient: {row.adjoint.reason}", "keep its result out of the derivative")
+        r.mark_without_derivative(
+            o, f"{row.name}() has no gradient: {row.adjoint.reason}", "keep its result out of the derivative"
+        )
     elif o.fn == "where":
         _where(r, o)
     elif isinstance(row.lower, Cooperative):
@@ -254,8 +256,8 @@ def _with_tangents(r: Forward, o: Op) -> Op:
             return ops.View(r.or_zero(o.array), _values(r, o.indices), o.field)
         case ops.Slice():
             return ops.Slice(r.or_zero(o.array), _values(r, o.start), _values(r, o.count), _values(r, o.step), o.kept)
-        case ops.Inner():
-            return ops.Inner(r.or_zero(o.array), _values(r, o.indices))
+        case ops.NestedArray():
+            return ops.NestedArray(r.or_zero(o.array), _values(r, o.indices))
         case ops.Load():
             return ops.Load(r.or_zero(o.array), _values(r, o.indices))
     raise TypeError(f"{o.NAME} is not linear")
@@ -279,7 +281,9 @@ def _cast(r: Forward, o: ops.Cast) -> None:
 
 def _bitcast(r: Forward, o: ops.Bitcast) -> None:
     r.keep(o)
-    r.unavailable(o, "the derivative does not pass through a reinterpretation of bits", "use a conversion by value")
+    r.mark_without_derivative(
+        o, "the derivative does not pass through a reinterpretation of bits", "use a conversion by value"
+    )
 
 
 # --- memory -------------------------------------------------------------------------------------------------
@@ -352,7 +356,7 @@ def _no_tangent(o: ops.Atomic | ops.AtomicCas) -> WarpCodegenError:
 
 
 def _refuse_old_value(r: Forward, o: ops.Atomic) -> None:
-    r.unavailable(
+    r.mark_without_derivative(
         o,
         f"the old value that an atomic returns has no tangent: it depends on the order of the threads on "
         f"`{root_of(o.array).array.hint}`",
@@ -374,7 +378,7 @@ RULES: dict[type[Op], Callable[..., None]] = {
     ops.Insert: _linear,
     ops.View: _linear,
     ops.Slice: _linear,
-    ops.Inner: _linear,
+    ops.NestedArray: _linear,
     ops.Load: _linear,
     ops.Store: _store,
     ops.Atomic: _atomic,

@@ -7,7 +7,7 @@ that the results of the replay stand for its own wherever their values are neede
 Gradient and replay functions read arrays as they are after the launch. For a gradient function this is refused where
 other code of the kernel writes the array: only what the function itself writes is its author's to know.
 
-``open_replayed``, below, runs before the transform; the rest of the module is called by it.
+``lower_replayed``, below, runs before the transform; the rest of the module is called by it.
 
 Before::
 
@@ -45,18 +45,18 @@ from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import Cloner, clone_function, has_effects
 from warp_like.ir.types import Array, is_differentiable
-from warp_like.passes.ad.markers import Replayed, Unavailable
+from warp_like.passes.ad.markers import NotRecomputable, Replayed
 from warp_like.passes.ad.sweep import Sweep
 from warp_like.passes.inline import inline, is_custom
 from warp_like.passes.rewriter import Rewriter, rewrite
 
 
-def open_replayed(f: Function) -> Function:
+def lower_replayed(f: Function) -> Function:
     """Inline, in place, the calls of functions that have a replay and no gradient, with ``Replayed`` results."""
-    return rewrite(f, _Opener())
+    return rewrite(f, _Lowerer())
 
 
-class _Opener(Rewriter):
+class _Lowerer(Rewriter):
     def visit(self, o: Op) -> None:
         if not isinstance(o, ops.Call) or o.callee.gradient is not None or o.callee.replay is None:
             super().visit(o)
@@ -114,7 +114,7 @@ def again(s: Sweep, o: ops.Call) -> Again:
 
 
 def _launched(s: Sweep, v: Value) -> Value:
-    """What argument ``v`` of a call is in the adjoint: for an array, the one of the launch and never its scratch."""
+    """What argument ``v`` of a call is in the adjoint: for an array, that of the launch, never its copy."""
     if not isinstance(v.type, Array):
         return v
     if isinstance(v.op, ops.VIEWS):
@@ -205,7 +205,9 @@ class Binder(Rewriter):
                     f"the gradient function of `{self.name}` reads this element of `{name}`, which the same "
                     "kernel overwrites"
                 )
-                new = self.b.insert(Unavailable(reason, "write to another array"), o.result.type, hint=o.result.hint)
+                new = self.b.insert(
+                    NotRecomputable(reason, "write to another array"), o.result.type, hint=o.result.hint
+                )
                 self.replace(o, [new.result])
             else:
                 self.keep(o)

@@ -28,7 +28,7 @@ def carried_values(loop: Loop) -> list[Value]:
     return loop.body.params[1:] if isinstance(loop, ops.For) else loop.body.params
 
 
-def find_steps(loop: Loop, outside: Collection[Value]) -> Steps:
+def find_strides(loop: Loop, outside: Collection[Value]) -> Steps:
     """Return the carried values that need no saving; ``outside`` are those that the body uses from outside."""
     found: Steps = {}
     for k, (c, y) in enumerate(zip(carried_values(loop), loop.body.yielded, strict=True)):

@@ -6,8 +6,8 @@ from warp_like.base.errors import WarpCodegenError
 from warp_like.ir.core import Function, Op, Value, attr, op, operand
 
 
-@op("unavailable")
-class Unavailable(Op):
+@op("not_recomputable")
+class NotRecomputable(Op):
     """A primal value that the reverse sweep can't compute again, and why."""
 
     reason: str = attr()
@@ -22,17 +22,17 @@ class Replayed(Op):
     replay: Value = operand()
 
 
-def require_available(g: Function) -> None:
+def require_recomputable(g: Function) -> None:
     """Refuse the derivative ``g`` if it needs a value that can't be computed.
 
     Raises:
         WarpCodegenError: With the reason and the place in the primal kernel.
     """
-    missing = first_unavailable(g)
+    missing = first_not_recomputable(g)
     if missing is not None:
         raise WarpCodegenError(missing.reason, missing.loc, missing.help)
 
 
-def first_unavailable(g: Function) -> Unavailable | None:
+def first_not_recomputable(g: Function) -> NotRecomputable | None:
     """Return an op of ``g`` that stands for a value which can't be computed, if there is one."""
-    return next((o for o in g.body.walk() if isinstance(o, Unavailable)), None)
+    return next((o for o in g.body.walk() if isinstance(o, NotRecomputable)), None)

@@ -12,7 +12,7 @@ from warp_like.ir import ops
 from warp_like.ir.core import Block, Op, Value
 from warp_like.ir.rewrite import has_effects
 from warp_like.passes.ad.functions import Again
-from warp_like.passes.ad.markers import Replayed, Unavailable
+from warp_like.passes.ad.markers import NotRecomputable, Replayed
 
 
 class Needs:
@@ -120,7 +120,7 @@ class Needs:
             case ops.Pop():
                 for push in self._pushes.get(o.slot, ()):
                     self._effect(push)
-            case _ if (o in self._primal or isinstance(o, Unavailable)) and self._is_lost(o):
+            case _ if (o in self._primal or isinstance(o, NotRecomputable)) and self._is_lost(o):
                 self.lost.add(o)
             case _:
                 self._work.extend(o.operands())

@@ -46,7 +46,7 @@ from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Function, Value
 from warp_like.ir.types import is_differentiable
-from warp_like.passes.local_arrays import open_atomics
+from warp_like.passes.local_arrays import lower_exclusive_atomics
 
 _ATOMIC = (ops.Atomic, ops.AtomicCas)
 ONE_THREAD = "; a launch of one thread has this gradient"
@@ -85,15 +85,15 @@ def in_order(f: Function, alone: bool = False) -> Function:
     if not any(isinstance(o, _ATOMIC) for o in f.body.walk()):
         return f
     memory = analyse(f)
-    opened = ordered_roots(memory) if alone else roots_in_order(memory)
-    if not opened:
+    lowered = ordered_roots(memory) if alone else roots_in_order(memory)
+    if not lowered:
         return f
 
-    def is_opened(array: Value) -> bool:
+    def is_lowered(array: Value) -> bool:
         roots = memory.roots(array)
-        return bool(roots) and roots <= opened
+        return bool(roots) and roots <= lowered
 
-    return open_atomics(f, is_opened)
+    return lower_exclusive_atomics(f, is_lowered)
 
 
 def serial_arrays(memory: Memory) -> tuple[int, ...]:

@@ -33,8 +33,8 @@ from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import Cloner, blocks
 from warp_like.ir.types import Array, Scalar
 from warp_like.passes.ad.functions import Again, again, inlined
-from warp_like.passes.ad.loops import Loop, Steps, carried_values, find_steps
-from warp_like.passes.ad.markers import Unavailable
+from warp_like.passes.ad.loops import Loop, Steps, carried_values, find_strides
+from warp_like.passes.ad.markers import NotRecomputable
 from warp_like.passes.ad.needs import Needs
 from warp_like.passes.ad.order import ONE_THREAD, read_of_updated
 from warp_like.passes.ad.primal import rewritten_arrays
@@ -70,9 +70,9 @@ class Plan:
         primal: The function that is differentiated.
         sweep: Its reverse sweep, which names values of the primal.
         again: How the results of calls are had again.
-        inlined: The bodies of calls that work on scratch arrays, which the forward sweep then runs as its own.
-        saves: Whether the forward sweep repeats stores on scratch arrays, and saves what it loads from them.
-        scratch: The positions of the arrays that it has copies of, from before the launch.
+        inlined: The bodies of calls that work on pre-launch copies, which the forward sweep then runs as its own.
+        saves: Whether the forward sweep repeats stores on pre-launch copies, and saves what it loads from them.
+        prelaunch_copies: The positions of the arrays that it has copies of, from before the launch.
     """
 
     def __init__(self, sweep: Sweep) -> None:
@@ -81,7 +81,7 @@ class Plan:
         self.again = {o: again(sweep, o) for o in self.primal.f.body.walk() if isinstance(o, ops.Call)}
         self.inlined: dict[ops.Call, Again] = {}
         self.saves = False
-        self.scratch: tuple[int, ...] = ()
+        self.prelaunch_copies: tuple[int, ...] = ()
         self._scratch_roots: set[Root] = set()
         self._needs: Needs | None = None
         if self._may_lose():
@@ -90,7 +90,7 @@ class Plan:
     # --- what the emission asks -----------------------------------------------------------------------------
 
     def is_saved(self, o: Op) -> bool:
-        """Return whether the forward sweep runs ``o`` on scratch arrays and saves its results."""
+        """Return whether the forward sweep runs ``o`` on pre-launch copies and saves its results."""
         match o:
             case ops.Load():
                 return root_of(o.array) in self._scratch_roots
@@ -101,10 +101,10 @@ class Plan:
         return False
 
     def is_repeated(self, o: Op) -> bool:
-        """Return whether the forward sweep runs ``o`` again for its effect on scratch arrays."""
+        """Return whether the forward sweep runs ``o`` again for its effect on pre-launch copies."""
         if isinstance(o, ops.Store):
             root, params = root_of(o.array), self.primal.f.params
-            read = root.array not in params or params.index(root.array) in self.scratch
+            read = root.array not in params or params.index(root.array) in self.prelaunch_copies
             return read and root in self._scratch_roots
         return isinstance(o, ops.Native) and self.is_saved(o)
 
@@ -118,13 +118,13 @@ class Plan:
                 return None if repeats else _result_of_native(o)
             case ops.Load() if root_of(o.array) in self.primal.written:
                 return _overwritten(o)
-            case Unavailable():
+            case NotRecomputable():
                 return o.reason, o.help
         return None
 
     def steps(self, loop: Loop) -> Steps:
         """Return the carried values of ``loop`` that need no saving."""
-        return find_steps(loop, set(self.primal.free_values(loop.body)))
+        return find_strides(loop, set(self.primal.free_values(loop.body)))
 
     # --- the decisions --------------------------------------------------------------------------------------
 
@@ -167,7 +167,7 @@ class Plan:
 
     def _may_lose(self) -> bool:
         """Return whether there is a value that can't be computed again, needed or not."""
-        in_sweep = (o for o in self.sweep.body.walk() if isinstance(o, Unavailable))
+        in_sweep = (o for o in self.sweep.body.walk() if isinstance(o, NotRecomputable))
         return any(map(self.lost, self._primal_ops(self.again))) or any(in_sweep)
 
     def _choose(self) -> None:
@@ -178,15 +178,15 @@ class Plan:
         self._needs = self._find(sweep)
         if not self._needs.lost or not (rewritten or local_arrays(f)):
             return
-        self.saves, self.scratch = True, tuple(rewritten)
+        self.saves, self.prelaunch_copies = True, tuple(rewritten)
         self._scratch_roots = {*map(root_of, (*(f.params[i] for i in rewritten), *local_arrays(f)))}
         for o in self.again:
             if self._uses_scratch(o):
                 self.inlined[o] = Again(*inlined(o.callee, o.args, o.loc), False)
         self._needs = self._find(sweep)
         read = {root_of(v) for o in self._needs.ops for v in _read(o)}
-        self.scratch = tuple(i for i in rewritten if root_of(f.params[i]) in read)
-        if len(self.scratch) < len(rewritten):
+        self.prelaunch_copies = tuple(i for i in rewritten if root_of(f.params[i]) in read)
+        if len(self.prelaunch_copies) < len(rewritten):
             self._needs = self._find(sweep)
 
     def _find(self, sweep: Block) -> Needs:
@@ -199,7 +199,7 @@ class Plan:
         return not self.is_saved(o) and self.lost(o) is not None
 
     def _uses_scratch(self, o: ops.Call) -> bool:
-        """Return whether a function with a gradient of its own works on an array that has scratch."""
+        """Return whether a function with a gradient of its own works on an array that has a pre-launch copy."""
         if o.callee.gradient is None:  # a replay, which reads the arrays of the launch
             return False
         used = (o.args[i] for i, a in array_uses(analyse(o.callee)).items() if a.read or a.written)

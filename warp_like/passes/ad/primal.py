@@ -11,7 +11,7 @@ from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import free_values
 from warp_like.ir.types import is_differentiable
-from warp_like.passes.ad.activity import inner_arrays, varied_values, written_arrays
+from warp_like.passes.ad.activity import nested_arrays, varied_values, written_arrays
 from warp_like.passes.local_arrays import local_arrays
 
 
@@ -37,7 +37,7 @@ class Primal:
         self.written: set[Root] = written_arrays(f)
         self.varied = varied_values(f, wrt)
         self.local = {v for v in local_arrays(f) if is_differentiable(v.type)}
-        self._carrying = {*map(root_of, (*wrt, *self.local)), *inner_arrays(f, wrt)}
+        self._carrying = {*map(root_of, (*wrt, *self.local)), *nested_arrays(f, wrt)}
         self._writing: dict[Op, bool] = {}
         self._free: dict[Block, dict[Value, None]] = {}
 
@@ -63,19 +63,21 @@ class Primal:
         return free_values(block, self._free)
 
 
-def rewritten_arrays(memory: Memory, opened: Set[Root] = frozenset()) -> list[int]:
+def rewritten_arrays(memory: Memory, lowered: Set[Root] = frozenset()) -> list[int]:
     """Return the positions of the arrays that a function loads from and stores to, and does not update by atomics.
 
-    Its atomics on the memory ``opened`` count as a load and a store.
+    Its atomics on the memory ``lowered`` count as a load and a store.
     """
 
     def kinds(a: Access) -> tuple[str, ...]:
-        is_opened = isinstance(a.op, (ops.Atomic, ops.AtomicCas)) and a.roots <= opened
-        return ("load", "store") if is_opened else (a.kind,)
+        is_lowered = isinstance(a.op, (ops.Atomic, ops.AtomicCas)) and a.roots <= lowered
+        return ("load", "store") if is_lowered else (a.kind,)
 
     found = []
     for i in range(len(memory.function.params)):
-        accesses = [a for a in memory.of_parameter(i) if not isinstance(a.op, ops.Inner)]  # which no kernel changes
+        accesses = [
+            a for a in memory.of_parameter(i) if not isinstance(a.op, ops.NestedArray)
+        ]  # which no kernel changes
         if {kind for a in accesses for kind in kinds(a)} == {"load", "store"}:
             found.append(i)
     return found

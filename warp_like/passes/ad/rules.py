@@ -247,7 +247,7 @@ RULES: dict[type[Op], Callable[..., None]] = {
     ops.Dim: _nothing,
     ops.View: _nothing,
     ops.Slice: _nothing,
-    ops.Inner: _nothing,
+    ops.NestedArray: _nothing,
     ops.LocalArray: _nothing,
     ops.AtAddress: _nothing,
     ops.Address: _nothing,

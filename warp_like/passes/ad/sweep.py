@@ -64,12 +64,12 @@ class Sweep:
 
     def adjoint_array(self, array: Value) -> Value | None:
         """The array of adjoints that belongs to ``array``, which may be a view; None if it has none."""
-        if isinstance(array.op, (*ops.VIEWS, ops.Inner)):
+        if isinstance(array.op, (*ops.VIEWS, ops.NestedArray)):
             base = self.adjoint_array(array.op.array)
             if base is None or not is_differentiable(array.type):
                 return None
-            if isinstance(array.op, ops.Inner):
-                return self.b.inner(base, array.op.indices)
+            if isinstance(array.op, ops.NestedArray):
+                return self.b.nested(base, array.op.indices)
             return self.b.view_like(array.op, base, lambda v: v)
         found = self.adjoint_arrays.get(array)
         assert found is None or isinstance(found.type, Array)

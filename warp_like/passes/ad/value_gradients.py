@@ -39,8 +39,8 @@ from warp_like.passes import pipeline
 from warp_like.passes.ad.adjoint import needs_expansion
 from warp_like.passes.ad.checkpoint import split_loops
 from warp_like.passes.ad.emission import emit
-from warp_like.passes.ad.functions import open_replayed
-from warp_like.passes.ad.markers import require_available
+from warp_like.passes.ad.functions import lower_replayed
+from warp_like.passes.ad.markers import require_recomputable
 from warp_like.passes.ad.plan import Plan
 from warp_like.passes.ad.primal import Primal
 from warp_like.passes.ad.reverse import reverse
@@ -49,17 +49,17 @@ from warp_like.passes.expand import expand
 from warp_like.passes.runner import Runner
 
 
-def open_gradients(f: Function, options: pipeline.Options) -> Function:
+def lower_gradients(f: Function, options: pipeline.Options) -> Function:
     """Give every gradient that ``f`` reaches its body, in place; returns ``f``.
 
     Raises:
         WarpCodegenError: A function can't be differentiated.
     """
-    _Opener(options).function(f)
+    _Lowerer(options).function(f)
     return f
 
 
-class _Opener:
+class _Lowerer:
     def __init__(self, options: pipeline.Options) -> None:
         self.options = options
         self.seen: set[Function] = set()
@@ -90,13 +90,13 @@ class _Opener:
                     help="return what it computes instead",
                 )
         run = Runner("gradients", f, self.options)
-        run("open_replayed", open_replayed)
+        run("lower_replayed", lower_replayed)
         run("expand_for_adjoint", lambda g: expand(g, needs_expansion))
         if self.options.checkpoint_loops:
             run("split_loops", split_loops)
         run("differentiate", _gradient)
         g = pipeline.optimise(run.function, self.options)
-        require_available(g)
+        require_recomputable(g)
         self.number_slots(g)
         return g
 
@@ -141,4 +141,4 @@ def _ones(b: Emitter, t: Type) -> Value:
     return b.constant(1.0 if t == scalar else (1.0,) * n, t)
 
 
-__all__ = ["open_gradients"]
+__all__ = ["lower_gradients"]

@@ -1,5 +1,6 @@
 """SPMD on SIMD: from the code of one thread to code in which each vector lane is a thread.
 
-``steps`` says how each value changes from lane to lane, ``stacks`` how the stack is used; ``widen`` rewrites a function
-to lanes, with ``accesses`` for what reaches memory; ``choice`` says by ``cost`` which kernels are widened, and how far.
+``strides`` says how each value changes from lane to lane, ``stacks`` how the stack is used; ``widen`` rewrites a
+function to lanes, with ``accesses`` for what reaches memory; ``choice`` says by ``cost`` which kernels are widened, and
+how far.
 """

@@ -10,17 +10,17 @@ from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Op, Value
 from warp_like.ir.types import Array, Lanes, Type, lane_type, scalar_of
-from warp_like.passes.spmd.near import NearIndices
+from warp_like.passes.spmd.speculation import SpeculatedIndices
 from warp_like.passes.spmd.values import Element, NotWidenable
 
 
-class Accesses(NearIndices):
+class Accesses(SpeculatedIndices):
     """Widens ops that reach memory."""
 
     # --- arrays ---
 
     def view(self, o: ops.View) -> None:
-        if self.steps[o.result] == 0:
+        if self.strides[o.result] == 0:
             self.copy(o, self.scalar, [o.result.type])
             return
         array, leading = self.array(o.array)
@@ -34,21 +34,21 @@ class Accesses(NearIndices):
         self.views[o.result] = array, leading + o.indices
 
     def slice(self, o: ops.Slice) -> None:
-        if self.steps[o.result] == 0:
+        if self.strides[o.result] == 0:
             self.copy(o, self.scalar, [o.result.type])
             return
         array, leading = self.array(o.array)
         places = (*o.start, *o.count, *o.step)
-        if leading or not is_private(array) or any(self.steps[v] != 0 for v in places):
+        if leading or not is_private(array) or any(self.strides[v] != 0 for v in places):
             raise NotWidenable("threads slice arrays at places of their own")
         self.copy(o, self.scalar, [Lanes(o.result.type, self.width)])
 
-    def inner(self, o: ops.Inner) -> None:
+    def nested_array(self, o: ops.NestedArray) -> None:
         array, leading = self.array(o.array)
         indices = leading + o.indices
-        if any(self.steps[i] != 0 for i in indices):
+        if any(self.strides[i] != 0 for i in indices):
             raise NotWidenable("each thread works on arrays of its own, which elements of an array hold")
-        self.insert(ops.Inner(array, tuple(map(self.scalar, indices))), o.results, [o.result.type])
+        self.insert(ops.NestedArray(array, tuple(map(self.scalar, indices))), o.results, [o.result.type])
 
     def dim(self, o: ops.Dim) -> None:
         array, leading = self.array(o.array)
@@ -68,27 +68,27 @@ class Accesses(NearIndices):
         """The array, the indices as they were, and whether all lanes mean one element."""
         array, leading = self.array(o.array)
         indices = leading + o.indices
-        one = not is_private(array) and all(self.steps[i] == 0 for i in indices)
+        one = not is_private(array) and all(self.strides[i] == 0 for i in indices)
         return array, indices, one
 
     def load(self, o: ops.Load) -> None:
         array, indices, one = self.element(o)
         if one:
             self.insert(ops.Load(array, tuple(map(self.scalar, indices))), o.results, [o.result.type])
-            if self.steps[o.result] is None:  # uniform, though found through a view that looked otherwise
-                self.map[o.result] = self.spread(self.map[o.result])
+            if self.strides[o.result] is None:  # uniform, though found through a view that looked otherwise
+                self.map[o.result] = self.broadcast(self.map[o.result])
             return
 
         def access(at: tuple[Value, ...]) -> tuple[Value, ...]:
             return self.b.insert(ops.Load(array, at, (self.mask,)), self.wide(o.result.type)).results
 
-        made = access(tuple(map(self.index, indices))) if is_private(array) else self.guessed(indices, access)
+        made = access(tuple(map(self.index, indices))) if is_private(array) else self.speculated_access(indices, access)
         self.bind_all(o.results, made)
 
     def store(self, o: ops.Store) -> None:
         array, indices, one = self.element(o)
         if one:
-            value = self.scalar(o.value) if self.steps[o.value] == 0 else self.across("last", o.value)
+            value = self.scalar(o.value) if self.strides[o.value] == 0 else self.lane_reduce("last", o.value)
             self.b.insert(ops.Store(array, tuple(map(self.scalar, indices)), value))
             return
         value = self.lanes(o.value)
@@ -99,11 +99,11 @@ class Accesses(NearIndices):
         if is_private(array):
             access(tuple(map(self.index, indices)))
         else:
-            self.guessed(indices, access)
+            self.speculated_access(indices, access)
 
-    def across(self, kind: str, v: Value) -> Value:
+    def lane_reduce(self, kind: str, v: Value) -> Value:
         """``v`` reduced over the lanes of the mask."""
-        return self.b.insert(ops.Across(kind, self.lanes(v), (self.mask,)), v.type).result
+        return self.b.insert(ops.LaneReduce(kind, self.lanes(v), (self.mask,)), v.type).result
 
     def atomic(self, o: ops.Atomic) -> None:
         array, old, one = self.element(o)
@@ -113,7 +113,7 @@ class Accesses(NearIndices):
             self.require_no_waiting(o)
         reducible = kind.reduction and scalar is not None and scalar.bits >= 32 and o.result not in self.used
         if one and reducible and o.array not in self.reduced:
-            self.b.atomic(o.kind, array, indices, self.across(kind.reduction, o.value))
+            self.b.atomic(o.kind, array, indices, self.lane_reduce(kind.reduction, o.value))
             return
         new = ops.Atomic(o.kind, array, indices, self.lanes(o.value), (self.mask,))
         self.insert(new, o.results, [self.wide(o.result.type)])
@@ -131,8 +131,8 @@ class Accesses(NearIndices):
         if isinstance(o, ops.Push):
             self.b.insert(ops.Push(o.slot, self.like(o.value, self.slots[o.slot])))
             return
-        step = self.steps[o.result]
-        self.insert(ops.Pop(o.slot), o.results, [o.result.type if step is not None else self.wide(o.result.type)])
+        stride = self.strides[o.result]
+        self.insert(ops.Pop(o.slot), o.results, [o.result.type if stride is not None else self.wide(o.result.type)])
 
     # --- lane by lane ---
 

@@ -8,15 +8,15 @@ gathers, 2 to 4 times for inverses of 3 x 3 matrices and 7 to 10 times for their
 runs in lanes too, unless it does nothing but sum over the threads: LLVM keeps such sums in vector registers, where
 lanes add up each vector, which takes twice the time.
 
-A loop whose iterations wait for each other (a sum, Newton steps) keeps the processor busier with several vectors side
-by side: so there are as many lanes as fill one register, times 2 or 4 where the loop's values still fit the register
-file. Times 4 only where all lanes run a loop equally often, since a loop ends with its last lane; and no more than one
-register where a loop gathers, since so many elements that lie apart crowd each other out of the first cache. The
-threads that do not fill all these lanes go by one register's. Additions to neighbouring elements of an array wait for
-each other in the same way, and so does a reduction over the threads that stays in registers.
+A loop whose iterations wait for each other (a sum, Newton steps) keeps the processor busier with several vectors at
+once (register blocking): so there are as many lanes as fill one register, times 2 or 4 where the loop's values still
+fit the register file. Times 4 only where all lanes run a loop equally often, since a loop ends with its last lane; and
+no more than one register where a loop gathers, since so many elements that lie apart crowd each other out of the first
+cache. The threads that do not fill all these lanes go by one register's. Additions to neighbouring elements of an array
+wait for each other in the same way, and so does a reduction over the threads that stays in registers.
 
 Where neighbouring rows of the grid load the same vectors in a loop, or add to the same ones, there is also code for
-several rows at once (``rows.py``), which does more for each access: a naive matrix product takes half the time.
+several rows at once (``coarsening.py``), which does more for each access: a naive matrix product takes half the time.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from warp_like.passes import stages
 from warp_like.passes.cse import cse
 from warp_like.passes.dce import dce
 from warp_like.passes.runner import DEFAULT, Options, Runner
+from warp_like.passes.spmd.coarsening import ROWS, coarsen, share_vectors
 from warp_like.passes.spmd.cost import gathers_in_loops, lane_cost, thread_cost
-from warp_like.passes.spmd.rows import ROWS, share_vectors, side_by_side
-from warp_like.passes.spmd.steps import MAX_LANES, find_steps
+from warp_like.passes.spmd.strides import MAX_LANES, find_strides
 from warp_like.passes.spmd.values import NotWidenable
 from warp_like.passes.spmd.widen import calls_library, widen
 
 LARGEST, MOST_LOOPS = 8000, 300
 """The most ops and loops of a kernel that is widened unasked. LLVM's time grows with the number of ops, and faster than
 that of loops: for 500 of them vectors take it 4 s, twice as long as one thread does."""
-LARGEST_SIDE_BY_SIDE = 600
+LARGEST_BLOCKED = 600
 """The most ops of one whose values may take more than one register."""
 LARGEST_PRIVATE = 256 << 10
 """The most stack memory that the arrays of all lanes' own may take, in bytes, also where the user asks for lanes."""
 PRIVATE_IN_CACHE = 16 << 10
-"""How much of it may be used to have several registers side by side: half of a small first cache."""
+"""How much of it may be used for register blocking: half of a small first cache."""
 CROWDED = 1.5
 """How many times the register file a loop may need in the order of its ops. LLVM goes component by component and needs
 less: Runge-Kutta steps of three components, which need 44 registers of 32, are faster than with half as many."""
@@ -98,11 +98,11 @@ def choose(
             return Choice(wide, wanted, "vector_width asks for it")
         if lane_cost(wide, 1) >= thread_cost(f):
             return Choice(f, 1, "it gathers more than it computes")
-        alone = size > LARGEST_SIDE_BY_SIDE or gathers_in_loops(wide)
+        alone = size > LARGEST_BLOCKED or gathers_in_loops(wide)
         most = MAX_LANES // native
         if private:
             most = min(most, _power_of_two(PRIVATE_IN_CACHE // (private * native)))
-        times = 1 if alone else _registers_side_by_side(wide, registers, most)
+        times = 1 if alone else _register_blocking(wide, registers, most)
         if times > 1:
             remainder, wide = wide, _widened(f, native * times, reduced, options)
             wide.schedule = wide.schedule.replace(remainder=remainder)
@@ -154,12 +154,12 @@ def _coarsened(f: Function, native: int, registers: int, reduced: Sequence[int],
     if not share_vectors(f):
         return None
     run = Runner("lanes", f, options, (*stages.differentiated(debug=False), stages.LOWERED))
-    run("side_by_side", lambda g: side_by_side(g, ROWS))
+    run("coarsen", lambda g: coarsen(g, ROWS))
     wide = _widened(run.function, native, reduced, options)
     loops = [o for o in wide.body.walk() if isinstance(o, (ops.For, ops.While))]
     if any(_calls_library(loop) or _pressure(loop) > registers for loop in loops):
         return None
-    times = 1 if gathers_in_loops(wide) else _registers_side_by_side(wide, registers, MAX_LANES // native)
+    times = 1 if gathers_in_loops(wide) else _register_blocking(wide, registers, MAX_LANES // native)
     return _widened(run.function, native * times, reduced, options) if times > 1 else wide
 
 
@@ -169,9 +169,9 @@ def _only_sums(f: Function) -> bool:
     if any(isinstance(o, (ops.For, ops.While)) for o in found):
         return False
     effects = [o for o in found if has_effects(o) and not isinstance(o, (ops.If, ops.Yield))]
-    steps = find_steps(f)
+    strides = find_strides(f)
     return bool(effects) and all(
-        isinstance(o, ops.Atomic) and KINDS[o.kind].sign and all(steps[i] == 0 for i in o.indices) for o in effects
+        isinstance(o, ops.Atomic) and KINDS[o.kind].sign and all(strides[i] == 0 for i in o.indices) for o in effects
     )
 
 
@@ -181,7 +181,7 @@ def _widest(f: Function) -> int:
     return max([32, *(s.bits for s in computed if s is not None and s.is_float)])
 
 
-def _registers_side_by_side(f: Function, registers: int, most: int) -> int:
+def _register_blocking(f: Function, registers: int, most: int) -> int:
     """How many registers each value of ``f`` may take, which now takes one."""
     loops = [o for o in f.body.walk() if isinstance(o, (ops.For, ops.While))]
     reduces = _reduces_in_registers(f)
@@ -216,14 +216,14 @@ def _adds_to_neighbours(f: Function) -> bool:
 
     What one addition stores, the next one loads as vectors that begin elsewhere, and so waits for the stores.
     """
-    arrays = [o.array for o in f.body.ops if isinstance(o, ops.Atomic) and isinstance(o.indices[-1].op, ops.Ramp)]
+    arrays = [o.array for o in f.body.ops if isinstance(o, ops.Atomic) and isinstance(o.indices[-1].op, ops.Iota)]
     return len(set(arrays)) < len(arrays)
 
 
 def _pressure(loop: Op) -> int:
     """The most registers that an iteration of ``loop`` needs at one time, taking a vector for one."""
     body: Block = loop.regions()[-1]
-    outer = (v for v in free_values(body) if not isinstance(v.op, ops.Spread))
+    outer = (v for v in free_values(body) if not isinstance(v.op, ops.Broadcast))
     return _most_alive(body) + sum(map(_vectors, outer))
 
 

@@ -12,7 +12,7 @@ from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Array, Lanes, Scalar, Type, element_count, lane_type, scalar_of
-from warp_like.passes.spmd.near import expected_side
+from warp_like.passes.spmd.speculation import speculated_side
 from warp_like.passes.unroll import trip_count
 
 TRIPS = 16.0
@@ -103,9 +103,9 @@ class _Lanes:
     def op(self, o: Op) -> float:
         wide = any(isinstance(v.type, Lanes) for v in (*o.operands(), *o.results))
         match o:
-            case ops.If() if (side := expected_side(o)) is not None:
+            case ops.If() if (side := speculated_side(o)) is not None:
                 return 2.0 + self.block(side)
-            case ops.If() if isinstance(o.cond.op, ops.Across):  # whether a lane goes there: mostly one does
+            case ops.If() if isinstance(o.cond.op, ops.LaneReduce):  # whether a lane goes there: mostly one does
                 return 1.0 + sum(map(self.block, o.regions()))
             case ops.If():
                 return 1.0 + 0.6 * sum(map(self.block, o.regions()))
@@ -142,7 +142,7 @@ class _Lanes:
                 return (_scalar_op(o) + 2.0 * len(o.operands())) * self.width(o)
             case ops.Check():
                 return 2.0
-            case ops.Across():
+            case ops.LaneReduce():
                 return 6.0 * self.registers
             case ops.Cast():
                 return float(self.registers * _elements(o))
@@ -154,7 +154,7 @@ class _Lanes:
 
 def _counts_lanes(loop: ops.For) -> bool:
     """Whether ``loop`` runs as often as its slowest lane."""
-    return isinstance(loop.hi.op, ops.Across)
+    return isinstance(loop.hi.op, ops.LaneReduce)
 
 
 def _is_dense(o: ops.Load | ops.Store | ops.Atomic) -> bool:
@@ -162,15 +162,15 @@ def _is_dense(o: ops.Load | ops.Store | ops.Atomic) -> bool:
     if isinstance(o.array.type, Lanes):  # their own arrays lie so that the same indices are side by side
         return not any(isinstance(i.type, Lanes) for i in o.indices)
     *outer, last = o.indices
-    step = last.op.step if isinstance(last.op, ops.Ramp) else None
-    return step == 1 and not any(isinstance(i.type, Lanes) for i in outer)
+    stride = last.op.stride if isinstance(last.op, ops.Iota) else None
+    return stride == 1 and not any(isinstance(i.type, Lanes) for i in outer)
 
 
 def gathers_in_loops(f: Function) -> bool:
     """Return whether a loop of ``f`` touches elements of one array that lie apart, one for each lane."""
     loops = [o for o in f.body.walk() if isinstance(o, (ops.For, ops.While))]
     found = [o for loop in loops for r in loop.regions() for o in r.walk()]
-    guesses = (g for g in found if isinstance(g, ops.If) and expected_side(g) is not None)
-    unexpected = {o for g in guesses for r in g.regions() if r is not expected_side(g) for o in r.ops}
+    speculated = (g for g in found if isinstance(g, ops.If) and speculated_side(g) is not None)
+    unlikely = {o for g in speculated for r in g.regions() if r is not speculated_side(g) for o in r.ops}
     apart = (o for o in found if isinstance(o, (ops.Load, ops.Store)) and o.mask and not _is_dense(o))
-    return any(o not in unexpected for o in apart)
+    return any(o not in unlikely for o in apart)

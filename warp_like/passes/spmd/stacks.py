@@ -1,10 +1,10 @@
 """The stack of the reverse sweep in lanes: a push saves a row, what all lanes save at once, and a pop takes a row.
 
 A loop that saves begins for all lanes at one time and goes on until its last lane has left. So the loop that takes back
-has to *end* for all lanes at one time: it runs as often, and a lane with fewer iterations joins later. Then the lanes
-that take part when a row is popped are those that took part when it was pushed. The same holds of loops inside of such
-loops, and of branches, which run when one of their lanes takes them. Where the lanes part, both sides of a branch run,
-first the one and then the other: the branch that takes back has to begin with the other.
+has to *end* for all lanes at one time (it is reverse-aligned): it runs as often, and a lane with fewer iterations joins
+later. Then the lanes that take part when a row is popped are those that took part when it was pushed. The same holds of
+loops inside of such loops, and of branches, which run when one of their lanes takes them. Where the lanes part, both
+sides of a branch run, first the one and then the other: the branch that takes back has to begin with the other.
 
 For this to hold, pops must mirror their pushes: from the innermost block around both, a pop lies in as many loops and
 branches, of the same kind, as its push. That a loop takes back as many iterations as were saved follows from pushes and
@@ -25,12 +25,12 @@ class Stacks(Frozen):
     """How a function uses the stack.
 
     Attributes:
-        late: What takes back what another op of its kind saved. Loops then end for all lanes at one time, and branches
-            run their second side first.
+        reverse_aligned: What takes back what another op of its kind saved. Loops then end for all lanes at one time,
+            and branches run their second side first.
         mirrored: Whether pops mirror their pushes; if not, all threads have to go the same way.
     """
 
-    late: frozenset[Op]
+    reverse_aligned: frozenset[Op]
     mirrored: bool
 
 
@@ -40,7 +40,7 @@ def find_stacks(f: Function) -> Stacks:
     pops: dict[int, list[Path]] = {}
     _collect(f.body, (), pushes, pops)
     saving: set[Op] = set()
-    late: set[Op] = set()
+    reverse_aligned: set[Op] = set()
     mirrored = True
     for slot, places in pops.items():
         for taken in places:
@@ -48,8 +48,8 @@ def find_stacks(f: Function) -> Stacks:
                 a, b = _apart(saved, taken)
                 mirrored &= len(a) == len(b) and all(map(_is_mirror, a, b))
                 saving.update(o for o, _ in a)
-                late.update(o for o, _ in b)
-    return Stacks(frozenset(late), mirrored and saving.isdisjoint(late))
+                reverse_aligned.update(o for o, _ in b)
+    return Stacks(frozenset(reverse_aligned), mirrored and saving.isdisjoint(reverse_aligned))
 
 
 def _collect(b: Block, path: Path, pushes: dict[int, list[Path]], pops: dict[int, list[Path]]) -> None:

@@ -1,6 +1,6 @@
 """The form of each value in lanes, and the mask of the active lanes.
 
-Of uniform values and values with a known step the function in lanes has a scalar, the first lane's; of others a value
+Of uniform values and values with a known stride the function in lanes has a scalar, the first lane's; of others a value
 of type ``Lanes``. A builder of such functions (``accesses``, ``widen``) asks here for the form that it needs.
 """
 
@@ -16,7 +16,7 @@ from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Array, Lanes, Type, bool_, lane_type
 from warp_like.passes.spmd.stacks import find_stacks
-from warp_like.passes.spmd.steps import Step, find_steps, is_even
+from warp_like.passes.spmd.strides import Stride, find_strides, stride_is_exact
 
 Element = tuple[Value, tuple[Value, ...]]
 """An array of the new function, and indices of the old one."""
@@ -34,13 +34,13 @@ class LaneBuilder:
         self.reduced = {f.params[i] for i in reduced}
         self.width = width
         self.stacks = find_stacks(f)
-        self.steps = find_steps(f, self.stacks.late)
+        self.strides = find_strides(f, self.stacks.reverse_aligned)
         self.ranges = Ranges()
-        self.map: dict[Value, Value] = {}  # what stands for a value: its first lane where its step is known
+        self.map: dict[Value, Value] = {}  # what stands for a value: its first lane where its stride is known
         self.views: dict[Value, Element] = {}  # views that differ from lane to lane
-        self.first: dict[Value, Value] = {}  # what the first lane is if lanes are consecutive, as is expected of them
+        self.first: dict[Value, Value] = {}  # what the first lane is if lanes are consecutive, as is speculated
         self.used = {v for o in f.body.walk() for v in o.operands()}
-        self.slots = {o.slot: self.steps[o.result] for o in f.body.walk() if isinstance(o, ops.Pop)}
+        self.slots = {o.slot: self.strides[o.result] for o in f.body.walk() if isinstance(o, ops.Pop)}
         self.b = Emitter(Block())
         self.diverged = 0
         self.leaving = 0  # loops around that lanes leave when a condition says so
@@ -55,33 +55,33 @@ class LaneBuilder:
         """``v``, which is uniform, or its first lane."""
         return self.map[v]
 
-    def stays_even(self, v: Value) -> bool:
-        """Whether integer ``v``, which has a step, is known not to wrap between lanes that have a thread."""
-        step = self.steps[v]
-        assert step is not None
-        return is_even(self.ranges.of(v), step, scalar_type(v))
+    def has_exact_stride(self, v: Value) -> bool:
+        """Whether integer ``v``, which has a stride, is known not to wrap between lanes that have a thread."""
+        stride = self.strides[v]
+        assert stride is not None
+        return stride_is_exact(self.ranges.of(v), stride, scalar_type(v))
 
     def lanes(self, v: Value) -> Value:
         """``v`` in all lanes."""
-        step = self.steps[v]
-        if step is None:
+        stride = self.strides[v]
+        if stride is None:
             if isinstance(v.type, Array):
                 raise NotWidenable("threads choose between arrays")
             return self.map[v]
-        if step == 0:
-            return self.spread(self.map[v])
-        return self.b.insert(ops.Ramp(self.map[v], step), self.wide(v.type), hint=v.hint).result
+        if stride == 0:
+            return self.broadcast(self.map[v])
+        return self.b.insert(ops.Iota(self.map[v], stride), self.wide(v.type), hint=v.hint).result
 
-    def spread(self, x: Value) -> Value:
-        return self.b.insert(ops.Spread(x), self.wide(x.type)).result
+    def broadcast(self, x: Value) -> Value:
+        return self.b.insert(ops.Broadcast(x), self.wide(x.type)).result
 
-    def like(self, v: Value, step: Step) -> Value:
-        """``v`` as a value with ``step``: in lanes for None."""
-        return self.lanes(v) if step is None else self.scalar(v)
+    def like(self, v: Value, stride: Stride) -> Value:
+        """``v`` as a value with ``stride``: in lanes for None."""
+        return self.lanes(v) if stride is None else self.scalar(v)
 
     def index(self, v: Value) -> Value:
         """``v`` as an index: a scalar where it is uniform."""
-        return self.scalar(v) if self.steps[v] == 0 else self.lanes(v)
+        return self.scalar(v) if self.strides[v] == 0 else self.lanes(v)
 
     def apply(self, fn: str, *args: Value) -> Value:
         """Call a builtin on lanes."""
@@ -92,7 +92,7 @@ class LaneBuilder:
         return new if new is old else self.apply("where", mask, new, old)
 
     def any(self, mask: Value) -> Value:
-        return self.b.insert(ops.Across("any", mask), bool_).result
+        return self.b.insert(ops.LaneReduce("any", mask), bool_).result
 
     def bind_all(self, results: Sequence[Value], made: Sequence[Value]) -> None:
         """Let ``made`` stand for ``results``."""

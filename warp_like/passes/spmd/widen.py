@@ -1,16 +1,17 @@
 """From the code of one thread to lanes: the function for ``width`` neighbouring threads at once.
 
-Uniform values stay scalars, and so do the first lanes of values with a known step; the rest become ``Lanes``. Where
+Uniform values stay scalars, and so do the first lanes of values with a known stride; the rest become ``Lanes``. Where
 lanes go different ways, both ways are taken under masks:
 
 * A branch runs when a lane takes it. One that costs little and touches no memory runs always; ``where`` picks. One on
-  the thread's index has code of its own for lanes that stay together (``edges``).
+  the thread's index has a version for uniform conditions (``uniform_branches``).
 * A loop runs until no lane is left in it; a lane that has left keeps its values. Counted loops count in a scalar.
 
 What must always hold: code that is reached has a lane in its mask, so that what is uniform in it (an index, say) is
 what a thread of the program computes.
 
-Relies on a finished function. Leaves ops on ``Lanes``, and equal ramps for ``cse`` to merge; below, for four lanes.
+Relies on a finished function. Leaves ops on ``Lanes``, and equal ``iota`` ops for ``cse`` to merge; below, for four
+lanes.
 
 Before::
 
@@ -25,13 +26,13 @@ Before::
 After::
 
     kernel k(%x: array1d[float32], %s: float32) {
-      %0 = live : bool x 4
+      %0 = active_mask : bool x 4
       %1 = tid 0 of 1 : int32
-      %2 = ramp 1 %1 : int32 x 4
+      %2 = iota 1 %1 : int32 x 4
       %3 = load %x[%2] if %0 : float32 x 4
-      %4 = spread %s : float32 x 4
+      %4 = broadcast %s : float32 x 4
       %5 = mul %3, %4 : float32 x 4
-      %6 = ramp 1 %1 : int32 x 4
+      %6 = iota 1 %1 : int32 x 4
       store %x[%6], %5 if %0
       yield
     }
@@ -49,8 +50,8 @@ from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import without_body
 from warp_like.ir.types import Lanes, Scalar, bool_, lane_type
 from warp_like.passes.spmd.accesses import Accesses
-from warp_like.passes.spmd.edges import Edges, is_edge_sized
-from warp_like.passes.spmd.steps import Step
+from warp_like.passes.spmd.strides import Stride
+from warp_like.passes.spmd.uniform_branches import UniformBranches, is_worth_versioning
 from warp_like.passes.spmd.values import NotWidenable
 
 CHEAP_OPS = 12
@@ -69,14 +70,14 @@ def widen(f: Function, width: int, reduced: Sequence[int] = ()) -> Function:
     return _Widener(f, width, reduced).function()
 
 
-class _Widener(Accesses, Edges):
+class _Widener(Accesses, UniformBranches):
     def function(self) -> Function:
         f = self.f
         new = without_body(f)
         new.schedule = f.schedule.replace(lanes=self.width)
         self.map.update(zip(f.params, new.params, strict=True))
         with self.b.into(new.body):
-            self.mask = self.b.insert(ops.Live(), self.wide(bool_)).result
+            self.mask = self.b.insert(ops.ActiveMask(), self.wide(bool_)).result
             self.run(f.body)
             self.b.yield_()
         return new
@@ -112,12 +113,12 @@ class _Widener(Accesses, Edges):
                 self.insert(ops.LocalArray(o.shape), o.results, [Lanes(o.result.type, self.width)])
             case ops.Slice():
                 self.slice(o)
-            case ops.AtAddress() if self.steps[o.result] == 0:
+            case ops.AtAddress() if self.strides[o.result] == 0:
                 self.copy(o, self.scalar, [o.result.type])
             case ops.AtAddress():
                 raise NotWidenable("threads make arrays of addresses of their own")
-            case ops.Inner():
-                self.inner(o)
+            case ops.NestedArray():
+                self.nested_array(o)
             case ops.AtomicCas():
                 self.compare_and_swap(o)
             case ops.Native() | ops.Print() | ops.Check() | ops.Breakpoint():
@@ -134,15 +135,15 @@ class _Widener(Accesses, Edges):
                 raise NotWidenable(f"lanes have no `{o.NAME}`")
 
     def plain(self, o: Op) -> None:
-        """An op of values: scalar where its result has a step, else in lanes."""
-        if all(self.steps[r] is not None for r in o.results):
+        """An op of values: scalar where its result has a stride, else in lanes."""
+        if all(self.strides[r] is not None for r in o.results):
             self.copy(o, self.scalar, [r.type for r in o.results])
         else:
             self.copy(o, self.lanes, [self.wide(r.type) for r in o.results])
-            self.guess(o)
+            self.speculate(o)
 
     def component(self, o: ops.Extract | ops.Insert) -> None:
-        if self.steps[o.result] == 0:
+        if self.strides[o.result] == 0:
             self.copy(o, self.scalar, [o.result.type])
             return
         indices = tuple(self.index(i) for i in o.indices)
@@ -153,78 +154,78 @@ class _Widener(Accesses, Edges):
     # --- branches ---
 
     def branch(self, o: ops.If) -> None:
-        if self.steps[o.cond] == 0:
-            steps = [self.steps[r] for r in o.results]
-            blocks = [self.region(b, steps) for b in (o.then, o.orelse)]
+        if self.strides[o.cond] == 0:
+            strides = [self.strides[r] for r in o.results]
+            blocks = [self.region(b, strides) for b in (o.then, o.orelse)]
             self.bind_all(o.results, self.b.if_(self.scalar(o.cond), *blocks))
             return
-        if is_edge_sized(o):
-            self.bind_all(o.results, self.divided(o, True, False))
+        if is_worth_versioning(o):
+            self.bind_all(o.results, self.versioned(o, True, False))
             return
-        self.bind_all(o.results, self.parted(o))
+        self.bind_all(o.results, self.masked(o))
         sides = [b for b in (o.then, o.orelse) if _is_cheap(b)]  # in others its values are not seen from here
         for k, r in enumerate(o.results):
-            if self.steps[r] is None:
-                self.guess_one_of(r, *(b.yielded[k] for b in sides))
+            if self.strides[r] is None:
+                self.speculate_one_of(r, *(b.yielded[k] for b in sides))
 
-    def divided(self, o: ops.If, *sides: bool) -> list[Value]:
-        """Run one of ``sides`` of a branch where that can be seen to be the way of all lanes, else both under masks."""
+    def versioned(self, o: ops.If, *sides: bool) -> list[Value]:
+        """Run one of ``sides`` of a branch where a test shows that all lanes take it, else both under masks."""
         for n, first in enumerate(sides):
-            whole = self.sure(o.cond, first)
+            whole = self.uniform_test(o.cond, first)
             if whole is None:
                 continue
-            run = self.region(o.then if first else o.orelse, [self.steps[r] for r in o.results])
+            run = self.region(o.then if first else o.orelse, [self.strides[r] for r in o.results])
             with self.b.into(Block()) as otherwise:
-                self.b.yield_(*self.divided(o, *sides[n + 1 :]))
+                self.b.yield_(*self.versioned(o, *sides[n + 1 :]))
             return list(self.b.if_(whole, run, otherwise))
-        return self.parted(o)
+        return self.masked(o)
 
-    def parted(self, o: ops.If) -> list[Value]:
+    def masked(self, o: ops.If) -> list[Value]:
         """Run both sides of a branch, each for the lanes that take it; return what stands for its results."""
         cond = self.lanes(o.cond)
         others = self.apply("bit_and", self.mask, self.apply("unot", cond))
-        late = self.side(o.orelse, o.results, others) if o in self.stacks.late else None
+        first = self.side(o.orelse, o.results, others) if o in self.stacks.reverse_aligned else None
         then = self.side(o.then, o.results, self.apply("bit_and", self.mask, cond))
-        orelse = self.side(o.orelse, o.results, others) if late is None else late
+        orelse = self.side(o.orelse, o.results, others) if first is None else first
         triples = zip(o.results, then, orelse, strict=True)
-        return [a if self.steps[r] is not None else self.select(cond, a, b) for r, a, b in triples]
+        return [a if self.strides[r] is not None else self.select(cond, a, b) for r, a, b in triples]
 
-    def region(self, b: Block, steps: Sequence[Step]) -> Block:
-        """``b`` for lanes, yielding values with ``steps``."""
+    def region(self, b: Block, strides: Sequence[Stride]) -> Block:
+        """``b`` for lanes, yielding values with ``strides``."""
         with self.b.into(Block()) as new:
             self.run(b)
-            self.b.yield_(*(self.like(v, s) for v, s in zip(b.yielded, steps, strict=True)))
+            self.b.yield_(*(self.like(v, s) for v, s in zip(b.yielded, strides, strict=True)))
         return new
 
     def side(self, b: Block, results: Sequence[Value], mask: Value) -> list[Value]:
         """Run a branch for the lanes of ``mask``; return what it yields, one value for each of ``results``."""
-        steps = [self.steps[r] for r in results]
+        strides = [self.strides[r] for r in results]
         if _is_cheap(b):
             with self.under(mask):
                 self.run(b)
-            return [self.like(v, s) for v, s in zip(b.yielded, steps, strict=True)]
-        wanted = [v for v, s in zip(b.yielded, steps, strict=True) if s is None]
+            return [self.like(v, s) for v, s in zip(b.yielded, strides, strict=True)]
+        wanted = [v for v, s in zip(b.yielded, strides, strict=True) if s is None]
         with self.b.into(Block()) as run, self.under(mask):
             self.run(b)
             self.b.yield_(*map(self.lanes, wanted))
         with self.b.into(Block()) as skip:
-            self.b.yield_(*(self.spread(self.b.zero(v.type)) for v in wanted))
+            self.b.yield_(*(self.broadcast(self.b.zero(v.type)) for v in wanted))
         made = iter(self.b.if_(self.any(mask), run, skip))
-        return [next(made) if s is None else self.scalar(v) for v, s in zip(b.yielded, steps, strict=True)]
+        return [next(made) if s is None else self.scalar(v) for v, s in zip(b.yielded, strides, strict=True)]
 
     # --- loops ---
 
     def counted_loop(self, o: ops.For) -> None:
-        if all(self.steps[v] == 0 for v in (o.lo, o.hi, o.step)):
+        if all(self.strides[v] == 0 for v in (o.lo, o.hi, o.step)):
             self.uniform_for(o)
         else:
             self.divergent_for(o)
 
     def uniform_for(self, o: ops.For) -> None:
-        steps = [self.steps[r] for r in o.results]
-        init = [self.like(v, s) for v, s in zip(o.init, steps, strict=True)]
+        strides = [self.strides[r] for r in o.results]
+        init = [self.like(v, s) for v, s in zip(o.init, strides, strict=True)]
         body = self.loop_block(o.body.params, [self.scalar(o.lo), *init])
-        self.fill(body, o.body, steps)
+        self.fill(body, o.body, strides)
         lo, hi, step = self.scalar(o.lo), self.scalar(o.hi), self.scalar(o.step)
         self.bind_all(o.results, self.b.for_(lo, hi, step, init, body))
 
@@ -234,10 +235,10 @@ class _Widener(Accesses, Edges):
         self.map.update(zip(params, new, strict=True))
         return Block(new)
 
-    def fill(self, new: Block, b: Block, steps: Sequence[Step]) -> None:
+    def fill(self, new: Block, b: Block, strides: Sequence[Stride]) -> None:
         with self.b.into(new):
             self.run(b)
-            self.b.yield_(*(self.like(v, s) for v, s in zip(b.yielded, steps, strict=True)))
+            self.b.yield_(*(self.like(v, s) for v, s in zip(b.yielded, strides, strict=True)))
 
     def divergent_for(self, o: ops.For) -> None:
         """Count the iterations in a scalar, up to the most that a lane makes.
@@ -247,19 +248,19 @@ class _Widener(Accesses, Edges):
         t = o.lo.type
         assert isinstance(t, Scalar)
         counter = counter_type(t)
-        trips = self.select(self.mask, self.trip_count(o, t), self.spread(self.b.constant(0, counter)))
-        most = self.b.insert(ops.Across("max", trips, (self.mask,)), counter).result
+        trips = self.select(self.mask, self.trip_count(o, t), self.broadcast(self.b.constant(0, counter)))
+        most = self.b.insert(ops.LaneReduce("max", trips, (self.mask,)), counter).result
         i, *params = o.body.params
-        init = [self.like(v, self.steps[p]) for v, p in zip(o.init, params, strict=True)]
+        init = [self.like(v, self.strides[p]) for v, p in zip(o.init, params, strict=True)]
         exits = self.exits(params, o.results)
         k = Value(counter)
         body = self.loop_block(params, init)
         caught = [Value(self.wide(params[n].type)) for n in exits]
         body.params = [k, *body.params, *caught]
         with self.b.into(body):
-            number = self.spread(k)
-            if o in self.stacks.late:
-                waits = self.apply("sub", self.spread(most), trips)
+            number = self.broadcast(k)
+            if o in self.stacks.reverse_aligned:
+                waits = self.apply("sub", self.broadcast(most), trips)
                 inside = self.apply("ge", number, waits)
                 number = self.apply("sub", number, waits)
             else:
@@ -268,7 +269,7 @@ class _Widener(Accesses, Edges):
             with self.under(mask):
                 self.map[i] = self.loop_index(o, number, k, most)
                 self.run(o.body)
-                following = self.kept(mask, params, o.body.yielded, o.results, o in self.stacks.late)
+                following = self.carried_on(mask, params, o.body.yielded, o.results, o in self.stacks.reverse_aligned)
                 self.b.yield_(*following, *self.catch(mask, o.body.yielded, exits, caught))
         zero, one = self.b.constant(0, counter), self.b.constant(1, counter)
         init += [self.lanes(o.init[n]) for n in exits]
@@ -277,7 +278,7 @@ class _Widener(Accesses, Edges):
     def exits(self, params: Sequence[Value], results: Sequence[Value]) -> list[int]:
         """Which carried values of a divergent loop are scalars inside, and needed as each lane leaves with them."""
         pairs = enumerate(zip(params, results, strict=True))
-        return [n for n, (p, r) in pairs if self.steps[p] is not None and self.steps[r] is None and r in self.used]
+        return [n for n, (p, r) in pairs if self.strides[p] is not None and self.strides[r] is None and r in self.used]
 
     def catch(
         self, mask: Value, yielded: Sequence[Value], exits: Sequence[int], caught: Sequence[Value]
@@ -292,7 +293,7 @@ class _Widener(Accesses, Edges):
             values[n] = v
         self.bind_all(results, values)
 
-    def kept(
+    def carried_on(
         self,
         mask: Value,
         params: Sequence[Value],
@@ -309,7 +310,7 @@ class _Widener(Accesses, Edges):
         for p, y, r in zip(params, yielded, results, strict=True):
             if p is y:
                 carried.append(self.map[p])
-            elif self.steps[p] is not None:
+            elif self.strides[p] is not None:
                 carried.append(self.scalar(y))
             elif joins or r in self.used:
                 carried.append(self.select(mask, self.lanes(y), self.map[p]))
@@ -320,11 +321,11 @@ class _Widener(Accesses, Edges):
     def loop_index(self, o: ops.For, number: Value, k: Value, most: Value) -> Value:
         """The loop's variable where each lane is in its iteration ``number``, in iteration ``k`` of ``most``."""
         t = o.lo.type
-        if self.steps[o.body.params[0]] is None:
-            late = o in self.stacks.late
-            count = self.b.cast(number, self.wide(t)) if late else self.spread(self.b.cast(k, t))
+        if self.strides[o.body.params[0]] is None:
+            reverse_aligned = o in self.stacks.reverse_aligned
+            count = self.b.cast(number, self.wide(t)) if reverse_aligned else self.broadcast(self.b.cast(k, t))
             return self.apply("add", self.lanes(o.lo), self.apply("mul", count, self.lanes(o.step)))
-        if o in self.stacks.late:
+        if o in self.stacks.reverse_aligned:
             left = self.b.cast(self.b.sub(most, k), t)
             return self.b.sub(self.scalar(o.hi), self.b.mul(left, self.scalar(o.step)))
         return self.b.add(self.scalar(o.lo), self.b.mul(self.b.cast(k, t), self.scalar(o.step)))
@@ -337,24 +338,24 @@ class _Widener(Accesses, Edges):
 
     def conditional_loop(self, o: ops.While) -> None:
         go = o.cond.yielded[0]
-        if self.steps[go] == 0:
+        if self.strides[go] == 0:
             self.uniform_while(o)
         else:
             self.divergent_while(o)
 
     def uniform_while(self, o: ops.While) -> None:
-        steps = [self.steps[r] for r in o.results]
-        init = [self.like(v, s) for v, s in zip(o.init, steps, strict=True)]
+        strides = [self.strides[r] for r in o.results]
+        init = [self.like(v, s) for v, s in zip(o.init, strides, strict=True)]
         cond = self.loop_block(o.cond.params, init)
         self.fill(cond, o.cond, [0])
         body = self.loop_block(o.body.params, init)
-        self.fill(body, o.body, steps)
+        self.fill(body, o.body, strides)
         self.bind_all(o.results, self.b.while_(init, cond, body))
 
     def divergent_while(self, o: ops.While) -> None:
         """Carry the mask of the lanes that are still in the loop."""
         self.leaving += 1
-        init = [self.like(v, self.steps[p]) for v, p in zip(o.init, o.body.params, strict=True)]
+        init = [self.like(v, self.strides[p]) for v, p in zip(o.init, o.body.params, strict=True)]
         exits = self.exits(o.body.params, o.results)
         first = self.still_in(o, init, self.mask)
         starts = [self.lanes(o.init[n]) for n in exits]
@@ -367,7 +368,7 @@ class _Widener(Accesses, Edges):
         with self.b.into(body):
             with self.under(mask):
                 self.run(o.body)
-                following = self.kept(mask, o.body.params, o.body.yielded, o.results)
+                following = self.carried_on(mask, o.body.params, o.body.yielded, o.results)
                 kept = self.catch(mask, o.body.yielded, exits, caught)
                 stay = self.still_in(o, following, mask)
             self.b.yield_(*following, *kept, stay)
@@ -390,7 +391,7 @@ class _InLanes:
         self.apply = widener.apply
 
     def number(self, n: int, t: Scalar) -> Value:
-        return self._widener.spread(self._widener.b.constant(n, t))
+        return self._widener.broadcast(self._widener.b.constant(n, t))
 
     def cast(self, v: Value, t: Scalar) -> Value:
         return self._widener.b.cast(v, self._widener.wide(t))

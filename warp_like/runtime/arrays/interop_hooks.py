@@ -1,4 +1,4 @@
-"""Where the interop floor hangs in: what makes an array of another library's object, and the other way round.
+"""The interop hooks: functions that make an array of another library's object, and the other way round.
 
 This floor knows no framework. ``warp_like.interop`` registers its functions here when the package is imported.
 """

@@ -2,7 +2,7 @@
 
 An element holds such an array as an address, extents and strides (``ir/layout.py``), which keeps nothing alive. That is
 done here: whoever writes elements notes the arrays in them, and these stay as long as the memory of the elements does.
-Kernels work on the arrays and never change which they are (``passes/inner_arrays.py``).
+Kernels work on the arrays and never change which they are (``passes/nested_arrays.py``).
 
 The gradient of an array of structs is one of the same structs. Where an element holds an array, the element of the
 gradient holds the gradient of that array; ``refresh_gradients`` sees to it before each backward pass.
@@ -151,7 +151,7 @@ def arrays_at(a: array, path: str) -> list[array]:
 
 def used_by(effects: Effects) -> bool:
     """Return whether a kernel works on arrays that elements of its arguments hold."""
-    return bool(effects.inner_reads or effects.inner_writes)
+    return bool(effects.nested_reads or effects.nested_writes)
 
 
 def before_launch(effects: Effects, place: Device, args: list[Any], stream: Any) -> None:
@@ -159,9 +159,9 @@ def before_launch(effects: Effects, place: Device, args: list[Any], stream: Any)
     streams = place.backend.streams
     if streams is not None:
         queue = streams.stream_for(place, stream, *(x.owner for x in args if isinstance(x, _native.Array)))
-        reached = {i for i, _ in (*effects.inner_reads, *effects.inner_writes)}
+        reached = {i for i, _ in (*effects.nested_reads, *effects.nested_writes)}
         streams.note_use(place, queue, [x.owner for i in reached for x in arrays_in(args[i])])
-    for i, _ in effects.inner_writes:
+    for i, _ in effects.nested_writes:
         for x in arrays_in(args[i]):
             interop_hooks.before_write(x.owner)
 

@@ -43,19 +43,19 @@ def adjoint_program(record: Record, adjoints: dict[int, array]) -> Program | Non
     kernel = record.kernel
     forward = program_of(record).effects
     sources = {*forward.reads, *(i for i, t in enumerate(record.types) if not isinstance(t, Array))}
-    targets = {*forward.writes, *(i for i, _ in forward.inner_writes)}
+    targets = {*forward.writes, *(i for i, _ in forward.nested_writes)}
     changed = sources.union(forward.stores)
     wrt = tuple(sorted(adjoints))
     dispatcher = program_of(record).dispatcher
     if settings.print_launches or nested.used_by(forward):
-        dispatcher = None  # each is to be seen
+        dispatcher = None  # each is intercepted
     if targets.isdisjoint(adjoints) or changed.isdisjoint(adjoints):
         if dispatcher is not None:
             dispatcher.install_adjoint(wrt, None)
         return None
     require_backward(kernel)
     program = program_of(record, wrt, record.same)
-    serves_all = not (program.effects.scratch or record.same or program.alone)
+    serves_all = not (program.effects.prelaunch_copies or record.same or program.alone)
     if serves_all and dispatcher is not None:
         dispatcher.install_adjoint(wrt, program.dispatcher)
     return program
@@ -80,18 +80,20 @@ def adjoint_arguments(record: Record, program: Program, adjoints: dict[int, arra
     effects = program.effects
     if record.refusal is not None:
         raise RuntimeError(record.refusal)
-    missing = [i for i in effects.scratch if i not in record.scratch]
+    missing = [i for i in effects.prelaunch_copies if i not in record.prelaunch_copies]
     if missing:
         name = record.kernel.parameter_names[missing[0]]
         raise RuntimeError(
             f"kernel `{record.kernel.key}`: the gradient needs the elements of `{name}` from before the launch, which "
             "overwrites them; record the launch on a Tape with gradients on, which keeps a copy"
         )
-    args = [record.kept.get(i, a) for i, a in enumerate(record.args)]
+    args = [record.saved.get(i, a) for i, a in enumerate(record.args)]
     args += [adjoints[i] for i in sorted(adjoints)]
-    for i in effects.scratch:
+    for i in effects.prelaunch_copies:
         repeats_stores = len(args) in effects.writes
-        args.append(clone(record.scratch[i], requires_grad=False) if repeats_stores else record.scratch[i])
+        args.append(
+            clone(record.prelaunch_copies[i], requires_grad=False) if repeats_stores else record.prelaunch_copies[i]
+        )
     return args
 
 

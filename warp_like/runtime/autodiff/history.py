@@ -90,7 +90,7 @@ def require_memory(a: array) -> None:
 
 def unseen(record: Record) -> list[int]:
     """Return the positions of the arrays that the adjoint reads, and that something unseen has written to."""
-    return [i for i in record.changed() if i not in record.kept and _needs(record, i)]
+    return [i for i in record.changed() if i not in record.saved and _needs(record, i)]
 
 
 def refuse_unseen(record: Record) -> None:
@@ -115,8 +115,8 @@ def require_one_run(record: Record, written: Iterable[array], history: History) 
         RuntimeError: An adjoint reads one of ``written``.
     """
     for a in written:
-        for reader, i in history.readers_near(a):
-            if i not in reader.kept and share_memory(reader.args[i], a) and _needs(reader, i):
+        for reader, i in history.overlapping_readers(a):
+            if i not in reader.saved and share_memory(reader.args[i], a) and _needs(reader, i):
                 refuse_unseen(record)
 
 
@@ -139,7 +139,7 @@ def require_intact(record: Record, adjoints: dict[int, array]) -> None:
                 )
 
 
-class InnerReader:
+class NestedReader:
     """A recorded launch that reads an array which stands in elements of its argument at ``position``."""
 
     def __init__(self, record: Record, position: int, path: str, held: array) -> None:
@@ -154,7 +154,7 @@ class InnerReader:
             program = adjoint_program(self.record, gradients_of(self.record))
         except (WarpCodegenError, RuntimeError):
             return  # the backward pass says why
-        if program is not None and (self.position, self.path) in program.effects.inner_reads:
+        if program is not None and (self.position, self.path) in program.effects.nested_reads:
             kernel = self.record.kernel
             place = f"{kernel.parameter_names[self.position]}[...].{self.path}"
             self.record.refusal = (
@@ -166,15 +166,15 @@ class InnerReader:
 class History(_native.History):
     """The memory of one tape.
 
-    Which adjoints read which memory is kept natively (``add_reader``, ``readers_near``, ``discard_reader``), so that a
-    launch that overwrites nothing of it is recorded there alone (``Dispatcher.try_record``). So is what was not copied
-    because arrays had no gradient (``uncopied``, ``without``).
+    Which adjoints read which memory is kept natively (``add_reader``, ``overlapping_readers``, ``discard_reader``), so
+    that a launch that overwrites nothing of it is recorded there alone (``Dispatcher.try_record``). So is what was not
+    copied because arrays had no gradient (``uncopied``, ``without``).
     """
 
     def __init__(self) -> None:
         self.cut: list[array] = []  # without gradients, that the host has filled from arrays with gradients
         self.adjoints: list[array] = []  # that were computed while the tape was recording
-        self.has_inner = False
+        self.has_nested = False
         self.overwritten: dict[int, array] = {}
         self.fingerprints: dict[int, int] = {}
         self.elsewhere: list[Record] = []  # launches that stand for what has run in another way
@@ -185,15 +185,15 @@ class History(_native.History):
         return _native.IntervalMap()
 
     @functools.cached_property
-    def inner(self) -> _native.IntervalMap:
-        """An ``InnerReader`` for each array that is read inside of elements."""
+    def nested(self) -> _native.IntervalMap:
+        """An ``NestedReader`` for each array that is read inside of elements."""
         return _native.IntervalMap()
 
     def before_launch(self, record: Record) -> None:
         """Keep what ``record`` is about to overwrite, and note what it reads."""
         forward = program_of(record).effects
         if nested.used_by(forward):
-            self._before_inner(record, forward)
+            self._before_nested(record, forward)
         in_order = program_of(record).in_order(record.dims, record.same)
         for i in forward.extremes:
             if self._is_result(record.args[i]) and not (in_order and i in forward.serial):
@@ -208,7 +208,7 @@ class History(_native.History):
         self._require_order(record, forward)
         if forward.rewrites or record.same or in_order:
             self._keep_own(record)
-        if program_of(record).keeps:
+        if program_of(record).saves_results:
             for j in forward.writes:  # what else is changed by another run, to which what is kept would not belong
                 if is_differentiable(record.types[j]):
                     self._watch(record.args[j])
@@ -241,26 +241,26 @@ class History(_native.History):
                         "the threads; pass separate arrays"
                     )
 
-    def _before_inner(self, record: Record, forward: Effects) -> None:
+    def _before_nested(self, record: Record, forward: Effects) -> None:
         """Note the arrays that a launch reaches through elements of its arguments."""
-        self.has_inner = True
+        self.has_nested = True
         nested.require_gradients(record.args)
-        written = {x.ptr: x for i, path in forward.inner_writes for x in nested.arrays_at(record.args[i], path)}
+        written = {x.ptr: x for i, path in forward.nested_writes for x in nested.arrays_at(record.args[i], path)}
         for x in written.values():
             self.before_write(x, record)
-        reached = [*forward.inner_reads, *forward.inner_writes]
+        reached = [*forward.nested_reads, *forward.nested_writes]
         for i, path in dict.fromkeys(reached):
             found = nested.arrays_at(record.args[i], path)
             for x in found:
-                self.inner.add(x, InnerReader(record, i, path, x))
-            other = [x for x in found if (i, path) not in forward.inner_writes]
+                self.nested.add(x, NestedReader(record, i, path, x))
+            other = [x for x in found if (i, path) not in forward.nested_writes]
             if any(share_memory(x, w) for x in other for w in written.values()):
                 record.refusal = _shared(record, i, path)
         for i in {*forward.reads, *forward.writes}:
             if any(share_memory(record.args[i], w) for w in written.values()):
                 record.refusal = _shared(record, i)
         for i in forward.writes:
-            found = [x for j, path in forward.inner_reads for x in nested.arrays_at(record.args[j], path)]
+            found = [x for j, path in forward.nested_reads for x in nested.arrays_at(record.args[j], path)]
             if any(share_memory(record.args[i], x) for x in found):
                 record.refusal = _shared(record, i)
         for x in written.values():
@@ -301,18 +301,18 @@ class History(_native.History):
         if program is None:
             return
         first = dict(record.same)
-        for i in program.effects.scratch:
+        for i in program.effects.prelaunch_copies:
             for j in program_of(record).effects.writes:
                 if first.get(i, i) != first.get(j, j) and share_memory(record.args[i], record.args[j]):
                     _refuse_overlap(record, i, j)  # a copy of one does not see what is written through the other
                     return
-            record.scratch[i] = clone(record.args[i], requires_grad=False)
+            record.prelaunch_copies[i] = clone(record.args[i], requires_grad=False)
             self._watch(record.args[i])
 
     def before_unrecorded(self, effects: Effects, args: Sequence[Any]) -> None:
         """Keep what a launch is about to overwrite that is not recorded itself."""
         self.before_writes([args[i] for i in effects.writes])
-        for i, path in effects.inner_writes:
+        for i, path in effects.nested_writes:
             self.before_writes(nested.arrays_at(args[i], path))
 
     def before_writes(self, arrays: Iterable[array]) -> None:
@@ -332,10 +332,10 @@ class History(_native.History):
             replaces: Whether arrays that elements of ``a`` hold are replaced; launches without a ``writer`` do not.
         """
         copies: dict[Any, array] = {}
-        for reader in self.inner.overlapping(a) if self.has_inner else ():
+        for reader in self.nested.overlapping(a) if self.has_nested else ():
             if reader.record is not writer and share_memory(reader.array, a):
                 reader.overwritten()
-        for record, i in self.readers_near(a):
+        for record, i in self.overlapping_readers(a):
             old = record.args[i]
             if not share_memory(old, a):
                 continue
@@ -352,7 +352,7 @@ class History(_native.History):
                 if key not in copies:
                     copies[key] = clone(old, requires_grad=False)
                     self._watch(old)
-                record.kept[i] = copies[key]
+                record.saved[i] = copies[key]
             else:
                 self._note_uncopied(record, i)
             self.discard_reader(record, i)
@@ -374,7 +374,7 @@ class History(_native.History):
         late = [a for a in self.without.values() if _has_gradient(a)]
         for record, position in self.uncopied if late else ():
             if position < 0:
-                missing = _scratch(record) - set(record.scratch)
+                missing = _prelaunch_copies(record) - set(record.prelaunch_copies)
             else:
                 missing = {position} if _needs(record, position) else set()
             if missing:
@@ -402,7 +402,7 @@ class History(_native.History):
         for record in self.elsewhere:
             written = program_of(record).effects.writes
             for i in record.changed():
-                if i not in written and i not in record.kept and _needs(record, i):
+                if i not in written and i not in record.saved and _needs(record, i):
                     record.refusal = record.refusal or _changed(record, i)
             record.follow()
         self.elsewhere = []
@@ -462,13 +462,13 @@ def _needs(record: Record, position: int) -> bool:
     return program is not None and position in program.effects.reads
 
 
-def _scratch(record: Record) -> set[int]:
+def _prelaunch_copies(record: Record) -> set[int]:
     """The arguments of which the adjoint of a launch replays a copy from before it."""
     try:
         program = adjoint_program(record, gradients_of(record))
     except (WarpCodegenError, RuntimeError):
         return set()  # the backward pass says why
-    return set() if program is None else set(program.effects.scratch)
+    return set() if program is None else set(program.effects.prelaunch_copies)
 
 
 def _has_gradient(a: array) -> bool:

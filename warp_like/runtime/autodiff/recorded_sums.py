@@ -70,8 +70,8 @@ def record_reduction(a: array, b: array | None, target: array) -> None:
     sources = [a] if b is None else [a, b]
     if _has_gradient(sources, target):
         op = _add if b is None else _PRODUCTS[len(a.element.shape)]
-        whole = [_spread(x, x.shape) for x in sources]
-        recorder.active.record_launch(op, whole[0].shape, inputs=[*whole, _spread(target, a.shape)])
+        whole = [_broadcast(x, x.shape) for x in sources]
+        recorder.active.record_launch(op, whole[0].shape, inputs=[*whole, _broadcast(target, a.shape)])
 
 
 def record_scan(source: array, target: array, inclusive: bool) -> None:
@@ -92,7 +92,7 @@ def _has_gradient(sources: list[array], target: array) -> bool:
     return target.requires_grad
 
 
-def _spread(x: array, shape: tuple[int, ...]) -> array:
+def _broadcast(x: array, shape: tuple[int, ...]) -> array:
     """A view of ``x`` with as many dimensions as arrays may have, where ``x`` is repeated to fill ``shape``."""
     fill = MAX_DIMS - len(shape)
     steps = [0] * len(shape)

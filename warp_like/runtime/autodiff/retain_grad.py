@@ -23,7 +23,7 @@ class Retained:
     def __init__(self) -> None:
         self.waiting: dict[int, array] = {}  # not yet consumed in this backward pass
         self.earlier: dict[int, array] = {}  # the sums of the passes before
-        self.kept: list[tuple[array, array]] = []  # with the adjoint of this backward pass
+        self.saved: list[tuple[array, array]] = []  # with the adjoint of this backward pass
         self.shown: dict[int, array] = {}  # what the last pass left in `grad`
 
     def begin(self, arrays: Iterable[array], starts: Iterable[array]) -> None:
@@ -36,7 +36,7 @@ class Retained:
         self.waiting = {id(a): a for a in arrays}
         if self.waiting:
             refuse_capture("retain_grad")
-        self.kept = []
+        self.saved = []
         self.earlier = {}
         given = set(map(id, starts))
         for key, a in self.waiting.items():
@@ -49,20 +49,20 @@ class Retained:
         """Keep the adjoints that are about to be consumed."""
         for key, a in list(self.waiting.items()):
             if any(share_memory(a, c) for c in consumed):
-                self.kept.append((a, clone(_grad(a), requires_grad=False)))
+                self.saved.append((a, clone(_grad(a), requires_grad=False)))
                 del self.waiting[key]
 
     def end(self) -> None:
         """Put what was kept back, added to that of earlier passes."""
         self.shown = {}
-        for a, adjoint in self.kept:
+        for a, adjoint in self.saved:
             earlier = self.earlier.get(id(a))
             _grad(a).assign(adjoint if earlier is None else adjoint._values() + earlier._values())
             self.shown[id(a)] = clone(_grad(a), requires_grad=False)
         for key in self.waiting.keys() & self.earlier.keys():  # nothing has consumed it this time
             a = self.waiting[key]
             _grad(a).assign(_grad(a)._values() + self.earlier[key]._values())
-        self.kept = []
+        self.saved = []
 
 
 def _grad(a: array) -> array:

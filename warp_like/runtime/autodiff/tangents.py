@@ -138,9 +138,9 @@ def hvp(
     program = call.kernel.program(call.types, wrt, same, varied, call.device, alone)
     _require_apart(call, program)
 
-    scratch = program.effects.scratch
-    old = [clone(call.args[i], requires_grad=False) for i in scratch]
-    old_tangents = [clone(call.tangents[i]) for i in scratch if i in call.tangents]
+    prelaunch_copies = program.effects.prelaunch_copies
+    old = [clone(call.args[i], requires_grad=False) for i in prelaunch_copies]
+    old_tangents = [clone(call.tangents[i]) for i in prelaunch_copies if i in call.tangents]
     _run_forward(call, program)
     adjoints = {i: weights[i] if i in weights else zeros_like(call.args[i], requires_grad=False) for i in wrt}
     products = {i: zeros_like(call.args[i], requires_grad=False) for i in wrt}
@@ -285,7 +285,7 @@ def _placed_alike(a: array, b: array, x: array, y: array) -> bool:
 def _require_apart(call: _Call, program: Program) -> None:
     """Refuse a second derivative that reads memory which the kernel wrote through another argument."""
     for i, j in _overlaps(call):
-        if i in (*program.effects.reads, *program.effects.scratch):
+        if i in (*program.effects.reads, *program.effects.prelaunch_copies):
             names = call.kernel.parameter_names
             raise RuntimeError(
                 f"kernel `{call.kernel.key}`: the gradient needs `{names[i]}`, but the kernel wrote over its "
@@ -333,7 +333,7 @@ def _find_winners(call: _Call, primal: Program, extremes: list[int]) -> None:
 
 def _run_forward(call: _Call, program: Program) -> None:
     """Run the kernel, with tangents where the second sweep reads some of what it writes."""
-    start = len(call.args) + len(program.wrt or ()) + len(program.effects.scratch)
+    start = len(call.args) + len(program.wrt or ()) + len(program.effects.prelaunch_copies)
     positions = dict(zip(sorted(call.tangents), range(start, start + len(call.tangents)), strict=True))
     reads = program.effects.reads
     if any(positions[i] in reads for i in call.writes if i in positions):

@@ -28,8 +28,8 @@ from warp_like.runtime.autodiff.history import (
     share_memory,
     unseen,
 )
-from warp_like.runtime.autodiff.kept_results import keeping
 from warp_like.runtime.autodiff.retain_grad import Retained
+from warp_like.runtime.autodiff.saved_results import saving_results
 from warp_like.runtime.kernels.arguments import grid_dims, place_of, same_arguments
 from warp_like.runtime.kernels.generics import concrete
 from warp_like.runtime.kernels.program import Program
@@ -88,7 +88,7 @@ class Tape:
     def run_launch(self, program: Program, record: Record, blocks: Blocks = USUAL) -> None:
         """Run a launch and record it; one that fails leaves nothing on the tape."""
         record.block_dim = blocks.threads or 0
-        program, record = keeping(program, record)
+        program, record = saving_results(program, record)
         self.history.before_launch(record)
         run(program, record.dims, record.args, blocks)
         record.dispatcher = program.dispatcher
@@ -226,7 +226,7 @@ class Tape:
             history.require_same_gradients()
         if recorder.active is not None and recorder.active.history is not None:
             recorder.active.history.adjoints += self._before_gradients()
-        seen = self._retained.shown or history.overwritten or history.cut or history.adjoints or history.has_inner
+        seen = self._retained.shown or history.overwritten or history.cut or history.adjoints or history.has_nested
         plain = not (seen or _watched())
         if plain and _native.try_backward(self.launches, starts):
             return
@@ -375,7 +375,7 @@ class Tape:
         """Set the gradients of all recorded arrays to zero."""
         self._retained.shown = {}
         self._before_gradients()
-        if not (_watched() or self.history.has_inner) and _native.try_zero(self.launches):
+        if not (_watched() or self.history.has_nested) and _native.try_zero(self.launches):
             return
         with _nothing_recorded():
             for a, gradient in self.gradients.items():
@@ -492,7 +492,7 @@ def _seed_of(start: array, given: Any) -> Any:
 
 
 def _watched() -> bool:
-    """Whether launches have to be seen one by one: to become a part of a graph, or to be timed."""
+    """Whether launches are intercepted: to become a part of a graph, or to be timed."""
     return recorder.graph is not None or activities.noted is not None
 
 
@@ -507,7 +507,7 @@ def _made_by(r: Record | Write | UserFunction) -> list[array]:
     if not isinstance(r, Record):
         return [a for a in _arrays_of(r) if isinstance(a, array)]
     effects = program_of(r).effects
-    held = (x for i, path in effects.inner_writes for x in nested.arrays_at(r.args[i], path))
+    held = (x for i, path in effects.nested_writes for x in nested.arrays_at(r.args[i], path))
     return [*(r.args[i] for i in effects.writes), *held]
 
 
@@ -515,7 +515,7 @@ def _written_by(r: Record | Write | UserFunction) -> list[array]:
     """The arrays whose gradients the reverse of ``r`` may consume."""
     if isinstance(r, Record):
         effects = program_of(r).effects
-        held = (x for i, path in effects.inner_writes for x in nested.arrays_at(r.args[i], path))
+        held = (x for i, path in effects.nested_writes for x in nested.arrays_at(r.args[i], path))
         return [*(r.args[i] for i in effects.stores), *held]
     return [r.dest] if isinstance(r, Write) else []
 

@@ -32,7 +32,7 @@ def install(program: Program, signature: Signature) -> tuple[_native.Dispatcher,
     effects, schedule = artifact.effects, artifact.schedule
     loaded = cpu.load(artifact.code.binary, (artifact.code.entry,), _native.symbols())
     # Code that gains nothing from plain additions is the one that serves launches which have to be atomic.
-    sums = signature.sums and bool(effects.sums or effects.own or effects.reduced)
+    sums = signature.sums and bool(effects.sums or effects.thread_private or effects.reduced)
     dispatcher = program.dispatcher or program.new_dispatcher(signature, artifact)
     place = (signature.contiguous, signature.wide, sums)
     reaches = pack_reaches(effects.reaches)

@@ -51,32 +51,32 @@ class Runner:
         self.program = program
         self.device = program.device
 
-    def __call__(self, attempt: Any) -> None:
+    def __call__(self, request: Any) -> None:
         """Launch, wait, and raise what the kernel reported."""
-        loaded: Loaded = attempt.code
+        loaded: Loaded = request.code
         name = f"kernel `{self.program.kernel.key}`"
-        stream = Stream(self.device, cuda_stream=attempt.stream)
+        stream = Stream(self.device, cuda_stream=request.stream)
         if loaded.artifact.stack.used:
-            capacity = _native.stack_bound(loaded.artifact.stack.bound, attempt.arguments, attempt.dims)
+            capacity = _native.stack_bound(loaded.artifact.stack.bound, request.arguments, request.dims)
             if capacity < 0 and stream.is_capturing:
                 capacity = fixed_size(self.program.kernel, loaded)
-            if not self._is_affordable(attempt, loaded, capacity):
+            if not self._is_affordable(request, loaded, capacity):
                 if stream.is_capturing:
                     raise RuntimeError(self._refusal(name, capacity))
-                self._with_stack(attempt, loaded, stream)
+                self._with_stack(request, loaded, stream)
                 return
-            self._bounded(attempt, loaded, stream, capacity)
+            self._bounded(request, loaded, stream, capacity)
         else:
-            attempt.launch(0 if loaded.report is None else loaded.report.address)
+            request.launch(0 if loaded.report is None else loaded.report.address)
         if self.program.waits and not stream.is_capturing:  # a graph's reports are looked at when something waits
             stream.synchronize()
 
-    def _is_affordable(self, attempt: Any, loaded: Loaded, capacity: int) -> bool:
+    def _is_affordable(self, request: Any, loaded: Loaded, capacity: int) -> bool:
         """Whether a thread needs no more than ``capacity`` bytes, and all that the device runs at once can have it."""
         if not 0 <= capacity <= settings.adjoint_stack_limit:
             return False
-        resident = self._resident(attempt, loaded)
-        return self._fitting(attempt, capacity) >= min(attempt.blocks, resident)
+        resident = self._resident(request, loaded)
+        return self._fitting(request, capacity) >= min(request.blocks, resident)
 
     def _refusal(self, name: str, capacity: int) -> str:
         if capacity < 0:
@@ -92,42 +92,42 @@ class Runner:
             "kernel with @wp.kernel(checkpoint_loops=True), which saves less and computes more"
         )
 
-    def _bounded(self, attempt: Any, loaded: Loaded, stream: Stream, capacity: int) -> None:
-        blocks = min(attempt.blocks, self._resident(attempt, loaded))
-        nbytes = max(blocks * attempt.block_dim * capacity, 4)
+    def _bounded(self, request: Any, loaded: Loaded, stream: Stream, capacity: int) -> None:
+        blocks = min(request.blocks, self._resident(request, loaded))
+        nbytes = max(blocks * request.block_dim * capacity, 4)
         capture = self.device.capture
         if stream.is_capturing and capture is not None:
             arena = capture.scratch(stream, nbytes)
         else:
             arena = allocate(self.device, nbytes, False, stream)
         assert loaded.report is not None
-        attempt.launch(loaded.report.address, blocks, arena.ptr, capacity)
+        request.launch(loaded.report.address, blocks, arena.ptr, capacity)
 
-    def _with_stack(self, attempt: Any, loaded: Loaded, stream: Stream) -> None:
+    def _with_stack(self, request: Any, loaded: Loaded, stream: Stream) -> None:
         driver, queue = self.device.driver, stream.cuda_stream
-        saved = [(ptr, nbytes, allocate(self.device, nbytes, False, stream)) for ptr, nbytes in attempt.written]
+        saved = [(ptr, nbytes, allocate(self.device, nbytes, False, stream)) for ptr, nbytes in request.written]
         header = allocate(self.device, CUDA_CONTEXT.size, False, stream)
         with self.device.guard:
             for ptr, nbytes, copy in saved:
                 driver.copy_on_device(copy.ptr, ptr, nbytes, queue)
             while True:
-                needed = self._attempt(attempt, loaded, stream, header)
+                needed = self._try_launch(request, loaded, stream, header)
                 if not needed:
                     return
                 for ptr, nbytes, copy in saved:
                     driver.copy_on_device(ptr, copy.ptr, nbytes, queue)
                 loaded.stack_capacity = self._grown(loaded.stack_capacity, needed)
 
-    def _attempt(self, attempt: Any, loaded: Loaded, stream: Stream, header: _native.Buffer) -> int:
+    def _try_launch(self, request: Any, loaded: Loaded, stream: Stream, header: _native.Buffer) -> int:
         """Launch once; returns the bytes of stack that a thread asked for in vain, 0 if none did."""
         driver, queue = self.device.driver, stream.cuda_stream
         capacity = loaded.stack_capacity
-        blocks = self._blocks(attempt, loaded, capacity)
-        arena = allocate(self.device, blocks * attempt.block_dim * capacity, False, stream)
+        blocks = self._blocks(request, loaded, capacity)
+        arena = allocate(self.device, blocks * request.block_dim * capacity, False, stream)
         record = bytearray(CUDA_CONTEXT.size)
         raw = np.frombuffer(record, np.uint8)
         driver.fill(header.ptr, 0, 1, CUDA_CONTEXT.size, queue)
-        attempt.launch(header.ptr, blocks, arena.ptr, capacity)
+        request.launch(header.ptr, blocks, arena.ptr, capacity)
         driver.copy_to_host(raw.ctypes.data, header.ptr, CUDA_CONTEXT.size, queue)
         stream.synchronize()
         if struct.unpack_from("<i", record, AT["code"])[0]:
@@ -135,21 +135,21 @@ class Runner:
         needed: int = struct.unpack_from("<q", record, AT["stack_needed"])[0]
         return needed
 
-    def _blocks(self, attempt: Any, loaded: Loaded, capacity: int) -> int:
+    def _blocks(self, request: Any, loaded: Loaded, capacity: int) -> int:
         """How many blocks to launch: what the device runs at once, and has the memory for stacks for."""
-        return max(1, min(attempt.blocks, self._resident(attempt, loaded), self._fitting(attempt, capacity)))
+        return max(1, min(request.blocks, self._resident(request, loaded), self._fitting(request, capacity)))
 
-    def _resident(self, attempt: Any, loaded: Loaded) -> int:
+    def _resident(self, request: Any, loaded: Loaded) -> int:
         """How many blocks the device runs at once."""
         with self.device.guard:
-            blocks: int = self.device.driver.occupancy(loaded.function, attempt.block_dim)
+            blocks: int = self.device.driver.occupancy(loaded.function, request.block_dim)
         return max(1, blocks * self.device.sm_count)
 
-    def _fitting(self, attempt: Any, capacity: int) -> int:
+    def _fitting(self, request: Any, capacity: int) -> int:
         """How many blocks' stacks take a quarter of the free memory."""
         with self.device.guard:
             free, _ = self.device.driver.memory_info()
-        return int(free // 4 // max(attempt.block_dim * capacity, 1))
+        return int(free // 4 // max(request.block_dim * capacity, 1))
 
     def _grown(self, capacity: int, needed: int) -> int:
         """A capacity that holds ``needed`` bytes.

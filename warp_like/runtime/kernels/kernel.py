@@ -463,7 +463,7 @@ class Kernel(_native.Launchable):
         if args is not None and len(given) != len(self.declared):
             raise ValueError(f"kernel `{self.key}` has {len(self.declared)} parameters, got {len(given)} args")
         if args is not None:
-            given = [x for (_, t), arg in zip(self.declared, given, strict=True) for x in _spread(t, arg)]
+            given = [x for (_, t), arg in zip(self.declared, given, strict=True) for x in _by_fields(t, arg)]
         types = []
         for (name, declared), arg in zip(self.parameters, given, strict=True):
             if declared is None and arg is None:
@@ -482,7 +482,7 @@ class Kernel(_native.Launchable):
         return self.func.__qualname__  # by name, as functions are pickled and copied
 
 
-def _spread(t: Type | None, arg: Any) -> list[Any]:
+def _by_fields(t: Type | None, arg: Any) -> list[Any]:
     """An example argument; None for each field of a struct, whose types are known."""
     return [None] * len(leaf_fields(t)) if isinstance(t, Struct) else [arg]
 

@@ -15,7 +15,7 @@ from warp_like.base.forking import Order, held_by_forks
 from warp_like.base.frozen import Frozen
 from warp_like.base.settings import Setting, settings
 from warp_like.compiler.artifact import Artifact, Effects
-from warp_like.compiler.signature import Signature, entry_roles, prefixed, with_scratch
+from warp_like.compiler.signature import Signature, entry_roles, prefixed, with_prelaunch_copies
 from warp_like.ir.layout import type_code
 from warp_like.ir.types import Array, Scalar, Struct, Type, is_differentiable, leaf_fields
 from warp_like.runtime.memory.device import Device, get_device
@@ -45,8 +45,9 @@ class DispatcherSpec(Frozen):
             many parameters it makes.
         watch: Says whether the Python values that the code was made from have changed, where there are any.
         tid_ndim: The fewest dimensions that it folds the grid into.
-        ordered: Whether what it computes depends on the order in which its threads run, other than by rounding sums.
-        rounds: Whether arrays that it only adds to are of floats.
+        order_dependent: Whether what it computes depends on the order in which its threads run, other than by rounding
+            sums.
+        non_associative: Whether arrays that it only adds to are of floats.
         prints: Whether it prints.
         bounded: Whether what a thread costs does not depend on data, so that a launch may be trusted to be short.
         recordable: Whether a tape needs no more of a launch than its arguments.
@@ -62,8 +63,8 @@ class DispatcherSpec(Frozen):
     declared: tuple[tuple[type | None, int], ...] | None = None
     watch: _native.Watch | None = None
     tid_ndim: int = MAX_DIMS
-    ordered: bool = False
-    rounds: bool = False
+    order_dependent: bool = False
+    non_associative: bool = False
     prints: bool = False
     bounded: bool = False
     recordable: bool = False
@@ -135,8 +136,8 @@ class Program:
         return self._facts
 
     @property
-    def keeps(self) -> bool:
-        """Whether it has a parameter more than its kernel, for results of atomics (``passes/ad/kept.py``)."""
+    def saves_results(self) -> bool:
+        """Whether it has a parameter more than its kernel, for results of atomics (``passes/ad/saved_results.py``)."""
         return len(self.types) > len(self.kernel.parameters)
 
     @property
@@ -185,14 +186,14 @@ class Program:
         options = self.kernel.compile_options()
         return Signature(
             self.types, contiguous, wide, self.wrt, self.same, options, self.tangent, sums, alone=self.alone,
-            kept=self.keeps,
+            saves_results=self.saves_results,
         )  # fmt: skip
 
     def new_dispatcher(self, signature: Signature, artifact: Artifact, cuda: Any = None) -> _native.Dispatcher:
         """Return a dispatcher without variants for the parameters of ``artifact``; ``cuda`` is the device's context."""
         effects, schedule, forward = artifact.effects, artifact.schedule, self.wrt is None and self.tangent is None
-        declared = forward and self.kernel.takes_structs and not self.keeps
-        inner = effects.inner_reads or effects.inner_writes
+        declared = forward and self.kernel.takes_structs and not self.saves_results
+        nested = effects.nested_reads or effects.nested_writes
         spec = DispatcherSpec(
             name=self.kernel.key,
             params=tuple(self._params(signature, effects)),
@@ -203,20 +204,22 @@ class Program:
             declared=tuple([_declared(t) for _, t in self.kernel.declared]) if declared else None,
             watch=self.kernel.watch if forward else None,
             tid_ndim=schedule.tid_ndim,
-            ordered=effects.ordered,
-            rounds=effects.rounds,
+            order_dependent=effects.order_dependent,
+            non_associative=effects.non_associative,
             prints=effects.prints,
             bounded=schedule.bounded,
-            recordable=forward and not (effects.extremes or effects.rewrites or effects.serial or inner),
+            recordable=forward and not (effects.extremes or effects.rewrites or effects.serial or nested),
             deterministic=bool(self.kernel.option("deterministic")),
         )
         return _native.Dispatcher(spec)
 
     def _params(self, signature: Signature, effects: Effects) -> Iterator[tuple[Any, ...]]:
-        given = [*self.kernel.parameter_names, "kept"]
-        names = [prefixed(role, given[i]) for role, i in entry_roles(signature, effects.scratch)]
-        types = [*signature.params, *(signature.args[i] for i in effects.scratch)]
-        tangents = with_scratch(self.tangent or (), len(signature.args), len(self.wrt or ()), effects.scratch)
+        given = [*self.kernel.parameter_names, "saved"]
+        names = [prefixed(role, given[i]) for role, i in entry_roles(signature, effects.prelaunch_copies)]
+        types = [*signature.params, *(signature.args[i] for i in effects.prelaunch_copies)]
+        tangents = with_prelaunch_copies(
+            self.tangent or (), len(signature.args), len(self.wrt or ()), effects.prelaunch_copies
+        )
         types += [types[i] for i in tangents]
         for i, (name, t) in enumerate(zip(names, types, strict=True)):
             flags = _flags(effects, i, t)
@@ -231,7 +234,7 @@ class Program:
     def _may_be_none(self, position: int, effects: Effects) -> bool:
         """Whether None may stand for an array: not where all threads access it, nor where its type was inferred."""
         forward = self.wrt is None and self.tangent is None
-        return forward and self.kernel.generic is None and position not in effects.certain
+        return forward and self.kernel.generic is None and position not in effects.always_accessed
 
     def explain_error(
         self, code: int, where: int, thread: int, text: str | None = None, values: Sequence[int] = ()
@@ -267,8 +270,8 @@ def _flags(effects: Effects, position: int, t: Type) -> int:
     flags = ParamFlag.GRADIENT if is_differentiable(t) else 0
     if position in effects.sums:
         flags |= ParamFlag.WRITES | ParamFlag.SUMS
-    elif position in effects.own or position in effects.reduced:
-        flags |= ParamFlag.WRITES | ParamFlag.OWN
+    elif position in effects.thread_private or position in effects.reduced:
+        flags |= ParamFlag.WRITES | ParamFlag.THREAD_PRIVATE
     elif position in effects.writes:
         flags |= ParamFlag.WRITES
     if position in effects.stores:

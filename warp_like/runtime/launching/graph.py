@@ -63,10 +63,10 @@ class Graph:
         dispatcher = program.dispatcher
         assert dispatcher is not None
         key = program.kernel.key
-        prepared = _native.prepare(dispatcher, dims, args)
-        if prepared is None:
+        bound = _native.bind_launch(dispatcher, dims, args)
+        if bound is None:
             raise RuntimeError(f"kernel `{key}`: the native launch path refused checked arguments; this is a bug")
-        self._replay.add(prepared)
+        self._replay.add(bound)
         self._note_writes(args[i] for i in program.effects.writes)
         self.nodes.append(f"{key}{' (adjoint)' if program.wrt is not None else ''} {dims}")
 
@@ -238,10 +238,10 @@ def capture_launch(graph: Graph, stream: Any = None) -> None:
         run = functools.partial(graph.run, stream)
         outer.add_call(f"graph of {len(graph)} operations", run, graph.writes.values())
         return
-    _run_seen(graph, stream)
+    _run_intercepted(graph, stream)
 
 
-def _run_seen(graph: Graph, stream: Any = None) -> None:
+def _run_intercepted(graph: Graph, stream: Any = None) -> None:
     """Run a graph, of which a tape that is recording keeps what it overwrites; it does not record what graphs do."""
     if recorder.active is not None and recorder.active.history is not None:
         recorder.active.history.before_writes(graph.writes.values())
@@ -418,7 +418,7 @@ def _work(name: str, branch: Branch, kwargs: dict[str, Any]) -> Work:
 
 def _run_branch(branch: Branch, kwargs: dict[str, Any]) -> None:
     if isinstance(branch, Graph):
-        _run_seen(branch)
+        _run_intercepted(branch)
     elif branch is not None:
         branch(**kwargs)
 

@@ -43,7 +43,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _native_first(checked: F) -> F:
-    """Return the native function that calls ``checked`` where a launch is unusual, wrong, or has to be seen."""
+    """Return the native function that calls ``checked`` where a launch is unusual, wrong, or intercepted."""
     return cast(F, functools.update_wrapper(_native.launcher(checked), checked))
 
 
@@ -156,8 +156,8 @@ def _remember(kernel: Kernel, program: Program) -> None:
         found = [d for d in (kernel.fast, *(kernel.others or ())) if d is not None and d is not program.dispatcher]
         kernel.others = [d for d in found if d.device is not program.device]
     effects = program.effects
-    if effects.inner_writes or (effects.inner_reads and program.device.backend.streams is not None):
-        kernel.fast = None  # there is more to tell of than the arguments: `inner.before_launch`
+    if effects.nested_writes or (effects.nested_reads and program.device.backend.streams is not None):
+        kernel.fast = None  # there is more to tell of than the arguments: `nested.before_launch`
         return
     kernel.fast = program.dispatcher
     first = kernel if kernel.first is None else kernel.first
@@ -202,7 +202,7 @@ def run(program: Program, dims: tuple[int, ...], args: list[Any], blocks: Blocks
     for i in program.effects.writes:
         if i < len(names):  # what lies beyond are adjoints, checked where they were made
             require_writable(Site(key, positions[i], names[i], program.types[i]), args[i])
-    for i in program.effects.certain if math.prod(dims) else ():
+    for i in program.effects.always_accessed if math.prod(dims) else ():
         if i < len(names):
             require_given(Site(key, positions[i], names[i], program.types[i]), args[i])
     if nested.used_by(program.effects):
@@ -239,7 +239,7 @@ def _require_extents(program: Program, variant: Place, dims: tuple[int, ...], ar
         return
     from warp_like.runtime.kernels.extents import require_extents
 
-    roles = entry_roles(program.signatures[variant], program.artifacts[variant].effects.scratch)
+    roles = entry_roles(program.signatures[variant], program.artifacts[variant].effects.prelaunch_copies)
     require_extents(program.kernel, reaches, dims, roles, [a.shape if isinstance(a, array) else None for a in args])
 
 
@@ -331,12 +331,12 @@ class Launch(_native.Command):
         assert self.program.dispatcher is not None
         if nested.used_by(self.program.effects):
             return
-        self._prepared = _native.prepare(self.program.dispatcher, self._dims, self._params, *self.blocks)
+        self._bound = _native.bind_launch(self.program.dispatcher, self._dims, self._params, *self.blocks)
 
     def set_dim(self, dim: int | Sequence[int]) -> None:
         """Set the grid."""
         self._dims = grid_dims(self.kernel.key, dim)
-        self._prepared = None
+        self._bound = None
 
     def set_param_at_index(self, index: int, value: Any, adjoint: bool = False) -> None:
         """Set one argument by position; ``adjoint`` sets its adjoint, in a launch recorded with ``adjoint=True``.
@@ -358,7 +358,7 @@ class Launch(_native.Command):
             self._params[i] = convert(site, x)
         if self._given is not None:
             self._given[index] = value
-        self._prepared = None
+        self._bound = None
 
     def _require_parameter(self, index: int) -> None:
         count = len(self.kernel.declared)

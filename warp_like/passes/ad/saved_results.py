@@ -1,13 +1,13 @@
-"""Integers that atomics return, kept by a recorded launch for its reverse sweep.
+"""Integers that atomics return, saved by a recorded launch for its reverse sweep.
 
 Compaction (``out[wp.atomic_add(n, 0, 1)] = x[i]``) needs in reverse the place that each thread got, which no second run
-would give. The kernel gets a parameter more, ``kept``, an array of int64 with a row for each such atomic and a column
+would give. The kernel gets a parameter more, ``saved``, an array of int64 with a row for each such atomic and a column
 for each thread. The recorded launch runs a variant that stores the results there, and the adjoint loads them.
 
 Rows are for atomics to which a thread comes at most once: in branches, and in no loop, since constant loops have been
 unrolled before. Both variants are made of the same prepared function, so that they number the rows alike.
 
-Below is the adjoint's side, ``load_results``; its atomic has no effect on adjoints. ``keep_results`` puts a ``store``
+Below is the adjoint's side, ``load_results``; its atomic has no effect on adjoints. ``save_results`` puts a ``store``
 behind the atomic where this has a ``load``.
 
 Before::
@@ -24,14 +24,14 @@ Before::
 
 After::
 
-    kernel k(%n: array1d[int32], %x: array1d[float32], %out: array1d[float32], %kept: array2d[int64]) {
+    kernel k(%n: array1d[int32], %x: array1d[float32], %out: array1d[float32], %saved: array2d[int64]) {
       %0 = tid 0 of 1 : int32
       %1 = tid 0 of 1 : int32
       %2 = constant 0 : int32
       %3 = constant 1 : int32
       %4 = atomic_add %n[%2], %3 : int32
       %5 = constant 0 : int32
-      %6 = load %kept[%5, %0] : int64
+      %6 = load %saved[%5, %0] : int64
       %7 = cast %6 : int32
       %8 = load %x[%1] : float32
       store %out[%7], %8
@@ -49,13 +49,13 @@ from warp_like.base.loc import at
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.layout import KEPT
+from warp_like.ir.layout import SAVED_RESULTS
 from warp_like.ir.rewrite import substitute
 from warp_like.ir.types import Scalar, int32, int64
 
 
-def kept_results(memory: Memory) -> list[ops.Atomic | ops.AtomicCas]:
-    """Return the atomics of a function whose results a recorded launch can keep, in order."""
+def savable_results(memory: Memory) -> list[ops.Atomic | ops.AtomicCas]:
+    """Return the atomics of a function whose results a recorded launch can save, in order."""
     own = private_roots(memory)  # whose elements can be saved otherwise
     used = (o for o in _once(memory.function.body) if memory.is_used(o.result) and _is_integer(o.result))
     return [o for o in used if not memory.roots(o.array) <= own]
@@ -74,19 +74,19 @@ def _is_integer(v: Value) -> bool:
     return isinstance(v.type, Scalar) and v.type.is_int
 
 
-def keep_results(f: Function, wide: bool) -> Function:
+def save_results(f: Function, wide: bool) -> Function:
     """Let ``f`` store what its atomics return, in place; ``wide`` says that indices of its threads take 64 bits."""
     return _with_parameter(f, wide, load=False)
 
 
 def load_results(f: Function, wide: bool) -> Function:
-    """Let ``f`` use what an earlier launch has kept in place of what its atomics return, in place."""
+    """Let ``f`` use what an earlier launch has saved in place of what its atomics return, in place."""
     return _with_parameter(f, wide, load=True)
 
 
 def _with_parameter(f: Function, wide: bool, *, load: bool) -> Function:
-    rows = {o: row for row, o in enumerate(kept_results(analyse(f)))}
-    param = Value(KEPT, "kept")
+    rows = {o: row for row, o in enumerate(savable_results(analyse(f)))}
+    param = Value(SAVED_RESULTS, "saved")
     f.body.params = [*f.params, param]
     b = Emitter(Block())
     thread = b.insert(ops.Tid(0, 1), int64 if wide else int32).result
@@ -113,6 +113,6 @@ def _with_parameter(f: Function, wide: bool, *, load: bool) -> Function:
 
 
 def count_rows(f: Function) -> int:
-    """Return how many rows ``f``, which ``keep_results`` has given its last parameter, stores to."""
+    """Return how many rows ``f``, which ``save_results`` has given its last parameter, stores to."""
     stores = (o for o in f.body.walk() if isinstance(o, ops.Store) and root_of(o.array).array is f.params[-1])
     return max((1 + int(ops.constant_value(o.indices[0])) for o in stores), default=0)

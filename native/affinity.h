@@ -30,7 +30,7 @@ inline void pause_processor() {
 }
 
 // Where one worker is. Used under the pool's mutex.
-class Place {
+class WorkerAffinity {
   public:
     // The worker is about to wait for work.
     void settle();
@@ -38,7 +38,7 @@ class Place {
     void arrive();
 
   private:
-    friend void keep_apart(std::deque<Place>* places);
+    friend void separate_workers(std::deque<WorkerAffinity>* affinities);
 #ifdef __linux__
     int thread_ = 0;  // the system's number; 0 while it has not run yet
     int cpu_ = -1;
@@ -48,6 +48,6 @@ class Place {
 };
 
 // Called before workers are woken: those that would wake where the caller or one another works are sent elsewhere.
-void keep_apart(std::deque<Place>* places);
+void separate_workers(std::deque<WorkerAffinity>* affinities);
 
 }  // namespace wl

@@ -1,4 +1,4 @@
-#include "prepared.h"
+#include "bound_launch.h"
 
 #include <new>
 
@@ -19,15 +19,15 @@ struct Work {
     Ref stream;
     Variant variant;
     Grid grid;
-    Given given;
+    Operands operands;
     Arguments arguments;
 };
 
-struct Prepared {
+struct BoundLaunch {
     PyObject_HEAD Work* work;
 };
 
-Work* work_of(PyObject* object) { return reinterpret_cast<Prepared*>(object)->work; }
+Work* work_of(PyObject* object) { return reinterpret_cast<BoundLaunch*>(object)->work; }
 
 // Packs the arguments; false, with no exception set, when the dispatcher declines them or lacks the variant.
 bool pack(Work* work, PyObject* const* given) {
@@ -36,8 +36,8 @@ bool pack(Work* work, PyObject* const* given) {
     work->stream = Ref::borrow(work->grid.stream);
     Dispatcher* dispatcher = as_dispatcher(work->dispatcher.get());
     Refusal refusal;
-    if (work->given.take_flat(args) || !read_grid(dim, &work->grid, &refusal.reason) ||
-        !work->arguments.pack(work->given, dispatcher->device, &refusal)) {
+    if (work->operands.take_flat(args) || !read_grid(dim, &work->grid, &refusal.reason) ||
+        !work->arguments.pack(work->operands, dispatcher->device, &refusal)) {
         return false;
     }
     const Variant* variant = variant_for(dispatcher, work->grid, work->arguments);
@@ -47,16 +47,17 @@ bool pack(Work* work, PyObject* const* given) {
     return true;
 }
 
-PyObject* prepare(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+PyObject* bind_launch(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     if ((nargs != 3 && nargs != 6) || Py_TYPE(args[0]) != &DispatcherType) {
-        PyErr_SetString(PyExc_TypeError, "prepare(dispatcher, dim, args, stream=None, max_blocks=0, block_dim=None)");
+        PyErr_SetString(PyExc_TypeError,
+                        "bind_launch(dispatcher, dim, args, stream=None, max_blocks=0, block_dim=None)");
         return nullptr;
     }
-    Ref object(PreparedType.tp_alloc(&PreparedType, 0));
+    Ref object(BoundLaunchType.tp_alloc(&BoundLaunchType, 0));
     if (!object) return nullptr;
     Work* work = new (std::nothrow) Work(args[0]);
     if (!work) return PyErr_NoMemory();
-    reinterpret_cast<Prepared*>(object.get())->work = work;
+    reinterpret_cast<BoundLaunch*>(object.get())->work = work;
     PyObject* none = Py_None;
     PyObject* const given[] = {args[1], args[2], nargs > 3 ? args[3] : none, nargs > 3 ? args[4] : none,
                                nargs > 3 ? args[5] : none};
@@ -70,7 +71,7 @@ int traverse(PyObject* object, visitproc visit, void* arg) {
     Py_VISIT(work->dispatcher.get());
     Py_VISIT(work->code.get());
     Py_VISIT(work->stream.get());
-    for (size_t i = 0; i < work->given.size(); ++i) Py_VISIT(work->given[i]);
+    for (size_t i = 0; i < work->operands.size(); ++i) Py_VISIT(work->operands[i]);
     return 0;
 }
 
@@ -81,8 +82,8 @@ void dealloc(PyObject* object) {
 }
 
 PyMethodDef functions[] = {
-    {"prepare", method(prepare), METH_FASTCALL,
-     "prepare(dispatcher, dim, args, stream=None, max_blocks=0, block_dim=None)\n--\n\nReturn a Prepared launch, with "
+    {"bind_launch", method(bind_launch), METH_FASTCALL,
+     "bind_launch(dispatcher, dim, args, stream=None, max_blocks=0, block_dim=None)\n--\n\nReturn a BoundLaunch, with "
      "one argument for each parameter: of a struct, "
      "its fields; None where the dispatcher would decline it."},
     {nullptr, nullptr, 0, nullptr},
@@ -90,7 +91,7 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
-PyTypeObject PreparedType = {PyVarObject_HEAD_INIT(nullptr, 0)};
+PyTypeObject BoundLaunchType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 bool is_stale(PyObject* object) {
     const Dispatcher* dispatcher = as_dispatcher(work_of(object)->dispatcher.get());
@@ -99,10 +100,10 @@ bool is_stale(PyObject* object) {
 
 void refresh_values(PyObject* object) {
     Work* work = work_of(object);
-    work->arguments.refresh_values(work->given);
+    work->arguments.refresh_values(work->operands);
 }
 
-bool run_prepared(PyObject* object) {
+bool run_bound_launch(PyObject* object) {
     Work* work = work_of(object);
     if (work->grid.count == 0) return true;
     const Ref held = Ref::borrow(object);
@@ -110,14 +111,14 @@ bool run_prepared(PyObject* object) {
     return execute(as_dispatcher(work->dispatcher.get()), &work->variant, work->grid, &work->arguments);
 }
 
-bool register_prepared(PyObject* module) {
-    PreparedType.tp_name = "warp_like._native.Prepared";
-    PreparedType.tp_basicsize = sizeof(Prepared);
-    PreparedType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION;
-    PreparedType.tp_doc = "A launch with its arguments packed, made by `prepare`.";
-    PreparedType.tp_dealloc = dealloc;
-    PreparedType.tp_traverse = traverse;
-    return add_type(module, "Prepared", &PreparedType) && PyModule_AddFunctions(module, functions) == 0;
+bool register_bound_launch(PyObject* module) {
+    BoundLaunchType.tp_name = "warp_like._native.BoundLaunch";
+    BoundLaunchType.tp_basicsize = sizeof(BoundLaunch);
+    BoundLaunchType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+    BoundLaunchType.tp_doc = "A launch with its arguments packed, made by `bind_launch`.";
+    BoundLaunchType.tp_dealloc = dealloc;
+    BoundLaunchType.tp_traverse = traverse;
+    return add_type(module, "BoundLaunch", &BoundLaunchType) && PyModule_AddFunctions(module, functions) == 0;
 }
 
 }  // namespace wl

@@ -1,4 +1,4 @@
-"""Put numbers in place of arrays that control flow chooses, so that later passes see each array by its name.
+"""Lower selects between arrays to selects between integers, so that later passes see each array by its name.
 
 ``x = a if c else b`` becomes a number that says which of its *candidates* ``x`` is, arguments of the kernel mostly, and
 loops carry such numbers (``a, b = b, a``). An access branches on the number and is an access to one array on each side:
@@ -69,7 +69,7 @@ class Candidate(Frozen):
     """An array that may be chosen: the array of ``fields`` of ``root``, less ``count`` leading dimensions.
 
     ``root`` is None for the array that stands where none was given. With ``kept`` it is a slice with these dimensions,
-    of the array of ``ndim`` dimensions that this is otherwise. With ``inner`` the root's elements are arrays, and
+    of the array of ``ndim`` dimensions that this is otherwise. With ``nested`` the root's elements are arrays, and
     one of them, at as many indices, takes the place of the root.
     """
 
@@ -78,12 +78,12 @@ class Candidate(Frozen):
     count: int = 0
     ndim: int = 0
     kept: tuple[int, ...] | None = None
-    inner: int = 0
+    nested: int = 0
 
     @property
     def carried(self) -> int:
         """How many integers say which part of ``root`` it is."""
-        return self.inner + self.count + (self.ndim + 2 * len(self.kept) if self.kept is not None else 0)
+        return self.nested + self.count + (self.ndim + 2 * len(self.kept) if self.kept is not None else 0)
 
 
 _NOTHING = Candidate(None)
@@ -105,7 +105,7 @@ class Choice:
         self.views = views
 
 
-def open_choices(f: Function) -> Function:
+def lower_array_selects(f: Function) -> Function:
     """Rewrite what chooses between arrays in ``f``, in place; functions that it still calls are replaced by copies.
 
     Raises:
@@ -113,7 +113,7 @@ def open_choices(f: Function) -> Function:
     """
     if _has_choices(f) or any(isinstance(o, ops.Call) for o in f.body.walk()):
         _drop_unchanged(f)
-        rewrite(f, _Opener(_candidates(f)))
+        rewrite(f, _Lowerer(_candidates(f)))
     return f
 
 
@@ -251,8 +251,8 @@ def _meant(v: Value, known: dict[Value, dict[Candidate, None]]) -> list[Candidat
         found = _meant(v.op.array, known)
         if all(c.kept is None for c in found):
             return [_viewed(c, v.op) for c in found]
-    if isinstance(v.op, ops.Inner):
-        return [Candidate(v.op.array, inner=len(v.op.indices))]
+    if isinstance(v.op, ops.NestedArray):
+        return [Candidate(v.op.array, nested=len(v.op.indices))]
     return [Candidate(v)]
 
 
@@ -267,7 +267,7 @@ def _viewed(c: Candidate, view: ops.View | ops.Slice) -> Candidate:
 # --- rewriting ---
 
 
-class _Opener(Rewriter):
+class _Lowerer(Rewriter):
     def __init__(self, candidates: dict[Value, dict[Candidate, None]]) -> None:
         super().__init__()
         self.candidates = candidates
@@ -368,12 +368,12 @@ class _Opener(Rewriter):
         if v in self.choices:
             return self.choices[v]
         if isinstance(v.op, ops.VIEWS):
-            inner = self.choice(v.op.array)
-            if all(c.kept is None for c in inner.candidates):
-                return self.view(inner, v.op)
+            nested = self.choice(v.op.array)
+            if all(c.kept is None for c in nested.candidates):
+                return self.view(nested, v.op)
         indices: tuple[Value, ...] = ()
-        if isinstance(v.op, ops.Inner):
-            c = Candidate(v.op.array, inner=len(v.op.indices))
+        if isinstance(v.op, ops.NestedArray):
+            c = Candidate(v.op.array, nested=len(v.op.indices))
             indices = tuple(self.b.cast(i, int64) for i in v.op.indices)
         else:
             c = _NOTHING if isinstance(v.op, ops.Make) else Candidate(v)
@@ -395,8 +395,8 @@ class _Opener(Rewriter):
         if c.root is None:
             return self.b.zero(like.type)
         array, indices = c.root, choice.indices[c]
-        if c.inner:
-            array, indices = self.b.inner(array, indices[: c.inner]), indices[c.inner :]
+        if c.nested:
+            array, indices = self.b.nested(array, indices[: c.nested]), indices[c.nested :]
         for field in c.fields:
             array = self.b.field_view(array, field)
         if c.count:
@@ -448,7 +448,7 @@ class _Opener(Rewriter):
         if f not in self.callees:
             self.callees[f] = f
             if any(map(_has_choices, (g for g in (f, f.gradient, f.replay) if g is not None))):
-                self.callees[f] = new = open_choices(inline(clone_function(f)))
-                new.gradient = f.gradient and open_choices(inline(clone_function(f.gradient)))
-                new.replay = f.replay and open_choices(inline(clone_function(f.replay)))
+                self.callees[f] = new = lower_array_selects(inline(clone_function(f)))
+                new.gradient = f.gradient and lower_array_selects(inline(clone_function(f.gradient)))
+                new.replay = f.replay and lower_array_selects(inline(clone_function(f.replay)))
         return self.callees[f]

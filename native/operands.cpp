@@ -1,4 +1,4 @@
-#include "given.h"
+#include "operands.h"
 
 #include <cstring>
 
@@ -32,12 +32,12 @@ Ref fields_of(PyObject* object) {
 
 }  // namespace
 
-Given::~Given() {
+Operands::~Operands() {
     for (size_t i = 0; i < size_; ++i) Py_DECREF(items_[i]);
     if (items_ != inline_) PyMem_Free(items_);
 }
 
-const char* Given::add(PyObject* object) {
+const char* Operands::add(PyObject* object) {
     if (size_ == room_) {
         auto* more = static_cast<PyObject**>(PyMem_Malloc(2 * room_ * sizeof(PyObject*)));
         if (!more) return kNoMemory;
@@ -52,7 +52,7 @@ const char* Given::add(PyObject* object) {
 }
 
 // Fields that are structs give their own fields in their place. Their classes were checked when they were assigned.
-const char* Given::add_fields(PyObject* object, bool arrays_only) {
+const char* Operands::add_fields(PyObject* object, bool arrays_only) {
     const Ref fields = fields_of(object);
     if (!fields) return "needs a struct of the parameter's class";
     PyObject *name, *value;
@@ -73,7 +73,7 @@ const char* Given::add_fields(PyObject* object, bool arrays_only) {
     return nullptr;
 }
 
-const char* Given::take_one(const Declared& declared, PyObject* object) {
+const char* Operands::take_one(const Declared& declared, PyObject* object) {
     if (!declared.struct_class) return add(object);
     if (reinterpret_cast<PyObject*>(Py_TYPE(object)) != declared.struct_class.get()) {
         return "needs a struct of the parameter's class";
@@ -83,7 +83,7 @@ const char* Given::take_one(const Declared& declared, PyObject* object) {
     return size_ - before == declared.leaves ? nullptr : "the struct has another number of fields";
 }
 
-const char* Given::take(const std::vector<Declared>& declared, PyObject* inputs, PyObject* outputs) {
+const char* Operands::take(const std::vector<Declared>& declared, PyObject* inputs, PyObject* outputs) {
     size_t at = 0;
     for (PyObject* group : {inputs, outputs}) {
         if (!is_sequence(group)) return kNoList;
@@ -96,7 +96,7 @@ const char* Given::take(const std::vector<Declared>& declared, PyObject* inputs,
     return nullptr;
 }
 
-const char* Given::take_flat(PyObject* list) {
+const char* Operands::take_flat(PyObject* list) {
     if (!is_sequence(list)) return kNoList;
     for (Py_ssize_t i = 0; i < Py_SIZE(list); ++i) {
         if (const char* why = add(item(list, i))) return why;
@@ -104,8 +104,8 @@ const char* Given::take_flat(PyObject* list) {
     return nullptr;
 }
 
-const char* Given::take_group_adjoints(const std::vector<Declared>& declared, size_t* at, PyObject* group,
-                                       PyObject* adjoints) {
+const char* Operands::take_group_adjoints(const std::vector<Declared>& declared, size_t* at, PyObject* group,
+                                          PyObject* adjoints) {
     if (!is_sequence(group) || !is_sequence(adjoints)) return kNoList;
     if (Py_SIZE(adjoints) > Py_SIZE(group)) return "more adjoints than arguments";
     for (Py_ssize_t i = 0; i < Py_SIZE(group); ++i, ++*at) {
@@ -127,15 +127,15 @@ const char* Given::take_group_adjoints(const std::vector<Declared>& declared, si
     return nullptr;
 }
 
-const char* Given::take_adjoints(const std::vector<Declared>& declared, size_t params, PyObject* inputs,
-                                 PyObject* outputs, PyObject* adj_inputs, PyObject* adj_outputs) {
+const char* Operands::take_adjoints(const std::vector<Declared>& declared, size_t params, PyObject* inputs,
+                                    PyObject* outputs, PyObject* adj_inputs, PyObject* adj_outputs) {
     size_t at = 0;
     if (const char* why = take_group_adjoints(declared, &at, inputs, adj_inputs)) return why;
     if (const char* why = take_group_adjoints(declared, &at, outputs, adj_outputs)) return why;
     return size_ == params ? nullptr : "another number of adjoints than of arguments";
 }
 
-bool register_given() {
+bool register_operands() {
     values_name = PyUnicode_InternFromString("_values");
     unset_array = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
     return values_name && unset_array;

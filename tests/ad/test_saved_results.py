@@ -16,7 +16,7 @@ from warp_like.ir.core import Function, Value
 from warp_like.ir.rewrite import clone_function
 from warp_like.ir.types import Array, float32, int32
 from warp_like.ir.verify import verify
-from warp_like.passes.ad.kept import count_rows, keep_results, kept_results, load_results
+from warp_like.passes.ad.saved_results import count_rows, load_results, savable_results, save_results
 from warp_like.passes.cse import cse
 from warp_like.passes.dce import dce
 
@@ -68,14 +68,14 @@ def _own_element(b: Emitter, f: Function, i: Value) -> None:
 )
 def test_rows_are_for_integers_that_are_used_and_found_once(build: Build, rows: int) -> None:
     f = _kernel(build)
-    assert len(kept_results(analyse(f))) == rows
-    assert count_rows(keep_results(f, wide=False)) == rows
+    assert len(savable_results(analyse(f))) == rows
+    assert count_rows(save_results(f, wide=False)) == rows
 
 
 @pytest.mark.parametrize("wide", [False, True])
 def test_the_second_run_uses_what_the_first_one_kept(wide: bool) -> None:
     f = _kernel(_pack_some)
-    keeping, loading = keep_results(clone_function(f), wide), load_results(clone_function(f), wide)
+    keeping, loading = save_results(clone_function(f), wide), load_results(clone_function(f), wide)
     verify(keeping)
     verify(loading)
     x, kept = np.array([1.0, 3.0, 5.0], np.float32), np.zeros((2, 3), np.int64)

@@ -104,7 +104,7 @@ def test_no_copies_and_no_atomics_however_many_os_threads() -> None:
         wp.config.num_threads = 64
         wp.launch(spread, dim=len(x), inputs=[x, out, 0])
         assert spread.fast.required_variant(len(x), [x, out, 0]) == (True, False, True)
-        wp.config.num_threads = 1024  # too many for their seams, and so for copies
+        wp.config.num_threads = 1024  # too many for their halos, and so for copies
         assert spread.fast.required_variant(len(x), [x, out, 0]) == (True, False, False)
     finally:
         wp.config.num_threads = 0

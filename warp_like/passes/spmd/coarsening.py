@@ -1,13 +1,13 @@
-"""Several rows of threads side by side: the code of threads that are neighbours along the last but one dimension.
+"""Thread coarsening: code for the threads of several rows, neighbours along the last but one dimension.
 
-A loop in which all rows load the same, as the threads of a matrix product do, waits for these loads. Such code is also
-made for ``ROWS`` rows at once: what is the same in all rows is computed once, and what is not, once for each. What rows
-add to one element is added up first. Loops and branches that all rows take alike hold all rows; others are there once
-for each row.
+A loop in which all rows load the same elements, as in a matrix product, waits for these loads. So there is also code
+for ``ROWS`` rows at once: a value that is the same in all rows is computed once, and any other once for each row.
+Contributions of several rows to one element are added up first. A loop or branch that all rows take alike holds all
+rows; any other is repeated for each row.
 
-What must hold is what holds for lanes: threads have no order, so all rows may read at one time what they all mean.
+As with lanes, threads have no order, so all rows may read an element that they share at one time.
 
-Relies on a finished function for which ``may_go_together`` holds; below, for two rows.
+Relies on a finished function for which ``can_coarsen`` holds; below, for two rows.
 
 Before::
 
@@ -46,20 +46,20 @@ from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import Cloner, grid_ndim, without_body
 from warp_like.ir.types import scalar_of
-from warp_like.passes.spmd.steps import Step, find_steps
+from warp_like.passes.spmd.strides import Stride, find_strides
 
 if TYPE_CHECKING:
     from typing import TypeGuard
 
 ROWS = 4
 LARGEST = 100
-"""The most ops of a function of which there is code for several rows as well."""
+"""The most ops of a function that is coarsened."""
 
 _ALLOWED = (ops.Yield, ops.If, ops.For, ops.While, ops.Load, ops.Store, ops.Atomic, ops.LocalArray)
-"""Ops that rows may have side by side though they do more than compute; others need their thread's number or stack."""
+"""Ops with effects that may be coarsened; others need their thread's number or stack."""
 
 
-def may_go_together(f: Function) -> bool:
+def can_coarsen(f: Function) -> bool:
     """Return whether there can be code for several rows of ``f`` at once."""
     ndim, found = grid_ndim(f), list(f.body.walk())
     if ndim < 2 or not all(o.PURE or isinstance(o, _ALLOWED) for o in found):
@@ -68,11 +68,11 @@ def may_go_together(f: Function) -> bool:
 
 
 def share_vectors(f: Function) -> bool:
-    """Return whether rows of ``f`` may go together, and load the same vectors in a loop, or add to the same ones."""
+    """Return whether ``f`` can be coarsened, and its rows load the same vectors in a loop, or add to the same ones."""
     found = list(f.body.walk())
-    if len(found) > LARGEST or any(isinstance(o, ops.LocalArray) for o in found) or not may_go_together(f):
+    if len(found) > LARGEST or any(isinstance(o, ops.LocalArray) for o in found) or not can_coarsen(f):
         return False
-    along_rows, along_lanes = find_steps(f, axis=-2), find_steps(f)
+    along_rows, along_lanes = find_strides(f, axis=-2), find_strides(f)
     used = {v for o in found for v in o.operands()}
 
     def shared(b: Block, in_loop: bool) -> bool:
@@ -103,25 +103,25 @@ def _ways(o: Op) -> Sequence[Value]:
     return ()
 
 
-def _adds_alike(o: Op, steps: dict[Value, Step], used: Container[Value]) -> TypeGuard[ops.Atomic]:
+def _adds_alike(o: Op, strides: dict[Value, Stride], used: Container[Value]) -> TypeGuard[ops.Atomic]:
     """Whether ``o`` adds to an element that is the same in all rows, in numbers whose sum may be formed before."""
     if not isinstance(o, ops.Atomic) or not KINDS[o.kind].sign or o.result in used:
         return False
     scalar = scalar_of(o.value.type)
-    return scalar is not None and scalar.bits >= 32 and all(steps[v] == 0 for v in (o.array, *o.indices))
+    return scalar is not None and scalar.bits >= 32 and all(strides[v] == 0 for v in (o.array, *o.indices))
 
 
-def side_by_side(f: Function, rows: int) -> Function:
+def coarsen(f: Function, rows: int) -> Function:
     """Return ``f`` for the threads of ``rows`` rows with the same last index; its thread is that of the first row."""
-    return _SideBySide(f, rows).function()
+    return _Coarsener(f, rows).function()
 
 
-class _SideBySide:
+class _Coarsener:
     def __init__(self, f: Function, rows: int) -> None:
         self.f = f
         self.rows = rows
         self.row_axis = grid_ndim(f) - 2
-        self.steps = find_steps(f, axis=-2)
+        self.strides = find_strides(f, axis=-2)
         self.of_row = [Cloner() for _ in range(rows)]  # what stands for a value in each row
         self.used = {v for o in f.body.walk() for v in o.operands()}
         self.b = Emitter(Block())
@@ -144,12 +144,12 @@ class _SideBySide:
 
     def values(self, v: Value, like: Value) -> list[Value]:
         """What stands for ``v`` where ``like`` decides whether that is one value or one for each row."""
-        return [c.value(v) for c in (self.of_row[:1] if self.steps[like] == 0 else self.of_row)]
+        return [c.value(v) for c in (self.of_row[:1] if self.strides[like] == 0 else self.of_row)]
 
     def bind_all(self, olds: Sequence[Value], news: Sequence[Value]) -> None:
         rest = iter(news)
         for v in olds:
-            made = [next(rest) for _ in range(1 if self.steps[v] == 0 else self.rows)]
+            made = [next(rest) for _ in range(1 if self.strides[v] == 0 else self.rows)]
             for x in made:
                 x.hint = v.hint
             self.bind(v, made)
@@ -164,16 +164,16 @@ class _SideBySide:
         if isinstance(o, ops.Tid) and o.axis == self.row_axis:
             first = self.b.insert(ops.Tid(o.axis, o.ndim), o.result.type, hint=o.result.hint).result
             self.bind(o.result, [first, *(self.b.add(first, k) for k in range(1, self.rows))])
-        elif ways and all(self.steps[v] == 0 for v in ways):
+        elif ways and all(self.strides[v] == 0 for v in ways):
             self.together(o)
-        elif _adds_alike(o, self.steps, self.used):
+        elif _adds_alike(o, self.strides, self.used):
             total = functools.reduce(self.b.add, (c.value(o.value) for c in self.of_row))
             one = self.of_row[0].value
             self.b.atomic(o.kind, one(o.array), tuple(map(one, o.indices)), total)
         elif (
             not ways
             and (o.PURE or isinstance(o, ops.Load))
-            and all(self.steps[v] == 0 for v in (*o.operands(), *o.results))
+            and all(self.strides[v] == 0 for v in (*o.operands(), *o.results))
         ):
             self.keep(self.of_row[0].op(o))
             for r in o.results:
@@ -209,7 +209,7 @@ class _SideBySide:
 
     def block(self, b: Block, results: Sequence[Value], params: Sequence[Value] = ()) -> Block:
         """``b`` with all rows in it, yielding what stands for ``results`` outside."""
-        new = Block([Value(p.type, p.hint) for p in params for _ in range(1 if self.steps[p] == 0 else self.rows)])
+        new = Block([Value(p.type, p.hint) for p in params for _ in range(1 if self.strides[p] == 0 else self.rows)])
         self.bind_all(params, new.params)
         with self.b.into(new):
             self.run(b)

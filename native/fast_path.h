@@ -1,5 +1,5 @@
-// Front: a native function in front of a Python function that has the same parameters. The native one takes the usual
-// calls; all that is unusual or wrong goes to the Python function, which alone has words for it.
+// FastPath: a native function in front of a Python function that has the same parameters. The native one takes the
+// usual calls; all that is unusual or wrong goes to the Python function, which alone has words for it.
 #pragma once
 
 #include "python.h"
@@ -11,8 +11,8 @@ using Shortcut = PyObject* (*)(PyObject* const* args, Py_ssize_t nargs, PyObject
 
 // Returns a function that tries `shortcut`, then calls `checked`. It looks like one of Python's once
 // functools.update_wrapper has seen it.
-PyObject* make_front(Shortcut shortcut, PyObject* checked);
+PyObject* make_fast_path(Shortcut shortcut, PyObject* checked);
 
-bool register_front(PyObject* module);
+bool register_fast_path(PyObject* module);
 
 }  // namespace wl

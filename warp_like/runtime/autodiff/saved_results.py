@@ -1,7 +1,8 @@
-"""Recorded launches that keep what their atomics return, for a gradient that depends on it (``passes/ad/kept.py``).
+"""Recorded launches that save the results of their atomics, for a gradient that depends on them.
 
-Such a record has one argument more than the kernel has parameters, and its programs, forward and adjoint, are compiled
-for it. What it keeps belongs to the run that was recorded: ``history`` refuses a backward pass after another one.
+``passes/ad/saved_results.py`` makes the code. Such a record has one argument more than the kernel has parameters, and
+its programs, forward and adjoint, are compiled for it. The results belong to the run that was recorded:
+``history`` refuses a backward pass after another run.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 
 from warp_like.base.errors import WarpCodegenError
-from warp_like.ir.layout import KEPT
+from warp_like.ir.layout import SAVED_RESULTS
 from warp_like.runtime.arrays.creation import empty
 from warp_like.runtime.arrays.recording import Record
 from warp_like.runtime.autodiff.differentiation import adjoint_program, gradients_of
@@ -17,13 +18,13 @@ from warp_like.runtime.kernels.program import Program
 from warp_like.values import dtypes
 
 
-def keeping(program: Program, record: Record) -> tuple[Program, Record]:
+def saving_results(program: Program, record: Record) -> tuple[Program, Record]:
     """Return the program and the record of a launch that keeps what its gradient needs; the given ones otherwise."""
-    if not program.effects.keeps or program.in_order(record.dims) or not gradients_of(record):
+    if not program.effects.saved_results or program.in_order(record.dims) or not gradients_of(record):
         return program, record
-    types = (*record.types, KEPT)
+    types = (*record.types, SAVED_RESULTS)
     longer = record.kernel.program(types, device=program.device)
-    shape = (longer.effects.keeps, math.prod(record.dims))
+    shape = (longer.effects.saved_results, math.prod(record.dims))
     kept = empty(shape, dtype=dtypes.int64, device=program.device)
     made = Record(record.kernel, record.dims, types, [*record.args, kept], record.same)
     made.block_dim = record.block_dim

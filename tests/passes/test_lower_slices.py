@@ -13,7 +13,7 @@ from warp_like.ir.rewrite import clone_function
 from warp_like.ir.types import Array, Struct, float32, int64
 from warp_like.ir.verify import verify
 from warp_like.passes.dce import dce
-from warp_like.passes.open_slices import open_slices
+from warp_like.passes.lower_slices import lower_slices
 from warp_like.passes.stages import NO_SLICES
 
 X, X2 = Array(float32, 1), Array(float32, 2)
@@ -28,9 +28,9 @@ def _slice(b: Emitter, array: Value, *spans: tuple[int, int, int] | int) -> Valu
     return b.slice(array, starts, [counts[k] for k in kept], [steps[k] for k in kept], kept)
 
 
-def _opened(f: Function) -> tuple[Function, Function]:
+def _lowered(f: Function) -> tuple[Function, Function]:
     before = clone_function(f)
-    open_slices(f)
+    lower_slices(f)
     verify(f, [NO_SLICES])
     return before, f
 
@@ -41,7 +41,7 @@ def test_without_slices_nothing_changes() -> None:
     b.store(b.view(f.params[0], [i]), [i], b.constant(1.0, float32))
     b.yield_()
     text, inside = print_function(f), f.body.ops
-    open_slices(f)
+    lower_slices(f)
     assert print_function(f) == text
     assert f.body.ops is inside
 
@@ -52,7 +52,7 @@ def test_whole_dimensions_cost_no_arithmetic() -> None:
     column = _slice(b, f.params[0], (0, 3, 1), 2)
     b.store(column, [i], b.constant(7.0, float32))
     b.yield_()
-    before, after = _opened(f)
+    before, after = _lowered(f)
     assert count(dce(after), ops.Apply, ops.Cast, ops.Slice) == 0
     assert_same(before, after, [np.zeros((3, 4), np.float32)], (3,))
 
@@ -65,7 +65,7 @@ def test_slices_of_slices_and_of_views() -> None:
     b.store(b.view(inner, [i]), [b.index(1)], b.add(b.load(inner, [i, b.index(0)]), 100.0))
     b.atomic("add", inner, [i, b.index(0)], b.constant(1.0, float32))
     b.yield_()
-    before, after = _opened(f)
+    before, after = _lowered(f)
     assert all(
         o.array is after.params[0] for o in after.body.walk() if isinstance(o, (ops.Load, ops.Store, ops.Atomic))
     )
@@ -78,7 +78,7 @@ def test_views_by_a_field_stay() -> None:
     field = b.field_view(f.params[0], 1)
     b.store(_slice(b, field, (1, 2, 1)), [i], b.constant(3.0, float32))
     b.yield_()
-    _, after = _opened(f)
+    _, after = _lowered(f)
     (store,) = [o for o in after.body.walk() if isinstance(o, ops.Store)]
     assert store.array is field
 
@@ -88,5 +88,5 @@ def test_extents_are_those_of_the_slice() -> None:
     part = _slice(b, f.params[0], (1, 2, 2))
     b.store(part, [b.index(1)], b.cast(b.dim(part, 0), float32))
     b.yield_()
-    before, after = _opened(f)
+    before, after = _lowered(f)
     assert_same(before, after, [np.zeros(5, np.float32)], (1,))

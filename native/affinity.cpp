@@ -1,4 +1,4 @@
-#include "placement.h"
+#include "affinity.h"
 
 #include <thread>
 
@@ -23,35 +23,35 @@ int current_cpu() {
     return cpu < 0 ? 0 : cpu;
 }
 
-void Place::settle() {
+void WorkerAffinity::settle() {
     if (!thread_) thread_ = static_cast<int>(syscall(SYS_gettid));
     cpu_ = sched_getcpu();
 }
 
-void Place::arrive() {
+void WorkerAffinity::arrive() {
     if (!moved_) return;
     moved_ = false;
     sched_setaffinity(thread_, sizeof allowed_, &allowed_);  // a failure leaves it where it is, which is fine, too
 }
 
-void keep_apart(std::deque<Place>* places) {
+void separate_workers(std::deque<WorkerAffinity>* affinities) {
     cpu_set_t taken;
     CPU_ZERO(&taken);
     const int here = sched_getcpu();
     if (here < 0 || here >= CPU_SETSIZE) return;
     CPU_SET(here, &taken);
-    for (Place& place : *places) {
-        if (!place.thread_ || place.moved_ || place.cpu_ < 0 || place.cpu_ >= CPU_SETSIZE) continue;
-        if (!CPU_ISSET(place.cpu_, &taken)) {
-            CPU_SET(place.cpu_, &taken);
+    for (WorkerAffinity& affinity : *affinities) {
+        if (!affinity.thread_ || affinity.moved_ || affinity.cpu_ < 0 || affinity.cpu_ >= CPU_SETSIZE) continue;
+        if (!CPU_ISSET(affinity.cpu_, &taken)) {
+            CPU_SET(affinity.cpu_, &taken);
             continue;
         }
         cpu_set_t elsewhere;
-        if (sched_getaffinity(place.thread_, sizeof place.allowed_, &place.allowed_) != 0) continue;
-        CPU_AND(&elsewhere, &place.allowed_, &taken);
-        CPU_XOR(&elsewhere, &place.allowed_, &elsewhere);
+        if (sched_getaffinity(affinity.thread_, sizeof affinity.allowed_, &affinity.allowed_) != 0) continue;
+        CPU_AND(&elsewhere, &affinity.allowed_, &taken);
+        CPU_XOR(&elsewhere, &affinity.allowed_, &elsewhere);
         if (CPU_COUNT(&elsewhere) == 0) continue;
-        place.moved_ = sched_setaffinity(place.thread_, sizeof elsewhere, &elsewhere) == 0;
+        affinity.moved_ = sched_setaffinity(affinity.thread_, sizeof elsewhere, &elsewhere) == 0;
     }
 }
 
@@ -64,9 +64,9 @@ int available_cpus() {
 
 int current_cpu() { return 0; }
 
-void Place::settle() {}
-void Place::arrive() {}
-void keep_apart(std::deque<Place>*) {}
+void WorkerAffinity::settle() {}
+void WorkerAffinity::arrive() {}
+void separate_workers(std::deque<WorkerAffinity>*) {}
 
 #endif
 

@@ -1,11 +1,11 @@
-"""Access the elements of slices where they are in the array that was sliced.
+"""Lower accesses to slices to accesses to the array that was sliced.
 
 What is left of a slice then is arithmetic on indices, which is shared, hoisted and seen through like any other: by the
 analysis of who owns an element, and by the lanes of threads side by side. An index out of the slice is then an index
 into the array, so debug mode, which tells the two apart, keeps slices as they are.
 
-Runs when no array is chosen by control flow (``open_choices``). Views by a field stay, for they are arrays by a name.
-Leaves no access through a slice; ``dce`` removes the slices themselves.
+Runs when no array is chosen by control flow (``lower_array_selects``). Views by a field stay, for they are arrays by a
+name. Leaves no access through a slice; ``dce`` removes the slices themselves.
 
 Before::
 
@@ -46,14 +46,14 @@ from warp_like.ir.types import int64
 from warp_like.passes.rewriter import Rewriter, rewrite
 
 
-def open_slices(f: Function) -> Function:
+def lower_slices(f: Function) -> Function:
     """Rewrite what accesses slices in ``f``, in place."""
-    return rewrite(f, _Opener()) if any(isinstance(o, ops.Slice) for o in f.body.walk()) else f
+    return rewrite(f, _Lowerer()) if any(isinstance(o, ops.Slice) for o in f.body.walk()) else f
 
 
-class _Opener(Rewriter):
+class _Lowerer(Rewriter):
     def visit(self, o: Op) -> None:
-        if isinstance(o, (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas, ops.Inner)):
+        if isinstance(o, (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas, ops.NestedArray)):
             with at(o.loc):
                 while isinstance(view := o.array.op, ops.VIEWS) and not _is_field(view):
                     o.indices = self.inside(view, o.indices)

@@ -1,4 +1,4 @@
-"""Kernels whose rows of threads go together, on grids that tiles do not fill; against NumPy."""
+"""Coarsened kernels, on grids that groups of rows do not fill; against NumPy."""
 
 import numpy as np
 import pytest
@@ -62,7 +62,7 @@ def chosen(kernel):
     return choose(f, target.vector_bits, target.vector_registers, 0).function
 
 
-def test_all_kernels_here_have_tiles():
+def test_all_kernels_here_are_coarsened():
     assert all(
         chosen(k).schedule.coarsened is not None for k in (product, product_of_batches, product_in_bounds, column_sums)
     )

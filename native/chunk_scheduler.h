@@ -11,28 +11,30 @@
 #include <atomic>
 #include <cstdint>
 
+#include "affinity.h"
 #include "chunks.h"
-#include "placement.h"
 
 namespace wl {
 
-class Turns {
+class ChunkScheduler {
   public:
     // For the kernel threads from `begin` to `count`, of which one takes `thread_ns`, and `participants` OS threads.
     // Chunks are `fixed` kernel threads long if that is not 0; else it depends on the time that they take, but no chunk
     // is shorter than `least`, nor cuts rows that go together if there are many. In one part chunks are taken in their
     // order.
-    Turns(int64_t begin, int64_t count, double thread_ns, int participants, const Grain& grain, int64_t fixed,
-          int64_t least, bool one_part, const std::atomic<int32_t>* cancel)
+    ChunkScheduler(int64_t begin, int64_t count, double thread_ns, int participants, const ChunkAlignment& alignment,
+                   int64_t fixed, int64_t least, bool one_part, const std::atomic<int32_t>* cancel)
         : thread_ns_(thread_ns),
           participants_(participants),
-          grain_(grain),
+          alignment_(alignment),
           fixed_(fixed),
           least_(least),
           cancel_(cancel) {
-        const bool many = grain.rows && count / grain.rows >= kGroups * participants;
-        if (!many && static_cast<double>(grain.rows) * thread_ns > kShortestNs) grain_.rows = 0;
-        const int64_t unit = fixed ? fixed : grain_.rows ? grain_.rows : in_vectors(kBlock, grain.lanes, INT64_MAX);
+        const bool many = alignment.rows && count / alignment.rows >= kGroups * participants;
+        if (!many && static_cast<double>(alignment.rows) * thread_ns > kShortestNs) alignment_.rows = 0;
+        const int64_t unit = fixed             ? fixed
+                             : alignment_.rows ? alignment_.rows
+                                               : in_vectors(kBlock, alignment.lanes, INT64_MAX);
         parts_ = std::min(participants, kMostParts);
         if (one_part || count / parts_ < least + 4 * unit) parts_ = 1;
         int64_t at = begin;
@@ -109,13 +111,13 @@ class Turns {
     int64_t timed(int64_t at, int64_t left, int64_t fair, double thread_ns) const {
         const int64_t least = within(kShortestNs, thread_ns, left);
         const int64_t size = within(kTargetNs, thread_ns, fair);
-        if (grain_.rows) return to_rows_end(at, size < least ? least : size, grain_.rows, left);
-        return in_vectors(at_block_end(at, size < least ? least : size), grain_.lanes, left);
+        if (alignment_.rows) return to_rows_end(at, size < least ? least : size, alignment_.rows, left);
+        return in_vectors(at_block_end(at, size < least ? least : size), alignment_.lanes, left);
     }
 
     const double thread_ns_;  // the first estimate
     const int participants_;
-    Grain grain_;
+    ChunkAlignment alignment_;
     const int64_t fixed_, least_;
     const std::atomic<int32_t>* const cancel_;
     int parts_;

@@ -1,5 +1,5 @@
-// Given: the arguments of one launch as Python objects, one for each parameter of the compiled kernel: a struct gives
-// its fields. References are held, since reading an argument may run Python code that changes the lists.
+// Operands: the arguments of one launch as Python objects, one for each parameter of the compiled kernel: a struct
+// gives its fields. References are held, since reading an argument may run Python code that changes the lists.
 #pragma once
 
 #include <vector>
@@ -17,12 +17,12 @@ struct Declared {
     size_t leaves;     // how many parameters of the compiled kernel it makes
 };
 
-class Given {
+class Operands {
   public:
-    Given() = default;
-    ~Given();
-    Given(const Given&) = delete;
-    Given& operator=(const Given&) = delete;
+    Operands() = default;
+    ~Operands();
+    Operands(const Operands&) = delete;
+    Operands& operator=(const Operands&) = delete;
 
     // Takes the objects of `inputs`, then those of `outputs` (lists or tuples). Where `declared` is empty, each
     // object is one parameter's already. Null, or why not.
@@ -54,6 +54,6 @@ class Given {
     size_t room_ = kInline;
 };
 
-bool register_given();
+bool register_operands();
 
 }  // namespace wl

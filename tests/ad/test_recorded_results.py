@@ -12,7 +12,7 @@ from tests.cuda_emulation import Context, CudaKernel
 from warp_like.backend.target import Options as Lowering
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Signature
-from warp_like.ir.layout import KEPT
+from warp_like.ir.layout import SAVED_RESULTS
 
 
 @wp.kernel
@@ -183,7 +183,7 @@ def test_several_launches_and_passes() -> None:
         backward(tape, z, np.ones(4))
         np.testing.assert_array_equal(x.grad.numpy(), np.where(data > 0, 4.0, 0.0))
         tape.zero()
-    assert "kept" not in tape.visualize(format="mermaid")
+    assert "saved" not in tape.visualize(format="mermaid")
 
 
 def test_another_run_is_noticed() -> None:
@@ -221,13 +221,13 @@ def test_without_a_tape_it_is_refused() -> None:
 
 def test_cuda_code() -> None:
     """The kernel and its adjoint for CUDA, threads of a block side by side."""
-    types, n = (*pack.types, KEPT), 20
+    types, n = (*pack.types, SAVED_RESULTS), 20
     data = np.arange(n, dtype=np.float32) - 7.5
     count, out, kept = np.zeros(2, np.int32), np.zeros(n, np.float32), np.zeros((1, n), np.int64)
-    forward = optimised(pack.source, Signature(types, kept=True))
+    forward = optimised(pack.source, Signature(types, saves_results=True))
     CudaKernel(forward, Lowering())([data, count, out, kept], (n,), Context())
     adj_x, adj_out = np.zeros(n, np.float32), np.arange(n, dtype=np.float32)
-    adjoint = optimised(pack.source, Signature(types, wrt=(0, 2), kept=True))
+    adjoint = optimised(pack.source, Signature(types, wrt=(0, 2), saves_results=True))
     CudaKernel(adjoint, Lowering())([data, count, out, kept, adj_x, adj_out], (n,), Context())
     taken = data > 0
     np.testing.assert_array_equal(adj_x[taken], 2.0 * order_of(2.0 * data[taken], out))

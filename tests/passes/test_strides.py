@@ -12,7 +12,7 @@ from warp_like.ir import ops
 from warp_like.ir.core import Function, Value
 from warp_like.ir.types import Array, float32, int8, int32, int64, uint8
 from warp_like.passes.spmd.stacks import find_stacks
-from warp_like.passes.spmd.steps import find_steps
+from warp_like.passes.spmd.strides import find_strides
 
 N = Array(int32, 1)
 Build = Callable[[Emitter, Value, Value, Value], Value]
@@ -33,7 +33,7 @@ def _after_loop(b: Emitter, i: Value, n: Value, bound: Value) -> Value:
     return body.results[0]
 
 
-STEPS: dict[str, tuple[Build, int | None]] = {
+STRIDES: dict[str, tuple[Build, int | None]] = {
     "a sum": (lambda b, i, n, x: b.add(i, n), 1),
     "a difference": (lambda b, i, n, x: b.sub(n, i), -1),
     "a multiple": (lambda b, i, n, x: b.mul(b.neg(i), 3), -3),
@@ -56,23 +56,23 @@ STEPS: dict[str, tuple[Build, int | None]] = {
 }
 
 
-@pytest.mark.parametrize(("build", "step"), STEPS.values(), ids=STEPS)
-def test_steps(build: Build, step: int | None) -> None:
+@pytest.mark.parametrize(("build", "stride"), STRIDES.values(), ids=STRIDES)
+def test_strides(build: Build, stride: int | None) -> None:
     f, b = start(x=N, n=int32)
     value = build(b, tid(b), f.params[1], f.params[0])
     b.yield_()
-    assert find_steps(f)[value] == step
+    assert find_strides(f)[value] == stride
 
 
 def test_along_another_axis_the_other_index_changes() -> None:
     f, b = start(x=N)
     i, j = tid(b, 0, 2), tid(b, 1, 2)
     b.yield_()
-    assert [find_steps(f)[v] for v in (i, j)] == [0, 1]
-    assert [find_steps(f, axis=-2)[v] for v in (i, j)] == [1, 0]
+    assert [find_strides(f)[v] for v in (i, j)] == [0, 1]
+    assert [find_strides(f, axis=-2)[v] for v in (i, j)] == [1, 0]
 
 
-def test_what_is_taken_back_has_the_step_of_what_was_saved() -> None:
+def test_what_is_taken_back_has_the_stride_of_what_was_saved() -> None:
     f, b = start(n=int32)
     i, n = tid(b), f.params[0]
     for slot, v in enumerate((i, n)):
@@ -81,8 +81,8 @@ def test_what_is_taken_back_has_the_step_of_what_was_saved() -> None:
     b.insert(ops.Push(2, n))
     popped = [b.insert(ops.Pop(slot), int32).result for slot in (2, 2, 1, 0)]
     b.yield_()
-    steps = find_steps(f)
-    assert [steps[v] for v in popped] == [None, None, 0, 1]
+    strides = find_strides(f)
+    assert [strides[v] for v in popped] == [None, None, 0, 1]
 
 
 def _saving(mirrored: bool) -> Function:
@@ -99,24 +99,24 @@ def _saving(mirrored: bool) -> Function:
     return f
 
 
-def test_a_loop_that_takes_back_is_late() -> None:
+def test_a_loop_that_takes_back_is_reverse_aligned() -> None:
     f = _saving(mirrored=True)
     first, second = [o for o in f.body.ops if isinstance(o, ops.For)]
     stacks = find_stacks(f)
-    assert stacks.late == {second}
+    assert stacks.reverse_aligned == {second}
     assert stacks.mirrored
-    assert first not in stacks.late
+    assert first not in stacks.reverse_aligned
 
 
 def test_a_loop_of_another_kind_does_not_mirror() -> None:
     assert not find_stacks(_saving(mirrored=False)).mirrored
 
 
-def test_without_a_stack_nothing_is_late() -> None:
+def test_without_a_stack_nothing_is_reverse_aligned() -> None:
     f, b = start(n=int32)
     with loop(b, 0, f.params[0]):
         pass
     b.yield_()
     stacks = find_stacks(f)
-    assert stacks.late == frozenset()
+    assert stacks.reverse_aligned == frozenset()
     assert stacks.mirrored

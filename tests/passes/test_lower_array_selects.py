@@ -13,7 +13,7 @@ from warp_like.ir.printer import print_function
 from warp_like.ir.rewrite import clone_function
 from warp_like.ir.types import Array, bool_, float32, int32, int64
 from warp_like.ir.verify import verify
-from warp_like.passes.open_choices import open_choices
+from warp_like.passes.lower_array_selects import lower_array_selects
 from warp_like.passes.stages import NO_CHOSEN_ARRAYS
 
 X, X2 = Array(float32, 1), Array(float32, 2)
@@ -23,9 +23,9 @@ def _numbers(*shape: int) -> np.ndarray:
     return np.arange(1, 1 + np.prod(shape), dtype=np.float32).reshape(shape)
 
 
-def _opened(f: Function) -> tuple[Function, Function]:
+def _lowered(f: Function) -> tuple[Function, Function]:
     before = clone_function(f)
-    open_choices(f)
+    lower_array_selects(f)
     verify(f, [NO_CHOSEN_ARRAYS])
     return before, f
 
@@ -36,7 +36,7 @@ def test_without_choices_nothing_changes() -> None:
         b.store(f.params[0], [body.i], b.constant(1.0, float32))
     b.yield_()
     text, inside = print_function(f), f.body.ops
-    open_choices(f)
+    lower_array_selects(f)
     assert print_function(f) == text
     assert f.body.ops is inside
 
@@ -50,7 +50,7 @@ def test_loops_that_exchange_arrays_carry_numbers() -> None:
         body.next = (target, source)
     b.store(body.results[0], [i], b.mul(b.load(body.results[0], [i]), 10.0))
     b.yield_()
-    before, after = _opened(f)
+    before, after = _lowered(f)
     (made,) = [o for o in after.body.walk() if isinstance(o, ops.For)]
     assert [r.type for r in made.results] == [int32, int32]
     for n in range(4):
@@ -63,7 +63,7 @@ def test_views_are_carried_by_their_indices() -> None:
     (row,) = branch(b, b.lt(i, n), lambda: (b.view(m, [b.add(i, 1)]),), lambda: (b.view(m, [b.index(0)]),))
     b.store(row, [i], b.constant(-1.0, float32))
     b.yield_()
-    before, after = _opened(f)
+    before, after = _lowered(f)
     (chosen,) = [o for o in after.body.walk() if isinstance(o, ops.If)]
     assert [r.type for r in chosen.results] == [
         int64
@@ -77,7 +77,7 @@ def test_one_array_on_both_sides_needs_no_number() -> None:
     (same,) = branch(b, c, lambda: (x,), lambda: (x,))
     b.store(same, [tid(b)], b.constant(1.0, float32))
     b.yield_()
-    _, after = _opened(f)
+    _, after = _lowered(f)
     (chosen,) = [o for o in after.body.walk() if isinstance(o, ops.If)]
     assert chosen.results == ()
 
@@ -93,7 +93,7 @@ def test_what_is_only_passed_on_is_not_chosen() -> None:
         body.next = (kept,)
     b.store(body.results[0], [b.index(0)], b.constant(1.0, float32))
     b.yield_()
-    before, after = _opened(f)
+    before, after = _lowered(f)
     stores = [o for o in after.body.walk() if isinstance(o, ops.Store)]
     assert [o.array for o in stores] == [row, row]
     assert_same(before, after, [True, _numbers(3, 3), 2], (3,))
@@ -115,7 +115,7 @@ def test_what_every_side_reads_is_one_array() -> None:
         body.next = (*row(x), body.carried[1])
     b.store(same, [b.index(0)], b.constant(1.0, float32))
     b.yield_()
-    before, after = _opened(f)
+    before, after = _lowered(f)
     (chosen,) = [o for o in after.body.walk() if isinstance(o, ops.If) and o.results]
     assert [r.type for r in chosen.results] == [int32, int64, int64]
     for c in (False, True):
@@ -133,7 +133,7 @@ def test_arrays_made_on_both_sides_are_two() -> None:
     b.store(*branch(b, f.params[0], make, make), [tid(b)], b.constant(1.0, float32))
     b.yield_()
     with pytest.raises(WarpCodegenTypeError, match="made inside of a branch or loop"):
-        open_choices(f)
+        lower_array_selects(f)
 
 
 def test_three_candidates_and_a_loop_on_a_condition() -> None:
@@ -144,7 +144,7 @@ def test_three_candidates_and_a_loop_on_a_condition() -> None:
     array, _ = while_(b, [*three, k], lambda a, m: b.lt(m, 4), lambda a, m: (a, b.add(m, 1)))
     b.atomic("add", array, [i], b.cast(b.dim(array, 0), float32))
     b.yield_()
-    before, after = _opened(f)
+    before, after = _lowered(f)
     assert count(after, ops.Atomic) == 3
     for k in range(3):
         assert_same(before, after, [_numbers(3), _numbers(4), _numbers(5), k], (3,))
@@ -157,4 +157,4 @@ def test_an_array_made_inside_is_refused_after_it() -> None:
     b.store(own, [tid(b)], b.constant(1.0, float32))
     b.yield_()
     with pytest.raises(WarpCodegenTypeError, match="made inside of a branch or loop"):
-        open_choices(f)
+        lower_array_selects(f)

@@ -1,7 +1,7 @@
-"""Where tangents spread to: the forward analysis that ``forward`` is driven by.
+"""Which values have a tangent: the activity analysis of forward mode.
 
-It differs from ``activity`` in that it follows what is saved on the stack, so that it serves adjoints too,
-and in that arrays are values like any other.
+Unlike ``activity``, it follows values that are saved on the stack, so that it serves adjoints too, and treats
+arrays like any other value.
 
 Example::
 
@@ -27,7 +27,7 @@ from warp_like.ir.core import Block, Op, Value
 from warp_like.ir.types import is_differentiable
 
 
-class Spread:
+class TangentActivity:
     """The values that may have a tangent other than zero, and the stack slots that hold some."""
 
     def __init__(self, varied: Iterable[Value]) -> None:
@@ -35,7 +35,7 @@ class Spread:
         self.slots: set[int] = set()
 
     def block(self, b: Block) -> None:
-        """Spread through ``b`` and below until nothing changes."""
+        """Propagate through ``b`` and below until nothing changes."""
         before = -1
         while before != (before := len(self.varied) + len(self.slots)):
             for o in b.walk():

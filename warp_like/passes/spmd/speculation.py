@@ -1,8 +1,9 @@
-"""Indices that grow by one from lane to lane but at few places: neighbours across the edge of a grid.
+"""Speculated contiguity: indices that are consecutive in nearly all vectors, as neighbours across a grid's edge.
 
-``where(j > 0, j - 1, n - 1)``, ``max(j - 1, 0)`` and ``(j + 1) % n`` have no known step, yet nearly every vector of
-threads has consecutive ones. Such a value has a guess, what its first lane is if they are consecutive, and an access
-with it as the last index asks whether the guess holds for all lanes: then it is no gather.
+``where(j > 0, j - 1, n - 1)``, ``max(j - 1, 0)`` and ``(j + 1) % n`` have no known stride, yet they are consecutive in
+nearly every vector of threads. The builder speculates on this: it notes what the first lane would be, and an access
+with such a value as its last index checks all lanes. Where they are consecutive, it loads or stores a whole vector;
+else it gathers.
 """
 
 from __future__ import annotations
@@ -19,41 +20,45 @@ from warp_like.passes.spmd.values import LaneBuilder
 _ACCESSES = (ops.Load, ops.Store)
 
 
-class NearIndices(LaneBuilder):
-    """Guesses first lanes; ``first`` has the guess of a value of the old function, a scalar of the new one."""
+class SpeculatedIndices(LaneBuilder):
+    """Speculates on first lanes: ``first`` has that of a value of the old function, a scalar of the new one."""
 
-    def guess(self, o: Op) -> None:
-        """Note what the result of ``o`` may be near to, now that it has been widened."""
-        if len(o.results) != 1 or not _is_index(o.result) or self.steps[o.result] is not None:
+    def speculate(self, o: Op) -> None:
+        """Note whether the result of ``o`` may be consecutive, now that it has been widened."""
+        if len(o.results) != 1 or not _is_index(o.result) or self.strides[o.result] is not None:
             return
         match o:
             case ops.Apply(fn="where", args=(_, a, b)):
-                self.guess_one_of(o.result, a, b)
+                self.speculate_one_of(o.result, a, b)
             case ops.Apply(fn="min" | "max", args=(a, b)):
-                self.guess_one_of(o.result, a, b)
-            case ops.Apply(fn="add" | "sub", args=(a, b)) if self.steps[b] == 0 and (first := self.near(a)) is not None:
+                self.speculate_one_of(o.result, a, b)
+            case ops.Apply(fn="add" | "sub", args=(a, b)) if (
+                self.strides[b] == 0 and (first := self.speculated_first(a)) is not None
+            ):
                 self.first[o.result] = self.b.apply(o.fn, first, self.scalar(b))
-            case ops.Apply(fn="add", args=(a, b)) if self.steps[a] == 0 and (first := self.near(b)) is not None:
+            case ops.Apply(fn="add", args=(a, b)) if (
+                self.strides[a] == 0 and (first := self.speculated_first(b)) is not None
+            ):
                 self.first[o.result] = self.b.add(self.scalar(a), first)
-            case ops.Cast(x=x) if _is_index(x) and (first := self.near(x)) is not None:
+            case ops.Cast(x=x) if _is_index(x) and (first := self.speculated_first(x)) is not None:
                 self.first[o.result] = self.b.cast(first, o.result.type)
 
-    def guess_one_of(self, result: Value, *choices: Value) -> None:
-        """Note that ``result`` is near to the first of ``choices`` that has neighbours in neighbouring lanes."""
+    def speculate_one_of(self, result: Value, *choices: Value) -> None:
+        """Speculate that ``result`` is the first of ``choices`` that may be consecutive."""
         for v in choices:
-            first = self.near(v)
+            first = self.speculated_first(v)
             if first is not None and v.type == result.type:
                 self.first[result] = first
                 return
 
-    def near(self, v: Value) -> Value | None:
-        """The first lane of ``v`` if lanes are consecutive, where that is to be expected."""
-        return self.scalar(v) if self.steps[v] == 1 else self.first.get(v)
+    def speculated_first(self, v: Value) -> Value | None:
+        """The first lane of ``v`` if its lanes are consecutive, or speculated to be; else None."""
+        return self.scalar(v) if self.strides[v] == 1 else self.first.get(v)
 
     def remainder(self, o: ops.Apply) -> bool:
         """Widen a remainder of consecutive integers: they are divided one by one only where they pass a multiple."""
         a, n = o.args
-        if not (_is_index(o.result) and self.steps[a] == 1 and self.steps[n] == 0):
+        if not (_is_index(o.result) and self.strides[a] == 1 and self.strides[n] == 0):
             return False
         divisor = ops.constant_value(n)
         if divisor is not None and divisor < self.width:
@@ -69,41 +74,41 @@ class NearIndices(LaneBuilder):
             fits = self.b.bit_and(self.b.ge(self.b.add(self.scalar(a), top), 0), fits)  # and so have those that wrap
         t = self.wide(o.result.type)
         with self.b.into(Block()) as consecutive:
-            self.b.yield_(self.b.insert(ops.Ramp(first, 1), t).result)
+            self.b.yield_(self.b.insert(ops.Iota(first, 1), t).result)
         with self.b.into(Block()) as passing:
             self.b.yield_(self.b.insert(ops.Apply("mod", (self.lanes(a), self.lanes(n))), t).result)
         (self.map[o.result],) = self.b.if_(fits, consecutive, passing)
         self.first[o.result] = first
         return True
 
-    def guessed(
+    def speculated_access(
         self, indices: Sequence[Value], access: Callable[[tuple[Value, ...]], tuple[Value, ...]]
     ) -> tuple[Value, ...]:
         """What ``access`` gives at ``indices`` of the old function, the last of them consecutive where that holds."""
         *outer, last = indices
         given = tuple(map(self.index, indices))
         first = self.first.get(last)
-        if first is None or any(self.steps[i] != 0 for i in outer):
+        if first is None or any(self.strides[i] != 0 for i in outer):
             return access(given)
-        ramp = self.b.insert(ops.Ramp(first, 1), self.wide(last.type)).result
-        apart = self.any(self.apply("bit_and", self.mask, self.apply("ne", given[-1], ramp)))
+        sequence = self.b.insert(ops.Iota(first, 1), self.wide(last.type)).result
+        apart = self.any(self.apply("bit_and", self.mask, self.apply("ne", given[-1], sequence)))
         blocks = []
-        for at in (given[-1], ramp):
+        for at in (given[-1], sequence):
             with self.b.into(Block()) as block:
                 self.b.yield_(*access((*given[:-1], at)))
             blocks.append(block)
         return self.b.if_(apart, *blocks)
 
 
-def expected_side(o: ops.If) -> Block | None:
-    """The side of ``o`` that nearly always runs, where it asks whether indices are consecutive; else None."""
+def speculated_side(o: ops.If) -> Block | None:
+    """The side of ``o`` that is speculated to run, where it tests whether indices are consecutive; else None."""
     if len(o.results) == 1:
         (then,), (orelse,) = (r.yielded for r in o.regions())
-        if isinstance(then.op, ops.Ramp) and isinstance(orelse.op, ops.Apply) and orelse.op.fn == "mod":
+        if isinstance(then.op, ops.Iota) and isinstance(orelse.op, ops.Apply) and orelse.op.fn == "mod":
             return o.then
-    far, near = (r.ops[0] for r in o.regions())
-    if isinstance(o.cond.op, ops.Across) and isinstance(far, _ACCESSES) and isinstance(near, _ACCESSES):
-        return o.orelse if isinstance(near.indices[-1].op, ops.Ramp) else None
+    general, contiguous = (r.ops[0] for r in o.regions())
+    if isinstance(o.cond.op, ops.LaneReduce) and isinstance(general, _ACCESSES) and isinstance(contiguous, _ACCESSES):
+        return o.orelse if isinstance(contiguous.indices[-1].op, ops.Iota) else None
     return None
 
 

@@ -19,7 +19,7 @@ from warp_like.passes.cse import cse
 from warp_like.passes.dce import dce
 from warp_like.passes.pipeline import finish, optimise, prepare
 from warp_like.passes.spmd.choice import choose
-from warp_like.passes.spmd.rows import may_go_together, side_by_side
+from warp_like.passes.spmd.coarsening import can_coarsen, coarsen
 from warp_like.passes.spmd.values import NotWidenable
 from warp_like.passes.spmd.widen import widen
 
@@ -31,10 +31,10 @@ def test_rows_do_what_threads_do(part: int) -> None:
     widened = 0
     for seed in range(part * 30, part * 30 + 30):
         f = finish(optimise(prepare(own_function(seed, stack=False, columns=DIMS[1]))))
-        assert may_go_together(f)
+        assert can_coarsen(f)
         wanted = own_arguments(seed, DIMS)
         run(f, wanted, DIMS)
-        forms = [(run, side_by_side(f, (2, 3)[seed % 2]))]
+        forms = [(run, coarsen(f, (2, 3)[seed % 2]))]
         with contextlib.suppress(NotWidenable):
             forms.append((run_lanes, widen(dce(cse(forms[0][1])), 4)))
         widened += len(forms) - 1
@@ -47,7 +47,7 @@ def test_rows_do_what_threads_do(part: int) -> None:
     assert widened > 25
 
 
-# --- which functions get a tile of rows ---------------------------------------------------------------------
+# --- which functions are coarsened ---------------------------------------------------------------------
 
 
 @wp.kernel
@@ -130,7 +130,7 @@ def choice(kernel, wanted=0, bits=512, registers=32):
     return choose(optimised(kernel.source, Signature(kernel.types)), bits, registers, wanted)
 
 
-def test_loads_that_rows_share_are_worth_a_tile():
+def test_loads_that_rows_share_are_worth_coarsening():
     chosen = choice(product)
     coarsened = chosen.function.schedule.coarsened.schedule
     assert (chosen.width, coarsened.lanes, coarsened.rows) == (64, 64, 4)
@@ -157,4 +157,4 @@ def test_others_have_none(kernel):
 
 def test_golden(golden):
     f = optimised(product.source, Signature(product.types))
-    golden("rows_product", print_function(dce(cse(widen(side_by_side(f, 2), 8)))))
+    golden("rows_product", print_function(dce(cse(widen(coarsen(f, 2), 8)))))

@@ -1,0 +1,24 @@
+// BoundLaunch: a launch with its arguments packed and its code chosen, which runs as often as wanted. Graphs and
+// recorded launches are made of them.
+#pragma once
+
+#include "python.h"
+
+namespace wl {
+
+extern PyTypeObject BoundLaunchType;
+
+inline bool is_bound_launch(PyObject* object) { return Py_TYPE(object) == &BoundLaunchType; }
+
+// Whether options, or Python values that its code was made from, have changed since it was made.
+bool is_stale(PyObject* bound);
+
+// Takes the vectors, matrices and the like among its arguments as they are now.
+void refresh_values(PyObject* bound);
+
+// Runs it; false with an exception set.
+bool run_bound_launch(PyObject* bound);
+
+bool register_bound_launch(PyObject* module);
+
+}  // namespace wl
