@@ -29,7 +29,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "benchmarks"
-ON_DEVICE = ("tests/structs", "tests/utils", "tests/frontend", "tests/ad", "tests/builtins")
+ON_DEVICE = (
+    "tests/frontend",
+    "tests/builtins",
+    "tests/passes/ad",
+    "tests/runtime/autodiff",
+    "tests/runtime/arrays/test_indexed_fields.py",
+    "tests/runtime/arrays/test_nested.py",
+    "tests/runtime/operations/test_reduce.py",
+    "tests/runtime/operations/test_sort.py",
+    "tests/values/test_struct.py",
+)
 GRACE = 60.0
 """Seconds after the limit at which a stage that does not end by itself is killed."""
 
@@ -37,7 +47,7 @@ GRACE = 60.0
 def stages(sanitizer: list[str], more: list[str]) -> dict[str, list[str]]:
     """Return the commands by name, in order; ``{seconds}`` in them stands for the time that is left."""
     pytest = [sys.executable, "-m", "pytest", "-rs", "--seconds={seconds}"]
-    programs = [*sanitizer, *pytest, "-m", "cuda", "tests/cuda", *more]
+    programs = [*sanitizer, *pytest, "-m", "cuda", "tests/runtime/cuda", *more]
     if sanitizer:
         return {"programs": programs}
     workers = min(8, os.cpu_count() or 1)

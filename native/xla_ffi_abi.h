@@ -1,5 +1,5 @@
 // XLA's foreign function interface: the part of its C API (0.3) that the handler uses, declared here so that
-// building needs no JAX. tests/interop/jax checks each offset against the header that JAX ships.
+// building needs no JAX. tests/interop/jaxffi checks each offset against the header that JAX ships.
 //
 // XLA keeps this ABI stable within a major version and says so in answer to the metadata query.
 #pragma once

@@ -60,7 +60,7 @@ def _emulated(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.config.getoption("--device") != "emulated":
         yield
         return
-    from tests.cuda.emulated import EmulatedDriver, emulated_code
+    from tests.runtime.cuda.emulated import EmulatedDriver, emulated_code
     from warp_like.runtime.cuda.driver import install
 
     with emulated_code():

@@ -1,7 +1,7 @@
 """Compiling for CUDA, too, whatever is compiled for the CPU: ``pytest --for-cuda`` does so in each test.
 
 What can't be lowered, or what PTX the assembler refuses, fails the test whose kernel it is. Left out are kernels that
-call native code (``tests/runtime/test_func_native.py`` has its own tests of CUDA's side), and most of those that a
+call native code (``tests/backend/test_snippets.py`` has its own tests of CUDA's side), and most of those that a
 test makes at random, of which each run sees others.
 
 What has been assembled once is remembered in ``KNOWN`` by the hash of its LLVM IR and of all that makes PTX of it, so

@@ -3,8 +3,8 @@
 A launch on the CPU happens there first, so that what it raises and what it prints stays as it is. Then the same launch
 happens on the device, from copies of what the arrays held before, and what it computed there takes the place of what
 the CPU did: a test that passes has seen the device's results. ``--device emulated`` takes the emulation of
-``tests/cuda/emulated.py`` for the device, which shows that this works where there is no GPU; tests that look at PTX
-find LLVM IR there, and fail.
+``tests/runtime/cuda/emulated.py`` for the device, which shows that this works where there is no GPU; tests that look at
+PTX find LLVM IR there, and fail.
 
 Left to the CPU are launches with arrays inside of structs or other arguments that hold addresses, kernels that print or
 call native code, adjoints with pre-launch copies (which the CPU alone needs), and launches that a graph records.

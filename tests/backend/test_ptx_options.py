@@ -12,7 +12,7 @@ import pytest
 
 import warp_like as wp
 from tests.backend.kernels import atomic_kernel, saxpy, unary
-from tests.backend.test_blocks import finished
+from tests.backend.llvm.test_block import finished
 from tests.backend.test_ptx import CONTIGUOUS, SM_80, accept, needs_libdevice, needs_ptxas
 from tests.ir_builder import start, tid
 from warp_like.backend import libdevice

@@ -10,7 +10,7 @@ import pytest
 import warp_like as wp
 from tests.backend.running import Kernel
 from tests.builtins.calls import Case, cases, empty, kernel
-from tests.builtins.test_gradients import gradients
+from tests.builtins.test_adjoint_rules import gradients
 from tests.ir_builder import start, tid
 from warp_like.ir.types import Array, Mat, Scalar, float16, float32, float64
 from warp_like.passes.pipeline import finish

@@ -41,5 +41,5 @@ def test_its_own_tests_pass_and_those_of_the_list(copy: Path) -> None:
 
 def test_kernels_give_the_same_results_as_before(copy: Path) -> None:
     """The division agrees with NumPy for every type, and random functions with the interpreter."""
-    assert count_passed(copy, "tests/builtins/test_values.py", "-k", "floordiv") >= 1
+    assert count_passed(copy, "tests/builtins/test_reference.py", "-k", "floordiv") >= 1
     assert count_passed(copy, "tests/passes/test_random.py::test_pipeline_keeps_meaning") == 1

@@ -27,7 +27,7 @@ def test_what_the_recipe_shows_runs(copy: Path) -> None:
 
 
 def test_arithmetic_is_packed_for_it(copy: Path) -> None:
-    assert count_passed(copy, "tests/backend/test_lane_targets.py", "-k", "neoverse") == 4
+    assert count_passed(copy, "tests/backend/llvm/test_lane_targets.py", "-k", "neoverse") == 4
 
 
 def test_the_places_are_those_that_ask_for_the_kind() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import warp_like as wp
-from tests.backend.test_blocks import finished
+from tests.backend.llvm.test_block import finished
 
 
 def message(kernel: Any) -> list[str]:

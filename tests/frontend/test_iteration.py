@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import warp_like as wp
-from tests.ad.gradients import check
 from tests.frontend.support import define, everywhere
+from tests.gradients import check
 from warp_like.frontend.closure import capture
 from warp_like.frontend.source import parse
 

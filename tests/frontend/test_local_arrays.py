@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import warp_like as wp
-from tests.ad.gradients import check
 from tests.frontend.support import everywhere
+from tests.gradients import check
 from warp_like.backend import libdevice
 from warp_like.backend.nvptx import assemble
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import warp_like as wp
-from tests.ad.gradients import check
 from tests.frontend.support import everywhere
+from tests.gradients import check
 
 vec5d = wp.types.vector(length=5, dtype=wp.float64)
 mat34 = wp.types.matrix(shape=(3, 4), dtype=wp.float32)

@@ -46,7 +46,7 @@ GENERATORS: dict[str, Callable[[int, frozenset[str]], Program]] = {
 CHECKS = {
     "ir": "tests.fuzz.reused:compiled_ir",
     "dual": "tests.fuzz.reused:dual_numbers",
-    "tapes": "tests.ad.random_tapes:check",
+    "tapes": "tests.runtime.autodiff.random_tapes:check",
 }
 KNOWN: dict[str, str] = {
     "sums": "one array is updated, or read and differentiated, at several kinds of index in one kernel",

@@ -91,7 +91,7 @@ found = check({program!r})
 print(found)
 sys.exit(int(found is not None))"""
 EMULATION = """
-from tests.cuda.emulated import EmulatedDriver, emulated_code
+from tests.runtime.cuda.emulated import EmulatedDriver, emulated_code
 from tests.on_device import on_device
 from warp_like.runtime.cuda.driver import install
 

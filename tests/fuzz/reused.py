@@ -21,8 +21,8 @@ def control(seed: int, known: frozenset[str]) -> Program:
 
 def compiled_ir(seed: int) -> None:
     """Random IR compiled, for a thread at a time and in lanes, does what it does interpreted."""
+    from tests.backend.llvm.test_lanes import EXACT, test_random_functions
     from tests.backend.running import check
-    from tests.backend.test_lanes import EXACT, test_random_functions
     from tests.random_ir import OWN_DIMS, own_arguments, own_function
     from warp_like.passes.pipeline import finish, optimise, prepare
 
@@ -33,9 +33,9 @@ def compiled_ir(seed: int) -> None:
 
 def dual_numbers(seed: int) -> None:
     """A random program on a tape has the gradients that dual numbers give."""
-    from tests.ad import dual_kernels
-    from tests.ad.random_kernels import source
-    from tests.ad.test_random_kernels import MODERATE, by_dual_numbers, check_tape, random_arrays
+    from tests.passes.ad import dual_kernels
+    from tests.passes.ad.random_kernels import source
+    from tests.passes.ad.test_random_kernels import MODERATE, by_dual_numbers, check_tape, random_arrays
 
     r = random.Random(seed)
     text = source(r.randint, kernels=2, statements=5)

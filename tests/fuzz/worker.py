@@ -40,7 +40,7 @@ def answer(job: Program | tuple[str, int]) -> Finding | str | None:
 @contextlib.contextmanager
 def emulation() -> Iterator[None]:
     """A CUDA device that the CPU plays, for the setting ``device``."""
-    from tests.cuda.emulated import EmulatedDriver, emulated_code
+    from tests.runtime.cuda.emulated import EmulatedDriver, emulated_code
     from warp_like.runtime.cuda.driver import install
 
     with emulated_code():

@@ -9,7 +9,7 @@ neither. It asks ``device.backend``, an object that implements ``Backend`` and i
 2. Implement ``Backend`` and the groups of questions that it leads to. A group may be a module with these functions.
 3. Call ``register`` in ``runtime/__init__.py``. Nothing of the target is loaded until a program asks for such a device.
 
-``tests/runtime/test_backend.py`` has a small target that is complete. How code for the target is made is another
+``tests/runtime/memory/test_backend.py`` has a small target that is complete. How code for the target is made is another
 question, which ``warp_like/backend`` answers. A ``_native.Dispatcher`` calls code in this process, or has the CUDA
 driver launch it; a target that does neither needs a launch of its own in native code, such as
 ``native/cuda_launch.cpp``.
