@@ -82,7 +82,7 @@ class Plan:
         self.inlined: dict[ops.Call, Again] = {}
         self.saves = False
         self.prelaunch_copies: tuple[int, ...] = ()
-        self._scratch_roots: set[Root] = set()
+        self._copied_roots: set[Root] = set()
         self._needs: Needs | None = None
         if self._may_lose():
             self._choose()
@@ -93,9 +93,9 @@ class Plan:
         """Return whether the forward sweep runs ``o`` on pre-launch copies and saves its results."""
         match o:
             case ops.Load():
-                return root_of(o.array) in self._scratch_roots
+                return root_of(o.array) in self._copied_roots
             case ops.Native():
-                return any(root_of(a) in self._scratch_roots for a in o.args)
+                return any(root_of(a) in self._copied_roots for a in o.args)
             case ops.Call():
                 return o in self.inlined
         return False
@@ -105,7 +105,7 @@ class Plan:
         if isinstance(o, ops.Store):
             root, params = root_of(o.array), self.primal.f.params
             read = root.array not in params or params.index(root.array) in self.prelaunch_copies
-            return read and root in self._scratch_roots
+            return read and root in self._copied_roots
         return isinstance(o, ops.Native) and self.is_saved(o)
 
     def lost(self, o: Op) -> tuple[str, str] | None:
@@ -179,9 +179,9 @@ class Plan:
         if not self._needs.lost or not (rewritten or local_arrays(f)):
             return
         self.saves, self.prelaunch_copies = True, tuple(rewritten)
-        self._scratch_roots = {*map(root_of, (*(f.params[i] for i in rewritten), *local_arrays(f)))}
+        self._copied_roots = {*map(root_of, (*(f.params[i] for i in rewritten), *local_arrays(f)))}
         for o in self.again:
-            if self._uses_scratch(o):
+            if self._uses_copies(o):
                 self.inlined[o] = Again(*inlined(o.callee, o.args, o.loc), False)
         self._needs = self._find(sweep)
         read = {root_of(v) for o in self._needs.ops for v in _read(o)}
@@ -198,12 +198,12 @@ class Plan:
     def _is_lost(self, o: Op) -> bool:
         return not self.is_saved(o) and self.lost(o) is not None
 
-    def _uses_scratch(self, o: ops.Call) -> bool:
+    def _uses_copies(self, o: ops.Call) -> bool:
         """Return whether a function with a gradient of its own works on an array that has a pre-launch copy."""
         if o.callee.gradient is None:  # a replay, which reads the arrays of the launch
             return False
         used = (o.args[i] for i, a in array_uses(analyse(o.callee)).items() if a.read or a.written)
-        return any(root_of(a) in self._scratch_roots for a in used)
+        return any(root_of(a) in self._copied_roots for a in used)
 
     def _primal_ops(self, calls: Mapping[ops.Call, Again]) -> Iterator[Op]:
         """The ops of the primal, and after each of ``calls`` those of its body."""
