@@ -34,19 +34,26 @@ int64_t blocks_of(const Grid& grid, int64_t block, int64_t limit) {
 
 }  // namespace
 
-bool are_apart(const Arguments& arguments) {
+bool written_overlaps(const Arguments& arguments) {
     const auto& params = arguments.signature().params;
     const uint8_t* block = arguments.block();
     for (size_t i = 0; i < params.size(); ++i) {
         if (params[i].kind != ParamKind::Array) continue;
         const Extent one = extent_of_param(params[i], block);
-        if (!params[i].known || one.begin % kVectorAlignment) return false;
         for (size_t k = 0; k < i; ++k) {
             if (params[k].kind != ParamKind::Array || !(params[i].writes || params[k].writes)) continue;
-            if (one.overlaps(extent_of_param(params[k], block))) return false;
+            if (one.overlaps(extent_of_param(params[k], block))) return true;
         }
     }
-    return true;
+    return false;
+}
+
+bool are_apart(const Arguments& arguments) {
+    for (const Param& param : arguments.signature().params) {
+        if (param.kind != ParamKind::Array) continue;
+        if (!param.known || extent_of_param(param, arguments.block()).begin % kVectorAlignment) return false;
+    }
+    return !written_overlaps(arguments);
 }
 
 bool is_narrow(const Arguments& arguments, int64_t count) {
@@ -268,13 +275,22 @@ bool let_peers_wait(const Work& work) {
 
 }  // namespace
 
+namespace {
+
+// Raises the error `code` in place of a launch.
+bool refuse_launch(Dispatcher* self, int32_t code) {
+    RunRecord record;
+    record.code.store(code);
+    record.claimed.store(1);
+    return finished(self, record);
+}
+
+}  // namespace
+
 bool execute_on_cuda(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* arguments) {
-    if (self->deterministic && (self->order_dependent || self->non_associative)) {
-        RunRecord record;
-        record.code.store(RunError::Unordered);
-        record.claimed.store(1);
-        return finished(self, record);
-    }
+    if (self->deterministic && (self->order_dependent || self->non_associative))
+        return refuse_launch(self, RunError::Unordered);
+    if (self->no_overlap && written_overlaps(*arguments)) return refuse_launch(self, RunError::Overlap);
     DriverContext* context = context_of(self);
     // Python code that runs below may clear the table, or set another stream.
     const Variant kept = *variant;

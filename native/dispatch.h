@@ -53,6 +53,7 @@ struct Dispatcher {
     char stale;                 // options have changed since it was made: recorded launches look for another one
     char prints;                // Python's stdout is flushed before a launch, so that lines keep their order
     char recordable;            // a tape needs no more of a launch than its arguments
+    char no_overlap;            // on CUDA, no array that the kernel writes may overlap another one
     char bounded;               // what a thread costs does not depend on data: the kernel has no loops
 };
 

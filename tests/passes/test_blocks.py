@@ -12,7 +12,13 @@ from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.types import Array, float32, int32
-from warp_like.passes.blocks import MAX_SHARED_BYTES, in_single_threads, require_together, works_together
+from warp_like.passes.blocks import (
+    MAX_SHARED_BYTES,
+    in_single_threads,
+    relies_on_no_overlap,
+    require_together,
+    works_together,
+)
 
 X = Array(float32, 1)
 
@@ -57,6 +63,21 @@ def test_a_sum_in_a_loop_that_ends_earlier_for_some_is_refused() -> None:
     b.yield_()
     with pytest.raises(WarpCodegenError, match="the loop may end earlier"):
         require_together(f)
+
+
+def test_a_bound_that_another_argument_might_overlap_is_for_the_launch_to_check() -> None:
+    for bound, relies in (("element", True), ("number", False)):
+        f, b = start(x=X, rounds=Array(int32, 1), n=int32)
+        x, rounds, n = f.params
+        with loop(b, 0, b.load(rounds, [b.index(0)]) if bound == "element" else n):
+            b.insert(ops.Barrier())
+        b.store(x, [tid(b)], b.constant(1.0, float32))
+        b.yield_()
+        require_together(f)
+        assert relies_on_no_overlap(f) is relies
+    f, b = _start()
+    b.yield_()
+    assert not relies_on_no_overlap(f)
 
 
 def test_shared_arrays_have_a_most() -> None:

@@ -91,6 +91,7 @@ class RunError(Numbers):
     STACK_LIMIT = 1  # a thread needs more stack than ``adjoint_stack_limit``
     UNORDERED = 2  # order shows in a kernel, deterministic mode is on, and CUDA has no order
     TIMEOUT = 3  # the launch took longer than launches may
+    OVERLAP = 4  # an array that is written overlaps another, and threads of a block may then not stay together
 
 
 class ParamKind(Cases):

@@ -11,7 +11,7 @@ from warp_like.base.hashing import checksum
 from warp_like.base.loc import Excerpt
 from warp_like.base.reach import Reach
 
-_MAGIC = b"warp_like artifact 8\n"
+_MAGIC = b"warp_like artifact 9\n"
 
 
 class Damaged(Exception):
@@ -62,6 +62,8 @@ class Effects(Frozen):
             ``sums``.
         non_associative: Whether ``sums`` depend on that order, being of floats.
         prints: Whether it prints.
+        no_overlap: For CUDA, whether no array that it writes may overlap another one: elements that it reads decide
+            whether threads of a block stay together.
         reaches: How far into its arrays every launch reaches, which launches compare with the arrays' extents. None in
             debug mode, where the code checks each index.
     """
@@ -85,6 +87,7 @@ class Effects(Frozen):
     order_dependent: bool = False
     non_associative: bool = False
     prints: bool = False
+    no_overlap: bool = False
     reaches: tuple[Reach, ...] = ()
 
 

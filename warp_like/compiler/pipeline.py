@@ -27,6 +27,7 @@ from warp_like.passes.ad.order import roots_in_order, serial_arrays
 from warp_like.passes.ad.primal import rewritten_arrays
 from warp_like.passes.ad.saved_results import count_rows, load_results, savable_results, save_results
 from warp_like.passes.ad.value_gradients import lower_gradients
+from warp_like.passes.blocks import relies_on_no_overlap
 from warp_like.passes.effects import always_accessed, array_uses, constant_arrays, nested_uses, taken_arrays
 from warp_like.passes.runner import Runner
 from warp_like.passes.spmd.choice import Choice, choose
@@ -98,7 +99,7 @@ def _facts(f: Function, memory: Memory, signature: Signature, options: LoweringO
     """Return what is known of ``f`` before it has code."""
     return Artifact(
         KernelCode(backend.entry_name(f), b""),
-        _effects(memory, signature, options),
+        _effects(memory, signature, options, target),
         _schedule(f),
         StackUse(backend.uses_stack(f), _stack_bound(f, target)),
     )
@@ -116,7 +117,7 @@ def _schedule(f: Function, lanes: Choice | None = None) -> GridSchedule:
     )
 
 
-def _effects(memory: Memory, signature: Signature, options: LoweringOptions) -> Effects:
+def _effects(memory: Memory, signature: Signature, options: LoweringOptions, target: Target) -> Effects:
     f = memory.function
     accesses, nested = array_uses(memory), nested_uses(memory)
     summed, private = plain_additions(memory)
@@ -140,6 +141,7 @@ def _effects(memory: Memory, signature: Signature, options: LoweringOptions) -> 
         reduced=options.reduced,
         nested_reads=tuple(place for place, a in nested.items() if a.read),
         nested_writes=tuple(place for place, a in nested.items() if a.written),
+        no_overlap=target.is_cuda and relies_on_no_overlap(f),
         reaches=() if options.debug else reaches(memory),
     )
 

@@ -68,6 +68,15 @@ def require_together(f: Function) -> None:
         _require_room(f)
 
 
+def relies_on_no_overlap(f: Function) -> bool:
+    """Return whether threads of a block stay together only if what others write overlaps no array that is read."""
+    if not works_together(f):
+        return False
+    known = Uniformity(f, no_overlap=False)
+    met = ((o, _meets(o)) for o in f.body.walk())
+    return any(place is not None and not _is_reached(o, place[1], known) for o, place in met)
+
+
 def in_single_threads(f: Function) -> Function:
     """Write what is left of ``f`` where a block is one thread, in place."""
     return rewrite(f, _Alone()) if works_together(f) else f
@@ -92,13 +101,25 @@ def _is_of_block(o: Op) -> bool:
     return isinstance(o, ops.Barrier) or (isinstance(o, ops.LocalArray) and o.shared)
 
 
-def _require(o: Op, known: Uniformity) -> None:
+def _meets(o: Op) -> tuple[str, str] | None:
+    """What the user calls ``o``, and whose threads have to reach it together: those of a block or of a warp."""
     lower = cooperative(o)
     if lower is not None and lower.meets:
         assert isinstance(o, ops.Apply)
-        _require_place(o, f"{o.fn}()", lower.meets, known)
-    elif _is_of_block(o):
-        _require_place(o, "block_sync()" if isinstance(o, ops.Barrier) else "shared_array()", "block", known)
+        return f"{o.fn}()", lower.meets
+    if _is_of_block(o):
+        return "block_sync()" if isinstance(o, ops.Barrier) else "shared_array()", "block"
+    return None
+
+
+def _is_reached(o: Op, whose: str, known: Uniformity) -> bool:
+    return known.within[o][0] <= LEVELS[whose]
+
+
+def _require(o: Op, known: Uniformity) -> None:
+    place = _meets(o)
+    if place is not None:
+        _require_place(o, *place, known)
     elif isinstance(o, (ops.Address, ops.Native)) and any(map(_is_shared, o.operands())):
         raise WarpCodegenError(
             "an array that a block shares has no address", help="copy its elements to an array that is an argument"
@@ -106,9 +127,9 @@ def _require(o: Op, known: Uniformity) -> None:
 
 
 def _require_place(o: Op, what: str, whose: str, known: Uniformity) -> None:
-    level, by = known.within[o]
-    if level <= LEVELS[whose]:
+    if _is_reached(o, whose, known):
         return
+    _, by = known.within[o]
     where = f" of line {by.loc.line}" if by is not None and by.loc is not None else ""
     reason = f"the condition{where} may hold for some of them alone"
     if isinstance(by, (ops.For, ops.While)):

@@ -4,7 +4,8 @@ A level says how far a value is the same: for the ``BLOCK``, for the ``WARP``, o
 the program has the level of what decides whether a thread comes there.
 
 What is the same follows from the program alone, and never from what threads write meanwhile: an element is the same for
-all only where the kernel writes to no element of its array, and never in memory that a block shares.
+all only where the kernel writes to no element of its array, and never in memory that a block shares. That another
+argument, which is written, does not overlap the array is for the launch to check (``blocks.relies_on_no_overlap``).
 
 Example::
 
@@ -48,15 +49,19 @@ def cooperative(o: Op) -> Cooperative | None:
 class Uniformity:
     """The levels of the values of ``f``, and of its places.
 
+    Args:
+        f: The function.
+        no_overlap: Whether no array that ``f`` writes overlaps one that it only reads.
+
     Attributes:
         levels: The level of each value.
         within: For each op, the level of its place, and the branch or loop that has led to it.
     """
 
-    def __init__(self, f: Function) -> None:
+    def __init__(self, f: Function, no_overlap: bool = True) -> None:
         self.levels: dict[Value, int] = dict.fromkeys(f.params, BLOCK)
         self.within: dict[Op, tuple[int, Op | None]] = {}
-        self._constant = {f.params[i] for i in constant_arrays(analyse(f))}
+        self._constant = {f.params[i] for i in constant_arrays(analyse(f))} if no_overlap else set()
         self._place: tuple[int, Op | None] = (BLOCK, None)
         self._block(f.body)
 

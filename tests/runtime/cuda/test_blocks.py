@@ -106,6 +106,38 @@ def test_shared_memory(device, how):
     np.testing.assert_array_equal(counts.numpy(), np.bincount(x, minlength=10))
 
 
+@wp.kernel
+def in_rounds(rounds: wp.array(dtype=int), y: wp.array(dtype=int)):
+    i = wp.tid()
+    for k in range(rounds[0]):
+        y[i] += wp.block_max(k)
+
+
+@wp.kernel
+def in_rounds_of_a_number(rounds: int, x: wp.array(dtype=int), y: wp.array(dtype=int)):
+    i = wp.tid()
+    for _k in range(rounds):
+        y[i] += wp.block_max(x[0])
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_elements_that_keep_threads_together_do_not_change(device, step):
+    """A thread that has written to ``rounds[0]`` would end its loop before the others of its block."""
+    memory = wp.zeros(40, dtype=int, device=device)
+    rounds, y = memory[:8][::step], memory[8:][::step]
+    rounds.fill_(3)
+    wp.launch(in_rounds, len(y), [rounds, y], device=device)
+    np.testing.assert_array_equal(y.numpy(), 0 + 1 + 2)
+    before = memory.numpy().copy()
+    words = "kernel `in_rounds`: an array that it writes overlaps another argument"
+    for apart in (memory, memory[7:]):
+        with pytest.raises(ValueError, match=words):
+            wp.launch(in_rounds, len(apart), [memory, apart], device=device)
+    np.testing.assert_array_equal(memory.numpy(), before)
+    wp.launch(in_rounds_of_a_number, 4, [2, memory, memory], device=device)
+    assert memory.numpy()[0] > 3
+
+
 def test_gradients(device):
     n, threads = 100, 64
     x = np.random.default_rng(4).uniform(1, 2, n).astype(np.float32)

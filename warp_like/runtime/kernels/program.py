@@ -52,6 +52,7 @@ class DispatcherSpec(Frozen):
         bounded: Whether what a thread costs does not depend on data, so that a launch may be trusted to be short.
         recordable: Whether a tape needs no more of a launch than its arguments.
         deterministic: Whether launches give the same bits whatever the number of threads.
+        no_overlap: Whether an array that it writes may overlap no other one (``Effects.no_overlap``).
     """
 
     name: str
@@ -69,6 +70,7 @@ class DispatcherSpec(Frozen):
     bounded: bool = False
     recordable: bool = False
     deterministic: bool = False
+    no_overlap: bool = False
 
 
 class Program:
@@ -210,6 +212,7 @@ class Program:
             bounded=schedule.bounded,
             recordable=forward and not (effects.extremes or effects.rewrites or effects.serial or nested),
             deterministic=bool(self.kernel.option("deterministic")),
+            no_overlap=effects.no_overlap,
         )
         return _native.Dispatcher(spec)
 
@@ -254,6 +257,12 @@ class Program:
                 "has found in one, or prints. Launch it on the CPU; or let each thread write an element of its own, "
                 "which wp.utils.array_sum() and the like add up in a fixed order; or declare it with "
                 "@wp.kernel(deterministic=False)"
+            )
+        if code == RunError.OVERLAP:
+            return ValueError(
+                f"{role} `{self.kernel.key}`: an array that it writes overlaps another argument. What it reads there "
+                "decides whether threads of a block reach block_sync() or the like together, so they might not: give "
+                "it a copy of one of the two"
             )
         if code == RunError.TIMEOUT:
             return TimeoutError(
