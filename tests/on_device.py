@@ -23,7 +23,7 @@ import warp_like as wp
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays.array import array, bind_foreign
 from warp_like.runtime.arrays.recording import activities
-from warp_like.runtime.autodiff import jacobians, tangents
+from warp_like.runtime.autodiff import adjoint_launch, jacobians, tangents, tape
 from warp_like.runtime.kernels.kernel import hold_fast_launches
 from warp_like.runtime.launching import launch
 from warp_like.runtime.memory.recorder import recorder
@@ -127,7 +127,7 @@ def on_device(name: str) -> Iterator[Counts]:
 
     hold_fast_launches(1)
     noted, activities.noted = activities.noted, []  # so that tapes let each launch be seen, too
-    modules = (launch, jacobians, tangents)
+    modules = (launch, adjoint_launch, tape, jacobians, tangents)
     for module in modules:
         module.run = run  # type: ignore[attr-defined]
     try:

@@ -190,7 +190,15 @@ def test_clearing(folder):
 def test_an_artifact_comes_back_whole():
     a = Artifact(
         KernelCode("entry", b"\x00\x01code", ("i\nline 3\nfault",)),
-        Effects((0, 2), (1,), spans=((3, (1, 0)),), nested_reads=((0, "a.b"),), keeps=2, ordered=True),
+        Effects(
+            (0, 2),
+            (1,),
+            spans=((3, (1, 0)),),
+            nested_reads=((0, "a.b"),),
+            saved_results=2,
+            order_dependent=True,
+            no_overlap=True,
+        ),
         GridSchedule(2, 16, "16 lanes", 4, bounded=True),
         StackUse(used=True, bound=b"\x07"),
         (("llvm", 0.5),),

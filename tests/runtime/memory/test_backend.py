@@ -23,7 +23,7 @@ from warp_like.runtime.launching.graph import Graph, set_capture
 from warp_like.runtime.memory.allocation import MemoryKind, contiguous_strides
 from warp_like.runtime.memory.allocators import BuiltinAllocator
 from warp_like.runtime.memory.device import Device, devices_of, forget_devices
-from warp_like.runtime.memory.registry import NotRecomputable, backend_of, kinds, register, unregister
+from warp_like.runtime.memory.registry import Unavailable, backend_of, kinds, register, unregister
 
 RUNTIME = Path(wp.__file__).parent / "runtime"
 DLPACK_EXTENSION = 12  # the type of devices that DLPack does not know
@@ -81,7 +81,7 @@ class AtticBackend:
     def discover(self) -> dict[str, Device]:
         self.asked += 1
         if not self.count:
-            raise NotRecomputable("the ladder is missing")
+            raise Unavailable("the ladder is missing")
         made = [self.device_class(i) for i in range(self.count)]
         return {d.alias: d for d in made}
 

@@ -13,7 +13,7 @@ from warp_like.runtime.arrays.recording import program_of
 
 
 @pytest.fixture(autouse=True)
-def _nothing_kept_on_disk() -> Iterator[None]:
+def _nothing_on_disk() -> Iterator[None]:
     wp.config.cache_kernels = False
     yield
     del wp.config.cache_kernels
@@ -52,7 +52,7 @@ def test_recording_compiles_no_adjoint() -> None:
     assert not any(map(has_code, tape.launches))
     first, second, _ = tape.launches
     assert list(first.prelaunch_copies) == [0]
-    assert list(second.kept) == [0]
+    assert list(second.saved) == [0]
     tape.backward(grads={y: wp.ones(2, dtype=float)})
     assert all(map(has_code, tape.launches))
     start = np.array([2.0, 3.0])
