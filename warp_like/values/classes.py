@@ -6,6 +6,7 @@ files ask here, and ``families.py``, which imports all of them, registers how th
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,13 @@ _made: dict[ir.Type, Any] = {}
 def register(kind: type[ir.Type], make: Callable[[Any], Any]) -> None:
     """Let ``make(t)`` make the classes of types ``t`` of one kind; each is made once."""
     _makers[kind] = make
+
+
+@functools.cache
+def class_with_shape(shape: tuple[int, ...], scalar: ir.Scalar) -> Any:
+    """Return the class of vectors of ``shape`` ``(n,)``, or of matrices of ``(rows, columns)``."""
+    first, *columns = shape
+    return class_of(ir.Mat(first, columns[0], scalar) if columns else ir.Vec(first, scalar))
 
 
 def class_of(t: ir.Type) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from warp_like.ir import types as ir
-from warp_like.values.classes import class_of
+from warp_like.values.classes import class_with_shape
 from warp_like.values.composite import Composite, _quiet, flatten_argument
 
 
@@ -52,9 +52,7 @@ class Mat(Composite):
         if picked.size == 0:
             raise IndexError(f"{index} selects no component of a {type(self).__name__}")
         numbers = self._numbers()
-        extents, scalar = picked.shape, self._scalar_
-        t = ir.Vec(extents[0], scalar) if len(extents) == 1 else ir.Mat(extents[0], extents[1], scalar)
-        return class_of(t)._from_numbers(numbers[i] for i in picked.ravel())
+        return class_with_shape(picked.shape, self._scalar_)._from_numbers(numbers[i] for i in picked.ravel())
 
     def __setitem__(self, index: Any, value: Any) -> None:
         picked = _positions(self)[_checked(self, index)]
@@ -98,9 +96,8 @@ class Mat(Composite):
         rows = t.length if isinstance(t, ir.Vec) else t.rows
         if t.dtype != self._scalar_ or rows != self._shape_[1]:
             raise TypeError(f"{type(self).__name__} times {type(other).__name__}: dimensions or dtypes differ")
-        rows, scalar = self._shape_[0], self._scalar_
-        result = ir.Vec(rows, scalar) if isinstance(t, ir.Vec) else ir.Mat(rows, t.cols, scalar)
-        return class_of(result)._from_ndarray(_quiet(np.matmul, self, other))
+        shape = self._shape_[:1] if isinstance(t, ir.Vec) else (self._shape_[0], t.cols)
+        return class_with_shape(shape, self._scalar_)._from_ndarray(_quiet(np.matmul, self, other))
 
     def __str__(self) -> str:
         rows, cols = self._shape_
