@@ -41,6 +41,11 @@ def nested_uses(memory: Memory) -> dict[tuple[int, str], Use]:
     return {(positions[root.array], root.path): _use(memory.of(root)) for root in held}
 
 
+def use_of(memory: Memory, root: Root) -> Use:
+    """Return how a function uses one array."""
+    return _use(memory.of(root))
+
+
 def always_accessed(memory: Memory) -> tuple[int, ...]:
     """Return the positions of the array parameters of which every thread accesses an element.
 

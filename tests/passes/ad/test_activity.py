@@ -7,12 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from tests.ir_builder import branch, loop, start, tid, while_
+from warp_like.analysis.memory import analyse
 from warp_like.base.errors import WarpCodegenError
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Value
 from warp_like.ir.types import Array, Struct, Vec, bool_, float32, int32
-from warp_like.passes.ad.activity import nested_arrays, varied_values, written_arrays
+from warp_like.passes.ad.activity import carrying_local_arrays, nested_arrays, varied_values, written_arrays
 from warp_like.passes.ad.tangent_activity import TangentActivity
 
 X = Array(float32, 1)
@@ -115,6 +116,17 @@ def test_atomics_give_old_values_that_carry_a_gradient() -> None:
     assert old in varied_values(f, [f.params[0]])
     assert varied_values(f, []) == set()
     assert {root.array for root in written_arrays(f)} == {f.params[0]}
+
+
+def test_an_own_array_carries_a_gradient_where_it_is_written_and_read() -> None:
+    f, b = start(x=X)
+    i, (x,) = tid(b), f.params
+    unread, empty, both = (b.insert(ops.LocalArray((3,)), X).result for _ in range(3))
+    b.store(unread, [i], b.load(x, [i]))
+    b.store(b.slice(both, [b.index(0)], [b.index(2)], [b.index(1)], (0,)), [i], b.load(empty, [i]))
+    b.store(x, [i], b.load(both, [i]))
+    b.yield_()
+    assert carrying_local_arrays(analyse(f)) == [both]
 
 
 def _cells(of: Function, b: Emitter) -> Value:

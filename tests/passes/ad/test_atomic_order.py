@@ -363,3 +363,20 @@ def test_old_values_without_a_gradient() -> None:
 def test_elements_of_the_threads_own() -> None:
     rng = np.random.default_rng(3)
     check(own_row, 5, [rng.normal(size=(5, 3)), rng.normal(size=5)], (5,))
+
+
+@wp.kernel
+def into_an_array_that_nobody_reads(x: wp.array(dtype=float), out: wp.array2d(dtype=float), q: int):
+    i = wp.tid()
+    unread, empty = wp.zeros(shape=(3,), dtype=float), wp.zeros(shape=(3,), dtype=float)
+    unread[q % 3] = wp.sin(x[i] + empty[q]) * (x[i] if out[i, 1] < 0.63 else wp.cos(x[i]))
+    for _j in range(2):
+        out[i, i % 2] = out[i, i % 2] + x[i]
+
+
+def test_the_order_does_not_matter_to_what_nobody_reads():
+    x, out = wp.ones(4, dtype=float, requires_grad=True), wp.zeros((4, 2), dtype=float, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(into_an_array_that_nobody_reads, dim=4, inputs=[x, out, 1])
+    tape.backward(grads={out: wp.ones((4, 2), dtype=float)})
+    assert x.grad.list() == [2.0] * 4

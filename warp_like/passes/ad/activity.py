@@ -21,13 +21,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from warp_like.analysis.memory import Root, root_of, roots_written
+from warp_like.analysis.memory import Memory, Root, analyse, root_of, roots_written
 from warp_like.base.errors import WarpCodegenError
 from warp_like.base.loc import at
 from warp_like.builtins.spec import NoGradient, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Array, is_differentiable
+from warp_like.passes.effects import use_of
+from warp_like.passes.local_arrays import local_arrays
 
 
 def nested_arrays(f: Function, arrays: Iterable[Value]) -> set[Root]:
@@ -54,9 +56,19 @@ def written_arrays(f: Function) -> set[Root]:
     return {root for o in f.body.walk() for root in roots_written(o)}
 
 
-def varied_values(f: Function, wrt: Collection[Value]) -> set[Value]:
-    """Return the values of ``f`` that depend differentiably on its parameters ``wrt``: on elements of the arrays."""
-    local = (o.result for o in f.body.walk() if isinstance(o, ops.LocalArray) and is_differentiable(o.result.type))
+def carrying_local_arrays(memory: Memory) -> list[Value]:
+    """Return the arrays of the thread's own that carry a gradient: of floats that the function writes and reads."""
+    arrays = [a for a in local_arrays(memory.function) if is_differentiable(a.type)]
+    uses = [use_of(memory, root_of(a)) for a in arrays]
+    return [a for a, use in zip(arrays, uses, strict=True) if use.read and use.written]
+
+
+def varied_values(f: Function, wrt: Collection[Value], memory: Memory | None = None) -> set[Value]:
+    """Return the values of ``f`` that depend differentiably on its parameters ``wrt``: on elements of the arrays.
+
+    ``memory`` is what ``f`` does to memory, where that has been found already.
+    """
+    local = carrying_local_arrays(memory or analyse(f))
     analysis = _Varied({*map(root_of, (*wrt, *local)), *nested_arrays(f, wrt)})
     analysis.mark(wrt)
     analysis.block(f.body)

@@ -10,9 +10,7 @@ from warp_like.base.errors import WarpCodegenError
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import free_values
-from warp_like.ir.types import is_differentiable
-from warp_like.passes.ad.activity import nested_arrays, varied_values, written_arrays
-from warp_like.passes.local_arrays import local_arrays
+from warp_like.passes.ad.activity import carrying_local_arrays, nested_arrays, varied_values, written_arrays
 
 
 class Primal:
@@ -35,8 +33,8 @@ class Primal:
         self.memory = analyse(f)
         self.private = private_roots(self.memory)
         self.written: set[Root] = written_arrays(f)
-        self.varied = varied_values(f, wrt)
-        self.local = {v for v in local_arrays(f) if is_differentiable(v.type)}
+        self.local = set(carrying_local_arrays(self.memory))
+        self.varied = varied_values(f, wrt, self.memory)
         self._carrying = {*map(root_of, (*wrt, *self.local)), *nested_arrays(f, wrt)}
         self._writing: dict[Op, bool] = {}
         self._free: dict[Block, dict[Value, None]] = {}
