@@ -109,7 +109,7 @@ class _Varied:
             case ops.While():
                 self.loop(o, [o.cond.params, o.body.params], o.body)
             case ops.Apply():
-                if any(a in self.varied for a in o.args) and not _gradient_is_zero(o):
+                if any(a in self.varied for a in o.args) and not gradient_is_zero(o):
                     self.mark(o.results)
             case _:
                 if any(v in self.varied for v in o.operands()):
@@ -129,6 +129,7 @@ class _Varied:
                 changed |= self.mark(p for p, v in zip(group, body.yielded, strict=True) if v in self.varied)
 
 
-def _gradient_is_zero(o: ops.Apply) -> bool:
+def gradient_is_zero(o: ops.Apply) -> bool:
+    """Return whether the derivative of a builtin is zero wherever it exists."""
     rule = resolve(o.fn, [a.type for a in o.args]).overload.adjoint
     return isinstance(rule, NoGradient) and rule.zero

@@ -13,10 +13,10 @@ from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import clone_function
 from warp_like.ir.types import Array, Scalar, Type, is_differentiable
+from warp_like.passes.ad.activity import gradient_is_zero
 from warp_like.passes.ad.adjoints import components
 from warp_like.passes.ad.functions import Binder, inlined
 from warp_like.passes.ad.rules import of_winners, require_only_kind
-from warp_like.passes.ad.tangent_activity import gradient_is_zero
 from warp_like.passes.bodies import body_of
 from warp_like.passes.inline import inline
 from warp_like.passes.rewriter import rewrite

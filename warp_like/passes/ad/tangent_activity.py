@@ -21,10 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from warp_like.builtins.spec import NoGradient, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Op, Value
 from warp_like.ir.types import is_differentiable
+from warp_like.passes.ad.activity import gradient_is_zero
 
 
 class TangentActivity:
@@ -74,9 +74,3 @@ class TangentActivity:
     def mark(self, values: Iterable[Value]) -> None:
         """Add those of ``values`` that are made of floats."""
         self.varied.update(v for v in values if is_differentiable(v.type))
-
-
-def gradient_is_zero(o: ops.Apply) -> bool:
-    """Return whether the derivative of a builtin is zero wherever it exists."""
-    rule = resolve(o.fn, [a.type for a in o.args]).overload.adjoint
-    return isinstance(rule, NoGradient) and rule.zero
