@@ -428,3 +428,25 @@ def test_native_code_alone_reads_what_the_kernel_overwrites():
         return out
 
     check(program, RNG.normal(size=3))
+
+
+@wp.kernel
+def one_decides_and_one_scales(y: wp.array(dtype=f64), turns: wp.array(dtype=int), out: wp.array(dtype=f64)):
+    i = wp.tid()
+    old = y[i]
+    factor = f64(2.0)
+    if turns[i] > 0:
+        for _ in range(turns[i]):
+            factor = factor * f64(0.7) + f64(0.1)
+    turns[i] = 0
+    y[i] = f64(0.0)
+    out[i] = factor * old * old
+
+
+def test_an_overwritten_array_that_decides_alone():
+    def program(a):
+        y, turns, out = copied(a), wp.array([0, 1, 3], dtype=int), wp.zeros(3, dtype=f64, requires_grad=True)
+        wp.launch(one_decides_and_one_scales, dim=3, inputs=[y, turns, out])
+        return out
+
+    check(program, RNG.normal(size=3))

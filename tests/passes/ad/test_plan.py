@@ -12,12 +12,13 @@ from tests.passes.facts import lines_with_notes
 from warp_like.base.errors import WarpCodegenError
 from warp_like.frontend.build import build_kernel
 from warp_like.ir import ops
-from warp_like.ir.core import Function, Value
+from warp_like.ir.core import Function, Op, Value
 from warp_like.ir.types import Array, is_differentiable
-from warp_like.passes.ad.adjoint import plan_adjoint
+from warp_like.passes.ad.adjoint import adjoint, plan_adjoint
 from warp_like.passes.ad.loops import carried_values
+from warp_like.passes.ad.needs import Needs
 from warp_like.passes.ad.plan import Plan, Refuse
-from warp_like.passes.pipeline import prepare
+from warp_like.passes.pipeline import Options, prepare
 
 
 @wp.func
@@ -90,6 +91,17 @@ def repeated_in_place(x: wp.array(dtype=float), y: wp.array(dtype=float), n: int
 
 
 @wp.kernel
+def decided(x: wp.array(dtype=float), y: wp.array(dtype=float), n: int):
+    i = wp.tid()
+    factor = wp.float32(2.0)
+    if y[i] > 0.0:
+        for _ in range(n):
+            factor = wp.sin(factor)
+    y[i] = 0.0
+    x[i] = factor * x[i] * x[i]
+
+
+@wp.kernel
 def own_array(x: wp.array(dtype=float), y: wp.array(dtype=float), n: int):
     i = wp.tid()
     own = wp.zeros(shape=(2,), dtype=float)
@@ -123,8 +135,8 @@ def calls(x: wp.array(dtype=float), y: wp.array(dtype=float)):
 
 
 KERNELS = (
-    *(sums, powers, until_small, branches, doubled_in_place, squared_in_place, repeated_in_place, own_array),
-    *(atomics, appended, reads_sums, calls),
+    *(sums, powers, until_small, branches, doubled_in_place, squared_in_place, repeated_in_place, decided),
+    *(own_array, atomics, appended, reads_sums, calls),
 )
 
 
@@ -166,3 +178,14 @@ def test_a_plan_with_a_refusal_is_refused_with_its_reason(kernel: Any) -> None:
         plan.require_possible()
     assert refused[0].reason in str(caught.value)
     assert refused[0].loc is not None
+
+
+def test_what_a_plan_missed_is_refused_and_not_read_after_the_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Forgetful(Needs):
+        def _control(self, o: Op | None) -> None:
+            """Forget what decides how the control flow goes."""
+
+    monkeypatch.setattr("warp_like.passes.ad.plan.Needs", Forgetful)
+    f = prepare(build_kernel(decided.source, tuple(t for _, t in decided.parameters), wide=False))
+    with pytest.raises(WarpCodegenError, match=r"the gradient needs this element of `y`"):
+        adjoint(f, [0], Options())

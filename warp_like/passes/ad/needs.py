@@ -95,6 +95,7 @@ class Needs:
         self.values.add(v)
         if v in self._carried:
             loop, k = self._carried[v]
+            self._control(loop)
             self._carry(loop, k)
         elif v in self._counters:
             self._control(self._counters[v])
@@ -104,12 +105,14 @@ class Needs:
             self._result(v.op, v)
 
     def _result(self, o: Op, v: Value) -> None:
-        self.ops.add(o)
-        self._control(self._owner[o])
         k = o.results.index(v)
+        if o.regions():
+            self._control(o)
+        else:
+            self.ops.add(o)
+            self._control(self._owner[o])
         match o:
             case ops.If():
-                self._control(o)
                 self._work.extend(r.yielded[k] for r in o.regions())
             case ops.For() | ops.While():
                 self._carry(o, k)
@@ -128,7 +131,6 @@ class Needs:
     def _carry(self, loop: Op, k: int) -> None:
         """What the carried value ``k`` of a loop is made of."""
         assert isinstance(loop, (ops.For, ops.While))
-        self._control(loop)
         self._work += [loop.init[k], loop.body.yielded[k]]
 
     def _control(self, o: Op | None) -> None:

@@ -103,9 +103,7 @@ class Plan:
     def is_repeated(self, o: Op) -> bool:
         """Return whether the forward sweep runs ``o`` again for its effect on pre-launch copies."""
         if isinstance(o, ops.Store):
-            root, params = root_of(o.array), self.primal.f.params
-            read = root.array not in params or params.index(root.array) in self.prelaunch_copies
-            return read and root in self._copied_roots
+            return root_of(o.array) in self._copied_roots
         return isinstance(o, ops.Native) and self.is_saved(o)
 
     def lost(self, o: Op) -> tuple[str, str] | None:
@@ -178,16 +176,22 @@ class Plan:
         self._needs = self._find(sweep)
         if not self._needs.lost or not (rewritten or local_arrays(f)):
             return
-        self.saves, self.prelaunch_copies = True, tuple(rewritten)
-        self._copied_roots = {*map(root_of, (*(f.params[i] for i in rewritten), *local_arrays(f)))}
+        self.saves = True
+        self._copy(rewritten)
         for o in self.again:
             if self._uses_copies(o):
                 self.inlined[o] = Again(*inlined(o.callee, o.args, o.loc), False)
         self._needs = self._find(sweep)
         read = {root_of(v) for o in self._needs.ops for v in _read(o)}
-        self.prelaunch_copies = tuple(i for i in rewritten if root_of(f.params[i]) in read)
+        self._copy([i for i in rewritten if root_of(f.params[i]) in read])
         if len(self.prelaunch_copies) < len(rewritten):
             self._needs = self._find(sweep)
+
+    def _copy(self, positions: Sequence[int]) -> None:
+        """Save what is loaded from own arrays and from copies of the arrays at ``positions``, and from no others."""
+        f = self.primal.f
+        self.prelaunch_copies = tuple(positions)
+        self._copied_roots = {*map(root_of, (*(f.params[i] for i in positions), *local_arrays(f)))}
 
     def _find(self, sweep: Block) -> Needs:
         calls = {**self.again, **self.inlined}
