@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -85,6 +86,9 @@ def _begins_for_cuda(config: pytest.Config) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # The suite must say the same of a tree each time; `--soak` looks at programs that nobody has seen.
+    settings.register_profile("fixed", derandomize=True, database=None)
+    settings.load_profile("default" if config.getoption("--soak") else "fixed")
     if _begins_for_cuda(config):
         from tests.cuda_compiling import begin
 
@@ -104,13 +108,22 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.write_line(end())
 
 
+def _is_in_suite(item: pytest.Item) -> bool:
+    return item.get_closest_marker("soak") is None
+
+
+def _is_in_soak(item: pytest.Item) -> bool:
+    """Return whether ``item`` belongs to the long tail: by its mark, or since Hypothesis draws other examples there."""
+    return any(item.get_closest_marker(name) is not None for name in ("soak", "hypothesis"))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the long tail, or all else with ``--soak``; skip what needs a GPU where there is none."""
-    soak = bool(config.getoption("--soak"))
-    left_out = [item for item in items if (item.get_closest_marker("soak") is not None) != soak]
+    left_out = [item for item in items if not (_is_in_soak if config.getoption("--soak") else _is_in_suite)(item)]
     if left_out:
+        dropped = set(left_out)
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if (item.get_closest_marker("soak") is not None) == soak]
+        items[:] = [item for item in items if item not in dropped]
     marked = [item for item in items if item.get_closest_marker("cuda")]
     if not marked:
         return
