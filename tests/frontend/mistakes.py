@@ -61,11 +61,10 @@ body("component_missing", "v3 = wp.vec2(x, x).z")
 body("swizzle", "w = v.xy")
 body("array_attribute", "n = a.strides")
 body("scalar_attribute", "n = x.real")
-body("one_path", "if i > 0:\n    y = x\na[0] = y")
-body("one_path_elif", "if i > 0:\n    y = x\nelif i < -5:\n    y = 2.0\na[0] = y")
 body("types_differ_by_path", "if i > 0:\n    y = x\nelse:\n    y = i\na[0] = float(y)")
-body("first_bound_in_loop", "for q in range(i):\n    y = x\na[0] = y")
-body("loop_index_after_loop", "for q in range(i):\n    a[q] = x\na[0] = float(q)")
+body("function_bound_in_loop", "for q in range(i):\n    f = wp.sin\na[0] = f(x)")
+body("function_on_one_path", "if i > 0:\n    f = wp.sin\na[0] = f(x)")
+body("read_before_its_loop_assigns_it", "for q in range(i):\n    a[q] = y\n    y = x")
 body("augmented_unbound", "y += x")
 body("captured_list", "for q in range(3):\n    a[q] = VALUES")
 body("captured_array", "a[0] = DATA[0]")
@@ -110,7 +109,6 @@ body("for_unpacks_items", "for p, q in ((1, 2), (3, 4, 5)):\n    pass")
 body("for_items_of_two_types", "q = 1\nfor q in (1, 2.5):\n    pass")
 body("for_too_many_items", "for q in range(2000):\n    a[q] = wp.static(2.0 * q)")
 body("for_enumerate", "for p, q in enumerate(a):\n    pass")
-body("name_of_unrolled_loop", "for q in (1, 2):\n    y = q\na[0] = float(y)")
 body("reversed_outside", "y = reversed(v)")
 body("static_of_run_time_loop", "for q in range(i):\n    a[0] = wp.static(2.0 * q)")
 body("range_of_zero_step", "for q in range(0, 5, 0):\n    pass")
@@ -165,9 +163,9 @@ def other(n: int):
     return again(n - 1)
 
 @wp.func
-def sometimes(x: float):
+def nothing(x: float) -> float:
     if x > 0.0:
-        return x
+        x = 2.0
 
 @wp.func
 def either(x: float):
@@ -219,7 +217,7 @@ calls("func_overload", "a[0] = over(wp.vec2(x, x))")
 calls("error_inside_func", "a[0] = wave(wp.vec2(x, x)).x")
 calls("error_inside_two_funcs", "a[0] = outer(x).x")
 calls("recursion", "i = again(i)")
-calls("return_missing", "a[0] = sometimes(x)")
+calls("return_of_nothing", "a[0] = nothing(x)")
 calls("return_types", "a[0] = either(x)")
 calls("return_counts", "a[0] = counts(x)")
 calls("return_annotation", "i = annotated(x)")

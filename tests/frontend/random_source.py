@@ -6,20 +6,25 @@ import random
 
 
 class Generator:
-    """Writes one kernel ``k(out, x, y)``; only names that Python surely has bound are read."""
+    """Writes one kernel ``k(out, x, y)``; only names that Python surely has bound are read.
 
-    def __init__(self, seed: int, budget: int = 24) -> None:
+    With ``late``, every name is read that is assigned further up on any path: ``names`` lists them.
+    """
+
+    def __init__(self, seed: int, budget: int = 24, late: bool = False) -> None:
         self.r = random.Random(seed)
         self.budget = budget
         self.lines: list[str] = []
         self.fresh = 0
+        self.late = late
+        self.names = ["x", "y", "a", "b"]
 
     def kernel(self) -> str:
         """Return the source."""
         self.lines = ["def k(out: wp.array(dtype=int), x: int, y: int):", "    a = x", "    b = y + 1"]
         bound = self.block(["x", "y", "a", "b"], 1, loop=False)
         if bound is not None:
-            for i, name in enumerate(bound[-6:]):
+            for i, name in enumerate((self.names if self.late else bound)[-6:]):
                 self.lines.append(f"    out[{i}] = {name}")
         return "\n".join(self.lines) + "\n"
 
@@ -34,6 +39,7 @@ class Generator:
 
     def statement(self, bound: list[str], depth: int, loop: bool) -> list[str] | None:
         self.budget -= 1
+        bound = list(self.names) if self.late else bound
         kinds = ["assign"] * 4 + ["store"]
         if self.budget > 0 and depth < 5:
             kinds += ["if"] * 4 + ["for"] * 2 + ["while"]
@@ -57,7 +63,12 @@ class Generator:
             self.write(depth, f"{name} &= 1023")
         else:
             self.write(depth, f"{name} = {self.expression(bound)}")
+        self.saw(name)
         return bound if name in bound else [*bound, name]
+
+    def saw(self, name: str) -> None:
+        if name not in self.names:
+            self.names.append(name)
 
     def write_store(self, bound: list[str], depth: int, loop: bool) -> list[str]:
         self.write(depth, f"out[{self.r.randint(6, 7)}] += {self.expression(bound)}")
@@ -75,11 +86,14 @@ class Generator:
 
     def write_if(self, bound: list[str], depth: int, loop: bool) -> list[str] | None:
         self.write(depth, f"if {self.condition(bound)}:")
+        before = list(self.names)
         then = self.block(bound, depth + 1, loop)
         orelse: list[str] | None = bound
         if self.r.random() < 0.5:
             self.write(depth, "else:")
+            seen, self.names = self.names, before  # on this side nothing has assigned what the other one assigns
             orelse = self.block(bound, depth + 1, loop)
+            self.names += [n for n in seen if n not in self.names]
         if then is None or orelse is None:
             return then if orelse is None else orelse
         return [n for n in then if n in orelse]
@@ -89,6 +103,7 @@ class Generator:
         self.fresh += 1
         bounds = self.r.choice(["4", "x % 4", "1, 6, 2", "5, x % 3, -1", "y % 3 - 1, 3", "0, 7, x % 2 + 1"])
         self.write(depth, f"for {index} in range({bounds}):")
+        self.saw(index)
         self.block([*bound, index] if index not in bound else bound, depth + 1, True)
         return bound
 

@@ -395,20 +395,3 @@ def test_names_of_a_loop_that_runs_are_there_after_it():
         out[2] = p * 100
 
     check(k, (5, 3), (0, 100), (2, 8), (1, 0))
-
-
-def test_names_of_a_loop_that_may_not_run_are_refused_after_it():
-    def target(out: wp.array(dtype=int), n: int):
-        for i in range(n):
-            out[1] = i
-        out[0] = i
-
-    def on_some_iterations(out: wp.array(dtype=int), n: int):
-        for i in range(3):
-            if i == n:
-                s = i
-        out[0] = s
-
-    for pyfunc, name in ((target, "i"), (on_some_iterations, "s")):
-        with pytest.raises(wp.WarpCodegenKeyError, match=f"`{name}` is first assigned inside a loop"):
-            build(pyfunc)

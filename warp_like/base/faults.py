@@ -29,6 +29,7 @@ FAULTS: dict[str, Fault] = {
     "expect": Fault(FIRST_FAULT + 1, AssertionError),
     "division": Fault(FIRST_FAULT + 2, ZeroDivisionError),
     "finite": Fault(FIRST_FAULT + 3, FloatingPointError),
+    "unassigned": Fault(FIRST_FAULT + 4, UnboundLocalError),
 }
 """The errors by the kind of check that finds them."""
 

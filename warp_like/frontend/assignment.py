@@ -324,9 +324,10 @@ def _deeper(ctx: Context, inner: Place, at: Sequence[Index | Member]) -> Place:
 
 def _whole_type(ctx: Context, where: Component) -> Type:
     """The type of the variable, or the field of it, that a place is a part of."""
-    operand = ctx.scope.read(where.name)
-    assert isinstance(operand, Value)
-    t = operand.type
+    held = ctx.scope.variable(where.name)
+    assert held is not None
+    assert isinstance(held.value, Value)
+    t = held.value.type
     for k in where.fields:
         assert isinstance(t, Struct)
         t = t.fields[k][1]
@@ -337,8 +338,8 @@ def _type_at(ctx: Context, where: Place) -> Type | None:
     """The type of what stands at a place; None for a tuple or a Python object."""
     match where:
         case Name(name):
-            operand = ctx.scope.read(name)
-            return operand.type if isinstance(operand, Value) else None
+            held = ctx.scope.variable(name)
+            return held.value.type if held is not None and isinstance(held.value, Value) else None
         case Component():
             return selected_type(_whole_type(ctx, where), where.path)
         case Element():
@@ -371,7 +372,7 @@ def load(ctx: Context, where: Place) -> Operand:
     """Return what a place holds."""
     match where:
         case Name(name):
-            operand = ctx.scope.read(name)
+            operand = ctx.read(name)
             if operand is None and ctx.source.resolve(name) is not MISSING:
                 raise WarpCodegenTypeError(
                     f"`{name}` is a constant of the module, which a kernel can't change",
@@ -381,7 +382,7 @@ def load(ctx: Context, where: Place) -> Operand:
                 raise WarpCodegenKeyError(f"`{name}` has no value yet", help=f"{name} = ... before this line")
             return operand
         case Component(name, path, fields):
-            operand = ctx.scope.read(name)
+            operand = ctx.read(name)
             assert isinstance(operand, Value)
             for k in fields:
                 operand = ctx.b.get_field(operand, k)
@@ -408,7 +409,7 @@ def store(ctx: Context, where: Place, operand: Operand, target: ast.expr, source
         case Name(name):
             ctx.bind(name, operand, source)
         case Component(name, path, fields):
-            old = ctx.scope.read(name)
+            old = ctx.read(name)
             assert isinstance(old, Value)
             part = _part(ctx, operand, selected_type(_whole_type(ctx, where), path), path, shown, source)
             new = _replaced(ctx, old, fields, path, part)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -19,7 +18,6 @@ from warp_like.frontend import (  # they register handlers
     gradients,
     loops,  # noqa: F401
     references,
-    statements,  # noqa: F401
 )
 from warp_like.frontend.context import Context, Returns, Session
 from warp_like.frontend.control_flow import run
@@ -27,12 +25,13 @@ from warp_like.frontend.flow import Flow, Tail
 from warp_like.frontend.function import Overload
 from warp_like.frontend.host import Host
 from warp_like.frontend.inlining import inline_overload
+from warp_like.frontend.liveness import Liveness
 from warp_like.frontend.native import build_native
 from warp_like.frontend.operands import ArgumentType, Operand
 from warp_like.frontend.parameters import leaf_parameters, parameters
-from warp_like.frontend.references import returning
 from warp_like.frontend.scope import Variable
 from warp_like.frontend.source import Source
+from warp_like.frontend.statements import ended
 from warp_like.ir.core import Function, Value
 from warp_like.ir.types import Array, Struct, Type, leaf_fields
 
@@ -192,7 +191,9 @@ def _build(
             value = _assembled(ctx, t, list(by_name[name]))
             ctx.scope.names[name] = Variable(value, None)
     with at(source.header):
-        flow = run(ctx, returning(source.node.body, changed), Tail.KERNEL if source.role == "kernel" else Tail.NONE)
+        body = ended(source.node.body, changed) if source.role == "func" else source.node.body
+        ctx.live = Liveness(body, changed)
+        flow = run(ctx, body, Tail.KERNEL if source.role == "kernel" else Tail.NONE)
         results = _results(ctx, flow)
         with ctx.b.into(f.body):
             ctx.b.yield_(*results)
@@ -237,23 +238,11 @@ def _annotated_returns(source: Source) -> Returns:
 
 
 def _results(ctx: Context, flow: Flow) -> list[Value]:
-    if flow.results and flow.returns is not True:
-        raise WarpCodegenError(
-            f"`{ctx.source.name}` returns a value on some paths only",
-            _end(ctx.source),
-            help="end it with a return",
-        )
     if ctx.returns.annotated and ctx.returns.types and len(flow.results) <= len(ctx.references):
         raise WarpCodegenTypeError(
             f"`{ctx.source.name}` returns nothing, and its annotation says {ctx.returns.types[0]}"
         )
     return [ctx.settle(o) for o in flow.results]
-
-
-def _end(source: Source) -> Any:
-    """The place of the last statement, after which the value is missing."""
-    last: ast.stmt = source.node.body[-1]
-    return source.loc(last)
 
 
 def _unique(session: Session, name: str) -> str:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import ast
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from warp_like import values
-from warp_like.base.errors import WarpCodegenTypeError
+from warp_like.base.errors import WarpCodegenKeyError, WarpCodegenTypeError
 from warp_like.base.loc import Loc, at, current_loc
 from warp_like.builtins.emit import Emitter
 from warp_like.builtins.overload import Inline, NoMatch
@@ -23,15 +23,18 @@ from warp_like.builtins.spec import resolve
 from warp_like.frontend import refused
 from warp_like.frontend.host import Host, is_callable, not_a_value
 from warp_like.frontend.inlining import inline_overload
+from warp_like.frontend.liveness import Liveness
 from warp_like.frontend.names import NOW, Names
 from warp_like.frontend.operands import NOTHING, ArgumentType, Operand, describe, require_value_kind, type_of
-from warp_like.frontend.scope import Scope
+from warp_like.frontend.scope import Scope, Unassigned, Unbound, Variable
 from warp_like.frontend.source import Source
+from warp_like.frontend.warn import warn
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.types import Array, IndexedArray, Scalar, Type, bool_, int32, int64
 
 if TYPE_CHECKING:
+    from warp_like.frontend.first_assigned import FromLastIteration
     from warp_like.frontend.flow import Flow
     from warp_like.frontend.function import Overload
 
@@ -96,10 +99,11 @@ class Context:
         self.session = session
         self.source = source
         self.returns = returns
+        self.body = body
         self.b = Emitter(body)
         self.scope = Scope()
-        self.loads_inside: dict[ast.AST, Counter[str]] = {}
-        self.loads = loaded_names([source.node], self.loads_inside)
+        self.live = Liveness(())
+        self.loops: list[Mapping[str, FromLastIteration]] = []  # what the loops around hold of names, outermost first
         self.statics: dict[str, Any] = {}  # the indices of the loops being unrolled, for wp.static()
         self.zeros_of_types: set[Value] = set()  # what `wp.types.vector(length=3, dtype=float)` gave
         self.references: tuple[str, ...] = ()  # the parameters whose last values the function returns, too
@@ -292,6 +296,43 @@ class Context:
 
     # --- names ---
 
+    def read(self, name: str) -> Operand | None:
+        """Return the value of ``name``, None where the function does not assign it.
+
+        Raises:
+            WarpCodegenKeyError: It has no value here that one type could hold.
+        """
+        found = self.scope.names.get(name)
+        if isinstance(found, Unassigned):
+            found = self.scope.names[name] = self._unassigned(name, found)
+        if isinstance(found, Unbound):
+            raise WarpCodegenKeyError(found.reason, help=found.help)
+        if found is None:
+            return None
+        if found.assigned is not True:
+            self._read_of_unassigned(name, found.assigned)
+        return found.value
+
+    def _unassigned(self, name: str, found: Unassigned) -> Variable | Unbound:
+        with self.b.into(Block()) as start:
+            variable = found.variable(self.b, found.like) if found.like is not None else None
+        self.body.ops[:0] = start.ops  # zeros, known wherever the name is read again
+        if variable is None:
+            return Unbound(f"`{name}` is read before it is assigned", f"assign `{name}` before this line")
+        if variable.assigned is False:
+            warn(f"`{name}` is not assigned on any path that leads here: it is zero")
+        return variable
+
+    def _read_of_unassigned(self, name: str, assigned: bool | Value) -> None:
+        """Note that a name is read which is not assigned on all paths; debug mode reports where it is not."""
+        for held in self.loops:
+            if name in held:
+                held[name].is_read = True
+        ok = self.b.constant(assigned, bool_) if isinstance(assigned, bool) else assigned
+        self.b.insert(
+            ops.Check("unassigned", f"`{name}` is read, but not assigned on the path that leads here", ok, ())
+        )
+
     def bind(self, name: str, operand: Operand, source: ast.expr) -> None:
         """Assign to a local variable; a literal takes the variable's type, at first its default type.
 
@@ -299,7 +340,7 @@ class Context:
         """
         old = self.scope.variable(name)
         with self.at(source):
-            value: Operand = self._typed(operand, old.value if old is not None else None)
+            value: Operand = self._typed(operand, old.value if old is not None and old.keeps_type else None)
         if isinstance(value, Value):
             if not value.hint:
                 value.hint = name
@@ -348,35 +389,3 @@ def cast_name(type: Type) -> str:
 def is_array(operand: Operand) -> bool:
     """Return whether ``operand`` is an array."""
     return isinstance(operand, Value) and isinstance(operand.type, Array)
-
-
-def loaded_names(nodes: Sequence[ast.AST], known: dict[ast.AST, Counter[str]]) -> Counter[str]:
-    """Return how often each name is read in ``nodes``; ``x += 1`` and ``x[0] = 1`` read ``x``.
-
-    ``known`` keeps the counts of statements, so that nested ones are not counted again at each level.
-    """
-    found: Counter[str] = Counter()
-    for root in nodes:
-        found.update(known[root] if root in known else _loaded_names(root, known))
-    return found
-
-
-def _loaded_names(root: ast.AST, known: dict[ast.AST, Counter[str]]) -> Counter[str]:
-    found: Counter[str] = Counter()
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.Name):
-            if isinstance(node.ctx, ast.Load):
-                found[node.id] += 1
-            continue
-        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            found[node.target.id] += 1
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.stmt):
-                found.update(loaded_names([child], known))
-            else:
-                waiting.append(child)
-    if isinstance(root, ast.stmt):
-        known[root] = found
-    return found

@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from warp_like.base.errors import WarpCodegenTypeError
-from warp_like.frontend.context import Context, loaded_names, statement
+from warp_like.frontend.context import Context, statement
 from warp_like.frontend.flow import KINDS, ON, Flag, Flow, Tail, may_exit, never_falls
 from warp_like.frontend.host import Host
+from warp_like.frontend.liveness import Names
 from warp_like.frontend.operands import Operand, describe, flatten, rebuild, same_shape
-from warp_like.frontend.scope import Scope, Unbound, Variable
+from warp_like.frontend.scope import Entry, Scope, Unassigned, Unbound, Variable, held_elsewhere
 from warp_like.ir.core import Block, Value
 from warp_like.ir.types import Type, bool_
 
@@ -58,22 +59,23 @@ def _if(ctx: Context, node: ast.If, rest: Sequence[ast.stmt], tail: Tail) -> Flo
         cond = ctx.condition(operand)
     if isinstance(cond, bool):
         return run(ctx, [*(node.body if cond else node.orelse), *rest], tail)
+    live = ctx.live.after(rest[-1] if rest else node)
     if never_falls(node.body):
-        return _branch(ctx, cond, node.body, [*node.orelse, *rest], tail)
+        return _branch(ctx, cond, node.body, [*node.orelse, *rest], live, tail)
     if never_falls(node.orelse):
-        return _branch(ctx, cond, [*node.body, *rest], node.orelse, tail)
-    flow = _branch(ctx, cond, node.body, node.orelse, Tail.NONE if rest else tail)
+        return _branch(ctx, cond, [*node.body, *rest], node.orelse, live, tail, orelse_first=True)
+    flow = _branch(ctx, cond, node.body, node.orelse, ctx.live.after(node), Tail.NONE if rest else tail)
     if not rest or not flow.may_fall:
         return flow
     return run(ctx, rest, tail) if flow.always_falls else _guarded(ctx, flow, rest, tail)
 
 
 def _guarded(ctx: Context, flow: Flow, rest: Sequence[ast.stmt], tail: Tail) -> Flow:
-    return guarded(ctx, flow, lambda: run(ctx, rest, tail), rest, tail)
+    return guarded(ctx, flow, lambda: run(ctx, rest, tail), ctx.live.after(rest[-1]), tail)
 
 
-def guarded(ctx: Context, flow: Flow, build: Callable[[], Flow], nodes: Sequence[ast.stmt], tail: Tail) -> Flow:
-    """Build the rest, whose syntax is ``nodes``, for the threads that have not taken an exit of ``flow``."""
+def guarded(ctx: Context, flow: Flow, build: Callable[[], Flow], live: Names, tail: Tail) -> Flow:
+    """Build the rest, after which ``live`` are read, for the threads that have not taken an exit of ``flow``."""
     goes_on = ctx.b.apply("unot", any_of(ctx, [f for f in flow.flags if isinstance(f, Value)]))
     with ctx.branch() as then:
         after = build()
@@ -83,7 +85,7 @@ def guarded(ctx: Context, flow: Flow, build: Callable[[], Flow], nodes: Sequence
         exits = [f for f in flow.flags if f is not False]
         # One exit: it is taken on this path. Several: their bools say which one.
         arms.append(_Arm(orelse, ctx.scope, taken if len(exits) == 1 else flow, falls=False))
-    return _merge(ctx, goes_on, arms, nodes, tail)
+    return _merge(ctx, goes_on, arms, live, tail)
 
 
 def any_of(ctx: Context, flags: Sequence[Value]) -> Value:
@@ -108,13 +110,43 @@ class _Arm:
         return self.flow.may_fall if self.falls is None else self.falls
 
 
-def _branch(ctx: Context, cond: Value, then: Sequence[ast.stmt], orelse: Sequence[ast.stmt], tail: Tail) -> Flow:
-    arms = []
-    for stmts in (then, orelse):
+def _branch(
+    ctx: Context,
+    cond: Value,
+    then: Sequence[ast.stmt],
+    orelse: Sequence[ast.stmt],
+    live: Names,
+    tail: Tail,
+    orelse_first: bool = False,
+) -> Flow:
+    """Build both sides; ``orelse_first`` where ``then`` holds what follows the ``if``, which reads names of both."""
+    arms: list[_Arm] = []
+    for stmts in (orelse, then) if orelse_first else (then, orelse):
         with ctx.branch() as block:
+            if arms:
+                _learn_types(ctx, arms[0].scope)
             flow = run(ctx, stmts, tail)
             arms.append(_Arm(block, ctx.scope, flow))
-    return _merge(ctx, cond, arms, [*then, *orelse], tail)
+    return _merge(ctx, cond, arms[::-1] if orelse_first else arms, live, tail)
+
+
+def _learn_types(ctx: Context, other: Scope) -> None:
+    """Let the names that the other side of an ``if`` assigns be known on this one, which may read them."""
+    for name, entry in other.names.items():
+        _learn_type(ctx, name, [entry])
+
+
+def _learn_type(ctx: Context, name: str, elsewhere: Sequence[Entry | None]) -> None:
+    """Note what ``name`` holds where it is assigned."""
+    here, like = ctx.scope.names.get(name), _first_like(elsewhere)
+    if here is None and like is not None:
+        ctx.scope.names[name] = Unassigned(like)
+    elif isinstance(here, Unassigned) and here.like is None:
+        here.like = like
+
+
+def _first_like(entries: Sequence[Entry | None]) -> Operand | None:
+    return next((like for e in entries if (like := held_elsewhere(e)) is not None), None)
 
 
 class _Yields:
@@ -158,17 +190,17 @@ class _Yields:
         return list(results)
 
 
-def _merge(ctx: Context, cond: Value, arms: list[_Arm], nodes: Sequence[ast.stmt], tail: Tail) -> Flow:
+def _merge(ctx: Context, cond: Value, arms: list[_Arm], live: Names, tail: Tail) -> Flow:
     """End both arms, build the ``If``, and make the scope and the flow after it."""
     yields = _Yields(ctx, arms)
     flow_at = _merge_flags(yields, arms)
     results_at = _merge_results(ctx, yields, arms)
-    variables_at = _merge_variables(ctx, yields, arms, nodes, tail)
+    variables_at = _merge_variables(ctx, yields, arms, live, tail)
     results = yields.finish(cond)
-    for name, (operand, positions) in variables_at.items():
-        new = rebuild(operand, [results[p] for p in positions])
-        loc = next(v.loc for a in arms if (v := a.scope.variable(name)) is not None)
-        ctx.scope.names[name] = Variable(new, loc)
+    for name, (old, positions, assigned_at) in variables_at.items():
+        new = rebuild(old.value, [results[p] for p in positions])
+        assigned = results[assigned_at] if isinstance(assigned_at, _Position) else assigned_at
+        ctx.scope.names[name] = Variable(new, old.loc, assigned, old.is_loose)
     flags = [results[f] if not isinstance(f, bool) else f for f in flow_at]
     returned = tuple(p if not isinstance(p, int) else results[p] for p in results_at)
     return Flow.of(flags, returned)
@@ -218,53 +250,86 @@ def common_type(given: Sequence[Operand]) -> Type:
     return next((d for d in defaults if d.is_float), defaults[0])
 
 
+_Merged = tuple[Variable, list[int], "bool | Value | _Position"]
+"""A variable of one of the arms, and where among the results its values are, and whether it is assigned."""
+
+
 def _merge_variables(
-    ctx: Context, yields: _Yields, arms: Sequence[_Arm], nodes: Sequence[ast.stmt], tail: Tail
-) -> dict[str, tuple[Operand, list[int]]]:
+    ctx: Context, yields: _Yields, arms: Sequence[_Arm], live: Names, tail: Tail
+) -> dict[str, _Merged]:
     """Decide for every name whether it is the same after the ``If``, yielded, or not readable."""
     base = ctx.scope
     heeded = [a for a in arms if not a.flow.always_returns]
-    merged: dict[str, tuple[Operand, list[int]]] = {}
+    merged: dict[str, _Merged] = {}
     if not heeded or tail is Tail.KERNEL:
+        for arm in arms:
+            _learn_types(ctx, arm.scope)
         return merged  # nothing is read after it
-    inside = loaded_names(nodes, ctx.loads_inside)
     for name in dict.fromkeys(n for a in arms for n in a.scope.names):
-        bound_before = base.variable(name) is not None
-        wanted = [a for a in heeded if a.may_fall or bound_before]
-        found = [a.scope.names.get(name) for a in wanted]
         before = base.names.get(name)
+        is_bound = isinstance(before, Variable)
+        wanted = [a for a in heeded if a.may_fall or is_bound or name in live]
+        found = [a.scope.names.get(name) for a in wanted]
         if all(f is before for f in found):
+            _learn_type(ctx, name, [a.scope.names.get(name) for a in arms])
             continue
-        needless = tail is Tail.LOOP or ctx.loads[name] <= inside[name]
-        if not bound_before and needless:
-            base.names[name] = Unbound(_one_path(name))  # nobody reads it later
+        if not is_bound and name not in live:
+            base.names[name] = Unbound(_one_path(name), like=_first_like(found))  # nobody reads it later
             continue
         got = _agree(name, found)
-        if isinstance(got, Unbound):
-            base.names[name] = got
-        elif not flatten(got) or _same_everywhere(wanted, arms, name):
+        if got is None:
             base.names[name] = next(f for f in found if f is not None)
+        elif isinstance(got, Unbound) or not flatten(got.value) or _same_everywhere(wanted, arms, name):
+            base.names[name] = got
         else:
-            column = [v.value if (v := a.scope.variable(name)) and same_shape(v.value, got) else None for a in arms]
-            merged[name] = (got, yields.add_operand(column, name))
+            merged_here = _merge_one(yields, arms, wanted, name, got)
+            if isinstance(merged_here, Unbound):
+                base.names[name] = merged_here
+            else:
+                merged[name] = merged_here
     return merged
+
+
+def _merge_one(
+    yields: _Yields, arms: Sequence[_Arm], wanted: Sequence[_Arm], name: str, like: Variable
+) -> _Merged | Unbound:
+    """Yield the variable ``like`` from all arms; zero, or what the last iteration left, from those that lack it."""
+    column: list[Variable | None] = []
+    for arm in arms:
+        entry = arm.scope.names.get(name)
+        with yields.ctx.b.into(arm.block):
+            held = entry.variable(yields.ctx.b, like.value) if isinstance(entry, Unassigned) else entry
+        if isinstance(held, Variable) and same_shape(held.value, like.value):
+            column.append(held)
+        elif arm in wanted and entry is not None:
+            return Unbound(f"`{name}` has another type in the iteration before", "use another name")
+        else:
+            column.append(None)
+    assigned = [v is not None and v.assigned if a in wanted else True for a, v in zip(arms, column, strict=True)]
+    positions = yields.add_operand([v.value if v is not None else None for v in column], name)
+    if all(a is assigned[0] for a in assigned):
+        return like, positions, assigned[0]
+    return like, positions, _Position(yields.add(assigned, bool_, f"{name}_is_assigned"))
 
 
 def _same_everywhere(wanted: Sequence[_Arm], arms: Sequence[_Arm], name: str) -> bool:
     """Whether all arms hold the same values, which then were made before the ``If``."""
-    held = [flatten(v.value) if (v := a.scope.variable(name)) else None for a in arms]
-    return len(wanted) == len(arms) and all(h is not None and h == held[0] for h in held)
+    held = [a.scope.variable(name) for a in arms]
+    values = [(flatten(v.value), v.assigned) if v is not None else None for v in held]
+    return len(wanted) == len(arms) and all(v is not None and v == values[0] for v in values)
 
 
-def _agree(name: str, found: Sequence[Variable | Unbound | None]) -> Operand | Unbound:
-    """One operand that stands for what the arms hold, or why there is none."""
+def _agree(name: str, found: Sequence[Entry | None]) -> Variable | Unbound | None:
+    """A variable that stands for what the arms hold, or why there is none; None where no arm assigns it."""
     for f in found:
         if isinstance(f, Unbound):
             return f
     variables = [f for f in found if isinstance(f, Variable)]
-    if len(variables) < len(found):
-        return Unbound(_one_path(name), f"assign `{name}` on every path, or before the `if`")
+    if not variables:
+        return None
     first = variables[0]
+    if len(variables) < len(found) and not flatten(first.value):
+        return Unbound(_one_path(name), f"assign `{name}` on every path, or before the `if`")
     for other in variables[1:]:
         if not same_shape(first.value, other.value):
             a, b = describe(first.value), describe(other.value)
@@ -274,7 +339,7 @@ def _agree(name: str, found: Sequence[Variable | Unbound | None]) -> Operand | U
                 f"`{name}` is {a}{where}{b}{end}, depending on the path that leads here",
                 "convert one of them, or use two names",
             )
-    return first.value
+    return first
 
 
 def _one_path(name: str) -> str:

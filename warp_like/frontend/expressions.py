@@ -62,7 +62,7 @@ def build_constant(ctx: Context, node: ast.Constant) -> Operand:
 @expression(ast.Name)
 def build_name(ctx: Context, node: ast.Name) -> Operand:
     """A local variable, or what the name means around the function."""
-    local = ctx.scope.read(node.id)
+    local = ctx.read(node.id)
     if local is not None:
         return local
     found = ctx.source.resolve(node.id)

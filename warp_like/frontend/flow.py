@@ -134,13 +134,14 @@ def _changed_arguments(node: ast.Call) -> list[ast.Name]:
 def _targets(node: ast.AST) -> list[ast.expr]:
     match node:
         case ast.Assign():
-            return [t for target in node.targets for t in _unpacked(target)]
+            return [t for target in node.targets for t in unpacked(target)]
         case ast.AugAssign() | ast.AnnAssign() | ast.For():
-            return _unpacked(node.target)
+            return unpacked(node.target)
     return []
 
 
-def _unpacked(target: ast.expr) -> list[ast.expr]:
+def unpacked(target: ast.expr) -> list[ast.expr]:
+    """Return the targets that an assignment to ``target`` fills, those in tuples one by one."""
     if isinstance(target, (ast.Tuple, ast.List)):
-        return [t for e in target.elts for t in _unpacked(e)]
+        return [t for e in target.elts for t in unpacked(e)]
     return [target]

@@ -1,8 +1,9 @@
 """``for`` and ``while``.
 
-A loop carries the names that its body assigns and that were bound before; names first bound in the body end
-with each iteration. A ``for`` that ``break`` or ``return`` may leave becomes a ``while`` that carries its
-index and a bool. A loop over items that are known when the kernel is built is unrolled here.
+A loop carries the names that its body assigns and that were bound before, and of those that its body is the first to
+assign the ones that a later iteration or the code after the loop may read: their first value is zero. A ``for`` that
+``break`` or ``return`` may leave becomes a ``while`` that carries its index and a bool. A loop over items that are
+known when the kernel is built is unrolled here.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import ast
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from warp_like.base.errors import WarpCodegenError
@@ -18,14 +19,16 @@ from warp_like.builtins.patterns import Literal
 from warp_like.builtins.trips import constant_trips, trip_count
 from warp_like.frontend import constants
 from warp_like.frontend.assignment import assign
-from warp_like.frontend.context import Context, loaded_names, statement
+from warp_like.frontend.context import Context, statement
 from warp_like.frontend.control_flow import any_of, common_type, guarded, run
+from warp_like.frontend.first_assigned import FromLastIteration, fresh, values_of
 from warp_like.frontend.flow import Flow, Tail, assigned_names, leaves_loop
 from warp_like.frontend.host import Host
 from warp_like.frontend.iteration import Counted, Items, iterated, static_values
+from warp_like.frontend.liveness import loaded
 from warp_like.frontend.operands import Operand, flatten, rebuild
 from warp_like.frontend.references import variables_changed
-from warp_like.frontend.scope import Scope, Unbound, Variable
+from warp_like.frontend.scope import Scope, Unbound, Variable, held_elsewhere
 from warp_like.frontend.statics import MAX_ITEMS
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Value
@@ -47,20 +50,18 @@ def build_for(ctx: Context, node: ast.For) -> Flow:
     if isinstance(node.target, (ast.Tuple, ast.List)):
         with ctx.at(node.target):
             raise WarpCodegenError("this for loop assigns one name", help="for i in range(n)")
-    runs = _read_after(ctx, node) if _runs(over) else []
-    if runs and _hint(node) in runs:
-        assign(ctx, node.target, over.item(over.lo), node.iter)
     if leaves_loop(node.body):
         return _for_with_exit(ctx, node, over)
-    carried = _Carried(ctx, [node])
+    carried = _Carried(ctx, node)
     index = Value(_type(over.lo), _hint(node))
     params, scope = carried.parameters()
     with carried.block(Block([index, *params]), scope) as body:
         assign(ctx, node.target, over.item(index), node.iter)
         run(ctx, node.body, Tail.LOOP)
-        carried.add_last(ctx.scope, runs, body)
-        ctx.b.yield_(*carried.values(ctx.scope))
-    carried.finish(ctx.b.for_(over.lo, over.hi, over.step, carried.initial, body))
+        ctx.b.yield_(*carried.values(), *carried.left(ctx.scope))
+        body.params += carried.first_params()
+    results = ctx.b.for_(over.lo, over.hi, over.step, [*carried.initial, *carried.first_initial], body)
+    carried.finish(results, runs=_runs(over))
     return Flow()
 
 
@@ -68,12 +69,6 @@ def _runs(over: Counted) -> bool:
     """Whether the loop is known to run at least once."""
     lo, hi, step = (ops.constant_value(v) for v in (over.lo, over.hi, over.step))
     return lo is not None and hi is not None and step is not None and constant_trips(lo, hi, step) > 0
-
-
-def _read_after(ctx: Context, node: ast.For) -> list[str]:
-    """The names that a loop is the first to assign, and that are read elsewhere, too."""
-    inside = loaded_names([node], ctx.loads_inside)
-    return [n for n in assigned_names([node]) if ctx.scope.names.get(n) is None and ctx.loads[n] > inside[n]]
 
 
 def _hint(node: ast.For) -> str:
@@ -92,8 +87,9 @@ def _unrolled(ctx: Context, node: ast.For, items: Sequence[Operand], values: Seq
 
     def iterate(k: int) -> Flow:
         while k < len(items):
-            for name in [n for n in ctx.scope.names if n not in before]:
-                del ctx.scope.names[name]  # each iteration begins like the first one
+            for name, held in ctx.scope.names.items():
+                if name not in before and isinstance(held, Variable):
+                    ctx.scope.names[name] = replace(held, is_loose=True)  # of another type in each iteration
             if values is not None:
                 ctx.statics[_hint(node)] = values[k]
             _bind_item(ctx, node, node.target, items[k])
@@ -102,7 +98,8 @@ def _unrolled(ctx: Context, node: ast.For, items: Sequence[Operand], values: Seq
             if not flow.may_fall:
                 return flow
             if not flow.always_falls:
-                return guarded(ctx, flow, lambda k=k: iterate(k), [node], Tail.NONE)  # type: ignore[misc]
+                live = ctx.live.after(node) | ctx.live.into(node)
+                return guarded(ctx, flow, lambda k=k: iterate(k), live, Tail.NONE)  # type: ignore[misc]
         return Flow()
 
     try:
@@ -110,8 +107,8 @@ def _unrolled(ctx: Context, node: ast.For, items: Sequence[Operand], values: Seq
     finally:
         ctx.statics = saved
     for name in assigned_names([node]):
-        if name not in before:
-            ctx.scope.names[name] = first_assigned_inside(name)
+        if name not in ctx.scope.names:
+            ctx.scope.names[name] = _only_inside(name)
     return Flow(returns=flow.returns, results=flow.results)
 
 
@@ -136,7 +133,7 @@ def _bind_item(ctx: Context, node: ast.For, target: ast.expr, item: Operand) -> 
 def build_while(ctx: Context, node: ast.While) -> Flow:
     """``while condition``."""
     _require_no_else(ctx, node)
-    carried = _Carried(ctx, [node])
+    carried = _Carried(ctx, node)
     return _exiting_loop(ctx, carried, node.body, [], lambda _: _while_test(ctx, node))
 
 
@@ -156,7 +153,7 @@ def _for_with_exit(ctx: Context, node: ast.For, over: Counted) -> Flow:
         return _counted_with_exit(ctx, node, over)
     if stride not in (1, -1):  # counting in 64 bits, the index can't wrap around past `hi`
         lo, hi, step = (ctx.b.cast(v, int64) for v in (lo, hi, step))
-    carried = _Carried(ctx, [node])
+    carried = _Carried(ctx, node)
 
     def test(counter: Sequence[Value]) -> Value:
         held: Value = ctx.b.apply("lt" if stride > 0 else "gt", counter[0], hi)
@@ -169,7 +166,7 @@ def _for_with_exit(ctx: Context, node: ast.For, over: Counted) -> Flow:
     def advance(counter: Sequence[Value]) -> list[Value]:
         return [ctx.b.apply("add", counter[0], step)]
 
-    return _exiting_loop(ctx, carried, node.body, [lo], test, begin, advance, _hint(node))
+    return _exiting_loop(ctx, carried, node.body, [lo], test, begin, advance, _hint(node), _runs(over))
 
 
 def _counted_with_exit(ctx: Context, node: ast.For, over: Counted) -> Flow:
@@ -186,7 +183,8 @@ def _counted_with_exit(ctx: Context, node: ast.For, over: Counted) -> Flow:
     def advance(counter: Sequence[Value]) -> list[Value]:
         return [ctx.b.apply("add", counter[0], over.step), ctx.b.apply("sub", counter[1], 1)]
 
-    return _exiting_loop(ctx, _Carried(ctx, [node]), node.body, [over.lo, trips], test, begin, advance, _hint(node))
+    carried, counter = _Carried(ctx, node), [over.lo, trips]
+    return _exiting_loop(ctx, carried, node.body, counter, test, begin, advance, _hint(node), _runs(over))
 
 
 def _exiting_loop(
@@ -198,6 +196,7 @@ def _exiting_loop(
     begin: Callable[[Sequence[Value]], None] = lambda _: None,
     advance: Callable[[Sequence[Value]], list[Value]] = lambda _: [],
     hint: str = "",
+    runs: bool = False,
 ) -> Flow:
     """Build a ``While`` that carries the counter, the names, a bool for each exit, and the results."""
     counters = [Value(v.type, hint) for v in counter]
@@ -208,15 +207,17 @@ def _exiting_loop(
         exits = [flow.breaks, flow.returns]
         results = _results(ctx, flow)
         flags = [f if isinstance(f, Value) else ctx.b.constant(f, bool_) for f in exits if f is not False]
-        ctx.b.yield_(*advance(counters), *carried.values(ctx.scope), *flags, *results)
+        ctx.b.yield_(*advance(counters), *carried.values(), *flags, *results, *carried.left(ctx.scope))
     words = [w for w, f in zip(("breaks", "returns"), exits, strict=True) if f is not False]
     body.params += [Value(bool_, w) for w in words] + [Value(r.type, "result") for r in results]
+    body.params += carried.first_params()
 
     cond_counters = [Value(v.type, hint) for v in counter]
     cond_params, cond_scope = carried.parameters()
     cond_flags = [Value(bool_, w) for w in words]
     rest = [Value(r.type, "result") for r in results]
-    with carried.block(Block([*cond_counters, *cond_params, *cond_flags, *rest]), cond_scope) as cond:
+    first = carried.first_params(cond_scope)
+    with carried.block(Block([*cond_counters, *cond_params, *cond_flags, *rest, *first]), cond_scope) as cond:
         goes_on, endless = _goes_on(ctx, cond_flags, lambda: test(cond_counters))
         ctx.b.yield_(goes_on)
 
@@ -226,10 +227,10 @@ def _exiting_loop(
         *(ctx.b.constant(False, bool_) for _ in words),
         *(ctx.zero(r.type) for r in results),
     ]
-    got = list(ctx.b.while_(initial, cond, body))
+    got = list(ctx.b.while_([*initial, *carried.first_initial], cond, body))
     names_end = len(counter) + len(carried.initial)
-    carried.finish(got[len(counter) : names_end])
-    return _after(flow, words, got[names_end:], endless)
+    carried.finish([*got[len(counter) : names_end], *got[len(initial) :]], runs=runs or endless)
+    return _after(flow, words, got[names_end : len(initial)], endless)
 
 
 def _goes_on(ctx: Context, flags: Sequence[Value], test: Callable[[], Value | bool]) -> tuple[Value, bool]:
@@ -289,24 +290,26 @@ class _Carried:
 
     Args:
         ctx: The function.
-        nodes: The loop.
+        node: The loop.
     """
 
-    def __init__(self, ctx: Context, nodes: Sequence[ast.stmt]) -> None:
+    def __init__(self, ctx: Context, node: ast.For | ast.While) -> None:
         self.ctx = ctx
         self.outer = ctx.scope
         self.before = ctx.b.block
-        self.assigned = dict.fromkeys(variables_changed(ctx, nodes), True) | assigned_names(nodes)
+        self.read_later = ctx.live.after(node) | (loaded(node.test) if isinstance(node, ast.While) else frozenset())
+        self.assigned = dict.fromkeys(variables_changed(ctx, [node]), True) | assigned_names([node])
         self.entries: list[_Entry] = []
         self.excluded: dict[str, Unbound] = {}
+        self.first: dict[str, FromLastIteration] = {}  # by the names that the body may be the first to assign
         for name, components in self.assigned.items():
             variable = self.outer.variable(name)
-            if variable is None:
-                continue
-            if isinstance(variable.value, Host):
+            if variable is not None and isinstance(variable.value, Host):
                 self.excluded[name] = Unbound(
                     f"`{name}` is another function or type in each iteration", "use a name that is new inside the loop"
                 )
+            elif variable is None or not variable.keeps_type:
+                self._add_first(name, name in ctx.live.into(node))
             elif not (components and any(isinstance(v.type, Array) for v in flatten(variable.value))):
                 self.entries.append(_Entry(name, variable))
 
@@ -319,6 +322,7 @@ class _Carried:
         """Return block parameters for the carried values, and a scope in which the names stand for them."""
         scope = self.outer.copy()
         scope.names.update(self.excluded)
+        scope.names.update({name: held.inside or held for name, held in self.first.items()})
         params: list[Value] = []
         for e in self.entries:
             mine = [Value(v.type, e.name) for v in flatten(e.variable.value)]
@@ -330,27 +334,15 @@ class _Carried:
     def block(self, block: Block, scope: Scope) -> Iterator[Block]:
         """Build into ``block`` with ``scope`` inside the ``with``."""
         saved, self.ctx.scope = self.ctx.scope, scope
+        self.ctx.loops.append(self.first)
         try:
             with self.ctx.b.into(block):
                 yield block
         finally:
             self.ctx.scope = saved
+            self.ctx.loops.pop()
 
-    def add_last(self, scope: Scope, names: Sequence[str], body: Block) -> None:
-        """Carry names that the body is the first to assign, where each iteration ends with a value for them.
-
-        Nobody reads what they start with, since the loop runs at least once.
-        """
-        for name in names:
-            variable = scope.variable(name)
-            if variable is None or self.outer.variable(name) is not None or not flatten(variable.value):
-                continue
-            body.params += [Value(v.type, name) for v in flatten(variable.value)]
-            with self.ctx.b.into(self.before):
-                zeros = [self.ctx.zero(v.type) for v in flatten(variable.value)]
-            self.entries.append(_Entry(name, Variable(rebuild(variable.value, zeros), variable.loc)))
-
-    def values(self, scope: Scope) -> list[Value]:
+    def values(self) -> list[Value]:
         """Return the values that the names have at the end of an iteration.
 
         Raises:
@@ -358,13 +350,50 @@ class _Carried:
         """
         found: list[Value] = []
         for e in self.entries:
-            operand = scope.read(e.name)
+            operand = self.ctx.read(e.name)
             assert operand is not None
             found += flatten(operand)
         return found
 
-    def finish(self, results: Sequence[Value]) -> None:
-        """Give the names their values after the loop; names of its body can't be read there."""
+    # --- names that the body may be the first to assign ---
+
+    def _add_first(self, name: str, is_live: bool) -> None:
+        outer = self.outer.names.get(name)
+        held = self.first[name] = FromLastIteration(name, outer, self.before)
+        if isinstance(outer, Variable) and is_live:
+            held.variable(self.ctx.b, outer.value)
+
+    def left(self, scope: Scope) -> list[Value]:
+        """Return what an iteration leaves of them to the next one, and to the code after the loop."""
+        for name, held in self.first.items():
+            held.like = held_elsewhere(scope.names.get(name)) or held.like
+            if held.like is not None and name in self.read_later:
+                held.variable(self.ctx.b, held.like)
+        return [v for held in self._carried_first() for v in held.left(self.ctx.b, scope.names.get(held.name))]
+
+    def first_params(self, scope: Scope | None = None) -> list[Value]:
+        """Return the block parameters for them: those of the body, or new ones that the names in ``scope`` then are."""
+        found: list[Value] = []
+        for held in self._carried_first():
+            assert held.inside is not None
+            variable = held.inside if scope is None else fresh(held.name, held.inside)
+            if scope is not None:
+                scope.names[held.name] = variable
+            found += values_of(variable)
+        return found
+
+    @property
+    def first_initial(self) -> list[Value]:
+        """Their values before the first iteration."""
+        return [v for held in self._carried_first() for v in held.initial]
+
+    def _carried_first(self) -> list[FromLastIteration]:
+        return [held for held in self.first.values() if held.inside is not None]
+
+    # --- after the loop ---
+
+    def finish(self, results: Sequence[Value], *, runs: bool) -> None:
+        """Give the names their values after the loop, which ``runs`` at least once or may not."""
         left = list(results)
         for e in self.entries:
             count = len(flatten(e.variable.value))
@@ -372,16 +401,24 @@ class _Carried:
             for v in mine:
                 v.hint = e.name
             self.outer.names[e.name] = Variable(rebuild(e.variable.value, list(mine)), e.variable.loc)
-        for name in self.assigned:
-            if self.outer.variable(name) is None:
-                self.outer.names[name] = first_assigned_inside(name)
+        for name, held in self.first.items():
+            if held.inside is None:
+                self.outer.names[name] = _only_inside(name, held.like)
+                continue
+            *mine, assigned = (left.pop(0) for _ in held.initial)
+            for v in mine:
+                v.hint = name
+            always = runs and held.always_left
+            self.outer.names[name] = Variable(
+                rebuild(held.inside.value, mine), held.inside.loc, True if always else assigned
+            )
         self.outer.names.update(self.excluded)
 
 
-def first_assigned_inside(name: str) -> Unbound:
-    """Return what a name of the body of a loop is after it."""
+def _only_inside(name: str, like: Operand | None = None) -> Unbound:
+    """What a name of the body of a loop is after it where it holds nothing that could be carried."""
     return Unbound(
-        f"`{name}` is first assigned inside a loop, which may run zero times", f"assign `{name}` before the loop"
+        f"`{name}` is first assigned inside a loop, which may run zero times", f"assign `{name}` before the loop", like
     )
 
 

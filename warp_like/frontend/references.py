@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from warp_like.base.errors import WarpCodegenTypeError
 from warp_like.frontend.context import Context
-from warp_like.frontend.flow import assigned_names, never_falls
+from warp_like.frontend.flow import assigned_names
 from warp_like.frontend.function import Function, Overload
 from warp_like.frontend.host import Host
 from warp_like.frontend.names import MISSING, dotted, follow
@@ -35,13 +35,6 @@ def changed(overload: Overload, given: Sequence[ArgumentType]) -> tuple[str, ...
         return name in assigned or name in passed
 
     return tuple(filter(is_changed, overload.references))
-
-
-def returning(body: Sequence[ast.stmt], references: Sequence[str]) -> list[ast.stmt]:
-    """Return the body of a function that has references with a ``return`` at its end, where they are read."""
-    if not references or never_falls(body):
-        return list(body)
-    return [*body, ast.copy_location(ast.Return(None), body[-1])]
 
 
 def arguments(call: ast.Call) -> list[ast.expr]:

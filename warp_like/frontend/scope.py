@@ -1,8 +1,8 @@
 """The names of a function while it is being built.
 
-A variable has one type from its first assignment to the end of the function. A name that is not bound on
-every path, or that would need an array chosen at run time, stays in the scope as ``Unbound`` with the reason,
-which is told when the name is read.
+A variable has one type from its first assignment to the end of the function. Where some paths alone assign it, its
+value on the others is zero, and it may get another type later. A name that stands for different functions or types,
+depending on the path, stays in the scope as ``Unbound`` with the reason, which is told when the name is read.
 """
 
 from __future__ import annotations
@@ -12,33 +12,75 @@ from dataclasses import dataclass
 from warp_like import values
 from warp_like.base.errors import WarpCodegenKeyError, WarpCodegenTypeError
 from warp_like.base.loc import Loc
+from warp_like.builtins.emit import Emitter
 from warp_like.builtins.spec import REGISTRY
 from warp_like.frontend.host import Host
-from warp_like.frontend.operands import Operand, describe, same_shape
+from warp_like.frontend.operands import Operand, describe, flatten, rebuild, same_shape
 from warp_like.ir.core import Value
 from warp_like.ir.types import Array
 
 
 @dataclass(frozen=True, eq=False)
 class Variable:
-    """A name with its current value; ``loc`` is where it got its type, None for a parameter."""
+    """A name with its current value.
+
+    Attributes:
+        value: The value.
+        loc: Where it got its type, None for a parameter.
+        assigned: Whether a path led here that assigns it: True on every path, False on none, or a bool of the kernel.
+        is_loose: Its next assignment may change its type, as it is left from another iteration of an unrolled loop.
+    """
 
     value: Operand
     loc: Loc | None
+    assigned: bool | Value = True
+    is_loose: bool = False
+
+    @property
+    def keeps_type(self) -> bool:
+        """Whether all that is assigned to it later has its type."""
+        return self.assigned is True and not self.is_loose
 
 
 @dataclass(frozen=True, eq=False)
 class Unbound:
-    """A name that can't be read here."""
+    """A name that can't be read here; ``like`` is what it holds elsewhere, where that is known."""
 
     reason: str
     help: str | None = None
+    like: Operand | None = None
+
+
+class Unassigned:
+    """A name that no path assigns which leads here, though the function assigns it.
+
+    Attributes:
+        like: What it holds elsewhere, once that is known.
+    """
+
+    def __init__(self, like: Operand | None = None) -> None:
+        self.like = like
+
+    def variable(self, b: Emitter, like: Operand) -> Variable | None:
+        """Return the variable that it is here, of the types of ``like``; None where that can't be."""
+        zeros = [b.zero(v.type) for v in flatten(like)]
+        return Variable(rebuild(like, zeros), None, assigned=False) if zeros else None
+
+
+Entry = Variable | Unassigned | Unbound
+"""What a scope holds of a name."""
+
+
+def held_elsewhere(entry: Entry | None) -> Operand | None:
+    """Return what a name with this entry holds on paths that assign it; None if that is unknown, or no value."""
+    like = entry.value if isinstance(entry, Variable) else entry.like if entry is not None else None
+    return like if like is not None and flatten(like) else None
 
 
 class Scope:
     """Names at one point of a function; each branch has a copy, so that it can't change what others see."""
 
-    def __init__(self, names: dict[str, Variable | Unbound] | None = None) -> None:
+    def __init__(self, names: dict[str, Entry] | None = None) -> None:
         self.names = names if names is not None else {}
 
     def copy(self) -> Scope:
@@ -50,17 +92,6 @@ class Scope:
         found = self.names.get(name)
         return found if isinstance(found, Variable) else None
 
-    def read(self, name: str) -> Operand | None:
-        """Return the value of ``name``, None where the function does not assign it.
-
-        Raises:
-            WarpCodegenKeyError: It is not bound on every path that leads here.
-        """
-        found = self.names.get(name)
-        if isinstance(found, Unbound):
-            raise WarpCodegenKeyError(found.reason, help=found.help)
-        return found.value if found is not None else None
-
     def bind(self, name: str, value: Operand, loc: Loc | None) -> None:
         """Assign ``value`` to ``name``.
 
@@ -68,12 +99,11 @@ class Scope:
             WarpCodegenTypeError: The variable has another type already.
         """
         old = self.variable(name)
-        if old is None:
-            self.names[name] = Variable(value, loc)
-            return
-        if not isinstance(old.value, Host) and not same_shape(old.value, value):
-            raise _changed(name, old, value, loc)
-        self.names[name] = Variable(value, old.loc)
+        if old is not None and not isinstance(old.value, Host) and not same_shape(old.value, value):
+            if old.keeps_type:
+                raise changed(name, old, value, loc)
+            old = None
+        self.names[name] = Variable(value, loc if old is None else old.loc)
 
     def replace(self, name: str, value: Operand) -> None:
         """Give a variable another value of the same type."""
@@ -82,7 +112,8 @@ class Scope:
         self.names[name] = Variable(value, old.loc)
 
 
-def _changed(name: str, old: Variable, value: Operand, loc: Loc | None) -> WarpCodegenTypeError:
+def changed(name: str, old: Variable, value: Operand, loc: Loc | None) -> WarpCodegenTypeError:
+    """Return the error for a variable that would get a value of another type."""
     where = f"since line {old.loc.line}" if old.loc is not None else "as a parameter"
     now = f" in line {loc.line}" if loc is not None else ""
     array = isinstance(value, Value) and isinstance(value.type, Array)

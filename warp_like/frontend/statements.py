@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from warp_like.base.errors import WarpCodegenTypeError
 from warp_like.base.loc import current_loc
+from warp_like.builtins.patterns import Literal
 from warp_like.frontend.context import Context, Returns, statement, with_article
-from warp_like.frontend.flow import Flow
+from warp_like.frontend.flow import Flow, never_falls
 from warp_like.frontend.host import Host
 from warp_like.frontend.operands import NOTHING, Operand, describe, require_value_kind
+from warp_like.ir import ops
 from warp_like.ir.core import Value
+from warp_like.ir.types import bool_
 
 
 @statement(ast.Expr)
@@ -37,6 +41,34 @@ def build_continue(ctx: Context, node: ast.Continue) -> Flow:
     return Flow(continues=True)
 
 
+class End(ast.Return):
+    """The end of a function that returns values elsewhere, as a statement: they are zero where it is reached."""
+
+
+def ended(body: Sequence[ast.stmt], references: Sequence[str]) -> list[ast.stmt]:
+    """Return the body of a function with its end as a statement, where the end matters."""
+    returns = (n for s in body for n in ast.walk(s) if isinstance(n, ast.Return))
+    if never_falls(body) or not (references or any(n.value is not None for n in returns)):
+        return list(body)
+    return [*body, ast.copy_location(End(None), body[-1])]
+
+
+@statement(End)
+def build_end(ctx: Context, node: End) -> Flow:
+    """Return zeros, which debug mode reports."""
+    types = ctx.returns.types or ()
+    if types:
+        text = f"`{ctx.source.name}` ends without a value to return"
+        ctx.b.insert(ops.Check("unassigned", text, ctx.b.constant(False, bool_), ()))
+    zeros = [Literal(0) if t is None else ctx.zero(t) for t in types]
+    return Flow(returns=True, results=(*zeros, *_references(ctx)))
+
+
+def _references(ctx: Context) -> list[Operand]:
+    """What the parameters hold that the function was given by reference."""
+    return [r for name in ctx.references if (r := ctx.read(name)) is not None]
+
+
 @statement(ast.Return)
 def build_return(ctx: Context, node: ast.Return) -> Flow:
     """Leave the function, with values."""
@@ -45,8 +77,7 @@ def build_return(ctx: Context, node: ast.Return) -> Flow:
     if operand != NOTHING and ctx.source.role == "kernel":
         raise WarpCodegenTypeError("a kernel returns nothing", help="write the value to an array argument")
     given = [_returned(o) for o in (operand if isinstance(operand, tuple) else (operand,))]
-    references = (ctx.scope.read(name) for name in ctx.references)
-    return Flow(returns=True, results=(*_settle(ctx, given), *(r for r in references if r is not None)))
+    return Flow(returns=True, results=(*_settle(ctx, given), *_references(ctx)))
 
 
 def _returned(operand: Operand) -> Operand:

@@ -33,7 +33,7 @@ def static(ctx: Context, node: ast.Call) -> Operand:
     known = known_locals(ctx)
     local = [n for n in _names(expression) if n in ctx.scope.names and n not in known]
     if local:
-        ctx.scope.read(local[0])
+        ctx.read(local[0])
         raise WarpCodegenError(
             f"static() is evaluated when the kernel is compiled; `{local[0]}` has a value only when it runs",
             help="use names from outside of the kernel, the index of a loop over a constant range, or n = 3, assigned "
@@ -48,8 +48,8 @@ def static(ctx: Context, node: ast.Call) -> Operand:
 
 def known_locals(ctx: Context) -> dict[str, Any]:
     """Return the values of those variables that ``wp.static`` may use here."""
-    numbers = {n: v for n, v in local_numbers(ctx.source.node).items() if ctx.scope.variable(n) is not None}
-    return numbers | ctx.statics
+    held = ((n, v, ctx.scope.variable(n)) for n, v in local_numbers(ctx.source.node).items())
+    return {n: v for n, v, variable in held if variable is not None and variable.assigned is True} | ctx.statics
 
 
 def with_lengths(ctx: Context, expression: ast.expr) -> ast.expr:

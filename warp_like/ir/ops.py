@@ -248,8 +248,8 @@ class Print(Op):
 class Check(Op):
     """End the launch with an error unless ``ok`` holds.
 
-    ``kind`` is one of ``index``, ``assert``, ``expect``, ``division`` and ``finite``. ``text`` says what is wrong, with
-    ``{0}``, ``{1}``, ... where the scalars ``values`` belong.
+    ``kind`` is one of those in ``base.faults``. ``text`` says what is wrong, with ``{0}``, ``{1}``, ... where the
+    scalars ``values`` belong.
     """
 
     kind: str = attr()

@@ -40,10 +40,14 @@ from warp_like.ir.rewrite import INTEGER_DIVISIONS, is_integer_division
 from warp_like.ir.types import Struct, element_shape, scalar_of
 from warp_like.passes.rewriter import Rewriter, rewrite
 
+DEBUG_KINDS = ("assert", "unassigned")
+"""The checks of the frontend that debug mode alone keeps."""
+
 
 def debug_checks(f: Function, debug: bool) -> Function:
-    """Check divisions of integers and computed component indices of ``f`` in place; without ``debug`` drop assertions.
+    """Check divisions of integers and computed component indices of ``f`` in place; without ``debug`` drop others.
 
+    Those of ``DEBUG_KINDS`` are dropped, which stand where the user or the frontend put them.
     For a function without calls: the place of a check ends in the chain of its callers.
     """
     return rewrite(f, _Debug() if debug else _Release())
@@ -56,7 +60,7 @@ def finite_checks(f: Function) -> Function:
 
 class _Release(Rewriter):
     def visit(self, o: Op) -> None:
-        if not (isinstance(o, ops.Check) and o.kind == "assert"):
+        if not (isinstance(o, ops.Check) and o.kind in DEBUG_KINDS):
             super().visit(o)
 
 
