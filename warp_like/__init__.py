@@ -37,6 +37,7 @@ from warp_like.runtime.arrays.array import (
     array2d,
     array3d,
     array4d,
+    fixedarray,
 )
 from warp_like.runtime.arrays.creation import (
     clone,
@@ -89,7 +90,7 @@ from warp_like.runtime.memory.device import (
 )
 from warp_like.types import Any, Float, Int, Scalar
 from warp_like.types import matrix as mat
-from warp_like.values.annotation import fixedarray, ref
+from warp_like.values.annotation import ref
 from warp_like.values.families import transform_expand
 from warp_like.values.struct import struct
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from warp_like.runtime.arrays.array import array
+from warp_like.runtime.arrays.array import array, fixedarray
 from warp_like.runtime.arrays.indexed import indexedarray
 from warp_like.values import NAMED, matrix, quaternion, queries, transformation, vector
-from warp_like.values.annotation import fixedarray
 from warp_like.values.dtypes import SCALAR_CLASSES, Float, Int, Scalar
 from warp_like.values.queries import *  # noqa: F403
 

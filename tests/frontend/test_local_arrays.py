@@ -230,7 +230,7 @@ def test_a_fixedarray_is_no_argument_of_a_kernel():
 
     with pytest.raises(wp.WarpCodegenTypeError, match="is a fixedarray, which only kernel code makes"):
         wp.launch(k, dim=1, inputs=[np.zeros(3, np.float32)])
-    assert repr(wp.fixedarray(shape=(2, 3), dtype=float)) == "fixedarray(ndim=2, dtype=float, shape=(2, 3))"
+    assert repr(wp.fixedarray(shape=(2, 3), dtype=float)) == "fixedarray(ndim=2, dtype=float32, shape=(2, 3))"
     with pytest.raises(ValueError, match="positive numbers"):
         wp.fixedarray(shape=(0,), dtype=float)
 

@@ -21,7 +21,7 @@ from warp_like.ir import ops
 from warp_like.ir.core import Value
 from warp_like.ir.layout import size_of
 from warp_like.ir.types import Aggregate, Array, Scalar, Struct, Type, float32, holds_arrays, int64, uint64
-from warp_like.values.annotation import fixedarray
+from warp_like.values.annotation import FixedArrayAnnotation
 
 MAX_BYTES = 256 << 10
 """The most memory of one local array: all threads of a pool have theirs at once, on stacks of a few megabytes."""
@@ -118,8 +118,9 @@ def require_shape(annotation: object, name: str, value: Value) -> None:
         WarpCodegenTypeError: The shapes differ.
     """
     given = value.op.shape if isinstance(value.op, ops.LocalArray) else None
-    if isinstance(annotation, fixedarray) and given not in (None, annotation.shape):
-        raise WarpCodegenTypeError(f"argument `{name}` is a fixedarray of shape {annotation.shape}, got shape {given}")
+    wanted = getattr(annotation, "_annotation_", None)
+    if isinstance(wanted, FixedArrayAnnotation) and given not in (None, wanted.shape):
+        raise WarpCodegenTypeError(f"argument `{name}` is a fixedarray of shape {wanted.shape}, got shape {given}")
 
 
 def _shape(ctx: Context, node: ast.expr) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from warp_like import values
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.frontend.source import Source
 from warp_like.ir.types import Struct, Type, leaf_fields
-from warp_like.values.annotation import fixedarray
+from warp_like.values.annotation import FixedArrayAnnotation
 
 
 def parameters(source: Source) -> list[tuple[str, Type | None]]:
@@ -29,7 +29,7 @@ def parameters(source: Source) -> list[tuple[str, Type | None]]:
                 source.parameter_loc(name),
                 help=f"{name}: float, {name}: wp.array(dtype=float), ...",
             )
-        if isinstance(source.annotations[name], fixedarray):
+        if isinstance(getattr(source.annotations[name], "_annotation_", None), FixedArrayAnnotation):
             raise WarpCodegenTypeError(
                 f"argument `{name}` of kernel `{source.name}` is a fixedarray, which only kernel code makes",
                 source.parameter_loc(name),

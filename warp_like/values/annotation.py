@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args, get_origin
 
-from warp_like.ir.types import Array, IndexedArray, Type, indexed_array
+from warp_like.ir.types import Array, IndexedArray, Type, bool_, float32, indexed_array, int32
+from warp_like.values.dtypes import SCALAR_CLASSES
+
+_OF_PYTHON = {int: SCALAR_CLASSES[int32], float: SCALAR_CLASSES[float32], bool: SCALAR_CLASSES[bool_]}
 
 
 class ArrayAnnotation:
     """Stands for arrays of ``ndim`` dimensions of ``dtype`` in a kernel's signature; holds no memory.
 
-    ``dtype`` is a type as the user wrote it, or ``typing.Any`` for all of them; so may be ``ndim``, for 1 to 4.
+    ``dtype`` is a type, or ``typing.Any`` for all of them; so may be ``ndim``, for 1 to 4. Python's ``float``, ``int``
+    and ``bool`` become ``wp.float32``, ``wp.int32`` and ``wp.bool``.
     """
 
     __slots__ = ("dtype", "ndim")
@@ -21,7 +25,7 @@ class ArrayAnnotation:
             (ndim,) = get_args(ndim)
         if ndim is not Any and not 1 <= ndim <= 4:
             raise ValueError(f"an array has 1 to 4 dimensions, got {ndim}")
-        self.dtype = dtype
+        self.dtype = _OF_PYTHON.get(dtype, dtype) if isinstance(dtype, type) else dtype
         self.ndim = ndim
 
     def of(self, dtype: Type) -> Type:
@@ -49,17 +53,10 @@ class ArrayAnnotation:
         raise TypeError(f"{self!r} is an annotation; make an array with wp.zeros(), wp.empty() or wp.array(data)")
 
 
-class fixedarray(ArrayAnnotation):
-    """Stands for arrays that a kernel makes by ``wp.zeros``, in the signature of a function that takes them.
+class FixedArrayAnnotation(ArrayAnnotation):
+    """Stands for arrays that kernels make: what ``wp.fixedarray(shape=(3,), dtype=float)`` gives.
 
-    Args:
-        shape: The extents, constants: a tuple, or a number for one dimension.
-        dtype: The type of the elements.
-
-    Example:
-        >>> @wp.func
-        ... def total(a: wp.fixedarray(shape=(3,), dtype=float)):
-        ...     return a[0] + a[1] + a[2]
+    ``shape`` is a tuple of positive numbers, or one of them for one dimension.
     """
 
     __slots__ = ("shape",)
@@ -72,7 +69,7 @@ class fixedarray(ArrayAnnotation):
         super().__init__(dtype, len(self.shape))
 
     def __eq__(self, other: object) -> bool:
-        return super().__eq__(other) and isinstance(other, fixedarray) and self.shape == other.shape
+        return super().__eq__(other) is True and isinstance(other, FixedArrayAnnotation) and self.shape == other.shape
 
     def __hash__(self) -> int:
         return hash((super().__hash__(), self.shape))

@@ -19,6 +19,7 @@ from warp_like.frontend.host import in_kernels
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays import indexing, interop_hooks, nested
 from warp_like.runtime.arrays.binding import bind, bind_data, bind_new, bind_pointer, host_data
+from warp_like.runtime.arrays.declared import Declared, declared
 from warp_like.runtime.arrays.elementwise import Elementwise
 from warp_like.runtime.arrays.exchange import Exchange
 from warp_like.runtime.arrays.indexed import held, select
@@ -35,6 +36,7 @@ from warp_like.runtime.memory.allocation import (
 from warp_like.runtime.memory.device import Device, DeviceLike, get_device
 from warp_like.runtime.memory.recorder import recorder
 from warp_like.values import ArrayAnnotation, Composite, bfloat
+from warp_like.values.annotation import FixedArrayAnnotation
 from warp_like.values.dtypes import SCALAR_CLASSES, as_number, host_number
 
 DType = TypeVar("DType")
@@ -44,7 +46,8 @@ DType = TypeVar("DType")
 class array(Exchange, Elementwise, Generic[DType]):
     """A multi-dimensional array of scalars, vectors or matrices.
 
-    Without data, shape and pointer, ``array(dtype=...)`` is the annotation of a kernel's parameter instead.
+    Without data, shape and pointer, ``array(dtype=...)`` is the annotation of a kernel's parameter: an array without
+    elements, whose ``shape``, ``strides``, ``dtype`` and ``ndim`` may be set.
 
     Args:
         data: Host data: a nested sequence of numbers, or an array of any library, which is converted to
@@ -96,7 +99,8 @@ class array(Exchange, Elementwise, Generic[DType]):
     ) -> array[Any]:
         """Make an array, or an annotation when there is nothing to make one of."""
         if data is None and shape is None and ptr is None:
-            return ArrayAnnotation(dtype, 1 if ndim is None else ndim)  # type: ignore[return-value]
+            made: array[Any] = declared(DeclaredArray, ArrayAnnotation(dtype, 1 if ndim is None else ndim))
+            return made
         place = get_device(device)
         self = None
         if copy and cls is array and ptr is None and shape is None and ndim is None and place.is_cpu and not pinned:
@@ -453,6 +457,44 @@ class array(Exchange, Elementwise, Generic[DType]):
 
     def __copy__(self) -> array:
         return self._map(lambda a: a._subview(0, a.shape, a.strides))
+
+
+class DeclaredArray(Declared, array):
+    """What ``wp.array(dtype=float)`` gives: an annotation, and an array without elements."""
+
+    @classmethod
+    def _made(cls, annotation: ArrayAnnotation) -> DeclaredArray:
+        """A new one; bound, so that launches take it, where ``annotation`` says of what."""
+        self: DeclaredArray = _native.Array.__new__(cls)
+        if isinstance(getattr(annotation.dtype, "_ir_type_", None), ir.Type) and annotation.ndim is not Any:
+            element = element_type(annotation.dtype)
+            bind(self, element, 0, (0,) * annotation.ndim, None, False, get_device("cpu"), None)
+        return self
+
+
+class fixedarray(DeclaredArray):
+    """Stands for arrays that a kernel makes by ``wp.zeros``, in the signature of a function that takes them.
+
+    Args:
+        shape: The extents, constants: a tuple, or a number for one dimension.
+        dtype: The type of the elements.
+
+    Example:
+        >>> @wp.func
+        ... def total(a: wp.fixedarray(shape=(3,), dtype=float)):
+        ...     return a[0] + a[1] + a[2]
+    """
+
+    def __new__(cls, dtype: Any = Any, shape: int | tuple[int, ...] = 1) -> fixedarray:
+        """Make the annotation."""
+        annotation = FixedArrayAnnotation(dtype, shape)
+        self: fixedarray = declared(cls, annotation)
+        self.shape = annotation.shape
+        return self
+
+    def _means(self) -> FixedArrayAnnotation:
+        """What it means in a signature."""
+        return FixedArrayAnnotation(self.dtype, self.shape)
 
 
 class ArrayOf:

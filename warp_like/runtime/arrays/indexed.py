@@ -18,6 +18,7 @@ from warp_like import _native
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays import interop_hooks, nested
 from warp_like.runtime.arrays.binding import host_data
+from warp_like.runtime.arrays.declared import Declared, declared
 from warp_like.runtime.arrays.elementwise import Elementwise
 from warp_like.runtime.arrays.operation_hooks import operations
 from warp_like.runtime.arrays.recording import host_writes, put
@@ -63,8 +64,9 @@ class indexedarray(Elementwise, Generic[DType]):
     ) -> indexedarray[Any]:
         """Make an indexed array, or an annotation when there is nothing to make one of."""
         if data is None:
-            made = IndexedArrayAnnotation(Any if dtype is None else dtype, 1 if ndim is None else ndim)
-            return made  # type: ignore[return-value]
+            stands_for = IndexedArrayAnnotation(Any if dtype is None else dtype, 1 if ndim is None else ndim)
+            made: indexedarray[Any] = declared(DeclaredIndexedArray, stands_for)
+            return made
         self = super().__new__(cls)
         self.data = data if _is_array(data) else interop_hooks.as_array(data)
         _require_declared(self.data, dtype, ndim)
@@ -281,6 +283,22 @@ class indexedarray(Elementwise, Generic[DType]):
             whole = np.arange(self.data.shape[axis], dtype=np.int32)
             self._identities[axis] = interop_hooks.as_array(whole).to(self.data.device)
         return self._identities[axis]
+
+
+class DeclaredIndexedArray(Declared, indexedarray):
+    """What ``wp.indexedarray(dtype=float)`` gives: an annotation, which has no data."""
+
+    data = None  # type: ignore[assignment]
+    indices = ()
+
+    @classmethod
+    def _made(cls, annotation: IndexedArrayAnnotation) -> DeclaredIndexedArray:
+        self: DeclaredIndexedArray = object.__new__(cls)
+        return self
+
+    def _means(self) -> IndexedArrayAnnotation:
+        """What it means in a signature."""
+        return IndexedArrayAnnotation(self.dtype, self.ndim)
 
 
 class IndexedArrayOf:
