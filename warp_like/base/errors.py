@@ -9,7 +9,7 @@ from __future__ import annotations
 from warp_like.base.loc import Loc, current_loc
 
 
-class WarpCodegenError(Exception):
+class WarpCodegenError(RuntimeError):
     """Kernel code that can't be compiled. ``str()`` holds the reason, the source frames and a hint.
 
     Args:
@@ -57,4 +57,4 @@ class WarpDeterminismError(RuntimeError):
 class WarpCodegenKeyError(WarpCodegenError, KeyError):
     """A key or option that kernel code does not know."""
 
-    __str__ = Exception.__str__
+    __str__ = RuntimeError.__str__

@@ -24,7 +24,6 @@ from typing import Any, cast
 import numpy as np
 
 from warp_like import _native
-from warp_like.base.errors import WarpCodegenError
 from warp_like.compiler.artifact import Effects
 from warp_like.ir.types import Array, is_differentiable
 from warp_like.runtime.arrays import nested
@@ -152,7 +151,7 @@ class NestedReader:
         """Note that the array is overwritten, of which there are no copies."""
         try:
             program = adjoint_program(self.record, gradients_of(self.record))
-        except (WarpCodegenError, RuntimeError):
+        except RuntimeError:  # compile errors are among them
             return  # the backward pass says why
         if program is not None and (self.position, self.path) in program.effects.nested_reads:
             kernel = self.record.kernel
@@ -296,7 +295,7 @@ class History(_native.History):
         self._note_uncopied(record, -1)
         try:
             program = adjoint_program(record, gradients_of(record))
-        except (WarpCodegenError, RuntimeError):
+        except RuntimeError:  # compile errors are among them
             return  # the backward pass says why
         if program is None:
             return
@@ -457,7 +456,7 @@ def _replaced(record: Record, i: int) -> str:
 def _needs(record: Record, position: int) -> bool:
     try:
         program = adjoint_program(record, gradients_of(record))
-    except (WarpCodegenError, RuntimeError):
+    except RuntimeError:  # compile errors are among them
         return False  # the backward pass says why
     return program is not None and position in program.effects.reads
 
@@ -466,7 +465,7 @@ def _prelaunch_copies(record: Record) -> set[int]:
     """The arguments of which the adjoint of a launch replays a copy from before it."""
     try:
         program = adjoint_program(record, gradients_of(record))
-    except (WarpCodegenError, RuntimeError):
+    except RuntimeError:  # compile errors are among them
         return set()  # the backward pass says why
     return set() if program is None else set(program.effects.prelaunch_copies)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 
-from warp_like.base.errors import WarpCodegenError
 from warp_like.ir.layout import SAVED_RESULTS
 from warp_like.runtime.arrays.creation import empty
 from warp_like.runtime.arrays.recording import Record
@@ -30,7 +29,7 @@ def saving_results(program: Program, record: Record) -> tuple[Program, Record]:
     made.block_dim = record.block_dim
     try:
         adjoint = adjoint_program(made, gradients_of(made))
-    except (WarpCodegenError, RuntimeError):
+    except RuntimeError:  # compile errors are among them
         return program, record  # the backward pass says why
     if adjoint is None or len(record.args) not in adjoint.effects.reads:
         return program, record
