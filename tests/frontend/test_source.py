@@ -171,3 +171,76 @@ def test_a_function_with_other_parameters_is_noticed_though_the_text_is_known(tm
     os.utime(path, (1.0, 1.0))
     with pytest.raises(wp.WarpCodegenError, match="is not what was run"):
         cache_key(read(made[1].k.func, "kernel"), Signature(made[1].k.types))  # which reads the file now
+
+
+def filler(dtype, value, name):
+    def fill(a: wp.array(dtype=dtype)):
+        i = wp.tid()
+        a[i] = dtype(value)
+
+    fill.__name__ = name
+    fill.__qualname__ = name
+    return wp.kernel(fill, enable_backward=False)
+
+
+def test_functions_that_were_renamed_before_they_were_declared():
+    kernels = [
+        filler(wp.float32, 1.0, "fill__f32"),
+        filler(wp.float64, 2.0, "fill<double>"),
+        filler(wp.int32, 3, "fill"),
+    ]
+    assert [k.key for k in kernels] == ["fill__f32", "fill<double>", "fill"]
+    for k, dtype, value in zip(kernels, (wp.float32, wp.float64, wp.int32), (1, 2, 3), strict=True):
+        a = wp.zeros(2, dtype=dtype)
+        wp.launch(k, 2, inputs=[a])
+        assert a.list() == [value, value]
+    keys = {cache_key(k.source, Signature(k.types)) for k in kernels}
+    assert len(keys) == 3
+
+    def wrong(a: wp.array(dtype=float)):
+        a[0] = wp.missing_builtin()
+
+    wrong.__name__ = "shown"
+    with pytest.raises(wp.WarpCodegenError, match="in kernel `shown`"):
+        wp.launch(wp.kernel(wrong), 1, inputs=[wp.zeros(1)])
+
+
+def test_renamed_functions_and_lambdas_are_called():
+    def scaled(factor, name):
+        def f(x: float):
+            return x * factor
+
+        f.__name__ = name
+        return wp.func(f)
+
+    def halved():
+        f = lambda x: x * 0.5  # noqa: E731
+        f.__name__ = "halved"
+        return wp.func(f)
+
+    double, triple, half = scaled(2.0, "double"), scaled(3.0, "triple"), halved()
+
+    @wp.kernel
+    def run(out: wp.array(dtype=float)):
+        out[0] = double(1.0)
+        out[1] = triple(1.0)
+        out[2] = half(1.0)
+
+    out = wp.zeros(3)
+    wp.launch(run, 1, inputs=[out])
+    assert out.list() == [2.0, 3.0, 0.5]
+    assert (double.key, half.key) == ("double", "halved")
+
+
+def test_keys_and_names_of_what_is_declared_can_be_set():
+    k = filler(wp.float32, 1.0, "first")
+    k.key = k.__name__ = k.__qualname__ = "second"
+    f = wp.func(lambda x: x + 1.0)
+    f.key = "plus_one"
+    f.__name__ = "shown"
+    assert (k.key, k.__name__, f.key, f.__name__) == ("second", "second", "plus_one", "shown")
+    a = wp.zeros(2)
+    wp.launch(k, 2, inputs=[a])
+    assert a.list() == [1.0, 1.0]
+    with pytest.raises(TypeError, match="kernel `second`"):
+        wp.launch(k, 2, inputs=[1.0])

@@ -482,3 +482,17 @@ def test_names():
     assert torch.ops.tests.squared.default is again.overload
     assert again(torch.zeros(2).double(), 1.0).tolist() == [0, 0]
     assert wp.torch_op(square).name != wp.torch_op(square).name
+
+
+def copying(element):
+    def copied(x: "wp.array(dtype=element)", out: "wp.array(dtype=element)"):
+        wp.copy(out, x)
+
+    copied.__name__ = f"copied_{element.__name__}"
+    return wp.torch_op(copied, outputs=["out"])
+
+
+@pytest.mark.parametrize("element", [wp.float32, wp.float64])
+def test_annotations_as_text_name_variables_around_the_function(element):
+    x = torch.arange(3, dtype=wp.dtype_to_torch(element))
+    assert copying(element)(x).tolist() == [0.0, 1.0, 2.0]

@@ -29,7 +29,7 @@ class References(NamedTuple):
     """The names that the text of a definition mentions; they follow from the text alone.
 
     Attributes:
-        function: The name of the function.
+        function: The name of the function in its text.
         params: The names of its parameters.
         names: The names in it that are not its own.
         callees: The names in it that are called; ``wp.static`` is among them where it is used.
@@ -44,7 +44,7 @@ class References(NamedTuple):
 
     def fit(self, source: Source) -> bool:
         """Return whether they can be those of ``source``: its file may have changed since it was run."""
-        return self.function == source.name and self.params == source.params
+        return self.function == source.written_name and self.params == source.params
 
 
 def references(source: Source) -> References:
@@ -53,7 +53,7 @@ def references(source: Source) -> References:
     Raises:
         WarpCodegenError: The text is not that of the function.
     """
-    return References(source.name, source.params, *_names(source.node))
+    return References(source.written_name, source.params, *_names(source.node))
 
 
 def capture(source: Source, find: Callable[[Source], References] = references) -> Captured:

@@ -203,8 +203,12 @@ class Function:
 
     @property
     def key(self) -> str:
-        """The name, as Warp calls it."""
+        """The name, as Warp calls it; messages show it, and it may be set."""
         return self.name
+
+    @key.setter
+    def key(self, value: str) -> None:
+        self.name = value
 
     @property
     def func(self) -> Callable[..., Any]:

@@ -72,19 +72,25 @@ class Source:
         return self.pyfunc.__name__
 
     @property
+    def written_name(self) -> str:
+        """The name in its text; ``name`` is another one where ``__name__`` was set before it was declared."""
+        return self.pyfunc.__code__.co_name
+
+    @property
     def is_lambda(self) -> bool:
         """Whether it is a lambda; ``lines`` are then those of its whole file."""
-        return self.name == LAMBDA
+        return self.written_name == LAMBDA
 
     @functools.cached_property
     def text(self) -> str:
         """The definition without common indentation: equal texts mean equal code, given the same surroundings."""
+        renamed = "" if self.name == self.written_name else f"# named {self.name!r}\n"
         if self.is_lambda:
-            return lambda_text(self.node)
+            return lambda_text(self.node) + renamed
         if not self.lines:
             raise self._changed()
         indent = len(self.lines[0]) - len(self.lines[0].lstrip())
-        return "\n".join(line[indent:] if not line[:indent].strip() else line for line in self.lines) + "\n"
+        return "\n".join(line[indent:] if not line[:indent].strip() else line for line in self.lines) + "\n" + renamed
 
     @functools.cached_property
     def node(self) -> ast.FunctionDef:
@@ -95,10 +101,10 @@ class Source:
         """
         if self.is_lambda:
             return find_lambda(self.pyfunc, self._whole)
-        node = _find(self.lines, self.name)
+        node = _find(self.lines, self.written_name)
         if node is None:
             self.lines = _bare(_inspected(self.pyfunc, self._whole))
-            node = _find(self.lines, self.name)
+            node = _find(self.lines, self.written_name)
         if node is None or not _same_parameters(node, self.pyfunc):
             raise self._changed()
         return node
@@ -161,10 +167,10 @@ class Source:
             return self.loc(self.node)
         line = self.node.lineno
         text = self.lines[line - 1] if line <= len(self.lines) else ""
-        found = re.search(rf"\bdef\s+({re.escape(self.name)})\b", text)
+        found = re.search(rf"\bdef\s+({re.escape(self.written_name)})\b", text)
         col = found.start(1) if found is not None else 0
         at = line + self.first_line - 1
-        return Loc(self.file, at, col, at, col + len(self.name), self.role, self.name)
+        return Loc(self.file, at, col, at, col + len(self.written_name), self.role, self.name)
 
     def _column(self, line: int, offset: int) -> int:
         """Characters before byte ``offset`` of a line: ``ast`` counts bytes, people count characters."""
@@ -285,6 +291,24 @@ def annotation_names(pyfunc: Any) -> dict[str, Any]:
     return {name: scope[name] for name in names if name in scope}
 
 
+def host_annotations(pyfunc: Callable[..., Any]) -> dict[str, Any]:
+    """Return the annotations of a function that is being declared and stays Python, those that are text evaluated.
+
+    Text may name variables of the functions around it.
+
+    Raises:
+        NameError: It names something that is not there.
+    """
+    function: Any = inspect.unwrap(pyfunc)
+    function = getattr(function, "__func__", function)
+    if not any(isinstance(a, str) for a in getattr(function, "__annotations__", {}).values()):
+        return dict(inspect.get_annotations(function))
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    held = {name: NOW.look_up(cell, CELL) for name, cell in cells.items()}
+    names = {**annotation_names(function), **{k: v for k, v in held.items() if v is not MISSING}}
+    return dict(inspect.get_annotations(function, locals=names, eval_str=True))
+
+
 def defining_scope(pyfunc: Callable[..., Any]) -> Mapping[str, Any]:
     """Return the names of the innermost frame that runs code of the function's own module, else its globals."""
     module_globals: dict[str, Any] = getattr(pyfunc, "__globals__", {})
@@ -315,7 +339,7 @@ def read(
     """
     if not isinstance(pyfunc, types.FunctionType):
         raise WarpCodegenError(f"a {role} is made from a function, got {type(pyfunc).__name__}")
-    if pyfunc.__name__ == LAMBDA and role != "func":
+    if pyfunc.__code__.co_name == LAMBDA and role != "func":
         raise WarpCodegenError(f"a {role} can't be a lambda", help="write it with def")
     return Source(pyfunc, role, names, file_lines(pyfunc) if lines is None else lines)
 

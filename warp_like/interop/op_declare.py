@@ -8,7 +8,7 @@ from typing import Any
 from warp_like import values
 from warp_like.analysis.memory import analyse
 from warp_like.compiler.signature import Signature
-from warp_like.frontend.source import parse
+from warp_like.frontend.source import annotation_names, parse
 from warp_like.interop.op_body import Body, FunctionBody, KernelBody
 from warp_like.interop.op_signature import OpSignature, Tensors
 from warp_like.ir import types as ir
@@ -71,7 +71,7 @@ def _parameters(maker: str, library: str, function: Any) -> tuple[tuple[str, ...
     if isinstance(function, Kernel):
         title, found = f"kernel `{function.key}`", list(function.declared)
     else:
-        title, source = f"function `{function.__name__}`", parse(function, "operator")
+        title, source = f"function `{function.__name__}`", parse(function, "operator", annotation_names(function))
         code = function.__code__
         found = []
         for p in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:

@@ -289,3 +289,28 @@ def test_derivatives_that_are_refused():
         jax.grad(loss(jax_callable(launches_off)))(x)
     with pytest.raises(RuntimeError, match="the gradient needs `x`, but the kernel wrote over its memory through `y`"):
         jax.grad(loss(jax_callable(overlaps, in_out_argnames=["x"])))(x)
+
+
+def copier(element):
+    def copied(x: "wp.array(dtype=element)", out: "wp.array(dtype=element)"):
+        wp.copy(out, x)
+
+    def captured(x: "wp.array(dtype=element)", out: "wp.array(dtype=element)"):
+        assert element in (wp.float32, wp.int32)
+        wp.copy(out, x)
+
+    return jax_callable(copied), jax_callable(captured)
+
+
+@pytest.mark.parametrize(("element", "dtype"), [(wp.float32, np.float32), (wp.int32, np.int32)])
+def test_annotations_as_text_name_variables_around_the_function(element, dtype):
+    for f in copier(element):
+        assert f(jnp.arange(3, dtype=dtype))[0].tolist() == [0, 1, 2]
+
+
+def test_an_annotation_as_text_that_names_nothing():
+    def unknown(x: "wp.array(dtype=nothing_of_this_name)", y: wp.array(dtype=float)):  # noqa: F821
+        pass
+
+    with pytest.raises(NameError, match="nothing_of_this_name"):
+        jax_callable(unknown)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import typing
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from warp_like import values as host_values
 from warp_like.compiler.signature import Options
+from warp_like.frontend.source import host_annotations
 from warp_like.interop.jaxffi.arguments import is_array, split
 from warp_like.interop.jaxffi.call import constant, jax_dtype
 from warp_like.interop.jaxffi.capture import Tracing
@@ -105,7 +105,8 @@ class _Described:
         self.func = func
         self.key = getattr(func, "__name__", type(func).__name__)
         self.__doc__ = func.__doc__
-        hints = typing.get_type_hints(func) if any(isinstance(a, str) for a in _annotations(func)) else {}
+        texts = any(isinstance(p.annotation, str) for p in inspect.signature(func).parameters.values())
+        hints = host_annotations(func) if texts else {}
         self.parameters: list[tuple[str, Type | None]] = []
         self.declared = self.parameters
         for p in inspect.signature(func).parameters.values():
@@ -125,10 +126,6 @@ class _Described:
     def compile_options(self) -> Options:
         """The settings that the kernels it launches depend on."""
         return Options.current()
-
-
-def _annotations(func: Callable[..., None]) -> list[Any]:
-    return [p.annotation for p in inspect.signature(func).parameters.values()]
 
 
 class JaxCallable(JaxKernel):
