@@ -1,5 +1,6 @@
 """Questions about types and values, as facts about each kind."""
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -103,3 +104,28 @@ def test_names_of_types():
         wp.types.type_repr(t) for t in (float, wp.vec3, Particle, wp.array2d[wp.vec3], wp.types.vector(Any, float))
     ]
     assert shown == ["float", "vec3f", "Particle", "array(ndim=2, dtype=vec3f)", "vector(length=Any, dtype=float32)"]
+
+
+def test_the_types_of_ctypes():
+    found = {t: wp.types.type_ctype(t) for t in (float, int, bool, wp.float16, wp.bfloat16, wp.uint64, wp.float64)}
+    assert found == {
+        float: ctypes.c_float,
+        int: ctypes.c_int32,
+        bool: ctypes.c_bool,
+        wp.float16: ctypes.c_uint16,
+        wp.bfloat16: ctypes.c_uint16,
+        wp.uint64: ctypes.c_uint64,
+        wp.float64: ctypes.c_double,
+    }
+    for t in (wp.int8, wp.uint8, wp.int16, wp.uint16, wp.int32, wp.uint32, wp.int64, wp.float32):
+        assert t._type_ is wp.types.type_ctype(t)
+        assert ctypes.sizeof(t._type_) == wp.types.type_size_in_bytes(t)
+    for t in (wp.vec3, wp.mat22d, wp.quath, wp.transform):
+        array = wp.types.type_ctype(t)
+        assert (array._type_, array._length_) == (t._wp_scalar_type_._type_, t._length_)
+        assert t._type_ is array._type_
+    assert bytes(wp.types.type_ctype(wp.vec2)(1.0, 2.0)) == wp.vec2(1.0, 2.0)._bytes()
+    with pytest.raises(TypeError, match="no type of ctypes"):
+        wp.types.type_ctype(Particle)
+    with pytest.raises(TypeError, match="no type of elements"):
+        wp.types.type_ctype(wp.array)

@@ -277,3 +277,26 @@ def test_rows_and_columns_of_a_matrix():
 def test_matrices_by_their_short_name() -> None:
     assert wp.mat((3, 4), wp.float16) is wp.types.matrix((3, 4), wp.float16)
     assert wp.mat(shape=(2, 2), dtype=float) is wp.mat22
+
+
+def test_values_in_buffers():
+    numbers = np.arange(16, dtype=np.float32)
+    assert wp.vec3.from_buffer(numbers) == wp.vec3(0, 1, 2)
+    assert wp.vec3.from_buffer(numbers, 4) == wp.vec3(1, 2, 3)
+    assert wp.mat44.from_buffer(numbers.reshape(4, 4)) == wp.mat44(*range(16))
+    assert wp.transform.from_buffer(bytearray(numbers.tobytes())) == wp.transform(*range(7))
+    readonly = numbers.tobytes()
+    assert wp.quat.from_buffer_copy(readonly, offset=8) == wp.quat(2, 3, 4, 5)
+    copied = wp.vec2.from_buffer(numbers)
+    numbers[0] = 5.0
+    assert copied == wp.vec2(0, 1)
+    with pytest.raises(TypeError, match="takes a writable buffer"):
+        wp.quat.from_buffer(readonly)
+    with pytest.raises(TypeError, match="contiguous"):
+        wp.vec3.from_buffer(np.zeros(8, np.float32)[::2])
+    with pytest.raises(ValueError, match="needs 12 bytes at offset 56 of a buffer of 64 bytes"):
+        wp.vec3.from_buffer(numbers, 56)
+    with pytest.raises(ValueError, match="offset -4"):
+        wp.vec3.from_buffer(numbers, -4)
+    with pytest.raises(TypeError):
+        wp.vec3.from_buffer([1.0, 2.0, 3.0])

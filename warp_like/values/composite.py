@@ -32,6 +32,7 @@ class Composite(_native.Value):
     _shape_: ClassVar[tuple[int, ...]]
     _length_: ClassVar[int]
     _wp_scalar_type_: ClassVar[type]
+    _type_: ClassVar[type]  # what ctypes calls a component
     _scalar_: ClassVar[ir.Scalar]
     _nbytes_: ClassVar[int]
     _struct_: ClassVar[struct.Struct]
@@ -91,6 +92,44 @@ class Composite(_native.Value):
         import ctypes  # for this alone
 
         return cls._from_bytes(ctypes.string_at(ptr, cls._nbytes_))
+
+    @classmethod
+    def from_buffer(cls, source: Any, offset: int = 0) -> Any:
+        """Return a copy of the components that lie ``offset`` bytes into ``source``, laid out as in an array.
+
+        Args:
+            source: What has the buffer protocol, contiguous and writable: a NumPy array, a ``bytearray``. Later changes
+                of it don't show in the copy, nor the other way round.
+            offset: Where they begin.
+
+        Raises:
+            TypeError: ``source`` has no buffer, or it is not contiguous or not writable.
+            ValueError: It is too small, or ``offset`` is negative.
+
+        Example:
+            >>> wp.vec3.from_buffer(np.arange(4, dtype=np.float32), 4)
+            vec3f([1.0, 2.0, 3.0])
+        """
+        if memoryview(source).readonly:
+            raise TypeError(f"{cls.__name__}.from_buffer() takes a writable buffer; from_buffer_copy() takes any")
+        return cls.from_buffer_copy(source, offset)
+
+    @classmethod
+    def from_buffer_copy(cls, source: Any, offset: int = 0) -> Any:
+        """Return a copy of the components in ``source``, as ``from_buffer``; the buffer may be read-only.
+
+        Raises:
+            TypeError: ``source`` has no buffer, or it is not contiguous.
+            ValueError: It is too small, or ``offset`` is negative.
+        """
+        view = memoryview(source)
+        if not view.c_contiguous:
+            raise TypeError(f"{cls.__name__} is made from a contiguous buffer")
+        if offset < 0 or view.nbytes < offset + cls._nbytes_:
+            raise ValueError(
+                f"{cls.__name__} needs {cls._nbytes_} bytes at offset {offset} of a buffer of {view.nbytes} bytes"
+            )
+        return cls._from_bytes(view.cast("B")[offset : offset + cls._nbytes_].tobytes())
 
     def _bytes(self) -> bytes:
         data: bytes = struct.unpack(f"{self._nbytes_}s", self)[0]
@@ -237,6 +276,7 @@ def bind(base: type, name: str, t: ir.Vec | ir.Mat | ir.Quat | ir.Transform, mem
             "_shape_": shape,
             "_length_": count,
             "_wp_scalar_type_": SCALAR_CLASSES[t.dtype],
+            "_type_": SCALAR_CLASSES[t.dtype]._type_,  # type: ignore[attr-defined]
             "_scalar_": t.dtype,
             "_nbytes_": size_of(t),
             "_struct_": struct.Struct(f"<{count}{struct_format(t.dtype)}"),

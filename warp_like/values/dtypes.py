@@ -9,6 +9,7 @@ Python's ``int``, ``float`` and ``bool`` stand for int32, float32 and bool.
 from __future__ import annotations
 
 import builtins
+import ctypes
 import operator
 from typing import Any, ClassVar, TypeVar
 
@@ -265,7 +266,13 @@ _NUMPY: dict[ir.Scalar, np.dtype[Any]] = {
 _FROM_NUMPY: dict[np.dtype[Any], ir.Scalar] = {d: t for t, d in _NUMPY.items() if t != ir.bfloat16}
 
 
+_CTYPES: dict[str, builtins.type] = {"float32": ctypes.c_float, "float64": ctypes.c_double, "bool": ctypes.c_bool} | {
+    "float16": ctypes.c_uint16,  # C has neither of the two: their bits
+    "bfloat16": ctypes.c_uint16,
+}
+
 for _t, _class in SCALAR_CLASSES.items():
+    _class._type_ = _CTYPES.get(str(_t)) or getattr(ctypes, f"c_{_t}")  # type: ignore[attr-defined]
     if _t != ir.bfloat16:  # by this NumPy, from 2.4 on, takes the classes for its dtypes: np.zeros(3, dtype=wp.float32)
         _class.__numpy_dtype__ = _NUMPY[_t]  # type: ignore[attr-defined]
 

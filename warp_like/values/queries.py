@@ -12,6 +12,7 @@ from warp_like import _native, values
 from warp_like.ir import types as ir
 from warp_like.ir.layout import size_of
 from warp_like.values.annotation import ArrayAnnotation
+from warp_like.values.dtypes import SCALAR_CLASSES
 from warp_like.values.generic import GenericMatrix, GenericQuaternion, GenericTransformation, GenericVector
 from warp_like.values.struct import StructInstance
 
@@ -20,7 +21,7 @@ __all__ = [
     *("is_transformation", "is_value", "is_vector"),
     *("type_is_array", "type_is_composite", "type_is_float", "type_is_int", "type_is_matrix", "type_is_quaternion"),
     *("type_is_scalar", "type_is_struct", "type_is_transformation", "type_is_value", "type_is_vector"),
-    *("type_repr", "type_size", "type_size_in_bytes", "types_equal"),
+    *("type_ctype", "type_repr", "type_size", "type_size_in_bytes", "types_equal"),
 ]
 
 
@@ -182,6 +183,27 @@ def _element(dtype: Any) -> Any:
     if t is None or isinstance(t, (ir.Array, ir.IndexedArray)):
         raise TypeError(f"{type_repr(dtype)} is no type of elements; those are float, wp.int8, wp.vec3, a struct, ...")
     return t
+
+
+def type_ctype(dtype: Any) -> type:
+    """Return the type of ``ctypes`` for ``dtype``: of a vector or another composite type an array of its components.
+
+    float16 and bfloat16 are the ``c_uint16`` of their bits.
+
+    Raises:
+        TypeError: ``dtype`` is no scalar, vector, matrix, quaternion or transformation type.
+
+    Example:
+        >>> wp.types.type_ctype(wp.float64), wp.types.type_ctype(wp.vec3)._length_
+        (<class 'ctypes.c_double'>, 3)
+    """
+    t = _element(dtype)
+    scalar = ir.scalar_of(t)
+    if scalar is None:
+        raise TypeError(f"{type_repr(dtype)} has no type of ctypes; scalars, vectors and matrices have one")
+    one: Any = SCALAR_CLASSES[scalar]._type_  # type: ignore[attr-defined]
+    found: type = one if isinstance(t, ir.Scalar) else one * ir.element_count(t)
+    return found
 
 
 def type_repr(t: Any) -> str:
