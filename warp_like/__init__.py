@@ -24,6 +24,7 @@ from warp_like.base.settings import DeterministicMode
 from warp_like.base.settings import settings as config
 from warp_like.base.version import VERSION as _VERSION
 from warp_like.compiler.cache import clear as clear_kernel_cache
+from warp_like.compiler.cache import clear_lto_cache
 from warp_like.constants import *  # noqa: F403
 from warp_like.frontend.builtin import public_builtins as _public_builtins
 from warp_like.frontend.function import Function

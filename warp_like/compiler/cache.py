@@ -113,6 +113,10 @@ def clear() -> None:
     shutil.rmtree(os.path.join(_directory(), "kernels"), ignore_errors=True)
 
 
+def clear_lto_cache() -> None:
+    """Do nothing: there are no link-time optimised libraries to keep. Called by programs written for Warp."""
+
+
 def _path(key: str, kind: str) -> str:
     return f"{_directory()}/kernels/{key[:2]}/{key}.{kind}"
 

@@ -51,6 +51,25 @@ class Builtin:
 
         return tuple(REGISTRY[self.name])
 
+    @property
+    def key(self) -> str:
+        """The name, as Warp calls it."""
+        return self.name
+
+    @property
+    def group(self) -> str:
+        """The heading under which the reference lists it."""
+        return self.rows[0].group
+
+    @property
+    def doc(self) -> str:
+        """What the first overload does."""
+        return self.rows[0].doc
+
+    def is_builtin(self) -> bool:
+        """Return True."""
+        return True
+
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Compute the builtin on host values.
 

@@ -21,6 +21,7 @@ from warp_like.values.annotation import ref
 
 if TYPE_CHECKING:
     from warp_like.builtins.patterns import Argument
+    from warp_like.frontend.declaration import Declaration
 
 
 class Snippets(Frozen):
@@ -188,8 +189,8 @@ class Function:
 
     Attributes:
         name: Its name.
-        module: The module that defines it.
-        qualname: Its name in the module.
+        module: The ``wp.Module`` that lists it; None where it was not declared by a decorator.
+        qualname: Its name in the Python module.
         overloads: Its definitions, in the order of declaration.
     """
 
@@ -197,7 +198,7 @@ class Function:
         last = overloads[-1].pyfunc
         functools.update_wrapper(self, last)
         self.name: str = last.__name__
-        self.module: str = last.__module__
+        self.module: Any = None
         self.qualname: str = last.__qualname__
         self.overloads = tuple(overloads)
 
@@ -209,6 +210,28 @@ class Function:
     @key.setter
     def key(self, value: str) -> None:
         self.name = value
+
+    @property
+    def adj(self) -> Declaration:
+        """The parameters and the place of the definition that came last, as ``Kernel.adj``."""
+        from warp_like.frontend.declaration import Declaration
+
+        return Declaration(self.overloads[-1].source, values.from_ir)
+
+    @property
+    def input_types(self) -> dict[str, Any]:
+        """The annotations of the parameters by name, of the definition that came last; ``Any`` where there is none."""
+        last = self.overloads[-1]
+        return {name: last.source.annotations.get(name, Any) for name in last.params}
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The default values by parameter, of the definition that came last."""
+        return self.overloads[-1].defaults
+
+    def is_builtin(self) -> bool:
+        """Return False: it is a user's."""
+        return False
 
     @property
     def func(self) -> Callable[..., Any]:
@@ -291,7 +314,7 @@ def make_function(
     if scope is None:
         scope = defining_scope(pyfunc)
     earlier = scope.get(pyfunc.__name__)
-    if not isinstance(earlier, Function) or (earlier.module, earlier.qualname) != (
+    if not isinstance(earlier, Function) or (earlier.func.__module__, earlier.qualname) != (
         pyfunc.__module__,
         pyfunc.__qualname__,
     ):

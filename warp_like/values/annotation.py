@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args, get_origin
 
+from warp_like.base.frozen import Frozen
 from warp_like.ir.types import Array, IndexedArray, Type, bool_, float32, indexed_array, int32
 from warp_like.values.dtypes import SCALAR_CLASSES
 
 _OF_PYTHON = {int: SCALAR_CLASSES[int32], float: SCALAR_CLASSES[float32], bool: SCALAR_CLASSES[bool_]}
+
+
+def _warp_type(annotation: Any) -> Any:
+    return _OF_PYTHON.get(annotation, annotation) if isinstance(annotation, type) else annotation
 
 
 class ArrayAnnotation:
@@ -25,7 +30,7 @@ class ArrayAnnotation:
             (ndim,) = get_args(ndim)
         if ndim is not Any and not 1 <= ndim <= 4:
             raise ValueError(f"an array has 1 to 4 dimensions, got {ndim}")
-        self.dtype = _OF_PYTHON.get(dtype, dtype) if isinstance(dtype, type) else dtype
+        self.dtype = _warp_type(dtype)
         self.ndim = ndim
 
     def of(self, dtype: Type) -> Type:
@@ -91,6 +96,23 @@ class IndexedArrayAnnotation(ArrayAnnotation):
     def element_of(self, t: Type) -> Type | None:
         """The type of the elements of ``t`` where it is such an array, else None."""
         return t.dtype if isinstance(t, IndexedArray) and self.ndim in (Any, t.ndim) else None
+
+
+class Parameter(Frozen):
+    """A name with its type: a parameter of a kernel or function, a field of a struct.
+
+    Attributes:
+        label: The name.
+        type: A class, or an annotation of an array.
+    """
+
+    label: str
+    type: Any
+
+    @classmethod
+    def of(cls, label: str, annotation: Any) -> Parameter:
+        """The one that ``annotation`` declares: ``wp.float32`` for Python's ``float``, and so on."""
+        return cls(label, _warp_type(annotation))
 
 
 class ref:

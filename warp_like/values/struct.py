@@ -18,6 +18,7 @@ from warp_like import _native, values
 from warp_like.ir import types as ir
 from warp_like.ir.layout import field_offsets, size_of
 from warp_like.values import bfloat
+from warp_like.values.annotation import Parameter
 from warp_like.values.classes import STRUCT_CLASSES
 from warp_like.values.dtypes import as_number, host_number, numpy_dtype
 
@@ -159,7 +160,8 @@ def struct(cls: type[_Class]) -> type[_Class]:
     """
     if cls.__bases__ != (object,):
         raise TypeError(f"struct {cls.__name__} can't inherit; give it a field of type {cls.__bases__[0].__name__}")
-    fields = tuple((name, _field_type(cls, name, a)) for name, a in _annotations(cls, sys._getframe(1).f_locals))
+    declared = dict(_annotations(cls, sys._getframe(1).f_locals))
+    fields = tuple((name, _field_type(cls, name, a)) for name, a in declared.items())
     t = ir.Struct(cls.__name__, fields)
     kept = ("__module__", "__qualname__", "__doc__")
     body = {k: v for k, v in vars(cls).items() if k in kept or not k.startswith("__")}
@@ -168,6 +170,8 @@ def struct(cls: type[_Class]) -> type[_Class]:
     made: Any = type(cls.__name__, (StructInstance,), {**body, "__slots__": (), **members, "_ir_type_": t})
     made._defaults_ = {name: _checked(t, name, dict(fields)[name], value) for name, value in defaults.items()}
     made.__annotations__ = inspect.get_annotations(cls)
+    if "vars" not in declared:  # by this name programs ask for the fields
+        made.vars = {name: Parameter.of(name, a) for name, a in declared.items()}
     STRUCT_CLASSES[t] = made
     return made
 

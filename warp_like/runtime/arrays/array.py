@@ -35,7 +35,7 @@ from warp_like.runtime.memory.allocation import (
 )
 from warp_like.runtime.memory.device import Device, DeviceLike, get_device
 from warp_like.runtime.memory.recorder import recorder
-from warp_like.values import ArrayAnnotation, Composite, bfloat
+from warp_like.values import ArrayAnnotation, Composite, bfloat, from_ir
 from warp_like.values.annotation import FixedArrayAnnotation
 from warp_like.values.dtypes import SCALAR_CLASSES, as_number, host_number
 
@@ -470,6 +470,11 @@ class DeclaredArray(Declared, array):
             element = element_type(annotation.dtype)
             bind(self, element, 0, (0,) * annotation.ndim, None, False, get_device("cpu"), None)
         return self
+
+
+def annotation_of(t: ir.Type) -> Any:
+    """Return what a user would annotate a parameter of type ``t`` with."""
+    return array(dtype=from_ir(t.dtype), ndim=t.ndim) if isinstance(t, ir.Array) else from_ir(t)
 
 
 class fixedarray(DeclaredArray):

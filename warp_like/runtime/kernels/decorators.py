@@ -109,10 +109,16 @@ def func(
     def declare(f: Callable[..., Any]) -> Function:
         made = make_function(f)
         made.name = name or made.name
-        module_for(module, made.module, made.name).functions[made.name] = made
-        return made
+        return _listed(made, module)
 
     return declare if f is None else declare(f)
+
+
+def _listed(made: Function, module: Module | ModuleType | str | None) -> Function:
+    """``made``, which its module lists from now on."""
+    made.module = module_for(module, made.func.__module__, made.name)
+    made.module.functions[made.name] = made
+    return made
 
 
 def func_native(
@@ -157,8 +163,7 @@ def func_native(
 
     def declare(f: Callable[..., Any]) -> Function:
         made = make_function(f, native=native)
-        module_for(None, made.module, made.name).functions[made.name] = made
-        return made
+        return _listed(made, None)
 
     return declare
 

@@ -29,6 +29,7 @@ from warp_like.runtime.memory.device import Device
 
 if TYPE_CHECKING:
     from warp_like.backend.target import Target
+    from warp_like.frontend.declaration import Declaration
     from warp_like.runtime.kernels.explanation import Explanation
 
 MANY_EDITIONS = 8
@@ -193,6 +194,19 @@ class Kernel(_native.Launchable):
         return parameters(self.source)
 
     @functools.cached_property
+    def adj(self) -> Declaration:
+        """Its parameters and its place, by the names that Warp has for them: ``kernel.adj.args[0].label``, ``.type``.
+
+        Example:
+            >>> [(arg.label, arg.type) for arg in square.adj.args]
+            [('x', array(ndim=1, dtype=float32)), ('y', array(ndim=1, dtype=float32))]
+        """
+        from warp_like.frontend.declaration import Declaration
+        from warp_like.runtime.arrays.array import annotation_of
+
+        return Declaration(self.source, annotation_of)
+
+    @functools.cached_property
     def is_generic(self) -> bool:
         """Whether the types of some parameters are inferred at launch."""
         return any(t is None for _, t in self.declared)
@@ -202,7 +216,7 @@ class Kernel(_native.Launchable):
         found = self._instances.get(types)
         if found is None:
             found = self._copy(generic=self, overloads={}, precompiled=dict(self.precompiled))
-            for derived in ("declared", "parameters", "positions", "takes_structs", "is_generic"):
+            for derived in ("adj", "declared", "parameters", "positions", "takes_structs", "is_generic"):
                 found.__dict__.pop(derived, None)
             found.source = self.source.with_types({name: t for (name, _), t in zip(self.declared, types, strict=True)})
             found = self._instances.setdefault(types, found)
