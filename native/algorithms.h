@@ -1,5 +1,6 @@
-// Algorithms over arrays that warp_like.utils offers: sums, scans, sorts, runs. The Python functions check arguments
-// and word errors; what is here only guards against what would crash. Results do not depend on the number of threads.
+// Algorithms over arrays that warp_like.utils offers: sums, scans, sorts, runs, colours of graphs. The Python functions
+// check arguments and word errors; what is here only guards against what would crash. Results do not depend on the
+// number of threads.
 #pragma once
 
 #include <cstring>
@@ -78,6 +79,7 @@ inline bool require_arrays(PyObject* const* args, Py_ssize_t n) {
     return true;
 }
 
+bool register_coloring(PyObject* module);
 bool register_reduce(PyObject* module);
 bool register_scan(PyObject* module);
 bool register_sort(PyObject* module);

@@ -203,3 +203,24 @@ def test_a_function_that_does_not_take_the_elements():
     with pytest.raises(wp.WarpCodegenTypeError, match=r"`\+` does not take float32 and vec2") as caught:
         wp.map(lambda x: x + wp.vec2(1.0, 2.0), A)
     assert "wp.map(lambda x: x + wp.vec2(1.0, 2.0), A)" in str(caught.value)
+
+
+def test_functions_made_of_python_functions():
+    def scaled(x: float, factor: float):
+        return x * factor
+
+    made, module = wp.utils.create_warp_function(scaled)
+    assert (made.module, module.functions) == (module, {made.key: made})
+    assert made.input_types == {"x": Any, "factor": Any}
+    twice, _ = wp.utils.create_warp_function(lambda x: x + x)
+
+    @wp.kernel
+    def run(v: wp.array(dtype=wp.vec3), d: wp.array(dtype=wp.float64)):
+        v[0] = twice(made(v[0], 3.0))
+        d[0] = twice(made(d[0], wp.float64(3.0)))
+
+    v, d = wp.array([[1.0, 2.0, 3.0]], dtype=wp.vec3), wp.array([1.0], dtype=wp.float64)
+    wp.launch(run, 1, inputs=[v, d])
+    assert (v.list(), d.list()) == ([wp.vec3(6.0, 12.0, 18.0)], [6.0])
+    with pytest.raises(TypeError, match="takes a function, got int"):
+        wp.utils.create_warp_function(3)

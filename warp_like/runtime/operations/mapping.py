@@ -6,6 +6,7 @@ The kernel is ordinary source text, so that errors show where they are, tapes re
 from __future__ import annotations
 
 import linecache
+import re
 import types
 import weakref
 from collections.abc import Callable, Sequence
@@ -27,6 +28,7 @@ from warp_like.runtime.arrays.creation import empty
 from warp_like.runtime.arrays.indexed import indexedarray
 from warp_like.runtime.kernels.arguments import infer_type
 from warp_like.runtime.kernels.kernel import Kernel
+from warp_like.runtime.kernels.module import Module
 from warp_like.runtime.launching.launch import launch
 from warp_like.runtime.memory.device import Device
 from warp_like.runtime.memory.recorder import recorder
@@ -281,6 +283,28 @@ def _function(func: Any) -> Function | Builtin:
                 del _functions[next(iter(_functions))]
             _functions[key] = found
     return found
+
+
+def create_warp_function(func: Callable[..., Any]) -> tuple[Function, Module]:
+    """Make a function of kernels from a Python function, whose parameters then take any type; return it and its module.
+
+    Raises:
+        TypeError: ``func`` was not made by ``def`` or ``lambda``.
+
+    Example:
+        >>> double, module = wp.utils.create_warp_function(lambda x: x + x)
+        >>> wp.map(double, wp.ones(2)).list()
+        [2.0, 2.0]
+    """
+    if not isinstance(func, types.FunctionType):
+        raise TypeError(f"create_warp_function() takes a function, got {type(func).__name__}")
+    definition = Overload(func, annotation_names(func), file_lines(func))
+    definition.source = definition.source.with_types(dict.fromkeys(definition.params, Any))
+    made = Function([definition])
+    made.name = re.sub(r"\W", "_", func.__qualname__)
+    made.module = Module(f"map_{made.name}")
+    made.module.functions[made.name] = made
+    return made, made.module
 
 
 def _key(func: types.FunctionType) -> Any:
