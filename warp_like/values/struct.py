@@ -100,6 +100,18 @@ class StructInstance:
         """Return the fields as a tuple that NumPy takes for an element of ``numpy_dtype()``."""
         return tuple(_to_numpy(self._values[name], field) for name, field in self._ir_type_.fields)
 
+    def __ctype__(self) -> Any:
+        """Return the fields as a structure of ``ctypes``, for C; arrays are what their ``__ctype__()`` gives.
+
+        It is a copy, and does not keep the memory of arrays alive.
+
+        Raises:
+            TypeError: A field is an indexed array.
+        """
+        from warp_like.values.ctype import to_ctype
+
+        return to_ctype(self, self._ir_type_)
+
     @classmethod
     def _from_numpy(cls, record: Any, find: _Find | None = None) -> Any:
         """The struct that a record shows; ``find`` gives the array of a type that stands at a place."""

@@ -219,6 +219,19 @@ class array(Exchange, Elementwise, Generic[DType]):
         name = halves.get(str(scalar), str(scalar))
         return ctypes.cast(self.ptr, ctypes.POINTER(kinds.get(name) or getattr(ctypes, f"c_{name}")))
 
+    def __ctype__(self) -> Any:
+        """Return a structure of ``ctypes`` that describes the array to C; it does not keep the memory alive.
+
+        It has the fields ``data``, ``grad`` (0 for none), ``shape``, ``strides``, ``ndim`` and ``flags``.
+
+        Raises:
+            OverflowError: An extent or a stride needs more than 32 bits.
+        """
+        from warp_like.values.ctype import of_array
+
+        geometry = (_native.Array.shape.__get__(self), _native.Array.strides.__get__(self))
+        return of_array(self.ptr or 0, self.grad.ptr if self.grad is not None else 0, *geometry)
+
     def ipc_handle(self) -> bytes:
         """Return a handle by which another process opens the memory, with ``wp.from_ipc_handle``.
 

@@ -76,7 +76,7 @@ class AdjointLaunch(Launch):
         outputs: WithAdjoints,
         blocks: Blocks,
     ) -> None:
-        super().__init__(kernel, dims, program, params, False, blocks)
+        self._bind(kernel, dims, program, params, False, blocks)
         self._inputs = len(inputs[0])
         self._values: list[Any] = []
         self._adjoints: list[Any] = []

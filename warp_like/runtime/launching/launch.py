@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from warp_like import _native
 from warp_like.base import log
@@ -37,7 +37,11 @@ from warp_like.runtime.launching.blocks import USUAL, Blocks, checked_blocks, pl
 from warp_like.runtime.launching.derivative_hooks import RecordingTape, adjoint_launches
 from warp_like.runtime.memory.device import Device
 from warp_like.runtime.memory.recorder import recorder
+from warp_like.values import from_ir
 from warp_like.values.struct import StructInstance
+
+if TYPE_CHECKING:
+    from warp_like.values.ctype import array_t
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -120,7 +124,7 @@ def launch(
             return adjoint_launches.get().command(program, record, first, last, blocks)
         adjoint_launches.get().run_given(record, first, last, blocks)
     elif record_cmd:
-        return Launch(kernel, dims, program, args, record_tape, blocks, (*inputs, *outputs))
+        return Launch._recorded(kernel, dims, program, args, record_tape, blocks, (*inputs, *outputs))
     elif isinstance(_run_or_record(program, kernel, dims, args, record_tape, blocks), Capture):
         return None
     _remember(kernel, program)
@@ -259,6 +263,9 @@ def _timed(program: Program, dims: tuple[int, ...], args: list[Any], blocks: Blo
 class Launch(_native.Command):
     """A launch with its arguments bound, made by ``wp.launch(..., record_cmd=True)``.
 
+    One that is made by hand, ``wp.Launch(kernel, device)``, has a grid of no threads, zeros for numbers and None for
+    arrays, until these are set.
+
     ``launch()`` runs it; ``set_dim``, ``set_param_at_index``, ``set_param_by_name`` and ``set_params`` change it.
     Numbers are taken as they are when they are bound; arrays, structs, vectors and matrices are bound by reference: a
     launch sees what has been written to them. The options of kernel and module, and the values of constants that the
@@ -276,6 +283,31 @@ class Launch(_native.Command):
     """
 
     def __init__(
+        self,
+        kernel: Kernel,
+        device: Device | str | None = None,
+        *,
+        max_blocks: int = 0,
+        block_dim: int | None = None,
+    ) -> None:
+        where = place_of_launch(kernel.key, device, None)
+        if kernel.is_generic:
+            raise TypeError(
+                f"Launch() takes a kernel with concrete types; kernel `{kernel.key}` is generic, overload it"
+            )
+        given = [None if isinstance(t, ir.Array) else from_ir(t)() for _, t in kernel.declared if t is not None]
+        types, args = bind_arguments(kernel, given, (), where)
+        blocks = checked_blocks(kernel.key, None, max_blocks, block_dim)
+        self._bind(kernel, (0,), kernel.program(types, device=where), args, True, blocks, given)
+
+    @classmethod
+    def _recorded(cls, *bound: Any) -> Launch:
+        """The launch that ``_bind`` describes."""
+        self = cls.__new__(cls)
+        self._bind(*bound)
+        return self
+
+    def _bind(
         self,
         kernel: Kernel,
         dims: tuple[int, ...],
@@ -372,15 +404,52 @@ class Launch(_native.Command):
             KeyError: There is no such parameter.
             ValueError: The launch has no adjoints.
         """
+        self.set_param_at_index(self._index_of(name), value, adjoint)
+
+    def _index_of(self, name: str) -> int:
         names = [declared for declared, _ in self.kernel.declared]
         if name not in names:
             raise KeyError(f"kernel `{self.kernel.key}` has no parameter `{name}`")
-        self.set_param_at_index(names.index(name), value, adjoint)
+        return names.index(name)
 
     def set_params(self, values: Sequence[Any]) -> None:
         """Set the first ``len(values)`` arguments."""
         for i, value in enumerate(values):
             self.set_param_at_index(i, value)
+
+    def set_param_at_index_from_ctype(self, index: int, value: Any, adjoint: bool = False) -> None:
+        """Set one argument by position to what C is given: ``array.__ctype__()``, a structure, a number.
+
+        The memory that an array's description names has to outlive the launches.
+
+        Raises:
+            IndexError: There is no such parameter.
+        """
+        from warp_like.values.ctype import from_ctype
+
+        self._require_parameter(index)
+        t = self.kernel.declared[index][1]
+        assert t is not None
+        self.set_param_at_index(index, from_ctype(value, t, self._array_at), adjoint)
+
+    def _array_at(self, at: array_t, t: ir.Array) -> array[Any]:
+        n = at.ndim
+        return array(
+            ptr=at.data, dtype=t.dtype, shape=tuple(at.shape[:n]), strides=tuple(at.strides[:n]), device=self.device
+        )
+
+    def set_param_by_name_from_ctype(self, name: str, value: Any) -> None:
+        """Set one argument by name, as ``set_param_at_index_from_ctype``.
+
+        Raises:
+            KeyError: There is no such parameter.
+        """
+        self.set_param_at_index_from_ctype(self._index_of(name), value)
+
+    def set_params_from_ctypes(self, values: Sequence[Any]) -> None:
+        """Set the first ``len(values)`` arguments, as ``set_param_at_index_from_ctype``."""
+        for i, value in enumerate(values):
+            self.set_param_at_index_from_ctype(i, value)
 
 
 __all__ = ["Launch", "launch"]

@@ -33,8 +33,8 @@ def graph_coloring_assign(
     """Give each node of a graph a colour, other than those of its neighbours, and return how many there are.
 
     Args:
-        edges: An array of int32 of shape ``(edge_count, 2)`` on the CPU: the two nodes of each edge. Edges from a node to
-            itself count for nothing.
+        edges: An array of int32 of shape ``(edge_count, 2)`` on the CPU: the two nodes of each edge. An edge with the
+            same node twice counts for nothing.
         node_colors: An array of int32 with an element for each node, on the CPU, that gets the colours.
         algorithm: In which order nodes are coloured.
 
