@@ -100,9 +100,11 @@ __version__ = _VERSION
 _LOADED_WHEN_USED: dict[str, tuple[str, str | None]] = {
     "Tape": ("warp_like.runtime.autodiff.tape", "Tape"),
     "autograd": ("warp_like.autograd", None),
+    "clear_jax_callable_graph_cache": ("warp_like.interop.jaxffi.modes", "clear_jax_callable_graph_cache"),
     "compile_aot_module": ("warp_like.runtime.kernels.aot", "compile_aot_module"),
     "context": ("warp_like.context", None),
     "dlpack": ("warp_like.dlpack", None),
+    "get_cpu_kernel_cache_key": ("warp_like.compiler.host", "get_cpu_kernel_cache_key"),
     "jax": ("warp_like.jax", None),
     "jax_callable": ("warp_like.interop.jaxffi", "jax_callable"),
     "jax_experimental": ("warp_like.jax_experimental", None),

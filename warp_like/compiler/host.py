@@ -26,3 +26,18 @@ def host_key() -> str:
         if processor:
             cache.write_facts(key, known)
     return str(known[0])
+
+
+def get_cpu_kernel_cache_key(*, cpu_compiler_flags: str | None = None) -> str:
+    """Return a key for names of caches outside: equal where kernels of this processor's cache can be used again.
+
+    It stands for the compiler's own files and the processor; the entries of the cache have hashes of their kernels.
+
+    Args:
+        cpu_compiler_flags: Taken for Warp's programs: no compiler with flags is involved.
+
+    Example:
+        >>> len(wp.get_cpu_kernel_cache_key()) > 8
+        True
+    """
+    return digest("external cache", cache.compiler_fingerprint(), host_key())

@@ -27,6 +27,10 @@ class JaxModulePreloadMode(enum.IntEnum):
     ALL_DEVICES = 2
 
 
+def clear_jax_callable_graph_cache(callable: Any = None) -> None:
+    """Do nothing: graphs are XLA's affair. Called by programs written for Warp."""
+
+
 def require_known(
     parameters: Sequence[str], graph_mode: Any, preload_mode: Any, stage_in: Sequence[str], stage_out: Sequence[str]
 ) -> None:
