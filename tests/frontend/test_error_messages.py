@@ -33,6 +33,7 @@ NAMES = {
     "np": np,
     "other_kernel": other_kernel,
     "VALUES": [1, 2],
+    "COUNTER": 0,
     "DATA": np.zeros(3),
     "CONFIG": Config(),
     "SIZES": Sizes(1.0),

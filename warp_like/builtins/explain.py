@@ -95,8 +95,15 @@ def _too_large(call: Call) -> NoMatch | None:
     for arg in call.args:
         if isinstance(arg, Literal) and type(arg.value) is int and not arg.fits(scalars[0]):
             lo, hi = int_range(scalars[0])
-            return NoMatch(f"{arg.value} does not fit {scalars[0]}, whose range is {lo} to {hi}")
+            message = f"{arg.value} does not fit {scalars[0]}, whose range is {lo} to {hi}"
+            return NoMatch(message, _in_64_bits(call))
     return None
+
+
+def _in_64_bits(call: Call) -> str | None:
+    """The call with its integers as int64, where that holds the literals."""
+    wide = [a if isinstance(a, Literal) else _converted(a, ir.int64, lambda s: s.is_int) for a in call.args]
+    return _rewritten(call, wide) if call.resolves(wide) else None
 
 
 def _mixed(call: Call) -> NoMatch | None:
@@ -120,7 +127,19 @@ def _wrong_operands(call: Call) -> NoMatch | None:
     if help is not None:
         help = help.format(*(call.text(i) for i in range(2)))
     given = _listed([str(a) for a in call.args], "and")
-    return NoMatch(f"{call.shown} does not take {given}", help or _suggestion(call))
+    return NoMatch(f"{call.shown} does not take {given}", help or _product(call) or _suggestion(call))
+
+
+def _product(call: Call) -> str | None:
+    """``i * i`` for ``i ** 2`` of integers, which have no power."""
+    if call.name != "pow" or call.symbol is None or call.texts is None:
+        return None
+    base, exponent = call.args
+    if not isinstance(exponent, Literal) or exponent.value not in (2, 3):
+        return None
+    if not isinstance(base, ir.Scalar) or not base.is_int or "(" in call.texts[0].strip("("):
+        return None
+    return " * ".join([_operand(call.texts[0])] * int(exponent.value))
 
 
 def _wrong_argument(call: Call, fitting: list[Overload]) -> NoMatch:
@@ -227,11 +246,21 @@ def _convert(text: str, to: Argument) -> str:
         case ir.Scalar():
             plain = {"float32": "float", "int32": "int"}.get(str(to))
             return f"{plain or f'wp.{to}'}({text})"
-        case ir.Vec(n, dtype) if 2 <= n <= 4 and str(dtype) in _SUFFIX:
-            return f"wp.vec{n}{_SUFFIX[str(dtype)]}({text})"
-        case ir.Mat(rows, cols, dtype) if rows == cols and 2 <= rows <= 4 and dtype.is_float and str(dtype) in _SUFFIX:
-            return f"wp.mat{rows}{cols}{_SUFFIX[str(dtype)]}({text})"
+        case ir.Type():
+            return f"{constructor(to) or to}({text})"
     return f"{to}({text})"
+
+
+def constructor(t: ir.Type) -> str | None:
+    """Return how user code calls a vector or matrix type, such as ``wp.vec3``; None where it has no such name."""
+    match t:
+        case ir.Vec(n, dtype) if 2 <= n <= 4 and str(dtype) in _SUFFIX:
+            return f"wp.vec{n}{_SUFFIX[str(dtype)]}"
+        case ir.Mat(rows, cols, dtype) if rows == cols and 2 <= rows <= 4 and dtype.is_float and str(dtype) in _SUFFIX:
+            return f"wp.mat{rows}{cols}{_SUFFIX[str(dtype)]}"
+        case ir.Quat(dtype) if str(dtype) in _SUFFIX:
+            return f"wp.quat{_SUFFIX[str(dtype)]}"
+    return None
 
 
 def _listed(words: list[str], last: str) -> str:

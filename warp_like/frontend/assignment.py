@@ -20,7 +20,7 @@ from warp_like.builtins.patterns import Literal
 from warp_like.frontend import constants, indexed_arrays, indexing, refused, selection
 from warp_like.frontend.context import Context, statement, with_article
 from warp_like.frontend.expressions import OPERATORS, binary
-from warp_like.frontend.host import Host, type_named
+from warp_like.frontend.host import Host, number, type_named
 from warp_like.frontend.names import MISSING
 from warp_like.frontend.operands import Operand, describe, require_value_kind
 from warp_like.frontend.scope import Unbound
@@ -373,10 +373,13 @@ def load(ctx: Context, where: Place) -> Operand:
     match where:
         case Name(name):
             operand = ctx.read(name)
-            if operand is None and ctx.source.resolve(name) is not MISSING:
+            if operand is None and (constant := ctx.source.resolve(name)) is not MISSING:
+                copy = f"copy it to a variable first: x = {name}"
                 raise WarpCodegenTypeError(
                     f"`{name}` is a constant of the module, which a kernel can't change",
-                    help=f"copy it to a variable first: x = {name}",
+                    help=copy
+                    if number(constant) is None
+                    else f"to count in all threads, pass an array: wp.atomic_add({name}, 0, 1); or {copy}",
                 )
             if operand is None:
                 raise WarpCodegenKeyError(f"`{name}` has no value yet", help=f"{name} = ... before this line")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from typing import Any
 
 from warp_like import values
@@ -10,6 +11,7 @@ from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.overload import NoMatch, Special
 from warp_like.builtins.spec import ASSIGNING, REGISTRY, bind, resolve
 from warp_like.frontend import (
+    advice,
     assignment,
     constants,
     constructors,
@@ -70,7 +72,7 @@ def build_call(ctx: Context, node: ast.Call) -> Operand:
     if t is not None:
         making.require_agreement(ctx, node, t, callee.text)
         return constructors.construct(ctx, t, [ctx.expr(a) for a in node.args], node.args)
-    raise refused.call(callee)
+    raise refused.call(callee, node)
 
 
 def _as_function(called: ast.expr) -> str | None:
@@ -96,7 +98,7 @@ def _builtin(ctx: Context, name: str, node: ast.Call) -> Operand:
     nodes = node.args if not keywords and len(bound) == len(node.args) else None
     for argument, operand in zip(node.args, args, strict=True):
         with ctx.at(argument):
-            require_value_kind(operand)
+            require_value_kind(operand, functools.partial(advice.as_vector, node=argument))
     if name in ("where", "select") and len(bound) == 3:
         cond, *sides = bound
         chosen = array_choice(ctx, cond, *(sides if name == "where" else sides[::-1]))

@@ -18,9 +18,9 @@ from warp_like.base.errors import WarpCodegenKeyError, WarpCodegenTypeError
 from warp_like.base.loc import Loc, at, current_loc
 from warp_like.builtins.emit import Emitter
 from warp_like.builtins.overload import Inline, NoMatch
-from warp_like.builtins.patterns import Literal
+from warp_like.builtins.patterns import Literal, int_range
 from warp_like.builtins.spec import resolve
-from warp_like.frontend import refused
+from warp_like.frontend import advice, refused
 from warp_like.frontend.host import Host, is_callable, not_a_value
 from warp_like.frontend.inlining import inline_overload
 from warp_like.frontend.liveness import Liveness
@@ -183,7 +183,7 @@ class Context:
             what: The place where it is wanted, for messages.
             node: The operand's syntax, for messages.
         """
-        operand = require_value_kind(operand)
+        operand = require_value_kind(operand, lambda given: advice.as_vector(given, node, type))
         if isinstance(operand, Literal) and operand.fits(type):
             return self.b.constant(operand.value, type)
         if isinstance(operand, Value):
@@ -191,6 +191,12 @@ class Context:
                 return operand
             if self._converts(operand.type, type):
                 return self.b.cast(operand, type)
+        if isinstance(operand, Literal) and isinstance(operand.value, int) and isinstance(type, Scalar) and type.is_int:
+            lo, hi = int_range(type)
+            raise WarpCodegenTypeError(
+                f"{what} is {with_article(str(type))}, which holds {lo} to {hi}, got {operand.value}",
+                help=advice.larger_integer(operand.value, what),
+            )
         scalar = isinstance(type, Scalar) and isinstance(type_of(operand), (Scalar, Literal))
         raise WarpCodegenTypeError(
             f"{what} is {with_article(str(type))}, got {describe(operand)}",
@@ -271,7 +277,9 @@ class Context:
         except NoMatch as error:
             blamed = known[error.position] if known is not None and error.position is not None else None
             loc = self.source.loc(blamed) if blamed is not None else current_loc()
-            return WarpCodegenTypeError(str(error), loc, error.help)
+            begins = {v: found.loc for v in self.scope.names if (found := self.scope.variable(v)) and found.loc}
+            start = advice.start_of_sum(self.source, name, types, known, begins) if known is not None else None
+            return WarpCodegenTypeError(str(error), loc, start or error.help)
         raise AssertionError(f"{name} resolves the second time")
 
     def _widened(self, given: list[Value | Literal]) -> list[Value | Literal] | None:
@@ -346,7 +354,13 @@ class Context:
                 value.hint = name
         elif value == NOTHING:
             raise WarpCodegenTypeError(f"`{name}` is assigned the result of a call that has none")
-        self.scope.bind(name, value, current_loc())
+        try:
+            self.scope.bind(name, value, current_loc())
+        except WarpCodegenTypeError as error:
+            began = old.loc if old is not None else None
+            wanted = value.type if isinstance(value, Value) else None
+            start = advice.another_start(self.source, name, began, wanted) if wanted is not None else None
+            raise WarpCodegenTypeError(error.reason, error.loc, start or error.help) from None
 
     def _typed(self, operand: Operand, old: Operand | None) -> Operand:
         """``operand`` with its literals made values: of the types of ``old`` where they fit."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from warp_like.base.errors import WarpCodegenAttributeError, WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.patterns import Literal
-from warp_like.frontend import constants, indexed_arrays, indexing, literals, local_arrays, selection
+from warp_like.frontend import advice, constants, indexed_arrays, indexing, literals, local_arrays, selection
 from warp_like.frontend.comparing import comparable, signed_with_uint64
 from warp_like.frontend.context import Context, expression, with_article
 from warp_like.frontend.control_flow import common_type
@@ -67,7 +67,8 @@ def build_name(ctx: Context, node: ast.Name) -> Operand:
         return local
     found = ctx.source.resolve(node.id)
     if found is MISSING:
-        raise unknown(node.id, [*ctx.scope.names, *ctx.source.environment()])
+        known = [*ctx.scope.names, *ctx.source.environment()]
+        raise unknown(node.id, known, advice.thread_index(ctx.source, node.id, known))
     return constants.from_host(ctx, found, node.id)
 
 
@@ -90,8 +91,8 @@ def build_binary(ctx: Context, node: ast.BinOp) -> Operand:
 def binary(ctx: Context, op: ast.AST, a: Operand, b: Operand, nodes: Sequence[ast.expr]) -> Operand:
     """Combine two operands by an operator."""
     name, symbol = OPERATORS[type(op)]
-    for operand in (a, b):
-        _require_operand(operand, symbol)
+    for operand, node in zip((a, b), nodes, strict=True):
+        _require_operand(operand, symbol, node)
     if isinstance(a, Literal) and isinstance(b, Literal):
         folded = literals.binary(name, a, b)
         if folded is not None:
@@ -118,7 +119,7 @@ def build_unary(ctx: Context, node: ast.UnaryOp) -> Operand:
             return Literal(not truth)
         return ctx.apply("unot", truth)
     name, symbol = OPERATORS[type(node.op)]
-    _require_operand(a, symbol)
+    _require_operand(a, symbol, node.operand)
     if isinstance(a, Literal):
         folded = literals.unary(name, a)
         if folded is not None:
@@ -127,11 +128,12 @@ def build_unary(ctx: Context, node: ast.UnaryOp) -> Operand:
     return own if own is not None else ctx.apply(name, a, symbol=symbol, nodes=[node.operand])
 
 
-def _require_operand(operand: Operand, symbol: str) -> None:
+def _require_operand(operand: Operand, symbol: str, node: ast.expr) -> None:
     if isinstance(operand, Host):
         raise not_a_value(operand)
     if isinstance(operand, tuple):
-        raise WarpCodegenTypeError(f"`{symbol}` does not take {describe(operand)}")
+        help = advice.as_vector(operand, node) if isinstance(node, ast.Tuple) else None
+        raise WarpCodegenTypeError(f"`{symbol}` does not take {describe(operand)}", help=help)
     if isinstance(operand, Value) and isinstance(operand.type, Array):
         raise WarpCodegenTypeError(
             f"`{symbol}` does not take an array: a kernel works on elements", help="index it: a[i]"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from warp_like import values
 from warp_like.base.errors import WarpCodegenError
 from warp_like.base.frozen import Frozen
+from warp_like.frontend.parameters import array_annotation
 from warp_like.frontend.source import Source, annotation_names, defining_scope, file_lines, read
 from warp_like.ir import types as ir
 from warp_like.ir.literal import Literal
@@ -106,6 +107,7 @@ class Overload:
             raise WarpCodegenError(
                 f"argument `{name}` of func `{self.source.name}`: {error}",
                 self.source.parameter_loc(name),
+                help=array_annotation(name, self.annotation(name)),
             ) from None
 
     def place(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> list[Any] | None:

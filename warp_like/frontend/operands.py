@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from warp_like.base.errors import WarpCodegenTypeError
@@ -77,8 +78,10 @@ def same_shape(a: Operand, b: Operand) -> bool:
     return isinstance(a, Literal) and a == b
 
 
-def require_value_kind(operand: Operand) -> Value | Literal:
-    """Return ``operand`` where it is a number or another value.
+def require_value_kind(
+    operand: Operand, help: Callable[[tuple[Any, ...]], str | None] | None = None
+) -> Value | Literal:
+    """Return ``operand`` where it is a number or another value; ``help`` gives advice on a tuple.
 
     Raises:
         WarpCodegenTypeError: It is a tuple, a function, a type or a module.
@@ -87,4 +90,6 @@ def require_value_kind(operand: Operand) -> Value | Literal:
         return operand
     if isinstance(operand, Host):
         raise not_a_value(operand)
-    raise WarpCodegenTypeError(f"expected a value, got {describe(operand)}")
+    raise WarpCodegenTypeError(
+        f"expected a value, got {describe(operand)}", help=help(operand) if help is not None else None
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from warp_like import values
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
@@ -23,6 +23,13 @@ def parameters(source: Source) -> list[tuple[str, Type | None]]:
         _refuse_stars(source)
     found = []
     for name in source.params:
+        if name not in source.annotations and name in ("self", "cls") and name == source.params[0]:
+            raise WarpCodegenTypeError(
+                f"kernel `{source.name}` is a method, and a thread has no `{name}`",
+                source.parameter_loc(name),
+                help="define the kernel outside of the class, and pass what it needs as arguments: launch it with "
+                f"inputs=[{name}.x, ...]",
+            )
         if name not in source.annotations:
             raise WarpCodegenTypeError(
                 f"argument `{name}` of kernel `{source.name}` has no annotation",
@@ -39,9 +46,21 @@ def parameters(source: Source) -> list[tuple[str, Type | None]]:
             found.append((name, values.to_ir(source.annotations[name])))
         except TypeError as error:
             raise WarpCodegenTypeError(
-                f"argument `{name}` of kernel `{source.name}`: {error}", source.parameter_loc(name)
+                f"argument `{name}` of kernel `{source.name}`: {error}",
+                source.parameter_loc(name),
+                help=array_annotation(name, source.annotations[name]),
             ) from None
     return found
+
+
+def array_annotation(name: str, annotation: Any) -> str | None:
+    """Return advice on a parameter annotated with a class of arrays or lists that is none of ours."""
+    meant = getattr(annotation, "__origin__", annotation)
+    if not isinstance(meant, type) or not (
+        meant is list or hasattr(meant, "__array__") or hasattr(meant, "__dlpack__")
+    ):
+        return None
+    return f"{name}: wp.array(dtype=float), or wp.array2d(dtype=float) for two dimensions"
 
 
 def _refuse_stars(source: Source) -> NoReturn:

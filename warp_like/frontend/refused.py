@@ -9,6 +9,7 @@ from typing import Any
 
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.spec import REGISTRY
+from warp_like.frontend import advice
 from warp_like.frontend.host import Host, not_a_value
 
 _EXPRESSIONS: dict[type[ast.expr], tuple[str, str]] = {
@@ -23,10 +24,6 @@ _EXPRESSIONS: dict[type[ast.expr], tuple[str, str]] = {
         "write a for loop",
     ),
     ast.GeneratorExp: ("a generator can't be used in kernel code", "write a for loop"),
-    ast.List: (
-        "a list can't be made in kernel code: its length is not part of its type",
-        "use a vector, e.g. wp.vec3(x, y, z)",
-    ),
     ast.Set: ("a set can't be made in kernel code", "use an array argument"),
     ast.Dict: ("a dict can't be made in kernel code", "use variables, or an array argument"),
     ast.Await: ("`await` has no meaning in kernel code", "call the function directly"),
@@ -56,7 +53,7 @@ _STATEMENTS: dict[type[ast.stmt], tuple[str, str]] = {
     ast.ImportFrom: ("`import` can't be used in kernel code", "import at the top of the module"),
     ast.Global: (
         "`global` can't be used in kernel code: globals are constants there",
-        "write to an array argument",
+        "write to an array argument; to count in all threads: wp.atomic_add(counts, 0, 1)",
     ),
     ast.Nonlocal: (
         "`nonlocal` can't be used in kernel code: captured variables are constants there",
@@ -72,6 +69,9 @@ _STATEMENTS: dict[type[ast.stmt], tuple[str, str]] = {
 
 def expression(node: ast.expr) -> WarpCodegenError:
     """Return the error for an expression that has no handler."""
+    if isinstance(node, ast.List):
+        reason = "a list can't be made in kernel code: its length is not part of its type"
+        return WarpCodegenError(reason, help=advice.of_items(node))
     reason, help = _EXPRESSIONS.get(type(node), (f"{type(node).__name__} can't be used in kernel code", None))
     return WarpCodegenError(reason, help=help)
 
@@ -120,9 +120,10 @@ _OTHER_NAMES = {
     "rad2deg": "degrees",
 }
 """Names of builtins in NumPy and ``math`` that differ from those here."""
+_ARRAY_LIBRARIES = {"numpy", "torch", "jax", "paddle", "cupy"}
 
 
-def call(callee: Host) -> WarpCodegenError:
+def call(callee: Host, node: ast.Call) -> WarpCodegenError:
     """Return the error for a call of a Python object that kernel code can't call."""
     obj = callee.obj
     if not callable(obj):
@@ -134,14 +135,15 @@ def call(callee: Host) -> WarpCodegenError:
         )
     if str(getattr(obj, "__module__", "")).startswith("warp_like."):
         return WarpCodegenTypeError(
-            f"`{callee.text}` belongs to the host: kernel code can't call it", help="call it before or after the launch"
+            f"`{callee.text}` belongs to the host: kernel code can't call it",
+            help=advice.local_array(node, obj.__name__) or "call it before or after the launch",
         )
     return WarpCodegenTypeError(
-        f"`{callee.text}` is a Python function, which kernel code can't call", help=_instead(obj)
+        f"`{callee.text}` is a Python function, which kernel code can't call", help=_instead(obj, node)
     )
 
 
-def _instead(obj: Any) -> str:
+def _instead(obj: Any, node: ast.Call) -> str:
     if isinstance(obj, (type, types.BuiltinFunctionType)) and obj in _PYTHON:
         return _PYTHON[obj]
     name = getattr(obj, "__name__", "")
@@ -149,4 +151,8 @@ def _instead(obj: Any) -> str:
         name = _OTHER_NAMES.get(name, name)
         if name in REGISTRY:
             return f"wp.{name}(...)"
+    library = str(getattr(obj, "__module__", "")).partition(".")[0]
+    if library in _ARRAY_LIBRARIES:
+        before = "call it before the launch, and pass the result as an argument"
+        return advice.local_array(node, name) or before
     return "decorate it with @wp.func, or evaluate it when the kernel is compiled: wp.static(...)"

@@ -132,11 +132,11 @@ def _a(text: str) -> str:
     return f"an {text}" if text.startswith(("int", "array")) else f"a {text}"
 
 
-def unknown(name: str, known: list[str]) -> WarpCodegenKeyError:
-    """Return the error for a name that means nothing."""
+def unknown(name: str, known: list[str], otherwise: str | None = None) -> WarpCodegenKeyError:
+    """Return the error for a name that means nothing; ``otherwise`` is the help where no known name is similar."""
     if name in values.NAMED or name in REGISTRY:
         return WarpCodegenKeyError(f"`{name}` is not defined", help=f"did you mean `wp.{name}`?")
     import difflib  # for messages alone
 
-    near = difflib.get_close_matches(name, known, n=1)
-    return WarpCodegenKeyError(f"`{name}` is not defined", help=f"did you mean `{near[0]}`?" if near else None)
+    near = difflib.get_close_matches(name, known, n=1) if otherwise is None or len(name) > 2 else []
+    return WarpCodegenKeyError(f"`{name}` is not defined", help=f"did you mean `{near[0]}`?" if near else otherwise)
