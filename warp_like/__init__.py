@@ -8,6 +8,7 @@ The names and their meanings follow NVIDIA Warp's Python API:
 from __future__ import annotations
 
 import importlib
+import sys as _sys
 
 from warp_like import interop as _interop
 from warp_like import types
@@ -181,13 +182,41 @@ def __getattr__(name: str) -> object:
         return found
     public = {} if name.startswith("_") else _public_builtins()
     if name not in public:
-        raise AttributeError(f"module 'warp_like' has no attribute {name!r}")
+        from warp_like.base import missing_names  # for messages alone
+
+        why = missing_names.sentence(name)
+        raise AttributeError(
+            f"module 'warp_like' has no attribute {name!r}" + (f": {why}; {missing_names.PAGE}" if why else "")
+        )
     globals().update(public | globals())
     return public[name]
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LOADED_WHEN_USED, *_public_builtins()})
+
+
+class _Missing:
+    """The last finder of modules: says of ``from warp_like import Mesh`` that it is Warp's, and where to read on."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        """Find nothing.
+
+        Raises:
+            ModuleNotFoundError: It is a public name of Warp that this package does not have.
+        """
+        if path is not __path__:  # noqa: F405
+            return
+        from warp_like.base import missing_names
+
+        last = name.rpartition(".")[2]
+        why = missing_names.sentence(last)
+        if why is not None:
+            raise ModuleNotFoundError(f"{why}; {missing_names.PAGE}", name=last)
+
+
+_sys.meta_path.append(_Missing)
 
 
 def init() -> None:

@@ -52,6 +52,15 @@ MISTAKES = [
         [[1, 1], [1, 1]],
     ),
     Mistake(
+        "thread index of another name",
+        kernel(X, "i = wp.thread_id()", "x[i] = 1.0"),
+        "wp.thread_id()",
+        "wp.tid()",
+        "wp.tid()",
+        [np.zeros(3, F32)],
+        [1, 1, 1],
+    ),
+    Mistake(
         "sum",
         kernel(X, "s = 0", "for j in range(3):", "    s += x[j]", "x[0] = s"),
         "s = 0\n",

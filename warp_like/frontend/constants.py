@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import types
 from typing import Any
 
 from warp_like import values
@@ -11,7 +10,7 @@ from warp_like.frontend.builtin import Builtin
 from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.function import Function
 from warp_like.frontend.host import GradientOf, Host, is_callable, not_a_value, number, type_named
-from warp_like.frontend.names import MISSING, is_namespace
+from warp_like.frontend.names import MISSING, is_namespace, is_package
 from warp_like.frontend.operands import Operand
 from warp_like.ir.literal import Literal
 from warp_like.ir.types import Aggregate, Mat, Quat, Transform, Type, Vec, element_shape, holds_arrays
@@ -47,7 +46,7 @@ def attribute(ctx: Context, host: Host, name: str) -> Operand:
     text = f"{host.text}.{name}"
     if isinstance(host.obj, (Function, Builtin, GradientOf)):
         raise WarpCodegenAttributeError(f"`{host.text}` is a function, which has no attributes in kernel code")
-    if isinstance(host.obj, types.ModuleType) and host.obj.__name__ == "warp_like" and name in ("float", "int"):
+    if is_package(host.obj) and name in ("float", "int"):
         return Host({"float": float, "int": int}[name], text)  # kernel code has these names in Warp
     if values.is_type(host.obj) and (of_type := type_attribute(type_named(host), name, host.text)) is not None:
         return of_type
@@ -55,6 +54,8 @@ def attribute(ctx: Context, host: Host, name: str) -> Operand:
         raise _attribute_of_object(host, text)
     found = ctx.source.around.look_up(host.obj, name)
     if found is MISSING:
+        if is_package(host.obj):
+            _refuse_missing_name(host.text, name)
         import difflib  # for messages alone
 
         near = difflib.get_close_matches(name, [n for n in dir(host.obj) if not n.startswith("_")], n=1)
@@ -62,6 +63,18 @@ def attribute(ctx: Context, host: Host, name: str) -> Operand:
             f"`{host.text}` has no `{name}`", help=f"did you mean `{host.text}.{near[0]}`?" if near else None
         )
     return from_host(ctx, found, text)
+
+
+def _refuse_missing_name(module: str, name: str) -> None:
+    """Raise if Warp has ``name`` and this package has not, or if it is another library's name for a builtin."""
+    from warp_like.base import missing_names  # for messages alone
+
+    why = missing_names.sentence(name, module)
+    if why is not None:
+        raise WarpCodegenAttributeError(why, help=missing_names.PAGE)
+    if name in missing_names.OTHER_NAMES:
+        known = missing_names.OTHER_NAMES[name]
+        raise WarpCodegenAttributeError(f"`{module}` has no `{name}`", help=f"{module}.{known}()")
 
 
 def _attribute_of_object(host: Host, text: str) -> WarpCodegenTypeError:

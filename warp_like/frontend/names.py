@@ -84,7 +84,7 @@ class Recording(Names):
 
     def look_up(self, owner: Owner, name: str) -> Any:
         """Return what ``name`` means in ``owner``, or ``MISSING``."""
-        if _is_package(owner) and name not in vars(owner) and name not in owner._LOADED_WHEN_USED:
+        if is_package(owner) and name not in vars(owner) and name not in owner._LOADED_WHEN_USED:
             return Builtin(name)  # asking the package for it would load the table of builtins
         key = id(owner), name
         if key in self.found:
@@ -157,13 +157,14 @@ def dotted(node: ast.AST) -> tuple[str, ...] | None:
     return (node.id, *reversed(parts)) if isinstance(node, ast.Name) else None
 
 
-def _is_package(obj: Any) -> bool:
+def is_package(obj: Any) -> bool:
+    """Return whether ``obj`` is this package, the ``wp`` of programs."""
     return isinstance(obj, types.ModuleType) and obj.__name__ == "warp_like"
 
 
 def _never_changes(owner: Owner, found: Any) -> bool:
     """Whether nobody has to look again: names of this package, and those of an enum."""
-    if _is_package(owner) or _is_package(found):
+    if is_package(owner) or is_package(found):
         return True
     of_enum = isinstance(owner, enum.EnumMeta) and isinstance(found, owner)
     return of_enum or (isinstance(owner, enum.Enum) and found is owner.value)
