@@ -406,7 +406,7 @@ def test_numpy_sees_addresses_shapes_and_strides():
     message = "the addresses in it keep no memory alive; make an array of instances of struct Body"
     with pytest.raises(ValueError, match=message):
         wp.array(shown, dtype=Body, copy=False)
-    with pytest.raises(TypeError, match=f"^kernel `write`, argument 1 `items`: expected array1d.*{message}$"):
+    with pytest.raises(TypeError, match=f"^kernel `write`, argument 1 `items`: expected array1d.*{message}\n  -->"):
         wp.launch(write, dim=(2, 4), inputs=[shown])
     shown["tags"]["data"][0] += 4
     with pytest.raises(ValueError, match="holds an address at which no array is known that was put there"):

@@ -211,6 +211,8 @@ def test_another_process_launches_without_source_and_without_llvm(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "kernel `count`, argument 2 `total`: expected array1d[int32], got array1d[float32]",
+        "  help: total = wp.array(total.numpy(), dtype=int) before the launch, or annotate "
+        "`total: wp.array(dtype=float)`",
         "False False",
         f"kernel `step` was loaded from {path} without its source, and what is asked for is not in there",
         "kernel `step` was loaded with its code, and option `mode` means other code; set it where the module is "

@@ -10,7 +10,7 @@ import functools
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -25,24 +25,59 @@ from warp_like.runtime.memory.device import Device, get_device
 from warp_like.runtime.memory.recorder import recorder
 from warp_like.values import dtypes
 
+if TYPE_CHECKING:
+    from warp_like.frontend.source import Source
+
+
+class Declared(Protocol):
+    """What has a source that declares parameters: a kernel."""
+
+    @property
+    def source(self) -> Source:
+        """The source."""
+
 
 class Site:
-    """Where an argument stands, for messages, and where arrays have to lie: on the CPU unless said otherwise."""
+    """Where an argument stands, for messages, and where arrays have to lie: on the CPU unless said otherwise.
+
+    ``declared`` is the kernel, if messages are to show where it declares the parameter.
+    """
 
     def __init__(
-        self, kernel: str, position: int, name: str, expected: ir.Type | None, device: Device | None = None
+        self,
+        kernel: str,
+        position: int,
+        name: str,
+        expected: ir.Type | None,
+        device: Device | None = None,
+        declared: Declared | None = None,
     ) -> None:
         self.device = device or get_device("cpu")
         self.text = f"kernel `{kernel}`, argument {position + 1} `{name}`"
+        self.name = name
         self.expected = expected
+        self.declared = declared
 
-    def type_error(self, given: str) -> TypeError:
-        """The exception for something of another type."""
-        return TypeError(f"{self.text}: expected {self.expected}, got {given}")
+    def type_error(self, given: str, value: Any = None) -> TypeError:
+        """The exception for ``value``, which is ``given`` in words and of another type."""
+        return TypeError(self._worded(f"got {given}", value))
 
-    def value_error(self, why: str) -> ValueError:
+    def value_error(self, why: str, value: Any = None) -> ValueError:
         """The exception for a value that does not fit."""
-        return ValueError(f"{self.text}: expected {self.expected}, {why}")
+        return ValueError(self._worded(why, value))
+
+    def _worded(self, why: str, value: Any) -> str:
+        """The message, the place where the parameter is declared, and what to write instead where that is known."""
+        from warp_like.runtime.kernels.argument_advice import advice, place  # for messages alone
+
+        help = advice(self.name, self.expected, value)
+        return "\n".join(
+            [
+                f"{self.text}: expected {self.expected}, {why}",
+                *place(self.declared, self.name),
+                *([f"  help: {help}"] if help is not None else []),
+            ]
+        )
 
 
 def grid_dims(kernel: str, dim: Any) -> tuple[int, ...]:
@@ -88,16 +123,17 @@ def convert(site: Site, value: Any) -> Any:
 def _convert_array(site: Site, t: ir.Array, value: Any) -> array:
     if value is None or (_NO_ARRAYS and value is _NO_ARRAYS.get((t, get_device("cpu")))):
         return no_array(t, site.device)
+    original = value
     if not isinstance(value, array):
         try:
             value = interop_hooks.as_array(value, values.from_ir(t.dtype), recorder.active is not None)
         except TypeError as e:
-            raise TypeError(f"{site.text}: expected {t}, got {_describe(value)}") from e
+            raise site.type_error(_describe(value), value) from e
         except ValueError as e:  # an array that can't be shared: the reason is all that is wrong with it
-            raise TypeError(f"{site.text}: expected {t}, got {_describe(value)}: {e}") from e
+            raise site.type_error(f"{_describe(value)}: {e}", value) from e
     given = array_type(value)
     if given != t:
-        raise site.type_error(str(given))
+        raise site.type_error(f"{given} of shape {value.shape}" if given.ndim != t.ndim else str(given), original)
     if str(value.device) != str(site.device):  # jax_callable has an object of its own
         reached = _reached(site, value)
         if reached is not None:
@@ -166,17 +202,17 @@ def require_writable(site: Site, value: array) -> None:
 def _convert_scalar(site: Site, t: ir.Scalar, value: Any) -> bool | int | float:
     number = _python_number(value)
     if number is None:
-        raise site.type_error(_describe(value))
+        raise site.type_error(_describe(value), value)
     if t.is_bool:
         if isinstance(number, float):
-            raise site.type_error(_describe(value))
+            raise site.type_error(_describe(value), value)
         return bool(number)
     if t.is_int:
         if isinstance(number, float):
-            raise site.type_error(_describe(value))
+            raise site.type_error(_describe(value), value)
         lo, hi = int_range(t)
         if not lo <= number <= hi:
-            raise site.value_error(f"which holds {lo} to {hi}, got {number}")
+            raise site.value_error(f"which holds {lo} to {hi}, got {number}", value)
         return int(number)
     try:
         real = float(number)

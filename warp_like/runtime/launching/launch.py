@@ -192,7 +192,7 @@ def bind_arguments(
     for i, ((name, t), value) in enumerate(zip(kernel.parameters, given, strict=True)):
         assert t is not None  # `concrete` has seen to that
         types.append(t)
-        args.append(convert(Site(kernel.key, kernel.positions[i], name, t, device), value))
+        args.append(convert(Site(kernel.key, kernel.positions[i], name, t, device, kernel), value))
     return tuple(types), args
 
 
