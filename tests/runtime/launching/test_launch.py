@@ -193,9 +193,38 @@ def test_forms_of_a_grid(dim, threads):
         assert np.count_nonzero(y) == threads
 
 
+@pytest.mark.parametrize("dim", [4 / 2, (4 / 2,), [1, np.float32(2.0)]])
+def test_a_float_as_dim_says_how_integers_are_divided(dim):
+    out = np.zeros(2, dtype=np.int32)
+    with pytest.raises(TypeError, match=r"\n  help: n // 2 is an int where n / 2 is a float; int\(2.0\) converts$"):
+        wp.launch(count, dim=dim, outputs=[out])
+    wp.launch(count, dim=4 // 2, outputs=[out])
+    wp.launch(count, dim=int(2.0), outputs=[out])
+    assert out[0] == 4
+
+
+def fill(out: wp.array(dtype=float)):
+    out[wp.tid()] = 3.0
+
+
 def test_not_a_kernel():
-    with pytest.raises(TypeError, match="launch\\(\\) takes a kernel made by @wp.kernel, got function"):
+    with pytest.raises(TypeError) as caught:
+        wp.launch(fill, dim=1, outputs=[F32])
+    assert str(caught.value) == (
+        f"launch() takes a kernel made by @wp.kernel, got function `fill` ({__file__}:{fill.__code__.co_firstlineno})\n"
+        "  help: put @wp.kernel above `def fill`"
+    )
+    out = np.zeros(2, dtype=np.float32)
+    wp.launch(wp.kernel(fill), dim=2, outputs=[out])
+    assert out.tolist() == [3.0, 3.0]
+    with pytest.raises(
+        TypeError, match="got func `fill`\n  help: call it in a kernel: put @wp.kernel above a function"
+    ):
+        wp.launch(wp.func(fill), dim=1)
+    with pytest.raises(TypeError, match="got function `<lambda>` .*\n  help: write it with def, and @wp.kernel above"):
         wp.launch(lambda: None, dim=1)
+    with pytest.raises(TypeError, match=r"launch\(\) takes a kernel made by @wp.kernel, got int 3$"):
+        wp.launch(3, dim=1)
     with pytest.raises(TypeError, match="wp.launch\\(saxpy"):
         saxpy(F32, F32, 1.0)
 

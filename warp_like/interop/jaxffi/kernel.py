@@ -14,6 +14,7 @@ from warp_like.interop.jaxffi.operation import Operation, Place, Storage
 from warp_like.interop.jaxffi.target import compiled, jax_module
 from warp_like.interop.jaxffi.varying import alike
 from warp_like.ir.types import Array, Struct, Type, element_shape
+from warp_like.runtime.kernels.argument_advice import not_a_kernel
 from warp_like.runtime.kernels.arguments import Site, grid_dims
 from warp_like.runtime.kernels.kernel import Kernel
 from warp_like.runtime.launching.blocks import checked_blocks
@@ -77,7 +78,7 @@ def jax_kernel(
     """
     jax_module()
     if not isinstance(kernel, Kernel):
-        raise TypeError(f"jax_kernel() takes a kernel made by @wp.kernel, got {type(kernel).__name__}")
+        raise not_a_kernel("jax_kernel()", kernel)
     require_known(kernel.parameter_names, None, module_preload_mode, (), ())
     return made_once(
         JaxKernel,

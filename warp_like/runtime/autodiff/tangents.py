@@ -13,6 +13,7 @@ from warp_like.runtime.arrays.array import array
 from warp_like.runtime.arrays.creation import clone, zeros_like
 from warp_like.runtime.autodiff.differentiation import require_backward
 from warp_like.runtime.autodiff.history import share_memory
+from warp_like.runtime.kernels.argument_advice import not_a_kernel
 from warp_like.runtime.kernels.arguments import Site, convert, grid_dims, require_writable, same_arguments
 from warp_like.runtime.kernels.generics import concrete
 from warp_like.runtime.kernels.kernel import Kernel
@@ -174,7 +175,7 @@ def _bind(
     device: Device | str | None,
 ) -> _Call:
     if not isinstance(kernel, Kernel):
-        raise TypeError(f"forward mode takes a kernel made by @wp.kernel, got {type(kernel).__name__}")
+        raise not_a_kernel("forward mode", kernel)
     refuse_capture("forward mode")
     if recorder.active is not None:
         raise RuntimeError(f"kernel `{kernel.key}`: a tape does not record forward mode; use it outside of the tape")

@@ -16,6 +16,7 @@ from warp_like.backend.libdevice import find_ptxas
 from warp_like.backend.target import CUDA_ARCHITECTURES
 from warp_like.runtime.cuda.device import CudaDevice
 from warp_like.runtime.cuda.driver import driver
+from warp_like.runtime.kernels.argument_advice import not_a_kernel
 from warp_like.runtime.kernels.kernel import Kernel
 from warp_like.runtime.memory.device import DeviceLike, get_device
 from warp_like.runtime.memory.registry import Unavailable
@@ -104,7 +105,7 @@ def get_suggested_block_size(kernel: Kernel, device: DeviceLike = None) -> Versi
 def _loaded(name: str, kernel: Any, device: DeviceLike) -> tuple[CudaDevice, int]:
     """The device, and the driver's handle of the kernel's code for contiguous arrays."""
     if not isinstance(kernel, Kernel):
-        raise TypeError(f"{name}() takes a kernel made by @wp.kernel, got {type(kernel).__name__}")
+        raise not_a_kernel(f"{name}()", kernel)
     place = get_device(device)
     if not isinstance(place, CudaDevice):
         raise RuntimeError(f"{name}() asks a CUDA device, got {place}")

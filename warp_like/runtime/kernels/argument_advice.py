@@ -5,12 +5,14 @@ Each text names the argument as the kernel's parameter is named, and works when 
 
 from __future__ import annotations
 
+import types
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from warp_like.base.errors import WarpCodegenError
 from warp_like.builtins.explain import constructor
+from warp_like.frontend.function import Function
 from warp_like.ir import types as ir
 from warp_like.ir.literal import Literal
 from warp_like.runtime.arrays.array import array
@@ -31,6 +33,24 @@ def advice(name: str, expected: ir.Type | None, value: Any) -> str | None:
     if isinstance(expected, ir.Scalar):
         return _for_number(name, expected, value)
     return None
+
+
+def not_a_kernel(taker: str, given: Any) -> TypeError:
+    """Return the error for what is given to ``taker`` in place of a kernel."""
+    help = None
+    if isinstance(given, types.FunctionType):
+        shown = f"function `{given.__name__}` ({given.__code__.co_filename}:{given.__code__.co_firstlineno})"
+        is_lambda = given.__name__ == "<lambda>"
+        help = (
+            "write it with def, and @wp.kernel above" if is_lambda else f"put @wp.kernel above `def {given.__name__}`"
+        )
+    elif isinstance(given, Function):
+        shown = f"func `{given.name}`"
+        help = f"call it in a kernel: put @wp.kernel above a function that calls {given.name}(...)"
+    else:
+        shown = f"{type(given).__name__} {given!r}"
+    message = f"{taker} takes a kernel made by @wp.kernel, got {shown}"
+    return TypeError(message if help is None else f"{message}\n  help: {help}")
 
 
 def place(kernel: Declared | None, name: str) -> list[str]:

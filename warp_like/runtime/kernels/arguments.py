@@ -94,7 +94,12 @@ def grid_dims(kernel: str, dim: Any) -> tuple[int, ...]:
     extents = []
     for d in given:
         if isinstance(d, (bool, np.bool_)) or not hasattr(d, "__index__") or np.ndim(d):
-            raise TypeError(f"kernel `{kernel}`: dim takes an int or a sequence of ints, got {_describe(d)} in {dim!r}")
+            help = ""
+            if isinstance(d, (float, np.floating)):
+                help = f"\n  help: n // 2 is an int where n / 2 is a float; int({d}) converts"
+            raise TypeError(
+                f"kernel `{kernel}`: dim takes an int or a sequence of ints, got {_describe(d)} in {dim!r}{help}"
+            )
         n = operator.index(d)
         if n < 0:
             raise ValueError(f"kernel `{kernel}`: dim can't be negative, got {dim!r}")

@@ -107,7 +107,9 @@ def launch(
         [0.0, 1.0, 4.0, 9.0]
     """
     if not isinstance(kernel, Kernel):
-        raise TypeError(f"launch() takes a kernel made by @wp.kernel, got {type(kernel).__name__} {kernel!r}")
+        from warp_like.runtime.kernels.argument_advice import not_a_kernel  # for messages alone
+
+        raise not_a_kernel("launch()", kernel)
     if options:
         given = (dim, inputs, outputs, adj_inputs, adj_outputs, device, stream, adjoint, record_tape, record_cmd)
         return launch(kernel.with_options(options), *given, max_blocks, block_dim)
