@@ -259,3 +259,30 @@ def test_empty_arrays():
     assert e.flatten().shape == (0,)
     assert e.transpose().shape == (2, 0, 3)
     assert wp.clone(e).shape == e.shape
+
+
+@pytest.mark.parametrize("dtype", [wp.float16, wp.bfloat16, wp.float32, wp.float64, wp.int8, wp.uint64])
+def test_an_array_of_one_number_is_a_number(dtype):
+    a = wp.full((1, 1), 3, dtype=dtype)
+    assert (float(a), int(a)) == (3.0, 3)
+    assert isinstance(float(a), float)
+    assert float(wp.zeros(1)) == 0.0
+
+
+@pytest.mark.parametrize("a", [wp.zeros(2), wp.zeros(0), wp.zeros(1, dtype=wp.vec3)])
+def test_other_arrays_are_no_numbers(a):
+    for number in (float, int):
+        with pytest.raises(TypeError) as caught:
+            number(a)
+        assert str(caught.value) == (
+            f"{number.__name__}() takes an array of one number, got {a!r}; use an element, such as a[0]"
+        )
+
+
+def test_an_array_of_one_number_is_no_argument_for_a_number():
+    @wp.kernel
+    def put(x: float):
+        pass
+
+    with pytest.raises(TypeError, match=r"expected float32, got array1d\[float32\] of shape \(1,\)\n"):
+        wp.launch(put, 1, [wp.zeros(1)])

@@ -182,6 +182,22 @@ class array(Exchange, Elementwise, Generic[DType]):
     def __len__(self) -> int:
         return int(self.shape[0]) if self.shape else 0
 
+    def __float__(self) -> float:
+        return float(self._only_number("float"))
+
+    def __int__(self) -> int:
+        return int(self._only_number("int"))
+
+    def _only_number(self, wanted: str) -> Any:
+        """The number in an array of one.
+
+        Raises:
+            TypeError: There are more or none, or the element is no number.
+        """
+        if self.size != 1 or self.element.is_struct or self.element.shape:
+            raise TypeError(f"{wanted}() takes an array of one number, got {self!r}; use an element, such as a[0]")
+        return self.list()[0]
+
     def __repr__(self) -> str:
         if self.dtype is None:  # while it is being made, as a debugger may look at it
             return "array(without memory)"

@@ -331,6 +331,8 @@ def _describe(value: Any) -> str:
         return "None"
     if isinstance(value, indexedarray):
         return str(value.ir_type)
+    if isinstance(value, array):
+        return f"{array_type(value)} of shape {value.shape}"
     kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         return f"{kind} of dtype {value.dtype} and shape {tuple(value.shape)}"
