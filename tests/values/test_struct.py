@@ -282,3 +282,28 @@ def test_deepcopy_and_pickle_of_arrays():
     assert copy.deepcopy(a).list() == a.list()
     assert pickle.loads(pickle.dumps(a)).list() == a.list()
     assert a.grad.dtype is Body
+
+
+def test_a_value_without_an_annotation_is_no_field():
+    class Plain:
+        x: float
+        mass = 1.5
+        count = 2
+        up = wp.vec3(0.0, 0.0, 1.0)
+        KIND = 7
+        _hidden = 3
+
+        def twice(self):
+            return 2.0 * self.x
+
+    with pytest.warns(UserWarning, match="struct Plain") as caught:
+        Body = wp.struct(Plain)
+    assert [str(w.message) for w in caught] == [
+        f"struct Plain: `{name}` has no annotation, so it is no field, and kernels don't see it; write {instead}"
+        for name, instead in {
+            "mass": "mass: float = 1.5",
+            "count": "count: int = 2",
+            "up": "up: wp.vec3f = ...",
+        }.items()
+    ]
+    assert Body(2.0).twice() == 4.0

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Callable, Sequence
 
 from warp_like.base.errors import WarpCodegenAttributeError, WarpCodegenError, WarpCodegenTypeError
+from warp_like.base.loc import current_loc
+from warp_like.base.warn import warn_at
 from warp_like.builtins.patterns import Literal
 from warp_like.frontend import advice, constants, indexed_arrays, indexing, literals, local_arrays, selection
 from warp_like.frontend.comparing import comparable, signed_with_uint64
@@ -96,9 +98,22 @@ def binary(ctx: Context, op: ast.AST, a: Operand, b: Operand, nodes: Sequence[as
     if isinstance(a, Literal) and isinstance(b, Literal):
         folded = literals.binary(name, a, b)
         if folded is not None:
+            if name == "div" and literals.loses_fraction(a, b):
+                _warn_of_fraction(ctx, a, b, folded)
             return folded
     own = _user_operator(ctx, name, (a, b), nodes)
     return own if own is not None else ctx.apply(name, a, b, symbol=symbol, nodes=nodes)
+
+
+def _warn_of_fraction(ctx: Context, a: Literal, b: Literal, result: Literal) -> None:
+    """Say that ``1 / 2`` is 0 in kernel code, as in Warp."""
+    loc = current_loc()
+    assert loc is not None
+    text = (
+        f"{a.value} / {b.value} is a division of integers in kernel code, which gives {result.value}; "
+        f"write {float(a.value)} / {float(b.value)} for {a.value / b.value:g}, or // to say that it is meant"
+    )
+    warn_at(text, loc, ctx.source.pyfunc.__globals__)
 
 
 def _user_operator(ctx: Context, name: str, operands: Sequence[Operand], nodes: Sequence[ast.expr]) -> Operand | None:

@@ -56,6 +56,11 @@ def binary(name: str, a: Literal, b: Literal) -> Literal | None:
     return Literal(result) if isinstance(result, (bool, int, float)) else None
 
 
+def loses_fraction(a: Literal, b: Literal) -> bool:
+    """Return whether ``a / b`` divides integers that have a remainder."""
+    return type(a.value) is int and type(b.value) is int and a.value % b.value != 0
+
+
 def _compute(name: str, x: Any, y: Any, integers: bool) -> Any:
     if name == "div":
         return _truncated(x, y) if integers else x / y

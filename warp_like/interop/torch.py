@@ -10,12 +10,12 @@ gets a buffer of its own.
 from __future__ import annotations
 
 import functools
-import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from warp_like import _native
+from warp_like.base.warn import warn
 from warp_like.interop import export, view
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays.array import array
@@ -140,11 +140,10 @@ def from_torch(
 def _share_gradient(made: array, t: Any) -> None:
     torch = _torch()
     if not t.is_leaf and torch.is_grad_enabled() and not torch.compiler.is_compiling():
-        warnings.warn(
+        warn(
             "from_torch() was given a tensor that is the result of an operation: gradients computed by a "
             "tape stay in the array's `grad` and do not flow back through that operation. Make the kernel an "
-            "operator with wp.torch_op, wrap the launch in a torch.autograd.Function, or pass the leaf tensor.",
-            stacklevel=4,
+            "operator with wp.torch_op, wrap the launch in a torch.autograd.Function, or pass the leaf tensor."
         )
     if not t.is_leaf or not torch.is_grad_enabled():
         made.requires_grad = True

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 
 from warp_like import _native, values
+from warp_like.base.warn import warn
 from warp_like.ir import types as ir
 from warp_like.ir.layout import field_offsets, size_of
 from warp_like.values import bfloat
@@ -175,6 +176,11 @@ def struct(cls: type[_Class]) -> type[_Class]:
     declared = dict(_annotations(cls, sys._getframe(1).f_locals))
     fields = tuple((name, _field_type(cls, name, a)) for name, a in declared.items())
     t = ir.Struct(cls.__name__, fields)
+    for name in _without_annotation(cls):
+        warn(
+            f"struct {cls.__name__}: `{name}` has no annotation, so it is no field, and kernels don't see it; "
+            f"write {name}: {_type_name(vars(cls)[name])} = {_default_text(vars(cls)[name])}"
+        )
     kept = ("__module__", "__qualname__", "__doc__")
     body = {k: v for k, v in vars(cls).items() if k in kept or not k.startswith("__")}
     defaults = {name: body.pop(name) for name, _ in fields if name in body}
@@ -186,6 +192,25 @@ def struct(cls: type[_Class]) -> type[_Class]:
         made.vars = {name: Parameter.of(name, a) for name, a in declared.items()}
     STRUCT_CLASSES[t] = made
     return made
+
+
+def _without_annotation(cls: type) -> list[str]:
+    """The numbers, vectors and matrices in a class that no annotation makes fields; constants in capitals aside."""
+    names = inspect.get_annotations(cls)
+    public = (n for n in vars(cls) if n not in names and not n.startswith("_") and not n.isupper())
+    return [n for n in public if _is_number(vars(cls)[n]) or values.constant_of(vars(cls)[n]) is not None]
+
+
+def _is_number(x: Any) -> bool:
+    return type(x) in (bool, int, float)
+
+
+def _type_name(x: Any) -> str:
+    return type(x).__name__ if _is_number(x) else f"wp.{type(x).__name__}"
+
+
+def _default_text(x: Any) -> str:
+    return repr(x) if _is_number(x) else "..."
 
 
 def structured_dtype(t: ir.Struct) -> np.dtype[Any]:

@@ -8,9 +8,9 @@ gradient of its own.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 
+from warp_like.base.warn import warn
 from warp_like.ir.types import Array, is_differentiable
 from warp_like.runtime.arrays.array import array
 from warp_like.runtime.arrays.recording import Record, Write, program_of
@@ -123,11 +123,9 @@ def _warn_of_missing(writer: str, written: str, reader: str, read: str) -> None:
     _warn(
         f"no gradient passes from kernel `{reader}` back to {to}: {between}, has no gradient; make it with "
         "requires_grad=True",
-        depth=1,
     )
 
 
-def _warn(text: str, depth: int = 0) -> None:
-    """Warn at the user's call of ``backward``; the caller was called by ``depth`` functions of this file."""
-    text += ", or ignore this if the gradient is meant to stop there"
-    warnings.warn(text, UserWarning, stacklevel=5 + depth)
+def _warn(text: str) -> None:
+    """Warn at the user's call of ``backward``."""
+    warn(f"{text}, or ignore this if the gradient is meant to stop there")
