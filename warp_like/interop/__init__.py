@@ -32,6 +32,10 @@ def _before_write(owner: Any) -> None:
     _installed().before_write(owner)
 
 
+def _is_guarded(obj: Any) -> bool:
+    return bool(_installed().is_guarded(obj))
+
+
 def _meet_class(cls: type) -> None:
     _installed().meet_class(cls)
 
@@ -40,7 +44,7 @@ def _installed() -> Any:
     """Put the real functions in the place of those above, now that the first foreign object has come."""
     from warp_like.interop import gradients
 
-    interop_hooks.register(gradients.as_array, gradients.before_write)
+    interop_hooks.register(gradients.as_array, gradients.before_write, gradients.is_guarded)
     _native.set_class_hook(gradients.meet_class)
     return gradients
 
@@ -55,7 +59,7 @@ def _loaded(table: dict[str, Any], library: str, name: str) -> Callable[..., Any
     return call
 
 
-interop_hooks.register(_as_array, _before_write)
+interop_hooks.register(_as_array, _before_write, _is_guarded)
 for _library in ("torch", "jax", "paddle"):
     interop_hooks.exporters[_library] = _loaded(interop_hooks.exporters, _library, f"export_{_library}")
 interop_hooks.readers["torch"] = _loaded(interop_hooks.readers, "torch", "on_host")

@@ -59,6 +59,18 @@ def before_write(owner: Any) -> None:
             _write_hook(library)((owner,))
 
 
+def is_guarded(obj: Any) -> bool:
+    """Return whether ``obj`` is a leaf that requires a gradient while gradients are recorded.
+
+    PyTorch and Paddle refuse to change such a tensor in place: the change would be no part of any gradient.
+    """
+    library = next((name for name in _WATCHING if _is_tensor(obj, name)), None)
+    if library is None or not obj.is_leaf:
+        return False
+    wants = obj.requires_grad if library == "torch" else not obj.stop_gradient
+    return bool(wants and sys.modules[library].is_grad_enabled())
+
+
 _WATCHING = ("torch", "paddle")
 
 

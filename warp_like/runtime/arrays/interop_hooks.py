@@ -16,6 +16,7 @@ from warp_like.values import struct
 
 _as_array: Callable[..., Any] | None = None
 _before_write: Callable[[Any], None] | None = None
+_is_guarded: Callable[[Any], bool] | None = None
 
 exporters: dict[str, Callable[..., Any]] = {}
 """By library: ``exporter(a, copy, ...)`` gives a view of ``a``, a copy, or whichever is possible (None)."""
@@ -24,13 +25,16 @@ readers: dict[str, Callable[[Any], Any]] = {}
 """By library, what makes an array in the host's memory of one of its arrays, which may lie anywhere."""
 
 
-def register(as_array: Callable[..., Any], before_write: Callable[[Any], None]) -> None:
+def register(
+    as_array: Callable[..., Any], before_write: Callable[[Any], None], is_guarded: Callable[[Any], bool]
+) -> None:
     """Make ``as_array(obj, dtype=None, gradients=False)`` the way foreign objects become arrays.
 
     ``before_write(owner)`` is told of writes by the host to the memory of ``owner``; launches do that natively.
+    ``is_guarded(obj)`` tells whether the library of ``obj`` refuses to write to it in place at this moment.
     """
-    global _as_array, _before_write
-    _as_array, _before_write = as_array, before_write
+    global _as_array, _before_write, _is_guarded
+    _as_array, _before_write, _is_guarded = as_array, before_write, is_guarded
     struct.array_of = functools.partial(as_array, gradients=True)
 
 
@@ -44,6 +48,11 @@ def before_write(owner: Any) -> None:
         tensor = weak()
         if tensor is not None:
             _before_write(tensor)
+
+
+def is_guarded(obj: Any) -> bool:
+    """Return whether the library of ``obj`` refuses to write to it in place, for the sake of its gradient."""
+    return _is_guarded is not None and hasattr(obj, "is_leaf") and _is_guarded(obj)  # `interop` loads for tensors alone
 
 
 def as_array(obj: Any, dtype: Any = None, gradients: bool = False) -> Any:

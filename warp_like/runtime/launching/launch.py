@@ -35,6 +35,7 @@ from warp_like.runtime.kernels.program import Place, Program
 from warp_like.runtime.kernels.structs import split_argument, split_arguments
 from warp_like.runtime.launching.blocks import USUAL, Blocks, checked_blocks, place_of_launch, require_fitting
 from warp_like.runtime.launching.derivative_hooks import RecordingTape, adjoint_launches
+from warp_like.runtime.launching.suspicious import warn_of_leaves, warn_of_shared_elements
 from warp_like.runtime.memory.device import Device
 from warp_like.runtime.memory.recorder import recorder
 from warp_like.values import from_ir
@@ -107,9 +108,7 @@ def launch(
         [0.0, 1.0, 4.0, 9.0]
     """
     if not isinstance(kernel, Kernel):
-        from warp_like.runtime.kernels.argument_advice import not_a_kernel  # for messages alone
-
-        raise not_a_kernel("launch()", kernel)
+        raise _not_a_kernel(kernel)
     if options:
         given = (dim, inputs, outputs, adj_inputs, adj_outputs, device, stream, adjoint, record_tape, record_cmd)
         return launch(kernel.with_options(options), *given, max_blocks, block_dim)
@@ -129,8 +128,16 @@ def launch(
         return Launch._recorded(kernel, dims, program, args, record_tape, blocks, (*inputs, *outputs))
     elif isinstance(_run_or_record(program, kernel, dims, args, record_tape, blocks), Capture):
         return None
+    else:
+        warn_of_leaves(program, [*inputs, *outputs])
     _remember(kernel, program)
     return None
+
+
+def _not_a_kernel(given: Any) -> TypeError:
+    from warp_like.runtime.kernels.argument_advice import not_a_kernel  # for messages alone
+
+    return not_a_kernel("launch()", given)
 
 
 def _run_or_record(
@@ -208,6 +215,7 @@ def run(program: Program, dims: tuple[int, ...], args: list[Any], blocks: Blocks
     for i in program.effects.writes:
         if i < len(names):  # what lies beyond are adjoints, checked where they were made
             require_writable(Site(key, positions[i], names[i], program.types[i]), args[i])
+    warn_of_shared_elements(program, args)
     for i in program.effects.always_accessed if math.prod(dims) else ():
         if i < len(names):
             require_given(Site(key, positions[i], names[i], program.types[i]), args[i])
