@@ -6,8 +6,6 @@ import ast
 from collections.abc import Callable, Sequence
 
 from warp_like.base.errors import WarpCodegenAttributeError, WarpCodegenError, WarpCodegenTypeError
-from warp_like.base.loc import current_loc
-from warp_like.base.warn import warn_at
 from warp_like.builtins.patterns import Literal
 from warp_like.frontend import advice, constants, indexed_arrays, indexing, literals, local_arrays, selection
 from warp_like.frontend.comparing import comparable, signed_with_uint64
@@ -19,6 +17,7 @@ from warp_like.frontend.names import MISSING
 from warp_like.frontend.operands import Operand, describe
 from warp_like.frontend.overloads import call_operator
 from warp_like.frontend.scope import unknown
+from warp_like.frontend.warn import warn
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Value
 from warp_like.ir.rewrite import is_always_defined
@@ -99,21 +98,18 @@ def binary(ctx: Context, op: ast.AST, a: Operand, b: Operand, nodes: Sequence[as
         folded = literals.binary(name, a, b)
         if folded is not None:
             if name == "div" and literals.loses_fraction(a, b):
-                _warn_of_fraction(ctx, a, b, folded)
+                _warn_of_fraction(a, b, folded)
             return folded
     own = _user_operator(ctx, name, (a, b), nodes)
     return own if own is not None else ctx.apply(name, a, b, symbol=symbol, nodes=nodes)
 
 
-def _warn_of_fraction(ctx: Context, a: Literal, b: Literal, result: Literal) -> None:
+def _warn_of_fraction(a: Literal, b: Literal, result: Literal) -> None:
     """Say that ``1 / 2`` is 0 in kernel code, as in Warp."""
-    loc = current_loc()
-    assert loc is not None
-    text = (
-        f"{a.value} / {b.value} is a division of integers in kernel code, which gives {result.value}; "
-        f"write {float(a.value)} / {float(b.value)} for {a.value / b.value:g}, or // to say that it is meant"
+    warn(
+        f"{a.value} / {b.value} divides integers, which gives {result.value}",
+        help=f"write {float(a.value)} / {float(b.value)} for {a.value / b.value:g}, or // if it is meant",
     )
-    warn_at(text, loc, ctx.source.pyfunc.__globals__)
 
 
 def _user_operator(ctx: Context, name: str, operands: Sequence[Operand], nodes: Sequence[ast.expr]) -> Operand | None:
