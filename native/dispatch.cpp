@@ -80,12 +80,17 @@ bool read_grid(PyObject* dim, Grid* grid, const char** why) {
 
 namespace {
 
-// Whether an extent of the grid, seen with `ndim` dimensions, exceeds kMaxNarrow, so that tid() is an int64.
+// Whether one of the first `ndim` extents of the grid exceeds kMaxNarrow, so that tid() is an int64.
 bool is_wide(const Grid& grid, int ndim) {
-    for (int i = 0; i < ndim - 1; ++i) {
+    for (int i = 0; i < ndim; ++i) {
         if (grid.dims[i] > kMaxNarrow) return true;
     }
-    return grid.folded[ndim - 1] > kMaxNarrow;
+    return false;
+}
+
+// Whether the dispatcher's code is for the grid. Where threads share their indices, no element is a thread's own.
+bool suits(const Dispatcher* self, const Grid& grid) {
+    return (grid.folded[self->tid_ndim] > 1) == (self->shares_indices != 0);
 }
 
 // ---- launching
@@ -110,6 +115,7 @@ Variant refused{};
 }  // namespace
 
 Variant* variant_for(Dispatcher* self, const Grid& grid, const Arguments& arguments) {
+    if (!suits(self, grid)) return &refused;
     Variant* variant = select_variant(self, grid, arguments);
     return reaches_too_far(variant, grid, arguments) ? &refused : variant;
 }
@@ -338,6 +344,9 @@ PyObject* explain(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
         const auto& params = request.self->signature->params;
         const bool named = request.refusal.argument >= 0 && at < params.size();
         return Py_BuildValue("(sO)", request.refusal.reason, named ? params[at].name.get() : Py_None);
+    }
+    if (!suits(request.self, request.grid)) {
+        return Py_BuildValue("(sO)", "the code is for grids of other numbers of dimensions", Py_None);
     }
     const Variant* variant = select_variant(request.self, request.grid, request.arguments);
     if (request.grid.count && !variant->entry) return Py_BuildValue("(sO)", "the variant is not installed", Py_None);
@@ -568,7 +577,9 @@ PyMemberDef members[] = {
     {"device", T_OBJECT, offsetof(Dispatcher, device), READONLY, "The device that it launches on."},
     {"unrecorded", T_LONGLONG, offsetof(Dispatcher, unrecorded), 0, "How many launches no tape has seen."},
     {"tid_ndim", T_INT, offsetof(Dispatcher, tid_ndim), READONLY,
-     "The fewest dimensions that the kernel folds the grid into."},
+     "How many indices the kernel asks for; the most dimensions of a grid where it does not ask."},
+    {"shares_indices", T_BOOL, offsetof(Dispatcher, shares_indices), READONLY,
+     "Whether it takes grids of more dimensions than that, and no others."},
     {"block_dim", T_INT, offsetof(Dispatcher, block_dim), 0,
      "On CUDA, the threads of a block where a launch does not say."},
     {"runner", T_OBJECT, offsetof(Dispatcher, runner), 0,

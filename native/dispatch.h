@@ -46,7 +46,8 @@ struct Dispatcher {
     Variant variants[2][2][2];  // [contiguous][wide][sums]
     int block_dim;              // on CUDA, the threads of a block, where the launch does not say and the kernel allows
     long long unrecorded;       // launches that no tape has seen
-    int tid_ndim;               // the fewest dimensions that the kernel folds the grid into
+    int tid_ndim;               // how many indices the kernel asks for; kMaxDims where it does not ask
+    char shares_indices;        // for grids that have more dimensions than that, and for no others
     char order_dependent;       // what the kernel computes depends on the order in which its threads run, sums apart
     char non_associative;       // its sums do: they are of floats
     char deterministic;         // launches give the same bits whatever the number of threads

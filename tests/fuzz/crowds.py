@@ -129,12 +129,12 @@ def crowds(seed: int, known: frozenset[str]) -> Program:
     """A program of many threads."""
     w = CrowdWriter(seed, known)
     dims = w.pick(GRIDS)
-    tids = ["r0", "r1", "r2"][: len(dims)]
+    tids = ["r0", "r1", "r2"][: len(dims) if w.chance(0.7) else w.number(1, len(dims))]
     flat = tids[0]
     for axis, t in enumerate(tids[1:], 1):
         flat = f"({flat} * {dims[axis]} + {t})"
-    w.line(1, f"{', '.join(tids)} = wp.tid()" if len(dims) > 1 else "i = wp.tid()")
-    if len(dims) > 1:
+    w.line(1, f"{', '.join(tids)} = wp.tid()" if len(tids) > 1 else "i = wp.tid()")
+    if len(tids) > 1:
         w.line(1, f"i = {flat}")
     w.line(1, "q = int(1)")
     w.line(1, "h = spun(x[i], work)")

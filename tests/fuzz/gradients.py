@@ -166,6 +166,7 @@ def differentiable(kind: str, w: GradientWriter, above: str, last: list[str]) ->
         {"device": "emulated"},
     ]
     settings = ({}, {"vector_width": w.pick([4, 8, 16]), "checkpoint_loops": w.chance(0.5)}, w.pick(others))
-    grids = ((w.pick([1, 4, 5, 16, 17, THREADS, THREADS]),),)
+    surplus = w.pick([(2,), (3,), (1, 2)]) if w.chance(0.15) else ()  # several threads get each index
+    grids = ((w.pick([1, 4, 5, 16, 17, THREADS, THREADS]), *surplus),)
     source = "\n".join([*head, *w.lines]) + "\n"
     return Program(kind, w.seed, source, "\n".join(setup) + "\n", grids, settings, tuple(range(len(arrays))), REFUSALS)

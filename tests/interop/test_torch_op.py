@@ -46,6 +46,25 @@ def test_values_and_gradient_of_one_line():
     assert x.grad.tolist() == [4, 8, 12]
 
 
+@wp.kernel
+def add_row(x: wp.array2d(dtype=f64), y: wp.array(dtype=f64)):
+    i = wp.tid()
+    y[i] += x[i, 0] * x[i, 1]
+
+
+@pytest.mark.parametrize("dim, each", [(None, 1), ((3, 2), 2), (lambda x: x.shape, 2), (lambda x: len(x), 1)])
+def test_threads_that_share_their_index(dim, each):
+    op = wp.torch_op(add_row, shapes={"y": lambda x: len(x)}, dim=dim, name=f"shared::rows{each}_{callable(dim)}")
+    x = torch.arange(6, dtype=torch.float64).reshape(3, 2).requires_grad_()
+    y = op(x)
+    assert y.tolist() == [0, each * 6, each * 20]
+    y.sum().backward()
+    assert x.grad.tolist() == [[each * b, each * a] for a, b in x.tolist()]
+    many = torch.stack([x.detach(), x.detach() + 1])
+    assert torch.vmap(op)(many).tolist() == [op(v).tolist() for v in many]
+    assert gradcheck(op, x)
+
+
 def test_decorator():
     @wp.torch_op
     @wp.kernel

@@ -323,7 +323,7 @@ EXAMPLES: dict[str, Example] = {
     "split_loops": Example(checkpoint, checkpoint.split_loops, _recurrence, lambda: [floats(), 7]),
     "hoist_loads": Example(hoist, hoist.hoist_loads, _sum, lambda: [floats(), floats(), 3]),
     "in_order": Example(order, order.in_order, _old_value, lambda: [floats(), floats()]),
-    "load_results": Example(saved_results, lambda f: saved_results.load_results(f, wide=False), _compaction),
+    "load_results": Example(saved_results, saved_results.load_results, _compaction),
     "lower_replayed": Example(functions, functions.lower_replayed, lambda: _calls(replay=True)),
     "differentiate": Example(adjoint, lambda f: adjoint.differentiate(f, [0, 1]), _squares),
     "differentiate, saving": Example(emission, lambda f: adjoint.differentiate(f, [0]), _in_place),

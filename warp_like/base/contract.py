@@ -21,9 +21,10 @@ MAX_DIMS = 4
 """The most dimensions of an array and of a grid."""
 
 MAX_NARROW = 2**31 - 2**16
-"""The largest extent of a grid, as the kernel sees it, for which ``tid()`` is an int32; also the most threads of a
-grid, and the most elements of an array, that CUDA's code counts in 32 bits. So far below the largest int32 that the
-index of a neighbour, ``tid() + 2``, provably fits; on CUDA that of the next thread, a stride further, fits a uint32."""
+"""The largest extent of a grid, of those that the kernel asks indices for, with which ``tid()`` is an int32; also the
+most threads of a grid, and the most elements of an array, that CUDA's code counts in 32 bits. So far below the largest
+int32 that the index of a neighbour, ``tid() + 2``, provably fits; on CUDA that of the next thread, a stride further,
+fits a uint32."""
 
 SLOT = 8
 """The alignment of an argument in the argument block."""

@@ -90,7 +90,8 @@ def _cast(a: Any, dtype: Any) -> Any:
 def tid() -> Any:
     """Return the index of the current thread: ``i = wp.tid()``, or ``i, j = wp.tid()`` for up to four dimensions.
 
-    A launch of more dimensions than indices asked for folds the surplus ones into the last index.
+    In a launch of more dimensions these are the first indices, so several threads have the same; in a launch of fewer
+    dimensions the last indices are 0.
     """
 
 

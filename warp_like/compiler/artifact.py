@@ -95,7 +95,7 @@ class GridSchedule(Frozen):
     """How a compiled kernel runs the threads of a grid.
 
     Attributes:
-        tid_ndim: The fewest dimensions that the entry folds the grid into.
+        tid_ndim: How many indices the kernel asks ``wp.tid()`` for; the most, where it does not ask.
         lanes: How many threads it runs side by side in vector registers.
         reason: Why so many.
         rows: Of how many rows of the grid it runs threads at once.

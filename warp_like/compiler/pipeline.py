@@ -12,7 +12,7 @@ from warp_like.backend import compile as backend
 from warp_like.backend.target import Options as LoweringOptions
 from warp_like.backend.target import Target
 from warp_like.base import log
-from warp_like.base.contract import STACK_STEP
+from warp_like.base.contract import MAX_DIMS, STACK_STEP
 from warp_like.base.settings import settings
 from warp_like.compiler.artifact import Artifact, Effects, GridSchedule, KernelCode, StackUse
 from warp_like.compiler.signature import Signature, with_prelaunch_copies
@@ -21,7 +21,6 @@ from warp_like.frontend.source import Source
 from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.printer import print_function
-from warp_like.ir.rewrite import fewest_tid_dims
 from warp_like.passes import pipeline as passes
 from warp_like.passes.ad.order import roots_in_order, serial_arrays
 from warp_like.passes.ad.primal import rewritten_arrays
@@ -109,7 +108,7 @@ def _schedule(f: Function, lanes: Choice | None = None) -> GridSchedule:
     """How ``lanes``, chosen for the thread's code ``f``, run the threads of a grid; a thread alone until then."""
     coarsened = None if lanes is None else lanes.function.schedule.coarsened
     return GridSchedule(
-        tid_ndim=fewest_tid_dims(f),
+        tid_ndim=f.tid_ndim or MAX_DIMS,
         lanes=1 if lanes is None else lanes.width,
         reason="" if lanes is None else lanes.reason,
         rows=1 if coarsened is None else coarsened.schedule.rows,
@@ -166,7 +165,7 @@ def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = N
     options = _pass_options(signature)
     with clock.stage("frontend"):
         args = signature.args[:-1] if signature.saves_results else signature.args
-        f = build_kernel(source, args, wide=signature.wide)
+        f = build_kernel(source, args, wide=signature.wide, shares_indices=signature.shares_indices)
     if log.dumps("ir"):
         log.dump("ir", f.name, print_function(f))
     with clock.stage("passes"):
@@ -175,9 +174,9 @@ def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = N
         if signature.saves_results:
             run = Runner("saved_results", f, options)
             if not customs:
-                run("save_results", lambda g: save_results(g, signature.wide))
+                run("save_results", save_results)
             else:
-                run("load_results", lambda g: load_results(g, signature.wide))
+                run("load_results", load_results)
             f = run.function if customs else passes.prepare(run.function, options)
     if signature.wrt is not None:
         from warp_like.passes.ad.adjoint import adjoint  # most kernels are never differentiated

@@ -59,7 +59,7 @@ class Signature(Frozen):
     Attributes:
         args: The types of the kernel's parameters.
         contiguous: All arrays are C-contiguous, so strides follow from shapes.
-        wide: A grid dimension exceeds ``contract.MAX_NARROW``, so ``tid()`` is int64.
+        wide: A grid dimension that the kernel asks an index for exceeds ``contract.MAX_NARROW``, so ``tid()`` is int64.
         sums: Additions need not be atomic where ``passes.sums`` says so: no argument overlaps another, and an array
             that is only added to belongs to one OS thread. On CUDA: no argument overlaps another, the data of each
             array is aligned to ``layout.vector_align`` of its elements (16 bytes are enough for all), and neither the
@@ -73,6 +73,7 @@ class Signature(Frozen):
         alone: For an adjoint, that the grid is one thread, so that its atomics have an order.
         saves_results: The last of ``args`` is no parameter of the kernel's but the array in which results of atomics
             are kept: the kernel stores them there, and its adjoint loads them.
+        shares_indices: The grid has more dimensions than the kernel asks for indices, so several threads have the same.
     """
 
     args: tuple[Type, ...]
@@ -86,6 +87,7 @@ class Signature(Frozen):
     again: tuple[int, ...] | None = None
     alone: bool = False
     saves_results: bool = False
+    shares_indices: bool = False
 
     @property
     def params(self) -> tuple[Type, ...]:
@@ -95,7 +97,7 @@ class Signature(Frozen):
     def __str__(self) -> str:
         args = ", ".join(repr(t) if isinstance(t, Array) and isinstance(t.dtype, Struct) else str(t) for t in self.args)
         modes = f"wrt={self.wrt} same={self.same} tangent={self.tangent} again={self.again}"
-        modes += f" alone={self.alone} saves_results={self.saves_results}"
+        modes += f" alone={self.alone} saves_results={self.saves_results} shares_indices={self.shares_indices}"
         return f"({args}) contiguous={self.contiguous} wide={self.wide} sums={self.sums} {modes} {self.options.text}"
 
 

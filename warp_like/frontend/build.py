@@ -32,6 +32,7 @@ from warp_like.frontend.parameters import leaf_parameters, parameters
 from warp_like.frontend.scope import Variable
 from warp_like.frontend.source import Source
 from warp_like.frontend.statements import ended
+from warp_like.ir import ops
 from warp_like.ir.core import Function, Value
 from warp_like.ir.types import Array, Struct, Type, leaf_fields
 
@@ -40,7 +41,9 @@ _INSTANCES = 32
 """How many instances of one generic function may be inside of one another."""
 
 
-def build_kernel(source: Source, arg_types: Sequence[Type], *, wide: bool = False) -> Function:
+def build_kernel(
+    source: Source, arg_types: Sequence[Type], *, wide: bool = False, shares_indices: bool = False
+) -> Function:
     """Build a kernel for concrete argument types.
 
     Args:
@@ -48,6 +51,7 @@ def build_kernel(source: Source, arg_types: Sequence[Type], *, wide: bool = Fals
         arg_types: A type for each parameter.
         wide: Make ``tid()`` int64, for grids with a dimension beyond ``contract.MAX_NARROW``. Since the kernel was
             written for int32, int32 and int64 then convert into each other without a cast.
+        shares_indices: Build for grids that have more dimensions than the kernel asks for indices.
 
     Raises:
         WarpCodegenError: The code can't be compiled; the message shows the place, through all calls.
@@ -65,7 +69,7 @@ def build_kernel(source: Source, arg_types: Sequence[Type], *, wide: bool = Fals
             )
     leaves = dict(zip([name for name, _ in declared], arg_types, strict=True))
     types = {name: t if isinstance(t, Struct) else leaves[name] for name, t in by_argument}
-    return at_any_depth(source, lambda: _build(Session(wide, _calling, source.around), source, types))
+    return at_any_depth(source, lambda: _build(Session(wide, _calling, source.around, shares_indices), source, types))
 
 
 def at_any_depth(source: Source, work: Callable[[], _T]) -> _T:
@@ -198,7 +202,20 @@ def _build(
         with ctx.b.into(f.body):
             ctx.b.yield_(*results)
     f.results = tuple(v.type for v in results)
+    _agree_on_grid(f, session.shares_indices)
     return f
+
+
+def _agree_on_grid(f: Function, shares_indices: bool) -> None:
+    """Let all thread indices of a kernel be of one grid: ``i = wp.tid()`` is the first one of ``i, j = wp.tid()``.
+
+    Where threads share indices, the grid has a dimension more, along which nobody asks for an index. So each analysis
+    sees that what these indices name is not the thread's own.
+    """
+    tids = [o for o in f.body.walk() if isinstance(o, ops.Tid)]
+    f.tid_ndim = max((o.ndim for o in tids), default=0)
+    for o in tids:
+        o.ndim = f.tid_ndim + shares_indices
 
 
 def _parameter_values(name: str, t: ArgumentType, split: bool) -> list[Value]:

@@ -71,6 +71,7 @@ class Session:
     Attributes:
         wide: ``tid()`` is int64, since a dimension of the grid is beyond ``MAX_NARROW``. The kernel was written for
             int32, so the two convert into each other without a cast.
+        shares_indices: The grid has more dimensions than the kernel asks for indices, so several threads have the same.
         call: Builds (once) a user function for given arguments; set by ``build``.
         around: How names around the functions are looked up.
     """
@@ -78,6 +79,7 @@ class Session:
     wide: bool
     call: Callable[[Session, Overload, tuple[ArgumentType, ...]], Function]
     around: Names = NOW
+    shares_indices: bool = False
     functions: dict[Any, Function] = field(default_factory=dict)
     building: list[tuple[tuple[Overload, Any], str]] = field(default_factory=list)
     names: Counter[str] = field(default_factory=Counter)

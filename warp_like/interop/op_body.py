@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from warp_like.base.contract import MAX_DIMS
 from warp_like.interop import view
 from warp_like.interop.op_signature import Absent, OpSignature
 from warp_like.ir import types as ir
@@ -72,7 +73,7 @@ class KernelBody:
         self.signature = signature
         self.dim = dim
         self._device = get_device("cpu")
-        self._adjoints: dict[tuple[tuple[int, ...], bool], tuple[Program, Program | None]] = {}
+        self._adjoints: dict[tuple[tuple[int, ...], bool, bool], tuple[Program, Program | None]] = {}
         self._answers: tuple[Program, tuple[bool, frozenset[int]]] | None = None
 
     def forward(self, args: Sequence[Any], results: list[Any] | None = None) -> list[Any]:
@@ -106,7 +107,7 @@ class KernelBody:
             return self.dim(*args) if callable(self.dim) else self.dim
         sig = self.signature
         first = args[sig.inputs.index(sig.arrays[0])] if sig.arrays else results[0]
-        return self.kernel.program(sig.types).any_artifact.schedule.default_grid(first.shape)
+        return self.kernel.program(sig.types).facts.schedule.default_grid(first.shape)
 
     def reads_outputs(self) -> bool:
         """Ask the compiled adjoint."""
@@ -127,16 +128,28 @@ class KernelBody:
         return self._answers[1]
 
     def _ask(self) -> tuple[bool, frozenset[int]]:
-        sig = self.signature
-        if self.kernel.program(sig.types).effects.serial:
+        sig, grids = self.signature, self._grids()
+        forward = self.kernel.program(sig.types)
+        if any(forward.over(dims).effects.serial for dims in grids):
             return True, frozenset()  # one thread and several have different adjoints, of which one may be refused
-        program = self._adjoint(self._record([], ()), self._differentiable)
-        effects = None if program is None else program.effects
-        reads_outputs = effects is not None and any(i in effects.reads for i in sig.outputs)
-        if effects is None:
-            return reads_outputs, frozenset(sig.arrays)
-        read = {i for i in effects.reads if i not in sig.outputs}.union(effects.prelaunch_copies)
-        return reads_outputs, frozenset(i for i in sig.arrays if i not in read)
+        reads: set[int] = set()
+        copies: set[int] = set()
+        for dims in grids:
+            program = self._adjoint(self._record([], dims), self._differentiable)
+            if program is not None:
+                reads.update(program.effects.reads)
+                copies.update(program.effects.prelaunch_copies)
+        read = (reads - {*sig.outputs}) | copies
+        return any(i in reads for i in sig.outputs), frozenset(i for i in sig.arrays if i not in read)
+
+    def _grids(self) -> list[tuple[int, ...]]:
+        """A grid for each of the programs that launches may run."""
+        if self.dim is None:
+            return [()]
+        if not callable(self.dim):
+            return [grid_dims(self.kernel.key, self.dim)]
+        asked = self.kernel.program(self.signature.types).tid_ndim
+        return [()] if asked == MAX_DIMS else [(), (*[1] * asked, 2)]
 
     @functools.cached_property
     def _differentiable(self) -> dict[int, Any]:
@@ -193,13 +206,13 @@ class KernelBody:
     def _adjoint(self, record: Record, adjoints: dict[int, Any]) -> Program | None:
         """The kernel's adjoint; looked up once, until the kernel is compiled anew."""
         wrt = tuple(sorted(adjoints))
-        forward = self.kernel.program(self.signature.types)
-        alone = forward.in_order(record.dims)
-        known = self._adjoints.get((wrt, alone))
+        forward = self.kernel.program(self.signature.types).over(record.dims)
+        key = wrt, forward.in_order(record.dims), forward.shares_indices
+        known = self._adjoints.get(key)
         if known is not None and known[0] is forward:
             return known[1]
         program = adjoint_program(record, adjoints)
-        self._adjoints[wrt, alone] = forward, program
+        self._adjoints[key] = forward, program
         return program
 
 

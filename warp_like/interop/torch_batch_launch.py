@@ -31,10 +31,10 @@ def launch_forward(
     given = sig.parameters(firsts)
     for i, result in zip(sig.outputs, results, strict=True):
         given[i], steps[i] = result[0], _step(result)
-    dispatcher = body.kernel.program(sig.types).dispatcher
+    grid = grid_dims(body.kernel.key, body._dims(firsts, [r[0] for r in results]))
+    dispatcher = body.kernel.program(sig.types).over(grid).dispatcher
     if dispatcher is None:
         return False
-    grid = grid_dims(body.kernel.key, body._dims(firsts, [r[0] for r in results]))
     with not_recorded():
         return dispatcher.try_batch(grid, given, size, [steps.get(i, 0) for i in range(len(given))])
 

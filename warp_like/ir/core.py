@@ -222,6 +222,8 @@ class Function:
     ``schedule`` says how many threads a run of the body is: one, until ``passes.spmd`` has widened it.
 
     A func with a ``primal`` is the gradient of that function and has no body yet; ``passes.ad`` makes it.
+
+    ``tid_ndim`` says how many thread indices a kernel asks for, also where it uses none of them; 0: it does not ask.
     """
 
     def __init__(
@@ -242,6 +244,7 @@ class Function:
         self.replay: Function | None = None
         self.schedule = ONE_THREAD
         self.primal: Function | None = None
+        self.tid_ndim = 0
 
     @property
     def params(self) -> list[Value]:

@@ -94,6 +94,9 @@ class GetField(Op):
 class Tid(Op):
     """The thread's index along ``axis`` of a grid seen as ``ndim`` dimensional; surplus axes fold into the last.
 
+    The frontend gives all of a kernel's ``Tid`` ops one ``ndim``: as many as the kernel asks for, and one more in code
+    for grids of more dimensions (``Signature.shares_indices``), where the axis that nobody asks for is the last.
+
     It is an int32 in code for grids none of whose extents, seen so, exceeds ``contract.MAX_NARROW``, and else an int64.
     """
 

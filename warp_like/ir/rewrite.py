@@ -46,7 +46,7 @@ class Cloner:
 def without_body(f: Function) -> Function:
     """Return a function that agrees with ``f`` in everything but its body, which has no ops yet."""
     new = Function(f.name, [Value(p.type, p.hint) for p in f.params], f.results, f.role, f.loc)
-    new.prelaunch_copies, new.schedule = f.prelaunch_copies, f.schedule
+    new.prelaunch_copies, new.schedule, new.tid_ndim = f.prelaunch_copies, f.schedule, f.tid_ndim
     new.gradient, new.replay, new.primal = f.gradient, f.replay, f.primal
     return new
 
@@ -118,11 +118,6 @@ def _free(b: Block, known: dict[Block, dict[Value, None]]) -> dict[Value, None]:
 def grid_ndim(f: Function) -> int:
     """Return how many dimensions the grid has for ``f``: the most that one of its ``Tid`` ops asks for, at least 1."""
     return max((o.ndim for o in f.body.walk() if isinstance(o, ops.Tid)), default=1)
-
-
-def fewest_tid_dims(f: Function) -> int:
-    """Return the fewest dimensions that a ``Tid`` op of ``f`` folds the grid into; 4, the most, without one."""
-    return min((o.ndim for o in f.body.walk() if isinstance(o, ops.Tid)), default=4)
 
 
 def has_effects(o: Op) -> bool:

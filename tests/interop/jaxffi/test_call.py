@@ -34,6 +34,24 @@ def test_more_threads_than_one_chunk():
     assert np.allclose(jax_kernel(stencil)(x)[0], stencil_np(x))
 
 
+@wp.kernel
+def add_rows(x: wp.array2d(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] += x[i, 0] * x[i, 1]
+
+
+@pytest.mark.parametrize("dims, each", [(None, 1), (3, 1), ((3, 2), 2), ((3, 1, 50), 50)])
+def test_threads_that_share_their_index(dims, each):
+    f = jax_kernel(add_rows, launch_dims=dims, output_dims={"y": 3}, enable_backward=True)
+    x = arange(3, 2)
+    assert np.array_equal(f(x)[0], each * x[:, 0] * x[:, 1])
+    assert np.array_equal(jax.grad(lambda x: f(x)[0].sum())(x), each * x[:, ::-1])
+    many = jnp.stack([x, x + 1])
+    assert np.array_equal(jax.vmap(lambda x: f(x)[0])(many), each * many[..., 0] * many[..., 1])
+    (tangent,) = jax.jvp(lambda x: f(x)[0], (x,), (jnp.ones_like(x),))[1:]
+    assert np.array_equal(tangent, each * x.sum(1))
+
+
 def test_scalars_of_every_sort():
     f = jax_kernel(scale)
     x = arange(3)
@@ -447,11 +465,12 @@ def test_the_grid_has_as_many_dimensions_as_indices_are_asked_for():
 
 def test_a_grid_that_does_not_fit_the_arrays():
     f = jax_kernel(row_norms, num_outputs=2, output_dims={"y": (30, 40), "norms": 30})
-    words = r"argument 3 `norms`: index 1199 is out of range for an array of shape \(30,\): the grid \(30, 40\) has 2"
+    words = r"argument 3 `norms`: index 30 is out of range for an array of shape \(30,\): every thread of the grid"
     with pytest.raises(IndexError, match=words):
-        f(arange(30, 40), launch_dims=(30, 40))
+        f(arange(30, 40), launch_dims=(31, 40))
     with pytest.raises(IndexError, match=words):
-        jax.jit(jax.vmap(lambda x: f(x, launch_dims=(30, 40))))(arange(2, 30, 40))
+        jax.jit(jax.vmap(lambda x: f(x, launch_dims=(31, 40))))(arange(2, 30, 40))
+    assert np.array_equal(f(arange(30, 40), launch_dims=(30, 40))[1], f(arange(30, 40), launch_dims=30)[1])
 
 
 @wp.kernel

@@ -115,7 +115,7 @@ def test_rows_and_columns(width, n):
 
 
 @wp.kernel
-def folded(out: wp.array(dtype=int), rows: wp.array(dtype=int)):
+def of_several_ranks(out: wp.array(dtype=int), rows: wp.array(dtype=int)):
     i = wp.tid()
     for _k in range(3):
         out[i] += i
@@ -124,10 +124,10 @@ def folded(out: wp.array(dtype=int), rows: wp.array(dtype=int)):
 
 
 def test_grids_of_several_dimensions(width):
-    out, rows = np.zeros(30, np.int32), np.zeros(30, np.int32)
-    wp.launch(folded, (2, 3, 5), [out, rows])
-    np.testing.assert_array_equal(out, 3 * np.arange(30))
-    np.testing.assert_array_equal(rows, np.arange(30))
+    out, rows = np.zeros(2, np.int32), np.zeros(30, np.int32)
+    wp.launch(of_several_ranks, (2, 3, 5), [out, rows])
+    np.testing.assert_array_equal(out, [0, 3 * 15])
+    np.testing.assert_array_equal(rows, np.arange(30) // 15)
 
 
 @wp.kernel

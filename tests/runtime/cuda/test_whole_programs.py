@@ -98,6 +98,25 @@ def test_two_dimensions_and_strides(device, strided):
     np.testing.assert_allclose(on_y.numpy(), wanted)
 
 
+@wp.kernel
+def add_squares(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] += x[i] * x[i]
+
+
+@pytest.mark.parametrize("dim", [(40,), (40, 1), (40, 3), (40, 1, 2, 3)])
+def test_threads_that_share_their_index(device, dim):
+    x = wp.array(np.arange(40), dtype=float, device=device, requires_grad=True)
+    y = wp.zeros(40, dtype=float, device=device, requires_grad=True)
+    each = np.prod(dim) // 40
+    for n in range(1, 4):
+        with wp.Tape() as tape:
+            wp.launch(add_squares, dim, [x], [y], device=device)
+        np.testing.assert_array_equal(y.numpy(), n * each * x.numpy() ** 2)
+    tape.backward(grads={y: wp.ones(40, dtype=float, device=device)})
+    np.testing.assert_array_equal(x.grad.numpy(), each * 2 * x.numpy())
+
+
 def _power_gradient(where, steps):
     rng = np.random.default_rng(3)
     x = wp.array(rng.uniform(0.1, 0.5, len(steps)), dtype=float, device=where, requires_grad=True)

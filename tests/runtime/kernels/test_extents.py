@@ -180,8 +180,8 @@ def test_two_dimensions() -> None:
     refuses(lambda: wp.launch(difference, (4, 4), [x, y]), "`x`: index 3 is out of range for dimension 0 of")
     refuses(lambda: wp.launch(difference, (3, 4), [x, y.T]), "`y`: index 3 is out of range for dimension 1 of")
     refuses(lambda: wp.launch(difference, (3, 4), [x[:, ::2], y]), "shape (3, 3)")
-    refuses(lambda: wp.launch(difference, (3, 2, 2), [x, y[:, :2]]), "index 3 is out of range for dimension 1")
-    wp.launch(difference, (3, 2, 2), [x, y])
+    wp.launch(difference, (3, 2, 2), [x, y[:, :2]])  # the third one is not asked for
+    refuses(lambda: wp.launch(difference, (3, 3, 2), [x, y[:, :2]]), "index 2 is out of range for dimension 1")
     wp.launch(difference, 3, [x, y])  # the second index is 0
     for empty in ((0, 9), (9, 0), (9, 9, 0)):
         wp.launch(difference, empty, [x, y])
@@ -306,7 +306,7 @@ MESSAGES = define("""
         x[i] = at(x, i)
 
     @wp.kernel
-    def folded(x: wp.array2d(dtype=float), out: wp.array(dtype=float)):
+    def first(x: wp.array2d(dtype=float), out: wp.array(dtype=float)):
         i = wp.tid()
         out[i] = 1.0
 
@@ -346,16 +346,16 @@ accesses the element at its own index + 1
   help: launch fewer threads, pass a larger array, or let threads ask first: if i + 1 < x.shape[0]: ...""",
         ),
         (
-            "folded",
-            (300, 400),
+            "first",
+            (301, 400),
             [(300, 400), 300],
             """\
-kernel `folded`, argument 2 `out`: index 119999 is out of range for an array of shape (300,): the grid (300, 400) has \
-2 dimensions, and the kernel asks wp.tid() for 1 index, of which the last runs from 0 to 119999
-  --> FILE:14:5 in kernel `folded`
+kernel `first`, argument 2 `out`: index 300 is out of range for an array of shape (300,): every thread of the grid \
+(301, 400) accesses the element at its own index along dimension 0
+  --> FILE:14:5 in kernel `first`
    |     out[i] = 1.0
    |     ^^^^^^
-  help: ask for as many indices as the grid has dimensions, i, j = wp.tid(), or launch with dim=300""",
+  help: launch fewer threads, pass a larger array, or let threads ask first: if i < out.shape[0]: ...""",
         ),
         (
             "before",

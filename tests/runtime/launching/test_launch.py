@@ -390,17 +390,8 @@ def test_launches_are_told_to_the_user_s_logger(capsys, monkeypatch):
     assert capsys.readouterr() == ("", "")
 
 
-def test_dimensions_that_the_kernel_does_not_see_fold_into_its_last():
-    @wp.kernel
-    def flat(out: wp.array(dtype=wp.int64)):
-        i = wp.tid()
-        if wp.int64(i) == wp.int64(2**32 - 1):
-            out[0] = wp.int64(i)
-
-    out = np.zeros(1, dtype=np.int64)
-    wp.launch(flat, dim=(2**16, 2**16), outputs=[out])
-    assert out[0] == 2**32 - 1
-    seen = np.zeros(24, dtype=np.int32)
+def test_a_kernel_gets_the_first_indices_of_a_grid():
+    seen = np.full(24, -1, dtype=np.int32)
 
     @wp.kernel
     def number(out: wp.array(dtype=int)):
@@ -408,7 +399,19 @@ def test_dimensions_that_the_kernel_does_not_see_fold_into_its_last():
         out[i] = i
 
     wp.launch(number, dim=(2, 3, 4), outputs=[seen])
-    np.testing.assert_array_equal(seen, np.arange(24))
+    np.testing.assert_array_equal(seen, [0, 1, *[-1] * 22])
+
+
+def test_more_than_2_31_indices_of_a_grid_of_two_dimensions():
+    @wp.kernel
+    def last(out: wp.array(dtype=wp.int64)):
+        i = wp.tid()
+        if i == 2147483650:
+            wp.atomic_add(out, 0, wp.int64(i))
+
+    out = np.zeros(1, dtype=np.int64)
+    wp.launch(last, dim=(2**31 + 3, 2), outputs=[out])
+    assert out[0] == 2 * (2**31 + 2)
 
 
 def test_an_index_out_of_range_raises_in_debug_mode():

@@ -388,6 +388,6 @@ def test_an_empty_grid_and_a_wide_change_of_the_grid():
     command = recorded(repeat, 0, [out, 1])
     command.launch()
     command.launch()
-    command.set_dim((2, 2))
+    command.set_dim((4, 1))
     command.launch()
     np.testing.assert_array_equal(out.numpy(), 1)

@@ -147,7 +147,7 @@ class Operation:
         """
         variant = (wrt, same, tangent, again, sums)
         if variant not in self._codes:
-            forward = self.kernel.program(self.types)
+            forward = self.kernel.program(self.types).over(self.dims)
             contiguous = all(self._is_contiguous(i) for i in self.places)
             self._codes[variant] = compiled(
                 self.kernel,
@@ -160,6 +160,7 @@ class Operation:
                 contiguous=contiguous,
                 sums=sums and contiguous,
                 alone=wrt is not None and forward.in_order(self.dims, same),
+                shares_indices=forward.shares_indices,
             )
         return self._codes[variant]
 

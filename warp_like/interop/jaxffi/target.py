@@ -132,13 +132,17 @@ def compiled(
     contiguous: bool = True,
     sums: bool = False,
     alone: bool = False,
+    shares_indices: bool = False,
 ) -> Code:
     """Return the code of ``kernel``, or of a derivative, ready to be called by XLA; see ``Signature`` for which.
 
     Raises:
         WarpCodegenError: The kernel can't be compiled, or not differentiated.
     """
-    signature = Signature(types, contiguous, wide, wrt, same, kernel.compile_options(), tangent, sums, again, alone)
+    signature = Signature(
+        types, contiguous, wide, wrt, same, kernel.compile_options(), tangent, sums, again, alone,
+        shares_indices=shares_indices,
+    )  # fmt: skip
     with COMPILING:
         known = _codes.setdefault(kernel, {})
         deterministic = bool(kernel.option("deterministic"))
@@ -187,7 +191,7 @@ def _load_on_cuda(kernel: Kernel, signature: Signature, prelaunch_copies: tuple[
     if artifact.effects.prelaunch_copies != prelaunch_copies:
         raise RuntimeError(f"kernel `{kernel.key}`: its gradient reads other copies on CUDA; this is a bug")
     s = signature
-    loaded = Loaded(kernel.program(s.args, s.wrt, s.same, s.tangent, device, s.alone), artifact)
+    loaded = Loaded(kernel.program(s.args, s.wrt, s.same, s.tangent, device, s.alone, s.shares_indices), artifact)
     threads = (usual_block(kernel), loaded.max_threads)
     resident = device.sm_count * device.max_threads_per_multiprocessor
     bound = artifact.stack.bound

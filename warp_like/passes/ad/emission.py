@@ -73,7 +73,7 @@ def emit(plan: Plan, g: Function) -> Function:
     launched = dict(zip(params, g.params, strict=False))
     prelaunch_copies = {params[i]: Value(params[i].type, f"old_{params[i].hint}") for i in plan.prelaunch_copies}
     g.params.extend(prelaunch_copies.values())
-    g.prelaunch_copies = plan.prelaunch_copies
+    g.prelaunch_copies, g.tid_ndim = plan.prelaunch_copies, plan.primal.f.tid_ndim
     copies = {v: launched[p] for p, v in plan.sweep.launched.items()}
     emission = _Emission(plan, g, {**launched, **prelaunch_copies, **copies})
     emission.forward(plan.primal.f.body.ops[:-1])

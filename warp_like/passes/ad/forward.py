@@ -100,7 +100,7 @@ def tangent(f: Function, wrt: Sequence[int]) -> Function:
     tangents = {f.params[i]: Value(f.params[i].type, f"tan_{f.params[i].hint}") for i in wrt}
     assert all(is_differentiable(p.type) for p in tangents), "a tangent of something that is not made of floats"
     g = Function(f.name, [*params, *tangents.values()], (), "tangent", f.loc)
-    g.prelaunch_copies = f.prelaunch_copies
+    g.prelaunch_copies, g.tid_ndim = f.prelaunch_copies, f.tid_ndim
     forward = Forward(f, g, dict(zip(f.params, params, strict=True)), tangents)
     forward.first_slot = 1 + max((o.slot for o in f.body.walk() if isinstance(o, ops.Push)), default=-1)
     forward.activity.block(f.body)

@@ -25,7 +25,7 @@ Before::
 After::
 
     kernel k(%n: array1d[int32], %x: array1d[float32], %out: array1d[float32], %saved: array2d[int64]) {
-      %0 = tid 0 of 1 : int32
+      %0 = tid 0 of 1 : int64
       %1 = tid 0 of 1 : int32
       %2 = constant 0 : int32
       %3 = constant 1 : int32
@@ -51,7 +51,7 @@ from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.layout import SAVED_RESULTS
 from warp_like.ir.rewrite import substitute
-from warp_like.ir.types import Scalar, int32, int64
+from warp_like.ir.types import Scalar, int64
 
 
 def savable_results(memory: Memory) -> list[ops.Atomic | ops.AtomicCas]:
@@ -74,22 +74,22 @@ def _is_integer(v: Value) -> bool:
     return isinstance(v.type, Scalar) and v.type.is_int
 
 
-def save_results(f: Function, wide: bool) -> Function:
-    """Let ``f`` store what its atomics return, in place; ``wide`` says that indices of its threads take 64 bits."""
-    return _with_parameter(f, wide, load=False)
+def save_results(f: Function) -> Function:
+    """Let ``f`` store what its atomics return, in place."""
+    return _with_parameter(f, load=False)
 
 
-def load_results(f: Function, wide: bool) -> Function:
+def load_results(f: Function) -> Function:
     """Let ``f`` use what an earlier launch has saved in place of what its atomics return, in place."""
-    return _with_parameter(f, wide, load=True)
+    return _with_parameter(f, load=True)
 
 
-def _with_parameter(f: Function, wide: bool, *, load: bool) -> Function:
+def _with_parameter(f: Function, *, load: bool) -> Function:
     rows = {o: row for row, o in enumerate(savable_results(analyse(f)))}
     param = Value(SAVED_RESULTS, "saved")
     f.body.params = [*f.params, param]
     b = Emitter(Block())
-    thread = b.insert(ops.Tid(0, 1), int64 if wide else int32).result
+    thread = b.insert(ops.Tid(0, 1), int64).result  # its number in a grid of any dimensions
     first = b.block.ops
     mapping: dict[Value, Value] = {}
     for block in [f.body, *(r for o in f.body.walk() for r in o.regions())]:

@@ -22,10 +22,11 @@ Record = _native.Record
 def program_of(record: Record, wrt: tuple[int, ...] | None = None, same: Any = ()) -> Any:
     """Return the program that a recorded launch ran, or its adjoint with respect to the parameters ``wrt``."""
     place = next((a.device for a in record.args if isinstance(a, _native.Array)), None)
-    forward = record.kernel.program(record.types, device=place)
+    forward = record.kernel.program(record.types, device=place).over(record.dims)
     if wrt is None:
         return forward
-    return record.kernel.program(record.types, wrt, same, device=place, alone=forward.in_order(record.dims, same))
+    alone = forward.in_order(record.dims, same)
+    return record.kernel.program(record.types, wrt, same, None, place, alone, forward.shares_indices)
 
 
 class Write:

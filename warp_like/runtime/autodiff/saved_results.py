@@ -22,7 +22,7 @@ def saving_results(program: Program, record: Record) -> tuple[Program, Record]:
     if not program.effects.saved_results or program.in_order(record.dims) or not gradients_of(record):
         return program, record
     types = (*record.types, SAVED_RESULTS)
-    longer = record.kernel.program(types, device=program.device)
+    longer = record.kernel.program(types, device=program.device, shares_indices=program.shares_indices)
     shape = (longer.effects.saved_results, math.prod(record.dims))
     kept = empty(shape, dtype=dtypes.int64, device=program.device)
     made = Record(record.kernel, record.dims, types, [*record.args, kept], record.same)

@@ -135,8 +135,8 @@ def hvp(
     wrt = tuple(i for i in range(n) if isinstance(call.types[i], Array) and is_differentiable(call.types[i]))
     varied = (*sorted(call.tangents), *range(n, n + len(wrt)))
     same = same_arguments(call.args)
-    alone = call.kernel.program(call.types, device=call.device).in_order(call.dims, same)
-    program = call.kernel.program(call.types, wrt, same, varied, call.device, alone)
+    shares, alone = call.forward.shares_indices, call.forward.in_order(call.dims, same)
+    program = call.kernel.program(call.types, wrt, same, varied, call.device, alone, shares)
     _require_apart(call, program)
 
     prelaunch_copies = program.effects.prelaunch_copies
@@ -161,8 +161,15 @@ class _Call:
     args: list[Any]
     tangents: dict[int, Any]
     same: tuple[tuple[int, int], ...]
-    writes: tuple[int, ...]
-    device: Device
+    forward: Program
+
+    @property
+    def device(self) -> Device:
+        return self.forward.device
+
+    @property
+    def writes(self) -> tuple[int, ...]:
+        return self.forward.effects.writes
 
 
 def _bind(
@@ -182,8 +189,9 @@ def _bind(
     where = get_device(device)
     kernel = concrete(kernel, inputs, outputs)
     types, args = bind_arguments(kernel, inputs, outputs, where)
-    writes = kernel.program(types, device=where).effects.writes
-    call = _Call(kernel, grid_dims(kernel.key, dim), types, args, {}, same_arguments(args), writes, where)
+    dims = grid_dims(kernel.key, dim)
+    forward = kernel.program(types, device=where).over(dims)
+    call = _Call(kernel, dims, types, args, {}, same_arguments(args), forward)
     for name, values, given in (("tangents", inputs, tangents), ("out_tangents", outputs, out_tangents)):
         if len(given) > len(values):
             raise ValueError(f"kernel `{kernel.key}`: {name} has {len(given)} entries for {len(values)} arguments")
@@ -296,8 +304,9 @@ def _require_apart(call: _Call, program: Program) -> None:
 
 def _run_tangent(call: _Call) -> None:
     varied = tuple(sorted(call.tangents))
-    program = call.kernel.program(call.types, tangent=varied, device=call.device)
-    primal = call.kernel.program(call.types, device=call.device)
+    primal = call.forward
+    shares = primal.shares_indices
+    program = call.kernel.program(call.types, tangent=varied, device=call.device, shares_indices=shares)
     extremes = [i for i in primal.effects.extremes if i in call.tangents]
     if extremes:
         _find_winners(call, primal, extremes)
@@ -340,7 +349,7 @@ def _run_forward(call: _Call, program: Program) -> None:
     if any(positions[i] in reads for i in call.writes if i in positions):
         _run_tangent(call)
     else:
-        run(call.kernel.program(call.types, device=call.device), call.dims, call.args)
+        run(call.forward, call.dims, call.args)
 
 
 def _weights(

@@ -18,6 +18,7 @@ from typing import Any
 
 from warp_like.backend.target import Target, cuda_target, nearest_architecture
 from warp_like.base import log
+from warp_like.base.contract import MAX_DIMS
 from warp_like.base.errors import WarpCodegenError
 from warp_like.base.version import VERSION
 from warp_like.compiler import cache
@@ -34,7 +35,7 @@ from warp_like.runtime.kernels.typetext import type_from_json, type_to_json
 from warp_like.runtime.memory.device import Device, get_device
 
 _MANIFEST = "module.json"
-_FORMAT = 1
+_FORMAT = 2
 MAX_SUBSETS_OF = 3
 """Adjoints are compiled for every choice of up to this many arrays; of more, for all of them together."""
 
@@ -161,14 +162,21 @@ def _kernel_facts(k: int, kernel: Kernel, target: Target | None, files: dict[str
 
 
 def _variant_facts(s: Signature) -> dict[str, Any]:
-    return {"contiguous": s.contiguous, "wide": s.wide, "sums": s.sums, "wrt": None if s.wrt is None else list(s.wrt)}
+    wrt = None if s.wrt is None else list(s.wrt)
+    return {
+        "contiguous": s.contiguous, "wide": s.wide, "sums": s.sums, "wrt": wrt, "shares_indices": s.shares_indices,
+    }  # fmt: skip
 
 
 def _variants(kernel: Kernel, target: Target | None) -> Iterator[tuple[Signature, Artifact]]:
     """The variants of a kernel that serve all launches: the fastest first, then those that take more."""
     first = Signature(kernel.types, options=kernel.compile_options(), sums=True)
     yield from _compiled(kernel, target, first, first.replace(sums=False), first.replace(contiguous=False, sums=False))
-    yield from _compiled(kernel, target, first.replace(contiguous=False, wide=True, sums=False))
+    general = first.replace(contiguous=False, wide=True, sums=False)
+    ((_, artifact),) = found = list(_compiled(kernel, target, general))
+    yield from found
+    if artifact.schedule.tid_ndim < MAX_DIMS:
+        yield from _compiled(kernel, target, general.replace(shares_indices=True))
 
 
 def _adjoint_variants(kernel: Kernel, forward: Artifact, target: Target | None) -> Iterator[tuple[Signature, Artifact]]:
@@ -262,7 +270,8 @@ def _load(
         variants = {}
         for v in facts["variants"]:
             wrt = None if v["wrt"] is None else tuple(v["wrt"])
-            variants[v["contiguous"], v["wide"], v["sums"], wrt] = Artifact.from_bytes(archive.read(v["file"]))
+            which = v["contiguous"], v["wide"], v["sums"], wrt, v["shares_indices"]
+            variants[which] = Artifact.from_bytes(archive.read(v["file"]))
         values: Any = [tuple(x) if isinstance(x, list) else x for x in facts["options"]]
         options = Options(*values)
         loaded.append((facts, Precompiled(str(path), options, variants)))

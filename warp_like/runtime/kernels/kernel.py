@@ -44,12 +44,16 @@ class Precompiled:
     Attributes:
         path: The file.
         options: What they were compiled with.
-        variants: The artifacts by ``contiguous``, ``wide``, ``sums`` and ``wrt`` of their signatures.
+        variants: The artifacts by what their signatures say: ``contiguous``, ``wide``, ``sums``, ``wrt`` and
+            ``shares_indices``.
         alone: The kernel that is declared has another source, so that nothing is compiled beside these.
     """
 
     def __init__(
-        self, path: str, options: Options, variants: dict[tuple[bool, bool, bool, tuple[int, ...] | None], Artifact]
+        self,
+        path: str,
+        options: Options,
+        variants: dict[tuple[bool, bool, bool, tuple[int, ...] | None, bool], Artifact],
     ) -> None:
         self.path = path
         self.options = options
@@ -63,7 +67,7 @@ class Precompiled:
         for wide in dict.fromkeys((s.wide, True)):
             for sums in dict.fromkeys((s.sums, False)):
                 for contiguous in dict.fromkeys((s.contiguous, False)):
-                    found = self.variants.get((contiguous, wide, sums, s.wrt))
+                    found = self.variants.get((contiguous, wide, sums, s.wrt, s.shares_indices))
                     if found is not None:
                         return found
         return None
@@ -291,18 +295,22 @@ class Kernel(_native.Launchable):
         tangent: tuple[int, ...] | None = None,
         device: Device | None = None,
         alone: bool = False,
+        shares_indices: bool = False,
     ) -> Program:
         """Return the program for these argument types, or its adjoint with respect to the arrays ``wrt``.
 
         ``same`` lists pairs of parameters that are one array, later one first, for an adjoint. ``tangent`` lists the
         parameters, of the kernel or of the adjoint, that have tangents: the program is then one of forward mode.
         ``device`` is what it is compiled for; the CPU when left out. ``alone`` asks for the adjoint of one thread (see
-        ``Program.in_order``).
+        ``Program.in_order``), and ``shares_indices`` for what runs grids of more dimensions than the kernel asks for
+        indices (see ``Program.over``).
         """
-        key = (types, wrt, same, tangent, None if device is None or device.is_cpu else device, alone)
+        place = None if device is None or device.is_cpu else device
+        key = (types, wrt, same, tangent, place, alone, shares_indices)
         found = self._programs.get(key)
         if found is None:
-            found = self._programs.setdefault(key, Program(self, types, wrt, same, tangent, device, alone))
+            made = Program(self, types, wrt, same, tangent, device, alone, shares_indices)
+            found = self._programs.setdefault(key, made)
         return found
 
     def option(self, name: str) -> Any:

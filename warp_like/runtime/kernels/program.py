@@ -44,7 +44,8 @@ class DispatcherSpec(Frozen):
         declared: The parameters as the user wrote them, where structs are among them: the class of a struct, and how
             many parameters it makes.
         watch: Says whether the Python values that the code was made from have changed, where there are any.
-        tid_ndim: The fewest dimensions that it folds the grid into.
+        tid_ndim: How many indices it asks for; the most dimensions of a grid where it does not ask.
+        shares_indices: Whether it takes grids of more dimensions than that, and no others.
         order_dependent: Whether what it computes depends on the order in which its threads run, other than by rounding
             sums.
         non_associative: Whether arrays that it only adds to are of floats.
@@ -64,6 +65,7 @@ class DispatcherSpec(Frozen):
     declared: tuple[tuple[type | None, int], ...] | None = None
     watch: _native.Watch | None = None
     tid_ndim: int = MAX_DIMS
+    shares_indices: bool = False
     order_dependent: bool = False
     non_associative: bool = False
     prints: bool = False
@@ -87,6 +89,8 @@ class Program:
         tangent: For forward mode, the positions of the parameters that have tangents; else None.
         device: What it is compiled for.
         alone: For an adjoint, whether it is that of a grid of one thread.
+        shares_indices: Whether it is for grids of more dimensions than the kernel asks for indices, so that several
+            threads have the same.
     """
 
     def __init__(
@@ -98,6 +102,7 @@ class Program:
         tangent: tuple[int, ...] | None = None,
         device: Device | None = None,
         alone: bool = False,
+        shares_indices: bool = False,
     ) -> None:
         self.kernel = kernel
         self.device = device or get_device("cpu")
@@ -106,6 +111,7 @@ class Program:
         self.same = same
         self.tangent = tangent
         self.alone = alone
+        self.shares_indices = shares_indices
         self.dispatcher: _native.Dispatcher | None = None
         self.artifacts: dict[Place, Artifact] = {}
         self.loaded: dict[Place, Any] = {}  # with ``max_threads``, where blocks have threads
@@ -155,10 +161,27 @@ class Program:
         return math.prod(dims) == 1 and bool(same or self.effects.serial)
 
     def is_wide(self, dims: tuple[int, ...]) -> bool:
-        """Return whether an extent of a grid, as the kernel sees it, exceeds ``MAX_NARROW``: ``tid()`` is an int64."""
-        if max(dims) > MAX_NARROW or math.prod(dims) <= MAX_NARROW:
-            return max(dims) > MAX_NARROW
-        return math.prod(dims[self.any_artifact.schedule.tid_ndim - 1 :]) > MAX_NARROW
+        """Return whether an extent of a grid for which the kernel asks an index exceeds ``MAX_NARROW``."""
+        if dims[0] > MAX_NARROW or max(dims) <= MAX_NARROW:
+            return dims[0] > MAX_NARROW
+        return max(dims[: self.tid_ndim]) > MAX_NARROW
+
+    @property
+    def tid_ndim(self) -> int:
+        """How many indices the kernel asks ``wp.tid()`` for; the most, where it does not ask."""
+        return self.facts.schedule.tid_ndim
+
+    def over(self, dims: tuple[int, ...]) -> Program:
+        """Return the program for a grid: this one, or that for grids in which several threads have the same indices."""
+        shares = False
+        if len(dims) > 1 and math.prod(dims) > 1:
+            if dims[0] > MAX_NARROW and not self.artifacts:
+                self.require(contiguous=True, wide=True, sums=True)  # code for narrow grids may be refused
+            shares = math.prod(dims[self.tid_ndim :]) > 1
+        if shares == self.shares_indices:
+            return self
+        asked = self.types, self.wrt, self.same, self.tangent, self.device, self.alone
+        return self.kernel.program(*asked, shares_indices=shares)
 
     def require(self, *, contiguous: bool, wide: bool, sums: bool = False) -> _native.Dispatcher:
         """Return the dispatcher with the variant installed.
@@ -188,7 +211,7 @@ class Program:
         options = self.kernel.compile_options()
         return Signature(
             self.types, contiguous, wide, self.wrt, self.same, options, self.tangent, sums, alone=self.alone,
-            saves_results=self.saves_results,
+            saves_results=self.saves_results, shares_indices=self.shares_indices,
         )  # fmt: skip
 
     def new_dispatcher(self, signature: Signature, artifact: Artifact, cuda: Any = None) -> _native.Dispatcher:
@@ -206,6 +229,7 @@ class Program:
             declared=tuple([_declared(t) for _, t in self.kernel.declared]) if declared else None,
             watch=self.kernel.watch if forward else None,
             tid_ndim=schedule.tid_ndim,
+            shares_indices=self.shares_indices,
             order_dependent=effects.order_dependent,
             non_associative=effects.non_associative,
             prints=effects.prints,

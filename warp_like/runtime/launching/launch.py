@@ -117,7 +117,7 @@ def launch(
     dims = grid_dims(kernel.key, dim)
     kernel = concrete(kernel, inputs, outputs)
     types, args = bind_arguments(kernel, inputs, outputs, where)
-    program = kernel.program(types, device=where)
+    program = kernel.program(types, device=where).over(dims)
     if adjoint:
         record, first, last = Record(kernel, dims, types, args), (inputs, adj_inputs), (outputs, adj_outputs)
         record.block_dim = blocks.threads or 0
@@ -164,10 +164,11 @@ def _run_or_record(
 
 def _remember(kernel: Kernel, program: Program) -> None:
     """Let further launches of a kernel with one choice of types begin at its dispatcher."""
-    if not program.device.is_cpu or kernel.others is not None:
-        # Launches may go from device to device: each has its dispatcher.
+    if not program.device.is_cpu or program.shares_indices or kernel.others is not None:
+        # Launches may go from device to device, and to grids of other dimensions: each has its dispatcher.
         found = [d for d in (kernel.fast, *(kernel.others or ())) if d is not None and d is not program.dispatcher]
-        kernel.others = [d for d in found if d.device is not program.device]
+        here = program.device, program.shares_indices
+        kernel.others = [d for d in found if (d.device, d.shares_indices) != here]
     effects = program.effects
     if effects.nested_writes or (effects.nested_reads and program.device.backend.streams is not None):
         kernel.fast = None  # there is more to tell of than the arguments: `nested.before_launch`
@@ -366,7 +367,7 @@ class Launch(_native.Command):
             return
         # Options, and values that the kernel names, may have changed since: then there is another program.
         kernel = self.kernel.current()
-        self.program = kernel.program(self.program.types, device=self.program.device)
+        self.program = kernel.program(self.program.types, device=self.program.device).over(self._dims)
         args = list(self._params)  # set_params changes these
         if _run_or_record(self.program, kernel, self._dims, args, self._record_tape, blocks) is not None:
             return
