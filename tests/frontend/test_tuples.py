@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable
 from typing import Any
 
@@ -296,3 +297,156 @@ def test_static_values_that_lengths_select_are_in_the_cache_key():
         wp.launch(define(text.format(factor=factor))["k"], 1, outputs=[out])
         found.append(out.numpy()[0])
     assert found == [3.0, 30.0]
+
+
+# --- members chosen at run time ---
+
+
+@wp.kernel
+def extents(x: wp.array4d(dtype=float), some: wp.indexedarray2d(dtype=float), n: int, out: wp.array2d(dtype=int)):
+    i = wp.tid()
+    out[i, 0] = x.shape[i]
+    s = x.shape
+    total = 1
+    for d in range(n):
+        total *= s[d]
+    out[i, 1] = total
+    out[i, 2] = (10, 20, n, 40)[i]
+    out[i, 3] = x[0].shape[i % 3] + some.shape[i % 2]
+
+
+@pytest.mark.parametrize("options", [{}, {"vector_width": 1}, {"mode": "debug"}])
+def test_members_of_one_type_are_chosen_at_run_time(options):
+    x = np.zeros((2, 3, 4, 5), F32)
+    part = wp.indexedarray(wp.array(x[0, 0], dtype=float), [wp.array([0, 2, 1], dtype=int), None])
+    out = wp.zeros((4, 5), dtype=int)
+    wp.launch(extents, 4, [x, part, 3], [out], options=options)
+    expected = [[2, 24, 10, 3 + 3], [3, 24, 20, 4 + 5], [4, 24, 3, 5 + 3], [5, 24, 40, 3 + 5]]
+    np.testing.assert_array_equal(out.numpy()[:, :4], expected)
+    assert ".visible .entry" in extents.inspect("ptx", target="sm_80")
+
+
+def test_an_extent_chosen_at_run_time_in_the_gradient():
+    @wp.kernel
+    def k(x: wp.array2d(dtype=float), d: wp.array(dtype=int), out: wp.array(dtype=float)):
+        i = wp.tid()
+        a, b = x[i, 0], x[i, 1]
+        out[i] = float(x.shape[d[i]]) * (a, b)[d[i]] * (a * b, b)[1 - d[i]]
+
+    x = wp.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], dtype=float, requires_grad=True)
+    d, out = wp.array([0, 1, 0], dtype=int), wp.zeros(3, dtype=float, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(k, 3, [x, d], [out])
+    tape.backward(grads={out: wp.ones(3, dtype=float)})
+    assert out.list() == [3 * 1 * 2, 2 * 4 * 3 * 4, 3 * 5 * 6]
+    np.testing.assert_array_equal(x.grad.numpy(), [[3 * 2, 3 * 1], [2 * 16, 2 * 2 * 3 * 4], [3 * 6, 3 * 5]])
+
+
+@pytest.mark.parametrize("members", ["(1, 2.0)", "(x, n)", "(wp.vec2(x, x), wp.vec2(x, x))", "((x, x), (x, x))"])
+def test_members_of_several_types_are_not_chosen_at_run_time(members):
+    k = define(f"def k(out: wp.array(dtype=float), x: float, n: int):\n    y = {members}[n]\n")["k"]
+    with pytest.raises(wp.WarpCodegenTypeError, match="indexed by a constant, got a value of run time") as caught:
+        build(k)
+    assert "that works for tuples of numbers of one type, as a.shape" in str(caught.value)
+
+
+# --- tuples in results ---
+
+
+@wp.func
+def found(x: float) -> tuple[int, tuple[wp.vec3, float]]:
+    if x < 0.0:
+        return -1, (wp.vec3(), 0.0)
+    for k in range(3):
+        if float(k) > x:
+            return k, (wp.vec3(x), float(k))
+    return 1, (wp.vec3(x, 2.0 * x, 3.0 * x), x * x)
+
+
+@wp.func
+def found_like_that(x: float) -> typing.Tuple[int, typing.Tuple[wp.vec3, float]]:  # noqa: UP006
+    return found(x)
+
+
+@wp.func
+def without_annotation(x: float, n: int):
+    if n > 1:
+        return ((x, n), (x * x, (n, 2.0 * x)))
+    return ((x, 0), (1.0, (1, x)))
+
+
+@wp.func
+def by_reference(x: wp.ref[float], n: int):
+    x = x * 2.0
+    return n, (x, n + 1)
+
+
+@wp.kernel
+def nested_results(x: wp.array(dtype=float), out: wp.array2d(dtype=float)):
+    i = wp.tid()
+    n, t = found_like_that(x[i])
+    v = t[0]
+    out[i, 0] = float(n) + v[1] + t[1]
+    (a, k), (b, (m, c)) = without_annotation(x[i], i)
+    out[i, 1] = a * b * c + float(k + m)
+    y = x[i]
+    _, (z, p) = by_reference(y, i)
+    out[i, 2] = y + z * float(p)
+    out[i, 3] = product((without_annotation(x[i], 2)[1][1][1], 3.0))
+
+
+def test_results_hold_tuples():
+    x = np.array([-1.0, 0.5, 5.0], F32)
+    _, out = everywhere(nested_results, 3, x, np.zeros((3, 4), F32))
+    expected = [
+        [-1.0, -1.0 * 1.0 * -1.0 + 1, -2.0 - 2.0 * 1, -6.0],
+        [1 + 0.5 + 1.0, 0.5 * 0.5 + 1, 1.0 + 1.0 * 2, 3.0],
+        [1 + 10.0 + 25.0, 5.0 * 25.0 * 10.0 + 4, 10.0 + 10.0 * 3, 30.0],
+    ]
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_tuples_in_results_carry_gradients():
+    x = wp.array([0.5, 5.0, 3.0], dtype=float, requires_grad=True)
+    out = wp.zeros((3, 4), dtype=float, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(nested_results, 3, [x], [out])
+    tape.backward(grads={out: wp.ones((3, 4), dtype=float)})
+    columns = [[1, 2 * 0.5, 2 + 2, 6], [2 + 2 * 5, 2 * 5, 2 + 4, 6], [2 + 2 * 3, 8 * 3**3, 2 + 6, 6]]
+    np.testing.assert_allclose(x.grad.numpy(), np.sum(columns, axis=1))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "annotation", "message"),
+    [
+        ("x, (x, x)", "(x, x), x", "", "returns `((., .), .)` here, and line 4 returns `(., (., .))`"),
+        ("x, (x, x)", "x, x, x", "", "returns `(., ., .)` here, and line 4 returns `(., (., .))`"),
+        ("x, x", "x, x, x", "", "returns 3 values here, and line 4 returns 2 values"),
+        (
+            "x, x, x",
+            "x, x, x",
+            " -> tuple[float, tuple[float, float]]",
+            "returns `(., ., .)` here, and its annotation says",
+        ),
+        (
+            "x, (x, wp.vec2(x))",
+            "x, (x, x)",
+            " -> tuple[float, tuple[float, float]]",
+            "returns a vec2[float32] here, and its annotation says a float32",
+        ),
+    ],
+)
+def test_results_that_hold_other_tuples_are_refused(first, second, annotation, message):
+    source = f"""\
+    @wp.func
+    def f(x: float){annotation}:
+        if x > 1.0:
+            return {first}
+        return {second}
+
+    def k(out: wp.array(dtype=float), x: float):
+        y = f(x)
+    """
+    with pytest.raises(wp.WarpCodegenTypeError) as caught:
+        build(define(source)["k"])
+    assert message in str(caught.value)

@@ -457,3 +457,45 @@ def test_keywords_of_a_type_agree_with_it(line, message):
     """)["k"]
     with pytest.raises(wp.WarpCodegenTypeError, match=re.escape(message)):
         build(k)
+
+
+@wp.kernel
+def by_dtype(x: wp.array(dtype=Any), vectors: wp.array(dtype=wp.vec3h), out: wp.array(dtype=wp.float64)):
+    i = wp.tid()
+    e = x[i]
+    half = e.dtype(0.5)
+    out[0] = wp.float64(half * e)
+    v = vectors[i]
+    out[1] = wp.float64(v.dtype(3) + v[1].dtype(2) + v.x.dtype(1.0))
+    n = 3
+    k = n.dtype(2.7)
+    out[2] = wp.float64(k) + wp.float64(x.shape[0].dtype(4))
+    s = 1.0
+    out[3] = wp.float64(s.dtype(7)) + wp.float64(i.dtype(2))
+    out[4] = wp.float64(wp.types.vector(length=2, dtype=e.dtype)(e, half)[1])
+    b = e > half
+    out[5] = wp.float64(int(b.dtype(5)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_values_know_their_type(dtype):
+    x, out = wp.array(np.full(1, 3, dtype)), wp.zeros(6, dtype=wp.float64)
+    wp.launch(by_dtype, 1, [x, wp.zeros(1, dtype=wp.vec3h)], [out])
+    assert out.list() == [1.5, 6.0, 6.0, 9.0, 0.5, 1.0]
+    ptx = by_dtype.inspect("ptx", [x, wp.zeros(1, dtype=wp.vec3h), out], target="sm_80")
+    assert ".visible .entry" in ptx
+
+
+def test_what_is_made_by_the_type_of_a_value_has_a_gradient():
+    @wp.kernel
+    def k(x: wp.array(dtype=wp.float64), out: wp.array(dtype=wp.float64)):
+        i = wp.tid()
+        e = x[i]
+        out[i] = e.dtype(2.0) * e * e.dtype(float(e))
+
+    x = wp.array([1.0, 2.0], dtype=wp.float64, requires_grad=True)
+    out = wp.zeros(2, dtype=wp.float64, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(k, 2, [x], [out])
+    tape.backward(grads={out: wp.ones(2, dtype=wp.float64)})
+    assert x.grad.list() == [4.0, 8.0]

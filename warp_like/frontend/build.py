@@ -27,7 +27,7 @@ from warp_like.frontend.host import Host
 from warp_like.frontend.inlining import inline_overload
 from warp_like.frontend.liveness import Liveness
 from warp_like.frontend.native import build_native
-from warp_like.frontend.operands import ArgumentType, Operand
+from warp_like.frontend.operands import ArgumentType, Operand, leaves, nesting_of
 from warp_like.frontend.parameters import leaf_parameters, parameters
 from warp_like.frontend.scope import Variable
 from warp_like.frontend.source import Source
@@ -202,6 +202,8 @@ def _build(
         with ctx.b.into(f.body):
             ctx.b.yield_(*results)
     f.results = tuple(v.type for v in results)
+    if any(part is not None for part in returns.nesting):
+        session.nestings[f] = returns.nesting
     _agree_on_grid(f, session.shares_indices)
     return f
 
@@ -246,12 +248,21 @@ def _annotated_returns(source: Source) -> Returns:
         return Returns([], source.header, annotated=True)
     if annotation is Any:
         return Returns()
-    parts = annotation.__args__ if getattr(annotation, "__origin__", None) is tuple else [annotation]
+    parts = _members(annotation)
+    if not isinstance(parts, tuple):
+        parts = (parts,)
     try:
-        types = [values.to_ir(p) for p in parts]
+        types = [values.to_ir(t) for part in parts for t in leaves(part)]
     except TypeError as error:
         raise WarpCodegenTypeError(f"the result of {source.role} `{source.name}`: {error}", source.header) from None
-    return Returns(types, source.header, annotated=True)
+    return Returns(types, source.header, annotated=True, nesting=tuple(map(nesting_of, parts)))
+
+
+def _members(annotation: Any) -> Any:
+    """The members of ``tuple[...]`` or ``typing.Tuple[...]`` as a tuple, tuples inside of it too."""
+    if getattr(annotation, "__origin__", None) is not tuple:
+        return annotation
+    return tuple(map(_members, annotation.__args__))
 
 
 def _results(ctx: Context, flow: Flow) -> list[Value]:

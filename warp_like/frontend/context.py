@@ -25,7 +25,16 @@ from warp_like.frontend.host import Host, is_callable, not_a_value
 from warp_like.frontend.inlining import inline_overload
 from warp_like.frontend.liveness import Liveness
 from warp_like.frontend.names import NOW, Names
-from warp_like.frontend.operands import NOTHING, ArgumentType, Operand, describe, require_value_kind, type_of
+from warp_like.frontend.operands import (
+    NOTHING,
+    ArgumentType,
+    Nesting,
+    Operand,
+    describe,
+    nested,
+    require_value_kind,
+    type_of,
+)
 from warp_like.frontend.scope import Scope, Unassigned, Unbound, Variable
 from warp_like.frontend.source import Source
 from warp_like.frontend.warn import warn
@@ -83,6 +92,7 @@ class Session:
     functions: dict[Any, Function] = field(default_factory=dict)
     building: list[tuple[tuple[Overload, Any], str]] = field(default_factory=list)
     names: Counter[str] = field(default_factory=Counter)
+    nestings: dict[Function, tuple[Nesting, ...]] = field(default_factory=dict)  # of results with tuples inside of them
 
 
 @dataclass
@@ -92,6 +102,7 @@ class Returns:
     types: list[Type | None] | None = None
     loc: Loc | None = None
     annotated: bool = False
+    nesting: tuple[Nesting, ...] = ()  # where they stand in tuples
 
 
 class Context:
@@ -292,7 +303,12 @@ class Context:
 
     def call(self, callee: Function, args: Sequence[Value]) -> Operand:
         """Call a function that has been built."""
-        return results_of(self.b.insert(ops.Call(callee, tuple(args)), *callee.results))
+        op = self.b.insert(ops.Call(callee, tuple(args)), *callee.results)
+        if callee not in self.session.nestings:
+            return results_of(op)
+        values = list(op.results)
+        given = [nested(part, values) for part in self.session.nestings[callee]]
+        return (*given, *values) if values or len(given) > 1 else given[0]  # parameters by reference come last
 
     def zero(self, type: Type) -> Value:
         """A value of ``type`` that nobody looks at."""

@@ -18,7 +18,7 @@ from warp_like.frontend.operands import Operand, describe
 from warp_like.frontend.selection import Index, Member, Span, in_range, known_index
 from warp_like.ir import ops
 from warp_like.ir.core import Value
-from warp_like.ir.types import Aggregate, Array, Quat, Struct, Transform, Vec, element_shape, int64
+from warp_like.ir.types import Aggregate, Array, Quat, Scalar, Struct, Transform, Vec, element_shape, int64
 
 
 def indices(ctx: Context, node: ast.expr) -> list[Index]:
@@ -43,7 +43,7 @@ def without_spans(at: Sequence[Index]) -> list[Value | Literal] | None:
 def read(ctx: Context, base: Operand, at: Sequence[Index]) -> Operand:
     """Return ``base[at]``: an element or a view of an array, a part of a vector or matrix, members of a tuple."""
     if isinstance(base, tuple):
-        return _member(base, at)
+        return _member(ctx, base, at)
     if isinstance(base, Value):
         if isinstance(base.type, Array):
             plain = without_spans(at)
@@ -64,18 +64,33 @@ def not_indexable(base: Operand) -> WarpCodegenTypeError:
     return WarpCodegenTypeError(f"{given} can't be indexed")
 
 
-def _member(base: tuple[Operand, ...], at: Sequence[Index]) -> Operand:
+def _member(ctx: Context, base: tuple[Operand, ...], at: Sequence[Index]) -> Operand:
     (index, *more) = at
-    if isinstance(index, Span) and not more:
+    if more:
+        raise WarpCodegenTypeError("a tuple is indexed by one constant")
+    if isinstance(index, Span):
         return base[index.constant()]
-    known = None if isinstance(index, Span) else known_index(index)
-    if more or known is None:
+    known = known_index(index)
+    if known is not None:
+        return base[in_range(known, len(base), "a tuple", "members")]
+    members = _as_vector(ctx, base)
+    return selection.extract(ctx, members, selection.narrow(ctx, members.type, (), at))
+
+
+def _as_vector(ctx: Context, base: tuple[Operand, ...]) -> Value:
+    """The members of a tuple, as of ``a.shape``, as a vector: its components are chosen at run time.
+
+    Raises:
+        WarpCodegenTypeError: They are no numbers of one type.
+    """
+    types = {o.type for o in base if isinstance(o, Value)} or {o.default for o in base if isinstance(o, Literal)}
+    t = next(iter(types), None)
+    if len(types) != 1 or not isinstance(t, Scalar) or not all(isinstance(o, (Value, Literal)) for o in base):
         raise WarpCodegenTypeError(
-            "a tuple is indexed by one constant"
-            if more
-            else "a tuple is indexed by a constant, got a value of run time"
+            "a tuple is indexed by a constant, got a value of run time",
+            help="that works for tuples of numbers of one type, as a.shape",
         )
-    return base[in_range(known, len(base), "a tuple", "members")]
+    return ctx.b.make(Vec(len(base), t), [ctx.convert(o, t, "a member of the tuple") for o in base])
 
 
 def array_indices(ctx: Context, array: Value, at: Sequence[Value | Literal]) -> tuple[Value, list[Value]]:

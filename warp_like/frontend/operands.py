@@ -58,6 +58,25 @@ def flatten(operand: Operand) -> list[Value]:
     return []
 
 
+Nesting = tuple[Any, ...] | None
+"""Where values stand in nested tuples: None for a value, and a tuple of these for a tuple."""
+
+
+def nesting_of(operand: Operand) -> Nesting:
+    """Return where the values of ``operand`` stand; the result of a call that returns nothing counts as one."""
+    return tuple(map(nesting_of, operand)) if isinstance(operand, tuple) and operand else None
+
+
+def leaves(operand: Operand) -> list[Operand]:
+    """Return what stands in ``operand`` where ``nesting_of`` has a value, in order."""
+    return [o for part in operand for o in leaves(part)] if isinstance(operand, tuple) and operand else [operand]
+
+
+def nested(nesting: Nesting, values: list[Value]) -> Operand:
+    """Return values in tuples as ``nesting`` says, taken from the front of ``values``."""
+    return values.pop(0) if nesting is None else tuple(nested(part, values) for part in nesting)
+
+
 def rebuild(operand: Operand, replacements: list[Value]) -> Operand:
     """Return ``operand`` with its values replaced, taking them from the front of ``replacements``."""
     if isinstance(operand, Value):

@@ -11,7 +11,15 @@ from warp_like.builtins.patterns import Literal
 from warp_like.frontend.context import Context, Returns, statement, with_article
 from warp_like.frontend.flow import Flow, never_falls
 from warp_like.frontend.host import Host
-from warp_like.frontend.operands import NOTHING, Operand, describe, require_value_kind
+from warp_like.frontend.operands import (
+    NOTHING,
+    Nesting,
+    Operand,
+    describe,
+    leaves,
+    nesting_of,
+    require_value_kind,
+)
 from warp_like.ir import ops
 from warp_like.ir.core import Value
 from warp_like.ir.types import bool_
@@ -76,8 +84,10 @@ def build_return(ctx: Context, node: ast.Return) -> Flow:
     operand: Operand = NOTHING if is_nothing or node.value is None else ctx.expr(node.value)
     if operand != NOTHING and ctx.source.role == "kernel":
         raise WarpCodegenTypeError("a kernel returns nothing", help="write the value to an array argument")
-    given = [_returned(o) for o in (operand if isinstance(operand, tuple) else (operand,))]
-    return Flow(returns=True, results=(*_settle(ctx, given), *_references(ctx)))
+    parts = operand if isinstance(operand, tuple) else (operand,)
+    given = [_returned(o) for part in parts for o in leaves(part)]
+    results = _settle(ctx, given, tuple(map(nesting_of, parts)))
+    return Flow(returns=True, results=(*results, *_references(ctx)))
 
 
 def _returned(operand: Operand) -> Operand:
@@ -86,18 +96,24 @@ def _returned(operand: Operand) -> Operand:
     return require_value_kind(operand)
 
 
-def _settle(ctx: Context, given: list[Operand]) -> list[Operand]:
+def _settle(ctx: Context, given: list[Operand], nesting: tuple[Nesting, ...]) -> list[Operand]:
     """Check what is returned against the annotation and the other returns; literals stay as they are."""
     r = ctx.returns
     if r.types is None:
-        r.types, r.loc = [None] * len(given), current_loc()
-    if len(r.types) != len(given):
-        here, there = _count(len(given)), _count(len(r.types))
+        r.types, r.loc, r.nesting = [None] * len(given), current_loc(), nesting
+    if nesting != r.nesting:
+        plain = not any(isinstance(part, tuple) for part in (*nesting, *r.nesting))
+        here, there = (_count(len(n)) if plain else f"`{_nested_text(n)}`" for n in (nesting, r.nesting))
         what = (
             "its annotation says" if r.annotated else f"line {r.loc.line} returns" if r.loc else "another return gives"
         )
         raise WarpCodegenTypeError(f"`{ctx.source.name}` returns {here} here, and {what} {there}")
     return [_one(ctx, r, k, operand) for k, operand in enumerate(given)]
+
+
+def _nested_text(nesting: Nesting) -> str:
+    """Tuples with a dot for each value: ``(., (., .))``."""
+    return "." if nesting is None else f"({', '.join(map(_nested_text, nesting))}{',' * (len(nesting) == 1)})"
 
 
 def _one(ctx: Context, r: Returns, k: int, operand: Operand) -> Operand:
