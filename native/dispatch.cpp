@@ -66,15 +66,15 @@ bool read_grid(PyObject* dim, Grid* grid, const char** why) {
     }
     bool empty = false;
     for (const int64_t extent : grid->dims) empty |= extent == 0;
-    grid->folded[kMaxDims] = 1;
+    grid->inner[kMaxDims] = 1;
     for (int i = kMaxDims; i-- > 0;) {
         const int64_t extent = empty ? 0 : grid->dims[i];
-        if (__builtin_mul_overflow(grid->folded[i + 1], extent, &grid->folded[i])) {
+        if (__builtin_mul_overflow(grid->inner[i + 1], extent, &grid->inner[i])) {
             *why = "the grid has more threads than 64 bits count";
             return false;
         }
     }
-    grid->count = grid->folded[0];
+    grid->count = grid->inner[0];
     return true;
 }
 
@@ -90,7 +90,7 @@ bool is_wide(const Grid& grid, int ndim) {
 
 // Whether the dispatcher's code is for the grid. Where threads share their indices, no element is a thread's own.
 bool suits(const Dispatcher* self, const Grid& grid) {
-    return (grid.folded[self->tid_ndim] > 1) == (self->shares_indices != 0);
+    return (grid.inner[self->tid_ndim] > 1) == (self->shares_indices != 0);
 }
 
 // ---- launching
@@ -107,7 +107,7 @@ Variant* select_variant(Dispatcher* self, const Grid& grid, const Arguments& arg
 }
 
 bool reaches_too_far(const Variant* variant, const Grid& grid, const Arguments& arguments) {
-    return variant->reaches && grid.count && !all_fit(*variant->reaches, arguments.block(), grid.dims, grid.folded);
+    return variant->reaches && grid.count && !all_fit(*variant->reaches, arguments.block(), grid.dims);
 }
 
 Variant refused{};

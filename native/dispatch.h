@@ -60,7 +60,7 @@ struct Dispatcher {
 
 struct Grid {
     int64_t dims[kMaxDims];
-    int64_t folded[kMaxDims + 1];  // the threads of the axes from each to the last; 0 in an empty grid
+    int64_t inner[kMaxDims + 1];  // the product of the extents from each to the last; 0 in an empty grid
     int64_t count;
     PyObject* stream = nullptr;  // on CUDA, the CudaStream to use, borrowed; null: by the rules for streams
     int64_t max_blocks = 0;      // on CUDA, 0: as many as there are

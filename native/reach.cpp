@@ -6,16 +6,11 @@ namespace wl {
 
 namespace {
 
-// Whether the axes of the grid are none, one, or those from one to the last.
-bool are_axes(const PackedReach& packed) {
-    const bool inside = packed.begin >= 0 && packed.begin <= packed.end && packed.end <= kMaxDims;
-    return inside && (packed.end == kMaxDims || packed.end - packed.begin <= 1);
-}
-
 bool is_valid(const PackedReach& packed, const Signature& signature) {
     if (packed.param < 0 || static_cast<size_t>(packed.param) >= signature.params.size()) return false;
     const Param& param = signature.params[static_cast<size_t>(packed.param)];
-    return param.kind == ParamKind::Array && packed.axis >= 0 && packed.axis < param.ndim && are_axes(packed);
+    return param.kind == ParamKind::Array && packed.axis >= 0 && packed.axis < param.ndim && packed.dim >= 0 &&
+           packed.dim <= kMaxDims;
 }
 
 }  // namespace
@@ -30,9 +25,7 @@ bool read_reaches(const char* bytes, size_t size, const Signature& signature, st
         if (!valid) break;
         const int64_t array = signature.params[static_cast<size_t>(packed.param)].offset;
         const auto extent = kArrayShape + static_cast<int64_t>(sizeof(int64_t)) * packed.axis;
-        const bool none = packed.begin == packed.end;
-        const bool folds = none || packed.end == kMaxDims;
-        reaches->push_back({array + extent, packed.offset, none ? kMaxDims : packed.begin, folds});
+        reaches->push_back({array + extent, packed.offset, packed.dim});
     }
     if (!valid) PyErr_SetString(PyExc_ValueError, "not reaches into the arrays of these parameters");
     return valid;

@@ -335,8 +335,8 @@ def test_specifications_are_whole(field: str) -> None:
         native.Dispatcher(spec)
 
 
-def reach(param: int, axis: int, begin: int, end: int, offset: int) -> bytes:
-    return struct.pack("<iiiiq", param, axis, begin, end, offset)
+def reach(param: int, axis: int, dim: int, offset: int) -> bytes:
+    return struct.pack("@iiiq", param, axis, dim, offset)
 
 
 def reaching(*reaches: bytes, ndim: int = 1) -> Any:
@@ -350,21 +350,19 @@ def reaching(*reaches: bytes, ndim: int = 1) -> Any:
 @pytest.mark.parametrize(
     "packed, dim, extent, fits",
     [
-        (reach(0, 0, 0, 1, 0), 4, 4, True),
-        (reach(0, 0, 0, 1, 0), 5, 4, False),
-        (reach(0, 0, 0, 1, 2), 4, 6, True),
-        (reach(0, 0, 0, 1, 2), 4, 5, False),
-        (reach(0, 0, 0, 4, 0), (2, 3), 6, True),
-        (reach(0, 0, 0, 4, 0), (2, 3), 5, False),
-        (reach(0, 0, 1, 2, 0), (9, 4), 4, True),
-        (reach(0, 0, 1, 2, 0), (4, 9), 8, False),
-        (reach(0, 0, 0, 0, 3), 9, 4, True),
-        (reach(0, 0, 0, 0, 3), 1, 3, False),
-        (reach(0, 0, 0, 1, -1), 1, 4, False),
-        (reach(0, 0, 0, 1, 2**63 - 1), 2**63 - 1, 4, False),
-        (reach(0, 0, 0, 1, -(2**63)), 1, 4, False),
-        (reach(0, 0, 0, 1, 0), 0, 0, True),
-        (reach(0, 0, 0, 1, -1), 0, 4, True),
+        (reach(0, 0, 0, 0), 4, 4, True),
+        (reach(0, 0, 0, 0), 5, 4, False),
+        (reach(0, 0, 0, 2), 4, 6, True),
+        (reach(0, 0, 0, 2), 4, 5, False),
+        (reach(0, 0, 1, 0), (9, 4), 4, True),
+        (reach(0, 0, 1, 0), (4, 9), 8, False),
+        (reach(0, 0, 4, 3), 9, 4, True),
+        (reach(0, 0, 4, 3), 1, 3, False),
+        (reach(0, 0, 0, -1), 1, 4, False),
+        (reach(0, 0, 0, 2**63 - 1), 2**63 - 1, 4, False),
+        (reach(0, 0, 0, -(2**63)), 1, 4, False),
+        (reach(0, 0, 0, 0), 0, 0, True),
+        (reach(0, 0, 0, -1), 0, 4, True),
     ],
 )
 def test_arrays_that_are_too_small_for_the_grid(packed: bytes, dim: Any, extent: int, fits: bool) -> None:
@@ -379,7 +377,7 @@ def test_arrays_that_are_too_small_for_the_grid(packed: bytes, dim: Any, extent:
 
 
 def test_each_axis_has_its_reach() -> None:
-    d = reaching(reach(0, 0, 0, 1, 0), reach(0, 1, 1, 4, 1), ndim=2)
+    d = reaching(reach(0, 0, 0, 0), reach(0, 1, 1, 1), ndim=2)
     assert d.try_launch((3, 4), [s.bound((3, 5)), 1], [], None)
     assert not d.try_launch((3, 4), [s.bound((3, 4)), 1], [], None)
     assert not d.try_launch((3, 4), [s.bound((2, 5)), 1], [], None)
@@ -390,16 +388,15 @@ def test_each_axis_has_its_reach() -> None:
 @pytest.mark.parametrize(
     "packed",
     [
-        reach(2, 0, 0, 1, 0),
-        reach(-1, 0, 0, 1, 0),
-        reach(1, 0, 0, 1, 0),  # no array
-        reach(0, 1, 0, 1, 0),
-        reach(0, -1, 0, 1, 0),
-        reach(0, 0, 0, 5, 0),
-        reach(0, 0, -1, 1, 0),
-        reach(0, 0, 2, 1, 0),
-        reach(0, 0, 0, 1, 0)[:-1],
-        reach(0, 0, 0, 1, 0) + b"1",
+        reach(2, 0, 0, 0),
+        reach(-1, 0, 0, 0),
+        reach(1, 0, 0, 0),  # no array
+        reach(0, 1, 0, 0),
+        reach(0, -1, 0, 0),
+        reach(0, 0, 5, 0),
+        reach(0, 0, -1, 0),
+        reach(0, 0, 0, 0)[:-1],
+        reach(0, 0, 0, 0) + b"1",
     ],
 )
 def test_reaches_that_are_none(packed: bytes) -> None:

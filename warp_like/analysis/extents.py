@@ -28,9 +28,9 @@ from warp_like.base.loc import Loc
 from warp_like.base.reach import Reach
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Value
+from warp_like.ir.rewrite import grid_ndim
 from warp_like.ir.types import Array, Scalar
 
-GRID_AXES = 4
 _MOST = 2**31 - 1
 
 _Access = ops.Load | ops.Store | ops.Atomic | ops.AtomicCas | ops.NestedArray
@@ -51,14 +51,14 @@ class _Index(NamedTuple):
     Attributes:
         constant: The constant.
         loops: The factor of each loop variable.
-        tid: The thread's index that is added, or subtracted where there is an extent.
+        dim: The dimension of the grid along which the thread's index is added, or subtracted where there is an extent.
         extent: The parameter and axis whose extent is added.
         bits: How many bits the thread's index or the extent has; 0 where there is none.
     """
 
     constant: int
     loops: dict[Value, int]
-    tid: tuple[int, int] | None = None
+    dim: int | None = None
     extent: tuple[int, int] | None = None
     bits: int = 0
 
@@ -68,7 +68,8 @@ class _Finder:
         self.positions = {p: i for i, p in enumerate(f.params) if isinstance(p.type, Array)}
         loops = (o for o in f.body.walk() if isinstance(o, ops.For))
         self.counted = {o.body.params[0]: trips for o in loops if (trips := counted_range(o))}
-        self.found: dict[tuple[int, int, int, int, bool, bool], Reach] = {}
+        self.found: dict[tuple[int, int, int | None, bool, bool], Reach] = {}
+        self.grid_ndim = grid_ndim(f)
 
     def access(self, o: _Access) -> None:
         """Note how far an access reaches along each axis."""
@@ -83,7 +84,7 @@ class _Finder:
 
     def note(self, reach: Reach, loc: Loc | None) -> None:
         """Keep a reach unless a greater one is known that is the same otherwise."""
-        key = (reach.param, reach.axis, reach.begin, reach.end, reach.from_end, reach.offset < 0)
+        key = (reach.param, reach.axis, reach.dim, reach.from_end, reach.offset < 0)
         known = self.found.get(key)
         if known is None or reach.offset > known.offset >= 0:
             self.found[key] = reach.replace(
@@ -106,8 +107,7 @@ class _Finder:
             turned = {v: -factor for v, factor in index.loops.items()}
             index = index._replace(constant=-1 - index.constant, loops=turned)
         low, high = self.span(index)
-        begin, end = _grid_axes(index.tid)
-        return Reach(param, axis, begin, end, low if low < 0 else high, index.extent is not None)
+        return Reach(param, axis, index.dim, low if low < 0 else high, index.extent is not None)
 
     def span(self, index: _Index) -> tuple[int, int]:
         """Return the least and the greatest value of the constant and the loop variables together."""
@@ -137,8 +137,8 @@ class _Finder:
         match v.op:
             case ops.Constant(value=int() as number) if not isinstance(number, bool):
                 return _Index(number, {})
-            case ops.Tid(axis=axis, ndim=ndim):
-                return _Index(0, {}, tid=(axis, ndim), bits=_bits(v))
+            case ops.Tid(axis=axis, ndim=ndim) if ndim == self.grid_ndim:  # else the thread's number
+                return _Index(0, {}, dim=axis, bits=_bits(v))
             case ops.Dim(array=array, axis=axis):
                 param, leading = self.place(array)
                 return None if param is None else _Index(0, {}, extent=(param, axis + len(leading)), bits=_bits(v))
@@ -164,11 +164,11 @@ def _combined(fn: str, a: _Index, b: _Index) -> _Index | None:
         loops[v] = loops.get(v, 0) + sign * factor
     total = _Index(a.constant + sign * b.constant, loops, bits=max(a.bits, b.bits))
     if not b.bits:
-        return total._replace(tid=a.tid, extent=a.extent)
+        return total._replace(dim=a.dim, extent=a.extent)
     if not a.bits and sign > 0:
-        return total._replace(tid=b.tid, extent=b.extent)
-    if a.extent is not None and a.tid is None and b.extent is None and sign < 0:
-        return total._replace(tid=b.tid, extent=a.extent)
+        return total._replace(dim=b.dim, extent=b.extent)
+    if a.extent is not None and a.dim is None and b.extent is None and sign < 0:
+        return total._replace(dim=b.dim, extent=a.extent)
     return None
 
 
@@ -179,14 +179,6 @@ def _is_constant(a: _Index) -> bool:
 def _bits(v: Value) -> int:
     """The bits of an integer; 0 for what is none."""
     return v.type.bits if isinstance(v.type, Scalar) and v.type.is_int else 0
-
-
-def _grid_axes(tid: tuple[int, int] | None) -> tuple[int, int]:
-    """The axes of the grid that a thread's index runs over, as begin and end; the last one folds the surplus."""
-    if tid is None:
-        return 0, 0
-    axis, ndim = tid
-    return axis, GRID_AXES if axis == ndim - 1 else axis + 1
 
 
 __all__ = ["reaches"]

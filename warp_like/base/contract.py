@@ -273,8 +273,7 @@ REACH = Layout(
     (
         Member("int32_t", "param"),
         Member("int32_t", "axis"),
-        Member("int32_t", "begin"),
-        Member("int32_t", "end"),
+        Member("int32_t", "dim"),
         Member("int64_t", "offset"),
     ),
 )

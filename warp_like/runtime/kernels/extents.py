@@ -48,7 +48,7 @@ def _words(kernel: Kernel, reach: Reach, dims: Shape, role: Role, shape: Shape) 
     site = f"kernel `{kernel.key}`, argument {kernel.positions[role[1]] + 1} `{prefixed(role[0], name)}`"
     along = f"dimension {axis} of " if len(shape) > 1 else ""
     index = f"index {_worst(reach, dims, shape)} is out of range for {along}an array of shape {shape}"
-    help = _help(reach, dims, f"{name}.shape[{axis}]")
+    help = _help(reach, f"{name}.shape[{axis}]")
     return "\n".join([f"{site}: {index}: {_reason(reach, dims)}", *_frames(kernel, reach.frames), f"  help: {help}"])
 
 
@@ -68,32 +68,17 @@ def _worst(reach: Reach, dims: Shape, shape: Shape) -> int:
 
 
 def _reason(reach: Reach, dims: Shape) -> str:
-    if reach.begin == reach.end:
+    if reach.dim is None:
         counted = f"element {-1 - reach.offset}, counted from the end" if reach.from_end else "this element"
         return f"every thread accesses {counted}"
-    if _folds(reach, dims):
-        asked = "1 index" if reach.begin == 0 else f"{reach.begin + 1} indices"
-        return (
-            f"the grid {dims} has {len(dims)} dimensions, and the kernel asks wp.tid() for {asked}, of which the last "
-            f"runs from 0 to {reach.threads(dims) - 1}"
-        )
     moved = f" {'-' if reach.offset < 0 else '+'} {abs(reach.offset)}" if reach.offset else ""
-    along = f" along dimension {reach.begin}" if len(dims) > 1 else ""
+    along = f" along dimension {reach.dim}" if len(dims) > 1 else ""
     back = ", counted back from the last one" if reach.from_end else ""
     return f"every thread of the grid {dims} accesses the element at its own index{moved}{along}{back}"
 
 
-def _folds(reach: Reach, dims: Shape) -> bool:
-    """Whether further dimensions of the grid make the thread's index larger."""
-    return reach.offset >= 0 and math.prod(dims[reach.begin + 1 : reach.end]) > 1
-
-
-def _help(reach: Reach, dims: Shape, extent: str) -> str:
-    if _folds(reach, dims):
-        indices = ", ".join("ijkl"[: len(dims)])
-        first = dims[0] if reach.begin == 0 else dims[: reach.begin + 1]
-        return f"ask for as many indices as the grid has dimensions, {indices} = wp.tid(), or launch with dim={first}"
-    if reach.begin == reach.end:
+def _help(reach: Reach, extent: str) -> str:
+    if reach.dim is None:
         if reach.offset < 0:
             return f"indices run from 0 to {extent} - 1"
         return f"pass a larger array, or let the kernel ask first: if {extent} > {reach.offset}: ..."
