@@ -69,25 +69,25 @@ def _own_element(b: Emitter, f: Function, i: Value) -> None:
 def test_rows_are_for_integers_that_are_used_and_found_once(build: Build, rows: int) -> None:
     f = _kernel(build)
     assert len(savable_results(analyse(f))) == rows
-    assert count_rows(save_results(f, wide=False)) == rows
+    assert count_rows(save_results(f)) == rows
 
 
-@pytest.mark.parametrize("wide", [False, True])
-def test_the_second_run_uses_what_the_first_one_kept(wide: bool) -> None:
+@pytest.mark.parametrize("grid", [(3,), (1, 3)])
+def test_the_second_run_uses_what_the_first_one_kept(grid: tuple[int, ...]) -> None:
     f = _kernel(_pack_some)
-    keeping, loading = save_results(clone_function(f), wide), load_results(clone_function(f), wide)
+    keeping, loading = save_results(clone_function(f)), load_results(clone_function(f))
     verify(keeping)
     verify(loading)
     x, kept = np.array([1.0, 3.0, 5.0], np.float32), np.zeros((2, 3), np.int64)
     plain, first, second = (np.zeros(5, np.float32) for _ in range(3))
-    run(f, [np.zeros(1, np.int32), x, plain], (3,))
-    run(keeping, [np.zeros(1, np.int32), x, first, kept], (3,))
-    run(loading, [np.array([40], np.int32), x, second, kept], (3,))  # what the counter holds now does not matter
+    run(f, [np.zeros(1, np.int32), x, plain], grid)
+    run(keeping, [np.zeros(1, np.int32), x, first, kept], grid)
+    run(loading, [np.array([40], np.int32), x, second, kept], grid)  # what the counter holds now does not matter
     np.testing.assert_array_equal(first, plain)
     np.testing.assert_array_equal(second, plain)
 
 
 def test_nothing_of_the_adjoints_side_uses_the_atomics() -> None:
-    f = dce(cse(load_results(_kernel(_pack), wide=False)))
+    f = dce(cse(load_results(_kernel(_pack))))
     used = {v for o in f.body.walk() for v in o.operands()}
     assert not [o for o in f.body.walk() if isinstance(o, ops.Atomic) and o.result in used]

@@ -10,10 +10,13 @@ from tests.interpreter import run
 from tests.lane_interpreter import run_lanes
 from tests.random_ir import own_arguments, own_function
 from tests.soak import seeds
+from warp_like.builtins.emit import Emitter
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Signature
 from warp_like.ir import ops
+from warp_like.ir.core import Block
 from warp_like.ir.printer import print_function
+from warp_like.ir.types import int64
 from warp_like.ir.verify import verify
 from warp_like.passes.cse import cse
 from warp_like.passes.dce import dce
@@ -99,15 +102,6 @@ def counted(x: wp.array2d(dtype=float), first: wp.array(dtype=int), out: wp.arra
 
 
 @wp.kernel
-def folded(x: wp.array2d(dtype=float), out: wp.array2d(dtype=float)):
-    i, j = wp.tid()
-    total = float(wp.tid())
-    for k in range(x.shape[0]):
-        total += x[k, j]
-    out[i, j] = total
-
-
-@wp.kernel
 def column_sums(x: wp.array2d(dtype=float), out: wp.array(dtype=float), counts: wp.array(dtype=int)):
     i, j = wp.tid()
     wp.atomic_add(out, j, x[i, j])
@@ -145,14 +139,19 @@ def test_what_rows_add_to_the_same_vectors_is_added_up_first():
     assert coarsened.schedule.rows == 4
 
 
-@pytest.mark.parametrize(
-    "kernel", [batches, nearest, convolved, counted, folded, row_sums, numbered], ids=lambda k: k.key
-)
+@pytest.mark.parametrize("kernel", [batches, nearest, convolved, counted, row_sums, numbered], ids=lambda k: k.key)
 def test_others_have_none(kernel):
-    """Rows part in the loop; a call clobbers the registers; no vector is shared; each row has a loop of its own,
-    or is told apart by its threads' numbers alone; rows
+    """Rows part in the loop; a call clobbers the registers; no vector is shared; each row has a loop of its own; rows
     add to elements of their own, or see what was there before."""
     assert choice(kernel).function.schedule.coarsened is None
+
+
+def test_threads_that_know_their_number_in_the_grid_have_none():
+    f = optimised(product.source, Signature(product.types))
+    b = Emitter(Block())
+    b.insert(ops.Tid(0, 1), int64)
+    f.body.ops[:0] = b.block.ops
+    assert choose(f, 512, 32, 0).function.schedule.coarsened is None
 
 
 def test_golden(golden):

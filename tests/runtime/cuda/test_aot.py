@@ -126,7 +126,8 @@ def test_the_loaded_code_is_what_launches_get(
     with zipfile.ZipFile(path) as archive:
         (facts,) = json.loads(archive.read("module.json"))["kernels"]
         inside = [Artifact.from_bytes(archive.read(v["file"])) for v in facts["variants"]]
-    assert [v["wrt"] for v in facts["variants"]] == [None] * 4 + [[0, 1]] * 2
+    assert [v["wrt"] for v in facts["variants"]] == [None] * 5 + [[0, 1]] * 2
+    assert [v["shares_indices"] for v in facts["variants"]] == [False] * 4 + [True] + [False] * 2
     assert all(a.stack.used == (v["wrt"] is not None) for a, v in zip(inside, facts["variants"], strict=True))
     assert {a.code.binary[:4] == b"\x7fELF" for a in inside} == {not use_ptx}
 
@@ -137,7 +138,7 @@ def test_the_loaded_code_is_what_launches_get(
     target = cuda_target("90", assembled=True)
     assert kernel.artifact(signature, target).code == inside[0].code
     assert kernel.artifact(signature.replace(contiguous=False), target).code == inside[2].code
-    assert kernel.artifact(signature.replace(wrt=(0, 1)), target).code == inside[5].code
+    assert kernel.artifact(signature.replace(wrt=(0, 1)), target).code == inside[6].code
 
 
 @needs_tools
