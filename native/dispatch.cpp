@@ -82,6 +82,7 @@ namespace {
 
 // Whether one of the first `ndim` extents of the grid exceeds kMaxNarrow, so that tid() is an int64.
 bool is_wide(const Grid& grid, int ndim) {
+    if (grid.count <= kMaxNarrow) return false;
     for (int i = 0; i < ndim; ++i) {
         if (grid.dims[i] > kMaxNarrow) return true;
     }
