@@ -112,7 +112,8 @@ def on_device(name: str) -> Iterator[Counts]:
             real(program, dims, args, blocks)
             return
         device = wp.get_device("cuda:0" if name == "emulated" else name)
-        there = program.kernel.program(program.types, program.wrt, program.same, program.tangent, device)
+        asked = program.types, program.wrt, program.same, program.tangent, device
+        there = program.kernel.program(*asked, shares_indices=program.shares_indices)
         memories = _memories(args)
         for memory in memories:
             memory.send(device)
