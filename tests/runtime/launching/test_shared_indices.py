@@ -150,6 +150,20 @@ def test_a_recorded_launch_follows_its_grid():
     assert out.list() == [0.0, 16.0, 32.0, 36.0, 48.0, 60.0]
 
 
+def test_the_explanation_tells_the_kinds_of_grids_apart():
+    @wp.kernel
+    def own(out: wp.array(dtype=float)):
+        i = wp.tid()
+        out[i] = 1.0
+
+    for dim in (6, (6, 4)):
+        wp.launch(own, dim, outputs=[wp.zeros(6, dtype=float)])
+    plain, shared = own.explain().variants
+    assert not plain.shares_indices
+    assert shared.shares_indices
+    assert str(own.explain()).count("several threads with the same indices") == 1
+
+
 def test_a_graph_keeps_the_code_for_its_grids():
     x, out = wp.array(np.arange(6), dtype=float), wp.zeros(6, dtype=float)
     with wp.ScopedCapture() as capture:

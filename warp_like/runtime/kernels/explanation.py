@@ -33,6 +33,7 @@ class Variant(Frozen):
         threads: How many OS threads a launch may use; on CUDA, how many threads a block may have.
         code_bytes: The size of the object code.
         device: What it was compiled for.
+        shares_indices: Whether it runs grids of more dimensions than the kernel asks for indices.
     """
 
     arguments: tuple[tuple[str, str], ...]
@@ -48,12 +49,14 @@ class Variant(Frozen):
     threads: int
     code_bytes: int
     device: str = "cpu"
+    shares_indices: bool = False
 
     def lines(self) -> Iterator[str]:
         """The text of the variant."""
         kinds = ["contiguous arrays" if self.contiguous else "arrays of any strides"]
         plain = "plain additions" if self.device == "cpu" else "apart from each other, counted in 32 bits"
         kinds += ["64-bit indices"] * self.wide + [plain] * self.plain_sums
+        kinds += ["several threads with the same indices"] * self.shares_indices
         stages = ", ".join(f"{name} {1e3 * s:.1f}" for name, s in self.seconds)
         total = 1e3 * sum(s for _, s in self.seconds)
         origin = "from the cache; compiling it took" if self.cached else "compiled in"
@@ -109,4 +112,5 @@ def _variant(program: Program, which: tuple[bool, bool, bool], artifact: Artifac
         threads=program.device.backend.programs.max_threads(program, which),
         code_bytes=len(artifact.code.binary),
         device=str(program.device),
+        shares_indices=program.shares_indices,
     )
