@@ -16,7 +16,7 @@ from tests.ir_builder import start, tid
 from warp_like.builtins.patterns import AnyValue, ArrayOf, MatOf, QuatOf, TransformOf, VecOf
 from warp_like.builtins.spec import REGISTRY, Overload, resolve
 from warp_like.ir.core import Function
-from warp_like.ir.types import Array, Mat, Quat, Scalar, Transform, Type, Vec, element_shape, scalar_of
+from warp_like.ir.types import SCALARS, Array, Mat, Quat, Scalar, Transform, Type, Vec, element_shape, scalar_of
 
 DIMS = {"N": 3, "R": 2, "C": 3, "K": 4}
 
@@ -68,6 +68,13 @@ def rows() -> list[Overload]:
 def cases(scalar: Scalar) -> tuple[Case, ...]:
     """The rows that take ``scalar``, with types made of it."""
     return tuple(case for row in rows() for case in _cases(row, scalar))
+
+
+@functools.cache
+def only(scalar: Scalar) -> tuple[Case, ...]:
+    """The cases of ``scalar`` that are not those of a type before it in ``SCALARS`` as well."""
+    before = {str(c) for t in SCALARS[: SCALARS.index(scalar)] for c in cases(t)}
+    return tuple(c for c in cases(scalar) if str(c) not in before)
 
 
 def _cases(row: Overload, scalar: Scalar) -> Iterator[Case]:
@@ -215,4 +222,4 @@ def reference(case: Case, args: list[np.ndarray], double: bool = True) -> np.nda
     return out
 
 
-__all__ = ["Case", "cases", "empty", "has_reference", "kernel", "reference", "rows", "smooth", "telling"]
+__all__ = ["Case", "cases", "empty", "has_reference", "kernel", "only", "reference", "rows", "smooth", "telling"]

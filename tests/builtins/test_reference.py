@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.backend.running import Kernel
-from tests.builtins.calls import Case, cases, empty, has_reference, kernel, reference, telling
+from tests.builtins.calls import Case, empty, has_reference, kernel, only, reference, telling
 from tests.interpreter import run
 from warp_like.ir.types import (
     Scalar,
@@ -41,7 +41,7 @@ AMPLIFIES = ("determinant", "inverse", "inverse_approx", "lerp")
 
 @functools.cache
 def checked(scalar: Scalar) -> list[Case]:
-    found = [c for c in cases(scalar) if not c.row.name.startswith("_") and has_reference(c)]
+    found = [c for c in only(scalar) if not c.row.name.startswith("_") and has_reference(c)]
     return [c for c in found if scalar not in HALVES or c.row.name not in AMPLIFIES]
 
 

@@ -146,11 +146,18 @@ def test_benchmark_runs(name: str, tmp_path: Path) -> None:
     assert all(times.get("both", times)["warp_like"] > 0.0 for times in rows.values())
 
 
-def test_throughput_programs_agree(tmp_path: Path) -> None:
-    """Each program says the same as a kernel, in C++ and on whole arrays, which JAX runs and NumPy checks."""
+@pytest.fixture(scope="module")
+def throughput(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, str, Path]:
+    """The rows of the throughput benchmark, what it printed, and the file that holds the rows."""
     pytest.importorskip("jax")
+    folder = tmp_path_factory.mktemp("throughput")
     peers = ["JAX", "C++ fast", "C++ lanes"]
-    rows, printed = benchmark("throughput", tmp_path, "--markdown", "--peers", *peers)
+    return *benchmark("throughput", folder, "--markdown", "--peers", *peers), folder / "record.json"
+
+
+def test_throughput_programs_agree(throughput: tuple[dict, str, Path]) -> None:
+    """Each program says the same as a kernel, in C++ and on whole arrays, which JAX runs and NumPy checks."""
+    rows, printed, _ = throughput
     assert len(rows) >= 30
     assert all(isinstance(times[column], float) for times in rows.values() for column in ("warp_like", "JAX"))
     if shutil.which("g++"):
@@ -158,22 +165,24 @@ def test_throughput_programs_agree(tmp_path: Path) -> None:
     assert len([line for line in printed.splitlines() if line.startswith("| copy 4096 |")]) == 1
 
 
+def test_roofline_is_drawn(throughput: tuple[dict, str, Path], tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    if shutil.which("g++") is None:
+        pytest.skip("C++ measures the machine, and there is no g++")
+    options = "--picture", str(tmp_path / "roofline.png"), "--throughput", str(throughput[2])
+    rows, _ = benchmark("roofline", tmp_path, *options)
+    assert set(rows["machine"]) == {"float32", "float64", "memory", "cache"}
+    assert all(at["share"] > 0.0 and np.isfinite(at["intensity"]) for at in rows["programs"].values())
+    assert (tmp_path / "roofline.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.soak
 def test_throughput_of_a_compiled_function(tmp_path: Path) -> None:
     """PyTorch's column, of a program that it compiles as a whole and of one with a loop."""
     pytest.importorskip("torch")
     rows, _ = benchmark("throughput", tmp_path, "--programs", "springs", "newton", "--peers", "PyTorch")
     assert len(rows) == 2
     assert all(times["warp_like"] > 0.0 for times in rows.values())
-
-
-def test_roofline_is_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    if shutil.which("g++") is None:
-        pytest.skip("C++ measures the machine, and there is no g++")
-    rows, _ = benchmark("roofline", tmp_path, "--picture", str(tmp_path / "roofline.png"))
-    assert set(rows["machine"]) == {"float32", "float64", "memory", "cache"}
-    assert all(at["share"] > 0.0 and np.isfinite(at["intensity"]) for at in rows["programs"].values())
-    assert (tmp_path / "roofline.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_cupy_says_what_is_missing_or_agrees(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,12 +1,17 @@
-"""Every row of the builtin tables compiles for both targets, those with a body after it took their place."""
+"""Every row of the builtin tables compiles for both targets, those with a body after it took their place.
+
+For scalars of all types ``tests/builtins`` compiles the public rows for both, and runs them on one.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 import pytest
 
 import warp_like.builtins  # noqa: F401  (fills the registry)
+from tests.builtins.calls import cases, has_reference
 from tests.ir_builder import start, tid
 from warp_like.backend.compile import to_object, to_ptx
 from warp_like.backend.libdevice import find_libdevice
@@ -16,7 +21,7 @@ from warp_like.builtins.overload import Cooperative, Elementwise, Expand, Inline
 from warp_like.builtins.patterns import ArrayOf, Pattern, substitute
 from warp_like.builtins.spec import REGISTRY, resolve
 from warp_like.ir.core import Function
-from warp_like.ir.types import FLOATS, INTS, Array, Mat, Scalar, Type, Vec, bool_, float32, float64, int32
+from warp_like.ir.types import FLOATS, INTS, SCALARS, Array, Mat, Scalar, Type, Vec, bool_, float32, float64, int32
 from warp_like.passes.blocks import in_single_threads
 from warp_like.passes.expand import expand
 
@@ -50,12 +55,22 @@ def _concrete(p: Pattern, scalar: Scalar, env: dict[str, object]) -> Type:
     return substitute(p, {**variables, **env})
 
 
+@functools.cache
+def compiled_elsewhere() -> set[tuple[Overload, tuple[Type, ...]]]:
+    """The rows and types that ``tests/builtins`` compares with references, and assembles."""
+    found = (c for scalar in SCALARS for c in cases(scalar) if has_reference(c) and not c.row.name.startswith("_"))
+    return {(c.row, c.types) for c in found}
+
+
+def left(row: Overload) -> list[tuple[Type, ...]]:
+    return [types for types in typings(row) if (row, types) not in compiled_elsewhere()]
+
+
 def kernel(row: Overload) -> Function:
-    """One kernel that calls ``row`` with all its types."""
-    cases = list(typings(row))
-    assert cases, f"no types for {row.name}"
+    """One kernel that calls ``row`` with all types that are left to this test."""
+    found = left(row)
     params, calls = {}, []
-    for k, types in enumerate(cases):
+    for k, types in enumerate(found):
         results = resolve(row.name, types).results
         for j, t in enumerate((*types, *results)):
             params[f"a{k}_{j}"] = Array(t, 1)
@@ -72,12 +87,19 @@ def kernel(row: Overload) -> Function:
     return f
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda r: f"{r.name}({', '.join(map(str, r.patterns))})")
+@pytest.mark.parametrize(
+    "row", [row for row in rows() if left(row)], ids=lambda r: f"{r.name}({', '.join(map(str, r.patterns))})"
+)
 def test_compiles(row: Overload) -> None:
     f = expand(kernel(row))
     if find_libdevice() is not None:
         assert ".entry wl_all_" in to_ptx(f, cuda_target("sm_80"), Options(contiguous=True))
     assert to_object(in_single_threads(f), host_target(), Options(contiguous=True))[:4] == b"\x7fELF"
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda r: f"{r.name}({', '.join(map(str, r.patterns))})")
+def test_takes_types(row: Overload) -> None:
+    assert next(typings(row), None) is not None
 
 
 def test_table_has_no_other_rows() -> None:
