@@ -101,6 +101,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _what_stays_is_not_collected() -> None:
+    """Keep the collector away from what earlier modules left: tests collect often, to see what is released."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     if _begins_for_cuda(config):
         from tests.cuda_compiling import end
