@@ -8,6 +8,7 @@ import pytest
 
 import warp_like as wp
 from tests.frontend.support import define
+from tests.soak import tail
 from warp_like.base import depth
 
 HEADER = "def k(x: wp.array(dtype=float), i: int, out: wp.array(dtype=float)):\n"
@@ -43,7 +44,9 @@ def gradient(k):
     return x.grad.numpy()[0]
 
 
-@pytest.mark.parametrize(("make", "n"), [(elifs, 30), (elifs, 300), (exits, 30), (exits, 200), (ifs, 40), (ifs, 90)])
+@pytest.mark.parametrize(
+    ("make", "n"), [(elifs, 30), tail(elifs, 300), (exits, 30), (exits, 200), (ifs, 40), (ifs, 90)]
+)
 def test_deep_kernels_compile_with_their_gradients(make, n):
     before = sys.getrecursionlimit(), threading.stack_size()
     assert gradient(wp.kernel(make(n))) == 2.0

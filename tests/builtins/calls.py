@@ -190,14 +190,18 @@ def _edges(t: Type) -> np.ndarray:
         return np.array(some).astype(numpy_dtype(scalar))
 
 
-def kernel(case: Case) -> Function:
-    """A kernel ``out[i] = builtin(a0[i], a1[i], ...)``."""
-    params: dict[str, Type] = {f"a{k}": Array(t, 1) for k, t in enumerate(case.types)}
-    f, b = start("call", **params, out=Array(case.result, 1))
-    i = tid(b)
-    args = [b.load(p, [i]) for p in f.params[:-1]]
-    got = b.apply(case.row.name, *args)
-    b.store(f.params[-1], [i], got if case.which is None else got[case.which])
+def kernel(*cases: Case) -> Function:
+    """A kernel ``out[i] = builtin(a0[i], a1[i], ...)`` of the arguments and the result of each case."""
+    params: dict[str, Type] = {}
+    for n, case in enumerate(cases):
+        params |= {f"a{n}_{k}": Array(t, 1) for k, t in enumerate(case.types)}
+        params[f"out{n}"] = Array(case.result, 1)
+    f, b = start("call", **params)
+    i, left = tid(b), iter(f.params)
+    for case in cases:
+        args = [b.load(next(left), [i]) for _ in case.types]
+        got = b.apply(case.row.name, *args)
+        b.store(next(left), [i], got if case.which is None else got[case.which])
     b.yield_()
     return f
 

@@ -12,6 +12,7 @@ from tests.builtins.calls import Case, empty, has_reference, kernel, only, refer
 from tests.interpreter import run
 from warp_like.ir.types import (
     Scalar,
+    Type,
     bfloat16,
     bool_,
     float16,
@@ -45,6 +46,10 @@ def checked(scalar: Scalar) -> list[Case]:
     return [c for c in found if scalar not in HALVES or c.row.name not in AMPLIFIES]
 
 
+def names(scalar: Scalar) -> list[str]:
+    return list(dict.fromkeys(c.row.name for c in checked(scalar)))
+
+
 def compare(case: Case, args: list[np.ndarray], got: np.ndarray) -> None:
     """Exactly for integers; floats to the rounding of either the exact result or of the formula's steps."""
     scalar = scalar_of(case.result)
@@ -69,25 +74,28 @@ def close(got: np.ndarray, wanted: np.ndarray, tolerance: float) -> np.ndarray:
     return same.reshape(len(same), -1).all(axis=1)
 
 
-@pytest.mark.parametrize("case", [c for t in TYPES for c in checked(t)], ids=str)
-def test_compiled(case: Case) -> None:
-    args = telling(case)
-    out = empty(case.result, len(args[0]))
-    Kernel(finish(kernel(case)))([*args, out], (len(out),))
-    compare(case, args, out)
+@pytest.mark.parametrize(("scalar", "name"), [(t, n) for t in (*TYPES, bfloat16) for n in names(t)], ids=str)
+def test_compiled(scalar: Scalar, name: str) -> None:
+    """All overloads in one kernel, as LLVM takes longer to begin than for a call; shorter arguments are repeated."""
+    calls = [c for c in checked(scalar) if c.row.name == name]
+    given = [[in_memory(a, t) for a, t in zip(telling(c), c.types, strict=True)] for c in calls]
+    longest = max(len(args[0]) for args in given)
+    memory = [[np.resize(a, (longest, *a.shape[1:])) for a in args] for args in given]
+    out = [in_memory(empty(c.result, longest), c.result) for c in calls]
+    flat = [a for args, result in zip(memory, out, strict=True) for a in (*args, result)]
+    Kernel(finish(kernel(*calls)))(flat, (longest,))
+    for case, args, got in zip(calls, given, out, strict=True):
+        seen = [from_memory(a, t) for a, t in zip(args, case.types, strict=True)]
+        compare(case, seen, from_memory(got, case.result)[: len(args[0])])
 
 
-@pytest.mark.parametrize("case", checked(bfloat16), ids=str)
-def test_compiled_for_bfloat16(case: Case) -> None:
-    """Arrays of it hold its bits."""
-    args = telling(case)
-    memory = [bfloat.encode_array(a) if scalar_of(t) == bfloat16 else a for a, t in zip(args, case.types, strict=True)]
-    args = [bfloat.decode_array(m) if m.dtype != a.dtype else a for m, a in zip(memory, args, strict=True)]
-    half = scalar_of(case.result) == bfloat16
-    out = empty(case.result, len(args[0]))
-    bits = np.zeros(out.shape, np.uint16) if half else out
-    Kernel(finish(kernel(case)))([*memory, bits], (len(bits),))
-    compare(case, args, bfloat.decode_array(bits) if half else bits)
+def in_memory(a: np.ndarray, t: Type) -> np.ndarray:
+    """Arrays of bfloat16 hold its bits."""
+    return bfloat.encode_array(a) if scalar_of(t) == bfloat16 else a
+
+
+def from_memory(a: np.ndarray, t: Type) -> np.ndarray:
+    return bfloat.decode_array(a) if scalar_of(t) == bfloat16 else a
 
 
 @pytest.mark.parametrize("case", [c for t in (float64, float16, int32) for c in checked(t)], ids=str)
