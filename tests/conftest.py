@@ -31,7 +31,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 os.environ.setdefault("WARP_LIKE_VERIFY", "1")  # before anything imports the package; tests' processes inherit it
-os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # of what XLA compiles beside our kernels
 
 _began = time.monotonic()
 
