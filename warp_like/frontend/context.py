@@ -35,7 +35,7 @@ from warp_like.frontend.operands import (
     require_value_kind,
     type_of,
 )
-from warp_like.frontend.scope import Scope, Unassigned, Unbound, Variable
+from warp_like.frontend.scope import Scope, Unassigned, Unbound, Variable, as_bool
 from warp_like.frontend.source import Source
 from warp_like.frontend.warn import warn
 from warp_like.ir import ops
@@ -354,10 +354,8 @@ class Context:
         for held in self.loops:
             if name in held:
                 held[name].is_read = True
-        ok = self.b.constant(assigned, bool_) if isinstance(assigned, bool) else assigned
-        self.b.insert(
-            ops.Check("unassigned", f"`{name}` is read, but not assigned on the path that leads here", ok, ())
-        )
+        text = f"`{name}` is read, but not assigned on the path that leads here"
+        self.b.insert(ops.Check("unassigned", text, as_bool(self.b, assigned), ()))
 
     def bind(self, name: str, operand: Operand, source: ast.expr) -> None:
         """Assign to a local variable; a literal takes the variable's type, at first its default type.

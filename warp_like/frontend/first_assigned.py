@@ -9,7 +9,7 @@ from __future__ import annotations
 from warp_like.base.loc import current_loc
 from warp_like.builtins.emit import Emitter
 from warp_like.frontend.operands import Operand, flatten, rebuild, same_shape
-from warp_like.frontend.scope import Entry, Unassigned, Variable, changed, held_elsewhere
+from warp_like.frontend.scope import Entry, Unassigned, Variable, as_bool, changed, held_elsewhere
 from warp_like.ir.core import Block, Value
 from warp_like.ir.types import bool_
 
@@ -54,8 +54,7 @@ class FromLastIteration(Unassigned):
         if not isinstance(held, Variable) or not same_shape(held.value, like):
             held = Unassigned().variable(b, like)
             assert held is not None
-        assigned = held.assigned if isinstance(held.assigned, Value) else b.constant(held.assigned, bool_)
-        return [*flatten(held.value), assigned]
+        return [*flatten(held.value), as_bool(b, held.assigned)]
 
     def left(self, b: Emitter, last: Entry | None) -> list[Value]:
         """Return what an iteration leaves, where the name is ``last`` at its end.
@@ -66,8 +65,7 @@ class FromLastIteration(Unassigned):
         assert self.inside is not None
         if isinstance(last, Variable) and same_shape(last.value, self.inside.value):
             self.always_left = last.assigned is True
-            assigned = last.assigned if isinstance(last.assigned, Value) else b.constant(last.assigned, bool_)
-            return [*flatten(last.value), assigned]
+            return [*flatten(last.value), as_bool(b, last.assigned)]
         if isinstance(last, Variable) and self.is_read:
             raise changed(self.name, self.inside, last.value, last.loc)
         return values_of(self.inside)

@@ -17,7 +17,7 @@ from warp_like.builtins.spec import REGISTRY
 from warp_like.frontend.host import Host
 from warp_like.frontend.operands import Operand, describe, flatten, rebuild, same_shape
 from warp_like.ir.core import Value
-from warp_like.ir.types import Array
+from warp_like.ir.types import Array, bool_
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +49,11 @@ class Unbound:
     reason: str
     help: str | None = None
     like: Operand | None = None
+
+
+def as_bool(b: Emitter, assigned: bool | Value) -> Value:
+    """Return whether a variable is assigned as a bool of the kernel."""
+    return b.constant(assigned, bool_) if isinstance(assigned, bool) else assigned
 
 
 class Unassigned:
