@@ -158,13 +158,14 @@ def _extent(n: int | str) -> str:
 def types() -> str:
     """Return the stub of ``warp_like.types``."""
     import warp_like as wp
-    from warp_like.values import queries, to_ir
+    from warp_like.values import queries
 
-    named = {name: annotation(to_ir(cls)) for name, cls in sorted(wp.types.NAMES.items())}
+    named = {name: annotation(t) for name, t in sorted(wp.types.NAMES.items())}
     own = {name: "builtins.bool" if name == "bool" else text for name, text in named.items()}
-    sources = [place for place in _imported("types.py") if place[0] not in ("NAMED", "SCALAR_CLASSES", "queries")]
+    inside = ("NAMED", "SCALAR_CLASSES", "Type", "class_of", "queries")
+    sources = [place for place in _imported("types.py") if place[0] not in inside]
     sources += [(name, "warp_like.values.queries", name) for name in queries.__all__]
-    return _module("types.py", sources, own, ["NAMES: dict[str, type]", "array_types: tuple[type, ...]"])
+    return _module("types.py", sources, own, ["NAMES: dict[str, object]", "array_types: tuple[type, ...]"])
 
 
 # --- the package ---
@@ -204,8 +205,9 @@ def _module(of: str, sources: Iterable[Place], aliases: dict[str, str], rest: li
 
 
 def _imported(file: str) -> Iterator[Place]:
-    """What the imports of a file, those at its top, make public."""
-    for node in ast.parse((PACKAGE / file).read_text()).body:
+    """What the imports of a file, those at its top or in a `with` there, make public."""
+    statements = ast.parse((PACKAGE / file).read_text()).body
+    for node in (s for top in statements for s in (top.body if isinstance(top, ast.With) else [top])):
         if isinstance(node, ast.ImportFrom) and node.module != "__future__":
             for alias in node.names:
                 name = alias.asname or alias.name

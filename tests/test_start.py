@@ -113,6 +113,31 @@ def test_modules_that_importing_and_a_warm_launch_do_without(tmp_path):
         assert done[1].stdout.splitlines() == ["[]", "[]"]
 
 
+BROKEN = """
+import gc
+import sys
+
+gc.set_threshold(500, 11, 12)
+sys.modules["warp_like.constants"] = None
+try:
+    import warp_like
+except ImportError:
+    print(gc.get_threshold())
+"""
+
+
+def test_an_import_that_fails_leaves_the_collector_as_it_was():
+    done = subprocess.run([sys.executable, "-c", BROKEN], capture_output=True, text=True, check=True)
+    assert done.stdout == "(500, 11, 12)\n"
+
+
+def test_classes_of_vectors_are_made_when_they_are_asked_for():
+    code = "import warp_like as wp; from warp_like.values.mat import Mat; print(Mat.__subclasses__())\n"
+    code += "m = wp.mat33; print(Mat.__subclasses__() == [m] == [wp.types.mat33])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["[]", "True"]
+
+
 def test_every_public_name_is_there():
     names = dir(wp)
     assert {"sin", "vec3", "launch", "Tape", "from_torch", "autograd", "torch_op"} <= set(names)

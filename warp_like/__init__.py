@@ -10,91 +10,94 @@ from __future__ import annotations
 import importlib
 import sys as _sys
 
-from warp_like import interop as _interop
-from warp_like import types
-from warp_like.base.errors import (
-    WarpCodegenAttributeError,
-    WarpCodegenError,
-    WarpCodegenIndexError,
-    WarpCodegenKeyError,
-    WarpCodegenTypeError,
-    WarpCodegenValueError,
-    WarpDeterminismError,
-)
-from warp_like.base.settings import DeterministicMode
-from warp_like.base.settings import settings as config
-from warp_like.base.version import VERSION as _VERSION
-from warp_like.compiler.cache import clear as clear_kernel_cache
-from warp_like.compiler.cache import clear_lto_cache
-from warp_like.constants import *  # noqa: F403
-from warp_like.frontend.builtin import public_builtins as _public_builtins
-from warp_like.frontend.function import Function
-from warp_like.frontend.host import ADJOINT as adjoint
-from warp_like.frontend.host import grad
-from warp_like.runtime import autodiff as _autodiff
-from warp_like.runtime import operations as _operations
-from warp_like.runtime.arrays.array import (
-    array,
-    array1d,
-    array2d,
-    array3d,
-    array4d,
-    fixedarray,
-)
-from warp_like.runtime.arrays.creation import (
-    clone,
-    copy,
-    empty,
-    empty_like,
-    from_ptr,
-    full,
-    full_like,
-    ones,
-    ones_like,
-    zeros,
-    zeros_like,
-)
-from warp_like.runtime.arrays.indexed import (
-    indexedarray,
-    indexedarray1d,
-    indexedarray2d,
-    indexedarray3d,
-    indexedarray4d,
-)
-from warp_like.runtime.kernels.decorators import constant, func, func_grad, func_native, func_replay, kernel
-from warp_like.runtime.kernels.generics import overload
-from warp_like.runtime.kernels.kernel import Kernel
-from warp_like.runtime.kernels.module import (
-    Module,
-    force_load,
-    get_module,
-    get_module_options,
-    load_module,
-    set_module_options,
-)
-from warp_like.runtime.launching.launch import Launch, launch
-from warp_like.runtime.memory.device import (
-    Device,
-    DeviceLike,
-    ScopedDevice,
-    get_cuda_device,
-    get_cuda_device_count,
-    get_cuda_devices,
-    get_device,
-    get_devices,
-    get_preferred_device,
-    is_cpu_available,
-    is_cuda_available,
-    is_device_available,
-    set_device,
-    synchronize,
-    synchronize_device,
-)
-from warp_like.types import Any, Float, Int, Scalar
-from warp_like.types import matrix as mat
-from warp_like.values.annotation import ref
-from warp_like.values.families import transform_expand
-from warp_like.values.struct import struct
+from warp_like.base.collector import rare_collections as _rare_collections
+
+with _rare_collections():  # what is made here stays: an eighth of the time would go into looking at it again and again
+    from warp_like import interop as _interop
+    from warp_like import types
+    from warp_like.base.errors import (
+        WarpCodegenAttributeError,
+        WarpCodegenError,
+        WarpCodegenIndexError,
+        WarpCodegenKeyError,
+        WarpCodegenTypeError,
+        WarpCodegenValueError,
+        WarpDeterminismError,
+    )
+    from warp_like.base.settings import DeterministicMode
+    from warp_like.base.settings import settings as config
+    from warp_like.base.version import VERSION as _VERSION
+    from warp_like.compiler.cache import clear as clear_kernel_cache
+    from warp_like.compiler.cache import clear_lto_cache
+    from warp_like.constants import *  # noqa: F403
+    from warp_like.frontend.builtin import public_builtins as _public_builtins
+    from warp_like.frontend.function import Function
+    from warp_like.frontend.host import ADJOINT as adjoint
+    from warp_like.frontend.host import grad
+    from warp_like.runtime import autodiff as _autodiff
+    from warp_like.runtime import operations as _operations
+    from warp_like.runtime.arrays.array import (
+        array,
+        array1d,
+        array2d,
+        array3d,
+        array4d,
+        fixedarray,
+    )
+    from warp_like.runtime.arrays.creation import (
+        clone,
+        copy,
+        empty,
+        empty_like,
+        from_ptr,
+        full,
+        full_like,
+        ones,
+        ones_like,
+        zeros,
+        zeros_like,
+    )
+    from warp_like.runtime.arrays.indexed import (
+        indexedarray,
+        indexedarray1d,
+        indexedarray2d,
+        indexedarray3d,
+        indexedarray4d,
+    )
+    from warp_like.runtime.kernels.decorators import constant, func, func_grad, func_native, func_replay, kernel
+    from warp_like.runtime.kernels.generics import overload
+    from warp_like.runtime.kernels.kernel import Kernel
+    from warp_like.runtime.kernels.module import (
+        Module,
+        force_load,
+        get_module,
+        get_module_options,
+        load_module,
+        set_module_options,
+    )
+    from warp_like.runtime.launching.launch import Launch, launch
+    from warp_like.runtime.memory.device import (
+        Device,
+        DeviceLike,
+        ScopedDevice,
+        get_cuda_device,
+        get_cuda_device_count,
+        get_cuda_devices,
+        get_device,
+        get_devices,
+        get_preferred_device,
+        is_cpu_available,
+        is_cuda_available,
+        is_device_available,
+        set_device,
+        synchronize,
+        synchronize_device,
+    )
+    from warp_like.types import Any, Float, Int, Scalar
+    from warp_like.types import matrix as mat
+    from warp_like.values.annotation import ref
+    from warp_like.values.families import transform_expand
+    from warp_like.values.struct import struct
 
 __version__ = _VERSION
 
@@ -180,6 +183,9 @@ def __getattr__(name: str) -> object:
         module = importlib.import_module(path)
         globals()[name] = found = module if attribute is None else getattr(module, attribute)
         return found
+    if name in types.NAMES:
+        globals()[name] = named = getattr(types, name)
+        return named
     public = {} if name.startswith("_") else _public_builtins()
     if name not in public:
         from warp_like.base import missing_names  # for messages alone
@@ -193,7 +199,7 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LOADED_WHEN_USED, *_public_builtins()})
+    return sorted({*globals(), *_LOADED_WHEN_USED, *types.NAMES, *_public_builtins()})
 
 
 class _Missing:
@@ -221,6 +227,3 @@ _sys.meta_path.append(_Missing)
 
 def init() -> None:
     """Do nothing: the runtime starts itself at first use. Kept for programs written for Warp."""
-
-
-globals().update(types.NAMES)

@@ -1,4 +1,4 @@
-"""Python's garbage collector while kernels are compiled."""
+"""Python's garbage collector while kernels are compiled, and while the package is imported."""
 
 from __future__ import annotations
 

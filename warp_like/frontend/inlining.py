@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 from warp_like import values
 from warp_like.builtins.overload import Inline
@@ -15,5 +16,7 @@ from warp_like.values.dtypes import SCALAR_CLASSES
 @functools.cache
 def inline_overload(lower: Inline) -> Overload:
     """Return the body of a builtin as a user function would be: all names in it are builtins and types."""
-    types = {str(t): cls for t, cls in SCALAR_CLASSES.items()} | values.NAMED
+    mentioned = lower.function.__code__.co_names
+    types: dict[str, Any] = {str(t): cls for t, cls in SCALAR_CLASSES.items()}
+    types |= {name: values.class_of(values.NAMED[name]) for name in mentioned if name in values.NAMED}
     return Overload(lower.function, {**types, **{name: Builtin(name) for name in REGISTRY}})

@@ -164,28 +164,29 @@ def _require_float(dtype: Any, what: str) -> ir.Scalar:
     return t
 
 
-def _named() -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _named() -> dict[str, ir.Type]:
+    found: dict[str, ir.Type] = {}
     for t, suffix in _SUFFIX.items():
         if suffix in ("bool", "bf"):
             continue
         for n in (2, 3, 4):
-            found[f"vec{n}{suffix}"] = class_of(ir.Vec(n, t))
+            found[f"vec{n}{suffix}"] = ir.Vec(n, t)
             if suffix in ("h", "f", "d"):
-                found[f"mat{n}{n}{suffix}"] = class_of(ir.Mat(n, n, t))
+                found[f"mat{n}{n}{suffix}"] = ir.Mat(n, n, t)
     for n in (2, 3, 4):
         found[f"vec{n}"] = found[f"vec{n}f"]
         found[f"mat{n}{n}"] = found[f"mat{n}{n}f"]
     for t in (ir.float16, ir.float32, ir.float64):
-        found[f"quat{_SUFFIX[t]}"] = class_of(ir.Quat(t))
-        found[f"transform{_SUFFIX[t]}"] = class_of(ir.Transform(t))
-        found[f"spatial_vector{_SUFFIX[t]}"] = class_of(ir.Vec(6, t))
-        found[f"spatial_matrix{_SUFFIX[t]}"] = class_of(ir.Mat(6, 6, t))
+        found[f"quat{_SUFFIX[t]}"] = ir.Quat(t)
+        found[f"transform{_SUFFIX[t]}"] = ir.Transform(t)
+        found[f"spatial_vector{_SUFFIX[t]}"] = ir.Vec(6, t)
+        found[f"spatial_matrix{_SUFFIX[t]}"] = ir.Mat(6, 6, t)
     for name in ("quat", "transform", "spatial_vector", "spatial_matrix"):
         found[name] = found[f"{name}f"]
     return found
 
 
-NAMED: dict[str, Any] = _named()
-"""The short names, with suffixes (none means float32): ``vec2`` to ``vec4``, ``mat22`` to ``mat44``, ``quat``,
-``transform``, ``spatial_vector`` and ``spatial_matrix``, which are a vector and a matrix of 6."""
+NAMED: dict[str, ir.Type] = _named()
+"""What the short names stand for, with suffixes (none means float32): ``vec2`` to ``vec4``, ``mat22`` to ``mat44``,
+``quat``, ``transform``, ``spatial_vector`` and ``spatial_matrix``, which are a vector and a matrix of 6. ``class_of``
+makes a class when it is first asked for: there are 60, and a program uses a few."""
