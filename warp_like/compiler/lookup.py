@@ -68,12 +68,22 @@ def kernel_facts(source: Source, signature: Signature) -> Artifact:
         from warp_like.backend.target import host_target
         from warp_like.compiler import pipeline
 
-        drafted = _drafts[key] = pipeline.draft(source, signature, host_target())
+        drafted = _keep(key, pipeline.draft(source, signature, host_target()))
     return drafted.facts
 
 
+_MAX_DRAFTS = 64
+"""Drafts of kernels that are gone or never run backward would stay. One that was dropped is made again."""
+
 _drafts: dict[str, Draft] = {}
-"""Variants by their key that have no code yet: adjoints of launches on tapes that have not run backward."""
+"""Variants by their key that have no code yet: those of which a tape needed the facts alone, so far."""
+
+
+def _keep(key: str, draft: Draft) -> Draft:
+    for oldest in list(_drafts)[: len(_drafts) + 1 - _MAX_DRAFTS]:
+        _drafts.pop(oldest, None)
+    _drafts[key] = draft
+    return draft
 
 
 _built: set[str] = set()
