@@ -475,11 +475,11 @@ PyObject* try_zero(PyObject*, PyObject* records) {
 
 PyMethodDef functions[] = {
     {"try_zero", try_zero, METH_O,
-     "try_zero(launches)\n--\n\nSet the gradients of the recorded launches' arguments to zero, and return True; or "
-     "return False, with nothing done, where one is not plain memory of ours."},
+     "try_zero($module, launches, /)\n--\n\nSet the gradients of the recorded launches' arguments to zero, and return "
+     "True; or return False, with nothing done, where one is not plain memory of ours."},
     {"try_backward", method(try_backward), METH_FASTCALL,
-     "try_backward(launches, starts)\n--\n\nSet the gradients of the arrays in `starts`, pairs of an array and a "
-     "number or an array, run the adjoints of the recorded launches, last one first, and return True; or return "
+     "try_backward($module, launches, starts, /)\n--\n\nSet the gradients of the arrays in `starts`, pairs of an array "
+     "and a number or an array, run the adjoints of the recorded launches, last one first, and return True; or return "
      "False, with nothing done, when something is not plainly right or not installed."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -92,7 +92,7 @@ PyObject* get_ptr(PyObject* self, void*) { return PyLong_FromVoidPtr(reinterpret
 
 PyMethodDef buffer_methods[] = {
     {"wrap", method(buffer_wrap), METH_FASTCALL | METH_STATIC,
-     "wrap(ptr, nbytes, deleter=None, owner=None)\n--\n\nOwn foreign memory; `deleter(ptr)` gives it back."},
+     "wrap(ptr, nbytes, deleter=None, owner=None, /)\n--\n\nOwn foreign memory; `deleter(ptr)` gives it back."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -112,8 +112,8 @@ PyGetSetDef buffer_getset[] = {
 
 PyMethodDef functions[] = {
     {"alloc", method(alloc), METH_FASTCALL,
-     "alloc(nbytes, zero=False, builtin=False)\n--\n\nReturn a Buffer of `nbytes` bytes, aligned to 64 where they "
-     "do not come from an allocator of the user's; with `builtin` they do not."},
+     "alloc($module, nbytes, zero=False, builtin=False, /)\n--\n\nReturn a Buffer of `nbytes` bytes, aligned to 64 "
+     "where they do not come from an allocator of the user's; with `builtin` they do not."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -168,9 +168,11 @@ PyObject* make_memory_of_user(int64_t nbytes, bool zero) {
 
 PyMethodDef tracking[] = {
     {"set_allocator", set_allocator, METH_O,
-     "set_allocator(callable)\n--\n\nLet `callable(nbytes, zero)` make the Buffers of new arrays; None ends it."},
+     "set_allocator($module, callable, /)\n--\n\nLet `callable(nbytes, zero)` make the Buffers of new arrays; None "
+     "ends it."},
     {"track_allocations", track_allocations, METH_O,
-     "track_allocations(callable)\n--\n\nCall `callable(buffer)` for each allocation from now on; None ends it."},
+     "track_allocations($module, callable, /)\n--\n\nCall `callable(buffer)` for each allocation from now on; None "
+     "ends it."},
     {nullptr, nullptr, 0, nullptr},
 };
 

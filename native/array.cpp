@@ -410,20 +410,20 @@ PyMemberDef array_members[] = {
 
 PyMethodDef array_methods[] = {
     {"_bind", method(array_bind), METH_FASTCALL,
-     "_bind(ptr, shape, strides, type_code, itemsize, readonly, dtype, device, owner, device_type=1, "
-     "device_id=0)\n--\n\nPoint the array at memory, once. `strides` None means C-contiguous."},
+     "_bind($self, ptr, shape, strides, type_code, itemsize, readonly, dtype, device, owner, device_type=1, "
+     "device_id=0, /)\n--\n\nPoint the array at memory, once. `strides` None means C-contiguous."},
     {"_try_zero", try_zero_array, METH_NOARGS,
-     "_try_zero()\n--\n\nSet every element to zero, and return True; False where the array is strided, read-only, or "
-     "memory of a tensor whose framework wants to know."},
+     "_try_zero($self, /)\n--\n\nSet every element to zero, and return True; False where the array is strided, "
+     "read-only, or memory of a tensor whose framework wants to know."},
     {"_subview", method(array_subview), METH_FASTCALL,
-     "_subview(offset, shape, strides)\n--\n\nReturn a view of the same class, `offset` bytes into this array; its "
-     "__init__ is not called and nothing is checked against the bounds."},
+     "_subview($self, offset, shape, strides, /)\n--\n\nReturn a view of the same class, `offset` bytes into this "
+     "array; its __init__ is not called and nothing is checked against the bounds."},
     {"_numpy", method(numpy_of), METH_FASTCALL,
-     "_numpy(dtype=None)\n--\n\nReturn a NumPy array over the memory, of the array's scalars or of records; None "
-     "where Python has to see to it."},
+     "_numpy($self, dtype=None, /)\n--\n\nReturn a NumPy array over the memory, of the array's scalars or of records; "
+     "None where Python has to see to it."},
     {"_slice", array_slice, METH_O,
-     "_slice(key)\n--\n\nReturn the view, and that of the gradient, that integers and slices select; None where Python "
-     "has to see to it."},
+     "_slice($self, key, /)\n--\n\nReturn the view, and that of the gradient, that integers and slices select; None "
+     "where Python has to see to it."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -83,9 +83,9 @@ void dealloc(PyObject* object) {
 
 PyMethodDef functions[] = {
     {"bind_launch", method(bind_launch), METH_FASTCALL,
-     "bind_launch(dispatcher, dim, args, stream=None, max_blocks=0, block_dim=None)\n--\n\nReturn a BoundLaunch, with "
-     "one argument for each parameter: of a struct, "
-     "its fields; None where the dispatcher would decline it."},
+     "bind_launch($module, dispatcher, dim, args, stream=None, max_blocks=0, block_dim=None, /)\n--\n\nReturn a "
+     "BoundLaunch, with one argument for each parameter: of a struct, its fields; None where the dispatcher would "
+     "decline it."},
     {nullptr, nullptr, 0, nullptr},
 };
 

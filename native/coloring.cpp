@@ -228,12 +228,12 @@ PyObject* balance_colors(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
 
 PyMethodDef functions[] = {
     {"color_graph", method(color_graph), METH_FASTCALL,
-     "color_graph(edges, colors, by_degree)\n--\n\nColour nodes so that the ends of each edge differ; returns how many "
-     "colours there are. In the order of degrees, or of maximum cardinality search."},
+     "color_graph($module, edges, colors, by_degree, /)\n--\n\nColour nodes so that the ends of each edge differ; "
+     "returns how many colours there are. In the order of degrees, or of maximum cardinality search."},
     {"balance_colors", method(balance_colors), METH_FASTCALL,
-     "balance_colors(edges, colors, color_count, target, most_moves)\n--\n\nRecolour nodes until the most frequent "
-     "colour is at most `target` times as frequent as the rarest; returns that ratio, and whether `most_moves` ended "
-     "it."},
+     "balance_colors($module, edges, colors, color_count, target, most_moves, /)\n--\n\nRecolour nodes until the most "
+     "frequent colour is at most `target` times as frequent as the rarest; returns that ratio, and whether "
+     "`most_moves` ended it."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -203,9 +203,9 @@ PyObject* symbols(PyObject*, PyObject*) {
 
 PyMethodDef functions[] = {
     {"symbols", symbols, METH_NOARGS,
-     "symbols()\n--\n\nReturn the addresses of the functions that generated code calls, by name."},
+     "symbols($module, /)\n--\n\nReturn the addresses of the functions that generated code calls, by name."},
     {"set_stack_cap", set_stack_cap, METH_O,
-     "set_stack_cap(nbytes)\n--\n\nLimit the adjoint stack of each kernel thread; returns the old limit."},
+     "set_stack_cap($module, nbytes, /)\n--\n\nLimit the adjoint stack of each kernel thread; returns the old limit."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -43,7 +43,8 @@ PyObject* cpu_id(PyObject*, PyObject*) {
 
 PyMethodDef functions[] = {
     {"cpu_id", cpu_id, METH_NOARGS,
-     "cpu_id()\n--\n\nReturn a text that is equal on processors for which the same code is made; empty if unknown."},
+     "cpu_id($module, /)\n--\n\nReturn a text that is equal on processors for which the same code is made; empty if "
+     "unknown."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -566,28 +566,28 @@ PyMemberDef stream_members[] = {
 
 PyMethodDef functions[] = {
     {"set_cuda", set_cuda, METH_VARARGS,
-     "set_cuda(addresses, on_error)\n--\n\nSay where the driver's functions are; `on_error(call, code)` makes the "
-     "exception for an error."},
+     "set_cuda($module, addresses, on_error, /)\n--\n\nSay where the driver's functions are; `on_error(call, code)` "
+     "makes the exception for an error."},
     {"cuda_memory", cuda_memory, METH_VARARGS,
-     "cuda_memory(context, ptr, nbytes, kind, stream, owner=None)\n--\n\nReturn the Buffer of memory that is given "
-     "back by kind: 0 to its pool, 1 to the driver, 2 as page-locked memory, 3 by somebody else."},
+     "cuda_memory($module, context, ptr, nbytes, kind, stream, owner=None, /)\n--\n\nReturn the Buffer of memory that "
+     "is given back by kind: 0 to its pool, 1 to the driver, 2 as page-locked memory, 3 by somebody else."},
     {"use_memory", use_memory, METH_VARARGS,
-     "use_memory(context, owner, stream)\n--\n\nNote that the memory of `owner`, if it is ours, is used on `stream`, "
-     "which waits for its last use where that was on another library's stream. The context is current."},
+     "use_memory($module, context, owner, stream, /)\n--\n\nNote that the memory of `owner`, if it is ours, is used on "
+     "`stream`, which waits for its last use where that was on another library's stream. The context is current."},
     {"launch_graph", launch_graph, METH_VARARGS,
-     "launch_graph(context, graph, used, stream)\n--\n\nHand an instantiated graph to a stream; the memory in "
-     "`used`, a tuple, is used there."},
+     "launch_graph($module, context, graph, used, stream, /)\n--\n\nHand an instantiated graph to a stream; the memory "
+     "in `used`, a tuple, is used there."},
     {"is_pinned", is_pinned, METH_O,
-     "is_pinned(owner)\n--\n\nReturn whether `owner` holds page-locked memory of ours."},
-    {"clear_memory", clear_memory, METH_O, "clear_memory(buffer)\n--\n\nSet page-locked memory to zero."},
+     "is_pinned($module, owner, /)\n--\n\nReturn whether `owner` holds page-locked memory of ours."},
+    {"clear_memory", clear_memory, METH_O, "clear_memory($module, buffer, /)\n--\n\nSet page-locked memory to zero."},
     {"work_stream", method(work_stream), METH_FASTCALL,
-     "work_stream(owner, ordinal)\n--\n\nReturn the handle of the stream on which the library of a tensor works now, "
-     "else None."},
+     "work_stream($module, owner, ordinal, /)\n--\n\nReturn the handle of the stream on which the library of a tensor "
+     "works now, else None."},
     {"set_stream_hook", set_stream_hook, METH_VARARGS,
-     "set_stream_hook(cls, hook)\n--\n\nLet `hook(ordinal)` give the handle of the stream on which the library of a "
-     "class of arrays works now on a device."},
+     "set_stream_hook($module, cls, hook, /)\n--\n\nLet `hook(ordinal)` give the handle of the stream on which the "
+     "library of a class of arrays works now on a device."},
     {"last_stream", last_stream, METH_O,
-     "last_stream(owner)\n--\n\nReturn the handle of the stream that used memory of ours last, else None."},
+     "last_stream($module, owner, /)\n--\n\nReturn the handle of the stream that used memory of ours last, else None."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -202,8 +202,8 @@ PyObject* request_code(PyObject* object, void*) {
 
 PyMethodDef request_methods[] = {
     {"launch", request_launch, METH_VARARGS,
-     "launch(context, max_blocks=0, arena=0, capacity=0)\n--\n\nHand the launch to the driver, with the address of its "
-     "CudaContext, and of the stacks with `capacity` bytes for each thread."},
+     "launch($self, context, max_blocks=0, arena=0, capacity=0, /)\n--\n\nHand the launch to the driver, with the "
+     "address of its CudaContext, and of the stacks with `capacity` bytes for each thread."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -252,8 +252,8 @@ PyObject* stack_bound_of(PyObject*, PyObject* args) {
 
 PyMethodDef functions[] = {
     {"stack_bound", stack_bound_of, METH_VARARGS,
-     "stack_bound(program, arguments, dims)\n--\n\nReturn the bytes of stack that a thread of a launch needs at "
-     "most, -1 if nobody knows; the program is an artifact's `stack_bound`."},
+     "stack_bound($module, program, arguments, dims, /)\n--\n\nReturn the bytes of stack that a thread of a launch "
+     "needs at most, -1 if nobody knows; the program is an artifact's `stack_bound`."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -528,48 +528,47 @@ PyObject* get_args_size(PyObject* object, void*) {
 
 PyMethodDef functions[] = {
     {"set_current_device", set_current_device, METH_O,
-     "set_current_device(device)\n--\n\nSay which device a launch means that names none; None is the CPU."},
+     "set_current_device($module, device, /)\n--\n\nSay which device a launch means that names none; None is the CPU."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 PyMethodDef methods[] = {
     {"try_launch", method(launch_method), METH_FASTCALL,
-     "try_launch(dim, inputs, outputs, device, stream=None, max_blocks=0, block_dim=None)\n--\n\nLaunch, and return "
-     "True; or return False, with nothing done, when something is not plainly right or the variant is not "
+     "try_launch($self, dim, inputs, outputs, device, stream=None, max_blocks=0, block_dim=None, /)\n--\n\nLaunch, and "
+     "return True; or return False, with nothing done, when something is not plainly right or the variant is not "
      "installed."},
     {"try_run", method(try_run), METH_FASTCALL,
-     "try_run(dim, args, stream=None, max_blocks=0, block_dim=None)\n--\n\nAs try_launch, with one argument for each "
-     "parameter: of a struct, its fields."},
+     "try_run($self, dim, args, stream=None, max_blocks=0, block_dim=None, /)\n--\n\nAs try_launch, with one argument "
+     "for each parameter: of a struct, its fields."},
     {"try_batch", method(try_batch), METH_FASTCALL,
-     "try_batch(dim, args, size, steps)\n--\n\nAs try_run, for each of `size` elements of a batch: `args` are those of "
-     "the first element, and `steps` says by how many bytes each array moves from one to the next."},
+     "try_batch($self, dim, args, size, steps, /)\n--\n\nAs try_run, for each of `size` elements of a batch: `args` "
+     "are those of the first element, and `steps` says by how many bytes each array moves from one to the next."},
     {"required_variant", method(required_variant), METH_FASTCALL,
-     "required_variant(dim, args)\n--\n\nReturn the (contiguous, wide, sums) that try_run would run, or None when it "
-     "would refuse the grid or an argument."},
+     "required_variant($self, dim, args, /)\n--\n\nReturn the (contiguous, wide, sums) that try_run would run, or None "
+     "when it would refuse the grid or an argument."},
     {"explain", method(explain), METH_FASTCALL,
-     "explain(dim, inputs, outputs, device=None)\n--\n\nReturn None when try_launch would launch, else (why not, "
-     "the parameter's name or None)."},
+     "explain($self, dim, inputs, outputs, device=None, /)\n--\n\nReturn None when try_launch would launch, else (why "
+     "not, the parameter's name or None)."},
     {"pack", method(args_block), METH_FASTCALL,
-     "pack(inputs, outputs)\n--\n\nReturn the bytes of the argument block, or None when an argument is "
+     "pack($self, inputs, outputs, /)\n--\n\nReturn the bytes of the argument block, or None when an argument is "
      "refused."},
     {"install", install, METH_VARARGS,
-     "install(contiguous, wide, sums, address, keepalive, lanes=1, max_threads=0, context=0, rows=1, reaches=b'', "
-     "takes=False)\n--\n\nSet the entry point of a variant, which runs `lanes` threads of each of `rows` rows at once. "
-     "On CUDA, the driver's function, the most threads of its blocks and the address of its CudaContext. A launch that "
-     "`reaches`, as `base.reach` packs them, out of an array is declined. Code that `takes` elements, of arrays that "
-     "are "
-     "flagged so and of no others, is told while no other thread can touch these."},
-    {"clear", clear, METH_NOARGS, "clear()\n--\n\nForget all variants."},
+     "install($self, contiguous, wide, sums, address, keepalive, lanes=1, max_threads=0, context=0, rows=1, "
+     "reaches=b'', takes=False, /)\n--\n\nSet the entry point of a variant, which runs `lanes` threads of each of "
+     "`rows` rows at once. On CUDA, the driver's function, the most threads of its blocks and the address of its "
+     "CudaContext. A launch that `reaches`, as `base.reach` packs them, out of an array is declined. Code that `takes` "
+     "elements, of arrays that are flagged so and of no others, is told while no other thread can touch these."},
+    {"clear", clear, METH_NOARGS, "clear($self, /)\n--\n\nForget all variants."},
     {"try_adjoint", method(adjoint_method), METH_FASTCALL,
-     "try_adjoint(dim, inputs, outputs, adj_inputs, adj_outputs, device)\n--\n\nRun the adjoint, and return True; or "
-     "return False, with nothing done."},
+     "try_adjoint($self, dim, inputs, outputs, adj_inputs, adj_outputs, device, /)\n--\n\nRun the adjoint, and return "
+     "True; or return False, with nothing done."},
     {"try_record", method(record_method), METH_FASTCALL,
-     "try_record(history, kernel, dim, inputs, outputs, device)\n--\n\nLaunch, and return a Record that `history` "
-     "knows, or True where `kernel` is None and nothing is recorded; or return None, with nothing done."},
+     "try_record($self, history, kernel, dim, inputs, outputs, device, /)\n--\n\nLaunch, and return a Record that "
+     "`history` knows, or True where `kernel` is None and nothing is recorded; or return None, with nothing done."},
     {"install_adjoint", install_adjoint, METH_VARARGS,
-     "install_adjoint(wrt, dispatcher)\n--\n\nSet the adjoint for a tuple of parameters with gradients; None where no "
-     "gradient passes."},
-    {"forget_adjoints", forget_adjoints, METH_NOARGS, "forget_adjoints()\n--\n\nForget all adjoints."},
+     "install_adjoint($self, wrt, dispatcher, /)\n--\n\nSet the adjoint for a tuple of parameters with gradients; None "
+     "where no gradient passes."},
+    {"forget_adjoints", forget_adjoints, METH_NOARGS, "forget_adjoints($self, /)\n--\n\nForget all adjoints."},
     {nullptr, nullptr, 0, nullptr},
 };
 

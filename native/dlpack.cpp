@@ -173,20 +173,20 @@ PyObject* tensor_memory(PyObject*, PyObject* object) { return memory_of_tensor(o
 
 PyMethodDef functions[] = {
     {"dlpack_import", dlpack_import, METH_O,
-     "dlpack_import(capsule)\n--\n\nConsume a DLPack capsule: (ptr, shape, byte strides, (code, bits, lanes), "
-     "(device type, id), readonly, owner)."},
+     "dlpack_import($module, capsule, /)\n--\n\nConsume a DLPack capsule: (ptr, shape, byte strides, (code, bits, "
+     "lanes), (device type, id), readonly, owner)."},
     {"tensor_info", tensor_info, METH_O,
-     "tensor_info(obj)\n--\n\nDescribe a tensor, as dlpack_import does, through its type's C exchange API; None "
-     "when the type has none."},
-    {"tensor_memory", tensor_memory, METH_O,
-     "tensor_memory(obj)\n--\n\nReturn what keeps the memory of a tensor alive, through its type's C exchange API; "
+     "tensor_info($module, obj, /)\n--\n\nDescribe a tensor, as dlpack_import does, through its type's C exchange API; "
      "None when the type has none."},
+    {"tensor_memory", tensor_memory, METH_O,
+     "tensor_memory($module, obj, /)\n--\n\nReturn what keeps the memory of a tensor alive, through its type's C "
+     "exchange API; None when the type has none."},
     {"set_write_hook", method(set_write_hook), METH_FASTCALL,
-     "set_write_hook(cls, hook, versions=False)\n--\n\nCall `hook(tensors)` before each launch with the tuple of the "
-     "tensors of `cls` or its subclasses that the kernel writes. With `versions`, the hook is PyTorch's own counter of "
-     "writes in place, which may be reached without the call."},
+     "set_write_hook($module, cls, hook, versions=False, /)\n--\n\nCall `hook(tensors)` before each launch with the "
+     "tuple of the tensors of `cls` or its subclasses that the kernel writes. With `versions`, the hook is PyTorch's "
+     "own counter of writes in place, which may be reached without the call."},
     {"set_class_hook", set_class_hook, METH_O,
-     "set_class_hook(hook)\n--\n\nCall `hook(cls)` for each class of tensors before its first tensor is "
+     "set_class_hook($module, hook, /)\n--\n\nCall `hook(cls)` for each class of tensors before its first tensor is "
      "used."},
     {nullptr, nullptr, 0, nullptr},
 };

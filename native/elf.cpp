@@ -310,8 +310,8 @@ PyObject* code_has(PyObject* object, PyObject* name) {
 }
 
 PyMethodDef code_methods[] = {
-    {"has", code_has, METH_O, "has(name)\n--\n\nReturn whether the object defines a function."},
-    {"address", code_address, METH_O, "address(name)\n--\n\nReturn the address of a function of the object."},
+    {"has", code_has, METH_O, "has($self, name, /)\n--\n\nReturn whether the object defines a function."},
+    {"address", code_address, METH_O, "address($self, name, /)\n--\n\nReturn the address of a function of the object."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -341,8 +341,8 @@ PyObject* load_object(PyObject*, PyObject* args) {
 
 PyMethodDef functions[] = {
     {"load_object", load_object, METH_VARARGS,
-     "load_object(data, symbols)\n--\n\nLoad a relocatable object; returns its Code, or a str that says why it can't "
-     "be loaded here."},
+     "load_object($module, data, symbols, /)\n--\n\nLoad a relocatable object; returns its Code, or a str that says "
+     "why it can't be loaded here."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -287,12 +287,12 @@ PyObject* tensor_over(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
 
 PyMethodDef functions[] = {
     {"dlpack_capsule", method(dlpack_capsule), METH_FASTCALL,
-     "dlpack_capsule(array, versioned, copied=False)\n--\n\nReturn a DLPack capsule that keeps the "
-     "memory of `array` alive."},
+     "dlpack_capsule($module, array, versioned, copied=False, /)\n--\n\nReturn a DLPack capsule that keeps the memory "
+     "of `array` alive."},
     {"tensor_over", method(tensor_over), METH_FASTCALL,
-     "tensor_over(array, cls, attribute, value)\n--\n\nReturn a tensor of `cls` over the memory of `array`, whose "
-     "`attribute`, one of the library's truth values, is `value`: the one that was given out before if it lives and is "
-     "unchanged. None where Python has to see to it."},
+     "tensor_over($module, array, cls, attribute, value, /)\n--\n\nReturn a tensor of `cls` over the memory of "
+     "`array`, whose `attribute`, one of the library's truth values, is `value`: the one that was given out before if "
+     "it lives and is unchanged. None where Python has to see to it."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -107,11 +107,14 @@ void map_dealloc(PyObject* object) {
 }
 
 PyMethodDef map_methods[] = {
-    {"add", method(map_add), METH_FASTCALL, "add(array, value)\n--\n\nKeep a value for the memory of an array."},
+    {"add", method(map_add), METH_FASTCALL,
+     "add($self, array, value, /)\n--\n\nKeep a value for the memory of an array."},
     {"discard", method(map_discard), METH_FASTCALL,
-     "discard(array, value)\n--\n\nForget a value that was added for an array of the same extent, if it is there."},
+     "discard($self, array, value, /)\n--\n\nForget a value that was added for an array of the same extent, if it is "
+     "there."},
     {"overlapping", map_overlapping, METH_O,
-     "overlapping(array)\n--\n\nReturn the values of all memory between the first and the last byte of an array."},
+     "overlapping($self, array, /)\n--\n\nReturn the values of all memory between the first and the last byte of an "
+     "array."},
     {nullptr, nullptr, 0, nullptr},
 };
 

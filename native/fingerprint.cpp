@@ -85,7 +85,7 @@ PyObject* python_fingerprint(PyObject*, PyObject* object) {
 
 PyMethodDef functions[] = {
     {"fingerprint", python_fingerprint, METH_O,
-     "fingerprint(array)\n--\n\nReturn a hash of what an array on the CPU holds."},
+     "fingerprint($module, array, /)\n--\n\nReturn a hash of what an array on the CPU holds."},
     {nullptr, nullptr, 0, nullptr},
 };
 

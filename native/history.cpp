@@ -186,16 +186,16 @@ void history_dealloc(PyObject* object) {
 
 PyMethodDef history_methods[] = {
     {"add_reader", method(history_add_reader), METH_FASTCALL,
-     "add_reader(record, position)\n--\n\nNote that the adjoint of `record` may read its argument at `position`."},
+     "add_reader($self, record, position, /)\n--\n\nNote that the adjoint of `record` may read its argument at "
+     "`position`."},
     {"discard_reader", method(history_discard_reader), METH_FASTCALL,
-     "discard_reader(record, position)\n--\n\nForget that it may."},
+     "discard_reader($self, record, position, /)\n--\n\nForget that it may."},
     {"overlapping_readers", history_overlapping_readers, METH_O,
-     "overlapping_readers(array)\n--\n\nReturn (record, position) for each reader whose argument spans memory that "
-     "`array` "
-     "spans as well."},
+     "overlapping_readers($self, array, /)\n--\n\nReturn (record, position) for each reader whose argument spans "
+     "memory that `array` spans as well."},
     {"take_written", history_take_written, METH_NOARGS,
-     "take_written()\n--\n\nReturn, once, the arrays with gradients that launches have written which try_record "
-     "took."},
+     "take_written($self, /)\n--\n\nReturn, once, the arrays with gradients that launches have written which "
+     "try_record took."},
     {nullptr, nullptr, 0, nullptr},
 };
 

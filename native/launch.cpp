@@ -194,8 +194,8 @@ PyObject* launcher(PyObject*, PyObject* checked) { return make_fast_path(launch_
 
 PyMethodDef functions[] = {
     {"launcher", launcher, METH_O,
-     "launcher(checked)\n--\n\nReturn the function `launch`: what a kernel's dispatcher takes runs at once, all "
-     "else goes to `checked`."},
+     "launcher($module, checked, /)\n--\n\nReturn the function `launch`: what a kernel's dispatcher takes runs at "
+     "once, all else goes to `checked`."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -239,8 +239,8 @@ void command_dealloc(PyObject* object) {
 
 PyMethodDef command_methods[] = {
     {"launch", method(command_launch), METH_FASTCALL | METH_KEYWORDS,
-     "launch($self, stream=None)\n--\n\nRun it, as `wp.launch` with these arguments would: an active tape records it."
-     "\n\nArgs:\n    stream: For CUDA devices."},
+     "launch($self, stream=None)\n--\n\nRun it, as `wp.launch` with these arguments would: an active tape records "
+     "it.\n\nArgs:\n    stream: For CUDA devices."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -56,7 +56,7 @@ void link_dealloc(PyObject* object) {
 }
 
 PyMethodDef link_methods[] = {
-    {"tensor", link_tensor, METH_NOARGS, "tensor()\n--\n\nReturn the tensor, or None when it is gone."},
+    {"tensor", link_tensor, METH_NOARGS, "tensor($self, /)\n--\n\nReturn the tensor, or None when it is gone."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -150,11 +150,11 @@ PyObject* set_torch_link(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
 
 PyMethodDef functions[] = {
     {"torch_reader", torch_reader, METH_O,
-     "torch_reader(checked)\n--\n\nReturn the function `from_torch`: dense tensors whose gradient, if they require "
-     "one, is there already are converted at once, all else goes to `checked`."},
+     "torch_reader($module, checked, /)\n--\n\nReturn the function `from_torch`: dense tensors whose gradient, if they "
+     "require one, is there already are converted at once, all else goes to `checked`."},
     {"set_torch_link", method(set_torch_link), METH_FASTCALL,
-     "set_torch_link(cls, is_grad_enabled)\n--\n\nSay which class of links ties gradients to tensors of PyTorch, "
-     "and what tells whether its grad mode is on."},
+     "set_torch_link($module, cls, is_grad_enabled, /)\n--\n\nSay which class of links ties gradients to tensors of "
+     "PyTorch, and what tells whether its grad mode is on."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -337,18 +337,19 @@ PyObject* learn_element(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
 
 PyMethodDef functions[] = {
     {"share", method(share), METH_FASTCALL,
-     "share(obj, dtype)\n--\n\nReturn an array over the memory of a NumPy array, memoryview or PyTorch tensor, with "
-     "elements of `dtype`, or of its own scalars if that is None; None where Python has to see to it."},
+     "share($module, obj, dtype, /)\n--\n\nReturn an array over the memory of a NumPy array, memoryview or PyTorch "
+     "tensor, with elements of `dtype`, or of its own scalars if that is None; None where Python has to see to it."},
     {"copied", method(copied), METH_FASTCALL,
-     "copied(arr, dtype)\n--\n\nReturn an array with a copy of the elements of a contiguous NumPy array; else as "
-     "`share`."},
+     "copied($module, arr, dtype, /)\n--\n\nReturn an array with a copy of the elements of a contiguous NumPy array; "
+     "else as `share`."},
     {"make_array", method(make_array), METH_FASTCALL,
-     "make_array(shape, dtype, device, zero)\n--\n\nReturn an array in fresh memory; None where Python has to see to "
-     "it."},
+     "make_array($module, shape, dtype, device, zero, /)\n--\n\nReturn an array in fresh memory; None where Python has "
+     "to see to it."},
     {"set_array_class", method(set_array_class), METH_FASTCALL,
-     "set_array_class(cls, device)\n--\n\nSay which class arrays are of, and which device the CPU is."},
+     "set_array_class($module, cls, device, /)\n--\n\nSay which class arrays are of, and which device the CPU is."},
     {"learn_element", method(learn_element), METH_FASTCALL,
-     "learn_element(name, host, type_code)\n--\n\nSay what class and type code elements have that `name` stands for."},
+     "learn_element($module, name, host, type_code, /)\n--\n\nSay what class and type code elements have that `name` "
+     "stands for."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -38,7 +38,8 @@ PyObject* preload(PyObject*, PyObject* path) {
 
 PyMethodDef functions[] = {
     {"preload", preload, METH_O,
-     "preload(path)\n--\n\nBegin to load a shared library in a thread of its own. Only the first call counts."},
+     "preload($module, path, /)\n--\n\nBegin to load a shared library in a thread of its own. Only the first call "
+     "counts."},
     {nullptr, nullptr, 0, nullptr},
 };
 

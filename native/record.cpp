@@ -159,24 +159,26 @@ PyObject* note_torn(PyObject*, PyObject* launches) {
 
 PyMethodDef functions[] = {
     {"note_torn", note_torn, METH_O,
-     "note_torn(launches)\n--\n\nNote which of the records in a list something unseen has written to already."},
+     "note_torn($module, launches, /)\n--\n\nNote which of the records in a list something unseen has written to "
+     "already."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 PyMethodDef record_methods[] = {
     {"ran", record_ran, METH_NOARGS,
-     "ran()\n--\n\nNote that the launch has run, through its dispatcher, and what its arrays hold now."},
+     "ran($self, /)\n--\n\nNote that the launch has run, through its dispatcher, and what its arrays hold now."},
     {"runs_elsewhere", record_runs_elsewhere, METH_NOARGS,
-     "runs_elsewhere()\n--\n\nNote what the arguments hold before something runs that means this launch."},
+     "runs_elsewhere($self, /)\n--\n\nNote what the arguments hold before something runs that means this launch."},
     {"follow", record_follow, METH_NOARGS,
-     "follow()\n--\n\nForget what the arguments held: the adjoint takes them as they are from now on."},
+     "follow($self, /)\n--\n\nForget what the arguments held: the adjoint takes them as they are from now on."},
     {"changed", record_changed, METH_NOARGS,
-     "changed()\n--\n\nReturn the positions of the arrays that hold other elements, as far as fingerprints show it, "
-     "than when the launch had run; none where the kernel has run again since without being recorded."},
+     "changed($self, /)\n--\n\nReturn the positions of the arrays that hold other elements, as far as fingerprints "
+     "show it, than when the launch had run; none where the kernel has run again since without being recorded."},
     {"try_reverse", try_reverse, METH_NOARGS,
-     "try_reverse()\n--\n\nRun the adjoint with the arrays' own gradients, and return True; or return False, with "
-     "nothing done, when something is not plainly right or the adjoint is not installed."},
-    {"can_reverse", can_reverse, METH_NOARGS, "can_reverse()\n--\n\nReturn whether try_reverse would run the adjoint."},
+     "try_reverse($self, /)\n--\n\nRun the adjoint with the arrays' own gradients, and return True; or return False, "
+     "with nothing done, when something is not plainly right or the adjoint is not installed."},
+    {"can_reverse", can_reverse, METH_NOARGS,
+     "can_reverse($self, /)\n--\n\nReturn whether try_reverse would run the adjoint."},
     {nullptr, nullptr, 0, nullptr},
 };
 

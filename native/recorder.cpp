@@ -47,7 +47,8 @@ PyGetSetDef getset[] = {
 
 PyMethodDef functions[] = {
     {"hold_launches", hold_launches, METH_O,
-     "hold_launches(on)\n--\n\nSay whether something has to see every launch: none then begins without Python."},
+     "hold_launches($module, on, /)\n--\n\nSay whether something has to see every launch: none then begins without "
+     "Python."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -526,8 +526,8 @@ PyObject* array_reduce(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
 
 PyMethodDef functions[] = {
     {"reduce", method(array_reduce), METH_FASTCALL,
-     "reduce(a, b, out, axis)\n--\n\nSum `a`, or its products with `b`, over all dimensions (axis -1) or one, into "
-     "`out`; returns whether all integers fit."},
+     "reduce($module, a, b, out, axis, /)\n--\n\nSum `a`, or its products with `b`, over all dimensions (axis -1) or "
+     "one, into `out`; returns whether all integers fit."},
     {nullptr, nullptr, 0, nullptr},
 };
 

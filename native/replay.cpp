@@ -73,8 +73,9 @@ void replay_dealloc(PyObject* object) {
 }
 
 PyMethodDef methods[] = {
-    {"add", add, METH_O, "add(node)\n--\n\nAdd a BoundLaunch, or a call without arguments."},
-    {"run", replay_run, METH_NOARGS, "run()\n--\n\nRun all that was added, in order, up to the first exception."},
+    {"add", add, METH_O, "add($self, node, /)\n--\n\nAdd a BoundLaunch, or a call without arguments."},
+    {"run", replay_run, METH_NOARGS,
+     "run($self, /)\n--\n\nRun all that was added, in order, up to the first exception."},
     {nullptr, nullptr, 0, nullptr},
 };
 

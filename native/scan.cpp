@@ -256,9 +256,10 @@ PyObject* array_runs(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
 
 PyMethodDef functions[] = {
     {"scan", method(array_scan), METH_FASTCALL,
-     "scan(source, out, inclusive)\n--\n\nWrite the prefix sums of the elements, component by component."},
+     "scan($module, source, out, inclusive, /)\n--\n\nWrite the prefix sums of the elements, component by component."},
     {"encode_runs", method(array_runs), METH_FASTCALL,
-     "encode_runs(source, values, lengths, count)\n--\n\nWrite each run's value and its length; returns their number."},
+     "encode_runs($module, source, values, lengths, count, /)\n--\n\nWrite each run's value and its length; returns "
+     "their number."},
     {nullptr, nullptr, 0, nullptr},
 };
 

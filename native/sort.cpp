@@ -312,11 +312,11 @@ PyObject* array_sort_segments(PyObject*, PyObject* const* args, Py_ssize_t nargs
 
 PyMethodDef functions[] = {
     {"sort_pairs", method(array_sort), METH_FASTCALL,
-     "sort_pairs(keys, values, count, begin_bit, end_bit)\n--\n\nSort the first `count` pairs by the bits of the "
-     "keys."},
+     "sort_pairs($module, keys, values, count, begin_bit, end_bit, /)\n--\n\nSort the first `count` pairs by the bits "
+     "of the keys."},
     {"sort_segments", method(array_sort_segments), METH_FASTCALL,
-     "sort_segments(keys, values, count, begin, end)\n--\n\nSort the pairs of each segment; returns the number of one "
-     "that is out of range or overlaps another, with nothing done, else None."},
+     "sort_segments($module, keys, values, count, begin, end, /)\n--\n\nSort the pairs of each segment; returns the "
+     "number of one that is out of range or overlaps another, with nothing done, else None."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -309,12 +309,15 @@ PyObject* close(PyObject*, PyObject*) {
 }
 
 PyMethodDef functions[] = {
-    {"_close", close, METH_NOARGS, "_close()\n--\n\nEnd the launches of other threads; called at exit."},
+    {"_close", close, METH_NOARGS, "_close($module, /)\n--\n\nEnd the launches of other threads; called at exit."},
     {"set_num_threads", set_num_threads, METH_O,
-     "set_num_threads(n)\n--\n\nSet how many threads a launch may use; 0 means one for each available CPU."},
+     "set_num_threads($module, n, /)\n--\n\nSet how many threads a launch may use; 0 means one for each available "
+     "CPU."},
     {"set_deterministic", set_deterministic, METH_O,
-     "set_deterministic(on)\n--\n\nSet whether launches give the same bits whatever the number of threads."},
-    {"num_threads", num_threads, METH_NOARGS, "num_threads()\n--\n\nReturn how many threads a launch may use."},
+     "set_deterministic($module, on, /)\n--\n\nSet whether launches give the same bits whatever the number of "
+     "threads."},
+    {"num_threads", num_threads, METH_NOARGS,
+     "num_threads($module, /)\n--\n\nReturn how many threads a launch may use."},
     {nullptr, nullptr, 0, nullptr},
 };
 

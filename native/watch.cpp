@@ -202,9 +202,8 @@ PyObject* watch_is_current(PyObject* object, PyObject*) { return PyBool_FromLong
 
 PyMethodDef methods[] = {
     {"is_current", watch_is_current, METH_NOARGS,
-     "is_current()\n--\n\nReturn whether everything is as it was. An attribute may run Python code; if it raises, it "
-     "counts "
-     "as missing."},
+     "is_current($self, /)\n--\n\nReturn whether everything is as it was. An attribute may run Python code; if it "
+     "raises, it counts as missing."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -47,7 +47,7 @@ PyObject* set_launch_timeout(PyObject*, PyObject* arg) {
 
 PyMethodDef functions[] = {
     {"set_launch_timeout", set_launch_timeout, METH_O,
-     "set_launch_timeout(seconds)\n--\n\nLimit how long a launch may take; 0 means no limit."},
+     "set_launch_timeout($module, seconds, /)\n--\n\nLimit how long a launch may take; 0 means no limit."},
     {nullptr, nullptr, 0, nullptr},
 };
 

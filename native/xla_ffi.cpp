@@ -210,17 +210,17 @@ PyObject* layout(PyObject*, PyObject*) {
 
 PyMethodDef functions[] = {
     {"xla_add_plan", add_plan, METH_VARARGS,
-     "xla_add_plan(key, address, keepalive, explain, load, lanes=1, order_dependent=False, non_associative=False, "
-     "deterministic=False, rows=1)\n--\n\nMake an entry point known to XLA's calls, for good. `explain(code, where, "
-     "thread[, text, values])` gives the exception for a kernel's error; `load(context)` gives function, usual and "
-     "most threads of a block, address of the fault record, owner, check, what bounds the stack and how many "
-     "threads run at once for CUDA."},
-    {"xla_has_plan", has_plan, METH_O, "xla_has_plan(key)\n--\n\nReturn whether the key is taken."},
+     "xla_add_plan($module, key, address, keepalive, explain, load, lanes=1, order_dependent=False, "
+     "non_associative=False, deterministic=False, rows=1, /)\n--\n\nMake an entry point known to XLA's calls, for "
+     "good. `explain(code, where, thread[, text, values])` gives the exception for a kernel's error; `load(context)` "
+     "gives function, usual and most threads of a block, address of the fault record, owner, check, what bounds the "
+     "stack and how many threads run at once for CUDA."},
+    {"xla_has_plan", has_plan, METH_O, "xla_has_plan($module, key, /)\n--\n\nReturn whether the key is taken."},
     {"xla_handler", handler, METH_VARARGS,
-     "xla_handler(major, minor, cuda=False)\n--\n\nReturn the handler of a platform as a capsule, for a JAX with this "
-     "version of XLA's API."},
+     "xla_handler($module, major, minor, cuda=False, /)\n--\n\nReturn the handler of a platform as a capsule, for a "
+     "JAX with this version of XLA's API."},
     {"xla_layout", layout, METH_NOARGS,
-     "xla_layout()\n--\n\nReturn the byte offsets that the handler takes for XLA's, by struct and field."},
+     "xla_layout($module, /)\n--\n\nReturn the byte offsets that the handler takes for XLA's, by struct and field."},
     {nullptr, nullptr, 0, nullptr},
 };
 

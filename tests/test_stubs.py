@@ -48,6 +48,14 @@ def test_the_stubs_are_current(tmp_path):
         assert (ROOT / "warp_like" / made.name).read_text() == made.read_text(), f"{made.name} is old: run build_lib.py"
 
 
+def test_the_stub_of_the_native_extension_says_what_is_there(tmp_path):
+    buffers = tmp_path / "allowed"  # Python 3.12 shows the buffer protocol as a method, older ones don't
+    buffers.write_text(r"warp_like\._native\.\w+\.__buffer__" + "\n")
+    command = [sys.executable, "-m", "mypy.stubtest", "warp_like._native", "--ignore-unused-allowlist"]
+    run = subprocess.run([*command, "--allowlist", str(buffers)], cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
 def test_every_public_name_is_in_the_stub():
     tree = ast.parse((ROOT / "warp_like" / "__init__.pyi").read_text())
     listed = next(ast.literal_eval(n.value) for n in tree.body if isinstance(n, ast.Assign))

@@ -1,17 +1,22 @@
 """The native extension (built from ``native/``): arrays, argument packing, launching and the thread pool."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, final
+
+from typing_extensions import disjoint_base
 
 _Array = TypeVar("_Array", bound="Array")
 
+@final
 class Buffer:
     """The owner of a piece of memory, given back when the last reference goes."""
 
     watchers: list[Any] | None
 
     @staticmethod
-    def wrap(ptr: int, nbytes: int, deleter: Callable[[int], object] | None = None, owner: object = None) -> Buffer: ...
+    def wrap(
+        ptr: int, nbytes: int, deleter: Callable[[int], object] | None = None, owner: object = None, /
+    ) -> Buffer: ...
     @property
     def ptr(self) -> int: ...
     @property
@@ -30,19 +35,22 @@ def track_allocations(callable: Callable[[Buffer], object] | None, /) -> None: .
 def set_allocator(callable: Callable[[int, bool], Buffer] | None, /) -> None: ...
 def alloc(nbytes: int, zero: bool = False, builtin: bool = False, /) -> Buffer: ...
 
+@final
 class Watch:
     """Says whether objects are still where they were found."""
 
-    def __new__(cls, checks: list[tuple[Any, ...]], /) -> Watch: ...
+    def __new__(cls, checks: list[tuple[Any, ...]]) -> Watch: ...
     def is_current(self) -> bool: ...
 
+@disjoint_base
 class Value:
     """Zeroed bytes of one host value. A subclass gives ``_nbytes_`` and ``_type_code_``."""
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Value: ...
-    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    def __new__(cls, nbytes: int) -> Value: ...
+    def __init__(self, nbytes: int) -> None: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
+@disjoint_base
 class Array:
     """The native part of an array: what a launch reads."""
 
@@ -153,6 +161,7 @@ class _DispatcherSpec(Protocol):
 
 _Args = list[Any] | tuple[Any, ...]
 
+@final
 class Dispatcher:
     """Launches one kernel."""
 
@@ -160,7 +169,7 @@ class Dispatcher:
     deterministic: bool
     stale: bool
     block_dim: int
-    runner: Callable[[Any], object] | None
+    runner: Callable[[CudaLaunchRequest], object] | None
     watch: Watch | None
     def __new__(cls, spec: _DispatcherSpec) -> Dispatcher: ...
     def try_launch(
@@ -232,6 +241,7 @@ class Dispatcher:
     @property
     def args_size(self) -> int: ...
 
+@final
 class Record:
     """One launch on a tape. ``same`` lists pairs of arguments that are one array; the two dicts hold copies."""
 
@@ -269,6 +279,7 @@ class Record:
 
 def note_torn(launches: list[Any], /) -> None: ...
 
+@disjoint_base
 class History:
     """Which recorded launches read which memory."""
 
@@ -282,6 +293,7 @@ class History:
     @property
     def uncopied(self) -> list[tuple[Record, int]]: ...
 
+@final
 class IntervalMap:
     """Values by the memory that they are about."""
 
@@ -293,6 +305,7 @@ def fingerprint(array: Array, /) -> int: ...
 def try_zero(launches: list[Any], /) -> bool: ...
 def try_backward(launches: list[Any], starts: list[tuple[Any, Any]], /) -> bool: ...
 
+@final
 class Code:
     """Machine code in this process; unmapped with the last reference."""
 
@@ -335,6 +348,7 @@ def balance_colors(
 ) -> tuple[float, bool]: ...
 def sort_segments(keys: Array, values: Array, count: int, begin: Array, end: Array, /) -> int | None: ...
 
+@final
 class Recorder:
     """What takes part in the operations of the thread that asks."""
 
@@ -343,6 +357,7 @@ class Recorder:
 
 def hold_launches(on: bool, /) -> None: ...
 
+@final
 class BoundLaunch:
     """A launch with its arguments packed."""
 
@@ -356,6 +371,7 @@ def bind_launch(
     /,
 ) -> BoundLaunch | None: ...
 
+@disjoint_base
 class Launchable:
     """The native part of a kernel."""
 
@@ -363,6 +379,7 @@ class Launchable:
     others: list[Dispatcher] | None
     latest: Any
 
+@final
 class FastPath:
     """A native function in front of a Python function that has the same parameters."""
 
@@ -372,6 +389,7 @@ def launcher(checked: Callable[..., Any], /) -> FastPath: ...
 def torch_reader(checked: Callable[..., Any], /) -> FastPath: ...
 def set_torch_link(cls: type[Link], is_grad_enabled: Callable[[], bool], /) -> None: ...
 
+@disjoint_base
 class Link:
     """The tie between the gradients of a tensor and of an array; ``holder`` is the tensor or a weak reference to it."""
 
@@ -379,12 +397,14 @@ class Link:
     def __new__(cls, holder: Any, grad: Any) -> Link: ...
     def tensor(self) -> Any: ...
 
+@disjoint_base
 class Command:
     """The native part of a recorded launch."""
 
     _bound: BoundLaunch | None
     def launch(self, stream: Any = None) -> None: ...
 
+@final
 class Replay:
     """A list of launches and calls that runs again and again."""
 
@@ -392,6 +412,7 @@ class Replay:
     def run(self) -> None: ...
     def __len__(self) -> int: ...
 
+@disjoint_base
 class CudaStream:
     """The native part of a stream: what a launch reads."""
 
@@ -401,6 +422,7 @@ class CudaStream:
     _blocking: bool
     _branch: bool
 
+@final
 class DriverContext:
     """A CUDA device's context, as launches see it."""
 
@@ -408,11 +430,31 @@ class DriverContext:
     stream_chosen: bool
     captured: list[object] | None
     only: bool
-    def __init__(self, handle: int, ordinal: int, /) -> None: ...
+    def __new__(cls, handle: int, ordinal: int) -> DriverContext: ...
     @property
     def handle(self) -> int: ...
     @property
     def ordinal(self) -> int: ...
+
+@final
+class CudaLaunchRequest:
+    """A launch that is about to be handed to the driver."""
+
+    @property
+    def written(self) -> list[tuple[int, int]]: ...
+    @property
+    def stream(self) -> int: ...
+    @property
+    def block_dim(self) -> int: ...
+    @property
+    def blocks(self) -> int: ...
+    @property
+    def arguments(self) -> bytes: ...
+    @property
+    def dims(self) -> tuple[int, int, int, int]: ...
+    @property
+    def code(self) -> Any: ...
+    def launch(self, context: int, max_blocks: int = 0, arena: int = 0, capacity: int = 0, /) -> None: ...
 
 def set_cuda(addresses: dict[str, int], on_error: Callable[[str, int], Exception], /) -> None: ...
 def cuda_memory(

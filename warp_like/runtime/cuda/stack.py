@@ -9,11 +9,12 @@ with the compiled code is in ``backend/llvm/cuda.py``.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from warp_like import _native
+from warp_like._native import CudaLaunchRequest as Request
 from warp_like.base.contract import CUDA_CONTEXT, RunError
 from warp_like.base.settings import settings
 from warp_like.runtime.cuda.device import CudaDevice
@@ -51,7 +52,7 @@ class Runner:
         self.program = program
         self.device = program.device
 
-    def __call__(self, request: Any) -> None:
+    def __call__(self, request: Request) -> None:
         """Launch, wait, and raise what the kernel reported."""
         loaded: Loaded = request.code
         name = f"kernel `{self.program.kernel.key}`"
@@ -71,7 +72,7 @@ class Runner:
         if self.program.waits and not stream.is_capturing:  # a graph's reports are looked at when something waits
             stream.synchronize()
 
-    def _is_affordable(self, request: Any, loaded: Loaded, capacity: int) -> bool:
+    def _is_affordable(self, request: Request, loaded: Loaded, capacity: int) -> bool:
         """Whether a thread needs no more than ``capacity`` bytes, and all that the device runs at once can have it."""
         if not 0 <= capacity <= settings.adjoint_stack_limit:
             return False
@@ -92,7 +93,7 @@ class Runner:
             "kernel with @wp.kernel(checkpoint_loops=True), which saves less and computes more"
         )
 
-    def _bounded(self, request: Any, loaded: Loaded, stream: Stream, capacity: int) -> None:
+    def _bounded(self, request: Request, loaded: Loaded, stream: Stream, capacity: int) -> None:
         blocks = min(request.blocks, self._resident(request, loaded))
         nbytes = max(blocks * request.block_dim * capacity, 4)
         capture = self.device.capture
@@ -103,7 +104,7 @@ class Runner:
         assert loaded.report is not None
         request.launch(loaded.report.address, blocks, arena.ptr, capacity)
 
-    def _with_stack(self, request: Any, loaded: Loaded, stream: Stream) -> None:
+    def _with_stack(self, request: Request, loaded: Loaded, stream: Stream) -> None:
         driver, queue = self.device.driver, stream.cuda_stream
         saved = [(ptr, nbytes, allocate(self.device, nbytes, False, stream)) for ptr, nbytes in request.written]
         header = allocate(self.device, CUDA_CONTEXT.size, False, stream)
@@ -118,7 +119,7 @@ class Runner:
                     driver.copy_on_device(ptr, copy.ptr, nbytes, queue)
                 loaded.stack_capacity = self._grown(loaded.stack_capacity, needed)
 
-    def _try_launch(self, request: Any, loaded: Loaded, stream: Stream, header: _native.Buffer) -> int:
+    def _try_launch(self, request: Request, loaded: Loaded, stream: Stream, header: _native.Buffer) -> int:
         """Launch once; returns the bytes of stack that a thread asked for in vain, 0 if none did."""
         driver, queue = self.device.driver, stream.cuda_stream
         capacity = loaded.stack_capacity
@@ -135,17 +136,17 @@ class Runner:
         needed: int = struct.unpack_from("<q", record, AT["stack_needed"])[0]
         return needed
 
-    def _blocks(self, request: Any, loaded: Loaded, capacity: int) -> int:
+    def _blocks(self, request: Request, loaded: Loaded, capacity: int) -> int:
         """How many blocks to launch: what the device runs at once, and has the memory for stacks for."""
         return max(1, min(request.blocks, self._resident(request, loaded), self._fitting(request, capacity)))
 
-    def _resident(self, request: Any, loaded: Loaded) -> int:
+    def _resident(self, request: Request, loaded: Loaded) -> int:
         """How many blocks the device runs at once."""
         with self.device.guard:
             blocks: int = self.device.driver.occupancy(loaded.function, request.block_dim)
         return max(1, blocks * self.device.sm_count)
 
-    def _fitting(self, request: Any, capacity: int) -> int:
+    def _fitting(self, request: Request, capacity: int) -> int:
         """How many blocks' stacks take a quarter of the free memory."""
         with self.device.guard:
             free, _ = self.device.driver.memory_info()
