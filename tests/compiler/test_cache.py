@@ -114,7 +114,8 @@ def test_a_damaged_entry_is_compiled_again(folder, damage):
         entry.write_bytes(damage)
     launch_fresh()
     if damage is not None:
-        assert Artifact.from_bytes(entry.read_bytes()).code.entry == Artifact.from_bytes(good).code.entry
+        key = entry.stem
+        assert Artifact.from_bytes(entry.read_bytes(), key).code.entry == Artifact.from_bytes(good, key).code.entry
 
 
 def test_a_folder_that_is_a_file(tmp_path, monkeypatch):
@@ -203,10 +204,13 @@ def test_an_artifact_comes_back_whole():
         StackUse(used=True, bound=b"\x07"),
         (("llvm", 0.5),),
     )
-    assert Artifact.from_bytes(a.to_bytes()) == a
-    for n in range(len(a.to_bytes())):
+    data = a.to_bytes("name")
+    assert Artifact.from_bytes(data, "name") == a
+    for n in range(len(data)):
         with pytest.raises(Damaged):
-            Artifact.from_bytes(a.to_bytes()[:n])
+            Artifact.from_bytes(data[:n], "name")
+    with pytest.raises(Damaged):
+        Artifact.from_bytes(data, "another")
 
 
 def test_default_folder(monkeypatch, tmp_path):

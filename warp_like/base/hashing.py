@@ -15,6 +15,18 @@ def digest(*parts: str | bytes) -> str:
     return blake2b(marshal.dumps(parts, 2), digest_size=20).hexdigest()
 
 
-def checksum(data: bytes) -> bytes:
-    """Return 16 bytes that tell whether ``data`` is what it was."""
-    return blake2b(data, digest_size=16).digest()
+def seal(body: bytes, name: str) -> bytes:
+    """Return ``body`` with 16 bytes in front that tell whether it is what it was, and whether it is called ``name``."""
+    return _checksum(body, name) + body
+
+
+def unseal(data: bytes, name: str) -> bytes | None:
+    """Return the body of what ``seal`` returned; None if it was changed, cut off, or has another name."""
+    body = data[16:]
+    return body if _checksum(body, name) == data[:16] else None
+
+
+def _checksum(body: bytes, name: str) -> bytes:
+    found = blake2b(name.encode() + b"\0", digest_size=16)
+    found.update(body)
+    return bytes(found.digest())

@@ -181,6 +181,21 @@ SETTINGS: tuple[Setting, ...] = (
         "",
         "Where compiled kernels are kept. Empty: a folder under XDG_CACHE_HOME or the platform's equivalent.",
     ),
+    Setting(
+        "kernel_cache_path",
+        "WARP_LIKE_CACHE_PATH",
+        str,
+        "",
+        "Further folders with compiled kernels, which are only read; separated like those of PATH. Their owners are "
+        "trusted.",
+    ),
+    Setting(
+        "kernel_cache_limit",
+        "WARP_LIKE_CACHE_LIMIT",
+        int,
+        1024,
+        "How many MiB of compiled kernels are kept, about; the ones not used for longest go first. 0 keeps all.",
+    ),
     Setting("cache_kernels", "WARP_LIKE_CACHE", bool, True, "Keep compiled kernels on disk and use those found there."),
     Setting(
         "num_threads",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from warp_like.base.frozen import Frozen
-from warp_like.base.hashing import checksum
+from warp_like.base.hashing import seal, unseal
 from warp_like.base.loc import Excerpt
 from warp_like.base.reach import Reach
 
@@ -143,25 +143,23 @@ class Artifact(Frozen):
     stack: StackUse = StackUse()
     seconds: tuple[tuple[str, float], ...] = ()
 
-    def to_bytes(self) -> bytes:
-        """Return the artifact with a checksum in front."""
+    def to_bytes(self, name: str) -> bytes:
+        """Return the artifact with a checksum in front, which covers ``name``, too."""
         *effects, reaches = self.effects.as_tuple()
         plain = [(*r.as_tuple()[:-1], [e.as_tuple() for e in r.frames]) for r in reaches]
         parts = self.code.as_tuple(), (*effects, plain), self.schedule.as_tuple(), self.stack.as_tuple(), self.seconds
-        body = marshal.dumps(parts, 2)
-        return _MAGIC + checksum(body) + body
+        return _MAGIC + seal(marshal.dumps(parts, 2), name)
 
     @staticmethod
-    def from_bytes(data: bytes) -> Artifact:
+    def from_bytes(data: bytes, name: str) -> Artifact:
         """Return the artifact that ``to_bytes`` wrote.
 
         Raises:
-            Damaged: The bytes are truncated, changed or of another format.
+            Damaged: The bytes are truncated, changed, of another format or of another name.
         """
-        start = len(_MAGIC) + 16
-        body = data[start:]
-        if data[: len(_MAGIC)] != _MAGIC or checksum(body) != data[len(_MAGIC) : start]:
-            raise Damaged("checksum or format differs")
+        body = unseal(data[len(_MAGIC) :], name) if data.startswith(_MAGIC) else None
+        if body is None:
+            raise Damaged("checksum, name or format differs")
         code, (*effects, plain), schedule, stack, seconds = marshal.loads(body)
         reaches = tuple([_reach(p) for p in plain])
         return Artifact(

@@ -1,8 +1,8 @@
 """The cache of artifacts on disk.
 
 Entries are named by the hash of everything that went into them, written under a temporary name and renamed into
-place, and checked on reading. A cache that is damaged, read-only, full or shared costs time, never correctness: every
-failure is logged and answered by compiling.
+place, and checked on reading. The checksum covers the name, so that an entry is not taken for another one. A cache that
+is damaged, read-only, full or shared costs time, never correctness: every failure is logged and answered by compiling.
 """
 
 from __future__ import annotations
@@ -12,113 +12,112 @@ import functools
 import marshal
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from warp_like.base import log
-from warp_like.base.hashing import checksum, digest
+from warp_like.base.hashing import digest, seal, unseal
 from warp_like.base.settings import settings
+from warp_like.compiler import cache_folders, cache_limit
 from warp_like.compiler.artifact import Artifact, Damaged
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def directory() -> Path:
-    """Return the folder that holds the cache now."""
+def directory() -> Path | None:
+    """Return the folder that holds the cache now; None where the user has no home folder and named no other."""
     from pathlib import Path  # not what a launch from the cache needs
 
-    return Path(_directory())
-
-
-def _directory() -> str:
-    if settings.kernel_cache_dir:
-        return os.path.expanduser(str(settings.kernel_cache_dir))
-    base = os.environ.get("XDG_CACHE_HOME")
-    if not base and sys.platform == "darwin":
-        base = os.path.join(os.path.expanduser("~"), "Library", "Caches")
-    elif not base and sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or os.path.join(os.path.expanduser("~"), "AppData", "Local")
-    return os.path.join(base or os.path.join(os.path.expanduser("~"), ".cache"), "warp_like")
+    own = cache_folders.own_folder()
+    return None if own is None else Path(own)
 
 
 def read(key: str) -> Artifact | None:
     """Return the artifact stored under ``key``, or None."""
-    data = _read(_path(key, "kernel"))
-    try:
-        return None if data is None else Artifact.from_bytes(data)
-    except Damaged as e:
-        log.info(f"cached kernel {key} can't be used and is compiled again: {e}")
-        return None
+    for data in _found(f"{key}.kernel"):
+        try:
+            return Artifact.from_bytes(data, key)
+        except Damaged as e:
+            log.info(f"cached kernel {key} can't be used: {e}")
+    return None
 
 
 def write(key: str, artifact: Artifact) -> None:
     """Store ``artifact`` under ``key`` if the folder allows it."""
-    _write(lambda: _path(key, "kernel"), artifact.to_bytes())
+    _write(f"{key}.kernel", artifact.to_bytes(key))
 
 
 def read_facts(key: str) -> tuple[Any, ...] | None:
     """Return what ``write_facts`` stored under ``key``, or None."""
-    data = _read(_path(key, "facts"))
-    if data is None or checksum(data[16:]) != data[:16]:
-        return None  # never written, or damaged: the caller finds it out anew, and writes it anew
-    found: tuple[Any, ...] = marshal.loads(data[16:])
-    return found
+    for data in _found(f"{key}.facts"):
+        body = unseal(data, key)
+        if body is not None:  # else it is damaged: the caller finds it out anew, and writes it anew
+            found: tuple[Any, ...] = marshal.loads(body)
+            return found
+    return None
 
 
 def write_facts(key: str, facts: tuple[Any, ...]) -> None:
     """Store a tuple of plain values under ``key`` if the folder allows it."""
-    body = marshal.dumps(facts, 2)
-    _write(lambda: _path(key, "facts"), checksum(body) + body)
+    _write(f"{key}.facts", seal(marshal.dumps(facts, 2), key))
 
 
-def _read(path: str) -> bytes | None:
+def _found(name: str) -> Iterator[bytes]:
+    """The contents of the files ``name``: of the user's own cache, then of shared ones."""
     if not settings.cache_kernels:
-        return None
-    try:
-        with open(path, "rb", buffering=0) as f:
-            return f.read()
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as e:
-        log.info(f"an entry of the cache can't be read: {e}")
-        return None
+        return
+    own = cache_folders.own_folder()
+    for folder, shared in [(own, False), *((folder, True) for folder in cache_folders.shared_folders())]:
+        if folder is None:
+            continue
+        try:
+            data = cache_folders.read_file(folder, _place(name), shared)
+        except (OSError, ValueError) as e:
+            log.info(f"an entry of the cache can't be read: {e}")
+            continue
+        if data is not None:
+            yield data
 
 
-def _write(where: Callable[[], str], data: bytes) -> None:
-    if not settings.cache_kernels:
+def _write(name: str, data: bytes) -> None:
+    folder = cache_folders.own_folder()
+    if not settings.cache_kernels or folder is None:
         return
     import tempfile  # not what a launch from the cache needs
 
-    temporary = None
+    path, temporary = os.path.join(folder, _place(name)), None
     try:
-        path = where()
-        folder = os.path.dirname(path)
-        os.makedirs(folder, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=folder, prefix=".", suffix=".part")
+        mode = cache_folders.make_folder(folder, _place(name))
+        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".", suffix=".part")
         with os.fdopen(handle, "wb") as f:
             f.write(data)
+        os.chmod(temporary, mode)
         os.replace(temporary, path)
-    except (OSError, RuntimeError) as e:
+    except (OSError, ValueError) as e:
         log.info(f"an entry of the cache is not kept: {e}")
         if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
+    else:
+        cache_limit.note_write(os.path.join(folder, "kernels"), len(data), settings.kernel_cache_limit << 20)
 
 
 def clear() -> None:
     """Remove every entry. Kernels that are loaded stay loaded."""
     import shutil
 
-    shutil.rmtree(os.path.join(_directory(), "kernels"), ignore_errors=True)
+    own = cache_folders.own_folder()
+    if own is not None:
+        shutil.rmtree(os.path.join(own, "kernels"), ignore_errors=True)
 
 
 def clear_lto_cache() -> None:
     """Do nothing: there are no link-time optimised libraries to keep. Called by programs written for Warp."""
 
 
-def _path(key: str, kind: str) -> str:
-    return f"{_directory()}/kernels/{key[:2]}/{key}.{kind}"
+def _place(name: str) -> str:
+    return f"kernels/{name[:2]}/{name}"
 
 
 @functools.lru_cache(maxsize=1)

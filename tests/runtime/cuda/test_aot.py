@@ -15,6 +15,7 @@ from warp_like.backend.libdevice import find_libdevice, find_ptxas
 from warp_like.backend.target import CUDA_ARCHITECTURES, cuda_target, nearest_architecture
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.signature import Signature
+from warp_like.runtime.kernels.aot import sealed_name
 from warp_like.runtime.kernels.aot_files import file_path, find_file
 
 SOURCE = """
@@ -124,8 +125,10 @@ def test_the_loaded_code_is_what_launches_get(
     name = f"aot.cuda{use_ptx:d}"
     (path,) = wp.compile_aot_module(made(name), arch=90, module_dir=tmp_path, use_ptx=use_ptx)
     with zipfile.ZipFile(path) as archive:
-        (facts,) = json.loads(archive.read("module.json"))["kernels"]
-        inside = [Artifact.from_bytes(archive.read(v["file"])) for v in facts["variants"]]
+        manifest = json.loads(archive.read("module.json"))
+        (facts,) = manifest["kernels"]
+        files = [v["file"] for v in facts["variants"]]
+        inside = [Artifact.from_bytes(archive.read(file), sealed_name(manifest, file)) for file in files]
     assert [v["wrt"] for v in facts["variants"]] == [None] * 5 + [[0, 1]] * 2
     assert [v["shares_indices"] for v in facts["variants"]] == [False] * 4 + [True] + [False] * 2
     assert all(a.stack.used == (v["wrt"] is not None) for a, v in zip(inside, facts["variants"], strict=True))

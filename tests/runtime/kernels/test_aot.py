@@ -16,8 +16,10 @@ import warp_like as wp
 from tests.frontend.support import define
 from warp_like.backend import nvptx
 from warp_like.backend.libdevice import find_libdevice, find_ptxas
+from warp_like.compiler import cache_folders
 from warp_like.compiler.artifact import Artifact
 from warp_like.ir import types as ir
+from warp_like.runtime.kernels.aot import sealed_name
 from warp_like.runtime.kernels.typetext import type_from_json, type_to_json
 
 SOURCE = """
@@ -74,7 +76,9 @@ def test_files_of_the_cpu_and_of_cuda(tmp_path):
             assert [k["key"] for k in manifest["kernels"]] == ["step", "count", "shift"]
             for kernel in manifest["kernels"]:
                 for variant in kernel["variants"]:
-                    artifact = Artifact.from_bytes(archive.read(variant["file"]))
+                    artifact = Artifact.from_bytes(
+                        archive.read(variant["file"]), sealed_name(manifest, variant["file"])
+                    )
                     if target != "cpu":
                         assert f".target {target}".encode() in artifact.code.binary
     assert wp.compile_aot_module("aot.files", arch=80, module_dir=tmp_path)[0].name == names[1]
@@ -85,8 +89,11 @@ def test_machine_code_for_cuda(tmp_path):
     (path,) = wp.compile_aot_module(made("aot.cubin"), arch=80, module_dir=tmp_path, use_ptx=False)
     assert path.name == "wp_aot.cubin.sm_80.cubin.aot"
     with zipfile.ZipFile(path) as archive:
-        variant = json.loads(archive.read("module.json"))["kernels"][0]["variants"][0]
-        assert Artifact.from_bytes(archive.read(variant["file"])).code.binary.startswith(b"\x7fELF")
+        manifest = json.loads(archive.read("module.json"))
+        variant = manifest["kernels"][0]["variants"][0]
+        assert Artifact.from_bytes(
+            archive.read(variant["file"]), sealed_name(manifest, variant["file"])
+        ).code.binary.startswith(b"\x7fELF")
     assert nvptx.assemble
 
 
@@ -205,10 +212,11 @@ def test_another_process_launches_without_source_and_without_llvm(tmp_path):
     (path,) = wp.compile_aot_module(made("aot.alone"), module_dir=tmp_path)
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    done = subprocess.run(
-        [sys.executable, str(program), str(tmp_path)], capture_output=True, text=True, check=False, env=os.environ
-    )
-    assert done.returncode == 0, done.stderr
+    env = {**os.environ, "WARP_LIKE_CACHE_DIR": str(tmp_path / "cache")}
+    for _ in range(2):  # the first process asks LLVM once what this processor is
+        command = [sys.executable, str(program), str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+        assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "kernel `count`, argument 2 `total`: expected array1d[int32], got array1d[float32]",
         "  help: total = wp.array(total.numpy(), dtype=int) before the launch, or annotate "
@@ -326,6 +334,36 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
         path.write_bytes(whole)
         _rewrite(path, {name: value})
         refused(match)
+
+
+def test_exchanged_files_are_refused(tmp_path):
+    """Between modules, and between the variants in one file."""
+    (path,) = wp.compile_aot_module(made("aot.one"), module_dir=tmp_path)
+    (other,) = wp.compile_aot_module(made("aot.two"), module_dir=tmp_path)
+    whole = path.read_bytes()
+    path.write_bytes(other.read_bytes())
+    with pytest.raises(RuntimeError, match=r"aot.one.cpu.aot holds module `aot.two` for cpu, as its name does not say"):
+        wp.load_aot_module("aot.one", module_dir=tmp_path)
+    _rewrite(path, {"module": "aot.one"})
+    with pytest.raises(RuntimeError, match="or damaged: checksum, name or format differs"):
+        wp.load_aot_module("aot.one", module_dir=tmp_path)
+    path.write_bytes(whole)
+    with zipfile.ZipFile(path) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    first, second = [name for name in files if name.endswith(".kernel")][:2]
+    files[first], files[second] = files[second], files[first]
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    with pytest.raises(RuntimeError, match="or damaged: checksum, name or format differs"):
+        wp.load_aot_module("aot.one", module_dir=tmp_path)
+
+
+def test_no_home_folder_and_no_folder_named(monkeypatch):
+    module = made("aot.homeless")
+    monkeypatch.setattr(cache_folders, "own_folder", lambda: None)
+    with pytest.raises(RuntimeError, match="you have no home folder; give `module_dir`"):
+        wp.compile_aot_module(module)
 
 
 def _rewrite(path: Any, changes: dict[str, Any]) -> None:

@@ -449,7 +449,7 @@ def test_artifacts_keep_reaches() -> None:
     (program,) = scale._programs.values()
     artifact = program.any_artifact
     assert [r.as_tuple()[:4] for r in artifact.effects.reaches] == [(0, 0, 0, 0), (1, 0, 0, 0)]
-    assert Artifact.from_bytes(artifact.to_bytes()) == artifact
+    assert Artifact.from_bytes(artifact.to_bytes("k"), "k") == artifact
 
 
 # --- random kernels ---

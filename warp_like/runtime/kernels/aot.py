@@ -71,7 +71,7 @@ def compile_aot_module(
         The files, one for each target.
 
     Raises:
-        RuntimeError: The module has no kernels, or there is no ptxas.
+        RuntimeError: The module has no kernels, there is no ptxas, or no folder was given and there is no home folder.
         ValueError: An architecture is no architecture.
         WarpCodegenError: A kernel can't be compiled.
 
@@ -100,7 +100,10 @@ def compile_aot_module(
 
 
 def _default_folder() -> Path:
-    return cache.directory() / "aot"
+    folder = cache.directory()
+    if folder is None:
+        raise RuntimeError("there is no folder for ahead-of-time modules: you have no home folder; give `module_dir`")
+    return folder / "aot"
 
 
 def _targets(device: Any, arch: Any, assembled: bool) -> list[Target | None]:
@@ -123,17 +126,22 @@ def _write(path: Path, module: Module, kernels: Sequence[Kernel], target: Target
     manifest: dict[str, Any] = {"format": _FORMAT, "version": VERSION, "module": module.name, "target": name}
     if target is None:
         manifest["host"] = host_key()
-    files: dict[str, bytes] = {}
-    manifest["kernels"] = [_kernel_facts(k, kernel, target, files) for k, kernel in enumerate(kernels)]
+    artifacts: dict[str, Artifact] = {}
+    manifest["kernels"] = [_kernel_facts(k, kernel, target, artifacts) for k, kernel in enumerate(kernels)]
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with zipfile.ZipFile(temporary, "w") as archive:
         archive.writestr(_MANIFEST, json.dumps(manifest, indent=1))
-        for name, data in files.items():
-            archive.writestr(name, data)
+        for file, artifact in artifacts.items():
+            archive.writestr(file, artifact.to_bytes(sealed_name(manifest, file)))
     temporary.replace(path)
 
 
-def _kernel_facts(k: int, kernel: Kernel, target: Target | None, files: dict[str, bytes]) -> dict[str, Any]:
+def sealed_name(manifest: Mapping[str, Any], file: str) -> str:
+    """Return the name that a variant's checksum covers: with it, files of two modules or targets can't be exchanged."""
+    return f"{manifest['module']} {manifest['target']} {file}"
+
+
+def _kernel_facts(k: int, kernel: Kernel, target: Target | None, files: dict[str, Artifact]) -> dict[str, Any]:
     """Return what the manifest says of a kernel; its variants are added to ``files``."""
     no_gradient = ""
     found = list(_variants(kernel, target))
@@ -146,7 +154,7 @@ def _kernel_facts(k: int, kernel: Kernel, target: Target | None, files: dict[str
     variants = []
     for v, (signature, artifact) in enumerate(found):
         name = f"{k}_{kernel.key}_{v}.kernel"
-        files[name] = artifact.to_bytes()
+        files[name] = artifact
         variants.append({"file": name, **_variant_facts(signature)})
     return {
         "key": kernel.key,
@@ -263,6 +271,10 @@ def _load(
         raise RuntimeError(
             f"{path} was made by warp_like {manifest['version']}, and this is {VERSION}; compile it again"
         )
+    if manifest["module"] != module.name or not path.name.startswith(f"wp_{module.name}.{manifest['target']}."):
+        raise RuntimeError(
+            f"{path} holds module `{manifest['module']}` for {manifest['target']}, as its name does not say"
+        )
     if target == "cpu":
         _require_host(path, manifest["host"])
     loaded = []
@@ -271,7 +283,7 @@ def _load(
         for v in facts["variants"]:
             wrt = None if v["wrt"] is None else tuple(v["wrt"])
             which = v["contiguous"], v["wide"], v["sums"], wrt, v["shares_indices"]
-            variants[which] = Artifact.from_bytes(archive.read(v["file"]))
+            variants[which] = Artifact.from_bytes(archive.read(v["file"]), sealed_name(manifest, v["file"]))
         values: Any = [tuple(x) if isinstance(x, list) else x for x in facts["options"]]
         options = Options(*values)
         loaded.append((facts, Precompiled(str(path), options, variants)))
