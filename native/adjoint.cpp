@@ -12,6 +12,7 @@
 #include "cuda_launch.h"
 #include "extent.h"
 #include "numpy_abi.h"
+#include "tensor_memory.h"
 #include "value.h"
 
 namespace wl {
@@ -304,7 +305,9 @@ void fill(Array* array, T value) {
 bool set_seed(Array* gradient, PyObject* seed, bool only_look) {
     if (is_array(seed)) {
         const Array* source = reinterpret_cast<const Array*>(seed);
-        if (!source->contiguous || source->device_type != kDLCPU || !same_shape(source, gradient)) return false;
+        if (!source->contiguous || !has_memory(source) || source->device_type != kDLCPU ||
+            !same_shape(source, gradient))
+            return false;
         return only_look || copy_bytes(gradient->data, source->data, gradient->size * gradient->itemsize);
     }
     Element element{};

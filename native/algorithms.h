@@ -8,6 +8,7 @@
 
 #include "array.h"
 #include "python.h"
+#include "tensor_memory.h"
 
 namespace wl {
 
@@ -68,13 +69,14 @@ inline bool element_of(const Array* array, Element* out) {
     return false;
 }
 
-// Whether the first `n` arguments are arrays of numbers; false with an exception set.
+// Whether the first `n` arguments are arrays that have their memory; false with an exception set.
 inline bool require_arrays(PyObject* const* args, Py_ssize_t n) {
     for (Py_ssize_t i = 0; i < n; ++i) {
         if (!is_array(args[i])) {
             PyErr_SetString(PyExc_TypeError, "needs arrays");
             return false;
         }
+        if (!require_memory(array_of(args[i]))) return false;
     }
     return true;
 }

@@ -7,6 +7,7 @@
 #include "alloc.h"
 #include "array.h"
 #include "numpy_abi.h"
+#include "tensor_memory.h"
 #include "value.h"
 
 namespace wl {
@@ -317,6 +318,7 @@ bool Arguments::pack_array(const Param& param, PyObject* object, PyObject* devic
     if (array->device != device) return refuse(why, "the array is on another device");
     if (param.writes && array->readonly) return refuse(why, "the kernel writes to the array, which is read-only");
     if (!array->aligned) return refuse(why, "the array's elements are not aligned");
+    if (!has_memory(array)) return refuse(why, "the array's memory is gone");
     contiguous_ &= array->contiguous;
     if (param.writes && (array->hooked || is_buffer(array->owner))) written_[written_count_++] = array->owner;
     if (signature_.cuda_ordinal >= 0 && array->owner) owners_[owner_count_++] = array->owner;
@@ -390,27 +392,32 @@ bool Arguments::pack_foreign(const Param& param, char* data, int ndim, const int
     auto* out = reinterpret_cast<int64_t*>(block_ + param.offset);
     int64_t* out_strides = out + 1 + param.ndim;
     out[0] = reinterpret_cast<int64_t>(data);
-    bool packed = true, empty = false;
+    bool packed = true, empty = false, sound = true;
     uint64_t bits = reinterpret_cast<uintptr_t>(data);
     for (int i = 0; i < element.components; ++i) {
         const int64_t extent = shape[param.ndim + i];
         if (extent != element.extents[i]) return refuse(why, "the last dimensions are not those of an element");
-        if (extent != 1 && strides[param.ndim + i] * unit != element.strides[i]) packed = false;
+        int64_t stride;
+        if (__builtin_mul_overflow(strides[param.ndim + i], unit, &stride)) packed = false;
+        if (extent != 1 && stride != element.strides[i]) packed = false;
     }
     const bool packed_element = packed;
     int64_t expected = element.size;
     for (int i = param.ndim - 1; i >= 0; --i) {
-        const int64_t stride = strides[i] * unit;
+        int64_t stride;
+        sound &= !__builtin_mul_overflow(strides[i], unit, &stride) && shape[i] >= 0;
         out[1 + i] = shape[i];
         out_strides[i] = stride;
         if (shape[i] == 0) empty = true;
         if (shape[i] != 1) {
             if (stride != expected) packed = false;
             bits |= static_cast<uint64_t>(stride);
-            expected *= shape[i];
+            packed &= !__builtin_mul_overflow(expected, shape[i], &expected);
         }
     }
+    if (!sound) return refuse(why, "an extent is negative, or a stride is larger than memory");
     if (empty) return true;
+    if (!data) return refuse(why, "the array has no memory");
     if (!packed_element) return refuse(why, "the elements' components are not packed");
     if (bits & static_cast<uint64_t>(element.scalar_size - 1)) return refuse(why, "the elements are not aligned");
     contiguous_ &= packed;

@@ -6,6 +6,7 @@
 #include "dlpack.h"
 #include "export.h"
 #include "structmember.h"
+#include "tensor_memory.h"
 
 namespace wl {
 
@@ -154,7 +155,9 @@ PyObject* array_bind(PyObject* object, PyObject* const* args, Py_ssize_t nargs) 
     hold(&self->device, args[7]);
     // The memory's own holder, not another array that looks at it, so that what it is can be seen here.
     PyObject* owner = args[8];
+    const bool shared = is_array(owner);
     while (is_array(owner)) {
+        self->tensor_data = reinterpret_cast<Array*>(owner)->tensor_data;
         PyObject* beyond = reinterpret_cast<Array*>(owner)->owner;
         if (!beyond || beyond == Py_None) break;
         if (PyObject* storage = reinterpret_cast<Array*>(owner)->storage) hold(&self->storage, storage);
@@ -162,6 +165,7 @@ PyObject* array_bind(PyObject* object, PyObject* const* args, Py_ssize_t nargs) 
     }
     hold(&self->owner, owner);
     self->hooked = wants_writes(self->owner);
+    if (!shared) note_tensor_memory(self);
     Py_RETURN_NONE;
 }
 
@@ -186,6 +190,7 @@ Array* new_view(PyObject* object) {
     view->device_type = base->device_type;
     view->device_id = base->device_id;
     view->hooked = base->hooked;
+    view->tensor_data = base->tensor_data;
     hold(&view->dtype, base->dtype);
     hold(&view->device, base->device);
     hold(&view->owner, base->owner && base->owner != Py_None ? base->owner : object);
@@ -339,6 +344,10 @@ int array_getbuffer(PyObject* object, Py_buffer* view, int flags) {
         return refuse_buffer(view, "the buffer protocol has no format for bfloat16");
     }
     if (self->readonly && (flags & PyBUF_WRITABLE)) return refuse_buffer(view, "the array is read-only");
+    if (!require_memory(self)) {
+        view->obj = nullptr;
+        return -1;
+    }
     view->obj = object;
     view->buf = self->data;
     view->itemsize = element.scalar_size;
@@ -371,14 +380,20 @@ PyBufferProcs array_buffer = {array_getbuffer, nullptr};
 
 Array* as_array(PyObject* object) { return reinterpret_cast<Array*>(object); }
 
-PyObject* get_ptr(PyObject* self, void*) { return PyLong_FromVoidPtr(as_array(self)->data); }
+PyObject* get_ptr(PyObject* self, void*) {
+    return require_memory(as_array(self)) ? PyLong_FromVoidPtr(as_array(self)->data) : nullptr;
+}
+
+PyObject* get_has_memory(PyObject* self, void*) { return PyBool_FromLong(has_memory(as_array(self))); }
 
 PyObject* get_shape(PyObject* self, void*) { return tuple_of(as_array(self)->shape, as_array(self)->ndim); }
 
 PyObject* get_strides(PyObject* self, void*) { return tuple_of(as_array(self)->strides, as_array(self)->ndim); }
 
 PyGetSetDef array_getset[] = {
-    {"ptr", get_ptr, nullptr, "Address of the first element.", nullptr},
+    {"ptr", get_ptr, nullptr, "Address of the first element; RuntimeError where the memory is gone.", nullptr},
+    {"has_memory", get_has_memory, nullptr, "Whether the tensor that the array was made from still has its memory.",
+     nullptr},
     {"shape", get_shape, nullptr, "Extent of each dimension, in elements.", nullptr},
     {"strides", get_strides, nullptr, "Distance between neighbours in each dimension, in bytes.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},

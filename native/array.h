@@ -28,7 +28,8 @@ struct Array {
     PyObject* dtype;
     PyObject* device;
     PyObject* owner;
-    PyObject* storage;  // holds the memory of a tensor, which may be given other memory, for `owner`; or null
+    PyObject* storage;        // holds the memory of a tensor, which may be given other memory, for `owner`; or null
+    const void* tensor_data;  // where `owner`, a tensor that may lose its memory, had it when this was made; or null
     PyObject* grad_array;
     PyObject* grad_links;  // a list of what ties the gradient to tensors, shared by all views; null or None: none
     PyObject* exports;     // a dict: class of tensors -> the view that it got last, or a weak reference to it; or null

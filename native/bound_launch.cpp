@@ -4,6 +4,7 @@
 
 #include "cuda_launch.h"
 #include "dispatch.h"
+#include "tensor_memory.h"
 #include "watch.h"
 
 namespace wl {
@@ -21,6 +22,7 @@ struct Work {
     Grid grid;
     Operands operands;
     Arguments arguments;
+    std::vector<const Array*> over_tensors;  // arrays among the operands that may lose their memory
 };
 
 struct BoundLaunch {
@@ -44,6 +46,11 @@ bool pack(Work* work, PyObject* const* given) {
     if (!variant->entry || (dispatcher->cuda && !fits(*variant, dispatcher, work->grid))) return false;
     work->variant = *variant;
     work->code = Ref::borrow(variant->keepalive);
+    for (size_t i = 0; i < work->operands.size(); ++i) {
+        if (!is_array(work->operands[i])) continue;
+        const Array* array = reinterpret_cast<const Array*>(work->operands[i]);
+        if (array->tensor_data) work->over_tensors.push_back(array);
+    }
     return true;
 }
 
@@ -107,6 +114,9 @@ bool run_bound_launch(PyObject* object) {
     Work* work = work_of(object);
     if (work->grid.count == 0) return true;
     const Ref held = Ref::borrow(object);
+    for (const Array* array : work->over_tensors) {
+        if (!require_memory(array)) return false;
+    }
     ++as_dispatcher(work->dispatcher.get())->unrecorded;
     return execute(as_dispatcher(work->dispatcher.get()), &work->variant, work->grid, &work->arguments);
 }

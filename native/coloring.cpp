@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "algorithms.h"
+#include "tensor_memory.h"
 
 namespace wl {
 
@@ -164,7 +165,7 @@ struct Balance {
 bool is_plain(PyObject* object, int ndim) {
     if (!is_array(object)) return false;
     const Array* a = array_of(object);
-    return a->type_code == static_cast<uint32_t>(Scalar::Int32) && a->ndim == ndim && a->contiguous &&
+    return has_memory(a) && a->type_code == static_cast<uint32_t>(Scalar::Int32) && a->ndim == ndim && a->contiguous &&
            a->device_type == kDLCPU && (ndim == 1 || a->shape[1] == 2);
 }
 

@@ -15,18 +15,55 @@ constexpr const char* kVersionedUsed = "used_dltensor_versioned";
 
 // ---- import
 
+// Whether no arithmetic on the extents and strides of `tensor` overflows: its elements, and how far apart they lie.
+bool is_sound(const DLTensor& tensor) {
+    if (tensor.ndim < 0 || (tensor.ndim && !tensor.shape)) return false;
+    const int64_t size = int64_t{tensor.dtype.bits} * tensor.dtype.lanes / 8;
+    int64_t bytes = size, span = 0;
+    for (int i = tensor.ndim - 1; i >= 0; --i) {
+        const int64_t extent = tensor.shape[i];
+        int64_t stride = bytes, step;
+        if (extent < 0 || (tensor.strides && __builtin_mul_overflow(tensor.strides[i], size, &stride))) return false;
+        if (extent == 0) continue;
+        if (__builtin_mul_overflow(bytes, extent, &bytes) || stride == INT64_MIN) return false;
+        if (__builtin_mul_overflow(stride < 0 ? -stride : stride, extent - 1, &step) ||
+            __builtin_add_overflow(span, step, &span)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool is_empty(const DLTensor& tensor) {
+    for (int i = 0; i < tensor.ndim; ++i) {
+        if (tensor.shape[i] == 0) return true;
+    }
+    return false;
+}
+
+// False with an exception set where nothing can lie over what `tensor` describes.
+bool require_sound(const DLTensor& tensor) {
+    const int bits = tensor.dtype.bits * tensor.dtype.lanes;
+    if (bits % 8) {
+        PyErr_Format(PyExc_BufferError, "cannot import a DLPack tensor with elements of %d bits", bits);
+    } else if (!is_sound(tensor)) {
+        PyErr_SetString(PyExc_BufferError, "its extents and strides describe more memory than there can be");
+    } else if (!tensor.data && !is_empty(tensor)) {
+        PyErr_SetString(PyExc_BufferError,
+                        "it has elements but no memory: it is a fake tensor, a wrapper around others, or its storage "
+                        "has been freed");
+    }
+    return !PyErr_Occurred();
+}
+
 // The tuple (ptr, shape, byte strides, dtype, device, readonly, owner) that describes `tensor`.
 PyObject* describe(const DLTensor& tensor, bool readonly, PyObject* owner) {
     const int64_t bits = int64_t{tensor.dtype.bits} * tensor.dtype.lanes;
-    if (bits % 8 || tensor.ndim < 0) {
-        PyErr_Format(PyExc_BufferError, "cannot import a DLPack tensor with elements of %lld bits",
-                     static_cast<long long>(bits));
-        return nullptr;
-    }
+    if (!require_sound(tensor)) return nullptr;
     Ref shape(tuple_of(tensor.shape, tensor.ndim));
     Ref strides(PyTuple_New(tensor.ndim));
     if (!shape || !strides) return nullptr;
-    int64_t packed = bits / 8;
+    int64_t packed = bits / 8;  // `require_sound` has seen that no product overflows
     for (int i = tensor.ndim - 1; i >= 0; --i) {
         PyObject* stride = PyLong_FromLongLong(tensor.strides ? tensor.strides[i] * (bits / 8) : packed);
         if (!stride) return nullptr;
@@ -49,6 +86,7 @@ template <typename Managed>
 PyObject* take(PyObject* capsule, const char* name, const char* used, bool readonly) {
     auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
     const DLTensor& tensor = managed->dl_tensor;
+    if (!require_sound(tensor)) return nullptr;  // the capsule stays the caller's
     int64_t bytes = (int64_t{tensor.dtype.bits} * tensor.dtype.lanes + 7) / 8;
     for (int i = 0; i < tensor.ndim; ++i) bytes *= tensor.shape[i];
     void* start = static_cast<char*>(tensor.data) + tensor.byte_offset;

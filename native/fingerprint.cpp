@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "dlpack_abi.h"
+#include "tensor_memory.h"
 
 namespace wl {
 
@@ -57,6 +58,7 @@ const char* element_at(const Array* array, int64_t index) {
 // Of at most `most` bytes, or a little more, that lie evenly over the array, its first and last ones included.
 uint64_t hash_of(const Array* array, int64_t most) {
     Hash hash;
+    if (!has_memory(array)) return 0;  // changed, whatever it was
     const int64_t bytes = array->size * array->itemsize;
     if (array->contiguous && bytes <= most) {
         hash.add(array->data, bytes);
@@ -80,7 +82,8 @@ PyObject* python_fingerprint(PyObject*, PyObject* object) {
     if (!is_array(object) || reinterpret_cast<Array*>(object)->device_type != kDLCPU) {
         return PyErr_Format(PyExc_TypeError, "fingerprint() takes an array on the CPU, got %R", object);
     }
-    return PyLong_FromUnsignedLongLong(fingerprint(reinterpret_cast<Array*>(object)));
+    const Array* array = reinterpret_cast<Array*>(object);
+    return require_memory(array) ? PyLong_FromUnsignedLongLong(fingerprint(array)) : nullptr;
 }
 
 PyMethodDef functions[] = {

@@ -10,6 +10,7 @@
 #include "dlpack.h"
 #include "numpy_abi.h"
 #include "scalar.h"
+#include "tensor_memory.h"
 
 namespace wl {
 
@@ -125,9 +126,12 @@ bool lay_over(Array* array, const Element& element, const Memory& memory) {
     array->size = 1;
     for (int i = 0; i < ndim; ++i) {
         array->shape[i] = memory.shape[i];
-        array->strides[i] = memory.strides[i] * memory.unit;
-        array->size *= memory.shape[i];
+        if (memory.shape[i] < 0 || __builtin_mul_overflow(memory.strides[i], memory.unit, &array->strides[i]) ||
+            __builtin_mul_overflow(array->size, memory.shape[i], &array->size)) {
+            return false;
+        }
     }
+    if (array->size && !memory.data) return false;
     for (int i = 0; i < element.components; ++i) {
         const int64_t extent = memory.shape[ndim + i];
         if (extent != element.extents[i]) return false;
@@ -210,6 +214,7 @@ Ref shared_array(PyObject* object, PyObject* dtype, bool leaf) {
     }
     const TensorType* kind = find_tensor_type(Py_TYPE(array->owner));
     array->hooked = kind && kind->write_hook;
+    note_tensor_memory(array);
     return result;
 }
 

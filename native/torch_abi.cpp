@@ -12,6 +12,8 @@ constexpr const char* kIsNeg = "_ZN2at6native6is_negERKNS_6TensorE";
 constexpr const char* kIsInference = "_ZN2at6native12is_inferenceERKNS_6TensorE";
 constexpr const char* kBumpVersion = "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE";
 
+constexpr const char* kData = "aoti_torch_get_data_ptr";
+
 enum class Layout { Unknown, Expected, Other };
 
 // The functions take an `at::Tensor`, a pointer to the tensor's state, by reference.
@@ -20,6 +22,7 @@ struct Library {
     bool (*is_neg)(void* const& tensor);
     bool (*is_inference)(void* const& tensor);
     void (*bump_version)(void* const& tensor);
+    int32_t (*data)(void* const* tensor, void** data);  // 0 is success; null where the library lacks it
     Layout layout;
 };
 
@@ -44,7 +47,7 @@ void find(void* handle, const char* name, F* out) {
 }
 
 Library load(const DLPackExchangeAPI* api) {
-    Library found{api, nullptr, nullptr, nullptr, Layout::Unknown};
+    Library found{api, nullptr, nullptr, nullptr, nullptr, Layout::Unknown};
     Dl_info info;
     if (!dladdr(reinterpret_cast<void*>(api->dltensor_from_py_object_no_sync), &info) || !info.dli_fname) return found;
     void* handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);  // loaded already; searched with what it depends on
@@ -52,6 +55,7 @@ Library load(const DLPackExchangeAPI* api) {
     find(handle, kIsNeg, &found.is_neg);
     find(handle, kIsInference, &found.is_inference);
     find(handle, kBumpVersion, &found.bump_version);
+    find(handle, kData, &found.data);
     dlclose(handle);
     return found;
 }
@@ -77,6 +81,11 @@ bool reads_torch(PyObject* tensor) {
 bool torch_is_negated(PyObject* tensor) { return torch.is_neg(tensor_in(tensor)); }
 
 bool torch_is_inference(PyObject* tensor) { return torch.is_inference(tensor_in(tensor)); }
+
+const void* torch_data(PyObject* tensor) {
+    void* data = nullptr;
+    return torch.data && torch.data(&tensor_in(tensor), &data) == 0 ? data : nullptr;
+}
 
 bool torch_count_write(PyObject* tensor) {
     try {

@@ -8,6 +8,7 @@ array keeps the memory's owner alive.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -105,6 +106,7 @@ def over(memory: Memory, element: ElementType | None, *, reinterpret: bool = Fal
                 f"shape {shape} with strides {strides} bytes; make it contiguous first"
             )
         shape, strides = shape[:-inner], strides[:-inner]
+    _require_sound(memory)
     if not shape:  # a single element is an array of one
         shape, strides = (1,), (element.itemsize,)
     if len(shape) > MAX_DIMS:
@@ -114,6 +116,23 @@ def over(memory: Memory, element: ElementType | None, *, reinterpret: bool = Fal
         size = memory.scalar.bits // 8
         raise ValueError(f"the {memory.kind}'s elements are not aligned to their size of {size} bytes; copy it first")
     return made
+
+
+def _require_sound(memory: Memory) -> None:
+    """Refuse memory that can't be: elements at address 0, or further apart than addresses go."""
+    if min(memory.shape, default=0) < 0:
+        raise ValueError(f"a {memory.kind} of shape {memory.shape} has a negative extent")
+    if 0 in memory.shape:
+        return
+    if not memory.ptr:
+        raise ValueError(f"the {memory.kind} has elements but no memory")
+    size = memory.scalar.bits // 8
+    span = sum((n - 1) * abs(s) for n, s in zip(memory.shape, memory.strides, strict=True))
+    if max(span, math.prod(memory.shape) * size) >= 1 << 63:
+        raise ValueError(
+            f"a {memory.kind} of shape {memory.shape} with strides {memory.strides} bytes describes more memory than "
+            "there can be"
+        )
 
 
 def _reads_as(held: ir.Scalar, wanted: ir.Scalar | None) -> bool:
@@ -162,7 +181,8 @@ def _from_exchange_api(obj: Any) -> Memory | None:
     try:
         info = _native.tensor_info(obj)
     except (RuntimeError, BufferError, TypeError) as e:  # no dense memory: sparse, meta, another layout
-        raise ValueError(f"the {kind} can't be shared: {str(e).partition(chr(10))[0]}") from e
+        advice = "; to trace a launch, make the kernel an operator (wp.torch_op)" if _is_fake(obj) else ""
+        raise ValueError(f"the {kind} can't be shared: {str(e).partition(chr(10))[0]}{advice}") from e
     if info is None:
         return None
     if (getattr(obj, "is_conj", None) and obj.is_conj()) or (getattr(obj, "is_neg", None) and obj.is_neg()):
@@ -170,6 +190,12 @@ def _from_exchange_api(obj: Any) -> Memory | None:
             f"the {kind} is a lazily conjugated or negated view; resolve it first (resolve_conj, resolve_neg)"
         )
     return from_info(info, kind, _storage_of(obj))
+
+
+def _is_fake(obj: Any) -> bool:
+    """Whether ``obj`` is what PyTorch traces programs with: a tensor with a shape and no memory."""
+    fakes = sys.modules.get("torch._subclasses.fake_tensor")
+    return fakes is not None and isinstance(obj, fakes.FakeTensor)
 
 
 def _storage_of(obj: Any) -> Any:

@@ -76,11 +76,7 @@ def require_memory(a: array) -> None:
     Raises:
         RuntimeError: The tensor that owned the memory has been freed or resized.
     """
-    storage_of = getattr(a.owner, "untyped_storage", None)
-    if storage_of is None or a.size == 0:
-        return
-    storage, (first, last) = storage_of() if a.storage is None else a.storage, extent(a)
-    if not storage.data_ptr() <= first <= last <= storage.data_ptr() + storage.nbytes():
+    if not a.has_memory:
         raise RuntimeError(
             f"the memory of {a!r} is gone: the tensor that it was made from has been freed or resized since; record "
             "the forward pass again"

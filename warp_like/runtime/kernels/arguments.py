@@ -115,6 +115,7 @@ def convert(site: Site, value: Any) -> Any:
     Raises:
         TypeError: It has another type, number of dimensions, dtype or device.
         ValueError: It is a number that does not fit.
+        RuntimeError: It is an array over a tensor that has lost its memory.
     """
     t = site.expected
     if isinstance(t, ir.Array):
@@ -147,6 +148,10 @@ def _convert_array(site: Site, t: ir.Array, value: Any) -> array:
             f"{site.text}: the launch is on {site.device}, the array on {value.device}; launch with "
             f"device='{value.device}', or pass a copy: wp.clone(a, device='{site.device}')"
         )
+    if not value.has_memory:
+        raise RuntimeError(
+            f"{site.text}: the array's memory is gone: the tensor that it was made from has been freed or resized since"
+        )
     return value
 
 
@@ -164,7 +169,7 @@ def _reached(site: Site, value: array) -> array | None:
         return None
     if site.device.backend.streams is None:
         value.device.synchronize()
-    return bind_foreign(value.element, value.ptr, value.shape, value.strides, value.readonly, site.device, value.owner)
+    return bind_foreign(value.element, value.ptr, value.shape, value.strides, value.readonly, site.device, value)
 
 
 def no_array(t: ir.Array, device: Device | None = None) -> array:
