@@ -9,6 +9,7 @@
 #include "batch.h"
 #include "cuda.h"
 #include "cuda_launch.h"
+#include "current_device.h"
 #include "record.h"
 #include "spec.h"
 #include "structmember.h"
@@ -121,21 +122,11 @@ Variant* variant_for(Dispatcher* self, const Grid& grid, const Arguments& argume
     return reaches_too_far(variant, grid, arguments) ? &refused : variant;
 }
 
-namespace {
-
-PyObject* current_device = nullptr;  // what a launch means that names no device; null: the CPU
-
-PyObject* set_current_device(PyObject*, PyObject* device) {
-    PyObject* old = current_device;
-    current_device = device == Py_None ? nullptr : Ref::borrow(device).release();
-    Py_XDECREF(old);
-    Py_RETURN_NONE;
-}
-
-}  // namespace
-
 bool same_device(const Dispatcher* self, PyObject* device, const char** why) {
-    if (device == Py_None && (current_device ? self->device == current_device : !self->cuda)) return true;
+    if (device == Py_None) {
+        const PyObject* current = current_device();
+        if (current ? self->device == current : !self->cuda) return true;
+    }
     if (device == self->device) return true;
     if (PyUnicode_CheckExact(device)) {
         if (PyUnicode_Compare(device, self->device_name) == 0) return true;
@@ -526,12 +517,6 @@ PyObject* get_args_size(PyObject* object, void*) {
     return PyLong_FromLongLong(as_dispatcher(object)->signature->args_size);
 }
 
-PyMethodDef functions[] = {
-    {"set_current_device", set_current_device, METH_O,
-     "set_current_device($module, device, /)\n--\n\nSay which device a launch means that names none; None is the CPU."},
-    {nullptr, nullptr, 0, nullptr},
-};
-
 PyMethodDef methods[] = {
     {"try_launch", method(launch_method), METH_FASTCALL,
      "try_launch($self, dim, inputs, outputs, device, stream=None, max_blocks=0, block_dim=None, /)\n--\n\nLaunch, and "
@@ -645,7 +630,7 @@ bool register_dispatch(PyObject* module) {
     DispatcherType.tp_methods = methods;
     DispatcherType.tp_members = members;
     DispatcherType.tp_getset = getset;
-    return add_type(module, "Dispatcher", &DispatcherType) && PyModule_AddFunctions(module, functions) == 0;
+    return add_type(module, "Dispatcher", &DispatcherType);
 }
 
 }  // namespace wl

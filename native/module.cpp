@@ -8,6 +8,7 @@
 #include "cpu.h"
 #include "cuda.h"
 #include "cuda_launch.h"
+#include "current_device.h"
 #include "dispatch.h"
 #include "dlpack.h"
 #include "elf.h"
@@ -55,12 +56,13 @@ PyMODINIT_FUNC PyInit__native() {
     const bool done =
         wl::register_alloc(m) && wl::register_value(m) && wl::register_watch(m) && wl::register_array(m) &&
         wl::register_tensor_memory() && wl::register_operands() && wl::register_dlpack(m) && wl::register_export(m) &&
-        wl::register_make(m) && wl::register_context(m) && wl::register_thread_pool(m) && wl::register_dispatch(m) &&
-        wl::register_record(m) && wl::register_extent(m) && wl::register_history(m) && wl::register_fingerprint(m) &&
-        wl::register_recorder(m) && wl::register_bound_launch(m) && wl::register_fast_path(m) &&
-        wl::register_launch(m) && wl::register_link(m) && wl::register_adjoint(m) && wl::register_elf(m) &&
-        wl::register_cpu(m) && wl::register_preload(m) && wl::register_cuda(m) && wl::register_cuda_launch(m) &&
-        wl::register_xla_ffi(m) && wl::register_reduce(m) && wl::register_replay(m) && wl::register_scan(m) &&
-        wl::register_sort(m) && wl::register_watchdog(m) && wl::register_coloring(m);
+        wl::register_make(m) && wl::register_context(m) && wl::register_thread_pool(m) &&
+        wl::register_current_device(m) && wl::register_dispatch(m) && wl::register_record(m) &&
+        wl::register_extent(m) && wl::register_history(m) && wl::register_fingerprint(m) && wl::register_recorder(m) &&
+        wl::register_bound_launch(m) && wl::register_fast_path(m) && wl::register_launch(m) && wl::register_link(m) &&
+        wl::register_adjoint(m) && wl::register_elf(m) && wl::register_cpu(m) && wl::register_preload(m) &&
+        wl::register_cuda(m) && wl::register_cuda_launch(m) && wl::register_xla_ffi(m) && wl::register_reduce(m) &&
+        wl::register_replay(m) && wl::register_scan(m) && wl::register_sort(m) && wl::register_watchdog(m) &&
+        wl::register_coloring(m);
     return done ? module.release() : nullptr;
 }

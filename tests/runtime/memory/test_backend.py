@@ -9,7 +9,9 @@ from __future__ import annotations
 import ast
 import ctypes
 import gc
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +222,58 @@ def test_the_default_is_the_current_one(attic):
         assert devices_of("attic")["attic:1"] is device
     assert wp.get_device("attic") is wp.get_device("attic:0")
     assert wp.zeros(3).device == "cpu"
+
+
+def in_thread(f):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(f).result()
+
+
+def test_each_thread_has_a_current_device(attic):
+    """What one thread does inside of `ScopedDevice` does not redirect the launches of others."""
+
+    def work():
+        x = wp.full(3, 2.0)
+        before = wp.get_device()
+        with wp.ScopedDevice("attic:1"):
+            entered.wait(10)
+            y = wp.full(3, 3.0)
+            wp.launch(square, dim=3, inputs=[y], outputs=[y])
+            left.wait(10)
+        return x, y, before, wp.get_device()
+
+    entered, left = threading.Barrier(2), threading.Barrier(2)
+    with ThreadPoolExecutor(1) as pool, wp.ScopedDevice("attic:0"):
+        running = pool.submit(work)
+        entered.wait(10)
+        z = wp.full(3, 4.0)
+        wp.launch(square, dim=3, inputs=[z], outputs=[z])
+        assert wp.get_device() == "attic:0"
+        left.wait(10)
+        x, y, before, after = running.result()
+    assert [str(d) for d in (x.device, y.device, z.device, before, after)] == [
+        "cpu",
+        "attic:1",
+        "attic:0",
+        "cpu",
+        "cpu",
+    ]
+    assert (y.list(), z.list()) == ([9.0] * 3, [16.0] * 3)
+    assert wp.get_device() == "cpu"
+
+
+def test_threads_that_name_no_device_use_that_of_the_process(attic):
+    try:
+        wp.set_device("attic:1")
+        assert in_thread(wp.get_device) == "attic:1"
+        in_thread(lambda: wp.set_device("attic:0"))
+        assert wp.get_device() == "attic:1"
+        assert in_thread(wp.get_device) == "attic:0"
+        with wp.ScopedDevice("cpu"), wp.ScopedDevice("attic:0") as inner:
+            assert wp.get_device() is inner
+        assert wp.get_device() == "attic:1"
+    finally:
+        wp.set_device("cpu")
 
 
 @pytest.mark.parametrize("dtype", [float, int, wp.float16, wp.bfloat16, wp.vec3, wp.mat22, bool])

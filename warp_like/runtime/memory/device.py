@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from warp_like import _native
 from warp_like.runtime.memory.registry import Unavailable, backend_of, kinds
@@ -226,7 +226,6 @@ DeviceLike = Device | str | None
 """What names a device: a ``Device``, an alias such as ``"cpu"``, or None for the current one."""
 
 _CPU = Device("cpu", None, -1, CPU_DLPACK_TYPE)
-_current = _CPU
 _found: dict[str, dict[str, Device]] = {}  # by kind, devices by alias; without kinds that were not looked for yet
 _why_none: dict[str, str] = {}  # why a kind has no devices
 
@@ -245,7 +244,7 @@ def forget_devices(kind: str) -> None:
     """Look for the devices of a kind anew at the next call that asks for them."""
     _found.pop(kind, None)
     _why_none.pop(kind, None)
-    if _current.kind == kind:
+    if _current().kind == kind:
         set_device(_CPU)
 
 
@@ -263,6 +262,10 @@ def rename(device: Device, alias: str) -> None:
     known[alias] = device
 
 
+def _current() -> Device:
+    return cast(Device, _native.current_device() or _CPU)
+
+
 def get_device(ident: DeviceLike = None) -> Device:
     """Return the device that ``ident`` names; the current one for None.
 
@@ -275,7 +278,7 @@ def get_device(ident: DeviceLike = None) -> Device:
         'cpu'
     """
     if ident is None:
-        return _current
+        return _current()
     if isinstance(ident, Device):
         return ident
     name = ident if isinstance(ident, str) else _foreign_name(ident)
@@ -299,8 +302,8 @@ def get_device(ident: DeviceLike = None) -> Device:
 def _default_device(kind: str) -> Device | None:
     """What the name of a kind means: the current device if it is one, else what another library has made current."""
     known = devices_of(kind)
-    if not known or _current.kind == kind:
-        return _current if known else None
+    if not known or _current().kind == kind:
+        return _current() if known else None
     return backend_of(kind).current_device() or next(iter(known.values()))
 
 
@@ -314,16 +317,14 @@ def _foreign_name(ident: Any) -> str:
 
 
 def set_device(ident: DeviceLike) -> None:
-    """Make the device that ``ident`` names the current one.
+    """Make the device that ``ident`` names the current one of this thread, and of threads that have set none.
 
     Example:
         >>> wp.set_device("cpu")
         >>> wp.get_device()
         'cpu'
     """
-    global _current
-    _current = get_device(ident)
-    _native.set_current_device(None if _current is _CPU else _current)
+    _native.set_current_device(get_device(ident))
 
 
 def get_devices() -> list[Device]:
@@ -386,7 +387,7 @@ def is_device_available(device: DeviceLike) -> bool:
 
 
 class ScopedDevice:
-    """Makes a device the current one inside a ``with`` block.
+    """Makes a device the current one of this thread inside a ``with`` block. Other threads keep theirs.
 
     Example:
         >>> with wp.ScopedDevice("cpu") as device:
@@ -397,15 +398,14 @@ class ScopedDevice:
 
     def __init__(self, device: DeviceLike) -> None:
         self.device = get_device(device)
-        self._saved: list[Device] = []
+        self._saved: list[Device | None] = []
 
     def __enter__(self) -> Device:
-        self._saved.append(_current)
-        set_device(self.device)
+        self._saved.append(_native.exchange_thread_device(self.device))
         return self.device
 
     def __exit__(self, *exc: object) -> None:
-        set_device(self._saved.pop())
+        _native.exchange_thread_device(self._saved.pop())
 
 
 def synchronize() -> None:
