@@ -18,16 +18,23 @@ namespace {
 
 constexpr int64_t kFirstStack = 64 << 10;
 constexpr int64_t kKeptStack = 4 << 20;  // more than this is given back after a launch
+constexpr int64_t kMostLocals = 1 << 30;
 
 std::atomic<int64_t> stack_cap{256 << 20};
 
-// The stack that an OS thread keeps from launch to launch.
-struct Spare {
-    char* memory = nullptr;
-    int64_t capacity = 0;
+// What an OS thread keeps from launch to launch.
+struct Spare : Block {
     ~Spare() { std::free(memory); }
 };
-thread_local Spare spare;
+thread_local Spare spare;         // for stacks
+thread_local Spare spare_locals;  // for local arrays
+
+// Keeps `block` in place of a smaller one if it is not too large, else frees it.
+void give_back(Spare* spare, const Block& block) {
+    if (block.capacity > kKeptStack || block.capacity <= spare->capacity) return std::free(block.memory);
+    std::free(spare->memory);
+    static_cast<Block&>(*spare) = block;
+}
 
 char* allocate(int64_t nbytes) {
     void* memory = nullptr;
@@ -99,16 +106,28 @@ bool Worker::grow(int64_t nbytes) {
 }
 
 void Worker::give_back_stack() {
-    if (capacity <= kKeptStack && capacity > spare.capacity) {
-        std::free(spare.memory);
-        spare.memory = stack;
-        spare.capacity = capacity;
-    } else {
-        std::free(stack);
-    }
+    give_back(&spare, {stack, capacity});
     stack = nullptr;
     capacity = 0;
 }
+
+// A kernel may run on any thread, of which some have small stacks, so the larger arrays are not there. A launch that
+// begins inside of another one, by a signal's handler, finds no spare block and gets one of its own.
+char* Worker::local_memory(int64_t nbytes) {
+    if (locals_.capacity >= nbytes) return locals_.memory;
+    if (spare_locals.capacity >= nbytes) {
+        std::free(locals_.memory);
+        locals_ = std::exchange(static_cast<Block&>(spare_locals), Block{});
+        return locals_.memory;
+    }
+    char* memory = nbytes <= kMostLocals ? allocate(nbytes) : nullptr;
+    if (!memory) return nullptr;
+    std::free(locals_.memory);
+    locals_ = {memory, nbytes};
+    return memory;
+}
+
+void Worker::give_back_locals() { give_back(&spare_locals, std::exchange(locals_, Block{})); }
 
 // ---- called by generated code
 
@@ -139,6 +158,13 @@ static void wl_breakpoint(Context*) {
 // Returns with `capacity - top >= nbytes`, or not at all: over the cap the launch ends with RunError::StackLimit.
 static void wl_stack_grow(Context* context, int64_t nbytes) {
     if (!worker_of(context)->grow(nbytes)) wl_abort(context, RunError::StackLimit, 0, -1);
+}
+
+// Returns memory of `nbytes` bytes that no other thread has until the entry returns; or leaves the entry.
+static char* wl_local_memory(Context* context, int64_t nbytes) {
+    char* memory = worker_of(context)->local_memory(nbytes);
+    if (!memory) wl_abort(context, RunError::LocalMemory, 0, -1);
+    return memory;
 }
 
 // Called by loops now and then: returns, or leaves the entry where the launch is cancelled. What it reads and writes,
@@ -191,6 +217,7 @@ PyObject* symbols(PyObject*, PyObject*) {
     PyObject* d = dict.get();
     const bool done = put_address(d, "wl_error", wl_error) && put_address(d, "wl_abort", wl_abort) &&
                       put_address(d, "wl_stack_grow", wl_stack_grow) && put_address(d, "wl_poll", wl_poll) &&
+                      put_address(d, "wl_local_memory", wl_local_memory) &&
                       put_address(d, "wl_print_begin", wl_print_begin) && put_address(d, "wl_fail", wl_fail) &&
                       put_address(d, "wl_breakpoint", wl_breakpoint) &&
                       put_address(d, "wl_print_format_i64", wl_print_format_i64) &&

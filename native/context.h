@@ -39,6 +39,12 @@ using Entry = void (*)(const uint8_t* args, const int64_t* dims, int64_t begin, 
 
 class Watchdog;
 
+// Memory of this size, or none.
+struct Block {
+    char* memory = nullptr;
+    int64_t capacity = 0;
+};
+
 // A Context with what only the runtime needs. It lives as long as one launch does, and borrows the stack
 // memory that its OS thread keeps from launch to launch.
 class Worker : public Context {
@@ -51,6 +57,7 @@ class Worker : public Context {
     }
     ~Worker() {
         if (stack) give_back_stack();
+        if (locals_.memory) give_back_locals();
     }
     Worker(const Worker&) = delete;
     Worker& operator=(const Worker&) = delete;
@@ -68,10 +75,16 @@ class Worker : public Context {
     // Makes room for `nbytes` more; false when the cap or the memory does not allow it.
     bool grow(int64_t nbytes);
 
+    // Returns memory for local arrays of the threads that run now, which stays until the launch ends; null if there is
+    // none.
+    char* local_memory(int64_t nbytes);
+
   private:
     void give_back_stack();
+    void give_back_locals();
 
     int64_t lanes_;
+    Block locals_;
     Watchdog* watchdog_;
     std::jmp_buf exit_;
 };

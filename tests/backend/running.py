@@ -48,6 +48,7 @@ class Runtime:
         self._callbacks = {
             "wl_stack_grow": form(None, P, I64)(self._grow),
             "wl_poll": form(None, P)(self._poll),
+            "wl_local_memory": form(P, P, I64)(self._local_memory),
             "wl_fail": form(None, P, I32, ctypes.c_char_p, I64, I32, ctypes.POINTER(I64))(self._fail),
             "wl_breakpoint": form(None, P)(lambda _: None),
             "wl_print_begin": form(None, P)(lambda _: None),
@@ -64,6 +65,11 @@ class Runtime:
 
     def _fail(self, _: int, code: int, text: bytes, thread: int, count: int, values: Any) -> None:
         self.errors.append(explain("kernel", code, text.decode(), values[:count], thread))
+
+    def _local_memory(self, _: int, nbytes: int) -> int:
+        self._locals = ctypes.create_string_buffer(nbytes + 64)
+        address = ctypes.addressof(self._locals)
+        return address + -address % 64
 
     def _poll(self, _: int) -> None:
         self.polls += 1

@@ -93,6 +93,7 @@ class RunError(Numbers):
     UNORDERED = 2  # order shows in a kernel, deterministic mode is on, and CUDA has no order
     TIMEOUT = 3  # the launch took longer than launches may
     OVERLAP = 4  # an array that is written overlaps another, and threads of a block may then not stay together
+    LOCAL_MEMORY = 5  # there is no memory for the local arrays of the threads
 
 
 class ParamKind(Cases):

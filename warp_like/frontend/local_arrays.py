@@ -1,6 +1,6 @@
 """Arrays that a kernel makes.
 
-``wp.zeros`` of a constant shape is on the thread's stack, ``wp.shared_array`` is the block's, and ``wp.array`` is at an
+``wp.zeros`` of a constant shape is the thread's own, ``wp.shared_array`` is the block's, and ``wp.array`` is at an
 address.
 """
 
@@ -24,7 +24,7 @@ from warp_like.ir.types import Aggregate, Array, Scalar, Struct, Type, float32, 
 from warp_like.values.annotation import FixedArrayAnnotation
 
 MAX_BYTES = 256 << 10
-"""The most memory of one local array: all threads of a pool have theirs at once, on stacks of a few megabytes."""
+"""The most memory of one local array: all threads of a pool have theirs at once, and each lane its own."""
 
 
 def build_zeros(ctx: Context, node: ast.Call) -> Operand:
@@ -36,7 +36,7 @@ def build_zeros(ctx: Context, node: ast.Call) -> Operand:
         size = math.prod(shape) * size_of(t)
         if size > MAX_BYTES:
             raise WarpCodegenError(
-                f"an array of {size} bytes is too large for the stack of a thread",
+                f"an array of {size} bytes is too large for a thread",
                 help=f"at most {MAX_BYTES} bytes; take larger ones as an argument of the kernel",
             )
     return ctx.b.insert(ops.LocalArray(shape), Array(t, len(shape))).result

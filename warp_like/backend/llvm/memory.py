@@ -51,9 +51,9 @@ def nested_array(w: Writer, t: Array, array: ArrayRef, address: str) -> ArrayRef
 
 
 def local_array(w: Writer, t: Array, shape: tuple[int, ...], lanes: int = 1) -> ArrayRef:
-    """Return an array on the stack, one for each of ``lanes`` lanes, filled with zeros here."""
+    """Return an array of this thread alone, one for each of ``lanes`` lanes, filled with zeros here."""
     size, align = size_of(t.dtype) * math.prod(shape) * lanes, 16 if lanes == 1 else 64
-    data = w.alloca(f"[{size} x i8]", align)
+    data = w.local(size, align)
     w.declare("llvm.memset.p0.i64", "void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
     w.do(f"call void @llvm.memset.p0.i64(ptr align {align} {data}, i8 0, i64 {size}, i1 false)")
     return ArrayRef(t, data, tuple(map(str, shape)), (), local=True, lanes=lanes)

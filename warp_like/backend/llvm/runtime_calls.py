@@ -33,6 +33,7 @@ from warp_like.ir.types import (
 
 RUNTIME_SYMBOLS = (
     "wl_stack_grow",
+    "wl_local_memory",
     "wl_poll",
     "wl_fail",
     "wl_breakpoint",

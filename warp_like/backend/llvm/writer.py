@@ -12,6 +12,10 @@ from warp_like.backend.target import Options, Target
 from warp_like.base.loc import Loc
 
 PURE_CALL = "nounwind willreturn nosync memory(none)"
+CACHE_LINE = 64
+MOST_ON_STACK = 16 << 10
+"""The most bytes of local arrays on the stack. A thread that launches may have a stack of 256 KiB, or less."""
+
 _FAST = "reassoc nsz arcp contract afn "
 
 
@@ -27,6 +31,7 @@ class Writer:
         self.block = "entry"
         self.calls_vector_math = False
         self._allocas: list[str] = []
+        self._locals: list[tuple[str, int, int]] = []  # local arrays: names, bytes, alignment
         self._declared: dict[str, str] = {}
         self._attributes: dict[str, str] = {}
         self._metadata: list[str] = []
@@ -88,6 +93,12 @@ class Writer:
         self._allocas.append(f"  {r} = alloca {type}, align {align}")
         if initial:
             self._allocas.append(f"  store {type} {initial}, ptr {r}, align {align}")
+        return r
+
+    def local(self, size: int, align: int) -> str:
+        """Return the address of ``size`` bytes of one thread, or vector of threads: on the stack if they are few."""
+        r = self.fresh()
+        self._locals.append((r, size, align))
         return r
 
     def shared(self, size: int) -> str:
@@ -178,6 +189,19 @@ class Writer:
         """The errors that the code can report by number."""
         return tuple(self._faults)
 
+    def _local_memory(self) -> list[str]:
+        """The instructions that make the local arrays, all at the start of the entry."""
+        total = sum(-(-size // CACHE_LINE) * CACHE_LINE for _, size, _ in self._locals)
+        if self.target.is_cuda or total <= MOST_ON_STACK:
+            return [f"  {r} = alloca [{size} x i8], align {align}" for r, size, align in self._locals]
+        self.declare("wl_local_memory", "noalias ptr @wl_local_memory(ptr, i64)")
+        call = f"call noalias align {CACHE_LINE} ptr @wl_local_memory(ptr %ctx, i64 {total})"
+        lines, at = [f"  %locals = {call} {self.attributes('nounwind')}"], 0
+        for r, size, _ in self._locals:
+            lines.append(f"  {r} = getelementptr inbounds i8, ptr %locals, i64 {at}")
+            at += -(-size // CACHE_LINE) * CACHE_LINE
+        return lines
+
     # --- the module ---
 
     def module(self, name: str, signature: str) -> str:
@@ -192,9 +216,10 @@ class Writer:
             refs = ", ".join(f"ptr @{s}" for s in self._kept)
             array = f"[{len(self._kept)} x ptr]"
             parts.append(f'@llvm.compiler.used = appending global {array} [{refs}], section "llvm.metadata"')
+        local = self._local_memory()
         parts += self._declared.values()
         defined = f" !dbg {self._line_info.entry}" if self._line_info is not None else ""
-        parts += [f"{signature}{defined} {{", "entry:", *self._allocas, *self.lines, "}"]
+        parts += [f"{signature}{defined} {{", "entry:", *self._allocas, *local, *self.lines, "}"]
         parts += self._helpers.values()
         parts += [f"attributes {n} = {{ {text} }}" for text, n in self._attributes.items()]
         parts += self._metadata + self._lists

@@ -89,7 +89,7 @@ def choose(
     private = _private_bytes(f)
     against = "" if wanted else _reason_against(f, size)
     if private * (wanted or native) > LARGEST_PRIVATE:
-        against = f"its threads' own arrays would take {private * (wanted or native)} bytes of the stack"
+        against = f"its threads' own arrays would take {private * (wanted or native)} bytes"
     if against:
         return Choice(f, 1, against)
     try:

@@ -274,6 +274,8 @@ class Program:
                 "save the state of its loops for the gradient; declare it with @wp.kernel(checkpoint_loops=True), "
                 "which saves less and computes more, or raise wp.config.adjoint_stack_limit"
             )
+        if code == RunError.LOCAL_MEMORY:
+            return MemoryError(f"{role} `{self.kernel.key}`: there is no memory for the local arrays of its threads")
         if code == RunError.UNORDERED:
             return WarpDeterminismError(
                 f"{role} `{self.kernel.key}`: deterministic mode is on, and what it computes on CUDA depends on the "
