@@ -177,7 +177,21 @@ _LOADED_WHEN_USED |= {
 }
 
 
+def _exported() -> list[str]:
+    """Return what ``from warp_like import *`` gives: the names that Warp's gives, and the builtins of kernels.
+
+    Not among them are modules, except for two, and functions of Python that Warp leaves alone.
+    """
+    public = {name for name in __dir__() if not name.startswith("_")}
+    lazy_modules = {name for name, (_, attribute) in _LOADED_WHEN_USED.items() if attribute is None}
+    modules = lazy_modules | {name for name, found in globals().items() if isinstance(found, type(_sys))}
+    return sorted(public - (modules - {"types", "utils"}) - {"Any", "annotations", "breakpoint", "len", "print"})
+
+
 def __getattr__(name: str) -> object:
+    if name == "__all__":
+        globals()[name] = exported = _exported()
+        return exported
     if name in _LOADED_WHEN_USED:
         path, attribute = _LOADED_WHEN_USED[name]
         module = importlib.import_module(path)

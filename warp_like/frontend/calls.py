@@ -6,6 +6,8 @@ import ast
 import functools
 from typing import Any
 
+import numpy as np
+
 from warp_like import values
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.overload import NoMatch, Special
@@ -18,6 +20,7 @@ from warp_like.frontend import (
     derivatives,
     making,
     overloads,
+    plain_names,
     references,
     refused,
     specials,
@@ -27,9 +30,10 @@ from warp_like.frontend import (
 from warp_like.frontend.context import Context, expression
 from warp_like.frontend.expressions import array_choice
 from warp_like.frontend.function import Function
-from warp_like.frontend.host import GradientOf, Host, builtin_name, grad, type_named
+from warp_like.frontend.host import NUMPY_DIFFERS, GradientOf, Host, builtin_name, grad, type_named
 from warp_like.frontend.operands import NOTHING, Operand, describe, flatten, require_value_kind
 from warp_like.frontend.overloads import Argument
+from warp_like.frontend.warn import warn
 from warp_like.ir import core as ir
 from warp_like.ir import ops
 from warp_like.ir.core import Value
@@ -39,7 +43,7 @@ from warp_like.ir.types import Struct, Transform
 @expression(ast.Call)
 def build_call(ctx: Context, node: ast.Call) -> Operand:
     """``f(...)``."""
-    callee = ctx.type_meant(ctx.expr(node.func), node.func)
+    callee = ctx.type_meant(plain_names.callee(ctx, node.func), node.func)
     if not isinstance(callee, Host):
         raise WarpCodegenTypeError(f"{describe(callee)} can't be called", help=_as_function(node.func))
     name = builtin_name(callee.obj)
@@ -56,6 +60,7 @@ def build_call(ctx: Context, node: ast.Call) -> Operand:
     if callee.obj is grad:
         return derivatives.build_grad(ctx, node)
     if name is not None:
+        _warn_of_numpy(callee)
         return _builtin(ctx, name, node)
     if isinstance(callee.obj, GradientOf):
         return derivatives.call_gradient(ctx, *_called(ctx, callee.obj, node))
@@ -80,6 +85,15 @@ def _as_function(called: ast.expr) -> str | None:
     if isinstance(called, ast.Attribute) and called.attr in REGISTRY:
         return f"wp.{called.attr}({ast.unparse(called.value)})"
     return None
+
+
+def _warn_of_numpy(callee: Host) -> None:
+    """Say that a function of NumPy has another meaning in kernel code, as in Warp."""
+    if isinstance(callee.obj, np.ufunc) and callee.obj.__name__ in NUMPY_DIFFERS:
+        name, difference = NUMPY_DIFFERS[callee.obj.__name__]
+        warn(
+            f"`{callee.text}` is wp.{name}() in kernel code, which {difference}", help=f"write wp.{name} if it is meant"
+        )
 
 
 def _builtin(ctx: Context, name: str, node: ast.Call) -> Operand:

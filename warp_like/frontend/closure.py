@@ -86,6 +86,9 @@ def _names(node: ast.FunctionDef) -> tuple[Any, Any, Any]:
     called = [(call, callee) for call in calls if (callee := dotted(call.func)) is not None]
     static = [(call, callee) for call, callee in called if callee[-1] == "static"]
     arguments = {argument for call, _ in static for argument in call.args}
+    local -= {
+        callee[0] for _, callee in called if len(callee) == 1
+    }  # a variable may have the name of a function: `f = f(x)`
 
     def outside(roots: Sequence[ast.AST]) -> tuple[Dotted, ...]:
         without = arguments.difference(roots)

@@ -7,7 +7,16 @@ from collections.abc import Callable, Sequence
 
 from warp_like.base.errors import WarpCodegenAttributeError, WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.patterns import Literal
-from warp_like.frontend import advice, constants, indexed_arrays, indexing, literals, local_arrays, selection
+from warp_like.frontend import (
+    advice,
+    constants,
+    indexed_arrays,
+    indexing,
+    literals,
+    local_arrays,
+    plain_names,
+    selection,
+)
 from warp_like.frontend.comparing import comparable, signed_with_uint64
 from warp_like.frontend.context import Context, expression, with_article
 from warp_like.frontend.control_flow import common_type
@@ -68,6 +77,8 @@ def build_name(ctx: Context, node: ast.Name) -> Operand:
         return local
     found = ctx.source.resolve(node.id)
     if found is MISSING:
+        if (named := plain_names.type_called(node.id)) is not None:
+            return named
         known = [*ctx.scope.names, *ctx.source.environment()]
         raise unknown(node.id, known, advice.thread_index(ctx.source, node.id, known))
     return constants.from_host(ctx, found, node.id)

@@ -8,6 +8,8 @@ import types
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
+
 from warp_like import values
 from warp_like.base.errors import WarpCodegenTypeError
 from warp_like.frontend.builtin import Builtin
@@ -34,6 +36,59 @@ USER_OPERATORS = (
     *("neg", "pos", "invert", "lt", "le", "gt", "ge", "eq", "ne"),
 )
 """The operators that a function of the user's, of that name and around the kernel, defines for structs."""
+
+_SAME_NAMES = (
+    *(
+        "acos",
+        "asin",
+        "atan",
+        "atan2",
+        "cbrt",
+        "ceil",
+        "copysign",
+        "cos",
+        "cosh",
+        "degrees",
+        "erf",
+        "erfc",
+        "exp",
+        "floor",
+    ),
+    *(
+        "isfinite",
+        "isinf",
+        "isnan",
+        "log",
+        "log10",
+        "log2",
+        "pow",
+        "radians",
+        "rint",
+        "sin",
+        "sinh",
+        "sqrt",
+        "tan",
+        "tanh",
+    ),
+    "trunc",
+)
+_OTHER_NAMES = {
+    "arcsin": "asin",
+    "arccos": "acos",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "fabs": "abs",
+    "absolute": "abs",
+}
+_OTHER_NAMES |= {"fmod": "mod", "power": "pow", "maximum": "max", "minimum": "min"}
+_OTHER_NAMES |= {"deg2rad": "radians", "rad2deg": "degrees"}
+MATHEMATICS = {name: name for name in _SAME_NAMES} | _OTHER_NAMES
+"""The builtins that functions of ``math`` and universal functions of NumPy are in kernel code, by their names."""
+NUMPY_DIFFERS = {
+    "remainder": ("mod", "takes the sign of the dividend, not of the divisor"),
+    "sign": ("sign", "is 1 at zero, not 0"),
+}
+"""Universal functions of NumPy for which kernel code has, as in Warp, a builtin that gives something else at times."""
 
 _HOST_FUNCTIONS: dict[Any, str] = {
     values.vector: "types.vector",
@@ -138,7 +193,11 @@ def builtin_name(obj: Any) -> str | None:
     if isinstance(obj, Builtin):
         return obj.name
     if isinstance(obj, (types.BuiltinFunctionType, type)):
+        if getattr(obj, "__module__", None) == "math":
+            return MATHEMATICS.get(obj.__name__)
         return PYTHON_BUILTINS.get(obj) or _HOST_FUNCTIONS.get(obj)
+    if isinstance(obj, np.ufunc):
+        return MATHEMATICS.get(obj.__name__) or NUMPY_DIFFERS.get(obj.__name__, (None,))[0]
     return _HOST_FUNCTIONS.get(obj) if isinstance(obj, types.FunctionType) else None
 
 

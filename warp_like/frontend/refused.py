@@ -104,22 +104,6 @@ _PYTHON: dict[Any, str] = {
     python.complex: "keep both parts in a wp.vec2",
     python.divmod: "a // b and a % b",
 }
-_OTHER_NAMES = {
-    "arcsin": "asin",
-    "arccos": "acos",
-    "arctan": "atan",
-    "arctan2": "atan2",
-    "fabs": "abs",
-    "absolute": "abs",
-    "power": "pow",
-    "maximum": "max",
-    "minimum": "min",
-    "fmod": "mod",
-    "remainder": "mod",
-    "deg2rad": "radians",
-    "rad2deg": "degrees",
-}
-"""Names of builtins in NumPy and ``math`` that differ from those here."""
 _ARRAY_LIBRARIES = {"numpy", "torch", "jax", "paddle", "cupy"}
 
 
@@ -147,10 +131,8 @@ def _instead(obj: Any, node: ast.Call) -> str:
     if isinstance(obj, (type, types.BuiltinFunctionType)) and obj in _PYTHON:
         return _PYTHON[obj]
     name = getattr(obj, "__name__", "")
-    if getattr(obj, "__module__", None) == "math" or type(obj).__module__ == "numpy":
-        name = _OTHER_NAMES.get(name, name)
-        if name in REGISTRY:
-            return f"wp.{name}(...)"
+    if type(obj).__module__ == "numpy" and name in REGISTRY:
+        return f"wp.{name}(...)"
     library = str(getattr(obj, "__module__", "")).partition(".")[0]
     if library in _ARRAY_LIBRARIES:
         before = "call it before the launch, and pass the result as an argument"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warp_like import values
 from warp_like.base.errors import WarpCodegenKeyError, WarpCodegenTypeError
 from warp_like.base.loc import Loc
 from warp_like.builtins.emit import Emitter
@@ -139,7 +138,7 @@ def _a(text: str) -> str:
 
 def unknown(name: str, known: list[str], otherwise: str | None = None) -> WarpCodegenKeyError:
     """Return the error for a name that means nothing; ``otherwise`` is the help where no known name is similar."""
-    if name in values.NAMED or name in REGISTRY:
+    if name in REGISTRY:
         return WarpCodegenKeyError(f"`{name}` is not defined", help=f"did you mean `wp.{name}`?")
     import difflib  # for messages alone
 

@@ -22,6 +22,7 @@ from typing import Any
 
 from warp_like.base.errors import WarpCodegenError
 from warp_like.base.loc import Loc
+from warp_like.frontend.builtin import Builtin
 from warp_like.frontend.lambdas import LAMBDA, find_lambda, lambda_text
 from warp_like.frontend.names import CELL, MISSING, NOW, Names, dotted, follow
 
@@ -192,6 +193,8 @@ class Source:
         if cell is not None:
             return self.around.look_up(cell, CELL)
         found = self.around.look_up(self.pyfunc.__globals__, name)
+        if found is MISSING and name == "static":
+            return Builtin(name)  # the one builtin whose plain name the cache key has to know: its arguments count
         return getattr(builtins, name, MISSING) if found is MISSING else found
 
     def meaning(self, node: ast.AST) -> Any:

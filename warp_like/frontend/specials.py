@@ -8,7 +8,7 @@ from collections.abc import Callable
 from warp_like.base.contract import MAX_DIMS
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.patterns import Literal
-from warp_like.frontend import checking, indexed_arrays, indexing, local_arrays, making, printing
+from warp_like.frontend import checking, indexed_arrays, indexing, local_arrays, making, plain_names, printing
 from warp_like.frontend.arguments import arguments, scalar_argument
 from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.host import Host, builtin_name
@@ -37,7 +37,7 @@ def thread_index(ctx: Context, node: ast.expr, count: int) -> Operand | None:
     """Return ``count`` thread indices if ``node`` is a call of ``tid()``, else None."""
     if count < 2 or not isinstance(node, ast.Call):
         return None
-    callee = ctx.expr(node.func)
+    callee = plain_names.callee(ctx, node.func)
     if not isinstance(callee, Host) or builtin_name(callee.obj) != "tid":
         return None
     with ctx.at(node):

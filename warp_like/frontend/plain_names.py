@@ -1,0 +1,45 @@
+"""Names of this package without their module, as in ``expect_eq(x, 1)`` or ``vec3(1.0, 2.0, 3.0)``.
+
+The user's own names come first. A name that means nothing else is that of a type, or of a builtin where it is called.
+A variable that holds a number does not hide what can be called: ``length = length(v)``.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from warp_like import values
+from warp_like.builtins.spec import REGISTRY
+from warp_like.frontend import local_arrays, making
+from warp_like.frontend.builtin import Builtin
+from warp_like.frontend.constants import from_host
+from warp_like.frontend.context import Context
+from warp_like.frontend.host import Host, is_callable
+from warp_like.frontend.operands import Operand
+from warp_like.frontend.scope import Unassigned
+from warp_like.values.dtypes import SCALAR_CLASSES
+
+_TYPES = {str(t): t for t in SCALAR_CLASSES} | values.NAMED
+_BUILTINS = {*REGISTRY, *making.HANDLERS, *local_arrays.HANDLERS}
+
+
+def type_called(name: str) -> Host | None:
+    """Return the type of this package that has a name, or None."""
+    found = _TYPES.get(name)
+    return Host(values.class_of(found), name) if found is not None else None
+
+
+def callee(ctx: Context, func: ast.expr) -> Operand:
+    """Build what a call names."""
+    if not isinstance(func, ast.Name):
+        return ctx.expr(func)
+    name = func.id
+    local = ctx.scope.names.get(name)
+    held = ctx.scope.variable(name)
+    outer = ctx.source.resolve(name)
+    if local is None or isinstance(local, Unassigned) or (held is not None and not isinstance(held.value, Host)):
+        if local is not None and is_callable(outer):
+            return from_host(ctx, outer, name)
+        if not callable(outer) and name in _BUILTINS:
+            return Host(Builtin(name), name)
+    return ctx.expr(func)
