@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -450,3 +451,39 @@ def test_results_that_hold_other_tuples_are_refused(first, second, annotation, m
     with pytest.raises(wp.WarpCodegenTypeError) as caught:
         build(define(source)["k"])
     assert message in str(caught.value)
+
+
+# --- the shape of an array has four entries ---
+
+
+@wp.kernel
+def four_extents(a: wp.array(dtype=float), b: wp.array2d(dtype=float), d: int, out: wp.array2d(dtype=int)):
+    i = wp.tid()
+    shape = b.shape
+    for k in range(4):
+        out[i, k] = a.shape[k] * 100 + b.shape[k] * 10 + shape[k]
+    out[i, 4] = shape[d + i]
+    out[i, 5] = a[1:].shape[d + i]
+    out[i, 6] = wp.zeros(shape=(3, 2), dtype=int).shape[i]
+    out[i, 7] = len(shape)
+
+
+@pytest.mark.parametrize("options", [{}, {"mode": "debug"}, {"vector_width": 1}])
+def test_entries_of_a_shape_beyond_the_dimensions_are_zero(options):
+    out = np.full((4, 8), -1, np.int32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wp.launch(four_extents, 4, inputs=[np.zeros(5, "f"), np.zeros((6, 7), "f"), 0, out], options=options)
+    assert out[:, :4].tolist() == [[5 * 100 + 60 + 6, 70 + 7, 0, 0]] * 4
+    assert out[:, 4:].T.tolist() == [[6, 7, 0, 0], [4, 0, 0, 0], [3, 2, 0, 0], [2] * 4]
+
+
+def test_a_constant_entry_beyond_the_dimensions():
+    @wp.kernel
+    def k(a: wp.array(dtype=float), b: wp.indexedarray2d(dtype=float), out: wp.array(dtype=int)):
+        out[0] = a.shape[3] + b.shape[2] + b.shape[1]
+
+    a, out = wp.zeros((4, 5)), wp.zeros(1, dtype=int)
+    with pytest.warns(match=r"`a.shape\[3\]` is 0, as the array has 1 dimension"):
+        wp.launch(k, 1, inputs=[wp.zeros(3), wp.indexedarray(a, [wp.array([0, 2], dtype=int), None]), out])
+    assert out.numpy().tolist() == [5]

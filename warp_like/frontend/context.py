@@ -382,7 +382,7 @@ class Context:
         """``operand`` with its literals made values: of the types of ``old`` where they fit."""
         if isinstance(operand, tuple):
             olds = old if isinstance(old, tuple) and len(old) == len(operand) else (None,) * len(operand)
-            return tuple(self._typed(part, o) for part, o in zip(operand, olds, strict=True))
+            return type(operand)(self._typed(part, o) for part, o in zip(operand, olds, strict=True))
         if isinstance(operand, Host):
             require_bindable(operand)
             return operand

@@ -23,7 +23,7 @@ from warp_like.frontend.control_flow import common_type
 from warp_like.frontend.function import Function
 from warp_like.frontend.host import USER_OPERATORS, Host, not_a_value
 from warp_like.frontend.names import MISSING
-from warp_like.frontend.operands import Operand, describe
+from warp_like.frontend.operands import Extents, Operand, describe
 from warp_like.frontend.overloads import call_operator
 from warp_like.frontend.scope import unknown
 from warp_like.frontend.warn import warn
@@ -296,6 +296,13 @@ def build_subscript(ctx: Context, node: ast.Subscript) -> Operand:
             raise not_a_value(base)
         return constants.item(ctx, base, literal)
     at = indexing.indices(ctx, node.slice)
+    if (
+        isinstance(base, Extents)
+        and isinstance(node.slice, ast.Constant)
+        and len(base) <= node.slice.value < base.ENTRIES
+    ):
+        dimensions = "dimension" if len(base) == 1 else "dimensions"
+        warn(f"`{ast.unparse(node)}` is 0, as the array has {len(base)} {dimensions}")
     if isinstance(base, Value) and isinstance(base.type, IndexedArray):
         return indexed_arrays.read(ctx, base, at)
     return indexing.read(ctx, base, at)
@@ -339,7 +346,7 @@ def _array_attribute(ctx: Context, array: Value, name: str) -> Operand:
     assert isinstance(array.type, Array)
     n = array.type.ndim
     if name == "shape":
-        return tuple(ctx.b.dim(array, axis) for axis in range(n))
+        return Extents(ctx.b.dim(array, axis) for axis in range(n))
     if name == "ndim":
         return Literal(n)
     if name == "dtype":

@@ -38,39 +38,9 @@ USER_OPERATORS = (
 """The operators that a function of the user's, of that name and around the kernel, defines for structs."""
 
 _SAME_NAMES = (
-    *(
-        "acos",
-        "asin",
-        "atan",
-        "atan2",
-        "cbrt",
-        "ceil",
-        "copysign",
-        "cos",
-        "cosh",
-        "degrees",
-        "erf",
-        "erfc",
-        "exp",
-        "floor",
-    ),
-    *(
-        "isfinite",
-        "isinf",
-        "isnan",
-        "log",
-        "log10",
-        "log2",
-        "pow",
-        "radians",
-        "rint",
-        "sin",
-        "sinh",
-        "sqrt",
-        "tan",
-        "tanh",
-    ),
-    "trunc",
+    *("acos", "asin", "atan", "atan2", "cbrt", "ceil", "copysign", "cos", "cosh", "degrees", "erf", "erfc", "exp"),
+    *("floor", "isfinite", "isinf", "isnan", "log", "log10", "log2", "pow", "radians", "rint", "sin", "sinh", "sqrt"),
+    *("tan", "tanh", "trunc"),
 )
 _OTHER_NAMES = {
     "arcsin": "asin",

@@ -13,7 +13,7 @@ from warp_like.builtins.patterns import Literal
 from warp_like.frontend import indexing
 from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.host import Host
-from warp_like.frontend.operands import Operand
+from warp_like.frontend.operands import Extents, Operand
 from warp_like.frontend.selection import Span
 from warp_like.ir.core import Value
 from warp_like.ir.types import IndexedArray, indexed_array
@@ -93,9 +93,9 @@ def attribute(ctx: Context, base: Value, name: str) -> Operand:
     )
 
 
-def shape(ctx: Context, base: Value) -> tuple[Value, ...]:
+def shape(ctx: Context, base: Value) -> Extents:
     """Return the extents of an indexed array: the lengths of its indices."""
-    return tuple(ctx.b.dim(ctx.b.get_field(base, 1 + axis), 0) for axis in range(_type(base).ndim))
+    return Extents(ctx.b.dim(ctx.b.get_field(base, 1 + axis), 0) for axis in range(_type(base).ndim))
 
 
 def _type(base: Value) -> IndexedArray:

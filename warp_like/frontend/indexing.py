@@ -14,7 +14,7 @@ from warp_like.base.errors import (
 from warp_like.builtins.patterns import Literal
 from warp_like.frontend import selection
 from warp_like.frontend.context import Context, with_article
-from warp_like.frontend.operands import Operand, describe
+from warp_like.frontend.operands import Extents, Operand, describe
 from warp_like.frontend.selection import Index, Member, Span, in_range, known_index
 from warp_like.ir import ops
 from warp_like.ir.core import Value
@@ -71,6 +71,9 @@ def _member(ctx: Context, base: tuple[Operand, ...], at: Sequence[Index]) -> Ope
     if isinstance(index, Span):
         return base[index.constant()]
     known = known_index(index)
+    if isinstance(base, Extents) and (known is None or len(base) <= known < base.ENTRIES):
+        none = ctx.b.constant(0, base[0].type)
+        base = (*base, *(none for _ in range(len(base), base.ENTRIES)))
     if known is not None:
         return base[in_range(known, len(base), "a tuple", "members")]
     members = _as_vector(ctx, base)

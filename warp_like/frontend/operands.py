@@ -22,6 +22,13 @@ Operand = Value | Literal | tuple[Any, ...] | Host
 ArgumentType = Type | Host | tuple[Any, ...]
 """What a user function is built for: for each argument its type, the Python object that it is, or a tuple of these."""
 
+
+class Extents(tuple[Value, ...]):
+    """The ``shape`` of an array of ``len(self)`` dimensions: beyond these its entries are 0, up to the fourth."""
+
+    ENTRIES = 4
+
+
 NOTHING: tuple[Any, ...] = ()
 """The result of a call that returns nothing."""
 
@@ -82,7 +89,7 @@ def rebuild(operand: Operand, replacements: list[Value]) -> Operand:
     if isinstance(operand, Value):
         return replacements.pop(0)
     if isinstance(operand, tuple):
-        return tuple(rebuild(part, replacements) for part in operand)
+        return type(operand)(rebuild(part, replacements) for part in operand)
     return operand
 
 
