@@ -141,7 +141,10 @@ def atomic_cas(arr: Any, *indices: Any, compare: Any, value: Any) -> Any:
     example="n[0] = wp.cast(a[0], int)",
 )
 def cast(a: Any, dtype: Any) -> Any:
-    """Return the bits of ``a`` as a ``dtype`` of the same width."""
+    """Return the bits of ``a`` as a ``dtype`` of the same size: numbers, vectors, matrices and structs without arrays.
+
+    A struct has the layout of C, and zeros between its fields. On the host numbers alone.
+    """
 
 
 @builtin(group=UTILITY, lower=Special(), adjoint=NO_VALUE, example="p = wp.address_of(a[0])")

@@ -296,16 +296,19 @@ def build_subscript(ctx: Context, node: ast.Subscript) -> Operand:
             raise not_a_value(base)
         return constants.item(ctx, base, literal)
     at = indexing.indices(ctx, node.slice)
-    if (
-        isinstance(base, Extents)
-        and isinstance(node.slice, ast.Constant)
-        and len(base) <= node.slice.value < base.ENTRIES
-    ):
-        dimensions = "dimension" if len(base) == 1 else "dimensions"
-        warn(f"`{ast.unparse(node)}` is 0, as the array has {len(base)} {dimensions}")
+    if isinstance(base, Extents) and isinstance(node.slice, ast.Constant):
+        _warn_of_no_dimension(base, node)
     if isinstance(base, Value) and isinstance(base.type, IndexedArray):
         return indexed_arrays.read(ctx, base, at)
     return indexing.read(ctx, base, at)
+
+
+def _warn_of_no_dimension(shape: Extents, node: ast.Subscript) -> None:
+    """Say that an array has fewer dimensions than a constant index into its shape means."""
+    index = ast.literal_eval(node.slice)
+    if len(shape) <= index < shape.ENTRIES:
+        dimensions = "dimension" if len(shape) == 1 else "dimensions"
+        warn(f"`{ast.unparse(node)}` is 0, as the array has {len(shape)} {dimensions}")
 
 
 @expression(ast.Attribute)

@@ -8,8 +8,17 @@ from collections.abc import Callable
 from warp_like.base.contract import MAX_DIMS
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.patterns import Literal
-from warp_like.frontend import checking, indexed_arrays, indexing, local_arrays, making, plain_names, printing
-from warp_like.frontend.arguments import arguments, scalar_argument
+from warp_like.frontend import (
+    checking,
+    indexed_arrays,
+    indexing,
+    local_arrays,
+    making,
+    plain_names,
+    printing,
+    reinterpreting,
+)
+from warp_like.frontend.arguments import arguments
 from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.host import Host, builtin_name
 from warp_like.frontend.operands import Operand, describe, require_value_kind
@@ -20,7 +29,6 @@ from warp_like.ir.types import (
     Aggregate,
     Array,
     IndexedArray,
-    Scalar,
     Type,
     element_shape,
     int32,
@@ -153,18 +161,6 @@ def _len(ctx: Context, node: ast.Call) -> Operand:
 # --- types ---
 
 
-def _cast(ctx: Context, node: ast.Call) -> Operand:
-    given = arguments(node, "cast", ("a", "dtype"), 2)
-    t = scalar_argument(ctx, given["dtype"], "the dtype of cast()")
-    x = ctx.value(given["a"])
-    if not isinstance(x.type, Scalar) or x.type.bits != t.bits or x.type.is_bool or t.is_bool:
-        raise WarpCodegenTypeError(
-            f"cast() keeps the bits: {with_article(str(x.type))} can't be {with_article(str(t))}",
-            help=f"wp.{t}(...) converts the value",
-        )
-    return ctx.b.bitcast(x, t)
-
-
 def _type(ctx: Context, node: ast.Call) -> Operand:
     operand = require_value_kind(ctx.expr(arguments(node, "type", ("a",), 1)["a"]))
     return Host(operand.type if isinstance(operand, Value) else operand.default, ast.unparse(node))
@@ -182,7 +178,7 @@ def _loop_only(name: str, usage: str) -> Handler:
 
 HANDLERS: dict[str, Handler] = {
     "tid": _tid,
-    "cast": _cast,
+    "cast": reinterpreting.build_cast,
     "len": _len,
     "print": printing.build_print,
     "printf": printing.build_printf,
