@@ -356,3 +356,55 @@ def test_computed_steps_are_differentiated():
     tape.backward(grads={out: wp.ones((2, 8))})
     assert a.grad.list() == [2.0, 1.0, 0.0, 8.0, 1.0, 0.0, 14.0]
     assert ".visible .entry" in strided_parts.inspect("ptx", target="sm_80")
+
+
+# --- slices without components ---
+
+
+@wp.func
+def twice(v: wp.Any):
+    return v + v
+
+
+@wp.kernel
+def nothing(x: wp.array(dtype=wp.vec3), m: wp.array(dtype=wp.mat33), out: wp.array2d(dtype=float)):
+    i = wp.tid()
+    v = x[i]
+    none = v[1:1]
+    u = none * v[0] - none
+    if v[0] > 0.0:
+        u = -twice(none)
+    for _ in range(i):
+        u += none
+    total = v[2]
+    for c in u:
+        total += c
+    out[i, 0] = total + wp.dot(u, none) + wp.length(u) + float(len(u))
+    out[i, 1] = 1.0 if u == none else 2.0
+    rows, columns = m[i][2:2], m[i][0:2, 1:1]
+    across = columns @ rows[:, 1]
+    out[i, 2] = float(len(rows)) + 10.0 * float(len(columns)) + across[0] + across[1]
+    v[2:2] = none
+    v[:0] += u
+    empty = wp.vector(length=0, dtype=float)
+    out[i, 3] = v[1] + float(len(empty))
+
+
+@pytest.mark.parametrize("options", [{}, {"vector_width": 1}, {"mode": "debug"}])
+def test_slices_without_components(options):
+    x = wp.array(RNG.normal(size=(5, 3)).astype(np.float32), dtype=wp.vec3, requires_grad=True)
+    m, out = wp.zeros(5, dtype=wp.mat33), wp.zeros((5, 4), dtype=float, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(nothing, 5, [x, m], [out], options=options)
+    numbers = x.numpy()
+    np.testing.assert_array_equal(
+        out.numpy(), np.stack([numbers[:, 2], *np.full((2, 5), [[1], [20]]), numbers[:, 1]], 1)
+    )
+    tape.backward(grads={out: wp.ones((5, 4), dtype=float)})
+    np.testing.assert_array_equal(x.grad.numpy(), [[0.0, 1.0, 1.0]] * 5)
+    assert ".visible .entry" in nothing.inspect("ptx", target="sm_80")
+
+
+def test_the_interpreter_agrees_about_slices_without_components():
+    x = RNG.normal(size=(5, 3)).astype(np.float32)
+    everywhere(nothing, 5, x, np.zeros((5, 3, 3), np.float32), np.zeros((5, 4), np.float32))

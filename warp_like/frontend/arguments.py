@@ -54,11 +54,11 @@ def scalar_argument(ctx: Context, node: ast.expr, what: str) -> Scalar:
     return t
 
 
-def count_argument(ctx: Context, node: ast.expr, what: str) -> int:
-    """Return a positive number that is known when the kernel is compiled."""
+def count_argument(ctx: Context, node: ast.expr, what: str, least: int = 1) -> int:
+    """Return a number, from ``least`` on, that is known when the kernel is compiled."""
     operand = ctx.expr(node)
     with ctx.at(node):
-        if not isinstance(operand, Literal) or type(operand.value) is not int or operand.value < 1:
+        if not isinstance(operand, Literal) or type(operand.value) is not int or operand.value < least:
             raise WarpCodegenTypeError(f"{what} is a positive constant, got {describe(operand)}")
         return operand.value
 

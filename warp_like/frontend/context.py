@@ -19,7 +19,7 @@ from warp_like.base.loc import Loc, at, current_loc
 from warp_like.builtins.emit import Emitter
 from warp_like.builtins.overload import Inline, NoMatch
 from warp_like.builtins.patterns import Literal, int_range
-from warp_like.builtins.spec import resolve
+from warp_like.builtins.spec import Resolved, resolve
 from warp_like.frontend import advice, refused
 from warp_like.frontend.host import Host, is_callable, not_a_value
 from warp_like.frontend.inlining import inline_overload
@@ -40,7 +40,7 @@ from warp_like.frontend.source import Source
 from warp_like.frontend.warn import warn
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.types import Array, IndexedArray, Scalar, Type, bool_, int32, int64
+from warp_like.ir.types import Array, IndexedArray, Scalar, Type, bool_, int32, int64, is_empty
 
 if TYPE_CHECKING:
     from warp_like.frontend.first_assigned import FromLastIteration
@@ -48,6 +48,12 @@ if TYPE_CHECKING:
     from warp_like.frontend.function import Overload
 
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
+
+_OF_NOTHING = {
+    *("add", "sub", "mul", "div", "neg", "pos", "cw_mul", "cw_div", "eq", "ne", "abs", "transpose"),
+    *("dot", "ddot", "length", "length_sq", "norm_l1", "norm_l2"),
+}
+"""The builtins that take vectors and matrices without components."""
 
 EXPRESSIONS: dict[type[ast.expr], Callable[[Context, Any], Operand]] = {}
 STATEMENTS: dict[type[ast.stmt], Callable[[Context, Any], Flow | None]] = {}
@@ -270,6 +276,8 @@ class Context:
             if self.session.wide and (widened := self._widened(given)) is not None:
                 return self.apply(name, *widened, symbol=symbol, nodes=nodes)
             raise self._no_match(name, types, symbol, nodes) from None
+        if any(map(is_empty, resolved.args)):
+            return self._of_nothing(name, resolved)
         values = [
             a if isinstance(a, Value) else self.b.constant(a.value, t)
             for a, t in zip(given, resolved.args, strict=True)
@@ -279,6 +287,14 @@ class Context:
             # An Apply is free to move, also over a store into an array that its body reads.
             return self.call(self.session.call(self.session, inline_overload(lower), resolved.args), values)
         return results_of(self.b.insert(ops.Apply(name, tuple(values)), *resolved.results))
+
+    def _of_nothing(self, name: str, resolved: Resolved) -> Operand:
+        """Call a builtin with a vector or matrix without components: what it gives is known, 0 or another such."""
+        if name not in _OF_NOTHING:
+            given = next(t for t in resolved.args if is_empty(t))
+            raise WarpCodegenTypeError(f"{name}() does not take a {given}, which has no components")
+        (t,) = resolved.results
+        return self.b.constant(name == "eq", t) if t == bool_ else self.b.zero(t)
 
     def _no_match(
         self, name: str, types: list[Type | Literal], symbol: str | None, nodes: Sequence[ast.expr] | None

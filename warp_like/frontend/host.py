@@ -15,7 +15,7 @@ from warp_like.base.errors import WarpCodegenTypeError
 from warp_like.frontend.builtin import Builtin
 from warp_like.frontend.function import Function
 from warp_like.ir.literal import Literal
-from warp_like.ir.types import Type
+from warp_like.ir.types import Type, is_empty
 
 PYTHON_BUILTINS: dict[Any, str] = {
     python.min: "min",
@@ -184,12 +184,15 @@ def type_named(host: Host) -> Type | None:
     """Return the type that a Python object names; None for a generic one.
 
     Raises:
-        WarpCodegenTypeError: It names none.
+        WarpCodegenTypeError: It names none, or one that has no components.
     """
     try:
-        return values.to_ir(host.obj)
+        t = values.to_ir(host.obj)
     except TypeError as error:
         raise WarpCodegenTypeError(str(error)) from None
+    if t is not None and is_empty(t):
+        raise WarpCodegenTypeError(f"{t} has no components: nothing can be made of it or hold it")
+    return t
 
 
 def not_a_value(host: Host) -> WarpCodegenTypeError:

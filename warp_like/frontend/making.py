@@ -30,7 +30,7 @@ Handler = Callable[[Context, ast.Call], Operand]
 def _vector(ctx: Context, node: ast.Call) -> Operand:
     options = options_of(node, "vector", ("length", "dtype"))
     args = [ctx.expr(a) for a in node.args]
-    length = count_argument(ctx, options["length"], "the length of vector()") if "length" in options else None
+    length = count_argument(ctx, options["length"], "the length of vector()", 0) if "length" in options else None
     if length is None:
         if not args:
             raise WarpCodegenTypeError("vector() needs its components or a length", help="wp.vector(x, y, z)")
@@ -126,7 +126,7 @@ def require_agreement(ctx: Context, node: ast.Call, t: Type, name: str) -> None:
             given: Any = scalar_argument(ctx, k.value, f"the dtype of {name}()")
             own: Any = scalar_of(t)
         elif k.arg == "length" and isinstance(t, Vec):
-            given, own = count_argument(ctx, k.value, f"the length of {name}()"), t.length
+            given, own = count_argument(ctx, k.value, f"the length of {name}()", 0), t.length
         elif k.arg == "shape" and isinstance(t, Mat):
             given, own = _shape(ctx, k.value), (t.rows, t.cols)
         else:

@@ -70,7 +70,7 @@ def narrow(ctx: Context, t: Type, selection: Selection, at: Sequence[Index | Mem
     """Return what ``at`` selects of the part of a ``t`` that ``selection`` is.
 
     Raises:
-        WarpCodegenIndexError: Too many indices, a constant index out of range, or a slice without components.
+        WarpCodegenIndexError: Too many indices, an index out of range, or into nothing.
     """
     part = selected_type(t, selection)
     whole = selection or tuple(range(n) for n in element_shape(t))
@@ -92,12 +92,12 @@ def _choose(ctx: Context, among: range | Member, index: Index | Member, word: st
         bounds = index.constant()
         if bounds.step == 0:
             raise WarpCodegenIndexError(f"the step of `{ast.unparse(index.node)}` is 0")
-        if not kept[bounds]:
-            raise WarpCodegenIndexError(f"`{ast.unparse(index.node)}` selects none of the {len(kept)} {word} of {what}")
         return kept[bounds]
     known = known_index(index)
     if known is not None:
         return kept[in_range(known, len(kept), what, word)]
+    if not kept:
+        raise WarpCodegenIndexError(f"{what} has no {word} to index")
     i = from_end(ctx, ctx.settle(index), len(kept))
     if kept != range(len(kept)):
         i = i if i.type == int32 else ctx.b.cast(i, int64)

@@ -209,6 +209,11 @@ def element_shape(t: Type) -> tuple[int, ...]:
     return ()
 
 
+def is_empty(t: Type) -> bool:
+    """Return whether ``t`` is a vector or matrix without components, made by slices such as ``v[1:1]``."""
+    return isinstance(t, (Vec, Mat)) and element_count(t) == 0
+
+
 def element_count(t: Type) -> int:
     """Return the number of scalars in a value of ``t``."""
     count = 1
