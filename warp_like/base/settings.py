@@ -160,6 +160,14 @@ SETTINGS: tuple[Setting, ...] = (
         levels=_ALL,
     ),
     Setting(
+        "enable_cpu_blocks",
+        "WARP_LIKE_ENABLE_CPU_BLOCKS",
+        bool,
+        False,
+        "Blocks on the CPU have as many threads as `wp.launch(block_dim=...)` says, and `wp.block_dim()` gives this "
+        "number; a launch that does not say has blocks of one thread. Otherwise all blocks there have one thread.",
+    ),
+    Setting(
         "verify_cuda",
         "WARP_LIKE_VERIFY_CUDA",
         bool,
@@ -322,7 +330,6 @@ ACCEPTED: tuple[Setting, ...] = tuple(
         ("load_module_max_workers", object, 0, ("process",), "Modules are loaded one after the other."),
         ("default_grid_stride", bool, True, _BUILD, "Any grid may be launched on any number of blocks."),
         ("grid_stride", bool, True, ("kernel",), "Any grid may be launched on any number of blocks."),
-        ("enable_cpu_blocks", bool, False, ("process",), "A thread of the CPU is a block of its own."),
         ("enable_vector_component_overwrites", bool, False, ("process",), "Components are overwritten freely."),
         (
             "verify_autograd_array_access",

@@ -30,7 +30,10 @@ def _number(n: int) -> Cooperative:
 
 @builtin(group=GROUP, lower=_number(1).replace(agrees="block"), ref=lambda: 1, adjoint=INTEGER)
 def block_dim() -> int32:
-    """Return the number of threads in a block, as the launch has it: 1 on the CPU, where a thread is a block."""
+    """Return the number of threads in a block, as the launch has it.
+
+    It is 1 on the CPU, where a thread is a block, unless ``wp.config.enable_cpu_blocks`` is set.
+    """
 
 
 @builtin(group=GROUP, lower=_number(1).replace(agrees="block"), ref=lambda: 1, adjoint=INTEGER)

@@ -206,6 +206,7 @@ def _pass_options(signature: Signature) -> passes.Options:
         checkpoint_loops=signature.options.checkpoint_loops,
         debug=signature.options.debug,
         verify_fp=signature.options.verify_fp,
+        block_dim=signature.options.cpu_block_dim,
         verify=settings.verify,
         dump=_dump_pass if log.dumps_a_pass() else None,
     )

@@ -12,7 +12,10 @@ from warp_like.ir.types import Array, Struct, Type, adjoint_type
 
 
 class Options(Frozen):
-    """Settings that change the code, and the kernel's launch bounds. ``Options.current()`` reads the configuration."""
+    """Settings that change the code, and what a kernel has of its own: launch bounds, and the threads of its blocks.
+
+    ``Options.current()`` reads the configuration.
+    """
 
     debug: bool = False
     fast_math: bool = False
@@ -24,6 +27,7 @@ class Options(Frozen):
     launch_bounds: tuple[int, int] | None = None
     lineinfo: bool = False
     max_registers: int = 0
+    cpu_block_dim: int = 1
 
     @staticmethod
     def current() -> Options:
@@ -31,10 +35,12 @@ class Options(Frozen):
         return Options.of(lambda name: getattr(settings, name))
 
     @staticmethod
-    def of(value: Callable[[str], Any], launch_bounds: tuple[int, int] | None = None) -> Options:
+    def of(
+        value: Callable[[str], Any], launch_bounds: tuple[int, int] | None = None, cpu_block_dim: int = 1
+    ) -> Options:
         """The options where setting ``name`` has the value ``value(name)``."""
         debug = value("mode") == "debug"
-        named = {"debug": debug, "launch_bounds": launch_bounds}
+        named = {"debug": debug, "launch_bounds": launch_bounds, "cpu_block_dim": cpu_block_dim}
         return _options(*[named[name] if name in named else value(name) for name in Options._fields_])
 
     @functools.cached_property

@@ -4,7 +4,8 @@ On CUDA a thread that waits for the others of its block or warp waits for ever w
 place has to be one that all reach or none. That is seen before the code is made, for every target, and refused.
 
 ``require_together`` changes nothing. ``in_single_threads`` runs on a finished function for the CPU, and leaves no
-barrier, no shared array and no builtin that asks other threads.
+barrier, no shared array and no builtin that asks other threads. Threads of a block can't wait for each other there:
+where a launch has blocks of several threads, a kernel may ask how many, and all else is refused.
 
 Before::
 
@@ -77,15 +78,28 @@ def relies_on_no_overlap(f: Function) -> bool:
     return any(place is not None and not _is_reached(o, place[1], known) for o, place in met)
 
 
-def in_single_threads(f: Function) -> Function:
-    """Write what is left of ``f`` where a block is one thread, in place."""
-    return rewrite(f, _Alone()) if works_together(f) else f
+def in_single_threads(f: Function, block_dim: int = 1) -> Function:
+    """Write what is left of ``f`` where each thread is alone, in blocks of ``block_dim`` threads, in place.
+
+    Raises:
+        WarpCodegenError: They are not alone, in blocks of several threads.
+    """
+    return rewrite(f, _Alone(block_dim)) if works_together(f) else f
 
 
 class _Alone(Rewriter):
+    def __init__(self, block_dim: int) -> None:
+        super().__init__()
+        self.block_dim = block_dim
+
     def visit(self, o: Op) -> None:
         lower = cooperative(o)
         with at(o.loc):
+            if isinstance(o, ops.Apply) and o.fn == "block_dim":
+                self.replace(o, (self.b.constant(self.block_dim, o.result.type),))
+                return
+            if self.block_dim > 1:
+                self._refuse(o)
             match o:
                 case ops.Barrier():
                     pass
@@ -95,6 +109,17 @@ class _Alone(Rewriter):
                     self.replace(o, (lower.alone(self.b, *o.args),))
                 case _:
                     super().visit(o)
+
+    def _refuse(self, o: Op) -> None:
+        what = f"{o.fn}()" if isinstance(o, ops.Apply) else "block_sync()" if isinstance(o, ops.Barrier) else ""
+        if isinstance(o, ops.LocalArray) and o.shared:
+            what = "shared_array()"
+        elif not _is_of_block(o) and cooperative(o) is None:
+            return
+        raise WarpCodegenError(
+            f"{what} works in blocks of one thread on the CPU, and this launch has blocks of {self.block_dim}",
+            help="leave block_dim= away on the CPU, or wp.config.enable_cpu_blocks at False",
+        )
 
 
 def _is_of_block(o: Op) -> bool:

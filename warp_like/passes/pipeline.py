@@ -79,11 +79,11 @@ def finish(f: Function, options: Options = DEFAULT) -> Function:
 
 
 def alone(f: Function, options: Options = DEFAULT) -> Function:
-    """Return the finished ``f`` for a target where a block is one thread."""
+    """Return the finished ``f`` for a target where threads of a block ask nothing of each other."""
     if not works_together(f):
         return f
     run = Runner("alone", clone_function(f), options, (*stages.differentiated(options.debug), stages.LOWERED))
-    run("in_single_threads", in_single_threads)
+    run("in_single_threads", lambda f: in_single_threads(f, options.block_dim))
     run("lower_local_atomics", lower_local_atomics)
     run("fold", fold)
     run("cse", cse)

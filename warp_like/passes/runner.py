@@ -12,7 +12,7 @@ from warp_like.passes import stages
 
 
 class Options(Frozen):
-    """What passes take from the settings.
+    """What passes take from the settings, and the threads of a block on the CPU.
 
     ``dump(moment, function)`` is called before and after each pass, with ``before:NAME`` and ``after:NAME``.
     """
@@ -22,6 +22,7 @@ class Options(Frozen):
     checkpoint_loops: bool = False
     debug: bool = False
     verify_fp: bool = False
+    block_dim: int = 1
     verify: bool = False
     dump: Callable[[str, Function], None] | None = None
 

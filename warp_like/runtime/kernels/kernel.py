@@ -82,6 +82,7 @@ class Kernel(_native.Launchable):
         module: The module that it belongs to.
         options: The options that it has for itself, a mapping; ``option()`` gives what holds in the end.
         launch_bounds: For CUDA, the most threads of a block and the fewest blocks of a multiprocessor (0: any).
+        cpu_block_dim: On the CPU, the threads of a block (see ``in_blocks``).
         base: The kernel that this is with other options (see ``with_options``), or None.
         generic: The generic kernel that this is an instance of, or None.
         first: The kernel of which this is another edition, or None. Code is made for the values that names in it have;
@@ -104,6 +105,7 @@ class Kernel(_native.Launchable):
         self.key = key or func.__name__
         self.options = OwnOptions("kernel", self.key, self._options_changed)
         self.launch_bounds = launch_bounds
+        self.cpu_block_dim = 1
         self.base: Kernel | None = None
         self.generic: Kernel | None = None
         self.first: Kernel | None = None
@@ -252,6 +254,34 @@ class Kernel(_native.Launchable):
             found = self._with_options.setdefault(key, found)
         return found
 
+    def in_blocks(self, threads: int) -> Kernel:
+        """Return this kernel for blocks of ``threads`` threads on the CPU; itself if its code asks nothing of blocks.
+
+        Such a kernel keeps its blocks wherever it is launched again: by a tape, a graph or a recorded launch.
+        """
+        if threads == self.cpu_block_dim or not self.asks_about_blocks:
+            return self
+        if self.generic is not None:
+            return self.generic.in_blocks(threads).instance(tuple(t for _, t in self.declared if t))
+        if self.cpu_block_dim > 1:
+            assert self.base is not None
+            return self.base.in_blocks(threads)
+        key = frozenset({("cpu_block_dim", repr(threads))})
+        found = self._with_options.get(key)
+        if found is None:
+            made = self._copy(base=self, cpu_block_dim=threads)
+            made.options = OwnOptions("kernel", self.key, made._options_changed)
+            found = self._with_options.setdefault(key, made)
+        return found
+
+    @property
+    def asks_about_blocks(self) -> bool:
+        """Whether it, or a function that it calls, names a builtin of the threads of a block or of a warp."""
+        if self.is_fixed:
+            return False
+        words = (w for name, text in self.captured.meanings for w in (name.rpartition(".")[2], text[len("builtin ") :]))
+        return any(w.startswith(("block_", "warp_", "shared_")) for w in words)
+
     def _copy(self, **changed: Any) -> Kernel:
         """This kernel with other attributes, and with nothing compiled."""
         made: Kernel = type(self).__new__(type(self))
@@ -322,7 +352,7 @@ class Kernel(_native.Launchable):
 
     def compile_options(self) -> Options:
         """Return the options to compile with."""
-        return Options.of(self.option, self.launch_bounds)
+        return Options.of(self.option, self.launch_bounds, self.cpu_block_dim)
 
     @property
     def file(self) -> str:
@@ -546,6 +576,9 @@ def _options_changed(setting: Setting) -> None:
     elif setting.name == "deterministic":
         for k in list(_kernels):
             k.set_deterministic()
+    elif setting.name == "enable_cpu_blocks":
+        for k in list(_kernels):
+            k.fast = k.others = None  # launches have to look at their block_dim, or need no longer
     elif setting.name == "print_launches":
         hold_fast_launches(0)
 

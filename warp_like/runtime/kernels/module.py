@@ -13,8 +13,9 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from warp_like.base.settings import settings
 from warp_like.frontend.function import Function
-from warp_like.runtime.kernels.options import ModuleOptions
+from warp_like.runtime.kernels.options import ModuleOptions, checked_block_dim
 from warp_like.runtime.memory.device import Device, get_device
 from warp_like.values.classes import STRUCT_CLASSES
 
@@ -68,14 +69,17 @@ class Module:
 
         Args:
             device: The device; the current one when left out.
-            block_dim: Taken for Warp's programs: code does not depend on it.
+            block_dim: As for ``wp.launch``; code for CUDA does not depend on it.
 
         Raises:
+            ValueError: A block has more than 1024 threads.
             WarpCodegenError: A kernel can't be compiled; those before it stay usable.
         """
         where = get_device(device)
+        threads = checked_block_dim(f"module `{self.name}`", block_dim) or 1
         for kernel in self.instances():
-            kernel.current().program(kernel.types, device=where).require(contiguous=True, wide=False, sums=True)
+            made = kernel.in_blocks(threads) if where.is_cpu and settings.enable_cpu_blocks else kernel
+            made.current().program(kernel.types, device=where).require(contiguous=True, wide=False, sums=True)
 
     def instances(self) -> list[Kernel]:
         """Return the kernels that have concrete types: of a generic one its declared overloads."""
@@ -186,7 +190,7 @@ def load_module(
         module: A module, its name, or a Python module; the one that calls this when left out.
         device: A device or several; the current one when left out.
         recursive: Load the modules inside it as well: for ``sim``, also ``sim.contact``.
-        block_dim: Taken for Warp's programs: code does not depend on it.
+        block_dim: As for ``wp.launch``; code for CUDA does not depend on it.
         max_workers: Taken for Warp's programs: kernels are compiled one after the other.
 
     Raises:
@@ -205,7 +209,7 @@ def load_module(
         raise RuntimeError(
             f"module `{target.name}` declares no kernels, functions or structs; import it before it is loaded"
         )
-    force_load(device, found)
+    force_load(device, found, block_dim)
 
 
 def force_load(
@@ -216,8 +220,8 @@ def force_load(
 ) -> None:
     """Compile the kernels of modules now; of all modules when left out.
 
-    ``block_dim`` and ``max_workers`` are taken for Warp's programs: code does not depend on the first, and kernels are
-    compiled one after the other.
+    ``block_dim`` is as for ``wp.launch``; code for CUDA does not depend on it. ``max_workers`` is taken for Warp's
+    programs: kernels are compiled one after the other.
 
     Raises:
         WarpCodegenError: A kernel can't be compiled.
@@ -225,4 +229,4 @@ def force_load(
     devices: list[Any] = list(device) if isinstance(device, (list, tuple)) else [device]
     for where in devices:
         for module in list(_modules.values()) if modules is None else modules:
-            module.load(where)
+            module.load(where, block_dim)

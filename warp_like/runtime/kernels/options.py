@@ -19,6 +19,20 @@ OPTIONS: dict[str, dict[str, Setting]] = {
 _OTHER_NAMES = {"cuda_max_registers": "max_registers"}  # what Warp's decorator of kernels calls them
 
 
+def checked_block_dim(subject: str, block_dim: Any) -> int | None:
+    """Return the threads of a block that a launch of ``subject`` asks for; None for what it gets by itself.
+
+    Raises:
+        TypeError: It is no number.
+        ValueError: It is more than 1024.
+    """
+    if block_dim is not None and (isinstance(block_dim, bool) or not isinstance(block_dim, int)):
+        raise TypeError(f"{subject}: block_dim takes an int, got {type(block_dim).__name__} {block_dim!r}")
+    if block_dim is not None and block_dim > 1024:
+        raise ValueError(f"{subject}: a block has 1 to 1024 threads, got block_dim={block_dim}")
+    return block_dim if block_dim is not None and block_dim > 0 else None
+
+
 class OwnOptions(MutableMapping[str, Any]):
     """The options that a kernel has for itself, a mapping. Assigning checks, and None leaves the choice to the module.
 

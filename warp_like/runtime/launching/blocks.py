@@ -1,12 +1,15 @@
-"""How a launch is cut into blocks on CUDA, and where it goes. The CPU, which knows neither, takes no notice."""
+"""How a launch is cut into blocks, and where it goes. On the CPU blocks are something that kernels may ask about."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from warp_like.base.settings import settings
+from warp_like.runtime.kernels.options import checked_block_dim
 from warp_like.runtime.memory.device import Device, DeviceLike, get_device
 
 if TYPE_CHECKING:
+    from warp_like.runtime.kernels.kernel import Kernel
     from warp_like.runtime.kernels.program import Program
 
 
@@ -50,16 +53,22 @@ def checked_blocks(kernel: str, stream: Any, max_blocks: Any, block_dim: Any) ->
 
     Raises:
         TypeError: A number is none.
-        ValueError: A number is negative, or a block has none or more than 1024 threads.
+        ValueError: ``max_blocks`` is negative, or a block has more than 1024 threads.
     """
-    for name, value in (("max_blocks", max_blocks), ("block_dim", block_dim)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-            raise TypeError(f"kernel `{kernel}`: {name} takes an int, got {type(value).__name__} {value!r}")
+    if max_blocks is not None and (isinstance(max_blocks, bool) or not isinstance(max_blocks, int)):
+        raise TypeError(f"kernel `{kernel}`: max_blocks takes an int, got {type(max_blocks).__name__} {max_blocks!r}")
     if max_blocks is not None and max_blocks < 0:
         raise ValueError(f"kernel `{kernel}`: max_blocks is 0 (no limit) or the most blocks, got {max_blocks}")
-    if block_dim is not None and not 0 <= block_dim <= 1024:
-        raise ValueError(f"kernel `{kernel}`: a block has 1 to 1024 threads, got block_dim={block_dim}")
-    return Blocks(stream, max_blocks or 0, block_dim or None)
+    return Blocks(stream, max_blocks or 0, checked_block_dim(f"kernel `{kernel}`", block_dim))
+
+
+def in_blocks(kernel: Kernel, device: Device, blocks: Blocks) -> tuple[Kernel, Blocks]:
+    """Return the kernel for blocks of the size that a launch says, and the blocks that it gets on its device."""
+    if not device.is_cpu:
+        return kernel, blocks
+    if not settings.enable_cpu_blocks:
+        return kernel, blocks._replace(threads=None)
+    return kernel.in_blocks(blocks.threads or 1), blocks
 
 
 def require_fitting(program: Program, loaded: Any, blocks: Blocks) -> None:
@@ -76,4 +85,4 @@ def require_fitting(program: Program, loaded: Any, blocks: Blocks) -> None:
         )
 
 
-__all__ = ["USUAL", "Blocks", "checked_blocks", "place_of_launch", "require_fitting"]
+__all__ = ["USUAL", "Blocks", "checked_blocks", "in_blocks", "place_of_launch", "require_fitting"]

@@ -33,7 +33,14 @@ from warp_like.runtime.kernels.generics import concrete, require_arguments
 from warp_like.runtime.kernels.kernel import Kernel
 from warp_like.runtime.kernels.program import Place, Program
 from warp_like.runtime.kernels.structs import split_argument, split_arguments
-from warp_like.runtime.launching.blocks import USUAL, Blocks, checked_blocks, place_of_launch, require_fitting
+from warp_like.runtime.launching.blocks import (
+    USUAL,
+    Blocks,
+    checked_blocks,
+    in_blocks,
+    place_of_launch,
+    require_fitting,
+)
 from warp_like.runtime.launching.derivative_hooks import RecordingTape, adjoint_launches
 from warp_like.runtime.launching.suspicious import warn_of_leaves, warn_of_shared_elements
 from warp_like.runtime.memory.device import Device
@@ -92,8 +99,9 @@ def launch(
             pass as if it were not there.
         record_cmd: Do not run; return a ``Launch`` that runs with these arguments, and adjoints, as often as wanted.
         max_blocks: On CUDA, the most blocks, whose threads then go over the grid in strides; 0 for no limit.
-        block_dim: On CUDA, the threads of a block, 1 to 1024. Left out, the kernel's option, its module's, or that of
-            ``wp.config``, which is 256; or as many as the kernel allows.
+        block_dim: The threads of a block, 1 to 1024. Left out or not positive, on CUDA the kernel's option, its
+            module's, or that of ``wp.config``, which is 256; or as many as the kernel allows. On the CPU it is 1
+            unless ``wp.config.enable_cpu_blocks`` is set.
         options: Options for this launch, before those of the kernel and its module: ``{"mode": "debug"}``.
 
     Raises:
@@ -115,7 +123,7 @@ def launch(
     where = place_of_launch(kernel.key, device, stream)
     blocks = checked_blocks(kernel.key, stream, max_blocks, block_dim)
     dims = grid_dims(kernel.key, dim)
-    kernel = concrete(kernel, inputs, outputs)
+    kernel, blocks = in_blocks(concrete(kernel, inputs, outputs), where, blocks)
     types, args = bind_arguments(kernel, inputs, outputs, where)
     program = kernel.program(types, device=where).over(dims)
     if adjoint:
@@ -169,6 +177,8 @@ def _remember(kernel: Kernel, program: Program) -> None:
         found = [d for d in (kernel.fast, *(kernel.others or ())) if d is not None and d is not program.dispatcher]
         here = program.device, program.shares_indices
         kernel.others = [d for d in found if (d.device, d.shares_indices) != here]
+    if settings.enable_cpu_blocks and kernel.asks_about_blocks:
+        return  # each launch may have other blocks
     effects = program.effects
     if effects.nested_writes or (effects.nested_reads and program.device.backend.streams is not None):
         kernel.fast = None  # there is more to tell of than the arguments: `nested.before_launch`
@@ -308,7 +318,7 @@ class Launch(_native.Command):
             )
         given = [None if isinstance(t, ir.Array) else from_ir(t)() for _, t in kernel.declared if t is not None]
         types, args = bind_arguments(kernel, given, (), where)
-        blocks = checked_blocks(kernel.key, None, max_blocks, block_dim)
+        kernel, blocks = in_blocks(kernel, where, checked_blocks(kernel.key, None, max_blocks, block_dim))
         self._bind(kernel, (0,), kernel.program(types, device=where), args, True, blocks, given)
 
     @classmethod
@@ -346,6 +356,11 @@ class Launch(_native.Command):
     def device(self) -> Device:
         """Where it runs."""
         return self.program.device
+
+    @property
+    def block_dim(self) -> int:
+        """The threads of a block."""
+        return self.blocks.threads or (1 if self.device.is_cpu else int(self.kernel.option("block_dim")))
 
     def _launch_checked(self, stream: Any = None) -> None:
         """Run it where the native ``launch`` can't: first, after a change, or when launches are watched or recorded."""
