@@ -187,3 +187,43 @@ def test_gradients_take_it_for_the_constant_zero():
         steps = 1e-6 * np.eye(4)
         expected = [(value(start + s) - value(start - s)) / 2e-6 for s in steps]
         np.testing.assert_allclose(a.grad.numpy(), expected, rtol=1e-6, atol=1e-9)
+
+
+LEAVING = {
+    "else reads what the other side assigns": (
+        "if n < 1:\n    v = 1.0\nelse:\n    out[i] = v + 5.0\n    return\nout[i] = v",
+        [1.0, 5.0, 5.0],
+    ),
+    "each side reads what the other assigns": (
+        "if n < 1:\n    v = 1.0\nelse:\n    w = 2.0\n    out[i] = v + w\n    return\nout[i] = v + w + 3.0",
+        [4.0, 2.0, 2.0],
+    ),
+    "one side is never read": (
+        "if n > 1:\n    v = 1.0\n    return\nelse:\n    out[i] = v\nout[i] += v + 2.0",
+        [2.0, 2.0, 0.0],
+    ),
+    "a loop goes on": (
+        "for j in range(3):\n    if n > 1:\n        v = 2.0\n        continue\n    else:\n        out[i] += v + 1.0",
+        [3.0, 3.0, 0.0],
+    ),
+    "a loop is left": (
+        "for j in range(3):\n    if n < 1:\n        if j > 0:\n            w = 4.0\n        else:\n"
+        "            out[i] += w + 1.0\n            w = 1.0\n            break\n    else:\n        out[i] += w\n"
+        "        return\nout[i] += w",
+        [2.0, 0.0, 0.0],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LEAVING)
+@pytest.mark.filterwarnings("ignore:.*is not assigned on any path")
+def test_a_side_that_leaves_reads_what_the_other_assigns(case):
+    body, expected = LEAVING[case]
+    assert run(body, (0, 0), (1, 0), (2, 0)) == expected
+
+
+def test_a_name_that_no_side_assigns_is_still_not_defined():
+    with pytest.raises(wp.WarpCodegenKeyError, match="`w` is not defined"):
+        run("if n < 1:\n    v = 1.0\nelse:\n    out[i] = v + w\n    return\nout[i] = v", (0, 0))
+    with pytest.raises(wp.WarpCodegenKeyError, match="`u` is not defined"):
+        run("if n < 1:\n    v = 1.0 + u\nelse:\n    out[i] = v\n    return\nout[i] = v", (0, 0))

@@ -10,9 +10,9 @@ import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from warp_like.base.errors import WarpCodegenTypeError
+from warp_like.base.errors import WarpCodegenKeyError, WarpCodegenTypeError
 from warp_like.frontend.context import Context, statement
-from warp_like.frontend.flow import KINDS, ON, Flag, Flow, Tail, may_exit, never_falls
+from warp_like.frontend.flow import KINDS, ON, Flag, Flow, Tail, assigned_names, may_exit, never_falls
 from warp_like.frontend.host import Host
 from warp_like.frontend.liveness import Names
 from warp_like.frontend.operands import Operand, describe, flatten, rebuild, same_shape
@@ -61,10 +61,10 @@ def _if(ctx: Context, node: ast.If, rest: Sequence[ast.stmt], tail: Tail) -> Flo
         return run(ctx, [*(node.body if cond else node.orelse), *rest], tail)
     live = ctx.live.after(rest[-1] if rest else node)
     if never_falls(node.body):
-        return _branch(ctx, cond, node.body, [*node.orelse, *rest], live, tail)
+        return _branch(ctx, node, cond, node.body, [*node.orelse, *rest], live, tail)
     if never_falls(node.orelse):
-        return _branch(ctx, cond, [*node.body, *rest], node.orelse, live, tail, orelse_first=True)
-    flow = _branch(ctx, cond, node.body, node.orelse, ctx.live.after(node), Tail.NONE if rest else tail)
+        return _branch(ctx, node, cond, [*node.body, *rest], node.orelse, live, tail, orelse_first=True)
+    flow = _branch(ctx, node, cond, node.body, node.orelse, ctx.live.after(node), Tail.NONE if rest else tail)
     if not rest or not flow.may_fall:
         return flow
     return run(ctx, rest, tail) if flow.always_falls else _guarded(ctx, flow, rest, tail)
@@ -112,6 +112,7 @@ class _Arm:
 
 def _branch(
     ctx: Context,
+    node: ast.If,
     cond: Value,
     then: Sequence[ast.stmt],
     orelse: Sequence[ast.stmt],
@@ -119,15 +120,32 @@ def _branch(
     tail: Tail,
     orelse_first: bool = False,
 ) -> Flow:
-    """Build both sides; ``orelse_first`` where ``then`` holds what follows the ``if``, which reads names of both."""
+    """Build both sides; ``orelse_first`` where ``then`` holds what follows the ``if``, which reads names of both.
+
+    Where the side that is built first reads a name that the other alone assigns, its type is learnt from there before.
+    """
+    sides = [orelse, then] if orelse_first else [then, orelse]
+    try:
+        arms = _built(ctx, sides, tail)
+    except WarpCodegenKeyError as error:
+        own = node.body if orelse_first else node.orelse  # without what follows the `if`
+        if not any(error.reason.startswith(f"`{name}` ") for name in assigned_names(own)):
+            raise
+        _learn_types(ctx, _built(ctx, [own], tail)[0].scope)
+        arms = _built(ctx, sides, tail)
+    return _merge(ctx, cond, arms[::-1] if orelse_first else arms, live, tail)
+
+
+def _built(ctx: Context, sides: Sequence[Sequence[ast.stmt]], tail: Tail) -> list[_Arm]:
+    """Build sides of an ``if`` in this order; the second knows the types of the first one's names."""
     arms: list[_Arm] = []
-    for stmts in (orelse, then) if orelse_first else (then, orelse):
+    for stmts in sides:
         with ctx.branch() as block:
             if arms:
                 _learn_types(ctx, arms[0].scope)
             flow = run(ctx, stmts, tail)
             arms.append(_Arm(block, ctx.scope, flow))
-    return _merge(ctx, cond, arms[::-1] if orelse_first else arms, live, tail)
+    return arms
 
 
 def _learn_types(ctx: Context, other: Scope) -> None:
