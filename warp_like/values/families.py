@@ -190,3 +190,20 @@ NAMED: dict[str, ir.Type] = _named()
 """What the short names stand for, with suffixes (none means float32): ``vec2`` to ``vec4``, ``mat22`` to ``mat44``,
 ``quat``, ``transform``, ``spatial_vector`` and ``spatial_matrix``, which are a vector and a matrix of 6. ``class_of``
 makes a class when it is first asked for: there are 60, and a program uses a few."""
+
+
+def __getattr__(name: str) -> Any:
+    """Return the class of that name, such as ``vec5d``: by it classes are pickled."""
+    import re  # for classes that are unpickled
+
+    scalars = {suffix: t for t, suffix in _SUFFIX.items()}
+    kinds = r"vec(\d+)|mat(\d+)x(\d+)|mat(\d)(\d)|(quat)|transform"
+    found = re.fullmatch(f"(?:{kinds})({'|'.join(scalars)})", name)
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    length, *extents, quaternion, suffix = found.groups()
+    if length:
+        return vector(int(length), scalars[suffix])
+    if any(extents):
+        return matrix([int(n) for n in extents if n], scalars[suffix])
+    return class_of((ir.Quat if quaternion else ir.Transform)(scalars[suffix]))
