@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from unittest.mock import patch
 
 import numpy as np
@@ -273,6 +274,37 @@ def test_loading_compiles_what_can_be_launched(module):
     assert not module.kernels["double"]._programs
     wp.force_load("cpu", [module])
     assert module.kernels["double"]._programs
+
+
+def test_loading_compiles_each_kernel_of_one_name(module):
+    text = "@wp.kernel\ndef k(x: wp.array(dtype=float)):\n    x[wp.tid()] = float(N)\n"
+    kernels = [define(text, N=n, __name__=module.name)["k"] for n in (1, 2, 3)]
+    assert module.kernels["k"] is kernels[-1]
+    module.load("cpu")
+    x = wp.zeros(1)
+    with patch("warp_like.runtime.kernels.kernel.compile_kernel", side_effect=AssertionError):
+        for n, k in enumerate(kernels, 1):
+            wp.launch(k, 1, [x])
+            assert x.list() == [n]
+    del kernels[:2], k
+    gc.collect()
+    assert not list(module._replaced)
+
+
+def test_hashes_tell_kernels_apart(module):
+    text = "@wp.func\ndef f(x: float):\n    return x * A\n\n"
+    text += "@wp.kernel\ndef k(x: wp.array(dtype=float)):\n    x[0] = f(x[0])\n"
+    one, other, same = (define(text, A=a, __name__=module.name)["k"] for a in (1.0, 2.0, 1.0))
+    assert isinstance(one.hash, bytes)
+    assert one.hash == same.hash != other.hash
+    before = module.get_module_hash()
+    assert before == module.get_module_hash(block_dim=64)
+    module.options["fast_math"] = True
+    assert before != module.get_module_hash()
+    del module.options["fast_math"]
+    assert before == module.get_module_hash()
+    define(text, A=3.0, __name__=module.name)
+    assert before != module.get_module_hash()
 
 
 def test_loading_modules_inside_a_module():

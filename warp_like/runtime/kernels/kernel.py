@@ -15,7 +15,7 @@ from warp_like.base.errors import WarpCodegenError
 from warp_like.base.forking import Order, held_by_forks
 from warp_like.base.settings import Setting, settings
 from warp_like.compiler.artifact import Artifact
-from warp_like.compiler.lookup import capture_now, compile_kernel, kernel_facts
+from warp_like.compiler.lookup import capture_now, compile_kernel, kernel_facts, source_key
 from warp_like.compiler.signature import COMPILE_SETTINGS, Options, Signature
 from warp_like.frontend.names import Captured
 from warp_like.frontend.parameters import leaf_parameters, parameters
@@ -149,6 +149,11 @@ class Kernel(_native.Launchable):
     def captured_source(self) -> Source:
         """The source with what its names meant: what it is compiled from."""
         return self.source.within(self.captured)
+
+    @property
+    def hash(self) -> bytes:
+        """A hash of the kernel's text and of all that it reaches, as it was captured; other code, another hash."""
+        return bytes.fromhex(source_key(self.captured_source))
 
     @property
     def is_fixed(self) -> bool:

@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from warp_like.base.hashing import digest
 from warp_like.base.settings import settings
 from warp_like.frontend.function import Function
 from warp_like.runtime.kernels.options import ModuleOptions, checked_block_dim
@@ -47,6 +48,7 @@ class Module:
         self.functions: dict[str, Function] = {}
         self.options = ModuleOptions(name, self._options_changed)
         self._live: weakref.WeakSet[Kernel] = weakref.WeakSet()
+        self._replaced: weakref.WeakSet[Kernel] = weakref.WeakSet()  # by kernels of their name
 
     @property
     def structs(self) -> dict[str, type]:
@@ -55,6 +57,8 @@ class Module:
 
     def register(self, kernel: Kernel) -> None:
         """Add a kernel, in place of an earlier one of its name."""
+        if (earlier := self.kernels.get(kernel.key)) is not None:
+            self._replaced.add(earlier)
         self.kernels[kernel.key] = kernel
         self.attach(kernel)
 
@@ -65,7 +69,8 @@ class Module:
     def load(self, device: Device | str | None = None, block_dim: int | None = None) -> None:
         """Compile the kernels for contiguous arrays, so that their first launch does not have to.
 
-        Of generic kernels those instances are compiled that ``wp.overload`` has declared.
+        Of several kernels with one name all are compiled that the program still holds. Of generic kernels those
+        instances are compiled that ``wp.overload`` has declared.
 
         Args:
             device: The device; the current one when left out.
@@ -77,16 +82,18 @@ class Module:
         """
         where = get_device(device)
         threads = checked_block_dim(f"module `{self.name}`", block_dim) or 1
-        for kernel in self.instances():
+        for kernel in (*self.instances(), *_concrete(self._replaced)):
             made = kernel.in_blocks(threads) if where.is_cpu and settings.enable_cpu_blocks else kernel
             made.current().program(kernel.types, device=where).require(contiguous=True, wide=False, sums=True)
 
     def instances(self) -> list[Kernel]:
         """Return the kernels that have concrete types: of a generic one its declared overloads."""
-        found: list[Kernel] = []
-        for kernel in self.kernels.values():
-            found += kernel.overloads.values() if kernel.is_generic else [kernel]
-        return found
+        return _concrete(self.kernels.values())
+
+    def get_module_hash(self, block_dim: int | None = None) -> bytes:
+        """Return a hash of the kernels' texts, of all that these reach, and of the options, for any ``block_dim``."""
+        kernels = sorted(kernel.hash.hex() for kernel in self.kernels.values())
+        return bytes.fromhex(digest(*kernels, repr(sorted(self.options.items(), key=str))))
 
     def mark_modified(self) -> None:
         """Forget what has been compiled for its kernels."""
@@ -102,6 +109,13 @@ class Module:
 
     def __repr__(self) -> str:
         return f"<warp_like module {self.name}>"
+
+
+def _concrete(kernels: Iterable[Kernel]) -> list[Kernel]:
+    found: list[Kernel] = []
+    for kernel in kernels:
+        found += kernel.overloads.values() if kernel.is_generic else [kernel]
+    return found
 
 
 def get_module(name: str) -> Module:
