@@ -54,14 +54,16 @@ def test_scalars_are_made_of_numbers(cls, value):
 
 
 def test_what_is_stored_has_to_fit():
-    """Calling a type is a cast; what becomes a component, an element or an argument is not converted."""
-    with pytest.raises(OverflowError, match="300 does not fit uint8"):
-        wp.vec2ub(300, 0)
+    """Calling a type is a cast; you are warned where what becomes a component or an element does not fit."""
+    with pytest.warns(UserWarning, match="300 does not fit uint8"):
+        assert wp.vec2ub(300, 0) == (44, 0)
     with pytest.raises(TypeError, match="int32 needs an integer, got float 1.5"):
         wp.vec2i(1.5, 0)
     a = wp.zeros(3, dtype=wp.uint8)
-    with pytest.raises(OverflowError, match="-1 does not fit uint8"):
+    with pytest.warns(UserWarning, match="-1 does not fit uint8.*Write `wp.uint8\\(-1\\)`"):
         a.fill_(-1)
+    assert a.list() == [255] * 3
+    a.zero_()
     a.fill_(wp.uint8(-1))
     assert a.list() == [255] * 3
 

@@ -57,5 +57,5 @@ def test_from_ptr_copies(t):
     assert got == values
     a.zero_()
     assert got == values
-    with pytest.raises(ValueError, match=f"there is no {t.__name__} at address 0"):
+    with pytest.raises(RuntimeError, match=f"there is no {t.__name__} at address 0"):
         t.from_ptr(0)

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -60,12 +61,10 @@ def test_splat_and_zero():
         (lambda: wp.vec3(1, 2), ValueError, "vec3f takes 3 numbers, or one for all components, got 2"),
         (lambda: wp.vec3([1]), ValueError, "got 1"),
         (lambda: wp.vec3i(1.5, 1, 1), TypeError, "int32 needs an integer, got float 1.5"),
-        (lambda: wp.vec3ub(300, 0, 0), OverflowError, "300 does not fit uint8"),
-        (lambda: wp.vec2h(1e6, 0), OverflowError, "does not fit float16"),
         (lambda: wp.vec2("a", "b"), TypeError, "needs a number"),
         (lambda: wp.mat22([[1, 2, 3, 4]]), ValueError, "mat22f is 2 by 2"),
         (lambda: wp.mat22(1, 2), ValueError, "takes 4 numbers or 2 rows"),
-        (lambda: wp.mat22(wp.vec3(), 1), ValueError, "2 rows of 2"),
+        (lambda: wp.mat22(wp.vec3(), 1), TypeError, "2 rows of 2"),
         (lambda: wp.types.vector(0, float), ValueError, "between 1 and 255"),
         (lambda: wp.types.vector(2, str), TypeError, "scalar type"),
         (lambda: wp.types.matrix((2,), float), ValueError, "pair"),
@@ -115,8 +114,11 @@ def test_reading_components():
     for wrong in (3, -4):
         with pytest.raises(IndexError):
             v[wrong]
-    with pytest.raises(TypeError):
+    with pytest.raises(KeyError) as told:
         v[1.0]
+    assert str(told.value) == "an index into a vec3f is an integer or a slice, got float"
+    with pytest.raises(KeyError, match="a mat22f is indexed by one or two integers or slices, got None"):
+        m[None]
     with pytest.raises(AttributeError):
         wp.vec2(1, 2).z
 
@@ -133,13 +135,35 @@ def test_writing_components():
     a[1, 1] = 5
     a[:, 0] = 9
     assert a == [[9, 2], [9, 5]]
-    with pytest.raises(AttributeError):
-        x.foo = 1
+    x.name, a.name = "x", "a"
+    assert (x.name, a.name) == ("x", "a"), "instances take attributes of the user's"
     with pytest.raises(ValueError, match="can't be set to 2 numbers"):
         x[0:3] = [1, 2]
-    with pytest.raises(OverflowError):
-        wp.vec2ub()[0] = 256
+    with pytest.raises(TypeError, match="can't be set to 2 numbers"):
+        x[:1] = (wp.vec2(1, 2),)
+    with pytest.raises(TypeError, match="can't be set to 4 numbers"):
+        a[0] = (a,)
     assert m[0] is not m[0], "a row is a copy"
+
+
+def test_numbers_that_do_not_fit_wrap_with_a_warning():
+    with pytest.warns(UserWarning, match="300 does not fit uint8, which holds 0 to 255; it is stored as 44") as told:
+        v = wp.vec3ub(300, 0, 0)
+    assert v == (44, 0, 0)
+    assert told[0].filename == __file__, "the warning points at the user's line"
+    with pytest.warns(UserWarning, match="it is stored as inf. Write `wp.float16"):
+        assert wp.vec2h(1e6, 0) == (np.inf, 0)
+    with pytest.warns(UserWarning, match="stored as 0"):
+        v[0] = 256
+    with pytest.warns(UserWarning, match="stored as 255"):
+        v[1:] = (-1, 2)
+    assert v == (0, 255, 2)
+    with pytest.warns(UserWarning, match="stored as -1"):
+        assert wp.types.matrix((2, 2), wp.int8)(255) == [[-1, -1], [-1, -1]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert wp.vec3ub(wp.uint8(300), 0, 0) == (44, 0, 0), "a cast says that it is meant"
+        assert -wp.vec3ub(1, 0, 2) == (255, 0, 254), "arithmetic wraps as in kernels"
 
 
 def test_float_arithmetic_keeps_the_dtype():
@@ -247,8 +271,8 @@ def test_bfloat16_components():
     assert list(x) == [1.0, 2.703125, -3.0]
     assert x + cls(1.0) == (2.0, 3.703125, -2.0)
     assert np.array(x).dtype == np.float32
-    with pytest.raises(OverflowError):
-        cls(1e39, 0, 0)
+    with pytest.warns(UserWarning, match="it is stored as inf"):
+        assert cls(1e39, 0, 0) == (np.inf, 0, 0)
 
 
 def test_user_class_derived_from_a_vector():

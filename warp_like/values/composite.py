@@ -2,8 +2,8 @@
 
 An instance owns its bytes, laid out as in an array element, and gives them out through the writable buffer
 protocol. Arithmetic keeps the dtype and means what it means in a kernel: integers wrap, integer division
-truncates toward zero and gives 0 for a divisor of 0. Making an instance is stricter: a number that does not
-fit the dtype raises.
+truncates toward zero and gives 0 for a divisor of 0. You are warned where an instance is made of a number that
+does not fit the dtype.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from warp_like.ir import types as ir
 from warp_like.ir.layout import size_of, type_code
 from warp_like.values import bfloat
 from warp_like.values.classes import class_of
-from warp_like.values.dtypes import SCALAR_CLASSES, as_number, host_number, numpy_dtype, struct_format
+from warp_like.values.dtypes import SCALAR_CLASSES, fitted, host_number, numpy_dtype, struct_format
 
 
 class Composite(_native.Value):
@@ -80,7 +80,7 @@ class Composite(_native.Value):
         """Return a copy of the components at address ``ptr`` in the host's memory, laid out as in an array.
 
         Raises:
-            ValueError: ``ptr`` is 0, where no memory is.
+            RuntimeError: ``ptr`` is 0, where no memory is.
 
         Example:
             >>> a = wp.array([[1.0, 2.0, 3.0]], dtype=wp.vec3)
@@ -88,7 +88,7 @@ class Composite(_native.Value):
             vec3f([1.0, 2.0, 3.0])
         """
         if not ptr:
-            raise ValueError(f"there is no {cls.__name__} at address 0")
+            raise RuntimeError(f"there is no {cls.__name__} at address 0")
         import ctypes  # for this alone
 
         return cls._from_bytes(ctypes.string_at(ptr, cls._nbytes_))
@@ -137,7 +137,7 @@ class Composite(_native.Value):
 
     def _write(self, numbers: Iterable[Any]) -> None:
         t = self._scalar_
-        values = [as_number(x, t) for x in numbers]
+        values = [fitted(x, t) for x in numbers]
         if t == ir.bfloat16:
             values = [bfloat.encode(x) for x in values]
         self._struct_.pack_into(self, 0, *values)
@@ -149,7 +149,7 @@ class Composite(_native.Value):
 
     def _set(self, position: int, value: Any) -> None:
         t = self._scalar_
-        number = as_number(value, t)
+        number = fitted(value, t)
         if t == ir.bfloat16:
             number = bfloat.encode(number)
         struct.pack_into("<" + struct_format(t), self, position * (t.bits // 8), number)
@@ -215,7 +215,7 @@ class Composite(_native.Value):
             )
         if not isinstance(value, (bool, int, float, np.generic)):
             return None
-        number = as_number(value, self._scalar_)
+        number = fitted(value, self._scalar_)
         working = np.dtype("float32") if self._scalar_ == ir.bfloat16 else numpy_dtype(self._scalar_)
         return working.type(number)
 
@@ -259,6 +259,19 @@ class Composite(_native.Value):
         return np.where(np.equal(b, 0), np.zeros_like(truncated), truncated)
 
 
+class InvalidKey(KeyError):
+    """An index into a vector or matrix that is no integer or slice."""
+
+    __str__ = Exception.__str__  # KeyError shows its text in quotes
+
+
+def wrong_count(target: Composite, count: int, value: Any, numbers: list[Any]) -> Exception:
+    """Return the error for ``count`` components of ``target`` that are set to other than as many numbers."""
+    text = f"{count} components of a {type(target).__name__} can't be set to {len(numbers)} numbers"
+    composites = isinstance(value, (list, tuple)) and any(isinstance(x, Composite) for x in value)
+    return TypeError(text) if composites else ValueError(text)
+
+
 def bind(base: type, name: str, t: ir.Vec | ir.Mat | ir.Quat | ir.Transform, members: dict[str, Any]) -> type:
     """Return a new class ``name`` derived from ``base`` for IR type ``t``."""
     shape = ir.element_shape(t)
@@ -267,7 +280,6 @@ def bind(base: type, name: str, t: ir.Vec | ir.Mat | ir.Quat | ir.Transform, mem
         name,
         (base,),
         {
-            "__slots__": (),
             "__module__": "warp_like.values.families",
             "__qualname__": name,
             "__doc__": f"{'x'.join(map(str, shape))} components of {t.dtype}.",

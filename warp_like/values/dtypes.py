@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from warp_like.base.warn import warn
 from warp_like.ir import types as ir
 from warp_like.ir.literal import int_range
 from warp_like.values.arithmetic import converted, rounded, typed_operators
@@ -56,6 +57,25 @@ def as_number(value: Any, t: ir.Scalar) -> builtins.bool | float:
     if t.is_int:
         return _as_int(value, t)
     return _as_float(value, t)
+
+
+def fitted(value: Any, t: ir.Scalar, where: str = "") -> builtins.bool | float:
+    """Return ``as_number(value, t)``, or with a warning what a cast to ``t`` gives where the number does not fit.
+
+    Args:
+        value: The number.
+        t: The type of the component or element that it becomes.
+        where: What the warning's text begins with, for example the field's name.
+
+    Raises:
+        TypeError: ``value`` is no number, or a float where an integer is due.
+    """
+    try:
+        return as_number(value, t)
+    except OverflowError as error:
+        stored = _cast(value, t)
+        warn(f"{where}{error}; it is stored as {stored}. Write `wp.{t}({value})` if you mean that")
+        return stored
 
 
 def _cast(value: Any, t: ir.Scalar) -> builtins.bool | float:

@@ -10,7 +10,7 @@ import numpy as np
 
 from warp_like.ir import types as ir
 from warp_like.values.classes import class_with_shape
-from warp_like.values.composite import Composite, _quiet, flatten_argument
+from warp_like.values.composite import Composite, InvalidKey, _quiet, flatten_argument, wrong_count
 
 
 class Mat(Composite):
@@ -33,7 +33,7 @@ class Mat(Composite):
         elif len(args) == 1:
             return [args[0]] * (rows * cols)
         elif any(hasattr(a, "__len__") for a in args) and [len(flatten_argument(a)) for a in args] != [cols] * rows:
-            raise ValueError(f"{cls.__name__} takes {rows} rows of {cols} numbers")
+            raise TypeError(f"{cls.__name__} takes {rows} rows of {cols} numbers")
         numbers = [x for a in args for x in flatten_argument(a)]
         if len(numbers) != rows * cols:
             raise ValueError(f"{cls.__name__} takes {rows * cols} numbers or {rows} rows, got {len(numbers)} numbers")
@@ -60,9 +60,7 @@ class Mat(Composite):
         if len(numbers) == 1 and not hasattr(value, "__len__"):
             numbers = numbers * picked.size
         if len(numbers) != picked.size:
-            raise ValueError(
-                f"{picked.size} components of a {type(self).__name__} can't be set to {len(numbers)} numbers"
-            )
+            raise wrong_count(self, picked.size, value, numbers)
         new = list(self._numbers())
         for i, x in zip(picked.ravel(), numbers, strict=True):
             new[i] = x
@@ -118,5 +116,5 @@ def _positions(m: Mat) -> np.ndarray[Any, Any]:
 def _checked(m: Mat, index: Any) -> Any:
     parts = index if isinstance(index, tuple) else (index,)
     if len(parts) > 2 or not all(isinstance(p, slice) or hasattr(type(p), "__index__") for p in parts):
-        raise TypeError(f"a {type(m).__name__} is indexed by one or two integers or slices, got {index!r}")
+        raise InvalidKey(f"a {type(m).__name__} is indexed by one or two integers or slices, got {index!r}")
     return index

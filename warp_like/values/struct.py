@@ -21,7 +21,7 @@ from warp_like.ir.layout import field_offsets, size_of
 from warp_like.values import bfloat
 from warp_like.values.annotation import Parameter
 from warp_like.values.classes import STRUCT_CLASSES
-from warp_like.values.dtypes import as_number, host_number, numpy_dtype
+from warp_like.values.dtypes import fitted, host_number, numpy_dtype
 
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform
@@ -273,7 +273,7 @@ def _zero(t: ir.Type) -> Any:
     if isinstance(t, (ir.Array, ir.IndexedArray)):
         return None
     if isinstance(t, ir.Scalar):
-        return host_number(as_number(0, t), t)
+        return host_number(fitted(0, t), t)
     cls = values.from_ir(t)
     return cls() if isinstance(t, ir.Struct) else cls._from_bytes(bytes(cls._nbytes_))
 
@@ -282,9 +282,7 @@ def _checked(owner: ir.Struct, name: str, t: ir.Type, value: Any) -> Any:
     """``value`` as field ``name`` holds it."""
     if isinstance(t, ir.Scalar):
         try:
-            return host_number(as_number(value, t), t)
-        except OverflowError as error:
-            raise OverflowError(f"{owner.name}.{name}: {error}") from None
+            return host_number(fitted(value, t, f"{owner.name}.{name}: "), t)
         except (TypeError, ValueError):
             raise _mismatch(owner, name, t, value) from None
     if isinstance(t, ir.Array):

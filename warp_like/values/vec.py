@@ -10,7 +10,7 @@ import numpy as np
 
 from warp_like.ir import types as ir
 from warp_like.values.classes import class_of
-from warp_like.values.composite import Composite, _quiet, flatten_argument
+from warp_like.values.composite import Composite, InvalidKey, _quiet, flatten_argument, wrong_count
 
 
 class Vec(Composite):
@@ -55,7 +55,7 @@ class Vec(Composite):
         if len(numbers) == 1 and not hasattr(value, "__len__"):
             numbers = numbers * len(at)
         if len(numbers) != len(at):
-            raise ValueError(f"{len(at)} components of a {type(self).__name__} can't be set to {len(numbers)} numbers")
+            raise wrong_count(self, len(at), value, numbers)
         new = list(self._numbers())
         for i, x in zip(at, numbers, strict=True):
             new[i] = x
@@ -96,7 +96,7 @@ def _position(index: Any, n: int, what: str) -> int:
     try:
         i = operator.index(index)
     except TypeError:
-        raise TypeError(f"an index into a {what} is an integer or a slice, got {type(index).__name__}") from None
+        raise InvalidKey(f"an index into a {what} is an integer or a slice, got {type(index).__name__}") from None
     if not -n <= i < n:
         raise IndexError(f"index {i} is out of range for a {what} of {n} components")
     return i % n

@@ -37,7 +37,7 @@ from warp_like.runtime.memory.device import Device, DeviceLike, get_device
 from warp_like.runtime.memory.recorder import recorder
 from warp_like.values import ArrayAnnotation, Composite, bfloat, from_ir
 from warp_like.values.annotation import FixedArrayAnnotation
-from warp_like.values.dtypes import SCALAR_CLASSES, as_number, host_number
+from warp_like.values.dtypes import SCALAR_CLASSES, fitted, host_number
 
 DType = TypeVar("DType")
 
@@ -315,7 +315,7 @@ class array(Exchange, Elementwise, Generic[DType]):
             components: Any = np.frombuffer(filler._bytes(), element.numpy).reshape(element.shape)
         else:
             assert element.scalar is not None
-            number = as_number(value, element.scalar)
+            number = fitted(value, element.scalar)
             components = np.array(bfloat.encode(number) if element.scalar == ir.bfloat16 else number, element.numpy)
         self._require_writable()
         host_copy(self, components)
