@@ -298,10 +298,10 @@ def test_nothing_waits(fake):
 
 def test_arrays_of_several_devices(fake):
     with pytest.raises(
-        TypeError, match=r"array_inner\(\) takes arrays of one device, got some on cuda:0 and some on cpu"
+        RuntimeError, match=r"array_inner\(\) takes arrays of one device, got some on cuda:0 and some on cpu"
     ):
         u.array_inner(wp.zeros(3, device="cuda:0"), wp.zeros(3))
     with pytest.raises(
-        TypeError, match=r"array_sum\(\) takes arrays of one device, got some on cuda:0 and some on cuda:1"
+        RuntimeError, match=r"array_sum\(\) takes arrays of one device, got some on cuda:0 and some on cuda:1"
     ):
         u.array_sum(wp.zeros(3, device="cuda:0"), out=wp.zeros(1, device="cuda:1"))

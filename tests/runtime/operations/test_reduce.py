@@ -167,7 +167,9 @@ def test_bools_are_counted(shape: tuple[int, ...]) -> None:
 def test_too_many_bools_for_the_result() -> None:
     with pytest.raises(OverflowError, match="the sum of integers does not fit int8"):
         u.array_sum(wp.full(200, True), out=wp.zeros(1, dtype=wp.int8))
-    with pytest.raises(TypeError, match=r"array_sum\(\) writes int64 to `out`, got array\(shape=\(1,\), dtype=bool\)"):
+    with pytest.raises(
+        RuntimeError, match=r"array_sum\(\) writes int64 to `out`, got array\(shape=\(1,\), dtype=bool\)"
+    ):
         u.array_sum(wp.full(3, True), out=wp.zeros(1, dtype=bool))
 
 
@@ -224,14 +226,14 @@ def test_messages() -> None:
     assert raised(IndexError, u.array_sum, a, axis=2) == (
         "array_sum(): axis 2 of array(shape=(3, 4), dtype=float32), which has 2 dimensions"
     )
-    assert raised(ValueError, u.array_sum, a, value_count=13) == "array_sum(): 13 values of arrays that hold 12"
-    assert raised(ValueError, u.array_sum, a.transpose(), value_count=3) == (
+    assert raised(RuntimeError, u.array_sum, a, value_count=13) == "array_sum(): 13 values of arrays that hold 12"
+    assert raised(RuntimeError, u.array_sum, a.transpose(), value_count=3) == (
         "array_sum() takes the first 3 elements of a contiguous array, got strides (4, 16)"
     )
-    assert raised(ValueError, u.array_sum, a, out=wp.zeros(4), axis=0) == (
+    assert raised(RuntimeError, u.array_sum, a, out=wp.zeros(4), axis=0) == (
         "array_sum() writes an array of shape (1, 4) to `out`, got array(shape=(4,), dtype=float32)"
     )
-    assert raised(TypeError, u.array_inner, v, v, out=wp.zeros(1, dtype=wp.vec3)) == (
+    assert raised(RuntimeError, u.array_inner, v, v, out=wp.zeros(1, dtype=wp.vec3)) == (
         "array_inner() writes float32 to `out`, got array(shape=(1,), dtype=vec3f)"
     )
     assert raised(ValueError, u.array_inner, a, wp.zeros((4, 3))) == (
@@ -248,15 +250,15 @@ def test_messages() -> None:
 
 def test_scan_messages() -> None:
     a = wp.zeros((3, 4))
-    assert raised(ValueError, u.array_scan, wp.zeros(3), wp.zeros(4)) == (
+    assert raised(RuntimeError, u.array_scan, wp.zeros(3), wp.zeros(4)) == (
         "array_scan() takes two arrays of one size, got array(shape=(3,), dtype=float32) and "
         "array(shape=(4,), dtype=float32)"
     )
-    assert raised(ValueError, u.array_scan, a[:, ::2], wp.zeros(6)) == (
+    assert raised(RuntimeError, u.array_scan, a[:, ::2], wp.zeros(6)) == (
         "array_scan(): `in_array` has several dimensions and is not contiguous: array(shape=(3, 2), dtype=float32)"
     )
     b = wp.zeros(10)
-    assert raised(ValueError, u.array_scan, b[1:], b[:-1]) == "array_scan(): the two arrays overlap without being one"
+    assert raised(RuntimeError, u.array_scan, b[1:], b[:-1]) == "array_scan(): the two arrays overlap without being one"
 
 
 @pytest.mark.parametrize("n", [1, 63, 64, 65, 127, 65536, 65536 + 64, 3 * 65536 + 7])

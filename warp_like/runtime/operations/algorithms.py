@@ -57,8 +57,8 @@ def array_sum(values: Any, out: Any = None, value_count: int | None = None, axis
         matrices a NumPy array. The sum of integers is a Python int that holds all of it.
 
     Raises:
-        TypeError: The elements are structs, or ``out`` has another dtype.
-        ValueError: The shape of ``out`` is another, or ``value_count`` is too large.
+        TypeError: The elements are structs.
+        RuntimeError: ``out`` has another dtype or shape, or ``value_count`` is too large.
         IndexError: There is no such axis.
         OverflowError: The sum of integers does not fit the dtype of the result. On CUDA it wraps.
 
@@ -89,15 +89,16 @@ def array_inner(a: Any, b: Any, out: Any = None, count: int | None = None, axis:
         ``out`` where it is given, a new array where ``axis`` is, else a number.
 
     Raises:
-        TypeError: The dtypes differ or are structs, or ``out`` has another one.
-        ValueError: The shapes differ, that of ``out`` is another, or ``count`` is too large.
+        TypeError: The elements are structs.
+        ValueError: The shapes differ.
+        RuntimeError: The dtypes differ, ``out`` has another dtype or shape, or ``count`` is too large.
         IndexError: There is no such axis.
         OverflowError: The sum of integers does not fit the dtype of the result. On CUDA it wraps.
     """
     x, y = _numbers("array_inner", "a", a), _numbers("array_inner", "b", b)
     _require_one_place("array_inner", x, y)
     if x.type_code != y.type_code:
-        raise TypeError(f"array_inner() takes arrays of one dtype, got {x!r} and {y!r}")
+        raise RuntimeError(f"array_inner() takes arrays of one dtype, got {x!r} and {y!r}")
     if x.shape != y.shape:
         raise ValueError(f"array_inner() takes arrays of one shape, got {x!r} and {y!r}")
     left, k = _summed("array_inner", x, count, axis)
@@ -112,7 +113,7 @@ def _summed(name: str, a: array, count: int | None, axis: int | None) -> tuple[a
             return a, -1
         n = _count(name, "values", count, a.size)
         if a.ndim > 1 and not a.is_contiguous:
-            raise ValueError(f"{name}() takes the first {n} elements of a contiguous array, got strides {a.strides}")
+            raise RuntimeError(f"{name}() takes the first {n} elements of a contiguous array, got strides {a.strides}")
         return (a if a.ndim == 1 else a.flatten())[:n], -1
     k = operator.index(axis)
     if not -a.ndim <= k < a.ndim:
@@ -132,9 +133,9 @@ def _reduce(name: str, a: array, b: array | None, out: Any, axis: int, dtype: An
     if out is not None:
         target = out if isinstance(out, array) else interop_hooks.as_array(out, element.host)
         if target.type_code != element.code:
-            raise TypeError(f"{name}() writes {element.host.__name__} to `out`, got {target!r}")
+            raise RuntimeError(f"{name}() writes {element.host.__name__} to `out`, got {target!r}")
         if target.shape != shape:
-            raise ValueError(f"{name}() writes an array of shape {shape} to `out`, got {target!r}")
+            raise RuntimeError(f"{name}() writes an array of shape {shape} to `out`, got {target!r}")
         _require_one_place(name, a, target)
         target._require_writable()
         record_reduction(a, b, target)
@@ -184,8 +185,7 @@ def array_scan(in_array: Any, out_array: Any, inclusive: bool = True) -> None:
         inclusive: Whether a prefix sum has the element itself in it; otherwise the first one is zero.
 
     Raises:
-        TypeError: The dtypes differ or are others.
-        ValueError: The sizes differ, or the memory is laid out otherwise.
+        RuntimeError: The dtypes or sizes differ, the dtypes are others, or the memory is laid out otherwise.
 
     Example:
         >>> counts, offsets = wp.array([3, 1, 2], dtype=int), wp.zeros(3, dtype=int)
@@ -196,16 +196,16 @@ def array_scan(in_array: Any, out_array: Any, inclusive: bool = True) -> None:
     source, target = _numbers("array_scan", "in_array", in_array), _numbers("array_scan", "out_array", out_array)
     _require_one_place("array_scan", source, target)
     if source.type_code != target.type_code:
-        raise TypeError(f"array_scan() takes two arrays of one dtype, got {source!r} and {target!r}")
+        raise RuntimeError(f"array_scan() takes two arrays of one dtype, got {source!r} and {target!r}")
     _require_scalar("array_scan", "in_array", source, SCANNED)
     if source.size != target.size:
-        raise ValueError(f"array_scan() takes two arrays of one size, got {source!r} and {target!r}")
+        raise RuntimeError(f"array_scan() takes two arrays of one size, got {source!r} and {target!r}")
     for key, a in (("in_array", source), ("out_array", target)):
         if a.ndim > 1 and not a.is_contiguous:
-            raise ValueError(f"array_scan(): `{key}` has several dimensions and is not contiguous: {a!r}")
+            raise RuntimeError(f"array_scan(): `{key}` has several dimensions and is not contiguous: {a!r}")
     same = source.ptr == target.ptr and source.strides[-1] == target.strides[-1]
     if not same and share_memory(source, target):
-        raise ValueError("array_scan(): the two arrays overlap without being one")
+        raise RuntimeError("array_scan(): the two arrays overlap without being one")
     target._require_writable()
     record_scan(source, target, inclusive)
     _do("array_scan", partial(target.device.backend.algorithms.scan, source, target, bool(inclusive)))
@@ -250,27 +250,33 @@ def array_cast(in_array: Any, out_array: Any, count: int | None = None) -> None:
     Args:
         in_array: An array of scalars, vectors or matrices.
         out_array: An array of the same shape; or one whose components, in C order, are as many, both contiguous.
-        count: How many elements to convert, for arrays of one dimension. All of them when left out.
+        count: How many elements of ``in_array`` to convert, for arrays of one dimension. All of them when left out.
 
     Raises:
         TypeError: The elements are structs.
-        ValueError: The shapes differ, or ``count`` is too large or given for several dimensions.
+        RuntimeError: The shapes differ, or ``count`` is too large or given for several dimensions.
     """
     source, target = _numbers("array_cast", "in_array", in_array), _numbers("array_cast", "out_array", out_array)
     if count is not None:
         if source.ndim > 1 or target.ndim > 1:
-            raise ValueError("array_cast() takes a count for arrays of one dimension alone")
-        n = _count("array_cast", "elements", count, min(source.size, target.size))
-        source, target = source[:n], target[:n]
+            raise RuntimeError("array_cast() takes a count for arrays of one dimension alone")
+        source = source[: _count("array_cast", "elements", count, source.size)]
+        components, each = _components(source), math.prod(target.element.shape)
+        if not components % each:
+            target = target[: _count("array_cast", "elements", components // each, target.size)]
     if source.element.shape == target.element.shape and source.shape != target.shape and source.ndim == target.ndim:
-        raise ValueError(f"array_cast() takes two arrays of one shape, got {source!r} and {target!r}")
+        raise RuntimeError(f"array_cast() takes two arrays of one shape, got {source!r} and {target!r}")
     flat = source.is_contiguous and target.is_contiguous
     given, wanted = _scalars(source, flat), _scalars(target, flat)
     if given.size != wanted.size:
-        raise ValueError(f"array_cast() takes arrays of one number of components, got {source!r} and {target!r}")
+        raise RuntimeError(f"array_cast() takes arrays of one number of components, got {source!r} and {target!r}")
     if given.shape != wanted.shape:
-        raise ValueError(f"array_cast(): {source!r} and {target!r} differ in shape and are not both contiguous")
+        raise RuntimeError(f"array_cast(): {source!r} and {target!r} differ in shape and are not both contiguous")
     launch(_CASTS[given.ndim - 1], given.shape, [given], [wanted], device=wanted.device)
+
+
+def _components(a: array) -> int:
+    return a.size * math.prod(a.element.shape)
 
 
 def _scalars(a: array, flat: bool) -> array:
@@ -278,7 +284,7 @@ def _scalars(a: array, flat: bool) -> array:
     a = a.flatten() if flat else a
     if a.element.shape:
         if a.ndim + len(a.element.shape) > MAX_DIMS:
-            raise ValueError(f"array_cast(): {a!r} is not contiguous and has too many dimensions; copy it first")
+            raise RuntimeError(f"array_cast(): {a!r} is not contiguous and has too many dimensions; copy it first")
         a = a.view(a.element.scalar)
     return a.flatten() if flat else a
 
@@ -303,8 +309,8 @@ def radix_sort_pairs(
         end_bit: The bit after the highest one that counts; that of the key's width when left out.
 
     Raises:
-        TypeError: The dtypes are others.
-        ValueError: The arrays are too small, overlap or are not contiguous, or the bits are out of range.
+        RuntimeError: The dtypes are others, the arrays are too small, overlap or are not contiguous, or the bits are
+            out of range.
 
     Example:
         >>> keys, values = wp.array([3, 1, 2], dtype=int), wp.array([0, 1, 2], dtype=int)
@@ -317,7 +323,7 @@ def radix_sort_pairs(
     last = bits if end_bit is None else operator.index(end_bit)
     first = operator.index(begin_bit)
     if not 0 <= first <= last <= bits:
-        raise ValueError(f"radix_sort_pairs(): bits {first} to {last} of keys that have {bits}")
+        raise RuntimeError(f"radix_sort_pairs(): bits {first} to {last} of keys that have {bits}")
     if n > 1:
         _do("radix_sort_pairs", partial(keys.device.backend.algorithms.sort_pairs, keys, values, n, first, last))
 
@@ -338,10 +344,10 @@ def segmented_sort_pairs(
             starts, and the last start is the end of the last segment.
 
     Raises:
-        TypeError: The dtypes are others.
-        ValueError: The arrays are too small, overlap or are not contiguous, or a segment lies outside of the pairs or
-            overlaps another one; nothing is sorted then. On CUDA, where nothing waits for the segments, what lies
-            outside of the pairs is left out, and where segments overlap the pairs come in some order.
+        RuntimeError: The dtypes are others, or the arrays are too small, overlap or are not contiguous.
+        ValueError: A segment lies outside of the pairs or overlaps another one; nothing is sorted then. On CUDA, where
+            nothing waits for the segments, what lies outside of the pairs is left out, and where segments overlap the
+            pairs come in some order.
     """
     name = "segmented_sort_pairs"
     n = _require_pairs(name, keys, values, count)
@@ -351,11 +357,11 @@ def segmented_sort_pairs(
     else:
         ends = _indices(name, "segment_end_indices", segment_end_indices)
     if starts.size != ends.size:
-        raise ValueError(f"{name}(): {starts.size} segments start and {ends.size} end")
+        raise RuntimeError(f"{name}(): {starts.size} segments start and {ends.size} end")
     _require_one_place(name, keys, starts, ends)
     for which, index in (("segment_start_indices", starts), ("segment_end_indices", ends)):
         if share_memory(index, keys) or share_memory(index, values):
-            raise ValueError(f"{name}(): `{which}` overlaps what is sorted")
+            raise RuntimeError(f"{name}(): `{which}` overlaps what is sorted")
 
     def sort() -> None:
         wrong = keys.device.backend.algorithms.sort_segments(keys, values, n, starts, ends)
@@ -372,15 +378,15 @@ def _require_pairs(name: str, keys: Any, values: Any, count: int | None) -> int:
         if not isinstance(a, array):
             raise TypeError(f"{name}() sorts `{which}` in place and takes a wp.array, got {type(a).__name__}")
         if not a.is_contiguous:
-            raise ValueError(f"{name}(): `{which}` is not contiguous: {a!r} with strides {a.strides}")
+            raise RuntimeError(f"{name}(): `{which}` is not contiguous: {a!r} with strides {a.strides}")
     _require_scalar(name, "keys", keys, SORTED, composites=False)
     if values.itemsize not in (4, 8):
-        raise TypeError(f"{name}() takes values of 4 or 8 bytes, got {values!r}")
+        raise RuntimeError(f"{name}() takes values of 4 or 8 bytes, got {values!r}")
     if values.ptr % values.itemsize:
-        raise ValueError(f"{name}(): `values` does not start at a multiple of {values.itemsize} bytes")
+        raise RuntimeError(f"{name}(): `values` does not start at a multiple of {values.itemsize} bytes")
     _require_one_place(name, keys, values)
     if share_memory(keys, values):
-        raise ValueError(f"{name}(): `keys` and `values` overlap")
+        raise RuntimeError(f"{name}(): `keys` and `values` overlap")
     n = keys.size if count is None else _count(name, "pairs", count, min(keys.size, values.size))
     _refuse_tape(name, keys, values)
     for a in (keys, values):
@@ -408,8 +414,8 @@ def runlength_encode(
         The number of runs, or ``run_count`` where that is given. Elements behind the runs stay as they are.
 
     Raises:
-        TypeError: A dtype is another.
-        ValueError: An array is too small, or its memory is laid out otherwise; or the outputs overlap others.
+        RuntimeError: A dtype is another, an array is too small, or its memory is laid out otherwise; or the outputs
+            overlap others.
 
     Example:
         >>> values, lengths = wp.zeros(5, dtype=int), wp.zeros(5, dtype=int)
@@ -423,21 +429,21 @@ def runlength_encode(
     _require_scalar(name, "values", source, ir.INTS, composites=False)
     lengths = _lengths(name, run_lengths)
     if found.type_code != source.type_code:
-        raise TypeError(f"{name}(): `run_values` has the dtype of `values`, got {found!r} and {source!r}")
+        raise RuntimeError(f"{name}(): `run_values` has the dtype of `values`, got {found!r} and {source!r}")
     n = source.size if value_count is None else _count(name, "values", value_count, source.size)
     if n > 2**31 - 1 and lengths.itemsize == 4:
-        raise ValueError(f"{name}(): there are {n} values, more than int32 counts; make `run_lengths` of int64")
+        raise RuntimeError(f"{name}(): there are {n} values, more than int32 counts; make `run_lengths` of int64")
     for which, a in (("values", source), ("run_values", found), ("run_lengths", lengths)):
         if a.ndim > 1 and not a.is_contiguous:
-            raise ValueError(f"{name}(): `{which}` has several dimensions and is not contiguous: {a!r}")
+            raise RuntimeError(f"{name}(): `{which}` has several dimensions and is not contiguous: {a!r}")
         if a.size < n:
-            raise ValueError(f"{name}(): `{which}` needs room for {n} elements, got {a!r}")
+            raise RuntimeError(f"{name}(): `{which}` needs room for {n} elements, got {a!r}")
     if share_memory(source, found) or share_memory(source, lengths) or share_memory(found, lengths):
-        raise ValueError(f"{name}(): the arrays overlap")
+        raise RuntimeError(f"{name}(): the arrays overlap")
     counter = None if run_count is None else _indices(name, "run_count", run_count)
     _require_one_place(name, source, found, lengths, *(() if counter is None else (counter,)))
     if counter is not None and counter.size != 1:
-        raise ValueError(f"{name}() writes one number to `run_count`, got {counter!r}")
+        raise RuntimeError(f"{name}() writes one number to `run_count`, got {counter!r}")
     for a in (found, lengths):
         a._require_writable()
         host_writes(a)
@@ -454,16 +460,15 @@ def _require_one_place(name: str, *arrays: array) -> None:
     """Refuse arrays of several devices, and those that are too large for a device's algorithms.
 
     Raises:
-        TypeError: They lie on different devices.
-        ValueError: An array of a CUDA device has 2^31 elements or more.
+        RuntimeError: They lie on different devices, or an array of a CUDA device has 2^31 elements or more.
     """
     first = arrays[0].device
     most = first.backend.algorithms.MOST_NUMBERS
     for a in arrays:
         if a.device is not first:
-            raise TypeError(f"{name}() takes arrays of one device, got some on {first} and some on {a.device}")
-        if most is not None and a.size * math.prod(a.element.shape) > most:
-            raise ValueError(f"{name}() on {first} takes arrays of at most {most} numbers, got {a!r}")
+            raise RuntimeError(f"{name}() takes arrays of one device, got some on {first} and some on {a.device}")
+        if most is not None and _components(a) > most:
+            raise RuntimeError(f"{name}() on {first} takes arrays of at most {most} numbers, got {a!r}")
 
 
 def _do(name: str, call: Callable[[], object]) -> None:
@@ -504,25 +509,25 @@ def _numbers(name: str, key: str, given: Any) -> array:
 
 def _require_scalar(name: str, key: str, a: array, known: tuple[ir.Scalar, ...], composites: bool = True) -> None:
     if a.element.scalar not in known or (a.element.shape and not composites):
-        raise TypeError(f"{name}(): `{key}` has one of the dtypes {', '.join(map(str, known))}, got {a!r}")
+        raise RuntimeError(f"{name}(): `{key}` has one of the dtypes {', '.join(map(str, known))}, got {a!r}")
 
 
 def _indices(name: str, key: str, given: Any) -> array:
     a = _numbers(name, key, given)
     if a.element.type != ir.int32 or a.ndim != 1 or not a.is_contiguous:
-        raise TypeError(f"{name}(): `{key}` is a contiguous array of int32 with one dimension, got {a!r}")
+        raise RuntimeError(f"{name}(): `{key}` is a contiguous array of int32 with one dimension, got {a!r}")
     return a
 
 
 def _lengths(name: str, given: Any) -> array:
     a = _numbers(name, "run_lengths", given)
     if a.element.type not in (ir.int32, ir.int64) or a.ndim != 1:
-        raise TypeError(f"{name}(): `run_lengths` is an array of int32 or int64 with one dimension, got {a!r}")
+        raise RuntimeError(f"{name}(): `run_lengths` is an array of int32 or int64 with one dimension, got {a!r}")
     return a
 
 
 def _count(name: str, what: str, given: Any, most: int) -> int:
     n = operator.index(given)
     if not 0 <= n <= most:
-        raise ValueError(f"{name}(): {n} {what} of arrays that hold {most}")
+        raise RuntimeError(f"{name}(): {n} {what} of arrays that hold {most}")
     return n
