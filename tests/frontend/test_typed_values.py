@@ -499,3 +499,26 @@ def test_what_is_made_by_the_type_of_a_value_has_a_gradient():
         wp.launch(k, 2, [x], [out])
     tape.backward(grads={out: wp.ones(2, dtype=wp.float64)})
     assert x.grad.list() == [4.0, 8.0]
+
+
+def test_types_in_generic_code_have_dtype_and_ndim():
+    @wp.kernel
+    def k(a: wp.array(dtype=Any, ndim=2), s: wp.array(dtype=Any), out: wp.array(dtype=Any)):
+        made = type(a).dtype(a[0, 0]) * a.dtype.dtype(2.0)
+        out[0] = made + type(a[0, 0])()
+        out[1] = out.dtype(type(s).dtype.dtype(1.5))
+        out[2] = out.dtype(out.dtype.dtype(type(a).ndim + 10 * s.ndim))
+
+    for element, scalar in ((wp.vec3, wp.float32), (wp.mat22d, wp.float64)):
+        out = wp.zeros(3, dtype=element)
+        wp.launch(k, 1, inputs=[wp.full((1, 1), 4.0, dtype=element), wp.zeros(1, dtype=scalar), out])
+        assert out.list() == [element(8.0), element(1.5), element(12.0)]
+
+
+def test_an_attribute_that_a_type_has_not():
+    @wp.kernel
+    def k(a: wp.array(dtype=wp.vec3), out: wp.array(dtype=float)):
+        out[0] = a.dtype.dtype.shape
+
+    with pytest.raises(AttributeError, match="the type float32 has no attribute `shape` in kernel code"):
+        wp.launch(k, 1, inputs=[wp.zeros(1, dtype=wp.vec3), wp.zeros(1, dtype=float)])

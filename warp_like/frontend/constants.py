@@ -13,7 +13,7 @@ from warp_like.frontend.host import GradientOf, Host, is_callable, not_a_value, 
 from warp_like.frontend.names import MISSING, is_namespace, is_package
 from warp_like.frontend.operands import Operand
 from warp_like.ir.literal import Literal
-from warp_like.ir.types import Aggregate, Mat, Quat, Transform, Type, Vec, element_shape, holds_arrays
+from warp_like.ir.types import Aggregate, Array, Mat, Quat, Scalar, Transform, Type, Vec, element_shape, holds_arrays
 from warp_like.values.struct import StructInstance
 
 
@@ -50,6 +50,8 @@ def attribute(ctx: Context, host: Host, name: str) -> Operand:
         return Host({"float": float, "int": int}[name], text)  # kernel code has these names in Warp
     if values.is_type(host.obj) and (of_type := type_attribute(type_named(host), name, host.text)) is not None:
         return of_type
+    if isinstance(host.obj, Type):
+        raise WarpCodegenAttributeError(f"the type {host.obj} has no attribute `{name}` in kernel code")
     if not is_namespace(host.obj):
         raise _attribute_of_object(host, text)
     found = ctx.source.around.look_up(host.obj, name)
@@ -88,8 +90,12 @@ def _attribute_of_object(host: Host, text: str) -> WarpCodegenTypeError:
 
 
 def type_attribute(t: Type | None, name: str, text: str) -> Operand | None:
-    """Return what ``length``, ``shape`` or ``dtype`` of a vector's or matrix's type is; None for anything else."""
-    if name == "dtype" and isinstance(t, Aggregate):
+    """Return what ``length``, ``shape``, ``dtype`` or ``ndim`` of a type is; None for a type that has none."""
+    if name == "dtype" and isinstance(t, Scalar):
+        return Host(t, f"{text}.dtype")
+    if name == "ndim" and isinstance(t, Array):
+        return Literal(t.ndim)
+    if name == "dtype" and isinstance(t, (Aggregate, Array)):
         return Host(t.dtype, f"{text}.dtype")
     if name == "length" and isinstance(t, (Vec, Quat, Transform)):
         return Literal(element_shape(t)[0])

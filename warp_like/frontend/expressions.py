@@ -30,7 +30,7 @@ from warp_like.frontend.warn import warn
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Value
 from warp_like.ir.rewrite import is_always_defined
-from warp_like.ir.types import Array, IndexedArray, Quat, Scalar, Struct, Transform, Vec, bool_
+from warp_like.ir.types import Array, IndexedArray, Quat, Struct, Transform, Vec, bool_
 
 OPERATORS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Add: ("add", "+"),
@@ -329,8 +329,6 @@ def build_attribute(ctx: Context, node: ast.Attribute) -> Operand:
                 return ctx.b.extract(base, indexing.component(base.type, node.attr))
             case Transform() if node.attr not in ("dtype", "length"):
                 return selection.extract(ctx, base, (indexing.member(base.type, node.attr),))
-            case Scalar() if node.attr == "dtype":
-                return Host(base.type, f"{base.hint or base.type}.dtype")
         constant = constants.type_attribute(base.type, node.attr, base.hint or str(base.type))
         if constant is not None:
             return constant
