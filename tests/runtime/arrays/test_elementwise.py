@@ -102,5 +102,5 @@ def test_what_is_no_operand():
         a + wp.zeros(2, dtype=wp.float64)
     with pytest.raises(ValueError, match=r"the shapes \(2,\), \(3,\) do not broadcast"):
         a + wp.zeros(3)
-    with pytest.raises(ValueError, match=r"out has shape \(2, 2\), got \(2,\)"):
+    with pytest.raises(TypeError, match=r"out has shape \(2, 2\), got \(2,\)"):
         a += wp.zeros((2, 2))

@@ -100,7 +100,7 @@ def test_contexts_of_others_get_names(fake):
     assert wp.get_device("cuda:1") is device
     with pytest.raises(RuntimeError, match="the thread has no current CUDA context; pass `context`"):
         wp.map_cuda_device("third")
-    with pytest.raises(ValueError, match="'third' is not the name of a CUDA device"):
+    with pytest.raises(RuntimeError, match="'third' is not the name of a CUDA device"):
         wp.unmap_cuda_device("third")
 
 

@@ -187,10 +187,10 @@ A = wp.array([1.0, 2.0], dtype=float)
         ),
         (
             lambda: wp.map(both, A, 1.0, out=[A, wp.zeros(3, dtype=wp.vec2)]),
-            ValueError,
+            TypeError,
             "map() of `both`: out[1] has shape (2,), got (3,)",
         ),
-        (lambda: wp.map(both, A, 1.0, out=A), ValueError, "map() of `both`: 2 results, got 1 arrays in out"),
+        (lambda: wp.map(both, A, 1.0, out=A), TypeError, "map() of `both`: 2 results, got 1 arrays in out"),
     ],
 )
 def test_what_does_not_fit_is_refused(call, error, message):

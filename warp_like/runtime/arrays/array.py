@@ -558,19 +558,19 @@ array1d, array2d, array3d, array4d = (ArrayOf(n) for n in (1, 2, 3, 4))
 
 def _require_contiguous(a: array, what: str) -> None:
     if not a.is_contiguous:
-        raise ValueError(f"{what}() needs a contiguous array, {a!r} has strides {a.strides}; call contiguous() first")
+        raise RuntimeError(f"{what}() needs a contiguous array, {a!r} has strides {a.strides}; call contiguous() first")
 
 
 def _infer(shape: tuple[int, ...], size: int, a: array) -> tuple[int, ...]:
     if shape.count(-1) > 1:
-        raise ValueError(f"only one extent of a shape can be -1, got {shape}")
+        raise RuntimeError(f"only one extent of a shape can be -1, got {shape}")
     if -1 in shape:
         known = math.prod(n for n in shape if n != -1)
         missing = size // known if known else 0
         shape = tuple(missing if n == -1 else n for n in shape)
     shape = normalize_shape(shape)
     if math.prod(shape) != size:
-        raise ValueError(f"{a!r} has {size} elements and can't be reshaped to {shape}")
+        raise RuntimeError(f"{a!r} has {size} elements and can't be reshaped to {shape}")
     return shape
 
 
@@ -588,7 +588,7 @@ def _reinterpret(a: array, element: ElementType) -> array:
     if element.itemsize == old.itemsize:
         return a._alias(a, element)
     if old.scalar is None or element.scalar is None:
-        raise ValueError(f"{a!r} can't be viewed as {element.host.__name__}: the sizes of the elements differ")
+        raise TypeError(f"{a!r} can't be viewed as {element.host.__name__}: the sizes of the elements differ")
     steps = contiguous_strides(old.shape, old.scalar.bits // 8)
     if old.shape and not element.shape and element.scalar.bits == old.scalar.bits:
         shape, strides = (*a.shape, *old.shape), (*a.strides, *steps)
@@ -599,7 +599,7 @@ def _reinterpret(a: array, element: ElementType) -> array:
     if same_scalars and a.shape[-inner:] == element.shape and a.strides[-inner:] == packed:
         shape, strides = a.shape[:-inner], a.strides[:-inner]
         return bind_foreign(element, a.ptr, shape, strides, a.readonly, a.device, a)
-    raise ValueError(f"{a!r} can't be viewed as {element.host.__name__}: the sizes of the elements differ")
+    raise TypeError(f"{a!r} can't be viewed as {element.host.__name__}: the sizes of the elements differ")
 
 
 def _clone(a: array, requires_grad: bool, device: Device | None = None) -> array:

@@ -279,11 +279,13 @@ def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: 
     to = dest if isinstance(dest, array) else interop_hooks.as_array(dest, None, recorder.active is not None)
     of = src if isinstance(src, array) else interop_hooks.as_array(src, None, recorder.active is not None)
     if to.type_code != of.type_code:
-        raise TypeError(f"can't copy {of!r} to {to!r}: the dtypes differ")
+        raise RuntimeError(f"can't copy {of!r} to {to!r}: the dtypes differ")
+    if not all(hasattr(type(n), "__index__") for n in (dest_offset, src_offset, count)):
+        raise RuntimeError(f"copy() takes integers as offsets and count, got {(dest_offset, src_offset, count)}")
     if dest_offset or src_offset or count or to.shape != of.shape:
         count = count or of.size - src_offset
         if min(dest_offset, src_offset, count) < 0 or src_offset + count > of.size or dest_offset + count > to.size:
-            raise ValueError(
+            raise RuntimeError(
                 f"can't copy {count} elements from {src_offset} of {of!r} to {dest_offset} of {to!r}: out of range"
             )
         to = _line(to)[dest_offset : dest_offset + count]
@@ -300,7 +302,7 @@ def _line(a: array) -> array:
 
 def _copy_indexed(dest: Any, src: Any, offsets: tuple[int, int, int]) -> None:
     if any(offsets):
-        raise ValueError("copy() between indexed arrays takes no offsets and no count")
+        raise RuntimeError("copy() between indexed arrays takes no offsets and no count")
     of = src if isinstance(src, (array, indexedarray)) else interop_hooks.as_array(src)
     if isinstance(dest, indexedarray):
         dest.assign(of)

@@ -364,11 +364,11 @@ def unmap_cuda_device(alias: str) -> None:
     """Forget a name that ``map_cuda_device`` gave. A device's primary context stays under its own name.
 
     Raises:
-        ValueError: There is no such device, or it is the CPU.
+        RuntimeError: There is no such device, or it is the CPU.
     """
     known = cuda_devices()
     if alias not in known:
-        raise ValueError(f"{alias!r} is not the name of a CUDA device; the devices are: {', '.join(known)}")
+        raise RuntimeError(f"{alias!r} is not the name of a CUDA device; the devices are: {', '.join(known)}")
     device = known[alias]
     if device.is_primary:
         devices.rename(device, f"cuda:{device.ordinal}")

@@ -70,8 +70,8 @@ def map(
         input does.
 
     Raises:
-        TypeError: ``func`` is no function or returns nothing, or ``out`` has another dtype than the result.
-        ValueError: No input is an array, the shapes do not fit each other, or that of ``out`` does not fit them.
+        TypeError: ``func`` is no function or returns nothing, or ``out`` has another dtype or shape than the result.
+        ValueError: No input is an array, or the shapes do not fit each other.
         WarpCodegenError: The function can't be compiled for these types.
 
     Example:
@@ -210,7 +210,7 @@ class _Call:
             ]
             return [_Output(a, a) for a in made]
         if len(given) != len(self.results):
-            raise ValueError(f"map() of `{self.name}`: {len(self.results)} results, got {len(given)} arrays in out")
+            raise TypeError(f"map() of `{self.name}`: {len(self.results)} results, got {len(given)} arrays in out")
         return [self._checked(k, x, t) for k, (x, t) in enumerate(zip(given, self.results, strict=True))]
 
     def _checked(self, k: int, given: Any, t: Type) -> _Output:
@@ -223,7 +223,7 @@ class _Call:
         if found != t:
             raise TypeError(f"{site} is an array of {t}, got one of {found}")
         if tuple(a.shape) != self.shape:
-            raise ValueError(f"{site} has shape {self.shape}, got {tuple(a.shape)}")
+            raise TypeError(f"{site} has shape {self.shape}, got {tuple(a.shape)}")
         return _Output(given, a)
 
 
