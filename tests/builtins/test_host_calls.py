@@ -57,6 +57,8 @@ def test_what_the_host_refuses() -> None:
         call("sin", np.zeros(3))
     with pytest.raises(TypeError, match=r"does not mix types: vec3\[float32\] and vec3\[float64\]"):
         call("dot", vec3(1.0), vec3d(1.0))
+    with pytest.raises(RuntimeError, match="does not mix types"):  # Warp's class
+        call("dot", vec3(1.0), vec3d(1.0))
 
 
 def test_the_object() -> None:

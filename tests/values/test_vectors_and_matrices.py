@@ -137,6 +137,10 @@ def test_writing_components():
     assert a == [[9, 2], [9, 5]]
     x.name, a.name = "x", "a"
     assert (x.name, a.name) == ("x", "a"), "instances take attributes of the user's"
+    with pytest.raises(AttributeError, match="'vec2f' object has no attribute 'z'"):
+        wp.vec2().z = 1.0
+    with pytest.raises(AttributeError, match="has no attribute 'xy'"):
+        x.xy = wp.vec2(1, 2)
     with pytest.raises(ValueError, match="can't be set to 2 numbers"):
         x[0:3] = [1, 2]
     with pytest.raises(TypeError, match="can't be set to 2 numbers"):

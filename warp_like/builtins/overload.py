@@ -160,8 +160,10 @@ class Resolved(Frozen):
     results: tuple[ir.Type, ...]
 
 
-class NoMatch(TypeError):
+class NoMatch(TypeError, RuntimeError):
     """No overload takes the arguments; the message says which argument of the nearest one does not fit.
+
+    Both a TypeError, as for other functions of Python, and the RuntimeError that programs written for Warp expect.
 
     ``help`` holds a suggestion, or None; ``position`` the index of the argument to blame, or None.
     """

@@ -12,6 +12,8 @@ from warp_like.ir import types as ir
 from warp_like.values.classes import class_of
 from warp_like.values.composite import Composite, InvalidKey, _quiet, flatten_argument, wrong_count
 
+_COMPONENTS = frozenset("xyzw")
+
 
 class Vec(Composite):
     """Base of all vector classes, e.g. ``wp.vec3``.
@@ -31,6 +33,12 @@ class Vec(Composite):
         if len(numbers) != n:
             raise ValueError(f"{cls.__name__} takes {n} numbers, or one for all components, got {len(numbers)}")
         return numbers
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a component, or an attribute of the user's whose name can't be taken for components."""
+        if set(name) <= _COMPONENTS and not hasattr(type(self), name):
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        super().__setattr__(name, value)
 
     def __len__(self) -> int:
         return self._length_

@@ -305,3 +305,20 @@ def test_pinned_memory_needs_a_device() -> None:
         RuntimeError, match="^pinned memory serves copies to and from a CUDA device: device 'cuda' is not"
     ):
         wp.zeros(3, pinned=True)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "expected"),
+    [
+        ((4, 2, 1), wp.vec2, (4,)),
+        ((2, 1), wp.vec2, (1,)),
+        ((4, 1, 2), wp.vec2, (4, 1)),
+        ((3, 2, 2, 1), wp.mat22, (3,)),
+        ((3, 1, 4), wp.mat22, (3, 1)),
+    ],
+)
+def test_trailing_dimensions_that_together_are_one_element(shape, dtype, expected):
+    numbers = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    made = wp.array(numbers, dtype=dtype)
+    assert made.shape == expected
+    assert made.numpy().ravel().tolist() == numbers.ravel().tolist()

@@ -40,6 +40,24 @@ def test_a_launch_made_by_hand():
         wp.Launch(generic)
 
 
+@wp.kernel
+def last_components(v: wp.vec3, m: wp.mat22, q: wp.quat, t: wp.transform, out: wp.array(dtype=float)):
+    out[0] = v[2]
+    out[1] = m[1, 1]
+    out[2] = q[3]
+    out[3] = t[6]
+
+
+def test_arguments_that_nobody_has_set_are_zero():
+    """The rotation of a transform, too, though ``wp.transform()`` is the identity on the host."""
+    out = wp.full(4, 5.0, dtype=float)
+    command = wp.Launch(last_components, "cpu")
+    command.set_param_by_name("out", out)
+    command.set_dim(1)
+    command.launch()
+    assert out.list() == [0.0] * 4
+
+
 @pytest.mark.parametrize("by_hand", [True, False])
 def test_arguments_set_from_ctypes(by_hand):
     out, other = wp.zeros(3), wp.zeros(4)

@@ -45,7 +45,7 @@ from warp_like.runtime.launching.derivative_hooks import RecordingTape, adjoint_
 from warp_like.runtime.launching.suspicious import warn_of_leaves, warn_of_shared_elements
 from warp_like.runtime.memory.device import Device
 from warp_like.runtime.memory.recorder import recorder
-from warp_like.values import from_ir
+from warp_like.values import Composite, from_ir
 from warp_like.values.struct import StructInstance
 
 if TYPE_CHECKING:
@@ -281,6 +281,14 @@ def _timed(program: Program, dims: tuple[int, ...], args: list[Any], blocks: Blo
     return done
 
 
+def _zero(t: ir.Type) -> Any:
+    """Return the argument of type ``t`` whose bytes are zero; None for an array."""
+    if isinstance(t, ir.Array):
+        return None
+    cls = from_ir(t)
+    return cls._from_bytes(bytes(cls._nbytes_)) if issubclass(cls, Composite) else cls()
+
+
 class Launch(_native.Command):
     """A launch with its arguments bound, made by ``wp.launch(..., record_cmd=True)``.
 
@@ -316,7 +324,7 @@ class Launch(_native.Command):
             raise TypeError(
                 f"Launch() takes a kernel with concrete types; kernel `{kernel.key}` is generic, overload it"
             )
-        given = [None if isinstance(t, ir.Array) else from_ir(t)() for _, t in kernel.declared if t is not None]
+        given = [_zero(t) for _, t in kernel.declared if t is not None]
         types, args = bind_arguments(kernel, given, (), where)
         kernel, blocks = in_blocks(kernel, where, checked_blocks(kernel.key, None, max_blocks, block_dim))
         self._bind(kernel, (0,), kernel.program(types, device=where), args, True, blocks, given)

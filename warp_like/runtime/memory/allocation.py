@@ -7,6 +7,7 @@ integer.
 from __future__ import annotations
 
 import enum
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -213,7 +214,8 @@ def _checked_cast(values: np.ndarray[Any, Any], wanted: np.dtype[Any], scalar: i
 def outer_shape(shape: tuple[int, ...], element: ElementType) -> tuple[int, ...]:
     """Return the array shape of data of ``shape``: trailing dimensions become components.
 
-    Where no dimension is left, the array has one of one element.
+    They are those of the element type, or have as many numbers together, or the last one holds several elements. Where
+    no dimension is left, the array has one of one element.
 
     Raises:
         ValueError: The trailing dimensions are not those of the element type.
@@ -228,6 +230,9 @@ def outer_shape(shape: tuple[int, ...], element: ElementType) -> tuple[int, ...]
         return shape[:-1]
     if shape and shape[-1] % count == 0:
         return (*shape[:-1], shape[-1] // count)
+    for k in range(2, len(shape) + 1):
+        if math.prod(shape[-k:]) == count:
+            return shape[:-k] or (1,)
     raise ValueError(
         f"data of shape {shape} does not divide into {element.host.__name__}, whose shape is {element.shape}"
     )
