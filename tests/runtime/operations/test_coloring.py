@@ -98,3 +98,18 @@ def test_what_is_refused():
         groups_of(colors, -1)
     with pytest.raises(ValueError, match="2 is not a valid GraphColoringAlgorithm"):
         assign(edges, colors, 2)
+
+
+@pytest.mark.parametrize(
+    ("most", "error", "message"),
+    [
+        (-1, ValueError, "`max_iterations` from 0 to 2147483647"),
+        (2**31, ValueError, "`max_iterations` from 0 to 2147483647"),
+        (True, TypeError, "`max_iterations` is an integer, got True"),
+        (1.5, TypeError, "`max_iterations` is an integer, got 1.5"),
+    ],
+)
+def test_how_often_nodes_may_be_recoloured(most, error, message):
+    edges, colors = wp.array([[0, 1]], dtype=int), wp.array([0, 1], dtype=int)
+    with pytest.raises(error, match=message):
+        wp.utils.graph_coloring_balance(edges, colors, 2, 1.1, max_iterations=most)

@@ -101,6 +101,7 @@ def ints(*values: int) -> Any:
 
 def test_sort_messages() -> None:
     sort = u.radix_sort_pairs
+    assert raised(ValueError, sort, ints(3, 1), ints(1, 2), -1) == "radix_sort_pairs(): `count` is not negative, got -1"
     assert raised(RuntimeError, sort, wp.zeros(3, dtype=wp.int16), ints(0, 1, 2), 3) == (
         "radix_sort_pairs(): `keys` has one of the dtypes int32, uint32, int64, uint64, float32, float64, got "
         "array(shape=(3,), dtype=int16)"

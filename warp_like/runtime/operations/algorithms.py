@@ -387,6 +387,8 @@ def _require_pairs(name: str, keys: Any, values: Any, count: int | None) -> int:
     _require_one_place(name, keys, values)
     if share_memory(keys, values):
         raise RuntimeError(f"{name}(): `keys` and `values` overlap")
+    if count is not None and operator.index(count) < 0:
+        raise ValueError(f"{name}(): `count` is not negative, got {count}")
     n = keys.size if count is None else _count(name, "pairs", count, min(keys.size, values.size))
     _refuse_tape(name, keys, values)
     for a in (keys, values):

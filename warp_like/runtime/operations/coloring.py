@@ -76,8 +76,10 @@ def graph_coloring_balance(
     """
     name = "graph_coloring_balance"
     pairs, colors = _graph(name, edges, node_colors)
-    if color_count < 1 or (max_iterations is not None and max_iterations < 0):
-        raise ValueError(f"{name}(): `color_count` is at least 1, `max_iterations` at least 0")
+    if max_iterations is not None and (isinstance(max_iterations, bool) or not hasattr(max_iterations, "__index__")):
+        raise TypeError(f"{name}(): `max_iterations` is an integer, got {max_iterations!r}")
+    if color_count < 1 or (max_iterations is not None and not 0 <= max_iterations < 2**31):
+        raise ValueError(f"{name}(): `color_count` is at least 1, `max_iterations` from 0 to {2**31 - 1}")
     most = colors.size if max_iterations is None else int(max_iterations)
     found = colors.contiguous()
     ratio, cut_short = _native.balance_colors(pairs, found, int(color_count), float(target_max_min_ratio), most)
