@@ -290,7 +290,7 @@ def test_settings_that_change_code_reach_recorded_launches():
     tape = one_launch(x, y)
     wp.config.enable_backward = False
     try:
-        with pytest.raises(RuntimeError, match="gradients are switched off"):
+        with pytest.warns(UserWarning, match="gradients are switched off"):
             tape.backward(grads={y: wp.ones(3, dtype=float)})
     finally:
         wp.config.enable_backward = True

@@ -37,7 +37,7 @@ def adjoint_program(record: Record, adjoints: dict[int, array]) -> Program | Non
     A launch without sources that have a gradient still takes the gradient of the elements that it overwrites.
 
     Raises:
-        RuntimeError: Gradients are switched off for the kernel.
+        SwitchedOff: Gradients are switched off for the kernel.
         WarpCodegenError: The kernel can't be differentiated.
     """
     kernel = record.kernel
@@ -61,14 +61,18 @@ def adjoint_program(record: Record, adjoints: dict[int, array]) -> Program | Non
     return program
 
 
+class SwitchedOff(RuntimeError):
+    """A gradient would pass through a kernel for which gradients are switched off."""
+
+
 def require_backward(kernel: Kernel) -> None:
     """Refuse to differentiate a kernel for which gradients are switched off.
 
     Raises:
-        RuntimeError: They are.
+        SwitchedOff: They are.
     """
     if not kernel.option("enable_backward"):
-        raise RuntimeError(f"kernel `{kernel.key}`: gradients are switched off (enable_backward=False)")
+        raise SwitchedOff(f"kernel `{kernel.key}`: gradients are switched off (enable_backward=False)")
 
 
 def adjoint_arguments(record: Record, program: Program, adjoints: dict[int, array]) -> list[Any]:

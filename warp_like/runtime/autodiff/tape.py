@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from warp_like import _native
+from warp_like.base.warn import warn
 from warp_like.runtime.arrays import interop_hooks, nested
 from warp_like.runtime.arrays.array import add_elements, array, move_elements
 from warp_like.runtime.arrays.recording import Record, UserFunction, Write, activities, program_of
 from warp_like.runtime.autodiff import visualize
 from warp_like.runtime.autodiff.adjoint_launch import run_adjoint
-from warp_like.runtime.autodiff.differentiation import adjoint_arguments, adjoint_program, gradients_of
+from warp_like.runtime.autodiff.differentiation import SwitchedOff, adjoint_arguments, adjoint_program, gradients_of
 from warp_like.runtime.autodiff.gradient_breaks import warn_of_aliases, warn_of_cut
 from warp_like.runtime.autodiff.history import (
     History,
@@ -325,10 +326,7 @@ class Tape:
         self._require_one_run()
         for r in self.launches:
             if isinstance(r, Record) and (_watched() or not r.can_reverse()):
-                gradients = gradients_of(r)
-                program = adjoint_program(r, gradients)
-                if program is not None:
-                    adjoint_arguments(r, program, gradients)
+                _require_adjoint(r)
 
     def _require_one_run(self) -> None:
         """Refuse numbers of two runs; arrays that have changed since the recording count as they are now."""
@@ -520,12 +518,24 @@ def _written_by(r: Record | Write | UserFunction) -> list[array]:
     return [r.dest] if isinstance(r, Write) else []
 
 
+def _require_adjoint(r: Record) -> None:
+    gradients = gradients_of(r)
+    try:
+        program = adjoint_program(r, gradients)
+    except SwitchedOff as off:
+        warn(f"{off}; the backward pass leaves the launch out, so that gradients may be incomplete")
+        return
+    if program is not None:
+        adjoint_arguments(r, program, gradients)
+
+
 def _reverse(r: Record | Write | UserFunction) -> None:
     if isinstance(r, UserFunction):
         r.backward()
     elif isinstance(r, Record):
         if _watched() or not r.try_reverse():
-            run_adjoint(r, gradients_of(r))
+            with contextlib.suppress(SwitchedOff):  # _require_ready has warned
+                run_adjoint(r, gradients_of(r))
             r.dispatcher = program_of(r).dispatcher
     elif r.dest.grad is not None:
         source = None if r.source is None else r.source.grad
