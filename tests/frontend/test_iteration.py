@@ -246,3 +246,20 @@ def test_many_results_in_one_name():
     """)
     (out,) = everywhere(module["k"], 1, np.zeros(4, np.float32))
     np.testing.assert_array_equal(out, [3.0, 8.0, 9.0, 9.0])
+
+
+ONCE = True
+
+
+def test_bools_count_as_integers_in_ranges_and_indices():
+    @wp.kernel
+    def k(x: wp.array(dtype=float), out: wp.array(dtype=float)):
+        for i in range(wp.static(ONCE)):
+            out[i] += 1.0
+        for _ in range(False, 3, ONCE):
+            out[1] += 1.0
+        out[2] = x[ONCE]
+
+    out = wp.zeros(3, dtype=float)
+    wp.launch(k, 1, inputs=[wp.array([5.0, 7.0], dtype=float), out])
+    assert out.list() == [1.0, 3.0, 7.0]

@@ -242,11 +242,11 @@ class Context:
         return got
 
     def index(self, node: ast.expr, what: str = "an index") -> Value | Literal:
-        """Build an index: an integer of any type, or an integer literal."""
+        """Build an index: an integer of any type, or an integer literal; True and False are 1 and 0, as in Python."""
         operand = self.expr(node)
         with self.at(node):
-            if isinstance(operand, Literal) and type(operand.value) is int:
-                return operand
+            if isinstance(operand, Literal) and isinstance(operand.value, int):
+                return operand if type(operand.value) is int else Literal(int(operand.value))
             if isinstance(operand, Value) and isinstance(operand.type, Scalar) and operand.type.is_int:
                 return operand
             is_float = isinstance(operand, Value) and isinstance(operand.type, Scalar) and operand.type.is_float

@@ -10,6 +10,7 @@ from warp_like.base.errors import (
     WarpCodegenError,
     WarpCodegenIndexError,
     WarpCodegenTypeError,
+    WarpCodegenValueError,
 )
 from warp_like.builtins.patterns import Literal
 from warp_like.frontend import selection
@@ -164,7 +165,7 @@ def _bounds(ctx: Context, span: Span | None, extent: Value) -> tuple[Value, Valu
         if known is None:
             return _computed_bounds(ctx, span, span.step, extent)
         if known == 0:
-            raise WarpCodegenTypeError("the step of a slice is not 0")
+            raise WarpCodegenValueError("the step of a slice is not 0")
         step = known
     start, stop = (None, None) if span is None else (span.start, span.stop)
     top = extent if step > 0 else b.apply("sub", extent, 1)
