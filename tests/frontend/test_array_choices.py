@@ -221,3 +221,52 @@ def test_checks_name_the_array_that_was_chosen():
     wp.launch(k, 1, inputs=[wp.zeros(5, dtype=float), wp.zeros(3, dtype=float), 0])
     with pytest.raises(IndexError, match=r"index 4 is out of range for array `b` of shape \(3,\)"):
         wp.launch(k, 1, inputs=[wp.zeros(5, dtype=float), wp.zeros(3, dtype=float), 1])
+
+
+# --- a name for arrays of several dimensions ---
+
+
+@wp.kernel
+def narrowed(a: wp.array(dtype=float, ndim=3), out: wp.array(dtype=float)):
+    i = wp.tid()
+    part = a[1:]
+    out[i] = part[0, 1, i]
+    part = part[0]
+    out[i] += 10.0 * part[0, i]
+    part = part[1]
+    for k in range(2):
+        out[i] += 100.0 * part[k]
+    a = a[0]
+    out[i] += 1000.0 * a[1, i]
+
+
+def test_a_part_takes_the_place_of_its_array():
+    a = wp.array(np.arange(8, dtype=np.float32).reshape(2, 2, 2), dtype=float, requires_grad=True)
+    out = wp.zeros(2, dtype=float, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(narrowed, 2, inputs=[a, out])
+    assert out.list() == [6 + 40 + 1300 + 2000, 7 + 50 + 1300 + 3000]
+    tape.backward(grads={out: wp.ones(2, dtype=float)})
+    assert a.grad.numpy().tolist() == [[[0, 0], [1000, 1000]], [[10, 10], [201, 201]]]
+
+
+@wp.kernel
+def narrowed_in_a_loop(a: wp.array(dtype=float, ndim=2), n: int, out: wp.array(dtype=float)):
+    part = a[1:]
+    for i in range(n):
+        out[0] += part[0, 0]
+        part = a[i]
+
+
+@wp.kernel
+def narrowed_in_a_branch(a: wp.array(dtype=float, ndim=2), n: int, out: wp.array(dtype=float)):
+    part = a[1:]
+    if n > 0:
+        part = a[0]
+    out[0] = part[0]
+
+
+@pytest.mark.parametrize("k", [narrowed_in_a_loop, narrowed_in_a_branch])
+def test_a_part_does_not_take_its_place_where_paths_meet(k):
+    with pytest.raises(wp.WarpCodegenTypeError, match=r"`part` is an array2d\[float32\] since line"):
+        wp.launch(k, 1, inputs=[wp.zeros((2, 2), dtype=float), 1, wp.zeros(1, dtype=float)])

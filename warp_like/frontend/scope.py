@@ -1,6 +1,7 @@
 """The names of a function while it is being built.
 
-A variable has one type from its first assignment to the end of the function. Where some paths alone assign it, its
+A variable has one type from its first assignment to the end of the function; outside of branches and loops alone, an
+array may take the place of one with other dimensions. Where some paths alone assign it, its
 value on the others is zero, and it may get another type later. A name that stands for different functions or types,
 depending on the path, stays in the scope as ``Unbound`` with the reason, which is told when the name is read.
 """
@@ -82,14 +83,20 @@ def held_elsewhere(entry: Entry | None) -> Operand | None:
 
 
 class Scope:
-    """Names at one point of a function; each branch has a copy, so that it can't change what others see."""
+    """Names at one point of a function; each branch has a copy, so that it can't change what others see.
 
-    def __init__(self, names: dict[str, Entry] | None = None) -> None:
+    Attributes:
+        names: What each name holds.
+        is_inner: Whether it is that of a branch or a loop, whose names are merged with those around it.
+    """
+
+    def __init__(self, names: dict[str, Entry] | None = None, is_inner: bool = False) -> None:
         self.names = names if names is not None else {}
+        self.is_inner = is_inner
 
     def copy(self) -> Scope:
         """Return an independent copy."""
-        return Scope(dict(self.names))
+        return Scope(dict(self.names), is_inner=True)
 
     def variable(self, name: str) -> Variable | None:
         """Return the variable of this name where it can be read."""
@@ -104,7 +111,7 @@ class Scope:
         """
         old = self.variable(name)
         if old is not None and not isinstance(old.value, Host) and not same_shape(old.value, value):
-            if old.keeps_type:
+            if old.keeps_type and (self.is_inner or not _both_arrays(old.value, value)):
                 raise changed(name, old, value, loc)
             old = None
         self.names[name] = Variable(value, loc if old is None else old.loc)
@@ -128,6 +135,10 @@ def changed(name: str, old: Variable, value: Operand, loc: Loc | None) -> WarpCo
         if array or isinstance(value, (tuple, Host))
         else f"use another name, or convert to {describe(old.value)}",
     )
+
+
+def _both_arrays(old: Operand, new: Operand) -> bool:
+    return all(isinstance(x, Value) and isinstance(x.type, Array) for x in (old, new))
 
 
 def _a(text: str) -> str:
