@@ -173,10 +173,7 @@ PyObject* request_arguments(PyObject* object, void*) {
 
 PyObject* request_dims(PyObject* object, void*) {
     const Work* work = work_of(object);
-    if (!work) return nullptr;
-    const int64_t* d = work->grid->dims;
-    return Py_BuildValue("(LLLL)", static_cast<long long>(d[0]), static_cast<long long>(d[1]),
-                         static_cast<long long>(d[2]), static_cast<long long>(d[3]));
+    return work ? tuple_of(work->grid->dims, kMaxDims) : nullptr;
 }
 
 PyObject* request_stream(PyObject* object, void*) {
@@ -233,11 +230,16 @@ bool hand_to_runner(const Work& work) {
 PyObject* stack_bound_of(PyObject*, PyObject* args) {
     const char *program, *block;
     Py_ssize_t size, block_size;
-    long long dims[4];
-    if (!PyArg_ParseTuple(args, "y#y#(LLLL):stack_bound", &program, &size, &block, &block_size, &dims[0], &dims[1],
-                          &dims[2], &dims[3])) {
+    PyObject* dims;
+    if (!PyArg_ParseTuple(args, "y#y#O!:stack_bound", &program, &size, &block, &block_size, &PyTuple_Type, &dims)) {
         return nullptr;
     }
+    int64_t extents[kMaxDims];
+    std::fill_n(extents, kMaxDims, 1);
+    for (Py_ssize_t i = 0; i < std::min<Py_ssize_t>(PyTuple_GET_SIZE(dims), kMaxDims); ++i) {
+        extents[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(dims, i));
+    }
+    if (PyErr_Occurred()) return nullptr;
     if (size == 0) return PyLong_FromLong(-1);
     std::vector<BoundStep> steps(static_cast<size_t>(size) / sizeof(BoundStep));
     std::memcpy(steps.data(), program, steps.size() * sizeof(BoundStep));
@@ -245,7 +247,6 @@ PyObject* stack_bound_of(PyObject*, PyObject* args) {
         PyErr_SetString(PyExc_ValueError, "not a program for the bound of a stack, or for another argument block");
         return nullptr;
     }
-    const int64_t extents[] = {dims[0], dims[1], dims[2], dims[3]};
     return PyLong_FromLongLong(
         stack_bound(steps.data(), steps.size(), reinterpret_cast<const uint8_t*>(block), extents));
 }

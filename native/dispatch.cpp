@@ -54,7 +54,7 @@ bool read_grid(PyObject* dim, Grid* grid, const char** why) {
     } else if (PyTuple_Check(dim) || PyList_Check(dim)) {
         const Py_ssize_t n = Py_SIZE(dim);
         if (n < 1 || n > kMaxDims) {
-            *why = "a grid has one to four dimensions";
+            *why = "a grid has one to eight dimensions";
             return false;
         }
         for (Py_ssize_t i = 0; i < n; ++i) {

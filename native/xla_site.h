@@ -3,7 +3,7 @@
 //
 // A call site carries attributes, made when JAX traces it (warp_like/interop/jaxffi/call.py):
 //   plan    the key of the compiled entry point, a hash of what it was compiled from
-//   dims    the four extents of the grid
+//   dims    the extents of the grid, kMaxDims of them
 //   block   the argument block as 64-bit words: all that is known then, with holes for pointers and scalars
 //   binds   kBindWords words for each hole: what fills it
 // and where the caller says it, `block_dim`, for CUDA the threads of a block.

@@ -93,7 +93,7 @@ def test_names_around_a_definition_are_seen_by_text():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("wp.array(dtype=float, ndim=5)", "an array has 1 to 4 dimensions, got 5"),
+        ("wp.array(dtype=float, ndim=9)", "an array has 1 to 8 dimensions, got 9"),
         ("wp.types.vector(length=0, dtype=float)", "0"),
         ("wp.types.matrix(shape=(2,), dtype=float)", "the shape of a matrix is a pair"),
         ("wp.types.quaternion(dtype=int)", "float"),

@@ -40,7 +40,7 @@ static void spin(int64_t us) {
 // ---- records what it is called with
 uint8_t echo_args[1 << 16];
 int64_t echo_size;
-int64_t echo_dims[4];
+int64_t echo_dims[8];
 atomic_llong echo_threads;
 atomic_llong echo_calls;
 

@@ -68,7 +68,7 @@ def test_layouts_are_those_of_c(layout: Layout) -> None:
 
 
 def test_the_header_says_what_the_tables_say() -> None:
-    assert "constexpr int kMaxDims = 4;" in HEADER
+    assert "constexpr int kMaxDims = 8;" in HEADER
     assert "enum class ParamKind : uint8_t {\n    Array = 0,\n    Scalar = 1,\n    Value = 2,\n};" in HEADER
     assert "struct RunError {\n    static constexpr int StackLimit = 1;" in HEADER
     assert "    int64_t values[16]{};  // the numbers that go into the fault's text\n" in HEADER

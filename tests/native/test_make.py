@@ -69,7 +69,7 @@ def test_layouts_and_element_types(layout, dtype, shape):
     "x",
     [
         np.zeros(()),
-        np.zeros((2,) * 5),
+        np.zeros((2,) * 9),
         np.zeros(3, np.complex64),
         np.zeros(3, ">f4"),
         np.zeros(3, "f4,i4"),
@@ -185,7 +185,7 @@ def test_new_arrays(dtype, shape):
     np.testing.assert_array_equal(made.numpy(), expected.numpy())
 
 
-@pytest.mark.parametrize("shape", [-1, (2, -1), (), (1,) * 5, 2.0, (2.0,), [2], True, None, "3", 2**70, (2**40, 2**40)])
+@pytest.mark.parametrize("shape", [-1, (2, -1), (), (1,) * 9, 2.0, (2.0,), [2], True, None, "3", 2**70, (2**40, 2**40)])
 def test_shapes_that_python_has_to_see_to(shape):
     assert _native.make_array(shape, float, CPU, True) is None
 
@@ -269,9 +269,9 @@ def test_tensors_are_shared_as_the_checked_path_does(dtype):
         torch.zeros(3, device="meta"),
         torch.zeros(3, dtype=torch.complex64),
         torch.zeros(3, dtype=torch.complex64).conj().imag,
-        torch.zeros(2, 2, 2, 2, 2),
+        torch.zeros([2] * 9),
     ],
-    ids=["0-d", "sparse", "meta", "complex", "negated", "5-d"],
+    ids=["0-d", "sparse", "meta", "complex", "negated", "9-d"],
 )
 def test_tensors_that_python_has_to_see_to(t):
     assert _native.share(t, None) is None

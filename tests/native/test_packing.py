@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import enum
+import math
 import struct
 import sys
 
@@ -252,18 +253,18 @@ def test_offsets_agree_with_the_layout_module() -> None:
 @pytest.mark.parametrize(
     "dim, dims",
     [
-        (5, (5, 1, 1, 1)),
-        ((5,), (5, 1, 1, 1)),
-        ([2, 3], (2, 3, 1, 1)),
-        ((2, 3, 4, 5), (2, 3, 4, 5)),
+        (5, (5, 1, 1, 1, 1, 1, 1, 1)),
+        ((5,), (5, 1, 1, 1, 1, 1, 1, 1)),
+        ([2, 3], (2, 3, 1, 1, 1, 1, 1, 1)),
+        ((2, 3, 4, 5, 1, 3, 1, 2), (2, 3, 4, 5, 1, 3, 1, 2)),
     ],
 )
 def test_grid(dim: object, dims: tuple[int, ...]) -> None:
     d = s.dispatcher()
     s.variable("echo_threads").value = 0
     s.echoed(d, [], dim=dim)
-    assert tuple(s.variable("echo_dims", ctypes.c_int64 * 4)) == dims
-    assert s.variable("echo_threads").value == dims[0] * dims[1] * dims[2] * dims[3]
+    assert tuple(s.variable("echo_dims", ctypes.c_int64 * 8)) == dims
+    assert s.variable("echo_threads").value == math.prod(dims)
 
 
 def test_wide_grid_runs_every_thread() -> None:

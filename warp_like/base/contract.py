@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from warp_like.base.frozen import Frozen
 
-MAX_DIMS = 4
+MAX_DIMS = 8
 """The most dimensions of an array and of a grid."""
 
 MAX_NARROW = 2**31 - 2**16

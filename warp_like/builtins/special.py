@@ -88,7 +88,7 @@ def _cast(a: Any, dtype: Any) -> Any:
 
 @builtin(group=UTILITY, lower=Special(), adjoint=NO_VALUE, example="i = wp.tid()\na[i] = float(i)")
 def tid() -> Any:
-    """Return the index of the current thread: ``i = wp.tid()``, or ``i, j = wp.tid()`` for up to four dimensions.
+    """Return the index of the current thread: ``i = wp.tid()``, or ``i, j = wp.tid()`` for up to eight dimensions.
 
     In a launch of more dimensions these are the first indices, so several threads have the same; in a launch of fewer
     dimensions the last indices are 0.

@@ -116,8 +116,11 @@ class Builtin:
         if type(value) in (bool, int, float):
             return Literal(value), value
         from warp_like.values import constant_of  # needs the native extension, which the compiler's floors do without
+        from warp_like.values.dtypes import item_of
 
         typed = constant_of(value)
+        if typed is None and item_of(value) is not value:
+            return self._argument(item_of(value))
         if typed is None:
             raise TypeError(
                 f"wp.{self.name}() takes numbers, vectors and matrices on the host, got {type(value).__name__}; "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args, get_origin
 
+from warp_like.base.contract import MAX_DIMS
 from warp_like.base.frozen import Frozen
 from warp_like.ir.types import Array, IndexedArray, Type, bool_, float32, indexed_array, int32
 from warp_like.values.dtypes import SCALAR_CLASSES
@@ -18,7 +19,7 @@ def _warp_type(annotation: Any) -> Any:
 class ArrayAnnotation:
     """Stands for arrays of ``ndim`` dimensions of ``dtype`` in a kernel's signature; holds no memory.
 
-    ``dtype`` is a type, or ``typing.Any`` for all of them; so may be ``ndim``, for 1 to 4. Python's ``float``, ``int``
+    ``dtype`` is a type, or ``typing.Any`` for all of them; so may be ``ndim``, for 1 to 8. Python's ``float``, ``int``
     and ``bool`` become ``wp.float32``, ``wp.int32`` and ``wp.bool``.
     """
 
@@ -28,8 +29,8 @@ class ArrayAnnotation:
     def __init__(self, dtype: Any = Any, ndim: Any = 1) -> None:
         if get_origin(ndim) is Literal:  # for type checkers: wp.array[float, Literal[2]]
             (ndim,) = get_args(ndim)
-        if ndim is not Any and not 1 <= ndim <= 4:
-            raise ValueError(f"an array has 1 to 4 dimensions, got {ndim}")
+        if ndim is not Any and not 1 <= ndim <= MAX_DIMS:
+            raise ValueError(f"an array has 1 to {MAX_DIMS} dimensions, got {ndim}")
         self.dtype = _warp_type(dtype)
         self.ndim = ndim
 

@@ -19,7 +19,7 @@ from warp_like.ir import types as ir
 from warp_like.ir.layout import size_of, type_code
 from warp_like.values import bfloat
 from warp_like.values.classes import class_of
-from warp_like.values.dtypes import SCALAR_CLASSES, fitted, host_number, numpy_dtype, struct_format
+from warp_like.values.dtypes import SCALAR_CLASSES, fitted, host_number, item_of, numpy_dtype, struct_format
 
 
 class Composite(_native.Value):
@@ -214,7 +214,9 @@ class Composite(_native.Value):
                 f"{type(self).__name__} does not mix with {own}: convert the number to {self._scalar_} first"
             )
         if not isinstance(value, (bool, int, float, np.generic)):
-            return None
+            value = item_of(value)
+            if not isinstance(value, (bool, int, float)):
+                return None
         number = fitted(value, self._scalar_)
         working = np.dtype("float32") if self._scalar_ == ir.bfloat16 else numpy_dtype(self._scalar_)
         return working.type(number)
@@ -311,6 +313,11 @@ def _unwrap(value: Any) -> Any:
 
 def _restore(t: ir.Vec | ir.Mat | ir.Quat | ir.Transform, data: bytes) -> Any:
     return class_of(t)._from_bytes(data)
+
+
+def is_sequence(value: Any) -> bool:
+    """Return whether a constructor argument has several parts: tensors without dimensions have ``__len__``, too."""
+    return hasattr(value, "__len__") and getattr(value, "ndim", 1) != 0
 
 
 def flatten_argument(value: Any) -> list[Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import builtins
 import ctypes
 import operator
+from collections.abc import Iterable
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -43,6 +44,19 @@ def struct_format(t: ir.Scalar) -> str:
     return _FORMATS[str(t)]
 
 
+def item_of(value: Any) -> Any:
+    """Return the number in an array without dimensions or a tensor of one element; anything else as it is.
+
+    Their own conversions can't be used: ``operator.index`` of a Paddle tensor truncates it.
+    """
+    if isinstance(value, np.ndarray):
+        return value.item() if value.ndim == 0 else value
+    shape = getattr(value, "shape", None)
+    if not isinstance(shape, Iterable) or isinstance(value, np.generic) or not hasattr(value, "item"):
+        return value
+    return value.item() if all(n == 1 for n in shape) else value
+
+
 def as_number(value: Any, t: ir.Scalar) -> builtins.bool | float:
     """Return ``value`` as a Python number that ``t`` holds exactly (floats are rounded to it).
 
@@ -52,6 +66,8 @@ def as_number(value: Any, t: ir.Scalar) -> builtins.bool | float:
     """
     if isinstance(value, (str, bytes, bytearray)):
         raise TypeError(f"{t} needs a number, got {type(value).__name__} {value!r}")
+    if not isinstance(value, (int, float)):
+        value = item_of(value)
     if t.is_bool:
         return _as_bool(value)
     if t.is_int:
@@ -88,6 +104,9 @@ def _cast(value: Any, t: ir.Scalar) -> builtins.bool | float:
         return converted(value, t)
     if isinstance(value, (str, bytes, bytearray)):
         raise TypeError(f"{t} needs a number, got {type(value).__name__} {value!r}")
+    value = item_of(value)
+    if isinstance(value, float):
+        return converted(value, t)
     try:
         return converted(operator.index(value), t)
     except TypeError:

@@ -10,7 +10,7 @@ import numpy as np
 
 from warp_like.ir import types as ir
 from warp_like.values.classes import class_with_shape
-from warp_like.values.composite import Composite, InvalidKey, _quiet, flatten_argument, wrong_count
+from warp_like.values.composite import Composite, InvalidKey, _quiet, flatten_argument, is_sequence, wrong_count
 
 
 class Mat(Composite):
@@ -26,13 +26,13 @@ class Mat(Composite):
     @classmethod
     def _arrange(cls, args: tuple[Any, ...]) -> list[Any]:
         rows, cols = cls._shape_
-        if len(args) == 1 and hasattr(args[0], "__len__"):
+        if len(args) == 1 and is_sequence(args[0]):
             shape = np.shape(args[0]) if not isinstance(args[0], Composite) else args[0]._shape_
             if len(shape) > 1 and shape != cls._shape_:
                 raise ValueError(f"{cls.__name__} is {rows} by {cols}, got data of shape {shape}")
         elif len(args) == 1:
             return [args[0]] * (rows * cols)
-        elif any(hasattr(a, "__len__") for a in args) and [len(flatten_argument(a)) for a in args] != [cols] * rows:
+        elif any(is_sequence(a) for a in args) and [len(flatten_argument(a)) for a in args] != [cols] * rows:
             raise TypeError(f"{cls.__name__} takes {rows} rows of {cols} numbers")
         numbers = [x for a in args for x in flatten_argument(a)]
         if len(numbers) != rows * cols:
@@ -57,7 +57,7 @@ class Mat(Composite):
     def __setitem__(self, index: Any, value: Any) -> None:
         picked = _positions(self)[_checked(self, index)]
         numbers = flatten_argument(value)
-        if len(numbers) == 1 and not hasattr(value, "__len__"):
+        if len(numbers) == 1 and not is_sequence(value):
             numbers = numbers * picked.size
         if len(numbers) != picked.size:
             raise wrong_count(self, picked.size, value, numbers)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from warp_like.values.composite import Composite, _quiet, flatten_argument
+from warp_like.values.composite import Composite, _quiet, flatten_argument, is_sequence
 from warp_like.values.vec import Vec
 
 
@@ -23,7 +23,7 @@ class Quat(Vec):
     @classmethod
     def _arrange(cls, args: tuple[Any, ...]) -> list[Any]:
         numbers = [x for a in args for x in flatten_argument(a)]
-        if len(numbers) == 1 == len(args) and not hasattr(args[0], "__len__"):
+        if len(numbers) == 1 == len(args) and not is_sequence(args[0]):
             return numbers * 4
         if len(numbers) != 4:
             raise ValueError(f"{cls.__name__} takes 4 numbers, or a vector of 3 and a number, got {len(numbers)}")

@@ -8,7 +8,7 @@ import numpy as np
 
 from warp_like.ir import types as ir
 from warp_like.values.classes import class_of
-from warp_like.values.composite import Composite, _quiet, flatten_argument
+from warp_like.values.composite import Composite, _quiet, flatten_argument, is_sequence
 from warp_like.values.quat import multiply
 from warp_like.values.vec import Vec
 
@@ -45,7 +45,7 @@ class Transform(Vec):
     @classmethod
     def _arrange(cls, args: tuple[Any, ...]) -> list[Any]:
         parts = [flatten_argument(a) for a in args]
-        if len(parts) == 1 and not hasattr(args[0], "__len__"):
+        if len(parts) == 1 and not is_sequence(args[0]):
             return parts[0] * 7
         if len(parts) == 2:  # a number fills its part
             parts = [part * n if len(part) == 1 else part for part, n in zip(parts, (3, 4), strict=True)]

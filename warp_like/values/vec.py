@@ -10,7 +10,7 @@ import numpy as np
 
 from warp_like.ir import types as ir
 from warp_like.values.classes import class_of
-from warp_like.values.composite import Composite, InvalidKey, _quiet, flatten_argument, wrong_count
+from warp_like.values.composite import Composite, InvalidKey, _quiet, flatten_argument, is_sequence, wrong_count
 
 _COMPONENTS = frozenset("xyzw")
 
@@ -28,7 +28,7 @@ class Vec(Composite):
     def _arrange(cls, args: tuple[Any, ...]) -> list[Any]:
         n = cls._length_
         numbers = [x for a in args for x in flatten_argument(a)]
-        if len(numbers) == 1 == len(args) and not hasattr(args[0], "__len__"):
+        if len(numbers) == 1 == len(args) and not is_sequence(args[0]):
             return numbers * n
         if len(numbers) != n:
             raise ValueError(f"{cls.__name__} takes {n} numbers, or one for all components, got {len(numbers)}")
@@ -60,7 +60,7 @@ class Vec(Composite):
             return
         at = range(*index.indices(self._length_))
         numbers = flatten_argument(value)
-        if len(numbers) == 1 and not hasattr(value, "__len__"):
+        if len(numbers) == 1 and not is_sequence(value):
             numbers = numbers * len(at)
         if len(numbers) != len(at):
             raise wrong_count(self, len(at), value, numbers)

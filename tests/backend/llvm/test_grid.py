@@ -27,7 +27,18 @@ def trace(ndim: int, others: tuple[int, ...] = ()) -> Function:
     return f
 
 
-DIMS = [(7,), (1,), (3, 5), (1, 9), (9, 1), (2, 3, 4), (2, 1, 3, 2), (4, 1, 1, 1)]
+DIMS = [
+    (7,),
+    (1,),
+    (3, 5),
+    (1, 9),
+    (9, 1),
+    (2, 3, 4),
+    (2, 1, 3, 2),
+    (4, 1, 1, 1),
+    (2, 1, 3, 2, 2),
+    (2, 1, 2, 3, 1, 2, 2, 3),
+]
 
 
 @pytest.mark.parametrize("dims", DIMS, ids=str)
@@ -91,6 +102,7 @@ def run_tail(kernel: Kernel, out: np.ndarray, dims: tuple[int, ...], total: int)
     import struct
 
     from tests.backend.running import pack
+    from warp_like.base.contract import MAX_DIMS
 
-    extents = struct.pack("=4q", *dims, 1, 1)
+    extents = struct.pack(f"={MAX_DIMS}q", *dims, *[1] * (MAX_DIMS - len(dims)))
     kernel._entry(pack(kernel.function, [out]), extents, total - 4, total, None)

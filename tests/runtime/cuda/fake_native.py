@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from warp_like.base.contract import MAX_DIMS
 from warp_like.runtime.cuda.driver import NATIVE_CALLS
 
 Node = Callable[[], None]
@@ -98,7 +99,9 @@ class NativeCalls:
         grid, block, (shared, stream, params, _) = rest[:3], rest[3:6], rest[6:]
         self._in_context("cuLaunchKernel", stream or 0)
         self._note("cuLaunchKernel", self.functions[function], grid, block, stream or 0)
-        read = [ctypes.string_at(params[i], n) for i, n in enumerate((self._args_bytes(function), 32, 8, 8, 8))]
+        read = [
+            ctypes.string_at(params[i], n) for i, n in enumerate((self._args_bytes(function), 8 * MAX_DIMS, 8, 8, 8))
+        ]
         dims, (begin,), (end,), (context,) = (struct.unpack(f"<{len(r) // 8}q", r) for r in read[1:])
         arena = (0, 0)
         if self._has_stack(function):

@@ -58,7 +58,7 @@ def test_what_the_driver_gets(fake, pair):
     assert launch.function == "wl_saxpy"
     assert (launch.grid, launch.block, launch.shared) == ((4, 1, 1), (256, 1, 1), 0)
     assert launch.stream == wp.get_stream("cuda:0").cuda_stream
-    assert launch.dims == (1000, 1, 1, 1)
+    assert launch.dims == (1000, 1, 1, 1, 1, 1, 1, 1)
     assert launch.range == (0, 1000)
     assert launch.context == 0
     assert struct.unpack("<3q3qf4x", launch.args) == (x.ptr, 1000, 4, y.ptr, 1000, 4, 2.5)
@@ -146,7 +146,7 @@ def test_grids_of_several_dimensions_and_strided_arrays(fake, pair):
     fake.args_size = 2 * 40
     wp.launch(add_2d, dim=(6, 8), inputs=[a, b.transpose()], device="cuda:0")
     launch = fake.launches[-1]
-    assert launch.dims == (6, 8, 1, 1)
+    assert launch.dims == (6, 8, 1, 1, 1, 1, 1, 1)
     assert launch.range == (0, 48)
     assert struct.unpack("<5q5q", launch.args) == (a.ptr, 6, 8, 32, 4, b.ptr, 6, 8, 4, 24)
 

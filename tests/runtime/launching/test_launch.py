@@ -161,7 +161,7 @@ BAD = [
     ),
     ("bool dim", {"dim": True, "inputs": [F32, F32, 1.0]}, TypeError, r"dim takes an int"),
     ("string dim", {"dim": "4", "inputs": [F32, F32, 1.0]}, TypeError, r"dim takes an int"),
-    ("five dims", {"dim": (1, 1, 1, 1, 1), "inputs": [F32, F32, 1.0]}, ValueError, r"up to 4 extents, got 5"),
+    ("nine dims", {"dim": (1,) * 9, "inputs": [F32, F32, 1.0]}, ValueError, r"up to 8 extents, got 9"),
     (
         "array of two dimensions",
         {"dim": np.ones((2, 2), dtype=int), "inputs": [F32, F32, 1.0]},

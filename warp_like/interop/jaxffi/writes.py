@@ -14,6 +14,7 @@ from warp_like import values as host_values
 from warp_like.frontend.builtin import Builtin
 from warp_like.runtime.arrays.array import array
 from warp_like.runtime.arrays.creation import empty, empty_like
+from warp_like.runtime.arrays.indexing import with_all_axes
 from warp_like.runtime.arrays.recording import put
 from warp_like.runtime.kernels.decorators import kernel
 from warp_like.runtime.launching.launch import launch
@@ -45,7 +46,13 @@ def _copy4(source: Any, target: Any) -> None:
     target[i, j, k, m] = source[i, j, k, m]
 
 
-_COPIES = (_copy1, _copy2, _copy3, _copy4)
+@kernel
+def _copy8(source: Any, target: Any) -> None:
+    i, j, k, m, n, o, p, q = tid()
+    target[i, j, k, m, n, o, p, q] = source[i, j, k, m, n, o, p, q]
+
+
+_COPIES = (_copy1, _copy2, _copy3, _copy4, _copy8)
 
 
 def copy_elements(target: array, source: array) -> None:
@@ -59,7 +66,9 @@ def copy_elements(target: array, source: array) -> None:
         between = empty_like(source)
         copy_elements(between, source)
         source = between
-    launch(_COPIES[target.ndim - 1], target.shape, [source], [target])
+    if target.ndim >= len(_COPIES):
+        source, target = with_all_axes(source, source.shape), with_all_axes(target, target.shape)
+    launch(_COPIES[min(target.ndim, len(_COPIES)) - 1], target.shape, [source], [target])
 
 
 def constant_like(target: array, values: np.ndarray[Any, Any]) -> array:

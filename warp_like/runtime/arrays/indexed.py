@@ -34,7 +34,7 @@ DType = TypeVar("DType")
 
 
 class indexedarray(Elementwise, Generic[DType]):
-    """The elements of an array that arrays of indices select: 1 to 4 dimensions, each with its own indices.
+    """The elements of an array that arrays of indices select: 1 to 8 dimensions, each with its own indices.
 
     Without ``data``, ``indexedarray(dtype=...)`` is the annotation of a kernel's parameter instead. Kernels take an
     indexed array where they declare one, and read, write and update its elements as they do an array's.

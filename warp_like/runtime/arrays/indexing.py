@@ -5,6 +5,8 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from warp_like.base.contract import MAX_DIMS
+
 
 def resolve(key: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
     """Return the offset in bytes, the shape and the strides of what ``key`` selects.
@@ -42,3 +44,12 @@ def _position(part: Any, n: int, axis: int) -> int:
     if not -n <= i < n:
         raise IndexError(f"index {i} is out of range for dimension {axis} with {n} elements")
     return i % n
+
+
+def with_all_axes(x: Any, shape: tuple[int, ...]) -> Any:
+    """Return a view of an array with as many dimensions as arrays may have, repeated to fill ``shape``."""
+    fill = MAX_DIMS - len(shape)
+    steps = [0] * len(shape)
+    if x.ndim == len(shape):
+        steps = [0 if n == 1 else s for n, s in zip(x.shape, x.strides, strict=True)]
+    return x._map(lambda y: y._subview(0, (1,) * fill + shape, (0,) * fill + tuple(steps)))

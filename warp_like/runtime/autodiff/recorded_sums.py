@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from warp_like.base.contract import MAX_DIMS
 from warp_like.frontend.builtin import Builtin
 from warp_like.runtime.arrays.array import array
+from warp_like.runtime.arrays.indexing import with_all_axes
 from warp_like.runtime.arrays.recording import host_writes
 from warp_like.runtime.kernels.decorators import kernel
 from warp_like.runtime.memory.recorder import recorder
@@ -19,26 +19,26 @@ tid, dot, ddot = Builtin("tid"), Builtin("dot"), Builtin("ddot")
 
 @kernel
 def _add(source: Any, total: Any) -> None:
-    i, j, k, m = tid()
-    total[i, j, k, m] += source[i, j, k, m]
+    i, j, k, m, n, o, p, q = tid()
+    total[i, j, k, m, n, o, p, q] += source[i, j, k, m, n, o, p, q]
 
 
 @kernel
 def _add_products(a: Any, b: Any, total: Any) -> None:
-    i, j, k, m = tid()
-    total[i, j, k, m] += a[i, j, k, m] * b[i, j, k, m]
+    i, j, k, m, n, o, p, q = tid()
+    total[i, j, k, m, n, o, p, q] += a[i, j, k, m, n, o, p, q] * b[i, j, k, m, n, o, p, q]
 
 
 @kernel
 def _add_dots(a: Any, b: Any, total: Any) -> None:
-    i, j, k, m = tid()
-    total[i, j, k, m] += dot(a[i, j, k, m], b[i, j, k, m])
+    i, j, k, m, n, o, p, q = tid()
+    total[i, j, k, m, n, o, p, q] += dot(a[i, j, k, m, n, o, p, q], b[i, j, k, m, n, o, p, q])
 
 
 @kernel
 def _add_ddots(a: Any, b: Any, total: Any) -> None:
-    i, j, k, m = tid()
-    total[i, j, k, m] += ddot(a[i, j, k, m], b[i, j, k, m])
+    i, j, k, m, n, o, p, q = tid()
+    total[i, j, k, m, n, o, p, q] += ddot(a[i, j, k, m, n, o, p, q], b[i, j, k, m, n, o, p, q])
 
 
 _PRODUCTS = (_add_products, _add_dots, _add_ddots)
@@ -70,8 +70,8 @@ def record_reduction(a: array, b: array | None, target: array) -> None:
     sources = [a] if b is None else [a, b]
     if _has_gradient(sources, target):
         op = _add if b is None else _PRODUCTS[len(a.element.shape)]
-        whole = [_broadcast(x, x.shape) for x in sources]
-        recorder.active.record_launch(op, whole[0].shape, inputs=[*whole, _broadcast(target, a.shape)])
+        whole = [with_all_axes(x, x.shape) for x in sources]
+        recorder.active.record_launch(op, whole[0].shape, inputs=[*whole, with_all_axes(target, a.shape)])
 
 
 def record_scan(source: array, target: array, inclusive: bool) -> None:
@@ -90,15 +90,6 @@ def _has_gradient(sources: list[array], target: array) -> bool:
     if not target.requires_grad:
         tape.history.cut.append(target)
     return target.requires_grad
-
-
-def _broadcast(x: array, shape: tuple[int, ...]) -> array:
-    """A view of ``x`` with as many dimensions as arrays may have, where ``x`` is repeated to fill ``shape``."""
-    fill = MAX_DIMS - len(shape)
-    steps = [0] * len(shape)
-    if x.ndim == len(shape):
-        steps = [0 if n == 1 else s for n, s in zip(x.shape, x.strides, strict=True)]
-    return x._map(lambda y: y._subview(0, (1,) * fill + shape, (0,) * fill + tuple(steps)))
 
 
 __all__ = ["record_reduction", "record_scan"]

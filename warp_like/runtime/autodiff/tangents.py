@@ -43,7 +43,7 @@ def jvp(
 
     Args:
         kernel: A function decorated with ``wp.kernel``.
-        dim: Number of threads, or 1 to 4 extents of a grid.
+        dim: Number of threads, or 1 to 8 extents of a grid.
         inputs: Arguments for the first parameters, as for ``wp.launch``.
         outputs: Arguments for the remaining parameters.
         tangents: For each of ``inputs`` its tangent, or None for zero; missing ones at the end are zero. That
@@ -93,7 +93,7 @@ def hvp(
 
     Args:
         kernel: A function decorated with ``wp.kernel``.
-        dim: Number of threads, or 1 to 4 extents of a grid.
+        dim: Number of threads, or 1 to 8 extents of a grid.
         inputs: Arguments for the first parameters, as for ``wp.launch``.
         outputs: Arguments for the remaining parameters.
         tangents: The vector: for each of ``inputs`` an array of its shape and dtype, or None for zero; for

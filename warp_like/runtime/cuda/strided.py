@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from warp_like.base.contract import MAX_DIMS
 from warp_like.frontend.builtin import Builtin
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays.array import bind_foreign
@@ -15,6 +14,9 @@ from warp_like.runtime.memory.allocation import element_type
 from warp_like.runtime.memory.stream import Stream
 
 tid = Builtin("tid")
+
+_AXES = 4
+"""How many dimensions the kernel copies; most copies have fewer once neighbouring dimensions are merged."""
 
 _UNITS = ((8, ir.uint64), (4, ir.uint32), (2, ir.uint16), (1, ir.uint8))
 
@@ -35,9 +37,9 @@ def copy_strided(
     strides = [s for d in dims for s in d[1:]]
     size, scalar = next(u for u in _UNITS if all(x % u[0] == 0 for x in (to, source, run, *strides)))
     whole = [*dims, (run // size, size, size)] if run > size else dims
-    if len(whole) > MAX_DIMS:
+    if len(whole) > _AXES:
         return False
-    whole = [(1, 0, 0)] * (MAX_DIMS - len(whole)) + whole
+    whole = [(1, 0, 0)] * (_AXES - len(whole)) + whole
     shape = tuple(n for n, _, _ in whole)
     element = element_type(scalar)
     sides = []

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from warp_like import values
+from warp_like.base.contract import MAX_DIMS
+from warp_like.base.warn import warn
 from warp_like.ir import types as ir
 from warp_like.ir.literal import int_range
 from warp_like.runtime.arrays import interop_hooks
@@ -81,18 +83,18 @@ class Site:
 
 
 def grid_dims(kernel: str, dim: Any) -> tuple[int, ...]:
-    """Return ``dim`` as one to four extents: of no dimensions, such as the shape of a number, as one thread.
+    """Return ``dim`` as one to eight extents: of no dimensions, such as the shape of a number, as one thread.
 
     Raises:
         TypeError: It is neither an int nor a sequence of ints.
-        ValueError: There are more than four dimensions, one is negative, or their product exceeds 2^63 - 1.
+        ValueError: There are more than eight dimensions, one is negative, or their product exceeds 2^63 - 1.
     """
     several = isinstance(dim, Sequence) and not isinstance(dim, (str, bytes))
     given = tuple(dim) or (1,) if several or (isinstance(dim, np.ndarray) and dim.ndim == 1) else (dim,)
-    if len(given) > 4:
-        raise ValueError(f"kernel `{kernel}`: dim takes up to 4 extents, got {len(given)}: {dim!r}")
+    if len(given) > MAX_DIMS:
+        raise ValueError(f"kernel `{kernel}`: dim takes up to {MAX_DIMS} extents, got {len(given)}: {dim!r}")
     extents = []
-    for d in given:
+    for d in map(dtypes.item_of, given):
         if isinstance(d, (bool, np.bool_)) or not hasattr(d, "__index__") or np.ndim(d):
             help = ""
             if isinstance(d, (float, np.floating)):
@@ -253,10 +255,25 @@ def _python_number(value: Any) -> bool | int | float | None:
     host = values.constant_of(value)
     if host is not None and isinstance(host[0], ir.Scalar):
         return host[1]
+    item = dtypes.item_of(value)
+    if item is not value:
+        _warn_of_lost_gradient(value)
+        return _python_number(item)
+    if getattr(value, "ndim", 0):  # a tensor of several elements
+        return None
     try:
         return operator.index(value)
     except TypeError:
         return None
+
+
+def _warn_of_lost_gradient(given: Any) -> None:
+    """Warn of a tensor with a gradient that is given for a number while a tape records."""
+    if recorder.active is not None and getattr(given, "requires_grad", False):
+        warn(
+            "a tensor that requires a gradient is given for a number, and its gradient stops there; declare the "
+            "parameter as wp.array(dtype=float), or make the kernel an operator with as_tensors=[...]"
+        )
 
 
 def _convert_composite(site: Site, t: ir.Type, value: Any) -> Any:

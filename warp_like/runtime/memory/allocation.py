@@ -22,6 +22,7 @@ from warp_like.ir import types as ir
 from warp_like.ir.layout import size_of, type_code
 from warp_like.runtime.memory.device import Device
 from warp_like.values import bfloat, from_ir, numpy_dtype, to_ir
+from warp_like.values.dtypes import item_of
 from warp_like.values.struct import StructInstance, structured_dtype
 
 
@@ -114,11 +115,12 @@ def normalize_shape(shape: Any) -> tuple[int, ...]:
 
     Raises:
         TypeError: It does not consist of integers.
-        ValueError: It has no or more than four dimensions, or a negative one.
+        ValueError: It has no or more than eight dimensions, or a negative one.
     """
-    parts = shape if isinstance(shape, (tuple, list, np.ndarray)) else (shape,)
+    several = isinstance(shape, (tuple, list)) or (isinstance(shape, np.ndarray) and shape.ndim)
+    parts = shape if several else (shape,)
     try:
-        dims = tuple(operator.index(n) for n in parts)
+        dims = tuple(operator.index(item_of(n)) for n in parts)
     except TypeError:
         raise TypeError(f"the shape of an array is an integer or a tuple of integers, got {shape!r}") from None
     if not 1 <= len(dims) <= MAX_DIMS:

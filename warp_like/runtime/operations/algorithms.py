@@ -22,6 +22,7 @@ from warp_like.frontend.builtin import Builtin
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays import interop_hooks
 from warp_like.runtime.arrays.array import array, new_array
+from warp_like.runtime.arrays.indexing import with_all_axes
 from warp_like.runtime.arrays.recording import host_writes
 from warp_like.runtime.autodiff.history import share_memory
 from warp_like.runtime.autodiff.recorded_sums import record_reduction, record_scan
@@ -238,7 +239,13 @@ def _cast4(source: Any, target: Any) -> None:
     target[i, j, k, m] = target.dtype(source[i, j, k, m])
 
 
-_CASTS = (_cast1, _cast2, _cast3, _cast4)
+@kernel
+def _cast8(source: Any, target: Any) -> None:
+    i, j, k, m, n, o, p, q = tid()
+    target[i, j, k, m, n, o, p, q] = target.dtype(source[i, j, k, m, n, o, p, q])
+
+
+_CASTS = (_cast1, _cast2, _cast3, _cast4, _cast8)
 
 
 def array_cast(in_array: Any, out_array: Any, count: int | None = None) -> None:
@@ -272,7 +279,10 @@ def array_cast(in_array: Any, out_array: Any, count: int | None = None) -> None:
         raise RuntimeError(f"array_cast() takes arrays of one number of components, got {source!r} and {target!r}")
     if given.shape != wanted.shape:
         raise RuntimeError(f"array_cast(): {source!r} and {target!r} differ in shape and are not both contiguous")
-    launch(_CASTS[given.ndim - 1], given.shape, [given], [wanted], device=wanted.device)
+    if given.ndim >= len(_CASTS):
+        given, wanted = with_all_axes(given, given.shape), with_all_axes(wanted, wanted.shape)
+    cast = _CASTS[min(given.ndim, len(_CASTS)) - 1]
+    launch(cast, given.shape, [given], [wanted], device=wanted.device)
 
 
 def _components(a: array) -> int:
