@@ -337,15 +337,30 @@ def test_a_batch_whose_tensors_require_gradients():
 @pytest.mark.parametrize(
     "differentiate",
     [
-        lambda x: torch.autograd.grad(torch.autograd.grad(wave_op(x, 1.0).sum(), x, create_graph=True)[0].sum(), x),
+        lambda x: torch.autograd.grad(torch.autograd.grad(wave_op(x, 2.0).sum(), x, create_graph=True)[0].sum(), x)[0],
         lambda x: torch.autograd.grad(
-            torch.autograd.grad(wave_op.overload(x, 1.0).sum(), x, create_graph=True)[0].sum(), x
-        ),
-        lambda x: torch.func.grad(lambda a: torch.func.grad(lambda b: wave_op(b, 1.0).sum())(a).sum())(x),
+            torch.autograd.grad(wave_op.overload(x, 2.0).sum(), x, create_graph=True)[0].sum(), x
+        )[0],
+        lambda x: torch.func.grad(lambda a: torch.func.grad(lambda b: wave_op(b, 2.0).sum())(a).sum())(x),
     ],
 )
-def test_second_derivatives_are_refused(differentiate):
-    with pytest.raises(RuntimeError, match="operator `wave` has no second derivative"):
+def test_second_derivatives(differentiate):
+    x = rand(3)
+    assert torch.allclose(differentiate(x), -2.0 * torch.sin(x))
+
+
+@pytest.mark.parametrize(
+    "differentiate",
+    [
+        lambda x: torch.autograd.grad(torch.autograd.grad(steps_op(x, 2).sum(), x, create_graph=True)[0].sum(), x),
+        lambda x: torch.func.grad(lambda a: torch.func.grad(lambda b: steps_op(b, 2).sum())(a).sum())(x),
+        lambda x: torch.func.jvp(lambda a: steps_op(a, 2), (x,), (x,)),
+    ],
+)
+def test_second_derivatives_of_functions_are_refused(differentiate):
+    with pytest.raises(
+        RuntimeError, match="has no second derivative and no forward mode because it is made of a function"
+    ):
         differentiate(rand(3))
 
 

@@ -24,7 +24,7 @@ def launch_forward(
     """Run the kernel into ``results``, which have the batch's dimension in front; false where that is declined."""
     body.require_current()
     sig = body.signature
-    firsts, moves = _first((args, dims))
+    firsts, moves = _first(sig.tensors, (args, dims))
     steps = dict(zip(sig.inputs, moves, strict=True))
     if any(steps[i] for i in sig.as_tensors):
         return False
@@ -44,7 +44,7 @@ def launch_adjoint(
 ) -> list[Any] | None:
     """Return what ``body.backward`` does, with the batch's dimension in front; None where that is declined."""
     sig, tensors = body.signature, body.signature.tensors
-    firsts, moves = _first(args)
+    firsts, moves = _first(tensors, args)
     steps = dict(zip(sig.inputs, moves, strict=True))
     if any(steps[i] for i in sig.as_tensors):
         return None
@@ -61,7 +61,7 @@ def launch_adjoint(
     before = [(x, steps.get(i, 0)) for i, x in enumerate(given)]
     for i in body.unread():
         given[i], steps[i] = tensors.empty(shapes[i], sig.dtypes[i]), 0
-    kept, kept_moves = _first(results)
+    kept, kept_moves = _first(tensors, results)
     for k, (i, shape) in enumerate(zip(sig.outputs, sig.output_shapes(firsts), strict=True)):
         if kept:
             given[i], steps[i] = kept[k], kept_moves[k]
@@ -101,7 +101,7 @@ def _run(
     return bool(program.dispatcher.try_batch(record.dims, arguments, size, moves))
 
 
-def _first(batch: Tensors) -> tuple[list[Any], list[int]]:
+def _first(tensors: Any, batch: Tensors) -> tuple[list[Any], list[int]]:
     """The first element of each value, and by how many bytes it moves to the next."""
     firsts, moves = [], []
     for value, dim in zip(*batch, strict=True):
@@ -109,7 +109,7 @@ def _first(batch: Tensors) -> tuple[list[Any], list[int]]:
             firsts.append(value)
             moves.append(0)
             continue
-        plain = value.resolve_neg() if value.is_neg() else value
+        plain = tensors.plain(value)
         firsts.append(plain.select(dim, 0))
         moves.append(plain.stride(dim) * plain.element_size())
     return firsts, moves

@@ -58,7 +58,7 @@ def vmap_rule(op: Any, whole: Whole | None = None, watched: Watched | None = Non
 
         tensors = [a for a in args if isinstance(a, torch.Tensor)]
         if info.batch_size and whole is not None and is_plain(tensors):
-            run = whole if _are_bare(tensors) else watched
+            run = whole if _are_bare(tensors) else None if in_forward_mode() else watched
             found = None if run is None else run(info.batch_size, in_dims, args)
             if found is not None:
                 return found
@@ -72,6 +72,11 @@ def vmap_rule(op: Any, whole: Whole | None = None, watched: Watched | None = Non
         return columns, type(columns)([0] * len(columns))
 
     return rule
+
+
+def in_forward_mode() -> bool:
+    """Return whether tensors may have tangents."""
+    return bool(_torch().autograd.forward_ad._current_level >= 0)
 
 
 def has_fixed_shapes(body: Body) -> bool:

@@ -52,8 +52,9 @@ class TorchTensors:
         return t.resolve_neg().clone(memory_format=self._torch.contiguous_format)
 
     def plain(self, t: Any) -> Any:
-        """Return the tensor without a pending negation."""
-        return t.resolve_neg() if t.is_neg() else t
+        """Return the tensor without a pending negation; forward mode has tensors of zeros that have no memory."""
+        t = t.resolve_neg() if t.is_neg() else t
+        return t.clone() if t._is_zerotensor() else t
 
     def over(self, a: array) -> Any:
         """Return a tensor that requires no gradient."""
@@ -121,8 +122,9 @@ def torch_op(
 
     It is differentiable where its arrays are of floating-point type, through the kernel's adjoint, and works under
     ``torch.no_grad``, ``torch.compile(fullgraph=True)``, ``torch.export``, ``torch.func.grad`` and ``torch.func.vmap``
-    (one launch for each element of the batch). Second derivatives are refused. Under ``torch.autocast``,
-    floating-point tensors of 16 and 32 bits are cast to the dtypes that the kernel declares.
+    (one launch for each element of the batch). An operator that is made of a kernel has second and third derivatives,
+    and forward mode. Under ``torch.autocast``, floating-point tensors of 16 and 32 bits are cast to the dtypes that the
+    kernel declares.
 
     Args:
         function: A kernel all of whose parameters have concrete types; or a function with the same kind of

@@ -16,7 +16,7 @@ from warp_like.interop.jaxffi.call import constant, jax_dtype
 from warp_like.interop.jaxffi.capture import Tracing
 from warp_like.interop.jaxffi.kernel import JaxKernel, hashable, made_once
 from warp_like.interop.jaxffi.modes import require_known
-from warp_like.interop.jaxffi.operation import Operation
+from warp_like.interop.jaxffi.operation import TracedOperation
 from warp_like.interop.jaxffi.target import jax_module
 from warp_like.ir.types import Array, Scalar, Struct, Type, bfloat16
 from warp_like.runtime.kernels.arguments import Site, convert
@@ -144,7 +144,7 @@ class JaxCallable(JaxKernel):
     def _traced(self, kernels: set[Kernel]) -> Kernel:
         return self.kernel  # the function: the kernels that it launches are known when it has run
 
-    def _run(self, op: Operation, values: Sequence[Any], kernels: set[Kernel]) -> list[Any]:
+    def _run(self, op: TracedOperation, values: Sequence[Any], kernels: set[Kernel]) -> list[Any]:
         given = dict(zip(op.dynamic, values, strict=True))
         arguments: list[Any] = []
         with Tracing(op.vmap_method, op.has_side_effect, kernels) as tracing:

@@ -17,9 +17,10 @@ import numpy as np
 from warp_like import _native
 from warp_like.interop.jaxffi.call import constant, jax_dtype
 from warp_like.interop.jaxffi.linear import differentiable
-from warp_like.interop.jaxffi.operation import Operation, Place, Storage
+from warp_like.interop.jaxffi.operation import JaxStorage, TracedOperation
 from warp_like.interop.jaxffi.target import jax_module
 from warp_like.interop.jaxffi.writes import constant_like, copy_elements
+from warp_like.interop.operation import Place
 from warp_like.ir.layout import size_of
 from warp_like.ir.types import Array, Scalar, scalar_of
 from warp_like.runtime.arrays.array import array
@@ -68,9 +69,9 @@ class Memory:
             self.value = numpy.asarray(held) if held.any() else numpy.zeros(held.shape, held.dtype)
         return self.value
 
-    def storage(self) -> Storage:
+    def storage(self) -> JaxStorage:
         """What the JAX value of the memory is."""
-        return Storage((self.owner.nbytes // size_of(self.scalar),), self.scalar)
+        return JaxStorage((self.owner.nbytes // size_of(self.scalar),), self.scalar)
 
 
 class Tracing(Capture):
@@ -148,7 +149,7 @@ class Tracing(Capture):
         constants = {
             i: constant(t, record.args[i]).tobytes() for i, t in enumerate(record.types) if not isinstance(t, Array)
         }
-        op = Operation(
+        op = TracedOperation(
             record.kernel,
             record.types,
             record.dims,

@@ -10,9 +10,10 @@ import numpy as np
 from warp_like.interop.jaxffi.arguments import declared_type, fit, output_shapes, split, split_structs
 from warp_like.interop.jaxffi.linear import differentiable, require_enabled, undifferentiable
 from warp_like.interop.jaxffi.modes import require_known
-from warp_like.interop.jaxffi.operation import Operation, Place, Storage
+from warp_like.interop.jaxffi.operation import JaxStorage, TracedOperation
 from warp_like.interop.jaxffi.target import compiled, jax_module
 from warp_like.interop.jaxffi.varying import alike
+from warp_like.interop.operation import Place
 from warp_like.ir.types import Array, Struct, Type, element_shape
 from warp_like.runtime.kernels.argument_advice import not_a_kernel
 from warp_like.runtime.kernels.arguments import Site, grid_dims
@@ -264,12 +265,12 @@ class JaxKernel:
             output_dims = dict(output_dims[1:])
         first = shapes[min(shapes)] if shapes else None
         shapes |= dict(zip(self.outputs, output_shapes(key, outputs, output_dims, dims, first), strict=True))  # type: ignore[arg-type]
-        op = Operation(
+        op = TracedOperation(
             self._traced(kernels),
             types,
             dims,
             constants,
-            {i: Storage(shape, types[i].dtype) for i, shape in shapes.items()},  # type: ignore[attr-defined]
+            {i: JaxStorage(shape, types[i].dtype) for i, shape in shapes.items()},  # type: ignore[attr-defined]
             {i: Place(i, shape) for i, shape in shapes.items()},
             self.in_out,
             self.outputs,
@@ -289,7 +290,7 @@ class JaxKernel:
     def _split(self, site: Site, t: Type, value: Any) -> tuple[Any, bytes | None]:
         return split(site, t, value)
 
-    def _run(self, op: Operation, values: Sequence[Any], kernels: set[Kernel]) -> list[Any]:
+    def _run(self, op: TracedOperation, values: Sequence[Any], kernels: set[Kernel]) -> list[Any]:
         op.require_results()
         if not self.enable_backward:
             return undifferentiable(op, values)

@@ -8,15 +8,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from warp_like.base.errors import WarpCodegenError
-from warp_like.interop.jaxffi.derivative import Form, differentiable_results, needed_results
-from warp_like.interop.jaxffi.operation import Operation
+from warp_like.interop.derivative import Form, differentiable_results, needed_results
+from warp_like.interop.jaxffi.operation import TracedOperation
 from warp_like.interop.jaxffi.primitive import BatchedPrimitive, Levels
 from warp_like.interop.jaxffi.target import jax_module
 from warp_like.interop.jaxffi.varying import alike
+from warp_like.interop.operation import Operation
 from warp_like.ir.types import is_differentiable, scalar_of
 
 
-def differentiable(op: Operation, values: Sequence[Any]) -> list[Any]:
+def differentiable(op: TracedOperation, values: Sequence[Any]) -> list[Any]:
     """As ``op.forward``, with derivatives up to the third, in forward and reverse mode."""
     run = jax_module().custom_jvp(lambda *args: op.forward(args))
 
@@ -29,7 +30,7 @@ def differentiable(op: Operation, values: Sequence[Any]) -> list[Any]:
     return run(*values)
 
 
-def require_enabled(op: Operation) -> None:
+def require_enabled(op: TracedOperation) -> None:
     """Refuse derivatives that the kernel or the settings switch off.
 
     Raises:
@@ -39,7 +40,7 @@ def require_enabled(op: Operation) -> None:
         raise RuntimeError(f"kernel `{op.kernel.key}`: gradients are switched off (enable_backward=False)")
 
 
-def require_floats_as_floats(op: Operation) -> None:
+def require_floats_as_floats(op: TracedOperation) -> None:
     """Refuse derivatives of a call that sees a storage as elements of another type.
 
     Raises:
@@ -54,7 +55,7 @@ def require_floats_as_floats(op: Operation) -> None:
             )
 
 
-def undifferentiable(op: Operation, values: Sequence[Any]) -> list[Any]:
+def undifferentiable(op: TracedOperation, values: Sequence[Any]) -> list[Any]:
     """As ``op.forward``; asking for a derivative is refused, with what to do instead."""
     f = jax_module().custom_jvp(lambda *args: op.forward(args))
 
@@ -68,7 +69,9 @@ def undifferentiable(op: Operation, values: Sequence[Any]) -> list[Any]:
     return f(*values)
 
 
-def _tangents(op: Operation, primals: Sequence[Any], results: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+def _tangents(
+    op: TracedOperation, primals: Sequence[Any], results: Sequence[Any], tangents: Sequence[Any]
+) -> list[Any]:
     """Return the tangents of the results of a call."""
     jax = jax_module()
     zero = jax.custom_derivatives.SymbolicZero

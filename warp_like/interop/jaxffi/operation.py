@@ -7,16 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from warp_like import _native
 from warp_like.interop.jaxffi.call import Buffer, Call, View, jax_dtype
 from warp_like.interop.jaxffi.partitioning import run
 from warp_like.interop.jaxffi.target import Code, compiled, jax_module
+from warp_like.interop.operation import Held, Operation, Place, Storage
 from warp_like.ir.layout import size_of
-from warp_like.ir.types import Array, Type, element_shape
+from warp_like.ir.types import Array
 from warp_like.runtime.kernels.extents import require_extents
-from warp_like.runtime.kernels.kernel import Kernel
 from warp_like.runtime.memory.allocation import contiguous_strides
 
 _COPIES = 1 << 20  # bytes of copies, for other threads to add to, that never matter
@@ -24,110 +22,34 @@ _COPIES_PER_THREAD = 16  # beyond that: what the atomics of a kernel thread woul
 _LARGE = 1 << 18  # bytes of an output from which on finding out whether it needs to be zeroed pays
 
 
-@dataclass(frozen=True)
-class Storage:
-    """The memory of one JAX array: its shape, without the dimensions of its elements, and what these are."""
-
-    shape: tuple[int, ...]
-    element: Type
-
-    @property
-    def full_shape(self) -> tuple[int, ...]:
-        """The shape of the JAX array."""
-        return (*self.shape, *element_shape(self.element))
-
-    @property
-    def nbytes(self) -> int:
-        """Its size."""
-        return math.prod(self.shape) * size_of(self.element)
+class JaxStorage(Storage):
+    """The memory of one JAX array."""
 
     def zeros(self) -> Any:
         """A JAX array of zeros."""
         return jax_module().numpy.zeros(self.full_shape, jax_dtype(self.element))
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where an array parameter lies: it starts ``shift`` bytes into a storage; contiguous where ``strides`` is None."""
-
-    storage: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...] | None = None
-    shift: int = 0
-
-
-@dataclass(eq=False)
-class Held:
-    """A storage in one call: what it holds before, None for zeros.
-
-    Attributes:
-        storage: Its shape and elements.
-        value: The JAX array that it starts as.
-        fill: Whether it has to hold zeros without ``value``; else anything.
-        keep: Whether it is a result also where the code writes none of it.
-    """
-
-    storage: Storage
-    value: Any = None
-    fill: bool = True
-    keep: bool = False
-
-    def start(self) -> Any:
-        """What it holds before, as a JAX array."""
-        return self.storage.zeros() if self.value is None else self.value
-
-
 @dataclass(frozen=True, eq=False)
-class Operation:
-    """One traced call. Storages and scalars are named by the position of the first parameter that they fill.
+class TracedOperation(Operation):
+    """One traced call; ``constants`` holds the bytes of the scalars that JAX does not pass.
 
     Attributes:
-        kernel: The kernel.
-        types: The types of its parameters.
-        dims: The grid.
-        constants: The bytes of scalar parameters that JAX does not pass, by position.
-        storages: What the array parameters lie in.
-        places: Where each of them lies.
-        in_out: The storages that are arguments and results.
-        outputs: The storages that are only results.
         zero_outputs: Whether ``outputs`` hold zeros before the kernel runs.
         vmap_method: As for ``jax.ffi.ffi_call``.
         has_side_effect: Whether the call stays when its results are not used.
         block_dim: On CUDA, the threads of a block; 0 for what the kernel's options say.
     """
 
-    kernel: Kernel
-    types: tuple[Type, ...]
-    dims: tuple[int, ...]
-    constants: Mapping[int, bytes]
-    storages: Mapping[int, Storage]
-    places: Mapping[int, Place]
-    in_out: tuple[int, ...]
-    outputs: tuple[int, ...]
     zero_outputs: bool
     vmap_method: str
     has_side_effect: bool
     block_dim: int = 0
     _codes: dict[Any, Code] = field(default_factory=dict)
 
-    @property
-    def dynamic(self) -> tuple[int, ...]:
-        """The arguments that JAX passes."""
-        scalars = {i for i, t in enumerate(self.types) if not isinstance(t, Array)} - set(self.constants)
-        return tuple(sorted(scalars | (set(self.storages) - set(self.outputs))))
-
-    @property
-    def results(self) -> tuple[int, ...]:
-        """The storages that the call returns."""
-        return (*self.in_out, *self.outputs)
-
-    def storage(self, k: int) -> Storage:
-        """Return a storage; for a scalar that of its gradient, to which all threads add."""
-        return self.storages[k] if k in self.storages else Storage((1,), self.types[k])
-
-    def parameters_in(self, storages: Sequence[int]) -> tuple[int, ...]:
-        """Return the positions of the array parameters that lie in one of these storages."""
-        return tuple(i for i in sorted(self.places) if self.places[i].storage in storages)
+    storage_class = JaxStorage
+    to_stop = "put jax.lax.stop_gradient around what must not be differentiated again"
+    to_reverse = "jax.grad, jax.jacrev"
 
     def code(
         self,
@@ -178,9 +100,9 @@ class Operation:
                     f'name it in in_out_argnames=["{name}"] to get it as a result'
                 )
 
-    def given(self, values: Sequence[Any]) -> dict[int, Any]:
-        """Return the dynamic arguments by what they fill."""
-        return dict(zip(self.dynamic, values, strict=True))
+    def zero_where(self, condition: Any, x: Any) -> Any:
+        """Put it into the program that JAX traces."""
+        return jax_module().numpy.where(condition, x, 0)
 
     def before(self, given: Mapping[int, Any]) -> dict[int, Held]:
         """Return what each storage holds before the kernel runs."""
@@ -252,24 +174,6 @@ class Operation:
         most = max(_COPIES, _COPIES_PER_THREAD * math.prod(self.dims))
         return copied * (_native.num_threads() - 1) <= most
 
-    def overlap(self, i: int, j: int) -> bool:
-        """Return whether two array parameters have an element in common; if that is hard to tell, whether they may."""
-        if self.places[i].storage != self.places[j].storage:
-            return False
-        storage = self.storages[self.places[i].storage]
-        memory = np.empty(math.prod(storage.shape) * size_of(storage.element), np.uint8)
-        a, b = self._view(i, memory), self._view(j, memory)
-        try:
-            return bool(np.shares_memory(a, b, max_work=10_000))  # type: ignore[arg-type]
-        except np.exceptions.TooHardError:
-            return True
-
-    def same(self) -> tuple[tuple[int, int], ...]:
-        """Return the pairs of array parameters that are one array, later one first."""
-        first: dict[Any, int] = {}
-        pairs = [(i, first.setdefault((self.places[i], self.types[i]), i)) for i in sorted(self.places)]
-        return tuple((i, j) for i, j in pairs if i != j)
-
     def _must_zero(self, k: int) -> bool:
         if not self.zero_outputs:
             return False
@@ -277,19 +181,7 @@ class Operation:
         large = math.prod(shape) * size_of(self.storages[k].element) >= _LARGE
         return not (large and self.places[k] == Place(k, shape) and shape == self.dims and k in self.code().covers)
 
-    def element(self, i: int) -> Type:
-        """Return the type of the elements of an array parameter."""
-        t = self.types[i]
-        assert isinstance(t, Array)
-        return t.dtype
-
     def _is_contiguous(self, i: int) -> bool:
         place = self.places[i]
         usual = contiguous_strides(place.shape, size_of(self.element(i)))
         return place.strides is None or place.strides == usual or 0 in place.shape
-
-    def _view(self, i: int, memory: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Return an array that lies in ``memory`` as a parameter lies in its storage."""
-        place, size = self.places[i], size_of(self.element(i))
-        strides = contiguous_strides(place.shape, size) if place.strides is None else place.strides
-        return np.lib.stride_tricks.as_strided(memory[place.shift :], (*place.shape, size), (*strides, 1))

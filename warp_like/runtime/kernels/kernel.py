@@ -331,6 +331,7 @@ class Kernel(_native.Launchable):
         device: Device | None = None,
         alone: bool = False,
         shares_indices: bool = False,
+        again: tuple[int, ...] | None = None,
     ) -> Program:
         """Return the program for these argument types, or its adjoint with respect to the arrays ``wrt``.
 
@@ -338,13 +339,13 @@ class Kernel(_native.Launchable):
         parameters, of the kernel or of the adjoint, that have tangents: the program is then one of forward mode.
         ``device`` is what it is compiled for; the CPU when left out. ``alone`` asks for the adjoint of one thread (see
         ``Program.in_order``), and ``shares_indices`` for what runs grids of more dimensions than the kernel asks for
-        indices (see ``Program.over``).
+        indices (see ``Program.over``). ``again`` lists what has tangents in a second forward mode (see ``Signature``).
         """
         place = None if device is None or device.is_cpu else device
-        key = (types, wrt, same, tangent, place, alone, shares_indices)
+        key = (types, wrt, same, tangent, place, alone, shares_indices, again)
         found = self._programs.get(key)
         if found is None:
-            made = Program(self, types, wrt, same, tangent, device, alone, shares_indices)
+            made = Program(self, types, wrt, same, tangent, device, alone, shares_indices, again)
             found = self._programs.setdefault(key, made)
         return found
 

@@ -15,9 +15,9 @@ from warp_like.base.forking import Order, held_by_forks
 from warp_like.base.frozen import Frozen
 from warp_like.base.settings import Setting, settings
 from warp_like.compiler.artifact import Artifact, Effects
-from warp_like.compiler.signature import Signature, entry_roles, prefixed, with_prelaunch_copies
+from warp_like.compiler.signature import Signature, entry_roles, prefixed
 from warp_like.ir.layout import type_code
-from warp_like.ir.types import Array, Scalar, Struct, Type, is_differentiable, leaf_fields
+from warp_like.ir.types import Array, Scalar, Struct, Type, adjoint_type, is_differentiable, leaf_fields
 from warp_like.runtime.memory.device import Device, get_device
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ class Program:
         alone: For an adjoint, whether it is that of a grid of one thread.
         shares_indices: Whether it is for grids of more dimensions than the kernel asks for indices, so that several
             threads have the same.
+        again: For forward mode twice, the positions of what has tangents in the second; see ``Signature``.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class Program:
         device: Device | None = None,
         alone: bool = False,
         shares_indices: bool = False,
+        again: tuple[int, ...] | None = None,
     ) -> None:
         self.kernel = kernel
         self.device = device or get_device("cpu")
@@ -112,6 +114,7 @@ class Program:
         self.tangent = tangent
         self.alone = alone
         self.shares_indices = shares_indices
+        self.again = again
         self.dispatcher: _native.Dispatcher | None = None
         self.artifacts: dict[Place, Artifact] = {}
         self.loaded: dict[Place, Any] = {}  # with ``max_threads``, where blocks have threads
@@ -210,7 +213,7 @@ class Program:
         """Return what a variant is compiled for; see ``require``."""
         options = self.kernel.compile_options()
         return Signature(
-            self.types, contiguous, wide, self.wrt, self.same, options, self.tangent, sums, alone=self.alone,
+            self.types, contiguous, wide, self.wrt, self.same, options, self.tangent, sums, self.again, self.alone,
             saves_results=self.saves_results, shares_indices=self.shares_indices,
         )  # fmt: skip
 
@@ -242,13 +245,9 @@ class Program:
 
     def _params(self, signature: Signature, effects: Effects) -> Iterator[tuple[Any, ...]]:
         given = [*self.kernel.parameter_names, "saved"]
-        names = [prefixed(role, given[i]) for role, i in entry_roles(signature, effects.prelaunch_copies)]
-        types = [*signature.params, *(signature.args[i] for i in effects.prelaunch_copies)]
-        tangents = with_prelaunch_copies(
-            self.tangent or (), len(signature.args), len(self.wrt or ()), effects.prelaunch_copies
-        )
-        types += [types[i] for i in tangents]
-        for i, (name, t) in enumerate(zip(names, types, strict=True)):
+        for i, (role, of) in enumerate(entry_roles(signature, effects.prelaunch_copies)):
+            name = prefixed(role, given[of])
+            t = adjoint_type(signature.args[of]) if "adjoint" in role else signature.args[of]
             flags = _flags(effects, i, t)
             if isinstance(t, Array):
                 flags |= ParamFlag.OPTIONAL if self._may_be_none(i, effects) else 0

@@ -1,4 +1,4 @@
-"""Derivatives of a traced call, as multilinear forms of which one slot is left open.
+"""Derivatives of a call, as multilinear forms of which one slot is left open.
 
 Of the call's results y(x) and a weight w for each of them, take the derivative of ``sum(w * y)`` in one, two or three
 directions u, v, t: the number ``w . y'(x) u``, ``w . y''(x) u v`` and so on. It is linear in w and in each direction.
@@ -12,7 +12,7 @@ else  the adjoint ``y'^T w``   the tangent of the adjoint, the Hessian  the seco
                                times a direction
 ====  =======================  =======================================  ================================
 
-So all that JAX asks for stays in the family: transposing opens another slot, and a derivative adds a slot.
+So all that JAX or PyTorch asks for stays in the family: transposing opens another slot, and a derivative adds a slot.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from warp_like.compiler.signature import with_prelaunch_copies
-from warp_like.interop.jaxffi.operation import Held, Operation
-from warp_like.interop.jaxffi.target import Code, jax_module
+from warp_like.interop.operation import Code, Held, Operation
 from warp_like.ir import atomics
 from warp_like.ir.types import Array, element_shape, is_differentiable
 
@@ -80,13 +79,13 @@ class Form:
         """
         if len(self.slots) == 4:
             raise NotImplementedError(
-                f"kernel `{self.op.kernel.key}`: a fourth derivative is asked of it, and there are three; put "
-                "jax.lax.stop_gradient around what must not be differentiated again"
+                f"kernel `{self.op.kernel.key}`: a fourth derivative is asked of it, and there are three; "
+                f"{self.op.to_stop}"
             )
         return dataclasses.replace(self, slots=(*self.slots, parts))
 
     def __call__(self, *operands: Any) -> list[Any]:
-        """Put the launches into the program that JAX traces.
+        """Run the launches, or put them into the program that JAX traces.
 
         Args:
             operands: The call's arguments, the results that derivatives need, and the parts of the filled slots.
@@ -99,7 +98,7 @@ class Form:
         if self.open == 0 and len(self.slots) == 4:
             raise NotImplementedError(
                 f"kernel `{op.kernel.key}`: a third derivative is asked of it in forward mode alone; take one of the "
-                "three in reverse mode (jax.grad, jax.jacrev)"
+                f"three in reverse mode ({op.to_reverse})"
             )
         given = op.given(operands[: len(op.dynamic)])
         results = dict(zip(needed_results(op), operands[len(op.dynamic) : self.fixed], strict=True))
@@ -162,7 +161,7 @@ def _after_the_winners(
         held["value", k] = Held(op.storages[k], final)
         for d in changed:
             if k in d:
-                d[k] = jax_module().numpy.where(before == final, d[k], 0)
+                d[k] = op.zero_where(before == final, d[k])
     return changed
 
 
