@@ -212,12 +212,13 @@ def test_what_is_refused(call, error, message):
         call()
 
 
-def test_static_graphs_are_refused():
+def test_static_graphs_of_the_older_kind_are_refused():
     paddle.enable_static()
     try:
-        x = paddle.static.data("x", [3], "float64")
-        with pytest.raises(RuntimeError, match="operator `square` was called while Paddle builds a static graph"):
-            square_op(x)
+        with paddle.pir_utils.OldIrGuard():
+            x = paddle.static.data("x", [3], "float64")
+            with pytest.raises(RuntimeError, match="operator `square` was called while Paddle builds a static graph"):
+                square_op(x)
     finally:
         paddle.disable_static()
 

@@ -91,20 +91,25 @@ class PaddleOp:
         self._body, self._signature = body, sig
         self._wrt = [sig.inputs.index(i) for i in sig.wrt]
         self._layer = _layer(body)
+        unified = _paddle().jit.marker.unified  # to_static then calls a function as it is
+        unified(type(self).__call__, for_sot=False)
+        self._entry = unified(lambda *args, **kwargs: self._run(args, kwargs))
         self._composites = any(not isinstance(t, (ir.Array, ir.Scalar)) for t in sig.types)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the operator."""
+        return self._entry(*args, **kwargs)
+
+    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         paddle = _paddle()
         if kwargs or len(args) != len(self._signature.inputs):
             args = in_order(self._signature, self, args, kwargs)
-        if not paddle.in_dynamic_mode():
-            raise RuntimeError(
-                f"operator `{self.name}` was called while Paddle builds a static graph, which a kernel can't be part "
-                "of; call it in dynamic mode, outside paddle.jit.to_static"
-            )
         if self._composites:
             args = tuple(map(components, args))
+        if not paddle.in_dynamic_mode():
+            from warp_like.interop import paddle_static  # most programs have no static graphs
+
+            return paddle_static.call(self._body, args)
         if paddle.amp.is_autocast_enabled():
             args = tuple(self._signature.autocast(args))
         self._signature.check(args)
@@ -134,9 +139,9 @@ def paddle_op(
     The operator takes the parameters that are no outputs, in their order or by name: a tensor for each array, a
     number for each scalar, a sequence of numbers for a vector or matrix. It returns a new tensor for each output, in
     the order of the parameters: one tensor, or a tuple. It never changes its arguments. It is differentiable where its
-    arrays are of floating-point type, through the kernel's adjoint. Second derivatives are refused, and so is
-    ``paddle.jit.to_static``. Under ``paddle.amp.auto_cast``, floating-point tensors of 16 and 32 bits are cast to the
-    dtypes that the kernel declares.
+    arrays are of floating-point type, through the kernel's adjoint, also in static graphs (``paddle.jit.to_static``).
+    Second derivatives are refused. Under ``paddle.amp.auto_cast``, floating-point tensors of 16 and 32 bits are cast to
+    the dtypes that the kernel declares.
 
     Args:
         function: As for ``torch_op``, and so are the others.
