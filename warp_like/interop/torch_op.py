@@ -127,10 +127,10 @@ def torch_op(
     kernel declares.
 
     Args:
-        function: A kernel all of whose parameters have concrete types; or a function with the same kind of
-            annotations that launches kernels and returns nothing. Its arrays are ``wp.array``, its inputs read-only.
-            Its gradient runs it again under a ``wp.Tape``, so arrays that it makes in between need
-            ``requires_grad=True``.
+        function: A kernel; of a generic one, all generic parameters get the dtype of the first generic array
+            argument. Or a function with concrete annotations that launches kernels and returns nothing. Its arrays are
+            ``wp.array``, its inputs read-only. Its gradient runs it again under a ``wp.Tape``, so arrays that it makes
+            in between need ``requires_grad=True``.
         outputs: The parameters to return. They start as zeros. For a kernel, when left out, those that it writes.
         in_out: Parameters that are both taken and returned: the kernel works on a copy of the argument.
         shapes: By output, its shape without components: an int or a tuple, or a function of the operator's arguments
@@ -167,9 +167,17 @@ def torch_op(
         return functools.partial(
             torch_op, outputs=outputs, in_out=in_out, shapes=shapes, dim=dim, as_tensors=as_tensors, name=name
         )
-    body = declare(TorchTensors(), function, outputs, in_out, shapes, dim, as_tensors)
     wrapped = function.func if isinstance(function, Kernel) else function
-    return TorchOp(_qualified(name, wrapped), body, wrapped)
+
+    def make(instance: Any, qualified: str | None = None) -> TorchOp:
+        body = declare(TorchTensors(), instance, outputs, in_out, shapes, dim, as_tensors)
+        return TorchOp(qualified or _qualified(name, wrapped), body, wrapped)
+
+    if isinstance(function, Kernel) and function.is_generic:
+        from warp_like.interop.torch_op_generic import GenericTorchOp  # most kernels are not
+
+        return GenericTorchOp(function, _qualified(name, wrapped), make)
+    return make(function)
 
 
 def _qualified(name: str | None, function: Callable[..., Any]) -> str:
