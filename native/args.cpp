@@ -346,7 +346,6 @@ bool Arguments::pack_tensor(const Param& param, PyObject* object, const TensorTy
         return refuse(why, "the tensor is on another device");
     }
     if (!tensor.strides && tensor.ndim) return refuse(why, "the tensor has no strides");
-    if (lacks_memory(tensor)) return refuse(why, "the tensor has no memory");
     char* data = static_cast<char*>(tensor.data) + tensor.byte_offset;
     if (!pack_foreign(param, data, tensor.ndim, tensor.shape, tensor.strides, param.element.scalar_size, why)) {
         return false;

@@ -23,15 +23,6 @@ const TensorType* find_tensor_type(PyTypeObject* type);
 // Whether PyTorch's lazy negation, which the exchange API does not tell, is on for `tensor`, which that API has read.
 bool is_negated(PyObject* tensor, const TensorType& type);
 
-// Whether `tensor` has elements and no memory for them: PyTorch has such tensors in forward mode, which stand for zeros.
-inline bool lacks_memory(const DLTensor& tensor) {
-    if (tensor.data) return false;
-    for (int i = 0; i < tensor.ndim; ++i) {
-        if (tensor.shape[i] == 0) return false;
-    }
-    return true;
-}
-
 // Tells the library of a write to `tensor` where that needs no Python; false where its hook has to be called.
 bool count_write(PyObject* tensor, const TensorType& type);
 

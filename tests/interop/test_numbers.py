@@ -94,20 +94,3 @@ def test_a_lost_gradient_is_warned_of():
     y = wp.zeros(2, dtype=float, requires_grad=True)
     with wp.Tape(), pytest.warns(UserWarning, match="its gradient stops there"):
         wp.launch(weigh, dim=2, inputs=[3, s, wp.vec3(), True, 0.5], outputs=[y])
-
-
-def test_tensors_without_memory_are_refused():
-    torch = pytest.importorskip("torch")
-
-    @wp.kernel
-    def copy(x: wp.array(dtype=float), y: wp.array(dtype=float)):
-        i = wp.tid()
-        y[i] = x[i]
-
-    y = torch.ones(3)
-    for given in (torch._efficientzerotensor((3,)), torch._efficientzerotensor((3,))[::2]):
-        with pytest.raises(TypeError, match="stands for zeros and has no memory"):
-            wp.launch(copy, dim=1, inputs=[given], outputs=[y])
-    with pytest.raises(ValueError, match="stands for zeros and has no memory"):
-        wp.from_torch(torch._efficientzerotensor((3,)))
-    assert y.tolist() == [1.0, 1.0, 1.0]

@@ -218,8 +218,6 @@ def from_info(info: tuple[Any, ...], kind: str, owner: Any = None) -> Memory:
             f"the {kind}'s dtype (DLPack code {code[0]}, {code[1]} bits, {code[2]} lanes) has no counterpart"
         )
     place = _dlpack_device(device, kind)
-    if not ptr and 0 not in shape:
-        raise ValueError(f"the {kind} stands for zeros and has no memory, as in PyTorch's forward mode; clone it first")
     return Memory(kind, ptr, shape, strides, scalar, readonly, own if owner is None else owner, place)
 
 
