@@ -18,6 +18,7 @@ APART = {
     "docs": "the documentation, its recipes and the examples",
     "exts": "the extensions, which are packages of their own",
     "fuzz": "random programs for all floors at once",
+    "public": "public programs, which `make test-public` installs and runs",
     "native": "the C++ extension, whose source is in native/",
 }
 UNTESTED = {

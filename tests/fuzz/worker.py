@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing as mp
 import os
 import signal
 import traceback
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
-from typing import Any
 
 from tests.fuzz.checking import Finding, check
 from tests.fuzz.program import Program
 from tests.fuzz.scalars import InvalidProgram
+from tests.processes import Answering, Crashed, NoAnswer
 
 LIFE = 150
 """Programs that one process runs; code that was compiled stays in its memory."""
@@ -66,42 +65,27 @@ class Worker:
     """Runs jobs one after the other, each within ``limit`` seconds, in a process that is replaced when it dies."""
 
     def __init__(self, limit: float) -> None:
-        self.limit = limit
-        self._process: Any = None
-        self._pipe: Any = None
-        self._left = 0
+        self._answering = Answering(serve, limit, LIFE)
+
+    @property
+    def limit(self) -> float:
+        """How many seconds a job may take."""
+        return self._answering.limit
+
+    @limit.setter
+    def limit(self, seconds: float) -> None:
+        self._answering.limit = seconds
 
     def __call__(self, job: Program | tuple[str, int]) -> Finding | str | None:
         """What came of a job; a crash and a program that does not end are findings."""
-        if self._left <= 0:
-            self._start()
-        self._left -= 1
         try:
-            self._pipe.send(job)
-            if not self._pipe.poll(self.limit):
-                self.close()
-                return Finding("hangs", details=f"did not end within {self.limit:g} seconds")
-            found: Finding | str | None = self._pipe.recv()
+            found: Finding | str | None = self._answering(job)
             return found
-        except (EOFError, ConnectionError):
-            self._process.join()
-            code = self._process.exitcode
-            self.close()
-            return Finding(f"crashes with {code}", details=f"the process ended with status {code}")
-
-    def _start(self) -> None:
-        self.close()
-        context = mp.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=serve, args=(theirs,), daemon=True)
-        self._process.start()
-        theirs.close()
-        self._left = LIFE
+        except Crashed as e:
+            return Finding(f"crashes with {e.code}", details=str(e))
+        except NoAnswer as e:
+            return Finding("hangs", details=str(e))
 
     def close(self) -> None:
         """End the process."""
-        if self._process is not None:
-            self._pipe.close()
-            self._process.kill()
-            self._process.join()
-        self._process, self._left = None, 0
+        self._answering.close()
