@@ -136,9 +136,9 @@ def test_data_with_a_shape():
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: wp.array([1.5], dtype=int), ValueError, "fraction"),
         (lambda: wp.array([300], dtype=wp.uint8), OverflowError, "300 does not fit uint8"),
-        (lambda: wp.array(np.array([-1]), dtype=wp.uint32), OverflowError, "-1 does not fit uint32"),
+        (lambda: wp.array([-1], dtype=wp.uint32), OverflowError, "-1 does not fit uint32"),
+        (lambda: wp.array(np.array([1e20]), dtype=int), OverflowError, "1e\\+20 does not fit int32"),
         (lambda: wp.array([1e39], dtype=float), OverflowError, "float32"),
         (lambda: wp.array([2**64], dtype=wp.uint64), TypeError, "NumPy type object"),
         (lambda: wp.array([np.nan], dtype=int), ValueError, "NaN"),
@@ -297,6 +297,35 @@ def test_integers_beyond_int64_are_exact() -> None:
     assert wp.array([1.5, 2.0**63]).dtype is wp.float64
     with pytest.raises(OverflowError, match="does not fit uint64"):
         wp.array([-1, 2**63], dtype=wp.uint64)
+
+
+@pytest.mark.parametrize(
+    "data, dtype, kept, message",
+    [
+        (
+            np.array([2**32 + 5, -1]),
+            wp.int32,
+            [5, -1],
+            "4294967301 does not fit int32: the integers of the NumPy array",
+        ),
+        (np.array([-1, 300]), wp.uint8, [255, 44], "-1 does not fit uint8: .* give dtype=wp.int64 to keep them"),
+        (np.array([2.0, -3.7]), wp.int32, [2, -3], "an array of int32 is made of -3.7: fractions are cut off"),
+        ([1.5], int, [1], "fractions are cut off; round the data first"),
+    ],
+)
+def test_numbers_that_change_are_warned_of(data, dtype, kept, message) -> None:
+    with pytest.warns(UserWarning, match=message) as caught:
+        a = wp.array(data, dtype=dtype)
+    assert a.numpy().tolist() == kept
+    assert [w.filename for w in caught] == [__file__]
+
+
+@pytest.mark.parametrize("make", [wp.empty, wp.zeros, wp.ones, lambda shape, **more: wp.full(shape, 1.0, **more)])
+def test_a_number_of_dimensions_beside_the_shape(make, recwarn) -> None:
+    assert make((2, 3), dtype=float, ndim=2).shape == (2, 3)
+    assert not recwarn.list
+    with pytest.warns(UserWarning, match=r"a new array of shape \(4,\) does not have ndim=2; the shape counts"):
+        assert make(4, dtype=float, ndim=2).shape == (4,)
 
 
 @pytest.mark.skipif(wp.is_cuda_available(), reason="there is a CUDA device")

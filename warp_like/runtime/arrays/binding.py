@@ -146,7 +146,10 @@ def bind_data(
     element = element_type(raw.dtype if dtype is Any else dtype)
     if isinstance(values, Array) and values.element.scalar == ir.bfloat16 != element.scalar:
         raw = values._values()
-    scalars = raw if element.is_struct or _is_raw(values, element) else host_elements(raw, element)
+    if element.is_struct or _is_raw(values, element):
+        scalars = raw
+    else:
+        scalars = host_elements(raw, element, listed=isinstance(data, (list, tuple)))
     outer = outer_shape(scalars.shape, element) if shape is None else normalize_shape(shape)
     if math.prod(outer) * ir.element_count(element.type) != scalars.size:
         raise ValueError(

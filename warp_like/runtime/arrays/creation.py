@@ -10,6 +10,7 @@ from typing import Any, ParamSpec
 import numpy as np
 
 from warp_like import _native
+from warp_like.base.warn import warn
 from warp_like.frontend.host import in_kernels
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays import interop_hooks, nested
@@ -48,17 +49,23 @@ def _create(
     extra: Any,
     zero: bool = True,
 ) -> array:
-    """A new array, zeroed unless it is to be filled; ``extra`` has its ``strides``, and ``n=``, an older ``shape``."""
+    """A new array, zeroed unless it is to be filled.
+
+    ``extra`` has its ``strides``, ``ndim``, which only repeats what ``shape`` says, and ``n``, an older ``shape``.
+    """
     plain = not (extra or pinned) and recorder.graph is None
     out: array | None = _native.make_array(shape, dtype, get_device(device), True) if plain else None
     if out is None:
         if shape is None and "n" in extra:
             shape = extra.pop("n")
         strides = extra.pop("strides", None)
+        ndim = extra.pop("ndim", None)
         if extra:
             raise TypeError(f"unexpected argument {next(iter(extra))!r}")
         if shape is None:
             raise TypeError("a new array needs a shape")
+        if ndim is not None and ndim != len(normalize_shape(shape)):
+            warn(f"a new array of shape {normalize_shape(shape)} does not have ndim={ndim}; the shape counts")
         place = get_device(device)
         zero = zero or (place.is_cpu and not pinned)  # where fresh memory is zero anyway
         pinned = pinned and place.is_cpu

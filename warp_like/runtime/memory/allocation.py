@@ -1,7 +1,6 @@
 """Memory of arrays: allocation, element types, and conversion of host data with checks.
 
-Nothing here converts silently: a number that does not fit the element type raises, as does a fraction for an
-integer.
+Nothing here converts silently: a number that does not fit the element type raises, or the user is warned.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from warp_like import _native
 from warp_like.base.contract import MAX_DIMS
 from warp_like.base.frozen import Frozen
 from warp_like.base.settings import Setting, settings
+from warp_like.base.warn import warn
 from warp_like.ir import types as ir
 from warp_like.ir.layout import size_of, type_code
 from warp_like.runtime.memory.device import Device
@@ -140,14 +140,16 @@ def contiguous_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def host_elements(data: Any, element: ElementType) -> np.ndarray[Any, Any]:
+def host_elements(data: Any, element: ElementType, listed: bool = False) -> np.ndarray[Any, Any]:
     """Return host data as a NumPy array of components, or of records where the elements are structs.
+
+    ``listed`` says that a NumPy array holds what the user gave as a list.
 
     Raises:
         TypeError, OverflowError, ValueError: As ``host_scalars``; or records are due and ``data`` has other fields.
     """
     if element.scalar is not None:
-        return host_scalars(data, element.scalar)
+        return host_scalars(data, element.scalar, listed)
     wanted = element.numpy
     if isinstance(data, StructInstance):
         data = [data]
@@ -175,13 +177,16 @@ def _is_one(x: Any, t: ir.Type) -> bool:
     return isinstance(x, StructInstance) and x._ir_type_ == t
 
 
-def host_scalars(data: Any, scalar: ir.Scalar) -> np.ndarray[Any, Any]:
-    """Return host data as a NumPy array with the dtype of ``scalar`` in memory, its numbers unchanged.
+def host_scalars(data: Any, scalar: ir.Scalar, listed: bool = False) -> np.ndarray[Any, Any]:
+    """Return host data as a NumPy array with the dtype of ``scalar`` in memory.
+
+    Where that changes numbers, as NumPy's ``astype`` does, the user is warned: fractions are cut off, and integers of a
+    NumPy array wrap around.
 
     Raises:
         TypeError: ``data`` holds something other than numbers.
-        OverflowError: A number lies outside the range of ``scalar``.
-        ValueError: A number with a fraction where integers are due, or a ragged sequence.
+        OverflowError: A number lies outside the range of ``scalar``, and is none of a NumPy array of integers.
+        ValueError: An infinity or a NaN where integers are due, or a ragged sequence.
     """
     values = data if isinstance(data, np.ndarray) else np.array(data)
     wanted = np.dtype("float32") if scalar == ir.bfloat16 else numpy_dtype(scalar)
@@ -190,27 +195,42 @@ def host_scalars(data: Any, scalar: ir.Scalar) -> np.ndarray[Any, Any]:
             raise TypeError(f"an array of {scalar} can't be made of data of NumPy type {values.dtype}")
         values = values.astype(np.float32)
     if values.dtype != wanted:
-        values = _checked_cast(values, wanted, scalar)
+        values = _checked_cast(
+            values, wanted, scalar, wraps=values is data and not listed and values.dtype.kind in "iu"
+        )
     return bfloat.encode_array(values).reshape(values.shape) if scalar == ir.bfloat16 else values
 
 
-def _checked_cast(values: np.ndarray[Any, Any], wanted: np.dtype[Any], scalar: ir.Scalar) -> np.ndarray[Any, Any]:
+def _checked_cast(
+    values: np.ndarray[Any, Any], wanted: np.dtype[Any], scalar: ir.Scalar, wraps: bool
+) -> np.ndarray[Any, Any]:
     if np.can_cast(values.dtype, wanted, "safe") or wanted.kind == "b" or values.size == 0:
         return values.astype(wanted)
     if wanted.kind in "iu":
-        limits = np.iinfo(wanted)
-        # Python's integers: the limits of uint64 are no exact float64 and no int64
-        low, high = values.min().item(), values.max().item()
-        if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.trunc(values)).all()):
-            raise ValueError(f"an array of {scalar} can't hold a fraction, an infinity or a NaN; round the data first")
-        if low < limits.min or high > limits.max:
-            raise OverflowError(f"{low if low < limits.min else high} does not fit {scalar}")
-        return values.astype(wanted)
+        return _cast_to_integers(values, wanted, scalar, wraps)
     with np.errstate(over="ignore"):
         cast = values.astype(wanted)
     if not np.array_equal(np.isinf(cast), np.isinf(values)):
         raise OverflowError(f"a number of the data does not fit {scalar}")
     return cast
+
+
+def _cast_to_integers(
+    values: np.ndarray[Any, Any], wanted: np.dtype[Any], scalar: ir.Scalar, wraps: bool
+) -> np.ndarray[Any, Any]:
+    limits = np.iinfo(wanted)
+    # Python's integers: the limits of uint64 are no exact float64 and no int64
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise ValueError(f"an array of {scalar} can't hold an infinity or a NaN")
+    low, high = values.min().item(), values.max().item()
+    if low < limits.min or high > limits.max:
+        text = f"{low if low < limits.min else high} does not fit {scalar}"
+        if not wraps:
+            raise OverflowError(text)
+        warn(f"{text}: the integers of the NumPy array wrap around; give dtype=wp.{values.dtype} to keep them")
+    elif values.dtype.kind == "f" and (fractions := values[values != np.trunc(values)]).size:
+        warn(f"an array of {scalar} is made of {fractions[0]}: fractions are cut off; round the data first")
+    return values.astype(wanted)
 
 
 def outer_shape(shape: tuple[int, ...], element: ElementType) -> tuple[int, ...]:
