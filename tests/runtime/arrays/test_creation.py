@@ -148,7 +148,6 @@ def test_data_with_a_shape():
         (lambda: wp.array(3.0, dtype=float), TypeError, "sequence or an array, got float"),
         (lambda: wp.array(np.zeros((5, 4)), dtype=wp.vec3), ValueError, "does not divide into vec3f"),
         (lambda: wp.array([1, 2, 3], dtype=float, shape=2), ValueError, "does not fill"),
-        (lambda: wp.array2d([1.0], dtype=float), ValueError, "`ndim` asks for 2"),
         (lambda: wp.array(np.zeros((1,) * 9)), ValueError, "1 to 8 dimensions"),
         (lambda: wp.array([1], dtype="float"), TypeError, "not a type"),
         (lambda: wp.array([1], dtype=str), TypeError, "not a type"),
@@ -326,6 +325,15 @@ def test_a_number_of_dimensions_beside_the_shape(make, recwarn) -> None:
     assert not recwarn.list
     with pytest.warns(UserWarning, match=r"a new array of shape \(4,\) does not have ndim=2; the shape counts"):
         assert make(4, dtype=float, ndim=2).shape == (4,)
+
+
+def test_a_number_of_dimensions_beside_data(recwarn) -> None:
+    assert wp.array(np.array([]), dtype=int, ndim=2).shape == (0,)
+    assert wp.array2d(np.ones((2, 3)), dtype=float).shape == (2, 3)
+    assert not recwarn.list
+    for make in (lambda: wp.array2d([1.0], dtype=float), lambda: wp.array(np.ones(1), ndim=2, copy=False)):
+        with pytest.warns(UserWarning, match=r"an array of shape \(1,\), which does not have ndim=2; the data counts"):
+            assert make().shape == (1,)
 
 
 @pytest.mark.skipif(wp.is_cuda_available(), reason="there is a CUDA device")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from warp_like import _native
+from warp_like.base.warn import warn
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays import interop_hooks, nested
 from warp_like.runtime.arrays.recording import put
@@ -114,7 +115,7 @@ def bind_data(
         source = _shared(data, dtype)
         if shape is not None:
             source = source.reshape(normalize_shape(shape))
-        _check_ndim(source.ndim, ndim)
+        _check_ndim(source.shape, ndim)
         if device is not None and source.device is not device:
             raise ValueError(
                 f"wp.array(copy=False): the data lies on {source.device}, and the array is to lie on {device}"
@@ -155,7 +156,7 @@ def bind_data(
         raise ValueError(
             f"data of shape {scalars.shape} does not fill an array of shape {outer} of {element.host.__name__}"
         )
-    _check_ndim(len(normalize_shape(outer)), ndim)
+    _check_ndim(normalize_shape(outer), ndim)
     bind_new(self, element, outer, place, False, pinned)
     if element.holds and isinstance(values, Array):
         nested.adopt(self, values)
@@ -169,9 +170,9 @@ def _is_raw(values: Any, element: ElementType) -> bool:
     return isinstance(values, Array) and values.element.scalar == element.scalar and not element.is_struct
 
 
-def _check_ndim(got: int, wanted: int | None) -> None:
-    if wanted is not None and got != wanted:
-        raise ValueError(f"the data makes an array of {got} dimensions, `ndim` asks for {wanted}")
+def _check_ndim(shape: tuple[int, ...], wanted: int | None) -> None:
+    if wanted not in (None, len(shape)) and 0 not in shape:
+        warn(f"the data makes an array of shape {shape}, which does not have ndim={wanted}; the data counts")
 
 
 def _shared(data: Any, dtype: Any) -> Any:
