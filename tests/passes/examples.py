@@ -16,6 +16,7 @@ from warp_like.ir.types import Array, Struct, bool_, float32, int32, int64
 from warp_like.passes import (
     blocks,
     checks,
+    count_from_end,
     cse,
     dce,
     expand,
@@ -121,6 +122,14 @@ def _slice() -> Function:
     one, two = b.constant(1, int64), b.constant(2, int64)
     part = b.slice(x, [one], [two], [two], (0,))
     b.store(x, [i], b.load(part, [i]))
+    b.yield_()
+    return f
+
+
+def _indirect() -> Function:
+    f, b = start(x=N)
+    i, (x,) = tid(b), f.params
+    b.store(x, [i], b.load(x, [b.load(x, [i])]))
     b.yield_()
     return f
 
@@ -306,6 +315,9 @@ EXAMPLES: dict[str, Example] = {
     "flatten_structs": Example(flatten_structs, flatten_structs.flatten_structs, _structs),
     "lower_array_selects": Example(
         lower_array_selects, lower_array_selects.lower_array_selects, _choice, lambda: [True, floats(), floats()]
+    ),
+    "count_from_end": Example(
+        count_from_end, count_from_end.count_from_end, _indirect, lambda: [np.array([3, 2, 1, 0], np.int32)]
     ),
     "lower_slices": Example(lower_slices, lower_slices.lower_slices, _slice, lambda: [floats()], (2,)),
     "lower_local_atomics": Example(local_arrays, local_arrays.lower_local_atomics, _local, lambda: [floats()], (3,)),

@@ -58,6 +58,7 @@ def test_dump_is_called_after_each_pass() -> None:
             "inline",
             "flatten_structs",
             "lower_array_selects",
+            "count_from_end",
             "lower_slices",
             "lower_local_atomics",
             "debug_checks",

@@ -149,6 +149,24 @@ def is_always_defined(o: Op) -> bool:
     return o.PURE
 
 
+def is_counted_from_end(o: Op) -> bool:
+    """Return whether ``o`` adds an array's extent to an index that is negative, as ``count_from_end`` writes it."""
+    match o:
+        case ops.Apply(fn="where", args=(test, moved, index)):
+            below, total = test.op, moved.op
+            return (
+                isinstance(below, ops.Apply)
+                and below.fn == "lt"
+                and below.args[0] is index
+                and constant_value(below.args[1]) == 0
+                and isinstance(total, ops.Apply)
+                and total.fn == "add"
+                and total.args[0] is index
+                and isinstance(total.args[1].op, ops.Dim)
+            )
+    return False
+
+
 def is_integer_division(o: ops.Apply) -> bool:
     """Return whether ``o`` divides integers, which for a divisor of 0 has no result."""
     scalar = scalar_of(o.args[-1].type)

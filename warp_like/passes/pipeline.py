@@ -12,6 +12,7 @@ from warp_like.ir.rewrite import clone_function
 from warp_like.passes import stages
 from warp_like.passes.blocks import in_single_threads, require_together, works_together
 from warp_like.passes.checks import debug_checks, finite_checks
+from warp_like.passes.count_from_end import count_from_end
 from warp_like.passes.cse import cse
 from warp_like.passes.dce import dce
 from warp_like.passes.expand import expand
@@ -39,6 +40,7 @@ def prepare(f: Function, options: Options = DEFAULT, *, keep_customs: bool = Fal
     run("inline", lambda g: inline(g, is_custom if keep_customs else None))
     run("flatten_structs", flatten_structs)
     run("lower_array_selects", lower_array_selects)
+    run("count_from_end", count_from_end)
     if not options.debug:
         run("lower_slices", lower_slices)
     run("lower_local_atomics", lower_local_atomics)

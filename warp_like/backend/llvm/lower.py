@@ -34,6 +34,7 @@ from warp_like.builtins.emit import Emitter
 from warp_like.builtins.trips import trip_count
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.rewrite import is_counted_from_end
 from warp_like.ir.types import Array, Lanes, Scalar, Type, int32, int64
 
 _WIDENED = {"add": "add nsw", "sub": "sub nsw", "mul": "mul nsw"}
@@ -422,7 +423,21 @@ class Lowering:
             assert self._team is not None
             self.bind(o.result, blocks.lower(self.w, self._team, o.fn, types, [self.scalars(a) for a in o.args]))
             return
+        if is_counted_from_end(o) and isinstance(o.result.type, Scalar) and not self.w.target.is_cuda:
+            self.bind(o.result, (self._counted_from_end(o),))
+            return
         self.bind(o.result, apply_builtin(self.w, o.fn, types, [self.rep(a) for a in o.args]))
+
+    def _counted_from_end(self, o: ops.Apply) -> str:
+        """An index: by a branch, which costs less than a select, since hardly any index is negative."""
+        w, t = self.w, register_type(o.result.type)
+        test, moved, index = (self.scalar(a) for a in o.args)
+        add, done, before = w.label("from_end"), w.label("index"), w.block
+        w.branch(w.op(f"xor i1 {test}, true"), done, add, likely=True)
+        w.start(add)
+        w.jump(done)
+        w.start(done)
+        return w.op(f"phi {t} [ {index}, %{before} ], [ {moved}, %{add} ]")
 
     def _cast(self, o: ops.Cast) -> None:
         pairs = zip(self.scalars(o.x), leaves(o.x.type), leaves(o.result.type), strict=True)
