@@ -14,6 +14,9 @@ from warp_like.ir.types import Array, Type
 NOT_HERE = "exists in Warp and not here: "
 """In messages about a name of Warp that is missing."""
 
+REFUSED = {"is can't be changed by a kernel": "arrays in elements that kernels replace"}
+"""What this release refuses by intention (the page "Coming from Warp"), by words of its message."""
+
 
 @dataclass(frozen=True)
 class Result:
@@ -21,7 +24,7 @@ class Result:
 
     Attributes:
         name: Of the kernel, with its module.
-        needs: The missing subsystem that it uses; empty where it uses none.
+        needs: The missing subsystem that it uses, or what is refused by intention; empty where it uses none.
         error: Why it can't be compiled, for any other reason; empty where it can.
         seconds: How long that took.
     """
@@ -78,7 +81,10 @@ def _compile_example(kernel: Any) -> None:
 
 
 def missing_subject(text: str) -> str:
-    """Return the subsystem that a message names, such as ``tiles``."""
+    """Return the subsystem that a message names, such as ``tiles``, or what is refused by intention."""
+    for words, subject in REFUSED.items():
+        if words in text:
+            return subject
     subject = text.partition(NOT_HERE)[2].partition(" not in this release")[0]
     return subject.removesuffix(" is").removesuffix(" are")
 

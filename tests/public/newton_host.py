@@ -1,8 +1,8 @@
 """What newton's host code needs to run here: stand-ins, for the harness alone.
 
 newton computes with transforms by calling functions of Warp's own C++ library, which is private to Warp
-(``wp._src.context.runtime.core``) and writes to addresses of ctypes objects; here these are Python. And every model with
-shapes gets a bounding volume hierarchy, which needs tiles and serves ray casts alone; here it gets none.
+(``wp._src.context.runtime.core``) and writes to addresses of ctypes objects; here these are Python. And every model
+with shapes gets a bounding volume hierarchy, which needs tiles and serves ray casts alone; here it gets none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Compile every kernel of the public packages: ``python -m tests.public.run``, or ``make test-public``.
+"""Compile every kernel of the public packages, and compare programs: ``make test-public``.
 
-A kernel that needs a missing subsystem is listed by name in ``missing.json``. The exit status is 1 if another kernel
-can't be compiled, or if the list is not true any more; ``--update`` writes the list anew.
+A kernel, or a stage of a program, that needs a missing subsystem is listed by name in ``missing.json``. The exit status
+is 1 if another kernel can't be compiled, if a program computes something else than with Warp, or if the list is not
+true any more; ``python -m tests.public.run --update`` writes the list anew.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from tests.processes import Answering, NoAnswer
+from tests.public import compare
 from tests.public.compiling import Result, names, result
 from tests.public.packages import PACKAGES, install
 
@@ -127,9 +129,10 @@ def table(surveys: list[Survey]) -> str:
 def parse() -> argparse.Namespace:
     """The command line."""
     p = argparse.ArgumentParser(prog="python -m tests.public.run", description=__doc__)
-    p.add_argument("--packages", default=",".join(PACKAGES), help=f"of {', '.join(PACKAGES)}")
+    p.add_argument("--packages", nargs="*", default=PACKAGES, help=f"of {', '.join(PACKAGES)}")
+    p.add_argument("--programs", nargs="*", default=compare.PROGRAMS, help=f"of {', '.join(compare.PROGRAMS)}")
     p.add_argument("--only", default="", help="compile kernels with this in their names")
-    p.add_argument("--limit", type=float, default=60, help="seconds that a kernel may take")
+    p.add_argument("--limit", type=float, default=120, help="seconds that a kernel may take")
     p.add_argument("--slow", type=float, default=20, help="name the kernels that take more seconds")
     p.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     p.add_argument("--update", action="store_true", help="write the list of kernels that need what is missing")
@@ -144,7 +147,7 @@ def main() -> int:
     os.environ["WARP_LIKE_CACHE"] = "0"  # for the processes, which say how long compiling takes
     listed = json.loads(MISSING_FILE.read_text()) if MISSING_FILE.exists() else {}
     surveys = []
-    for package in options.packages.split(","):
+    for package in options.packages:
         surveys.append(survey := Survey(package, options))
         if options.update:
             listed[package] = survey.missing()
@@ -153,10 +156,21 @@ def main() -> int:
         for r in survey.results:
             if r.seconds > options.slow:
                 print(f"{r.name} takes {r.seconds:.1f} s", flush=True)
+    outcomes = [] if options.only else [compare.compared(name, 10 * options.limit) for name in options.programs]
+    for o in outcomes:
+        if options.update:
+            listed.setdefault("programs", {})[o.name] = o.needs
+        if o.needs != listed.get("programs", {}).get(o.name):
+            o.wrong.append(f"{o.name} needs {o.needs}, and something else is listed; run with --update")
+        for text in o.wrong:
+            print(text, flush=True)
     if options.update and not options.only:
         MISSING_FILE.write_text(json.dumps(listed, indent=2) + "\n")
-    print(table(surveys))
-    return int(any(s.wrong(listed.get(s.package, {})) for s in surveys))
+    if surveys:
+        print(table(surveys))
+    if outcomes:
+        print(compare.table(outcomes))
+    return int(any(s.wrong(listed.get(s.package, {})) for s in surveys) or any(o.wrong for o in outcomes))
 
 
 if __name__ == "__main__":

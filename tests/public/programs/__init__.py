@@ -1,0 +1,1 @@
+"""The programs: each names its package and yields its stages."""
