@@ -19,6 +19,7 @@ from warp_like.backend.libdevice import find_ptxas
 from warp_like.backend.nvptx import assemble
 from warp_like.compiler.lookup import compile_kernel
 from warp_like.compiler.signature import Signature
+from warp_like.runtime.kernels.module import _modules
 
 pytestmark = pytest.mark.skipif(snippets.host_compiler() is None, reason="there is no C++ compiler")
 CUDA = pytest.mark.skipif(
@@ -583,13 +584,12 @@ def test_in_an_ahead_of_time_module(tmp_path, monkeypatch):
     x = np.ones(4, np.float32)
     wp.launch(module.kernels["k"], 4, inputs=[x])
     assert x.tolist() == [3.0] * 4
-    alone = wp.load_aot_module("native.alone", module_dir=_renamed(tmp_path)).kernels["k"]
+    monkeypatch.undo()
+    define(source, __name__="native.alone")
+    wp.compile_aot_module("native.alone", module_dir=tmp_path)
+    monkeypatch.delitem(_modules, "native.alone")  # as in a process that does not declare it
+    alone = wp.load_aot_module("native.alone", module_dir=tmp_path).kernels["k"]
     x = wp.ones(4, dtype=float, requires_grad=True)
     with pytest.raises(wp.WarpCodegenError, match="loaded from .* without its source") as caught:
         wp.launch(alone, 4, inputs=[x], adjoint=True, adj_inputs=[None])
     assert "its gradient was refused when it was compiled: `f` is native code" in str(caught.value)
-
-
-def _renamed(folder):
-    (folder / "wp_native.ahead.cpu.aot").rename(folder / "wp_native.alone.cpu.aot")
-    return folder
