@@ -359,3 +359,19 @@ def test_trailing_dimensions_that_together_are_one_element(shape, dtype, expecte
     made = wp.array(numbers, dtype=dtype)
     assert made.shape == expected
     assert made.numpy().ravel().tolist() == numbers.ravel().tolist()
+
+
+@pytest.mark.parametrize("dtype", [wp.bfloat16, wp.types.vector(3, wp.bfloat16)])
+def test_the_bits_of_bfloat16_come_back(dtype):
+    a = wp.array([[1.5, -2.0, 3.25]] if dtype is not wp.bfloat16 else [1.5, -2.0, 3.25], dtype=dtype)
+    b, c = wp.array(a.numpy(), dtype=dtype), wp.zeros(a.shape, dtype=dtype)
+    c.assign(a.numpy())
+    assert a.list() == b.list() == c.list()
+    c.zero_()
+    c.from_numpy(a.numpy())
+    assert a.list() == c.list()
+
+
+def test_integers_that_are_no_bits_become_bfloat16():
+    for data in ([np.uint16(1), np.uint16(5)], np.array([1, 5], np.int16), wp.array([1, 5], dtype=wp.uint16)):
+        assert wp.array(data, dtype=wp.bfloat16).list() == [1.0, 5.0]

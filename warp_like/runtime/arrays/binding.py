@@ -147,6 +147,8 @@ def bind_data(
     element = element_type(raw.dtype if dtype is Any else dtype)
     if isinstance(values, Array) and values.element.scalar == ir.bfloat16 != element.scalar:
         raw = values._values()
+    elif isinstance(values, Array) and element.scalar == ir.bfloat16 and raw.dtype == np.uint16:
+        raw = raw.astype(np.int32)  # numbers, not the bits of bfloat16
     if element.is_struct or _is_raw(values, element):
         scalars = raw
     else:

@@ -134,12 +134,7 @@ class Exchange(_native.Array):
         if not isinstance(arr, np.ndarray):
             raise TypeError(f"from_numpy() needs a NumPy array, got {type(arr).__name__}")
         self._require_full_shape("from_numpy", arr.shape)
-        if self.element.scalar == ir.bfloat16 and arr.dtype == np.uint16:
-            source = self._like(self.shape)
-            put(source, arr)
-            self.assign(source)  # type: ignore[attr-defined]
-        else:
-            self.assign(arr)  # type: ignore[attr-defined]
+        self.assign(arr)  # type: ignore[attr-defined]
 
     def from_torch(self, t: Any) -> None:
         """Copy the elements of tensor ``t``, which may lie on any device, into this array.

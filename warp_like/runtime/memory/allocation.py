@@ -181,7 +181,7 @@ def host_scalars(data: Any, scalar: ir.Scalar, listed: bool = False) -> np.ndarr
     """Return host data as a NumPy array with the dtype of ``scalar`` in memory.
 
     Where that changes numbers, as NumPy's ``astype`` does, the user is warned: fractions are cut off, and integers of a
-    NumPy array wrap around.
+    NumPy array wrap around. A NumPy array of uint16 holds the bits of bfloat16, as ``array.numpy()`` gives them.
 
     Raises:
         TypeError: ``data`` holds something other than numbers.
@@ -189,6 +189,8 @@ def host_scalars(data: Any, scalar: ir.Scalar, listed: bool = False) -> np.ndarr
         ValueError: An infinity or a NaN where integers are due, or a ragged sequence.
     """
     values = data if isinstance(data, np.ndarray) else np.array(data)
+    if scalar == ir.bfloat16 and values is data and not listed and values.dtype == np.uint16:
+        return values
     wanted = np.dtype("float32") if scalar == ir.bfloat16 else numpy_dtype(scalar)
     if values.dtype.kind == "O" or values.dtype.kind not in "biuf":
         if getattr(values.dtype, "name", "") != "bfloat16":
