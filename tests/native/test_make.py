@@ -144,6 +144,7 @@ class Other(np.ndarray):
 
 
 def test_what_is_copied_natively():
+    wp.zeros(1, dtype=wp.vec3)  # native code learns of a class when it is first used
     assert _native.copied(np.zeros((4, 3), np.float32), wp.vec3).shape == (4,)
     assert _native.copied(np.zeros((4, 3), np.float32).T, None) is None
     assert _native.copied(np.zeros(3), float) is None

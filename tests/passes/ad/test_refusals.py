@@ -61,12 +61,6 @@ def highest_and_sum(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
     wp.atomic_add(y, i // 2, x[i])
 
 
-@wp.kernel(enable_backward=False)
-def switched_off(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
-    i = wp.tid()
-    y[i] = x[i]
-
-
 @wp.kernel
 def square(x: wp.array(dtype=f64), y: wp.array(dtype=f64)):
     i = wp.tid()
@@ -99,7 +93,6 @@ CASES: dict[str, tuple[Any, Callable[[], list[Any]]]] = {
         lambda: [wp.ones(2, dtype=t, requires_grad=True) for t in (wp.float16, wp.bfloat16)],
     ),
     "atomic_max_and_add": (highest_and_sum, lambda: [array(1.0, 2.0), array(0.0, 0.0)]),
-    "switched_off": (switched_off, lambda: [array(1.0, 2.0), array(0.0, 0.0)]),
     "overlapping_views": (square, lambda: (lambda a: [a[:4], a[1:]])(array(1.0, 2.0, 3.0, 4.0, 5.0))),
 }
 

@@ -386,7 +386,7 @@ def test_whole_arrays(attic):
     assert (keys.list(), values.list()) == ([1, 1, 2, 3], [1, 3, 2, 0])
     wp.utils.array_scan(keys, values)
     assert values.list() == [1, 2, 4, 7]
-    with pytest.raises(TypeError, match="some on attic:0 and some on cpu"):
+    with pytest.raises(RuntimeError, match="some on attic:0 and some on cpu"):
         wp.utils.array_scan(keys, wp.zeros(4, dtype=int))
 
 
