@@ -6,6 +6,7 @@ import marshal
 from collections.abc import Sequence
 from typing import Any
 
+from warp_like.base.contract import MAX_DIMS
 from warp_like.base.frozen import Frozen
 from warp_like.base.hashing import seal, unseal
 from warp_like.base.loc import Excerpt
@@ -102,7 +103,7 @@ class GridSchedule(Frozen):
         bounded: Whether it has no loops, so that what a thread costs does not depend on data.
     """
 
-    tid_ndim: int = 4
+    tid_ndim: int = MAX_DIMS
     lanes: int = 1
     reason: str = ""
     rows: int = 1

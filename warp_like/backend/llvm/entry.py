@@ -211,7 +211,9 @@ class _Grid:
     def _load_extents(self) -> None:
         w = self.w
         note = invariant(w)
-        dims = [w.op(f"load i64, ptr {_byte(w, '%dims', 8 * k)}, align 8{note}") for k in range(MAX_DIMS)]
+        # A kernel runs grids of as many dimensions as it asks indices for, others in a program of their own.
+        count = self.ndim if self.ndim == self.f.tid_ndim else MAX_DIMS
+        dims = [w.op(f"load i64, ptr {_byte(w, '%dims', 8 * k)}, align 8{note}") for k in range(count)]
         last = dims[self.ndim - 1]
         for extra in dims[self.ndim :]:
             last = w.op(f"mul nsw i64 {last}, {extra}")
