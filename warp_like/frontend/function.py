@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from warp_like import values
+from warp_like.base.by_name import ByName
 from warp_like.base.errors import WarpCodegenError
 from warp_like.base.frozen import Frozen
 from warp_like.frontend.parameters import array_annotation
@@ -186,7 +187,7 @@ class Default(Frozen):
     value: Any
 
 
-class Function:
+class Function(ByName):
     """A function of the kernel language, made by ``wp.func``.
 
     Attributes:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from warp_like import _native
+from warp_like.base.by_name import ByName, calling_module
 from warp_like.interop.op_body import Body
 from warp_like.interop.op_declare import components, declare, in_order
 from warp_like.interop.op_signature import Absent
@@ -77,15 +78,16 @@ class PaddleTensors:
         return to_paddle(a, requires_grad=False)
 
 
-class PaddleOp:
+class PaddleOp(ByName):
     """An operator made by ``paddle_op``. Call it with tensors and numbers; it returns new tensors.
 
     Attributes:
         name: The kernel's or the function's name.
     """
 
-    def __init__(self, body: Body, wrapped: Any) -> None:
+    def __init__(self, body: Body, wrapped: Any, module: str) -> None:
         functools.update_wrapper(self, wrapped)
+        self.__module__ = module
         sig = body.signature
         self.name = sig.name
         self._body, self._signature = body, sig
@@ -117,9 +119,6 @@ class PaddleOp:
             return self._layer.apply(*args)
         results = self._body.forward(args)
         return results[0] if len(results) == 1 else tuple(results)
-
-    def __deepcopy__(self, memo: Any) -> PaddleOp:
-        return self  # layers that hold operators can be copied
 
     def __repr__(self) -> str:
         return f"<warp_like paddle_op {self.name}>"
@@ -183,7 +182,7 @@ def paddle_op(
             paddle_op, outputs=outputs, in_out=in_out, shapes=shapes, dim=dim, as_tensors=as_tensors
         )
     body = declare(PaddleTensors(), function, outputs, in_out, shapes, dim, as_tensors)
-    return PaddleOp(body, function.func if isinstance(function, Kernel) else function)
+    return PaddleOp(body, function.func if isinstance(function, Kernel) else function, calling_module())
 
 
 def _layer(body: Body) -> Any:

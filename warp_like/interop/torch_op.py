@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from warp_like.base.by_name import ByName, calling_module
 from warp_like.interop.op_body import Body
 from warp_like.interop.op_declare import components, declare, in_order
 from warp_like.interop.torch import _torch, dtype_to_torch, to_torch
@@ -15,6 +16,9 @@ from warp_like.interop.torch_op_register import is_taken, register
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays.array import array
 from warp_like.runtime.kernels.kernel import Kernel
+
+if TYPE_CHECKING:
+    from warp_like.interop.torch_op_generic import GenericTorchOp
 
 
 class TorchTensors:
@@ -61,17 +65,20 @@ class TorchTensors:
         return to_torch(a, requires_grad=False)
 
 
-class TorchOp:
+class TorchOp(ByName):
     """An operator made by ``torch_op``. Call it with tensors and numbers; it returns new tensors.
 
     Attributes:
         name: The operator's name in ``torch.ops``, ``namespace::name``.
         overload: What ``torch.ops`` holds, for ``torch.library.opcheck`` and the like.
+        origin: The operator of a generic kernel, and the dtype, of which this is an instance; None for others.
     """
 
-    def __init__(self, name: str, body: Body, wrapped: Any) -> None:
+    def __init__(self, name: str, body: Body, wrapped: Any, module: str) -> None:
         functools.update_wrapper(self, wrapped)
+        self.__module__ = module
         self.name = name
+        self.origin: tuple[GenericTorchOp, Any] | None = None
         self.overload, self._transformed, self._direct = register(name, body)
         sig = body.signature
         self._signature = sig
@@ -97,8 +104,8 @@ class TorchOp:
             self._signature.check(args)  # says more than PyTorch's check of its schema
         return self.overload(*args)
 
-    def __deepcopy__(self, memo: Any) -> TorchOp:
-        return self  # modules that hold operators can be copied
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return super().__reduce__() if self.origin is None else (type(self.origin[0]).instance, self.origin)
 
     def __repr__(self) -> str:
         return f"<warp_like torch_op {self.name}>"
@@ -168,15 +175,16 @@ def torch_op(
             torch_op, outputs=outputs, in_out=in_out, shapes=shapes, dim=dim, as_tensors=as_tensors, name=name
         )
     wrapped = function.func if isinstance(function, Kernel) else function
+    module = calling_module()
 
     def make(instance: Any, qualified: str | None = None) -> TorchOp:
         body = declare(TorchTensors(), instance, outputs, in_out, shapes, dim, as_tensors)
-        return TorchOp(qualified or _qualified(name, wrapped), body, wrapped)
+        return TorchOp(qualified or _qualified(name, wrapped), body, wrapped, module)
 
     if isinstance(function, Kernel) and function.is_generic:
         from warp_like.interop.torch_op_generic import GenericTorchOp  # most kernels are not
 
-        return GenericTorchOp(function, _qualified(name, wrapped), make)
+        return GenericTorchOp(function, _qualified(name, wrapped), make, module)
     return make(function)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from warp_like import values
+from warp_like.base.by_name import ByName
 from warp_like.interop.op_declare import in_order
 from warp_like.interop.torch import _torch, dtype_from_torch
 from warp_like.runtime.kernels.generics import overload
@@ -22,7 +23,7 @@ from warp_like.values.generic import (
 )
 
 
-class GenericTorchOp:
+class GenericTorchOp(ByName):
     """An operator made by ``torch_op`` of a generic kernel. Call it as a ``TorchOp``.
 
     Attributes:
@@ -30,8 +31,9 @@ class GenericTorchOp:
         instances: The operators, by the dtype of the first generic array.
     """
 
-    def __init__(self, kernel: Kernel, name: str, make: Callable[[Kernel, str], Any]) -> None:
+    def __init__(self, kernel: Kernel, name: str, make: Callable[[Kernel, str], Any], module: str) -> None:
         functools.update_wrapper(self, kernel.func)
+        self.__module__ = module
         self.name = name
         self._kernel = kernel
         self._make = make
@@ -66,7 +68,9 @@ class GenericTorchOp:
                 if t is None
             }
             suffix = str(dtype).removeprefix("torch.")
-            self.instances[dtype] = self._make(overload(kernel, types), f"{self.name}_{suffix}")
+            made = self._make(overload(kernel, types), f"{self.name}_{suffix}")
+            made.origin = self, dtype
+            self.instances[dtype] = made
         return self.instances[dtype]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -86,9 +90,6 @@ class GenericTorchOp:
         return self.instance(dtype) is not None
 
     _prepare._dynamo_marked_constant = True  # type: ignore[attr-defined] # torch.compile calls it while it traces
-
-    def __deepcopy__(self, memo: Any) -> GenericTorchOp:
-        return self  # modules that hold operators can be copied
 
     def __repr__(self) -> str:
         return f"<warp_like torch_op {self.name} of a generic kernel>"

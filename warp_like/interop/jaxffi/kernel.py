@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from warp_like.base.by_name import ByName
 from warp_like.interop.jaxffi.arguments import declared_type, fit, output_shapes, split, split_structs
 from warp_like.interop.jaxffi.linear import differentiable, require_enabled, undifferentiable
 from warp_like.interop.jaxffi.modes import require_known
@@ -122,7 +123,7 @@ def _threads(key: str, block_dim: Any) -> int | None:
     return threads
 
 
-class JaxKernel:
+class JaxKernel(ByName):
     """A kernel as a function of JAX arrays, made by ``jax_kernel``."""
 
     def __init__(
@@ -147,6 +148,8 @@ class JaxKernel:
         self.zero_outputs = zero_outputs
         self.vmap_method = _checked_vmap(vmap_method)
         self.__name__ = kernel.key
+        self.__module__ = getattr(kernel.func, "__module__", None) or "__main__"
+        self.__qualname__ = getattr(kernel.func, "__qualname__", kernel.key)
         self.__doc__ = kernel.__doc__
         self._jitted: dict[Any, tuple[Any, set[Kernel]]] = {}  # with the kernels that it has traced
         self._place(num_outputs, in_out_argnames)

@@ -347,7 +347,7 @@ class LoadedKernel(Kernel):
         def stub() -> None:
             raise TypeError(f"kernel `{key}` was loaded without its source")
 
-        stub.__name__, stub.__module__ = key, module.name
+        stub.__name__, stub.__qualname__, stub.__module__ = key, key, module.name
         super().__init__(stub, key, module, {"enable_backward": facts["enable_backward"]})
         self.declared = list(declared)
         self.parameters = leaf_parameters(declared)

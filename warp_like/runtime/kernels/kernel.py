@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from warp_like import _native, values
 from warp_like.base import log
+from warp_like.base.by_name import ByName
 from warp_like.base.errors import WarpCodegenError
 from warp_like.base.forking import Order, held_by_forks
 from warp_like.base.settings import Setting, settings
@@ -73,7 +74,7 @@ class Precompiled:
         return None
 
 
-class Kernel(_native.Launchable):
+class Kernel(ByName, _native.Launchable):
     """A kernel: a typed Python function that runs once for each thread of a grid. Made by ``wp.kernel``.
 
     Attributes:
@@ -536,8 +537,16 @@ class Kernel(_native.Launchable):
     def __repr__(self) -> str:
         return f"<warp_like kernel {self.key}>"
 
-    def __reduce__(self) -> str:
-        return self.func.__qualname__  # by name, as functions are pickled and copied
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        if self.first is not None:
+            return Kernel.current, (self.first,)
+        if self.generic is not None:
+            return Kernel.instance, (self.generic, tuple(t for _, t in self.declared if t))
+        if self.base is None:
+            return super().__reduce__()
+        if self.cpu_block_dim != self.base.cpu_block_dim:
+            return Kernel.in_blocks, (self.base, self.cpu_block_dim)
+        return Kernel.with_options, (self.base, dict(self.options))
 
 
 def _by_fields(t: Type | None, arg: Any) -> list[Any]:
