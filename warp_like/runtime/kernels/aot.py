@@ -7,6 +7,7 @@ grids narrow ones, so that a few serve every launch.
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import os
@@ -255,16 +256,34 @@ def load_aot_module(
         path = find_file(folder, target_module.name, where, arch, use_ptx)
         own = arch_of(where)
         key = "cpu" if own is None else f"sm_{nearest_architecture(own)}"
+        manifest, files = _contents(path)
         try:
-            with zipfile.ZipFile(path) as archive:
-                _load(path, archive, json.loads(archive.read(_MANIFEST)), target_module, key, stripped)
-        except (zipfile.BadZipFile, KeyError, ValueError, Damaged) as e:
-            raise RuntimeError(f"{path} is no ahead-of-time module, or damaged: {e}") from e
+            _load(path, files, manifest, target_module, key, stripped)
+        except (KeyError, ValueError, Damaged) as e:
+            raise _unreadable(path, e) from e
     return target_module
 
 
+def _contents(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return the manifest of a file, and its variants by name."""
+    data = path.read_bytes()
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
+                raise zipfile.BadZipFile("it has compressed entries")
+            files = {name: archive.read(name) for name in archive.namelist()}
+        return json.loads(files.pop(_MANIFEST)), files
+    except (zipfile.BadZipFile, EOFError, KeyError, RuntimeError, ValueError) as e:
+        # zipfile also raises RuntimeError: for features of archives that it does not know, and for passwords.
+        raise _unreadable(path, e) from e
+
+
+def _unreadable(path: Path, why: Exception) -> RuntimeError:
+    return RuntimeError(f"{path} is no ahead-of-time module, or damaged: {why or type(why).__name__}")
+
+
 def _load(
-    path: Path, archive: zipfile.ZipFile, manifest: dict[str, Any], module: Module, target: str, stripped: bool
+    path: Path, files: Mapping[str, bytes], manifest: dict[str, Any], module: Module, target: str, stripped: bool
 ) -> None:
     """Give the kernels of ``module`` what is in a file, for launches on ``target``."""
     if manifest["format"] != _FORMAT or manifest["version"] != VERSION:
@@ -283,7 +302,7 @@ def _load(
         for v in facts["variants"]:
             wrt = None if v["wrt"] is None else tuple(v["wrt"])
             which = v["contiguous"], v["wide"], v["sums"], wrt, v["shares_indices"]
-            variants[which] = Artifact.from_bytes(archive.read(v["file"]), sealed_name(manifest, v["file"]))
+            variants[which] = Artifact.from_bytes(files[v["file"]], sealed_name(manifest, v["file"]))
         values: Any = [tuple(x) if isinstance(x, list) else x for x in facts["options"]]
         options = Options(*values)
         loaded.append((facts, Precompiled(str(path), options, variants)))
