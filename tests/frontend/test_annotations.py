@@ -94,7 +94,7 @@ def test_names_around_a_definition_are_seen_by_text():
     ("text", "message"),
     [
         ("wp.array(dtype=float, ndim=9)", "an array has 1 to 8 dimensions, got 9"),
-        ("wp.types.vector(length=0, dtype=float)", "0"),
+        ("wp.types.vector(length=256, dtype=float)", "256"),
         ("wp.types.matrix(shape=(2,), dtype=float)", "the shape of a matrix is a pair"),
         ("wp.types.quaternion(dtype=int)", "float"),
         ("wp.fixedarray(shape=(0,), dtype=float)", "the shape of a fixedarray is made of positive numbers"),
@@ -103,6 +103,14 @@ def test_names_around_a_definition_are_seen_by_text():
 def test_annotations_that_mean_nothing_raise_where_they_stand(text, message):
     with pytest.raises((TypeError, ValueError), match=message):
         define(f"def k(x: {text}):\n    pass\n", eager=True)
+
+
+def test_launches_give_no_vectors_without_components():
+    k = define("def k(v: wp.types.vector(length=0, dtype=float)):\n    pass\n", eager=True)["k"]
+    with pytest.raises(
+        wp.WarpCodegenTypeError, match=r"`v` of kernel `k`: vec0\[float32\] has no components, so that no"
+    ):
+        parameters(parse(k, "kernel"))
 
 
 def test_text_that_stands_for_text_is_no_type():

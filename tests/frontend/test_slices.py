@@ -408,3 +408,17 @@ def test_slices_without_components(options):
 def test_the_interpreter_agrees_about_slices_without_components():
     x = RNG.normal(size=(5, 3)).astype(np.float32)
     everywhere(nothing, 5, x, np.zeros((5, 3, 3), np.float32), np.zeros((5, 4), np.float32))
+
+
+def test_types_without_components_are_made_and_compared():
+    empty = wp.types.vector(length=0, dtype=float)
+
+    @wp.kernel
+    def compare(y: wp.array(dtype=int)):
+        v = wp.vec3(1.0, 2.0, 3.0)
+        if v[7:] == empty():
+            y[0] = 1 + len(empty())
+
+    y = wp.zeros(1, dtype=int)
+    wp.launch(compare, dim=1, inputs=[y])
+    assert y.list() == [1]

@@ -65,7 +65,7 @@ def test_splat_and_zero():
         (lambda: wp.mat22([[1, 2, 3, 4]]), ValueError, "mat22f is 2 by 2"),
         (lambda: wp.mat22(1, 2), ValueError, "takes 4 numbers or 2 rows"),
         (lambda: wp.mat22(wp.vec3(), 1), TypeError, "2 rows of 2"),
-        (lambda: wp.types.vector(0, float), ValueError, "between 1 and 255"),
+        (lambda: wp.types.vector(-1, float), ValueError, "between 0 and 255"),
         (lambda: wp.types.vector(2, str), TypeError, "scalar type"),
         (lambda: wp.types.matrix((2,), float), ValueError, "pair"),
     ],
@@ -328,3 +328,20 @@ def test_values_in_buffers():
         wp.vec3.from_buffer(numbers, -4)
     with pytest.raises(TypeError):
         wp.vec3.from_buffer([1.0, 2.0, 3.0])
+
+
+def test_vectors_without_components():
+    empty = wp.types.vector(length=0, dtype=float)
+    assert empty is wp.types.vector(0, wp.float32)
+    assert (len(empty()), list(empty()), str(empty())) == (0, [], "[]")
+    assert empty() == wp.vec3(1.0, 2.0, 3.0)[1:1] == wp.vec2()[5:]
+    assert empty() + empty() == empty()
+    with pytest.raises(ValueError, match="takes 0 numbers"):
+        empty(1.0, 2.0)
+    with pytest.raises(TypeError, match="vec0f has no components, so that no array can hold it"):
+        wp.zeros(3, dtype=empty)
+    with pytest.raises(TypeError, match=r"struct Pair, field `a`: vec0\[float32\] has no components"):
+
+        @wp.struct
+        class Pair:
+            a: empty

@@ -66,7 +66,7 @@ def build_call(ctx: Context, node: ast.Call) -> Operand:
         return derivatives.call_gradient(ctx, *_called(ctx, callee.obj, node))
     if isinstance(callee.obj, Function):
         return _call_user(ctx, callee.obj, node)
-    t = type_named(callee) if callee.obj is not Any and values.is_type(callee.obj) else None
+    t = type_named(callee, may_be_empty=True) if callee.obj is not Any and values.is_type(callee.obj) else None
     if isinstance(t, Struct):
         args = [(ctx.expr(a), a) for a in node.args]
         keywords = {k.arg: (ctx.expr(k.value), k.value) for k in node.keywords if k.arg}

@@ -180,17 +180,17 @@ def is_callable(obj: Any) -> bool:
     return isinstance(obj, (Function, GradientOf)) or builtin_name(obj) is not None or values.is_type(obj)
 
 
-def type_named(host: Host) -> Type | None:
+def type_named(host: Host, *, may_be_empty: bool = False) -> Type | None:
     """Return the type that a Python object names; None for a generic one.
 
     Raises:
-        WarpCodegenTypeError: It names none, or one that has no components.
+        WarpCodegenTypeError: It names none, or one that has no components unless it ``may_be_empty``.
     """
     try:
         t = values.to_ir(host.obj)
     except TypeError as error:
         raise WarpCodegenTypeError(str(error)) from None
-    if t is not None and is_empty(t):
+    if t is not None and is_empty(t) and not may_be_empty:
         raise WarpCodegenTypeError(f"{t} has no components: nothing can be made of it or hold it")
     return t
 

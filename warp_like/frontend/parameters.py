@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from warp_like import values
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.frontend.source import Source
-from warp_like.ir.types import Struct, Type, leaf_fields
+from warp_like.ir.types import Struct, Type, is_empty, leaf_fields
 from warp_like.values.annotation import FixedArrayAnnotation
 
 
@@ -43,7 +43,7 @@ def parameters(source: Source) -> list[tuple[str, Type | None]]:
                 help=f"{name}: wp.array(dtype=...); fixedarray is for functions",
             )
         try:
-            found.append((name, values.to_ir(source.annotations[name])))
+            found.append((name, _type_of(source.annotations[name])))
         except TypeError as error:
             raise WarpCodegenTypeError(
                 f"argument `{name}` of kernel `{source.name}`: {error}",
@@ -53,11 +53,20 @@ def parameters(source: Source) -> list[tuple[str, Type | None]]:
     return found
 
 
+def _type_of(annotation: Any) -> Type | None:
+    t = values.to_ir(annotation)
+    if t is not None and is_empty(t):
+        raise TypeError(f"{t} has no components, so that no launch can give it")
+    return t
+
+
 def array_annotation(name: str, annotation: Any) -> str | None:
     """Return advice on a parameter annotated with a class of arrays or lists that is none of ours."""
     meant = getattr(annotation, "__origin__", annotation)
-    if not isinstance(meant, type) or not (
-        meant is list or hasattr(meant, "__array__") or hasattr(meant, "__dlpack__")
+    if (
+        values.is_type(meant)
+        or not isinstance(meant, type)
+        or not (meant is list or hasattr(meant, "__array__") or hasattr(meant, "__dlpack__"))
     ):
         return None
     return f"{name}: wp.array(dtype=float), or wp.array2d(dtype=float) for two dimensions"

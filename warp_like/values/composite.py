@@ -21,6 +21,9 @@ from warp_like.values import bfloat
 from warp_like.values.classes import class_of
 from warp_like.values.dtypes import SCALAR_CLASSES, fitted, host_number, item_of, numpy_dtype, struct_format
 
+_NO_ELEMENT = 0xFFFFFFFE
+"""The type code of vectors without components, which no parameter has."""
+
 
 class Composite(_native.Value):
     """Base of the classes of vectors and matrices; a concrete class is bound to one IR type by ``bind``."""
@@ -286,7 +289,7 @@ def bind(base: type, name: str, t: ir.Vec | ir.Mat | ir.Quat | ir.Transform, mem
             "__qualname__": name,
             "__doc__": f"{'x'.join(map(str, shape))} components of {t.dtype}.",
             "_ir_type_": t,
-            "_type_code_": type_code(t),
+            "_type_code_": type_code(t) if count else _NO_ELEMENT,
             "_shape_": shape,
             "_length_": count,
             "_wp_scalar_type_": SCALAR_CLASSES[t.dtype],

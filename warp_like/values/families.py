@@ -65,12 +65,14 @@ def vector(length: Any, dtype: Any) -> Any:
     With ``Any`` for the length, or ``Any``, ``wp.Scalar``, ``wp.Int`` or ``wp.Float`` for the dtype, it is no class but
     an annotation that stands for all of them, for generic functions and kernels.
 
+    A vector without components is what an empty slice gives. No array, struct or argument of a launch can hold one.
+
     Example:
         >>> vec5 = wp.types.vector(length=5, dtype=wp.float64)
         >>> vec5(1.0)
         vec5d([1.0, 1.0, 1.0, 1.0, 1.0])
     """
-    n = None if length is Any else _extent(length, "the length of a vector")
+    n = None if length is Any else _extent(length, "the length of a vector", 0)
     if n is None or is_generic_scalar(dtype):
         return GenericVector(n, _dtype(dtype, "a vector"))
     return class_of(ir.Vec(n, _require_scalar(dtype, "a vector")))
@@ -135,13 +137,13 @@ register(ir.Quat, _quaternion)
 register(ir.Transform, _transform)
 
 
-def _extent(n: Any, what: str) -> int:
+def _extent(n: Any, what: str, least: int = 1) -> int:
     try:
         value = operator.index(n)
     except TypeError:
         raise TypeError(f"{what} is an integer, got {n!r}") from None
-    if not 1 <= value <= MAX_LENGTH:
-        raise ValueError(f"{what} lies between 1 and {MAX_LENGTH}, got {value}")
+    if not least <= value <= MAX_LENGTH:
+        raise ValueError(f"{what} lies between {least} and {MAX_LENGTH}, got {value}")
     return value
 
 

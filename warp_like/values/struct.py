@@ -257,6 +257,8 @@ def _field_type(cls: type, name: str, annotation: Any) -> ir.Type:
         raise TypeError(f"{where}: {error}") from None
     if t is None:
         raise TypeError(f"{where}: expected one concrete type, got {annotation!r}")
+    if ir.is_empty(t):
+        raise TypeError(f"{where}: {t} has no components, so that no field can hold it")
     return t
 
 

@@ -49,8 +49,6 @@ class Vec(Composite):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             numbers = self._numbers()[index]
-            if not numbers:
-                raise IndexError(f"{index} selects no component of a {type(self).__name__}")
             return class_of(ir.Vec(len(numbers), self._scalar_))._from_numbers(numbers)
         return self._get(_position(index, self._length_, type(self).__name__))
 

@@ -85,6 +85,8 @@ def element_type(dtype: Any) -> ElementType:
     holds = isinstance(t, ir.Struct) and ir.holds_arrays(t)
     if t is None or (scalar is None and not isinstance(t, ir.Struct)):
         raise TypeError(f"the elements of an array need one concrete type such as wp.float32 or wp.vec3, got {dtype!r}")
+    if 0 in ir.element_shape(t):
+        raise TypeError(f"{from_ir(t).__name__} has no components, so that no array can hold it")
     made = ElementType(t, scalar, ir.element_shape(t), from_ir(t), type_code(t), size_of(t), holds)
     made = _elements.setdefault(t, made)
     for name in (dtype, t):
