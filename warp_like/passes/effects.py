@@ -1,4 +1,22 @@
-"""Which arrays a function touches, and how; the runtime checks arguments and orders launches by it."""
+"""Which arrays a function touches, and how; the runtime checks arguments and orders launches by it.
+
+Example::
+
+    kernel k(%x: array1d[float32], %total: array1d[float32], %count: array1d[float32], %top: array1d[float32]) {
+      # %x: read, loaded
+      # %total: read, written, atomic
+      # %count: read, written, atomic
+      # %top: read, written, atomic, extreme
+      %0 = tid 0 of 1 : int32
+      %1 = load %x[%0] : float32
+      %2 = cast %1 : int32
+      %3 = atomic_add %total[%2], %1 : float32
+      %4 = atomic_add %count[%0], %1 : float32
+      %5 = constant 0 : int32
+      %6 = atomic_max %top[%5], %1 : float32
+      yield
+    }
+"""
 
 from __future__ import annotations
 

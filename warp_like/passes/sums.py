@@ -12,6 +12,22 @@ other share elements: ``spans`` says how close.
 
 *Reduced* arrays are those to which every thread applies a minimum, a maximum or an operation on bits at an index that
 is the same for all. What the threads of a chunk contribute may be combined in registers, and meet the element once.
+
+Example::
+
+    kernel k(%x: array1d[float32], %total: array1d[float32], %count: array1d[float32], %top: array1d[float32]) {
+      # %total: summed
+      # %count: thread-private
+      # %top: reduced
+      %0 = tid 0 of 1 : int32
+      %1 = load %x[%0] : float32
+      %2 = cast %1 : int32
+      %3 = atomic_add %total[%2], %1 : float32
+      %4 = atomic_add %count[%0], %1 : float32
+      %5 = constant 0 : int32
+      %6 = atomic_max %top[%5], %1 : float32
+      yield
+    }
 """
 
 from __future__ import annotations

@@ -10,6 +10,9 @@ argument, which is written, does not overlap the array is for the launch to chec
 Example::
 
     kernel k(%x: array1d[float32], %y: array1d[float32], %n: int32) {
+      # %x: block
+      # %y: block
+      # %n: block
       %0 = load %x[%n] : float32                # block
       %1 = block_thread  : int32                # thread
       %2 = warp_size  : int32                   # block

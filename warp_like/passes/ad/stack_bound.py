@@ -10,6 +10,28 @@ runs it on a launch's argument block; ``base.contract.StackOp`` lists the instru
 
 Pushes and pops pair off inside of a block: what the forward sweep of a loop saves, its reverse in the same block takes
 back. So the depth at a place is the sum of what the blocks around it have saved and not yet taken back.
+
+Example::
+
+    kernel k(%x: array1d[float32], %n: int32) {
+      # %n: the bound is constant, constant, argument, subtract, constant, trips, multiply, add
+      %0 = tid 0 of 1 : int32
+      %1 = constant 0 : int32
+      %2 = constant 1 : int32
+      for %i in %1, %n, %2 {
+        %3 = load %x[%0] : float32
+        push 0 %3
+        yield
+      }
+      %4 = constant 0 : int32
+      %5 = constant 1 : int32
+      for %i.1 in %4, %n, %5 {
+        %6 = pop 0 : float32
+        store %x[%0], %6
+        yield
+      }
+      yield
+    }
 """
 
 from __future__ import annotations

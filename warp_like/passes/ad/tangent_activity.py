@@ -6,6 +6,7 @@ arrays like any other value.
 Example::
 
     kernel k(%x: array1d[float32], %y: array1d[float32]) {
+      # %x: varied
       %0 = tid 0 of 1 : int32
       %1 = load %x[%0] : float32                # varied
       push 0 %1

@@ -18,6 +18,8 @@ and of values that loops carry: neighbours that run in step know more of each ot
 Example::
 
     kernel k(%x: array1d[float32], %k: int32) {
+      # %x: stride 0
+      # %k: stride 0
       %0 = tid 0 of 1 : int32                   # stride 1
       %1 = constant 2 : int32                   # stride 0
       %2 = mul %0, %1 : int32                   # stride 2
