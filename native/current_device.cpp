@@ -33,7 +33,7 @@ PyMethodDef functions[] = {
      "that of the process; None where neither was named."},
     {"set_current_device", set, METH_O,
      "set_current_device($module, device, /)\n--\n\nMake a device that of this thread and of the threads that name "
-     "none."},
+     "none; None is the CPU."},
     {"exchange_thread_device", exchange_of_thread, METH_O,
      "exchange_thread_device($module, device, /)\n--\n\nMake a device this thread's own, or None for no device of its "
      "own, and return what it was before."},

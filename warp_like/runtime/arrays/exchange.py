@@ -117,13 +117,13 @@ class Exchange(_native.Array):
 
         Args:
             arr: A NumPy array whose shape is this array's, followed by the dimensions of a vector or matrix. Its
-                numbers are converted; those that do not fit the dtype raise. Into a bfloat16 array, uint16 are the
-                bits, as ``numpy()`` gives them.
+                numbers are converted: integers that do not fit the dtype wrap around, and fractions are cut off where
+                integers are due, with a warning. Into a bfloat16 array, uint16 are the bits, as ``numpy()`` gives them.
 
         Raises:
             TypeError: ``arr`` is no NumPy array, or does not hold numbers.
-            ValueError: Its shape is another, it has a fraction where integers are due, or this array is read-only.
-            OverflowError: A number lies outside the dtype's range.
+            ValueError: Its shape is another, it has a NaN where integers are due, or this array is read-only.
+            OverflowError: A float lies outside the range of an integer dtype.
 
         Example:
             >>> a = wp.zeros(2, dtype=wp.vec3)
@@ -141,12 +141,13 @@ class Exchange(_native.Array):
 
         Args:
             t: A dense tensor whose shape is this array's, followed by the dimensions of a vector or matrix. Its
-                numbers are converted; those that do not fit the dtype raise. Its gradient does not matter.
+                numbers are converted: integers that do not fit the dtype wrap around, and fractions are cut off where
+                integers are due, with a warning. Its gradient does not matter.
 
         Raises:
             TypeError: ``t`` is no tensor.
-            ValueError: Its shape is another, it has a fraction where integers are due, or this array is read-only.
-            OverflowError: A number lies outside the dtype's range.
+            ValueError: Its shape is another, it has a NaN where integers are due, or this array is read-only.
+            OverflowError: A float lies outside the range of an integer dtype.
             ImportError: PyTorch is not installed.
         """
         source = interop_hooks.readers["torch"](t)

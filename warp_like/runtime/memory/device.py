@@ -324,7 +324,8 @@ def set_device(ident: DeviceLike) -> None:
         >>> wp.get_device()
         'cpu'
     """
-    _native.set_current_device(get_device(ident))
+    device = get_device(ident)
+    _native.set_current_device(None if device is _CPU else device)
 
 
 def get_devices() -> list[Device]:
