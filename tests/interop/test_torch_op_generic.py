@@ -107,3 +107,11 @@ def test_what_is_refused():
 
     with pytest.raises(TypeError, match="no array argument of kernel `number_alone` is generic"):
         wp.torch_op(number_alone)
+
+
+def test_two_operators_of_one_kernel_leave_each_other_alone():
+    """The second one of a name would take the first one's place in PyTorch's registry."""
+    first, second = wp.torch_op(weigh), wp.torch_op(weigh)
+    x = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    for op in (first, second, first):
+        assert torch.autograd.gradgradcheck(lambda x, op=op: op(x, 0.5), (x,))

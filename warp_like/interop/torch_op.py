@@ -184,7 +184,10 @@ def torch_op(
     if isinstance(function, Kernel) and function.is_generic:
         from warp_like.interop.torch_op_generic import GenericTorchOp  # most kernels are not
 
-        return GenericTorchOp(function, _qualified(name, wrapped), make, module)
+        def instance(kernel: Kernel, qualified: str) -> TorchOp:  # another operator of the kernel may have the name
+            return make(kernel, qualified if name is not None else _free(qualified))
+
+        return GenericTorchOp(function, _qualified(name, wrapped), instance, module)
     return make(function)
 
 
@@ -194,7 +197,13 @@ def _qualified(name: str | None, function: Callable[..., Any]) -> str:
             raise ValueError(f"torch_op(): a name has the form namespace::name, without leading __, got {name!r}")
         return name
     path = f"{function.__module__}.{function.__qualname__}".replace("<locals>.", "")
-    plain = "warp_like::" + re.sub(r"\W+|__+", "_", path).strip("_")  # __name would be mangled in compiled classes
+    return _free(
+        "warp_like::" + re.sub(r"\W+|__+", "_", path).strip("_")
+    )  # __name would be mangled in compiled classes
+
+
+def _free(plain: str) -> str:
+    """The name ``plain``, with a number behind if an operator has it."""
     found, count = plain, 1
     while is_taken(found):
         count += 1
