@@ -288,6 +288,33 @@ def test_replay_of_an_atomic(again):
     np.testing.assert_allclose(x.grad.numpy(), expected)
 
 
+@wp.kernel
+def compact_once(
+    x: wp.array(dtype=f64),
+    waiting: wp.array(dtype=int),
+    counter: wp.array(dtype=int),
+    taken: wp.array(dtype=int),
+    packed: wp.array(dtype=f64),
+):
+    i = wp.tid()
+    for _ in range(waiting[i]):  # tapes keep the results of atomics outside of loops
+        waiting[i] = 0  # the reverse sweep asks for the value before
+        packed[take(counter, taken, i)] = x[i] * x[i]
+
+
+def test_replay_beside_an_array_that_is_overwritten():
+    """A replay reads the arrays as the launch left them, so they need no pre-launch copies."""
+    values, weights = np.array([3.0, -1.0, 2.0, 5.0]), np.array([1.0, 10.0, 100.0, 1000.0])
+    x, packed = wp.array(values, dtype=f64, requires_grad=True), wp.zeros(4, dtype=f64, requires_grad=True)
+    waiting, counter, taken = wp.array([1, 0, 1, 1], dtype=int), wp.zeros(1, dtype=int), wp.full(4, -1, dtype=int)
+    with wp.Tape() as tape:
+        wp.launch(compact_once, 4, inputs=[x, waiting, counter, taken, packed])
+    tape.backward(grads={packed: wp.array(weights, dtype=f64)})
+    order = taken.numpy()
+    assert sorted(order) == [-1, 0, 1, 2]
+    np.testing.assert_allclose(x.grad.numpy(), np.where(order < 0, 0, 2 * values * weights[order.clip(0)]))
+
+
 @wp.func
 def noisy(x: f64, n: wp.array(dtype=int)):
     k = wp.atomic_add(n, 0, 1)

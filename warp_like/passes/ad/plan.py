@@ -182,10 +182,15 @@ class Plan:
             if self._uses_copies(o):
                 self.inlined[o] = Again(*inlined(o.callee, o.args, o.loc), False)
         self._needs = self._find(sweep)
-        read = {root_of(v) for o in self._needs.ops for v in _read(o)}
-        self._copy([i for i in rewritten if root_of(f.params[i]) in read])
-        if len(self.prelaunch_copies) < len(rewritten):
+        while len(read := self._read_copies()) < len(self.prelaunch_copies):  # stores to the others needn't run again
+            self._copy(read)
             self._needs = self._find(sweep)
+
+    def _read_copies(self) -> Sequence[int]:
+        """The positions of the arrays of whose pre-launch copies something is needed."""
+        assert self._needs is not None
+        read = {root_of(v) for o in self._needs.ops if not self._is_replay(o) for v in _read(o)}
+        return [i for i in self.prelaunch_copies if root_of(self.primal.f.params[i]) in read]
 
     def _copy(self, positions: Sequence[int]) -> None:
         """Save what is loaded from own arrays and from copies of the arrays at ``positions``, and from no others."""
@@ -208,6 +213,10 @@ class Plan:
             return False
         used = (o.args[i] for i, a in array_uses(analyse(o.callee)).items() if a.read or a.written)
         return any(root_of(a) in self._copied_roots for a in used)
+
+    def _is_replay(self, o: Op) -> bool:
+        """Return whether ``o`` calls a replay function, which reads the arrays as the launch left them."""
+        return isinstance(o, ops.Call) and o in self.again and self.again[o].is_replay
 
     def _primal_ops(self, calls: Mapping[ops.Call, Again]) -> Iterator[Op]:
         """The ops of the primal, and after each of ``calls`` those of its body."""
