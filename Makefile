@@ -109,11 +109,12 @@ build: ## the native extension alone
 	@$(ENVIRONMENT)
 	@$(BIN)/python build_lib.py
 
-dist: ## the source distribution, and a wheel built from it, into dist
+dist: ## the source distribution, and a wheel built from it and tried without a compiler, into dist
 	@$(ENVIRONMENT)
-	rm -rf dist
+	rm -rf dist build/wheel
 	$(BIN)/python -c "from scikit_build_core.build import build_sdist; build_sdist('dist')"
-	$(BIN)/python -m pip wheel --no-build-isolation --no-deps --wheel-dir dist dist/*.tar.gz
+	$(BIN)/python -m pip wheel --no-cache-dir --no-build-isolation --no-deps --wheel-dir build/wheel dist/*.tar.gz
+	$(BIN)/python .ci/wheel.py build/wheel dist
 
 clean: ## remove what was built; the environment stays
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -17,7 +18,9 @@ ROOT = Path(__file__).resolve().parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 TARGETS = re.findall(r"^([a-z-]+):.*## ", MAKEFILE, re.MULTILINE)
 PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-WORKFLOW = ROOT / ".github" / "workflows" / "ci.yml"
+WORKFLOWS = {file.stem: file for file in (ROOT / ".github" / "workflows").iterdir()}
+CALLED = {"ci": {"build", "lint", "test", "docs", "dist"}, "wheels": set()}
+"""Which targets of the Makefile the jobs of a workflow call."""
 SUFFIXES = {"python": ".py", "pyi": ".pyi", "c": ".h", "c++": ".cpp"}
 NOT_OURS = {".git", ".venv", "build", "dist", "__pycache__"}
 
@@ -75,14 +78,19 @@ def test_the_hooks_see_the_files_that_lint_sees() -> None:
         assert paths or hook["pass_filenames"] is False, command
 
 
-def steps() -> list[dict[str, Any]]:
-    return [step for job in read(WORKFLOW)["jobs"].values() for step in job["steps"]]
+def steps(workflow: str) -> list[dict[str, Any]]:
+    return [step for job in read(WORKFLOWS[workflow])["jobs"].values() for step in job["steps"]]
 
 
-def test_the_workflow_calls_targets_that_there_are() -> None:
-    lines = [line for step in steps() for line in step.get("run", "").splitlines()]
+def test_all_workflows_are_known() -> None:
+    assert {*WORKFLOWS} == {*CALLED}
+
+
+@pytest.mark.parametrize("workflow", CALLED)
+def test_workflows_call_targets_that_there_are(workflow: str) -> None:
+    lines = [line for step in steps(workflow) for line in step.get("run", "").splitlines()]
     called = {word for line in lines if line.startswith("make ") for word in line.split()[1:] if "=" not in word}
-    assert called == {"build", "lint", "test", "docs", "dist"}
+    assert called == CALLED[workflow]
     assert called <= {*TARGETS}
 
 
@@ -92,23 +100,60 @@ def test_every_target_has_a_recipe_and_is_phony() -> None:
     assert {*phony[1].split()} == {*TARGETS, "help"}
 
 
-def test_the_workflow_tests_the_versions_of_python_that_the_package_claims() -> None:
-    claimed = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', PYPROJECT)
+def claimed_versions() -> list[str]:
+    return re.findall(r'"Programming Language :: Python :: (3\.\d+)"', PYPROJECT)
+
+
+def test_continuous_integration_tests_the_versions_of_python_that_the_package_claims() -> None:
+    claimed = claimed_versions()
     least = re.search(r'^requires-python = ">=(.*)"$', PYPROJECT, re.MULTILINE)
     assert least is not None
     assert claimed[0] == least[1]
-    matrix = read(WORKFLOW)["jobs"]["test"]["strategy"]["matrix"]
+    matrix = read(WORKFLOWS["ci"])["jobs"]["test"]["strategy"]["matrix"]
     assert matrix["python"] == claimed
     assert {"arm" in machine for machine in matrix["machine"]} == {False, True}
-    others = [step["with"]["python-version"] for step in steps() if "setup-python" in step.get("uses", "")]
-    assert {version for version in others if not version.startswith("$")} <= {*claimed}
 
 
-def test_the_workflow_needs_no_secrets_and_names_no_host() -> None:
-    text = WORKFLOW.read_text(encoding="utf-8")
+@pytest.mark.parametrize("workflow", CALLED)
+def test_workflows_use_versions_of_python_that_the_package_claims(workflow: str) -> None:
+    used = [step["with"]["python-version"] for step in steps(workflow) if "setup-python" in step.get("uses", "")]
+    assert used
+    assert {version for version in used if not version.startswith("$")} <= {*claimed_versions()}
+
+
+@pytest.mark.parametrize("workflow", CALLED)
+def test_workflows_need_no_secrets_and_name_no_host(workflow: str) -> None:
+    text = WORKFLOWS[workflow].read_text(encoding="utf-8")
     assert "secrets" not in text
     assert "://" not in text
-    assert read(WORKFLOW)["permissions"] == {"contents": "read"}
+    assert read(WORKFLOWS[workflow])["permissions"] == {"contents": "read"}
+
+
+def test_wheels_are_built_for_what_the_package_claims() -> None:
+    """Every version of Python, and the systems of the classifiers; no wheel is promised for another system."""
+    settings = PYPROJECT[PYPROJECT.index("[tool.cibuildwheel]") :]
+    builds = re.search(r"^build = \[(.*)\]$", settings, re.MULTILINE)
+    assert builds is not None
+    assert re.findall(r'"cp(\d)(\d+)-\*"', builds[1]) == [tuple(v.split(".")) for v in claimed_versions()]
+    systems = set(re.findall(r'"Operating System :: (?:POSIX :: )?(\w+)"', PYPROJECT))
+    machines = read(WORKFLOWS["wheels"])["jobs"]["wheels"]["strategy"]["matrix"]["machine"]
+    assert {{"ubuntu": "Linux", "macos": "MacOS"}[machine.partition("-")[0]] for machine in machines} == systems
+    assert {machine.endswith("-arm") for machine in machines if machine.startswith("ubuntu")} == {False, True}
+
+
+def test_the_program_that_tries_wheels_refuses_the_repository_and_runs(tmp_path, monkeypatch, capsys) -> None:
+    command = re.search(r'^test-command = "python \{project\}/(.*)"$', PYPROJECT, re.MULTILINE)
+    assert command is not None
+    monkeypatch.setenv("WARP_LIKE_CACHE_DIR", "")  # which the program sets
+    monkeypatch.setattr("tempfile.mkdtemp", lambda: str(tmp_path))
+    monkeypatch.setattr("sys.argv", ["first_kernel.py"])
+    program = runpy.run_path(str(ROOT / command[1]))
+    main = program["main"]
+    with pytest.raises(SystemExit, match="is not in"):
+        main()
+    monkeypatch.setitem(main.__globals__, "check_place", lambda: None)
+    main()
+    assert "a first kernel in" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["CONTRIBUTING.md", ".pre-commit-config.yaml"])
