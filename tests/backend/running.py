@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -170,6 +171,39 @@ def contiguous(f: Function, args: Sequence[Any]) -> bool:
     return all(a.flags.c_contiguous for p, a in pairs if isinstance(p.type, Array))
 
 
+@dataclass
+class Outcome:
+    """The arguments after a run of compiled code, and after one of the interpreter."""
+
+    options: Options
+    got: list[Any]
+    wanted: list[Any]
+
+
+def outcomes(
+    f: Function,
+    args: Sequence[Any],
+    dims: tuple[int, ...],
+    splits: Sequence[int] = (),
+    capacity: int = 32,
+    base: Options = DEFAULT,
+) -> list[Outcome]:
+    """Run ``f`` interpreted, and compiled under several options, on copies of ``args``."""
+    wanted = copies(args)
+    told: list[str] = []
+    run(f, wanted, dims, told)
+    found = []
+    for options in (base, base.replace(contiguous=True), base.replace(debug=True)):
+        if options.contiguous and not contiguous(f, args):
+            continue
+        found.append(Outcome(options, copies(args), wanted))
+        kernel = Kernel(f, options, Runtime(capacity))
+        kernel(found[-1].got, dims, splits)
+        assert kernel.runtime.printed == told
+        assert kernel.runtime.context.top == 0
+    return found
+
+
 def check(
     f: Function,
     args: Sequence[Any],
@@ -180,23 +214,18 @@ def check(
     base: Options = DEFAULT,
 ) -> list[np.ndarray]:
     """Run ``f`` compiled and interpreted on copies of ``args``, compare, return the compiled run's arrays."""
-    wanted = copies(args)
-    told: list[str] = []
-    run(f, wanted, dims, told)
-    got = copies(args)
-    for options in (base, base.replace(contiguous=True), base.replace(debug=True)):
-        if options.contiguous and not contiguous(f, args):
-            continue
-        got = copies(args)
-        kernel = Kernel(f, options, Runtime(capacity))
-        kernel(got, dims, splits)
-        message = f"{options}\n{print_function(f)}"
-        for p, a, b in zip(f.params, wanted, got, strict=True):
-            if isinstance(a, np.ndarray):
-                compare(_readable(b, p.type), _readable(a, p.type), rtol, message)
-        assert kernel.runtime.printed == told
-        assert kernel.runtime.context.top == 0
-    return [a for a in got if isinstance(a, np.ndarray)]
+    found = outcomes(f, args, dims, splits, capacity, base)
+    for outcome in found:
+        for k in range(len(f.params)):
+            check_param(f, outcome, k, rtol)
+    return [a for a in found[-1].got if isinstance(a, np.ndarray)]
+
+
+def check_param(f: Function, outcome: Outcome, k: int, rtol: float = 1e-6) -> None:
+    """Compare the array parameter ``k`` after both runs."""
+    if isinstance(outcome.wanted[k], np.ndarray):
+        got, wanted = (_readable(args[k], f.params[k].type) for args in (outcome.got, outcome.wanted))
+        compare(got, wanted, rtol, f"{outcome.options}\n{print_function(f)}")
 
 
 def _readable(a: np.ndarray, t: Type) -> np.ndarray:

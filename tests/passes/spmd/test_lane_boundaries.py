@@ -176,5 +176,9 @@ def test_a_large_body_is_there_once(width, m):
         a = a + 0.125
     np.testing.assert_allclose(out[:3], a, rtol=1e-5)
     assert (out[3] == -1).all()
-    assert "\nvectors:" not in long_kernel.inspect("llvm", [x, out])
+
+
+def test_a_large_body_has_no_code_of_its_own_for_whole_vectors(width):
+    rows = np.zeros((4, 16), np.float32)
+    assert "\nvectors:" not in long_kernel.inspect("llvm", [rows, rows])
     assert "\nvectors:" in guarded.inspect("llvm")
