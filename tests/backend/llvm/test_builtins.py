@@ -41,6 +41,8 @@ def typings(row: Overload) -> Iterator[tuple[Type, ...]]:
         for whole in (scalar, Vec(3, scalar), Mat(2, 2, scalar)):
             env = {"T": whole, **dict.fromkeys("NRCK", 3 if isinstance(whole, Vec) else 2)}
             types = tuple(_concrete(p, scalar, env) for p in row.patterns)
+            if isinstance(row.match(types), int):
+                continue  # sooner than by an error that says why
             try:
                 fits = resolve(row.name, types).overload is row
             except TypeError:

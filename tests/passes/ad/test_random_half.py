@@ -136,9 +136,9 @@ def by_rounded_dual_numbers(
     return dual_kernels.values(arrays), gradients, sizes
 
 
-@pytest.mark.parametrize("turn", seeds(3, few=1))
+@pytest.mark.parametrize("turn", seeds(6, few=1))
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 @given(source=sources(), n=st.integers(0, 4), s=st.sampled_from([-0.6, 0.35, 1.1]))
 def test_compiled(name: str, turn: int, source: str, n: int, s: float) -> None:
     check(source, n, s, name)

@@ -33,7 +33,7 @@ MODERATE = 1e4
 """Beyond this, rounding is amplified so much that nothing can be compared."""
 
 QUICK = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
-turns = pytest.mark.parametrize("turn", seeds(3, few=1))
+turns = pytest.mark.parametrize("turn", seeds(6, few=1))
 """Each turn has examples of its own; the suite takes one of them."""
 _modules = count()
 
@@ -211,14 +211,14 @@ def test_adjoint_ir(turn: int, source: str, step: Step) -> None:
 
 
 @turns
-@settings(QUICK, max_examples=8)
+@settings(QUICK, max_examples=4)
 @given(source=sources(), step=launches(1))
 def test_compiled(turn: int, source: str, step: Step) -> None:
     check_tape(source, [step])
 
 
 @turns
-@settings(QUICK, max_examples=5)
+@settings(QUICK, max_examples=3)
 @given(source=sources(), step=launches(1))
 def test_compiled_for_lanes(turn: int, source: str, step: Step) -> None:
     """Also what is so short, or gathers so much, that it would be left to LLVM: a full vector and a rest."""
@@ -230,7 +230,7 @@ def test_compiled_for_lanes(turn: int, source: str, step: Step) -> None:
 
 
 @turns
-@settings(QUICK, max_examples=6)
+@settings(QUICK, max_examples=3)
 @given(
     source=sources(kernels=2, statements=4),
     steps=st.lists(st.one_of(launches(2), launches(2), WRITES), min_size=2, max_size=5),
@@ -240,7 +240,7 @@ def test_several_launches_and_writes(turn: int, source: str, steps: list[Step]) 
 
 
 @turns
-@settings(QUICK, max_examples=5)
+@settings(QUICK, max_examples=3)
 @given(source=sources(updates=True), step=launches(1))
 def test_atomic_updates_are_right_or_refused(turn: int, source: str, step: Step) -> None:
     try:
