@@ -85,7 +85,7 @@ class _Verifier:
         known.update(defined)
         last = b.ops[-1]
         for o in b.ops:
-            if isinstance(o, ops.Yield) and o is not last:
+            if o is not last and type(o) is ops.Yield:
                 _fail(o, "in the middle of a block")
             self.op(o)
             defined += o.results
@@ -102,19 +102,21 @@ class _Verifier:
             missing = next(v for v in operands if v not in known)
             _fail(o, f"operand {missing!r} is not defined here")
         for r in o.results:
-            _require(r.op is o, o, "a result that does not point back to its op")
-            _require(r not in known, o, "a value defined twice")
-        _check_lanes(o, operands)
-        check = _WITH_BLOCKS.get(type(o))
-        if check is not None:
-            check(self, o)
+            if r.op is not o:
+                _fail(o, "a result that does not point back to its op")
+            if r in known:
+                _fail(o, "a value defined twice")
+        cls = type(o)
+        if cls in _MADE_FOR_LANES or _has_lanes(operands) or _has_lanes(o.results):
+            _check_lanes(o, operands)
         else:
-            _check_plain(o)
-        if isinstance(o, (ops.Push, ops.Pop)):
-            t = o.value.type if isinstance(o, ops.Push) else o.result.type
-            if self.slots.setdefault(o.slot, t) != t:
-                _fail(o, f"slot {o.slot} holds {self.slots[o.slot]} elsewhere")
-        for rule in self.rules.get(type(o), ()):
+            _require(not getattr(o, "mask", ()), o, "lanes have masks, single values none")
+        check = _PLAIN.get(cls)
+        if check is not None:
+            check(o)
+        elif cls in _IN_CONTEXT:
+            _IN_CONTEXT[cls](self, o)
+        for rule in self.rules.get(cls, ()):
             assert rule.broken is not None
             _require(not rule.broken(o), o, rule.text)
 
@@ -157,116 +159,145 @@ class _Verifier:
         _require(self.block(o.cond) == (bool_,), o, "condition does not yield one bool")
         _require(self.block(o.body) == _types(o.init) == _types(o.results), o, "carried types differ")
 
+    def stack(self, o: ops.Push | ops.Pop) -> None:
+        """Check that a slot of the stack holds values of one type."""
+        t = o.value.type if isinstance(o, ops.Push) else o.result.type
+        if self.slots.setdefault(o.slot, t) != t:
+            _fail(o, f"slot {o.slot} holds {self.slots[o.slot]} elsewhere")
+
     def call(self, o: ops.Call) -> None:
         """Check a call."""
         _require(_types(o.args) == _types(o.callee.params), o, "arguments do not match the callee")
         _require(_types(o.results) == o.callee.results, o, "results do not match the callee")
 
 
-_WITH_BLOCKS: dict[type[Op], Callable[[_Verifier, Any], None]] = {
+_IN_CONTEXT: dict[type[Op], Callable[[_Verifier, Any], None]] = {
     ops.If: _Verifier.if_,
     ops.For: _Verifier.for_,
     ops.While: _Verifier.while_,
     ops.Call: _Verifier.call,
+    ops.Push: _Verifier.stack,
+    ops.Pop: _Verifier.stack,
 }
 
 
-def _check_plain(o: Op) -> None:
-    """Check an op without blocks."""
-    match o:
-        case ops.Native():
-            wanted = tuple(t for _, t in o.code.params)
-            _require(tuple(map(_lane, o.args)) == wanted, o, "arguments do not match the parameters")
-            _require(tuple(map(_lane, o.results)) == o.code.results, o, "results do not match the code")
-        case ops.Load():
-            _require(_lane(o.result) == _element(o, o.array, o.indices), o, "result is not the element type")
-        case ops.Store():
-            _require(_lane(o.value) == _element(o, o.array, o.indices), o, "value is not of the element type")
-        case ops.Atomic():
-            _require(o.kind in KINDS, o, "no such kind of update")
-            t = _element(o, o.array, o.indices)
-            _require(_lane(o.value) == t == _lane(o.result), o, "value is not of the element type")
-        case ops.AtomicCas():
-            t = _element(o, o.array, o.indices)
-            _require(_lane(o.value) == t == _lane(o.compare) == _lane(o.result), o, "value is not of the element type")
-        case ops.GetField():
-            s = _lane(o.x)
-            _require(isinstance(s, Struct) and 0 <= o.field < len(s.fields), o, "no such field")
-            assert isinstance(s, Struct)
-            _require(_lane(o.result) == s.fields[o.field][1], o, "result is not the type of the field")
-        case ops.View() | ops.Slice() | ops.NestedArray() | ops.LocalArray() | ops.AtAddress() | ops.Address():
-            _check_array(o)
-        case ops.Check():
-            _require(_lane(o.ok) == bool_, o, "condition is not a bool")
-            _require(all(isinstance(_lane(v), Scalar) for v in o.values), o, "a value is no scalar")
-        case ops.Print():
-            _require(len(o.parts) == len(o.args) + 1, o, "needs one part more than arguments")
-            _require(len(o.formats) in (0, len(o.args)), o, "needs a format for each argument, or none")
-        case ops.Dim():
-            a = o.array.type
-            _require(isinstance(a, Array) and 0 <= o.axis < a.ndim, o, "no such axis")
-            _require(o.result.type in (int32, int64), o, "an extent is int32 or int64")
-        case ops.Tid():
-            _require(0 <= o.axis < o.ndim, o, "no such axis")
-            _require(o.result.type in (int32, int64), o, "a thread's index is int32 or int64")
-        case ops.Constant():
-            if not _is_constant_of(o.value, _lane(o.result)):
-                _fail(o, f"{o.value!r} is not a {_lane(o.result)}")
-        case ops.Make():
-            t = _lane(o.result)
-            if isinstance(t, (Struct, Array)):
-                fields = tuple(f for _, f in t.fields) if isinstance(t, Struct) else ()
-                _require(tuple(map(_lane, o.elements)) == fields, o, "elements are not the fields")
-                return
-            _require(
-                tuple(map(_lane, o.elements)) == (scalar_of(t),) * element_count(t), o, "elements do not fit the type"
-            )
-        case ops.Extract():
-            _require(_lane(o.result) == _component(o, _lane(o.x), o.indices), o, "result is not the component type")
-        case ops.Insert():
-            _require(_lane(o.value) == _component(o, _lane(o.x), o.indices), o, "value is not the component type")
-            _require(_lane(o.result) == _lane(o.x), o, "result type differs")
-        case ops.Cast():
-            same = type(_lane(o.x)) is type(_lane(o.result)) and element_count(_lane(o.x)) == element_count(
-                _lane(o.result)
-            )
-            _require(same, o, "shapes differ")
-        case ops.Bitcast():
-            a, t = _lane(o.x), _lane(o.result)
-            _require(isinstance(a, Scalar) and isinstance(t, Scalar) and a.bits == t.bits, o, "widths differ")
+def _check_native(o: ops.Native) -> None:
+    wanted = tuple(t for _, t in o.code.params)
+    _require(tuple(map(_lane, o.args)) == wanted, o, "arguments do not match the parameters")
+    _require(tuple(map(_lane, o.results)) == o.code.results, o, "results do not match the code")
 
 
-def _check_array(o: ops.View | ops.Slice | ops.NestedArray | ops.LocalArray | ops.AtAddress | ops.Address) -> None:
-    """Check an op that makes an array, or says where one is."""
-    match o:
-        case ops.View(field=int()):
-            a = _lane(o.array)
-            _require(isinstance(a, Array) and isinstance(a.dtype, Struct) and not o.indices, o, "no array of structs")
-            assert isinstance(a, Array)
-            assert isinstance(a.dtype, Struct)
-            wanted = Array(a.dtype.fields[o.field or 0][1], a.ndim)
-            _require(_lane(o.result) == wanted, o, "result is not the array of the field")
-        case ops.View():
-            a = _lane(o.array)
-            _require(isinstance(a, Array) and 0 < len(o.indices) < a.ndim, o, "view with a wrong number of indices")
-        case ops.Slice():
-            _check_slice(o)
-        case ops.NestedArray():
-            t = o.result.type
-            _require(isinstance(t, Array) and t == _element(o, o.array, o.indices), o, "result is not the element type")
-        case ops.LocalArray():
-            t = _lane(o.result)
-            _require(isinstance(t, Array) and t.ndim == len(o.shape) and all(n > 0 for n in o.shape), o, "bad shape")
-        case ops.AtAddress():
-            t = o.result.type
-            _require(isinstance(t, Array) and t.ndim == len(o.shape), o, "needs an extent for each dimension")
-            _require(
-                o.address.type == uint64 and all(map(_is_int, o.shape)), o, "an address is uint64, extents are int"
-            )
-        case ops.Address():
-            _require(
-                isinstance(o.array.type, Array) and o.result.type == uint64, o, "the address of an array is uint64"
-            )
+def _check_load(o: ops.Load) -> None:
+    _require(_lane(o.result) == _element(o, o.array, o.indices), o, "result is not the element type")
+
+
+def _check_store(o: ops.Store) -> None:
+    _require(_lane(o.value) == _element(o, o.array, o.indices), o, "value is not of the element type")
+
+
+def _check_atomic(o: ops.Atomic) -> None:
+    _require(o.kind in KINDS, o, "no such kind of update")
+    t = _element(o, o.array, o.indices)
+    _require(_lane(o.value) == t == _lane(o.result), o, "value is not of the element type")
+
+
+def _check_cas(o: ops.AtomicCas) -> None:
+    t = _element(o, o.array, o.indices)
+    _require(_lane(o.value) == t == _lane(o.compare) == _lane(o.result), o, "value is not of the element type")
+
+
+def _check_field(o: ops.GetField) -> None:
+    s = _lane(o.x)
+    _require(isinstance(s, Struct) and 0 <= o.field < len(s.fields), o, "no such field")
+    assert isinstance(s, Struct)
+    _require(_lane(o.result) == s.fields[o.field][1], o, "result is not the type of the field")
+
+
+def _check_check(o: ops.Check) -> None:
+    _require(_lane(o.ok) == bool_, o, "condition is not a bool")
+    _require(all(isinstance(_lane(v), Scalar) for v in o.values), o, "a value is no scalar")
+
+
+def _check_print(o: ops.Print) -> None:
+    _require(len(o.parts) == len(o.args) + 1, o, "needs one part more than arguments")
+    _require(len(o.formats) in (0, len(o.args)), o, "needs a format for each argument, or none")
+
+
+def _check_dim(o: ops.Dim) -> None:
+    a = o.array.type
+    _require(isinstance(a, Array) and 0 <= o.axis < a.ndim, o, "no such axis")
+    _require(o.result.type in (int32, int64), o, "an extent is int32 or int64")
+
+
+def _check_tid(o: ops.Tid) -> None:
+    _require(0 <= o.axis < o.ndim, o, "no such axis")
+    _require(o.result.type in (int32, int64), o, "a thread's index is int32 or int64")
+
+
+def _check_constant(o: ops.Constant) -> None:
+    if not _is_constant_of(o.value, _lane(o.result)):
+        _fail(o, f"{o.value!r} is not a {_lane(o.result)}")
+
+
+def _check_make(o: ops.Make) -> None:
+    t = _lane(o.result)
+    given = tuple(map(_lane, o.elements))
+    if isinstance(t, (Struct, Array)):
+        fields = tuple(f for _, f in t.fields) if isinstance(t, Struct) else ()
+        _require(given == fields, o, "elements are not the fields")
+        return
+    _require(given == (scalar_of(t),) * element_count(t), o, "elements do not fit the type")
+
+
+def _check_extract(o: ops.Extract) -> None:
+    _require(_lane(o.result) == _component(o, _lane(o.x), o.indices), o, "result is not the component type")
+
+
+def _check_insert(o: ops.Insert) -> None:
+    _require(_lane(o.value) == _component(o, _lane(o.x), o.indices), o, "value is not the component type")
+    _require(_lane(o.result) == _lane(o.x), o, "result type differs")
+
+
+def _check_cast(o: ops.Cast) -> None:
+    a, t = _lane(o.x), _lane(o.result)
+    _require(type(a) is type(t) and element_count(a) == element_count(t), o, "shapes differ")
+
+
+def _check_bitcast(o: ops.Bitcast) -> None:
+    a, t = _lane(o.x), _lane(o.result)
+    _require(isinstance(a, Scalar) and isinstance(t, Scalar) and a.bits == t.bits, o, "widths differ")
+
+
+def _check_view(o: ops.View) -> None:
+    a = _lane(o.array)
+    if o.field is None:
+        _require(isinstance(a, Array) and 0 < len(o.indices) < a.ndim, o, "view with a wrong number of indices")
+        return
+    _require(isinstance(a, Array) and isinstance(a.dtype, Struct) and not o.indices, o, "no array of structs")
+    assert isinstance(a, Array)
+    assert isinstance(a.dtype, Struct)
+    wanted = Array(a.dtype.fields[o.field][1], a.ndim)
+    _require(_lane(o.result) == wanted, o, "result is not the array of the field")
+
+
+def _check_nested_array(o: ops.NestedArray) -> None:
+    t = o.result.type
+    _require(isinstance(t, Array) and t == _element(o, o.array, o.indices), o, "result is not the element type")
+
+
+def _check_local_array(o: ops.LocalArray) -> None:
+    t = _lane(o.result)
+    _require(isinstance(t, Array) and t.ndim == len(o.shape) and all(n > 0 for n in o.shape), o, "bad shape")
+
+
+def _check_at_address(o: ops.AtAddress) -> None:
+    t = o.result.type
+    _require(isinstance(t, Array) and t.ndim == len(o.shape), o, "needs an extent for each dimension")
+    _require(o.address.type == uint64 and all(map(_is_int, o.shape)), o, "an address is uint64, extents are int")
+
+
+def _check_address(o: ops.Address) -> None:
+    _require(isinstance(o.array.type, Array) and o.result.type == uint64, o, "the address of an array is uint64")
 
 
 def _check_slice(o: ops.Slice) -> None:
@@ -280,13 +311,46 @@ def _check_slice(o: ops.Slice) -> None:
     _require(_lane(o.result) == Array(a.dtype, len(kept)), o, "result is not the array of the kept dimensions")
 
 
+_PLAIN: dict[type[Op], Callable[[Any], None]] = {
+    ops.Native: _check_native,
+    ops.Load: _check_load,
+    ops.Store: _check_store,
+    ops.Atomic: _check_atomic,
+    ops.AtomicCas: _check_cas,
+    ops.GetField: _check_field,
+    ops.View: _check_view,
+    ops.Slice: _check_slice,
+    ops.NestedArray: _check_nested_array,
+    ops.LocalArray: _check_local_array,
+    ops.AtAddress: _check_at_address,
+    ops.Address: _check_address,
+    ops.Check: _check_check,
+    ops.Print: _check_print,
+    ops.Dim: _check_dim,
+    ops.Tid: _check_tid,
+    ops.Constant: _check_constant,
+    ops.Make: _check_make,
+    ops.Extract: _check_extract,
+    ops.Insert: _check_insert,
+    ops.Cast: _check_cast,
+    ops.Bitcast: _check_bitcast,
+}
+"""The ops whose check needs no more than the op, by their class."""
+
+_MADE_FOR_LANES = (ops.Broadcast, ops.Iota, ops.LaneReduce)
+
+
+def _has_lanes(values: Sequence[Value]) -> bool:
+    for v in values:  # noqa: SIM110  (most of the verifier's time is spent here)
+        if type(v.type) is Lanes:
+            return True
+    return False
+
+
 def _check_lanes(o: Op, operands: Sequence[Value]) -> None:
-    """Check which operands and results of ``o`` are ``Lanes``; that the lanes are right otherwise is for the rest."""
+    """Check which operands and results of ``o`` are ``Lanes``, of which it has some or should have."""
     wide = [isinstance(v.type, Lanes) for v in operands]
     results = [isinstance(r.type, Lanes) for r in o.results]
-    if True not in wide and True not in results and not isinstance(o, (ops.Broadcast, ops.Iota, ops.LaneReduce)):
-        _require(not getattr(o, "mask", ()), o, "lanes have masks, single values none")
-        return
     match o:
         case ops.Apply() | ops.Cast() | ops.Bitcast() | ops.Make():
             _require(len({*wide, *results}) <= 1, o, "mixes lanes and single values")
