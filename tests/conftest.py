@@ -31,6 +31,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 os.environ.setdefault("WARP_LIKE_VERIFY", "1")  # before anything imports the package; tests' processes inherit it
+# How well XLA optimises what it compiles itself is no concern of the tests, and takes it most of its time.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 
 _began = time.monotonic()
 

@@ -15,7 +15,7 @@ from tests.soak import tail
 from warp_like.builtins.patterns import ArrayOf
 from warp_like.builtins.spec import REGISTRY
 from warp_like.ir.core import Function
-from warp_like.ir.types import SCALARS, Array, Scalar, Type, bfloat16, float16, int32
+from warp_like.ir.types import SCALARS, Array, Scalar, Type, bfloat16, float16, int8, int16, int32, uint16, uint32
 from warp_like.passes.pipeline import finish
 
 GROUPS = list(dict.fromkeys(row.group for rows in REGISTRY.values() for row in rows))
@@ -55,8 +55,10 @@ def _results(call: Case) -> tuple[Type, ...]:
     return got.results
 
 
+TAIL = (uint32, int8, int16, uint16)
+"""Integers whose sizes and signs other types of the suite have."""
 TABLE = [(g, t) for g in GROUPS for t in SCALARS if calls_of(g, t)]
-ARCHITECTURES = [(g, t, "sm_80") for g, t in TABLE]
+ARCHITECTURES = [tail(g, t, "sm_80") if t in TAIL and g != "Random" else (g, t, "sm_80") for g, t in TABLE]
 ARCHITECTURES += [(g, t, "sm_90") if t in (float16, bfloat16) else tail(g, t, "sm_90") for g, t in TABLE]
 
 
