@@ -333,11 +333,12 @@ bool Arguments::pack_array(const Param& param, PyObject* object, PyObject* devic
 
 bool Arguments::pack_tensor(const Param& param, PyObject* object, const TensorType* found, const char** why) {
     const TensorType type = *found;  // the table may change while Python code runs below
-    DLTensor tensor{};
-    if (type.api->dltensor_from_py_object_no_sync(object, &tensor) != 0) {
+    TensorView view;
+    if (!read_tensor(object, type, &view)) {
         PyErr_Clear();
         return refuse(why, "the tensor cannot be read through DLPack");
     }
+    const DLTensor& tensor = view.tensor;
     const DLDataType dtype = tensor.dtype;
     if (dtype.code != param.dtype.code || dtype.bits != param.dtype.bits || dtype.lanes != 1) {
         return refuse(why, "the tensor's dtype is another");

@@ -124,6 +124,11 @@ PyObject* write_hooks = nullptr;   // dict: class -> callable
 PyObject* version_hook = nullptr;  // the one of them that counts writes as PyTorch's library does
 PyObject* class_hook = nullptr;    // called with each class of tensors that is met for the first time
 
+PyObject* read_class = nullptr;  // tensors of this class without the API are described by `reader`
+PyObject* reader = nullptr;
+PyObject* maker = nullptr;  // makes such a tensor of a capsule
+
+constexpr DLPackExchangeAPI kNoApi{};
 constexpr int kCached = 16;
 TensorType cache[kCached];
 int cached = 0;
@@ -154,6 +159,7 @@ void announce(PyTypeObject* type) {
     if (!done) PyErr_WriteUnraisable(hook.get());
 }
 
+// Remembers a type whose tensors `api` reads; where that is null, the reader does.
 const TensorType* remember(PyTypeObject* type, const DLPackExchangeAPI* api) {
     announce(type);
     TensorType* entry = &cache[cached < kCached ? cached++ : victim++ % kCached];
@@ -163,8 +169,12 @@ const TensorType* remember(PyTypeObject* type, const DLPackExchangeAPI* api) {
     PyObject* hook = hook_of(type);
     Py_XINCREF(is_neg);
     Py_XINCREF(hook);
-    *entry = {type, api, is_neg, hook, is_neg && is_torch(api), hook && hook == version_hook};
+    PyObject* read_by = api ? nullptr : reader;
+    Py_XINCREF(read_by);
+    *entry = {
+        type, api ? api : &kNoApi, is_neg, hook, read_by, is_neg && api && is_torch(api), hook && hook == version_hook};
     Py_XDECREF(reinterpret_cast<PyObject*>(old.type));
+    Py_XDECREF(old.reader);
     Py_XDECREF(old.is_neg);
     Py_XDECREF(old.write_hook);
     return entry;
@@ -199,12 +209,59 @@ PyObject* set_class_hook(PyObject*, PyObject* hook) {
     Py_RETURN_NONE;
 }
 
+PyObject* set_tensor_reader(PyObject*, PyObject* args) {
+    PyObject *cls, *read, *make;
+    if (!PyArg_ParseTuple(args, "O!OO:set_tensor_reader", &PyType_Type, &cls, &read, &make)) return nullptr;
+    Py_INCREF(cls);
+    Py_XSETREF(read_class, cls);
+    Py_INCREF(read);
+    Py_XSETREF(reader, read);
+    Py_INCREF(make);
+    Py_XSETREF(maker, make);
+    Py_RETURN_NONE;
+}
+
+bool copy_numbers(PyObject* tuple, int64_t* out) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) out[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, i));
+    return !PyErr_Occurred();
+}
+
+// Fills `out` with what the reader says of a tensor; all code in Python has run when it is written to.
+bool read_in_python(PyObject* tensor, PyObject* function, TensorView* out) {
+    const Ref held = Ref::borrow(function);
+    const Ref found(PyObject_CallOneArg(function, tensor));
+    if (!found) return false;
+    if (!PyTuple_Check(found.get())) {
+        PyErr_SetString(PyExc_TypeError, "a reader returns (ptr, shape, strides, (code, bits), (device type, id))");
+        return false;
+    }
+    unsigned long long address;
+    PyObject *shape, *strides;
+    int code, bits;
+    DLTensor seen{};
+    if (!PyArg_ParseTuple(found.get(), "KO!O!(ii)(ii):reader", &address, &PyTuple_Type, &shape, &PyTuple_Type, &strides,
+                          &code, &bits, &seen.device.device_type, &seen.device.device_id)) {
+        return false;
+    }
+    const Py_ssize_t ndim = PyTuple_GET_SIZE(shape);
+    if (ndim > kMaxFullDims || PyTuple_GET_SIZE(strides) != ndim) {
+        PyErr_Format(PyExc_ValueError, "it has %zd dimensions, and arrays have at most %d", ndim, kMaxFullDims);
+        return false;
+    }
+    seen.data = reinterpret_cast<void*>(static_cast<uintptr_t>(address));
+    seen.ndim = static_cast<int32_t>(ndim);
+    seen.dtype = {static_cast<uint8_t>(code), static_cast<uint8_t>(bits), 1};
+    seen.shape = out->numbers;
+    seen.strides = out->numbers + kMaxFullDims;
+    out->tensor = seen;
+    return copy_numbers(shape, seen.shape) && copy_numbers(strides, seen.strides);
+}
+
 PyObject* tensor_info(PyObject*, PyObject* object) {
     const TensorType* found = find_tensor_type(Py_TYPE(object));
     if (!found) Py_RETURN_NONE;
-    DLTensor tensor{};
-    if (found->api->dltensor_from_py_object_no_sync(object, &tensor) != 0) return nullptr;
-    return describe(tensor, false, object);
+    TensorView view;
+    return read_tensor(object, *found, &view) ? describe(view.tensor, false, object) : nullptr;
 }
 
 PyObject* tensor_memory(PyObject*, PyObject* object) { return memory_of_tensor(object); }
@@ -214,8 +271,9 @@ PyMethodDef functions[] = {
      "dlpack_import($module, capsule, /)\n--\n\nConsume a DLPack capsule: (ptr, shape, byte strides, (code, bits, "
      "lanes), (device type, id), readonly, owner)."},
     {"tensor_info", tensor_info, METH_O,
-     "tensor_info($module, obj, /)\n--\n\nDescribe a tensor, as dlpack_import does, through its type's C exchange API; "
-     "None when the type has none."},
+     "tensor_info($module, obj, /)\n--\n\nDescribe a tensor, as dlpack_import does, through its type's C exchange API "
+     "or "
+     "its reader; None when the type has none."},
     {"tensor_memory", tensor_memory, METH_O,
      "tensor_memory($module, obj, /)\n--\n\nReturn what keeps the memory of a tensor alive, through its type's C "
      "exchange API; None when the type has none."},
@@ -223,6 +281,11 @@ PyMethodDef functions[] = {
      "set_write_hook($module, cls, hook, versions=False, /)\n--\n\nCall `hook(tensors)` before each launch with the "
      "tuple of the tensors of `cls` or its subclasses that the kernel writes. With `versions`, the hook is PyTorch's "
      "own counter of writes in place, which may be reached without the call."},
+    {"set_tensor_reader", set_tensor_reader, METH_VARARGS,
+     "set_tensor_reader($module, cls, reader, maker, /)\n--\n\nRead tensors of `cls`, which has no C exchange API, and "
+     "of "
+     "its subclasses by `reader(tensor)`, which returns (ptr, shape, strides in elements, (code, bits), (device type, "
+     "id)), and make them by `maker(capsule)`."},
     {"set_class_hook", set_class_hook, METH_O,
      "set_class_hook($module, hook, /)\n--\n\nCall `hook(cls)` for each class of tensors before its first tensor is "
      "used."},
@@ -247,10 +310,24 @@ const TensorType* find_tensor_type(PyTypeObject* type) {
     }
     // A plain look-up along the bases: the capsule is no descriptor, and a miss makes no exception object.
     PyObject* capsule = _PyType_Lookup(type, api_name);
-    if (!capsule || !PyCapsule_IsValid(capsule, "dlpack_exchange_api")) return nullptr;
-    const DLPackExchangeAPI* api =
-        usable(static_cast<const DLPackExchangeAPIHeader*>(PyCapsule_GetPointer(capsule, "dlpack_exchange_api")));
-    return api && api->dltensor_from_py_object_no_sync ? remember(type, api) : nullptr;
+    if (capsule && PyCapsule_IsValid(capsule, "dlpack_exchange_api")) {
+        const DLPackExchangeAPI* api =
+            usable(static_cast<const DLPackExchangeAPIHeader*>(PyCapsule_GetPointer(capsule, "dlpack_exchange_api")));
+        if (api && api->dltensor_from_py_object_no_sync) return remember(type, api);
+    }
+    const bool read = read_class && PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(read_class));
+    return read ? remember(type, nullptr) : nullptr;
+}
+
+bool read_tensor(PyObject* tensor, const TensorType& type, TensorView* out) {
+    if (type.reader) return read_in_python(tensor, type.reader, out);
+    out->tensor = DLTensor{};
+    return type.api->dltensor_from_py_object_no_sync(tensor, &out->tensor) == 0;
+}
+
+Ref tensor_of_capsule(PyObject* capsule) {
+    const Ref held = Ref::borrow(maker);
+    return Ref(PyObject_CallOneArg(held.get(), capsule));
 }
 
 bool is_negated(PyObject* tensor, const TensorType& type) {

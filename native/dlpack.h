@@ -4,21 +4,35 @@
 
 #include "dlpack_abi.h"
 #include "python.h"
+#include "scalar.h"
 
 namespace wl {
 
-// What is known of a type that has the exchange API.
+// What is known of a type that has the exchange API, or whose tensors a function in Python reads.
 struct TensorType {
-    PyTypeObject* type;  // a strong reference
-    const DLPackExchangeAPI* api;
-    PyObject* is_neg;      // PyTorch's lazy negation, which the API does not tell; null where there is none
-    PyObject* write_hook;  // called with the tensors that a launch wrote; null where there is none
-    bool torch;            // what torch_abi.h offers is there for it
-    bool counts_writes;    // the hook is PyTorch's counter of writes
+    PyTypeObject* type;            // a strong reference
+    const DLPackExchangeAPI* api;  // without functions where there is a reader
+    PyObject* is_neg;              // PyTorch's lazy negation, which the API does not tell; null where there is none
+    PyObject* write_hook;          // called with the tensors that a launch wrote; null where there is none
+    PyObject* reader;              // describes a tensor in place of the API; null where there is an API
+    bool torch;                    // what torch_abi.h offers is there for it
+    bool counts_writes;            // the hook is PyTorch's counter of writes
 };
 
-// Looks `type` up; null without an exception when it has no usable exchange API.
+// A tensor, with room for the extents and strides of those that a reader describes.
+struct TensorView {
+    DLTensor tensor;
+    int64_t numbers[2 * kMaxFullDims];
+};
+
+// Looks `type` up; null without an exception when nothing can read its tensors.
 const TensorType* find_tensor_type(PyTypeObject* type);
+
+// Describes a tensor of `type`; false with an exception set where that is impossible. `out` must outlive what it says.
+bool read_tensor(PyObject* tensor, const TensorType& type, TensorView* out);
+
+// Makes a tensor of a capsule, for types that have a reader; null with an exception where it fails.
+Ref tensor_of_capsule(PyObject* capsule);
 
 // Whether PyTorch's lazy negation, which the exchange API does not tell, is on for `tensor`, which that API has read.
 bool is_negated(PyObject* tensor, const TensorType& type);

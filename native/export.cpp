@@ -204,11 +204,12 @@ bool is_shareable(const Array* array, const Element& element) {
 
 // Whether `tensor` is still what an export of `array` would give.
 bool shows(const TensorType* type, PyObject* tensor, const Array* array, const Element& element) {
-    DLTensor seen{};
-    if (type->api->dltensor_from_py_object_no_sync(tensor, &seen) != 0) {
+    TensorView view;
+    if (!read_tensor(tensor, *type, &view)) {
         PyErr_Clear();
         return false;
     }
+    const DLTensor& seen = view.tensor;
     const DLDataType dtype = dlpack_dtype(element.scalar);
     if (static_cast<char*>(seen.data) + seen.byte_offset != array->data || seen.dtype.code != dtype.code ||
         seen.dtype.bits != dtype.bits || seen.ndim != array->ndim + array->components || !seen.strides) {
@@ -250,6 +251,10 @@ bool is_inference(const TensorType& type, PyObject* tensor) {
 }
 
 Ref new_view(const TensorType* type, Array* array, const Element& element) {
+    if (type->reader) {
+        const Ref capsule(export_array<DLManagedTensor>(array, element, false, kLegacy, drop_legacy));
+        return capsule ? tensor_of_capsule(capsule.get()) : Ref();
+    }
     auto* managed = describe_array<DLManagedTensorVersioned>(array, element, false);
     void* made = nullptr;
     if (!managed) PyErr_NoMemory();
@@ -268,7 +273,7 @@ PyObject* tensor_over(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     if (!require_memory(array)) return nullptr;
     if (!Element::decode(array->type_code, &element) || !is_shareable(array, element)) Py_RETURN_NONE;
     const TensorType* found = find_tensor_type(reinterpret_cast<PyTypeObject*>(cls));
-    if (!found || !found->api->managed_tensor_to_py_object_no_sync) Py_RETURN_NONE;
+    if (!found || (!found->reader && !found->api->managed_tensor_to_py_object_no_sync)) Py_RETURN_NONE;
     const TensorType type = *found;  // the table may change while Python code runs below
     Ref kept = kept_view(array, cls);
     if (kept && has_attribute(kept.get(), attribute, value) && shows(&type, kept.get(), array, element)) {

@@ -61,11 +61,12 @@ struct Memory {
     bool readonly;
 };
 
-bool read_tensor(PyObject* object, const TensorType* type, DLTensor* tensor, Memory* out) {
-    if (type->api->dltensor_from_py_object_no_sync(object, tensor) != 0) {
+bool read_foreign(PyObject* object, const TensorType& type, TensorView* view, Memory* out) {
+    if (!read_tensor(object, type, view)) {
         PyErr_Clear();
         return false;
     }
+    const DLTensor* tensor = &view->tensor;
     if (tensor->device.device_type != kDLCPU || tensor->dtype.lanes != 1 || (!tensor->strides && tensor->ndim))
         return false;
     *out = {static_cast<char*>(tensor->data) + tensor->byte_offset,
@@ -75,7 +76,7 @@ bool read_tensor(PyObject* object, const TensorType* type, DLTensor* tensor, Mem
             tensor->dtype.bits / 8,
             tensor->dtype,
             false};
-    return !type->is_neg || !is_negated(object, *type);  // PyTorch's alone negates lazily
+    return !type.is_neg || !is_negated(object, type);  // PyTorch's alone negates lazily
 }
 
 bool read_view(PyObject* object, Memory* out) {
@@ -98,7 +99,7 @@ bool read_view(PyObject* object, Memory* out) {
     return false;
 }
 
-bool read_memory(PyObject* object, DLTensor* tensor, Memory* out) {
+bool read_memory(PyObject* object, TensorView* view, Memory* out) {
     if (is_plain_ndarray(object)) {
         const NdArray a = read_ndarray(object);
         *out = {a.data, a.ndim, a.shape, a.strides, 1, a.dtype, !a.writeable};
@@ -106,7 +107,9 @@ bool read_memory(PyObject* object, DLTensor* tensor, Memory* out) {
     }
     if (PyMemoryView_Check(object)) return read_view(object, out);
     const TensorType* type = find_tensor_type(Py_TYPE(object));
-    return type && read_tensor(object, type, tensor, out);
+    if (!type) return false;
+    const TensorType copy = *type;  // the table may change while Python code runs
+    return read_foreign(object, copy, view, out);
 }
 
 ElementType type_of(DLDataType dtype) {
@@ -159,9 +162,9 @@ Array* raw_array(const ElementType& type) {
 // not.
 Ref over_memory(PyObject* object, PyObject* dtype) {
     if (!ndarray_type) meet_ndarray(object);
-    DLTensor tensor{};
+    TensorView view;
     Memory memory;
-    if (!array_class || !read_memory(object, &tensor, &memory)) return Ref();
+    if (!array_class || !read_memory(object, &view, &memory)) return Ref();
     const ElementType type = dtype == Py_None ? type_of(memory.dtype) : named_type(dtype);
     if (!type.host) return Ref();
     const DLDataType wanted = dlpack_dtype(type.element.scalar);

@@ -16,11 +16,12 @@ PyObject* size_name = nullptr;
 const void* data_of(PyObject* tensor, const TensorType& type) {
     const void* known = type.torch && reads_torch(tensor) ? torch_data(tensor) : nullptr;
     if (known) return known;
-    DLTensor seen{};
-    if (type.api->dltensor_from_py_object_no_sync(tensor, &seen) != 0) {
+    TensorView view;
+    if (!read_tensor(tensor, type, &view)) {
         PyErr_Clear();
         return nullptr;
     }
+    const DLTensor& seen = view.tensor;
     return seen.data ? static_cast<const char*>(seen.data) + seen.byte_offset : nullptr;
 }
 

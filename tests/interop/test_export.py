@@ -334,6 +334,7 @@ def test_cycles_through_an_owner_are_collected(library):
     class Owner(np.ndarray):
         pass
 
+    export(wp.ones(1), library)  # an import of the library may keep the frames that it is called from
     owner = np.zeros(1000, np.float32).view(Owner)
     owner.array = as_array(owner)
     gone = weakref.ref(owner.array)
@@ -441,6 +442,7 @@ def version(t):
 @pytest.mark.parametrize("library", ["torch", "paddle"])
 @pytest.mark.parametrize("through", ["to", "gradient", "other"])
 def test_writes_to_an_array_count_as_changes_of_its_views(library, through):
+    pytest.importorskip(library)
     a = wp.ones((2, 3), requires_grad=through == "gradient")
     t = getattr(wp, f"to_{library}")(a) if through == "gradient" else export(a, library)
     if through == "other":  # of another array over the same memory

@@ -179,7 +179,7 @@ def test_to_dlpack_serves_every_consumer():
     a = wp.array([[1.0, 2.0], [3.0, 4.0]], dtype=float)
     x = np.from_dlpack(wp.to_dlpack(a))
     assert x.ctypes.data == a.ptr
-    assert x.flags.writeable
+    assert x.flags.writeable or np.lib.NumpyVersion(np.__version__) < "2.1.0"  # which takes all for read-only
     for name in ("torch", "paddle"):
         framework = pytest.importorskip(name)
         for given in (wp.to_dlpack(a), wp.to_dlpack(a).__dlpack__()):

@@ -25,6 +25,18 @@ CPU = type("Device", (), {"__repr__": lambda self: "cpu"})()
 SIZES = [1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8]
 
 
+class Torch:
+    """PyTorch for tests that run without it, too: where it is missing, the test that first uses it is skipped."""
+
+    def __getattr__(self, name: str) -> Any:
+        import pytest
+
+        return getattr(pytest.importorskip("torch"), name)
+
+
+torch = Torch()
+
+
 def vec(n: int, scalar: int) -> int:
     """Return the type code of a vector."""
     return scalar | n << 8

@@ -10,16 +10,15 @@ import sys
 
 import numpy as np
 import pytest
-import torch
 
 from tests.native import support as s
-from tests.native.support import native
+from tests.native.support import native, torch
 from warp_like.base.contract import MAX_NARROW
 
 TORCH = {
-    s.BOOL: torch.bool, s.I8: torch.int8, s.U8: torch.uint8, s.I16: torch.int16, s.U16: torch.uint16,
-    s.I32: torch.int32, s.U32: torch.uint32, s.I64: torch.int64, s.U64: torch.uint64, s.F16: torch.float16,
-    s.BF16: torch.bfloat16, s.F32: torch.float32, s.F64: torch.float64,
+    s.BOOL: "bool", s.I8: "int8", s.U8: "uint8", s.I16: "int16", s.U16: "uint16",
+    s.I32: "int32", s.U32: "uint32", s.I64: "int64", s.U64: "uint64", s.F16: "float16",
+    s.BF16: "bfloat16", s.F32: "float32", s.F64: "float64",
 }  # fmt: skip
 NUMPY = {
     s.BOOL: "?", s.I8: "i1", s.U8: "u1", s.I16: "i2", s.U16: "u2", s.I32: "i4", s.U32: "u4", s.I64: "i8",
@@ -40,7 +39,7 @@ def test_native_arrays(ndim: int) -> None:
 
 @pytest.mark.parametrize("code", TORCH)
 def test_tensors_of_every_dtype(code: int) -> None:
-    t = torch.zeros(3, 4, dtype=TORCH[code])
+    t = torch.zeros(3, 4, dtype=getattr(torch, TORCH[code]))
     d = s.dispatcher(s.param(s.ARRAY, code, 2, True))
     size = s.size_of(code)
     assert s.echoed(d, (), [t]) == expect(t.data_ptr(), (3, 4), (4 * size, size))

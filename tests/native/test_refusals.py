@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from tests.native import support as s
-from tests.native.support import native
+from tests.native.support import native, torch
 
 
 class Vec3(native.Value):

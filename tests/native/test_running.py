@@ -539,6 +539,7 @@ def test_launch_after_the_exit_handler(n: int, us: int) -> None:
 
 
 def test_workers_take_the_callers_floating_point_modes() -> None:
+    pytest.importorskip("torch")
     s.run_python(
         """
         import numpy as np, torch

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from warp_like import _native
-from warp_like.interop import view
+from warp_like.interop import versions, view
 from warp_like.runtime.arrays.array import array
 
 
@@ -50,6 +50,7 @@ def meet_class(cls: type) -> None:
         framework = sys.modules.get(library)
         if framework is not None and issubclass(cls, framework.Tensor):
             _native.set_write_hook(framework.Tensor, _write_hook(library), library == "torch")
+            versions.set_stream_hook(cls)
 
 
 def before_write(owner: Any) -> None:

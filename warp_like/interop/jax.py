@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from warp_like import _native
-from warp_like.interop import export, view
+from warp_like.interop import export, versions, view
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays.array import array
 from warp_like.runtime.memory.allocation import element_type
@@ -21,6 +21,7 @@ def _jax() -> Any:
         import jax
     except ImportError as e:
         raise ImportError("this needs JAX: pip install jax") from e
+    versions.require_version(jax)
     return jax
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from warp_like import _native
-from warp_like.interop import export, view
+from warp_like.interop import export, versions, view
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays.array import array
 from warp_like.runtime.memory.device import Device, DeviceLike, get_device
@@ -21,6 +21,7 @@ def _paddle() -> Any:
         import paddle
     except ImportError as e:
         raise ImportError("this needs Paddle: pip install paddlepaddle") from e
+    versions.require_readable(paddle)
     return paddle
 
 

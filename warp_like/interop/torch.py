@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 
 from warp_like import _native
 from warp_like.base.warn import warn
-from warp_like.interop import export, view
+from warp_like.interop import export, versions, view
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays.array import array
 from warp_like.runtime.memory.device import Device, DeviceLike, get_device
@@ -31,6 +31,7 @@ def _torch() -> Any:
         import torch
     except ImportError as e:
         raise ImportError("this needs PyTorch: pip install torch") from e
+    versions.require_readable(torch)
     return torch
 
 

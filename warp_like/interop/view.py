@@ -1,7 +1,8 @@
 """The one place that decides whether an object of another library can be used without a copy.
 
 ``as_array`` gives an array over the object's own memory, or raises and says why it can't: it never copies.
-In order of preference it uses NumPy's own attributes, DLPack's C exchange API, ``__dlpack__``,
+In order of preference it uses NumPy's own attributes, DLPack's C exchange API (for PyTorch before 2.10, which lacks
+it, the tensor's methods), ``__dlpack__``,
 ``__array_interface__``, ``__cuda_array_interface__``, the buffer protocol and, as read-only data, ``__array__``. The
 array keeps the memory's owner alive.
 """
@@ -18,6 +19,7 @@ import numpy as np
 
 from warp_like import _native
 from warp_like.base.contract import MAX_DIMS
+from warp_like.interop import torch_reader, versions
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays.array import array, bind_foreign
 from warp_like.runtime.memory.allocation import ElementType, contiguous_strides, element_type
@@ -180,8 +182,12 @@ def _from_exchange_api(obj: Any) -> Memory | None:
     kind = _kind(obj)
     try:
         info = _native.tensor_info(obj)
+        if info is None and versions.is_readable(obj):
+            info = _native.tensor_info(obj)
+    except ImportError as e:
+        raise ValueError(str(e)) from e
     except (RuntimeError, BufferError, TypeError) as e:  # no dense memory: sparse, meta, another layout
-        advice = "; to trace a launch, make the kernel an operator (wp.torch_op)" if _is_fake(obj) else ""
+        advice = "; to trace a launch, make the kernel an operator (wp.torch_op)" if torch_reader.is_fake(obj) else ""
         raise ValueError(f"the {kind} can't be shared: {str(e).partition(chr(10))[0]}{advice}") from e
     if info is None:
         return None
@@ -190,12 +196,6 @@ def _from_exchange_api(obj: Any) -> Memory | None:
             f"the {kind} is a lazily conjugated or negated view; resolve it first (resolve_conj, resolve_neg)"
         )
     return from_info(info, kind, _storage_of(obj))
-
-
-def _is_fake(obj: Any) -> bool:
-    """Whether ``obj`` is what PyTorch traces programs with: a tensor with a shape and no memory."""
-    fakes = sys.modules.get("torch._subclasses.fake_tensor")
-    return fakes is not None and isinstance(obj, fakes.FakeTensor)
 
 
 def _storage_of(obj: Any) -> Any:

@@ -19,6 +19,7 @@ from warp_like.base.hashing import digest
 from warp_like.compiler.artifact import Artifact, Effects
 from warp_like.compiler.lookup import cache_key
 from warp_like.compiler.signature import Role, Signature, entry_roles
+from warp_like.interop.versions import require_version
 from warp_like.ir.core import Function
 from warp_like.ir.types import Type, adjoint_type
 from warp_like.runtime.kernels.kernel import Kernel
@@ -39,8 +40,7 @@ def jax_module() -> Any:
         import jax
     except ImportError as e:
         raise ImportError("this needs JAX: pip install jax") from e
-    if not hasattr(jax, "ffi"):
-        raise ImportError(f"kernels in JAX need JAX 0.5 or newer, this is {jax.__version__}")
+    require_version(jax)
     version = _api_version(jax)
     jax.ffi.register_ffi_target(TARGET, _native.xla_handler(*version), platform="cpu")
     if _has_cuda() and is_cuda_available():
