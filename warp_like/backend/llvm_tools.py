@@ -70,22 +70,46 @@ def parsed(llvm: Any, text: str, machine: Any) -> Iterator[Any]:
         context.close()
 
 
-def optimize(
-    llvm: Any, module: Any, machine: Any, *, vectorize: bool, unroll: bool = True, first: tuple[str, ...] = ()
-) -> None:
-    """Run LLVM's standard pipeline at level 3 over ``module``, the passes named in ``first`` before it."""
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
+@functools.lru_cache(maxsize=32)
+def _builder(machine: Any, level: int, vectorize: bool = False, unroll: bool = False) -> Any:
+    """Return LLVM's builder of pipelines for a machine; kept, since LLVM frees only a part of a dropped one."""
+    llvm = binding()
+    options = llvm.create_pipeline_tuning_options(speed_level=level)
     options.loop_vectorization = vectorize
     options.slp_vectorization = vectorize
     options.loop_interleaving = vectorize
     options.loop_unrolling = unroll
-    builder = llvm.create_pass_builder(machine, options)
+    return llvm.create_pass_builder(machine, options)
+
+
+def _run(passes: Any, module: Any, builder: Any) -> None:
+    """Run a pass manager over ``module``, and free it.
+
+    llvmlite frees no pass manager: the method of its class that would is hidden by an empty one of another base.
+    """
+    try:
+        passes.run(module, builder)
+    finally:
+        binding().newpassmanagers.NewPassManager._dispose(passes)
+        passes.detach()
+
+
+def run_passes(llvm: Any, names: tuple[str, ...], module: Any, machine: Any) -> None:
+    """Run LLVM's passes over ``module``, by the names of llvmlite's methods that add them."""
+    passes = llvm.create_new_module_pass_manager()
+    for name in names:
+        getattr(passes, name)()
+    _run(passes, module, _builder(machine, 2))
+
+
+def optimize(
+    llvm: Any, module: Any, machine: Any, *, vectorize: bool, unroll: bool = True, first: tuple[str, ...] = ()
+) -> None:
+    """Run LLVM's standard pipeline at level 3 over ``module``, the passes named in ``first`` before it."""
     if first:
-        early = llvm.create_new_module_pass_manager()
-        for name in first:
-            getattr(early, name)()
-        early.run(module, builder)
-    builder.getModulePassManager().run(module, builder)
+        run_passes(llvm, first, module, machine)
+    builder = _builder(machine, 3, vectorize, unroll)
+    _run(builder.getModulePassManager(), module, builder)
 
 
 _TIDYING = (
@@ -101,7 +125,4 @@ _TIDYING = (
 
 def tidy(llvm: Any, module: Any, machine: Any) -> None:
     """Bring ``module`` into the form that the code generator expects, for code that has nothing more to gain."""
-    passes = llvm.create_new_module_pass_manager()
-    for name in _TIDYING:
-        getattr(passes, f"add_{name}_pass")()
-    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2)))
+    run_passes(llvm, tuple(f"add_{name}_pass" for name in _TIDYING), module, machine)

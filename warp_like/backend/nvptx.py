@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from warp_like.backend.libdevice import require_disassembler, require_libdevice, require_ptxas
-from warp_like.backend.llvm_tools import LOCK, binding_with_all_targets, optimize, parsed
+from warp_like.backend.llvm_tools import LOCK, binding_with_all_targets, optimize, parsed, run_passes
 from warp_like.backend.target import Target
 
 _LIBDEVICE_CALL = re.compile(r"^declare .*@(__nv_\w+)\(", re.MULTILINE)
@@ -84,9 +84,7 @@ def _bitcode_of(called: frozenset[str], target: Target) -> bytes:
         _link(llvm, module, machine, require_libdevice(min(called)).read_bytes())
         for name in called:
             module.get_function(name).linkage = "external"
-        drop = llvm.create_new_module_pass_manager()
-        drop.add_global_dead_code_eliminate_pass()
-        drop.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
+        run_passes(llvm, ("add_global_dead_code_eliminate_pass",), module, machine)
         return bytes(module.as_bitcode())
 
 

@@ -1,0 +1,64 @@
+"""What LLVM keeps of a compilation that is over."""
+
+import ctypes
+import gc
+
+import pytest
+
+import warp_like as wp
+from warp_like.backend import cpu
+from warp_like.backend.llvm_tools import LOCK, optimize, parsed, run_passes, tidy
+from warp_like.backend.target import host_target
+
+
+class Usage(ctypes.Structure):
+    """`struct mallinfo2` of glibc."""
+
+    _names = ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")
+    _fields_ = [(name, ctypes.c_size_t) for name in _names]
+
+
+def bytes_in_use():
+    look = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if look is None:
+        pytest.skip("the C library does not say how much memory is in use")
+    look.restype = Usage
+    gc.collect()
+    usage = look()
+    return usage.uordblks + usage.hblkhd
+
+
+@wp.kernel
+def scale(x: wp.array(dtype=float)):
+    i = wp.tid()
+    x[i] = x[i] * 3.0 + 1.0
+
+
+def standard(llvm, module, machine):
+    optimize(llvm, module, machine, vectorize=True)
+
+
+def with_first(llvm, module, machine):
+    optimize(llvm, module, machine, vectorize=False, first=("add_global_dead_code_eliminate_pass",))
+
+
+def by_name(llvm, module, machine):
+    run_passes(llvm, ("add_simplify_cfg_pass", "add_instruction_combine_pass"), module, machine)
+
+
+@pytest.mark.parametrize("passes", [tidy, standard, with_first, by_name])
+def test_compilations_leave_no_memory(passes):
+    text = scale.inspect("llvm")
+    llvm, machine = cpu._machine(host_target())
+
+    def build():
+        with LOCK, parsed(llvm, text, machine) as module:
+            passes(llvm, module, machine)
+            assert machine.emit_object(module)
+
+    for _ in range(5):
+        build()
+    before = bytes_in_use()
+    for _ in range(40):
+        build()
+    assert bytes_in_use() - before < 40 * 512  # LLVM's passes alone took 7 KiB to 76 KiB for each
