@@ -32,6 +32,10 @@ class Builtin:
     In a kernel the compiler knows it by its name. On the host it may be called with numbers, vectors and matrices,
     where it computes what a kernel would, to the precision of the result's dtype.
 
+    Attributes:
+        name: Its name.
+        mapped: What ``wp.map`` has made of it, by the types and shapes of a call.
+
     Example:
         >>> wp.clamp(7, low=0, high=5)
         5
@@ -43,6 +47,7 @@ class Builtin:
         self.name = name
         self.__name__ = name
         self.__qualname__ = name
+        self.mapped: dict[Any, Any] = {}
 
     @property
     def rows(self) -> tuple[Overload, ...]:

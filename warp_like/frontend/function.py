@@ -195,6 +195,8 @@ class Function(ByName):
         module: The ``wp.Module`` that lists it; None where it was not declared by a decorator.
         qualname: Its name in the Python module.
         overloads: Its definitions, in the order of declaration.
+        mapped: What ``wp.map`` has made of it, by the types and shapes of a call: kernels, which refer to the function,
+            so that nothing else may hold them for it.
     """
 
     def __init__(self, overloads: Sequence[Overload]) -> None:
@@ -204,6 +206,7 @@ class Function(ByName):
         self.module: Any = None
         self.qualname: str = last.__qualname__
         self.overloads = tuple(overloads)
+        self.mapped: dict[Any, Any] = {}
 
     @property
     def key(self) -> str:

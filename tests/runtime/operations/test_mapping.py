@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -224,3 +226,18 @@ def test_functions_made_of_python_functions():
     assert (v.list(), d.list()) == ([wp.vec3(6.0, 12.0, 18.0)], [6.0])
     with pytest.raises(TypeError, match="takes a function, got int"):
         wp.utils.create_warp_function(3)
+
+
+def test_what_was_made_of_a_dropped_function_goes():
+    def once(c):
+        @wp.func
+        def scaled(x: float):
+            return x * c
+
+        kernel = wp.map(scaled, wp.ones(3), return_kernel=True)
+        assert wp.map(scaled, wp.ones(3)).list() == [c, c, c]
+        return weakref.ref(scaled), weakref.ref(kernel)
+
+    made = [once(c) for c in (2.0, 3.0, 4.0)]
+    gc.collect()
+    assert [ref() for pair in made[:-1] for ref in pair] == [None] * 4  # the module lists the last one by its name

@@ -88,7 +88,13 @@ def element_type(dtype: Any) -> ElementType:
     if 0 in ir.element_shape(t):
         raise TypeError(f"{from_ir(t).__name__} has no components, so that no array can hold it")
     made = ElementType(t, scalar, ir.element_shape(t), from_ir(t), type_code(t), size_of(t), holds)
-    made = _elements.setdefault(t, made)
+    before = _elements.get(t)
+    if before is None or before.host is not made.host:  # a struct that was declared again: the old class may go
+        _elements[t] = made
+        if before is not None:
+            _elements.pop(before.host, None)
+    else:
+        made = before
     for name in (dtype, t):
         _native.learn_element(name, made.host, made.code)
     return _elements.setdefault(dtype, made)

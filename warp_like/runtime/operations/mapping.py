@@ -8,7 +8,6 @@ from __future__ import annotations
 import linecache
 import re
 import types
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -36,7 +35,6 @@ from warp_like.values.struct import StructInstance
 
 _KEPT = 256
 
-_kernels: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
 _functions: dict[Any, Function] = {}
 
 
@@ -147,7 +145,7 @@ class _Call:
     def kernel(self) -> Kernel:
         """Return the kernel, made once for a function, the types and the pattern of broadcasting."""
         indices = tuple(self._index(x, mapped) for x, mapped in zip(self.args, self.mapped, strict=True))
-        made = _kernels.setdefault(self.function, {})
+        made = self.function.mapped
         indexed = tuple(k for k, x in enumerate(self.given or ()) if isinstance(x, indexedarray))
         key = (tuple(self.types), indices, len(self.shape), indexed)
         if key not in made:
