@@ -321,7 +321,9 @@ bool Arguments::pack_array(const Param& param, PyObject* object, PyObject* devic
     if (!has_memory(array)) return refuse(why, "the array's memory is gone");
     contiguous_ &= array->contiguous;
     if (param.writes && (array->hooked || is_buffer(array->owner))) written_[written_count_++] = array->owner;
-    if (signature_.cuda_ordinal >= 0 && array->owner) owners_[owner_count_++] = array->owner;
+    if (signature_.cuda_ordinal >= 0 && array->owner) {
+        owners_[owner_count_++] = array->tensor_data ? object : array->owner;
+    }
     auto* out = reinterpret_cast<int64_t*>(block_ + param.offset);
     *out++ = reinterpret_cast<int64_t>(array->data);
     for (int i = 0; i < param.ndim; ++i) {

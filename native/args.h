@@ -83,7 +83,7 @@ class Arguments {
     const uint8_t* block() const { return block_; }
     const Signature& signature() const { return signature_; }
 
-    // On CUDA, what owns the arrays' memory: Buffers, tensors and others; borrowed.
+    // On CUDA, what owns the arrays' memory: Buffers, tensors, arrays over tensors and others; borrowed.
     PyObject* const* owners() const { return owners_; }
     int owner_count() const { return owner_count_; }
 

@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "alloc.h"
+#include "array.h"
 #include "contract.h"
 #include "dlpack.h"
 #include "structmember.h"
+#include "tensor_memory.h"
 
 namespace wl {
 
@@ -247,7 +249,9 @@ bool is_cuda_memory(PyObject* owner) {
 }
 
 bool keep_for_capture(const DriverContext* context, PyObject* object) {
-    return !context->captured || !object || PyList_Append(context->captured, object) == 0;
+    if (!context->captured || !object) return true;
+    const Ref keeper = is_array(object) ? Ref::borrow(object) : tensor_keeper(object);
+    return keeper && PyList_Append(context->captured, keeper.get()) == 0;
 }
 
 namespace {
@@ -343,6 +347,10 @@ PyObject* launch_graph(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "O!KO!O!:launch_graph", &DriverContextType, &context, &graph, &PyTuple_Type, &used,
                           &CudaStreamType, &stream)) {
         return nullptr;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(used); ++i) {
+        PyObject* one = PyTuple_GET_ITEM(used, i);
+        if (is_array(one) && !require_memory(reinterpret_cast<Array*>(one))) return nullptr;
     }
     const CudaUse use = CudaUse::of(reinterpret_cast<CudaStream*>(stream));
     const CudaGuard guard(as_context(context));
@@ -576,7 +584,7 @@ PyMethodDef functions[] = {
      "`stream`, which waits for its last use where that was on another library's stream. The context is current."},
     {"launch_graph", launch_graph, METH_VARARGS,
      "launch_graph($module, context, graph, used, stream, /)\n--\n\nHand an instantiated graph to a stream; the memory "
-     "in `used`, a tuple, is used there."},
+     "in `used`, a tuple, is used there. RuntimeError where an array in `used` has lost its memory."},
     {"is_pinned", is_pinned, METH_O,
      "is_pinned($module, owner, /)\n--\n\nReturn whether `owner` holds page-locked memory of ours."},
     {"clear_memory", clear_memory, METH_O, "clear_memory($module, buffer, /)\n--\n\nSet page-locked memory to zero."},

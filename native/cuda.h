@@ -104,7 +104,8 @@ bool wait_for_use_of_peer(DriverContext* context, PyObject* owner, const CudaUse
 // Whether `owner` is memory of another context.
 bool is_peer_memory(const DriverContext* context, PyObject* owner);
 
-// Notes that a capture, if one runs on the device, needs `object` for as long as its graph lives.
+// Notes that a capture, if one runs on the device, needs `object` for as long as its graph lives; of a tensor, the
+// memory that it has now, which each launch of the graph looks for.
 bool keep_for_capture(const DriverContext* context, PyObject* object);
 
 // The stream on which the library whose tensors are of `type` works now; false where there is none.

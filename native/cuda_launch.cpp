@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "array.h"
 #include "cuda.h"
 #include "extent.h"
 #include "stack_bound.h"
@@ -84,6 +85,7 @@ CudaUse choose_stream(const DriverContext* context, const Grid& grid, const Argu
     if (grid.stream) return CudaUse::of(reinterpret_cast<CudaStream*>(grid.stream));
     for (int i = 0; i < arguments.owner_count() && !context->stream_chosen; ++i) {
         PyObject* owner = arguments.owners()[i];
+        if (is_array(owner)) owner = reinterpret_cast<Array*>(owner)->owner;
         void* stream = nullptr;
         if (!is_cuda_memory(owner) && framework_stream(Py_TYPE(owner), context->ordinal, &stream)) {
             return CudaUse::of_handle(stream);

@@ -70,6 +70,34 @@ bool require_tensor_memory(const Array* array) {
     return false;
 }
 
+Ref tensor_keeper(PyObject* owner) {
+    const TensorType* type = find_tensor_type(Py_TYPE(owner));
+    DLTensor seen{};
+    if (!type || !type->is_neg) return Ref::borrow(owner);
+    const Ref storage(PyObject_CallMethodNoArgs(owner, storage_name));
+    if (!storage || type->api->dltensor_from_py_object_no_sync(owner, &seen) != 0 || seen.ndim > kMaxFullDims ||
+        (!seen.strides && seen.ndim)) {
+        PyErr_Clear();  // nothing that a capture could have used
+        return Ref::borrow(owner);
+    }
+    Ref made(ArrayType.tp_new(&ArrayType, nullptr, nullptr));
+    Array* array = reinterpret_cast<Array*>(made.get());
+    if (!array) return made;
+    array->data = static_cast<char*>(seen.data) + seen.byte_offset;
+    array->itemsize = seen.dtype.bits / 8 * seen.dtype.lanes;
+    array->ndim = seen.ndim;
+    array->size = seen.data ? 1 : 0;
+    for (int i = 0; i < seen.ndim; ++i) {
+        array->shape[i] = seen.shape[i];
+        array->strides[i] = seen.strides[i] * array->itemsize;
+        array->size *= seen.shape[i];
+    }
+    array->owner = Ref::borrow(owner).release();
+    array->storage = Ref::borrow(storage.get()).release();
+    if (array->size) array->tensor_data = array->data;
+    return made;
+}
+
 bool register_tensor_memory() {
     storage_name = PyUnicode_InternFromString("untyped_storage");
     data_name = PyUnicode_InternFromString("data_ptr");

@@ -16,6 +16,10 @@ bool require_tensor_memory(const Array* array);
 inline bool has_memory(const Array* array) { return !array->tensor_data || has_tensor_memory(array); }
 inline bool require_memory(const Array* array) { return !array->tensor_data || require_tensor_memory(array); }
 
+// What keeps the memory of `owner` and tells whether it is still there: of a PyTorch tensor, an array over the memory
+// that it has now; all else is returned itself. Null with an exception.
+Ref tensor_keeper(PyObject* owner);
+
 bool register_tensor_memory();
 
 }  // namespace wl

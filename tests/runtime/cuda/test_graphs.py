@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from warp_like import _native
+from warp_like.runtime.arrays.array import bind_foreign
 from warp_like.runtime.cuda.errors import CudaError
 
 
@@ -240,6 +242,69 @@ def test_a_capture_of_another_library(fake, x):
     gc.collect()
     assert address in fake.live
     fake.graph_destroy(graph)
+
+
+def over_tensor(tensor):
+    """An array of the fake device over the memory of a tensor of the CPU, kept as tensors of a device are."""
+    host = wp.from_torch(tensor)
+    place = wp.get_device("cuda:0")
+    return bind_foreign(host.element, host.ptr, host.shape, host.strides, False, place, tensor.detach())
+
+
+GRAPH_WORK = {
+    "launch": lambda a: wp.launch(add, dim=8, inputs=[a, 1.0], device="cuda:0"),
+    "launch of a view": lambda a: wp.launch(add, dim=4, inputs=[a[2:6], 1.0], device="cuda:0"),
+    "fill": lambda a: a.fill_(2.0),
+    "zero": lambda a: a.zero_(),
+    "copy to": lambda a: wp.copy(a, wp.zeros(8, device="cuda:0")),
+    "copy from": lambda a: wp.copy(wp.zeros(8, device="cuda:0"), a),
+}
+
+
+@pytest.mark.parametrize("lose", [lambda t: t.resize_(4096), lambda t: t.untyped_storage().resize_(0)])
+@pytest.mark.parametrize("work", GRAPH_WORK)
+def test_a_graph_refuses_to_run_on_memory_that_a_tensor_has_given_up(fake, x, work, lose):
+    torch = pytest.importorskip("torch")
+    tensor = torch.zeros(8)
+    a = over_tensor(tensor)
+    with wp.ScopedCapture("cuda:0") as capture:
+        GRAPH_WORK[work](a)
+    with wp.ScopedCapture("cuda:0") as outer:
+        wp.capture_launch(capture.graph)
+    del a
+    wp.capture_launch(capture.graph)
+    lose(tensor)
+    for graph in (capture.graph, outer.graph):
+        fake.forget()
+        with pytest.raises(RuntimeError, match="the memory of an array of shape .* is gone"):
+            wp.capture_launch(graph)
+        assert fake.names("cuGraphLaunch") == []
+
+
+def test_a_graph_keeps_the_memory_of_a_tensor_that_points_elsewhere(fake, x):
+    torch = pytest.importorskip("torch")
+    tensor = torch.zeros(8)
+    a = over_tensor(tensor)
+    with wp.ScopedCapture("cuda:0") as capture:
+        wp.launch(add, dim=8, inputs=[a, 1.0], device="cuda:0")
+    del a
+    for move in (lambda: tensor.set_(torch.ones(8)), lambda: setattr(tensor, "data", torch.ones(16))):
+        move()
+        gc.collect()
+        wp.capture_launch(capture.graph)
+    assert tensor.shape == (16,)
+
+
+def test_tensors_themselves_are_looked_at_in_captures(fake, x):
+    torch = pytest.importorskip("torch")
+    tensor = torch.zeros(8)
+    place = wp.get_device("cuda:0")
+    with wp.ScopedCapture("cuda:0") as capture, place.guard:
+        _native.use_memory(place.native, tensor, place.stream)
+    wp.capture_launch(capture.graph)
+    tensor.untyped_storage().resize_(0)
+    with pytest.raises(RuntimeError, match=r"the memory of an array of shape \(8,\) is gone"):
+        wp.capture_launch(capture.graph)
 
 
 def test_memory_of_another_librarys_stream_is_waited_for_before_it_is_captured(fake, x):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
-from tests.soak import tail
+from tests.long_tail import tail
 
 u = wp.utils
 SIZES = (0, 1, 31, 33, 600, 2500)

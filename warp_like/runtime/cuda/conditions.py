@@ -91,7 +91,7 @@ class _Nodes:
         self.driver = self.device.driver
         self.setter = _setter_of(self.device)
         with self.device.guard:
-            self.device.native.captured.append(self.setter)
+            self.device.native.captured += [self.setter, flag]
             _native.use_memory(self.device.native, flag.owner, self.queue)
 
     def condition(self, inverted: bool) -> int:

@@ -135,6 +135,10 @@ class CudaGraph(StreamGraph):
             held = self._scratch[stream.cuda_stream] = allocate(self.device, nbytes, False, stream)
         return held
 
+    def keep(self, a: array) -> None:
+        """Keep an array that the capture uses; each launch of the graph looks whether its memory is still there."""
+        self.device.native.captured.append(a)
+
     def abandon(self) -> None:
         """End a capture whose block has raised; that it may be broken is no news then."""
         try:
@@ -159,7 +163,7 @@ class CudaGraph(StreamGraph):
             raise ValueError(f"the graph is one of {self.device}, and {queue!r} is a stream of {queue.device}")
         captured = self.device.native.captured
         if captured is not None:
-            captured.append(self)
+            captured += [self, *self._used]
         _native.launch_graph(self.device.native, self._executable.value, self._used, queue)
 
     def update(self, other: Any) -> None:

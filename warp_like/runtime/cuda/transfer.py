@@ -63,6 +63,8 @@ def side_of(a: Any) -> Side:
     unit = a.itemsize if element.scalar is None else element.scalar.bits // 8
     inner = () if element.scalar is None else element.shape
     strides = (*a.strides, *contiguous_strides(inner, unit))
+    if a.device.capture is not None:
+        a.device.capture.keep(a)
     return Side(a.device, a.ptr, (*a.shape, *inner), strides, unit, a.owner)
 
 
