@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -23,6 +24,11 @@ from warp_like.runtime.launching.blocks import checked_blocks
 
 F = TypeVar("F", bound="JaxKernel")
 _MADE = "_functions_for_jax"
+
+_RECENT = 64
+_recent: dict[int, Any] = {}
+"""The functions that were asked for last. So one that is made anew in each step of a loop is traced once."""
+
 _VMAP_METHODS = ("broadcast_all", "expand_dims", "sequential", "sequential_unrolled")
 
 
@@ -66,7 +72,8 @@ def jax_kernel(
         zero_outputs: Whether outputs hold zeros before the kernel runs. Without, what it does not write is undefined.
 
     Returns:
-        The function; the same one again for the same arguments, so that what JAX has compiled for it is used again.
+        The function; the same one again for the same arguments, so that what JAX has compiled for it is used again, if
+        somebody holds it or it is one of the last 64 that were asked for.
 
     Raises:
         ImportError: JAX is not installed.
@@ -99,17 +106,24 @@ def jax_kernel(
 
 
 def made_once(cls: type[F], function: Any, described: Any, *choices: Any) -> F:
-    """Return what ``cls`` makes of a function and choices, as the last time; the function keeps what was made of it."""
+    """Return what ``cls`` makes of a function and choices: the same as the last time if that is still held.
+
+    The function refers to it weakly. What JAX has traced refers to the function, and lives as long as what was made: a
+    strong reference would close a circle through JAX's caches, which no garbage collector sees.
+    """
     try:
-        made = vars(function).setdefault(_MADE, {})
+        made = vars(function).setdefault(_MADE, weakref.WeakValueDictionary())
         key = (cls, id(function), *choices)  # a copy of a kernel shares what it keeps
-        hash(key)
+        known: F | None = made.get(key)
     except TypeError:  # a method, or a mistake among the choices, which is said below
         return cls(described, *choices)
-    if key not in made:
-        made[key] = cls(described, *choices)
-    found: F = made[key]
-    return found
+    if known is None:
+        known = made[key] = cls(described, *choices)
+    _recent.pop(id(known), None)
+    _recent[id(known)] = known
+    for oldest in list(_recent)[:-_RECENT]:
+        _recent.pop(oldest, None)
+    return known
 
 
 def _threads(key: str, block_dim: Any) -> int | None:

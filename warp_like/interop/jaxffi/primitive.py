@@ -15,6 +15,7 @@ from warp_like.interop.jaxffi.target import jax_module
 
 Levels = tuple[tuple[int, tuple[bool, ...]], ...]
 Body = Callable[..., list[Any]]
+_LOWERED = 128  # bodies whose compiled programs are kept, about 1 MiB each
 
 
 def batched(body: Body, levels: Levels) -> Body:
@@ -42,7 +43,7 @@ class BatchedPrimitive:
         from jax.extend.core import Primitive
         from jax.interpreters import batching, mlir
 
-        self._lower = functools.lru_cache(maxsize=1024)(lambda body, levels: jax.jit(lower(body, levels), inline=True))
+        self._lower = functools.lru_cache(_LOWERED)(lambda body, levels: jax.jit(lower(body, levels), inline=True))
         self._outline = outline
         p = self.primitive = Primitive(name)
         p.multiple_results = True

@@ -23,7 +23,7 @@ from warp_like.interop.versions import require_version
 from warp_like.ir.core import Function
 from warp_like.ir.types import Type, adjoint_type
 from warp_like.runtime.kernels.kernel import Kernel
-from warp_like.runtime.kernels.program import COMPILING
+from warp_like.runtime.kernels.program import COMPILING, launch_error
 from warp_like.runtime.memory.device import is_cuda_available
 
 TARGET = "warp_like_kernel"
@@ -117,7 +117,8 @@ class Code:
         return optimised(self.kernel.captured_source, self.signature)
 
 
-_codes: weakref.WeakKeyDictionary[Kernel, dict[tuple[Signature, bool], Code]] = weakref.WeakKeyDictionary()
+_CODES = "_codes_for_jax"
+"""Where a kernel keeps what was compiled of it, which refers to the kernel: nothing else may hold it by kernel."""
 
 
 def compiled(
@@ -144,11 +145,12 @@ def compiled(
         shares_indices=shares_indices,
     )  # fmt: skip
     with COMPILING:
-        known = _codes.setdefault(kernel, {})
+        known: dict[Any, Code] = vars(kernel).setdefault(_CODES, {})
         deterministic = bool(kernel.option("deterministic"))
-        if (signature, deterministic) not in known:
-            known[signature, deterministic] = _compile(kernel, signature, deterministic)
-        return known[signature, deterministic]
+        key = (id(kernel), signature, deterministic)  # a copy of a kernel shares what it keeps
+        if key not in known:
+            known[key] = _compile(kernel, signature, deterministic)
+        return known[key]
 
 
 def _compile(kernel: Kernel, signature: Signature, deterministic: bool) -> Code:
@@ -160,8 +162,10 @@ def _compile(kernel: Kernel, signature: Signature, deterministic: bool) -> Code:
     key = int(words[:16], 16) - (1 << 63)
     if not _native.xla_has_plan(key):
         loaded = cpu.load(artifact.code.binary, (artifact.code.entry,), _native.symbols())
-        explain = kernel.program(signature.args, signature.wrt).explain_error
-        load = functools.partial(_load_on_cuda, kernel, signature, artifact.effects.prelaunch_copies)
+        # Plans stay for good, so they must not hold the kernel; only what may still be compiled for a device does.
+        explain = functools.partial(launch_error, kernel.key, signature.wrt is not None)
+        held = functools.partial(_itself, kernel) if is_cuda_available() else weakref.ref(kernel)
+        load = functools.partial(_load_on_cuda, held, signature, artifact.effects.prelaunch_copies)
         address = loaded.address(artifact.code.entry)
         order = artifact.effects.order_dependent, artifact.effects.non_associative, deterministic
         _native.xla_add_plan(
@@ -175,16 +179,25 @@ CudaCode = tuple[int, int, int, int, Any, Callable[[], None] | None, bytes, int]
 at it, the program that bounds a thread's stack, and how many threads the device runs at once."""
 
 
-def _load_on_cuda(kernel: Kernel, signature: Signature, prelaunch_copies: tuple[int, ...], context: int) -> CudaCode:
+def _itself(kernel: Kernel) -> Kernel:
+    return kernel
+
+
+def _load_on_cuda(
+    held: Callable[[], Kernel | None], signature: Signature, prelaunch_copies: tuple[int, ...], context: int
+) -> CudaCode:
     """Compile and load code for the device of a context; XLA's first call there asks for it.
 
     Raises:
         RuntimeError: The code saves values on a stack of which nobody knows beforehand how large it gets, so that a
-            launch would have to wait.
+            launch would have to wait. Or the kernel is gone.
     """
     from warp_like.runtime.cuda.device import device_of_context
     from warp_like.runtime.cuda.load import Loaded, target_of, usual_block
 
+    kernel = held()
+    if kernel is None:
+        raise RuntimeError("a kernel was dropped before there was a CUDA device, so it can't be compiled for one")
     device = device_of_context(context)
     # Buffers of XLA may overlap where one array is given twice, and additions have to be atomic.
     artifact = kernel.artifact(signature.replace(sums=False), target_of(device))

@@ -266,37 +266,44 @@ class Program:
         self, code: int, where: int, thread: int, text: str | None = None, values: Sequence[int] = ()
     ) -> Exception:
         """Make the exception for an error that compiled code recorded."""
-        role = "the adjoint of kernel" if self.wrt is not None else "kernel"
-        if code == RunError.STACK_LIMIT:
-            return MemoryError(
-                f"{role} `{self.kernel.key}`: a thread needs more than {settings.adjoint_stack_limit} bytes to "
-                "save the state of its loops for the gradient; declare it with @wp.kernel(checkpoint_loops=True), "
-                "which saves less and computes more, or raise wp.config.adjoint_stack_limit"
-            )
-        if code == RunError.LOCAL_MEMORY:
-            return MemoryError(f"{role} `{self.kernel.key}`: there is no memory for the local arrays of its threads")
-        if code == RunError.UNORDERED:
-            return WarpDeterminismError(
-                f"{role} `{self.kernel.key}`: deterministic mode is on, and what it computes on CUDA depends on the "
-                "order of its threads: it adds floats to elements that threads share, uses what an atomic operation "
-                "has found in one, or prints. Launch it on the CPU; or let each thread write an element of its own, "
-                "which wp.utils.array_sum() and the like add up in a fixed order; or declare it with "
-                "@wp.kernel(deterministic=False)"
-            )
-        if code == RunError.OVERLAP:
-            return ValueError(
-                f"{role} `{self.kernel.key}`: an array that it writes overlaps another argument. What it reads there "
-                "decides whether threads of a block reach block_sync() or the like together, so they might not: give "
-                "it a copy of one of the two"
-            )
-        if code == RunError.TIMEOUT:
-            return TimeoutError(
-                f"{role} `{self.kernel.key}`: the launch took longer than wp.config.launch_timeout = "
-                f"{settings.launch_timeout:g} seconds; its arrays are as its threads have left them"
-            )
-        if text is not None:
-            return explain(f"{role} `{self.kernel.key}`", code, text, values, thread)
-        return RuntimeError(f"{role} `{self.kernel.key}`: error {code} in thread {thread}")
+        return launch_error(self.kernel.key, self.wrt is not None, code, where, thread, text, values)
+
+
+def launch_error(
+    key: str, is_adjoint: bool, code: int, where: int, thread: int, text: str | None = None, values: Sequence[int] = ()
+) -> Exception:
+    """Make the exception for an error that compiled code of the kernel ``key``, or of its adjoint, recorded."""
+    role = "the adjoint of kernel" if is_adjoint else "kernel"
+    if code == RunError.STACK_LIMIT:
+        return MemoryError(
+            f"{role} `{key}`: a thread needs more than {settings.adjoint_stack_limit} bytes to "
+            "save the state of its loops for the gradient; declare it with @wp.kernel(checkpoint_loops=True), "
+            "which saves less and computes more, or raise wp.config.adjoint_stack_limit"
+        )
+    if code == RunError.LOCAL_MEMORY:
+        return MemoryError(f"{role} `{key}`: there is no memory for the local arrays of its threads")
+    if code == RunError.UNORDERED:
+        return WarpDeterminismError(
+            f"{role} `{key}`: deterministic mode is on, and what it computes on CUDA depends on the "
+            "order of its threads: it adds floats to elements that threads share, uses what an atomic operation "
+            "has found in one, or prints. Launch it on the CPU; or let each thread write an element of its own, "
+            "which wp.utils.array_sum() and the like add up in a fixed order; or declare it with "
+            "@wp.kernel(deterministic=False)"
+        )
+    if code == RunError.OVERLAP:
+        return ValueError(
+            f"{role} `{key}`: an array that it writes overlaps another argument. What it reads there "
+            "decides whether threads of a block reach block_sync() or the like together, so they might not: give "
+            "it a copy of one of the two"
+        )
+    if code == RunError.TIMEOUT:
+        return TimeoutError(
+            f"{role} `{key}`: the launch took longer than wp.config.launch_timeout = "
+            f"{settings.launch_timeout:g} seconds; its arrays are as its threads have left them"
+        )
+    if text is not None:
+        return explain(f"{role} `{key}`", code, text, values, thread)
+    return RuntimeError(f"{role} `{key}`: error {code} in thread {thread}")
 
 
 def _flags(effects: Effects, position: int, t: Type) -> int:
