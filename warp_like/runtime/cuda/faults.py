@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from warp_like import _native
 from warp_like.base.contract import CUDA_CONTEXT
+from warp_like.base.weak import WeakObjects
 from warp_like.compiler.artifact import Artifact
 from warp_like.runtime.cuda.memory import allocate_pinned
 
@@ -90,7 +91,7 @@ class Reports:
 
     def __init__(self, device: CudaDevice) -> None:
         self.device = device
-        self._known: weakref.WeakSet[Report] = weakref.WeakSet()
+        self._known: WeakObjects[Report] = WeakObjects()
 
     def add(self, report: Report) -> None:
         """Look at ``report`` as well."""

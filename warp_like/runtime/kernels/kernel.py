@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import threading
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from warp_like.base.by_name import ByName
 from warp_like.base.errors import WarpCodegenError
 from warp_like.base.forking import Order, held_by_forks
 from warp_like.base.settings import Setting, settings
+from warp_like.base.weak import WeakObjects
 from warp_like.compiler.artifact import Artifact
 from warp_like.compiler.lookup import capture_now, compile_kernel, kernel_facts, source_key
 from warp_like.compiler.signature import COMPILE_SETTINGS, Options, Signature
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MANY_EDITIONS = 8
 """For how many values of what it names a kernel keeps its code in memory, beside the first ones."""
 
-_kernels: weakref.WeakSet[Kernel] = weakref.WeakSet()
+_kernels: WeakObjects[Kernel] = WeakObjects()
 
 
 class Precompiled:
@@ -482,7 +482,7 @@ class Kernel(ByName, _native.Launchable):
         from warp_like.runtime.kernels.explanation import explain  # few programs ask
 
         kernels = [k.current() for k in (self, *self._instances.values())]
-        programs = [p for k in kernels for p in k._programs.values() if p.artifacts]
+        programs = [p for k in kernels for p in list(k._programs.values()) if p.artifacts]
         if args is not None or not programs:
             types = self._inspected_types(args)
             program = (self.instance(types) if self.is_generic else self).current().program(types)

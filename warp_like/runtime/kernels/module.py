@@ -9,12 +9,12 @@ from __future__ import annotations
 import itertools
 import sys
 import types
-import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from warp_like.base.hashing import digest
 from warp_like.base.settings import settings
+from warp_like.base.weak import WeakObjects
 from warp_like.frontend.function import Function
 from warp_like.runtime.kernels.options import ModuleOptions, checked_block_dim
 from warp_like.runtime.memory.device import Device, get_device
@@ -47,8 +47,8 @@ class Module:
         self.kernels: dict[str, Kernel] = {}
         self.functions: dict[str, Function] = {}
         self.options = ModuleOptions(name, self._options_changed)
-        self._live: weakref.WeakSet[Kernel] = weakref.WeakSet()
-        self._replaced: weakref.WeakSet[Kernel] = weakref.WeakSet()  # by kernels of their name
+        self._live: WeakObjects[Kernel] = WeakObjects()
+        self._replaced: WeakObjects[Kernel] = WeakObjects()  # by kernels of their name
 
     @property
     def structs(self) -> dict[str, type]:
