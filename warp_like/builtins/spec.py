@@ -128,7 +128,7 @@ def resolve(
         raise explain(call) from None
 
 
-@functools.lru_cache(maxsize=2048)
+@functools.lru_cache(maxsize=512)
 def _resolve(name: str, args: tuple[Argument, ...]) -> Resolved:
     literals = [a for a in args if isinstance(a, Literal)]
     if literals and len(literals) == len(

@@ -43,7 +43,7 @@ def compile_kernel(source: Source, signature: Signature, target: Target | None =
             from warp_like.compiler import pipeline
 
             artifact = pipeline.build(source, signature, target or host_target(), _drafts.pop(key, None))
-            _built.add(key)
+            _note_built(key)
             cache.write(key, artifact)
         else:
             log.info(f"found kernel `{source.name}` in the cache")
@@ -86,12 +86,19 @@ def _keep(key: str, draft: Draft) -> Draft:
     return draft
 
 
-_built: set[str] = set()
+_MAX_BUILT = 4096
+_built: dict[str, None] = {}
 
 
 def was_built(key: str) -> bool:
-    """Return whether this process compiled what has this key; else it came from the cache."""
+    """Return whether this process compiled what has this key, as one of the last; else it came from the cache."""
     return key in _built
+
+
+def _note_built(key: str) -> None:
+    for oldest in list(_built)[: len(_built) + 1 - _MAX_BUILT]:
+        _built.pop(oldest, None)
+    _built[key] = None
 
 
 def cache_key(source: Source, signature: Signature, target: Target | None = None) -> str:
