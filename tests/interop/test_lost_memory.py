@@ -87,51 +87,216 @@ LOSSES = [resize, free, shrink]
 GONE = "the memory of an array of shape .* is gone|the array's memory is gone"
 
 
-@pytest.mark.parametrize("lose", LOSSES)
-@pytest.mark.parametrize("which", [0, 1])
-def test_recorded_launches_and_graphs(lose, which):
-    for again in (recorded, captured):
-        tensors = torch.ones(N), torch.zeros(N)
-        run = again(tensors)
-        run()
-        assert (tensors[1] == 2.0).all()
-        lose(tensors[which])
-        with pytest.raises(RuntimeError, match=GONE):
-            run()
+def recorded(x, y):
+    return wp.launch(double, dim=N, inputs=[x, y], record_cmd=True).launch
 
 
-def recorded(tensors):
-    return wp.launch(double, dim=N, inputs=list(tensors), record_cmd=True).launch
+def recorded_later(x, y):
+    command = wp.launch(double, dim=N, inputs=[other(), other()], record_cmd=True)
+    command.set_params([x, y])
+    return command.launch
 
 
-def captured(tensors):
+def recorded_backward(x, y):
+    x, y = wp.from_torch(x), wp.from_torch(y)  # tensors themselves are read anew by each such launch
+    gradients = {"adj_inputs": [x], "adj_outputs": [y], "adjoint": True}
+    return wp.launch(double, dim=N, inputs=[other()], outputs=[other()], record_cmd=True, **gradients).launch
+
+
+def captured(x, y):
     with wp.ScopedCapture() as capture:
-        wp.launch(double, dim=N, inputs=list(tensors))
+        wp.launch(double, dim=N, inputs=[x, y])
     return lambda: wp.capture_launch(capture.graph)
 
 
+def captured_twice(x, y):
+    once = captured(x, y)
+    with wp.ScopedCapture() as capture:
+        once()
+    return lambda: wp.capture_launch(capture.graph)
+
+
+def captured_copy(x, y):
+    x, y = wp.from_torch(x), wp.from_torch(y)
+    with wp.ScopedCapture() as capture:
+        wp.copy(y, x)
+        wp.launch(double, dim=N, inputs=[x, y])
+    return lambda: wp.capture_launch(capture.graph)
+
+
+def captured_choice(x, y):
+    flag = wp.from_torch(x).view(wp.int32)
+    with wp.ScopedCapture() as capture:
+        wp.capture_if(flag, on_true=lambda: wp.launch(double, dim=N, inputs=[x, y]))
+    return lambda: wp.capture_launch(capture.graph)
+
+
+def in_a_struct(x, y):
+    h = Holder()
+    h.x = wp.from_torch(x)
+    y = wp.from_torch(y)
+    return lambda: wp.launch(double_held, dim=N, inputs=[h, y])
+
+
+def through_an_indexed_array(x, y):
+    x, y = indexed(wp.from_torch(x)), wp.from_torch(y)
+    return lambda: wp.launch(double_indexed, dim=N, inputs=[x, y])
+
+
+def through_views(x, y):
+    x, y = wp.from_torch(x)[:], wp.from_torch(y).reshape((2, N // 2)).flatten()
+    return lambda: wp.launch(double, dim=N, inputs=[x, y])
+
+
+def on_a_tape(x, y):
+    x, y = wp.from_torch(x, requires_grad=True), wp.from_torch(y, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(double, dim=N, inputs=[x], outputs=[y])
+
+    def again():
+        wp.launch(double, dim=N, inputs=[x], outputs=[y])
+        tape.backward(grads={y: wp.ones(N, dtype=float)})
+
+    return again
+
+
+BEFORE = [
+    recorded,
+    recorded_later,
+    recorded_backward,
+    captured,
+    captured_twice,
+    captured_copy,
+    captured_choice,
+    in_a_struct,
+    through_an_indexed_array,
+    through_views,
+    on_a_tape,
+]
+"""What was made of two tensors before they lose their memory, and runs afterwards."""
+
+
+@pytest.mark.parametrize("lose", LOSSES)
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("make", BEFORE)
+def test_what_was_made_before_is_refused(make, which, lose):
+    tensors = torch.ones(N), torch.zeros(N)
+    run = make(*tensors)
+    run()
+    lose(tensors[which])
+    with pytest.raises(RuntimeError, match=GONE):
+        run()
+
+
+@wp.struct
+class Holder:
+    x: wp.array(dtype=float)
+
+
+@wp.kernel
+def double_held(h: Holder, y: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] = h.x[i] * 2.0
+
+
+@wp.kernel
+def double_indexed(x: wp.indexedarray(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] = x[i] * 2.0
+
+
+def launch_struct(a):
+    h = Holder()
+    h.x = a
+    wp.launch(double_held, dim=N, inputs=[h, wp.zeros(N, dtype=float)])
+
+
+def run_captured(work):
+    with wp.ScopedCapture() as capture:
+        work()
+    wp.capture_launch(capture.graph)
+
+
+def other():
+    return wp.zeros(N, dtype=float)
+
+
+def indexed(a):
+    return a[wp.array(np.arange(N, dtype=np.int32))]
+
+
 USES = {
-    "launch": lambda a: wp.launch(double, dim=N, inputs=[a, wp.zeros(N, dtype=float)]),
+    "launch": lambda a: wp.launch(double, dim=N, inputs=[a, other()]),
+    "launch that writes": lambda a: wp.launch(double, dim=N, inputs=[other(), a]),
+    "launch of a struct": launch_struct,
+    "launch of an indexed array": lambda a: wp.launch(double_indexed, dim=N, inputs=[indexed(a), other()]),
+    "recorded launch": lambda a: wp.launch(double, dim=N, inputs=[a, other()], record_cmd=True).launch(),
+    "adjoint launch": lambda a: wp.launch(
+        double, dim=N, inputs=[a], outputs=[other()], adj_inputs=[other()], adj_outputs=[other()], adjoint=True
+    ),
+    "adjoint launch into it": lambda a: wp.launch(
+        double, dim=N, inputs=[other()], outputs=[other()], adj_inputs=[a], adj_outputs=[other()], adjoint=True
+    ),
+    "captured launch": lambda a: run_captured(lambda: wp.launch(double, dim=N, inputs=[a, other()])),
+    "captured fill": lambda a: run_captured(lambda: a.fill_(3.0)),
+    "captured zero": lambda a: run_captured(a.zero_),
+    "captured copy": lambda a: run_captured(lambda: wp.copy(a, other())),
+    "captured assign": lambda a: run_captured(lambda: a.assign(np.zeros(N, np.float32))),
     "fill": lambda a: a.fill_(3.0),
     "zero": lambda a: a.zero_(),
+    "assign": lambda a: a.assign(np.zeros(N, np.float32)),
+    "assign it": lambda a: other().assign(a),
+    "assign a list": lambda a: a.assign([0.0] * N),
     "numpy": lambda a: a.numpy(),
     "asarray": np.asarray,
     "list": lambda a: a.list(),
     "element": lambda a: a[3],
+    "set an element": lambda a: a.__setitem__(3, 1.0),
+    "set a slice": lambda a: a.__setitem__(slice(0, 3), 1.0),
+    "set all": lambda a: a.__setitem__(slice(None), other()),
+    "iterate": lambda a: next(iter(a)),
+    "slice": lambda a: a[2:9].numpy(),
+    "slice and fill": lambda a: a[2:9].fill_(1.0),
+    "strided slice and fill": lambda a: a[::3].fill_(1.0),
+    "indexed": lambda a: indexed(a).numpy(),
+    "indexed and fill": lambda a: indexed(a).fill_(1.0),
+    "indexed contiguous": lambda a: indexed(a).contiguous(),
+    "reshape": lambda a: a.reshape((2, N // 2)).numpy(),
+    "flatten": lambda a: a.flatten().numpy(),
+    "view": lambda a: a.view(wp.int32).numpy(),
+    "transpose": lambda a: a.reshape((2, N // 2)).transpose((1, 0)).numpy(),
+    "contiguous": lambda a: a[::2].contiguous(),
+    "to": lambda a: a.to("cpu").numpy(),
     "to_torch": wp.to_torch,
+    "to_jax": lambda a: wp.to_jax(a),
+    "to_paddle": lambda a: wp.to_paddle(a),
     "dlpack": lambda a: a.__dlpack__(),
+    "from_dlpack": lambda a: torch.from_dlpack(a),
     "interface": lambda a: a.__array_interface__,
     "buffer": memoryview,
-    "clone": wp.clone,
-    "copy": lambda a: wp.copy(wp.zeros(N, dtype=float), a),
-    "copy to": lambda a: wp.copy(a, wp.zeros(N, dtype=float)),
-    "sum": wp.utils.array_sum,
-    "map": lambda a: a * 2.0,
     "address": lambda a: a.ptr,
-    "reshape": lambda a: a.reshape((2, N // 2)).numpy(),
-    "assign": lambda a: a.assign(np.zeros(N, np.float32)),
-    "scan": lambda a: wp.utils.array_scan(a, wp.zeros(N, dtype=float)),
+    "ctype": lambda a: a.__ctype__(),
+    "array": wp.array,
+    "clone": wp.clone,
+    "copy": lambda a: wp.copy(other(), a),
+    "copy to": lambda a: wp.copy(a, other()),
+    "part copy": lambda a: wp.copy(a, other(), dest_offset=3, src_offset=1, count=5),
+    "sum": wp.utils.array_sum,
+    "inner": lambda a: wp.utils.array_inner(a, other()),
+    "inner of another": lambda a: wp.utils.array_inner(other(), a),
+    "scan": lambda a: wp.utils.array_scan(a, other()),
+    "scan into it": lambda a: wp.utils.array_scan(other(), a),
+    "sort": lambda a: wp.utils.radix_sort_pairs(a[: N // 2].view(wp.int32), wp.zeros(N, dtype=wp.int32), N // 4),
+    "cast": lambda a: wp.utils.array_cast(a, wp.zeros(N, dtype=wp.float64)),
+    "cast into it": lambda a: wp.utils.array_cast(wp.zeros(N, dtype=wp.float64), a),
+    "map": lambda a: wp.map(lambda x: x * 2.0, a),
+    "map into it": lambda a: wp.map(lambda x: x * 2.0, other(), out=a),
+    "operator": lambda a: a * 2.0,
+    "operator on the right": lambda a: other() + a,
+    "in place": lambda a: a.__iadd__(1.0),
+    "condition": lambda a: wp.capture_if(a.view(wp.int32), on_true=lambda: None),
 }
+"""What may be done with an array later: all of it touches the memory, or gives it to somebody who will."""
 
 
 @pytest.mark.parametrize("lose", LOSSES)
@@ -164,6 +329,43 @@ def other_memory(t):
 
 def other_data(t):
     t.data = torch.full((N,), 5.0)
+
+
+def other_data_of_a_leaf(t):
+    t.requires_grad_()
+    t.data = torch.full((N,), 5.0)
+
+
+MOVES = [other_memory, other_data, other_data_of_a_leaf]
+
+
+@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("make", BEFORE)
+def test_what_was_made_before_uses_the_memory_that_it_was_made_with(make, which, move):
+    tensors = torch.ones(N), torch.zeros(N)
+    run = make(*tensors)
+    run()
+    move(tensors[which])
+    junk = torch.zeros(N)
+    run()
+    assert not junk.any()
+    assert (tensors[which] == 5.0).all()
+    left = 1.0 if which else 0.0 if make is recorded_backward else 2.0
+    assert (tensors[1 - which] == left).all()
+
+
+@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("use", USES)
+def test_arrays_keep_the_memory_that_they_were_made_with(use, move):
+    t = torch.ones(N)
+    a = wp.from_torch(t, requires_grad=False)
+    move(t)
+    junk = torch.zeros(N)
+    assert a.has_memory
+    USES[use](a)
+    assert not junk.any()
+    assert (t == 5.0).all()
 
 
 @pytest.mark.parametrize("move", [other_memory, other_data])
