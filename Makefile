@@ -9,7 +9,7 @@
 #              (make test-cuda EXISTING=1 PYTHON=/opt/torch/bin/python)
 #   SANITIZE   a tool of compute-sanitizer, under which test-cuda runs its programs (make test-cuda SANITIZE=memcheck)
 #   LIMIT      how many seconds test-cuda may take once all is built                (make test-cuda LIMIT=1200)
-#   SECONDS    how long fuzz starts new programs                        (make fuzz SECONDS=3600)
+#   SECONDS    how long fuzz starts new programs and soak runs          (make fuzz SECONDS=3600)
 #   SEED       the first seed of fuzz                                   (make fuzz SEED=1000)
 #   ARGS       passed on to the demo, the tests or the benchmarks       (make demo ARGS="--iterations 100")
 
@@ -20,7 +20,7 @@ EXTRAS ?=
 EXISTING ?=
 SANITIZE ?=
 LIMIT ?= 480
-SECONDS ?= 600
+SECONDS ?= $(if $(filter soak,$(MAKECMDGOALS)),1800,600)
 SEED ?= 1
 ARGS ?=
 
@@ -37,7 +37,7 @@ ENVIRONMENT := $(PYTHON) .ci/environment.py $(VENV)
 SOURCES := warp_like examples tests docs .ci build_lib.py build_contract.py build_stubs.py
 NATIVE := $(wildcard native/*.cpp native/*.h)
 
-.PHONY: help demo test test-cuda test-ptx test-public test-versions soak fuzz lint format docs bench build dist clean
+.PHONY: help demo test test-cuda test-ptx test-public test-versions test-long soak fuzz lint format docs bench build dist clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -63,10 +63,15 @@ test-ptx: ## the test suite, with every kernel compiled for sm_80 and sm_90, too
 	@$(BIN)/python build_lib.py
 	$(BIN)/python -m pytest -n 2 --for-cuda $(ARGS)
 
-soak: ## the long tail of the tests, which the suite leaves out: more seeds, sizes and types
+test-long: ## the long tail of the tests, which the suite leaves out: more seeds, sizes and types
 	@$(ENVIRONMENT) demo docs test $(EXTRAS)
 	@$(BIN)/python build_lib.py
-	$(BIN)/python -m pytest -n 2 --soak $(ARGS)
+	$(BIN)/python -m pytest -n 2 --long $(ARGS)
+
+soak: ## launches, tapes, graphs and compilations from several threads for SECONDS; fails if memory grows
+	@$(ENVIRONMENT) test $(EXTRAS)
+	@$(BIN)/python build_lib.py
+	$(BIN)/python -m tests.soaking.run --seconds $(SECONDS) $(ARGS)
 
 fuzz: ## random programs against plain Python, for SECONDS from SEED on; findings go to build/fuzz
 	@$(ENVIRONMENT) test

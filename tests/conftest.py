@@ -21,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="compile every kernel that a test compiles for sm_80 and sm_90, too, and assemble it",
     )
-    parser.addoption("--soak", action="store_true", help="run the long tail of tests, and it alone")
+    parser.addoption("--long", action="store_true", help="run the long tail of tests, and it alone")
     parser.addoption("--seconds", type=float, help="skip tests that have not begun after so many seconds")
     parser.addoption(
         "--device",
@@ -88,9 +88,9 @@ def _begins_for_cuda(config: pytest.Config) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # The suite must say the same of a tree each time; `--soak` looks at programs that nobody has seen.
+    # The suite must say the same of a tree each time; `--long` looks at programs that nobody has seen.
     settings.register_profile("fixed", derandomize=True, database=None)
-    settings.load_profile("default" if config.getoption("--soak") else "fixed")
+    settings.load_profile("default" if config.getoption("--long") else "fixed")
     if _begins_for_cuda(config):
         from tests.cuda_compiling import begin
 
@@ -118,17 +118,17 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def _is_in_suite(item: pytest.Item) -> bool:
-    return item.get_closest_marker("soak") is None
+    return item.get_closest_marker("long") is None
 
 
-def _is_in_soak(item: pytest.Item) -> bool:
+def _is_in_long_tail(item: pytest.Item) -> bool:
     """Return whether ``item`` belongs to the long tail: by its mark, or since Hypothesis draws other examples there."""
-    return any(item.get_closest_marker(name) is not None for name in ("soak", "hypothesis"))
+    return any(item.get_closest_marker(name) is not None for name in ("long", "hypothesis"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the long tail, or all else with ``--soak``; skip what needs a GPU where there is none."""
-    left_out = [item for item in items if not (_is_in_soak if config.getoption("--soak") else _is_in_suite)(item)]
+    """Leave out the long tail, or all else with ``--long``; skip what needs a GPU where there is none."""
+    left_out = [item for item in items if not (_is_in_long_tail if config.getoption("--long") else _is_in_suite)(item)]
     if left_out:
         dropped = set(left_out)
         config.hook.pytest_deselected(items=left_out)

@@ -1,4 +1,4 @@
-"""The long tail of parametrised tests: ``make soak`` runs it, or ``pytest --soak``; the suite leaves it out."""
+"""The long tail of parametrised tests: ``make test-long`` runs it, or ``pytest --long``; the suite leaves it out."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 
 def tail(*values: Any) -> Any:
-    """Return parameters of a test that only ``make soak`` takes."""
-    return pytest.param(*values, marks=pytest.mark.soak)
+    """Return parameters of a test that only ``make test-long`` takes."""
+    return pytest.param(*values, marks=pytest.mark.long)
 
 
 def seeds(count: int, *, few: int) -> list[Any]:

@@ -19,6 +19,7 @@ APART = {
     "exts": "the extensions, which are packages of their own",
     "fuzz": "random programs for all floors at once",
     "public": "public programs, which `make test-public` installs and runs",
+    "soaking": "all kinds of work for minutes, which `make soak` runs",
     "native": "the C++ extension, whose source is in native/",
 }
 UNTESTED = {

@@ -8,7 +8,7 @@ import pytest
 
 import warp_like as wp
 from tests.frontend.support import define
-from tests.soak import tail
+from tests.long_tail import tail
 from warp_like.base import depth
 
 HEADER = "def k(x: wp.array(dtype=float), i: int, out: wp.array(dtype=float)):\n"

@@ -13,7 +13,7 @@ import pytest
 from tests.backend.running import Kernel
 from tests.builtins.calls import DECOMPOSITIONS, Case, cases, empty, kernel, smooth
 from tests.interpreter import run
-from tests.soak import tail
+from tests.long_tail import tail
 from warp_like.ir.core import Function
 from warp_like.ir.types import Scalar, bfloat16, float16, float32, float64, is_differentiable
 from warp_like.passes.ad.adjoint import adjoint

@@ -11,7 +11,7 @@ import pytest
 from tests.backend.test_ptx import accept, needs_libdevice
 from tests.builtins.calls import Case, only
 from tests.ir_builder import start, tid
-from tests.soak import tail
+from tests.long_tail import tail
 from warp_like.builtins.patterns import ArrayOf
 from warp_like.builtins.spec import REGISTRY
 from warp_like.ir.core import Function

@@ -10,7 +10,7 @@ import pytest
 from tests.backend.running import Kernel
 from tests.builtins.calls import Case, empty, has_reference, kernel, only, reference, telling
 from tests.interpreter import run
-from tests.soak import tail
+from tests.long_tail import tail
 from warp_like.ir.types import (
     Scalar,
     Type,

@@ -176,7 +176,7 @@ def test_roofline_is_drawn(throughput: tuple[dict, str, Path], tmp_path: Path) -
     assert (tmp_path / "roofline.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.soak
+@pytest.mark.long
 def test_throughput_of_a_compiled_function(tmp_path: Path) -> None:
     """PyTorch's column, of a program that it compiles as a whole and of one with a loop."""
     pytest.importorskip("torch")

@@ -20,7 +20,7 @@ from tests.fuzz.program import Program
 from tests.fuzz.scalars import InvalidProgram
 from tests.fuzz.shrink import shrunk
 from tests.fuzz.worker import Worker, emulation
-from tests.soak import tail
+from tests.long_tail import tail
 
 PROGRAMS = {
     "control": 60,

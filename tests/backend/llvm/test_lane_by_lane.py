@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
-from tests.soak import tail
+from tests.long_tail import tail
 from warp_like.backend import snippets
 
 SIZES = [1, 15, 64, 100]

@@ -7,8 +7,8 @@ import pytest
 
 from tests.backend.running import Kernel, compare, copies
 from tests.interpreter import run
+from tests.long_tail import seeds
 from tests.random_ir import OWN_DIMS, own_arguments, own_function
-from tests.soak import seeds
 from warp_like.backend.target import Options
 from warp_like.ir.printer import print_function
 from warp_like.passes.pipeline import finish, optimise, prepare

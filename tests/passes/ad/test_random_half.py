@@ -18,10 +18,10 @@ from hypothesis import HealthCheck, assume, currently_in_test_context, given, se
 from hypothesis import strategies as st
 
 import warp_like as wp
+from tests.long_tail import seeds
 from tests.passes.ad import dual_kernels
 from tests.passes.ad.random_kernels import SHAPES, STRUCTS, THREADS, VECTORS, sources
 from tests.passes.ad.test_random_kernels import CHANGES, COUNTERS, FIXED, INDICES, MAKERS, NAMES, STRIDES, random_arrays
-from tests.soak import seeds
 
 OPERATIONS = 60
 """How many roundings the terms of a derivative take at most, in units of half the last place."""

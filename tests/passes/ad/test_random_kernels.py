@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import warp_like as wp
 from tests.interpreter import run
+from tests.long_tail import seeds
 from tests.passes.ad import dual_kernels
 from tests.passes.ad.random_kernels import HEADER, SHAPES, SIGNATURE, STRUCTS, THREADS, VECTORS, sources
-from tests.soak import seeds
 from warp_like.frontend.build import build_kernel
 from warp_like.passes.ad.adjoint import adjoint
 from warp_like.passes.pipeline import Options, prepare

@@ -8,7 +8,7 @@ import pytest
 
 import warp_like as wp
 from tests.frontend.support import define
-from tests.soak import tail
+from tests.long_tail import tail
 
 SIZES = [0, 1, 7, 16, 17, 100]
 NUMBERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64"]

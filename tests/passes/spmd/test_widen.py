@@ -6,8 +6,8 @@ import pytest
 import warp_like as wp
 from tests.interpreter import run
 from tests.lane_interpreter import run_lanes
+from tests.long_tail import seeds
 from tests.random_ir import OWN_DIMS, own_arguments, own_function
-from tests.soak import seeds
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Signature
 from warp_like.ir.printer import print_function

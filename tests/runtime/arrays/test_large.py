@@ -21,7 +21,7 @@ def free_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
 
 
-@pytest.mark.soak
+@pytest.mark.long
 @pytest.mark.skipif(free_memory() < NEEDED, reason="needs 5 GiB of free memory")
 def test_more_than_two_to_the_31_elements() -> None:
     a = wp.zeros(N, dtype=wp.uint8)
