@@ -90,22 +90,23 @@ PyObject* try_batch(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
     }
     if (grid.count == 0) Py_RETURN_TRUE;
     if (grid.count > kSmallGrid && size < 2 * thread_count()) Py_RETURN_FALSE;  // a grid of its own keeps all busy
-    Variant* variant = variant_for(self, grid, arguments);
-    if (!variant->entry) Py_RETURN_FALSE;
-    const Ref code = Ref::borrow(variant->keepalive);
+    const Variant variant = *variant_for(self, grid, arguments);
+    if (!variant.entry) Py_RETURN_FALSE;
+    const Ref code = Ref::borrow(variant.keepalive);
     if (!arguments.run_write_hooks()) return nullptr;
-    const Batch batch{variant->entry, arguments.block(), static_cast<size_t>(self->signature->args_size),
-                      grid.dims,      grid.count,        moves.data(),
+    const Batch batch{variant.entry, arguments.block(), static_cast<size_t>(self->signature->args_size),
+                      grid.dims,     grid.count,        moves.data(),
                       moves.size()};
-    const int64_t dims[] = {size, 1, 1, 1};
+    const auto dims = line_of(size);
     RunRecord record;
     start_clock(&record);
     Outcome outcome;
     {
         Gil gil(&record);
         // Of the lanes the runtime knows that their stacks are one; elements are as few as they are.
-        outcome = run({run_elements, reinterpret_cast<const uint8_t*>(&batch), dims, size, nullptr, variant->lanes},
-                      &record, &gil);
+        outcome =
+            run({run_elements, reinterpret_cast<const uint8_t*>(&batch), dims.data(), size, nullptr, variant.lanes},
+                &record, &gil);
     }
     if (outcome.interrupted || !finished(self, record)) return nullptr;
     Py_RETURN_TRUE;

@@ -40,12 +40,10 @@ bool set(const Bulk& bulk) {
         if (bulk.bytes) set_bytes(bulk.to, bulk.from, bulk.bytes);
         return true;
     }
-    int64_t dims[kMaxDims];
-    std::fill_n(dims, kMaxDims, 1);
-    dims[0] = (bulk.bytes + kBlock - 1) / kBlock;
+    const auto dims = line_of((bulk.bytes + kBlock - 1) / kBlock);
     RunRecord record;
     Gil gil(&record);
-    const Job job{set_blocks, reinterpret_cast<const uint8_t*>(&bulk), dims, dims[0], nullptr, 1};
+    const Job job{set_blocks, reinterpret_cast<const uint8_t*>(&bulk), dims.data(), dims[0], nullptr, 1};
     return !run(job, &record, &gil).interrupted;
 }
 

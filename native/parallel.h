@@ -15,12 +15,13 @@ bool parallel(int64_t count, Work& work) {
     const Entry entry = [](const uint8_t* args, const int64_t*, int64_t begin, int64_t end, Context*) {
         (**reinterpret_cast<Work* const*>(args))(begin, end);
     };
-    const int64_t dims[] = {count, 1, 1, 1};
+    const auto dims = line_of(count);
     RunRecord record;
     Outcome outcome;
     {
         Gil gil(&record);
-        outcome = run({entry, reinterpret_cast<const uint8_t*>(&pointer), dims, count, nullptr, 1}, &record, &gil);
+        outcome =
+            run({entry, reinterpret_cast<const uint8_t*>(&pointer), dims.data(), count, nullptr, 1}, &record, &gil);
     }
     if (outcome.interrupted) return false;
     if (record.closing.load(std::memory_order_relaxed)) {

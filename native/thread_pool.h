@@ -6,6 +6,8 @@
 // another Python thread's launch, a launch runs alone.
 #pragma once
 
+#include <array>
+
 #include "args.h"
 #include "context.h"
 #include "gil.h"
@@ -16,7 +18,7 @@ namespace wl {
 struct Job {
     Entry entry;
     const uint8_t* args;
-    const int64_t* dims;
+    const int64_t* dims;           // kMaxDims of them
     int64_t count;                 // kernel threads
     const Signature* sums;         // not null: each worker needs copies of arrays that the kernel adds to
     int64_t lanes;                 // how many threads the code runs at once
@@ -27,6 +29,14 @@ struct Job {
     bool deterministic = false;  // the same bits whatever the number of threads
     bool takes = false;          // it takes elements of arrays that no other launch writes to meanwhile
 };
+
+// The extents of a grid of one dimension, of as many as entry points are given.
+inline std::array<int64_t, kMaxDims> line_of(int64_t count) {
+    std::array<int64_t, kMaxDims> dims;
+    dims.fill(1);
+    dims[0] = count;
+    return dims;
+}
 
 struct Outcome {
     bool interrupted = false;  // a signal handler raised
