@@ -162,39 +162,52 @@ bool flush_python_stdout() {
 
 bool execute(Dispatcher* self, Variant* variant, const Grid& grid, Arguments* arguments) {
     if (self->cuda) return execute_on_cuda(self, variant, grid, arguments);
-    // Python code that runs below, or another thread while this one is without the GIL, may clear the table.
-    const Entry entry = variant->entry;
-    const Ref code = Ref::borrow(variant->keepalive);
+    // Python code that runs below, and other threads while this one is without the GIL, may install other code, clear
+    // the table, or set options: from here on, the launch reads its own copies.
+    const Variant code = *variant;
+    const Ref held = Ref::borrow(code.keepalive);
+    const bool deterministic = self->deterministic != 0;
+    if (!code.entry) {
+        PyErr_Format(PyExc_RuntimeError, "kernel %R was changed while it was being launched", self->name);
+        return false;
+    }
     if (!arguments->run_write_hooks() || (self->prints && !flush_python_stdout())) return false;
     RunRecord record;
     Outcome outcome;
-    const Footprint footprint{self->signature, arguments->block(), variant->sums};
-    const bool takes = variant->takes;
+    const Footprint footprint{self->signature, arguments->block(), code.sums};
     const bool quick = self->bounded && grid.count <= kQuickCount &&
-                       variant->first_ns * static_cast<double>(grid.count) < kQuickNs && !self->deterministic &&
+                       code.first_ns * static_cast<double>(grid.count) < kQuickNs && !deterministic &&
                        !Gil::clashes(footprint);
     if (quick) {
-        Worker worker(&record, variant->lanes);
-        worker.alone = takes;
-        worker.call(entry, arguments->block(), grid.dims, 0, grid.count);
+        Worker worker(&record, code.lanes);
+        worker.alone = code.takes;
+        worker.call(code.entry, arguments->block(), grid.dims, 0, grid.count);
         if (record.printed.load(std::memory_order_relaxed)) std::fflush(stdout);
-        outcome.first_ns = variant->first_ns;
+        outcome.first_ns = code.first_ns;
     } else {
         start_clock(&record);
         Gil gil(&record, footprint);
         if (!gil.wait_for_turn()) return false;
-        if (variant->first_ns > kSlowThreadNs) gil.release();
-        const Signature* sums = variant->sums && !self->signature->sums.empty() ? self->signature : nullptr;
+        if (code.first_ns > kSlowThreadNs) gil.release();
+        const Signature* sums = code.sums && !self->signature->sums.empty() ? self->signature : nullptr;
         SumPlan plan{true, false, 0};
-        if (sums) plan = plan_sums(*sums, arguments->block(), grid.dims, grid.count, self->deterministic);
-        const Job job{entry,         arguments->block(),           grid.dims,
-                      grid.count,    plan.copies ? sums : nullptr, variant->lanes,
-                      variant->rows, self->order_dependent != 0,   self->non_associative != 0,
-                      plan.halo,     self->deterministic != 0,     takes};
+        if (sums) plan = plan_sums(*sums, arguments->block(), grid.dims, grid.count, deterministic);
+        const Job job{code.entry,
+                      arguments->block(),
+                      grid.dims,
+                      grid.count,
+                      plan.copies ? sums : nullptr,
+                      code.lanes,
+                      code.rows,
+                      self->order_dependent != 0,
+                      self->non_associative != 0,
+                      plan.halo,
+                      deterministic,
+                      code.takes};
         outcome = run(job, &record, &gil);
         if (record.printed.load(std::memory_order_relaxed)) std::fflush(stdout);
     }
-    variant->first_ns = outcome.first_ns;
+    if (variant->entry == code.entry) variant->first_ns = outcome.first_ns;
     return !outcome.interrupted && finished(self, record);
 }
 

@@ -230,6 +230,22 @@ def test_arguments_live_until_the_launch_ends() -> None:
     assert (result == 1).all()
 
 
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_write_hook_may_clear_the_table(batch: bool) -> None:
+    torch = pytest.importorskip("torch")
+
+    class Watched(torch.Tensor):  # type: ignore[name-defined,misc]
+        pass
+
+    d = s.dispatcher(s.param(s.ARRAY, s.F32, 1, True))
+    native.set_write_hook(Watched, lambda _: d.clear())
+    x = torch.zeros(1).as_subclass(Watched)
+    s.variable("echo_calls").value = 0
+    assert d.try_batch(1, [x], 1, [0]) if batch else d.try_launch(1, [x], [], None)
+    assert s.variable("echo_calls").value == 1
+    assert d.explain(1, [x], []) == ("the variant is not installed", None)
+
+
 # ---- errors
 
 
