@@ -45,13 +45,40 @@ bool Footprint::is_written_by(const Footprint& other) const {
 
 Gil* Gil::first_ = nullptr;
 int64_t Gil::count_ = 0;
+std::vector<std::pair<int64_t, PyObject*>> Gil::kept_;
 bool Gil::closed_ = false;
 
 Gil::~Gil() {
     acquire();
     if (!listed_) return;
+    unlist();
+    if (!kept_.empty()) let_go();
+}
+
+void Gil::unlist() {
     (previous_ ? previous_->next_ : first_) = next_;
     if (next_) next_->previous_ = previous_;
+}
+
+void Gil::keep(PyObject* object) {
+    if (first_) kept_.emplace_back(count_, Py_NewRef(object));
+}
+
+// Releases what no launch in flight needs any more. That may run Python code, and other launches in it.
+void Gil::let_go() {
+    int64_t oldest = count_;
+    for (const Gil* gil = first_; gil; gil = gil->next_) oldest = std::min(oldest, gil->number_);
+    std::vector<PyObject*> unneeded;
+    const auto take = [&](const std::pair<int64_t, PyObject*>& kept) {
+        if (kept.first > oldest) return false;
+        unneeded.push_back(kept.second);
+        return true;
+    };
+    kept_.erase(std::remove_if(kept_.begin(), kept_.end(), take), kept_.end());
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    for (PyObject* object : unneeded) Py_DECREF(object);
+    PyErr_Restore(type, value, traceback);
 }
 
 void Gil::enlist() {

@@ -10,6 +10,9 @@
 
 #include <pthread.h>
 
+#include <utility>
+#include <vector>
+
 #include "args.h"
 #include "context.h"
 #include "python.h"
@@ -43,6 +46,9 @@ class Gil {
     // Waits for those that have begun before; false when a signal handler raised.
     bool wait_for_turn();
 
+    // Keeps `object` until the launches that are in flight now have ended: they may use its memory.
+    static void keep(PyObject* object);
+
     // The exit handler, called with the GIL.
     static void close();
     // Forgets the launches of the parent.
@@ -53,6 +59,8 @@ class Gil {
   private:
     static bool clashes(const Footprint& footprint, int64_t before);
     void enlist();
+    void unlist();
+    static void let_go();
 
     RunRecord* record_;
     Footprint footprint_;
@@ -65,6 +73,8 @@ class Gil {
 
     static Gil* first_;  // the launches in flight; guarded by the GIL
     static int64_t count_;
+    // What is kept for launches in flight, each with the number of the first launch that does not need it.
+    static std::vector<std::pair<int64_t, PyObject*>> kept_;
     static bool closed_;
 };
 

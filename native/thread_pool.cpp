@@ -308,7 +308,15 @@ PyObject* close(PyObject*, PyObject*) {
     Py_RETURN_NONE;
 }
 
+PyObject* keep_for_launches(PyObject*, PyObject* object) {
+    Gil::keep(object);
+    Py_RETURN_NONE;
+}
+
 PyMethodDef functions[] = {
+    {"keep_for_launches", keep_for_launches, METH_O,
+     "keep_for_launches($module, object, /)\n--\n\nKeep `object` alive until the launches that are in flight in other "
+     "threads have ended."},
     {"_close", close, METH_NOARGS, "_close($module, /)\n--\n\nEnd the launches of other threads; called at exit."},
     {"set_num_threads", set_num_threads, METH_O,
      "set_num_threads($module, n, /)\n--\n\nSet how many threads a launch may use; 0 means one for each available "

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -228,6 +229,41 @@ def test_arguments_live_until_the_launch_ends() -> None:
     assert d.try_launch(100, arguments, [], None)
     thread.join()
     assert (result == 1).all()
+
+
+class Kept:
+    """What can be referred to weakly."""
+
+
+def test_objects_are_kept_until_the_launches_in_flight_have_ended() -> None:
+    def kept() -> weakref.ref[Kept]:
+        object_ = Kept()
+        native.keep_for_launches(object_)
+        return weakref.ref(object_)
+
+    d = counter()
+    began: list[int] = []
+
+    def launch(n: int) -> None:
+        began.append(n)
+        assert d.try_launch(n, [np.zeros(n, np.int32), 1000], [], None)
+
+    assert kept()() is None  # no launch is in flight
+    long, short = (threading.Thread(target=launch, args=(n,)) for n in (1000, 100))
+    long.start()
+    while not began:
+        time.sleep(0.001)
+    time.sleep(0.05)
+    first = kept()
+    short.start()
+    time.sleep(0.05)
+    second = kept()
+    short.join()
+    assert first() is not None
+    assert second() is not None
+    long.join()
+    assert first() is None
+    assert second() is None
 
 
 @pytest.mark.parametrize("batch", [False, True])

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from warp_like import _native
+from warp_like.base.contract import STRUCT_CODE
 from warp_like.frontend.host import in_kernels
 from warp_like.ir import types as ir
 from warp_like.runtime.arrays import indexing, interop_hooks, nested
@@ -295,14 +296,17 @@ class array(Exchange, Elementwise, Generic[DType]):
             if value.element.scalar != element.scalar or (element.is_struct and value.element != element):
                 raise TypeError(f"{self!r} can't take elements of {value.dtype.__name__}; convert them first")
             if element.holds:
-                nested.adopt(self, value)
+                nested.require_device(self, value)
             return value
         if isinstance(value, Composite) and value._scalar_ == element.scalar and value._shape_ == element.shape:
             return np.frombuffer(value._bytes(), element.numpy).reshape(element.shape)
-        components = host_elements(value, element)
-        if element.holds:
-            nested.hold(self, value if isinstance(value, (list, tuple)) else [value])
-        return components
+        return host_elements(value, element)
+
+    def _held_by(self, value: Any) -> Any:
+        """What ``value``, elements that are about to be written here, holds, as ``nested.writing`` takes it."""
+        if isinstance(value, array) or not self.element.holds:
+            return value if isinstance(value, array) else ()
+        return nested.arrays_of(self, value if isinstance(value, (list, tuple)) else [value])
 
     def fill_(self, value: Any) -> None:
         """Set every element to ``value``: a number, or what the element type can be made of."""
@@ -329,13 +333,14 @@ class array(Exchange, Elementwise, Generic[DType]):
         if type(value) is not element.host and getattr(value, "_ir_type_", None) != element.type:
             raise TypeError(f"an element of {self!r} is {element.type}, got {type(value).__name__}")
         self._require_writable()
-        if element.holds:
-            nested.hold(self, [value])
-        host_copy(self, np.array(value.numpy_value(), element.numpy))
+        host_copy(self, np.array(value.numpy_value(), element.numpy), holding=self._held_by(value))
 
     def zero_(self) -> None:
         """Set every element to zero; arrays in structs to None."""
         if recorder.active is None and recorder.graph is None and self._try_zero():
+            if self.type_code & STRUCT_CODE == STRUCT_CODE:
+                with nested.writing(self):  # nothing more, but the elements have given up their arrays
+                    pass
             return
         self._require_writable()
         host_copy(self, np.zeros((), self._raw_dtype))
@@ -345,7 +350,7 @@ class array(Exchange, Elementwise, Generic[DType]):
         self._require_writable()
         given = src if self.element.is_struct else host_data(src, recorder.active is not None)
         values = self._fitted(self._check_components(given))
-        host_copy(self, values, given if isinstance(given, array) else None)
+        host_copy(self, values, given if isinstance(given, array) else None, holding=self._held_by(given))
 
     def _fitted(self, values: Any) -> Any:
         """``values``, an array or raw components, in the shape of this array, where they divide into its elements."""
@@ -403,7 +408,7 @@ class array(Exchange, Elementwise, Generic[DType]):
             components = self._check_components(given)
             if isinstance(components, array) and components._full_shape != target._full_shape:
                 components = components.numpy()  # which broadcasts
-            host_copy(target, components, given if isinstance(given, array) else None)
+            host_copy(target, components, given if isinstance(given, array) else None, holding=self._held_by(given))
         else:
             target.fill_(value)
 

@@ -160,11 +160,8 @@ def bind_data(
         )
     _check_ndim(normalize_shape(outer), ndim)
     bind_new(self, element, outer, place, False, pinned)
-    if element.holds and isinstance(values, Array):
-        nested.adopt(self, values)
-    elif element.holds:
-        nested.hold(self, data)
-    put(self, scalars.reshape((*outer, *element.shape)))
+    holding = () if not element.holds else values if isinstance(values, Array) else nested.arrays_of(self, data)
+    put(self, scalars.reshape((*outer, *element.shape)), holding=holding)
 
 
 def _is_raw(values: Any, element: ElementType) -> bool:

@@ -299,7 +299,7 @@ def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: 
         of = _line(of)[src_offset : src_offset + count]
     to._require_writable()
     if to.element.holds:
-        nested.adopt(to, of)
+        nested.require_device(to, of)
     host_copy(to, of, of, stream)
 
 

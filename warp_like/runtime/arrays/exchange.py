@@ -13,7 +13,7 @@ import numpy as np
 
 from warp_like import _native
 from warp_like.ir import types as ir
-from warp_like.runtime.arrays import interop_hooks, nested
+from warp_like.runtime.arrays import interop_hooks
 from warp_like.runtime.arrays.binding import bind, bind_new
 from warp_like.runtime.arrays.recording import put
 from warp_like.runtime.memory.allocation import ElementType, contiguous_strides, element_type
@@ -183,8 +183,6 @@ class Exchange(_native.Array):
     def _copied(self: _Self, device: Device | None = None) -> _Self:
         """A contiguous copy, without gradient, on the same device or another."""
         out = self._like(self.shape, device)
-        if self.element.holds:
-            nested.adopt(out, self)  # type: ignore[arg-type]
         put(out, self)
         return out
 

@@ -170,9 +170,7 @@ class indexedarray(Elementwise, Generic[DType]):
 
     def _copied(self) -> array:
         out = self.data._like(self.shape)
-        if out.element.holds:
-            nested.adopt(out, self.data)
-        put(out, self.numpy())
+        put(out, self.numpy(), holding=self.data)
         return out
 
     def to(self, device: DeviceLike, requires_grad: bool | None = None) -> Any:
@@ -185,9 +183,7 @@ class indexedarray(Elementwise, Generic[DType]):
         """Set every element to ``value``: a number, or what the element type can be made of."""
         one = self.data._like((1,))
         one.fill_(value)
-        if one.element.holds:
-            nested.adopt(self.data, one)
-        self._put(one.numpy()[0])
+        self._put(one.numpy()[0], one)
 
     def zero_(self) -> None:
         """Set every element to zero."""
@@ -209,7 +205,7 @@ class indexedarray(Elementwise, Generic[DType]):
             fits = False
         if not fits:
             raise ValueError(f"can't assign data of shape {raw.shape} to {self!r}, whose data has shape {wanted}")
-        self._put(raw.reshape(wanted))
+        self._put(raw.reshape(wanted), self.data._held_by(given))
 
     def _set(self, value: Any) -> None:
         """What ``a[indices] = value`` means."""
@@ -218,17 +214,18 @@ class indexedarray(Elementwise, Generic[DType]):
         else:
             self.fill_(value)
 
-    def _put(self, values: np.ndarray[Any, Any]) -> None:
+    def _put(self, values: np.ndarray[Any, Any], holding: Any = ()) -> None:
         self._refuse_tape("what the host writes to it")
         if recorder.graph is not None:
             raise RuntimeError(f"a capture does not take what the host writes to {self!r}; write it in a kernel")
         selection = self._selection()
         self.data._require_writable()
         host_writes(self.data)
-        raw = self.data.numpy()
-        raw[selection] = values
-        if not self.data.device.backend.shares_host_memory:  # what NumPy got is a copy
-            put(self.data, raw)
+        with nested.writing(self.data, holding):
+            raw = self.data.numpy()
+            raw[selection] = values
+            if not self.data.device.backend.shares_host_memory:  # what NumPy got is a copy
+                put(self.data, raw)
 
     def _selection(self) -> tuple[Any, ...]:
         """The elements as NumPy selects them."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from warp_like import _native
+from warp_like.runtime.arrays import nested
 from warp_like.runtime.memory.recorder import recorder
 
 if TYPE_CHECKING:
@@ -95,11 +96,20 @@ def host_writes(dest: array, source: array | None = None) -> None:
         recorder.active.record_write(Write(dest, source))
 
 
-def put(dest: Any, values: Any, stream: Any = None) -> None:
+def put(dest: Any, values: Any, stream: Any = None, holding: Any = ()) -> None:
     """Copy ``values``, an array of as many components or NumPy components that broadcast, to the memory of ``dest``.
 
     A backend copies between its devices and the host's memory, so data goes from kind to kind by way of the host.
+    ``holding`` has the arrays that NumPy components of structs hold, as for ``nested.writing``.
     """
+    if dest.element.holds:
+        with nested.writing(dest, values if isinstance(values, _native.Array) else holding):
+            _copy(dest, values, stream)
+    else:
+        _copy(dest, values, stream)
+
+
+def _copy(dest: Any, values: Any, stream: Any) -> None:
     backend = dest.device.backend
     if isinstance(values, _native.Array):
         other = values.device.backend
@@ -110,7 +120,7 @@ def put(dest: Any, values: Any, stream: Any = None) -> None:
     backend.write(dest, values, stream)
 
 
-def host_copy(dest: array, values: Any, source: array | None = None, stream: Any = None) -> None:
+def host_copy(dest: array, values: Any, source: array | None = None, stream: Any = None, holding: Any = ()) -> None:
     """Write ``values``, as ``put`` takes them, to the memory of ``dest``; all writes of the host go this way.
 
     Under a capture the write becomes an operation of the graph; where there is a ``source``, it copies what the memory
@@ -118,8 +128,9 @@ def host_copy(dest: array, values: Any, source: array | None = None, stream: Any
     """
     if recorder.active is not None and recorder.active.record_write(Write(dest, source, values)):
         return
+    holding = holding if source is None else source
     if recorder.graph is None:
-        put(dest, values, stream)
+        put(dest, values, stream, holding)
         return
     held = values if source is not None else np.array(values)
-    recorder.graph.add_call(f"write {dest!r}", functools.partial(put, dest, held), [dest])
+    recorder.graph.add_call(f"write {dest!r}", functools.partial(put, dest, held, holding=holding), [dest])

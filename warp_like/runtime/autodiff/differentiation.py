@@ -14,6 +14,7 @@ from warp_like.runtime.arrays import nested
 from warp_like.runtime.arrays.array import array
 from warp_like.runtime.arrays.creation import clone
 from warp_like.runtime.arrays.recording import Record, program_of
+from warp_like.runtime.autodiff.nested_gradients import refresh_gradients
 from warp_like.runtime.kernels.arguments import Site, convert, place_of, require_writable
 from warp_like.runtime.kernels.kernel import Kernel
 from warp_like.runtime.kernels.program import Program
@@ -138,7 +139,7 @@ def bind_adjoints(
         if adjoint is None:
             if a.grad is not None:
                 a._attach_grad()
-                nested.refresh_gradients([a])
+                refresh_gradients([a])
                 found[i] = clone(a.grad) if a.retain_grad and i in consumed else a.grad
             continue
         name = f"adj_{kernel.parameter_names[i]}"

@@ -31,6 +31,7 @@ from warp_like.runtime.arrays.array import array
 from warp_like.runtime.arrays.creation import clone
 from warp_like.runtime.arrays.recording import Record, program_of
 from warp_like.runtime.autodiff.differentiation import adjoint_program, gradients_of
+from warp_like.runtime.autodiff.nested_gradients import require_gradients
 from warp_like.runtime.memory.recorder import recorder
 
 Extent = tuple[int, int]
@@ -239,7 +240,7 @@ class History(_native.History):
     def _before_nested(self, record: Record, forward: Effects) -> None:
         """Note the arrays that a launch reaches through elements of its arguments."""
         self.has_nested = True
-        nested.require_gradients(record.args)
+        require_gradients(record.args)
         written = {x.ptr: x for i, path in forward.nested_writes for x in nested.arrays_at(record.args[i], path)}
         for x in written.values():
             self.before_write(x, record)

@@ -29,6 +29,7 @@ from warp_like.runtime.autodiff.history import (
     share_memory,
     unseen,
 )
+from warp_like.runtime.autodiff.nested_gradients import refresh_gradients
 from warp_like.runtime.autodiff.retain_grad import Retained
 from warp_like.runtime.autodiff.saved_results import saving_results
 from warp_like.runtime.kernels.arguments import grid_dims, place_of, same_arguments
@@ -256,7 +257,7 @@ class Tape:
         arrays = [*self._arrays(), *(a for a, _ in starts)]
         for a in arrays:
             a._attach_grad()
-        nested.refresh_gradients(arrays)
+        refresh_gradients(arrays)
         self._require_ready()
         self._warned = (
             self._warned
@@ -541,7 +542,7 @@ def _reverse(r: Record | Write | UserFunction) -> None:
         source = None if r.source is None else r.source.grad
         if source is None:
             r.dest.grad.zero_()
-            nested.refresh_gradients([r.dest])
+            refresh_gradients([r.dest])
         elif share_memory(source, r.dest.grad):
             move_elements(source, r.dest.grad)
         else:
