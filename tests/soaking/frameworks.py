@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
-import random
 
 import numpy as np
 
 import warp_like as wp
-from tests.soaking.kinds import FEW, N, cube, kind, numbers, require
+from tests.soaking.kinds import FEW, N, Rng, cube, kind, numbers, require
 
 if importlib.util.find_spec("torch") is not None:
     import torch
 
     @kind
-    def torch_tensors(rng: random.Random) -> None:
+    def torch_tensors(rng: Rng) -> None:
         """Launch on tensors, recorded and not, and exchange memory in both directions."""
         x, y = torch.from_numpy(numbers(rng)), torch.zeros(N)
         wp.launch(cube, dim=N, inputs=[x], outputs=[y])
@@ -26,7 +25,7 @@ if importlib.util.find_spec("torch") is not None:
         require(wp.to_torch(wp.clone(a)).numpy(), x.numpy())
 
     @kind
-    def torch_gradients(rng: random.Random) -> None:
+    def torch_gradients(rng: Rng) -> None:
         """Go backward from an operator of a kernel that was made just now, and replaces the one before."""
         factor = float(1 + rng.randrange(FEW))
 
@@ -41,7 +40,7 @@ if importlib.util.find_spec("torch") is not None:
         require(x.grad.numpy(), 2.0 * factor * x.detach().numpy(), rtol=1e-4)
 
     @kind
-    def lost_tensors(rng: random.Random) -> None:
+    def lost_tensors(rng: Rng) -> None:
         """Refuse to write where a tensor had its memory."""
         t = torch.zeros(N)
         command = wp.launch(cube, dim=N, inputs=[torch.ones(N)], outputs=[t], record_cmd=True)
@@ -60,20 +59,20 @@ if importlib.util.find_spec("jax") is not None:
     _slope = jax.jit(jax.grad(lambda x: wp.jax_kernel(cube, enable_backward=True)(x)[0].sum()))
 
     @kind
-    def jax_calls(rng: random.Random) -> None:
+    def jax_calls(rng: Rng) -> None:
         """Call a kernel from JAX's programs, and differentiate it there."""
         x = numbers(rng)
         require(np.asarray(_cubed(x)), x**3)
         require(np.asarray(_slope(x)), 3.0 * x**2, rtol=1e-4)
 
     @kind
-    def jax_functions(rng: random.Random) -> None:
+    def jax_functions(rng: Rng) -> None:
         """Make a function for JAX of a kernel and call it."""
         x = numbers(rng)
         require(np.asarray(wp.jax_kernel(cube)(x)[0]), x**3)
 
     @kind
-    def dropped_jax_functions(rng: random.Random) -> None:
+    def dropped_jax_functions(rng: Rng) -> None:
         """Make a function for JAX of a kernel that was made just now, and drop both."""
         factor = float(rng.randrange(FEW))
 
@@ -86,7 +85,7 @@ if importlib.util.find_spec("jax") is not None:
         require(np.asarray(wp.jax_kernel(scaled)(x)[0]), np.float32(factor) * x)
 
     @kind
-    def jax_arrays(rng: random.Random) -> None:
+    def jax_arrays(rng: Rng) -> None:
         """Exchange memory with JAX."""
         a = wp.array(numbers(rng))
         require(np.asarray(wp.to_jax(a)), a.numpy())
@@ -97,7 +96,7 @@ if importlib.util.find_spec("paddle") is not None:
     import paddle
 
     @kind
-    def paddle_tensors(rng: random.Random) -> None:
+    def paddle_tensors(rng: Rng) -> None:
         """Launch on Paddle's tensors, and exchange memory in both directions."""
         x, y = paddle.to_tensor(numbers(rng)), paddle.zeros([N])
         wp.launch(cube, dim=N, inputs=[x], outputs=[y])

@@ -20,7 +20,17 @@ import warp_like as wp
 
 N = 257  # elements: more than a vector of lanes, and no multiple of one
 FEW = 20  # values that closures capture: after these, code comes from the cache
-Kind = Callable[[random.Random], None]
+
+
+class Rng(random.Random):
+    """The random numbers of one thread, with the thread's name."""
+
+    def __init__(self, name: str, seed: int) -> None:
+        super().__init__(f"{seed} {name}")
+        self.name = name
+
+
+Kind = Callable[[Rng], None]
 KINDS: dict[str, Kind] = {}
 _numbers = itertools.count()
 
@@ -36,7 +46,7 @@ def require(found: Any, expected: Any, rtol: float = 1e-5) -> None:
     np.testing.assert_allclose(found, expected, rtol=rtol, atol=1e-6)
 
 
-def numbers(rng: random.Random) -> np.ndarray[Any, Any]:
+def numbers(rng: Rng) -> np.ndarray[Any, Any]:
     """Some float32, not all alike."""
     return np.linspace(rng.uniform(-1.0, 0.0), rng.uniform(0.5, 1.5), N, dtype=np.float32)
 
@@ -75,7 +85,7 @@ def along(line: Line, y: wp.array(dtype=float)):
 
 
 @kind
-def launches(rng: random.Random) -> None:
+def launches(rng: Rng) -> None:
     """Launch on NumPy's arrays and on ours."""
     x, a = numbers(rng), rng.uniform(-2.0, 2.0)
     y, mine = np.zeros_like(x), wp.zeros(N, dtype=float)
@@ -89,7 +99,7 @@ def launches(rng: random.Random) -> None:
 
 
 @kind
-def large_launches(rng: random.Random) -> None:
+def large_launches(rng: Rng) -> None:
     """Launch a grid that the pool's threads share."""
     n = rng.choice([30_000, 100_000])
     x, y = np.full(n, 0.5, np.float32), np.zeros(n, np.float32)
@@ -98,7 +108,7 @@ def large_launches(rng: random.Random) -> None:
 
 
 @kind
-def recorded_launches(rng: random.Random) -> None:
+def recorded_launches(rng: Rng) -> None:
     """Record a launch, run it again with other arguments, and drop it."""
     x, y = wp.array(numbers(rng)), wp.zeros(N, dtype=float)
     command = wp.launch(affine, dim=N, inputs=[x, 2.0], outputs=[y], record_cmd=True)
@@ -110,7 +120,7 @@ def recorded_launches(rng: random.Random) -> None:
 
 
 @kind
-def structs(rng: random.Random) -> None:
+def structs(rng: Rng) -> None:
     """Give kernels a struct that holds an array."""
     line, y = Line(), wp.zeros(N, dtype=float)
     line.slope, line.offset, line.points = 2.0, rng.uniform(0.0, 1.0), wp.array(numbers(rng))
@@ -119,7 +129,7 @@ def structs(rng: random.Random) -> None:
 
 
 @kind
-def refusals(rng: random.Random) -> None:
+def refusals(rng: Rng) -> None:
     """Launch with wrong arguments, and out of an array's bounds in debug mode."""
     for wrong, error in (([wp.zeros(N, dtype=int), 1.0], TypeError), ([None, "a"], TypeError)):
         try:
@@ -139,7 +149,7 @@ def refusals(rng: random.Random) -> None:
 
 
 @kind
-def tapes(rng: random.Random) -> None:
+def tapes(rng: Rng) -> None:
     """Differentiate two launches and a sum on a tape."""
     x = wp.array(numbers(rng), requires_grad=True)
     y, z = (wp.zeros(N, dtype=float, requires_grad=True) for _ in range(2))
@@ -151,7 +161,7 @@ def tapes(rng: random.Random) -> None:
 
 
 @kind
-def dropped_tapes(rng: random.Random) -> None:
+def dropped_tapes(rng: Rng) -> None:
     """Record, and never go backward."""
     x, y = wp.array(numbers(rng), requires_grad=True), wp.zeros(N, dtype=float, requires_grad=True)
     with wp.Tape():
@@ -161,7 +171,7 @@ def dropped_tapes(rng: random.Random) -> None:
 
 
 @kind
-def graphs(rng: random.Random) -> None:
+def graphs(rng: Rng) -> None:
     """Capture launches and writes of the host, and run them several times."""
     x, y = wp.array(numbers(rng)), wp.zeros(N, dtype=float)
     with wp.ScopedCapture() as capture:
@@ -179,7 +189,7 @@ def graphs(rng: random.Random) -> None:
 
 
 @kind
-def arrays(rng: random.Random) -> None:
+def arrays(rng: Rng) -> None:
     """Make arrays, views and copies, and drop them."""
     values = numbers(rng)
     a = wp.array(values)
@@ -194,7 +204,7 @@ def arrays(rng: random.Random) -> None:
 
 
 @kind
-def whole_arrays(rng: random.Random) -> None:
+def whole_arrays(rng: Rng) -> None:
     """Sort, scan and map whole arrays."""
     values = numbers(rng)
     a, scanned = wp.array(values), wp.zeros(N, dtype=float)
@@ -208,7 +218,7 @@ def whole_arrays(rng: random.Random) -> None:
 
 
 @kind
-def mapped_functions(rng: random.Random) -> None:
+def mapped_functions(rng: Rng) -> None:
     """Map a function that captures a number."""
     factor = float(rng.randrange(FEW))
 
@@ -254,19 +264,19 @@ def _launch_cell(factor: float) -> None:
 
 
 @kind
-def new_cells(rng: random.Random) -> None:
+def new_cells(rng: Rng) -> None:
     """Compile a text that nobody has compiled before."""
     _launch_cell(next(_numbers) / 64.0)
 
 
 @kind
-def same_cells(rng: random.Random) -> None:
+def same_cells(rng: Rng) -> None:
     """Define a text again, whose code the cache has."""
     _launch_cell(float(rng.randrange(FEW)))
 
 
 @kind
-def closures(rng: random.Random) -> None:
+def closures(rng: Rng) -> None:
     """Make a kernel that captures a number and an object, and see that both go."""
     factor, captured = float(rng.randrange(FEW)), np.zeros(3000)
 
@@ -284,7 +294,7 @@ def closures(rng: random.Random) -> None:
 
 
 @kind
-def captured_objects(rng: random.Random) -> None:
+def captured_objects(rng: Rng) -> None:
     """A kernel of a module of its own dies with its last reference, and what it captured with it."""
     held = np.zeros(3000)
 
@@ -305,7 +315,7 @@ def captured_objects(rng: random.Random) -> None:
 
 
 @kind
-def differentiated_closures(rng: random.Random) -> None:
+def differentiated_closures(rng: Rng) -> None:
     """Go backward through a kernel that was made just now."""
     factor = float(1 + rng.randrange(FEW))
 
@@ -325,7 +335,7 @@ _TYPES = (wp.float32, wp.float64, wp.int32, wp.int64, wp.vec3, wp.mat22, wp.quat
 
 
 @kind
-def generics(rng: random.Random) -> None:
+def generics(rng: Rng) -> None:
     """Make a generic kernel and instances of it."""
 
     @wp.kernel
@@ -340,7 +350,7 @@ def generics(rng: random.Random) -> None:
 
 
 @kind
-def redefined_structs(rng: random.Random) -> None:
+def redefined_structs(rng: Rng) -> None:
     """Declare a struct again and make arrays of it."""
 
     @wp.struct
@@ -359,14 +369,27 @@ def redefined_structs(rng: random.Random) -> None:
 
 
 @kind
-def unloaded_modules(rng: random.Random) -> None:
-    """Forget what was compiled for a module, which other threads may be launching."""
-    wp.get_module(__name__).unload()
-    launches(rng)
+def unloaded_modules(rng: Rng) -> None:
+    """Forget what was compiled for a module, and launch from it.
+
+    Each thread has a module of its own: a tape of another thread that goes backward meanwhile may raise.
+    """
+    factor, name = float(rng.randrange(FEW)), f"tests.soaking.module_{rng.name}"
+
+    @wp.kernel(module=name)
+    def unloaded(x: wp.array(dtype=float)):
+        i = wp.tid()
+        x[i] = x[i] * factor
+
+    x = wp.ones(N, dtype=float)
+    for _ in range(2):
+        wp.launch(unloaded, dim=N, inputs=[x])
+        wp.get_module(name).unload()
+    require(x.numpy(), factor * factor)
 
 
 @kind
-def compile_errors(rng: random.Random) -> None:
+def compile_errors(rng: Rng) -> None:
     """Refuse a kernel."""
 
     @wp.kernel
@@ -381,7 +404,7 @@ def compile_errors(rng: random.Random) -> None:
 
 
 @kind
-def inspections(rng: random.Random) -> None:
+def inspections(rng: Rng) -> None:
     """Ask kernels for their code."""
     assert "kernel" in cube.inspect("ir")
     assert "define" in cube.inspect("llvm")

@@ -14,7 +14,6 @@ import gc
 import json
 import os
 import platform
-import random
 import sys
 import tempfile
 import threading
@@ -25,6 +24,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from tests.soaking.kinds import Rng
 from tests.soaking.plateau import Verdict, judge
 
 BOUNDS = {"resident_kib": 0.1, "objects": 0.02}
@@ -45,14 +45,6 @@ class Sample:
     cache_kib: int
     threads: int
     files: int
-
-
-class Rng(random.Random):
-    """The random numbers of one thread, with the thread's name."""
-
-    def __init__(self, name: str, seed: int) -> None:
-        super().__init__(f"{seed} {name}")
-        self.name = name
 
 
 @dataclass

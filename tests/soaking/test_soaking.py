@@ -9,9 +9,9 @@ import pytest
 
 import tests.soaking.frameworks  # noqa: F401 (adds its kinds)
 from tests.soaking import run
-from tests.soaking.kinds import KINDS
+from tests.soaking.kinds import KINDS, Rng
 from tests.soaking.plateau import LEAST_OPERATIONS, judge
-from tests.soaking.run import Rng, Soak
+from tests.soaking.run import Soak
 
 OPERATIONS = [1000 * i for i in range(1, 101)]
 BOUND = run.BOUNDS["resident_kib"]
