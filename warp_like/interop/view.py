@@ -299,7 +299,12 @@ def _from_array_interface(obj: Any) -> Memory | None:
     interface = getattr(obj, "__array_interface__", None)
     if interface is None:
         return None
-    a = np.asarray(_Interface(interface, obj))
+    try:
+        a = np.asarray(_Interface(interface, obj))
+    except (ArithmeticError, AttributeError, BufferError, LookupError, SyntaxError, TypeError, ValueError) as e:
+        raise ValueError(f"the __array_interface__ of the {_kind(obj)} is malformed: {type(e).__name__}: {e}") from e
+    if interface.get("mask") is not None:  # NumPy ignores it
+        raise TypeError(f"the {_kind(obj)} has a mask, which would be ignored")
     wanted = interface.get("data")
     if isinstance(wanted, tuple) and a.ctypes.data != wanted[0]:  # otherwise it is a buffer, which NumPy shares
         raise ValueError(f"NumPy copies the {_kind(obj)} instead of sharing its memory")
