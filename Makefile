@@ -37,7 +37,7 @@ ENVIRONMENT := $(PYTHON) .ci/environment.py $(VENV)
 SOURCES := warp_like examples tests docs .ci build_lib.py build_contract.py build_stubs.py
 NATIVE := $(wildcard native/*.cpp native/*.h)
 
-.PHONY: help demo test test-cuda test-ptx test-public test-versions test-long soak fuzz lint format docs bench build dist clean
+.PHONY: help demo test test-cuda test-ptx test-public test-versions test-long soak fuzz sanitize lint format docs bench build dist clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -77,6 +77,10 @@ fuzz: ## random programs against plain Python, for SECONDS from SEED on; finding
 	@$(ENVIRONMENT) test
 	@$(BIN)/python build_lib.py
 	$(BIN)/python -m tests.fuzz.run --seconds $(SECONDS) --seed $(SEED) $(ARGS)
+
+sanitize: ## tests of native code under the address, undefined-behaviour and thread sanitizers; in build/sanitize
+	@$(ENVIRONMENT) demo docs test $(EXTRAS)
+	$(BIN)/python .ci/sanitize.py $(ARGS)
 
 test-public: ## every kernel of pinned public packages, and programs compared with Warp; installs into build/
 	@$(ENVIRONMENT) test

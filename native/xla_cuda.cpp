@@ -136,7 +136,7 @@ const CudaPlan* load(Plan* plan, void* context, std::string* text) {
                               check == Py_None ? nullptr : check,
                               std::vector<BoundStep>(static_cast<size_t>(bound_size) / sizeof(BoundStep)),
                               resident};
-    std::memcpy(made->bound.data(), bound, made->bound.size() * sizeof(BoundStep));
+    if (!made->bound.empty()) std::memcpy(made->bound.data(), bound, made->bound.size() * sizeof(BoundStep));
     plan->on_cuda.store(made, std::memory_order_release);
     return made;
 }

@@ -264,6 +264,7 @@ def test_a_gradient_whose_stack_depends_on_data_is_given_one(fake, stream):
 
 
 def test_deterministic_mode_is_kept(fake, stream):
+    fake.args_size = 2 * 24
     number = float(next(_numbers))
 
     @wp.kernel(module="unique")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -385,7 +386,8 @@ for G in (2.0, 3.0, 2.0):
 def test_each_value_has_its_place_in_the_cache(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    env = {"PYTHONPATH": str(Path(wp.__file__).parents[1]), "WARP_LIKE_CACHE_DIR": str(tmp_path / "cache")}
+    path = str(Path(wp.__file__).parents[1])
+    env = {**os.environ, "PYTHONPATH": path, "WARP_LIKE_CACHE_DIR": str(tmp_path / "cache")}
     said = [
         subprocess.run([sys.executable, str(program)], env=env, check=True, capture_output=True, text=True).stdout
         for _ in range(2)
