@@ -13,7 +13,7 @@ Results go to ``build/versions/results.json``, row by row, and the table of all 
 ``PIP_FLAGS`` goes to pip: PyTorch's packages for Linux bring CUDA's libraries, several GiB, unless it names an index
 without them.
 
-The oldest versions are the bounds in ``pyproject.toml``. Uses the standard library alone.
+The oldest versions are the bounds in ``pyproject.toml``. Uses the standard library alone, of Python 3.10 or later.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import argparse
 import datetime
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -204,7 +203,7 @@ def counts(report: Path, status: int) -> dict:
 def table(results: dict[str, dict]) -> str:
     """Return the Markdown table of all rows."""
     head = ["row", "Python", *PACKAGES, "passed", "skipped", "failed", "date"]
-    lines = [head, ["---"] * len(head)]
+    lines = [head]
     for name, row in ROWS.items():
         found = results.get(name)
         if found is None:
@@ -215,8 +214,9 @@ def table(results: dict[str, dict]) -> str:
         numbers = [str(found[key]) for key in ("passed", "skipped", "failed")]
         lines.append([name, found["python"], *versions, *numbers, found["date"]])
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
-    rows = [" | ".join(cell.ljust(width) for cell, width in zip(line, widths)) for line in lines]  # noqa: B905
-    return "".join(f"| {re.sub('--- *', lambda m: '-' * len(m[0]), text)} |\n" for text in rows)
+    lines.insert(1, ["-" * width for width in widths])
+    rows = [[cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def write_page(text: str) -> None:
@@ -242,10 +242,11 @@ def main() -> int:
             print(f"{name}: Python {row.python}, {', '.join(row.requirements())}")
         return 0
     BUILD.mkdir(parents=True, exist_ok=True)
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    results: dict[str, dict] = {}
     failed = False
     for name in options.rows or ROWS:
         found = run(name, ROWS[name], options.jobs)
+        results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}  # another row may have run meanwhile
         if found is None:
             results.pop(name, None)
         else:

@@ -12,10 +12,21 @@ PyObject* storage_name = nullptr;
 PyObject* data_name = nullptr;
 PyObject* size_name = nullptr;
 
+// What a method without arguments returns, as an address or a number of bytes; 0 with an exception where it fails.
+uintptr_t number_of(PyObject* object, PyObject* name) {
+    const Ref number(PyObject_CallMethodNoArgs(object, name));
+    return number ? static_cast<uintptr_t>(PyLong_AsUnsignedLongLong(number.get())) : 0;
+}
+
 // Where a tensor has its first element now; null without an exception where it has none.
 const void* data_of(PyObject* tensor, const TensorType& type) {
     const void* known = type.torch && reads_torch(tensor) ? torch_data(tensor) : nullptr;
     if (known) return known;
+    if (type.reader) {  // which would describe all of it
+        const uintptr_t address = number_of(tensor, data_name);
+        PyErr_Clear();
+        return reinterpret_cast<const void*>(address);
+    }
     TensorView view;
     if (!read_tensor(tensor, type, &view)) {
         PyErr_Clear();
@@ -23,12 +34,6 @@ const void* data_of(PyObject* tensor, const TensorType& type) {
     }
     const DLTensor& seen = view.tensor;
     return seen.data ? static_cast<const char*>(seen.data) + seen.byte_offset : nullptr;
-}
-
-// What a method without arguments returns, as an address or a number of bytes; 0 with an exception where it fails.
-uintptr_t number_of(PyObject* object, PyObject* name) {
-    const Ref number(PyObject_CallMethodNoArgs(object, name));
-    return number ? static_cast<uintptr_t>(PyLong_AsUnsignedLongLong(number.get())) : 0;
 }
 
 // Whether the storage holds the elements of `array`: the owner may have been given another one.

@@ -116,6 +116,8 @@ def test_donating_an_array_that_is_shared_leaves_its_memory():
 def test_the_short_way_gives_what_from_dlpack_does(t):
     from warp_like.interop.jax import _importer
 
+    if _importer() is None and jax.__version_info__ < (0, 7):
+        pytest.skip("this jaxlib has no such function under this name")
     assert _importer() is not None, "jaxlib has changed: to_jax() takes three times as long"
     w = wp.array(np.eye(4), dtype=t)
     x, y = wp.to_jax(w), jax.dlpack.from_dlpack(w)

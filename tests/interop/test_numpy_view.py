@@ -164,7 +164,8 @@ def test_dlpack_object_and_capsule():
     with pytest.raises(TypeError, match="expected a DLPack capsule"):
         wp.from_dlpack([1, 2])
     a.flags.writeable = False
-    assert wp.from_dlpack(a.__dlpack__(max_version=(1, 0))).readonly
+    if newer:
+        assert wp.from_dlpack(a.__dlpack__(max_version=(1, 0))).readonly
 
 
 def test_arrays_out_to_numpy():

@@ -35,7 +35,7 @@ def test_pip_is_told_the_same_bounds(library, package):
         ("torch", "2.5.1+cu124", 'torch 2.5.1+cu124 is too old to be used with warp_like; install torch 2.6 or later: '
          'pip install "torch>=2.6"'),
         ("torch", "1.13.1", "install torch 2.6 or later"),
-        ("jax", "0.5.3", "install jax 0.6 or later"),
+        ("jax", "0.6.1", "install jax 0.6.2 or later"),
         ("paddle", "3.3.0", "install paddlepaddle 3.3.1 or later"),
         ("paddle", "3.2.2", "install paddlepaddle 3.3.1 or later"),
         ("paddle", "0.0.0", None),

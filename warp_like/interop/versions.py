@@ -1,6 +1,6 @@
 """Which versions of other libraries can be used, and what is done for those without DLPack's C exchange API.
 
-PyTorch has that API since 2.10, Paddle since 3.3. Native code finds it by itself, so nothing here runs at a launch on
+PyTorch has that API since 2.10, and so has Paddle. Native code finds it by itself, so nothing here runs at a launch on
 tensors that have it. Tensors without it are unknown to native code: the first one comes to ``require_readable``, which
 lets a function in Python read them or refuses them.
 """
@@ -14,8 +14,8 @@ from typing import Any
 
 from warp_like import _native
 
-OLDEST = {"torch": (2, 6), "jax": (0, 6), "paddle": (3, 3, 1)}
-"""The oldest versions that the tests pass with (docs/versions.md), by the name of the module."""
+OLDEST = {"torch": (2, 6), "jax": (0, 6, 2), "paddle": (3, 3, 1)}
+"""The oldest versions that are supported, by the name of the module; docs/versions.md says why and what was tested."""
 
 _PACKAGES = {"torch": "torch", "jax": "jax", "paddle": "paddlepaddle"}
 _API = "__dlpack_c_exchange_api__"
