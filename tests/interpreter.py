@@ -26,7 +26,7 @@ from warp_like.builtins.emit import Emitter
 from warp_like.builtins.spec import Elementwise, Expand, Overload, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.types import Array, Scalar, Struct, Type, bfloat16, element_shape, scalar_of
+from warp_like.ir.types import Array, Scalar, Struct, Type, bfloat16, element_count, element_shape, scalar_of
 from warp_like.passes.bodies import body_of
 from warp_like.values.struct import structured_dtype
 
@@ -262,9 +262,22 @@ def _view(m: _Thread, o: ops.View, env: Env) -> list[Any]:
     return [env[o.array][_index(o, o.array, o.indices, env)]]
 
 
+def _components(m: _Thread, o: ops.Components, env: Env) -> list[Any]:
+    array, t = env[o.array], o.array.type
+    ndim, element = (t.ndim, t.dtype) if isinstance(t, Array) else (0, t)
+    shape = (*array.shape[:ndim], element_count(element))
+    return [np.lib.stride_tricks.as_strided(array, shape, (*array.strides[:ndim], array.itemsize))]
+
+
+def _empty(m: _Thread, o: ops.Empty, env: Env) -> list[Any]:
+    return [coerce(np.full(element_shape(o.result.type), 77), o.result.type)]
+
+
 def _local_array(m: _Thread, o: ops.LocalArray, env: Env) -> list[Any]:
     t = o.result.type
     assert isinstance(t, Array)
+    if not o.zeroed:
+        return [np.full(o.shape, 77, numpy_dtype(scalar_of(t.dtype)))]
     if isinstance(t.dtype, Struct):
         return [np.zeros(o.shape, structured_dtype(t.dtype))]
     scalar = scalar_of(t.dtype)
@@ -472,6 +485,8 @@ _EXECUTE: dict[type[Op], Callable[[_Thread, Any, Env], list[Any]]] = {
     ops.View: _view,
     ops.Slice: _slice,
     ops.NestedArray: _nested,
+    ops.Components: _components,
+    ops.Empty: _empty,
     ops.LocalArray: _local_array,
     ops.AtAddress: _at_address,
     ops.GetField: _get_field,

@@ -6,6 +6,9 @@ Each kernel is generated, launched on a few elements and compared with the same 
 its first launch, and of the first launch of its adjoint, with an empty cache. The last column is the growth: the
 microseconds that each line costs in the forward kernel; it stays the same where compile time is linear.
 
+The last rows are kernels of a few lines on ever larger matrices and vectors. Their time is about the same for all that
+have more than 64 components; growth is not shown.
+
 A chain of ``elif`` is a nest as deep as it is long, since each branch stands in the ``else`` of the one before. Chains
 are shorter: what nests too deeply is refused.
 """
@@ -26,6 +29,8 @@ import timing
 
 SIZES = [250, 500, 1000, 2000]
 CHAINS = [60, 120, 240]
+MATRICES = [4, 8, 16, 32, 64]
+VECTORS = [64, 128, 255]
 COLUMNS = ["forward", "adjoint", "per line"]
 
 HEAD = """import warp_like as wp
@@ -137,6 +142,60 @@ def measure(wp: ModuleType, kind: str, size: int, folder: Path) -> dict[str, flo
     return {"forward": forward, "adjoint": adjoint, "per line": forward / size * 1.0e3}
 
 
+LARGE = """import warp_like as wp
+
+M, V = wp.types.matrix(({n}, {n}), float), wp.types.vector({n}, float)
+
+@wp.kernel
+def product(x: wp.array(dtype=M), y: wp.array(dtype=M)):
+    i = wp.tid()
+    y[i] = x[i] * x[i]
+
+@wp.kernel
+def sum_and_dot(x: wp.array(dtype=V), y: wp.array(dtype=V)):
+    i = wp.tid()
+    y[i] = (x[i] + x[i]) * wp.dot(x[i], x[i])
+
+@wp.kernel
+def carried(x: wp.array(dtype=V), y: wp.array(dtype=V)):
+    i = wp.tid()
+    v = x[i]
+    for k in range(x.shape[0]):
+        v = v * 0.5 + x[k]
+    y[i] = v
+
+kernel = {name}
+"""
+
+
+def carried_reference(x: np.ndarray) -> np.ndarray:
+    v = x
+    for row in x:
+        v = v * 0.5 + row
+    return v
+
+
+LARGE_KINDS: dict[str, tuple[list[int], Callable[[np.ndarray], np.ndarray]]] = {
+    "product": (MATRICES, lambda x: x @ x),
+    "sum_and_dot": (VECTORS, lambda x: 2.0 * x * np.sum(x * x, axis=-1, keepdims=True)),
+    "carried": (VECTORS, carried_reference),
+}
+
+
+def measure_large(wp: ModuleType, name: str, n: int, folder: Path) -> dict[str, float]:
+    """Return the seconds of the first launches of a kernel on matrices or vectors of ``n`` rows."""
+    kernel = load(LARGE.format(n=n, name=name), folder, f"{name}_{n}")
+    shape = (4, n, n) if name == "product" else (4, n)
+    x = np.random.default_rng(n).uniform(-1.0, 1.0, shape).astype(np.float32)
+    t = wp.types.matrix((n, n), float) if name == "product" else wp.types.vector(n, float)
+    inputs, out = wp.array(x, dtype=t, requires_grad=True), wp.zeros(4, dtype=t, requires_grad=True)
+    forward = seconds(lambda: wp.launch(kernel, 4, [inputs, out]))
+    wanted = LARGE_KINDS[name][1](x.astype(float))
+    timing.check(f"{name} {n}", "warp_like", out.numpy(), wanted, rtol=1.0e-3, atol=1.0e-3)
+    adjoint = seconds(lambda: wp.launch(kernel, 4, [inputs, out], adjoint=True))
+    return {"forward": forward, "adjoint": adjoint}
+
+
 def main(argv: list[str] | None = None) -> dict[str, dict[str, float]]:
     """Run the benchmark and return its rows."""
     options = reporting.parser(__doc__).parse_args(argv)
@@ -149,6 +208,9 @@ def main(argv: list[str] | None = None) -> dict[str, dict[str, float]]:
             for kind in KINDS
             for size in ([40, 80] if options.quick else CHAINS if kind == "chain of elif" else SIZES)
         }
+        for name, (sizes, _) in LARGE_KINDS.items():
+            for n in sizes[-1:] if options.quick else sizes:
+                rows[f"{name}, {n} rows"] = measure_large(wp, name, n, Path(cache))
     reporting.report("compile", "milliseconds; per line microseconds", COLUMNS, rows, 1.0e3, options)
     return rows
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from tests.ir_builder import branch, loop, start, tid
+from warp_like.builtins import loops
 from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.rewrite import clone_function
-from warp_like.ir.types import Array, Struct, bool_, float32, int32, int64
+from warp_like.ir.types import Array, Struct, Vec, bool_, float32, int32, int64
 from warp_like.passes import (
     blocks,
     checks,
@@ -26,6 +27,7 @@ from warp_like.passes import (
     licm,
     local_arrays,
     lower_array_selects,
+    lower_large_values,
     lower_slices,
     nested_arrays,
     unroll,
@@ -140,6 +142,17 @@ def _local() -> Function:
     own = b.insert(ops.LocalArray((3,)), X).result
     b.atomic("add", own, [i], b.load(x, [i]))
     b.store(x, [i], b.load(own, [i]))
+    b.yield_()
+    return f
+
+
+def _large() -> Function:
+    t = Vec(100, float32)
+    f, b = start(x=Array(t, 1), y=Array(t, 1))
+    i, (x, y) = tid(b), f.params
+    v = b.load(x, [i])
+    total = loops.fold(b, t, lambda at: b.extract(v, *at), b.add)
+    b.store(y, [i], b.insert_component(v, total, 0))
     b.yield_()
     return f
 
@@ -320,6 +333,13 @@ EXAMPLES: dict[str, Example] = {
         count_from_end, count_from_end.count_from_end, _indirect, lambda: [np.array([3, 2, 1, 0], np.int32)]
     ),
     "lower_slices": Example(lower_slices, lower_slices.lower_slices, _slice, lambda: [floats()], (2,)),
+    "lower_large_values": Example(
+        lower_large_values,
+        lower_large_values.lower_large_values,
+        _large,
+        lambda: [np.linspace(0, 1, 300, dtype=np.float32).reshape(3, 100), np.zeros((3, 100), np.float32)],
+        (3,),
+    ),
     "lower_local_atomics": Example(local_arrays, local_arrays.lower_local_atomics, _local, lambda: [floats()], (3,)),
     "debug_checks": Example(
         checks, lambda f: checks.debug_checks(f, True), _division, lambda: [np.arange(4, dtype=np.int32), 2]

@@ -10,7 +10,7 @@ from tests.ir_builder import branch, start, tid
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Function
-from warp_like.ir.types import Array, Lanes, Struct, bool_, float32, int32
+from warp_like.ir.types import MOST_IN_REGISTERS, Array, Lanes, Struct, Vec, bool_, float32, int32
 from warp_like.ir.verify import InvalidIR, Rule, verify
 from warp_like.passes import pipeline, stages
 from warp_like.passes.ad.markers import NotRecomputable, Replayed
@@ -44,6 +44,12 @@ def _chosen_array(b: Emitter, f: Function) -> None:
     branch(b, b.constant(True, bool_), lambda: (f.params[0],), lambda: (f.params[0],))
 
 
+def _large(b: Emitter, f: Function) -> None:
+    t = Vec(MOST_IN_REGISTERS + 1, float32)
+    x = b.make(t, [b.load(f.params[0], [tid(b)])] * t.length)
+    b.insert(ops.Print(("", ""), (b.cast(x, Vec(t.length, int32)),)))
+
+
 BROKEN: dict[str, tuple[Rule, Breaker]] = {
     "lanes": (stages.NO_LANES, lambda b, f: b.insert(ops.Iota(tid(b), 1), Lanes(int32, 4))),
     "call": (stages.NO_CALLS, _call(custom=True)),
@@ -53,6 +59,7 @@ BROKEN: dict[str, tuple[Rule, Breaker]] = {
     "slice": (stages.NO_SLICES, _slice),
     "not recomputable": (stages.NO_MARKERS, lambda b, f: b.insert(NotRecomputable("reason", "help"), float32)),
     "replayed": (stages.NO_MARKERS, lambda b, f: b.insert(Replayed(*[b.constant(1.0, float32)] * 2), float32)),
+    "large value": (stages.NO_LARGE_VALUES, _large),
     "body": (stages.LOWERED, lambda b, f: b.apply("clamp", *[b.constant(1.0, float32)] * 3)),
 }
 
@@ -83,7 +90,7 @@ def test_a_pass_that_does_not_do_its_work_is_named(name, monkeypatch):
     (rule,) = stages.ESTABLISHED[name]
     build = next(build for r, build in BROKEN.values() if r is rule)
     checked = pipeline.Options(verify=True)
-    run = pipeline.finish if name == "expand" else pipeline.prepare
+    run = pipeline.finish if name in ("expand", "lower_large_values") else pipeline.prepare
     run(_function(build), checked)
     monkeypatch.setattr(pipeline, name, lambda g, *_: g)
     with pytest.raises(InvalidIR, match=f"after {name}: .*{rule.text}"):
@@ -93,7 +100,7 @@ def test_a_pass_that_does_not_do_its_work_is_named(name, monkeypatch):
 def test_passes_are_known_by_their_names():
     seen: list[str] = []
     options = pipeline.Options(dump=lambda moment, _: seen.append(moment.removeprefix("after:")))
-    f = _function(lambda b, f: b.store(f.params[0], [tid(b)], b.constant(1.0, float32)))
+    f = _function(_large)  # what is not there is not lowered
     pipeline.finish(pipeline.prepare(f, options), options)
     assert set(stages.ESTABLISHED) <= set(seen)
 

@@ -73,10 +73,13 @@ class _Finder:
 
     def access(self, o: _Access) -> None:
         """Note how far an access reaches along each axis."""
-        param, leading = self.place(o.array)
+        array, indices = o.array, o.indices
+        if isinstance(array.op, ops.Components):
+            array, indices = array.op.array, indices[:-1]
+        param, leading = self.place(array)
         if param is None:
             return
-        for axis, value in enumerate((*leading, *o.indices)):
+        for axis, value in enumerate((*leading, *indices)):
             index = self.index(value)
             reach = None if index is None else self.reach(param, axis, index)
             if reach is not None:

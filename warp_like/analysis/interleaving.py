@@ -138,7 +138,7 @@ def _is_exact(i: object) -> bool:
 def _field(array: Value) -> tuple[int, ...]:
     """The fields that views choose on the way to ``array``."""
     path: tuple[int, ...] = ()
-    while isinstance(array.op, ops.VIEWS):
+    while isinstance(array.op, ops.PARTS):
         if isinstance(array.op, ops.View) and array.op.field is not None:
             path = (array.op.field, *path)
         array = array.op.array

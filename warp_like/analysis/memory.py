@@ -39,7 +39,7 @@ from warp_like.ir.types import Array, Scalar, Struct, int64
 _ACCESSING = (ops.Load, ops.Store, ops.Atomic, ops.AtomicCas, ops.NestedArray, ops.Native, ops.Call)
 """Ops that access memory."""
 
-_GIVING = (*ops.VIEWS, ops.NestedArray, ops.LocalArray, ops.AtAddress, ops.Call, ops.If, ops.For, ops.While)
+_GIVING = (*ops.PARTS, ops.NestedArray, ops.LocalArray, ops.AtAddress, ops.Call, ops.If, ops.For, ops.While)
 """Ops that may give an array, and ops with blocks."""
 
 _MAY_END = (ops.Check, ops.Call, ops.If, ops.For, ops.While)
@@ -137,7 +137,7 @@ class Memory:
         """All accesses, in the order of the ops."""
         always_executed = set(_always_executed(f.body))
         for o in f.body.walk():
-            if isinstance(o, _ACCESSING):
+            if isinstance(o, _ACCESSING) and not _reads_a_value(o):
                 yield from self._of_op(o, o in always_executed)
 
     def _of_op(self, o: Op, always_executed: bool) -> Iterator[Access]:
@@ -170,9 +170,11 @@ class Memory:
     def _whole_indices(self, array: Value, given: Sequence[Value]) -> tuple[Linear | None, ...] | None:
         """The indices into the array that ``array`` is a view of, as far as they are known."""
         found = [self.indices.linear(v) for v in given]
-        while isinstance(view := array.op, ops.VIEWS):
+        while isinstance(view := array.op, ops.PARTS):
             if isinstance(view, ops.View):
                 found = [*(self.indices.linear(v) for v in view.indices), *found]
+            elif isinstance(view, ops.Components):
+                found.pop()  # one component counts as the whole element
             else:
                 inside = [self.indices.linear(v) for v in view.start]
                 for axis, step, index in zip(view.kept, view.step, found, strict=True):
@@ -204,6 +206,11 @@ class Memory:
             roots = frozenset(_roots_of_caller(a, o, self._places.of))
             if roots:
                 yield Access(o, o.args[0], roots, a.kind, None, None, a.used, False)
+
+
+def _reads_a_value(o: Op) -> bool:
+    """Whether ``o`` reads a component of a parameter that is no array, which nothing writes to."""
+    return isinstance(o, ops.Load) and not isinstance(ops.base_array(o.array).type, Array)
 
 
 def analyse(f: Function) -> Memory:
@@ -297,7 +304,7 @@ def _held(place: _Place, path: str) -> Root:
 
 
 def _place_of(array: Value) -> _Place:
-    if isinstance(array.op, (*ops.VIEWS, ops.NestedArray)):
+    if isinstance(array.op, (*ops.PARTS, ops.NestedArray)):
         return _derived(array.op, _place_of(array.op.array))
     return _Place(_made(array))
 
@@ -312,7 +319,7 @@ def _made(array: Value) -> Root:
     return Root("parameter", array)
 
 
-def _derived(o: ops.View | ops.Slice | ops.NestedArray, place: _Place) -> _Place:
+def _derived(o: ops.View | ops.Slice | ops.Components | ops.NestedArray, place: _Place) -> _Place:
     """The place of the result of ``o``, whose array has ``place``."""
     if isinstance(o, ops.NestedArray):
         return _Place(_held(place, ""))
@@ -358,7 +365,7 @@ class _Places:
 
     def _op(self, o: Op) -> None:
         match o:
-            case ops.View() | ops.Slice() | ops.NestedArray():
+            case ops.View() | ops.Slice() | ops.Components() | ops.NestedArray():
                 self._set(o.result, (_derived(o, place) for place in self.of(o.array)))
             case ops.LocalArray() | ops.AtAddress():
                 self._set(o.result, [_Place(_made(o.result))])

@@ -18,7 +18,10 @@ ROUTE: dict[str, tuple[str, ...]] = {
     ),
     "tangent": ("inline", "tangent"),
     "optimise": ("fold", "cse", "licm", "dce"),
-    "finish": ("finite_checks", "lower_local_atomics", "expand", "fold", "cse", "dce"),
+    "finish": (
+        *("finite_checks", "lower_local_atomics", "expand", "fold", "cse", "dce"),
+        "lower_large_values",
+    ),
     "alone": ("in_single_threads", "lower_local_atomics", "fold", "cse", "dce"),
     "lanes": ("widen", "cse", "dce", "coarsen"),
 }

@@ -11,7 +11,7 @@ from warp_like.builtins.spec import REGISTRY, resolve
 from warp_like.ir import ops
 from warp_like.ir.builder import Builder
 from warp_like.ir.core import Block, Value
-from warp_like.ir.types import Mat, Scalar, Struct, Type, Vec
+from warp_like.ir.types import Mat, Scalar, Struct, Type, Vec, element_count
 
 
 def scalar_type(v: Value) -> Scalar:
@@ -69,7 +69,7 @@ class Emitter(Builder):
         """``x`` repeated over the components of ``like``; ``x`` itself when ``like`` is a scalar."""
         if isinstance(like.type, Scalar):
             return x
-        return self.make(like.type, [x] * len(self.components(like)))
+        return self.make(like.type, [x] * element_count(like.type))
 
     def branch(self, cond: Value, then: Any, orelse: Any) -> Any:
         """Build an ``If`` whose branches are the functions ``then()`` and ``orelse()``, each returning one value."""

@@ -7,11 +7,12 @@ import numpy as np
 
 from warp_like.builtins import reference
 from warp_like.builtins.emit import Emitter
+from warp_like.builtins.loops import fold
 from warp_like.builtins.operators import COMPARISON, INTEGERS
 from warp_like.builtins.patterns import MI, VI, B, I, MatOf, VecOf, X
 from warp_like.builtins.spec import Elementwise, Expand, Target, builtin
 from warp_like.ir.core import Value
-from warp_like.ir.types import bool_
+from warp_like.ir.types import bool_, is_large
 
 GROUP = "Operators"
 
@@ -112,6 +113,8 @@ def invert_mat(a: MI) -> MI:
 
 
 def _all_equal(b: Emitter, x: Value, y: Value) -> Value:
+    if is_large(x.type):
+        return fold(b, x.type, lambda at: b.eq(b.extract(x, *at), b.extract(y, *at)), b.bit_and)
     equal = [b.eq(p, q) for p, q in zip(b.components(x), b.components(y), strict=True)]
     for other in equal[1:]:
         equal[0] = b.bit_and(equal[0], other)

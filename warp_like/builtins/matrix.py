@@ -7,12 +7,14 @@ import numpy as np
 
 from warp_like.builtins import reference
 from warp_like.builtins.emit import Emitter, mat_type, vec_type
-from warp_like.builtins.operators import COMPARISON, columns_of, rows_of, sum_of_products
+from warp_like.builtins.loops import counted, fold, tabulate
+from warp_like.builtins.operators import COMPARISON, columns_of, rows_of, sum_of_products, total_of_products
 from warp_like.builtins.patterns import MF, V3, F, M, MatOf, S, VecOf
 from warp_like.builtins.precision import in_float32
 from warp_like.builtins.spec import Adjoints, Elementwise, Expand, builtin
+from warp_like.builtins.vector import combined
 from warp_like.ir.core import Value
-from warp_like.ir.types import Mat, Vec, bool_
+from warp_like.ir.types import Mat, Vec, bool_, is_large
 
 GROUP = "Vector Math"
 
@@ -20,10 +22,10 @@ GROUP = "Vector Math"
 
 
 def _transpose(b: Emitter, m: Value) -> Value:
-    return b.make(
-        Mat(mat_type(m).cols, mat_type(m).rows, mat_type(m).dtype),
-        [x for column in columns_of(b, m) for x in column],
-    )
+    t = Mat(mat_type(m).cols, mat_type(m).rows, mat_type(m).dtype)
+    if is_large(t):
+        return tabulate(b, t, lambda at: b.extract(m, at[1], at[0]))
+    return b.make(t, [x for column in columns_of(b, m) for x in column])
 
 
 def _diagonal(b: Emitter, m: Value) -> list[Value]:
@@ -31,16 +33,25 @@ def _diagonal(b: Emitter, m: Value) -> list[Value]:
 
 
 def _diag(b: Emitter, v: Value) -> Value:
+    n = vec_type(v).length
+    t = Mat(n, n, vec_type(v).dtype)
+    if is_large(t):
+        return counted(b, 0, n, [b.zero(t)], lambda i, m: [b.insert_component(m, b.extract(v, i), i, i)])[0]
     xs, zero = b.components(v), b.zero(vec_type(v).dtype)
-    n = len(xs)
-    return b.make(Mat(n, n, vec_type(v).dtype), [xs[r] if r == c else zero for r in range(n) for c in range(n)])
+    return b.make(t, [xs[r] if r == c else zero for r in range(n) for c in range(n)])
 
 
 def _get_diag(b: Emitter, m: Value) -> Value:
-    return b.make(Vec(mat_type(m).rows, mat_type(m).dtype), _diagonal(b, m))
+    t = Vec(mat_type(m).rows, mat_type(m).dtype)
+    if is_large(m.type):
+        return tabulate(b, t, lambda at: b.extract(m, at[0], at[0]))
+    return b.make(t, _diagonal(b, m))
 
 
 def _trace(b: Emitter, m: Value) -> Value:
+    if is_large(m.type):
+        line = Vec(mat_type(m).rows, mat_type(m).dtype)
+        return fold(b, line, lambda at: b.extract(m, at[0], at[0]), b.add)
     total, *rest = _diagonal(b, m)
     for x in rest:
         total = b.add(total, x)
@@ -97,7 +108,7 @@ def cw_div(a: M, b: M) -> M:
 
 @builtin(
     group=GROUP,
-    lower=Expand(in_float32(lambda b, x, y: sum_of_products(b, b.components(x), b.components(y)))),
+    lower=Expand(in_float32(total_of_products)),
     ref=lambda a, b: np.sum(a * b, dtype=a.dtype),
     adjoint=lambda b, g, out, x, y: (b.mul(y, g), b.mul(x, g)),
 )
@@ -105,17 +116,10 @@ def ddot(a: M, b: M) -> S:
     """Return the sum of the products of corresponding elements."""
 
 
-def _combined(b: Emitter, m: Value, test: Callable[[Value], Value], combine: Callable[[Value, Value], Value]) -> Value:
-    total, *rest = [test(x) for x in b.components(m)]
-    for x in rest:
-        total = combine(total, x)
-    return total
-
-
 @builtin(
     name="isfinite",
     group=GROUP,
-    lower=Expand(lambda b, m: _combined(b, m, b.isfinite, b.bit_and)),
+    lower=Expand(lambda b, m: combined(b, b.bit_and, m, b.isfinite)),
     ref=lambda a: np.all(np.isfinite(a)),
     adjoint=COMPARISON,
 )
@@ -126,7 +130,7 @@ def isfinite_mat(a: MF) -> bool_:
 @builtin(
     name="isnan",
     group=GROUP,
-    lower=Expand(lambda b, m: _combined(b, m, b.isnan, b.bit_or)),
+    lower=Expand(lambda b, m: combined(b, b.bit_or, m, b.isnan)),
     ref=lambda a: np.any(np.isnan(a)),
     adjoint=COMPARISON,
 )
@@ -137,7 +141,7 @@ def isnan_mat(a: MF) -> bool_:
 @builtin(
     name="isinf",
     group=GROUP,
-    lower=Expand(lambda b, m: _combined(b, m, b.isinf, b.bit_or)),
+    lower=Expand(lambda b, m: combined(b, b.bit_or, m, b.isinf)),
     ref=lambda a: np.any(np.isinf(a)),
     adjoint=COMPARISON,
 )

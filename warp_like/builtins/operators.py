@@ -11,12 +11,13 @@ import numpy as np
 
 from warp_like.builtins import reference
 from warp_like.builtins.emit import Emitter, mat_type, scalar_type, vec_type
+from warp_like.builtins.loops import fold, product
 from warp_like.builtins.patterns import MF, VF, F, I, M, MatOf, S, V, VecOf
 from warp_like.builtins.precision import in_float32
 from warp_like.builtins.spec import Adjoints, Elementwise, Expand, NoGradient, Target, builtin
 from warp_like.ir import ops
 from warp_like.ir.core import Value
-from warp_like.ir.types import Mat, Vec
+from warp_like.ir.types import Mat, Vec, is_large
 
 GROUP = "Operators"
 INTEGERS = NoGradient("integers carry no gradient")
@@ -75,6 +76,13 @@ def sum_of_products(b: Emitter, xs: Sequence[Value], ys: Sequence[Value]) -> Val
     return total
 
 
+def total_of_products(b: Emitter, x: Value, y: Value) -> Value:
+    """Emit the sum of the products of corresponding components."""
+    if is_large(x.type):
+        return fold(b, x.type, lambda at: b.mul(b.extract(x, *at), b.extract(y, *at)), b.add)
+    return sum_of_products(b, b.components(x), b.components(y))
+
+
 def rows_of(b: Emitter, m: Value) -> list[list[Value]]:
     """The components of matrix ``m``, row by row."""
     flat, n = b.components(m), mat_type(m).cols
@@ -87,28 +95,35 @@ def columns_of(b: Emitter, m: Value) -> list[list[Value]]:
 
 
 def _mat_vec(b: Emitter, m: Value, v: Value) -> Value:
+    t = _vec(mat_type(m).rows, v)
+    if any(map(is_large, (m.type, v.type, t))):
+        extents = mat_type(m).rows, mat_type(m).cols, 1
+        return product(b, t, extents, lambda i, k: b.extract(m, i, k), lambda k, j: b.extract(v, k), lambda i, j: (i,))
     xs = b.components(v)
-    return b.make(_vec(mat_type(m).rows, v), [sum_of_products(b, row, xs) for row in rows_of(b, m)])
+    return b.make(t, [sum_of_products(b, row, xs) for row in rows_of(b, m)])
 
 
 def _vec_mat(b: Emitter, v: Value, m: Value) -> Value:
+    t = _vec(mat_type(m).cols, v)
+    if any(map(is_large, (m.type, v.type, t))):
+        extents = 1, mat_type(m).rows, mat_type(m).cols
+        return product(b, t, extents, lambda i, k: b.extract(v, k), lambda k, j: b.extract(m, k, j), lambda i, j: (j,))
     xs = b.components(v)
-    return b.make(_vec(mat_type(m).cols, v), [sum_of_products(b, xs, column) for column in columns_of(b, m)])
+    return b.make(t, [sum_of_products(b, xs, column) for column in columns_of(b, m)])
 
 
 def _mat_mat(b: Emitter, x: Value, y: Value) -> Value:
+    t = Mat(mat_type(x).rows, mat_type(y).cols, mat_type(x).dtype)
+    if any(map(is_large, (x.type, y.type, t))):
+        extents = t.rows, mat_type(x).cols, t.cols
+        return product(b, t, extents, lambda *at: b.extract(x, *at), lambda *at: b.extract(y, *at), lambda *at: at)
     columns = columns_of(b, y)
     elements = [sum_of_products(b, row, column) for row in rows_of(b, x) for column in columns]
-    return b.make(Mat(mat_type(x).rows, mat_type(y).cols, mat_type(x).dtype), elements)
+    return b.make(t, elements)
 
 
 def _vec(length: int, like: Value) -> Vec:
     return Vec(length, vec_type(like).dtype)
-
-
-def _total(b: Emitter, x: Value, y: Value) -> Value:
-    """The sum over all components of ``x * y``."""
-    return sum_of_products(b, b.components(x), b.components(y))
 
 
 @builtin(group=GROUP, lower=Target(), ref=np.multiply, adjoint=lambda b, g, out, x, y: (b.mul(g, y), b.mul(g, x)))
@@ -117,11 +132,11 @@ def mul(a: S, b: S) -> S:
 
 
 def _scaled_adjoint(b: Emitter, g: Value, out: Value, x: Value, s: Value) -> Adjoints:
-    return b.mul(g, s), _total(b, g, x)
+    return b.mul(g, s), total_of_products(b, g, x)
 
 
 def _scaling_adjoint(b: Emitter, g: Value, out: Value, s: Value, x: Value) -> Adjoints:
-    return _total(b, g, x), b.mul(g, s)
+    return total_of_products(b, g, x), b.mul(g, s)
 
 
 @builtin(name="mul", group=GROUP, lower=Elementwise("mul"), ref=np.multiply, adjoint=_scaled_adjoint)
@@ -193,7 +208,7 @@ def _scaled_quotient_adjoint(b: Emitter, g: Value, out: Value, x: Value, s: Valu
     zero = b.zero(s.type)
     pole = b.eq(s, 0.0)
     gx = b.mul(g, b.select(pole, zero, b.div(b.constant(1.0, s.type), s)))
-    return gx, b.select(pole, zero, b.neg(_total(b, gx, out)))
+    return gx, b.select(pole, zero, b.neg(total_of_products(b, gx, out)))
 
 
 def _int_floor_div(b: Emitter, x: Value, y: Value) -> Value:

@@ -4,28 +4,33 @@ Gradients at the zero vector are 0 for the length and for all that divide by it.
 """
 # mypy: disable-error-code="valid-type, empty-body, no-redef"
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from warp_like.builtins import reference
 from warp_like.builtins.emit import Emitter, vec_type
-from warp_like.builtins.operators import COMPARISON, STEPS, sum_of_products
+from warp_like.builtins.loops import fold, scan, tabulate
+from warp_like.builtins.operators import COMPARISON, STEPS, total_of_products
 from warp_like.builtins.patterns import V3S, VF, F, MatOf, S, V, VecOf
 from warp_like.builtins.precision import in_float32
 from warp_like.builtins.spec import Adjoints, Elementwise, Expand, NoGradient, builtin
 from warp_like.ir.core import Value
-from warp_like.ir.types import Mat, bool_, uint32
+from warp_like.ir.types import Mat, bool_, is_large, uint32
 
 GROUP = "Vector Math"
 INDEX = NoGradient("an index carries no gradient")
 
 
-def _chain(fn: Callable[[Value, Value], Value], items: Sequence[Value]) -> Value:
-    """Combine ``items`` from left to right."""
-    total = items[0]
-    for item in items[1:]:
+def combined(
+    b: Emitter, fn: Callable[[Value, Value], Value], v: Value, of: Callable[[Value], Value] = lambda x: x
+) -> Value:
+    """Combine ``of`` each component of ``v``, from left to right."""
+    if is_large(v.type):
+        return fold(b, v.type, lambda at: of(b.extract(v, *at)), fn)
+    total, *items = [of(x) for x in b.components(v)]
+    for item in items:
         total = fn(total, item)
     return total
 
@@ -34,8 +39,11 @@ def _chain(fn: Callable[[Value, Value], Value], items: Sequence[Value]) -> Value
 
 
 def _outer(b: Emitter, x: Value, y: Value) -> Value:
+    t = Mat(vec_type(x).length, vec_type(y).length, vec_type(x).dtype)
+    if is_large(t):
+        return tabulate(b, t, lambda at: b.mul(b.extract(x, at[0]), b.extract(y, at[1])))
     xs, ys = b.components(x), b.components(y)
-    return b.make(Mat(len(xs), len(ys), vec_type(x).dtype), [b.mul(p, q) for p in xs for q in ys])
+    return b.make(t, [b.mul(p, q) for p in xs for q in ys])
 
 
 def _cross(b: Emitter, x: Value, y: Value) -> Value:
@@ -46,7 +54,7 @@ def _cross(b: Emitter, x: Value, y: Value) -> Value:
 
 @builtin(
     group=GROUP,
-    lower=Expand(in_float32(lambda b, x, y: sum_of_products(b, b.components(x), b.components(y)))),
+    lower=Expand(in_float32(total_of_products)),
     ref=np.dot,
     adjoint=lambda b, g, out, x, y: (b.mul(y, g), b.mul(x, g)),
 )
@@ -138,7 +146,7 @@ def normalize(a: VF) -> VF:
 
 
 def _norm_l1(b: Emitter, v: Value) -> Value:
-    return _chain(b.add, [b.abs(x) for x in b.components(v)])
+    return combined(b, b.add, v, b.abs)
 
 
 def _norm_huber(b: Emitter, v: Value, delta: Value) -> Value:
@@ -195,24 +203,30 @@ def smooth_normalize(v: VF, delta: F = 1.0) -> VF:
 
 def _arg(better: str) -> Callable[[Emitter, Value], Value]:
     def body(b: Emitter, v: Value) -> Value:
-        xs = b.components(v)
-        best, at = xs[0], b.constant(0, uint32)
-        for i, x in enumerate(xs[1:], 1):
+        def step(x: Value, i: Value, best: Value, at: Value) -> tuple[Value, Value]:
             wins = b.apply(better, x, best)
             if vec_type(v).dtype.is_float:
                 wins = b.bit_or(wins, b.bit_and(b.isnan(best), b.unot(b.isnan(x))))
-            best, at = b.select(wins, x, best), b.select(wins, b.constant(i, uint32), at)
+            return b.select(wins, x, best), b.select(wins, i, at)
+
+        if is_large(v.type):
+            first = [b.extract(v, 0), b.constant(0, uint32)]
+            return scan(b, v.type, first, lambda i, *found: step(b.extract(v, *i), b.cast(i[0], uint32), *found))[1]
+        xs = b.components(v)
+        best, at = xs[0], b.constant(0, uint32)
+        for i, x in enumerate(xs[1:], 1):
+            best, at = step(x, b.constant(i, uint32), best, at)
         return at
 
     return body
 
 
 def _every(b: Emitter, v: Value, test: Callable[[Value], Value]) -> Value:
-    return _chain(b.bit_and, [test(x) for x in b.components(v)])
+    return combined(b, b.bit_and, v, test)
 
 
 def _some(b: Emitter, v: Value, test: Callable[[Value], Value]) -> Value:
-    return _chain(b.bit_or, [test(x) for x in b.components(v)])
+    return combined(b, b.bit_or, v, test)
 
 
 @builtin(name="min", group=GROUP, lower=Elementwise("min"), ref=np.fmin)
@@ -220,7 +234,7 @@ def min_vec(a: V, b: V) -> V:
     """Return the component-wise minimum of two vectors."""
 
 
-@builtin(name="min", group=GROUP, lower=Expand(lambda b, v: _chain(b.min, b.components(v))), ref=np.fmin.reduce)
+@builtin(name="min", group=GROUP, lower=Expand(lambda b, v: combined(b, b.min, v)), ref=np.fmin.reduce)
 def min_of(a: V) -> S:
     """Return the least component; the first of equal ones gets the gradient."""
 
@@ -230,7 +244,7 @@ def max_vec(a: V, b: V) -> V:
     """Return the component-wise maximum of two vectors."""
 
 
-@builtin(name="max", group=GROUP, lower=Expand(lambda b, v: _chain(b.max, b.components(v))), ref=np.fmax.reduce)
+@builtin(name="max", group=GROUP, lower=Expand(lambda b, v: combined(b, b.max, v)), ref=np.fmax.reduce)
 def max_of(a: V) -> S:
     """Return the greatest component; the first of equal ones gets the gradient."""
 

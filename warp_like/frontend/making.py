@@ -8,6 +8,8 @@ from typing import Any
 
 from warp_like import values
 from warp_like.base.errors import WarpCodegenTypeError
+from warp_like.builtins.emit import Emitter
+from warp_like.builtins.loops import for_each
 from warp_like.builtins.patterns import Literal
 from warp_like.frontend import constructors
 from warp_like.frontend.arguments import (
@@ -21,8 +23,9 @@ from warp_like.frontend.arguments import (
 from warp_like.frontend.context import Context
 from warp_like.frontend.host import Host
 from warp_like.frontend.operands import Operand
+from warp_like.ir import ops
 from warp_like.ir.core import Value
-from warp_like.ir.types import Mat, Quat, Scalar, Transform, Type, Vec, element_count, float32, scalar_of
+from warp_like.ir.types import Mat, Quat, Scalar, Transform, Type, Vec, element_count, float32, is_large, scalar_of
 
 Handler = Callable[[Context, ast.Call], Operand]
 
@@ -83,12 +86,31 @@ def _matrix_from(name: str, by_rows: bool) -> Handler:
         if len(types) != 1 or not isinstance(t, Vec):
             shown = ", ".join(str(v.type) for v in vectors) or "nothing"
             raise WarpCodegenTypeError(f"{name}() needs vectors of one type, got {shown}")
+        n = len(vectors)
+        whole = Mat(n, t.length, t.dtype) if by_rows else Mat(t.length, n, t.dtype)
+        if is_large(whole):
+            return _large_matrix(ctx, whole, vectors, by_rows)
         lines = [ctx.b.components(v) for v in vectors]
         if not by_rows:
             lines = [list(column) for column in zip(*lines, strict=True)]
-        return ctx.b.make(Mat(len(lines), len(lines[0]), t.dtype), [c for line in lines for c in line])
+        return ctx.b.make(whole, [c for line in lines for c in line])
 
     return build
+
+
+def _large_matrix(ctx: Context, t: Mat, vectors: Sequence[Value], by_rows: bool) -> Value:
+    """Replace the rows, or the columns, one after the other."""
+    b, made = ctx.b, ctx.b.insert(ops.Empty(), t).result
+    for k, v in enumerate(vectors):
+        if by_rows:
+            made = b.insert_component(made, v, k)
+        else:
+            made = _with_column(b, made, k, v)
+    return made
+
+
+def _with_column(b: Emitter, m: Value, k: int, v: Value) -> Value:
+    return for_each(b, v.type, [m], lambda index, m: [b.insert_component(m, b.extract(v, *index), *index, k)])[0]
 
 
 def _identity(ctx: Context, node: ast.Call) -> Operand:

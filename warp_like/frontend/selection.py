@@ -12,12 +12,13 @@ from collections.abc import Sequence
 
 from warp_like.base.errors import WarpCodegenIndexError, WarpCodegenTypeError
 from warp_like.base.frozen import Frozen
+from warp_like.builtins import loops
 from warp_like.builtins.patterns import Literal
 from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.operands import describe
 from warp_like.ir import ops
 from warp_like.ir.core import Value
-from warp_like.ir.types import Mat, Quat, Scalar, Transform, Type, Vec, element_shape, int32, int64, scalar_of
+from warp_like.ir.types import Mat, Quat, Scalar, Transform, Type, Vec, element_shape, int32, int64, is_large, scalar_of
 
 
 class Span(Frozen):
@@ -155,7 +156,10 @@ def extract(ctx: Context, x: Value, selection: Selection) -> Value:
     direct = _direct(x.type, selection)
     if direct is not None:
         return ctx.b.extract(x, *direct) if direct else x
-    return ctx.b.make(selected_type(x.type, selection), [ctx.b.extract(x, *at) for at in _positions(selection)])
+    t = selected_type(x.type, selection)
+    if is_large(t):
+        return loops.tabulate(ctx.b, t, lambda index: ctx.b.extract(x, *_inside(ctx, selection, index)))
+    return ctx.b.make(t, [ctx.b.extract(x, *at) for at in _positions(selection)])
 
 
 def insert(ctx: Context, x: Value, selection: Selection, part: Value) -> Value:
@@ -163,6 +167,12 @@ def insert(ctx: Context, x: Value, selection: Selection, part: Value) -> Value:
     direct = _direct(x.type, selection)
     if direct is not None:
         return ctx.b.insert_component(x, part, *direct) if direct else part
+    if is_large(part.type):
+
+        def replace(index: loops.Index, whole: Value) -> list[Value]:
+            return [ctx.b.insert_component(whole, ctx.b.extract(part, *index), *_inside(ctx, selection, index))]
+
+        return loops.for_each(ctx.b, part.type, [x], replace)[0]
     for at, component in zip(_positions(selection), ctx.b.components(part), strict=True):
         x = ctx.b.insert_component(x, component, *at)
     return x
@@ -180,6 +190,12 @@ def _direct(t: Type, selection: Selection) -> tuple[Value | int, ...] | None:
         plain.append(s)
     rest = tuple(zip(selection[len(plain) :], shape[len(plain) :], strict=False))
     return tuple(plain) if all(s == range(n) for s, n in rest) else None
+
+
+def _inside(ctx: Context, selection: Selection, index: loops.Index) -> list[Value | int]:
+    """The indices of a component of which a part has the ``index``."""
+    given = iter(index)
+    return [ctx.b.add(ctx.b.mul(next(given), s.step), s.start) if isinstance(s, range) else s for s in selection]  # type: ignore[misc]
 
 
 def _positions(selection: Selection) -> list[tuple[Value | int, ...]]:

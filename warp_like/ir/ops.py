@@ -59,6 +59,11 @@ class Make(Op):
     elements: tuple[Value, ...] = operand()
 
 
+@op("empty")
+class Empty(Op):
+    """A vec or mat whose components are all replaced before one is read."""
+
+
 @op("extract")
 class Extract(Op):
     """Read a component of an aggregate: one index for a vec, quat, transform or matrix row, two for a matrix element.
@@ -124,6 +129,16 @@ class View(Op):
     field: int | None = attr(None)
 
 
+@op("components")
+class Components(Op):
+    """The scalars of vecs or mats in memory, along one dimension more, which is the last (row-major).
+
+    ``array`` is an array of them, or a kernel's parameter that is one of them, which may only be read.
+    """
+
+    array: Value = operand()
+
+
 @op("slice")
 class Slice(Op):
     """A part of an array with strides of its own: it begins at ``start``, which has an index for each dimension.
@@ -154,11 +169,13 @@ class NestedArray(Op):
 class LocalArray(Op):
     """An array of the thread's own with extents ``shape``: zero whenever the op runs, gone when the thread ends.
 
-    One that is ``shared`` is the same for all threads of a block, which come by together.
+    One that is ``shared`` is the same for all threads of a block, which come by together. One that is not ``zeroed``
+    holds anything; each element is written before it is read.
     """
 
     shape: tuple[int, ...] = attr()
     shared: bool = attr(default=False)
+    zeroed: bool = attr(default=True)
 
 
 @op("barrier", pure=False)
@@ -383,10 +400,13 @@ class Call(Op):
 VIEWS = (View, Slice)
 """The ops whose result is a part of the array that they take."""
 
+PARTS = (*VIEWS, Components)
+"""They, and what ``lower_large_values`` makes, which earlier passes do not see."""
+
 
 def base_array(array: Value) -> Value:
     """Return the array that ``array`` is a view of, directly or through other views; itself where it is none."""
-    while isinstance(array.op, VIEWS):
+    while isinstance(array.op, PARTS):
         array = array.op.array
     return array
 
@@ -417,9 +437,11 @@ __all__ = [
     "Call",
     "Cast",
     "Check",
+    "Components",
     "Constant",
     "constant_value",
     "Dim",
+    "Empty",
     "Extract",
     "For",
     "GetField",
@@ -434,6 +456,7 @@ __all__ = [
     "Make",
     "Native",
     "NestedArray",
+    "PARTS",
     "Pop",
     "Print",
     "Push",

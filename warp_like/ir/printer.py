@@ -116,7 +116,7 @@ class _Printer:
             case ops.While():
                 return f"while{self.bindings(o.cond.params, o.init)}"
             case ops.LocalArray():
-                return f"{'shared' if o.shared else 'local'} {o.shape!r}"
+                return f"{'shared' if o.shared else 'local'} {o.shape!r}{'' if o.zeroed else ' not zeroed'}"
             case ops.LaneReduce():
                 return f"lane_reduce {o.kind} {self.name(o.x)}"
             case ops.Native():

@@ -222,6 +222,16 @@ def element_count(t: Type) -> int:
     return count
 
 
+MOST_IN_REGISTERS = 64
+"""The most components of an aggregate whose components are registers of their own. Code for more of them is made of
+loops over memory, so that its size does not follow their number."""
+
+
+def is_large(t: Type) -> bool:
+    """Return whether a value of ``t`` is a vector or matrix that lives in memory."""
+    return isinstance(t, (Vec, Mat)) and element_count(t) > MOST_IN_REGISTERS
+
+
 def scalar_of(t: Type) -> Scalar | None:
     """Return the scalar type that ``t`` is or is made of; None for structs and arrays."""
     if isinstance(t, Scalar):

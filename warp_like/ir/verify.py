@@ -239,6 +239,10 @@ def _check_constant(o: ops.Constant) -> None:
         _fail(o, f"{o.value!r} is not a {_lane(o.result)}")
 
 
+def _check_empty(o: ops.Empty) -> None:
+    _require(isinstance(_lane(o.result), (Vec, Mat)), o, "has no components")
+
+
 def _check_make(o: ops.Make) -> None:
     t = _lane(o.result)
     given = tuple(map(_lane, o.elements))
@@ -278,6 +282,15 @@ def _check_view(o: ops.View) -> None:
     assert isinstance(a.dtype, Struct)
     wanted = Array(a.dtype.fields[o.field][1], a.ndim)
     _require(_lane(o.result) == wanted, o, "result is not the array of the field")
+
+
+def _check_components(o: ops.Components) -> None:
+    a = _lane(o.array)
+    element, ndim = (a.dtype, a.ndim) if isinstance(a, Array) else (a, 0)
+    scalar = scalar_of(element)
+    _require(isinstance(element, (Vec, Mat)) and scalar is not None, o, "its elements have no components")
+    assert scalar is not None
+    _require(_lane(o.result) == Array(scalar, ndim + 1), o, "result is not the array of the components")
 
 
 def _check_nested_array(o: ops.NestedArray) -> None:
@@ -320,6 +333,7 @@ _PLAIN: dict[type[Op], Callable[[Any], None]] = {
     ops.GetField: _check_field,
     ops.View: _check_view,
     ops.Slice: _check_slice,
+    ops.Components: _check_components,
     ops.NestedArray: _check_nested_array,
     ops.LocalArray: _check_local_array,
     ops.AtAddress: _check_at_address,
@@ -329,6 +343,7 @@ _PLAIN: dict[type[Op], Callable[[Any], None]] = {
     ops.Dim: _check_dim,
     ops.Tid: _check_tid,
     ops.Constant: _check_constant,
+    ops.Empty: _check_empty,
     ops.Make: _check_make,
     ops.Extract: _check_extract,
     ops.Insert: _check_insert,

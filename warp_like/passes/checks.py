@@ -34,10 +34,11 @@ from __future__ import annotations
 
 from warp_like.base.contract import ERROR_VALUES
 from warp_like.base.loc import at
+from warp_like.builtins.vector import combined
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Op, Value
 from warp_like.ir.rewrite import INTEGER_DIVISIONS, is_integer_division
-from warp_like.ir.types import Struct, element_shape, scalar_of
+from warp_like.ir.types import Struct, element_shape, is_large, scalar_of
 from warp_like.passes.rewriter import Rewriter, rewrite
 
 DEBUG_KINDS = ("assert", "unassigned")
@@ -74,9 +75,13 @@ class _Debug(_Checking):
         with at(o.loc):
             match o:
                 case ops.Apply() if is_integer_division(o):
-                    for part in self.b.components(o.args[1]):
-                        text = f"an integer is divided by zero by `{INTEGER_DIVISIONS[o.fn]}`"
-                        self.require("division", text, self.b.ne(part, 0))
+                    text = f"an integer is divided by zero by `{INTEGER_DIVISIONS[o.fn]}`"
+                    if is_large(o.args[1].type):
+                        found = combined(self.b, self.b.bit_and, o.args[1], lambda x: self.b.ne(x, 0))
+                        self.require("division", text, found)
+                    else:
+                        for part in self.b.components(o.args[1]):
+                            self.require("division", text, self.b.ne(part, 0))
                 case ops.Extract() | ops.Insert():
                     self.component(o)
         super().visit(o)
@@ -114,11 +119,9 @@ class _Finite(_Checking):
         super().visit(o)
 
     def finite(self, o: ops.Store | ops.Atomic) -> None:
-        parts = self.b.components(o.value)
-        ok = self.b.isfinite(parts[0])
-        for part in parts[1:]:
-            ok = self.b.bit_and(ok, self.b.isfinite(part))
-        shown = parts if len(parts) + len(o.indices) <= ERROR_VALUES else []
+        ok = combined(self.b, self.b.bit_and, o.value, self.b.isfinite)
+        parts = [] if is_large(o.value.type) else self.b.components(o.value)
+        shown = parts if 0 < len(parts) <= ERROR_VALUES - len(o.indices) else []
         what = ", ".join(f"{{{k}}}" for k in range(len(shown))) or "a value that is not finite"
         what = f"[{what}]" if len(shown) > 1 else what
         at_ = ", ".join(f"{{{len(shown) + k}}}" for k in range(len(o.indices)))

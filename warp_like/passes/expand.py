@@ -37,12 +37,14 @@ After::
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from warp_like.base.loc import at
+from warp_like.builtins.loops import Index, tabulate
 from warp_like.builtins.spec import Elementwise, Overload, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.types import Scalar, Type, element_count, lane_type, scalar_of
+from warp_like.ir.types import Scalar, Type, bool_, element_count, is_large, lane_type, scalar_of
 from warp_like.passes.bodies import body_of
 from warp_like.passes.rewriter import Rewriter, rewrite
 
@@ -54,7 +56,7 @@ def expand(f: Function, only: Callable[[Overload], bool] | None = None) -> Funct
         f: The function.
         only: Which rows to expand, asked for rows that have a body and of ``Elementwise`` (whose body is the scalar
             call for each component). Without it: all rows that have a body, and of ``Elementwise`` where the
-            scalar row has one.
+            scalar row has one, or where a vector or matrix is large.
     """
     return rewrite(f, _Expander(only))
 
@@ -72,6 +74,10 @@ def _has_scalar_body(lower: Elementwise, types: tuple[Type, ...]) -> bool:
     return body_of(scalar.lower) is not None
 
 
+def _is_large_choice(o: ops.Apply) -> bool:
+    return o.fn == "where" and is_large(o.result.type) and o.args[0].type == bool_
+
+
 class _Expander(Rewriter):
     def __init__(self, only: Callable[[Overload], bool] | None) -> None:
         super().__init__()
@@ -87,19 +93,35 @@ class _Expander(Rewriter):
         body = body_of(lower)
         if body is not None and (self.only is None or self.only(row)):
             self.emit(o, lambda *args: body.body(self.b, *args))
+        elif _is_large_choice(o) and self.only is None:
+            self.emit(o, lambda *args: self.loop(o, "where", args))
         elif isinstance(lower, Elementwise) and self.wants_components(row, lower, types):
             self.emit(o, lambda *args: self.components(o, lower.scalar, args))
         else:
             self.keep(o)
 
     def wants_components(self, row: Overload, lower: Elementwise, types: tuple[Type, ...]) -> bool:
-        return _has_scalar_body(lower, types) if self.only is None else self.only(row)
+        large = any(map(is_large, types))
+        if self.only is not None:
+            return self.only(row) or (large and row.adjoint is None)
+        return large or _has_scalar_body(lower, types)
 
     def components(self, o: ops.Apply, scalar: str, args: tuple[Value, ...]) -> Value:
+        if is_large(o.result.type):
+            return self.loop(o, scalar, args)
         whole = next(a for a in args if not isinstance(a.type, Scalar))
         count = element_count(whole.type)
         columns = [[a] * count if isinstance(a.type, Scalar) else self.b.components(a) for a in args]
         return self.b.make(o.result.type, [self.b.apply(scalar, *row) for row in zip(*columns, strict=True)])
+
+    def loop(self, o: ops.Apply, scalar: str, args: tuple[Value, ...]) -> Value:
+        """Apply ``scalar`` to one component after the other."""
+
+        def component(index: Index) -> Value:
+            parts = [a if isinstance(a.type, Scalar) else self.b.extract(a, *index) for a in args]
+            return cast(Value, self.b.apply(scalar, *parts))
+
+        return tabulate(self.b, o.result.type, component)
 
     def emit(self, o: ops.Apply, body: Callable[..., Value | tuple[Value, ...] | None]) -> None:
         with at(o.loc), self.b.into(Block()) as made:

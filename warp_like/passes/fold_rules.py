@@ -13,7 +13,7 @@ from warp_like.base.loc import at
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Op, Value
-from warp_like.ir.types import Scalar, element_count, element_shape, scalar_of
+from warp_like.ir.types import Scalar, element_count, element_shape, is_large, scalar_of
 from warp_like.passes.arithmetic import Number, compute, convert, reinterpret, rounded
 
 Rule = Callable[[Emitter, Any], "Value | None"]
@@ -264,7 +264,7 @@ def _insert(b: Emitter, o: ops.Insert) -> Value | None:
     old = o.value.op
     if isinstance(old, ops.Extract) and old.x is o.x and _position(old.x, old.indices) == position:
         return o.x
-    elements = _scalars(b, o.x, o)
+    elements = None if is_large(o.x.type) else _scalars(b, o.x, o)
     if elements is None:
         return None
     elements[_span(o.x, position)] = [o.value]

@@ -22,6 +22,7 @@ from warp_like.passes.inline import inline, is_custom
 from warp_like.passes.licm import licm
 from warp_like.passes.local_arrays import lower_local_atomics
 from warp_like.passes.lower_array_selects import lower_array_selects
+from warp_like.passes.lower_large_values import has_large_values, lower_large_values
 from warp_like.passes.lower_slices import lower_slices
 from warp_like.passes.nested_arrays import keep_nested_arrays
 from warp_like.passes.runner import DEFAULT, Options, Runner
@@ -77,6 +78,11 @@ def finish(f: Function, options: Options = DEFAULT) -> Function:
     run("fold", fold)
     run("cse", cse)
     run("dce", dce)
+    if has_large_values(run.function):
+        run("lower_large_values", lower_large_values)
+        run("fold", fold)
+        run("cse", cse)
+        run("dce", dce)
     return run.function
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from warp_like.ir import ops
 from warp_like.ir.core import Op
-from warp_like.ir.types import Array, Lanes, Struct
+from warp_like.ir.types import Array, Lanes, Struct, is_large
 from warp_like.ir.verify import Rule
 from warp_like.passes.ad.markers import NotRecomputable, Replayed
 from warp_like.passes.expand import is_lowered
@@ -34,12 +34,22 @@ NO_SLICES = Rule("an access goes through a slice", lambda o: isinstance(o.array.
 NO_MARKERS = Rule("a mark of differentiation is left", lambda o: True, (NotRecomputable, Replayed))
 LOWERED = Rule("no backend lowers this builtin, which has a body", lambda o: not is_lowered(o), (ops.Apply,))
 
+_OF_VALUES = (ops.Apply, ops.Cast, ops.Constant, ops.Empty, ops.Insert, ops.Push, ops.Pop)
+
+
+def _has_large_value(o: Op) -> bool:
+    return any(is_large(v.type) for v in (*o.operands(), *o.results))
+
+
+NO_LARGE_VALUES = Rule("a large value is left", _has_large_value, (*_OF_VALUES, *_ACCESSES, *_CONTROL))
+
 ESTABLISHED: dict[str, tuple[Rule, ...]] = {
     "inline": (NO_PLAIN_CALLS,),
     "flatten_structs": (NO_STRUCTS,),
     "lower_array_selects": (NO_CHOSEN_ARRAYS,),
     "lower_slices": (NO_SLICES,),
     "expand": (LOWERED,),
+    "lower_large_values": (NO_LARGE_VALUES,),
 }
 """The rules that hold after a pass, by its name, until the function is handed on."""
 

@@ -42,7 +42,11 @@ from warp_like.builtins.trips import constant_trips
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import Cloner
+from warp_like.ir.types import is_large
 from warp_like.passes.rewriter import Rewriter, rewrite
+
+OPS_OF_A_LOOP = 16
+"""The ops whose code takes LLVM as much time as a loop over components."""
 
 
 def unroll(f: Function, max_trips: int = 16, max_ops: int = 512) -> bool:
@@ -65,8 +69,9 @@ def trip_count(loop: ops.For) -> int | None:
 
 
 def size(b: Block) -> int:
-    """Return the number of ops in ``b`` and below that do something."""
-    return sum(not isinstance(o, (ops.Constant, ops.Yield)) for o in b.walk())
+    """Return the number of ops in ``b`` and below that do something; one that makes a large value is a loop."""
+    made = (o for o in b.walk() if not isinstance(o, (ops.Constant, ops.Yield)))
+    return sum(OPS_OF_A_LOOP if any(is_large(r.type) for r in o.results) else 1 for o in made)
 
 
 class _Unroller(Rewriter):

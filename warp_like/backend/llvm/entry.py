@@ -42,7 +42,7 @@ from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.layout import align_of, param_offsets, vector_align
 from warp_like.ir.rewrite import grid_ndim
-from warp_like.ir.types import Array, Type
+from warp_like.ir.types import Array, Type, is_large
 
 LARGEST_TWICE = 600
 """The most ops of a function in lanes that is compiled twice, without a mask and with one."""
@@ -152,6 +152,8 @@ def _parameter(w: Writer, t: Type, offset: int, position: int) -> Rep:
     def field(type: str, at: int) -> str:
         return w.op(f"load {type}, ptr {_byte(w, '%args', at)}, align 8{note}")
 
+    if is_large(t):
+        return ArrayRef(Array(t, 0), _byte(w, "%args", offset), (), (), local=True, constant=True)
     if not isinstance(t, Array):
         return load_value(w, leaves(t), _byte(w, "%args", offset), note)
     shape = tuple(field("i64", offset + 8 + 8 * k) for k in range(t.ndim))

@@ -515,7 +515,13 @@ class Lowering:
             assert self._team is not None
             self.bind(o.result, memory.shared_array(self.w, self._team, t, o.shape))
             return
-        self.bind(o.result, memory.local_array(self.w, t, o.shape, lanes))
+        self.bind(o.result, memory.local_array(self.w, t, o.shape, lanes, zeroed=o.zeroed))
+
+    def _components(self, o: ops.Components) -> None:
+        self.bind(o.result, memory.components(self.array(o.array)))
+
+    def _empty(self, o: ops.Empty) -> None:
+        self.bind(o.result, tuple(constant(0, t) for t, _ in leaves(o.result.type)))
 
     def _nested(self, o: ops.NestedArray) -> None:
         t = o.result.type
@@ -624,8 +630,10 @@ _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
         "Broadcast": "_broadcast",
         "Cast": "_cast",
         "Check": "_check",
+        "Components": "_components",
         "Constant": "_constant",
         "Dim": "_dim",
+        "Empty": "_empty",
         "Extract": "_extract",
         "For": "_for_",
         "If": "_if_",

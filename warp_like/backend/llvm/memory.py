@@ -18,7 +18,7 @@ from warp_like.backend.llvm.values import ArrayRef, is_half, leaves, memory_type
 from warp_like.backend.llvm.writer import Writer
 from warp_like.ir.atomics import KINDS, AtomicKind
 from warp_like.ir.layout import align_of, field_offsets, size_of
-from warp_like.ir.types import Array, Scalar, Struct, float16, float32
+from warp_like.ir.types import Array, Scalar, Struct, element_count, float16, float32, scalar_of
 
 
 def access_group(w: Writer) -> str:
@@ -50,12 +50,13 @@ def nested_array(w: Writer, t: Array, array: ArrayRef, address: str) -> ArrayRef
     return ArrayRef(t, data, tuple(numbers[: t.ndim]), tuple(numbers[t.ndim :]))
 
 
-def local_array(w: Writer, t: Array, shape: tuple[int, ...], lanes: int = 1) -> ArrayRef:
-    """Return an array of this thread alone, one for each of ``lanes`` lanes, filled with zeros here."""
+def local_array(w: Writer, t: Array, shape: tuple[int, ...], lanes: int = 1, *, zeroed: bool = True) -> ArrayRef:
+    """Return an array of this thread alone, one for each of ``lanes`` lanes; ``zeroed``: filled with zeros here."""
     size, align = size_of(t.dtype) * math.prod(shape) * lanes, 16 if lanes == 1 else 64
     data = w.local(size, align)
-    w.declare("llvm.memset.p0.i64", "void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
-    w.do(f"call void @llvm.memset.p0.i64(ptr align {align} {data}, i8 0, i64 {size}, i1 false)")
+    if zeroed:
+        w.declare("llvm.memset.p0.i64", "void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
+        w.do(f"call void @llvm.memset.p0.i64(ptr align {align} {data}, i8 0, i64 {size}, i1 false)")
     return ArrayRef(t, data, tuple(map(str, shape)), (), local=True, lanes=lanes)
 
 
@@ -136,6 +137,15 @@ def field_view(w: Writer, array: ArrayRef, field: int) -> ArrayRef:
     data = component_address(w, array.data, field_offsets(t)[field] * array.lanes, pointer(w, array))
     part = Array(t.fields[field][1], array.type.ndim)
     return array.replace(type=part, data=data, strides=strides_of(w, array), thread_private=False)
+
+
+def components(array: ArrayRef) -> ArrayRef:
+    """Return the array of the components of ``array``, whose elements are vectors or matrices."""
+    scalar, n = scalar_of(array.type.dtype), element_count(array.type.dtype)
+    assert scalar is not None
+    strides = (*array.strides, str(size_of(scalar) * array.lanes)) if array.strides else ()
+    t, shape = Array(scalar, array.type.ndim + 1), (*array.shape, str(n))
+    return array.replace(type=t, shape=shape, strides=strides, reduced=False, narrow=False)
 
 
 def strides_of(w: Writer, array: ArrayRef) -> tuple[str, ...]:

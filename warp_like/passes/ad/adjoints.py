@@ -1,12 +1,12 @@
 """The adjoints known at one point of the reverse sweep.
 
 An aggregate's adjoint is collected by component, so that reading one component of a vector costs no arithmetic on the
-others; it is made whole when somebody asks for it.
+others; it is made whole when somebody asks for it. Large ones stay whole; additions to a component happen in place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from warp_like.builtins.emit import Emitter
@@ -39,6 +39,23 @@ class Adjoints:
         """Add the scalar ``g`` to component ``at`` (flat) of the adjoint of the aggregate ``primal``."""
         parts = self.sums.setdefault(primal, _Sum()).parts
         parts[at] = g if at not in parts else sum_of(self.b, parts[at], g)
+
+    def add_at(self, primal: Value, indices: Sequence[Value], g: Value) -> None:
+        """Add ``g`` to the component, or the row, at ``indices`` of the adjoint of a large ``primal``."""
+        wide = wide_type(primal.type)
+        whole = self.take_sum(primal)
+        whole = self.b.zero(wide) if whole is None else self.b.cast(whole, wide)
+        total = sum_of(self.b, self.b.extract(whole, *indices), g)
+        self.start(primal, self.b.insert_component(whole, total, *indices))
+
+    def start(self, primal: Value, whole: Value) -> None:
+        """Let the sum for ``primal`` be ``whole``, to which others are added."""
+        self.sums[primal] = _Sum(whole)
+
+    def take_sum(self, primal: Value) -> Value | None:
+        """Return the sum for a large ``primal`` in the type in which it is added up, and forget it."""
+        entry = self.sums.pop(primal, None)
+        return None if entry is None else entry.whole
 
     def take(self, primal: Value) -> Value | None:
         """Return the adjoint of ``primal`` and forget it; None when it is zero."""

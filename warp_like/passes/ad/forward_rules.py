@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from warp_like.analysis.memory import root_of
 from warp_like.base.errors import WarpCodegenError
+from warp_like.builtins.loops import Index, tabulate
+from warp_like.builtins.operators import total_of_products
 from warp_like.builtins.spec import Cooperative, Elementwise, Expand, NoGradient, Overload, resolve
 from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import clone_function
-from warp_like.ir.types import Array, Scalar, Type, is_differentiable
+from warp_like.ir.types import Array, Scalar, Type, is_differentiable, is_large
 from warp_like.passes.ad.activity import gradient_is_zero
 from warp_like.passes.ad.adjoints import components
 from warp_like.passes.ad.functions import Binder, inlined
@@ -74,6 +76,8 @@ def _cooperative(r: Forward, o: ops.Apply, lower: Cooperative) -> None:
 
 def _elementwise(r: Forward, name: str, o: ops.Apply) -> Value:
     """Put the tangents of the components together."""
+    if is_large(o.result.type):
+        return _elementwise_loop(r, name, o)
     out = components(r.b, r.value(o.result))
     primals = [_column(r, r.value(a), len(out)) for a in o.args]
     tangents = [_column(r, t, len(out)) for t in (r.tangent(a) for a in o.args)]
@@ -84,6 +88,24 @@ def _elementwise(r: Forward, name: str, o: ops.Apply) -> Value:
         got = _scalar_tangent(r, row, args, changes, x)  # type: ignore[arg-type]
         found.append(got if got is not None else r.b.zero(x.type))
     return r.b.make(o.result.type, found)
+
+
+def _elementwise_loop(r: Forward, name: str, o: ops.Apply) -> Value:
+    """Make the tangents of the components one after the other."""
+    out, primals, tangents = r.value(o.result), [r.value(a) for a in o.args], [r.tangent(a) for a in o.args]
+
+    def at(v: Value, index: Index) -> Value:
+        return v if isinstance(v.type, Scalar) else r.b.extract(v, *index)
+
+    def component(index: Index) -> Value:
+        args = [at(a, index) for a in primals]
+        changes = [None if t is None else at(t, index) for t in tangents]
+        row = resolve(name, [a.type for a in args]).overload
+        x = at(out, index)
+        got = _scalar_tangent(r, row, args, changes, x)
+        return r.b.zero(x.type) if got is None else got
+
+    return tabulate(r.b, out.type, component)
 
 
 def _column(r: Forward, v: Value | None, count: int) -> Sequence[Value | None]:
@@ -129,7 +151,8 @@ def _body(r: Forward, lower: Expand, args: Sequence[Value]) -> tuple[Block, tupl
 def _expand_or_apply_rule(r: Forward, o: ops.Apply, lower: Expand, row: Overload) -> None:
     """Differentiate the body; one that iterates is left to the rule, which knows what it converges to."""
     block, outs = _body(r, lower, o.args)
-    if row.adjoint is not None and any(isinstance(x, (ops.For, ops.While)) for x in block.walk()):
+    large = any(is_large(v.type) for v in (*o.args, *o.results))
+    if not large and row.adjoint is not None and any(isinstance(x, (ops.For, ops.While)) for x in block.walk()):
         r.keep(o)
         _apply_rule(r, row, o)
         return
@@ -171,6 +194,8 @@ def _unit(r: Forward, like: Value, at: int | None) -> Value:
 
 def _inner(r: Forward, a: Value, t: Value) -> Value:
     """The sum of the products of the components."""
+    if is_large(a.type):
+        return total_of_products(r.b, a, t)
     products = [r.b.mul(p, q) for p, q in zip(components(r.b, a), components(r.b, t), strict=True)]
     total = _total(r, products)
     assert total is not None
@@ -384,6 +409,7 @@ RULES: dict[type[Op], Callable[..., None]] = {
     ops.Atomic: _atomic,
     ops.AtomicCas: _atomic_cas,
     ops.Dim: _keep,
+    ops.Empty: _keep,
     ops.Print: _keep,
     ops.Check: _keep,
     ops.Native: _native,

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from warp_like.base.loc import at
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Op, Value
-from warp_like.ir.types import Array
+from warp_like.ir.types import Array, is_large
 from warp_like.passes.ad.adjoints import sum_of, wide_type
 from warp_like.passes.ad.loops import carried_values
 from warp_like.passes.ad.rules import RULES
@@ -61,14 +61,18 @@ def _reverse_if(s: Sweep, o: ops.If) -> None:
     g = s.adjoints.take_all(o.results)
     if all(x is None for x in g) and not s.primal.writes_adjoints(o):
         return
+    begun = _begun_sums(s, o)
     blocks, contributions = [], []
     for branch in (o.then, o.orelse):
         with s.scope() as (block, local):
+            for v, whole in begun.items():
+                local.start(v, whole)
             for y, x in zip(branch.yielded, g, strict=True):
                 s.send(y, x)
             reverse(s, branch.ops[:-1])
+            sums = {v: _cast(s, local.take_sum(v), whole) for v, whole in begun.items()}
             outer = [v for v in s.primal.free_values(branch) if v in local.sums]
-            contributions.append({v: local.take(v) for v in outer})
+            contributions.append({**sums, **{v: local.take(v) for v in outer}})
         blocks.append(block)
     outer = list(dict.fromkeys([*contributions[0], *contributions[1]]))
     for block, given in zip(blocks, contributions, strict=True):
@@ -78,6 +82,17 @@ def _reverse_if(s: Sweep, o: ops.If) -> None:
     s.sources[s.b.block.ops[-1]] = o
     for v, x in zip(outer, results, strict=True):
         s.adjoints.add(v, x)
+
+
+def _begun_sums(s: Sweep, o: ops.If) -> dict[Value, Value]:
+    """Take the sums of large values that a branch uses, to which its sides add in place."""
+    used = (v for r in o.regions() for v in s.primal.free_values(r) if is_large(v.type))
+    found = {v: s.adjoints.take_sum(v) for v in dict.fromkeys(used)}
+    return {v: whole for v, whole in found.items() if whole is not None}
+
+
+def _cast(s: Sweep, g: Value | None, like: Value) -> Value | None:
+    return None if g is None else s.b.cast(g, like.type)
 
 
 def _reverse_loop(s: Sweep, loop: ops.For | ops.While) -> None:
@@ -90,15 +105,21 @@ def _reverse_loop(s: Sweep, loop: ops.For | ops.While) -> None:
     outer = [v for v in s.primal.free_values(loop.body) if v in s.primal.varied and not isinstance(v.type, Array)]
     with s.b.into(Block()) as setup:
         init = [s.or_zero(final[k], carried[k]) for k in active]
-        init += [s.b.zero(wide_type(v.type)) for v in outer]
+        init += [_first_sum(s, v) for v in outer]
     params = [Value(v.type, f"adj_{v.hint}" if v.hint else "") for v in init]
     lo, hi, step = s.range_of(loop)
     with s.scope([Value(lo.type), *params]) as (body, local):
+        for v, acc in zip(outer, params[len(active) :], strict=True):
+            if is_large(v.type):
+                local.start(v, acc)
         for k, g in zip(active, params, strict=False):
             s.send(loop.body.yielded[k], g)
         reverse(s, loop.body.ops[:-1])
         values = [s.or_zero(local.take(carried[k]), carried[k]) for k in active]
         for v, acc in zip(outer, params[len(active) :], strict=True):
+            if is_large(v.type):
+                values.append(s.b.cast(local.take_sum(v) or acc, acc.type))
+                continue
             more = local.take(v)
             values.append(acc if more is None else sum_of(s.b, acc, more))
         s.b.yield_(*values)
@@ -108,4 +129,11 @@ def _reverse_loop(s: Sweep, loop: ops.For | ops.While) -> None:
     for k, g in zip(active, results, strict=False):
         s.send(loop.init[k], g)
     for v, g in zip(outer, results[len(active) :], strict=True):
-        s.send(v, s.b.cast(g, v.type))
+        s.send(v, g if is_large(v.type) else s.b.cast(g, v.type))
+
+
+def _first_sum(s: Sweep, v: Value) -> Value:
+    """What the adjoint of ``v``, made outside of a loop, begins with: of a large one with what is known before."""
+    wide = wide_type(v.type)
+    known = s.adjoints.take_sum(v) if is_large(v.type) else None
+    return s.b.zero(wide) if known is None else s.b.cast(known, wide)

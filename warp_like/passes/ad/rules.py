@@ -8,12 +8,14 @@ from typing import Any
 from warp_like.analysis.memory import root_of, roots_written
 from warp_like.base.errors import WarpCodegenError
 from warp_like.builtins.emit import Emitter
+from warp_like.builtins.loops import tabulate
 from warp_like.builtins.spec import Elementwise, NoGradient, Overload, resolve
+from warp_like.builtins.vector import combined
 from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS, AtomicKind
 from warp_like.ir.core import Function, Op, Value
-from warp_like.ir.types import Mat, Scalar, element_shape, is_differentiable
-from warp_like.passes.ad.adjoints import components
+from warp_like.ir.types import Mat, Scalar, element_shape, is_differentiable, is_large
+from warp_like.passes.ad.adjoints import components, wide_type
 from warp_like.passes.ad.functions import reverse_call
 from warp_like.passes.ad.markers import Replayed
 from warp_like.passes.ad.order import ONE_THREAD, refuse_old_value, require_fixed
@@ -82,7 +84,9 @@ def _bitcast(r: Sweep, o: ops.Bitcast, g: Value) -> None:
 
 
 def _make(r: Sweep, o: ops.Make, g: Value) -> None:
-    if any(e in r.primal.varied for e in o.elements):
+    if is_large(o.result.type) and len(set(o.elements)) == 1:
+        r.send(o.elements[0], combined(r.b, r.b.add, r.b.cast(g, wide_type(g.type))))
+    elif any(e in r.primal.varied for e in o.elements):
         for e, x in zip(o.elements, components(r.b, g), strict=True):
             r.send(e, x)
 
@@ -101,13 +105,16 @@ def _extract(r: Sweep, o: ops.Extract, g: Value) -> None:
     if o.x not in r.primal.varied:
         return
     at = _flat_index(o.x.type, o.indices)
-    if at is not None:
+    if at is not None and not is_large(o.x.type):
         r.adjoints.add_component(o.x, at, g)
         return
     # an index out of range reads component 0
     indices = list(o.indices)
     read = [r.b.select(_in_range(r, i, n), i, r.b.zero(i.type)) for i, n in zip(indices, _extents(o.x), strict=False)]
-    r.send(o.x, r.b.insert_component(r.b.zero(o.x.type), g, *read))
+    if is_large(o.x.type):
+        r.adjoints.add_at(o.x, read, g)
+    else:
+        r.send(o.x, r.b.insert_component(r.b.zero(o.x.type), g, *read))
 
 
 def _extents(x: Value) -> tuple[int, ...]:
@@ -186,6 +193,9 @@ def _no_gradient(o: ops.Atomic | ops.AtomicCas) -> WarpCodegenError:
 def of_winners(b: Emitter, kind: AtomicKind, value: Value, final: Value, x: Value) -> Value:
     """Return what an update by ``value`` makes of ``x``, the element's adjoint or the value's tangent."""
     assert kind.derivative is not None
+    if is_large(value.type):
+        change = kind.derivative
+        return tabulate(b, value.type, lambda i: change(b, *(b.extract(v, *i) for v in (value, final, x))))
     columns = zip(components(b, value), components(b, final), components(b, x), strict=True)
     parts = [kind.derivative(b, *column) for column in columns]
     return parts[0] if isinstance(value.type, Scalar) else b.make(value.type, parts)
@@ -243,6 +253,7 @@ RULES: dict[type[Op], Callable[..., None]] = {
     ops.Atomic: _atomic,
     ops.AtomicCas: _atomic_cas,
     ops.Constant: _nothing,
+    ops.Empty: _nothing,
     ops.Tid: _nothing,
     ops.Dim: _nothing,
     ops.View: _nothing,

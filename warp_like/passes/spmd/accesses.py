@@ -43,6 +43,19 @@ class Accesses(SpeculatedIndices):
             raise NotWidenable("threads slice arrays at places of their own")
         self.copy(o, self.scalar, [Lanes(o.result.type, self.width)])
 
+    def components(self, o: ops.Components) -> None:
+        array, leading = self.array(o.array)
+        t = lane_type(array.type)
+        ndim = t.ndim if isinstance(t, Array) else 0
+        assert isinstance(o.result.type, Array)
+        made: Type = Array(o.result.type.dtype, ndim + 1)
+        made = Lanes(made, self.width) if is_private(array) else made
+        part = self.b.insert(ops.Components(array), made).result
+        if leading:
+            self.views[o.result] = part, leading
+        else:
+            self.map[o.result] = part
+
     def nested_array(self, o: ops.NestedArray) -> None:
         array, leading = self.array(o.array)
         indices = leading + o.indices

@@ -110,9 +110,11 @@ class _Widener(Accesses, UniformBranches):
             case ops.Push() | ops.Pop():
                 self.stack(o)
             case ops.LocalArray():
-                self.insert(ops.LocalArray(o.shape), o.results, [Lanes(o.result.type, self.width)])
+                self.insert(ops.LocalArray(o.shape, zeroed=o.zeroed), o.results, [Lanes(o.result.type, self.width)])
             case ops.Slice():
                 self.slice(o)
+            case ops.Components():
+                self.components(o)
             case ops.AtAddress() if self.strides[o.result] == 0:
                 self.copy(o, self.scalar, [o.result.type])
             case ops.AtAddress():

@@ -1,0 +1,124 @@
+"""Code over the components of large vectors and matrices (``ir.types.is_large``): loops in place of a line for each.
+
+The order of operations is that of the lines: rows one after the other, columns from left to right, and sums begin with
+their first term. So results have the same bits whatever the size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from warp_like.builtins.emit import Emitter
+from warp_like.ir import ops
+from warp_like.ir.core import Block, Value
+from warp_like.ir.types import Type, element_shape, int32
+
+Index = tuple[Value, ...]
+"""The place of a component: one index of a vector, row and column of a matrix."""
+
+BLOCK = (2, 8)
+"""The rows and columns of a product whose sums a loop carries at once: it reads 10 numbers for 16 products. In lanes
+that takes 26 of 32 registers."""
+
+
+def counted(
+    b: Emitter, lo: int, hi: int, init: Sequence[Value], body: Callable[..., Sequence[Value]], step: int = 1
+) -> list[Value]:
+    """Count from ``lo`` to ``hi``; ``body(i, *carried)`` gives the next carried values. Returns the last ones."""
+    if not lo < hi:
+        return list(init)
+    i = Value(int32)
+    params = [Value(v.type) for v in init]
+    with b.into(Block([i, *params])) as block:
+        b.yield_(*body(i, *params))
+    return list(b.for_(b.index(lo), b.index(hi), b.index(step), init, block))
+
+
+def for_each(b: Emitter, t: Type, init: Sequence[Value], body: Callable[..., Sequence[Value]]) -> list[Value]:
+    """Go over the components of ``t``; ``body(index, *carried)`` gives the next carried values."""
+    rows, *columns = element_shape(t)
+
+    def row(i: Value, *carried: Value) -> Sequence[Value]:
+        if not columns:
+            return body((i,), *carried)
+        return counted(b, 0, columns[0], carried, lambda j, *inner: body((i, j), *inner))
+
+    return counted(b, 0, rows, init, row)
+
+
+def tabulate(b: Emitter, t: Type, component: Callable[[Index], Value]) -> Value:
+    """Return the value of type ``t`` with these components."""
+
+    def replace(index: Index, made: Value) -> Sequence[Value]:
+        return [b.insert_component(made, component(index), *index)]
+
+    return for_each(b, t, [b.insert(ops.Empty(), t).result], replace)[0]
+
+
+def scan(b: Emitter, t: Type, first: Sequence[Value], body: Callable[..., Sequence[Value]]) -> list[Value]:
+    """Go over the components of ``t`` but the first, of which ``first`` is made, as ``for_each`` does."""
+    rows, *columns = element_shape(t)
+    if not columns:
+        return counted(b, 1, rows, first, lambda i, *carried: body((i,), *carried))
+    top = b.index(0)
+    carried = counted(b, 1, columns[0], first, lambda j, *inner: body((top, j), *inner))
+
+    def row(i: Value, *carried: Value) -> Sequence[Value]:
+        return counted(b, 0, columns[0], carried, lambda j, *inner: body((i, j), *inner))
+
+    return counted(b, 1, rows, carried, row)
+
+
+def fold(b: Emitter, t: Type, component: Callable[[Index], Value], combine: Callable[[Value, Value], Value]) -> Value:
+    """Return the components combined from left to right."""
+    first = component(tuple(b.index(0) for _ in element_shape(t)))
+    return scan(b, t, [first], lambda index, total: [combine(total, component(index))])[0]
+
+
+def product(
+    b: Emitter,
+    t: Type,
+    extents: tuple[int, int, int],
+    x: Callable[[Value, Value], Value],
+    y: Callable[[Value, Value], Value],
+    place: Callable[[Value, Value], Index],
+) -> Value:
+    """Return the ``t`` that has the sum over ``k`` of ``x(i, k) * y(k, j)`` at ``place(i, j)``.
+
+    ``extents`` are the numbers of ``i``, ``k`` and ``j``.
+    """
+    rows, depth, cols = extents
+
+    def block(top: Value, left: Value, height: int, width: int, out: Value) -> Value:
+        """Replace the elements of ``height`` rows from ``top`` on, and of ``width`` columns from ``left`` on."""
+        at_row = [top, *(b.add(top, r) for r in range(1, height))]
+        at_column = [left, *(b.add(left, c) for c in range(1, width))]
+
+        def terms(k: Value) -> list[Value]:
+            factors = [x(i, k) for i in at_row]
+            others = [y(k, j) for j in at_column]
+            return [b.mul(p, q) for p in factors for q in others]
+
+        def add(k: Value, *sums: Value) -> list[Value]:
+            return [b.add(total, term) for total, term in zip(sums, terms(k), strict=True)]
+
+        sums = iter(counted(b, 1, depth, terms(b.index(0)), add))
+        for i in at_row:
+            for j in at_column:
+                out = b.insert_component(out, next(sums), *place(i, j))
+        return out
+
+    def strip(top: Value, height: int, out: Value) -> Value:
+        def columns(left: Value, width: int, out: Value) -> Value:
+            return block(top, left, height, width, out)
+
+        return blocked(b, cols, BLOCK[1], out, columns)
+
+    return blocked(b, rows, BLOCK[0], b.insert(ops.Empty(), t).result, strip)
+
+
+def blocked(b: Emitter, n: int, size: int, out: Value, body: Callable[[Value, int, Value], Value]) -> Value:
+    """Go over ``n`` in blocks of ``size``, then the rest; ``body(first, length, carried)`` gives what is carried on."""
+    whole = n - n % size
+    (out,) = counted(b, 0, whole, [out], lambda i, made: [body(i, size, made)], size)
+    return body(b.index(whole), n % size, out) if n % size else out
