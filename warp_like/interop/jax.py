@@ -144,13 +144,21 @@ def _narrowed(t: ir.Scalar) -> str | None:
     return None if kept.itemsize == 8 else f"holds {t}, which JAX makes {kept} unless jax_enable_x64 is set"
 
 
+def _strides(a: array) -> str | None:
+    """Say which strides JAX does not take. Before 0.8 it reads elements in another order as if they were in rows."""
+    why = export.gaps("JAX", a)
+    if why is None and not a.is_contiguous and _jax().__version_info__ < (0, 8):
+        return f"has strides {a.strides}, and JAX before 0.8 takes only rows"
+    return why
+
+
 JAX = export.Library(
     "JAX",
     "to_jax",
     dtype_to_jax,
     narrows=_narrowed,
     readonly=True,
-    strides=functools.partial(export.gaps, "JAX"),
+    strides=_strides,
     alignment=64,
 )
 
