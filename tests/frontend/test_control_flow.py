@@ -395,3 +395,20 @@ def test_names_of_a_loop_that_runs_are_there_after_it():
         out[2] = p * 100
 
     check(k, (5, 3), (0, 100), (2, 8), (1, 0))
+
+
+SIDES = 6
+
+
+def test_a_loop_reads_a_constant_beside_the_argument_that_a_builtin_changes():
+    def k(out: wp.array(dtype=int)):
+        state = wp.rand_init(7)
+        for _ in range(100):
+            out[wp.randi(state, 0, SIDES)] += 1
+        for _ in range(100):
+            out[wp.randi(state=state, low=0, high=SIDES)] += 1
+
+    out = np.zeros(SIDES, np.int32)
+    wp.launch(wp.kernel(k), dim=1, inputs=[out])
+    assert out.sum() == 200
+    assert out.min() > 0

@@ -12,7 +12,7 @@ import enum
 from collections.abc import Sequence
 
 from warp_like.base.frozen import Frozen
-from warp_like.builtins.spec import ASSIGNING
+from warp_like.builtins.spec import ASSIGNING, REGISTRY
 from warp_like.frontend.operands import Operand
 from warp_like.ir.core import Value
 
@@ -124,11 +124,16 @@ def assigned_names(stmts: Sequence[ast.stmt]) -> dict[str, bool]:
 
 
 def _changed_arguments(node: ast.Call) -> list[ast.Name]:
-    """The variables among the arguments of a builtin that changes some."""
+    """The variables among the arguments that a builtin changes: ``state`` in ``wp.randi(state, 0, SIDES)``."""
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     if name not in ASSIGNING:
         return []
-    return [a for a in [*node.args, *(k.value for k in node.keywords)] if isinstance(a, ast.Name)]
+    changing = [(row.params.index(p), p) for row in REGISTRY[name] for p in row.assigns]
+    places, names = {place for place, _ in changing}, {p for _, p in changing}
+    is_unpacked = any(isinstance(a, ast.Starred) for a in node.args)  # then places do not tell
+    given = [a for k, a in enumerate(node.args) if is_unpacked or k in places]
+    given += [k.value for k in node.keywords if k.arg in names]
+    return [a for a in given if isinstance(a, ast.Name)]
 
 
 def _targets(node: ast.AST) -> list[ast.expr]:
