@@ -10,14 +10,31 @@ project = "warp_like"
 author = "the warp_like developers"
 copyright = f"2026, {author}"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "tables"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "tables",
+    "links",
+]
 exclude_patterns = ["_ext"]
 html_theme = "furo"
 html_title = "warp_like"
+html_static_path = ["_static"]
+html_css_files = ["warp_like.css"]
+pygments_style = "friendly"
+pygments_dark_style = "github-dark"
+
+# Output, tables of a terminal and mathematics have nothing to copy.
+copybutton_selector = "div:not(.highlight-output):not(.highlight-text) > div.highlight > pre"
+copybutton_prompt_text = ">>> "
+copybutton_only_copy_prompt_lines = True
 
 myst_enable_extensions = ["deflist", "dollarmath", "colon_fence"]
 myst_heading_anchors = 3
 
+add_module_names = False
 default_role = "code"  # docstrings may write `name` as well as ``name``
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"

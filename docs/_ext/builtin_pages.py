@@ -6,6 +6,7 @@ builtin that only kernels can call has the example of its row. A derivative is t
 
 from __future__ import annotations
 
+import re
 import textwrap
 from typing import Any
 
@@ -35,13 +36,48 @@ _BY_NAME = {
 
 
 def group(name: str) -> str:
-    """Return the sections of a group's page, one for each builtin."""
+    """Return the entries of a group's page: an object of Sphinx for each overload of each builtin."""
     rows = _rows(name)
     parts = []
     for builtin in sorted(rows):
-        parts.append(f"## {builtin}\n")
-        parts += [_overload(row) for row in rows[builtin]]
+        is_home = home(builtin) == name
+        parts += [_overload(row, is_indexed=is_home and k == 0) for k, row in enumerate(rows[builtin])]
     return "\n".join(parts)
+
+
+def home(builtin: str) -> str:
+    """Return the group whose page the index and cross-references name: that of the first overload."""
+    from warp_like.builtins.spec import REGISTRY
+
+    return str(REGISTRY[builtin][0].group)
+
+
+def overview() -> list[tuple[str, str, str]]:
+    """Return of each builtin: a link, links to its groups, and the first sentence of its text."""
+    import warp_like  # noqa: F401  (fills the registry)
+    from warp_like.builtins.spec import REGISTRY
+
+    lines = []
+    for name in sorted(name for name in REGISTRY if name[0] != "_"):
+        rows = REGISTRY[name]
+        groups = ", ".join(f"[{g}]({page(g)})" for g in dict.fromkeys(row.group for row in rows))
+        lines.append((f"{{py:func}}`{name} <wp.{name}>`", groups, first_sentence(rows[0].doc)))
+    return lines
+
+
+def page(group_name: str) -> str:
+    """Return the page of a group, seen from the page ``reference/builtins``."""
+    return f"builtins/{group_name.lower().replace(' ', '_')}.md"
+
+
+def first_sentence(doc: str) -> str:
+    """Return the first sentence of a text, on one line."""
+    text = _plain(doc.split("\n\n")[0])
+    return re.split(r"(?<=[^.]\.)\s", text, maxsplit=1)[0]
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).replace("``", "`")
 
 
 def _rows(group_name: str) -> dict[str, list[Any]]:
@@ -52,11 +88,13 @@ def _rows(group_name: str) -> dict[str, list[Any]]:
     return {name: rows for name, rows in public.items() if rows}
 
 
-def _overload(row: Any) -> str:
-    text = "\n\n".join(" ".join(part.split()) for part in row.doc.split("\n\n")).replace("``", "`")
+def _overload(row: Any, is_indexed: bool) -> str:
+    text = "\n\n".join(map(_plain, row.doc.split("\n\n")))
     language, example = example_of(row)
-    parts = [f"```text\n{signature(row)}\n```", text, f"```{language}\n{example}\n```", gradient(row)]
-    return "\n\n".join(p for p in parts if p.strip()) + "\n"
+    options = ":module: warp_like" if is_indexed else ":module: warp_like\n:no-index:"
+    parts = [text, f"```{language}\n{example}\n```", gradient(row)]
+    inside = "\n\n".join(p for p in parts if p.strip())
+    return f"````{{py:function}} {signature(row)}\n{options}\n\n{inside}\n````\n"
 
 
 def signature(row: Any) -> str:

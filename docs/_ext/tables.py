@@ -62,6 +62,11 @@ def letters() -> str:
     return _table(("letter", "stands for"), [(f"`{p.name}`", str(p)) for p in found])
 
 
+def overview() -> str:
+    """Return a table of all builtins."""
+    return _table(("builtin", "groups", "in one line"), builtin_pages.overview())
+
+
 def ops() -> str:
     """Return a table of the IR's op classes."""
     from warp_like.ir import ops as module
@@ -87,6 +92,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "settings": settings,
     "accepted": accepted,
     "letters": letters,
+    "overview": overview,
     "passes": passes,
     "ops": ops,
 }

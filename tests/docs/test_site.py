@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    for needed in ("sphinx", "myst_parser", "furo"):
+    for needed in ("sphinx", "myst_parser", "furo", "sphinx_copybutton"):
         pytest.importorskip(needed)
     out = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
@@ -50,14 +51,25 @@ def test_settings_page_lists_every_setting(site: Path) -> None:
         assert setting.name in text
 
 
-def test_builtins_pages_list_every_builtin(site: Path) -> None:
+def test_every_builtin_is_in_the_index_and_the_overview(site: Path) -> None:
     import warp_like  # noqa: F401  (fills the registry)
     from warp_like.builtins.spec import REGISTRY
 
-    pages = sorted((site / "reference" / "builtins").glob("*.html"))
-    text = "".join(page.read_text(encoding="utf-8") for page in pages)
-    missing = [name for name in REGISTRY if not name.startswith("_") and f"{name}(" not in text]
+    public = {f"warp_like.{name}" for name in REGISTRY if not name.startswith("_")}
+    *_, packed = (site / "objects.inv").read_bytes().split(b"\n", 4)  # four lines of text, then a zlib stream
+    entries = [line.split() for line in zlib.decompress(packed).decode().splitlines()]
+    functions = {entry[0] for entry in entries if entry[1] == "py:function"}
+    assert public <= functions
+    assert {"warp_like.launch", "warp_like.zeros"} <= functions
+    overview = (site / "reference" / "builtins.html").read_text(encoding="utf-8")
+    missing = [name for name in public if f'#{name}"' not in overview]
     assert not missing
+
+
+def test_names_in_the_text_are_links(site: Path) -> None:
+    text = (site / "guide" / "launching.html").read_text(encoding="utf-8")
+    assert '<a class="reference internal" href="../reference/api.html#warp_like.launch"' in text
+    assert 'href="../reference/builtins/utility.html#warp_like.tid"' in text
 
 
 def test_architecture_lists_every_op(site: Path) -> None:
