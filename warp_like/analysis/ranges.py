@@ -1,6 +1,6 @@
 """Integer ranges: for each integer value an interval that it lies in, and which ops can't wrap around.
 
-Integers wrap (``docs/guide/kernels.md``), so an op may be evaluated in more bits than its type has, or carry LLVM's
+Integers wrap (``docs/guide/types.md``), so an op may be evaluated in more bits than its type has, or carry LLVM's
 ``nsw``, only where its exact result fits its type. ``Ranges.cannot_wrap`` says so::
 
     %i = tid 0 of 1 : int32           0 .. MAX_NARROW - 1
