@@ -6,6 +6,7 @@ import json
 import math
 import os
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,16 @@ def three_digits(value: float) -> str:
     if value == int(value):
         return str(int(value))
     return f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
+
+
+def short_sizes(title: str) -> str:
+    """Return a row's title with thousands and millions in short: ``saxpy 16.8 M`` for ``saxpy 16777216``."""
+
+    def shorten(found: re.Match[str]) -> str:
+        n = int(found[0])
+        return f"{three_digits(n / 1e6)} M" if n >= 1e6 else f"{three_digits(n / 1e3)} k"
+
+    return re.sub(r"\b\d{5,}\b", shorten, title)
 
 
 def cell(value: Cell, scale: float) -> str:
@@ -75,17 +86,19 @@ class Report:
     ) -> None:
         """Print the values times ``scale``, one line a row; ``title`` heads the column of the rows' names.
 
-        A column that no row has is left out.
+        Sizes in the names are shortened. A column that no row has is left out.
         """
         columns = [column for column in columns if any(values.get(column) is not None for values in rows.values())]
-        cells = {row: [cell(values.get(column), scale) for column in columns] for row, values in rows.items()}
+        cells = {
+            short_sizes(row): [cell(values.get(column), scale) for column in columns] for row, values in rows.items()
+        }
         print()
         if self.markdown:
             print(f"| {' | '.join([title, *columns])} |\n|---|{'---:|' * len(columns)}")
             for row, of in cells.items():
                 print(f"| {' | '.join([row, *of])} |")
             return
-        width = max(map(len, [*rows, title])) + 2
+        width = max(map(len, [*cells, title])) + 2
         for row, of in {title: columns, **cells}.items():
             print(row.ljust(width) + "".join(text.rjust(12) for text in of), flush=True)
 

@@ -176,6 +176,39 @@ def test_roofline_is_drawn(throughput: tuple[dict, str, Path], tmp_path: Path) -
     assert (tmp_path / "roofline.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_chart_is_drawn(throughput: tuple[dict, str, Path], tmp_path: Path) -> None:
+    """From the JSON file of a run, and from the page, whose own means it computes again."""
+    pytest.importorskip("matplotlib")
+    program = str(EXAMPLES / "benchmarks" / "draw_chart.py")
+    printed = []
+    for name, options in (("run", ["--throughput", str(throughput[2])]), ("page", [])):
+        command = [*interpreter(), program, "--picture", str(tmp_path / f"{name}.png"), *options]
+        done = subprocess.run(command, capture_output=True, text=True, env=importable())
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        printed.append(dict(part.rsplit(" ", 1) for part in done.stdout.strip().split(", ")))
+    run, page = printed
+    assert {"warp_like", "JAX"} <= set(run)
+    assert page["warp_like"] == "1"
+    text = (EXAMPLES.parent / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    means = next(line for line in text.splitlines() if line.startswith("| time / warp_like |")).split("|")
+    assert [float(cell) for cell in means[3:7]] == pytest.approx(
+        [float(page[name]) for name in ("warp-lang", "numba", "JAX", "PyTorch")], rel=0.01
+    )
+
+
+def test_sizes_are_short() -> None:
+    """``131 k`` for 131072 in the tables."""
+    sys.path.insert(0, str(EXAMPLES / "benchmarks"))
+    try:
+        from reporting import short_sizes
+    finally:
+        sys.path.remove(str(EXAMPLES / "benchmarks"))
+    assert short_sizes("saxpy 16777216, float64") == "saxpy 16.8 M, float64"
+    assert short_sizes("MLP 3-64-1, 131072 points") == "MLP 3-64-1, 131 k points"
+    assert short_sizes("loop of 1000 steps, 4096 threads") == "loop of 1000 steps, 4096 threads"
+
+
 @pytest.mark.long
 def test_throughput_of_a_compiled_function(tmp_path: Path) -> None:
     """PyTorch's column, of a program that it compiles as a whole and of one with a loop."""
