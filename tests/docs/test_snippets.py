@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.conftest import read_blocks
+
 ROOT = Path(__file__).resolve().parents[2]
+COLUMNS = 88
+"""The width of code on the pages: without a scrollbar beside the table of contents."""
 
 # A recipe changes the package's own files; test_recipe_builtin.py follows it in a copy.
 PAGES = [
@@ -33,6 +37,19 @@ def test_the_guide_is_found() -> None:
         "pytorch.md",
         "errors.md",
     } <= names
+
+
+def test_code_fits_a_narrow_window() -> None:
+    """Recipes are left out: their code goes into files of the package, which have 120 columns. Output wraps."""
+    wide = [
+        f"{page.relative_to(ROOT)}:{block.line + k}"
+        for page in [*PAGES, *(ROOT / "docs").glob("*.md")]
+        for block in read_blocks(page)
+        if block.language not in ("output", "")
+        for k, line in enumerate(block.text.splitlines())
+        if len(line) > COLUMNS
+    ]
+    assert not wide
 
 
 def test_an_unclosed_or_misspelt_fence_is_not_skipped() -> None:
