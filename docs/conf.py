@@ -22,7 +22,7 @@ exclude_patterns = ["_ext"]
 html_theme = "furo"
 html_title = "warp_like"
 html_static_path = ["_static"]
-html_css_files = ["warp_like.css"]
+html_css_files = ["warp_like.css", "gallery.css"]
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"
 

@@ -1,8 +1,8 @@
 """Pages generated from the project's own tables: settings, builtins, IR ops.
 
 A page holds a line ``<!-- generated: NAME -->``; when Sphinx reads the page, the line becomes the Markdown of
-table ``NAME``, or of a group of builtins: ``<!-- generated: builtins GROUP -->``. So the page says what the code
-says, and there is no second copy to keep in step.
+table ``NAME``. ``builtins GROUP`` in its place gives a group of builtins, and ``example NAME`` the page of
+an example of the gallery. So the page says what the code says, and there is no second copy to keep in step.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import builtin_pages
+import gallery_pages
 
 _MARK = re.compile(r"^<!-- generated: (\w+)(?: ([\w ]+))? -->$", re.MULTILINE)
 
@@ -95,12 +96,19 @@ TABLES: dict[str, Callable[[], str]] = {
     "overview": overview,
     "passes": passes,
     "ops": ops,
+    "gallery": gallery_pages.cards,
+}
+
+# Those that make one of several pages or tables, by the words after the name.
+PARTS: dict[str, Callable[[str], str]] = {
+    "builtins": builtin_pages.group,
+    "example": gallery_pages.page,
 }
 
 
 def expand(text: str) -> str:
     """Return a page's text with its marks replaced by their tables."""
-    return _MARK.sub(lambda m: builtin_pages.group(m[2]) if m[1] == "builtins" else TABLES[m[1]](), text)
+    return _MARK.sub(lambda m: PARTS[m[1]](m[2]) if m[2] else TABLES[m[1]](), text)
 
 
 def setup(app: Any) -> dict[str, bool]:

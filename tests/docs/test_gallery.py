@@ -1,0 +1,85 @@
+"""The gallery: each example computes what it should, has a picture and a page, and is short."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "docs" / "_ext"))
+
+import gallery_pages  # noqa: E402
+import tables  # noqa: E402
+
+PICTURE_LIMIT = 1 << 20  # bytes
+EXAMPLES = gallery_pages.names()
+
+
+def load(name: str) -> ModuleType:
+    """Import a file of the gallery, whose folder has to be in ``sys.path``."""
+    spec = importlib.util.spec_from_file_location(f"gallery_{name}", gallery_pages.EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def gallery(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Examples find ``pictures``, as they do when they are run as programs."""
+    pytest.importorskip("PIL")
+    monkeypatch.syspath_prepend(str(gallery_pages.EXAMPLES))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example_runs_and_checks_itself(name: str, gallery: None, tmp_path: Path) -> None:
+    load(name).main(quick=True, out=tmp_path)
+    (made,) = tmp_path.iterdir()
+    assert made.name == gallery_pages.read(name).picture.name
+    assert made.stat().st_size > 200
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example_is_short_and_documented(name: str) -> None:
+    lines = (gallery_pages.EXAMPLES / f"{name}.py").read_text(encoding="utf-8").splitlines()
+    assert 60 <= len(lines) <= 150
+    example = gallery_pages.read(name)
+    assert tuple(example.fields) == gallery_pages.FIELDS
+    assert all(example.fields.values())
+    assert example.title
+    assert example.summary.endswith(".")
+    assert example.fields["Group"] in gallery_pages.GROUPS
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example_has_a_picture_and_a_page(name: str) -> None:
+    picture = gallery_pages.read(name).picture
+    assert picture.exists()
+    assert picture.stat().st_size < PICTURE_LIMIT
+    page = (ROOT / "docs" / "gallery" / f"{name}.md").read_text(encoding="utf-8")
+    assert page == f"<!-- generated: example {name} -->\n"
+
+
+def test_the_page_has_a_card_for_each_example() -> None:
+    text = tables.expand((ROOT / "docs" / "gallery.md").read_text(encoding="utf-8"))
+    assert sorted(re.findall(r"\]\(gallery/(\w+)\.md\)", text)) == EXAMPLES
+
+
+def test_there_is_no_page_or_picture_without_an_example() -> None:
+    assert sorted(path.stem for path in (ROOT / "docs" / "gallery").glob("*.md")) == EXAMPLES
+    assert sorted(path.stem for path in gallery_pages.PICTURES.iterdir()) == EXAMPLES
+
+
+def test_a_wrong_result_ends_the_program(gallery: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    example = load("mandelbrot")
+    monkeypatch.setattr(example, "AREA", 1.7)
+    with pytest.raises(SystemExit, match="Wrong result: the set has an area of 1"):
+        example.main(quick=True, out=tmp_path)
+    assert not list(tmp_path.iterdir())
