@@ -101,7 +101,8 @@ def main() -> None:
         times, record["warp"] = compare(name, options.warp_path)
         record["examples"][name] = times
         print(
-            f"{name}: {times['warp_like']:.3f} ms, Warp {times['warp']:.3f} ms: {times['warp'] / times['warp_like']:.2f}"
+            f"{name}: {times['warp_like']:.3f} ms, Warp {times['warp']:.3f} ms: "
+            f"{times['warp'] / times['warp_like']:.2f}"
         )
     record |= {"machine": processor(), "date": datetime.date.today().isoformat()}
     path.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
