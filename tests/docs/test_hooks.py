@@ -19,7 +19,11 @@ MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 TARGETS = re.findall(r"^([a-z-]+):.*## ", MAKEFILE, re.MULTILINE)
 PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 WORKFLOWS = {file.stem: file for file in (ROOT / ".github" / "workflows").iterdir()}
-CALLED = {"ci": {"build", "lint", "test", "docs", "dist"}, "wheels": set()}
+CALLED = {
+    "ci": {"build", "lint", "test", "docs", "dist"},
+    "weekly": {"sanitize", "test-versions"},
+    "wheels": set(),
+}
 """Which targets of the Makefile the jobs of a workflow call."""
 SUFFIXES = {"python": ".py", "pyi": ".pyi", "c": ".h", "c++": ".cpp"}
 NOT_OURS = {".git", ".venv", "build", "dist", "__pycache__"}
