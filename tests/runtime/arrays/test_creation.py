@@ -361,6 +361,16 @@ def test_trailing_dimensions_that_together_are_one_element(shape, dtype, expecte
     assert made.numpy().ravel().tolist() == numbers.ravel().tolist()
 
 
+@pytest.mark.parametrize("dtype", [wp.bfloat16, wp.types.vector(2, wp.bfloat16)])
+@pytest.mark.parametrize("named", [False, True])
+def test_an_array_of_bfloat16_is_made_of_another(dtype, named):
+    a = wp.array([[1.5, -2.0]] if dtype is not wp.bfloat16 else [1.5, -2.0], dtype=dtype)
+    b = wp.array(a, dtype=dtype) if named else wp.array(a)
+    assert b.dtype is dtype
+    assert b.ptr != a.ptr
+    np.testing.assert_array_equal(b.numpy(), a.numpy())
+
+
 @pytest.mark.parametrize("dtype", [wp.bfloat16, wp.types.vector(3, wp.bfloat16)])
 def test_the_bits_of_bfloat16_come_back(dtype):
     a = wp.array([[1.5, -2.0, 3.25]] if dtype is not wp.bfloat16 else [1.5, -2.0, 3.25], dtype=dtype)

@@ -145,9 +145,10 @@ def bind_data(
     if np.ndim(raw) == 0 and not hasattr(data, "__array__") and not isinstance(values, Array):
         raise TypeError(f"the data of an array is a sequence or an array, got {type(data).__name__}")
     element = element_type(raw.dtype if dtype is Any else dtype)
-    if isinstance(values, Array) and values.element.scalar == ir.bfloat16 != element.scalar:
+    given = values.element.scalar if isinstance(values, Array) else None
+    if given == ir.bfloat16 != element.scalar:
         raw = values._values()
-    elif isinstance(values, Array) and element.scalar == ir.bfloat16 and raw.dtype == np.uint16:
+    elif given == ir.uint16 and element.scalar == ir.bfloat16:
         raw = raw.astype(np.int32)  # numbers, not the bits of bfloat16
     if element.is_struct or _is_raw(values, element):
         scalars = raw
