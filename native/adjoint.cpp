@@ -428,19 +428,19 @@ PyObject* try_backward(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
         PyErr_SetString(PyExc_TypeError, "try_backward(launches, starts) takes two lists");
         return nullptr;
     }
-    if (!set_seeds(args[1], true) || !is_ready(args[0])) Py_RETURN_FALSE;
+    if (!set_seeds(args[1], true) || !is_ready(args[0])) Py_RETURN_NONE;
     const Ref records(PyList_GetSlice(args[0], 0, PyList_GET_SIZE(args[0])));
     if (!records) return nullptr;
-    if (!set_seeds(args[1], false)) return PyErr_Occurred() ? nullptr : Py_NewRef(Py_False);
+    if (!set_seeds(args[1], false)) return PyErr_Occurred() ? nullptr : Py_NewRef(Py_None);
     for (Py_ssize_t i = PyList_GET_SIZE(records.get()); i-- > 0;) {
         Launch launch;
-        if (const char* why = prepare_record(as_record(PyList_GET_ITEM(records.get(), i)), &launch)) {
-            PyErr_Format(PyExc_RuntimeError, "an array on the tape changed during the backward pass: %s", why);
-            return nullptr;
+        // Launches run without the GIL: another thread may have unloaded the code of this one, or changed an array.
+        if (prepare_record(as_record(PyList_GET_ITEM(records.get(), i)), &launch)) {
+            return PyErr_Occurred() ? nullptr : PyLong_FromSsize_t(i + 1);
         }
         if (!launch.run()) return nullptr;
     }
-    Py_RETURN_TRUE;
+    return PyLong_FromLong(0);
 }
 
 // Collects the distinct gradients of the recorded launches' arguments. False where Python has to look at one.
@@ -482,8 +482,9 @@ PyMethodDef functions[] = {
      "True; or return False, with nothing done, where one is not plain memory of ours."},
     {"try_backward", method(try_backward), METH_FASTCALL,
      "try_backward($module, launches, starts, /)\n--\n\nSet the gradients of the arrays in `starts`, pairs of an array "
-     "and a number or an array, run the adjoints of the recorded launches, last one first, and return True; or return "
-     "False, with nothing done, when something is not plainly right or not installed."},
+     "and a number or an array, and run the adjoints of the recorded launches, last one first. Return how many of the "
+     "first launches are left, since something changed meanwhile; or None, with nothing done, when something is not "
+     "plainly right or not installed."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -1,6 +1,8 @@
 """The tape and explicit adjoint launches."""
 
 import gc
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -317,3 +319,44 @@ def test_the_adjoint_of_an_argument():
     assert tape.gradients[given].inner.data is x.grad
     assert tape.gradients[given].plain is None
     assert dict(tape.gradients) == {}
+
+
+@wp.kernel(module="unloaded_during_backward")
+def square_in_module(x: wp.array(dtype=wp.float64), y: wp.array(dtype=wp.float64)):
+    i = wp.tid()
+    y[i] = x[i] * x[i]
+
+
+@wp.kernel
+def slow_sum(y: wp.array(dtype=wp.float64), n: int, z: wp.array(dtype=wp.float64)):
+    i = wp.tid()
+    s = wp.float64(0.0)
+    for k in range(n):
+        s += wp.sin(y[i] * wp.float64(k))
+    z[i] = s
+
+
+def test_code_that_another_thread_unloads_meanwhile_is_loaded_again():
+    """Adjoints run without the GIL; those of earlier launches may be gone when their turn comes."""
+    x = wp.array([1.0, 2.0, 3.0], dtype=wp.float64, requires_grad=True)
+    y, z = (wp.zeros(3, dtype=wp.float64, requires_grad=True) for _ in range(2))
+    with wp.Tape() as tape:
+        wp.launch(square_in_module, dim=3, inputs=[x], outputs=[y])
+        wp.launch(slow_sum, dim=3, inputs=[y, 5_000_000], outputs=[z])
+    seeds = {z: wp.ones(3, dtype=wp.float64)}
+    tape.backward(grads=seeds)
+    expected = x.grad.numpy().copy()
+    tape.zero()
+    began = threading.Event()
+
+    def unload():
+        began.wait()
+        time.sleep(0.05)  # the slow adjoint runs by then, for some tenths of a second
+        square_in_module.module.unload()
+
+    other = threading.Thread(target=unload)
+    other.start()
+    began.set()
+    tape.backward(grads=seeds)
+    other.join()
+    np.testing.assert_array_equal(x.grad.numpy(), expected)

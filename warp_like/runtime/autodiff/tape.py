@@ -230,9 +230,12 @@ class Tape:
             recorder.active.history.adjoints += self._before_gradients()
         seen = self._retained.shown or history.overwritten or history.cut or history.adjoints or history.has_nested
         plain = not (seen or _watched())
-        if plain and _native.try_backward(self.launches, starts):
-            return
-        self._backward_checked(starts)
+        left = _native.try_backward(self.launches, starts) if plain else None
+        if left is None:
+            self._backward_checked(starts)
+        elif left:
+            with _nothing_recorded():
+                self._reverse_first(left)
 
     def _before_gradients(self) -> list[array]:
         """Tell the tape that is recording, if there is one, that gradients of this one are about to change."""
@@ -274,10 +277,14 @@ class Tape:
                     gradient.fill_(seed)
                 else:
                     gradient.assign(seed)
-            for r in reversed(self.launches):
-                self._retained.before(_written_by(r))
-                _reverse(r)
+            self._reverse_first(len(self.launches))
             self._retained.end()
+
+    def _reverse_first(self, count: int) -> None:
+        """Reverse the first ``count`` launches, the last one first."""
+        for r in reversed(self.launches[:count]):
+            self._retained.before(_written_by(r))
+            _reverse(r)
 
     def _starts(self, loss: Any, grads: Mapping[Any, Any]) -> list[tuple[array, Any]]:
         starts: list[tuple[array, Any]] = []
