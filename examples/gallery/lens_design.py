@@ -31,8 +31,8 @@ def trace(shape: wp.array2d(dtype=float), height: wp.array(dtype=float), miss: w
     """
     i = wp.tid()
     y = height[i]
-    depth = 0.0
-    slope = 0.0
+    depth = float(0.0)  # noqa: UP018 -- a variable of the loop, for Warp too
+    slope = float(0.0)  # noqa: UP018
     for k in range(TERMS - 1, -1, -1):
         slope = slope * y * y + 2.0 * float(k + 1) * shape[i, k]
         depth = (depth + shape[i, k]) * y * y
