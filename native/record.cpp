@@ -247,6 +247,7 @@ PyTypeObject RecordType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 void note_seen(Record* record) {
     const Dispatcher* forward = as_dispatcher(record->dispatcher);
     record->unrecorded = forward->unrecorded;
+    record->seen.clear();
     const auto& params = forward->signature->params;
     const Dispatcher* adjoint = nullptr;
     const bool known = !PyTuple_GET_SIZE(record->same) && find_adjoint(record, &adjoint);

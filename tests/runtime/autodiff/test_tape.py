@@ -321,6 +321,20 @@ def test_the_adjoint_of_an_argument():
     assert dict(tape.gradients) == {}
 
 
+def test_backward_notes_changed_arrays_once():
+    """An energy's gradient moves its points, again and again: each pass takes the numbers as they are then."""
+    x, y = wp.array([1.0, 2.0], dtype=float, requires_grad=True), wp.zeros(2, dtype=float, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(square, dim=2, inputs=[x], outputs=[y])
+    for k in range(3):
+        x.assign([1.0 + k, 2.0 + k])
+        assert tape.launches[0].changed() == ([0] if k else [])
+        tape.zero()
+        tape.backward(grads={y: wp.ones(2, dtype=float)})
+        np.testing.assert_array_equal(x.grad.numpy(), [2.0 + 2 * k, 4.0 + 2 * k])
+        assert tape.launches[0].changed() == []
+
+
 @wp.kernel(module="unloaded_during_backward")
 def square_in_module(x: wp.array(dtype=wp.float64), y: wp.array(dtype=wp.float64)):
     i = wp.tid()
