@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from warp_like.runtime.arrays import nested
 
 
 @wp.struct
@@ -178,6 +179,23 @@ def test_many_elements_give_up_no_more_than_they_weigh():
     assert len(large) == 2
 
 
+def test_another_thread_gives_up_the_same_arrays_meanwhile(monkeypatch):
+    gone = []
+    items = wp.array([Body(tags=counted(gone))], dtype=Body)
+    look = nested._words
+
+    def look_twice(*args):
+        monkeypatch.setattr(nested, "_words", look)
+        nested._give_up(items, nested._of(items))
+        return look(*args)
+
+    monkeypatch.setattr(nested, "_words", look_twice)
+    items[0] = Body()
+    gc.collect()
+    assert gone
+    assert items[0].tags is None
+
+
 @wp.kernel
 def spin(items: wp.array(dtype=Body), n: int):
     i = wp.tid()
@@ -232,7 +250,7 @@ def test_a_launch_keeps_what_another_thread_replaces(nested_twice, recorded):
 
 
 PROGRAM = """
-import threading, time
+import threading
 import numpy as np
 import warp_like as wp
 
@@ -251,23 +269,21 @@ def made():
 
 items = wp.array([made() for _ in range(8)], dtype=S)
 wp.launch(write, 8, [items, 1])
-ends = time.monotonic() + 1.5
+done = threading.Event()
 
 def replace(k):
-    while time.monotonic() < ends:
+    while not done.wait(0.0003):  # without a pause, Python hardly ever gives the lock to the thread that launches
         if k == 0: items.assign([made() for _ in range(8)])
         elif k == 1: items[3] = made()
         else: wp.copy(items, wp.array([made() for _ in range(8)], dtype=S))
 
 threads = [threading.Thread(target=replace, args=(k,)) for k in range(3)]
 for t in threads: t.start()
-launches = 0
-while time.monotonic() < ends:
+for _ in range(60):
     wp.launch(write, 8, [items, 300000])
-    launches += 1
+done.set()
 for t in threads: t.join()
 assert all(x.a.numpy().shape == (50000,) for x in items.list())
-print("launched" if launches else "idle")
 """
 
 
@@ -279,5 +295,4 @@ def test_threads_replace_arrays_while_others_launch(tmp_path):
     done = subprocess.run(
         [sys.executable, str(path)], capture_output=True, text=True, timeout=120, check=False, env=environment
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "launched\n"
+    assert (done.returncode, done.stderr) == (0, "")

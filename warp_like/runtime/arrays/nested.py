@@ -94,8 +94,8 @@ class _Held:
         return noted
 
     def take(self, places: Iterable[Place]) -> list[Any]:
-        """Give up what is kept for ``places``."""
-        taken = [x for place in places for x in self.arrays.pop(place).values()]
+        """Give up what is kept for ``places``, of which another thread may have given up some."""
+        taken = [x for place in places for x in self.arrays.pop(place, {}).values()]
         self.weight -= sum(map(_weight, taken))
         self.debt = 0
         return taken
