@@ -10,6 +10,7 @@ import textwrap
 import threading
 import time
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -192,6 +193,7 @@ def test_launches_from_many_python_threads() -> None:
 
 
 def test_other_python_threads_run_during_a_long_launch() -> None:
+    """More than once or twice, as they do between two launches; on a busy machine not in each launch."""
     ticks = 0
     stop = threading.Event()
 
@@ -203,9 +205,13 @@ def test_other_python_threads_run_during_a_long_launch() -> None:
 
     thread = threading.Thread(target=tick)
     thread.start()
-    before = ticks
-    counter().try_launch(300, [np.zeros(300, np.int32), 1000], [], None)
-    during = ticks - before
+    d, counts, during = counter(), np.zeros(300, np.int32), 0
+    for _ in range(50):
+        before = ticks
+        d.try_launch(300, [counts, 1000], [], None)
+        during = max(during, ticks - before)
+        if during > 20:
+            break
     stop.set()
     thread.join()
     assert during > 20
@@ -242,21 +248,21 @@ def test_objects_are_kept_until_the_launches_in_flight_have_ended() -> None:
         return weakref.ref(object_)
 
     d = counter()
-    began: list[int] = []
+    counts = {n: np.zeros(n, np.int32) for n in (1000, 100)}
 
     def launch(n: int) -> None:
-        began.append(n)
-        assert d.try_launch(n, [np.zeros(n, np.int32), 1000], [], None)
+        assert d.try_launch(n, [counts[n], 1000], [], None)
+
+    def begin(thread: threading.Thread, n: int) -> None:
+        thread.start()
+        while not counts[n].any():
+            time.sleep(0.001)
 
     assert kept()() is None  # no launch is in flight
-    long, short = (threading.Thread(target=launch, args=(n,)) for n in (1000, 100))
-    long.start()
-    while not began:
-        time.sleep(0.001)
-    time.sleep(0.05)
+    long, short = (threading.Thread(target=launch, args=(n,)) for n in counts)
+    begin(long, 1000)
     first = kept()
-    short.start()
-    time.sleep(0.05)
+    begin(short, 100)
     second = kept()
     short.join()
     assert first() is not None
@@ -436,14 +442,14 @@ def test_lines_stay_whole_and_in_order_with_python() -> None:
 
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("n, us", [(10**7, 10), (10**5, 2000)])
-def test_interrupt(threads: int, n: int, us: int) -> None:
+def test_interrupt(threads: int, n: int, us: int, tmp_path: Path) -> None:
+    counts = np.memmap(tmp_path / "counts", np.int32, "w+", shape=n)  # what the process shares
     code = f"""
     import signal, time, numpy as np
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which what runs in the background does not inherit
     native.set_num_threads({threads})
     d = dispatcher(param(ARRAY, I32, 1, True), param(SCALAR, I64), entry="count")
-    counts = np.zeros({n}, np.int32)
-    print("ready", flush=True)
+    counts = np.asarray(np.memmap({str(tmp_path / "counts")!r}, np.int32, "r+"))
     try:
         d.try_launch({n}, [counts, {us}], [], None)
     except KeyboardInterrupt:
@@ -457,13 +463,14 @@ def test_interrupt(threads: int, n: int, us: int) -> None:
         [sys.executable, "-c", prelude + textwrap.dedent(code)], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    time.sleep(0.3)
+    while not counts.any():
+        assert process.poll() is None
+        time.sleep(0.01)
     sent = time.monotonic()
     process.send_signal(signal.SIGINT)
     raised = float(process.stdout.readline())
     assert process.wait(60) == 0
-    assert raised - sent < 0.5  # typically below 0.05; the machine may be busy
+    assert raised - sent < 10  # typically below 0.05, but the machine may be busy; the launch would take 25 and more
 
 
 @pytest.mark.parametrize("threads", [1, 3])

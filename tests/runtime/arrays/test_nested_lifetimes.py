@@ -197,8 +197,9 @@ def test_another_thread_gives_up_the_same_arrays_meanwhile(monkeypatch):
 
 
 @wp.kernel
-def spin(items: wp.array(dtype=Body), n: int):
+def spin(items: wp.array(dtype=Body), n: int, begun: wp.array(dtype=int)):
     i = wp.tid()
+    begun[0] = n
     tags = items[i].tags
     t = float(i)
     for _ in range(n):
@@ -207,8 +208,9 @@ def spin(items: wp.array(dtype=Body), n: int):
 
 
 @wp.kernel
-def spin_in_groups(groups: wp.array(dtype=Group), n: int):
+def spin_in_groups(groups: wp.array(dtype=Group), n: int, begun: wp.array(dtype=int)):
     i = wp.tid()
+    begun[0] = n
     tags = groups[0].bodies[i].tags
     t = float(i)
     for _ in range(n):
@@ -223,18 +225,20 @@ def test_a_launch_keeps_what_another_thread_replaces(nested_twice, recorded):
     items = wp.array([Body(tags=counted(gone)) for _ in range(8)], dtype=Body)
     groups = wp.array([Group(bodies=items)], dtype=Group)
     kernel, argument = (spin_in_groups, groups) if nested_twice else (spin, items)
-    command = wp.launch(kernel, 8, [argument, 1], record_cmd=True)
+    n, begun = 4_000_000, np.zeros(1, np.int32)
+    command = wp.launch(kernel, 8, [argument, 1, begun], record_cmd=True)
     command.launch()
-    command.set_param_by_name("n", 4_000_000)
+    command.set_param_by_name("n", n)
     ended = threading.Event()
 
     def run():
-        command.launch() if recorded else wp.launch(kernel, 8, [argument, 4_000_000])
+        command.launch() if recorded else wp.launch(kernel, 8, [argument, n, begun])
         ended.set()
 
     thread = threading.Thread(target=run)
     thread.start()
-    time.sleep(0.05)
+    while begun[0] != n and not ended.is_set():
+        time.sleep(0.001)
     fresh = [Body(tags=wp.zeros(2, dtype=int)) for _ in range(8)]
     if nested_twice:
         groups[0] = Group(bodies=wp.array(fresh, dtype=Body))

@@ -300,19 +300,22 @@ def test_a_launch_that_waits_for_another(tmp_path):
     """Both add without atomics to one array: the second one waits, and can be ended meanwhile."""
     body = """
 @wp.kernel
-def adds(x: wp.array(dtype=float), limit: float, out: wp.array(dtype=float)):
+def adds(x: wp.array(dtype=float), limit: float, begun: wp.array(dtype=int), out: wp.array(dtype=float)):
     i = wp.tid()
+    if limit > 1.0:
+        begun[0] = 1
     v = x[i]
     while v < limit:
         v = v * 1.0
     wp.atomic_add(out, 0, v)
 
-x, out = np.ones(100, np.float32), np.zeros(1, np.float32)
-wp.launch(adds, 100, [x, 0.0], [out])
-threading.Thread(target=lambda: wp.launch(adds, 100, [x, 2.0], [out]), daemon=True).start()
-time.sleep(0.1)
-print(ends(lambda: wp.launch(adds, 100, [x, 0.0], [out])))
+x, begun, out = np.ones(100, np.float32), np.zeros(1, np.int32), np.zeros(1, np.float32)
+wp.launch(adds, 100, [x, 0.0, begun], [out])
+threading.Thread(target=lambda: wp.launch(adds, 100, [x, 2.0, begun], [out]), daemon=True).start()
+while not begun[0]:
+    time.sleep(0.01)
+print(ends(lambda: wp.launch(adds, 100, [x, 0.0, begun], [out])))
 wp.config.launch_timeout = 0.1
-print(ends(lambda: wp.launch(adds, 100, [x, 0.0], [out]), TimeoutError), works())
+print(ends(lambda: wp.launch(adds, 100, [x, 0.0, begun], [out]), TimeoutError), works())
 """
     assert run(tmp_path, body) == ["True", "True True"]
