@@ -434,31 +434,37 @@ FUNCTIONS = {
 }  # fmt: skip
 
 
-def make_function(name, dtype):
-    function = getattr(wp, name)
+def make_functions(dtype):
+    parameters = "".join(f", {name}: wp.array(dtype=wp.{dtype})" for name in FUNCTIONS)
+    stores = "".join(f"    {name}[i] = wp.{name}(x[i])\n" for name in FUNCTIONS)
+    head = f"@wp.kernel\ndef functions(x: wp.array(dtype=wp.{dtype}){parameters}):\n    i = wp.tid()\n"
+    return define(head + stores)["functions"]
 
-    @wp.kernel
-    def apply(x: wp.array(dtype=dtype), out: wp.array(dtype=dtype)):
-        i = wp.tid()
-        for k in range(x.shape[0]):
-            if k == i:
-                out[i] = function(x[k])
 
-    return apply
+@functools.cache
+def functions_in(width, dtype):
+    """Numbers of ``dtype``, and what one kernel makes of them by every function."""
+    x = np.abs(values(dtype, (37,))) + np.asarray(0.1, dtype)
+    out = {name: np.zeros_like(x) for name in FUNCTIONS}
+    wp.config.vector_width = width
+    try:
+        wp.launch(make_functions(dtype), 37, [x, *out.values()])
+    finally:
+        del wp.config.vector_width
+    return x, out
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("width", [4, 64])
 def test_functions(width, name, dtype):
     reference = (
         FUNCTIONS[name]
         or {"round": lambda x: np.sign(x) * np.floor(np.abs(x) + 0.5), "erf": np.vectorize(math.erf)}[name]
     )
-    x = np.abs(values(dtype, (37,))) + np.asarray(0.1, dtype)
-    out = np.zeros_like(x)
-    wp.launch(make_function(name, getattr(wp, dtype)), 37, [x, out])
+    x, out = functions_in(width, dtype)
     wanted = reference(x.astype(np.float64))
-    np.testing.assert_allclose(out, wanted, rtol={"float16": 2e-3, "float32": 5e-7, "float64": 2e-15}[dtype])
+    np.testing.assert_allclose(out[name], wanted, rtol={"float16": 2e-3, "float32": 5e-7, "float64": 2e-15}[dtype])
 
 
 DTYPES = ("bool", *NUMBERS)
