@@ -15,7 +15,20 @@ from tests.long_tail import tail
 from warp_like.builtins.patterns import ArrayOf
 from warp_like.builtins.spec import REGISTRY
 from warp_like.ir.core import Function
-from warp_like.ir.types import SCALARS, Array, Scalar, Type, bfloat16, float16, int8, int16, int32, uint16, uint32
+from warp_like.ir.types import (
+    SCALARS,
+    Array,
+    Scalar,
+    Type,
+    bfloat16,
+    float16,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint16,
+    uint32,
+)
 from warp_like.passes.pipeline import finish
 
 GROUPS = list(dict.fromkeys(row.group for rows in REGISTRY.values() for row in rows))
@@ -55,7 +68,7 @@ def _results(call: Case) -> tuple[Type, ...]:
     return got.results
 
 
-TAIL = (uint32, int8, int16, uint16)
+TAIL = (uint32, int64, int8, int16, uint16)
 """Integers whose sizes and signs other types of the suite have."""
 TABLE = [(g, t) for g in GROUPS for t in SCALARS if calls_of(g, t)]
 ARCHITECTURES = [tail(g, t, "sm_80") if t in TAIL and g != "Random" else (g, t, "sm_80") for g, t in TABLE]

@@ -7,6 +7,7 @@ import warp_like as wp
 from tests.frontend.program_source import Program
 from tests.frontend.python_values import run
 from tests.frontend.support import define
+from tests.long_tail import seeds
 from warp_like.backend import libdevice
 from warp_like.backend.nvptx import assemble
 
@@ -21,7 +22,7 @@ def arguments(seed):
     return [xs, np.zeros((THREADS, 6), np.int32), np.zeros((THREADS, 5), np.float32), np.zeros(16, np.int32)]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40, few=20))
 def test_a_program(seed):
     source = Program(seed).source()
     expected = run(source, THREADS, arguments(seed))

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 import warp_like.builtins  # noqa: F401  (fills the registry)
 from tests.builtins.calls import cases, has_reference
 from tests.ir_builder import start, tid
+from tests.long_tail import tail
 from warp_like.backend.compile import to_object, to_ptx
 from warp_like.backend.libdevice import find_libdevice
 from warp_like.backend.llvm.instructions import SCALAR, WHOLE
@@ -21,11 +23,33 @@ from warp_like.builtins.overload import Cooperative, Elementwise, Expand, Inline
 from warp_like.builtins.patterns import ArrayOf, Pattern, substitute
 from warp_like.builtins.spec import REGISTRY, resolve
 from warp_like.ir.core import Function
-from warp_like.ir.types import FLOATS, INTS, SCALARS, Array, Mat, Scalar, Type, Vec, bool_, float32, float64, int32
+from warp_like.ir.types import (
+    FLOATS,
+    INTS,
+    SCALARS,
+    Array,
+    Mat,
+    Scalar,
+    Type,
+    Vec,
+    bool_,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    scalar_of,
+    uint16,
+)
 from warp_like.passes.blocks import in_single_threads
 from warp_like.passes.expand import expand
 
 LOWERED = (Target, Symbol, Elementwise, Expand, Inline, Cooperative)
+
+
+def shown(x: Overload | bool) -> str:
+    return ("some", "others")[x] if isinstance(x, bool) else f"{x.name}({', '.join(map(str, x.patterns))})"
 
 
 def rows() -> list[Overload]:
@@ -64,13 +88,20 @@ def compiled_elsewhere() -> set[tuple[Overload, tuple[Type, ...]]]:
     return {(c.row, c.types) for c in found}
 
 
-def left(row: Overload) -> list[tuple[Type, ...]]:
-    return [types for types in typings(row) if (row, types) not in compiled_elsewhere()]
+TAIL = {int8, int16, uint16, int64}
+"""Integers whose sizes and signs other types of the suite have."""
 
 
-def kernel(row: Overload) -> Function:
-    """One kernel that calls ``row`` with all types that are left to this test."""
-    found = left(row)
+def left(row: Overload, long: bool) -> list[tuple[Type, ...]]:
+    """The types that are left to this test: those of the suite, or of the long tail."""
+    found = [types for types in typings(row) if (row, types) not in compiled_elsewhere()]
+    others = [types for types in found if any(scalar_of(t) in TAIL for t in types)]
+    few = [types for types in found if types not in others] or found
+    return [types for types in found if types not in few] if long else few
+
+
+def kernel(row: Overload, found: list[tuple[Type, ...]]) -> Function:
+    """One kernel that calls ``row`` with all the types."""
     params, calls = {}, []
     for k, types in enumerate(found):
         results = resolve(row.name, types).results
@@ -89,17 +120,21 @@ def kernel(row: Overload) -> Function:
     return f
 
 
-@pytest.mark.parametrize(
-    "row", [row for row in rows() if left(row)], ids=lambda r: f"{r.name}({', '.join(map(str, r.patterns))})"
-)
-def test_compiles(row: Overload) -> None:
-    f = expand(kernel(row))
+def table() -> list[Any]:
+    """Every row, with the types of the suite and with those of the long tail."""
+    few = [(row, False) for row in rows() if left(row, False)]
+    return few + [tail(row, True) for row in rows() if left(row, True)]
+
+
+@pytest.mark.parametrize(("row", "long"), table(), ids=shown)
+def test_compiles(row: Overload, long: bool) -> None:
+    f = expand(kernel(row, left(row, long)))
     if find_libdevice() is not None:
         assert ".entry wl_all_" in to_ptx(f, cuda_target("sm_80"), Options(contiguous=True))
     assert to_object(in_single_threads(f), host_target(), Options(contiguous=True))[:4] == b"\x7fELF"
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda r: f"{r.name}({', '.join(map(str, r.patterns))})")
+@pytest.mark.parametrize("row", rows(), ids=shown)
 def test_takes_types(row: Overload) -> None:
     assert next(typings(row), None) is not None
 

@@ -15,6 +15,7 @@ import pytest
 from tests.backend.running import Kernel, compare
 from tests.interpreter import run
 from tests.ir_builder import branch, loop, start, tid
+from tests.long_tail import seeds
 from warp_like.backend.target import Options
 from warp_like.builtins.emit import Emitter
 from warp_like.ir.core import Function, Value
@@ -121,7 +122,7 @@ def arguments(seed: int) -> list[object]:
 
 
 @pytest.mark.parametrize("width", [1, 4, 16])
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", seeds(16, few=8))
 def test_random_programs(seed: int, width: int) -> None:
     f = finish(optimise(prepare(Program(seed).function())))
     wanted = arguments(seed)

@@ -13,6 +13,7 @@ jax = pytest.importorskip("jax")
 
 import warp_like as wp  # noqa: E402
 from tests.interop.jaxffi.kernels import advance, lookup, matmul, rotate, scale, total  # noqa: E402
+from tests.long_tail import tail  # noqa: E402
 from warp_like.interop.jaxffi import jax_kernel  # noqa: E402
 
 jnp = jax.numpy
@@ -105,13 +106,14 @@ def test_jacobians(name, derivative):
     close(jax.jit(derivative(ours, which))(*args), jax.jit(derivative(theirs, which))(*args))
 
 
+SECOND = [  # of two kinds of derivative; `jax.hessian` is forward over reverse mode
+    pytest.param(lambda f, w, a=a, b=b: a(b(f, w), w), id=f"{a.__name__}-{b.__name__}")
+    for a, b in itertools.product([jax.jacfwd, jax.jacrev], repeat=2)
+]
+
+
 @pairs
-@pytest.mark.parametrize(
-    "second",
-    [lambda f, w: jax.hessian(f, w)]
-    + [lambda f, w, a=a, b=b: a(b(f, w), w) for a, b in itertools.product([jax.jacfwd, jax.jacrev], repeat=2)],
-    ids=["hessian", "forward-forward", "forward-reverse", "reverse-forward", "reverse-reverse"],
-)
+@pytest.mark.parametrize("second", SECOND)
 def test_second_derivatives(name, second):
     ours, theirs, args = PAIRS[name]
     which = tuple(range(len(args)))
@@ -359,8 +361,15 @@ def reverse_over_forward(f):
     return jax.jacrev(jax.jacfwd(jax.jacfwd(f)))
 
 
-@pairs
-@pytest.mark.parametrize("third", [reverse_thrice, forward_over_hessian, reverse_over_forward])
+THIRD = [reverse_thrice, forward_over_hessian, reverse_over_forward]
+THIRD_OF = [(n, t) for n in ("couple", "advance") for t in THIRD] + [("rotate", forward_over_hessian)]
+"""All three of a scalar argument, and of two outputs; one of matrices. The other kernels are long tail."""
+
+
+@pytest.mark.parametrize(
+    ("name", "third"),
+    [c if c in THIRD_OF else tail(*c) for c in itertools.product(PAIRS, THIRD)],
+)
 def test_third_derivatives(name, third):
     f, plain, args = PAIRS[name]
     got, wanted = (jax.jit(third(loss_of(g)))(*args) for g in (f, plain))
