@@ -25,7 +25,7 @@ from typing import Any
 from tests.backend.running import pack
 from warp_like.backend.compile import entry_name
 from warp_like.backend.cpu import compile_object, load
-from warp_like.backend.llvm.entry import lower_entry
+from warp_like.backend.llvm.entry import Lowered, lower_entry
 from warp_like.backend.target import Options, cuda_target, host_target
 from warp_like.base.contract import CUDA_CONTEXT, MAX_DIMS
 from warp_like.base.faults import explain
@@ -117,6 +117,12 @@ class Context:
         assert self.arena.raw[self.capacity * self.threads :][:64] == b"\xcd" * 64
 
 
+@functools.lru_cache(maxsize=512)
+def host_object(text: str, entry: str, straight: bool = False) -> bytes:
+    """The object for this machine of what is made for CUDA; tests launch one kernel in many shapes."""
+    return compile_object(Lowered(_for_the_host(text, entry), straight=straight), host_target())
+
+
 class CudaKernel:
     """A kernel as it is compiled for CUDA."""
 
@@ -125,7 +131,7 @@ class CudaKernel:
         lowered = lower_entry(f, cuda_target(arch), options)
         self.faults = lowered.faults
         name = entry_name(f)
-        code = compile_object(lowered._replace(text=_for_the_host(lowered.text, name)), host_target())
+        code = host_object(lowered.text, name, lowered.straight)
         self._team: _Team | None = None
         self._callbacks = self._make_callbacks()
         symbols = {symbol: ctypes.cast(call, P).value or 0 for symbol, call in self._callbacks.items()}

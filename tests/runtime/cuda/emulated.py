@@ -16,13 +16,11 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from tests.cuda_emulation import CudaKernel, _for_the_host
+from tests.cuda_emulation import CudaKernel, host_object
 from tests.runtime.cuda.fake_driver import FakeDriver, Node
 from warp_like.backend import compile as backend
 from warp_like.backend import conditions
-from warp_like.backend.cpu import compile_object, load
-from warp_like.backend.llvm.entry import Lowered
-from warp_like.backend.target import host_target
+from warp_like.backend.cpu import load
 from warp_like.base.settings import settings
 
 P, I64 = ctypes.c_void_p, ctypes.c_int64
@@ -64,7 +62,7 @@ class Compiled(CudaKernel):
         declared = re.search(r"byval\(\[(\d+) x i8\]\)", text)
         self.args_bytes = int(declared[1]) if declared else 0
         symbols = {symbol: ctypes.cast(call, P).value or 0 for symbol, call in self._callbacks.items()}
-        code = compile_object(Lowered(_for_the_host(text, name)), host_target())
+        code = host_object(text, name)
         self._loaded = load(code, (name,), symbols)
         self.has_stack = "i64 %capacity)" in text
         self._run = ctypes.CFUNCTYPE(None, P, P, I64, I64, P, P, I64, P)(self._loaded.address(name))
@@ -127,7 +125,7 @@ class EmulatedDriver(FakeDriver):
         symbol = ctypes.CFUNCTYPE(None, I64, ctypes.c_int32)(
             lambda handle, x: self.conditions.update({handle: bool(x)})
         )
-        code = compile_object(Lowered(_for_the_host(text, conditions.ENTRY)), host_target())
+        code = host_object(text, conditions.ENTRY)
         address = ctypes.cast(symbol, P).value or 0
         loaded = load(code, (conditions.ENTRY,), {"cudaGraphSetConditional": address})
         call = ctypes.CFUNCTYPE(None, P, I64, I64, I64)(loaded.address(conditions.ENTRY))
