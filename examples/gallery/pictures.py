@@ -1,6 +1,6 @@
 """The command line, the colours and the pictures that the examples of the gallery share.
 
-An example ends with ``main(**pictures.options())``. Only Pillow is needed to write its PNG or GIF.
+An example ends with ``main(**pictures.options())``. Pillow writes its PNG or GIF, and tqdm shows its progress.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageDraw
+from tqdm import tqdm
 
 OUTPUT = Path(__file__).resolve().parents[1] / "output"
 
@@ -40,6 +41,11 @@ def options() -> dict[str, object]:
     parser.add_argument("--quick", action="store_true", help="a small problem, to try everything out")
     parser.add_argument("--out", type=Path, default=OUTPUT, help="folder for the picture (default: %(default)s)")
     return vars(parser.parse_args())
+
+
+def progress(count: int, unit: str = "frame") -> tqdm:
+    """Return ``range(count)`` with a progress bar, for work that takes seconds."""
+    return tqdm(range(count), unit=unit, leave=False)
 
 
 def palette(name: str, count: int = 256) -> np.ndarray:
