@@ -1,7 +1,8 @@
 """The gallery's pages, made from the docstrings of its examples.
 
 A docstring begins with a title and a paragraph. ``Group``, ``You learn``, ``Check`` and ``Method`` follow, each
-at the beginning of a line. ``examples/gallery/speed.json``, written by ``compare.py`` there, holds the times.
+at the beginning of a line. ``examples/gallery/speed.json``, written by ``compare.py`` there, holds the times. An
+example that it can't run with NVIDIA Warp says why in a last field, ``Not timed``.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ PICTURES = ROOT / "docs" / "images" / "gallery"
 SPEED = EXAMPLES / "speed.json"
 GROUPS = ("First steps", "Fluids", "Solids", "Particles", "Rendering", "Optimisation and learning")
 FIELDS = ("Group", "You learn", "Check", "Method")
+NOT_TIMED = "Not timed"
 _HELPERS = {"compare", "pictures"}  # files that are no examples
-_FIELD = re.compile(rf"^({'|'.join(FIELDS)}): (.*?)(?=^(?:{'|'.join(FIELDS)}): |\Z)", re.MULTILINE | re.DOTALL)
+_ANY = "|".join((*FIELDS, NOT_TIMED))
+_FIELD = re.compile(rf"^({_ANY}): (.*?)(?=^(?:{_ANY}): |\Z)", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -67,9 +70,26 @@ def page(name: str) -> str:
     picture = f"![{example.title}](../images/gallery/{example.picture.name})"
     facts = [f"**{field}:** {example.fields[field]}" for field in FIELDS[1:]]
     facts.append(f"**Run it:** `python examples/gallery/{name}.py`")
-    facts += [f"**Speed:** {text}" for text in _speed(name)]
+    facts.append(f"**Speed:** {speed(example)}")
     source = f"```{{literalinclude}} ../../examples/gallery/{name}.py\n:language: python\n```"
     return "\n\n".join([f"# {example.title}", example.summary, picture, *facts, source]) + "\n"
+
+
+def speed(example: Example) -> str:
+    """Return how fast an example runs beside NVIDIA Warp, or why that is unknown.
+
+    Raises:
+        KeyError: Neither is known.
+    """
+    if NOT_TIMED in example.fields:
+        return f"not measured beside NVIDIA Warp: {example.fields[NOT_TIMED]}"
+    measured = json.loads(SPEED.read_text(encoding="utf-8"))
+    times = measured["examples"][example.name]
+    ratio = times["warp"] / times["warp_like"]
+    where = f"{measured['machine']}, {measured['date']}"
+    return (
+        f"{times['warp_like']:.3g} ms a step; NVIDIA Warp {measured['warp']} takes {ratio:.2g} times as long ({where})."
+    )
 
 
 def _section(group: str, found: list[str]) -> str:
@@ -87,20 +107,6 @@ def _card(example: Example) -> str:
 
 {example.fields["You learn"][0].upper()}{example.fields["You learn"][1:]}
 :::"""
-
-
-def _speed(name: str) -> list[str]:
-    if not SPEED.exists():
-        return []
-    measured = json.loads(SPEED.read_text(encoding="utf-8"))
-    if name not in measured["examples"]:
-        return []
-    times = measured["examples"][name]
-    ratio = times["warp"] / times["warp_like"]
-    where = f"{measured['machine']}, {measured['date']}"
-    return [
-        f"{times['warp_like']:.3g} ms a step; NVIDIA Warp {measured['warp']} takes {ratio:.2g} times as long ({where})."
-    ]
 
 
 def _one_line(text: str) -> str:

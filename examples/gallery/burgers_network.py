@@ -8,6 +8,7 @@ You learn: ``wp.torch_op``, which makes a kernel a differentiable operator, with
 Check: the network agrees with the exact solution of Cole and Hopf (a mean error below 0.02; 0.2 in quick mode).
 Method: M. Raissi, P. Perdikaris, G. Karniadakis, "Physics-informed neural networks", J. Comput. Phys. 378, 2019;
     here with differences on a grid in place of derivatives of the network.
+Not timed: Warp has no ``torch_op``.
 """
 
 from itertools import pairwise

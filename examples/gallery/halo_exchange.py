@@ -7,6 +7,7 @@ Group: Optimisation and learning
 You learn: a solver on several processes, with ``wp.to_torch`` for messages of ``torch.distributed`` without copies.
 Check: the wave is the same, bit by bit, as that of one process with the whole grid.
 Method: domain decomposition with one row of halo; W. Gropp, E. Lusk, A. Skjellum, "Using MPI", 1994, chapter 4.
+Not timed: messages between the processes take most of the time.
 """
 
 import os

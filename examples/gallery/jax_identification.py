@@ -7,6 +7,7 @@ Group: Optimisation and learning
 You learn: a kernel as a step of ``jax.lax.scan``, and its derivatives by ``jax.jacfwd``, through ``wp.jax_kernel``.
 Check: the coefficients that made the data are found again, within four standard errors each.
 Method: Gauss-Newton least squares; L. Ljung, "System Identification: Theory for the User", 1987.
+Not timed: it calls its kernels from JAX in another way.
 """
 
 from pathlib import Path

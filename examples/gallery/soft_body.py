@@ -92,32 +92,32 @@ class Scene:
         self.v = wp.array(np.tile([0.6, 0.0], (len(points), 1)), dtype=wp.vec2)
         self.elastic = wp.zeros(len(triangles), dtype=float, requires_grad=True)
         self.outer = wp.zeros(len(points), dtype=float, requires_grad=True)
-        with wp.Tape() as self.tape:
-            wp.launch(elastic, dim=len(triangles), inputs=[self.x, self.corners, self.rest, self.area, self.elastic])
-            wp.launch(outer, dim=len(points), inputs=[self.x, self.mass, self.outer])
 
-    def step(self) -> None:
-        self.tape.zero()
-        self.elastic.grad.fill_(1.0)
-        self.outer.grad.fill_(1.0)
-        self.tape.backward()  # x.grad is the gradient of the sum of all energies
-        wp.launch(move, dim=len(self.x), inputs=[self.x.grad, self.mass, self.dt, self.v, self.x])
-
-    def energies(self) -> np.ndarray:
-        """Return the energy of each triangle, after computing all of them anew."""
+    def measure(self) -> None:
+        """Compute all energies anew."""
         wp.launch(elastic, dim=len(self.area), inputs=[self.x, self.corners, self.rest, self.area, self.elastic])
         wp.launch(outer, dim=len(self.x), inputs=[self.x, self.mass, self.outer])
-        return self.elastic.numpy()
+
+    def step(self) -> None:
+        with wp.Tape() as tape:
+            self.measure()
+        tape.zero()
+        self.elastic.grad.fill_(1.0)
+        self.outer.grad.fill_(1.0)
+        tape.backward()  # x.grad is the gradient of the sum of all energies
+        wp.launch(move, dim=len(self.x), inputs=[self.x.grad, self.mass, self.dt, self.v, self.x])
 
     def total(self) -> float:
         motion = 0.5 * (self.mass.numpy()[:, None] * self.v.numpy() ** 2).sum()
-        return float(self.energies().sum() + self.outer.numpy().sum() + motion)
+        self.measure()
+        return float(self.elastic.numpy().sum() + self.outer.numpy().sum() + motion)
 
     def draw(self) -> np.ndarray:
         canvas = pictures.Canvas(480, 300)
         canvas.polygons(np.array([[[0, 280], [480, 280], [480, 300], [0, 300]]]), np.array([[51, 65, 85]]))
         points = np.array([0.0, 280.0]) + self.x.numpy()[self.triangles] * np.array([160.0, -160.0])
-        shades = pictures.colours(self.energies() / self.area.numpy(), "fire", -9.0, 14.0)
+        self.measure()
+        shades = pictures.colours(self.elastic.numpy() / self.area.numpy(), "fire", -9.0, 14.0)
         canvas.polygons(points, shades)
         return canvas.pixels()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import sys
 from pathlib import Path
@@ -51,11 +52,19 @@ def test_example_is_short_and_documented(name: str) -> None:
     lines = (gallery_pages.EXAMPLES / f"{name}.py").read_text(encoding="utf-8").splitlines()
     assert 60 <= len(lines) <= 150
     example = gallery_pages.read(name)
-    assert tuple(example.fields) == gallery_pages.FIELDS
+    assert tuple(field for field in example.fields if field != gallery_pages.NOT_TIMED) == gallery_pages.FIELDS
     assert all(example.fields.values())
     assert example.title
     assert example.summary.endswith(".")
     assert example.fields["Group"] in gallery_pages.GROUPS
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example_says_how_fast_it_is_beside_warp(name: str) -> None:
+    example = gallery_pages.read(name)
+    times = json.loads(gallery_pages.SPEED.read_text(encoding="utf-8"))["examples"]
+    assert (name in times) != (gallery_pages.NOT_TIMED in example.fields)
+    assert "NVIDIA Warp" in gallery_pages.speed(example)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
