@@ -21,6 +21,7 @@ PALETTES = {
     "ice": ["#03051a", "#0b2a4a", "#135e83", "#2a96ab", "#7accc0", "#e8f8ee"],
     "storm": ["#7fdcff", "#1d8fd6", "#123a7a", "#0a0d1c", "#7a2416", "#e0682a", "#ffe08a"],
     "reef": ["#06121f", "#0d3b4c", "#17736f", "#59ab7c", "#c7d68d", "#fdf3cf"],
+    "wheel": ["#ff5e62", "#ffb443", "#d9e94a", "#4be38f", "#35c9f0", "#5b82ff", "#b163ff", "#ff62bd", "#ff5e62"],
     "coral": ["#fff7ec", "#fdd9b0", "#f79c79", "#d8576b", "#8b2f7f", "#2c115f"],
 }
 
