@@ -95,6 +95,7 @@ class Interface:
         {"shape": (3,), "data": (64, False), "strides": (1 << 63,)},
         {"shape": (3,), "data": (64, False), "strides": (4, 4)},
         {"shape": (3,), "data": "text"},
+        {"data": (64, False)},
         {"shape": "text", "data": (64, False)},
         {"shape": (3,), "data": (64, False), "typestr": "<x9"},
     ],

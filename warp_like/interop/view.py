@@ -299,6 +299,9 @@ def _from_array_interface(obj: Any) -> Memory | None:
     interface = getattr(obj, "__array_interface__", None)
     if interface is None:
         return None
+    if isinstance(interface, dict) and "data" in interface and "shape" not in interface:
+        # NumPy 2.2 ends the process here
+        raise ValueError(f"the __array_interface__ of the {_kind(obj)} is malformed: it has data and no shape")
     try:
         a = np.asarray(_Interface(interface, obj))
     except (ArithmeticError, AttributeError, BufferError, LookupError, SyntaxError, TypeError, ValueError) as e:
