@@ -113,7 +113,8 @@ def run(name: str, row: Row, jobs: int) -> dict | None:
     report.unlink(missing_ok=True)
     command = [str(environment), "-m", "pytest", "-q", "-n", str(jobs), f"--junitxml={report}", *row.tests]
     print(f"{name}: {' '.join(row.tests)}", flush=True)
-    status = subprocess.run(command, cwd=source, env=clean_environment()).returncode
+    importable = {**clean_environment(), "PYTHONPATH": str(source)}  # also by the programs that tests start
+    status = subprocess.run(command, cwd=source, env=importable).returncode
     if not report.exists():
         raise SystemExit(f"{name}: pytest ended with status {status} and wrote no report")
     return {"date": datetime.date.today().isoformat(), **installed(environment), **counts(report, status)}
