@@ -32,8 +32,17 @@ struct Code {
 
 constexpr size_t kStub = 16;  // jmp *[rip + 0], then the address
 
+constexpr size_t kLargest = size_t{1} << 31;  // distances within the code take 32 bits
+
 size_t align_up(size_t at, size_t to) { return to > 1 ? (at + to - 1) / to * to : at; }
 
+// The name of a symbol, which is UTF-8 unless the object is damaged.
+Ref text_of(const char* name) {
+    return Ref(PyUnicode_DecodeUTF8(name, static_cast<Py_ssize_t>(std::strlen(name)), "surrogateescape"));
+}
+
+// Loads an object, or refuses it for one of two reasons: it is damaged, or it needs more than this loader does. All
+// that is read here is checked; what the instructions do is not.
 class Loader {
   public:
     Loader(const char* data, size_t size, PyObject* symbols) : data_(data), size_(size), symbols_(symbols) {}
@@ -43,17 +52,22 @@ class Loader {
     Loader(const Loader&) = delete;
     Loader& operator=(const Loader&) = delete;
 
-    // False with the reason in `why`.
-    bool load() { return read_headers() && map() && resolve() && relocate() && seal(); }
+    // False with the reason in `why`, and whether the object is damaged, so that no other loader may try it.
+    bool load() {
+        return read_headers() && read_tables() && is_whole() && is_plain() && map() && resolve() && relocate() &&
+               seal();
+    }
     const std::string& why() const { return why_; }
+    bool is_damaged() const { return damaged_; }
 
     // Gives the mapping and the global functions that the object defines to `code`.
     bool hand_over(Code* code) {
         for (size_t i = 1; i < symbol_count_; ++i) {
             const Elf64_Sym& symbol = table_[i];
-            if (ELF64_ST_BIND(symbol.st_info) != STB_GLOBAL || symbol.st_shndx == SHN_UNDEF) continue;
-            Ref address(PyLong_FromUnsignedLongLong(values_[i]));
-            if (!address || PyDict_SetItemString(code->entries, name_of(symbol), address.get()) != 0) return false;
+            if (ELF64_ST_BIND(symbol.st_info) != STB_GLOBAL || !is_code(symbol)) continue;
+            const Ref name = text_of(name_of(symbol));
+            const Ref address(PyLong_FromUnsignedLongLong(values_[i]));
+            if (!name || !address || PyDict_SetItem(code->entries, name.get(), address.get()) != 0) return false;
         }
         if (has_lines_) announce(code);
         code->memory = std::exchange(memory_, nullptr);
@@ -84,17 +98,33 @@ class Loader {
         return false;
     }
 
+    bool refuse_damaged(const char* reason) {
+        damaged_ = true;
+        return refuse(reason);
+    }
+
+    // Whether a symbol is a place in the object's instructions, where execution may begin.
+    bool is_code(const Elf64_Sym& symbol) const {
+        if (symbol.st_shndx == SHN_UNDEF || symbol.st_shndx >= section_count_) return false;
+        const Elf64_Shdr& section = sections_[symbol.st_shndx];
+        constexpr uint64_t kExecuted = SHF_ALLOC | SHF_EXECINSTR;
+        return (section.sh_flags & kExecuted) == kExecuted && symbol.st_value < section.sh_size;
+    }
+
+    // Null where `count` of T do not lie within the file, or not as T is aligned.
     template <typename T>
     const T* at(size_t offset, size_t count = 1) const {
-        if (offset > size_ || count > (size_ - offset) / sizeof(T)) return nullptr;
+        if (offset > size_ || offset % alignof(T) || count > (size_ - offset) / sizeof(T)) return nullptr;
         return reinterpret_cast<const T*>(data_ + offset);
     }
 
-    std::string section_name(const Elf64_Shdr& section, const Elf64_Ehdr& head) const {
-        if (head.e_shstrndx >= section_count_) return "";
-        const Elf64_Shdr& strings = sections_[head.e_shstrndx];
+    // Null where a section has no name within the table of names.
+    const char* section_name(const Elf64_Shdr& section) const {
+        const uint16_t index = at<Elf64_Ehdr>(0)->e_shstrndx;
+        if (index >= section_count_ || sections_[index].sh_type != SHT_STRTAB) return nullptr;
+        const Elf64_Shdr& strings = sections_[index];
         const char* names = at<char>(strings.sh_offset, strings.sh_size);
-        if (!names || section.sh_name >= strings.sh_size || names[strings.sh_size - 1] != 0) return "";
+        if (!names || section.sh_name >= strings.sh_size || names[strings.sh_size - 1] != 0) return nullptr;
         return names + section.sh_name;
     }
 
@@ -105,55 +135,117 @@ class Loader {
     bool read_headers() {
         const Elf64_Ehdr* head = at<Elf64_Ehdr>(0);
         if (!head || std::memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_ident[EI_CLASS] != ELFCLASS64 ||
-            head->e_type != ET_REL || head->e_machine != EM_X86_64) {
-            return refuse("no relocatable x86-64 object");
+            head->e_ident[EI_DATA] != ELFDATA2LSB || head->e_type != ET_REL || head->e_machine != EM_X86_64) {
+            return refuse_damaged("it is no relocatable object for x86-64");
         }
         section_count_ = head->e_shnum;
-        sections_ = at<Elf64_Shdr>(head->e_shoff, section_count_);
-        if (!sections_) return refuse("truncated");
-        for (size_t i = 0; i < section_count_; ++i) {
-            const Elf64_Shdr& section = sections_[i];
-            has_lines_ |= section.sh_type == SHT_PROGBITS && section_name(section, *head) == ".debug_line";
-            const bool kept = section.sh_size && (section.sh_flags & SHF_ALLOC);
-            if (kept && (section.sh_flags & (SHF_WRITE | SHF_TLS))) {
-                return refuse("writable data");
-            }
-            if (section.sh_type == SHT_SYMTAB) {
-                symbol_count_ = section.sh_size / sizeof(Elf64_Sym);
-                table_ = at<Elf64_Sym>(section.sh_offset, symbol_count_);
-                if (section.sh_link >= section_count_) return refuse("truncated");
-                const Elf64_Shdr& strings = sections_[section.sh_link];
-                names_ = at<char>(strings.sh_offset, strings.sh_size);
-                names_size_ = strings.sh_size;
-            }
-        }
-        const bool whole = table_ && names_ && names_size_ && names_[names_size_ - 1] == 0;
-        return whole || refuse("no symbols");
+        sections_ = head->e_shentsize == sizeof(Elf64_Shdr) ? at<Elf64_Shdr>(head->e_shoff, section_count_) : nullptr;
+        return sections_ || refuse_damaged("it is truncated");
     }
 
-    bool map() {
+    bool read_tables() {
+        for (size_t i = 0; i < section_count_; ++i) {
+            const Elf64_Shdr& section = sections_[i];
+            const char* name = section_name(section);
+            if (!name) return refuse_damaged("a section has no name");
+            if (section.sh_addralign & (section.sh_addralign - 1)) return refuse_damaged("a section's alignment");
+            if (section.sh_type != SHT_NOBITS && !at<char>(section.sh_offset, section.sh_size)) {
+                return refuse_damaged("it is truncated");
+            }
+            has_lines_ |= section.sh_type == SHT_PROGBITS && std::strcmp(name, ".debug_line") == 0;
+            if (section.sh_type == SHT_SYMTAB && !read_symbols(section)) return false;
+        }
+        const bool whole = table_ && names_ && names_size_ && names_[names_size_ - 1] == 0;
+        return whole || refuse_damaged("it has no symbols");
+    }
+
+    bool read_symbols(const Elf64_Shdr& section) {
+        if (table_ || section.sh_link >= section_count_ || section.sh_entsize != sizeof(Elf64_Sym)) {
+            return refuse_damaged("its table of symbols");
+        }
+        symbol_count_ = section.sh_size / sizeof(Elf64_Sym);
+        table_ = at<Elf64_Sym>(section.sh_offset, symbol_count_);
+        const Elf64_Shdr& strings = sections_[section.sh_link];
+        names_ = strings.sh_type == SHT_STRTAB ? at<char>(strings.sh_offset, strings.sh_size) : nullptr;
+        names_size_ = strings.sh_size;
+        return true;
+    }
+
+    // Whether symbols and relocations name only what there is: LLVM's linker, which may get the object next, ends the
+    // process over some that do not.
+    bool is_whole() {
+        for (size_t i = 0; i < symbol_count_; ++i) {
+            const Elf64_Sym& symbol = table_[i];
+            if (symbol.st_name >= names_size_) return refuse_damaged("a symbol has no name");
+            if (symbol.st_shndx == SHN_UNDEF || symbol.st_shndx == SHN_ABS) continue;
+            if (symbol.st_shndx >= section_count_ || symbol.st_value > sections_[symbol.st_shndx].sh_size) {
+                return refuse_damaged("a symbol out of range");
+            }
+        }
+        for (size_t i = 0; i < section_count_; ++i) {
+            const Elf64_Shdr& section = sections_[i];
+            if (section.sh_type == SHT_RELA && !are_relocations(section)) return false;
+        }
+        return true;
+    }
+
+    bool are_relocations(const Elf64_Shdr& section) {
+        const size_t count = section.sh_size / sizeof(Elf64_Rela);
+        const Elf64_Rela* entries = at<Elf64_Rela>(section.sh_offset, count);
+        if (!entries || section.sh_info >= section_count_ || section.sh_entsize != sizeof(Elf64_Rela)) {
+            return refuse_damaged("its relocations");
+        }
+        const uint64_t size = sections_[section.sh_info].sh_size;
+        for (size_t k = 0; k < count; ++k) {
+            const uint64_t info = entries[k].r_info;
+            if (ELF64_R_SYM(info) >= symbol_count_ || ELF64_R_TYPE(info) >= R_X86_64_NUM ||
+                entries[k].r_offset >= size) {
+                return refuse_damaged("a relocation out of range");
+            }
+        }
+        return true;
+    }
+
+    // Whether the object needs no more than this loader does.
+    bool is_plain() {
+        for (size_t i = 0; i < section_count_; ++i) {
+            const Elf64_Shdr& section = sections_[i];
+            const bool kept = section.sh_size && (section.sh_flags & SHF_ALLOC);
+            if (kept && (section.sh_flags & (SHF_WRITE | SHF_TLS))) return refuse("writable data");
+            if (section.sh_type == SHT_REL) return refuse("relocations without addends");
+        }
+        return true;
+    }
+
+    // Chooses a place for each section; false where no loader could.
+    bool place(size_t page) {
         offsets_.assign(section_count_, 0);
         size_t end = 0;
         for (size_t i = 0; i < section_count_; ++i) {
             const Elf64_Shdr& section = sections_[i];
             if (!(section.sh_flags & SHF_ALLOC)) continue;
-            end = align_up(end, section.sh_addralign);
+            const uint64_t alignment = section.sh_addralign;
+            if (alignment > page) return refuse_damaged("a section's alignment");
+            if (section.sh_size && section.sh_type == SHT_NOBITS) return refuse_damaged("a section without content");
+            end = align_up(end, alignment);
             offsets_[i] = end;
-            if (section.sh_size > (size_t{1} << 30)) return refuse("too large");
-            end += section.sh_size;
+            end += section.sh_size;  // at most the file's size
+            if (end > kLargest) return refuse_damaged("it is too large");
         }
         stubs_ = align_up(end, kStub);
-        end = stubs_ + symbol_count_ * kStub;
-        mapped_ = align_up(end, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
+        mapped_ = align_up(stubs_ + symbol_count_ * kStub, page);
+        return mapped_ <= kLargest || refuse_damaged("it is too large");
+    }
+
+    bool map() {
+        if (!place(static_cast<size_t>(sysconf(_SC_PAGESIZE)))) return false;
         void* memory = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (memory == MAP_FAILED) return refuse("out of memory");
         memory_ = static_cast<char*>(memory);
         for (size_t i = 0; i < section_count_; ++i) {
             const Elf64_Shdr& section = sections_[i];
-            if (!(section.sh_flags & SHF_ALLOC) || section.sh_type == SHT_NOBITS) continue;
-            const char* bytes = at<char>(section.sh_offset, section.sh_size);
-            if (!bytes) return refuse("truncated");
-            std::memcpy(memory_ + offsets_[i], bytes, section.sh_size);
+            if (!(section.sh_flags & SHF_ALLOC) || section.sh_size == 0) continue;
+            std::memcpy(memory_ + offsets_[i], at<char>(section.sh_offset, section.sh_size), section.sh_size);
         }
         return true;
     }
@@ -170,10 +262,8 @@ class Loader {
                     why_ = std::string("undefined symbol ") + name_of(symbol);
                     return false;
                 }
-            } else if (symbol.st_shndx < section_count_) {
-                values_[i] = reinterpret_cast<uint64_t>(memory_) + offsets_[symbol.st_shndx] + symbol.st_value;
             } else {
-                return refuse("a symbol in no section");
+                values_[i] = reinterpret_cast<uint64_t>(memory_) + offsets_[symbol.st_shndx] + symbol.st_value;
             }
             write_stub(i);
         }
@@ -182,9 +272,9 @@ class Loader {
 
     // The address of a function of the runtime or of a library, 0 if there is none.
     uint64_t outside(const char* name) const {
-        if (PyObject* given = PyDict_GetItemString(symbols_, name)) {
-            return PyLong_AsUnsignedLongLong(given);
-        }
+        const Ref key = text_of(name);
+        PyObject* given = key ? PyDict_GetItemWithError(symbols_, key.get()) : nullptr;
+        if (given) return PyLong_AsUnsignedLongLong(given);
         if (void* found = dlsym(RTLD_DEFAULT, name)) return reinterpret_cast<uint64_t>(found);
         static void* const math = dlopen("libm.so.6", RTLD_NOW);
         static void* const vector_math = dlopen("libmvec.so.1", RTLD_NOW);
@@ -205,14 +295,12 @@ class Loader {
     bool relocate() {
         for (size_t i = 0; i < section_count_; ++i) {
             const Elf64_Shdr& section = sections_[i];
-            if (section.sh_type == SHT_REL) return refuse("relocations without addends");
             if (section.sh_type != SHT_RELA) continue;
-            if (section.sh_info >= section_count_) return refuse("truncated");
             const Elf64_Shdr& target = sections_[section.sh_info];
             if (!(target.sh_flags & SHF_ALLOC)) continue;
             const size_t count = section.sh_size / sizeof(Elf64_Rela);
             const Elf64_Rela* entries = at<Elf64_Rela>(section.sh_offset, count);
-            if (!entries) return refuse("truncated");
+
             for (size_t k = 0; k < count; ++k) {
                 if (!apply(entries[k], target, offsets_[section.sh_info])) return false;
             }
@@ -224,9 +312,7 @@ class Loader {
         const size_t i = ELF64_R_SYM(entry.r_info);
         const uint32_t type = ELF64_R_TYPE(entry.r_info);
         const size_t width = type == R_X86_64_64 || type == R_X86_64_PC64 ? 8 : 4;
-        if (i >= symbol_count_ || entry.r_offset > target.sh_size || target.sh_size - entry.r_offset < width) {
-            return refuse("a relocation out of range");
-        }
+        if (target.sh_size - entry.r_offset < width) return refuse_damaged("a relocation out of range");
         char* where = memory_ + offset + entry.r_offset;
         const uint64_t place = reinterpret_cast<uint64_t>(where);
         const uint64_t addend = static_cast<uint64_t>(entry.r_addend);
@@ -270,6 +356,7 @@ class Loader {
     size_t size_;
     PyObject* symbols_;
     std::string why_;
+    bool damaged_ = false;
     const Elf64_Shdr* sections_ = nullptr;
     size_t section_count_ = 0;
     const Elf64_Sym* table_ = nullptr;
@@ -325,9 +412,13 @@ PyObject* load_object(PyObject*, PyObject* args) {
 #ifdef WL_LOADS_ELF
     // The bytes of a Python object may lie at any address; the headers are read in place.
     std::vector<uint64_t> aligned((static_cast<size_t>(size) + 7) / 8);
-    std::memcpy(aligned.data(), data, static_cast<size_t>(size));
+    if (size) std::memcpy(aligned.data(), data, static_cast<size_t>(size));
     Loader loader(reinterpret_cast<const char*>(aligned.data()), static_cast<size_t>(size), symbols);
-    if (!loader.load()) return PyErr_Occurred() ? nullptr : PyUnicode_FromString(loader.why().c_str());
+    if (!loader.load()) {
+        if (PyErr_Occurred()) return nullptr;
+        if (!loader.is_damaged()) return text_of(loader.why().c_str()).release();
+        return PyErr_Format(PyExc_RuntimeError, "the object code is damaged: %s", loader.why().c_str());
+    }
     Ref object(CodeType.tp_alloc(&CodeType, 0));
     if (!object) return nullptr;
     Code* code = reinterpret_cast<Code*>(object.get());
@@ -342,7 +433,7 @@ PyObject* load_object(PyObject*, PyObject* args) {
 PyMethodDef functions[] = {
     {"load_object", load_object, METH_VARARGS,
      "load_object($module, data, symbols, /)\n--\n\nLoad a relocatable object; returns its Code, or a str that says "
-     "why it can't be loaded here."},
+     "what it needs that only LLVM's linker does. Raises RuntimeError where it is damaged."},
     {nullptr, nullptr, 0, nullptr},
 };
 
