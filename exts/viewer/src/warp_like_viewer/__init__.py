@@ -7,7 +7,9 @@ from warp_like_viewer.files import Files, Notebook
 from warp_like_viewer.frame import Camera, Frame, Instances, Lines, Mesh, Points
 from warp_like_viewer.picture import render
 from warp_like_viewer.recording import Recording
+from warp_like_viewer.rerun_log import Rerun
 from warp_like_viewer.viewer import Viewer, fitted
+from warp_like_viewer.web import Viser
 
 __all__ = [
     "Camera",
@@ -20,7 +22,9 @@ __all__ = [
     "Notebook",
     "Points",
     "Recording",
+    "Rerun",
     "Viewer",
+    "Viser",
     "fitted",
     "render",
 ]

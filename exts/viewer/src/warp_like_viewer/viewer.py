@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -24,13 +25,14 @@ class Viewer:
     program may change them afterwards. Each frame is complete in itself: log everything that is to be seen in it.
 
     Args:
-        backend: What shows the frames, such as `Files("out.gif")`.
+        backend: What shows the frames, such as `Files("out.gif")`. `"viser"` is short for `Viser()`, `"rerun"` for
+            `Rerun()`.
         camera: Where the pictures are taken from. Without one, the first frame with something in it decides. You may
             assign another one to the attribute `camera` at any time.
     """
 
-    def __init__(self, backend: Backend, camera: Camera | None = None) -> None:
-        self.backend = backend
+    def __init__(self, backend: Backend | str, camera: Camera | None = None) -> None:
+        self.backend = _named(backend) if isinstance(backend, str) else backend
         self.camera = camera
         self._frame: Frame | None = None
         self._meshes: dict[str, Mesh] = {}
@@ -179,6 +181,20 @@ class Viewer:
         indices = corners(name, "triangles", triangles, 3, len(vertices))
         self._meshes[name] = mesh = Mesh(vertices, indices, colours(name, colors, len(vertices), ORANGE), smooth)
         return mesh
+
+
+def _named(name: str) -> Backend:
+    """Open a backend that shows frames live.
+
+    Raises:
+        ValueError: There is none of this name.
+    """
+    from warp_like_viewer import Rerun, Viser
+
+    live: dict[str, Callable[[], Backend]] = {"viser": Viser, "rerun": Rerun}
+    if name not in live:
+        raise ValueError(f"no backend {name!r}: expected 'viser', 'rerun' or an object such as Files({name!r})")
+    return live[name]()
 
 
 def _scales(name: str, scales: Any, count: int) -> Array:
