@@ -28,6 +28,7 @@ FLOORS = (
     "compiler",
     "runtime",
     "interop",
+    "library",
 )
 """Bottom first; a module imports from its own floor and from those below."""
 

@@ -119,6 +119,7 @@ _LOADED_WHEN_USED: dict[str, tuple[str, str | None]] = {
     "map": ("warp_like.runtime.operations.mapping", "map"),
     "paddle": ("warp_like.paddle", None),
     "paddle_op": ("warp_like.interop.paddle_op", "paddle_op"),
+    "render": ("warp_like.render", None),
     "torch": ("warp_like.torch", None),
     "torch_op": ("warp_like.interop.torch_op", "torch_op"),
     "utils": ("warp_like.utils", None),
