@@ -185,3 +185,41 @@ def test_a_notebook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert "k" in explanation["text/html"]
     assert "<table>" in plain["text/html"]
     assert "<img" not in plain["text/html"]
+
+
+LONG = """import numpy as np
+import warp_like as wp
+
+@wp.kernel
+def spin(x: wp.array(dtype=float), rounds: wp.int64):
+    i = wp.tid()
+    k = wp.int64(0)
+    while k < rounds:
+        x[i] = wp.sin(x[i]) + 1.0
+        k += wp.int64(1)
+
+x = wp.zeros(4)
+wp.launch(spin, dim=4, inputs=[x, 1])
+"""
+
+
+def test_a_long_launch_is_interrupted_and_the_next_cell_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ipykernel")
+    manager = pytest.importorskip("jupyter_client.manager")
+    monkeypatch.setenv("PYTHONPATH", str(SOURCE.parents[2]))
+    kernel, client = manager.start_new_kernel(kernel_name="python3")
+    try:
+        assert client.execute_interactive(LONG, timeout=120)["content"]["status"] == "ok"
+        asked = client.execute("print('begins', flush=True)\nwp.launch(spin, dim=4, inputs=[x, 10**13])")
+        while client.get_iopub_msg(timeout=60)["msg_type"] != "stream":
+            pass
+        kernel.interrupt_kernel()
+        while (reply := client.get_shell_msg(timeout=60))["parent_header"]["msg_id"] != asked:
+            pass
+        assert reply["content"]["ename"] == "KeyboardInterrupt"
+        assert (
+            client.execute_interactive("wp.launch(spin, dim=4, inputs=[x, 1])", timeout=60)["content"]["status"] == "ok"
+        )
+    finally:
+        client.stop_channels()
+        kernel.shutdown_kernel(now=True)
