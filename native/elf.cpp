@@ -148,7 +148,11 @@ class Loader {
             const Elf64_Shdr& section = sections_[i];
             const char* name = section_name(section);
             if (!name) return refuse_damaged("a section has no name");
-            if (section.sh_addralign & (section.sh_addralign - 1)) return refuse_damaged("a section's alignment");
+            const bool lies_in_memory =
+                section.sh_flags & SHF_ALLOC;  // LLVM's linker asserts that it is a power of two
+            if ((section.sh_addralign & (section.sh_addralign - 1)) || (lies_in_memory && !section.sh_addralign)) {
+                return refuse_damaged("a section's alignment");
+            }
             if (section.sh_type != SHT_NOBITS && !at<char>(section.sh_offset, section.sh_size)) {
                 return refuse_damaged("it is truncated");
             }
