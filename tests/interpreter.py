@@ -273,6 +273,10 @@ def _empty(m: _Thread, o: ops.Empty, env: Env) -> list[Any]:
     return [coerce(np.full(element_shape(o.result.type), 77), o.result.type)]
 
 
+def _fill(m: _Thread, o: ops.Fill, env: Env) -> list[Any]:
+    return [coerce(np.broadcast_to(env[o.x], element_shape(o.result.type)), o.result.type)]
+
+
 def _local_array(m: _Thread, o: ops.LocalArray, env: Env) -> list[Any]:
     t = o.result.type
     assert isinstance(t, Array)
@@ -487,6 +491,7 @@ _EXECUTE: dict[type[Op], Callable[[_Thread, Any, Env], list[Any]]] = {
     ops.NestedArray: _nested,
     ops.Components: _components,
     ops.Empty: _empty,
+    ops.Fill: _fill,
     ops.LocalArray: _local_array,
     ops.AtAddress: _at_address,
     ops.GetField: _get_field,

@@ -1,4 +1,6 @@
-"""Code over the components of large vectors and matrices (``ir.types.is_large``): loops in place of a line for each.
+"""Code over the components of large values (``ir.types.is_large``): loops in place of a line for each.
+
+What is said of components here holds of a tile's elements.
 
 The order of operations is that of the lines: rows one after the other, columns from left to right, and sums begin with
 their first term. So results have the same bits whatever the size.
@@ -11,10 +13,10 @@ from collections.abc import Callable, Sequence
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Value
-from warp_like.ir.types import Type, element_shape, int32
+from warp_like.ir.types import Tile, Type, element_shape, int32
 
 Index = tuple[Value, ...]
-"""The place of a component: one index of a vector, row and column of a matrix."""
+"""The place of a component: one index of a vector, row and column of a matrix, as many as a tile has dimensions."""
 
 BLOCK = (2, 8)
 """The rows and columns of a product whose sums a loop carries at once: it reads 10 numbers for 16 products. In lanes
@@ -34,16 +36,23 @@ def counted(
     return list(b.for_(b.index(lo), b.index(hi), b.index(step), init, block))
 
 
+def extents(t: Type) -> tuple[int, ...]:
+    """Return the extents over which the functions of this file go: of a tile, those of its elements."""
+    return t.shape if isinstance(t, Tile) else element_shape(t)
+
+
+def over(
+    b: Emitter, shape: Sequence[int], init: Sequence[Value], body: Callable[..., Sequence[Value]], at: Index = ()
+) -> list[Value]:
+    """Go over the indices of ``shape``, the last the fastest, as ``for_each`` does over those of a type."""
+    if not shape:
+        return list(body(at, *init))
+    return counted(b, 0, shape[0], init, lambda i, *carried: over(b, shape[1:], carried, body, (*at, i)))
+
+
 def for_each(b: Emitter, t: Type, init: Sequence[Value], body: Callable[..., Sequence[Value]]) -> list[Value]:
     """Go over the components of ``t``; ``body(index, *carried)`` gives the next carried values."""
-    rows, *columns = element_shape(t)
-
-    def row(i: Value, *carried: Value) -> Sequence[Value]:
-        if not columns:
-            return body((i,), *carried)
-        return counted(b, 0, columns[0], carried, lambda j, *inner: body((i, j), *inner))
-
-    return counted(b, 0, rows, init, row)
+    return over(b, extents(t), init, body)
 
 
 def tabulate(b: Emitter, t: Type, component: Callable[[Index], Value]) -> Value:
@@ -57,21 +66,20 @@ def tabulate(b: Emitter, t: Type, component: Callable[[Index], Value]) -> Value:
 
 def scan(b: Emitter, t: Type, first: Sequence[Value], body: Callable[..., Sequence[Value]]) -> list[Value]:
     """Go over the components of ``t`` but the first, of which ``first`` is made, as ``for_each`` does."""
-    rows, *columns = element_shape(t)
-    if not columns:
-        return counted(b, 1, rows, first, lambda i, *carried: body((i,), *carried))
-    top = b.index(0)
-    carried = counted(b, 1, columns[0], first, lambda j, *inner: body((top, j), *inner))
+    shape, carried = extents(t), list(first)
+    for axis in reversed(range(len(shape))):  # the rest of the first row, then the other rows, and so on
+        top = tuple(b.index(0) for _ in range(axis))
 
-    def row(i: Value, *carried: Value) -> Sequence[Value]:
-        return counted(b, 0, columns[0], carried, lambda j, *inner: body((i, j), *inner))
+        def part(i: Value, *inner: Value, axis: int = axis, top: Index = top) -> Sequence[Value]:
+            return over(b, shape[axis + 1 :], inner, body, (*top, i))
 
-    return counted(b, 1, rows, carried, row)
+        carried = counted(b, 1, shape[axis], carried, part)
+    return carried
 
 
 def fold(b: Emitter, t: Type, component: Callable[[Index], Value], combine: Callable[[Value, Value], Value]) -> Value:
     """Return the components combined from left to right."""
-    first = component(tuple(b.index(0) for _ in element_shape(t)))
+    first = component(tuple(b.index(0) for _ in extents(t)))
     return scan(b, t, [first], lambda index, total: [combine(total, component(index))])[0]
 
 

@@ -78,6 +78,16 @@ class TransformOf(Frozen):
         return "a transform"
 
 
+class TileOf(Frozen):
+    """A tile; ``shape`` names its extents, or lists the names or numbers of each."""
+
+    shape: str | tuple[int | str, ...]
+    dtype: Pattern
+
+    def __str__(self) -> str:
+        return "a tile" if isinstance(self.shape, str) else f"a tile of {len(self.shape)} dimensions"
+
+
 class ArrayOf(Frozen):
     """An array of scalars of ``dtype``, or of anything; of ``ndim`` dimensions, or of any number."""
 
@@ -89,7 +99,7 @@ class ArrayOf(Frozen):
         return f"an array{size}"
 
 
-Pattern = ir.Type | Var | AnyValue | VecOf | MatOf | QuatOf | TransformOf | ArrayOf
+Pattern = ir.Type | Var | AnyValue | VecOf | MatOf | QuatOf | TransformOf | ArrayOf | TileOf
 
 F = Var("F", ir.FLOATS, "a float")
 H = Var("H", (ir.float16, ir.bfloat16), "a half-precision float")
@@ -133,6 +143,11 @@ def unify(pattern: Pattern, t: ir.Type, env: Env) -> bool:
             return _unify_dim(r, rows, env) and _unify_dim(c, cols, env) and unify(d, dtype, env)
         case (QuatOf(d), ir.Quat(dtype)) | (TransformOf(d), ir.Transform(dtype)):
             return unify(d, dtype, env)
+        case TileOf(names, d), ir.Tile(shape, dtype):
+            if isinstance(names, str):
+                return _bind(env, names, shape) and unify(d, dtype, env)
+            same = len(names) == len(shape) and all(_unify_dim(*pair, env) for pair in zip(names, shape, strict=True))
+            return same and unify(d, dtype, env)
         case ArrayOf(d, n), ir.Array(dtype, ndim):
             env[_ARRAY] = t  # a signature has at most one
             return n in (None, ndim) and (d is None or unify(d, dtype, env))
@@ -152,6 +167,9 @@ def substitute(pattern: Pattern, env: Env) -> ir.Type:
             return ir.Quat(substitute(d, env))  # type: ignore[arg-type]
         case TransformOf(d):
             return ir.Transform(substitute(d, env))  # type: ignore[arg-type]
+        case TileOf(names, d):
+            shape = env[names] if isinstance(names, str) else tuple(_dim(n, env) for n in names)
+            return ir.Tile(shape, substitute(d, env))
         case ArrayOf():
             return env[_ARRAY]  # type: ignore[no-any-return]
     return pattern

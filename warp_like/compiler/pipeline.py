@@ -269,7 +269,7 @@ def _lowering(signature: Signature, memory: Memory, target: Target) -> LoweringO
         fast_math=o.fast_math,
         fuse_fp=o.fuse_fp,
         debug=o.debug,
-        launch_bounds=o.launch_bounds,
+        launch_bounds=(1, 0) if memory.function.is_tiled else o.launch_bounds,
         max_registers=o.max_registers,
         lineinfo=o.lineinfo,
         sums=() if target.is_cuda else summed,  # the threads of a GPU have no copies of their own

@@ -9,7 +9,19 @@ from typing import Any
 from warp_like.base.loc import current_loc
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Op, Value
-from warp_like.ir.types import Array, Mat, Scalar, Struct, Type, Vec, bool_, element_count, int32, scalar_of
+from warp_like.ir.types import (
+    Array,
+    Mat,
+    Scalar,
+    Struct,
+    Tile,
+    Type,
+    bool_,
+    component_type,
+    element_count,
+    int32,
+    scalar_of,
+)
 
 
 class Builder:
@@ -44,6 +56,8 @@ class Builder:
         scalar = scalar_of(type)
         if scalar is None:
             raise TypeError(f"no constant of {type}")
+        if isinstance(type, Tile):
+            return self.fill(type, self.constant(value, type.dtype))
         if not isinstance(type, Scalar):
             flat = value if isinstance(value, tuple) else (value,) * element_count(type)
             return self.insert(ops.Constant(tuple(_as(v, scalar) for v in flat)), type).result
@@ -55,6 +69,8 @@ class Builder:
             return self.make(type, [self.zero(t) for _, t in type.fields])
         if isinstance(type, Array):
             return self.make(type, ())
+        if isinstance(type, Tile):
+            return self.fill(type, self.zero(type.dtype))
         return self.constant(0, type)
 
     def index(self, i: int) -> Value:
@@ -73,17 +89,14 @@ class Builder:
         """An aggregate from its scalars."""
         return self.insert(ops.Make(tuple(elements)), type).result
 
+    def fill(self, type: Tile, x: Value) -> Value:
+        """The tile whose elements are all ``x``."""
+        return self.insert(ops.Fill(x), type).result
+
     def extract(self, x: Value, *indices: Value | int) -> Value:
-        """A component of ``x``; an element of a vec just made or constant is taken directly."""
+        """A component of ``x``, a row of a matrix, or an element of a tile."""
         at = tuple(self.index(i) if isinstance(i, int) else i for i in indices)
-        match x.type, len(at):
-            case Mat(_, cols, dtype), 1:
-                t: Type = Vec(cols, dtype)
-            case _:
-                scalar = scalar_of(x.type)
-                assert scalar is not None
-                t = scalar
-        return self.insert(ops.Extract(x, at), t).result
+        return self.insert(ops.Extract(x, at), component_type(x.type, len(at))).result
 
     def insert_component(self, x: Value, value: Value, *indices: Value | int) -> Value:
         """``x`` with one component replaced."""

@@ -61,12 +61,21 @@ class Make(Op):
 
 @op("empty")
 class Empty(Op):
-    """A vec or mat whose components are all replaced before one is read."""
+    """A vec, mat or tile whose components are all replaced before one is read."""
+
+
+@op("fill")
+class Fill(Op):
+    """A tile all of whose elements are ``x``."""
+
+    x: Value = operand()
 
 
 @op("extract")
 class Extract(Op):
     """Read a component of an aggregate: one index for a vec, quat, transform or matrix row, two for a matrix element.
+
+    Of a tile, as many indices as it has dimensions read an element, and more of them a part of the element.
 
     Indices are integers, constant or not, in range; a dynamic index out of range reads component 0.
     """
@@ -443,6 +452,7 @@ __all__ = [
     "Dim",
     "Empty",
     "Extract",
+    "Fill",
     "For",
     "GetField",
     "If",

@@ -119,6 +119,19 @@ class Transform(Type):
         return f"transform[{self.dtype}]"
 
 
+class Tile(Type):
+    """A block of values of ``dtype``, of 1 to 4 dimensions, that a kernel computes with as a whole.
+
+    It is a value like a matrix: whatever changes a tile makes a new one. Its components are those of its elements.
+    """
+
+    shape: tuple[int, ...]
+    dtype: Type
+
+    def __str__(self) -> str:
+        return f"tile{list(self.shape)} of {self.dtype}"
+
+
 class Struct(Type):
     """A record of named fields."""
 
@@ -192,11 +205,11 @@ def lane_type(t: Type) -> Type:
 
 
 Aggregate = (Vec, Mat, Quat, Transform)
-"""The types whose elements all have one scalar type."""
+"""The types whose elements all have one scalar type, and that memory can hold."""
 
 
 def element_shape(t: Type) -> tuple[int, ...]:
-    """Return the dimensions that a value of ``t`` adds to an array: ``()``, ``(n,)`` or ``(rows, cols)``."""
+    """Return the dimensions of the components of ``t``: ``()``, ``(n,)`` or ``(rows, cols)``, of tiles more."""
     match t:
         case Vec(length, _):
             return (length,)
@@ -206,6 +219,8 @@ def element_shape(t: Type) -> tuple[int, ...]:
             return (4,)
         case Transform():
             return (7,)
+        case Tile(shape, dtype):
+            return (*shape, *element_shape(dtype))
     return ()
 
 
@@ -228,14 +243,16 @@ loops over memory, so that its size does not follow their number."""
 
 
 def is_large(t: Type) -> bool:
-    """Return whether a value of ``t`` is a vector or matrix that lives in memory."""
-    return isinstance(t, (Vec, Mat)) and element_count(t) > MOST_IN_REGISTERS
+    """Return whether a value of ``t`` lives in memory: a tile, or a vector or matrix of many components."""
+    return isinstance(t, Tile) or (isinstance(t, (Vec, Mat)) and element_count(t) > MOST_IN_REGISTERS)
 
 
 def scalar_of(t: Type) -> Scalar | None:
     """Return the scalar type that ``t`` is or is made of; None for structs and arrays."""
     if isinstance(t, Scalar):
         return t
+    if isinstance(t, Tile):
+        return scalar_of(t.dtype)
     if isinstance(t, Aggregate):
         return t.dtype
     return None
@@ -254,7 +271,28 @@ def with_scalar(t: Type, dtype: Scalar) -> Type:
             return Quat(dtype)
         case Transform():
             return Transform(dtype)
+        case Tile(shape, element):
+            return Tile(shape, with_scalar(element, dtype))
     raise TypeError(f"{t} has no single scalar type")
+
+
+def component_type(t: Type, indices: int) -> Type:
+    """Return the type of what so many indices name in a ``t``: a component, a row, an element of a tile.
+
+    Raises:
+        TypeError: They name nothing that has a type.
+    """
+    match t:
+        case Tile(shape, dtype) if indices > len(shape):
+            return component_type(dtype, indices - len(shape))
+        case Tile(shape, dtype):
+            return dtype if indices == len(shape) else Tile(shape[indices:], dtype)
+        case Mat(_, cols, dtype) if indices == 1:
+            return Vec(cols, dtype)
+    scalar = scalar_of(t)
+    if scalar is None or indices != len(element_shape(t)):
+        raise TypeError(f"{t} has no part that {indices} indices name")
+    return scalar
 
 
 def adjoint_type(t: Type) -> Type:

@@ -13,13 +13,13 @@ from warp_like.ir.types import (
     Array,
     Lanes,
     Mat,
-    Quat,
     Scalar,
     Struct,
-    Transform,
+    Tile,
     Type,
     Vec,
     bool_,
+    component_type,
     element_count,
     int32,
     int64,
@@ -240,7 +240,12 @@ def _check_constant(o: ops.Constant) -> None:
 
 
 def _check_empty(o: ops.Empty) -> None:
-    _require(isinstance(_lane(o.result), (Vec, Mat)), o, "has no components")
+    _require(isinstance(_lane(o.result), (Vec, Mat, Tile)), o, "has no components")
+
+
+def _check_fill(o: ops.Fill) -> None:
+    t = o.result.type
+    _require(isinstance(t, Tile) and o.x.type == t.dtype, o, "it is no tile of such elements")
 
 
 def _check_make(o: ops.Make) -> None:
@@ -344,6 +349,7 @@ _PLAIN: dict[type[Op], Callable[[Any], None]] = {
     ops.Tid: _check_tid,
     ops.Constant: _check_constant,
     ops.Empty: _check_empty,
+    ops.Fill: _check_fill,
     ops.Make: _check_make,
     ops.Extract: _check_extract,
     ops.Insert: _check_insert,
@@ -412,14 +418,10 @@ def _element(o: Op, array: Value, indices: tuple[Value, ...]) -> Type:
 
 def _component(o: Op, t: Type, indices: tuple[Value, ...]) -> Type:
     _require(all(_is_int(i) for i in indices), o, "an index is not an integer")
-    match t, len(indices):
-        case ((Vec(_, dtype) | Quat(dtype) | Transform(dtype)), 1):
-            return dtype
-        case Mat(_, _, dtype), 2:
-            return dtype
-        case Mat(_, cols, dtype), 1:
-            return Vec(cols, dtype)
-    raise InvalidIR(f"{o.NAME}: {len(indices)} indices into {t}")
+    try:
+        return component_type(t, len(indices))
+    except TypeError:
+        raise InvalidIR(f"{o.NAME}: {len(indices)} indices into {t}") from None
 
 
 def _is_int(v: Value) -> bool:

@@ -42,7 +42,7 @@ from warp_like.base.loc import at
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Op, Value
 from warp_like.ir.layout import size_of
-from warp_like.ir.types import Array, element_count, scalar_of
+from warp_like.ir.types import Array, Tile, element_count, scalar_of
 from warp_like.passes.rewriter import Rewriter, rewrite
 from warp_like.passes.uniform import LEVELS, Uniformity, cooperative
 
@@ -76,6 +76,25 @@ def relies_on_no_overlap(f: Function) -> bool:
     known = Uniformity(f, no_overlap=False)
     met = ((o, _meets(o)) for o in f.body.walk())
     return any(place is not None and not _is_reached(o, place[1], known) for o, place in met)
+
+
+def works_on_tiles(f: Function) -> bool:
+    """Return whether a value of ``f`` is a tile."""
+    return any(isinstance(r.type, Tile) for o in f.body.walk() for r in o.results)
+
+
+def require_alone(f: Function, block_dim: int) -> None:
+    """Refuse code that works on tiles in blocks of several threads.
+
+    Raises:
+        WarpCodegenError: It is such code.
+    """
+    if f.is_tiled and block_dim > 1:
+        raise WarpCodegenError(
+            f"a kernel that works on tiles has blocks of one thread, and this launch has blocks of {block_dim}",
+            f.loc,
+            help="leave block_dim= away on the CPU, or wp.config.enable_cpu_blocks at False",
+        )
 
 
 def in_single_threads(f: Function, block_dim: int = 1) -> Function:

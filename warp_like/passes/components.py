@@ -5,6 +5,7 @@ A ``Buffer`` is an array of the thread's own that holds one value at a time.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from warp_like.analysis.intervals import type_range
@@ -160,7 +161,7 @@ def position(b: Emitter, ranges: Ranges, t: Type, indices: Sequence[Value], *, r
     number: Value | None = None
     ok: Value | None = None
     for k, i in enumerate(indices):
-        stride = 1 if k == len(shape) - 1 else shape[1]
+        stride = math.prod(shape[k + 1 :])
         low, high = ranges.of(i)
         index = b.cast(i, int64 if _bits(i) > 32 or i.type not in (int32, int64) else int32)
         if low < 0 or high >= shape[k]:
@@ -170,7 +171,7 @@ def position(b: Emitter, ranges: Ranges, t: Type, indices: Sequence[Value], *, r
         step = b.mul(index, stride) if stride != 1 else index
         number = step if number is None else _sum(b, number, step)
     assert number is not None
-    width = shape[1] if len(indices) < len(shape) else 1
+    width = math.prod(shape[len(indices) :])
     return Position(number, width, None if reads else ok)
 
 

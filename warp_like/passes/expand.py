@@ -36,15 +36,16 @@ After::
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from warp_like.base.loc import at
+from warp_like.builtins.emit import Emitter
 from warp_like.builtins.loops import Index, tabulate
 from warp_like.builtins.spec import Elementwise, Overload, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.types import Scalar, Type, bool_, element_count, is_large, lane_type, scalar_of
+from warp_like.ir.types import Scalar, Tile, Type, bool_, element_count, is_large, lane_type, scalar_of
 from warp_like.passes.bodies import body_of
 from warp_like.passes.rewriter import Rewriter, rewrite
 
@@ -78,6 +79,21 @@ def _is_large_choice(o: ops.Apply) -> bool:
     return o.fn == "where" and is_large(o.result.type) and o.args[0].type == bool_
 
 
+def has_components(arg: Value, result: Value) -> bool:
+    """Return whether an argument of an ``Elementwise`` call has a component, or element, for each one of the result."""
+    return isinstance(arg.type, Tile) if isinstance(result.type, Tile) else not isinstance(arg.type, Scalar)
+
+
+def loop_over_components(b: Emitter, scalar: str, result: Value, args: Sequence[Value]) -> Value:
+    """Apply ``scalar`` to the components, or elements, one after the other, to make a value like ``result``."""
+
+    def component(index: Index) -> Value:
+        parts = [b.extract(a, *index) if has_components(a, result) else a for a in args]
+        return cast(Value, b.apply(scalar, *parts))
+
+    return tabulate(b, result.type, component)
+
+
 class _Expander(Rewriter):
     def __init__(self, only: Callable[[Overload], bool] | None) -> None:
         super().__init__()
@@ -94,7 +110,7 @@ class _Expander(Rewriter):
         if body is not None and (self.only is None or self.only(row)):
             self.emit(o, lambda *args: body.body(self.b, *args))
         elif _is_large_choice(o) and self.only is None:
-            self.emit(o, lambda *args: self.loop(o, "where", args))
+            self.emit(o, lambda *args: loop_over_components(self.b, "where", o.result, args))
         elif isinstance(lower, Elementwise) and self.wants_components(row, lower, types):
             self.emit(o, lambda *args: self.components(o, lower.scalar, args))
         else:
@@ -108,20 +124,11 @@ class _Expander(Rewriter):
 
     def components(self, o: ops.Apply, scalar: str, args: tuple[Value, ...]) -> Value:
         if is_large(o.result.type):
-            return self.loop(o, scalar, args)
+            return loop_over_components(self.b, scalar, o.result, args)
         whole = next(a for a in args if not isinstance(a.type, Scalar))
         count = element_count(whole.type)
         columns = [[a] * count if isinstance(a.type, Scalar) else self.b.components(a) for a in args]
         return self.b.make(o.result.type, [self.b.apply(scalar, *row) for row in zip(*columns, strict=True)])
-
-    def loop(self, o: ops.Apply, scalar: str, args: tuple[Value, ...]) -> Value:
-        """Apply ``scalar`` to one component after the other."""
-
-        def component(index: Index) -> Value:
-            parts = [a if isinstance(a.type, Scalar) else self.b.extract(a, *index) for a in args]
-            return cast(Value, self.b.apply(scalar, *parts))
-
-        return tabulate(self.b, o.result.type, component)
 
     def emit(self, o: ops.Apply, body: Callable[..., Value | tuple[Value, ...] | None]) -> None:
         with at(o.loc), self.b.into(Block()) as made:

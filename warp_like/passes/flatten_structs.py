@@ -38,7 +38,7 @@ from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import blocks, clone_function, substitute
-from warp_like.ir.types import Array, Struct, Type, is_differentiable, leaf_fields
+from warp_like.ir.types import Array, Struct, Tile, Type, is_differentiable, leaf_fields
 from warp_like.passes.inline import inline
 from warp_like.passes.rewriter import Rewriter, rewrite
 
@@ -49,7 +49,7 @@ def flatten_structs(f: Function) -> Function:
         return f
     flattener = _Flattener(f)
     for p in f.params:
-        if isinstance(p.type, Struct):
+        if has_fields(p.type):
             flattener.split(p)
     f.body.params = list(flattener.expand(f.params))
     flattener.known.update(f.body.params)
@@ -91,7 +91,7 @@ class _Flattener(Rewriter):
 
     def parts(self, v: Value) -> tuple[Value, ...]:
         """What stands for ``v``: its fields if it is a struct."""
-        return self.fields[v] if isinstance(v.type, Struct) else (self.value(v),)
+        return self.fields[v] if has_fields(v.type) else (self.value(v),)
 
     def expand(self, values: Sequence[Value]) -> tuple[Value, ...]:
         return tuple(p for v in values for p in self.parts(v))
@@ -99,19 +99,26 @@ class _Flattener(Rewriter):
     def visit(self, o: Op) -> None:
         with at(o.loc):
             match o:
-                case ops.Make() if isinstance(o.result.type, Struct):
+                case ops.Make() if has_fields(o.result.type):
                     self.fields[o.result] = self.expand(o.elements)
+                case ops.Fill() | ops.Empty() if has_fields(o.result.type):
+                    self.make_tile(o)
+                case ops.Extract() if has_fields(o.x.type):
+                    self.fields[o.result] = tuple(self.b.extract(x, *o.indices) for x in self.fields[o.x])
+                case ops.Insert() if has_fields(o.x.type):
+                    pairs = zip(self.fields[o.x], self.fields[o.value], strict=True)
+                    self.fields[o.result] = tuple(self.b.insert_component(x, y, *o.indices) for x, y in pairs)
                 case ops.GetField():
                     self.get_field(o)
-                case ops.Load() if isinstance(o.result.type, Struct):
+                case ops.Load() if has_fields(o.result.type):
                     self.fields[o.result] = tuple(self.load(o.array, o.indices))
                 case ops.NestedArray():
                     self.replace(o, (self.b.nested(self.value(o.array), tuple(map(self.value, o.indices))),))
                 case ops.View(field=int(k)):
                     self.replace(o, (self.view(o.array, k),))
-                case ops.Store() if isinstance(o.value.type, Struct):
+                case ops.Store() if has_fields(o.value.type):
                     self.store(o.array, o.indices, iter(self.fields[o.value]))
-                case ops.Apply() if any(isinstance(r.type, Struct) for r in o.results):
+                case ops.Apply() if any(has_fields(r.type) for r in o.results):
                     self.choose(o)
                 case ops.If():
                     super().visit(o)
@@ -136,10 +143,19 @@ class _Flattener(Rewriter):
         counts = [_count(t) for _, t in o.x.type.fields]
         start = sum(counts[: o.field])
         found = self.fields[o.x][start : start + counts[o.field]]
-        if isinstance(o.result.type, Struct):
+        if has_fields(o.result.type):
             self.fields[o.result] = found
         else:
             self.replace(o, found)
+
+    def make_tile(self, o: ops.Fill | ops.Empty) -> None:
+        """Make a tile for each field of its elements."""
+        types = [t for _, t in _paths(o.result.type)]
+        if isinstance(o, ops.Empty):
+            self.fields[o.result] = tuple(self.b.insert(ops.Empty(), t).result for t in types)
+            return
+        pairs = zip(types, self.fields[o.x], strict=True)
+        self.fields[o.result] = tuple(self.b.insert(ops.Fill(x), t).result for t, x in pairs)
 
     def choose(self, o: ops.Apply) -> None:
         """Choose field by field; ``where`` is the one builtin that takes structs."""
@@ -195,7 +211,7 @@ class _Flattener(Rewriter):
     def end(self, o: ops.If | ops.For | ops.While | ops.Call) -> None:
         """Give ``o`` one result a field."""
         for r in o.results:
-            if isinstance(r.type, Struct):
+            if has_fields(r.type):
                 self.split(r)
         o.results = self.expand(o.results)
         for r in o.results:
@@ -204,7 +220,7 @@ class _Flattener(Rewriter):
     def loop(self, o: ops.For | ops.While, params: list[list[Value]]) -> None:
         """Carry the fields of structs one by one."""
         lead = 1 if isinstance(o, ops.For) else 0
-        for p in (p for group in params for p in group if isinstance(p.type, Struct)):
+        for p in (p for group in params for p in group if has_fields(p.type)):
             self.split(p)
         o.init = self.expand(o.init)
         for r in o.regions():
@@ -215,8 +231,7 @@ class _Flattener(Rewriter):
 
     def split(self, v: Value) -> tuple[Value, ...]:
         """Let fresh values stand for the fields of ``v``."""
-        assert isinstance(v.type, Struct)
-        found = tuple(Value(t, path) for path, t in leaf_fields(v.type, f"{v.hint or v.type.name}."))
+        found = tuple(Value(t, path) for path, t in _paths(v.type, v.hint))
         self.fields[v] = found
         return found
 
@@ -237,7 +252,20 @@ def _count(t: Type) -> int:
 
 
 def _leaves(t: Type) -> list[Type]:
-    return [leaf for _, leaf in leaf_fields(t)] if isinstance(t, Struct) else [t]
+    return [leaf for _, leaf in _paths(t)] if has_fields(t) else [t]
+
+
+def _paths(t: Type, hint: str = "") -> list[tuple[str, Type]]:
+    """The fields of a struct, or of the elements of a tile, nested ones in place, by their paths."""
+    struct = t.dtype if isinstance(t, Tile) else t
+    assert isinstance(struct, Struct)
+    found = leaf_fields(struct, f"{hint or struct.name}.")
+    return [(path, Tile(t.shape, leaf)) for path, leaf in found] if isinstance(t, Tile) else found
+
+
+def has_fields(t: Type) -> bool:
+    """Return whether ``t`` is a struct, or a tile of them."""
+    return isinstance(t.dtype if isinstance(t, Tile) else t, Struct)
 
 
 def _element(array: Value) -> Type:
@@ -247,11 +275,11 @@ def _element(array: Value) -> Type:
 
 def _uses_structs(f: Function) -> bool:
     """Whether a value in ``f``, or in a function that it calls, is a struct."""
-    if f.role != "kernel" and any(isinstance(p.type, Struct) for p in f.params):
+    if f.role != "kernel" and any(has_fields(p.type) for p in f.params):
         return True
     for b in blocks(f.body):
         for o in b.ops:
-            if any(isinstance(v.type, Struct) for v in o.results) or (isinstance(o, ops.View) and o.field is not None):
+            if any(has_fields(v.type) for v in o.results) or (isinstance(o, ops.View) and o.field is not None):
                 return True
             if isinstance(o, ops.Call) and _uses_structs(o.callee):
                 return True

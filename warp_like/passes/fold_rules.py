@@ -6,6 +6,7 @@ None. A rule that emits must return what it emitted.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from warp_like.base.loc import at
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Op, Value
-from warp_like.ir.types import Scalar, element_count, element_shape, is_large, scalar_of
+from warp_like.ir.types import Scalar, Tile, element_count, element_shape, is_large, scalar_of
 from warp_like.passes.arithmetic import Number, compute, convert, reinterpret, rounded
 
 Rule = Callable[[Emitter, Any], "Value | None"]
@@ -222,13 +223,16 @@ def _position(x: Value, indices: tuple[Value, ...]) -> tuple[int, ...] | None:
 def _span(x: Value, position: tuple[int, ...]) -> slice:
     """Where in the flat scalars of ``x`` the component lies."""
     shape = element_shape(x.type)
-    if len(position) == len(shape):
-        flat = position[0] if len(shape) == 1 else position[0] * shape[1] + position[1]
-        return slice(flat, flat + 1)
-    return slice(position[0] * shape[1], (position[0] + 1) * shape[1])
+    width = math.prod(shape[len(position) :])
+    flat = 0
+    for i, n in zip(position, shape, strict=False):
+        flat = flat * n + i
+    return slice(flat * width, (flat + 1) * width)
 
 
 def _extract(b: Emitter, o: ops.Extract) -> Value | None:
+    if isinstance(o.x.op, ops.Fill):
+        return _of_fill(b, o, o.x.op)
     position = _position(o.x, o.indices)
     if position is None:
         return None
@@ -251,6 +255,17 @@ def _extract(b: Emitter, o: ops.Extract) -> Value | None:
         return None
     elements = o.x.op.elements[span]
     return _aggregate(b, o, elements) if _is_row(o) else elements[0]
+
+
+def _of_fill(b: Emitter, o: ops.Extract, fill: ops.Fill) -> Value:
+    """A part of a tile whose elements are all the same."""
+    t = fill.result.type
+    assert isinstance(t, Tile)
+    with at(o.loc):
+        if isinstance(o.result.type, Tile):
+            return b.fill(o.result.type, fill.x)
+        within = o.indices[len(t.shape) :]
+        return b.extract(fill.x, *within) if within else fill.x
 
 
 def _is_row(o: ops.Extract) -> bool:
@@ -294,7 +309,7 @@ def _scalars(b: Emitter, x: Value, o: Op) -> list[Value] | None:
 
 def _make(b: Emitter, o: ops.Make) -> Value | None:
     t = o.result.type
-    if scalar_of(t) is None:
+    if scalar_of(t) is None or isinstance(t, Tile):
         return None
     known = [ops.constant_value(v) for v in o.elements]
     if all(v is not None for v in known):

@@ -1,4 +1,4 @@
-"""Large vectors and matrices (``ir.types.is_large``) into memory of the thread's own, whole operations into loops.
+"""Large values (``ir.types.is_large``) into memory of the thread's own, whole operations into loops.
 
 Values never change, memory does. So each value gets a buffer, and shares it where that can't be seen: an ``insert``
 into a value that is dead afterwards happens in place, a loop's carried value stays in one buffer, and buffers whose
@@ -79,7 +79,7 @@ from warp_like.analysis.ranges import find_ranges
 from warp_like.base.loc import at
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.types import Array, Type, element_count, is_large, scalar_of
+from warp_like.ir.types import Array, Scalar, Type, element_count, is_large, scalar_of
 from warp_like.passes.components import (
     Buffers,
     InMemory,
@@ -198,6 +198,8 @@ class _Lowerer(Rewriter):
                 self.places[o.result] = Unset()
             case ops.Make():
                 self.make(o)
+            case ops.Fill():
+                self.fill_with(o)
             case ops.Cast():
                 self.cast(o)
             case ops.Extract():
@@ -274,6 +276,20 @@ class _Lowerer(Rewriter):
             self.places[o.result] = Same(o.elements[0])
         else:
             self.spread(o.result, o.elements)
+
+    def fill_with(self, o: ops.Fill) -> None:
+        if isinstance(o.x.type, Scalar):
+            self.places[o.result] = Same(o.x)
+            return
+        place, parts = self.new(o.result), self.b.components(o.x)
+        count = element_count(o.result.type) // len(parts)
+
+        def put(i: Value) -> None:
+            first = self.b.mul(i, len(parts))
+            for k, x in enumerate(parts):
+                store(self.b, place, self.b.add(first, k), x)
+
+        each(self.b, count, put)
 
     def cast(self, o: ops.Cast) -> None:
         to = scalar_of(o.result.type)

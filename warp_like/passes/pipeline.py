@@ -10,7 +10,7 @@ from __future__ import annotations
 from warp_like.ir.core import Function
 from warp_like.ir.rewrite import clone_function
 from warp_like.passes import stages
-from warp_like.passes.blocks import in_single_threads, require_together, works_together
+from warp_like.passes.blocks import in_single_threads, require_alone, require_together, works_on_tiles, works_together
 from warp_like.passes.checks import debug_checks, finite_checks
 from warp_like.passes.count_from_end import count_from_end
 from warp_like.passes.cse import cse
@@ -78,6 +78,7 @@ def finish(f: Function, options: Options = DEFAULT) -> Function:
     run("fold", fold)
     run("cse", cse)
     run("dce", dce)
+    run.function.is_tiled = run.function.is_tiled or works_on_tiles(run.function)
     if has_large_values(run.function):
         run("lower_large_values", lower_large_values)
         run("fold", fold)
@@ -88,6 +89,7 @@ def finish(f: Function, options: Options = DEFAULT) -> Function:
 
 def alone(f: Function, options: Options = DEFAULT) -> Function:
     """Return the finished ``f`` for a target where threads of a block ask nothing of each other."""
+    require_alone(f, options.block_dim)
     if not works_together(f):
         return f
     run = Runner("alone", clone_function(f), options, (*stages.differentiated(options.debug), stages.LOWERED))

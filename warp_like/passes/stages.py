@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from warp_like.ir import ops
 from warp_like.ir.core import Op
-from warp_like.ir.types import Array, Lanes, Struct, is_large
+from warp_like.ir.types import Array, Lanes, is_large
 from warp_like.ir.verify import Rule
 from warp_like.passes.ad.markers import NotRecomputable, Replayed
 from warp_like.passes.expand import is_lowered
+from warp_like.passes.flatten_structs import has_fields
 from warp_like.passes.inline import is_custom
 
 _CONTROL = (ops.If, ops.For, ops.While)
@@ -28,13 +29,13 @@ NO_CALLS = Rule("a call is left", lambda o: True, (ops.Call,))
 NO_PLAIN_CALLS = Rule(
     "a call is left of a function without gradient of its own", lambda o: not is_custom(o.callee), (ops.Call,)
 )
-NO_STRUCTS = Rule("a value is a struct", broken_by=lambda t: isinstance(t, Struct))
+NO_STRUCTS = Rule("a value is a struct", broken_by=has_fields)
 NO_CHOSEN_ARRAYS = Rule("a branch or loop gives an array", _is_chosen_array, _CONTROL)
 NO_SLICES = Rule("an access goes through a slice", lambda o: isinstance(o.array.op, ops.Slice), _ACCESSES)
 NO_MARKERS = Rule("a mark of differentiation is left", lambda o: True, (NotRecomputable, Replayed))
 LOWERED = Rule("no backend lowers this builtin, which has a body", lambda o: not is_lowered(o), (ops.Apply,))
 
-_OF_VALUES = (ops.Apply, ops.Cast, ops.Constant, ops.Empty, ops.Insert, ops.Push, ops.Pop)
+_OF_VALUES = (ops.Apply, ops.Cast, ops.Constant, ops.Empty, ops.Fill, ops.Insert, ops.Push, ops.Pop)
 
 
 def _has_large_value(o: Op) -> bool:

@@ -14,12 +14,13 @@ from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS
 from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import clone_function
-from warp_like.ir.types import Array, Scalar, Type, is_differentiable, is_large
+from warp_like.ir.types import Array, Scalar, Tile, Type, is_differentiable, is_large
 from warp_like.passes.ad.activity import gradient_is_zero
 from warp_like.passes.ad.adjoints import components
 from warp_like.passes.ad.functions import Binder, inlined
 from warp_like.passes.ad.rules import of_winners, require_only_kind
 from warp_like.passes.bodies import body_of
+from warp_like.passes.expand import loop_over_components
 from warp_like.passes.inline import inline
 from warp_like.passes.rewriter import rewrite
 
@@ -43,6 +44,9 @@ def _apply(r: Forward, o: ops.Apply) -> None:
         _where(r, o)
     elif isinstance(row.lower, Cooperative):
         _cooperative(r, o, row.lower)
+    elif isinstance(row.lower, Elementwise) and isinstance(o.result.type, Tile):
+        scalar = row.lower.scalar
+        _run_body(r, o, lambda b, *args: loop_over_components(b, scalar, o.result, args))
     elif isinstance(row.lower, Elementwise):
         r.keep(o)
         r.set(o.result, _elementwise(r, row.lower.scalar, o))
@@ -156,6 +160,15 @@ def _expand_or_apply_rule(r: Forward, o: ops.Apply, lower: Expand, row: Overload
         r.keep(o)
         _apply_rule(r, row, o)
         return
+    _run(r, o, block, outs)
+
+
+def _run_body(r: Forward, o: ops.Apply, body: Callable[..., Any]) -> None:
+    """Differentiate what ``body`` makes of the arguments."""
+    _run(r, o, *_body(r, Expand(body), o.args))
+
+
+def _run(r: Forward, o: ops.Apply, block: Block, outs: tuple[Value, ...]) -> None:
     r.run_new(block, o.args)
     for old, new in zip(o.results, outs, strict=True):
         r.cloner.mapping[old] = r.value(new)
@@ -401,6 +414,7 @@ RULES: dict[type[Op], Callable[..., None]] = {
     ops.Make: _linear,
     ops.Extract: _linear,
     ops.Insert: _linear,
+    ops.Fill: _linear,
     ops.View: _linear,
     ops.Slice: _linear,
     ops.NestedArray: _linear,

@@ -8,13 +8,13 @@ from typing import Any
 from warp_like.analysis.memory import root_of, roots_written
 from warp_like.base.errors import WarpCodegenError
 from warp_like.builtins.emit import Emitter
-from warp_like.builtins.loops import tabulate
+from warp_like.builtins.loops import for_each, tabulate
 from warp_like.builtins.spec import Elementwise, NoGradient, Overload, resolve
 from warp_like.builtins.vector import combined
 from warp_like.ir import ops
 from warp_like.ir.atomics import KINDS, AtomicKind
 from warp_like.ir.core import Function, Op, Value
-from warp_like.ir.types import Mat, Scalar, element_shape, is_differentiable, is_large
+from warp_like.ir.types import Mat, Scalar, Tile, element_shape, is_differentiable, is_large
 from warp_like.passes.ad.adjoints import components, wide_type
 from warp_like.passes.ad.functions import reverse_call
 from warp_like.passes.ad.markers import Replayed
@@ -89,6 +89,15 @@ def _make(r: Sweep, o: ops.Make, g: Value) -> None:
     elif any(e in r.primal.varied for e in o.elements):
         for e, x in zip(o.elements, components(r.b, g), strict=True):
             r.send(e, x)
+
+
+def _fill(r: Sweep, o: ops.Fill, g: Value) -> None:
+    t, wide = o.result.type, wide_type(g.type)
+    assert isinstance(t, Tile)
+    assert isinstance(wide, Tile)
+    start = r.b.zero(wide.dtype)
+    total = for_each(r.b, t, [start], lambda i, s: [r.b.add(s, r.b.cast(r.b.extract(g, *i), wide.dtype))])[0]
+    r.send(o.x, total)
 
 
 def _flat_index(t: Any, indices: tuple[Value, ...]) -> int | None:
@@ -254,6 +263,7 @@ RULES: dict[type[Op], Callable[..., None]] = {
     ops.AtomicCas: _atomic_cas,
     ops.Constant: _nothing,
     ops.Empty: _nothing,
+    ops.Fill: _fill,
     ops.Tid: _nothing,
     ops.Dim: _nothing,
     ops.View: _nothing,
