@@ -84,12 +84,17 @@ def builtins() -> str:
 def _functions(rows: list[Any]) -> Iterator[str]:
     """The overloads of one builtin, those that differ for a type checker, integers before floats."""
     found: dict[str, Any] = {}
-    for row in sorted(rows, key=_takes_float):
+    plain = [row for row in rows if not _takes_tile(row)]  # tiles are Any, which would be taken for any argument
+    for row in sorted(plain or rows, key=_takes_float):
         found.setdefault(_signature(row), row)
     for signature, row in found.items():
         if len(found) > 1:
             yield "@overload"
         yield f'{signature}:\n    """{textwrap.indent(_words(row.doc), "    ").strip()}"""'
+
+
+def _takes_tile(row: Any) -> bool:
+    return any(type(p).__name__ == "TileOf" for p in row.patterns)
 
 
 def _takes_float(row: Any) -> bool:
@@ -143,6 +148,8 @@ def annotation(of: Any) -> str:
             return "Quat"
         case "TransformOf" | "Transform":
             return "Transform"
+        case "TileOf" | "Tile":
+            return "Any"  # a tile exists in kernels alone
         case "ArrayOf" | "Array":
             return f"array[{'Any' if dtype is None else annotation(dtype)}]"
     raise TypeError(f"no annotation stands for {of!r}")

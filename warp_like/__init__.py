@@ -76,6 +76,7 @@ with _rare_collections():  # what is made here stays: an eighth of the time woul
         set_module_options,
     )
     from warp_like.runtime.launching.launch import Launch, launch
+    from warp_like.runtime.launching.tiled import launch_tiled
     from warp_like.runtime.memory.device import (
         Device,
         DeviceLike,

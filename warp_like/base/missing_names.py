@@ -10,20 +10,6 @@ PAGE = 'the page "Coming from Warp" of the documentation lists what is missing'
 MISSING: dict[str, str] = {
     name: subject
     for subject, names in {
-        "tiles are": (
-            "launch_tiled tile tile_add_inplace tile_arange tile_argmax tile_argmin tile_assign tile_astype "
-            "tile_atomic_add tile_atomic_add_indexed tile_axpy tile_bit_and_inplace tile_bit_or_inplace "
-            "tile_bit_xor_inplace tile_broadcast tile_bvh_query_aabb tile_bvh_query_next tile_bvh_query_ray "
-            "tile_cholesky tile_cholesky_inplace tile_cholesky_solve tile_cholesky_solve_inplace tile_diag_add "
-            "tile_dot tile_empty tile_extract tile_fft tile_from_thread tile_full tile_ifft tile_load "
-            "tile_load_indexed tile_lower_solve tile_lower_solve_inplace tile_map tile_matmul tile_max "
-            "tile_mesh_query_aabb tile_mesh_query_aabb_next tile_min tile_ones tile_query_valid tile_randf "
-            "tile_randi tile_reduce tile_reshape tile_scan_exclusive tile_scan_inclusive tile_scan_max_inclusive "
-            "tile_scan_min_inclusive tile_scatter_add tile_scatter_masked tile_slice_indexed tile_sort "
-            "tile_squeeze tile_stack tile_stack_clear tile_stack_count tile_stack_pop tile_stack_push tile_store "
-            "tile_store_indexed tile_sub_inplace tile_sum tile_transpose tile_upper_solve "
-            "tile_upper_solve_inplace tile_view tile_zeros untile"
-        ),
         "meshes and bounding volume hierarchies are": (
             "Bvh BvhQuery BvhQueryTiled Mesh MeshQuery MeshQueryAABB MeshQueryAABBTiled MeshQueryPoint "
             "MeshQueryRay bvh_get_group_root bvh_query_aabb bvh_query_aabb_tiled bvh_query_capsule bvh_query_next "
@@ -33,7 +19,8 @@ MISSING: dict[str, str] = {
             "mesh_query_aabb_tiled mesh_query_furthest_point_no_sign mesh_query_next mesh_query_point "
             "mesh_query_point_no_sign mesh_query_point_sign_normal mesh_query_point_sign_parity "
             "mesh_query_point_sign_winding_number mesh_query_ray mesh_query_ray_anyhit "
-            "mesh_query_ray_count_intersections mesh_query_sphere"
+            "mesh_query_ray_count_intersections mesh_query_sphere tile_bvh_query_aabb tile_bvh_query_next "
+            "tile_bvh_query_ray tile_mesh_query_aabb tile_mesh_query_aabb_next tile_query_valid"
         ),
         "hash grids are": ("HashGrid HashGridQuery hash_grid_point_id hash_grid_query hash_grid_query_next"),
         "volumes are": (

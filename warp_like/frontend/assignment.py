@@ -26,6 +26,9 @@ from warp_like.frontend.operands import Operand, describe, require_value_kind
 from warp_like.frontend.scope import Unbound
 from warp_like.frontend.selection import Index, Member, Selection, narrow, selected_type
 from warp_like.frontend.specials import thread_index
+from warp_like.frontend.tile_views import TileView
+from warp_like.frontend.tiles import parts, structs
+from warp_like.frontend.tiles.arguments import view_of
 from warp_like.ir.atomics import KINDS, AtomicKind, has_atomic
 from warp_like.ir.core import Value
 from warp_like.ir.types import (
@@ -34,6 +37,7 @@ from warp_like.ir.types import (
     IndexedArray,
     Quat,
     Struct,
+    Tile,
     Transform,
     Type,
     Vec,
@@ -73,7 +77,15 @@ class Part(Frozen):
     array: Value
 
 
-Place = Name | Component | Element | Part
+class TilePart(Frozen):
+    """A part of the tile in a variable, or of an element of it: what ``path`` selects of the field at ``fields``."""
+
+    view: TileView
+    path: Selection = ()
+    fields: tuple[int, ...] = ()
+
+
+Place = Name | Component | Element | Part | TilePart
 
 
 # --- statements ---
@@ -85,7 +97,7 @@ def build_assign(ctx: Context, node: ast.Assign) -> None:
     target = node.targets[0]
     count = len(target.elts) if isinstance(target, (ast.Tuple, ast.List)) else 1
     threads = thread_index(ctx, node.value, count)
-    operand = threads if threads is not None else ctx.expr(node.value)
+    operand = threads if threads is not None else ctx.reference(node.value)
     for target in node.targets:
         assign(ctx, target, operand, node.value)
 
@@ -114,6 +126,8 @@ def assign(ctx: Context, target: ast.expr, operand: Operand, source: ast.expr) -
         _unpack(ctx, target, operand, source)
         return
     where = place(ctx, target)
+    if isinstance(operand, TileView) and not isinstance(where, Name):
+        operand = operand.read(ctx.b, ctx.viewed(operand))
     with ctx.at(target):
         store(ctx, where, operand, target, source)
 
@@ -152,11 +166,34 @@ def build_augmented(ctx: Context, node: ast.AugAssign) -> None:
         if kind is not None and has_atomic(kind.name, _element_type(where)):
             _atomic(ctx, where, kind, node, operand)
             return
+    if isinstance(where, Name) and (view := view_of(ctx, node.target)) is not None:
+        where = TilePart(view)  # a tile changes in place
     with ctx.at(node.target):
         old = load(ctx, where)
+    if isinstance(where, TilePart) and _combined(ctx, where, OPERATORS[type(node.op)][0], old, operand):
+        return
     new = binary(ctx, node.op, old, operand, nodes)
     with ctx.at(node.target):
         store(ctx, where, new, node.target, node.value)
+
+
+def _combined(ctx: Context, where: TilePart, name: str, old: Operand, operand: Operand) -> bool:
+    """Add to, or subtract from, a part of a tile in place; False where that is done like any other assignment."""
+    added = structs.of_elements(ctx, name, old, operand)
+    if added is not None:
+        parts.replace(ctx, where.view, _replaced(ctx, _tile_part(ctx, where), where.fields, where.path, added))
+        return True
+    if name not in ("add", "sub") or where.path or where.fields or not isinstance(operand, Value):
+        return False
+    if not isinstance(operand.type, Tile) or operand.type != where.view.type:
+        return False
+    parts.combine(ctx, where.view, name, operand)
+    return True
+
+
+def _tile_part(ctx: Context, where: TilePart) -> Value:
+    """The part of a tile at a place, without what ``path`` selects of it."""
+    return where.view.read(ctx.b, ctx.viewed(where.view))
 
 
 def _atomic(ctx: Context, where: Element, kind: AtomicKind, node: ast.AugAssign, operand: Operand) -> None:
@@ -210,6 +247,8 @@ def _inner(ctx: Context, node: ast.expr) -> Place:
     """The place that holds the one being assigned; any expression that gives an array will do."""
     if isinstance(node, (ast.Name, ast.Subscript, ast.Attribute)) and not _in_tuple(ctx, node):
         inner = place(ctx, node)
+        if isinstance(inner, Name) and (view := view_of(ctx, node)) is not None:
+            return TilePart(view)
         if _is_array_field(ctx, inner):
             array = load(ctx, inner)
             assert isinstance(array, Value)
@@ -250,6 +289,8 @@ def _in_tuple(ctx: Context, node: ast.expr) -> bool:
 
 
 def _subscripted(ctx: Context, inner: Place, node: ast.Subscript) -> Place:
+    if isinstance(inner, TilePart) and inner.view.shape:
+        return TilePart(parts.target(ctx, node, inner.view))
     at = indexing.indices(ctx, node.slice)
     if isinstance(inner, Element) and not inner.path and len(inner.indices) < _ndim(inner):
         missing = _ndim(inner) - len(inner.indices)
@@ -302,6 +343,8 @@ def _field(ctx: Context, inner: Place, field: int) -> Place:
             found = Component(name, (), (*fields, field))
         case Element(array, indices):
             return Element(ctx.b.field_view(array, field), indices)
+        case TilePart(view, _, fields):
+            return TilePart(view, (), (*fields, field))
         case Part():
             raise AssertionError("an indexed array has no fields that are assigned")
     return found
@@ -318,6 +361,8 @@ def _deeper(ctx: Context, inner: Place, at: Sequence[Index | Member]) -> Place:
             return Component(name, narrow(ctx, _whole_type(ctx, inner), path, at), fields)
         case Element(array, indices, path):
             return Element(array, indices, narrow(ctx, _element_type(inner), path, at))
+        case TilePart(view, path, fields):
+            return TilePart(view, narrow(ctx, _field_type(view.type, fields), path, at), fields)
         case Part():
             raise AssertionError("an indexed array has no components")
 
@@ -327,8 +372,12 @@ def _whole_type(ctx: Context, where: Component) -> Type:
     held = ctx.scope.variable(where.name)
     assert held is not None
     assert isinstance(held.value, Value)
-    t = held.value.type
-    for k in where.fields:
+    return _field_type(held.value.type, where.fields)
+
+
+def _field_type(t: Type, fields: Sequence[int]) -> Type:
+    """The type of the field of a ``t`` that ``fields`` lead to."""
+    for k in fields:
         assert isinstance(t, Struct)
         t = t.fields[k][1]
     return t
@@ -350,6 +399,8 @@ def _type_at(ctx: Context, where: Place) -> Type | None:
             return selected_type(_element_type(where), where.path)
         case Part(array):
             return array.type
+        case TilePart(view, path, fields):
+            return selected_type(_field_type(view.type, fields), path)
 
 
 def _element_type(where: Element) -> Type:
@@ -395,6 +446,11 @@ def load(ctx: Context, where: Place) -> Operand:
             return selection.extract(ctx, element, path)
         case Part(array):
             return array
+        case TilePart(_, path, fields):
+            part = _tile_part(ctx, where)
+            for k in fields:
+                part = ctx.b.get_field(part, k)
+            return selection.extract(ctx, part, path)
 
 
 def _replaced(ctx: Context, old: Value, fields: tuple[int, ...], path: Selection, part: Value) -> Value:
@@ -425,10 +481,26 @@ def store(ctx: Context, where: Place, operand: Operand, target: ast.expr, source
             if path:
                 part = selection.insert(ctx, ctx.b.load(array, indices), path, part)
             ctx.b.store(array, indices, part)
+        case TilePart():
+            _store_tile(ctx, where, operand, shown, source)
         case Part(array):
             raise WarpCodegenError(
                 f"a part of {with_article(str(array.type))} can't be assigned", help="write to the elements one by one"
             )
+
+
+def _store_tile(ctx: Context, where: TilePart, operand: Operand, shown: str, source: ast.expr) -> None:
+    """Assign to a part of a tile; a single value fills it."""
+    view, path, fields = where.view, where.path, where.fields
+    t = view.type
+    if isinstance(t, Tile) and ctx.fits(operand, t.dtype):
+        with ctx.at(source):
+            part = ctx.b.fill(t, ctx.convert(operand, t.dtype, shown, source))
+    else:
+        part = _part(ctx, operand, selected_type(_field_type(t, fields), path), path, shown, source)
+    if path or fields:
+        part = _replaced(ctx, _tile_part(ctx, where), fields, path, part)
+    parts.replace(ctx, view, part)
 
 
 def _part(ctx: Context, operand: Operand, t: Type, path: Selection, shown: str, source: ast.expr) -> Value:

@@ -32,6 +32,7 @@ from warp_like.frontend.parameters import leaf_parameters, parameters
 from warp_like.frontend.scope import Variable
 from warp_like.frontend.source import Source
 from warp_like.frontend.statements import ended
+from warp_like.frontend.tile_views import Aliases
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Value
 from warp_like.ir.types import Array, Struct, Type, leaf_fields
@@ -197,6 +198,7 @@ def _build(
     with at(source.header):
         body = ended(source.node.body, changed) if source.role == "func" else source.node.body
         ctx.live = Liveness(body, changed)
+        ctx.aliases = Aliases(body)
         flow = run(ctx, body, Tail.KERNEL if source.role == "kernel" else Tail.NONE)
         results = _results(ctx, flow)
         with ctx.b.into(f.body):

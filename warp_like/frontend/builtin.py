@@ -86,6 +86,8 @@ class Builtin:
         if any(isinstance(row.lower, Special) for row in self.rows):
             if self.rows[0].ref is not None:
                 return self.rows[0].ref(*args, **keywords)
+            if self.name == "tile_stack":
+                return _stack_annotation(*args, **keywords)
             raise TypeError(
                 f"wp.{self.name}() is for kernels: call it inside a function decorated with @wp.kernel or @wp.func"
             )
@@ -133,6 +135,24 @@ class Builtin:
             )
         return typed
 
+    def __getitem__(self, params: Any) -> Any:
+        """Return the annotation of a tile: ``wp.tile[float, 4, 8]``; any tile where one of these is ``typing.Any``.
+
+        Raises:
+            TypeError: It is another builtin, or these are no type and extents.
+        """
+        if self.name != "tile":
+            raise TypeError(f"wp.{self.name} is a function")
+        from warp_like.values import to_ir
+
+        dtype, *shape = params if isinstance(params, tuple) else (params,)
+        if dtype is Any or Any in shape:
+            return Any
+        if not 1 <= len(shape) <= 4 or not all(type(n) is int and n > 0 for n in shape):
+            raise TypeError(f"a tile has 1 to 4 positive extents: wp.tile[float, 4, 8], got {tuple(shape)}")
+        element = to_ir(dtype)
+        return Any if element is None else ir.Tile(tuple(shape), element)
+
     def __repr__(self) -> str:
         return f"<builtin wp.{self.name}>"
 
@@ -144,6 +164,17 @@ class Builtin:
 
     def __hash__(self) -> int:
         return hash((Builtin, self.name))
+
+
+def _stack_annotation(capacity: int, dtype: Any) -> Any:
+    """The annotation of a parameter that takes a ``wp.tile_stack``: its values, and how many there are."""
+    from warp_like.values import to_ir
+    from warp_like.values.dtypes import int32
+
+    element = to_ir(dtype)
+    if element is None:
+        raise TypeError(f"the elements of a tile_stack have a type of the kernel language, got {dtype!r}")
+    return tuple.__class_getitem__((ir.Tile((int(capacity),), element), int32))
 
 
 def _working(value: Any, t: ir.Type) -> Any:

@@ -33,11 +33,14 @@ from warp_like.frontend.function import Function
 from warp_like.frontend.host import NUMPY_DIFFERS, GradientOf, Host, builtin_name, grad, type_named
 from warp_like.frontend.operands import NOTHING, Operand, describe, flatten, require_value_kind
 from warp_like.frontend.overloads import Argument
+from warp_like.frontend.tile_views import TileView
+from warp_like.frontend.tiles.arguments import view_of
+from warp_like.frontend.tiles.parts import replace
 from warp_like.frontend.warn import warn
 from warp_like.ir import core as ir
 from warp_like.ir import ops
 from warp_like.ir.core import Value
-from warp_like.ir.types import Struct, Transform
+from warp_like.ir.types import Struct, Tile, Transform
 
 
 @expression(ast.Call)
@@ -157,6 +160,8 @@ def _arguments(ctx: Context, function: Function, node: ast.Call) -> tuple[list[A
     by_reference = {(o.params.index(p), p) for o in function.overloads for p in o.references}
 
     def built(a: ast.expr, is_reference: bool) -> Argument:
+        if isinstance(a, (ast.Name, ast.Subscript)) and (view := view_of(ctx, a)) is not None:
+            return Argument(ctx.viewed(view) if view.is_whole else view.read(ctx.b, ctx.viewed(view)), a, view)
         if is_reference and isinstance(a, (ast.Name, ast.Subscript, ast.Attribute)):
             where = assignment.place(ctx, a)
             with ctx.at(a):
@@ -183,6 +188,10 @@ def _call_user(ctx: Context, function: Function, node: ast.Call) -> Operand:
     kept = len(values) - len(called.changed)
     for (name, argument), new in zip(called.changed.items(), values[kept:], strict=True):
         given = argument if isinstance(argument, Argument) else None
+        if isinstance(new.type, Tile):
+            if given is not None and isinstance(given.place, TileView):
+                replace(ctx, given.place, new)
+            continue  # what no variable holds, nobody sees again
         target = references.require_place(ctx, function, name, given.node if given is not None else None)
         assert given is not None
         with ctx.at(target):

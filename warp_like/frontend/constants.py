@@ -13,7 +13,19 @@ from warp_like.frontend.host import GradientOf, Host, is_callable, not_a_value, 
 from warp_like.frontend.names import MISSING, is_namespace, is_package
 from warp_like.frontend.operands import Operand
 from warp_like.ir.literal import Literal
-from warp_like.ir.types import Aggregate, Array, Mat, Quat, Scalar, Transform, Type, Vec, element_shape, holds_arrays
+from warp_like.ir.types import (
+    Aggregate,
+    Array,
+    Mat,
+    Quat,
+    Scalar,
+    Tile,
+    Transform,
+    Type,
+    Vec,
+    element_shape,
+    holds_arrays,
+)
 from warp_like.values.struct import StructInstance
 
 
@@ -95,10 +107,12 @@ def type_attribute(t: Type | None, name: str, text: str) -> Operand | None:
         return Host(t, f"{text}.dtype")
     if name == "ndim" and isinstance(t, Array):
         return Literal(t.ndim)
-    if name == "dtype" and isinstance(t, (Aggregate, Array)):
+    if name == "dtype" and isinstance(t, (*Aggregate, Array, Tile)):
         return Host(t.dtype, f"{text}.dtype")
     if name == "length" and isinstance(t, (Vec, Quat, Transform)):
         return Literal(element_shape(t)[0])
+    if name == "shape" and isinstance(t, Tile):
+        return tuple(Literal(n) for n in t.shape)
     if name == "shape" and isinstance(t, Mat):
         return tuple(Literal(n) for n in element_shape(t))
     return None

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from warp_like import values
-from warp_like.base.errors import WarpCodegenKeyError, WarpCodegenTypeError
+from warp_like.base.errors import WarpCodegenError, WarpCodegenKeyError, WarpCodegenTypeError
 from warp_like.base.loc import Loc, at, current_loc
 from warp_like.builtins.emit import Emitter
 from warp_like.builtins.overload import Inline, NoMatch
@@ -37,6 +37,7 @@ from warp_like.frontend.operands import (
 )
 from warp_like.frontend.scope import Scope, Unassigned, Unbound, Variable, as_bool
 from warp_like.frontend.source import Source
+from warp_like.frontend.tile_views import Aliases, TileView
 from warp_like.frontend.warn import warn
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
@@ -126,12 +127,22 @@ class Context:
         self.statics: dict[str, Any] = {}  # the indices of the loops being unrolled, for wp.static()
         self.zeros_of_types: set[Value] = set()  # what `wp.types.vector(length=3, dtype=float)` gave
         self.references: tuple[str, ...] = ()  # the parameters whose last values the function returns, too
+        self.views: list[TileView] = []
+        self.aliases = Aliases(())
         self.no_assignment = ""  # the place being built, where it may not be reached, for messages
 
     # --- dispatch ---
 
     def expr(self, node: ast.expr) -> Operand:
-        """Build an expression."""
+        """Build an expression; a part of a tile is the value that it has now."""
+        operand = self.reference(node)
+        if isinstance(operand, TileView):
+            with self.at(node):
+                return operand.read(self.b, self.viewed(operand))
+        return operand
+
+    def reference(self, node: ast.expr) -> Operand:
+        """Build an expression; a part of a variable's tile stays that, so that it can be changed through it."""
         handler = EXPRESSIONS.get(type(node))
         with self.at(node):
             if handler is None:
@@ -169,6 +180,31 @@ class Context:
             yield
         finally:
             self.no_assignment = saved
+
+    # --- tiles ---
+
+    def viewed(self, view: TileView) -> Value:
+        """Return the tile that ``view`` is a part of, as it is now."""
+        view.require_fresh()
+        whole = self.read(view.root)
+        assert isinstance(whole, Value)
+        return whole
+
+    def forget_views(self, name: str) -> None:
+        """Let the parts of the tile in ``name`` be parts of none, since another value takes its place.
+
+        Raises:
+            WarpCodegenError: One was taken before the loop around here, which would see the other tile.
+        """
+        for view in self.views:
+            if view.root == name and not view.is_stale:
+                if view.depth < len(self.loops):
+                    raise WarpCodegenError(
+                        f"`{view.text}` is a part of the tile in `{name}` from before the loop, and the loop assigns "
+                        f"`{name}` another tile",
+                        help="give the other tile another name",
+                    )
+                view.is_stale = True
 
     # --- values ---
 
@@ -379,6 +415,9 @@ class Context:
         ``source`` is the operand's syntax.
         """
         old = self.scope.variable(name)
+        if isinstance(operand, TileView) and operand.root == name:  # of which it is a part no more
+            operand = operand.read(self.b, self.viewed(operand))
+        self.forget_views(name)
         with self.at(source):
             value: Operand = self._typed(operand, old.value if old is not None and old.keeps_type else None)
         if isinstance(value, Value):
@@ -399,6 +438,8 @@ class Context:
         if isinstance(operand, tuple):
             olds = old if isinstance(old, tuple) and len(old) == len(operand) else (None,) * len(operand)
             return type(operand)(self._typed(part, o) for part, o in zip(operand, olds, strict=True))
+        if isinstance(operand, TileView):
+            return operand
         if isinstance(operand, Host):
             require_bindable(operand)
             return operand

@@ -26,11 +26,13 @@ from warp_like.frontend.names import MISSING
 from warp_like.frontend.operands import Extents, Operand, describe
 from warp_like.frontend.overloads import call_operator
 from warp_like.frontend.scope import unknown
+from warp_like.frontend.tile_views import TileView
+from warp_like.frontend.tiles import parts, structs
 from warp_like.frontend.warn import warn
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Value
 from warp_like.ir.rewrite import is_always_defined
-from warp_like.ir.types import Array, IndexedArray, Quat, Struct, Transform, Vec, bool_
+from warp_like.ir.types import Array, IndexedArray, Quat, Struct, Tile, Transform, Vec, bool_
 
 OPERATORS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Add: ("add", "+"),
@@ -111,7 +113,7 @@ def binary(ctx: Context, op: ast.AST, a: Operand, b: Operand, nodes: Sequence[as
             if name == "div" and literals.loses_fraction(a, b):
                 _warn_of_fraction(a, b, folded)
             return folded
-    own = _user_operator(ctx, name, (a, b), nodes)
+    own = _user_operator(ctx, name, (a, b), nodes) or structs.operator(ctx, name, a, b)
     return own if own is not None else ctx.apply(name, a, b, symbol=symbol, nodes=nodes)
 
 
@@ -288,7 +290,9 @@ def array_choice(ctx: Context, condition: Operand, a: Operand, b: Operand) -> Op
 @expression(ast.Subscript)
 def build_subscript(ctx: Context, node: ast.Subscript) -> Operand:
     """``a[i]``."""
-    base = ctx.expr(node.value)
+    base = ctx.reference(node.value)
+    if isinstance(base, TileView) or (isinstance(base, Value) and isinstance(base.type, Tile)):
+        return parts.subscript(ctx, node, base)
     if isinstance(base, Host):
         key = ctx.expr(node.slice)
         literal = key.value if isinstance(key, Literal) else key.obj if isinstance(key, Host) else None

@@ -46,7 +46,7 @@ class Overload:
     """One definition of a function; ``names`` come before those that are around it.
 
     ``customs`` holds its ``gradient`` and ``replay`` functions, where the user gave it any; ``lines`` its file as it
-    was when it was declared.
+    was when it was declared. One that ``takes_copies`` changes no tile of its caller's.
     """
 
     def __init__(
@@ -61,6 +61,7 @@ class Overload:
         self.names: Mapping[str, Any] = names or {}
         self.lines = lines
         self.customs: dict[str, Overload] = {}
+        self.takes_copies = False
 
     @functools.cached_property
     def source(self) -> Source:

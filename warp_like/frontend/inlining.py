@@ -19,4 +19,6 @@ def inline_overload(lower: Inline) -> Overload:
     mentioned = lower.function.__code__.co_names
     types: dict[str, Any] = {str(t): cls for t, cls in SCALAR_CLASSES.items()}
     types |= {name: values.class_of(values.NAMED[name]) for name in mentioned if name in values.NAMED}
-    return Overload(lower.function, {**types, **{name: Builtin(name) for name in REGISTRY}})
+    made = Overload(lower.function, {**types, **{name: Builtin(name) for name in REGISTRY}})
+    made.takes_copies = True
+    return made

@@ -27,9 +27,10 @@ from warp_like.frontend.host import Host
 from warp_like.frontend.iteration import Counted, Items, iterated, static_values
 from warp_like.frontend.liveness import loaded
 from warp_like.frontend.operands import Operand, flatten, rebuild
-from warp_like.frontend.references import variables_changed
+from warp_like.frontend.references import holds_tile, variables_changed
 from warp_like.frontend.scope import Scope, Unbound, Variable, held_elsewhere
 from warp_like.frontend.statics import MAX_ITEMS
+from warp_like.frontend.tile_views import TileView
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Value
 from warp_like.ir.rewrite import is_always_defined
@@ -299,11 +300,15 @@ class _Carried:
         self.before = ctx.b.block
         self.read_later = ctx.live.after(node) | (loaded(node.test) if isinstance(node, ast.While) else frozenset())
         self.assigned = dict.fromkeys(variables_changed(ctx, [node]), True) | assigned_names([node])
+        changed = ctx.aliases.roots(self.assigned) - self.assigned.keys()
+        self.assigned |= dict.fromkeys(sorted(name for name in changed if holds_tile(ctx, name)), True)
         self.entries: list[_Entry] = []
         self.excluded: dict[str, Unbound] = {}
         self.first: dict[str, FromLastIteration] = {}  # by the names that the body may be the first to assign
         for name, components in self.assigned.items():
             variable = self.outer.variable(name)
+            if variable is not None and isinstance(variable.value, TileView) and components:
+                continue  # the tile that it is a part of changes
             if variable is not None and isinstance(variable.value, Host):
                 self.excluded[name] = Unbound(
                     f"`{name}` is another function or type in each iteration", "use a name that is new inside the loop"
@@ -348,12 +353,22 @@ class _Carried:
         Raises:
             WarpCodegenKeyError: One is not readable there.
         """
+        self._require_carried_tiles()
         found: list[Value] = []
         for e in self.entries:
             operand = self.ctx.read(e.name)
             assert operand is not None
             found += flatten(operand)
         return found
+
+    def _require_carried_tiles(self) -> None:
+        """Raise where a tile has changed through a part of it that the syntax does not show as one."""
+        for name, held in self.outer.names.items():
+            if name not in self.assigned and self.ctx.scope.names.get(name) is not held and holds_tile(self.ctx, name):
+                raise WarpCodegenError(
+                    f"this loop changes the tile in `{name}` through another variable",
+                    help=f"assign to a part of the tile itself: {name}[...] = ...",
+                )
 
     # --- names that the body may be the first to assign ---
 

@@ -7,34 +7,70 @@ that threads may read one element side by side.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from warp_like.base.errors import WarpCodegenTypeError
+from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.frontend.context import Context
 from warp_like.frontend.flow import assigned_names
 from warp_like.frontend.function import Function, Overload
 from warp_like.frontend.host import Host
 from warp_like.frontend.names import MISSING, dotted, follow
 from warp_like.frontend.operands import ArgumentType
-from warp_like.ir.types import Array
+from warp_like.frontend.tile_views import Aliases, TileView, root_of
+from warp_like.ir.core import Value
+from warp_like.ir.types import Array, Tile
 
 
 def changed(overload: Overload, given: Sequence[ArgumentType]) -> tuple[str, ...]:
     """Return the reference parameters of a function that its code may assign, for arguments of these types."""
-    if not overload.references or overload.native is not None:
+    references = tuple(dict.fromkeys((*overload.references, *tile_parameters(overload, given))))
+    if not references or overload.native is not None:
         return overload.references  # native code may assign all of its own
     body = overload.source.node.body
     assigned = assigned_names(body)
     calls = [n for s in body for n in ast.walk(s) if isinstance(n, ast.Call)]
     passed = {n.id for call in calls for a in arguments(call) for n in ast.walk(a) if isinstance(n, ast.Name)}
     types = dict(zip(overload.params, given, strict=True))
+    changed_tiles = (
+        _changed_tiles(overload, calls, assigned) if any(isinstance(t, Tile) for t in given) else frozenset()
+    )
 
     def is_changed(name: str) -> bool:
         if isinstance(types[name], Array):  # whose elements are the caller's anyway
             return assigned.get(name) is False
+        if isinstance(types[name], Tile):
+            return name in changed_tiles
         return name in assigned or name in passed
 
-    return tuple(filter(is_changed, overload.references))
+    return tuple(filter(is_changed, references))
+
+
+def _changed_tiles(overload: Overload, calls: Sequence[ast.Call], assigned: Mapping[str, bool]) -> frozenset[str]:
+    """The names of tiles that a function may change in place, also through parts of them.
+
+    Raises:
+        WarpCodegenError: It assigns another tile to such a parameter, too, which its caller would not see.
+    """
+    body = overload.source.node.body
+    nodes = [n for s in body for n in ast.walk(s)]
+    names = {n.target.id for n in nodes if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
+    names |= {name for name, by_part in assigned.items() if by_part}
+    stores = (n for n in nodes if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store))
+    names |= {root for n in stores if (root := root_of(n)) is not None}
+    functions = [call for call in calls if isinstance(overload.source.meaning(call.func), Function)]
+    names |= {root for call in functions for a in arguments(call) if (root := root_of(a)) is not None}
+    found = Aliases(body, always=True).roots(names)
+    for n in nodes:
+        if isinstance(n, ast.Assign):
+            for target in n.targets:
+                if isinstance(target, ast.Name) and target.id in found and target.id in overload.params:
+                    raise WarpCodegenError(
+                        f"`{target.id}` is an argument that func `{overload.source.name}` changes, and gets another "
+                        "value here, which the caller would not see",
+                        overload.source.loc(n),
+                        help="give the other value another name",
+                    )
+    return found
 
 
 def arguments(call: ast.Call) -> list[ast.expr]:
@@ -47,12 +83,28 @@ def variables_changed(ctx: Context, nodes: Sequence[ast.stmt]) -> list[str]:
     found = []
     for call in (n for s in nodes for n in ast.walk(s) if isinstance(n, ast.Call)):
         function = _meaning(ctx, call.func)
-        if isinstance(function, Function) and any(o.references for o in function.overloads):
+        if isinstance(function, Function):
+            takes_references = any(o.references for o in function.overloads)
             for a in arguments(call):
                 while isinstance(a, (ast.Subscript, ast.Attribute)):
                     a = a.value
-                found += [a.id] if isinstance(a, ast.Name) else []
+                found += [a.id] if isinstance(a, ast.Name) and (takes_references or holds_tile(ctx, a.id)) else []
     return found
+
+
+def holds_tile(ctx: Context, name: str) -> bool:
+    """Return whether a variable holds a tile or a part of one, which functions take by reference."""
+    held = ctx.scope.variable(name)
+    if held is None or isinstance(held.value, TileView):
+        return held is not None
+    return isinstance(held.value, Value) and isinstance(held.value.type, Tile)
+
+
+def tile_parameters(overload: Overload, given: Sequence[ArgumentType]) -> tuple[str, ...]:
+    """Return the parameters that are tiles, for arguments of these types."""
+    if overload.takes_copies:
+        return ()
+    return tuple(p for p, t in zip(overload.params, given, strict=True) if isinstance(t, Tile))
 
 
 def _meaning(ctx: Context, node: ast.expr) -> object:

@@ -16,6 +16,7 @@ from warp_like.builtins.emit import Emitter
 from warp_like.builtins.spec import REGISTRY
 from warp_like.frontend.host import Host
 from warp_like.frontend.operands import Operand, describe, flatten, rebuild, same_shape
+from warp_like.frontend.tile_views import TileView
 from warp_like.ir.core import Value
 from warp_like.ir.types import Array, bool_
 
@@ -111,6 +112,9 @@ class Scope:
         """
         old = self.variable(name)
         if old is not None and not isinstance(old.value, Host) and not same_shape(old.value, value):
+            if _is_part_of_tile(value, old.value) and not self.is_inner:
+                self.names[name] = Variable(value, loc)
+                return
             if old.keeps_type and (self.is_inner or not _both_arrays(old.value, value)):
                 raise changed(name, old, value, loc)
             old = None
@@ -135,6 +139,11 @@ def changed(name: str, old: Variable, value: Operand, loc: Loc | None) -> WarpCo
         if array or isinstance(value, (tuple, Host))
         else f"use another name, or convert to {describe(old.value)}",
     )
+
+
+def _is_part_of_tile(value: Operand, old: Operand) -> bool:
+    """Whether ``value`` is a part of a tile, of the type that the tile ``old`` has."""
+    return isinstance(value, TileView) and isinstance(old, Value) and value.type == old.type
 
 
 def _both_arrays(old: Operand, new: Operand) -> bool:

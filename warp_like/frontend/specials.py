@@ -17,6 +17,7 @@ from warp_like.frontend import (
     plain_names,
     printing,
     reinterpreting,
+    tiles,
 )
 from warp_like.frontend.arguments import arguments
 from warp_like.frontend.context import Context, with_article
@@ -29,6 +30,7 @@ from warp_like.ir.types import (
     Aggregate,
     Array,
     IndexedArray,
+    Tile,
     Type,
     element_shape,
     int32,
@@ -153,7 +155,7 @@ def _len(ctx: Context, node: ast.Call) -> Operand:
             return ctx.b.dim(operand, 0)
         if isinstance(operand.type, IndexedArray):
             return indexed_arrays.shape(ctx, operand)[0]
-        if isinstance(operand.type, Aggregate):
+        if isinstance(operand.type, (*Aggregate, Tile)):
             return Literal(element_shape(operand.type)[0])
     raise WarpCodegenTypeError(f"{describe(operand)} has no length")
 
@@ -186,6 +188,7 @@ HANDLERS: dict[str, Handler] = {
     "reversed": _loop_only("reversed", "for i in reversed(range(n))"),
     "type": _type,
     **making.HANDLERS,
+    **tiles.HANDLERS,
     **checking.HANDLERS,
     **local_arrays.HANDLERS,
     "atomic_cas": _atomic_cas,

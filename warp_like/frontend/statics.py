@@ -19,7 +19,7 @@ from warp_like.frontend.names import MISSING, copied, dotted
 from warp_like.frontend.operands import Operand
 from warp_like.frontend.source import Source
 from warp_like.ir.core import Value
-from warp_like.ir.types import Aggregate, element_shape
+from warp_like.ir.types import Aggregate, Tile, element_shape
 
 MAX_ITEMS = 1024
 """How many iterations a loop may have that is unrolled when the kernel is built."""
@@ -62,7 +62,7 @@ def with_lengths(ctx: Context, expression: ast.expr) -> ast.expr:
         if isinstance(held.value, tuple):
             return len(held.value)
         t = held.value.type if isinstance(held.value, Value) else None
-        return element_shape(t)[0] if isinstance(t, Aggregate) else None
+        return element_shape(t)[0] if isinstance(t, (*Aggregate, Tile)) else None
 
     result: ast.expr = _Lengths(length).visit(copy.deepcopy(expression))
     return result

@@ -282,11 +282,11 @@ class Kernel(ByName, _native.Launchable):
 
     @property
     def asks_about_blocks(self) -> bool:
-        """Whether it, or a function that it calls, names a builtin of the threads of a block or of a warp."""
+        """Whether it, or a function that it calls, names a builtin of the threads of a block or warp, or of tiles."""
         if self.is_fixed:
             return False
         words = (w for name, text in self.captured.meanings for w in (name.rpartition(".")[2], text[len("builtin ") :]))
-        return any(w.startswith(("block_", "warp_", "shared_")) for w in words)
+        return any(w.startswith(("block_", "warp_", "shared_", "tile", "untile")) for w in words)
 
     def _copy(self, **changed: Any) -> Kernel:
         """This kernel with other attributes, and with nothing compiled."""

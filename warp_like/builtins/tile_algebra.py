@@ -1,0 +1,263 @@
+"""Linear algebra on tiles, Fourier transforms and sorting: the rows behind what the frontend builds.
+
+Derivatives: of the Cholesky factor after Murray, "Differentiation of the Cholesky decomposition" (arXiv:1602.07527); of
+solves by solves with the transposed matrix, after Giles, "Collected matrix derivative results for forward and reverse
+mode algorithmic differentiation" (2008).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from warp_like.builtins.device import tiles as device
+from warp_like.builtins.emit import Emitter
+from warp_like.builtins.loops import counted
+from warp_like.builtins.operators import INTEGERS
+from warp_like.builtins.patterns import F, S, TileOf, VecOf, W
+from warp_like.builtins.spec import Adjoint, Adjoints, Expand, Inline, Lowering, declare_row
+from warp_like.builtins.tiles import GROUP, at_number, tabulated, tile_type
+from warp_like.ir import ops
+from warp_like.ir.core import Value
+from warp_like.ir.types import Tile, Vec, float64, int32
+
+SQUARE = TileOf(("N", "N"), W)
+COLUMNS = TileOf(("N", "K"), W)
+
+
+def _row(name: str, lower: Lowering, params: dict[str, TileOf], result: TileOf, doc: str, adjoint: Adjoint) -> None:
+    declare_row(name, lower, params, result, group=GROUP, doc=doc, adjoint=adjoint)
+
+
+# --- triangles ------------------------------------------------------------------------------------------------
+
+
+def _triangle(lower: bool) -> Callable[[Emitter, Value], Value]:
+    def body(b: Emitter, x: Value) -> Value:
+        t = tile_type(x)
+
+        def element(at: tuple[Value, ...]) -> Value:
+            kept = b.ge(*at) if lower else b.le(*at)
+            return b.select(kept, b.extract(x, *at), b.zero(t.dtype))
+
+        return tabulated(b, t, element)
+
+    return body
+
+
+for _name, _lower in (("_tile_lower", True), ("_tile_upper", False)):
+    _row(
+        _name,
+        Expand(_triangle(_lower)),
+        {"a": SQUARE},
+        SQUARE,
+        "Return a matrix with zeros on one side of the diagonal.",
+        lambda b, g, out, x, name=_name: b.apply(name, g),
+    )
+
+
+# --- Cholesky -------------------------------------------------------------------------------------------------
+
+
+def _half_lower(b: Emitter, x: Value) -> Value:
+    """The lower triangle, with half the diagonal."""
+    t = tile_type(x)
+
+    def element(at: tuple[Value, ...]) -> Value:
+        y = b.extract(x, *at)
+        below = b.select(b.gt(*at), y, b.zero(t.dtype))
+        return b.select(b.eq(*at), b.mul(y, 0.5), below)
+
+    return tabulated(b, t, element)
+
+
+def _folded(b: Emitter, x: Value) -> Value:
+    """The lower triangle of ``x + x^T``, and the diagonal of ``x``."""
+    t = tile_type(x)
+
+    def element(at: tuple[Value, ...]) -> Value:
+        y = b.extract(x, *at)
+        both = b.add(y, b.extract(x, at[1], at[0]))
+        return b.select(b.eq(*at), y, b.select(b.gt(*at), both, b.zero(t.dtype)))
+
+    return tabulated(b, t, element)
+
+
+def _transposed(b: Emitter, x: Value) -> Value:
+    t = tile_type(x)
+    return tabulated(b, Tile(t.shape[::-1], t.dtype), lambda at: b.extract(x, at[1], at[0]))
+
+
+def _cholesky_adjoint(b: Emitter, g: Value, out: Value, x: Value) -> Adjoints:
+    inner = b.apply("_tile_half_lower", b.apply("_tile_product_tn", out, b.apply("_tile_lower", g)))
+    left = b.apply("_tile_lower_solve_t", out, inner)
+    turned = b.apply("_tile_lower_solve_t", out, b.apply("_tile_transposed", left))
+    made: Value = b.apply("_tile_folded", b.apply("_tile_transposed", turned))
+    return made
+
+
+_row(
+    "_tile_half_lower",
+    Expand(_half_lower),
+    {"a": SQUARE},
+    SQUARE,
+    "Return the lower triangle with half the diagonal.",
+    lambda b, g, out, x: b.apply("_tile_half_lower", g),
+)
+_row("_tile_folded", Expand(_folded), {"a": SQUARE}, SQUARE, "Return the lower triangle of ``a + a^T``.", None)
+_row(
+    "_tile_transposed",
+    Expand(_transposed),
+    {"a": TileOf(("N", "K"), S)},
+    TileOf(("K", "N"), S),
+    "Return the transposed matrix.",
+    lambda b, g, out, x: b.apply("_tile_transposed", g),
+)
+_row(
+    "_tile_cholesky",
+    Inline(device.cholesky),
+    {"a": SQUARE},
+    SQUARE,
+    "Return the lower Cholesky factor.",
+    _cholesky_adjoint,
+)
+
+
+# --- triangular solves ----------------------------------------------------------------------------------------
+
+
+def _declare_solve(name: str, opposite: str, function: Callable[..., object], triangle: str, *, turned: bool) -> None:
+    def adjoint(b: Emitter, g: Value, out: Value, m: Value, y: Value) -> Adjoints:
+        gy = b.apply(opposite, m, g)
+        gm = b.apply("_tile_product_nt", out, gy) if turned else b.apply("_tile_product_nt", gy, out)
+        return b.neg(b.apply(triangle, gm)), gy
+
+    _row(name, Inline(function), {"m": SQUARE, "y": COLUMNS}, COLUMNS, "Solve a triangular system.", adjoint)
+
+
+_declare_solve("_tile_lower_solve", "_tile_lower_solve_t", device.lower_solve, "_tile_lower", turned=False)
+_declare_solve("_tile_lower_solve_t", "_tile_lower_solve", device.lower_solve_transposed, "_tile_lower", turned=True)
+_declare_solve("_tile_upper_solve", "_tile_upper_solve_t", device.upper_solve, "_tile_upper", turned=False)
+_declare_solve("_tile_upper_solve_t", "_tile_upper_solve", device.upper_solve_transposed, "_tile_upper", turned=True)
+
+
+# --- sorting --------------------------------------------------------------------------------------------------
+
+
+def _order_of_any(b: Emitter, keys: Value) -> Value:
+    """The order of a tile of several dimensions, row by row."""
+    t = tile_type(keys)
+    count = math.prod(t.shape)
+    line = tabulated(b, Tile((count,), t.dtype), lambda at: b.extract(keys, *at_number(b, t, at[0])))
+    order = b.apply("_tile_order", line)
+
+    def element(at: tuple[Value, ...]) -> Value:
+        number = at[0]
+        for i, n in zip(at[1:], t.shape[1:], strict=True):
+            number = b.add(b.mul(number, n), i)
+        return b.extract(order, number)
+
+    return tabulated(b, Tile(t.shape, int32), element)
+
+
+_DOC = "Return the numbers of the elements in ascending order."
+_row("_tile_order", Inline(device.order), {"keys": TileOf(("N",), S)}, TileOf(("N",), int32), _DOC, INTEGERS)
+_row("_tile_order", Expand(_order_of_any), {"keys": TileOf("shape", S)}, TileOf("shape", int32), _DOC, INTEGERS)
+
+
+# --- Fourier transforms ---------------------------------------------------------------------------------------
+
+
+def _factors(n: int) -> list[int]:
+    """The prime factors of ``n``, fours in place of two twos."""
+    found, p = [], 2
+    while n > 1:
+        if n % 4 == 0:
+            found.append(4)
+            n //= 4
+        elif n % p == 0:
+            found.append(p)
+            n //= p
+        else:
+            p += 1
+    return found
+
+
+def _fft(sign: float) -> Callable[[Emitter, Value], Value]:
+    """The transform along the last dimension, by Stockham's algorithm; the radices are the factors of its length."""
+
+    def body(b: Emitter, x: Value) -> Value:
+        t = tile_type(x)
+        *outer, n = t.shape
+        rows = math.prod(outer)
+        line, pair = Tile((n,), t.dtype), t.dtype
+        assert isinstance(pair, Vec)
+        turns = _turns(b, n, sign, pair)
+        flat = Tile((rows,), pair)
+
+        def row(r: Value, made: Value) -> list[Value]:
+            where = at_number(b, Tile(tuple(outer), pair), r)
+            data = tabulated(b, line, lambda at: b.extract(x, *where, at[0]))
+            done = 1
+            for radix in _factors(n):
+                data = _stage(b, data, turns, radix, done)
+                done *= radix
+            return counted(b, 0, n, [made], lambda j, m: [b.insert_component(m, b.extract(data, j), *where, j)])
+
+        assert flat.shape[0] == rows
+        return counted(b, 0, rows, [b.insert(ops.Empty(), t).result], row)[0]
+
+    return body
+
+
+def _turns(b: Emitter, n: int, sign: float, pair: Vec) -> Value:
+    """The ``n``-th roots of one, computed in float64."""
+
+    def root(at: tuple[Value, ...]) -> Value:
+        angle = b.mul(b.cast(at[0], float64), sign * 2.0 * math.pi / n)
+        return b.make(pair, [b.cast(b.cos(angle), pair.dtype), b.cast(b.sin(angle), pair.dtype)])
+
+    return tabulated(b, Tile((n,), pair), root)
+
+
+def _stage(b: Emitter, data: Value, turns: Value, radix: int, done: int) -> Value:
+    """Join ``radix`` transforms of length ``done`` each, at all places."""
+    (n,) = tile_type(data).shape
+    length, count = done * radix, n // (done * radix)
+
+    def place(i: Value, k: Value, made: Value) -> list[Value]:
+        """Element ``k`` of the transforms at place ``i``: of stride ``count``."""
+        parts = []
+        for q in range(radix):
+            z = b.extract(data, b.add(b.mul(b.add(b.mul(k, radix), q), count), i))
+            turn = b.extract(turns, b.mul(b.mul(k, q), n // length)) if q else None
+            parts.append(z if turn is None else _times(b, z, turn))
+        for q in range(radix):
+            total = parts[0]
+            for p in range(1, radix):
+                total = b.add(total, _times(b, parts[p], b.extract(turns, p * q % radix * (n // radix))))
+            made = b.insert_component(made, total, b.add(b.mul(b.add(k, q * done), count), i))
+        return [made]
+
+    def group(k: Value, made: Value) -> list[Value]:
+        return counted(b, 0, count, [made], lambda i, m: place(i, k, m))
+
+    return counted(b, 0, done, [b.insert(ops.Empty(), data.type).result], group)[0]
+
+
+def _times(b: Emitter, x: Value, y: Value) -> Value:
+    (a, c), (d, e) = b.components(x), b.components(y)
+    real = b.sub(b.mul(a, d), b.mul(c, e))
+    return b.make(x.type, [real, b.add(b.mul(a, e), b.mul(c, d))])
+
+
+COMPLEX = TileOf("shape", VecOf(2, F))
+for _name, _other, _sign in (("_tile_fft", "_tile_ifft", -1.0), ("_tile_ifft", "_tile_fft", 1.0)):
+    _row(
+        _name,
+        Expand(_fft(_sign)),
+        {"x": COMPLEX},
+        COMPLEX,
+        "Return the Fourier transform along the last dimension, without scaling.",
+        lambda b, g, out, x, other=_other: b.apply(other, g),
+    )

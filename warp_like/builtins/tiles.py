@@ -1,0 +1,325 @@
+"""Operators on tiles, element by element, and what has a gradient of its own: sums, extremes, products.
+
+The builtins that take shapes, functions or parts of tiles are declared in ``tile_calls``; the frontend builds them.
+"""
+# mypy: disable-error-code="valid-type, empty-body, no-redef"
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from warp_like.builtins.emit import Emitter
+from warp_like.builtins.loops import counted, for_each, over, product, scan
+from warp_like.builtins.operators import INTEGERS
+from warp_like.builtins.patterns import MI, VI, F, I, M, Pattern, Q, S, TileOf, V
+from warp_like.builtins.precision import in_float32
+from warp_like.builtins.spec import Adjoint, Adjoints, Elementwise, Expand, declare_row
+from warp_like.ir import ops
+from warp_like.ir.core import Value
+from warp_like.ir.types import Mat, Scalar, Tile, int32
+
+GROUP = "Tiles"
+
+TILE = TileOf("shape", S)
+ONE = TileOf((1,), S)
+SUMS = 16
+"""How many partial sums a reduction keeps: as many as hide the latency of additions, in vectors of 8 floats."""
+
+
+def tile_type(v: Value) -> Tile:
+    """The type of ``v``, which is a tile."""
+    assert isinstance(v.type, Tile), v
+    return v.type
+
+
+def as_tile(b: Emitter, x: Value) -> Value:
+    """Return a tile of one element."""
+    return b.fill(Tile((1,), x.type), x)
+
+
+# --- operators ------------------------------------------------------------------------------------------------
+
+
+def _total_of_products(b: Emitter, x: Value, y: Value) -> Value:
+    return b.extract(b.tile_sum(b.mul(x, y)), 0)
+
+
+def _declare_operator(
+    name: str, operands: Sequence[Pattern], result: Pattern, words: str, adjoint: Adjoint = None
+) -> None:
+    """An operator that works element by element; what is no tile is the same for all elements."""
+    params = dict(zip("ab" if len(operands) > 1 else "x", operands, strict=True))
+    declare_row(name, Elementwise(name), params, result, group="Operators", doc=f"Return {words}.", adjoint=adjoint)
+
+
+def _declare_sums(element: Pattern) -> None:
+    tile = TileOf("shape", element)
+    _declare_operator("add", (tile, tile), tile, "the sum of two tiles", lambda b, g, out, x, y: (g, g))
+    _declare_operator("sub", (tile, tile), tile, "the difference of two tiles", lambda b, g, out, x, y: (g, b.neg(g)))
+    _declare_operator("neg", (tile,), tile, "the tile with each element negated", lambda b, g, out, x: b.neg(g))
+
+
+def _declare_scaling(element: Pattern) -> None:
+    """Products and quotients of vectors or matrices and numbers, of which one or both are in a tile."""
+    tile = TileOf("shape", element)
+    for x, y in ((tile, S), (tile, TILE), (element, TILE)):
+        _declare_operator("mul", (x, y), tile, "the products of the elements")
+        _declare_operator("mul", (y, x), tile, "the products of the elements")
+        _declare_operator("div", (x, y), tile, "the quotients of the elements")
+        _declare_operator("div", (y, x), tile, "the quotients of the elements")
+
+
+for _element in (S, V, M, Q):
+    _declare_sums(_element)
+_declare_operator(
+    "mul", (TILE, TILE), TILE, "the products of the elements", lambda b, g, out, x, y: (b.mul(g, y), b.mul(g, x))
+)
+_declare_operator(
+    "mul",
+    (TILE, S),
+    TILE,
+    "tile ``a`` with each element multiplied by ``b``",
+    lambda b, g, out, x, y: (b.mul(g, y), _total_of_products(b, g, x)),
+)
+_declare_operator(
+    "mul",
+    (S, TILE),
+    TILE,
+    "tile ``b`` with each element multiplied by ``a``",
+    lambda b, g, out, x, y: (_total_of_products(b, g, y), b.mul(g, x)),
+)
+for _operands in ((TILE, TILE), (TILE, S), (S, TILE)):
+    _declare_operator("div", _operands, TILE, "the quotients of the elements")
+for _element in (V, M):
+    _declare_scaling(_element)
+for _operands in ((TileOf("shape", Q), S), (S, TileOf("shape", Q))):
+    _declare_operator("mul", _operands, TileOf("shape", Q), "the quaternions of the tile scaled")
+for _name, _word in (("bit_and", "and"), ("bit_or", "or"), ("bit_xor", "exclusive or")):
+    for _element in (I, VI, MI):
+        _tile = TileOf("shape", _element)
+        _declare_operator(_name, (_tile, _tile), _tile, f"the bitwise {_word} of the elements", INTEGERS)
+
+
+# --- sums and products ----------------------------------------------------------------------------------------
+
+
+def _lanes_of(t: Tile) -> int:
+    return SUMS if isinstance(t.dtype, Scalar) and t.shape[-1] >= SUMS else 1
+
+
+def reduced(
+    b: Emitter, t: Tile, element: Callable[[tuple[Value, ...]], Value], combine: Callable[[Value, Value], Value]
+) -> Value:
+    """Return the elements at all places of ``t`` combined; ``combine`` is associative, so it may group them."""
+    lanes = _lanes_of(t)
+    if lanes == 1:
+        first = element(tuple(b.index(0) for _ in t.shape))
+        return scan(b, t, [first], lambda at, total: [combine(total, element(at))])[0]
+    zero = tuple(b.index(0) for _ in t.shape[:-1])
+    n = t.shape[-1] - t.shape[-1] % lanes
+
+    def step(row: tuple[Value, ...], j: Value, *totals: Value) -> list[Value]:
+        return [combine(total, element((*row, b.add(j, k)))) for k, total in enumerate(totals)]
+
+    begun = [element((*zero, b.index(k))) for k in range(lanes)]
+    totals = counted(b, lanes, n, begun, lambda j, *s: step(zero, j, *s), lanes)
+    for axis in reversed(range(len(t.shape) - 1)):
+        top = zero[:axis]
+
+        def rows(i: Value, *s: Value, axis: int = axis, top: tuple[Value, ...] = top) -> list[Value]:
+            def row(at: tuple[Value, ...], *inner: Value) -> list[Value]:
+                return counted(b, 0, n, inner, lambda j, *x: step(at, j, *x), lanes)
+
+            return over(b, t.shape[axis + 1 : -1], s, row, (*top, i))
+
+        totals = counted(b, 1, t.shape[axis], totals, rows)
+    while len(totals) > 1:
+        half = len(totals) // 2
+        totals = [combine(x, y) for x, y in zip(totals[:half], totals[half:], strict=True)]
+    if n < t.shape[-1]:
+
+        def tail(at: tuple[Value, ...], total: Value) -> list[Value]:
+            return counted(b, n, t.shape[-1], [total], lambda j, s: [combine(s, element((*at, j)))])
+
+        totals = over(b, t.shape[:-1], totals, tail)
+    return totals[0]
+
+
+def _sum(b: Emitter, x: Value) -> Value:
+    return as_tile(b, reduced(b, tile_type(x), lambda at: b.extract(x, *at), b.add))
+
+
+def _spread(b: Emitter, g: Value, out: Value, x: Value) -> Adjoints:
+    return b.fill(tile_type(x), b.extract(g, 0))
+
+
+for _element in (S, V, M, Q):
+    declare_row(
+        "tile_sum",
+        Expand(in_float32(_sum)),
+        {"a": TileOf("shape", _element)},
+        TileOf((1,), _element),
+        group=GROUP,
+        doc="Return the sum of all elements, as a tile of one element.",
+        adjoint=_spread,
+        example="t = wp.tile_load(a, shape=4)\nwp.tile_store(a, wp.tile_sum(t))",
+    )
+
+
+def _dot(b: Emitter, x: Value, y: Value) -> Value:
+    t = tile_type(x).dtype
+    pair = b.mul if isinstance(t, Scalar) else b.ddot if isinstance(t, Mat) else b.dot
+    return as_tile(b, reduced(b, tile_type(x), lambda at: pair(b.extract(x, *at), b.extract(y, *at)), b.add))
+
+
+def _dot_adjoint(b: Emitter, g: Value, out: Value, x: Value, y: Value) -> Adjoints:
+    scale = b.extract(g, 0)
+    return b.mul(y, scale), b.mul(x, scale)
+
+
+for _element in (S, V, M):
+    declare_row(
+        "tile_dot",
+        Expand(in_float32(_dot)),
+        {"a": TileOf("shape", _element), "b": TileOf("shape", _element)},
+        ONE,
+        group=GROUP,
+        doc="Return the sum of the products of the elements, of vectors of their dot products, as a tile of one.",
+        adjoint=_dot_adjoint,
+        example="t = wp.tile_load(a, shape=4)\nwp.tile_store(a, wp.tile_dot(t, t))",
+    )
+
+
+# --- extremes -------------------------------------------------------------------------------------------------
+
+
+def _extreme(name: str) -> Callable[[Emitter, Value], Value]:
+    def body(b: Emitter, x: Value) -> Value:
+        return as_tile(b, reduced(b, tile_type(x), lambda at: b.extract(x, *at), lambda p, q: b.apply(name, p, q)))
+
+    return body
+
+
+def _place(before: str) -> Callable[[Emitter, Value], Value]:
+    """The number of the first element that no other one is ``before``."""
+
+    def body(b: Emitter, x: Value) -> Value:
+        zero = tuple(b.index(0) for _ in tile_type(x).shape)
+
+        def step(at: tuple[Value, ...], best: Value, place: Value, number: Value) -> list[Value]:
+            number = b.add(number, 1)
+            y = b.extract(x, *at)
+            better = b.apply(before, y, best)
+            return [b.select(better, y, best), b.select(better, number, place), number]
+
+        _, place, _ = scan(b, x.type, [b.extract(x, *zero), b.index(0), b.index(0)], step)
+        return as_tile(b, place)
+
+    return body
+
+
+def at_number(b: Emitter, t: Tile, number: Value) -> tuple[Value, ...]:
+    """Return the index of the element that has this number, counted row by row."""
+    found: list[Value] = []
+    for axis, n in enumerate(t.shape):
+        rest = math.prod(t.shape[axis + 1 :])
+        i = b.div(number, rest) if rest > 1 else number
+        found.append(b.mod(i, n) if axis else i)
+    return tuple(found)
+
+
+def _to_extreme(name: str) -> Callable[..., Adjoints]:
+    def adjoint(b: Emitter, g: Value, out: Value, x: Value) -> Adjoints:
+        t = tile_type(x)
+        where = at_number(b, t, b.extract(b.apply(name, x), 0))
+        return b.insert_component(b.zero(t), b.extract(g, 0), *where)
+
+    return adjoint
+
+
+for _kind, _word, _before in (("min", "least", "lt"), ("max", "greatest", "gt")):
+    declare_row(
+        f"tile_{_kind}",
+        Expand(_extreme(_kind)),
+        {"a": TILE},
+        ONE,
+        group=GROUP,
+        doc=f"Return the {_word} element, as a tile of one.\n\nThe gradient goes to the first element that has it.",
+        adjoint=_to_extreme(f"tile_arg{_kind}"),
+        example=f"t = wp.tile_load(a, shape=4)\nwp.tile_store(a, wp.tile_{_kind}(t))",
+    )
+    declare_row(
+        f"tile_arg{_kind}",
+        Expand(_place(_before)),
+        {"a": TILE},
+        TileOf((1,), int32),
+        group=GROUP,
+        doc=f"Return the number of the first element that is the {_word}, counted row by row, as a tile of one.",
+        adjoint=INTEGERS,
+        example=f"t = wp.tile_load(a, shape=4)\na[0] = float(wp.tile_arg{_kind}(t)[0])",
+    )
+
+
+# --- matrices -------------------------------------------------------------------------------------------------
+
+_FACTORS = TileOf(("M", "K"), F), TileOf(("K", "N"), F)
+
+
+def _matrix_product(b: Emitter, x: Value, y: Value) -> Value:
+    (m, k), (_, n) = tile_type(x).shape, tile_type(y).shape
+    made = Tile((m, n), tile_type(x).dtype)
+    return product(b, made, (m, k, n), lambda *at: b.extract(x, *at), lambda *at: b.extract(y, *at), lambda *at: at)
+
+
+def _transposed_product(b: Emitter, x: Value, y: Value) -> Value:
+    """``x @ y^T``, without a transposed copy."""
+    (m, k), (n, _) = tile_type(x).shape, tile_type(y).shape
+    made = Tile((m, n), tile_type(x).dtype)
+    columns = lambda p, j: b.extract(y, j, p)  # noqa: E731
+    return product(b, made, (m, k, n), lambda *at: b.extract(x, *at), columns, lambda *at: at)
+
+
+def _product_of_transposed(b: Emitter, x: Value, y: Value) -> Value:
+    """``x^T @ y``, without a transposed copy."""
+    (k, m), (_, n) = tile_type(x).shape, tile_type(y).shape
+    made = Tile((m, n), tile_type(x).dtype)
+    rows = lambda i, p: b.extract(x, p, i)  # noqa: E731
+    return product(b, made, (m, k, n), rows, lambda *at: b.extract(y, *at), lambda *at: at)
+
+
+def _declare_product(name: str, body: Callable[..., Value], x: TileOf, y: TileOf, adjoint: Adjoint) -> None:
+    params, result = {"a": x, "b": y}, TileOf(("M", "N"), F)
+    doc = "Return the product of two matrices, of which one may be transposed."
+    declare_row(name, Expand(in_float32(body)), params, result, group=GROUP, doc=doc, adjoint=adjoint)
+
+
+_declare_product(
+    "_tile_product",
+    _matrix_product,
+    *_FACTORS,
+    lambda b, g, out, x, y: (b.apply("_tile_product_nt", g, y), b.apply("_tile_product_tn", x, g)),
+)
+_declare_product(
+    "_tile_product_nt",
+    _transposed_product,
+    TileOf(("M", "K"), F),
+    TileOf(("N", "K"), F),
+    lambda b, g, out, x, y: (b.apply("_tile_product", g, y), b.apply("_tile_product_tn", g, x)),
+)
+_declare_product(
+    "_tile_product_tn",
+    _product_of_transposed,
+    TileOf(("K", "M"), F),
+    TileOf(("K", "N"), F),
+    lambda b, g, out, x, y: (b.apply("_tile_product_nt", y, g), b.apply("_tile_product", x, g)),
+)
+
+
+def tabulated(b: Emitter, t: Tile, element: Callable[[tuple[Value, ...]], Value]) -> Value:
+    """Return the tile with these elements."""
+    start = b.insert(ops.Empty(), t).result
+    return for_each(b, t, [start], lambda at, made: [b.insert_component(made, element(at), *at)])[0]
+
+
+__all__ = ["GROUP", "as_tile", "at_number", "reduced", "tabulated", "tile_type"]

@@ -1,0 +1,149 @@
+"""Parts of tiles: views, through which kernel code reads and changes the tile that a variable holds.
+
+A tile is a value, and changing it gives its variable a new one. A view is no value: it is the variable, and how its
+indices become indices of the variable's tile. Wherever a value is wanted, it stands for the elements as they are then.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Sequence
+
+from warp_like.base.errors import WarpCodegenError
+from warp_like.builtins.emit import Emitter
+from warp_like.builtins.loops import over
+from warp_like.frontend.host import Host
+from warp_like.ir import ops
+from warp_like.ir.core import Value
+from warp_like.ir.types import Tile, Type
+
+Index = tuple[Value, ...]
+Places = Callable[[Emitter, Index], Index]
+"""How an index into a view becomes one into what it is a view of."""
+
+VIEWS = frozenset(
+    {"tile_view", "tile_transpose", "tile_broadcast", "tile_squeeze", "tile_reshape", "tile_slice_indexed"}
+)
+"""The builtins that give a view of their first argument."""
+
+
+class TileView(Host):
+    """A part of the tile in variable ``root``.
+
+    Attributes:
+        root: The variable.
+        shape: The extents; none for a single element.
+        dtype: The type of the elements.
+        places: Where its elements are in the variable's tile.
+        is_whole: Whether it is all of the tile.
+        is_stale: Whether the variable has been given another tile since, so that the part is of none.
+        depth: How many loops were around the place where it was made.
+    """
+
+    root: str
+    shape: tuple[int, ...]
+    dtype: Type
+    places: Places
+
+    def __init__(self, root: str, shape: tuple[int, ...], dtype: Type, places: Places, text: str, depth: int) -> None:
+        super().__init__(None, text)
+        self.root, self.shape, self.dtype, self.places, self.depth = root, shape, dtype, places, depth
+        self.is_stale = self.is_whole = False
+
+    @property
+    def type(self) -> Type:
+        """The type of the value that it stands for."""
+        return Tile(self.shape, self.dtype) if self.shape else self.dtype
+
+    def within(self, shape: tuple[int, ...], places: Places, text: str) -> TileView:
+        """Return a part of the part."""
+        return TileView(self.root, shape, self.dtype, lambda b, at: self.places(b, places(b, at)), text, self.depth)
+
+    def read(self, b: Emitter, whole: Value) -> Value:
+        """Return the value of the part of ``whole``, the tile in the variable."""
+        return part_of(b, whole, self.shape, self.places)
+
+    def replaced(self, b: Emitter, whole: Value, part: Value) -> Value:
+        """Return ``whole`` with this part of it replaced."""
+        if not self.shape:
+            return b.insert_component(whole, part, *self.places(b, ()))
+
+        def put(at: Index, made: Value) -> Sequence[Value]:
+            return [b.insert_component(made, b.extract(part, *at), *self.places(b, at))]
+
+        return over(b, self.shape, [whole], put)[0]
+
+    def require_fresh(self) -> None:
+        """Raise where the tile is gone.
+
+        Raises:
+            WarpCodegenError: Its variable has been assigned another one.
+        """
+        if self.is_stale:
+            raise WarpCodegenError(
+                f"`{self.text}` is a part of the tile that `{self.root}` held before, and `{self.root}` was assigned "
+                "another one",
+                help="give the other tile another name",
+            )
+
+
+def part_of(b: Emitter, whole: Value, shape: tuple[int, ...], places: Places) -> Value:
+    """Return the part of a tile whose elements are at ``places``; a single element where ``shape`` is empty."""
+    assert isinstance(whole.type, Tile)
+    if not shape:
+        return b.extract(whole, *places(b, ()))
+    start = b.insert(ops.Empty(), Tile(shape, whole.type.dtype)).result
+
+    def put(at: Index, made: Value) -> Sequence[Value]:
+        return [b.insert_component(made, b.extract(whole, *places(b, at)), *at)]
+
+    return over(b, shape, [start], put)[0]
+
+
+class Aliases:
+    """Which variables may be parts of which, by the syntax of a function.
+
+    A variable that is assigned ``wp.tile_view(t, ...)``, ``t[...]`` or ``t`` may be a part of ``t``. Functions which
+    name no builtin for tiles have none, unless ``always`` says so.
+    """
+
+    def __init__(self, body: Sequence[ast.stmt], always: bool = False) -> None:
+        self._direct: dict[str, set[str]] = {}
+        nodes = [n for s in body for n in ast.walk(s)]
+        if always or any(_last_name(n).startswith("tile") for n in nodes):
+            for n in nodes:
+                if isinstance(n, ast.Assign) and len(n.targets) == 1 and isinstance(n.targets[0], ast.Name):
+                    root = root_of(n.value)
+                    if root is not None and root != n.targets[0].id:
+                        self._direct.setdefault(n.targets[0].id, set()).add(root)
+
+    def roots(self, names: Iterable[str]) -> frozenset[str]:
+        """Return ``names``, and all variables that they may be parts of."""
+        found, waiting = set(), list(names)
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found.add(name)
+                waiting += self._direct.get(name, ())
+        return frozenset(found)
+
+
+def root_of(node: ast.expr) -> str | None:
+    """Return the variable that an expression may be a part of; None where it is none."""
+    while True:
+        match node:
+            case ast.Name():
+                return node.id
+            case ast.Subscript():
+                node = node.value
+            case ast.Call() if _last_name(node.func) in VIEWS and node.args:
+                node = node.args[0]
+            case _:
+                return None
+
+
+def _last_name(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+__all__ = ["VIEWS", "Aliases", "Index", "Places", "TileView", "part_of", "root_of"]

@@ -1,0 +1,307 @@
+"""Linear algebra on tiles: products, factorisations, solves, Fourier transforms, and their forms in place."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from warp_like.base.errors import WarpCodegenTypeError
+from warp_like.builtins.patterns import Literal
+from warp_like.builtins.tiles import tabulated, tile_type
+from warp_like.frontend.context import Context, with_article
+from warp_like.frontend.operands import NOTHING, Operand, describe
+from warp_like.frontend.tile_views import TileView
+from warp_like.frontend.tiles import parts
+from warp_like.frontend.tiles.arguments import Arguments, require_same_shape
+from warp_like.ir import ops
+from warp_like.ir.core import Value
+from warp_like.ir.types import Scalar, Tile, Type, float32, float64, scalar_of
+
+Handler = Callable[[Context, ast.Call], Operand]
+FILLS = ("lower", "upper")
+PRECISIONS = ("default", "tf32")
+
+
+# --- products -------------------------------------------------------------------------------------------------
+
+
+def _matmul(ctx: Context, node: ast.Call) -> Operand:
+    """``tile_matmul(a, b, alpha)`` returns a product, ``tile_matmul(a, b, out, alpha, beta)`` changes ``out``."""
+    named = {k.arg for k in node.keywords}
+    third = ctx.expr(node.args[2]) if len(node.args) > 2 else None
+    accumulates = "out" in named or (isinstance(third, Value) and isinstance(third.type, Tile))
+    params = "a b out alpha beta precision" if accumulates else "a b alpha precision"
+    a = Arguments(ctx, node, "tile_matmul", params, 3 if accumulates else 2)
+    a.word("precision", PRECISIONS)
+    if accumulates:
+        return _accumulate(ctx, a, *_factors(ctx, a), "out", _scale(ctx, a, "alpha"), _scale(ctx, a, "beta"))
+    x, y = _factors(ctx, a)
+    return _scaled(ctx, _product(ctx, a, x, y, tile_type(a.tile("a")).dtype), _scale(ctx, a, "alpha"))
+
+
+class _Factor:
+    """A matrix, which is ``value`` or that transposed."""
+
+    def __init__(self, value: Value, is_transposed: bool) -> None:
+        self.value, self.is_transposed = value, is_transposed
+        rows, columns = tile_type(value).shape
+        self.shape = (columns, rows) if is_transposed else (rows, columns)
+
+
+def _factors(ctx: Context, a: Arguments) -> tuple[_Factor, _Factor]:
+    x, y = _factor(ctx, a, "a"), _factor(ctx, a, "b")
+    if x.shape[1] != y.shape[0]:
+        with ctx.at(a.node):
+            raise WarpCodegenTypeError(f"{a.name}() multiplies (M, K) by (K, N), got {x.shape} and {y.shape}")
+    return x, y
+
+
+def _factor(ctx: Context, a: Arguments, param: str) -> _Factor:
+    node, is_transposed = a[param], False
+    if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "tile_transpose" and node.args:
+        node, is_transposed = node.args[0], True
+    value = ctx.expr(node)
+    if not isinstance(value, Value) or not isinstance(value.type, Tile) or len(value.type.shape) != 2:
+        with ctx.at(node):
+            raise WarpCodegenTypeError(f"`{param}` of {a.name}() is a tile of 2 dimensions, got {describe(value)}")
+    t = value.type.dtype
+    if not isinstance(t, Scalar) or not t.is_float:
+        with ctx.at(node):
+            raise WarpCodegenTypeError(f"`{param}` of {a.name}() has float elements, got {t}")
+    return _Factor(value, is_transposed)
+
+
+def _product(ctx: Context, a: Arguments, x: _Factor, y: _Factor, t: Type) -> Value:
+    """``x @ y``, added up in ``t``."""
+    if x.is_transposed and y.is_transposed:
+        x = _Factor(_transposed(ctx, x.value), False)
+    values = [ctx.b.cast(f.value, Tile(tile_type(f.value).shape, t)) for f in (x, y)]
+    name = "_tile_product_tn" if x.is_transposed else "_tile_product_nt" if y.is_transposed else "_tile_product"
+    got = ctx.apply(name, *values)
+    assert isinstance(got, Value)
+    return got
+
+
+def _transposed(ctx: Context, x: Value) -> Value:
+    got = ctx.apply("_tile_transposed", x)
+    assert isinstance(got, Value)
+    return got
+
+
+def _scale(ctx: Context, a: Arguments, param: str) -> Operand | None:
+    """A factor of the product; None for one."""
+    if not a.has(param):
+        return None
+    operand = ctx.expr(a[param])
+    return None if isinstance(operand, Literal) and operand.value == 1 else operand
+
+
+def _scaled(ctx: Context, x: Value, by: Operand | None) -> Value:
+    if by is None:
+        return x
+    t = tile_type(x).dtype
+    factor = ctx.b.constant(by.value, t) if isinstance(by, Literal) else ctx.b.cast(ctx.settle(by), t)
+    got = ctx.apply("mul", x, factor)
+    assert isinstance(got, Value)
+    return got
+
+
+def _accumulate(
+    ctx: Context, a: Arguments, x: _Factor, y: _Factor, param: str, alpha: Operand | None, beta: Operand | None
+) -> Operand:
+    out = parts.changing(ctx, a, param)
+    shape = (x.shape[0], y.shape[1])
+    if out.shape != shape:
+        with ctx.at(a[param]):
+            raise WarpCodegenTypeError(f"{a.name}() adds a product of shape {shape} to `{param}`, which is {out.shape}")
+    old = a.tile(param)
+    made = _scaled(ctx, _product(ctx, a, x, y, tile_type(old).dtype), alpha)
+    known = ops.constant_value(beta) if isinstance(beta, Value) else getattr(beta, "value", 1)
+    if known is None:
+        assert isinstance(beta, Value)
+        made = _sum(ctx, _scaled_or_zero(ctx, old, beta), made)
+    elif known != 0:
+        made = _sum(ctx, _scaled(ctx, old, beta), made)
+    parts.replace(ctx, out, made)
+    return NOTHING
+
+
+def _scaled_or_zero(ctx: Context, x: Value, by: Value) -> Value:
+    """``by * x``, and zero where ``by`` is 0, whatever ``x`` holds."""
+    b, t = ctx.b, tile_type(x)
+    factor = b.cast(by, t.dtype)
+    none, zero = b.eq(factor, 0.0), b.zero(t.dtype)
+    return tabulated(b, t, lambda at: b.select(none, zero, b.mul(factor, b.extract(x, *at))))
+
+
+def _sum(ctx: Context, x: Value, y: Value) -> Value:
+    got = ctx.apply("add", x, y)
+    assert isinstance(got, Value)
+    return got
+
+
+def _transpose_update(ctx: Context, node: ast.Call) -> Operand:
+    """``tile_matmul_transpose_update(a, b, out, alpha, beta)``: ``out = alpha * a @ b^T + beta * out``."""
+    a = Arguments(ctx, node, "tile_matmul_transpose_update", "a b out alpha beta precision", 3)
+    a.word("precision", PRECISIONS)
+    x, y = _factor(ctx, a, "a"), _factor(ctx, a, "b")
+    y = _Factor(y.value, not y.is_transposed)
+    if x.shape[1] != y.shape[0]:
+        raise WarpCodegenTypeError(
+            f"{a.name}() multiplies (M, K) by (N, K) transposed, got {x.shape} and {y.shape[::-1]}"
+        )
+    return _accumulate(ctx, a, x, y, "out", _scale(ctx, a, "alpha"), _scale(ctx, a, "beta"))
+
+
+def _diag_add(ctx: Context, node: ast.Call) -> Operand:
+    a = Arguments(ctx, node, "tile_diag_add", "a d", 2)
+    x, d = a.tile("a"), a.tile("d")
+    t = tile_type(x)
+    if len(t.shape) != 2 or t.shape[0] != t.shape[1] or tile_type(d) != Tile(t.shape[:1], t.dtype):
+        raise WarpCodegenTypeError(f"tile_diag_add() takes a square tile and its diagonal, got {t} and {d.type}")
+    b = ctx.b
+
+    def element(at: tuple[Value, ...]) -> Value:
+        y = b.extract(x, *at)
+        return b.select(b.eq(*at), b.add(y, b.extract(d, at[0])), y)
+
+    return tabulated(b, t, element)
+
+
+# --- factorisations and solves --------------------------------------------------------------------------------
+
+
+def _square(ctx: Context, a: Arguments, param: str) -> Value:
+    x = a.tile(param)
+    t = tile_type(x)
+    if len(t.shape) != 2 or t.shape[0] != t.shape[1] or t.dtype not in (float32, float64):
+        with ctx.at(a[param]):
+            raise WarpCodegenTypeError(f"`{param}` of {a.name}() is a square tile of float32 or float64, got {t}")
+    return x
+
+
+def _cholesky_of(ctx: Context, a: Arguments, x: Value) -> Value:
+    """The Cholesky factor of ``x``, as ``fill_mode`` says."""
+    if a.word("fill_mode", FILLS) == "lower":
+        got = ctx.apply("_tile_cholesky", x)
+        assert isinstance(got, Value)
+        return got
+    got = ctx.apply("_tile_cholesky", _transposed(ctx, x))
+    assert isinstance(got, Value)
+    return _transposed(ctx, got)
+
+
+def _cholesky(ctx: Context, node: ast.Call) -> Operand:
+    a = Arguments(ctx, node, "tile_cholesky", "A fill_mode", 1)
+    return _cholesky_of(ctx, a, _square(ctx, a, "A"))
+
+
+def _cholesky_inplace(ctx: Context, node: ast.Call) -> Operand:
+    a = Arguments(ctx, node, "tile_cholesky_inplace", "A fill_mode", 1)
+    view = parts.changing(ctx, a, "A")
+    parts.replace(ctx, view, _cholesky_of(ctx, a, _square(ctx, a, "A")))
+    return NOTHING
+
+
+def _solve(name: str, params: str, solve: Callable[[Context, Arguments, Value, Value], Value]) -> dict[str, Handler]:
+    """The handlers of a solve and of its form in place; ``params`` names the matrix, the right side and options."""
+    matrix, right = params.split()[:2]
+
+    def solved(ctx: Context, a: Arguments) -> Value:
+        m, y = _square(ctx, a, matrix), a.tile(right)
+        t, n = tile_type(y), tile_type(m).shape[0]
+        if len(t.shape) > 2 or t.shape[0] != n or t.dtype != tile_type(m).dtype:
+            with ctx.at(a[right]):
+                raise WarpCodegenTypeError(
+                    f"`{right}` of {a.name}() is a tile of {n} rows of {tile_type(m).dtype}, got {with_article(str(t))}"
+                )
+        if len(t.shape) == 2:
+            return solve(ctx, a, m, y)
+        b = ctx.b
+        column = tabulated(b, Tile((n, 1), t.dtype), lambda at: b.extract(y, at[0]))
+        x = solve(ctx, a, m, column)
+        return tabulated(b, t, lambda at: b.extract(x, at[0], b.index(0)))
+
+    def build(ctx: Context, node: ast.Call) -> Operand:
+        return solved(ctx, Arguments(ctx, node, name, params, 2))
+
+    def build_inplace(ctx: Context, node: ast.Call) -> Operand:
+        a = Arguments(ctx, node, f"{name}_inplace", params, 2)
+        view = parts.changing(ctx, a, right)
+        parts.replace(ctx, view, solved(ctx, a))
+        return NOTHING
+
+    return {name: build, f"{name}_inplace": build_inplace}
+
+
+def _apply(ctx: Context, row: str, m: Value, y: Value) -> Value:
+    got = ctx.apply(row, m, y)
+    assert isinstance(got, Value)
+    return got
+
+
+def _cholesky_solve(ctx: Context, a: Arguments, m: Value, y: Value) -> Value:
+    if a.word("fill_mode", FILLS) == "lower":
+        return _apply(ctx, "_tile_lower_solve_t", m, _apply(ctx, "_tile_lower_solve", m, y))
+    return _apply(ctx, "_tile_upper_solve", m, _apply(ctx, "_tile_upper_solve_t", m, y))
+
+
+# --- in place -------------------------------------------------------------------------------------------------
+
+
+def _changed_by(name: str, params: str, operator: str) -> Handler:
+    """``tile_add_inplace(a, b)``."""
+
+    def build(ctx: Context, node: ast.Call) -> Operand:
+        a = Arguments(ctx, node, name, params, 2)
+        view = parts.changing(ctx, a, "a")
+        old, by = a.tile("a"), a.tile("b")
+        require_same_shape(ctx, node, name, old, by)
+        parts.combine(ctx, view, operator, by)
+        return NOTHING
+
+    return build
+
+
+def _axpy(ctx: Context, node: ast.Call) -> Operand:
+    a = Arguments(ctx, node, "tile_axpy", "alpha src dest", 3)
+    view = parts.changing(ctx, a, "dest")
+    source, old = a.tile("src"), a.tile("dest")
+    require_same_shape(ctx, node, "tile_axpy", source, old)
+    scalar = scalar_of(old.type)
+    assert scalar is not None
+    alpha = ctx.convert(ctx.expr(a["alpha"]), scalar, "`alpha` of tile_axpy()", a["alpha"])
+    scaled = ctx.apply("mul", source, alpha)
+    assert isinstance(scaled, Value)
+    parts.combine(ctx, view, "add", scaled)
+    return NOTHING
+
+
+def _transform(name: str) -> Handler:
+    def build(ctx: Context, node: ast.Call) -> Operand:
+        a = Arguments(ctx, node, name, "inout", 1)
+        view: TileView = parts.changing(ctx, a, "inout")
+        got = ctx.apply(f"_{name}", a.tile("inout"))
+        assert isinstance(got, Value)
+        parts.replace(ctx, view, got)
+        return NOTHING
+
+    return build
+
+
+HANDLERS: dict[str, Handler] = {
+    "tile_matmul": _matmul,
+    "tile_matmul_transpose_update": _transpose_update,
+    "tile_diag_add": _diag_add,
+    "tile_cholesky": _cholesky,
+    "tile_cholesky_inplace": _cholesky_inplace,
+    **_solve("tile_lower_solve", "L y", lambda ctx, a, m, y: _apply(ctx, "_tile_lower_solve", m, y)),
+    **_solve("tile_upper_solve", "U z", lambda ctx, a, m, y: _apply(ctx, "_tile_upper_solve", m, y)),
+    **_solve("tile_cholesky_solve", "L y fill_mode", _cholesky_solve),
+    "tile_add_inplace": _changed_by("tile_add_inplace", "a b", "add"),
+    "tile_sub_inplace": _changed_by("tile_sub_inplace", "a b", "sub"),
+    **{f"tile_{o}_inplace": _changed_by(f"tile_{o}_inplace", "a b", o) for o in ("bit_and", "bit_or", "bit_xor")},
+    "tile_axpy": _axpy,
+    "tile_fft": _transform("tile_fft"),
+    "tile_ifft": _transform("tile_ifft"),
+}

@@ -1,0 +1,173 @@
+"""Between the threads of a block and tiles: on the CPU a block is one thread."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
+from warp_like.builtins.tiles import tabulated, tile_type
+from warp_like.frontend.context import Context, with_article
+from warp_like.frontend.operands import NOTHING, Operand, describe
+from warp_like.frontend.tiles import parts, structs
+from warp_like.frontend.tiles.arguments import Arguments, require_element
+from warp_like.ir.core import Block, Value
+from warp_like.ir.types import Mat, Scalar, Tile, Vec, bool_, element_shape
+
+Handler = Callable[[Context, ast.Call], Operand]
+
+
+def _tile(ctx: Context, node: ast.Call) -> Operand:
+    """``tile(x)``: the threads' values side by side; components of vectors and matrices are dimensions in front."""
+    a = Arguments(ctx, node, "tile", "x preserve_type", 1)
+    x = ctx.value(a["x"])
+    require_element(ctx, x.type, a["x"])
+    b = ctx.b
+    if isinstance(x.type, Scalar) or a.flag("preserve_type", False):
+        return b.fill(Tile((1,), x.type), x)
+    if not isinstance(x.type, (Vec, Mat)):
+        raise WarpCodegenTypeError(
+            f"tile() of {with_article(str(x.type))} keeps it whole", help="wp.tile(x, preserve_type=True)"
+        )
+    return tabulated(b, Tile((*element_shape(x.type), 1), x.type.dtype), lambda at: b.extract(x, *at[:-1]))
+
+
+def _untile(ctx: Context, node: ast.Call) -> Operand:
+    a = Arguments(ctx, node, "untile", "a", 1)
+    x = a.tile("a")
+    t, b = tile_type(x), ctx.b
+    *inner, last = t.shape
+    if last != 1 or len(inner) > 2 or (inner and not isinstance(t.dtype, Scalar)):
+        raise WarpCodegenTypeError(
+            f"untile() takes a tile with an element for each thread of the block, which is 1, got {t}"
+        )
+    zero = b.index(0)
+    if not inner:
+        return b.extract(x, zero)
+    assert isinstance(t.dtype, Scalar)
+    if len(inner) == 1:
+        return b.make(Vec(inner[0], t.dtype), [b.extract(x, k, zero) for k in range(inner[0])])
+    made = Mat(inner[0], inner[1], t.dtype)
+    return b.make(made, [b.extract(x, r, c, zero) for r in range(inner[0]) for c in range(inner[1])])
+
+
+def _from_thread(ctx: Context, node: ast.Call) -> Operand:
+    a = Arguments(ctx, node, "tile_from_thread", "shape value thread_idx storage", 3)
+    value = ctx.value(a["value"])
+    ctx.index(a["thread_idx"])
+    require_element(ctx, value.type, a["value"])
+    return ctx.b.fill(Tile(a.shape(), value.type), value)
+
+
+def _scatter(name: str, adds: bool) -> Handler:
+    def build(ctx: Context, node: ast.Call) -> Operand:
+        view_node = node.args[0] if node.args else next(k.value for k in node.keywords if k.arg == "a")
+        whole = ctx.expr(view_node)
+        ndim = len(whole.type.shape) if isinstance(whole, Value) and isinstance(whole.type, Tile) else 1
+        indices = "ijkl"[:ndim]
+        options = " atomic" if adds else ""
+        a = Arguments(ctx, node, name, f"a {' '.join(indices)} value has_value{options}", ndim + 3)
+        view, old = parts.changing(ctx, a, "a"), a.tile("a")
+        where = [ctx.settle(ctx.index(a[p])) for p in indices]
+        t = tile_type(old)
+        value = ctx.convert(ctx.expr(a["value"]), t.dtype, f"the value of {name}()", a["value"])
+        condition = ctx.condition(ctx.expr(a["has_value"]))
+        b = ctx.b
+        if isinstance(condition, bool):
+            condition = b.constant(condition, bool_)
+        with b.into(Block()) as then:
+            new = value
+            if adds:
+                new = structs.combined(b, "add", b.extract(old, *where), value)
+            b.yield_(b.insert_component(old, new, *where))
+        with b.into(Block()) as orelse:
+            b.yield_(old)
+        parts.replace(ctx, view, b.if_(condition, then, orelse)[0])
+        return NOTHING
+
+    return build
+
+
+# --- stacks ---
+
+
+def _stack(ctx: Context, node: ast.Call) -> Operand:
+    """A stack is a tile and the number of its elements."""
+    a = Arguments(ctx, node, "tile_stack", "capacity dtype", 2)
+    shape = a.shape("capacity", 1)
+    return ctx.b.zero(Tile(shape, a.dtype())), ctx.b.index(0)
+
+
+def _changed(ctx: Context, a: Arguments) -> tuple[str, Value, Value]:
+    """The stack that a call changes.
+
+    Raises:
+        WarpCodegenError: It is an argument of a function, whose caller would not see the change.
+    """
+    name, held, count = _held(ctx, a)
+    if ctx.source.role == "func" and name in ctx.source.params:
+        raise WarpCodegenError(
+            f"`{name}` is an argument, and {a.name}() in a function would not change the caller's stack",
+            help="call it in the kernel, or make the stack in the function",
+        )
+    return name, held, count
+
+
+def _held(ctx: Context, a: Arguments) -> tuple[str, Value, Value]:
+    node = a["s"]
+    operand = ctx.expr(node)
+    match operand:
+        case (Value(type=Tile(shape=(_,))) as held, Value() as count) if isinstance(node, ast.Name):
+            return node.id, held, count
+    with ctx.at(node):
+        raise WarpCodegenTypeError(f"{a.name}() takes a variable that holds a tile_stack(), got {describe(operand)}")
+
+
+def _push(ctx: Context, node: ast.Call) -> Operand:
+    a = Arguments(ctx, node, "tile_stack_push", "s value has_value", 3)
+    name, held, count = _changed(ctx, a)
+    t, b = tile_type(held), ctx.b
+    value = ctx.convert(ctx.expr(a["value"]), t.dtype, "the value of tile_stack_push()", a["value"])
+    wanted = ctx.convert(ctx.expr(a["has_value"]), bool_, "`has_value` of tile_stack_push()", a["has_value"])
+    fits = b.bit_and(wanted, b.lt(count, t.shape[0]))
+    place = b.select(fits, count, b.index(-1))
+    held = b.insert_component(held, value, place)  # out of range: as it was
+    ctx.scope.replace(name, (held, b.select(fits, b.add(count, 1), count)))
+    return place
+
+
+def _pop(ctx: Context, node: ast.Call) -> Operand:
+    a = Arguments(ctx, node, "tile_stack_pop", "s", 1)
+    name, held, count = _changed(ctx, a)
+    b = ctx.b
+    some = b.gt(count, 0)
+    left = b.select(some, b.sub(count, 1), count)
+    value = b.extract(held, left)
+    ctx.scope.replace(name, (held, left))
+    return value, b.select(some, left, b.index(-1))
+
+
+def _clear(ctx: Context, node: ast.Call) -> Operand:
+    a = Arguments(ctx, node, "tile_stack_clear", "s", 1)
+    name, held, _ = _changed(ctx, a)
+    ctx.scope.replace(name, (held, ctx.b.index(0)))
+    return NOTHING
+
+
+def _count(ctx: Context, node: ast.Call) -> Operand:
+    a = Arguments(ctx, node, "tile_stack_count", "s", 1)
+    return _held(ctx, a)[2]
+
+
+HANDLERS = {
+    "tile": _tile,
+    "untile": _untile,
+    "tile_from_thread": _from_thread,
+    "tile_scatter_add": _scatter("tile_scatter_add", True),
+    "tile_scatter_masked": _scatter("tile_scatter_masked", False),
+    "tile_stack": _stack,
+    "tile_stack_push": _push,
+    "tile_stack_pop": _pop,
+    "tile_stack_clear": _clear,
+    "tile_stack_count": _count,
+}
