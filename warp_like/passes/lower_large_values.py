@@ -429,6 +429,8 @@ class _Lowerer(Rewriter):
     def at_end(self, block: Block, moves: Sequence[tuple[Value, InMemory]]) -> None:
         """Copy values to where the op around ``block`` wants them, at its end."""
         end = block.ops.pop()
+        for v, target in moves:  # so that none of them is spare
+            self.buffers.hand_over(target, Value(v.type))
         spares: list[tuple[Value, InMemory]] = []
 
         def spare(k: int) -> InMemory:
