@@ -397,8 +397,8 @@ for _name, _sign, _word in (("tile_fft", "-", ""), ("tile_ifft", "", "inverse ")
         "inout",
         f"Let each row of a tile of ``vec2`` be its {_word}Fourier transform, without scaling.\n\n"
         f"Element ``k`` of a row of ``n`` is the sum of ``x[j] * exp({_sign}2 pi i j k / n)``; components are real and "
-        "imaginary part. Any ``n`` will do; the time grows with the sum of its prime factors. Algorithm: Stockham's, see "
-        "Van Loan, Computational Frameworks for the Fast Fourier Transform (1992).",
+        "imaginary part. Any ``n`` will do: the time grows with the sum of its prime factors. Algorithm: Stockham's, "
+        "see Van Loan, Computational Frameworks for the Fast Fourier Transform (1992).",
         f"z = wp.tile_full(shape=(1, 4), value=wp.vec2(t[0], 0.0))\nwp.{_name}(z)\na[0] = z[0, 0][0]",
         result=None,
         assigns=("inout",),

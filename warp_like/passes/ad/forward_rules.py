@@ -286,6 +286,8 @@ def _with_tangents(r: Forward, o: Op) -> Op:
     match o:
         case ops.Make():
             return ops.Make(tuple(_tangent_or_value(r, e) for e in o.elements))
+        case ops.Fill():
+            return ops.Fill(r.or_zero(o.x))
         case ops.Extract():
             return ops.Extract(r.or_zero(o.x), _values(r, o.indices))
         case ops.Insert():
