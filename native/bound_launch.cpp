@@ -23,6 +23,8 @@ struct Work {
     Operands operands;
     Arguments arguments;
     std::vector<const Array*> over_tensors;  // arrays among the operands that may lose their memory
+    bool has_values = false;                 // vectors, matrices and the like are among them
+    int running = 0;                         // how many threads read the arguments now; guarded by the GIL
 };
 
 struct BoundLaunch {
@@ -47,6 +49,7 @@ bool pack(Work* work, PyObject* const* given) {
     work->variant = *variant;
     work->code = Ref::borrow(variant->keepalive);
     for (size_t i = 0; i < work->operands.size(); ++i) {
+        if (dispatcher->signature->params[i].kind == ParamKind::Value) work->has_values = true;
         if (!is_array(work->operands[i])) continue;
         const Array* array = reinterpret_cast<const Array*>(work->operands[i]);
         if (array->tensor_data) work->over_tensors.push_back(array);
@@ -105,9 +108,12 @@ bool is_stale(PyObject* object) {
     return dispatcher->stale || !is_current(dispatcher->watch);
 }
 
-void refresh_values(PyObject* object) {
+bool refresh_values(PyObject* object) {
     Work* work = work_of(object);
+    if (!work->has_values) return true;
+    if (work->running) return false;
     work->arguments.refresh_values(work->operands);
+    return true;
 }
 
 bool run_bound_launch(PyObject* object) {
@@ -118,7 +124,10 @@ bool run_bound_launch(PyObject* object) {
         if (!require_memory(array)) return false;
     }
     ++as_dispatcher(work->dispatcher.get())->unrecorded;
-    return execute(as_dispatcher(work->dispatcher.get()), &work->variant, work->grid, &work->arguments);
+    ++work->running;
+    const bool fine = execute(as_dispatcher(work->dispatcher.get()), &work->variant, work->grid, &work->arguments);
+    --work->running;
+    return fine;
 }
 
 bool register_bound_launch(PyObject* module) {

@@ -13,8 +13,9 @@ inline bool is_bound_launch(PyObject* object) { return Py_TYPE(object) == &Bound
 // Whether options, or Python values that its code was made from, have changed since it was made.
 bool is_stale(PyObject* bound);
 
-// Takes the vectors, matrices and the like among its arguments as they are now.
-void refresh_values(PyObject* bound);
+// Takes the vectors, matrices and the like among its arguments as they are now; false, with nothing done, while another
+// thread runs it and so reads the ones from before.
+bool refresh_values(PyObject* bound);
 
 // Runs it; false with an exception set.
 bool run_bound_launch(PyObject* bound);

@@ -203,17 +203,19 @@ PyMethodDef functions[] = {
 
 // The native base of Launch.
 struct Command {
-    PyObject_HEAD PyObject* bound;  // what runs; null or None when Python has to prepare it first
+    PyObject_HEAD PyObject* bound;  // what runs; null when Python has to prepare it first
+    long long changes;              // how often arguments or the grid were set
 };
+
+Command* as_command(PyObject* object) { return reinterpret_cast<Command*>(object); }
 
 PyObject* checked_name = nullptr;
 
 PyObject* command_launch(PyObject* object, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
-    const Ref held = Ref::borrow(reinterpret_cast<Command*>(object)->bound);
+    const Ref held = Ref::borrow(as_command(object)->bound);
     PyObject* bound = held.get();
-    if (bound && is_bound_launch(bound) && !is_stale(bound) && !nargs && !kwnames && !launches_are_held() &&
-        !active_recorder()) {
-        refresh_values(bound);
+    if (bound && !is_stale(bound) && !nargs && !kwnames && !launches_are_held() && !active_recorder() &&
+        refresh_values(bound)) {
         if (!run_bound_launch(bound)) return nullptr;
         Py_RETURN_NONE;
     }
@@ -221,13 +223,32 @@ PyObject* command_launch(PyObject* object, PyObject* const* args, Py_ssize_t nar
     return checked ? PyObject_Vectorcall(checked.get(), args, static_cast<size_t>(nargs), kwnames) : nullptr;
 }
 
+PyObject* command_changed(PyObject* object, PyObject*) {
+    ++as_command(object)->changes;
+    Py_CLEAR(as_command(object)->bound);
+    Py_RETURN_NONE;
+}
+
+// Another thread may have set an argument since the launch was bound.
+PyObject* command_keep(PyObject* object, PyObject* const* args, Py_ssize_t nargs) {
+    if (nargs != 2 || (args[0] != Py_None && !is_bound_launch(args[0]))) {
+        return PyErr_Format(PyExc_TypeError, "_keep(bound, changes)");
+    }
+    const long long changes = PyLong_AsLongLong(args[1]);
+    if (changes == -1 && PyErr_Occurred()) return nullptr;
+    if (changes == as_command(object)->changes && args[0] != Py_None) {
+        Py_XSETREF(as_command(object)->bound, Ref::borrow(args[0]).release());
+    }
+    Py_RETURN_NONE;
+}
+
 int command_traverse(PyObject* object, visitproc visit, void* arg) {
-    Py_VISIT(reinterpret_cast<Command*>(object)->bound);
+    Py_VISIT(as_command(object)->bound);
     return 0;
 }
 
 int command_clear(PyObject* object) {
-    Py_CLEAR(reinterpret_cast<Command*>(object)->bound);
+    Py_CLEAR(as_command(object)->bound);
     return 0;
 }
 
@@ -241,11 +262,17 @@ PyMethodDef command_methods[] = {
     {"launch", method(command_launch), METH_FASTCALL | METH_KEYWORDS,
      "launch($self, stream=None)\n--\n\nRun it, as `wp.launch` with these arguments would: an active tape records "
      "it.\n\nArgs:\n    stream: For CUDA devices."},
+    {"_changed", command_changed, METH_NOARGS,
+     "_changed($self, /)\n--\n\nForget what `launch` runs: an argument or the grid was set."},
+    {"_keep", method(command_keep), METH_FASTCALL,
+     "_keep($self, bound, changes, /)\n--\n\nLet `launch` run this BoundLaunch, unless something was set since "
+     "`_changes` was that."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 PyMemberDef command_members[] = {
-    {"_bound", T_OBJECT, offsetof(Command, bound), 0, "The BoundLaunch that `launch` runs, or None."},
+    {"_bound", T_OBJECT, offsetof(Command, bound), READONLY, "The BoundLaunch that `launch` runs, or None."},
+    {"_changes", T_LONGLONG, offsetof(Command, changes), READONLY, "How often arguments or the grid were set."},
     {nullptr, 0, 0, 0, nullptr},
 };
 

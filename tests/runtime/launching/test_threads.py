@@ -137,3 +137,64 @@ with ThreadPoolExecutor(3) as pool:
     print(all(np.isfinite(r).all() for r in pool.map(lambda _: np.asarray(f(x)), range(9))))
 """)
     assert out == "True\n"
+
+
+SHARED = """
+import time
+
+@wp.kernel
+def into_row(v: wp.vec2, n: int, y: wp.array2d(dtype=float)):
+    i = wp.tid()
+    s = float(0.0)
+    for _ in range(n):
+        s = wp.sin(s)
+    y[int(v[0]), i] = v[1] + s
+
+M = 4096
+v, y = wp.vec2(0.0, 1.0), wp.zeros((2, M), dtype=float)
+command = wp.launch(into_row, dim=M, inputs=[v, 100_000, y], record_cmd=True)
+command.launch()
+"""
+
+
+def test_threads_share_a_recorded_launch(run):
+    """One changes a vector and launches while the launch of another is in the middle of its work."""
+    out = run(
+        SHARED
+        + """
+for _ in range(5):
+    v[0], v[1] = 0.0, 1.0
+    y.zero_()
+    other = threading.Thread(target=command.launch)
+    other.start()
+    time.sleep(0.02)
+    v[0], v[1] = 1.0, 2.0
+    command.launch()
+    other.join()
+    print(len(set(y.numpy()[0].tolist())), set(y.numpy()[1].tolist()))  # zeros, if the other began late
+"""
+    )
+    assert out == "1 {2.0}\n" * 5
+
+
+def test_what_is_set_while_a_launch_is_bound_counts(run):
+    """A launch that began before an argument was set does not bring the old one back."""
+    out = run(
+        SHARED
+        + """
+bind = wp._native.bind_launch
+
+def bind_late(*args):
+    bound = bind(*args)
+    command.set_param_by_name("v", wp.vec2(1.0, 3.0))  # as another thread may, just now
+    return bound
+
+command.set_dim(M)
+wp._native.bind_launch = bind_late
+command.launch()
+wp._native.bind_launch = bind
+command.launch()
+print(y.numpy()[1, 0])
+"""
+    )
+    assert out == "3.0\n"

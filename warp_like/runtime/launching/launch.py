@@ -300,6 +300,10 @@ class Launch(_native.Command):
     launch sees what has been written to them. The options of kernel and module, and the values of constants that the
     kernel names, are those that hold when it runs.
 
+    Several threads may launch one object at a time: each launch takes the arguments as they are when it begins. A
+    thread that sets several of them while others launch should make a launch of its own, since the others may see the
+    first of the new ones only.
+
     Attributes:
         kernel: The kernel.
 
@@ -388,6 +392,7 @@ class Launch(_native.Command):
                 block_dim=blocks.threads,
             )
             return
+        changes = self._changes
         # Options, and values that the kernel names, may have changed since: then there is another program.
         kernel = self.kernel.current()
         self.program = kernel.program(self.program.types, device=self.program.device).over(self._dims)
@@ -397,12 +402,12 @@ class Launch(_native.Command):
         assert self.program.dispatcher is not None
         if nested.used_by(self.program.effects):
             return
-        self._bound = _native.bind_launch(self.program.dispatcher, self._dims, self._params, *self.blocks)
+        self._keep(_native.bind_launch(self.program.dispatcher, self._dims, self._params, *self.blocks), changes)
 
     def set_dim(self, dim: int | Sequence[int]) -> None:
         """Set the grid."""
         self._dims = grid_dims(self.kernel.key, dim)
-        self._bound = None
+        self._changed()
 
     def set_param_at_index(self, index: int, value: Any, adjoint: bool = False) -> None:
         """Set one argument by position; ``adjoint`` sets its adjoint, in a launch recorded with ``adjoint=True``.
@@ -424,7 +429,7 @@ class Launch(_native.Command):
             self._params[i] = convert(site, x)
         if self._given is not None:
             self._given[index] = value
-        self._bound = None
+        self._changed()
 
     def _require_parameter(self, index: int) -> None:
         count = len(self.kernel.declared)
