@@ -53,6 +53,7 @@ class StructInstance:
 
     _ir_type_: ClassVar[ir.Struct]
     _defaults_: ClassVar[dict[str, Any]]
+    _element_: ClassVar[Any] = None  # what arrays of them know (runtime/memory/allocation.py), once there was one
     __numpy_dtype__ = _NumpyDtype()
     __hash__ = None  # type: ignore[assignment]
 

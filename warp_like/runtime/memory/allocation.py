@@ -67,7 +67,8 @@ class ElementType(Frozen):
         return self.scalar is None
 
 
-# By everything that has named an element type so far: classes, NumPy dtypes, IR types.
+# By everything that has named an element type so far: classes, NumPy dtypes, IR types. Not by classes of structs: these
+# hold what is known of them, so that it goes with a class that is declared again.
 _elements: dict[Any, ElementType] = {}
 
 
@@ -77,7 +78,7 @@ def element_type(dtype: Any) -> ElementType:
     Raises:
         TypeError: ``dtype`` is no type of elements.
     """
-    known = _elements.get(dtype) if isinstance(dtype, (type, ir.Type, np.dtype)) else None
+    known = _known(dtype)
     if known is not None:
         return known
     t = to_ir(dtype)
@@ -91,13 +92,26 @@ def element_type(dtype: Any) -> ElementType:
     before = _elements.get(t)
     if before is None or before.host is not made.host:  # a struct that was declared again: the old class may go
         _elements[t] = made
-        if before is not None:
-            _elements.pop(before.host, None)
     else:
         made = before
     for name in (dtype, t):
         _native.learn_element(name, made.host, made.code)
+    if _is_struct_class(dtype):
+        dtype._element_ = made
+        return made
     return _elements.setdefault(dtype, made)
+
+
+def _is_struct_class(dtype: Any) -> bool:
+    return isinstance(dtype, type) and issubclass(dtype, StructInstance)
+
+
+def _known(dtype: Any) -> ElementType | None:
+    known: ElementType | None = _elements.get(dtype) if isinstance(dtype, (type, ir.Type, np.dtype)) else None
+    if known is not None or not _is_struct_class(dtype):
+        return known
+    known = dtype._element_
+    return known if known is not None and _elements.get(known.type) is known else None  # the last of equal structs
 
 
 def allocate(nbytes: int, zero: bool, device: Device, pinned: bool = False) -> Any:
