@@ -98,7 +98,8 @@ if importlib.util.find_spec("paddle") is not None:
     @kind
     def paddle_tensors(rng: Rng) -> None:
         """Launch on Paddle's tensors, and exchange memory in both directions."""
-        x, y = paddle.to_tensor(numbers(rng)), paddle.zeros([N])
+        x, y = paddle.zeros([N]), paddle.zeros([N])
+        x.set_value(numbers(rng))  # each paddle.to_tensor leaves a list of the names of its arguments (Paddle 3.3.1)
         wp.launch(cube, dim=N, inputs=[x], outputs=[y])
         require(y.numpy(), x.numpy() ** 3)
         require(wp.to_paddle(wp.from_paddle(x)).numpy(), x.numpy())
