@@ -326,6 +326,16 @@ def test_loops() -> None:
     assert proofs(f) == [True, True, True, False, False, True, False, False]
 
 
+def test_loops_with_steps() -> None:
+    """The index is a whole number of steps from the start, where both are known."""
+    f, b = start()
+    for lo, hi, step in ((0, 64, 8), (16, 60, 8), (10, 0, -4), (3, 4, 8), (0, -7, -3), (5, 5, 2), (9, -1, -1)):
+        with loop(b, lo, hi, step) as body:
+            pass
+        indices = range(lo, hi, step)
+        assert find_ranges(f).of(body.i) == ((min(indices), max(indices)) if indices else (lo, lo)), (lo, hi, step)
+
+
 def test_what_loops_carry() -> None:
     """A counter that a condition holds back can't wrap; a sum can."""
     f, b = start(n=int32)

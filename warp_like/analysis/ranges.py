@@ -203,7 +203,12 @@ class _FlowRanges(Ranges):
         lo, hi, step = self.of(o.lo), self.of(o.hi), self.of(o.step)
         up, down = (lo[0], hi[1] - 1), (hi[0] + 1, lo[1])
         found = up if step[0] > 0 else down if step[1] < 0 else hull(up, down)
-        return found if found[0] <= found[1] else lo  # else its body never runs
+        if found[0] > found[1]:
+            return lo  # its body never runs
+        if lo[0] == lo[1] and step[0] == step[1] and step[0]:  # the index is a whole number of steps from `lo`
+            low, high = (lo[0] + (end - lo[0]) // step[0] * step[0] for end in found)
+            return low, high
+        return found
 
     def while_(self, o: ops.While) -> None:
         def visit(wanted: Sequence[Value]) -> list[Interval]:
