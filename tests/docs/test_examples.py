@@ -137,7 +137,9 @@ def benchmark(name: str, folder: Path, *options: str) -> tuple[dict, str]:
     return json.loads(record.read_text(encoding="utf-8"))["rows"], done.stdout
 
 
-@pytest.mark.parametrize("name", ["launch", "backward", "interop_torch", "interop_paddle", "interop_jax", "utils"])
+@pytest.mark.parametrize(
+    "name", ["launch", "backward", "interop_torch", "interop_paddle", "interop_jax", "utils", "tiles"]
+)
 def test_benchmark_runs(name: str, tmp_path: Path) -> None:
     """No time is looked at."""
     pytest.importorskip({"interop_paddle": "paddle", "interop_jax": "jax"}.get(name, "torch"))
