@@ -21,6 +21,9 @@ Index = tuple[Value, ...]
 BLOCK = (2, 8)
 """The rows and columns of a product whose sums a loop carries at once: it reads 10 numbers for 16 products. In lanes
 that takes 26 of 32 registers."""
+WIDE_BLOCK_ROWS, WIDE_BLOCK_BITS = 4, 512
+"""The same for products of tiles that are not in lanes: LLVM makes vectors of the columns. With vectors of 256 bits
+these are 8 sums that do not wait for each other, of 16 registers."""
 
 
 def counted(
@@ -90,10 +93,11 @@ def product(
     x: Callable[[Value, Value], Value],
     y: Callable[[Value, Value], Value],
     place: Callable[[Value, Value], Index],
+    size: tuple[int, int] = BLOCK,
 ) -> Value:
     """Return the ``t`` that has the sum over ``k`` of ``x(i, k) * y(k, j)`` at ``place(i, j)``.
 
-    ``extents`` are the numbers of ``i``, ``k`` and ``j``.
+    ``extents`` are the numbers of ``i``, ``k`` and ``j``, ``size`` the rows and columns whose sums a loop carries.
     """
     rows, depth, cols = extents
 
@@ -120,9 +124,9 @@ def product(
         def columns(left: Value, width: int, out: Value) -> Value:
             return block(top, left, height, width, out)
 
-        return blocked(b, cols, BLOCK[1], out, columns)
+        return blocked(b, cols, size[1], out, columns)
 
-    return blocked(b, rows, BLOCK[0], b.insert(ops.Empty(), t).result, strip)
+    return blocked(b, rows, size[0], b.insert(ops.Empty(), t).result, strip)
 
 
 def blocked(b: Emitter, n: int, size: int, out: Value, body: Callable[[Value, int, Value], Value]) -> Value:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from warp_like.builtins.emit import Emitter
-from warp_like.builtins.loops import counted, for_each, over, product, scan
+from warp_like.builtins.loops import BLOCK, WIDE_BLOCK_BITS, WIDE_BLOCK_ROWS, counted, for_each, over, product, scan
 from warp_like.builtins.operators import INTEGERS
 from warp_like.builtins.patterns import MI, VI, F, I, M, Pattern, Q, S, TileOf, V
 from warp_like.builtins.precision import in_float32
@@ -266,18 +266,30 @@ for _kind, _word, _before in (("min", "least", "lt"), ("max", "greatest", "gt"))
 _FACTORS = TileOf(("M", "K"), F), TileOf(("K", "N"), F)
 
 
+def _block(t: Tile) -> tuple[int, int]:
+    """The rows and columns of a product that are summed at once."""
+    assert isinstance(t.dtype, Scalar)
+    columns = WIDE_BLOCK_BITS // t.dtype.bits
+    return (WIDE_BLOCK_ROWS, columns) if t.shape[1] >= columns else BLOCK
+
+
 def _matrix_product(b: Emitter, x: Value, y: Value) -> Value:
     (m, k), (_, n) = tile_type(x).shape, tile_type(y).shape
     made = Tile((m, n), tile_type(x).dtype)
-    return product(b, made, (m, k, n), lambda *at: b.extract(x, *at), lambda *at: b.extract(y, *at), lambda *at: at)
+    return product(
+        b, made, (m, k, n), lambda *at: b.extract(x, *at), lambda *at: b.extract(y, *at), lambda *at: at, _block(made)
+    )
 
 
 def _transposed_product(b: Emitter, x: Value, y: Value) -> Value:
-    """``x @ y^T``, without a transposed copy."""
+    """``x @ y^T``, with a transposed copy where it pays, so that columns of the product are neighbours in memory."""
     (m, k), (n, _) = tile_type(x).shape, tile_type(y).shape
     made = Tile((m, n), tile_type(x).dtype)
+    if m >= WIDE_BLOCK_ROWS and _block(made) != BLOCK:
+        turned = tabulated(b, Tile((k, n), tile_type(y).dtype), lambda at: b.extract(y, at[1], at[0]))
+        return _matrix_product(b, x, turned)
     columns = lambda p, j: b.extract(y, j, p)  # noqa: E731
-    return product(b, made, (m, k, n), lambda *at: b.extract(x, *at), columns, lambda *at: at)
+    return product(b, made, (m, k, n), lambda *at: b.extract(x, *at), columns, lambda *at: at, _block(made))
 
 
 def _product_of_transposed(b: Emitter, x: Value, y: Value) -> Value:
@@ -285,7 +297,7 @@ def _product_of_transposed(b: Emitter, x: Value, y: Value) -> Value:
     (k, m), (_, n) = tile_type(x).shape, tile_type(y).shape
     made = Tile((m, n), tile_type(x).dtype)
     rows = lambda i, p: b.extract(x, p, i)  # noqa: E731
-    return product(b, made, (m, k, n), rows, lambda *at: b.extract(y, *at), lambda *at: at)
+    return product(b, made, (m, k, n), rows, lambda *at: b.extract(y, *at), lambda *at: at, _block(made))
 
 
 def _declare_product(name: str, body: Callable[..., Value], x: TileOf, y: TileOf, adjoint: Adjoint) -> None:

@@ -15,6 +15,10 @@ no more than one register where a loop gathers, since so many elements that lie 
 cache. The threads that do not fill all these lanes go by one register's. Additions to neighbouring elements of an array
 wait for each other in the same way, and so does a reduction over the threads that stays in registers.
 
+Kernels on tiles have loops over elements, of which LLVM makes vectors in a single thread. Where most of the work is in
+such loops (products, maps, sums), these are faster; where iterations wait for each other (factorisations, solves),
+lanes are. ``cost.py`` compares both.
+
 Where neighbouring rows of the grid load the same vectors in a loop, or add to the same ones, there is also code for
 several rows at once (``coarsening.py``), which does more for each access: a naive matrix product takes half the time.
 """
@@ -96,8 +100,11 @@ def choose(
         wide = _widened(f, wanted or native, reduced, options)
         if wanted:
             return Choice(wide, wanted, "vector_width asks for it")
-        if lane_cost(wide, 1) >= thread_cost(f):
+        cost = lane_cost(wide, 1)
+        if cost >= thread_cost(f):
             return Choice(f, 1, "it gathers more than it computes")
+        if f.is_tiled and cost >= thread_cost(f, native):
+            return Choice(f, 1, "the elements of its tiles make vectors")
         alone = size > LARGEST_BLOCKED or gathers_in_loops(wide)
         most = MAX_LANES // native
         if private:

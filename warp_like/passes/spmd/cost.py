@@ -26,9 +26,9 @@ _LANE_DIVISION, _LANE_CALL = 10.0, 24.0  # for a register full of 512 bits, wher
 _DIVERGENCE = 1.3  # how much longer the last lane takes in a loop than the average one
 
 
-def thread_cost(f: Function) -> float:
-    """Return the cycles of a thread of ``f``, which is not in lanes."""
-    return _scalar_block(f.body)
+def thread_cost(f: Function, vector: int = 1) -> float:
+    """Return the cycles of a thread of ``f``, which is not in lanes; LLVM makes vectors of ``vector`` elements."""
+    return _scalar_block(f.body, vector)
 
 
 def lane_cost(f: Function, registers: int) -> float:
@@ -36,20 +36,22 @@ def lane_cost(f: Function, registers: int) -> float:
     return _Lanes(registers).block(f.body) / f.schedule.lanes
 
 
-def _scalar_block(b: Block) -> float:
-    return sum(map(_scalar_op, b.ops))
+def _scalar_block(b: Block, vector: int = 1) -> float:
+    return sum(_scalar_op(o, vector) for o in b.ops)
 
 
-def _scalar_op(o: Op) -> float:
+def _scalar_op(o: Op, vector: int = 1) -> float:
     match o:
         case ops.If():
-            return 1.0 + 0.6 * sum(map(_scalar_block, o.regions()))
+            return 1.0 + 0.6 * sum(_scalar_block(r, vector) for r in o.regions())
+        case ops.For() if vector > 1 and _makes_vectors(o, vector):
+            return _trips(o) * (_scalar_block(o.body) + _ISSUE) / vector
         case ops.For():
-            body = _scalar_block(o.body) + _ISSUE
+            body = _scalar_block(o.body, vector) + _ISSUE
             chain = any(_is_float(v) for v in o.results) and len(o.body.ops) < 12
             return _trips(o) * max(body, _CHAIN if chain else 0.0)
         case ops.While():
-            return TRIPS * (sum(map(_scalar_block, o.regions())) + 1.0)
+            return TRIPS * (sum(_scalar_block(r, vector) for r in o.regions()) + 1.0)
         case ops.Apply():
             return _elements(o) * _apply(o, _DIVISION, _CALL, _ISSUE)
         case ops.Atomic() | ops.AtomicCas():
@@ -59,6 +61,13 @@ def _scalar_op(o: Op) -> float:
         case ops.Load() | ops.Store() | ops.Cast():
             return _ISSUE * _elements(o)
     return 0.0
+
+
+def _makes_vectors(o: ops.For, vector: int) -> bool:
+    """Whether LLVM makes vectors in an inner loop: of its iterations, or of the many values that they carry."""
+    if any(r.regions() for r in o.body.ops) or (not o.results and _trips(o) < vector):
+        return False
+    return not o.results or len(o.results) >= vector
 
 
 def _apply(o: ops.Apply, division: float, call: float, other: float) -> float:
