@@ -62,6 +62,7 @@ class Lowered(NamedTuple):
         straight: Whether LLVM's optimiser has nothing to do.
         in_lanes: Whether its loops work on vectors already.
         places: For CUDA, the places in the source that columns of line information stand for.
+        tiled: Whether it works on tiles, with loops over their elements.
     """
 
     text: str
@@ -69,6 +70,7 @@ class Lowered(NamedTuple):
     straight: bool = False
     in_lanes: bool = False
     places: tuple[Loc, ...] = ()
+    tiled: bool = False
 
 
 def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
@@ -109,7 +111,7 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
         grid = kind(w, ndim, f, run)
         grid.write()
     text = w.module(name, _signature(w, name, max(size, 8), uses_stack(f)))
-    return Lowered(text, w.faults, straight, f.schedule.lanes > 1, w.places)
+    return Lowered(text, w.faults, straight, f.schedule.lanes > 1, w.places, f.is_tiled)
 
 
 def _signature(w: Writer, name: str, size: int, stack: bool) -> str:
