@@ -20,6 +20,10 @@ from warp_like.ir.atomics import KINDS, AtomicKind
 from warp_like.ir.layout import align_of, field_offsets, size_of
 from warp_like.ir.types import Array, Scalar, Struct, element_count, float16, float32, scalar_of
 
+LARGE_LOCAL = 1 << 10
+"""The bytes from which on LLVM is told which local array an access is to. Many together lie in one piece of memory, where
+it could not tell."""
+
 
 def access_group(w: Writer) -> str:
     """Return the metadata that puts an access into the grid loop's access group, away from all sums."""
@@ -57,7 +61,17 @@ def local_array(w: Writer, t: Array, shape: tuple[int, ...], lanes: int = 1, *, 
     if zeroed:
         w.declare("llvm.memset.p0.i64", "void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
         w.do(f"call void @llvm.memset.p0.i64(ptr align {align} {data}, i8 0, i64 {size}, i1 false)")
-    return ArrayRef(t, data, tuple(map(str, shape)), (), local=True, lanes=lanes)
+    note = "" if w.target.is_cuda or size < LARGE_LOCAL else _local_note(w)
+    return ArrayRef(t, data, tuple(map(str, shape)), (), local=True, note=note, lanes=lanes)
+
+
+def _local_note(w: Writer) -> str:
+    """Return the metadata of accesses to a new local array: they touch none of the earlier ones that have such a note."""
+    domain = w.metadata("locals", "distinct !{{self}}")
+    earlier = list(w.local_scopes)
+    scope = w.metadata(f"local {len(earlier)}", f"distinct !{{{{self}}, {domain}}}")
+    w.local_scopes.append(scope)
+    return f", !alias.scope {_scopes(w, [scope])}" + (f", !noalias {_scopes(w, earlier)}" if earlier else "")
 
 
 def shared_array(w: Writer, team: Team, t: Array, shape: tuple[int, ...]) -> ArrayRef:
@@ -82,7 +96,7 @@ def note_of(w: Writer, array: ArrayRef) -> str:
     The stack is used by one thread after the other: that order counts. So does the order of additions to a sum.
     """
     if array.local or array.shared:
-        return ""
+        return array.note
     return _sum_note(w, array.sum) if array.sum else access_group(w)
 
 

@@ -30,6 +30,7 @@ class Writer:
         self.lines: list[str] = []
         self.block = "entry"
         self.calls_vector_math = False
+        self.local_scopes: list[str] = []  # the alias scopes of large local arrays
         self._allocas: list[str] = []
         self._locals: list[tuple[str, int, int]] = []  # local arrays: names, bytes, alignment
         self._declared: dict[str, str] = {}
