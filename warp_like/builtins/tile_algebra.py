@@ -200,7 +200,7 @@ def _fft(sign: float) -> Callable[[Emitter, Value], Value]:
             data = tabulated(b, line, lambda at: b.extract(x, *where, at[0]))
             done = 1
             for radix in _factors(n):
-                data = _stage(b, data, turns, radix, done)
+                data = _stage(b, data, turns, sign, radix, done)
                 done *= radix
             return counted(b, 0, n, [made], lambda j, m: [b.insert_component(m, b.extract(data, j), *where, j)])
 
@@ -211,16 +211,32 @@ def _fft(sign: float) -> Callable[[Emitter, Value], Value]:
 
 
 def _turns(b: Emitter, n: int, sign: float, pair: Vec) -> Value:
-    """The ``n``-th roots of one, computed in float64."""
+    """The ``n``-th roots of one, computed in float64: each the product of two of a few that take sines."""
+    few = max(k for k in range(1, math.isqrt(n) + 1) if n % k == 0)
+    wide = Vec(2, float64)
 
-    def root(at: tuple[Value, ...]) -> Value:
-        angle = b.mul(b.cast(at[0], float64), sign * 2.0 * math.pi / n)
-        return b.make(pair, [b.cast(b.cos(angle), pair.dtype), b.cast(b.sin(angle), pair.dtype)])
+    def roots(count: int, step: int) -> Value:
+        def root(at: tuple[Value, ...]) -> Value:
+            angle = b.mul(b.cast(at[0], float64), sign * 2.0 * math.pi * step / n)
+            return b.make(wide, [b.cos(angle), b.sin(angle)])
 
-    return tabulated(b, Tile((n,), pair), root)
+        return tabulated(b, Tile((count,), wide), root)
+
+    coarse, fine = roots(n // few, few), roots(few, 1)
+
+    def block(i: Value, made: Value) -> list[Value]:
+        z = b.extract(coarse, i)
+
+        def put(j: Value, made: Value) -> list[Value]:
+            parts = [b.cast(x, pair.dtype) for x in b.components(_times(b, z, b.extract(fine, j)))]
+            return [b.insert_component(made, b.make(pair, parts), b.add(b.mul(i, few), j))]
+
+        return counted(b, 0, few, [made], put)
+
+    return counted(b, 0, n // few, [b.insert(ops.Empty(), Tile((n,), pair)).result], block)[0]
 
 
-def _stage(b: Emitter, data: Value, turns: Value, radix: int, done: int) -> Value:
+def _stage(b: Emitter, data: Value, turns: Value, sign: float, radix: int, done: int) -> Value:
     """Join ``radix`` transforms of length ``done`` each, at all places."""
     (n,) = tile_type(data).shape
     length, count = done * radix, n // (done * radix)
@@ -230,19 +246,38 @@ def _stage(b: Emitter, data: Value, turns: Value, radix: int, done: int) -> Valu
         parts = []
         for q in range(radix):
             z = b.extract(data, b.add(b.mul(b.add(b.mul(k, radix), q), count), i))
-            turn = b.extract(turns, b.mul(b.mul(k, q), n // length)) if q else None
-            parts.append(z if turn is None else _times(b, z, turn))
-        for q in range(radix):
-            total = parts[0]
-            for p in range(1, radix):
-                total = b.add(total, _times(b, parts[p], b.extract(turns, p * q % radix * (n // radix))))
+            turned = q and done > 1
+            parts.append(_times(b, z, b.extract(turns, b.mul(b.mul(k, q), n // length))) if turned else z)
+        for q, total in enumerate(_joined(b, parts, turns, sign)):
             made = b.insert_component(made, total, b.add(b.mul(b.add(k, q * done), count), i))
         return [made]
 
-    def group(k: Value, made: Value) -> list[Value]:
-        return counted(b, 0, count, [made], lambda i, m: place(i, k, m))
+    start = [b.insert(ops.Empty(), data.type).result]
+    if count < done:  # the longer loop inside, for vectors
+        return counted(b, 0, count, start, lambda i, made: counted(b, 0, done, [made], lambda k, m: place(i, k, m)))[0]
+    return counted(b, 0, done, start, lambda k, made: counted(b, 0, count, [made], lambda i, m: place(i, k, m)))[0]
 
-    return counted(b, 0, done, [b.insert(ops.Empty(), data.type).result], group)[0]
+
+def _joined(b: Emitter, parts: list[Value], turns: Value, sign: float) -> list[Value]:
+    """The Fourier transform of a few numbers."""
+    if len(parts) == 2:
+        return [b.add(*parts), b.sub(*parts)]
+    if len(parts) == 4:
+        even, odd = (
+            (b.add(parts[0], parts[2]), b.sub(parts[0], parts[2])),
+            (b.add(parts[1], parts[3]), b.sub(parts[1], parts[3])),
+        )
+        x, y = b.components(odd[1])
+        quarter = b.make(parts[0].type, [b.neg(y), x] if sign > 0 else [y, b.neg(x)])
+        return [b.add(even[0], odd[0]), b.add(even[1], quarter), b.sub(even[0], odd[0]), b.sub(even[1], quarter)]
+    radix, (n,) = len(parts), tile_type(turns).shape
+    made = []
+    for q in range(radix):
+        total = parts[0]
+        for p in range(1, radix):
+            total = b.add(total, _times(b, parts[p], b.extract(turns, p * q % radix * (n // radix))))
+        made.append(total)
+    return made
 
 
 def _times(b: Emitter, x: Value, y: Value) -> Value:
