@@ -26,8 +26,8 @@ Its time would grow with the square of their number or size: 12,000 lines in the
 """
 
 LARGEST_TILED = 12000
-"""Lines beyond which LLVM makes no vectors in a kernel on tiles, whose work is in many short loops: 7,400 lines in 60 of
-them take 1.7 s with vectors and 2 s without, since vectors are less code."""
+"""Lines beyond which LLVM makes no vectors in a kernel on tiles, whose work is in many short loops: 7,400 lines in 60
+of them take 1.7 s with vectors and 2 s without, since vectors are less code."""
 
 _numbers = itertools.count()
 

@@ -168,3 +168,26 @@ def test_no_memory():
     ):
         done = subprocess.run([sys.executable, "-c", LITTLE, memory], capture_output=True, text=True, cwd=ROOT)
         assert done.stdout.strip() == said, done.stderr
+
+
+def test_accesses_of_large_local_arrays_say_which_one_it_is() -> None:
+    """The domain, and a scope for each large array; the small one has none."""
+
+    @wp.kernel
+    def local_arrays(out: wp.array(dtype=float)):
+        i = wp.tid()
+        a = wp.zeros(shape=(512,), dtype=float)
+        b = wp.zeros(shape=(512,), dtype=float)
+        small = wp.zeros(shape=(4,), dtype=float)
+        a[i] = 1.0
+        b[i] = 2.0
+        small[i % 4] = 3.0
+        out[i] = a[i] + b[i + 1] + small[0]
+
+    text = local_arrays.inspect("llvm")
+    accesses = [line for line in text.splitlines() if "!alias.scope" in line]
+    assert len({line.partition("!alias.scope ")[2].partition(",")[0] for line in accesses}) == 2
+    assert any("!noalias" in line for line in accesses)
+    out = wp.zeros(4, dtype=float)
+    wp.launch(local_arrays, dim=4, outputs=[out])
+    assert out.numpy().tolist() == [4.0, 1.0, 1.0, 1.0]

@@ -21,8 +21,8 @@ from warp_like.ir.layout import align_of, field_offsets, size_of
 from warp_like.ir.types import Array, Scalar, Struct, element_count, float16, float32, scalar_of
 
 LARGE_LOCAL = 1 << 10
-"""The bytes from which on LLVM is told which local array an access is to. Many together lie in one piece of memory, where
-it could not tell."""
+"""The bytes from which on LLVM is told which local array an access is to. Many together lie in one piece of memory,
+where it could not tell."""
 
 
 def access_group(w: Writer) -> str:
@@ -66,7 +66,7 @@ def local_array(w: Writer, t: Array, shape: tuple[int, ...], lanes: int = 1, *, 
 
 
 def _local_note(w: Writer) -> str:
-    """Return the metadata of accesses to a new local array: they touch none of the earlier ones that have such a note."""
+    """Return the metadata of accesses to a new local array: they touch none of the earlier ones that have a note."""
     domain = w.metadata("locals", "distinct !{{self}}")
     earlier = list(w.local_scopes)
     scope = w.metadata(f"local {len(earlier)}", f"distinct !{{{{self}}, {domain}}}")

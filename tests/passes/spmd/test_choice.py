@@ -1,0 +1,46 @@
+"""Kernels on tiles run in lanes where iterations wait for each other, else one thread at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import warp_like as wp
+from warp_like.compiler.pipeline import optimised
+from warp_like.compiler.signature import Signature
+from warp_like.passes.spmd.choice import Choice, choose
+
+
+@wp.kernel
+def products(a: wp.array3d(dtype=float), out: wp.array3d(dtype=float)):
+    i = wp.tid()
+    t = wp.tile_load(a[i], shape=(16, 16))
+    wp.tile_store(out[i], wp.tile_matmul(t, t))
+
+
+@wp.kernel
+def row_sums(a: wp.array2d(dtype=float), out: wp.array(dtype=float)):
+    i = wp.tid()
+    wp.tile_store(out, wp.tile_sum(wp.tile_load(a[i], shape=256)), offset=i)
+
+
+@wp.kernel
+def factors(a: wp.array3d(dtype=float), out: wp.array3d(dtype=float)):
+    i = wp.tid()
+    wp.tile_store(out[i], wp.tile_cholesky(wp.tile_load(a[i], shape=(16, 16))))
+
+
+def choice(kernel: Any, wanted: int = 0) -> Choice:
+    return choose(optimised(kernel.source, Signature(kernel.types)), 256, 16, wanted)
+
+
+@pytest.mark.parametrize("kernel", [products, row_sums])
+def test_elements_of_tiles_make_vectors(kernel: Any) -> None:
+    chosen = choice(kernel)
+    assert (chosen.width, chosen.reason) == (1, "the elements of its tiles make vectors")
+    assert choice(kernel, wanted=8).width == 8
+
+
+def test_serial_work_on_tiles_is_done_in_lanes() -> None:
+    assert choice(factors).width == 8
