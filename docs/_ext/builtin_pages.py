@@ -127,6 +127,8 @@ def pattern(of: Any) -> str:
             return f"quat[{pattern(dtype)}]"
         case "TransformOf":
             return f"transform[{pattern(dtype)}]"
+        case "TileOf":
+            return f"tile[{pattern(dtype)}]"
         case "ArrayOf":
             return f"array[{'Any' if dtype is None else pattern(dtype)}]"
     return str(of)
@@ -256,6 +258,9 @@ def _concrete(of: Any) -> Any:
             return ir.Quat(_concrete(d))
         case patterns.TransformOf(d):
             return ir.Transform(_concrete(d))
+        case patterns.TileOf(shape, d):
+            extents = (4,) if isinstance(shape, str) else tuple(n if isinstance(n, int) else 4 for n in shape)
+            return ir.Tile(extents, _concrete(d))
     return of
 
 

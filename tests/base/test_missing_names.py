@@ -7,7 +7,7 @@ import pytest
 import warp_like as wp
 from warp_like.base.missing_names import MISSING, OTHER_NAMES, PAGE
 
-NO_TILES = f"`wp.tile_load` exists in Warp and not here: tiles are not in this release; {PAGE}"
+NO_GRIDS = f"`wp.HashGrid` exists in Warp and not here: hash grids are not in this release; {PAGE}"
 
 
 def test_the_table_holds_only_what_is_missing():
@@ -17,8 +17,8 @@ def test_the_table_holds_only_what_is_missing():
 
 def test_an_attribute():
     with pytest.raises(AttributeError) as caught:
-        _ = wp.tile_load
-    assert str(caught.value) == f"module 'warp_like' has no attribute 'tile_load': {NO_TILES}"
+        _ = wp.HashGrid
+    assert str(caught.value) == f"module 'warp_like' has no attribute 'HashGrid': {NO_GRIDS}"
     assert not hasattr(wp, "Mesh")
     with pytest.raises(AttributeError, match=r"no attribute 'no_such_name'$"):
         _ = wp.no_such_name
@@ -26,8 +26,8 @@ def test_an_attribute():
 
 def test_an_import():
     with pytest.raises(ImportError) as caught:
-        from warp_like import tile_load  # noqa: F401
-    assert str(caught.value) == NO_TILES
+        from warp_like import HashGrid  # noqa: F401
+    assert str(caught.value) == NO_GRIDS
 
 
 @pytest.mark.parametrize(

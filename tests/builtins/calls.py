@@ -13,7 +13,7 @@ import numpy as np
 import warp_like.builtins  # noqa: F401  (fills the registry)
 from tests.interpreter import numpy_dtype
 from tests.ir_builder import start, tid
-from warp_like.builtins.patterns import AnyValue, ArrayOf, MatOf, QuatOf, TransformOf, VecOf
+from warp_like.builtins.patterns import AnyValue, ArrayOf, MatOf, QuatOf, TileOf, TransformOf, VecOf
 from warp_like.builtins.spec import REGISTRY, Overload, resolve
 from warp_like.ir.core import Function
 from warp_like.ir.types import SCALARS, Array, Mat, Quat, Scalar, Transform, Type, Vec, element_shape, scalar_of
@@ -60,7 +60,7 @@ def rows() -> list[Overload]:
         row
         for overloads in REGISTRY.values()
         for row in overloads
-        if row.patterns and not any(isinstance(p, (Array, ArrayOf)) for p in row.patterns)
+        if row.patterns and not any(isinstance(p, (Array, ArrayOf, TileOf)) for p in row.patterns)
     ]
 
 

@@ -78,6 +78,29 @@ Operators
     add(a, b) sub(a, b) bit_and(a, b) bit_or(a, b) bit_xor(a, b) lshift(a, b) rshift(a, b) invert(a) mul(a, b)
     mod(a, b) div(a, b) div_approx(a, b) floordiv(a, b) pos(x) neg(x) unot(a) lt(a, b) le(a, b) gt(a, b) ge(a, b)
     eq(a, b) ne(a, b)
+
+Tiles
+    tile_sum(a) tile_dot(a, b) tile_min(a) tile_argmin(a) tile_max(a) tile_argmax(a)
+    tile_zeros(shape, dtype, storage) tile_ones(shape, dtype, storage) tile_empty(shape, dtype, storage)
+    tile_full(shape, value, dtype, storage) tile_arange(start, stop, step, dtype, storage)
+    tile_randi(shape, rng, min, max, storage) tile_randf(shape, rng, min, max, storage)
+    tile_load(a, shape, offset, storage, bounds_check, aligned) tile_store(a, t, offset, bounds_check, aligned)
+    tile_load_indexed(a, indices, shape, offset, axis, storage) tile_store_indexed(a, indices, t, offset, axis)
+    tile_atomic_add(a, t, offset, bounds_check) tile_atomic_min(a, t, offset, bounds_check)
+    tile_atomic_max(a, t, offset, bounds_check) tile_atomic_add_indexed(a, indices, t, offset, axis)
+    tile_view(t, offset, shape) tile_slice_indexed(t, indices) tile_squeeze(t, axis) tile_reshape(t, shape)
+    tile_transpose(a) tile_broadcast(a, shape) tile_extract(a, i, j, k, l, m, n) tile_assign(dst, src, offset)
+    tile(x, preserve_type) untile(a) tile_from_thread(shape, value, thread_idx, storage)
+    tile_scatter_add(a, i, value, has_value, atomic) tile_scatter_masked(a, i, value, has_value)
+    tile_stack(capacity, dtype) tile_stack_push(s, value, has_value) tile_stack_pop(s) tile_stack_clear(s)
+    tile_stack_count(s) tile_map(op, a, *args) tile_astype(t, dtype) tile_where(cond, a, b) tile_reduce(op, a, axis)
+    tile_scan_inclusive(a) tile_scan_exclusive(a) tile_scan_max_inclusive(a) tile_scan_min_inclusive(a)
+    tile_sort(keys, values) tile_matmul(a, b, out, alpha, beta, precision)
+    tile_matmul_transpose_update(a, b, out, alpha, beta, precision) tile_diag_add(a, d) tile_cholesky(A, fill_mode)
+    tile_cholesky_inplace(A, fill_mode) tile_lower_solve(L, y) tile_lower_solve_inplace(L, y) tile_upper_solve(U, z)
+    tile_upper_solve_inplace(U, z) tile_cholesky_solve(L, y, fill_mode) tile_cholesky_solve_inplace(L, y, fill_mode)
+    tile_add_inplace(a, b) tile_sub_inplace(a, b) tile_bit_and_inplace(a, b) tile_bit_or_inplace(a, b)
+    tile_bit_xor_inplace(a, b) tile_axpy(alpha, src, dest) tile_fft(inout) tile_ifft(inout)
 """
 
 FORMS: dict[str, list[str]] = {}

@@ -12,7 +12,7 @@ from tests.backend.test_ptx import accept, needs_libdevice
 from tests.builtins.calls import Case, only
 from tests.ir_builder import start, tid
 from tests.long_tail import tail
-from warp_like.builtins.patterns import ArrayOf
+from warp_like.builtins.patterns import ArrayOf, TileOf
 from warp_like.builtins.spec import REGISTRY
 from warp_like.ir.core import Function
 from warp_like.ir.types import (
@@ -86,5 +86,5 @@ def test_the_table_holds_every_row() -> None:
     public = [r for name, rows in REGISTRY.items() if not name.startswith("_") for r in rows]
     missing = {r.name for r in public if id(r) not in reached}
     without = {r.name for r in public if not r.patterns}
-    arrays = {r.name for r in public if any(isinstance(p, (Array, ArrayOf)) for p in r.patterns)}
+    arrays = {r.name for r in public if any(isinstance(p, (Array, ArrayOf, TileOf)) for p in r.patterns)}
     assert missing <= without | arrays

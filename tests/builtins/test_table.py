@@ -45,6 +45,7 @@ GROUPS = {
     "Operators",
     "Utility",
     "Blocks and Warps",
+    "Tiles",
 }
 
 DRAWN_IN_LOOPS = ("poisson",)

@@ -70,14 +70,14 @@ _declare(
     'shape, rng, min=None, max=None, storage="register"',
     "Return a tile of random integers, from ``min`` to before ``max`` where these are given.\n\n``rng`` is a state as "
     "``wp.rand_init`` makes it. It does not change, so a second call gives the same numbers. " + SHAPE,
-    "wp.tile_store(a, t + wp.tile_astype(wp.tile_randi(4, wp.rand_init(n), 0, 10), dtype=float))",
+    "wp.tile_store(a, t + wp.tile_astype(wp.tile_randi(4, wp.rand_init(n[0]), 0, 10), dtype=float))",
 )
 _declare(
     "tile_randf",
     'shape, rng, min=None, max=None, storage="register"',
     "Return a tile of random floats from 0 to before 1, or from ``min`` to before ``max``.\n\n``rng`` is a state as "
     "``wp.rand_init`` makes it. It does not change, so a second call gives the same numbers. " + SHAPE,
-    "wp.tile_store(a, t + wp.tile_randf(4, wp.rand_init(n)))",
+    "wp.tile_store(a, t + wp.tile_randf(4, wp.rand_init(n[0])))",
 )
 
 # --- memory ---
@@ -141,7 +141,7 @@ _declare(
     "t, indices",
     "Return the elements of tile ``t`` that a tile of integers chooses along one axis: ``t[i, :]``.\n\n"
     "Negative integers count from the end.",
-    "i = wp.tile_arange(3, -1, -1, dtype=int)\nwp.tile_store(a, t[i])",
+    "i = wp.tile_arange(3, -1, -1, dtype=int)\nwp.tile_store(a, wp.tile_slice_indexed(t, i))",
 )
 _declare(
     "tile_squeeze",

@@ -50,7 +50,24 @@ def _declare_operator(
 ) -> None:
     """An operator that works element by element; what is no tile is the same for all elements."""
     params = dict(zip("ab" if len(operands) > 1 else "x", operands, strict=True))
-    declare_row(name, Elementwise(name), params, result, group="Operators", doc=f"Return {words}.", adjoint=adjoint)
+    example = f"t = wp.tile_load(a, shape=4)\nr = wp.{name}({', '.join(map(_sample, operands))})"
+    doc = f"Return {words}."
+    declare_row(name, Elementwise(name), params, result, group="Operators", doc=doc, adjoint=adjoint, example=example)
+
+
+def _sample(of: Pattern) -> str:
+    """An operand for the example of a row: what it is made of is told by its elements."""
+    if isinstance(of, TileOf):
+        return "t" if of.dtype == S else f"wp.tile_full(4, {_sample(of.dtype)})"
+    samples: dict[Pattern, str] = {
+        V: "wp.vec2(t[0], 2.0)",
+        M: "wp.mat22(t[0], 0.0, 0.0, 2.0)",
+        Q: "wp.quat(t[0], 0.0, 0.0, 1.0)",
+        I: "n[0]",
+        VI: "wp.vec2i(n[0], 2)",
+        MI: "wp.matrix(n[0], 2, 3, 4, shape=(2, 2), dtype=int)",
+    }
+    return samples.get(of, "2.0")
 
 
 def _declare_sums(element: Pattern) -> None:
@@ -161,7 +178,7 @@ for _element in (S, V, M, Q):
         {"a": TileOf("shape", _element)},
         TileOf((1,), _element),
         group=GROUP,
-        doc="Return the sum of all elements, as a tile of one element.",
+        doc="Return the sum of all elements, as a tile of one element; with ``axis=``, a constant, the sums along it.",
         adjoint=_spread,
         example="t = wp.tile_load(a, shape=4)\nwp.tile_store(a, wp.tile_sum(t))",
     )

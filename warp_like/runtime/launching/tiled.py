@@ -60,7 +60,7 @@ def launch_tiled(
         WarpCodegenError: The kernel can't be compiled.
 
     Example:
-        >>> wp.launch_tiled(row_sums, dim=n, inputs=[x], outputs=[y], block_dim=64)
+        >>> wp.launch_tiled(square, dim=n, inputs=[x], outputs=[y], block_dim=64)
     """
     key = getattr(kernel, "key", repr(kernel))
     threads = checked_block_dim(f"kernel `{key}`", block_dim) if settings.enable_cpu_blocks else 1
