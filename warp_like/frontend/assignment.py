@@ -23,6 +23,7 @@ from warp_like.frontend.expressions import OPERATORS, binary
 from warp_like.frontend.host import Host, number, type_named
 from warp_like.frontend.names import MISSING
 from warp_like.frontend.operands import Operand, describe, require_value_kind
+from warp_like.frontend.references import holds_tile
 from warp_like.frontend.scope import Unbound
 from warp_like.frontend.selection import Index, Member, Selection, narrow, selected_type
 from warp_like.frontend.specials import thread_index
@@ -166,7 +167,7 @@ def build_augmented(ctx: Context, node: ast.AugAssign) -> None:
         if kind is not None and has_atomic(kind.name, _element_type(where)):
             _atomic(ctx, where, kind, node, operand)
             return
-    if isinstance(where, Name) and (view := view_of(ctx, node.target)) is not None:
+    if isinstance(where, Name) and holds_tile(ctx, where.name) and (view := view_of(ctx, node.target)) is not None:
         where = TilePart(view)  # a tile changes in place
     with ctx.at(node.target):
         old = load(ctx, where)
@@ -247,7 +248,7 @@ def _inner(ctx: Context, node: ast.expr) -> Place:
     """The place that holds the one being assigned; any expression that gives an array will do."""
     if isinstance(node, (ast.Name, ast.Subscript, ast.Attribute)) and not _in_tuple(ctx, node):
         inner = place(ctx, node)
-        if isinstance(inner, Name) and (view := view_of(ctx, node)) is not None:
+        if isinstance(inner, Name) and holds_tile(ctx, inner.name) and (view := view_of(ctx, node)) is not None:
             return TilePart(view)
         if _is_array_field(ctx, inner):
             array = load(ctx, inner)

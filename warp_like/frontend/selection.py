@@ -78,7 +78,7 @@ def narrow(ctx: Context, t: Type, selection: Selection, at: Sequence[Index | Mem
     shape = element_shape(part)
     what = with_article(str(part))
     if len(at) > len(shape):
-        raise WarpCodegenIndexError(f"{what} takes {len(shape)} {_plural(len(shape))}, got {len(at)}")
+        raise WarpCodegenIndexError(f"{what} takes {plural(len(shape))}, got {len(at)}")
     words = ("rows", "columns") if isinstance(part, Mat) else ("components",)
     left = list(zip(at, words, strict=False))
     return tuple(s if isinstance(s, (Value, int)) or not left else _choose(ctx, s, *left.pop(0), what) for s in whole)
@@ -132,8 +132,9 @@ def in_range(index: int, extent: int, what: str, word: str) -> int:
     return index % extent
 
 
-def _plural(n: int) -> str:
-    return "index" if n == 1 else f"1 to {n} indices" if n > 1 else "indices"
+def plural(n: int) -> str:
+    """Return how many indices something with ``n`` dimensions takes."""
+    return "1 index" if n == 1 else f"1 to {n} indices" if n > 1 else "0 indices"
 
 
 def _range(s: range | Member) -> range:

@@ -56,7 +56,12 @@ class TileView(Host):
         return Tile(self.shape, self.dtype) if self.shape else self.dtype
 
     def within(self, shape: tuple[int, ...], places: Places, text: str) -> TileView:
-        """Return a part of the part."""
+        """Return a part of the part.
+
+        Raises:
+            WarpCodegenError: The tile is gone.
+        """
+        self.require_fresh()
         return TileView(self.root, shape, self.dtype, lambda b, at: self.places(b, places(b, at)), text, self.depth)
 
     def read(self, b: Emitter, whole: Value) -> Value:

@@ -14,7 +14,7 @@ from warp_like.builtins.tiles import at_number, tabulated, tile_type
 from warp_like.frontend import tile_views
 from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.operands import NOTHING, Operand, describe
-from warp_like.frontend.selection import Span, from_end, in_range, known_index
+from warp_like.frontend.selection import Span, from_end, in_range, known_index, plural
 from warp_like.frontend.tile_views import Index, Places, TileView
 from warp_like.frontend.tiles import structs
 from warp_like.frontend.tiles.arguments import (
@@ -63,7 +63,7 @@ def target(ctx: Context, node: ast.Subscript, view: TileView) -> TileView:
         )
     if len(at) > len(view.shape):
         raise WarpCodegenIndexError(
-            f"{with_article(str(view.type))} takes {len(view.shape)} indices, got {len(at)}",
+            f"{with_article(str(view.type))} takes {plural(len(view.shape))}, got {len(at)}",
             help="index the element apart: t[i, j][k]",
         )
     t = view.type
@@ -95,7 +95,7 @@ def _index(ctx: Context, node: ast.expr) -> At:
 def selected(ctx: Context, t: Tile, at: Sequence[At]) -> tuple[tuple[int, ...], Places]:
     """Return the extents of a part of a ``t``, and where its elements are."""
     if len(at) > len(t.shape):
-        raise WarpCodegenIndexError(f"{with_article(str(t))} takes 1 to {len(t.shape)} indices, got {len(at)}")
+        raise WarpCodegenIndexError(f"{with_article(str(t))} takes {plural(len(t.shape))}, got {len(at)}")
     chosen: list[Value | int | range] = []
     for k, n in enumerate(t.shape):
         index = at[k] if k < len(at) else None
@@ -133,9 +133,7 @@ def _component(ctx: Context, node: ast.Subscript, base: Value | TileView, at: Se
     assert isinstance(t, Tile)
     inner = element_shape(t.dtype)
     if len(at) > len(t.shape) + len(inner) or any(isinstance(i, Span) for i in at):
-        raise WarpCodegenIndexError(
-            f"{with_article(str(t))} takes 1 to {len(t.shape) + len(inner)} indices, got {len(at)}"
-        )
+        raise WarpCodegenIndexError(f"{with_article(str(t))} takes {plural(len(t.shape) + len(inner))}, got {len(at)}")
     where = [_settled(ctx, i, n, t) for i, n in zip(at, (*t.shape, *inner), strict=False)]
     whole = _whole(ctx, base)
     component_type(t, len(where))
@@ -165,7 +163,7 @@ def _gathered(ctx: Context, node: ast.Subscript, base: Value, at: Sequence[At], 
     if len(given.shape) != 1 or not isinstance(given.dtype, Scalar) or not given.dtype.is_int:
         raise WarpCodegenTypeError(f"the indices are a tile of integers of one dimension, got {given}")
     if len(at) > len(t.shape):
-        raise WarpCodegenIndexError(f"{with_article(str(t))} takes 1 to {len(t.shape)} indices, got {len(at)}")
+        raise WarpCodegenIndexError(f"{with_article(str(t))} takes {plural(len(t.shape))}, got {len(at)}")
     shape = (*t.shape[:axis], given.shape[0], *t.shape[axis + 1 :])
     b = ctx.b
 

@@ -63,7 +63,9 @@ def launch_tiled(
         >>> wp.launch_tiled(square, dim=n, inputs=[x], outputs=[y], block_dim=64)
     """
     key = getattr(kernel, "key", repr(kernel))
-    threads = checked_block_dim(f"kernel `{key}`", block_dim) if settings.enable_cpu_blocks else 1
+    threads = checked_block_dim(f"kernel `{key}`", block_dim)
+    if not settings.enable_cpu_blocks:
+        threads = 1
     dims = grid_dims(key, dim)
     return launch(
         kernel,

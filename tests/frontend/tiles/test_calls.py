@@ -1,0 +1,230 @@
+"""Tiles between threads, of structs, of all types of elements; how they are launched; what is refused, and where."""
+
+import linecache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warp_like as wp
+from warp_like.base.errors import WarpCodegenError
+
+
+@wp.struct
+class Particle:
+    place: wp.vec3
+    mass: float
+    kind: int
+
+
+@wp.func
+def heavier(p: Particle, by: float):
+    p.mass *= by
+    p.kind += 1
+    return p
+
+
+@wp.kernel
+def with_structs(a: wp.array(dtype=Particle), out: wp.array(dtype=Particle), total: wp.array(dtype=Particle)):
+    t = wp.tile_load(a, shape=4)
+    t[1].mass = 10.0
+    t[2].place[0] += 0.5
+    t[3] = a[0]
+    s = wp.tile_map(heavier, t, 2.0)
+    s[0] += t[0]
+    wp.tile_store(out, s)
+    wp.tile_store(total, wp.tile_sum(t + t))
+    wp.tile_atomic_add(total, t, offset=1)
+
+
+def test_structs():
+    values = [Particle(place=wp.vec3(i, 1.0, 2.0), mass=i + 1.0, kind=i) for i in range(4)]
+    a = wp.array(values, dtype=Particle)
+    out, total = wp.zeros(4, dtype=Particle), wp.zeros(5, dtype=Particle)
+    wp.launch_tiled(with_structs, dim=1, inputs=[a, out, total], block_dim=32)
+    assert [p.mass for p in out.list()] == [3.0, 20.0, 6.0, 2.0]
+    assert [p.kind for p in out.list()] == [1, 2, 3, 1]
+    assert [p.place[0] for p in out.list()] == [0.0, 1.0, 2.5, 0.0]
+    assert (total.list()[0].mass, total.list()[0].kind) == (2.0 * (1.0 + 10.0 + 3.0 + 1.0), 2 * (0 + 1 + 2 + 0))
+    assert [p.mass for p in total.list()[1:]] == [1.0, 10.0, 3.0, 1.0]
+
+
+@wp.func
+def mass_of(p: Particle):
+    return p.mass * p.place[1]
+
+
+@wp.kernel
+def masses(a: wp.array(dtype=Particle), out: wp.array(dtype=float)):
+    t = wp.tile_load(a, shape=3)
+    wp.tile_store(out, wp.tile_map(mass_of, t + t))
+
+
+def test_gradients_of_fields():
+    a = wp.array(
+        [Particle(place=wp.vec3(0.0, 2.0, 0.0), mass=3.0) for _ in range(3)], dtype=Particle, requires_grad=True
+    )
+    out = wp.zeros(3, dtype=float, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch_tiled(masses, dim=1, inputs=[a, out], block_dim=32)
+    tape.backward(grads={out: wp.ones(3, dtype=float)})
+    assert [(p.mass, tuple(p.place)) for p in a.grad.list()] == [(8.0, (0.0, 12.0, 0.0))] * 3
+
+
+@wp.kernel
+def between_threads(a: wp.array(dtype=float), m: wp.array(dtype=wp.mat22), out: wp.array(dtype=float)):
+    i, lane = wp.tid()
+    sums = wp.tile_sum(wp.tile(a[i])) + wp.tile_sum(wp.tile(wp.vec2(a[i], 1.0)))
+    back = wp.untile(wp.tile(m[0]))
+    counts = wp.tile_zeros(shape=(2, 2), dtype=float)
+    wp.tile_scatter_add(counts, 1, 0, 2.0, a[i] > 0.5)
+    wp.tile_scatter_add(counts, 1, 0, 3.0, True)
+    wp.tile_scatter_masked(counts, 0, 1, 7.0, True)
+    stack = wp.tile_stack(capacity=2, dtype=float)
+    for k in range(3):
+        wp.tile_stack_push(stack, float(k), k != 0)
+    last, place = wp.tile_stack_pop(stack)
+    first, _ = wp.tile_stack_pop(stack)
+    _, empty = wp.tile_stack_pop(stack)
+    out[i] = sums[0] + back[1, 0] + counts[1, 0] + counts[0, 1] + 10.0 * last + first + float(place + empty + lane)
+
+
+def test_blocks_of_one_thread():
+    a = np.array([0.25, 0.75], np.float32)
+    out = np.zeros(2, np.float32)
+    m = wp.array([[[1.0, 2.0], [3.0, 4.0]]], dtype=wp.mat22)
+    wp.launch_tiled(between_threads, dim=2, inputs=[a, m, out], block_dim=64)
+    wanted = [2.0 * x + 1.0 + 3.0 + (5.0 if x > 0.5 else 3.0) + 7.0 + 20.0 + 1.0 for x in a]
+    np.testing.assert_allclose(out, wanted)
+
+
+@wp.kernel
+def sums_of_any(a: wp.array2d(dtype=Any), out: wp.array(dtype=Any)):
+    i = wp.tid()
+    t = wp.tile_load(a[i], shape=7)
+    wp.tile_store(out, wp.tile_sum(t + t), offset=i)
+
+
+DTYPES = (wp.float16, wp.bfloat16, wp.float32, wp.float64, wp.int8, wp.uint16, wp.int32, wp.uint64, wp.vec3, wp.mat22d)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda t: t.__name__)
+def test_elements_of_all_types(dtype):
+    inner = getattr(dtype, "_shape_", ())
+    values = (np.arange(2 * 7 * int(np.prod(inner, dtype=int))) % 9).reshape(2, 7, *inner)
+    a, out = wp.array(values, dtype=dtype), wp.zeros(2, dtype=dtype)
+    wp.launch_tiled(sums_of_any, dim=2, inputs=[a, out], block_dim=8)
+    got = np.array([np.array(x, np.float64) if inner else float(x) for x in out.list()])
+    np.testing.assert_array_equal(got.reshape(2, *inner), 2.0 * values.sum(axis=1))
+
+
+@wp.kernel
+def doubled(a: wp.array(dtype=float), out: wp.array(dtype=float)):
+    i = wp.tid()
+    wp.tile_store(out, 2.0 * wp.tile_load(a, shape=4, offset=i * 4), offset=i * 4)
+
+
+@wp.kernel
+def cubed(a: wp.array(dtype=float), out: wp.array(dtype=float)):
+    i = wp.tid()
+    t = wp.tile_load(a, shape=4, offset=i * 4)
+    wp.tile_store(out, t * t * t, offset=i * 4)
+
+
+def test_other_ways_to_launch():
+    a = wp.array(np.arange(10.0), dtype=float, requires_grad=True)
+    wanted = 2.0 * np.arange(10.0)
+    out = wp.zeros(10, dtype=float)
+    command = wp.launch_tiled(doubled, dim=3, inputs=[a, out], block_dim=64, record_cmd=True)
+    command.launch()
+    np.testing.assert_array_equal(out.numpy(), wanted)
+    out.zero_()
+    with wp.ScopedCapture(device="cpu") as capture:
+        wp.launch_tiled(doubled, dim=[3], inputs=[a], outputs=[out], block_dim=None)
+    wp.capture_launch(capture.graph)
+    np.testing.assert_array_equal(out.numpy(), wanted)
+    with pytest.raises(ValueError, match="block_dim"):
+        wp.launch_tiled(doubled, dim=3, inputs=[a, out], block_dim=2000)
+
+
+def test_blocks_of_several_threads_are_refused():
+    a, out = wp.zeros(8, dtype=float), wp.zeros(8, dtype=float)
+    wp.config.enable_cpu_blocks = True
+    try:
+        with pytest.raises(WarpCodegenError, match="blocks of one thread, and this launch has blocks of 32"):
+            wp.launch_tiled(doubled, dim=2, inputs=[a, out], block_dim=32)
+        wp.launch_tiled(doubled, dim=2, inputs=[a, out], block_dim=1)
+    finally:
+        wp.config.enable_cpu_blocks = False
+
+
+def test_in_pytorch():
+    torch = pytest.importorskip("torch")
+    a = torch.arange(8.0, requires_grad=True)
+    op = wp.torch_op(cubed, dim=2)
+    op(a).sum().backward()
+    torch.testing.assert_close(op(a).detach(), a.detach() ** 3)
+    torch.testing.assert_close(a.grad, 3.0 * a.detach() ** 2)
+
+
+def test_in_jax():
+    jax = pytest.importorskip("jax")
+    a = jax.numpy.arange(8.0, dtype=jax.numpy.float32)
+    f = wp.jax_kernel(cubed, launch_dims=2, output_dims=8, enable_backward=True)
+    value, gradient = jax.jit(jax.value_and_grad(lambda x: f(x)[0].sum()))(a)
+    np.testing.assert_allclose(value, np.sum(np.arange(8.0) ** 3))
+    np.testing.assert_allclose(gradient, 3.0 * np.arange(8.0) ** 2)
+
+
+MISTAKES = {
+    "t = wp.tile_zeros(shape=n, dtype=float)": "the shape of tile_zeros() is made of positive constants, got int32",
+    "t = wp.tile_zeros(shape=(1, 1, 1, 1, 1), dtype=float)": "a tile has 1 to 4 dimensions, got 5",
+    "t = wp.tile_zeros(shape=4, dtype=wp.array)": "the dtype of tile_zeros() is a type",
+    "t = wp.tile_load(a, shape=(2, 2))": "takes an array of as many dimensions as the tile, got 1 and 2",
+    "t = wp.tile_load(a, shape=4, offset=(0, 1))": "the offset of tile_load() has 1 numbers",
+    "t = wp.tile_load(a, shape=4, storage='disk')": '`storage` of tile_load() is "register" or "shared"',
+    "wp.tile_store(a, wp.tile_zeros(4, int))": "the array has float32, the tile int32",
+    "wp.tile_store(a, x)": "`t` of tile_store() is a tile, got a float32",
+    "t = wp.tile_zeros(4, float) + wp.tile_zeros(5, float)": "`+` does not take tile[4] of float32 and tile[5]",
+    "t = wp.sin(wp.tile_zeros(4, float))": "sin() needs",
+    "t = wp.tile_zeros(4, float)\n    y = t[4]": "index 4 is out of range: a tile[4] of float32 has 4 elements",
+    "t = wp.tile_zeros(4, float)\n    y = t[0, 0]": "takes 1 index, got 2",
+    "t = wp.tile_zeros(4, float)\n    t[1:3] = wp.tile_zeros(3, float)": "`t[1:3]` is a tile[2] of float32, got",
+    "t = wp.tile_sum(wp.tile_zeros((2, 3), float), axis=2)": "the axis of tile_sum() is a constant from -2 to 1",
+    "t = wp.tile_reshape(wp.tile_zeros(4, float), (3,))": "a tile of 4 elements can't have the shape (3,)",
+    "t = wp.tile_broadcast(wp.tile_zeros(4, float), (4, 3))": "a tile of shape (4,) can't be broadcast to (4, 3)",
+    "t = wp.tile_matmul(wp.tile_zeros((2, 3), float), wp.tile_zeros((2, 3), float))": "multiplies (M, K) by (K, N)",
+    "t = wp.tile_cholesky(wp.tile_zeros((2, 3), float))": "is a square tile of float32 or float64",
+    "t = wp.tile_map(x, wp.tile_zeros(4, float))": "tile_map() takes a function",
+    "wp.tile_assign(2.0 * wp.tile_zeros(4, float), wp.tile_zeros(4, float))": "takes a variable that holds a tile",
+    "t = wp.tile_zeros(4, float)\n    v = t[1:]\n    t = t + t\n    y = v[0]": "was assigned another one",
+    "t = wp.tile_zeros(4, float)\n    t = wp.tile_zeros(5, float)": "a variable keeps its type",
+    "t = wp.tile_arange(0, n)": "the arguments of tile_arange() are constants",
+    "t = wp.tile_arange(4, 4)": "tile_arange() has no elements",
+}
+
+
+@pytest.mark.parametrize("statement", MISTAKES)
+def test_what_is_refused(statement):
+    code = f"@wp.kernel\ndef k(a: wp.array(dtype=float), n: int, x: float):\n    {statement}\n"
+    file = f"<{statement}>"
+    linecache.cache[file] = (len(code), None, code.splitlines(True), file)
+    namespace: dict[str, Any] = {}
+    exec(compile(code, file, "exec"), {"wp": wp}, namespace)
+    with pytest.raises(WarpCodegenError) as caught:
+        wp.launch_tiled(namespace["k"], dim=1, inputs=[wp.zeros(4, dtype=float), 1, 1.0], block_dim=1)
+    assert MISTAKES[statement] in str(caught.value)
+    assert caught.value.loc.line == 2 + len(statement.splitlines())
+    assert "^" in str(caught.value)
+
+
+@wp.kernel
+def out_of_range(a: wp.array(dtype=float), i: int):
+    t = wp.tile_load(a, shape=4)
+    a[0] = t[i]
+
+
+def test_debug_mode_finds_an_index_out_of_range():
+    a = wp.zeros(4, dtype=float)
+    with pytest.raises(IndexError, match="7"):
+        wp.launch(out_of_range, 1, [a, 7], options={"mode": "debug"})
