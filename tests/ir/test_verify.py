@@ -230,7 +230,7 @@ def component_of_another_type(b: Emitter, f: Function) -> None:
 
 @broken("2 indices into vec3[float32]")
 def component_with_too_many_indices(b: Emitter, f: Function) -> None:
-    b.extract(b.zero(Vec(3, float32)), 0, 0)
+    b.insert(ops.Extract(b.zero(Vec(3, float32)), (b.index(0), b.index(0))), float32)
 
 
 @broken("an index is not an integer")

@@ -23,7 +23,7 @@ GROUP = "Tiles"
 
 TILE = TileOf("shape", S)
 ONE = TileOf((1,), S)
-SUMS = 16
+PARTIAL_SUMS = 16
 """How many partial sums a reduction keeps: as many as hide the latency of additions, in vectors of 8 floats."""
 
 
@@ -122,7 +122,7 @@ for _name, _word in (("bit_and", "and"), ("bit_or", "or"), ("bit_xor", "exclusiv
 
 
 def _lanes_of(t: Tile) -> int:
-    return SUMS if isinstance(t.dtype, Scalar) and t.shape[-1] >= SUMS else 1
+    return PARTIAL_SUMS if isinstance(t.dtype, Scalar) and t.shape[-1] >= PARTIAL_SUMS else 1
 
 
 def reduced(

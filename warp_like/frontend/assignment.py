@@ -29,7 +29,7 @@ from warp_like.frontend.selection import Index, Member, Selection, narrow, selec
 from warp_like.frontend.specials import thread_index
 from warp_like.frontend.tile_views import TileView
 from warp_like.frontend.tiles import parts, structs
-from warp_like.frontend.tiles.arguments import view_of
+from warp_like.frontend.tiles.arguments import as_view
 from warp_like.ir.atomics import KINDS, AtomicKind, has_atomic
 from warp_like.ir.core import Value
 from warp_like.ir.types import (
@@ -167,7 +167,7 @@ def build_augmented(ctx: Context, node: ast.AugAssign) -> None:
         if kind is not None and has_atomic(kind.name, _element_type(where)):
             _atomic(ctx, where, kind, node, operand)
             return
-    if isinstance(where, Name) and holds_tile(ctx, where.name) and (view := view_of(ctx, node.target)) is not None:
+    if isinstance(where, Name) and (view := _tile_of(ctx, where.name, node.target)) is not None:
         where = TilePart(view)  # a tile changes in place
     with ctx.at(node.target):
         old = load(ctx, where)
@@ -176,6 +176,11 @@ def build_augmented(ctx: Context, node: ast.AugAssign) -> None:
     new = binary(ctx, node.op, old, operand, nodes)
     with ctx.at(node.target):
         store(ctx, where, new, node.target, node.value)
+
+
+def _tile_of(ctx: Context, name: str, node: ast.expr) -> TileView | None:
+    """The tile in a variable, or the part of one that it stands for."""
+    return as_view(ctx, ctx.reference(node), node) if holds_tile(ctx, name) else None
 
 
 def _combined(ctx: Context, where: TilePart, name: str, old: Operand, operand: Operand) -> bool:
@@ -248,7 +253,7 @@ def _inner(ctx: Context, node: ast.expr) -> Place:
     """The place that holds the one being assigned; any expression that gives an array will do."""
     if isinstance(node, (ast.Name, ast.Subscript, ast.Attribute)) and not _in_tuple(ctx, node):
         inner = place(ctx, node)
-        if isinstance(inner, Name) and holds_tile(ctx, inner.name) and (view := view_of(ctx, node)) is not None:
+        if isinstance(inner, Name) and (view := _tile_of(ctx, inner.name, node)) is not None:
             return TilePart(view)
         if _is_array_field(ctx, inner):
             array = load(ctx, inner)

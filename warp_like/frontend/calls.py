@@ -33,8 +33,8 @@ from warp_like.frontend.function import Function
 from warp_like.frontend.host import NUMPY_DIFFERS, GradientOf, Host, builtin_name, grad, type_named
 from warp_like.frontend.operands import NOTHING, Operand, describe, flatten, require_value_kind
 from warp_like.frontend.overloads import Argument
-from warp_like.frontend.tile_views import TileView
-from warp_like.frontend.tiles.arguments import view_of
+from warp_like.frontend.tile_views import TileView, root_of
+from warp_like.frontend.tiles.arguments import as_view
 from warp_like.frontend.tiles.parts import replace
 from warp_like.frontend.warn import warn
 from warp_like.ir import core as ir
@@ -160,7 +160,12 @@ def _arguments(ctx: Context, function: Function, node: ast.Call) -> tuple[list[A
     by_reference = {(o.params.index(p), p) for o in function.overloads for p in o.references}
 
     def built(a: ast.expr, is_reference: bool) -> Argument:
-        if isinstance(a, (ast.Name, ast.Subscript)) and (view := view_of(ctx, a)) is not None:
+        root = root_of(a)
+        if root is not None and references.holds_tile(ctx, root):
+            operand = ctx.reference(a)
+            view = as_view(ctx, operand, a)
+            if view is None:
+                return Argument(constants.opened(ctx, operand), a)
             return Argument(ctx.viewed(view) if view.is_whole else view.read(ctx.b, ctx.viewed(view)), a, view)
         if is_reference and isinstance(a, (ast.Name, ast.Subscript, ast.Attribute)):
             where = assignment.place(ctx, a)

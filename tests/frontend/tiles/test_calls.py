@@ -105,6 +105,30 @@ def sums_of_any(a: wp.array2d(dtype=Any), out: wp.array(dtype=Any)):
     wp.tile_store(out, wp.tile_sum(t + t), offset=i)
 
 
+@wp.func
+def itself(x: float):
+    return x
+
+
+@wp.kernel
+def with_effects(a: wp.array(dtype=float), out: wp.array2d(dtype=float)):
+    one = wp.tile_ones(shape=4, dtype=float)
+    square = wp.tile_transpose(wp.tile_reshape(wp.tile_atomic_add(a, one), shape=(2, 2)))
+    square += wp.tile_broadcast(
+        wp.tile_squeeze(wp.tile_atomic_add(a, wp.tile_ones(shape=1, dtype=float))), shape=(2, 2)
+    )
+    row = wp.tile_atomic_add(a, one)[0:2]
+    square[0, 0] = itself(wp.tile_atomic_add(a, one)[1])
+    wp.tile_matmul(square, square, square, wp.atomic_add(a, 3, 1.0))
+    wp.tile_store(out, square + wp.tile_broadcast(row, shape=(2, 2)))
+
+
+def test_arguments_are_computed_once():
+    a, out = wp.zeros(4, dtype=float), wp.zeros((2, 2), dtype=float)
+    wp.launch_tiled(with_effects, dim=1, inputs=[a, out], block_dim=8)
+    assert a.list() == [4.0, 3.0, 3.0, 4.0]
+
+
 DTYPES = (wp.float16, wp.bfloat16, wp.float32, wp.float64, wp.int8, wp.uint16, wp.int32, wp.uint64, wp.vec3, wp.mat22d)
 
 

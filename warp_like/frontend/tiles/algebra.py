@@ -10,7 +10,8 @@ from warp_like.builtins.patterns import Literal
 from warp_like.builtins.tiles import tabulated, tile_type
 from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.operands import NOTHING, Operand, describe
-from warp_like.frontend.tile_views import TileView
+from warp_like.frontend.references import holds_tile
+from warp_like.frontend.tile_views import TileView, root_of
 from warp_like.frontend.tiles import parts
 from warp_like.frontend.tiles.arguments import Arguments, require_same_shape
 from warp_like.ir import ops
@@ -28,15 +29,15 @@ PRECISIONS = ("default", "tf32")
 def _matmul(ctx: Context, node: ast.Call) -> Operand:
     """``tile_matmul(a, b, alpha)`` returns a product, ``tile_matmul(a, b, out, alpha, beta)`` changes ``out``."""
     named = {k.arg for k in node.keywords}
-    third = ctx.expr(node.args[2]) if len(node.args) > 2 else None
-    accumulates = "out" in named or (isinstance(third, Value) and isinstance(third.type, Tile))
+    third = root_of(node.args[2]) if len(node.args) > 2 else None
+    accumulates = "out" in named or (third is not None and holds_tile(ctx, third))
     params = "a b out alpha beta precision" if accumulates else "a b alpha precision"
     a = Arguments(ctx, node, "tile_matmul", params, 3 if accumulates else 2)
     a.word("precision", PRECISIONS)
     if accumulates:
         return _accumulate(ctx, a, *_factors(ctx, a), "out", _scale(ctx, a, "alpha"), _scale(ctx, a, "beta"))
     x, y = _factors(ctx, a)
-    return _scaled(ctx, _product(ctx, a, x, y, tile_type(a.tile("a")).dtype), _scale(ctx, a, "alpha"))
+    return _scaled(ctx, _product(ctx, a, x, y, tile_type(x.value).dtype), _scale(ctx, a, "alpha"))
 
 
 class _Factor:

@@ -22,7 +22,7 @@ STORAGE = ("register", "shared")
 
 
 class Arguments:
-    """The arguments of a call of ``name`` by parameter; what is left out is None.
+    """The arguments of a call of ``name`` by parameter, each of which is built once, when it is first asked for.
 
     Raises:
         WarpCodegenTypeError: Too many, too few, or one that does not exist.
@@ -30,6 +30,7 @@ class Arguments:
 
     def __init__(self, ctx: Context, node: ast.Call, name: str, params: str, required: int) -> None:
         self.ctx, self.name, self.node = ctx, name, node
+        self._built: dict[str, Operand] = {}
         self.given = plain.arguments(node, name, params.split(), required)
         if "storage" in self.given:
             self.word("storage", STORAGE)
@@ -41,13 +42,32 @@ class Arguments:
     def __getitem__(self, param: str) -> ast.expr:
         return self.given[param]
 
+    def reference(self, param: str) -> Operand:
+        """Return an argument; a part of a variable's tile stays that."""
+        if param not in self._built:
+            self._built[param] = self.ctx.reference(self[param])
+        return self._built[param]
+
+    def preset(self, param: str, operand: Operand | None) -> None:
+        """Let ``param`` be what it has been built as already."""
+        if operand is not None:
+            self._built[param] = operand
+
+    def view(self, param: str) -> TileView | None:
+        """Return the part of a variable's tile that an argument is; None for another value."""
+        return as_view(self.ctx, self.reference(param), self[param])
+
     def tile(self, param: str) -> Value:
         """Return a tile.
 
         Raises:
             WarpCodegenTypeError: It is something else.
         """
-        return require_tile(self.ctx, self.ctx.expr(self[param]), self[param], f"`{param}` of {self.name}()")
+        operand = self.reference(param)
+        if isinstance(operand, TileView):
+            with self.ctx.at(self[param]):
+                operand = operand.read(self.ctx.b, self.ctx.viewed(operand))
+        return require_tile(self.ctx, operand, self[param], f"`{param}` of {self.name}()")
 
     def array(self, param: str) -> Value:
         """Return an array."""
@@ -196,9 +216,11 @@ def require_same_shape(ctx: Context, node: ast.expr, name: str, *tiles: Value) -
             raise WarpCodegenTypeError(f"{name}() takes tiles of one shape, got {shown}")
 
 
-def view_of(ctx: Context, node: ast.expr) -> TileView | None:
-    """Return the part of a variable's tile that an expression is, the whole for a variable; None for another value."""
-    operand = ctx.reference(node)
+def as_view(ctx: Context, operand: Operand, node: ast.expr) -> TileView | None:
+    """Return the part of a variable's tile that ``operand`` is, the whole for a variable; None for another value.
+
+    ``node`` is its syntax.
+    """
     if isinstance(operand, TileView):
         return operand
     if isinstance(node, ast.Name) and isinstance(operand, Value) and isinstance(operand.type, Tile):
@@ -214,6 +236,6 @@ def whole_view(ctx: Context, name: str, t: Tile) -> TileView:
 
 
 __all__ = [
-    "Arguments", "constant_axis", "constant_shape", "members", "offsets", "require_element", "require_same_shape",
-    "require_tile", "view_of", "whole_view",
+    "Arguments", "as_view", "constant_axis", "constant_shape", "members", "offsets", "require_element",
+    "require_same_shape", "require_tile", "whole_view",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.builtins.tiles import tabulated, tile_type
 from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.operands import NOTHING, Operand, describe
+from warp_like.frontend.tile_views import TileView
 from warp_like.frontend.tiles import parts, structs
 from warp_like.frontend.tiles.arguments import Arguments, require_element
 from warp_like.ir.core import Block, Value
@@ -61,16 +62,18 @@ def _from_thread(ctx: Context, node: ast.Call) -> Operand:
 
 def _scatter(name: str, adds: bool) -> Handler:
     def build(ctx: Context, node: ast.Call) -> Operand:
-        view_node = node.args[0] if node.args else next(k.value for k in node.keywords if k.arg == "a")
-        whole = ctx.expr(view_node)
-        ndim = len(whole.type.shape) if isinstance(whole, Value) and isinstance(whole.type, Tile) else 1
-        indices = "ijkl"[:ndim]
         options = " atomic" if adds else ""
+        given = node.args[0] if node.args else next((k.value for k in node.keywords if k.arg == "a"), None)
+        first = None if given is None else ctx.reference(given)
+        t = first.type if isinstance(first, (Value, TileView)) else None
+        ndim = len(t.shape) if isinstance(t, Tile) else 1
+        indices = "ijkl"[:ndim]
         a = Arguments(ctx, node, name, f"a {' '.join(indices)} value has_value{options}", ndim + 3)
+        a.preset("a", first)
         view, old = parts.changing(ctx, a, "a"), a.tile("a")
         where = [ctx.settle(ctx.index(a[p])) for p in indices]
-        t = tile_type(old)
-        value = ctx.convert(ctx.expr(a["value"]), t.dtype, f"the value of {name}()", a["value"])
+        element = tile_type(old).dtype
+        value = ctx.convert(ctx.expr(a["value"]), element, f"the value of {name}()", a["value"])
         condition = ctx.condition(ctx.expr(a["has_value"]))
         b = ctx.b
         if isinstance(condition, bool):

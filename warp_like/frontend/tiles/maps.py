@@ -216,7 +216,7 @@ def _sort(ctx: Context, node: ast.Call) -> Operand:
     keys, values = parts.changing(ctx, a, "keys"), parts.changing(ctx, a, "values")
     if keys.shape != values.shape:
         raise WarpCodegenTypeError(f"tile_sort() takes tiles of one shape, got {keys.shape} and {values.shape}")
-    k, v = (ctx.settle(ctx.expr(a[p])) for p in ("keys", "values"))
+    k, v = a.tile("keys"), a.tile("values")
     if not isinstance(keys.dtype, Scalar) or keys.dtype.is_bool:
         raise WarpCodegenTypeError(f"the keys of tile_sort() are numbers, got {keys.dtype}")
     order = ctx.apply("_tile_order", k)

@@ -19,9 +19,9 @@ from warp_like.frontend.tile_views import Index, Places, TileView
 from warp_like.frontend.tiles import structs
 from warp_like.frontend.tiles.arguments import (
     Arguments,
+    as_view,
     constant_shape,
     members,
-    view_of,
 )
 from warp_like.ir.core import Value
 from warp_like.ir.types import Scalar, Tile, Type, component_type, element_shape, int64
@@ -43,7 +43,7 @@ def subscript(ctx: Context, node: ast.Subscript, base: Value | TileView) -> Oper
         return _gathered(ctx, node, _whole(ctx, base), at, gathering)
     if len(at) > len(t.shape):
         return _component(ctx, node, base, at)
-    view = base if isinstance(base, TileView) else view_of(ctx, node.value)
+    view = as_view(ctx, base, node.value)
     shape, places = selected(ctx, t, at)
     if view is not None and shape:
         return registered(ctx, view.within(shape, places, ast.unparse(node)))
@@ -194,14 +194,14 @@ def registered(ctx: Context, view: TileView) -> TileView:
 
 def _view_or_value(ctx: Context, a: Arguments, shape: tuple[int, ...], places: Places, param: str = "t") -> Operand:
     """The part of ``t`` with these extents: a view where it is a variable."""
-    view = view_of(ctx, a[param])
+    view = a.view(param)
     if view is not None:
         return registered(ctx, view.within(shape, places, ast.unparse(a.node)))
     return tile_views.part_of(ctx.b, a.tile(param), shape, places)
 
 
 def _type(ctx: Context, a: Arguments, param: str = "t") -> Tile:
-    view = view_of(ctx, a[param])
+    view = a.view(param)
     t = view.type if view is not None else a.tile(param).type
     if not isinstance(t, Tile):
         with ctx.at(a[param]):
@@ -371,9 +371,9 @@ def changing(ctx: Context, a: Arguments, param: str) -> TileView:
             f"{a.name}() changes a tile, so it can't stand {ctx.no_assignment}",
             help="call it in a statement of its own before",
         )
-    view = view_of(ctx, a[param])
+    view = a.view(param)
     if view is None:
-        operand = ctx.expr(a[param])
+        operand = a.reference(param)
         with ctx.at(a[param]):
             raise WarpCodegenTypeError(
                 f"{a.name}() changes `{param}`, so it takes a variable that holds a tile or a part of it, got "
