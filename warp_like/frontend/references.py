@@ -57,7 +57,10 @@ def _changed_tiles(overload: Overload, calls: Sequence[ast.Call], assigned: Mapp
     names |= {name for name, by_part in assigned.items() if by_part}
     stores = (n for n in nodes if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store))
     names |= {root for n in stores if (root := root_of(n)) is not None}
-    functions = [call for call in calls if isinstance(overload.source.meaning(call.func), Function)]
+    given = [
+        c for c in calls if isinstance(c.func, ast.Name) and c.func.id in overload.params
+    ]  # functions as arguments
+    functions = [c for c in calls if isinstance(overload.source.meaning(c.func), Function)] + given
     names |= {root for call in functions for a in arguments(call) if (root := root_of(a)) is not None}
     found = Aliases(body, always=True).roots(names)
     for n in nodes:

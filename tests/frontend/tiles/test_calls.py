@@ -106,6 +106,32 @@ def sums_of_any(a: wp.array2d(dtype=Any), out: wp.array(dtype=Any)):
 
 
 @wp.func
+def shifted(t: Any):
+    t += wp.tile_ones(shape=2, dtype=float)
+
+
+@wp.func
+def applied(f: wp.Function, t: Any):
+    f(t)
+
+
+@wp.kernel
+def through_functions(out: wp.array(dtype=float)):
+    t = wp.tile_zeros(shape=4, dtype=float)
+    for _ in range(3):
+        part = t[1:3]
+        applied(shifted, part)
+    applied(shifted, t[0:2])
+    wp.tile_store(out, t)
+
+
+def test_functions_change_what_they_are_given_through_others():
+    out = wp.zeros(4, dtype=float)
+    wp.launch_tiled(through_functions, dim=1, inputs=[out], block_dim=8)
+    assert out.list() == [1.0, 4.0, 3.0, 0.0]
+
+
+@wp.func
 def itself(x: float):
     return x
 
