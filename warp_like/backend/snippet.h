@@ -22,8 +22,10 @@ typedef unsigned long long uintptr_t;
 #ifdef __CUDACC__
 #define WL_INLINE __device__ __forceinline__
 #define WL_ENTRY __device__
+#define WP_TILE_SYNC() __syncthreads()
 #else
 #define WL_ENTRY
+#define WP_TILE_SYNC() ((void)0)  // a block is one thread
 #define WL_INLINE inline __attribute__((always_inline))
 #endif
 

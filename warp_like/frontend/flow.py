@@ -123,6 +123,12 @@ def assigned_names(stmts: Sequence[ast.stmt]) -> dict[str, bool]:
     return found
 
 
+def names_assigned_anew(root: ast.stmt) -> frozenset[str]:
+    """Return the names that ``root`` may give another value, not one made of the one before as ``x += 1`` does."""
+    targets = (t for n in ast.walk(root) if not isinstance(n, ast.AugAssign) for t in _targets(n))
+    return frozenset(t.id for t in targets if isinstance(t, ast.Name))
+
+
 def _changed_arguments(node: ast.Call) -> list[ast.Name]:
     """The variables among the arguments that a builtin changes: ``state`` in ``wp.randi(state, 0, SIDES)``."""
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")

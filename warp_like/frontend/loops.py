@@ -22,7 +22,7 @@ from warp_like.frontend.assignment import assign
 from warp_like.frontend.context import Context, statement
 from warp_like.frontend.control_flow import any_of, common_type, guarded, run
 from warp_like.frontend.first_assigned import FromLastIteration, fresh, values_of
-from warp_like.frontend.flow import Flow, Tail, assigned_names, leaves_loop
+from warp_like.frontend.flow import Flow, Tail, assigned_names, leaves_loop, names_assigned_anew
 from warp_like.frontend.host import Host
 from warp_like.frontend.iteration import Counted, Items, iterated, static_values
 from warp_like.frontend.liveness import loaded
@@ -305,9 +305,10 @@ class _Carried:
         self.entries: list[_Entry] = []
         self.excluded: dict[str, Unbound] = {}
         self.first: dict[str, FromLastIteration] = {}  # by the names that the body may be the first to assign
+        anew = names_assigned_anew(node)
         for name, components in self.assigned.items():
             variable = self.outer.variable(name)
-            if variable is not None and isinstance(variable.value, TileView) and components:
+            if variable is not None and isinstance(variable.value, TileView) and name not in anew:
                 continue  # the tile that it is a part of changes
             if variable is not None and isinstance(variable.value, Host):
                 self.excluded[name] = Unbound(

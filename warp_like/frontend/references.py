@@ -13,7 +13,7 @@ from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.frontend.context import Context
 from warp_like.frontend.flow import assigned_names
 from warp_like.frontend.function import Function, Overload
-from warp_like.frontend.host import Host
+from warp_like.frontend.host import Host, builtin_name
 from warp_like.frontend.names import MISSING, dotted, follow
 from warp_like.frontend.operands import ArgumentType
 from warp_like.frontend.tile_views import Aliases, TileView, root_of
@@ -57,11 +57,8 @@ def _changed_tiles(overload: Overload, calls: Sequence[ast.Call], assigned: Mapp
     names |= {name for name, by_part in assigned.items() if by_part}
     stores = (n for n in nodes if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store))
     names |= {root for n in stores if (root := root_of(n)) is not None}
-    given = [
-        c for c in calls if isinstance(c.func, ast.Name) and c.func.id in overload.params
-    ]  # functions as arguments
-    functions = [c for c in calls if isinstance(overload.source.meaning(c.func), Function)] + given
-    names |= {root for call in functions for a in arguments(call) if (root := root_of(a)) is not None}
+    others = [call for call in calls if builtin_name(overload.source.meaning(call.func)) is None]  # or are unknown here
+    names |= {root for call in others for a in arguments(call) if (root := root_of(a)) is not None}
     found = Aliases(body, always=True).roots(names)
     for n in nodes:
         if isinstance(n, ast.Assign):

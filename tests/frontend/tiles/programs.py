@@ -227,6 +227,20 @@ def in_loops(a: A, b: A, out: A):
     wp.tile_store(out, t + s, offset=(i * R, 0))
 
 
+@program(lambda a, b: a + 3.0 * b)
+@wp.kernel
+def views_change_in_loops(a: A, b: A, out: A):
+    i = wp.tid()
+    t = wp.tile_load(a, shape=(R, C), offset=(i * R, 0))
+    y = wp.tile_load(b, shape=(R, C), offset=(i * R, 0))
+    line = wp.tile_reshape(t, shape=(R * C,))
+    for k in range(5):
+        if k == 3:
+            break
+        line += wp.tile_reshape(y, shape=(R * C,))
+    wp.tile_store(out, t, offset=(i * R, 0))
+
+
 @program(lambda a, b: a * a * b * 2.0 + a * b + b)
 @wp.kernel
 def used_again_after_a_change(a: A, b: A, out: A):

@@ -1,6 +1,7 @@
 """Tiles between threads, of structs, of all types of elements; how they are launched; what is refused, and where."""
 
 import linecache
+import shutil
 from typing import Any
 
 import numpy as np
@@ -206,6 +207,24 @@ def test_blocks_of_several_threads_are_refused():
         wp.launch_tiled(doubled, dim=2, inputs=[a, out], block_dim=1)
     finally:
         wp.config.enable_cpu_blocks = False
+
+
+@wp.func_native("WP_TILE_SYNC();")
+def wait_for_the_block(): ...
+
+
+@wp.kernel
+def waits(a: wp.array(dtype=float)):
+    t = wp.tile_load(a, shape=4)
+    wait_for_the_block()
+    wp.tile_store(a, t + t)
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
+def test_native_code_waits_for_the_block():
+    a = wp.ones(4, dtype=float)
+    wp.launch_tiled(waits, dim=1, inputs=[a], block_dim=64)
+    assert a.list() == [2.0] * 4
 
 
 def test_in_pytorch():
