@@ -15,6 +15,8 @@ PACKAGE = "warp_nn"
 
 ARGUMENTS: dict[str, dict[str, float]] = {"Threshold": {"threshold": 0.1, "value": 0.0}}
 SHAPES = {"GlobalAvgPool": (2, 3, 4, 2), "GlobalMaxPool": (2, 3, 4, 2)}
+RANGES = {"Acosh": (1.1, 2.5), "Log": (0.1, 2.0), "Sqrt": (0.1, 2.0)}
+"""Where these are defined."""
 OF_INTEGERS = ("BitwiseNot",)
 
 
@@ -28,16 +30,19 @@ def stages() -> Iterator[Stage]:
         required = [p for p in list(inspect.signature(made).parameters.values()) if p.default is p.empty and p.kind < 2]
         takes = [p for p in inspect.signature(made.__call__).parameters.values() if p.kind < 2]
         if not required and len(takes) == 2 and name not in OF_INTEGERS:
-            layer = Layer(made, ARGUMENTS.get(name, {}), SHAPES.get(name, (6, 8)))
+            between = RANGES.get(name, (-0.9, 0.95))
+            layer = Layer(made, ARGUMENTS.get(name, {}), SHAPES.get(name, (6, 8)), between)
             yield Stage(name, layer.run, layer.results)
 
 
 class Layer:
     """A layer, run forward and backward on numbers in the middle of what it takes."""
 
-    def __init__(self, made: Any, arguments: dict[str, float], shape: tuple[int, ...]) -> None:
+    def __init__(
+        self, made: Any, arguments: dict[str, float], shape: tuple[int, ...], between: tuple[float, float]
+    ) -> None:
         self.made, self.arguments = made, arguments
-        self.x = np.linspace(-0.9, 0.95, 48, dtype=np.float32).reshape(shape)
+        self.x = np.linspace(*between, 48, dtype=np.float32).reshape(shape)
         self.layer: Any = None
         self.found: dict[str, Any] = {}
 
