@@ -8,6 +8,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from warp_like.base.errors import WarpCodegenTypeError, WarpCodegenValueError
+from warp_like.builtins.loops import over
 from warp_like.builtins.patterns import Literal
 from warp_like.builtins.tiles import tabulated
 from warp_like.frontend.context import Context, with_article
@@ -120,8 +121,6 @@ def _random(name: str) -> Handler:
         def draw(at: tuple[Value, ...], made: Value, s: Value) -> list[Value]:
             x, s = b.apply(name, s, *limits)
             return [b.insert_component(made, x, *at), s]
-
-        from warp_like.builtins.loops import over
 
         return over(b, shape, [b.insert(ops.Empty(), t).result, state], draw)[0]
 
