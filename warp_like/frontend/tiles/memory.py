@@ -169,7 +169,6 @@ class _Indexed:
         where = _moved(b, numbers, self.offset)
         inside = b.true()
         for k, i in enumerate(where):
-            i = b.cast(i, int64)
             inside = b.bit_and(inside, b.bit_and(b.ge(i, 0), b.lt(i, b.dim(self.array, k, int64))))
         with b.into(Block()) as then:
             b.yield_(*do(where))
@@ -182,13 +181,8 @@ class _Indexed:
 
 
 def _moved(b: Emitter, at: Sequence[Value], offset: Sequence[Value]) -> list[Value]:
-    """The sums of indices and offsets, in the wider type of both."""
-    found = []
-    for i, o in zip(at, offset, strict=True):
-        if i.type != o.type:
-            i, o = b.cast(i, int64), b.cast(o, int64)
-        found.append(b.add(o, i))
-    return found
+    """The sums of indices and offsets, as int64: an int32 sum could wrap in an array of more than 2^31 elements."""
+    return [b.add(b.cast(o, int64), b.cast(i, int64)) for i, o in zip(at, offset, strict=True)]
 
 
 def _inside(
