@@ -20,6 +20,7 @@ from warp_like.builtins.patterns import Literal
 from warp_like.frontend import constants, indexed_arrays, indexing, refused, selection
 from warp_like.frontend.context import Context, statement, with_article
 from warp_like.frontend.expressions import OPERATORS, binary
+from warp_like.frontend.flow import matches
 from warp_like.frontend.host import Host, number, type_named
 from warp_like.frontend.names import MISSING
 from warp_like.frontend.operands import Operand, describe, require_value_kind
@@ -98,9 +99,21 @@ def build_assign(ctx: Context, node: ast.Assign) -> None:
     target = node.targets[0]
     count = len(target.elts) if isinstance(target, (ast.Tuple, ast.List)) else 1
     threads = thread_index(ctx, node.value, count)
-    operand = threads if threads is not None else ctx.reference(node.value)
+    operand = threads if threads is not None else _given(ctx, node.targets, node.value)
     for target in node.targets:
         assign(ctx, target, operand, node.value)
+
+
+def _given(ctx: Context, targets: Sequence[ast.expr], value: ast.expr) -> Operand:
+    """What targets are assigned: parts of tiles stay that, also as items of a tuple, where variables get them."""
+    if not isinstance(value, ast.Tuple) or not all(matches(t, value) for t in targets):
+        return ctx.reference(value)
+    found: list[Operand] = []
+    for k, item in enumerate(value.elts):
+        places = [t.elts[k] for t in targets if isinstance(t, (ast.Tuple, ast.List))]
+        in_variables = all(isinstance(p, (ast.Name, ast.Tuple, ast.List)) for p in places)
+        found.append(_given(ctx, places, item) if in_variables else ctx.expr(item))
+    return tuple(found)
 
 
 @statement(ast.AnnAssign)
@@ -113,8 +126,8 @@ def build_annotated(ctx: Context, node: ast.AnnAssign) -> None:
         if not isinstance(annotated, Host):
             raise WarpCodegenTypeError(f"an annotation is a type, got {describe(annotated)}")
         t = type_named(annotated)
-    operand = ctx.expr(node.value)
-    if t is not None:
+    operand = ctx.reference(node.value) if t is None or isinstance(t, Tile) else ctx.expr(node.value)
+    if t is not None and not (isinstance(operand, TileView) and operand.type == t):
         with ctx.at(node.value):
             operand = ctx.convert(operand, t, f"`{ast.unparse(node.target)}`", node.value)
     assign(ctx, node.target, operand, node.value)

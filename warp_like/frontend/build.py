@@ -35,7 +35,7 @@ from warp_like.frontend.statements import ended
 from warp_like.frontend.tile_views import Aliases
 from warp_like.ir import ops
 from warp_like.ir.core import Function, Value
-from warp_like.ir.types import Array, Struct, Type, leaf_fields
+from warp_like.ir.types import Array, Struct, Tile, Type, leaf_fields
 
 _T = TypeVar("_T")
 _INSTANCES = 32
@@ -198,7 +198,7 @@ def _build(
     with at(source.header):
         body = ended(source.node.body, changed) if source.role == "func" else source.node.body
         ctx.live = Liveness(body, changed)
-        ctx.aliases = Aliases(body)
+        ctx.aliases = Aliases(body, always=any(isinstance(t, Tile) for t in given.values()))
         flow = run(ctx, body, Tail.KERNEL if source.role == "kernel" else Tail.NONE)
         results = _results(ctx, flow)
         with ctx.b.into(f.body):

@@ -151,6 +151,33 @@ def _targets(node: ast.AST) -> list[ast.expr]:
     return []
 
 
+def assignments(node: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
+    """Return the targets of ``=`` and the syntax of what each gets; of a tuple that is unpacked, all get the whole."""
+    match node:
+        case ast.Assign(targets=wholes, value=value):
+            return [pair for whole in wholes for pair in _pairs(whole, value)]
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            return [(target, value)]
+    return []
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    if matches(target, value):
+        assert isinstance(target, (ast.Tuple, ast.List))
+        assert isinstance(value, ast.Tuple)
+        return [pair for t, v in zip(target.elts, value.elts, strict=True) for pair in _pairs(t, v)]
+    return [(t, value) for t in unpacked(target)]
+
+
+def matches(target: ast.expr, value: ast.expr) -> bool:
+    """Return whether ``value`` is a tuple with an item for each item of ``target``."""
+    return (
+        isinstance(value, ast.Tuple)
+        and isinstance(target, (ast.Tuple, ast.List))
+        and len(target.elts) == len(value.elts)
+    )
+
+
 def unpacked(target: ast.expr) -> list[ast.expr]:
     """Return the targets that an assignment to ``target`` fills, those in tuples one by one."""
     if isinstance(target, (ast.Tuple, ast.List)):

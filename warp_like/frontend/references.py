@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.frontend.context import Context
-from warp_like.frontend.flow import assigned_names
+from warp_like.frontend.flow import assigned_names, assignments
 from warp_like.frontend.function import Function, Overload
 from warp_like.frontend.host import Host, builtin_name
 from warp_like.frontend.names import MISSING, dotted, follow
@@ -61,15 +61,14 @@ def _changed_tiles(overload: Overload, calls: Sequence[ast.Call], assigned: Mapp
     names |= {root for call in others for a in arguments(call) if (root := root_of(a)) is not None}
     found = Aliases(body, always=True).roots(names)
     for n in nodes:
-        if isinstance(n, ast.Assign):
-            for target in n.targets:
-                if isinstance(target, ast.Name) and target.id in found and target.id in overload.params:
-                    raise WarpCodegenError(
-                        f"`{target.id}` is an argument that func `{overload.source.name}` changes, and gets another "
-                        "value here, which the caller would not see",
-                        overload.source.loc(n),
-                        help="give the other value another name",
-                    )
+        for target, _ in assignments(n):
+            if isinstance(target, ast.Name) and target.id in found and target.id in overload.params:
+                raise WarpCodegenError(
+                    f"`{target.id}` is an argument that func `{overload.source.name}` changes, and gets another "
+                    "value here, which the caller would not see",
+                    overload.source.loc(n),
+                    help="give the other value another name",
+                )
     return found
 
 
@@ -88,7 +87,8 @@ def variables_changed(ctx: Context, nodes: Sequence[ast.stmt]) -> list[str]:
             for a in arguments(call):
                 while isinstance(a, (ast.Subscript, ast.Attribute)):
                     a = a.value
-                found += [a.id] if isinstance(a, ast.Name) and (takes_references or holds_tile(ctx, a.id)) else []
+                name = root_of(a)
+                found += [name] if name is not None and (takes_references or holds_tile(ctx, name)) else []
     return found
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from warp_like.base.errors import WarpCodegenError
 from warp_like.builtins.emit import Emitter
 from warp_like.builtins.loops import over
+from warp_like.frontend.flow import assignments
 from warp_like.frontend.host import Host
 from warp_like.ir import ops
 from warp_like.ir.core import Value
@@ -117,10 +118,10 @@ class Aliases:
         nodes = [n for s in body for n in ast.walk(s)]
         if always or any(_last_name(n).startswith("tile") for n in nodes):
             for n in nodes:
-                if isinstance(n, ast.Assign) and len(n.targets) == 1 and isinstance(n.targets[0], ast.Name):
-                    root = root_of(n.value)
-                    if root is not None and root != n.targets[0].id:
-                        self._direct.setdefault(n.targets[0].id, set()).add(root)
+                for target, value in assignments(n):
+                    root = root_of(value)
+                    if isinstance(target, ast.Name) and root is not None and root != target.id:
+                        self._direct.setdefault(target.id, set()).add(root)
 
     def roots(self, names: Iterable[str]) -> frozenset[str]:
         """Return ``names``, and all variables that they may be parts of."""
