@@ -43,7 +43,7 @@ def _abs_adjoint(b: Emitter, g: Value, out: Value, x: Value) -> Value:
     return b.select(b.gt(x, 0.0), g, b.select(b.lt(x, 0.0), b.neg(g), b.zero(g.type)))
 
 
-@builtin(group=GROUP, lower=Symbol("fmin", "__nv_fmin", llvm="llvm.minnum"), ref=np.fmin, adjoint=_winner_adjoint)
+@builtin(group=GROUP, lower=Symbol("fmin", "__nv_fmin", llvm="llvm.minimumnum"), ref=np.fmin, adjoint=_winner_adjoint)
 def min(a: F, b: F) -> F:
     """Return the lesser of two numbers; where one is NaN, the other. Of equal ones, the first gets the gradient."""
 
@@ -59,7 +59,7 @@ def min_int(a: I, b: I) -> I:
     """Return the lesser of two integers."""
 
 
-@builtin(group=GROUP, lower=Symbol("fmax", "__nv_fmax", llvm="llvm.maxnum"), ref=np.fmax, adjoint=_winner_adjoint)
+@builtin(group=GROUP, lower=Symbol("fmax", "__nv_fmax", llvm="llvm.maximumnum"), ref=np.fmax, adjoint=_winner_adjoint)
 def max(a: F, b: F) -> F:
     """Return the greater of two numbers; where one is NaN, the other. Of equal ones, the first gets the gradient."""
 

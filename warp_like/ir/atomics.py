@@ -246,7 +246,7 @@ declare(
         winners=True,
         gradient=_WINNER,
         rmw=Names("min", "umin", "fmin"),
-        operation=Names("llvm.smin", "llvm.umin", "llvm.minnum"),
+        operation=Names("llvm.smin", "llvm.umin", "llvm.minimumnum"),
         redux=Names("min", "umin"),
         changes_if="lt",
     )
@@ -264,7 +264,7 @@ declare(
         winners=True,
         gradient=_WINNER,
         rmw=Names("max", "umax", "fmax"),
-        operation=Names("llvm.smax", "llvm.umax", "llvm.maxnum"),
+        operation=Names("llvm.smax", "llvm.umax", "llvm.maximumnum"),
         redux=Names("max", "umax"),
         changes_if="gt",
     )

@@ -16,7 +16,7 @@ CHEAP = frozenset(
     f"llvm.{name}"
     for name in (
         "sqrt", "fabs", "floor", "ceil", "trunc", "rint", "nearbyint", "round", "roundeven", "copysign",
-        "fma", "minnum", "maxnum", "minimum", "maximum",
+        "fma", "minimumnum", "maximumnum", "minimum", "maximum",
     )
 )
 
