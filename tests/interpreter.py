@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -247,6 +248,11 @@ def _folded(m: _Thread, axis: int, ndim: int) -> int:
     for n, i in zip(m.dims[axis:], m.thread[axis:], strict=True):
         index = index * n + i
     return index
+
+
+def _grid_dim(m: _Thread, o: ops.GridDim, env: Env) -> list[Any]:
+    extents = m.dims[o.axis :] if o.axis == o.ndim - 1 else m.dims[o.axis : o.axis + 1]
+    return [coerce(math.prod(extents), o.result.type)]
 
 
 def _dim(m: _Thread, o: ops.Dim, env: Env) -> list[Any]:
@@ -485,6 +491,7 @@ _EXECUTE: dict[type[Op], Callable[[_Thread, Any, Env], list[Any]]] = {
     ops.Extract: _extract,
     ops.Insert: _insert,
     ops.Tid: _tid,
+    ops.GridDim: _grid_dim,
     ops.Dim: _dim,
     ops.View: _view,
     ops.Slice: _slice,

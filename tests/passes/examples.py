@@ -24,6 +24,7 @@ from warp_like.passes import (
     flatten_structs,
     fold,
     inline,
+    join_threads,
     licm,
     local_arrays,
     lower_array_selects,
@@ -240,6 +241,15 @@ def _shared() -> Function:
     return f
 
 
+def _of_block() -> Function:
+    f, b = start(x=X)
+    i, (x,) = tid(b), f.params
+    value = b.mul(b.load(x, [i]), 2.0)
+    b.store(x, [i], b.sub(value, b.block_sum(value)))
+    b.yield_()
+    return f
+
+
 def _recurrence() -> Function:
     f, b = start(x=X, n=int32)
     i, (x, n) = tid(b), f.params
@@ -351,6 +361,7 @@ EXAMPLES: dict[str, Example] = {
     "dce": Example(dce, dce.dce, _dead, lambda: [floats()]),
     "licm": Example(licm, licm.licm, _invariant, lambda: [floats(), 3, 2.0]),
     "expand": Example(expand, expand.expand, _lerp, lambda: [floats()]),
+    "join_threads": Example(join_threads, lambda f: join_threads.join_threads(f, 64, 0), _of_block),
     "in_single_threads": Example(blocks, blocks.in_single_threads, _shared),
     "split_loops": Example(checkpoint, checkpoint.split_loops, _recurrence, lambda: [floats(), 7]),
     "hoist_loads": Example(hoist, hoist.hoist_loads, _sum, lambda: [floats(), floats(), 3]),

@@ -8,8 +8,8 @@ from __future__ import annotations
 ROUTE: dict[str, tuple[str, ...]] = {
     "gradients": ("lower_replayed", "expand_for_adjoint", "split_loops", "differentiate"),
     "prepare": (
-        *("inline", "flatten_structs", "lower_array_selects", "count_from_end", "lower_slices", "lower_local_atomics"),
-        *("debug_checks", "fold", "unroll", "cse", "keep_nested_arrays", "dce"),
+        *("inline", "flatten_structs", "lower_array_selects", "join_threads", "count_from_end", "lower_slices"),
+        *("lower_local_atomics", "debug_checks", "fold", "unroll", "cse", "keep_nested_arrays", "dce"),
     ),
     "saved_results": ("save_results", "load_results"),
     "adjoint": (

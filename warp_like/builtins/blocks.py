@@ -1,7 +1,8 @@
 """Builtins of the threads of a block together, on CUDA: sums and votes, exchanges within a warp, who is who.
 
-On the CPU a block is one thread and a warp one lane, so each row says by ``alone`` what is left of it there: programs
-that ask how many there are give the same results on both. Threads that the grid does not have take no part.
+On the CPU a warp is one lane and a block one thread, unless ``wp.config.enable_cpu_blocks`` is set. Each row says by
+``alone`` what is left of it there: programs that ask how many there are give the same results on both. Threads that the
+grid does not have take no part.
 """
 # mypy: disable-error-code="valid-type, empty-body"
 
@@ -38,12 +39,15 @@ def block_dim() -> int32:
 
 @builtin(group=GROUP, lower=_number(1).replace(agrees="block"), ref=lambda: 1, adjoint=INTEGER)
 def block_size() -> int32:
-    """Return how many threads of the grid this block has: ``block_dim()``, but fewer in the grid's last block."""
+    """Return how many threads of the grid this block has: ``block_dim()``, but fewer in the last block.
+
+    On the CPU, blocks lie in the rows of the grid, and the last one of each row may have fewer.
+    """
 
 
 @builtin(group=GROUP, lower=_number(0), ref=lambda: 0, adjoint=INTEGER)
 def block_thread() -> int32:
-    """Return the number of the thread in its block, from 0 to before ``block_size()``: 0 on the CPU."""
+    """Return the number of the thread in its block, from 0 to before ``block_size()``; 0 in a block of one thread."""
 
 
 @builtin(group=GROUP, lower=_number(1).replace(agrees="block"), ref=lambda: 1, adjoint=INTEGER)
@@ -82,8 +86,8 @@ _THROUGH_MEMORY = NoGradient("reverse mode does not go through memory that threa
 def shared_array(shape: Any, dtype: Any = float) -> Any:
     """Return an array of zeros that the threads of a block have together, at most 48 KiB of them in a kernel.
 
-    ``shape`` is a constant, or a tuple of them. What one thread writes, others may read after ``wp.block_sync()``. On
-    the CPU it is an array of the thread, as ``wp.zeros`` makes it.
+    ``shape`` is a constant, or a tuple of them. What one thread writes, others may read after ``wp.block_sync()``. In
+    blocks of one thread, as on the CPU, it is an array of the thread, as ``wp.zeros`` makes it.
     """
 
 

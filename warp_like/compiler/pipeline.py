@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from warp_like.analysis.extents import reaches
@@ -21,6 +21,7 @@ from warp_like.frontend.source import Source
 from warp_like.ir import ops
 from warp_like.ir.core import Function
 from warp_like.ir.printer import print_function
+from warp_like.ir.types import Type
 from warp_like.passes import pipeline as passes
 from warp_like.passes.ad.order import roots_in_order, serial_arrays
 from warp_like.passes.ad.primal import rewritten_arrays
@@ -165,7 +166,7 @@ def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = N
     options = _pass_options(signature)
     with clock.stage("frontend"):
         args = signature.args[:-1] if signature.saves_results else signature.args
-        f = build_kernel(source, args, wide=signature.wide, shares_indices=signature.shares_indices)
+        f = _built(source, args, signature)
     if log.dumps("ir"):
         log.dump("ir", f.name, print_function(f))
     with clock.stage("passes"):
@@ -200,6 +201,12 @@ def optimised(source: Source, signature: Signature, clock: _Stopwatch | None = N
     return f
 
 
+def _built(source: Source, args: Sequence[Type], signature: Signature) -> Function:
+    """Return the frontend's IR."""
+    together = signature.options.cpu_block_dim if signature.options.cpu_block_axis >= 0 else 1
+    return build_kernel(source, args, wide=signature.wide, shares_indices=signature.shares_indices, block_dim=together)
+
+
 def _pass_options(signature: Signature) -> passes.Options:
     return passes.Options(
         max_unroll=signature.options.max_unroll,
@@ -207,6 +214,8 @@ def _pass_options(signature: Signature) -> passes.Options:
         debug=signature.options.debug,
         verify_fp=signature.options.verify_fp,
         block_dim=signature.options.cpu_block_dim,
+        block_axis=signature.options.cpu_block_axis,
+        block_rest=signature.options.cpu_block_rest,
         verify=settings.verify,
         dump=_dump_pass if log.dumps_a_pass() else None,
     )
@@ -227,7 +236,7 @@ def stage_text(source: Source, signature: Signature, target: Target, stage: str)
 
 def _stage_text(source: Source, signature: Signature, target: Target, stage: str) -> str:
     if stage == "ir":
-        return print_function(build_kernel(source, signature.args, wide=signature.wide))
+        return print_function(_built(source, signature.args, signature))
     f = optimised(source, signature)
     if stage == "optimised":
         return print_function(f)

@@ -28,6 +28,8 @@ class Options(Frozen):
     lineinfo: bool = False
     max_registers: int = 0
     cpu_block_dim: int = 1
+    cpu_block_axis: int = -1
+    cpu_block_rest: int = 0
 
     @staticmethod
     def current() -> Options:
@@ -36,11 +38,14 @@ class Options(Frozen):
 
     @staticmethod
     def of(
-        value: Callable[[str], Any], launch_bounds: tuple[int, int] | None = None, cpu_block_dim: int = 1
+        value: Callable[[str], Any],
+        launch_bounds: tuple[int, int] | None = None,
+        cpu_blocks: tuple[int, int, int] = (1, -1, 0),
     ) -> Options:
         """The options where setting ``name`` has the value ``value(name)``."""
         debug = value("mode") == "debug"
-        named = {"debug": debug, "launch_bounds": launch_bounds, "cpu_block_dim": cpu_block_dim}
+        named = {"debug": debug, "launch_bounds": launch_bounds}
+        named |= dict(zip(("cpu_block_dim", "cpu_block_axis", "cpu_block_rest"), cpu_blocks, strict=True))
         return _options(*[named[name] if name in named else value(name) for name in Options._fields_])
 
     @functools.cached_property

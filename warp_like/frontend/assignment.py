@@ -29,7 +29,7 @@ from warp_like.frontend.scope import Unbound
 from warp_like.frontend.selection import Index, Member, Selection, narrow, selected_type
 from warp_like.frontend.specials import thread_index
 from warp_like.frontend.tile_views import TileView
-from warp_like.frontend.tiles import parts, structs
+from warp_like.frontend.tiles import each_thread, parts, structs
 from warp_like.frontend.tiles.arguments import as_view
 from warp_like.ir.atomics import KINDS, AtomicKind, has_atomic
 from warp_like.ir.core import Value
@@ -184,7 +184,7 @@ def build_augmented(ctx: Context, node: ast.AugAssign) -> None:
         where = TilePart(view)  # a tile changes in place
     with ctx.at(node.target):
         old = load(ctx, where)
-    if isinstance(where, TilePart) and _combined(ctx, where, OPERATORS[type(node.op)][0], old, operand):
+    if isinstance(where, TilePart) and _combined(ctx, where, OPERATORS[type(node.op)][0], old, operand, node.value):
         return
     new = binary(ctx, node.op, old, operand, nodes)
     with ctx.at(node.target):
@@ -196,13 +196,20 @@ def _tile_of(ctx: Context, name: str, node: ast.expr) -> TileView | None:
     return as_view(ctx, ctx.reference(node), node) if holds_tile(ctx, name) else None
 
 
-def _combined(ctx: Context, where: TilePart, name: str, old: Operand, operand: Operand) -> bool:
+def _combined(ctx: Context, where: TilePart, name: str, old: Operand, operand: Operand, node: ast.expr) -> bool:
     """Add to, or subtract from, a part of a tile in place; False where that is done like any other assignment."""
     added = structs.of_elements(ctx, name, old, operand)
     if added is not None:
         parts.replace(ctx, where.view, _replaced(ctx, _tile_part(ctx, where), where.fields, where.path, added))
         return True
-    if name not in ("add", "sub") or where.path or where.fields or not isinstance(operand, Value):
+    if where.path or where.fields:
+        return False
+    if not where.view.shape and ctx.session.block_dim > 1 and name in each_thread.IN_ANY_ORDER:
+        assert isinstance(old, Value)
+        by = ctx.convert(operand, old.type, f"`{where.view.text}`", node)
+        each_thread.combine_element(ctx, where.view, name, by)
+        return True
+    if name not in ("add", "sub") or not isinstance(operand, Value):
         return False
     if not isinstance(operand.type, Tile) or operand.type != where.view.type:
         return False

@@ -43,7 +43,12 @@ _INSTANCES = 32
 
 
 def build_kernel(
-    source: Source, arg_types: Sequence[Type], *, wide: bool = False, shares_indices: bool = False
+    source: Source,
+    arg_types: Sequence[Type],
+    *,
+    wide: bool = False,
+    shares_indices: bool = False,
+    block_dim: int = 1,
 ) -> Function:
     """Build a kernel for concrete argument types.
 
@@ -53,6 +58,7 @@ def build_kernel(
         wide: Make ``tid()`` int64, for grids with a dimension beyond ``contract.MAX_NARROW``. Since the kernel was
             written for int32, int32 and int64 then convert into each other without a cast.
         shares_indices: Build for grids that have more dimensions than the kernel asks for indices.
+        block_dim: How many threads of a block work on tiles together.
 
     Raises:
         WarpCodegenError: The code can't be compiled; the message shows the place, through all calls.
@@ -70,7 +76,8 @@ def build_kernel(
             )
     leaves = dict(zip([name for name, _ in declared], arg_types, strict=True))
     types = {name: t if isinstance(t, Struct) else leaves[name] for name, t in by_argument}
-    return at_any_depth(source, lambda: _build(Session(wide, _calling, source.around, shares_indices), source, types))
+    session = Session(wide, _calling, source.around, shares_indices, block_dim)
+    return at_any_depth(source, lambda: _build(session, source, types))
 
 
 def at_any_depth(source: Source, work: Callable[[], _T]) -> _T:

@@ -88,6 +88,7 @@ class Session:
         wide: ``tid()`` is int64, since a dimension of the grid is beyond ``MAX_NARROW``. The kernel was written for
             int32, so the two convert into each other without a cast.
         shares_indices: The grid has more dimensions than the kernel asks for indices, so several threads have the same.
+        block_dim: How many threads of a block work on tiles together.
         call: Builds (once) a user function for given arguments; set by ``build``.
         around: How names around the functions are looked up.
     """
@@ -96,6 +97,7 @@ class Session:
     call: Callable[[Session, Overload, tuple[ArgumentType, ...]], Function]
     around: Names = NOW
     shares_indices: bool = False
+    block_dim: int = 1
     functions: dict[Any, Function] = field(default_factory=dict)
     building: list[tuple[tuple[Overload, Any], str]] = field(default_factory=list)
     names: Counter[str] = field(default_factory=Counter)

@@ -93,6 +93,10 @@ class Builder:
         """The tile whose elements are all ``x``."""
         return self.insert(ops.Fill(x), type).result
 
+    def threads(self, x: Value, count: int) -> Value:
+        """The tile of the values of ``x`` in the ``count`` threads of the block."""
+        return self.insert(ops.TileOfThreads(x), Tile((count,), x.type)).result
+
     def extract(self, x: Value, *indices: Value | int) -> Value:
         """A component of ``x``, a row of a matrix, or an element of a tile."""
         at = tuple(self.index(i) if isinstance(i, int) else i for i in indices)

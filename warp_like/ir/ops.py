@@ -71,6 +71,13 @@ class Fill(Op):
     x: Value = operand()
 
 
+@op("threads")
+class TileOfThreads(Op):
+    """The tile of the values that ``x`` has in the threads of the block, one after the other; all of them come by."""
+
+    x: Value = operand()
+
+
 @op("extract")
 class Extract(Op):
     """Read a component of an aggregate: one index for a vec, quat, transform or matrix row, two for a matrix element.
@@ -113,6 +120,14 @@ class Tid(Op):
 
     It is an int32 in code for grids none of whose extents, seen so, exceeds ``contract.MAX_NARROW``, and else an int64.
     """
+
+    axis: int = attr()
+    ndim: int = attr()
+
+
+@op("grid_dim")
+class GridDim(Op):
+    """The extent of the grid along ``axis``, of those that ``Tid`` ops of ``ndim`` dimensions see; of their type."""
 
     axis: int = attr()
     ndim: int = attr()
@@ -370,6 +385,7 @@ class For(Op):
     """Count from ``lo`` towards ``hi`` (exclusive) by ``step``, carrying values; a step of 0 runs it zero times.
 
     ``body`` has the parameters ``(i, *carried)`` and yields the next carried values. ``i`` has the type of ``lo``.
+    One that is ``together`` is work of the block, which is done once for all its threads.
     """
 
     lo: Value = operand()
@@ -377,6 +393,7 @@ class For(Op):
     step: Value = operand()
     init: tuple[Value, ...] = operand()
     body: Block = region()
+    together: bool = attr(default=False)
 
 
 @op("while", pure=False)
@@ -455,6 +472,7 @@ __all__ = [
     "Fill",
     "For",
     "GetField",
+    "GridDim",
     "If",
     "Insert",
     "Iota",
@@ -473,6 +491,7 @@ __all__ = [
     "Slice",
     "Store",
     "Tid",
+    "TileOfThreads",
     "Type",
     "View",
     "VIEWS",

@@ -74,6 +74,8 @@ class _Printer:
                 return f"{o.fn} {self.names_of(o.args)}"
             case ops.Tid():
                 return f"tid {o.axis} of {o.ndim}"
+            case ops.GridDim():
+                return f"grid_dim {o.axis} of {o.ndim}"
             case ops.Dim():
                 return f"dim {self.name(o.array)}, {o.axis}"
             case ops.GetField(x=x, field=field) if isinstance(x.type, Struct):
@@ -112,7 +114,8 @@ class _Printer:
             case ops.For():
                 i, *carried = o.body.params
                 init = self.bindings(carried, o.init)
-                return f"for {self.name(i)} in {self.name(o.lo)}, {self.name(o.hi)}, {self.name(o.step)}{init}"
+                once = "together " if o.together else ""
+                return f"for {once}{self.name(i)} in {self.name(o.lo)}, {self.name(o.hi)}, {self.name(o.step)}{init}"
             case ops.While():
                 return f"while{self.bindings(o.cond.params, o.init)}"
             case ops.LocalArray():

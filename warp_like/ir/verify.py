@@ -229,7 +229,7 @@ def _check_dim(o: ops.Dim) -> None:
     _require(o.result.type in (int32, int64), o, "an extent is int32 or int64")
 
 
-def _check_tid(o: ops.Tid) -> None:
+def _check_tid(o: ops.Tid | ops.GridDim) -> None:
     _require(0 <= o.axis < o.ndim, o, "no such axis")
     _require(o.result.type in (int32, int64), o, "a thread's index is int32 or int64")
 
@@ -246,6 +246,11 @@ def _check_empty(o: ops.Empty) -> None:
 def _check_fill(o: ops.Fill) -> None:
     t = o.result.type
     _require(isinstance(t, Tile) and o.x.type == t.dtype, o, "it is no tile of such elements")
+
+
+def _check_tile_of_threads(o: ops.TileOfThreads) -> None:
+    t = o.result.type
+    _require(isinstance(t, Tile) and len(t.shape) == 1 and o.x.type == t.dtype, o, "it is no row of such elements")
 
 
 def _check_make(o: ops.Make) -> None:
@@ -347,9 +352,11 @@ _PLAIN: dict[type[Op], Callable[[Any], None]] = {
     ops.Print: _check_print,
     ops.Dim: _check_dim,
     ops.Tid: _check_tid,
+    ops.GridDim: _check_tid,
     ops.Constant: _check_constant,
     ops.Empty: _check_empty,
     ops.Fill: _check_fill,
+    ops.TileOfThreads: _check_tile_of_threads,
     ops.Make: _check_make,
     ops.Extract: _check_extract,
     ops.Insert: _check_insert,

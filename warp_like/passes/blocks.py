@@ -66,7 +66,7 @@ def require_together(f: Function) -> None:
         for o in f.body.walk():
             with at(o.loc):
                 _require(o, known)
-        _require_room(f)
+        require_room(f)
 
 
 def relies_on_no_overlap(f: Function) -> bool:
@@ -83,26 +83,8 @@ def works_on_tiles(f: Function) -> bool:
     return any(isinstance(r.type, Tile) for o in f.body.walk() for r in o.results)
 
 
-def require_alone(f: Function, block_dim: int) -> None:
-    """Refuse code that works on tiles in blocks of several threads.
-
-    Raises:
-        WarpCodegenError: It is such code.
-    """
-    if f.is_tiled and block_dim > 1:
-        raise WarpCodegenError(
-            f"a kernel that works on tiles has blocks of one thread, and this launch has blocks of {block_dim}",
-            f.loc,
-            help="leave block_dim= away on the CPU, or wp.config.enable_cpu_blocks at False",
-        )
-
-
 def in_single_threads(f: Function, block_dim: int = 1) -> Function:
-    """Write what is left of ``f`` where each thread is alone, in blocks of ``block_dim`` threads, in place.
-
-    Raises:
-        WarpCodegenError: They are not alone, in blocks of several threads.
-    """
+    """Write what is left of ``f`` where each thread is alone, in blocks of ``block_dim`` threads, in place."""
     return rewrite(f, _Alone(block_dim)) if works_together(f) else f
 
 
@@ -117,8 +99,6 @@ class _Alone(Rewriter):
             if isinstance(o, ops.Apply) and o.fn == "block_dim":
                 self.replace(o, (self.b.constant(self.block_dim, o.result.type),))
                 return
-            if self.block_dim > 1:
-                self._refuse(o)
             match o:
                 case ops.Barrier():
                     pass
@@ -128,17 +108,6 @@ class _Alone(Rewriter):
                     self.replace(o, (lower.alone(self.b, *o.args),))
                 case _:
                     super().visit(o)
-
-    def _refuse(self, o: Op) -> None:
-        what = f"{o.fn}()" if isinstance(o, ops.Apply) else "block_sync()" if isinstance(o, ops.Barrier) else ""
-        if isinstance(o, ops.LocalArray) and o.shared:
-            what = "shared_array()"
-        elif not _is_of_block(o) and cooperative(o) is None:
-            return
-        raise WarpCodegenError(
-            f"{what} works in blocks of one thread on the CPU, and this launch has blocks of {self.block_dim}",
-            help="leave block_dim= away on the CPU, or wp.config.enable_cpu_blocks at False",
-        )
 
 
 def _is_of_block(o: Op) -> bool:
@@ -186,7 +155,7 @@ def _require_place(o: Op, what: str, whose: str, known: Uniformity) -> None:
     )
 
 
-def _require_room(f: Function) -> None:
+def require_room(f: Function) -> None:
     """Refuse arrays that together are larger than what a block can share."""
     total = most = 0
     for o in f.body.walk():

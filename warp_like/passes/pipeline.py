@@ -10,7 +10,7 @@ from __future__ import annotations
 from warp_like.ir.core import Function
 from warp_like.ir.rewrite import clone_function
 from warp_like.passes import stages
-from warp_like.passes.blocks import in_single_threads, require_alone, require_together, works_on_tiles, works_together
+from warp_like.passes.blocks import in_single_threads, require_together, works_on_tiles, works_together
 from warp_like.passes.checks import debug_checks, finite_checks
 from warp_like.passes.count_from_end import count_from_end
 from warp_like.passes.cse import cse
@@ -19,6 +19,7 @@ from warp_like.passes.expand import expand
 from warp_like.passes.flatten_structs import flatten_structs
 from warp_like.passes.fold import fold
 from warp_like.passes.inline import inline, is_custom
+from warp_like.passes.join_threads import join_threads
 from warp_like.passes.licm import licm
 from warp_like.passes.local_arrays import lower_local_atomics
 from warp_like.passes.lower_array_selects import lower_array_selects
@@ -41,6 +42,8 @@ def prepare(f: Function, options: Options = DEFAULT, *, keep_customs: bool = Fal
     run("inline", lambda g: inline(g, is_custom if keep_customs else None))
     run("flatten_structs", flatten_structs)
     run("lower_array_selects", lower_array_selects)
+    if options.block_dim > 1 and options.block_axis >= 0:
+        run("join_threads", lambda g: join_threads(g, options.block_dim, options.block_axis, options.block_rest))
     run("count_from_end", count_from_end)
     if not options.debug:
         run("lower_slices", lower_slices)
@@ -89,7 +92,6 @@ def finish(f: Function, options: Options = DEFAULT) -> Function:
 
 def alone(f: Function, options: Options = DEFAULT) -> Function:
     """Return the finished ``f`` for a target where threads of a block ask nothing of each other."""
-    require_alone(f, options.block_dim)
     if not works_together(f):
         return f
     run = Runner("alone", clone_function(f), options, (*stages.differentiated(options.debug), stages.LOWERED))

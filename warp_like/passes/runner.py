@@ -14,6 +14,9 @@ from warp_like.passes import stages
 class Options(Frozen):
     """What passes take from the settings, and the threads of a block on the CPU.
 
+    ``block_axis`` is the axis of the grid on which a block's threads lie; -1 where they ask for their number alone. The
+    last block along it has ``block_rest`` threads, where that is not 0.
+
     ``dump(moment, function)`` is called before and after each pass, with ``before:NAME`` and ``after:NAME``.
     """
 
@@ -23,6 +26,8 @@ class Options(Frozen):
     debug: bool = False
     verify_fp: bool = False
     block_dim: int = 1
+    block_axis: int = -1
+    block_rest: int = 0
     verify: bool = False
     dump: Callable[[str, Function], None] | None = None
 

@@ -35,6 +35,7 @@ from warp_like.builtins.blocks import COOPERATIVE
 from warp_like.builtins.spec import Cooperative, resolve
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
+from warp_like.ir.types import Tile
 from warp_like.passes.effects import constant_arrays
 
 BLOCK, WARP, THREAD = 0, 1, 2
@@ -55,13 +56,16 @@ class Uniformity:
     Args:
         f: The function.
         no_overlap: Whether no array that ``f`` writes overlaps one that it only reads.
+        axis: Along which the threads of a block lie side by side, where that is known: tiles are the block's then.
+        block_dim: How many they are.
 
     Attributes:
         levels: The level of each value.
         within: For each op, the level of its place, and the branch or loop that has led to it.
     """
 
-    def __init__(self, f: Function, no_overlap: bool = True) -> None:
+    def __init__(self, f: Function, no_overlap: bool = True, axis: int | None = None, block_dim: int = 1) -> None:
+        self.axis, self.block_dim = axis, block_dim
         self.levels: dict[Value, int] = dict.fromkeys(f.params, BLOCK)
         self.within: dict[Op, tuple[int, Op | None]] = {}
         self._constant = {f.params[i] for i in constant_arrays(analyse(f))} if no_overlap else set()
@@ -80,7 +84,8 @@ class Uniformity:
         return [self.levels[v] for v in b.yielded]
 
     def _set(self, values: Sequence[Value], levels: Sequence[int]) -> None:
-        self.levels.update(zip(values, levels, strict=True))
+        for v, level in zip(values, levels, strict=True):
+            self.levels[v] = BLOCK if isinstance(v.type, Tile) and self.axis is not None else level
 
     def _visit(self, o: Op) -> None:
         match o:
@@ -113,6 +118,14 @@ class Uniformity:
             carried = found
         self._set(o.results, carried)
 
+    def is_number_of_block(self, o: Op) -> bool:
+        """Whether ``o`` divides the thread's index so that all threads of a block get the same."""
+        match o:
+            case ops.Apply(fn="div" | "floordiv", args=(Value(op=ops.Tid(axis=axis)), by)) if axis == self.axis:
+                known = ops.constant_value(by)
+                return isinstance(known, int) and known > 0 and known % self.block_dim == 0
+        return False
+
     def _level(self, o: Op) -> int:
         """The level of the results of an op without blocks."""
         given = max((self.levels[v] for v in o.operands()), default=BLOCK)
@@ -121,7 +134,11 @@ class Uniformity:
                 lower = cooperative(o)
                 if lower is not None:
                     return LEVELS[lower.agrees]
+                if self.is_number_of_block(o):
+                    return BLOCK
                 return WARP if _is_number_of_warp(o) else given
+            case ops.Tid() if self.axis is not None and o.axis != self.axis:
+                return BLOCK
             case ops.Load():
                 return given if ops.base_array(o.array) in self._constant else THREAD
             case ops.NestedArray():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import pickle
 from collections.abc import Iterator
 
 import numpy as np
@@ -179,25 +180,117 @@ def test_maps_and_jacobians():
 
 
 TOGETHER = {
-    "block_sum": "x[i] = wp.block_sum(x[i])",
-    "block_thread": "x[i] = float(wp.block_thread())",
-    "block_size": "x[i] = float(wp.block_size())",
-    "warp_any": "x[i] = 1.0 if wp.warp_any(i > 0) else 0.0",
-    "shared_array": "s = wp.shared_array(shape=(4,), dtype=float)\n    x[i] = s[0]",
-    "block_sync": "x[i] = 1.0\n    wp.block_sync()",
+    "block_sum": ("x[i] = wp.block_sum(x[i])", [4.0, 4.0, 4.0, 4.0, 2.0, 2.0]),
+    "block_thread": ("x[i] = float(wp.block_thread())", [0.0, 1.0, 2.0, 3.0, 0.0, 1.0]),
+    "block_size": ("x[i] = float(wp.block_size())", [4.0, 4.0, 4.0, 4.0, 2.0, 2.0]),
+    "warp_any": ("x[i] = 1.0 if wp.warp_any(i > 0) else 0.0", [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]),
+    "shared_array": (
+        "s = wp.shared_array(shape=4, dtype=float)\n"
+        "    wp.atomic_add(s, 0, x[i])\n    wp.block_sync()\n    x[i] = s[0]",
+        [4.0, 4.0, 4.0, 4.0, 2.0, 2.0],
+    ),
+    "block_sync": ("x[i] = 1.0 + float(i)\n    wp.block_sync()", [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+    "bits of an element": (
+        "t = wp.tile_zeros(shape=2, dtype=int)\n    t[1] |= 1 << wp.block_thread()\n    x[i] = float(t[1])",
+        [15.0, 15.0, 15.0, 15.0, 3.0, 3.0],
+    ),
+    "tile": ("x[i] = wp.tile_sum(wp.tile(x[i]))[0]", [4.0, 4.0, 4.0, 4.0, 2.0, 2.0]),
 }
 
 
 @pytest.mark.parametrize("name", TOGETHER)
-def test_threads_that_work_together_are_refused_in_blocks_of_several(name):
-    kernel = define(f"@wp.kernel\ndef k(x: wp.array(dtype=float)):\n    i = wp.tid()\n    {TOGETHER[name]}\n")["k"]
-    x = wp.ones(4)
+def test_threads_work_together(name):
+    body, wanted = TOGETHER[name]
+    kernel = define(f"@wp.kernel\ndef k(x: wp.array(dtype=float)):\n    i = wp.tid()\n    {body}\n")["k"]
+    alone = wp.ones(6)
+    wp.launch(kernel, 6, [alone], block_dim=4)  # blocks of one thread
     with cpu_blocks():
-        wp.launch(kernel, 4, [x])
-        with pytest.raises(
-            wp.WarpCodegenError, match=rf"{name}\(\) works in blocks of one thread on the CPU"
-        ) as caught:
-            wp.launch(kernel, 4, [x], block_dim=4)
-    assert "this launch has blocks of 4" in str(caught.value)
-    assert "wp.config.enable_cpu_blocks at False" in str(caught.value)
-    wp.launch(kernel, 4, [x], block_dim=4)
+        x, again = wp.ones(6), wp.ones(6)
+        wp.launch(kernel, 6, [x], block_dim=4)
+        assert x.list() == wanted
+        wp.launch(kernel, 6, [again])
+        assert again.list() == alone.list()
+
+
+@wp.kernel
+def of_blocks(x: wp.array(dtype=float), out: wp.array(dtype=float)):
+    i = wp.tid()
+    out[i] = wp.block_sum(x[i]) * x[i]
+
+
+def test_tapes_graphs_and_recorded_launches_keep_blocks_whose_threads_work_together():
+    x, y = wp.array(np.arange(6.0), dtype=float, requires_grad=True), wp.zeros(6, requires_grad=True)
+    wanted = np.repeat([6.0, 9.0], [4, 2]) * np.arange(6)
+    with cpu_blocks(), wp.Tape() as tape:
+        wp.launch(of_blocks, 6, [x], [y], block_dim=4)
+    np.testing.assert_array_equal(y.numpy(), wanted)
+    tape.backward(grads={y: wp.ones(6)})
+    np.testing.assert_array_equal(x.grad.numpy(), 2.0 * np.repeat([6.0, 9.0], [4, 2]))
+    with cpu_blocks():
+        command = wp.launch(of_blocks, 6, [x], [y], block_dim=4, record_cmd=True)
+        with wp.ScopedCapture() as capture:
+            wp.launch(of_blocks, 6, [x], [y], block_dim=4)
+    for run in (command.launch, lambda: wp.capture_launch(capture.graph)):
+        y.zero_()
+        run()
+        np.testing.assert_array_equal(y.numpy(), wanted)
+    assert command.dims == (6,)
+    command.set_dim(5)
+    assert command.dims == (5,)
+    y.zero_()
+    command.launch()
+    np.testing.assert_array_equal(y.numpy(), [*(6.0 * np.arange(4)), 16.0, 0.0])
+
+
+def test_launches_made_by_hand_have_grids_of_threads():
+    x, y = wp.ones(12), wp.zeros(12)
+    with cpu_blocks():
+        command = wp.Launch(of_blocks, "cpu", block_dim=4)
+        command.set_params([x, y])
+        for n in (12, 8, 3):
+            y.zero_()
+            command.set_dim(n)
+            command.launch()
+            assert command.dims == (n,)
+            assert y.list() == [4.0] * (n - n % 4) + [float(n % 4)] * (n % 4) + [0.0] * (12 - n)
+
+
+@wp.kernel
+def in_rows(out: wp.array2d(dtype=int)):
+    i, j = wp.tid()
+    out[i, j] = wp.block_sum(j) + 1000 * i
+
+
+def test_blocks_lie_in_rows_of_the_grid():
+    out = wp.zeros((2, 6), dtype=int)
+    with cpu_blocks():
+        wp.launch(in_rows, (2, 6), [out], block_dim=4)
+    np.testing.assert_array_equal(out.numpy(), [[6, 6, 6, 6, 9, 9], [1006, 1006, 1006, 1006, 1009, 1009]])
+
+
+@wp.kernel
+def asks_for_no_thread(out: wp.array(dtype=int)):
+    wp.atomic_add(out, 0, wp.block_sum(1) + 100 * wp.block_thread())
+
+
+@wp.kernel
+def asks_for_rows(out: wp.array(dtype=int)):
+    i = wp.tid()
+    out[i] = wp.block_sum(wp.block_thread())
+
+
+def test_grids_of_more_dimensions_than_the_kernel_asks_for():
+    with cpu_blocks():
+        for n, wanted in ((4, 616), (6, 616 + 2 * 2 + 100)):
+            out = wp.zeros(1, dtype=int)
+            wp.launch(asks_for_no_thread, n, [out], block_dim=4)
+            assert out.list() == [wanted]
+        for last, wanted in ((4, 6), (3, 3)):
+            out = wp.zeros(3, dtype=int)
+            wp.launch(asks_for_rows, (3, last), [out], block_dim=4)
+            assert out.list() == [wanted] * 3
+
+
+def test_kernels_in_blocks_are_pickled():
+    kernel = of_blocks.in_blocks(4, 0, 2)
+    assert pickle.loads(pickle.dumps(kernel)) is kernel

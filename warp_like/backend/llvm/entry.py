@@ -98,7 +98,7 @@ def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
             find = functools.partial(ranges, g)
             polls = None if fuel is None else Polls(w, fuel, g.schedule.lanes, find)
             lowering = Lowering(
-                w, find, ndim, grid.index, lambda: grid.thread, active, partial, grid.stack,
+                w, find, ndim, grid.index, grid.extent, lambda: grid.thread, active, partial, grid.stack,
                 grid.accumulators, grid.team, polls,
             )  # fmt: skip
             for p, rep in zip(g.params, params, strict=True):
@@ -211,6 +211,15 @@ class _Grid:
             scaled = self.w.op(f"mul nsw i64 {folded}, {self._extents[k]}")
             folded = self.w.op(f"add nsw i64 {scaled}, {self._indices[k]}")
         return folded
+
+    def extent(self, axis: int, ndim: int) -> str:
+        """Return the extent along ``axis`` of the grid seen as ``ndim`` dimensional."""
+        w, note = self.w, invariant(self.w)
+        folded = range(axis, axis + 1 if axis < ndim - 1 else MAX_DIMS)
+        first, *others = (w.op(f"load i64, ptr {_byte(w, '%dims', 8 * k)}, align 8{note}") for k in folded)
+        for other in others:
+            first = w.op(f"mul nsw i64 {first}, {other}")
+        return first
 
     def _load_extents(self) -> None:
         w = self.w

@@ -63,6 +63,7 @@ class Lowering:
         ranges: Callable[[], Ranges],
         ndim: int,
         tid: Callable[[int, int], str],
+        extent: Callable[[int, int], str],
         thread: Callable[[], str],
         active: str = "",
         partial: bool = False,
@@ -75,6 +76,7 @@ class Lowering:
         self._find_ranges = ranges
         self._ndim = ndim
         self._thread_index = tid
+        self._grid_extent = extent
         self._thread = thread
         self._active = active
         self._partial = partial
@@ -482,6 +484,12 @@ class Lowering:
         self._wide[-1][o.result] = wide
         self.bind(o.result, (self.w.op(f"trunc nuw nsw i64 {wide} to i32"),))
 
+    def _grid_dim(self, o: ops.GridDim) -> None:
+        extent = self._grid_extent(o.axis, o.ndim)
+        assert isinstance(o.result.type, Scalar)
+        wide = o.result.type.bits == 64
+        self.bind(o.result, (extent if wide else self.w.op(f"trunc nuw nsw i64 {extent} to i32"),))
+
     def _dim(self, o: ops.Dim) -> None:
         extent = self.array(o.array).shape[o.axis]
         if o.result.type == int64:
@@ -651,6 +659,7 @@ _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
         "Slice": "_slice",
         "Store": "_store",
         "Tid": "_tid",
+        "GridDim": "_grid_dim",
         "View": "_view",
         "While": "_while_",
     }.items()

@@ -19,8 +19,8 @@ MOST_ON_STACK = 16 << 10
 _FAST = "reassoc nsz arcp contract afn "
 
 _EXTREMES = ("llvm.minimumnum", "llvm.maximumnum")
-"""Of a number and NaN they give the number, as ``llvm.minnum`` does. LLVM 21 and 22 leave out the last rounds of loops of
-fewer than 16 rounds that reduce by ``minnum`` (llvm/llvm-project#209159)."""
+"""Of a number and NaN they give the number, as ``llvm.minnum`` does. LLVM 21 and 22 leave out the last rounds of loops
+of fewer than 16 rounds that reduce by ``minnum`` (llvm/llvm-project#209159)."""
 
 
 class Writer:

@@ -1,4 +1,4 @@
-"""Between the threads of a block and tiles: on the CPU a block is one thread."""
+"""Between the threads of a block and tiles."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from warp_like.frontend.operands import NOTHING, Operand, describe
 from warp_like.frontend.tile_views import TileView
 from warp_like.frontend.tiles import parts, structs
 from warp_like.frontend.tiles.arguments import Arguments, require_element
+from warp_like.frontend.tiles.each_thread import Given, each_thread
 from warp_like.ir.core import Block, Value
 from warp_like.ir.types import Mat, Scalar, Tile, Vec, bool_, element_shape
 
@@ -23,41 +24,48 @@ def _tile(ctx: Context, node: ast.Call) -> Operand:
     a = Arguments(ctx, node, "tile", "x preserve_type", 1)
     x = ctx.value(a["x"])
     require_element(ctx, x.type, a["x"])
-    b = ctx.b
+    b, count = ctx.b, ctx.session.block_dim
     if isinstance(x.type, Scalar) or a.flag("preserve_type", False):
-        return b.fill(Tile((1,), x.type), x)
+        return b.threads(x, count) if count > 1 else b.fill(Tile((1,), x.type), x)
     if not isinstance(x.type, (Vec, Mat)):
         raise WarpCodegenTypeError(
             f"tile() of {with_article(str(x.type))} keeps it whole", help="wp.tile(x, preserve_type=True)"
         )
-    return tabulated(b, Tile((*element_shape(x.type), 1), x.type.dtype), lambda at: b.extract(x, *at[:-1]))
+    t = Tile((*element_shape(x.type), count), x.type.dtype)
+    if count == 1:
+        return tabulated(b, t, lambda at: b.extract(x, *at[:-1]))
+    rows = b.threads(x, count)
+    return tabulated(b, t, lambda at: b.extract(rows, at[-1], *at[:-1]))
 
 
 def _untile(ctx: Context, node: ast.Call) -> Operand:
     a = Arguments(ctx, node, "untile", "a", 1)
     x = a.tile("a")
-    t, b = tile_type(x), ctx.b
+    t, b, count = tile_type(x), ctx.b, ctx.session.block_dim
     *inner, last = t.shape
-    if last != 1 or len(inner) > 2 or (inner and not isinstance(t.dtype, Scalar)):
+    if last != count or len(inner) > 2 or (inner and not isinstance(t.dtype, Scalar)):
         raise WarpCodegenTypeError(
-            f"untile() takes a tile with an element for each thread of the block, which is 1, got {t}"
+            f"untile() takes a tile with an element for each thread of the block, which is {count}, got {t}"
         )
-    zero = b.index(0)
+    mine = b.block_thread() if count > 1 else b.index(0)
     if not inner:
-        return b.extract(x, zero)
+        return b.extract(x, mine)
     assert isinstance(t.dtype, Scalar)
     if len(inner) == 1:
-        return b.make(Vec(inner[0], t.dtype), [b.extract(x, k, zero) for k in range(inner[0])])
+        return b.make(Vec(inner[0], t.dtype), [b.extract(x, k, mine) for k in range(inner[0])])
     made = Mat(inner[0], inner[1], t.dtype)
-    return b.make(made, [b.extract(x, r, c, zero) for r in range(inner[0]) for c in range(inner[1])])
+    return b.make(made, [b.extract(x, r, c, mine) for r in range(inner[0]) for c in range(inner[1])])
 
 
 def _from_thread(ctx: Context, node: ast.Call) -> Operand:
     a = Arguments(ctx, node, "tile_from_thread", "shape value thread_idx storage", 3)
     value = ctx.value(a["value"])
-    ctx.index(a["thread_idx"])
+    thread = ctx.settle(ctx.index(a["thread_idx"]))
     require_element(ctx, value.type, a["value"])
-    return ctx.b.fill(Tile(a.shape(), value.type), value)
+    b, count = ctx.b, ctx.session.block_dim
+    if count > 1:
+        value = b.extract(b.threads(value, count), thread)
+    return b.fill(Tile(a.shape(), value.type), value)
 
 
 def _scatter(name: str, adds: bool) -> Handler:
@@ -78,14 +86,19 @@ def _scatter(name: str, adds: bool) -> Handler:
         b = ctx.b
         if isinstance(condition, bool):
             condition = b.constant(condition, bool_)
-        with b.into(Block()) as then:
-            new = value
-            if adds:
-                new = structs.combined(b, "add", b.extract(old, *where), value)
-            b.yield_(b.insert_component(old, new, *where))
-        with b.into(Block()) as orelse:
-            b.yield_(old)
-        parts.replace(ctx, view, b.if_(condition, then, orelse)[0])
+
+        def put(thread: Given, tile: Given) -> tuple[Given, Given]:
+            wanted, new, *at = thread
+            (x,) = tile
+            with b.into(Block()) as then:
+                made = structs.combined(b, "add", b.extract(x, *at), new) if adds else new
+                b.yield_(b.insert_component(x, made, *at))
+            with b.into(Block()) as orelse:
+                b.yield_(x)
+            return b.if_(wanted, then, orelse), ()
+
+        (made,), _ = each_thread(ctx, [condition, value, *where], [old], (), put)
+        parts.replace(ctx, view, made)
         return NOTHING
 
     return build
@@ -132,10 +145,16 @@ def _push(ctx: Context, node: ast.Call) -> Operand:
     t, b = tile_type(held), ctx.b
     value = ctx.convert(ctx.expr(a["value"]), t.dtype, "the value of tile_stack_push()", a["value"])
     wanted = ctx.convert(ctx.expr(a["has_value"]), bool_, "`has_value` of tile_stack_push()", a["has_value"])
-    fits = b.bit_and(wanted, b.lt(count, t.shape[0]))
-    place = b.select(fits, count, b.index(-1))
-    held = b.insert_component(held, value, place)  # out of range: as it was
-    ctx.scope.replace(name, (held, b.select(fits, b.add(count, 1), count)))
+
+    def put(thread: Given, stack: Given) -> tuple[Given, Given]:
+        (new, there), (elements, top) = thread, stack
+        fits = b.bit_and(there, b.lt(top, t.shape[0]))
+        place = b.select(fits, top, b.index(-1))
+        elements = b.insert_component(elements, new, place)  # out of range: as it was
+        return (elements, b.select(fits, b.add(top, 1), top)), (place,)
+
+    (held, count), (place,) = each_thread(ctx, [value, wanted], [held, count], [count.type], put)
+    ctx.scope.replace(name, (held, count))
     return place
 
 
@@ -143,11 +162,17 @@ def _pop(ctx: Context, node: ast.Call) -> Operand:
     a = Arguments(ctx, node, "tile_stack_pop", "s", 1)
     name, held, count = _changed(ctx, a)
     b = ctx.b
-    some = b.gt(count, 0)
-    left = b.select(some, b.sub(count, 1), count)
-    value = b.extract(held, left)
+
+    def take(thread: Given, stack: Given) -> tuple[Given, Given]:
+        (there,), (top,) = thread, stack
+        some = b.bit_and(there, b.gt(top, 0))
+        left = b.select(some, b.sub(top, 1), top)
+        return (left,), (b.extract(held, left), b.select(some, left, b.index(-1)))
+
+    everyone = [b.constant(True, bool_)]
+    (left,), (value, place) = each_thread(ctx, everyone, [count], [tile_type(held).dtype, count.type], take)
     ctx.scope.replace(name, (held, left))
-    return value, b.select(some, left, b.index(-1))
+    return value, place
 
 
 def _clear(ctx: Context, node: ast.Call) -> Operand:

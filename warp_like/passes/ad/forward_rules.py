@@ -425,6 +425,7 @@ RULES: dict[type[Op], Callable[..., None]] = {
     ops.Atomic: _atomic,
     ops.AtomicCas: _atomic_cas,
     ops.Dim: _keep,
+    ops.GridDim: _keep,
     ops.Empty: _keep,
     ops.Print: _keep,
     ops.Check: _keep,

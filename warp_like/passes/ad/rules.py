@@ -265,6 +265,7 @@ RULES: dict[type[Op], Callable[..., None]] = {
     ops.Empty: _nothing,
     ops.Fill: _fill,
     ops.Tid: _nothing,
+    ops.GridDim: _nothing,
     ops.Dim: _nothing,
     ops.View: _nothing,
     ops.Slice: _nothing,

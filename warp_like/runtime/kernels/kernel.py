@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +84,8 @@ class Kernel(ByName, _native.Launchable):
         options: The options that it has for itself, a mapping; ``option()`` gives what holds in the end.
         launch_bounds: For CUDA, the most threads of a block and the fewest blocks of a multiprocessor (0: any).
         cpu_block_dim: On the CPU, the threads of a block (see ``in_blocks``).
+        cpu_block_axis: The axis of the grid on which they lie where they work together; then the grid is one of blocks.
+        cpu_block_rest: The threads of the last block along that axis; 0 where they are as many as in the others.
         base: The kernel that this is with other options (see ``with_options``), or None.
         generic: The generic kernel that this is an instance of, or None.
         first: The kernel of which this is another edition, or None. Code is made for the values that names in it have;
@@ -106,7 +108,7 @@ class Kernel(ByName, _native.Launchable):
         self.key = key or func.__name__
         self.options = OwnOptions("kernel", self.key, self._options_changed)
         self.launch_bounds = launch_bounds
-        self.cpu_block_dim = 1
+        self.cpu_block_dim, self.cpu_block_axis, self.cpu_block_rest = 1, -1, 0
         self.base: Kernel | None = None
         self.generic: Kernel | None = None
         self.first: Kernel | None = None
@@ -260,33 +262,52 @@ class Kernel(ByName, _native.Launchable):
             found = self._with_options.setdefault(key, found)
         return found
 
-    def in_blocks(self, threads: int) -> Kernel:
+    def in_blocks(self, threads: int, axis: int = -1, rest: int = 0) -> Kernel:
         """Return this kernel for blocks of ``threads`` threads on the CPU; itself if its code asks nothing of blocks.
 
-        Such a kernel keeps its blocks wherever it is launched again: by a tape, a graph or a recorded launch.
+        Such a kernel keeps its blocks wherever it is launched again: by a tape, a graph or a recorded launch. Where the
+        threads of a block work together, they lie along ``axis`` of the grid, and the kernel that is returned is one
+        for a grid of blocks, the last of which along ``axis`` has ``rest`` threads, or as many as the others.
         """
-        if threads == self.cpu_block_dim or not self.asks_about_blocks:
+        if threads == 1 or not self.works_in_blocks:
+            axis, rest = -1, 0
+        wanted = threads, axis, rest
+        if wanted == self._cpu_blocks or not self.asks_about_blocks:
             return self
         if self.generic is not None:
-            return self.generic.in_blocks(threads).instance(tuple(t for _, t in self.declared if t))
+            return self.generic.in_blocks(*wanted).instance(tuple(t for _, t in self.declared if t))
         if self.cpu_block_dim > 1:
             assert self.base is not None
-            return self.base.in_blocks(threads)
-        key = frozenset({("cpu_block_dim", repr(threads))})
+            return self.base.in_blocks(*wanted)
+        key = frozenset({("cpu_blocks", repr(wanted))})
         found = self._with_options.get(key)
         if found is None:
-            made = self._copy(base=self, cpu_block_dim=threads)
+            made = self._copy(base=self, cpu_block_dim=threads, cpu_block_axis=axis, cpu_block_rest=rest)
             made.options = OwnOptions("kernel", self.key, made._options_changed)
             found = self._with_options.setdefault(key, made)
         return found
 
     @property
+    def _cpu_blocks(self) -> tuple[int, int, int]:
+        return self.cpu_block_dim, self.cpu_block_axis, self.cpu_block_rest
+
+    @property
     def asks_about_blocks(self) -> bool:
         """Whether it, or a function that it calls, names a builtin of the threads of a block or warp, or of tiles."""
-        if self.is_fixed:
-            return False
-        words = (w for name, text in self.captured.meanings for w in (name.rpartition(".")[2], text[len("builtin ") :]))
-        return any(w.startswith(("block_", "warp_", "shared_", "tile", "untile")) for w in words)
+        return any(True for _ in self._words_of_blocks())
+
+    @property
+    def works_in_blocks(self) -> bool:
+        """Whether it may ask more of its block than how many threads it has."""
+        return any(w != "block_dim" for w in self._words_of_blocks())
+
+    def _words_of_blocks(self) -> Iterator[str]:
+        """Iterate over the names in its code of builtins of the threads of a block or warp, or of tiles."""
+        if not self.is_fixed:
+            for name, text in self.captured.meanings:
+                for word in (name.rpartition(".")[2], text[len("builtin ") :]):
+                    if word.startswith(("block_", "warp_", "shared_", "tile", "untile")):
+                        yield word
 
     def _copy(self, **changed: Any) -> Kernel:
         """This kernel with other attributes, and with nothing compiled."""
@@ -359,7 +380,7 @@ class Kernel(ByName, _native.Launchable):
 
     def compile_options(self) -> Options:
         """Return the options to compile with."""
-        return Options.of(self.option, self.launch_bounds, self.cpu_block_dim)
+        return Options.of(self.option, self.launch_bounds, self._cpu_blocks)
 
     @property
     def file(self) -> str:
@@ -545,7 +566,7 @@ class Kernel(ByName, _native.Launchable):
         if self.base is None:
             return super().__reduce__()
         if self.cpu_block_dim != self.base.cpu_block_dim:
-            return Kernel.in_blocks, (self.base, self.cpu_block_dim)
+            return Kernel.in_blocks, (self.base, *self._cpu_blocks)
         return Kernel.with_options, (self.base, dict(self.options))
 
 

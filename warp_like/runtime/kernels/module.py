@@ -83,7 +83,8 @@ class Module:
         where = get_device(device)
         threads = checked_block_dim(f"module `{self.name}`", block_dim) or 1
         for kernel in (*self.instances(), *_concrete(self._replaced)):
-            made = kernel.in_blocks(threads) if where.is_cpu and settings.enable_cpu_blocks else kernel
+            together = kernel.works_in_blocks  # then their code depends on how many dimensions the grid has, too
+            made = kernel.in_blocks(threads) if where.is_cpu and settings.enable_cpu_blocks and not together else kernel
             made.current().program(kernel.types, device=where).require(contiguous=True, wide=False, sums=True)
 
     def instances(self) -> list[Kernel]:

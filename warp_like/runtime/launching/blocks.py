@@ -62,13 +62,28 @@ def checked_blocks(kernel: str, stream: Any, max_blocks: Any, block_dim: Any) ->
     return Blocks(stream, max_blocks or 0, checked_block_dim(f"kernel `{kernel}`", block_dim))
 
 
-def in_blocks(kernel: Kernel, device: Device, blocks: Blocks) -> tuple[Kernel, Blocks]:
-    """Return the kernel for blocks of the size that a launch says, and the blocks that it gets on its device."""
-    if not device.is_cpu:
-        return kernel, blocks
+def in_blocks(
+    kernel: Kernel, device: Device, blocks: Blocks, dims: tuple[int, ...]
+) -> tuple[Kernel, Blocks, tuple[int, ...]]:
+    """Return the kernel for blocks of the size that a launch says, the blocks that it gets on its device, and its grid.
+
+    Where the threads of a block work together on the CPU, the grid is one of blocks.
+    """
+    if not device.is_cpu or kernel.cpu_block_axis >= 0:
+        return kernel, blocks, dims
     if not settings.enable_cpu_blocks:
-        return kernel, blocks._replace(threads=None)
-    return kernel.in_blocks(blocks.threads or 1), blocks
+        return kernel, blocks._replace(threads=None), dims
+    kernel, dims = over_blocks(kernel, blocks.threads or 1, dims)
+    return kernel, blocks, dims
+
+
+def over_blocks(kernel: Kernel, threads: int, dims: tuple[int, ...]) -> tuple[Kernel, tuple[int, ...]]:
+    """Return the kernel for blocks of ``threads`` threads on the CPU, and the grid over which it runs for ``dims``.
+
+    Blocks lie along the grid's last dimension and do not go on in its next row.
+    """
+    kernel = kernel.in_blocks(threads, len(dims) - 1, dims[-1] % threads)
+    return kernel, dims if kernel.cpu_block_axis < 0 else (*dims[:-1], -(-dims[-1] // threads))
 
 
 def require_fitting(program: Program, loaded: Any, blocks: Blocks) -> None:
@@ -85,4 +100,4 @@ def require_fitting(program: Program, loaded: Any, blocks: Blocks) -> None:
         )
 
 
-__all__ = ["USUAL", "Blocks", "checked_blocks", "in_blocks", "place_of_launch", "require_fitting"]
+__all__ = ["USUAL", "Blocks", "checked_blocks", "in_blocks", "over_blocks", "place_of_launch", "require_fitting"]

@@ -38,6 +38,7 @@ from warp_like.runtime.launching.blocks import (
     Blocks,
     checked_blocks,
     in_blocks,
+    over_blocks,
     place_of_launch,
     require_fitting,
 )
@@ -123,7 +124,7 @@ def launch(
     where = place_of_launch(kernel.key, device, stream)
     blocks = checked_blocks(kernel.key, stream, max_blocks, block_dim)
     dims = grid_dims(kernel.key, dim)
-    kernel, blocks = in_blocks(concrete(kernel, inputs, outputs), where, blocks)
+    kernel, blocks, dims = in_blocks(concrete(kernel, inputs, outputs), where, blocks, dims)
     types, args = bind_arguments(kernel, inputs, outputs, where)
     program = kernel.program(types, device=where).over(dims)
     if adjoint:
@@ -330,8 +331,9 @@ class Launch(_native.Command):
             )
         given = [_zero(t) for _, t in kernel.declared if t is not None]
         types, args = bind_arguments(kernel, given, (), where)
-        kernel, blocks = in_blocks(kernel, where, checked_blocks(kernel.key, None, max_blocks, block_dim))
-        self._bind(kernel, (0,), kernel.program(types, device=where), args, True, blocks, given)
+        blocks = checked_blocks(kernel.key, None, max_blocks, block_dim)
+        kernel, blocks, dims = in_blocks(kernel, where, blocks, (0,))
+        self._bind(kernel, dims, kernel.program(types, device=where), args, True, blocks, given)
 
     @classmethod
     def _recorded(cls, *bound: Any) -> Launch:
@@ -362,7 +364,10 @@ class Launch(_native.Command):
     @property
     def dims(self) -> tuple[int, ...]:
         """The grid."""
-        return self._dims
+        if self.kernel.cpu_block_axis < 0:
+            return self._dims
+        missing = -self.kernel.cpu_block_rest % self.kernel.cpu_block_dim
+        return (*self._dims[:-1], self._dims[-1] * self.kernel.cpu_block_dim - missing)
 
     @property
     def device(self) -> Device:
@@ -406,7 +411,10 @@ class Launch(_native.Command):
 
     def set_dim(self, dim: int | Sequence[int]) -> None:
         """Set the grid."""
-        self._dims = grid_dims(self.kernel.key, dim)
+        dims = grid_dims(self.kernel.key, dim)
+        if self.kernel.cpu_block_axis >= 0:
+            self.kernel, dims = over_blocks(self.kernel, self.kernel.cpu_block_dim, dims)
+        self._dims = dims
         self._changed()
 
     def set_param_at_index(self, index: int, value: Any, adjoint: bool = False) -> None:

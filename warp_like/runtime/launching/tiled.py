@@ -34,9 +34,10 @@ def launch_tiled(
 ) -> Launch | None:
     """Run ``kernel`` once for each block of threads of a grid of blocks.
 
-    A kernel that works on tiles is written for a block. Here a block is one thread, so this is ``wp.launch`` over
+    A kernel that works on tiles is written for a block. Where a block is one thread, this is ``wp.launch`` over
     ``dim``; one more index that the kernel asks ``wp.tid()`` for, that of the thread in its block, is 0. The block's
-    work runs in vectors, and blocks run on all cores.
+    work runs in vectors, and blocks run on all cores. With ``wp.config.enable_cpu_blocks``, blocks on the CPU have
+    ``block_dim`` threads.
 
     Args:
         kernel: A function decorated with ``wp.kernel``.
@@ -51,7 +52,7 @@ def launch_tiled(
         record_tape: See ``wp.launch``.
         record_cmd: See ``wp.launch``.
         max_blocks: See ``wp.launch``.
-        block_dim: The threads of a block that Warp would use, 1 to 1024, or None. It changes no result.
+        block_dim: The threads of a block, 1 to 1024, or None. It changes no result where blocks have one thread.
         options: See ``wp.launch``.
 
     Raises:
