@@ -302,12 +302,18 @@ def slope(function: Any, x: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return found
 
 
-DIFFERENTIABLE = [values_live_across_cuts, loops_around_cuts, uniform_conditions, own_loops_between_cuts]
+@pytest.mark.parametrize("options", [{"mode": "debug"}, {"vector_width": 4}], ids=str)
+@pytest.mark.parametrize("kernel", PROGRAMS, ids=lambda k: k.key)
+def test_debug_mode_and_lanes_agree(kernel: Any, options: dict[str, Any]) -> None:
+    n, block_dim = 11, 4
+    y = np.zeros((n, 6))
+    wp.launch(kernel, n, [data(n), y, 3], block_dim=block_dim, options=options)
+    np.testing.assert_allclose(y, expected(kernel, data(n), 3, block_dim), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize(("n", "block_dim"), [(8, 4), (7, 4)])
-@pytest.mark.parametrize("kernel", DIFFERENTIABLE, ids=lambda k: k.key)
-def test_the_gradient(kernel: Any, n: int, block_dim: int) -> None:
+@pytest.mark.parametrize("kernel", PROGRAMS, ids=lambda k: k.key)
+def test_the_gradient(kernel: Any) -> None:
+    n, block_dim = 7, 4
     for rounds in (1, 3):
         x = wp.array(data(n), dtype=f64, requires_grad=True)
         y = wp.zeros((n, 6), dtype=f64, requires_grad=True)
@@ -317,6 +323,16 @@ def test_the_gradient(kernel: Any, n: int, block_dim: int) -> None:
         tape.backward(grads={y: wp.array(weights, dtype=f64)})
         wanted = slope(lambda at: expected(kernel, at, rounds, block_dim), data(n), weights)  # noqa: B023
         np.testing.assert_allclose(x.grad.numpy(), wanted, atol=1e-7)
+
+
+@pytest.mark.parametrize("kernel", [values_live_across_cuts, loops_around_cuts, shared_memory], ids=lambda k: k.key)
+def test_forward_mode(kernel: Any) -> None:
+    n, block_dim = 7, 4
+    x, t = data(n), np.random.default_rng(2).uniform(-1.0, 1.0, n)
+    of_blocks = kernel.in_blocks(block_dim, 0, n % block_dim)
+    got, _ = wp.autograd.jvp(of_blocks, 2, [x], [np.zeros((n, 6)), 3], tangents=[t])
+    up, down = (expected(kernel, x + s * t, 3, block_dim) for s in (1e-6, -1e-6))
+    np.testing.assert_allclose(got.numpy(), (up - down) / 2e-6, atol=1e-7)
 
 
 # --- tiles ---
