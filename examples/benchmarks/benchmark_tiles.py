@@ -46,6 +46,7 @@ class Row:
         torch: The result by PyTorch, of the library and of tensors.
         tolerance: See ``timing.check``.
         gradient: Whether the gradients of all inputs are the result, of a loss that is the sum of the output.
+        threads: The threads of a block, where they work together; 0 where a block is one thread.
     """
 
     title: str
@@ -58,6 +59,7 @@ class Row:
     torch: Results | None
     tolerance: dict[str, float] = field(default_factory=dict)
     gradient: bool = False
+    threads: int = 0
 
 
 def real(shape: Sequence[int], dtype: Any = np.float32) -> np.ndarray:
@@ -160,7 +162,17 @@ def row_rows(quick: bool) -> list[Row]:
         Row(f"softmax {count} x {n}", kernels.softmax, *args, x, numpy_softmax, torch_softmax),
         Row(f"sort of pairs {count // 4} x {n}", kernels.sort, *part, order, stable, torch_order, ties),
         Row(f"scan {count} x {n}", kernels.scan, *args, x, lambda x: np.cumsum(x, axis=1), torch_scan, {"atol": 1e-2}),
+        block_row(count),
     ]
+
+
+def block_row(count: int) -> Row:
+    """A sum over the threads of each block."""
+    x, threads = real((count, 256)), 256
+    title, out = f"sum over blocks of {threads} threads, {count} times", np.zeros(count, np.float32)
+    results = lambda x: x.sum(axis=1)  # noqa: E731
+    given = (threads, (count,), [x], out, results, torch_sum, {"atol": 1e-3})
+    return Row(title, kernels.block_sum, *given, threads=threads)
 
 
 def torch_sum(torch: ModuleType, x: Any) -> Any:
@@ -233,6 +245,8 @@ def by_warp(wp: ModuleType, row: Row) -> Program:
     def run() -> None:
         wp.launch_tiled(kernel, dim=row.dim, inputs=inputs, outputs=[out], block_dim=64)
 
+    if row.threads:
+        run = in_blocks(wp, kernel, row, [*inputs, out])
     if row.gradient:
         return taped(wp, run, inputs, out)
 
@@ -241,6 +255,15 @@ def by_warp(wp: ModuleType, row: Row) -> Program:
         return got.view(np.complex64)[..., 0] if row.out.dtype == np.complex64 else got
 
     return Program(run, result)
+
+
+def in_blocks(wp: ModuleType, kernel: Any, row: Row, arrays: Sequence[Any]) -> Callable[[], None]:
+    """A launch in blocks of several threads, recorded while these are enabled."""
+    wp.config.enable_cpu_blocks = True
+    command = wp.launch_tiled(kernel, dim=row.dim, inputs=arrays, block_dim=row.threads, record_cmd=True)
+    wp.config.enable_cpu_blocks = False
+    launch: Callable[[], None] = command.launch
+    return launch
 
 
 def taped(wp: ModuleType, launch: Callable[[], None], inputs: Sequence[Any], out: Any) -> Program:

@@ -50,6 +50,18 @@ def row_sum(wp: ModuleType, real: Any, columns: int) -> Any:
     return sum_of_row
 
 
+def block_sum(wp: ModuleType, real: Any, threads: int) -> Any:
+    """The sum of the values that the threads of a block have."""
+
+    @wp.kernel(**GRADIENTLESS)
+    def sum_of_threads(x: wp.array2d(dtype=real), out: wp.array(dtype=real)):
+        i, j = wp.tid()
+        value = x[i, j]
+        wp.tile_store(out, wp.tile_sum(wp.tile(value)), offset=i)
+
+    return sum_of_threads
+
+
 def softmax(wp: ModuleType, real: Any, columns: int) -> Any:
     """Softmax of each row."""
 
