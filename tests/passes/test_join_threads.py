@@ -325,6 +325,65 @@ def test_the_gradient(kernel: Any) -> None:
         np.testing.assert_allclose(x.grad.numpy(), wanted, atol=1e-7)
 
 
+@wp.func
+def cubed(x: f64):
+    return x * x * x
+
+
+@wp.func
+def halved(x: f64):
+    return x / f64(2.0)
+
+
+@wp.func_grad(halved)
+def _adj_halved(x: f64, adj_ret: f64):
+    wp.adjoint[x] += adj_ret * f64(3.0)  # not the derivative, so that it shows
+
+
+@wp.kernel
+def functions_with_gradients(x: A, y: A):
+    i = wp.tid()
+    y[i] = x[i] / wp.block_sum(x[i]) + wp.grad(cubed)(x[i]) + halved(x[i])
+
+
+def test_functions_with_gradients_of_their_own() -> None:
+    n, block_dim = 10, 4
+    given = np.random.default_rng(8).uniform(0.1, 1.0, n)
+    x, y = wp.array(given, dtype=f64, requires_grad=True), wp.zeros(n, dtype=f64, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(functions_with_gradients, n, [x, y], block_dim=block_dim)
+
+    def without(at: np.ndarray) -> Any:
+        sums = np.concatenate([np.full(len(b), b.sum()) for b in np.split(at, [4, 8])])
+        return at / sums + 3.0 * at * at
+
+    np.testing.assert_allclose(y.numpy(), without(given) + given / 2.0, rtol=1e-12)
+    weights = np.random.default_rng(1).uniform(-1.0, 1.0, n)
+    tape.backward(grads={y: wp.array(weights, dtype=f64)})
+    np.testing.assert_allclose(x.grad.numpy(), slope(without, given, weights) + 3.0 * weights, atol=1e-6)
+
+
+@wp.kernel
+def places_from_a_counter(x: A, y: A, count: wp.array(dtype=int)):
+    i = wp.tid()
+    share = x[i] / wp.block_sum(x[i])
+    place = wp.atomic_add(count, 0, 1)
+    y[place] = share * share
+
+
+def test_results_of_atomics_are_refused_where_the_gradient_needs_them() -> None:
+    n, block_dim = 10, 4
+    given = np.random.default_rng(8).uniform(0.1, 1.0, n)
+    x, y = wp.array(given, dtype=f64, requires_grad=True), wp.zeros(n, dtype=f64, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(places_from_a_counter, n, [x, y, wp.zeros(1, dtype=int)], block_dim=block_dim)
+    sums = np.concatenate([np.full(len(b), b.sum()) for b in np.split(given, [4, 8])])
+    np.testing.assert_allclose(np.sort(y.numpy()), np.sort((given / sums) ** 2), rtol=1e-12)
+    with pytest.raises(wp.WarpCodegenError, match="result of an atomic can't be recomputed"):
+        tape.backward(grads={y: wp.ones(n, dtype=f64)})
+    assert x.grad.list() == [0.0] * n
+
+
 @pytest.mark.parametrize("kernel", [values_live_across_cuts, loops_around_cuts, shared_memory], ids=lambda k: k.key)
 def test_forward_mode(kernel: Any) -> None:
     n, block_dim = 7, 4
@@ -490,6 +549,14 @@ def test_the_interpreter_agrees(kernel: Any) -> None:
     y = np.zeros((n, 6))
     run(f, [data(n), y, 3], (-(-n // block_dim),))
     np.testing.assert_allclose(y, expected(kernel, data(n), 3, block_dim), rtol=1e-12, atol=1e-12)
+
+
+def test_errors_name_the_block() -> None:
+    kernel = define(
+        "@wp.kernel\ndef k(x: wp.array(dtype=float)):\n    i = wp.tid()\n    v = wp.block_sum(x[i])\n    x[i + 6] = v\n"
+    )["k"]
+    with pytest.raises(IndexError, match=r"index 12 is out of range .* in block 1, line 5"):
+        wp.launch(kernel, 12, [wp.ones(12)], block_dim=4, options={"mode": "debug"})
 
 
 REFUSED = {

@@ -34,7 +34,7 @@ FAULTS: dict[str, Fault] = {
 """The errors by the kind of check that finds them."""
 
 
-def encode(text: str, kinds: str, loc: Loc | None) -> str:
+def encode(text: str, kinds: str, loc: Loc | None, run: str = "thread") -> str:
     """Return what compiled code holds of an error.
 
     Args:
@@ -42,19 +42,20 @@ def encode(text: str, kinds: str, loc: Loc | None) -> str:
         kinds: A letter for each number: ``i`` and ``u`` for integers, ``f`` for a float32, ``d`` for other floats,
             ``b`` for a bool.
         loc: Where in the user's source.
+        run: What a run of the code is, as it is numbered: a thread of the grid, or a block.
     """
     place = "" if loc is None else f"line {loc.line} of {loc.file}"
     if loc is not None and loc.role == "func" and loc.function:
         place += f" in func `{loc.function}`"
-    return f"{kinds}\n{place}\n{text}"
+    return f"{kinds}\n{run}\n{place}\n{text}"
 
 
 def explain(subject: str, code: int, encoded: str, values: Sequence[int], thread: int) -> Exception:
     """Return the exception for an error that ``subject``, a kernel, has reported."""
-    kinds, place, text = encoded.split("\n", 2)
+    kinds, run, place, text = encoded.split("\n", 3)
     words = text.format(*(_number(k, v) for k, v in zip(kinds, values, strict=True)))
     exception = next(f.exception for f in FAULTS.values() if f.code == code)
-    return exception(f"{subject}: {words} in thread {thread}" + (f", {place}" if place else ""))
+    return exception(f"{subject}: {words} in {run} {thread}" + (f", {place}" if place else ""))
 
 
 def _number(kind: str, bits: int) -> str:

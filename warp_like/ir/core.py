@@ -223,7 +223,8 @@ class Function:
 
     A func with a ``primal`` is the gradient of that function and has no body yet; ``passes.ad`` makes it.
 
-    ``is_tiled`` says that it works on tiles, so that a block is one thread.
+    ``is_tiled`` says that it works on tiles, so that a block is one thread; ``is_joined`` that it is a block
+    of several threads, whose code was joined.
 
     ``tid_ndim`` says how many thread indices a kernel asks for, also where it uses none of them; 0: it does not ask.
     """
@@ -248,6 +249,7 @@ class Function:
         self.primal: Function | None = None
         self.tid_ndim = 0
         self.is_tiled = False
+        self.is_joined = False
 
     @property
     def params(self) -> list[Value]:

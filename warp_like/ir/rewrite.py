@@ -47,7 +47,8 @@ def without_body(f: Function) -> Function:
     """Return a function that agrees with ``f`` in everything but its body, which has no ops yet."""
     new = Function(f.name, [Value(p.type, p.hint) for p in f.params], f.results, f.role, f.loc)
     new.prelaunch_copies, new.schedule, new.tid_ndim = f.prelaunch_copies, f.schedule, f.tid_ndim
-    new.gradient, new.replay, new.primal, new.is_tiled = f.gradient, f.replay, f.primal, f.is_tiled
+    new.gradient, new.replay, new.primal = f.gradient, f.replay, f.primal
+    new.is_tiled, new.is_joined = f.is_tiled, f.is_joined
     return new
 
 

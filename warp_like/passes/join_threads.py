@@ -99,7 +99,7 @@ def join_threads(f: Function, block_dim: int, axis: int, rest: int = 0) -> Funct
     _WhoIsWho(block_dim, axis).function(f)
     made = without_body(f)
     _Joiner(f, made, block_dim, axis, rest).function(f, made)
-    made.is_tiled = True
+    made.is_tiled = made.is_joined = True
     return made
 
 

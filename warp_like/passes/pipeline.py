@@ -42,7 +42,7 @@ def prepare(f: Function, options: Options = DEFAULT, *, keep_customs: bool = Fal
     run("inline", lambda g: inline(g, is_custom if keep_customs else None))
     run("flatten_structs", flatten_structs)
     run("lower_array_selects", lower_array_selects)
-    if options.block_dim > 1 and options.block_axis >= 0:
+    if f.role == "kernel" and not f.is_joined and options.block_dim > 1 and options.block_axis >= 0:
         run("join_threads", lambda g: join_threads(g, options.block_dim, options.block_axis, options.block_rest))
     run("count_from_end", count_from_end)
     if not options.debug:

@@ -76,6 +76,7 @@ class Lowered(NamedTuple):
 def lower_entry(f: Function, target: Target, options: Options) -> Lowered:
     """Return the module with the entry point of kernel ``f``."""
     w = Writer(target, options)
+    w.run = "block" if f.is_joined else "thread"
     name = entry_name(f)
     if options.lineinfo and f.loc is not None:
         w.add_line_info(f.name, name, f.loc)

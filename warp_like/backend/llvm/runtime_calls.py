@@ -101,7 +101,7 @@ Number = tuple[Scalar, str]
 
 def leave(w: Writer, kind: str, text: str, values: Sequence[Number], thread: str) -> None:
     """Report an error and leave the entry point; ends the block. ``kind`` is one of ``FAULTS``."""
-    encoded = encode(text, "".join(_letter(t) for t, _ in values), current_loc())
+    encoded = encode(text, "".join(_letter(t) for t, _ in values), current_loc(), w.run)
     if w.target.is_cuda:
         cuda.fail(w, FAULTS[kind].code, encoded, values, thread)
         return

@@ -29,6 +29,7 @@ class Writer:
     def __init__(self, target: Target, options: Options) -> None:
         self.target = target
         self.options = options
+        self.run = "thread"  # what errors call a run of the function
         self.fp = _FAST if options.fast_math else "contract " if options.fuse_fp else ""
         self.array_pointer = "ptr addrspace(1)" if target.is_cuda else "ptr"
         self.lines: list[str] = []
