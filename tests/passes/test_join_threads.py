@@ -609,3 +609,28 @@ def test_what_differs_between_threads_is_refused(name: str) -> None:
     assert place in str(caught.value)
     assert "^" in str(caught.value)
     assert x.list() == [1.0] * 8
+
+
+@wp.kernel
+def random_tiles(seed: wp.uint32, out: wp.array2d(dtype=int)):
+    i, j = wp.tid()
+    wp.tile_store(out[i], wp.tile_randi(shape=7, rng=seed + wp.uint32(100 * i)))
+
+
+def pcg(state: int) -> int:
+    b = (state * 747796405 + 2891336453) % 2**32
+    c = ((b >> ((b >> 28) + 4)) ^ b) * 277803737 % 2**32
+    return (c >> 22) ^ c
+
+
+@pytest.mark.parametrize("block_dim", [3, 16])
+def test_threads_draw_random_elements_in_turns(block_dim: int) -> None:
+    out = wp.zeros((2, 7), dtype=int)
+    wp.launch_tiled(random_tiles, dim=2, inputs=[42, out], block_dim=block_dim)
+    wanted = np.zeros((2, 7), np.uint32)
+    for i in range(2):
+        states = [pcg(42 + 100 * i + k) for k in range(block_dim)]
+        for e in range(7):
+            states[e % block_dim] = pcg(states[e % block_dim])
+            wanted[i, e] = states[e % block_dim]
+    np.testing.assert_array_equal(out.numpy(), wanted.view(np.int32))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from warp_like.base.errors import WarpCodegenTypeError, WarpCodegenValueError
 from warp_like.builtins.loops import over
 from warp_like.builtins.patterns import Literal
-from warp_like.builtins.tiles import tabulated
+from warp_like.builtins.tiles import at_number, tabulated
 from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.operands import Operand, describe
 from warp_like.frontend.tiles.arguments import Arguments, require_element
@@ -114,7 +114,10 @@ def _random(name: str) -> Handler:
         a = Arguments(ctx, node, f"tile_{name}", "shape rng min max storage", 2)
         b, shape = ctx.b, a.shape()
         limits = [ctx.value(a[p]) for p in ("min", "max") if a.has(p)]
-        drawn = b.apply(name, ctx.value(a["rng"]), *limits)
+        first = ctx.value(a["rng"])
+        if ctx.session.block_dim > 1:
+            return _random_of_threads(ctx, name, shape, first, limits)
+        drawn = b.apply(name, first, *limits)
         state = drawn[1]  # as Warp, which leaves the first number out
         t = Tile(shape, drawn[0].type)
 
@@ -125,6 +128,27 @@ def _random(name: str) -> Handler:
         return over(b, shape, [b.insert(ops.Empty(), t).result, state], draw)[0]
 
     return build
+
+
+def _random_of_threads(ctx: Context, name: str, shape: Sequence[int], state: Value, limits: Sequence[Value]) -> Value:
+    """Random numbers as Warp draws them in blocks: the threads take turns, each with a state of its own."""
+    b, count = ctx.b, ctx.session.block_dim
+    states = b.threads(state, count)
+    t = Tile(tuple(shape), b.apply(name, state, *limits)[0].type)
+    size = math.prod(shape)
+
+    def of_thread(thread: tuple[Value, ...], made: Value) -> list[Value]:
+        (k,) = thread
+        own = b.apply(name, b.add(b.extract(states, k), b.cast(k, state.type)), *limits)[1]
+
+        def draw(turn: tuple[Value, ...], made: Value, s: Value) -> list[Value]:
+            x, s = b.apply(name, s, *limits)
+            number = b.add(b.mul(turn[0], count), k)
+            return [b.insert_component(made, x, *at_number(b, t, number)), s]  # out of range: as it was
+
+        return over(b, (-(-size // count),), [made, own], draw)[:1]
+
+    return over(b, (min(count, size),), [b.insert(ops.Empty(), t).result], of_thread)[0]
 
 
 HANDLERS = {
