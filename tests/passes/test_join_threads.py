@@ -613,7 +613,7 @@ def test_what_differs_between_threads_is_refused(name: str) -> None:
 
 @wp.kernel
 def random_tiles(seed: wp.uint32, out: wp.array2d(dtype=int)):
-    i, j = wp.tid()
+    i, _j = wp.tid()
     wp.tile_store(out[i], wp.tile_randi(shape=7, rng=seed + wp.uint32(100 * i)))
 
 
