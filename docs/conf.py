@@ -11,7 +11,7 @@ author = "the warp_like developers"
 copyright = f"2026, {author}"
 
 extensions = [
-    "myst_parser",
+    "myst_nb",  # Markdown and notebooks
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
@@ -27,12 +27,13 @@ pygments_style = "friendly"
 pygments_dark_style = "github-dark"
 
 # Output, tables of a terminal and mathematics have nothing to copy.
-copybutton_selector = "div:not(.highlight-output):not(.highlight-text) > div.highlight > pre"
+copybutton_selector = "div:not(.highlight-output):not(.highlight-text):not(.output) > div.highlight > pre"
 copybutton_prompt_text = ">>> "
 copybutton_only_copy_prompt_lines = True
 
 myst_enable_extensions = ["deflist", "dollarmath", "colon_fence"]
 myst_heading_anchors = 3
+nb_execution_mode = "off"  # notebooks keep their outputs; tests/docs/test_notebooks.py runs them
 
 add_module_names = False
 default_role = "code"  # docstrings may write `name` as well as ``name``
