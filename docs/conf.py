@@ -17,9 +17,11 @@ extensions = [
     "sphinx_copybutton",
     "tables",
     "links",
+    "mathml",
 ]
 exclude_patterns = ["_ext"]
 html_theme = "furo"
+html_math_renderer = "mathml"
 html_title = "warp_like"
 html_static_path = ["_static"]
 html_css_files = ["warp_like.css", "gallery.css"]
