@@ -2,6 +2,7 @@
 
 Ships have measured the depth of a sea along their ways. How deep is it between them, and how sure is that?
 Each block of the grid answers for a square of the map: it solves equations with the nearest soundings.
+From left to right: the soundings, the map, its error as it says, and the true floor.
 
 Group: Optimisation and learning
 You learn: tiles: a block builds matrices with ``wp.tile_map``, and solves with ``wp.tile_cholesky``.
