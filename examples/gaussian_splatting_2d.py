@@ -47,13 +47,13 @@ The photograph is NASA's portrait of Eileen Collins (public domain), which sciki
 
 import argparse
 import math
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+from tqdm import tqdm
 
 import warp_like as wp
 
@@ -353,30 +353,17 @@ def load_photograph(size: int, path: str | None = None) -> np.ndarray:
 OUTPUT = Path(__file__).parent / "output"
 
 
-class Progress:
-    """A bar that redraws its line on a terminal; elsewhere a plain line for every tenth of the way."""
+def progress(steps: int):
+    """Return a function of a step's number and its loss that moves a bar on the terminal."""
+    bar = tqdm(total=steps, unit="step", disable=None)
 
-    def __init__(self, steps: int, stream=None):
-        self.steps, self.stream = steps, stream or sys.stdout
-        self.live = self.stream.isatty()
-        self.done, self.todo = "━╌" if (self.stream.encoding or "").lower().startswith("utf") else "#."
-        self.start = self.drawn = 0.0
+    def report(step: int, loss: float) -> None:
+        bar.set_postfix_str(f"loss {loss:.6f}, PSNR {decibels(loss):.2f} dB", refresh=False)
+        bar.update(step - bar.n)
+        if step == steps:
+            bar.close()
 
-    def __call__(self, step: int, loss: float) -> None:
-        now = time.perf_counter()
-        self.start = self.start or now  # the first step compiles the kernels: not typical
-        due = now - self.drawn > 0.1 if self.live else step % max(1, self.steps // 10) == 0
-        if not due and step not in (1, self.steps):
-            return
-        self.drawn = now
-        left = (now - self.start) / max(1, step - 1) * (self.steps - step)
-        text = f"step {step:3d}/{self.steps}  loss {loss:.6f}  PSNR {decibels(loss):5.2f} dB"
-        text += f"  {left:3.0f} s left"
-        if self.live:
-            filled = 20 * step // self.steps
-            text = f"\r{self.done * filled}{self.todo * (20 - filled)}  {text}\x1b[K"
-        self.stream.write(text + ("" if self.live and step < self.steps else "\n"))
-        self.stream.flush()
+    return report
 
 
 def save_figure(path: Path, target: np.ndarray, result: Result) -> None:
@@ -446,7 +433,7 @@ def main(argv: list[str] | None = None) -> Result:
     target = load_photograph(options.size, options.image)
     size = options.size
     say(f"Fitting {options.gaussians} Gaussians to {size} x {size} px on {options.device} ...")
-    report = None if options.quiet else Progress(options.iterations)
+    report = None if options.quiet else progress(options.iterations)
     result = fit(target, options.gaussians, options.iterations, options.seed, options.device, report)
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / "gaussian_splatting_2d.png"

@@ -10,6 +10,9 @@ import re
 import textwrap
 from typing import Any
 
+COLUMNS = 84
+"""The width of code in an entry: without a scrollbar beside the table of contents."""
+
 WORDS = 96
 """How long a formula may get before the page says in words where the derivative comes from."""
 
@@ -140,9 +143,18 @@ def pattern(of: Any) -> str:
 def example_of(row: Any) -> tuple[str, str]:
     """Return the language of a row's example, and the example."""
     if row.example:
-        return "python", textwrap.dedent(row.example).strip()
+        lines = textwrap.dedent(row.example).strip().splitlines()
+        return "python", "\n".join(folded(line, "", "    ") for line in lines)
     call = f"wp.{row.name}({', '.join(arguments(row))})"
-    return "pycon", f">>> {call}\n{evaluate(call)!r}"
+    return "pycon", folded(call, ">>> ", "...     ") + "\n" + folded(repr(evaluate(call)), "", "  ")
+
+
+def folded(code: str, first: str, others: str) -> str:
+    """Return a line of code as lines that fit the page, broken at blanks inside of brackets."""
+    indent = code[: len(code) - len(code.lstrip())]
+    width = {"width": COLUMNS, "break_long_words": False, "break_on_hyphens": False}
+    lines = textwrap.wrap(code, initial_indent=first, subsequent_indent=others + indent, **width)
+    return "\n".join(lines)
 
 
 def arguments(row: Any) -> list[str]:

@@ -32,7 +32,7 @@ def settings() -> str:
             meaning += " A kernel compiled under another value is another variant."
         name = f"`config.{s.name}`" if s.is_for("process") else f"module option `{s.name}`"
         rows.append((name, env, s.type.__name__, f"`{s.default!r}`", meaning))
-    return _table(("setting", "environment variable", "type", "default", "meaning"), rows)
+    return _cards(("setting", "environment variable", "type", "default", "meaning"), rows)
 
 
 def accepted() -> str:
@@ -44,7 +44,7 @@ def accepted() -> str:
         where = [f"`config.{s.name}`"] if s.is_for("process") else []
         where += [f"{level} option `{s.name}`" for level in ("module", "kernel") if s.is_for(level)]
         rows.append((", ".join(where), f"`{s.default}`", s.doc))
-    return _table(("name", "default", "why it changes nothing"), rows)
+    return _cards(("name", "default", "why it changes nothing"), rows)
 
 
 def passes() -> str:
@@ -65,7 +65,7 @@ def letters() -> str:
 
 def overview() -> str:
     """Return a table of all builtins."""
-    return _table(("builtin", "groups", "in one line"), builtin_pages.overview())
+    return _cards(("builtin", "groups", "in one line"), builtin_pages.overview())
 
 
 def ops() -> str:
@@ -87,6 +87,11 @@ def ops() -> str:
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [head, ("---",) * len(head), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines) + "\n"
+
+
+def _cards(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """Return a table whose rows are cards on a telephone, where its columns have no room."""
+    return f":::{{rst-class}} cards\n:::\n\n{_table(head, rows)}"
 
 
 TABLES: dict[str, Callable[[], str]] = {

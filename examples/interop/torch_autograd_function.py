@@ -5,6 +5,7 @@ The forward launches the kernel on PyTorch's tensors; the backward launches its 
 """
 
 import torch
+from tqdm import trange
 
 import warp_like as wp
 
@@ -51,7 +52,7 @@ def main(steps: int = 3000) -> float:
     xy = torch.rand(10, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(Rosenbrock.apply, (xy,))
     opt = torch.optim.Adam([xy], lr=0.05)
-    for _ in range(steps):
+    for _ in trange(steps, unit="step", leave=False):
         opt.zero_grad()
         loss = Rosenbrock.apply(xy).mean()
         loss.backward()

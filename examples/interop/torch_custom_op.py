@@ -5,6 +5,7 @@ compiler need not look inside. See ``torch_one_line.py`` for the same in one lin
 """
 
 import torch
+from tqdm import trange
 
 import warp_like as wp
 
@@ -79,7 +80,7 @@ def main(steps: int = 3000, backend: str = "inductor") -> float:
     torch.library.opcheck(rosenbrock_op, (xy,))
     compiled = torch.compile(mean, fullgraph=True, backend=backend)
     opt = torch.optim.Adam([xy], lr=0.05)
-    for _ in range(steps):
+    for _ in trange(steps, unit="step", leave=False):
         opt.zero_grad()
         loss = compiled(xy)
         loss.backward()

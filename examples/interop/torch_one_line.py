@@ -4,6 +4,7 @@
 """
 
 import torch
+from tqdm import trange
 
 import warp_like as wp
 
@@ -27,7 +28,7 @@ def main(steps: int = 3000, backend: str = "inductor") -> float:
 
     loss_of = torch.compile(lambda points: rosenbrock(points).mean(), fullgraph=True, backend=backend)
     opt = torch.optim.Adam([xy], lr=0.05)
-    for _ in range(steps):
+    for _ in trange(steps, unit="step", leave=False):
         opt.zero_grad()
         loss = loss_of(xy)
         loss.backward()

@@ -74,6 +74,9 @@ def run_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path]
             pytest.importorskip("jax")
         if any("import paddle" in b.text for b in blocks):
             pytest.importorskip("paddle")
+        if any("warp_like_viewer" in b.text for b in blocks):
+            pytest.importorskip("PIL")
+            monkeypatch.syspath_prepend(str(ROOT / "exts" / "viewer" / "src"))
         monkeypatch.chdir(tmp_path)
         run_blocks(page, blocks, tmp_path)
 

@@ -22,6 +22,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 def load(name: str) -> ModuleType:
     """Import an example without running its command line."""
     pytest.importorskip("torch")
+    pytest.importorskip("tqdm")
     spec = importlib.util.spec_from_file_location(f"example_{Path(name).name}", EXAMPLES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None

@@ -21,11 +21,11 @@ PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 WORKFLOWS = {file.stem: file for file in (ROOT / ".github" / "workflows").iterdir()}
 CALLED = {
     "ci": {"build", "lint", "test", "docs", "dist"},
-    "weekly": {"sanitize", "test-versions"},
+    "weekly": {"sanitize", "test-versions", "test"},
     "wheels": set(),
 }
 """Which targets of the Makefile the jobs of a workflow call."""
-SUFFIXES = {"python": ".py", "pyi": ".pyi", "c": ".h", "c++": ".cpp"}
+SUFFIXES = {"python": ".py", "pyi": ".pyi", "jupyter": ".ipynb", "c": ".h", "c++": ".cpp"}
 NOT_OURS = {".git", ".venv", "build", "dist", "__pycache__"}
 
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    for needed in ("sphinx", "myst_parser", "furo", "sphinx_copybutton"):
+    for needed in ("sphinx", "myst_nb", "furo", "sphinx_copybutton"):
         pytest.importorskip(needed)
     out = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]

@@ -104,10 +104,8 @@ def render(frame: Frame, camera: Camera, size: tuple[int, int], samples: int = 2
         scene = gathered(frame)
         width, height = size[0] * samples, size[1] * samples
         view = _view(camera, width, height)
-        depth = _drawn(scene, view, samples)
-        image = _shaded(scene, view, depth)
         result = np.empty((size[1], size[0], 3), np.uint8)
-        wp.launch(shading.average, dim=(size[1], size[0]), inputs=[image, samples, result])
+        _shade(scene, view, samples, _drawn(scene, view, samples), result)
         return result
 
 
@@ -133,21 +131,17 @@ def _drawn(scene: Scene, view: raster.View, samples: int) -> Array:
     return depth
 
 
-def _shaded(scene: Scene, view: raster.View, depth: Array) -> wp.array:
-    """The colour of each sample."""
-    image = wp.empty(depth.shape, dtype=wp.vec3)
+def _shade(scene: Scene, view: raster.View, samples: int, depth: Array, result: Array) -> None:
+    """Write the picture."""
     points, corners = _vectors(scene.points), _vectors(scene.triangles, wp.vec3i)
     sums = np.zeros(scene.points.shape, np.int32)
     wp.launch(shading.sum_normals, dim=len(corners), inputs=[points, corners, scene.smooth, sums])
     normals = wp.empty(len(points), dtype=wp.vec3)
     wp.launch(shading.mean_normals, dim=len(points), inputs=[sums, normals])
     surface = [points, _vectors(scene.colors), corners, scene.smooth, normals]
-    wp.launch(shading.shade_triangles, dim=depth.shape, inputs=[view, depth, *surface, image])
-    if len(scene.centres) or len(scene.starts):
-        spheres = [_vectors(scene.centres), scene.radii, _vectors(scene.sphere_colors)]
-        others = [len(corners), *spheres, _vectors(scene.line_colors), image]
-        wp.launch(shading.shade_others, dim=depth.shape, inputs=[view, depth, *others])
-    return image
+    spheres = [_vectors(scene.centres), scene.radii, _vectors(scene.sphere_colors)]
+    inputs = [view, samples, depth, *surface, *spheres, _vectors(scene.line_colors), result]
+    wp.launch(shading.shade, dim=result.shape[:2], inputs=inputs)
 
 
 def _vectors(rows: Array, dtype: type = wp.vec3) -> wp.array:

@@ -96,66 +96,51 @@ def sphere_normal(view: View, centre: wp.vec3, radius: float, x: float, y: float
     return wp.normalize(view.right * dx + view.up * dy + view.back * dz)
 
 
-@wp.kernel
-def shade_triangles(
+@wp.func
+def background(view: View, row: int) -> wp.vec3:
+    """Return the colour where nothing is: lighter towards the lower edge."""
+    t = (float(row) + 0.5) / float(view.height)
+    return wp.lerp(wp.vec3(0.87, 0.91, 0.96), wp.vec3(0.98, 0.98, 0.97), t)
+
+
+@wp.kernel(vector_width=8)  # samples beside each other are mostly of one kind: half the time of one lane
+def shade(
     view: View,
+    samples: int,
     depth: wp.array2d(dtype=wp.uint64),
     points: wp.array(dtype=wp.vec3),
     colors: wp.array(dtype=wp.vec3),
     triangles: wp.array(dtype=wp.vec3i),
     smooth: wp.array(dtype=wp.uint8),
     normals: wp.array(dtype=wp.vec3),
-    image: wp.array2d(dtype=wp.vec3),
-) -> None:
-    """Colour the pixels of triangles, and those of nothing with the background."""
-    row, column = wp.tid()
-    found = depth[row, column]
-    if found == wp.uint64(0):
-        t = (float(row) + 0.5) / float(view.height)
-        image[row, column] = wp.lerp(wp.vec3(0.87, 0.91, 0.96), wp.vec3(0.98, 0.98, 0.97), t)
-        return
-    item = int(LAST - (found & LAST))
-    if item >= triangles.shape[0]:
-        return
-    x = (float(column) + 0.5 - 0.5 * float(view.width)) / view.focal
-    y = (0.5 * float(view.height) - float(row) - 0.5) / view.focal
-    ray = wp.normalize(view.right * x + view.up * y - view.back)
-    image[row, column] = triangle_colour(view, points, colors, triangles[item], smooth[item], normals, ray)
-
-
-@wp.kernel
-def shade_others(
-    view: View,
-    depth: wp.array2d(dtype=wp.uint64),
-    first_sphere: int,
     centres: wp.array(dtype=wp.vec3),
     radii: wp.array(dtype=float),
     sphere_colors: wp.array(dtype=wp.vec3),
     line_colors: wp.array(dtype=wp.vec3),
-    image: wp.array2d(dtype=wp.vec3),
+    result: wp.array3d(dtype=wp.uint8),
 ) -> None:
-    """Colour the pixels of spheres and lines."""
-    row, column = wp.tid()
-    found = depth[row, column]
-    item = int(LAST - (found & LAST)) - first_sphere
-    if found == wp.uint64(0) or item < 0:
-        return
-    if item >= centres.shape[0]:
-        image[row, column] = line_colors[item - centres.shape[0]]
-        return
-    n = sphere_normal(view, centres[item], radii[item], float(column) + 0.5, float(row) + 0.5)
-    towards = wp.normalize(view.position - centres[item])
-    image[row, column] = lit(sphere_colors[item], n, towards, view)
-
-
-@wp.kernel
-def average(image: wp.array2d(dtype=wp.vec3), samples: int, result: wp.array3d(dtype=wp.uint8)) -> None:
-    """Write the mean of each square of samples as bytes."""
-    row, column = wp.tid()
+    """Write the mean colour of each pixel's samples as bytes: a thread for each pixel, so no sample is kept."""
+    pixel_row, pixel_column = wp.tid()
     total = wp.vec3()
-    for i in range(samples):
-        for j in range(samples):
-            total += image[row * samples + i, column * samples + j]
+    for k in range(samples * samples):
+        row = pixel_row * samples + k // samples
+        column = pixel_column * samples + k % samples
+        found = depth[row, column]
+        item = int(LAST - (found & LAST))
+        sphere = item - triangles.shape[0]
+        if found == wp.uint64(0):
+            total += background(view, row)
+        elif sphere < 0:
+            x = (float(column) + 0.5 - 0.5 * float(view.width)) / view.focal
+            y = (0.5 * float(view.height) - float(row) - 0.5) / view.focal
+            ray = wp.normalize(view.right * x + view.up * y - view.back)
+            total += triangle_colour(view, points, colors, triangles[item], smooth[item], normals, ray)
+        elif sphere < centres.shape[0]:
+            n = sphere_normal(view, centres[sphere], radii[sphere], float(column) + 0.5, float(row) + 0.5)
+            total += lit(sphere_colors[sphere], n, wp.normalize(view.position - centres[sphere]), view)
+        else:
+            total += line_colors[sphere - centres.shape[0]]
     scale = 255.0 / float(samples * samples)
     for channel in range(3):
-        result[row, column, channel] = wp.uint8(wp.clamp(total[channel] * scale + 0.5, 0.0, 255.0))
+        byte = wp.uint8(wp.clamp(total[channel] * scale + 0.5, 0.0, 255.0))
+        result[pixel_row, pixel_column, channel] = byte
