@@ -134,7 +134,11 @@ def _push(ctx: Context, node: ast.Call) -> Operand:
     wanted = ctx.convert(ctx.expr(a["has_value"]), bool_, "`has_value` of tile_stack_push()", a["has_value"])
     fits = b.bit_and(wanted, b.lt(count, t.shape[0]))
     place = b.select(fits, count, b.index(-1))
-    held = b.insert_component(held, value, place)  # out of range: as it was
+    with b.into(Block()) as then:
+        b.yield_(b.insert_component(held, value, count))
+    with b.into(Block()) as orelse:
+        b.yield_(held)
+    (held,) = b.if_(fits, then, orelse)
     ctx.scope.replace(name, (held, b.select(fits, b.add(count, 1), count)))
     return place
 
