@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 
 from warp_like.base.errors import WarpCodegenTypeError
+from warp_like.builtins.loops import counted
 from warp_like.builtins.patterns import Literal
 from warp_like.builtins.tiles import tabulated, tile_type
 from warp_like.frontend.context import Context, with_article
@@ -183,13 +184,25 @@ def _square(ctx: Context, a: Arguments, param: str) -> Value:
 
 def _cholesky_of(ctx: Context, a: Arguments, x: Value) -> Value:
     """The Cholesky factor of ``x``, as ``fill_mode`` says."""
-    if a.word("fill_mode", FILLS) == "lower":
-        got = ctx.apply("_tile_cholesky", x)
-        assert isinstance(got, Value)
-        return got
-    got = ctx.apply("_tile_cholesky", _transposed(ctx, x))
+    is_lower = a.word("fill_mode", FILLS) == "lower"
+    got = ctx.apply("_tile_cholesky", x if is_lower else _transposed(ctx, x))
     assert isinstance(got, Value)
-    return _transposed(ctx, got)
+    text = f"{a.name}(): the matrix is not positive definite, pivot {{0}} is not positive"
+    _require_diagonal(ctx, a.node, got, text, "gt")
+    return got if is_lower else _transposed(ctx, got)
+
+
+def _require_diagonal(ctx: Context, node: ast.AST, m: Value, text: str, relation: str) -> None:
+    """Let debug mode check how the elements on a diagonal compare with 0; ``text`` gets the number of the first."""
+    b, n = ctx.b, tile_type(m).shape[0]
+
+    def row(i: Value, found: Value) -> list[Value]:
+        ok = b.apply(relation, b.extract(m, i, i), b.zero(tile_type(m).dtype))
+        return [b.select(b.bit_or(ok, b.lt(found, n)), found, i)]
+
+    with ctx.at(node):
+        (found,) = counted(b, 0, n, [b.index(n)], row)
+        b.insert(ops.Check("pivot", text, b.eq(found, n), (found,)))
 
 
 def _cholesky(ctx: Context, node: ast.Call) -> Operand:
@@ -216,6 +229,8 @@ def _solve(name: str, params: str, solve: Callable[[Context, Arguments, Value, V
                 raise WarpCodegenTypeError(
                     f"`{right}` of {a.name}() is a tile of {n} rows of {tile_type(m).dtype}, got {with_article(str(t))}"
                 )
+        text = f"{a.name}(): the matrix is singular, element {{0}} of the diagonal of `{matrix}` is 0"
+        _require_diagonal(ctx, a.node, m, text, "ne")
         if len(t.shape) == 2:
             return solve(ctx, a, m, y)
         b = ctx.b
