@@ -17,7 +17,7 @@ from warp_like.frontend.tiles import parts
 from warp_like.frontend.tiles.arguments import Arguments, require_same_shape
 from warp_like.ir import ops
 from warp_like.ir.core import Value
-from warp_like.ir.types import Scalar, Tile, Type, float32, float64, scalar_of
+from warp_like.ir.types import Scalar, Tile, Type, Vec, float32, float64, scalar_of
 
 Handler = Callable[[Context, ast.Call], Operand]
 FILLS = ("lower", "upper")
@@ -297,6 +297,9 @@ def _transform(name: str) -> Handler:
     def build(ctx: Context, node: ast.Call) -> Operand:
         a = Arguments(ctx, node, name, "inout", 1)
         view: TileView = parts.changing(ctx, a, "inout")
+        if not isinstance(view.dtype, Vec) or view.dtype.length != 2 or not view.dtype.dtype.is_float:
+            with ctx.at(a["inout"]):
+                raise WarpCodegenTypeError(f"{name}() takes a tile of vectors of 2 floats, got {view.type}")
         got = ctx.apply(f"_{name}", a.tile("inout"))
         assert isinstance(got, Value)
         parts.replace(ctx, view, got)

@@ -114,7 +114,8 @@ def _random(name: str) -> Handler:
         a = Arguments(ctx, node, f"tile_{name}", "shape rng min max storage", 2)
         b, shape = ctx.b, a.shape()
         limits = [ctx.value(a[p]) for p in ("min", "max") if a.has(p)]
-        drawn = b.apply(name, ctx.value(a["rng"]), *limits)
+        drawn = ctx.apply(name, ctx.value(a["rng"]), *limits)
+        assert isinstance(drawn, tuple)
         state = drawn[1]  # as Warp, which leaves the first number out
         t = Tile(shape, drawn[0].type)
 
