@@ -63,7 +63,7 @@ class TileView(Host):
 
     def read(self, b: Emitter, whole: Value) -> Value:
         """Return the value of the part of ``whole``, the tile in the variable."""
-        return part_of(b, whole, self.shape, self.places)
+        return whole if self.is_whole else part_of(b, whole, self.shape, self.places)
 
     def replaced(self, b: Emitter, whole: Value, part: Value) -> Value:
         """Return ``whole`` with this part of it replaced."""
