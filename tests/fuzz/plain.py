@@ -56,6 +56,8 @@ def augmented(op: str, a: Any, b: Any) -> Any:
     """What a variable holds after ``a op= b``: the same tile, which has changed, or another value."""
     if not isinstance(a, Tile):
         return binary(op, a, b)
+    if op not in ("Add", "Sub") and len(np.unique(a.where)) < a.where.size:
+        raise InvalidProgram("elements of a part are one element of the tile")
     a.change(lambda x, y: binary(op, x, y), b)
     return a
 
