@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -446,7 +447,8 @@ def program(kind: str, w: TileWriter) -> Program:
     grids = ((w.pick([1, 2, 4, THREADS, THREADS]),),)
     source = "\n".join([functions(w) + "@wp.kernel", f"def k({', '.join([*params, 'n: int'])}):", *w.lines]) + "\n"
     positions = tuple(range(len(ARRAYS))) if w.differentiable else ()
-    return Program(kind, w.seed, source, "\n".join(setup) + "\n", grids, settings, positions, REFUSALS)
+    made = Program(kind, w.seed, source, "\n".join(setup) + "\n", grids, settings, positions, REFUSALS)
+    return dataclasses.replace(made, second=w.differentiable and w.chance(0.1))
 
 
 def tiles(seed: int, known: frozenset[str]) -> Program:
