@@ -38,7 +38,7 @@ PROGRAMS = {
     "generics": 3,
     "natives": 2,
     "hessians": 1,
-    "tiles": 6,
+    "tiles": 24,
     "tile_gradients": 1,
 }
 BLOCK = 3
