@@ -171,6 +171,13 @@ def _hamilton(a: Aggregate, b: Aggregate) -> Aggregate:
     return Aggregate(a.type, parts)
 
 
+class Held:
+    """A value that says itself what a variable gets which is assigned it."""
+
+    def copy(self) -> Any:
+        raise NotImplementedError
+
+
 class Struct:
     """A value of a struct type; ``fields`` of its class gives the types in order."""
 
@@ -195,6 +202,6 @@ def converted(x: Any, t: Any) -> Any:
 
 def copied(x: Any) -> Any:
     """What an assignment of ``x`` gives: values are copied, arrays are not; a literal gets its default type."""
-    if isinstance(x, (Aggregate, Struct)):
+    if isinstance(x, (Aggregate, Struct, Held)):
         return x.copy()
     return tuple(map(copied, x)) if isinstance(x, tuple) else default(x)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import warp_like as wp
-from tests.frontend.support import define
+from tests.frontend.support import build, define
 from tests.fuzz import derivatives
 from tests.fuzz.arguments import Hosted
 from tests.fuzz.program import Choices, Program, differs, settled
@@ -98,14 +98,17 @@ def _checked(
     memory, args = program.arguments(turn)
     try:
         hosted = Hosted(args, names)
-        exec(program.call, {**names, "wp": wp, "np": np, "dims": program.grids[turn], "args": hosted.args})
+        if setting.get("device") == "interpreter":
+            interpreted(names["k"], program.grids[turn], hosted.args)
+        else:
+            exec(program.call, {**names, "wp": wp, "np": np, "dims": program.grids[turn], "args": hosted.args})
         hosted.fetch()
         for k, (got, wanted) in enumerate(zip(memory, right.memory, strict=True)):
             a, b = settled(program, k, got, wanted, right.choices)
             rtol = CLOSE if program.gradients else 0.0
             if differs(a, b, rtol):
                 return Finding("wrong", setting, turn, shown(k, a, b, rtol))
-        if program.gradients:
+        if program.gradients and setting.get("device") != "interpreter":
             mode = derivatives.wrong(program, names["k"], turn, right.tangents)
             if mode is not None:
                 return Finding(f"wrong {mode[0]} derivative", setting, turn, mode[1])
@@ -122,6 +125,13 @@ def _checked(
             raise InvalidProgram(f"refused: {e}") from e
         return Finding(f"raises {type(e).__name__}", setting, turn, str(e))
     return None
+
+
+def interpreted(kernel: Any, dims: tuple[int, ...], args: list[Any]) -> None:
+    """Launch a kernel by the interpreter of the IR."""
+    from tests.interpreter import run
+
+    run(build(kernel.func), args, dims)
 
 
 def shown(k: int, got: np.ndarray, wanted: np.ndarray, rtol: float) -> str:

@@ -24,6 +24,7 @@ from tests.fuzz.program import Program
 from tests.fuzz.reused import control
 from tests.fuzz.sums import sums
 from tests.fuzz.threads import threads
+from tests.fuzz.tiles import tile_gradients, tiles
 from tests.fuzz.views import views
 
 GENERATORS: dict[str, Callable[[int, frozenset[str]], Program]] = {
@@ -42,6 +43,8 @@ GENERATORS: dict[str, Callable[[int, frozenset[str]], Program]] = {
     "generics": generics,
     "natives": natives,
     "hessians": hessians,
+    "tiles": tiles,
+    "tile_gradients": tile_gradients,
 }
 CHECKS = {
     "ir": "tests.fuzz.reused:compiled_ir",

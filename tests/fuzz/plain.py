@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzz import builtins, scalars
+from tests.fuzz import builtins, plain_tiles, scalars
 from tests.fuzz.aggregates import Aggregate, AggregateType, Struct, arithmetic, copied, each
 from tests.fuzz.indirect import parameter
 from tests.fuzz.memory import Arr, ArrayType, Memory
 from tests.fuzz.overloading import Family, Types, chosen
+from tests.fuzz.plain_tiles import Tile
 from tests.fuzz.scalars import INT32, TYPES, InvalidProgram, ScalarType
 
 MAX_STEPS = 100_000
@@ -40,6 +41,10 @@ class Ref:
 
 
 def binary(op: str, a: Any, b: Any) -> Any:
+    if isinstance(a, Tile) or isinstance(b, Tile):
+        return plain_tiles.binary(op, a, b, binary)
+    if isinstance(a, Struct) and isinstance(b, Struct):
+        return plain_tiles.added(a, b, op)
     if isinstance(a, Aggregate) or isinstance(b, Aggregate):
         if op == "Mod" or op.startswith("Bit"):
             return each(lambda x, y: scalars.binary(op, x, y), a, b)
@@ -47,7 +52,19 @@ def binary(op: str, a: Any, b: Any) -> Any:
     return scalars.binary(op, a, b)
 
 
+def augmented(op: str, a: Any, b: Any) -> Any:
+    """What a variable holds after ``a op= b``: the same tile, which has changed, or another value."""
+    if not isinstance(a, Tile):
+        return binary(op, a, b)
+    if op not in ("Add", "Sub") and len(np.unique(a.where)) < a.where.size:
+        raise InvalidProgram("elements of a part are one element of the tile")
+    a.change(lambda x, y: binary(op, x, y), b)
+    return a
+
+
 def unary(op: str, x: Any) -> Any:
+    if isinstance(x, Tile):
+        return plain_tiles.elementwise(lambda y: unary(op, y), x)
     return each(lambda p: scalars.unary(op, p), x) if isinstance(x, Aggregate) else scalars.unary(op, x)
 
 
@@ -70,6 +87,9 @@ def assign(root: Any, steps: list[tuple[str, Any]], value: Any) -> None:
     for k, (kind, what) in enumerate(steps):
         if isinstance(root, Arr):
             root.store(steps[k:], value)
+            return
+        if isinstance(root, Tile):
+            root.store(steps[k:], value, assign)
             return
         if k < len(steps) - 1:
             root = getattr(root, what) if kind == "." else root[what]
@@ -142,7 +162,8 @@ class Rewriter(ast.NodeTransformer):
         op, value = self.text(type(node.op).__name__), self.visit(node.value)
         if isinstance(node.target, ast.Name):
             name = node.target.id
-            return ast.Assign([ast.Name(name, ast.Store())], self.call("binary", op, ast.Name(name, ast.Load()), value))
+            made = self.call("augmented", op, ast.Name(name, ast.Load()), value)
+            return ast.Assign([ast.Name(name, ast.Store())], made)
         return ast.Expr(self.call("update", *self.place(node.target), op, value))
 
     def place(self, node: Any) -> tuple[ast.expr, ast.expr]:
@@ -172,7 +193,7 @@ class Rewriter(ast.NodeTransformer):
         call = node.value
         if isinstance(call, ast.Call):
             name = ast.unparse(call.func)
-            if name.startswith("wp.atomic_"):
+            if name.startswith(("wp.atomic_", "wp.tile_atomic_")):
                 self.generic_visit(node)
                 call.keywords.append(ast.keyword("used", ast.Constant(False)))
                 return node
@@ -229,7 +250,7 @@ def references(tree: ast.Module) -> dict[str, list[int]]:
 # --- the package's names ----------------------------------------------------------------------------------------
 
 
-class Wp(builtins.Builtins):
+class Wp(builtins.Builtins, plain_tiles.TileNames):
     """What programs use of the package."""
 
     ref, Function = Ref, None
@@ -285,7 +306,7 @@ class Wp(builtins.Builtins):
         def call(*args: Any) -> Any:
             self.tick()
             g, wanted = chosen(known, args)
-            return copied(g(*(_argument(a, t) for a, t in zip(args, wanted, strict=True))))
+            return _returned(g(*(_argument(a, t) for a, t in zip(args, wanted, strict=True))))
 
         return call
 
@@ -346,7 +367,15 @@ for _kind in ("add", "sub", "min", "max", "and", "or", "xor", "exch"):
     setattr(Wp, f"atomic_{_kind}", _atomic(_kind))
 
 
+def _returned(x: Any) -> Any:
+    if isinstance(x, Tile):
+        return x.value()
+    return tuple(map(_returned, x)) if isinstance(x, tuple) else copied(x)
+
+
 def _argument(a: Any, t: Any) -> Any:
+    if isinstance(a, Tile):
+        return a.given()
     if isinstance(t, ScalarType):
         return scalars.alike(a, t(0))[0]
     return copied(a)
@@ -380,6 +409,7 @@ def run(
     wp = Wp(exact, unordered)
     code = _compiled(source)
     space: dict[str, Any] = {"wp": wp, "binary": binary, "unary": unary, "compare": compare, "copied": copied}
+    space["augmented"] = augmented
     space |= {"assign": assign, "update": update, "tick": wp.tick, "tid": wp.tid, "range": wp.range, "slice": slice}
     space |= {"int": INT32, "float": TYPES["float32"], "bool": TYPES["bool"], "__name__": "plain", "Any": Any}
     space |= {"len": lambda a: INT32(len(a)), "type": lambda x: scalars.type_of(x) or x.type, "reversed": _reversed}

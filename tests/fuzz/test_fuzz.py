@@ -38,6 +38,8 @@ PROGRAMS = {
     "generics": 3,
     "natives": 2,
     "hessians": 1,
+    "tiles": 24,
+    "tile_gradients": 1,
 }
 BLOCK = 3
 """How many programs one test runs."""

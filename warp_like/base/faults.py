@@ -30,6 +30,7 @@ FAULTS: dict[str, Fault] = {
     "division": Fault(FIRST_FAULT + 2, ZeroDivisionError),
     "finite": Fault(FIRST_FAULT + 3, FloatingPointError),
     "unassigned": Fault(FIRST_FAULT + 4, UnboundLocalError),
+    "pivot": Fault(FIRST_FAULT + 5, ArithmeticError),
 }
 """The errors by the kind of check that finds them."""
 

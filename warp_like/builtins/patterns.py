@@ -85,7 +85,8 @@ class TileOf(Frozen):
     dtype: Pattern
 
     def __str__(self) -> str:
-        return "a tile" if isinstance(self.shape, str) else f"a tile of {len(self.shape)} dimensions"
+        size = "" if isinstance(self.shape, str) else f" of {len(self.shape)} dimensions"
+        return f"a tile{size} whose elements are each {self.dtype}"
 
 
 class ArrayOf(Frozen):

@@ -107,6 +107,10 @@ def binary(ctx: Context, op: ast.AST, a: Operand, b: Operand, nodes: Sequence[as
     name, symbol = OPERATORS[type(op)]
     for operand, node in zip((a, b), nodes, strict=True):
         _require_operand(operand, symbol, node)
+        if isinstance(op, ast.MatMult) and isinstance(operand, Value) and isinstance(operand.type, Tile):
+            raise WarpCodegenTypeError(
+                "`@` does not take tiles", help="wp.tile_matmul(a, b); `*` works element by element"
+            )
     if isinstance(a, Literal) and isinstance(b, Literal):
         folded = literals.binary(name, a, b)
         if folded is not None:

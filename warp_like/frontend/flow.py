@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from warp_like.base.frozen import Frozen
 from warp_like.builtins.spec import ASSIGNING, REGISTRY
 from warp_like.frontend.operands import Operand
+from warp_like.frontend.tile_roots import root_of
 from warp_like.ir.core import Value
 
 Flag = bool | Value
@@ -109,8 +110,8 @@ def assigned_names(stmts: Sequence[ast.stmt]) -> dict[str, bool]:
     for root in stmts:
         for node in ast.walk(root):
             if isinstance(node, ast.Call):
-                for argument in _changed_arguments(node):
-                    found.setdefault(argument.id, True)
+                for name in _changed_arguments(node):
+                    found.setdefault(name, True)
             for target in _targets(node):
                 if isinstance(target, ast.Name):
                     found[target.id] = False
@@ -129,8 +130,8 @@ def names_assigned_anew(root: ast.stmt) -> frozenset[str]:
     return frozenset(t.id for t in targets if isinstance(t, ast.Name))
 
 
-def _changed_arguments(node: ast.Call) -> list[ast.Name]:
-    """The variables among the arguments that a builtin changes: ``state`` in ``wp.randi(state, 0, SIDES)``."""
+def _changed_arguments(node: ast.Call) -> list[str]:
+    """The names that a builtin changes: ``state`` in ``wp.randi(state, 0, SIDES)``; for a part of a tile, the tile."""
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     if name not in ASSIGNING:
         return []
@@ -139,7 +140,7 @@ def _changed_arguments(node: ast.Call) -> list[ast.Name]:
     is_unpacked = any(isinstance(a, ast.Starred) for a in node.args)  # then places do not tell
     given = [a for k, a in enumerate(node.args) if is_unpacked or k in places]
     given += [k.value for k in node.keywords if k.arg in names]
-    return [a for a in given if isinstance(a, ast.Name)]
+    return [root for a in given if (root := root_of(a)) is not None]
 
 
 def _targets(node: ast.AST) -> list[ast.expr]:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from warp_like import values
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
 from warp_like.frontend.source import Source
-from warp_like.ir.types import Struct, Type, is_empty, leaf_fields
+from warp_like.ir.types import Struct, Tile, Type, is_empty, leaf_fields
 from warp_like.values.annotation import FixedArrayAnnotation
 
 
@@ -55,6 +55,8 @@ def parameters(source: Source) -> list[tuple[str, Type | None]]:
 
 def _type_of(annotation: Any) -> Type | None:
     t = values.to_ir(annotation)
+    if isinstance(t, Tile):
+        raise TypeError(f"a {t} is made by kernel code: take an array, and load the tile from it")
     if t is not None and is_empty(t):
         raise TypeError(f"{t} has no components, so that no launch can give it")
     return t

@@ -132,6 +132,12 @@ def changed(name: str, old: Variable, value: Operand, loc: Loc | None) -> WarpCo
     where = f"since line {old.loc.line}" if old.loc is not None else "as a parameter"
     now = f" in line {loc.line}" if loc is not None else ""
     array = isinstance(value, Value) and isinstance(value.type, Array)
+    if isinstance(value, TileView) and _is_part_of_tile(value, old.value):
+        return WarpCodegenTypeError(
+            f"`{name}` is {_a(describe(old.value))} {where} and can't become a part of the tile in `{value.root}`"
+            f"{now}, in a loop or branch",
+            help=f"wp.tile_assign({name}, {value.text}) copies the part; another name can stand for it",
+        )
     return WarpCodegenTypeError(
         f"`{name}` is {_a(describe(old.value))} {where} and can't become {_a(describe(value))}{now}: "
         "a variable keeps its type",

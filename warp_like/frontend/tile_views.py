@@ -14,6 +14,7 @@ from warp_like.builtins.emit import Emitter
 from warp_like.builtins.loops import over
 from warp_like.frontend.flow import assignments
 from warp_like.frontend.host import Host
+from warp_like.frontend.tile_roots import VIEWS, last_name, root_of
 from warp_like.ir import ops
 from warp_like.ir.core import Value
 from warp_like.ir.types import Tile, Type
@@ -21,11 +22,6 @@ from warp_like.ir.types import Tile, Type
 Index = tuple[Value, ...]
 Places = Callable[[Emitter, Index], Index]
 """How an index into a view becomes one into what it is a view of."""
-
-VIEWS = frozenset(
-    {"tile_view", "tile_transpose", "tile_broadcast", "tile_squeeze", "tile_reshape", "tile_slice_indexed"}
-)
-"""The builtins that give a view of their first argument."""
 
 
 class TileView(Host):
@@ -67,7 +63,7 @@ class TileView(Host):
 
     def read(self, b: Emitter, whole: Value) -> Value:
         """Return the value of the part of ``whole``, the tile in the variable."""
-        return part_of(b, whole, self.shape, self.places)
+        return whole if self.is_whole else part_of(b, whole, self.shape, self.places)
 
     def replaced(self, b: Emitter, whole: Value, part: Value) -> Value:
         """Return ``whole`` with this part of it replaced."""
@@ -116,7 +112,7 @@ class Aliases:
     def __init__(self, body: Sequence[ast.stmt], always: bool = False) -> None:
         self._direct: dict[str, set[str]] = {}
         nodes = [n for s in body for n in ast.walk(s)]
-        if always or any(_last_name(n).startswith("tile") for n in nodes):
+        if always or any(last_name(n).startswith("tile") for n in nodes):
             for n in nodes:
                 for target, value in assignments(n):
                     root = root_of(value)
@@ -132,24 +128,6 @@ class Aliases:
                 found.add(name)
                 waiting += self._direct.get(name, ())
         return frozenset(found)
-
-
-def root_of(node: ast.expr) -> str | None:
-    """Return the variable that an expression may be a part of; None where it is none."""
-    while True:
-        match node:
-            case ast.Name():
-                return node.id
-            case ast.Subscript():
-                node = node.value
-            case ast.Call() if _last_name(node.func) in VIEWS and node.args:
-                node = node.args[0]
-            case _:
-                return None
-
-
-def _last_name(node: ast.AST) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 __all__ = ["VIEWS", "Aliases", "Index", "Places", "TileView", "part_of", "root_of"]

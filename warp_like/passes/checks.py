@@ -41,7 +41,7 @@ from warp_like.ir.rewrite import INTEGER_DIVISIONS, is_integer_division
 from warp_like.ir.types import Struct, element_shape, is_large, scalar_of
 from warp_like.passes.rewriter import Rewriter, rewrite
 
-DEBUG_KINDS = ("assert", "unassigned")
+DEBUG_KINDS = ("assert", "unassigned", "pivot")
 """The checks of the frontend that debug mode alone keeps."""
 
 

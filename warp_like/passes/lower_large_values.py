@@ -1,9 +1,10 @@
 """Large values (``ir.types.is_large``) into memory of the thread's own, whole operations into loops.
 
 Values never change, memory does. So each value gets a buffer, and shares it where that can't be seen: an ``insert``
-into a value that is dead afterwards happens in place, a loop's carried value stays in one buffer, and buffers whose
-value is dead are used again. An element that is loaded stays where it is as long as nothing writes to memory and few of
-its components are read. A value whose components are all the same needs no memory.
+into a value that is dead afterwards happens in place, a loop's carried value stays in one buffer, a loop that works
+element by element overwrites a dead operand (``pointwise``), and buffers whose value is dead are used again. An element
+that is loaded stays where it is as long as nothing writes to memory and few of its components are read. A value whose
+components are all the same needs no memory.
 
 Relies on a function whose builtins have bodies no more (``expand``), which has written operations on components as
 loops. Leaves no large value, but in native code, prints and the like, which get the components one by one.
@@ -94,6 +95,7 @@ from warp_like.passes.components import (
     store,
 )
 from warp_like.passes.lifetimes import Lifetimes, reads
+from warp_like.passes.pointwise import overwritable
 from warp_like.passes.rewriter import Rewriter, prune_results
 
 MOST_SELECTED = 16
@@ -475,6 +477,21 @@ class _Lowerer(Rewriter):
         prune_results(o, [k not in targets for k in range(len(o.results))])
         self.keep(o)
 
+    def overwritten(self, o: ops.For, k: int) -> InMemory | None:
+        """The buffer of a value of which ``o`` makes its result element by element, and that nobody needs later."""
+        if not isinstance(self.places[o.init[k]], Unset):
+            return None
+        for v in overwritable(o, k):
+            place, is_alike = self.places.get(v), scalar_of(v.type) == scalar_of(o.results[k].type)
+            if (
+                isinstance(place, InMemory)
+                and self.buffers.owns(v, place)
+                and is_alike
+                and self.lifetimes.dies_at(v, o)
+            ):
+                return place
+        return None
+
     def loop(self, o: ops.For | ops.While, regions: Sequence[Block]) -> None:
         first = 1 if isinstance(o, ops.For) else 0
         wide = [k for k, r in enumerate(o.results) if self.in_memory(r.type)]
@@ -488,6 +505,9 @@ class _Lowerer(Rewriter):
                 assert isinstance(place, InMemory)
                 targets[k] = place
                 self.buffers.hand_over(place, carried)
+            elif isinstance(o, ops.For) and (old := self.overwritten(o, k)) is not None:
+                targets[k] = old
+                self.buffers.hand_over(old, carried)
             else:
                 targets[k] = self.buffers.take(init.type, carried)
                 moves.append((element_count(init.type), place, targets[k]))

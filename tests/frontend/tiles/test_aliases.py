@@ -104,7 +104,18 @@ def viewed_in_the_call(n: int, out: Floats):
     wp.tile_store(out, t)
 
 
+@wp.kernel
+def changed_by_builtins(n: int, out: Floats):
+    t = wp.tile_zeros(shape=COUNT, dtype=float)
+    for _i in range(n):
+        wp.tile_scatter_add(wp.tile_view(t, offset=1, shape=4), 2, 1.0, True)
+        wp.tile_add_inplace(t[5:7], wp.tile_ones(shape=2, dtype=float))
+        wp.tile_assign(wp.tile_reshape(t=t, shape=(2, 4))[1], wp.tile_full(shape=1, value=2.0), offset=3)
+    wp.tile_store(out, t)
+
+
 WANTED = {
+    changed_by_builtins: lambda n: [0, 0, 0, n, 0, n, n, 2 * (n > 0)],
     annotated: lambda n: [0, 0, n, 0, 0, 0, 0, 0],
     annotated_with_its_type: lambda n: [0, 0, n, 0, 0, 0, 0, 0],
     in_a_tuple: lambda n: [0, 0, n, 0, 0, 0, 0, 2 * n],

@@ -156,6 +156,60 @@ def test_arguments_are_computed_once():
     assert a.list() == [4.0, 3.0, 3.0, 4.0]
 
 
+@wp.struct
+class Small:
+    count: wp.uint8
+    place: wp.vec2s
+    is_set: bool
+    weight: wp.float16
+
+
+@wp.kernel
+def sums_of_small_numbers(a: wp.array(dtype=Small), out: wp.array(dtype=Small), counts: wp.array(dtype=wp.int16)):
+    t = wp.tile_load(a, shape=3)
+    t[1] += t[0]
+    wp.tile_store(out, wp.tile_sum(t + t))
+    c = wp.tile_zeros(shape=2, dtype=wp.int16)
+    wp.tile_scatter_add(c, 1, wp.int16(7), True)
+    wp.tile_scatter_add(c, 1, wp.int16(7), a[0].is_set)
+    wp.tile_store(counts, c)
+
+
+def test_numbers_without_atomics_are_added_too():
+    small = [Small(count=k + 1, place=wp.vec2s(k, -k), is_set=k > 0, weight=0.5) for k in range(3)]
+    a, out = wp.array(small, dtype=Small), wp.zeros(1, dtype=Small)
+    counts = wp.zeros(2, dtype=wp.int16)
+    wp.launch_tiled(sums_of_small_numbers, dim=1, inputs=[a, out, counts], block_dim=8)
+    total = out.list()[0]
+    assert (total.count, tuple(total.place), total.is_set, total.weight) == (14, (6, -6), False, 4.0)
+    assert counts.list() == [0, 7]
+
+
+@wp.kernel
+def adds_small_atomically(a: wp.array(dtype=Small)):
+    wp.tile_atomic_add(a, wp.tile_load(a, shape=3))
+
+
+def test_sums_without_atomics_are_refused():
+    with pytest.raises(WarpCodegenError, match="tile_atomic_add.. does not work on elements of struct Small"):
+        wp.launch_tiled(adds_small_atomically, dim=1, inputs=[wp.zeros(3, dtype=Small)], block_dim=8)
+
+
+@wp.kernel
+def pushes(out: wp.array(dtype=float), n: int):
+    s = wp.tile_stack(capacity=2, dtype=float)
+    for k in range(n):
+        wp.tile_stack_push(s, float(k), k != 1)
+    out[0] = float(wp.tile_stack_count(s))
+
+
+@pytest.mark.parametrize("mode", ["release", "debug"])
+def test_what_does_not_fit_on_a_stack_is_not_put_there(mode):
+    out = wp.zeros(1, dtype=float)
+    wp.launch_tiled(pushes, dim=1, inputs=[out, 5], block_dim=8, options={"mode": mode})
+    assert out.list() == [2.0]
+
+
 DTYPES = (wp.float16, wp.bfloat16, wp.float32, wp.float64, wp.int8, wp.uint16, wp.int32, wp.uint64, wp.vec3, wp.mat22d)
 
 
@@ -268,6 +322,9 @@ MISTAKES = {
     "wp.tile_assign(2.0 * wp.tile_zeros(4, float), wp.tile_zeros(4, float))": "takes a variable that holds a tile",
     "t = wp.tile_zeros(4, float)\n    v = t[1:]\n    t = t + t\n    y = v[0]": "was assigned another one",
     "t = wp.tile_zeros(4, float)\n    t = wp.tile_zeros(5, float)": "a variable keeps its type",
+    "t = wp.tile_zeros(4, float)\n    m = wp.tile_zeros((2, 4), float)\n    if n > 1:\n        t = m[n]": (
+        "can't become a part of the tile in `m` in line 6, in a loop or branch"
+    ),
     "t = wp.tile_arange(0, n)": "the arguments of tile_arange() are constants",
     "t = wp.tile_arange(4, 4)": "tile_arange() has no elements",
 }

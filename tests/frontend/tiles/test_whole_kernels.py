@@ -11,6 +11,7 @@ from tests.frontend.support import build
 from tests.frontend.tiles.programs import BLOCKS, PROGRAMS, ROWS, SHAPE, C, R, expected
 from tests.gradients import check
 from tests.interpreter import run
+from tests.long_tail import tail
 from warp_like.ir.core import Function
 from warp_like.ir.types import Tile
 from warp_like.passes.pipeline import Options, finish, optimise, prepare
@@ -82,6 +83,34 @@ def test_forward_mode(name):
     wanted = (expected(name, a + eps * da, b + eps * db) - expected(name, a - eps * da, b - eps * db)) / (2.0 * eps)
     (got,) = wp.autograd.jvp(kernel, BLOCKS, [a, b], [np.zeros(SHAPE)], [da, db])
     np.testing.assert_allclose(got.numpy(), wanted, atol=1e-7)
+
+
+SECOND = ["used_again_after_a_change", "factors"]
+
+
+@pytest.mark.parametrize("name", [*SECOND, *(tail(name) for name in NAMES if name not in SECOND)])
+def test_second_derivatives(name):
+    """The product of the Hessian and a direction, against differences of the gradient."""
+    kernel, eps = PROGRAMS[name][0], 1e-5
+    given, along = arrays(), arrays(seed=6)
+    weights = np.random.default_rng(8).uniform(0.3, 1.0, SHAPE)
+
+    def slopes(sign: float) -> list[np.ndarray]:
+        made = [
+            wp.array(x + sign * eps * d, dtype=wp.float64, requires_grad=True)
+            for x, d in zip(given, along, strict=True)
+        ]
+        out = wp.zeros(SHAPE, dtype=wp.float64, requires_grad=True)
+        with wp.Tape() as tape:
+            wp.launch_tiled(kernel, dim=BLOCKS, inputs=made, outputs=[out], block_dim=64)
+        tape.backward(grads={out: wp.array(weights, dtype=wp.float64)})
+        return [x.grad.numpy() for x in made]
+
+    of_float64 = [wp.array(x, dtype=wp.float64) for x in (*given, *along, weights)]
+    out = wp.zeros(SHAPE, dtype=wp.float64)
+    got = wp.autograd.hvp(kernel, BLOCKS, of_float64[:2], [out], tangents=of_float64[2:4], adj_outputs=of_float64[4:])
+    for x, p, m in zip(got, slopes(1.0), slopes(-1.0), strict=True):
+        np.testing.assert_allclose(x.numpy(), (p - m) / (2.0 * eps), rtol=1e-6, atol=1e-7)
 
 
 def test_the_programs_reach_beyond_the_arrays():

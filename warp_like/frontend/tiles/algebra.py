@@ -6,17 +6,19 @@ import ast
 from collections.abc import Callable
 
 from warp_like.base.errors import WarpCodegenTypeError
+from warp_like.builtins.loops import counted
 from warp_like.builtins.patterns import Literal
 from warp_like.builtins.tiles import tabulated, tile_type
 from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.operands import NOTHING, Operand, describe
 from warp_like.frontend.references import holds_tile
-from warp_like.frontend.tile_views import TileView, root_of
+from warp_like.frontend.tile_roots import last_name, root_of
+from warp_like.frontend.tile_views import TileView
 from warp_like.frontend.tiles import parts
 from warp_like.frontend.tiles.arguments import Arguments, require_same_shape
 from warp_like.ir import ops
 from warp_like.ir.core import Value
-from warp_like.ir.types import Scalar, Tile, Type, float32, float64, scalar_of
+from warp_like.ir.types import Scalar, Tile, Type, Vec, float32, float64, scalar_of
 
 Handler = Callable[[Context, ast.Call], Operand]
 FILLS = ("lower", "upper")
@@ -41,26 +43,31 @@ def _matmul(ctx: Context, node: ast.Call) -> Operand:
 
 
 class _Factor:
-    """A matrix, which is ``value`` or that transposed."""
+    """A matrix, which is ``value`` or that transposed; ``name`` is the variable, if it is one."""
 
-    def __init__(self, value: Value, is_transposed: bool) -> None:
-        self.value, self.is_transposed = value, is_transposed
+    def __init__(self, value: Value, is_transposed: bool, name: str | None = None) -> None:
+        self.value, self.is_transposed, self.name = value, is_transposed, name
         rows, columns = tile_type(value).shape
         self.shape = (columns, rows) if is_transposed else (rows, columns)
 
 
 def _factors(ctx: Context, a: Arguments) -> tuple[_Factor, _Factor]:
-    x, y = _factor(ctx, a, "a"), _factor(ctx, a, "b")
+    x = _factor(ctx, a, "a")
+    y = _factor(ctx, a, "b", x)
     if x.shape[1] != y.shape[0]:
         with ctx.at(a.node):
             raise WarpCodegenTypeError(f"{a.name}() multiplies (M, K) by (K, N), got {x.shape} and {y.shape}")
     return x, y
 
 
-def _factor(ctx: Context, a: Arguments, param: str) -> _Factor:
+def _factor(ctx: Context, a: Arguments, param: str, other: _Factor | None = None) -> _Factor:
+    """The matrix in ``param``; that of ``other`` where it is the same variable, of which a part is read once then."""
     node, is_transposed = a[param], False
-    if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "tile_transpose" and node.args:
+    if isinstance(node, ast.Call) and last_name(node.func) == "tile_transpose" and node.args:
         node, is_transposed = node.args[0], True
+    name = node.id if isinstance(node, ast.Name) else None
+    if other is not None and name is not None and name == other.name:
+        return _Factor(other.value, is_transposed, name)
     value = ctx.expr(node)
     if not isinstance(value, Value) or not isinstance(value.type, Tile) or len(value.type.shape) != 2:
         with ctx.at(node):
@@ -69,7 +76,7 @@ def _factor(ctx: Context, a: Arguments, param: str) -> _Factor:
     if not isinstance(t, Scalar) or not t.is_float:
         with ctx.at(node):
             raise WarpCodegenTypeError(f"`{param}` of {a.name}() has float elements, got {t}")
-    return _Factor(value, is_transposed)
+    return _Factor(value, is_transposed, name)
 
 
 def _product(ctx: Context, a: Arguments, x: _Factor, y: _Factor, t: Type) -> Value:
@@ -115,9 +122,12 @@ def _accumulate(
     if out.shape != shape:
         with ctx.at(a[param]):
             raise WarpCodegenTypeError(f"{a.name}() adds a product of shape {shape} to `{param}`, which is {out.shape}")
-    old = a.tile(param)
-    made = _scaled(ctx, _product(ctx, a, x, y, tile_type(old).dtype), alpha)
+    made = _scaled(ctx, _product(ctx, a, x, y, out.dtype), alpha)
     known = ops.constant_value(beta) if isinstance(beta, Value) else getattr(beta, "value", 1)
+    if known == 1:
+        parts.combine(ctx, out, "add", made)  # in place, without a copy of a part
+        return NOTHING
+    old = a.tile(param)
     if known is None:
         assert isinstance(beta, Value)
         made = _sum(ctx, _scaled_or_zero(ctx, old, beta), made)
@@ -145,7 +155,8 @@ def _transpose_update(ctx: Context, node: ast.Call) -> Operand:
     """``tile_matmul_transpose_update(a, b, out, alpha, beta)``: ``out = alpha * a @ b^T + beta * out``."""
     a = Arguments(ctx, node, "tile_matmul_transpose_update", "a b out alpha beta precision", 3)
     a.word("precision", PRECISIONS)
-    x, y = _factor(ctx, a, "a"), _factor(ctx, a, "b")
+    x = _factor(ctx, a, "a")
+    y = _factor(ctx, a, "b", x)
     y = _Factor(y.value, not y.is_transposed)
     if x.shape[1] != y.shape[0]:
         raise WarpCodegenTypeError(
@@ -183,13 +194,25 @@ def _square(ctx: Context, a: Arguments, param: str) -> Value:
 
 def _cholesky_of(ctx: Context, a: Arguments, x: Value) -> Value:
     """The Cholesky factor of ``x``, as ``fill_mode`` says."""
-    if a.word("fill_mode", FILLS) == "lower":
-        got = ctx.apply("_tile_cholesky", x)
-        assert isinstance(got, Value)
-        return got
-    got = ctx.apply("_tile_cholesky", _transposed(ctx, x))
+    is_lower = a.word("fill_mode", FILLS) == "lower"
+    got = ctx.apply("_tile_cholesky", x if is_lower else _transposed(ctx, x))
     assert isinstance(got, Value)
-    return _transposed(ctx, got)
+    text = f"{a.name}(): the matrix is not positive definite, pivot {{0}} is not positive"
+    _require_diagonal(ctx, a.node, got, text, "gt")
+    return got if is_lower else _transposed(ctx, got)
+
+
+def _require_diagonal(ctx: Context, node: ast.AST, m: Value, text: str, relation: str) -> None:
+    """Let debug mode check how the elements on a diagonal compare with 0; ``text`` gets the number of the first."""
+    b, n = ctx.b, tile_type(m).shape[0]
+
+    def row(i: Value, found: Value) -> list[Value]:
+        ok = b.apply(relation, b.extract(m, i, i), b.zero(tile_type(m).dtype))
+        return [b.select(b.bit_or(ok, b.lt(found, n)), found, i)]
+
+    with ctx.at(node):
+        (found,) = counted(b, 0, n, [b.index(n)], row)
+        b.insert(ops.Check("pivot", text, b.eq(found, n), (found,)))
 
 
 def _cholesky(ctx: Context, node: ast.Call) -> Operand:
@@ -216,6 +239,8 @@ def _solve(name: str, params: str, solve: Callable[[Context, Arguments, Value, V
                 raise WarpCodegenTypeError(
                     f"`{right}` of {a.name}() is a tile of {n} rows of {tile_type(m).dtype}, got {with_article(str(t))}"
                 )
+        text = f"{a.name}(): the matrix is singular, element {{0}} of the diagonal of `{matrix}` is 0"
+        _require_diagonal(ctx, a.node, m, text, "ne")
         if len(t.shape) == 2:
             return solve(ctx, a, m, y)
         b = ctx.b
@@ -282,6 +307,9 @@ def _transform(name: str) -> Handler:
     def build(ctx: Context, node: ast.Call) -> Operand:
         a = Arguments(ctx, node, name, "inout", 1)
         view: TileView = parts.changing(ctx, a, "inout")
+        if not isinstance(view.dtype, Vec) or view.dtype.length != 2 or not view.dtype.dtype.is_float:
+            with ctx.at(a["inout"]):
+                raise WarpCodegenTypeError(f"{name}() takes a tile of vectors of 2 floats, got {view.type}")
         got = ctx.apply(f"_{name}", a.tile("inout"))
         assert isinstance(got, Value)
         parts.replace(ctx, view, got)

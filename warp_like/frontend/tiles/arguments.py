@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Sequence
 
 from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
@@ -18,6 +19,8 @@ from warp_like.ir.core import Value
 from warp_like.ir.types import Array, Scalar, Struct, Tile, Type, float32, holds_arrays, scalar_of
 
 MOST_DIMENSIONS = 4
+MOST_ELEMENTS = 2**31 - 1
+"""The indices of elements are int32."""
 STORAGE = ("register", "shared")
 
 
@@ -181,7 +184,10 @@ def constant_shape(ctx: Context, node: ast.expr, what: str, most: int = MOST_DIM
                     f"{what} is made of positive constants, got {describe(part)}",
                     help="wp.constant(64), a number of the module or wp.static(...) is one",
                 )
-    return tuple(n for n in known if n is not None)
+        shape = tuple(n for n in known if n is not None)
+        if math.prod(shape) > MOST_ELEMENTS:
+            raise WarpCodegenError(f"a tile has at most {MOST_ELEMENTS} elements, got {math.prod(shape)}")
+    return shape
 
 
 def constant_axis(ctx: Context, node: ast.expr, ndim: int, what: str) -> int:

@@ -149,9 +149,12 @@ def _push(ctx: Context, node: ast.Call) -> Operand:
     def put(thread: Given, stack: Given) -> tuple[Given, Given]:
         (new, there), (elements, top) = thread, stack
         fits = b.bit_and(there, b.lt(top, t.shape[0]))
-        place = b.select(fits, top, b.index(-1))
-        elements = b.insert_component(elements, new, place)  # out of range: as it was
-        return (elements, b.select(fits, b.add(top, 1), top)), (place,)
+        with b.into(Block()) as then:
+            b.yield_(b.insert_component(elements, new, top))
+        with b.into(Block()) as orelse:
+            b.yield_(elements)
+        (elements,) = b.if_(fits, then, orelse)
+        return (elements, b.select(fits, b.add(top, 1), top)), (b.select(fits, top, b.index(-1)),)
 
     (held, count), (place,) = each_thread(ctx, [value, wanted], [held, count], [count.type], put)
     ctx.scope.replace(name, (held, count))

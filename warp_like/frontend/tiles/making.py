@@ -115,9 +115,10 @@ def _random(name: str) -> Handler:
         b, shape = ctx.b, a.shape()
         limits = [ctx.value(a[p]) for p in ("min", "max") if a.has(p)]
         first = ctx.value(a["rng"])
+        drawn = ctx.apply(name, first, *limits)
+        assert isinstance(drawn, tuple)
         if ctx.session.block_dim > 1:
             return _random_of_threads(ctx, name, shape, first, limits)
-        drawn = b.apply(name, first, *limits)
         state = drawn[1]  # as Warp, which leaves the first number out
         t = Tile(shape, drawn[0].type)
 

@@ -10,7 +10,7 @@ from warp_like.frontend.context import Context
 from warp_like.frontend.operands import Operand
 from warp_like.ir.atomics import has_atomic
 from warp_like.ir.core import Value
-from warp_like.ir.types import Array, Struct, Tile, Type
+from warp_like.ir.types import Array, Struct, Tile, Type, scalar_of
 
 
 def is_tile_of_structs(operand: Operand) -> bool:
@@ -49,7 +49,7 @@ def combined(b: Emitter, name: str, x: Value, y: Value) -> Value:
     if isinstance(x.type, Struct):
         fields = range(len(x.type.fields))
         return b.make(x.type, [combined(b, name, b.get_field(x, k), b.get_field(y, k)) for k in fields])
-    got: Value = b.apply(name, x, y) if _adds(x.type) else x
+    got: Value = b.apply(name, x, y) if has_sum(x.type) else x
     return got
 
 
@@ -59,11 +59,20 @@ def add_to(b: Emitter, array: Value, where: Sequence[Value], value: Value) -> Va
     if isinstance(value.type, Struct):
         fields = range(len(value.type.fields))
         return b.make(value.type, [add_to(b, b.field_view(array, k), where, b.get_field(value, k)) for k in fields])
-    return b.atomic("add", array, where, value) if _adds(value.type) else b.load(array, where)
+    return b.atomic("add", array, where, value) if has_sum(value.type) else b.load(array, where)
 
 
-def _adds(t: Type) -> bool:
-    return has_atomic("add", t)
+def has_sum(t: Type) -> bool:
+    """Return whether ``x + y`` is defined for values of type ``t``; sums leave truth values as they are."""
+    scalar = scalar_of(t)
+    return scalar is not None and not scalar.is_bool
 
 
-__all__ = ["add_to", "combined", "is_tile_of_structs", "of_elements", "operator", "total"]
+def has_atomic_sum(t: Type) -> bool:
+    """Return whether ``add_to`` works on elements of type ``t``: on each field that has a sum."""
+    if isinstance(t, Struct):
+        return all(has_atomic_sum(f) for _, f in t.fields)
+    return has_atomic("add", t) or not has_sum(t)
+
+
+__all__ = ["add_to", "combined", "has_atomic_sum", "is_tile_of_structs", "of_elements", "operator", "total"]
