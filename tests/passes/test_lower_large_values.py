@@ -326,6 +326,72 @@ def test_one_number_of_an_element_is_stored_alone(few_in_registers: Any) -> None
         np.testing.assert_array_equal(x, y)
 
 
+@pytest.mark.parametrize("n", [-1, 0, 2, 3, 50])
+def test_rows_of_an_element_are_stored_alone(n: int, few_in_registers: Any) -> None:
+    def rows(m: wp.array(dtype=D), n: int):
+        i = wp.tid()
+        m[i][1] = m[0][2] * f64(2.0)
+        m[i][n] = m[i][1]
+        m[i][0:2, 3] = U(f64(7.0))[0:2]
+
+    few_in_registers(10)
+    f = build(rows)
+    got = lowered(f)
+    assert not any(isinstance(o, (ops.LocalArray, ops.For)) for o in got.body.walk())
+    x = np.arange(2.0 * R * C).reshape(2, R, C)
+    y = x.copy()
+    run(f, [x, n], (2,))
+    run(got, [y, n], (2,))
+    np.testing.assert_array_equal(x, y)
+    np.testing.assert_array_equal(x[0, 1 if n != 1 else 2, 4:], 2.0 * np.arange(2 * C, 3 * C)[4:])
+
+
+Z = wp.constant(wp.types.vector(N, int)(0))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_an_atomic_update_by_numbers_that_replace_each_other(n: int, few_in_registers: Any) -> None:
+    def update(v: wp.array(dtype=wp.types.vector(N, int)), n: int):
+        i = wp.tid()
+        x = Z
+        x[n] = 1
+        x[1] = 2
+        wp.atomic_add(v, i, x)
+        y = Z
+        y[2] = 1
+        y[4] = 2
+        wp.atomic_add(v, i, y)
+
+    few_in_registers(4)
+    f = build(update)
+    got = lowered(f)
+    assert sum(isinstance(o, ops.Atomic) for o in got.body.walk()) == 3  # a loop's, and two for what is apart
+    x, y = (np.zeros((2, N), np.int32) for _ in range(2))
+    run(f, [x, n], (2,))
+    run(got, [y, n], (2,))
+    np.testing.assert_array_equal(x, y)
+    assert x[0, 1] == 2
+
+
+@pytest.mark.parametrize("rows", [9, 64])
+def test_rows_of_large_matrices_are_stored(rows: int) -> None:
+    t = wp.types.matrix((rows, rows), float)
+
+    @wp.kernel(module="unique")
+    def copy_row(x: wp.array(dtype=t), y: wp.array(dtype=t), n: int):
+        i = wp.tid()
+        y[i][1] = x[i][n]
+        y[i][n] = wp.normalize(x[i][0])
+
+    x = np.random.default_rng(0).uniform(size=(3, rows, rows)).astype(np.float32)
+    y = wp.zeros(3, dtype=t)
+    wp.launch(copy_row, dim=3, inputs=[wp.array(x, dtype=t), y, 2])
+    expected = np.zeros_like(x)
+    expected[:, 1] = x[:, 2]
+    expected[:, 2] = x[:, 0] / np.linalg.norm(x[:, 0], axis=-1, keepdims=True)
+    np.testing.assert_allclose(y.numpy(), expected, rtol=1e-6)
+
+
 @pytest.mark.parametrize("index", [-100, -12, -1, 0, 10, 11, 2**31 - 1])
 def test_an_index_out_of_range(index: int, few_in_registers: Any) -> None:
     def pick(v: wp.array(dtype=V), n: wp.array(dtype=wp.int64), out: wp.array(dtype=V)):

@@ -121,7 +121,7 @@ def over(memory: Memory, element: ElementType | None, *, reinterpret: bool = Fal
 
 
 def _require_sound(memory: Memory) -> None:
-    """Refuse memory that can't be: elements at address 0, beyond the last address, or further apart than addresses go."""
+    """Refuse memory that can't be: elements at address 0, beyond all addresses, or further apart than they go."""
     if min(memory.shape, default=0) < 0:
         raise ValueError(f"a {memory.kind} of shape {memory.shape} has a negative extent")
     if 0 in memory.shape:
