@@ -15,8 +15,6 @@ constexpr const char* kVersionedUsed = "used_dltensor_versioned";
 
 // ---- import
 
-constexpr int kMostDims = 64;  // of a tensor that is looked at; NumPy has no more
-
 // Whether no arithmetic on the extents and strides of `tensor` overflows: its elements, how far apart they lie, and
 // the addresses of the first and the last byte.
 bool is_sound(const DLTensor& tensor) {
@@ -55,7 +53,7 @@ bool require_sound(const DLTensor& tensor) {
     const int bits = tensor.dtype.bits * tensor.dtype.lanes;
     if (bits % 8) {
         PyErr_Format(PyExc_BufferError, "cannot import a DLPack tensor with elements of %d bits", bits);
-    } else if (tensor.ndim < 0 || tensor.ndim > kMostDims) {  // before any extent is read
+    } else if (tensor.ndim < 0 || tensor.ndim > kMaxFullDims) {  // before any extent is read
         PyErr_Format(PyExc_BufferError, "it has %d dimensions, and arrays have at most %d", tensor.ndim, kMaxDims);
     } else if (tensor.ndim && !tensor.shape) {
         PyErr_Format(PyExc_BufferError, "it has %d dimensions and does not say how large they are", tensor.ndim);
@@ -84,7 +82,7 @@ PyObject* describe(const DLTensor& tensor, bool readonly, PyObject* owner) {
         packed *= tensor.shape[i];
     }
     return Py_BuildValue("(KOO(iii)(ii)OO)",
-                         static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(tensor.data)) + tensor.byte_offset,
+                         static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(first_element(tensor))),
                          shape.get(), strides.get(), tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes,
                          tensor.device.device_type, tensor.device.device_id, readonly ? Py_True : Py_False, owner);
 }
@@ -102,7 +100,7 @@ PyObject* take(PyObject* capsule, const char* name, const char* used, bool reado
     if (!require_sound(tensor)) return nullptr;  // the capsule stays the caller's
     int64_t bytes = (int64_t{tensor.dtype.bits} * tensor.dtype.lanes + 7) / 8;
     for (int i = 0; i < tensor.ndim; ++i) bytes *= tensor.shape[i];
-    void* start = static_cast<char*>(tensor.data) + tensor.byte_offset;
+    void* start = first_element(tensor);
     // From here on the tensor is ours: the buffer gives it back, also when describing it fails.
     Ref owner(make_buffer(start, bytes, release_imported<Managed>, managed));
     if (!owner) return nullptr;

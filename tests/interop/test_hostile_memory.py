@@ -35,6 +35,7 @@ def double(x: wp.array(dtype=float), y: wp.array(dtype=float)):
         (Capsule(64, (2,), (-(1 << 63),)), "extents and strides describe more memory"),
         (Capsule(64, (2,), ndim=-1), "it has -1 dimensions"),
         (Capsule(64, (2,), ndim=(1 << 31) - 1), "it has 2147483647 dimensions, and arrays have at most 8"),
+        (Capsule(64, (1,) * 11), "it has 11 dimensions, and arrays have at most 8"),
         (Capsule(64, None, ndim=2), "it has 2 dimensions and does not say how large they are"),
         (Capsule(64, (2,), dtype=(0, 4, 1)), "elements of 4 bits"),
     ],
