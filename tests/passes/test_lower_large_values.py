@@ -274,6 +274,38 @@ def test_code_does_not_grow_with_matrices(n: tuple[int, int]) -> None:
         assert count(finish(adjoint(prepare(f), (0, 1), options), options)) < 1500
 
 
+def _all_kinds(n: int, scalar: Any) -> Function:
+    t, other = (wp.types.matrix((n, n), s) for s in (scalar, wp.float16))
+    v = wp.types.vector(n, scalar)
+
+    def all_kinds(a: wp.array(dtype=t), b: wp.array(dtype=t), c: wp.array(dtype=t), r: wp.array(dtype=v), k: int):
+        i = wp.tid()
+        m = t(other(a[i] * b[i]))
+        x = wp.where(k > 2, r[i], m * r[i + 1]) + r[i] * m
+        m = wp.cw_div(wp.cw_mul(m, wp.outer(x, x)), -m) - wp.diag(wp.get_diag(m)) / scalar(3.0)
+        for j in range(k):
+            m[j, 1] = m[1, j] + m[j, j]
+            m = m * scalar(0.5) + wp.transpose(m)
+        if m == a[i]:
+            wp.atomic_add(c, i, m)
+        b[i + 1] = wp.lerp(m, a[i], scalar(0.25)) + t(scalar(1.0))
+
+    return build(all_kinds)
+
+
+@pytest.mark.parametrize("scalar", [wp.float32, wp.float64])
+def test_code_of_all_operations_stays_as_it_is(scalar: Any) -> None:
+    """Between 400 and 3,969 components; rows of up to 64 numbers are in registers, so code grows a little with them."""
+    sizes = []
+    for n in (20, 63):
+        f = _all_kinds(n, scalar)
+        made = finish(adjoint(prepare(f), (0, 1, 2, 3), Options()), Options())
+        sizes.append((count(lowered(f)), count(made)))
+    (forward, backward), (more_forward, more_backward) = sizes
+    assert more_forward < 2.5 * forward < 2500
+    assert more_backward < 2.5 * backward < 6000
+
+
 def test_small_ones_stay_in_registers() -> None:
     f = _square(8)
     made = [o.result for o in lowered(f).body.walk() if isinstance(o, (ops.LocalArray, ops.Components, ops.For))]
