@@ -349,8 +349,8 @@ bool Arguments::pack_tensor(const Param& param, PyObject* object, const TensorTy
         return refuse(why, "the tensor is on another device");
     }
     if (!tensor.strides && tensor.ndim) return refuse(why, "the tensor has no strides");
-    char* data = static_cast<char*>(tensor.data) + tensor.byte_offset;
-    if (!pack_foreign(param, data, tensor.ndim, tensor.shape, tensor.strides, param.element.scalar_size, why)) {
+    if (!pack_foreign(param, first_element(tensor), tensor.ndim, tensor.shape, tensor.strides,
+                      param.element.scalar_size, why)) {
         return false;
     }
     // The API does not tell. Such a tensor is mostly strided, a part of a complex one, but need not be (as_strided).

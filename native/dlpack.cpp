@@ -15,23 +15,30 @@ constexpr const char* kVersionedUsed = "used_dltensor_versioned";
 
 // ---- import
 
-// Whether no arithmetic on the extents and strides of `tensor` overflows: its elements, and how far apart they lie.
+// Whether no arithmetic on the extents and strides of `tensor` overflows: its elements, how far apart they lie, and
+// the addresses of the first and the last byte.
 bool is_sound(const DLTensor& tensor) {
-    if (tensor.ndim < 0 || (tensor.ndim && !tensor.shape)) return false;
     const int64_t size = int64_t{tensor.dtype.bits} * tensor.dtype.lanes / 8;
     int64_t bytes = size, span = 0;
+    uint64_t below = 0, end = static_cast<uint64_t>(size);
+    bool empty = false;
     for (int i = tensor.ndim - 1; i >= 0; --i) {
         const int64_t extent = tensor.shape[i];
         int64_t stride = bytes, step;
         if (extent < 0 || (tensor.strides && __builtin_mul_overflow(tensor.strides[i], size, &stride))) return false;
-        if (extent == 0) continue;
+        if (extent == 0) {
+            empty = true;
+            continue;
+        }
         if (__builtin_mul_overflow(bytes, extent, &bytes) || stride == INT64_MIN) return false;
         if (__builtin_mul_overflow(stride < 0 ? -stride : stride, extent - 1, &step) ||
             __builtin_add_overflow(span, step, &span)) {
             return false;
         }
+        (stride < 0 ? below : end) += static_cast<uint64_t>(step);
     }
-    return true;
+    const uint64_t first = reinterpret_cast<uintptr_t>(first_element(tensor));
+    return empty || !tensor.data || (first && below <= first && first + end <= INT64_MAX);
 }
 
 bool is_empty(const DLTensor& tensor) {
@@ -46,6 +53,10 @@ bool require_sound(const DLTensor& tensor) {
     const int bits = tensor.dtype.bits * tensor.dtype.lanes;
     if (bits % 8) {
         PyErr_Format(PyExc_BufferError, "cannot import a DLPack tensor with elements of %d bits", bits);
+    } else if (tensor.ndim < 0 || tensor.ndim > kMaxFullDims) {  // before any extent is read
+        PyErr_Format(PyExc_BufferError, "it has %d dimensions, and arrays have at most %d", tensor.ndim, kMaxDims);
+    } else if (tensor.ndim && !tensor.shape) {
+        PyErr_Format(PyExc_BufferError, "it has %d dimensions and does not say how large they are", tensor.ndim);
     } else if (!is_sound(tensor)) {
         PyErr_SetString(PyExc_BufferError, "its extents and strides describe more memory than there can be");
     } else if (!tensor.data && !is_empty(tensor)) {
@@ -71,7 +82,7 @@ PyObject* describe(const DLTensor& tensor, bool readonly, PyObject* owner) {
         packed *= tensor.shape[i];
     }
     return Py_BuildValue("(KOO(iii)(ii)OO)",
-                         static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(tensor.data)) + tensor.byte_offset,
+                         static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(first_element(tensor))),
                          shape.get(), strides.get(), tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes,
                          tensor.device.device_type, tensor.device.device_id, readonly ? Py_True : Py_False, owner);
 }
@@ -89,7 +100,7 @@ PyObject* take(PyObject* capsule, const char* name, const char* used, bool reado
     if (!require_sound(tensor)) return nullptr;  // the capsule stays the caller's
     int64_t bytes = (int64_t{tensor.dtype.bits} * tensor.dtype.lanes + 7) / 8;
     for (int i = 0; i < tensor.ndim; ++i) bytes *= tensor.shape[i];
-    void* start = static_cast<char*>(tensor.data) + tensor.byte_offset;
+    void* start = first_element(tensor);
     // From here on the tensor is ours: the buffer gives it back, also when describing it fails.
     Ref owner(make_buffer(start, bytes, release_imported<Managed>, managed));
     if (!owner) return nullptr;
@@ -322,7 +333,10 @@ const TensorType* find_tensor_type(PyTypeObject* type) {
 bool read_tensor(PyObject* tensor, const TensorType& type, TensorView* out) {
     if (type.reader) return read_in_python(tensor, type.reader, out);
     out->tensor = DLTensor{};
-    return type.api->dltensor_from_py_object_no_sync(tensor, &out->tensor) == 0;
+    if (type.api->dltensor_from_py_object_no_sync(tensor, &out->tensor) != 0) return false;
+    if (!out->tensor.ndim || out->tensor.shape) return true;
+    PyErr_SetString(PyExc_BufferError, "it has dimensions and does not say how large they are");
+    return false;
 }
 
 Ref tensor_of_capsule(PyObject* capsule) {

@@ -25,6 +25,13 @@ struct TensorView {
     int64_t numbers[2 * kMaxFullDims];
 };
 
+// The address of the first element; null where there is none. Memory of processes and of devices lies in the lower half
+// of all addresses.
+inline char* first_element(const DLTensor& tensor) {
+    const uint64_t data = reinterpret_cast<uintptr_t>(tensor.data), first = data + tensor.byte_offset;
+    return data && !((data | tensor.byte_offset | first) >> 63) ? reinterpret_cast<char*>(first) : nullptr;
+}
+
 // Looks `type` up; null without an exception when nothing can read its tensors.
 const TensorType* find_tensor_type(PyTypeObject* type);
 

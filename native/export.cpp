@@ -211,8 +211,8 @@ bool shows(const TensorType* type, PyObject* tensor, const Array* array, const E
     }
     const DLTensor& seen = view.tensor;
     const DLDataType dtype = dlpack_dtype(element.scalar);
-    if (static_cast<char*>(seen.data) + seen.byte_offset != array->data || seen.dtype.code != dtype.code ||
-        seen.dtype.bits != dtype.bits || seen.ndim != array->ndim + array->components || !seen.strides) {
+    if (first_element(seen) != array->data || seen.dtype.code != dtype.code || seen.dtype.bits != dtype.bits ||
+        seen.ndim != array->ndim + array->components || !seen.strides) {
         return false;
     }
     for (int i = 0; i < seen.ndim; ++i) {

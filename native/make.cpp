@@ -69,13 +69,8 @@ bool read_foreign(PyObject* object, const TensorType& type, TensorView* view, Me
     const DLTensor* tensor = &view->tensor;
     if (tensor->device.device_type != kDLCPU || tensor->dtype.lanes != 1 || (!tensor->strides && tensor->ndim))
         return false;
-    *out = {static_cast<char*>(tensor->data) + tensor->byte_offset,
-            tensor->ndim,
-            tensor->shape,
-            tensor->strides,
-            tensor->dtype.bits / 8,
-            tensor->dtype,
-            false};
+    *out = {first_element(*tensor), tensor->ndim,  tensor->shape, tensor->strides,
+            tensor->dtype.bits / 8, tensor->dtype, false};
     return !type.is_neg || !is_negated(object, type);  // PyTorch's alone negates lazily
 }
 

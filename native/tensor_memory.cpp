@@ -32,8 +32,7 @@ const void* data_of(PyObject* tensor, const TensorType& type) {
         PyErr_Clear();
         return nullptr;
     }
-    const DLTensor& seen = view.tensor;
-    return seen.data ? static_cast<const char*>(seen.data) + seen.byte_offset : nullptr;
+    return first_element(view.tensor);
 }
 
 // Whether the storage holds the elements of `array`: the owner may have been given another one.
@@ -88,7 +87,7 @@ Ref tensor_keeper(PyObject* owner) {
     Ref made(ArrayType.tp_new(&ArrayType, nullptr, nullptr));
     Array* array = reinterpret_cast<Array*>(made.get());
     if (!array) return made;
-    array->data = static_cast<char*>(seen.data) + seen.byte_offset;
+    array->data = first_element(seen);
     array->itemsize = seen.dtype.bits / 8 * seen.dtype.lanes;
     array->ndim = seen.ndim;
     array->size = seen.data ? 1 : 0;

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -88,9 +88,11 @@ def _begins_for_cuda(config: pytest.Config) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # How long an example takes says how busy the machine is.
+    settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     # The suite must say the same of a tree each time; `--long` looks at programs that nobody has seen.
-    settings.register_profile("fixed", derandomize=True, database=None)
-    settings.load_profile("default" if config.getoption("--long") else "fixed")
+    settings.register_profile("fixed", settings.get_profile("patient"), derandomize=True, database=None)
+    settings.load_profile("patient" if config.getoption("--long") else "fixed")
     if _begins_for_cuda(config):
         from tests.cuda_compiling import begin
 

@@ -144,12 +144,18 @@ def measure(wp: ModuleType, kind: str, size: int, folder: Path) -> dict[str, flo
 
 LARGE = """import warp_like as wp
 
-M, V = wp.types.matrix(({n}, {n}), float), wp.types.vector({n}, float)
+M, V = wp.types.matrix(({n}, {n}), wp.{scalar}), wp.types.vector({n}, wp.{scalar})
 
 @wp.kernel
 def product(x: wp.array(dtype=M), y: wp.array(dtype=M)):
     i = wp.tid()
     y[i] = x[i] * x[i]
+
+@wp.kernel
+def linear(x: wp.array(dtype=M), y: wp.array(dtype=M)):
+    i = wp.tid()
+    m = x[i]
+    y[i] = wp.transpose(m) * wp.{scalar}(wp.trace(m)) + wp.outer(m[0], m * m[1])
 
 @wp.kernel
 def sum_and_dot(x: wp.array(dtype=V), y: wp.array(dtype=V)):
@@ -161,7 +167,7 @@ def carried(x: wp.array(dtype=V), y: wp.array(dtype=V)):
     i = wp.tid()
     v = x[i]
     for k in range(x.shape[0]):
-        v = v * 0.5 + x[k]
+        v = v * wp.{scalar}(0.5) + x[k]
     y[i] = v
 
 kernel = {name}
@@ -175,19 +181,25 @@ def carried_reference(x: np.ndarray) -> np.ndarray:
     return v
 
 
+def linear_reference(x: np.ndarray) -> np.ndarray:
+    trace = np.trace(x, axis1=1, axis2=2)[:, None, None]
+    return x.transpose(0, 2, 1) * trace + np.einsum("ij,ik->ijk", x[:, 0], np.einsum("ijk,ik->ij", x, x[:, 1]))
+
+
 LARGE_KINDS: dict[str, tuple[list[int], Callable[[np.ndarray], np.ndarray]]] = {
     "product": (MATRICES, lambda x: x @ x),
+    "linear": (MATRICES, linear_reference),
     "sum_and_dot": (VECTORS, lambda x: 2.0 * x * np.sum(x * x, axis=-1, keepdims=True)),
     "carried": (VECTORS, carried_reference),
 }
 
 
-def measure_large(wp: ModuleType, name: str, n: int, folder: Path) -> dict[str, float]:
+def measure_large(wp: ModuleType, name: str, n: int, scalar: str, folder: Path) -> dict[str, float]:
     """Return the seconds of the first launches of a kernel on matrices or vectors of ``n`` rows."""
-    kernel = load(LARGE.format(n=n, name=name), folder, f"{name}_{n}")
-    shape = (4, n, n) if name == "product" else (4, n)
-    x = np.random.default_rng(n).uniform(-1.0, 1.0, shape).astype(np.float32)
-    t = wp.types.matrix((n, n), float) if name == "product" else wp.types.vector(n, float)
+    kernel = load(LARGE.format(n=n, name=name, scalar=scalar), folder, f"{name}_{n}_{scalar}")
+    shape = (n, n) if LARGE_KINDS[name][0] is MATRICES else (n,)
+    x = np.random.default_rng(n).uniform(-1.0, 1.0, (4, *shape)).astype(scalar)
+    t = wp.types.matrix(shape, getattr(wp, scalar)) if len(shape) == 2 else wp.types.vector(n, getattr(wp, scalar))
     inputs, out = wp.array(x, dtype=t, requires_grad=True), wp.zeros(4, dtype=t, requires_grad=True)
     forward = seconds(lambda: wp.launch(kernel, 4, [inputs, out]))
     wanted = LARGE_KINDS[name][1](x.astype(float))
@@ -209,8 +221,9 @@ def main(argv: list[str] | None = None) -> dict[str, dict[str, float]]:
             for size in ([40, 80] if options.quick else CHAINS if kind == "chain of elif" else SIZES)
         }
         for name, (sizes, _) in LARGE_KINDS.items():
-            for n in sizes[-1:] if options.quick else sizes:
-                rows[f"{name}, {n} rows"] = measure_large(wp, name, n, Path(cache))
+            for scalar in ["float32"] if options.quick else ["float32", "float64"]:
+                for n in sizes[-1:] if options.quick else sizes:
+                    rows[f"{name}, {n} rows, {scalar}"] = measure_large(wp, name, n, scalar, Path(cache))
     reporting.report("compile", "milliseconds; per line microseconds", COLUMNS, rows, 1.0e3, options)
     return rows
 

@@ -236,5 +236,5 @@ def test_benchmark_of_cuda_runs_on_the_processor(tmp_path: Path) -> None:
 def test_benchmark_of_compiling_runs(tmp_path: Path) -> None:
     """The kernels that it generates compute what NumPy does."""
     rows, _ = benchmark("compile", tmp_path)
-    assert len(rows) == 11
+    assert len(rows) == 12
     assert all(times["forward"] > 0.0 and times["adjoint"] > 0.0 for times in rows.values())

@@ -274,6 +274,38 @@ def test_code_does_not_grow_with_matrices(n: tuple[int, int]) -> None:
         assert count(finish(adjoint(prepare(f), (0, 1), options), options)) < 1500
 
 
+def _all_kinds(n: int, scalar: Any) -> Function:
+    t, other = (wp.types.matrix((n, n), s) for s in (scalar, wp.float16))
+    v = wp.types.vector(n, scalar)
+
+    def all_kinds(a: wp.array(dtype=t), b: wp.array(dtype=t), c: wp.array(dtype=t), r: wp.array(dtype=v), k: int):
+        i = wp.tid()
+        m = t(other(a[i] * b[i]))
+        x = wp.where(k > 2, r[i], m * r[i + 1]) + r[i] * m
+        m = wp.cw_div(wp.cw_mul(m, wp.outer(x, x)), -m) - wp.diag(wp.get_diag(m)) / scalar(3.0)
+        for j in range(k):
+            m[j, 1] = m[1, j] + m[j, j]
+            m = m * scalar(0.5) + wp.transpose(m)
+        if m == a[i]:
+            wp.atomic_add(c, i, m)
+        b[i + 1] = wp.lerp(m, a[i], scalar(0.25)) + t(scalar(1.0))
+
+    return build(all_kinds)
+
+
+@pytest.mark.parametrize("scalar", [wp.float32, wp.float64])
+def test_code_of_all_operations_stays_as_it_is(scalar: Any) -> None:
+    """Between 400 and 3,969 components; rows of up to 64 numbers are in registers, so code grows a little with them."""
+    sizes = []
+    for n in (20, 63):
+        f = _all_kinds(n, scalar)
+        made = finish(adjoint(prepare(f), (0, 1, 2, 3), Options()), Options())
+        sizes.append((count(lowered(f)), count(made)))
+    (forward, backward), (more_forward, more_backward) = sizes
+    assert more_forward < 2.5 * forward < 2500
+    assert more_backward < 2.5 * backward < 6000
+
+
 def test_small_ones_stay_in_registers() -> None:
     f = _square(8)
     made = [o.result for o in lowered(f).body.walk() if isinstance(o, (ops.LocalArray, ops.Components, ops.For))]
@@ -324,6 +356,72 @@ def test_one_number_of_an_element_is_stored_alone(few_in_registers: Any) -> None
         run(f, [x, n], (2,))
         run(got, [y, n], (2,))
         np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("n", [-1, 0, 2, 3, 50])
+def test_rows_of_an_element_are_stored_alone(n: int, few_in_registers: Any) -> None:
+    def rows(m: wp.array(dtype=D), n: int):
+        i = wp.tid()
+        m[i][1] = m[0][2] * f64(2.0)
+        m[i][n] = m[i][1]
+        m[i][0:2, 3] = U(f64(7.0))[0:2]
+
+    few_in_registers(10)
+    f = build(rows)
+    got = lowered(f)
+    assert not any(isinstance(o, (ops.LocalArray, ops.For)) for o in got.body.walk())
+    x = np.arange(2.0 * R * C).reshape(2, R, C)
+    y = x.copy()
+    run(f, [x, n], (2,))
+    run(got, [y, n], (2,))
+    np.testing.assert_array_equal(x, y)
+    np.testing.assert_array_equal(x[0, 1 if n != 1 else 2, 4:], 2.0 * np.arange(2 * C, 3 * C)[4:])
+
+
+Z = wp.constant(wp.types.vector(N, int)(0))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_an_atomic_update_by_numbers_that_replace_each_other(n: int, few_in_registers: Any) -> None:
+    def update(v: wp.array(dtype=wp.types.vector(N, int)), n: int):
+        i = wp.tid()
+        x = Z
+        x[n] = 1
+        x[1] = 2
+        wp.atomic_add(v, i, x)
+        y = Z
+        y[2] = 1
+        y[4] = 2
+        wp.atomic_add(v, i, y)
+
+    few_in_registers(4)
+    f = build(update)
+    got = lowered(f)
+    assert sum(isinstance(o, ops.Atomic) for o in got.body.walk()) == 3  # a loop's, and two for what is apart
+    x, y = (np.zeros((2, N), np.int32) for _ in range(2))
+    run(f, [x, n], (2,))
+    run(got, [y, n], (2,))
+    np.testing.assert_array_equal(x, y)
+    assert x[0, 1] == 2
+
+
+@pytest.mark.parametrize("rows", [9, 64])
+def test_rows_of_large_matrices_are_stored(rows: int) -> None:
+    t = wp.types.matrix((rows, rows), float)
+
+    @wp.kernel(module="unique")
+    def copy_row(x: wp.array(dtype=t), y: wp.array(dtype=t), n: int):
+        i = wp.tid()
+        y[i][1] = x[i][n]
+        y[i][n] = wp.normalize(x[i][0])
+
+    x = np.random.default_rng(0).uniform(size=(3, rows, rows)).astype(np.float32)
+    y = wp.zeros(3, dtype=t)
+    wp.launch(copy_row, dim=3, inputs=[wp.array(x, dtype=t), y, 2])
+    expected = np.zeros_like(x)
+    expected[:, 1] = x[:, 2]
+    expected[:, 2] = x[:, 0] / np.linalg.norm(x[:, 0], axis=-1, keepdims=True)
+    np.testing.assert_allclose(y.numpy(), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("index", [-100, -12, -1, 0, 10, 11, 2**31 - 1])

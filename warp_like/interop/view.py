@@ -121,7 +121,7 @@ def over(memory: Memory, element: ElementType | None, *, reinterpret: bool = Fal
 
 
 def _require_sound(memory: Memory) -> None:
-    """Refuse memory that can't be: elements at address 0, or further apart than addresses go."""
+    """Refuse memory that can't be: elements at address 0, beyond all addresses, or further apart than they go."""
     if min(memory.shape, default=0) < 0:
         raise ValueError(f"a {memory.kind} of shape {memory.shape} has a negative extent")
     if 0 in memory.shape:
@@ -129,11 +129,13 @@ def _require_sound(memory: Memory) -> None:
     if not memory.ptr:
         raise ValueError(f"the {memory.kind} has elements but no memory")
     size = memory.scalar.bits // 8
-    span = sum((n - 1) * abs(s) for n, s in zip(memory.shape, memory.strides, strict=True))
-    if max(span, math.prod(memory.shape) * size) >= 1 << 63:
+    reach = [(n - 1) * s for n, s in zip(memory.shape, memory.strides, strict=True)]
+    below, above = (sum(abs(r) for r in reach if (r < 0) is negative) for negative in (True, False))
+    outside = memory.ptr < below or memory.ptr + above + size >= 1 << 63
+    if outside or max(below + above, math.prod(memory.shape) * size) >= 1 << 63:
         raise ValueError(
-            f"a {memory.kind} of shape {memory.shape} with strides {memory.strides} bytes describes more memory than "
-            "there can be"
+            f"a {memory.kind} of shape {memory.shape} with strides {memory.strides} bytes at address {memory.ptr:#x} "
+            "describes more memory than there can be"
         )
 
 

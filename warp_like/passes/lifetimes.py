@@ -87,7 +87,8 @@ class Lifetimes:
             found.insert(0, made.op)
             made = made.op.x
         if isinstance(o, ops.Atomic):
-            return found if not self._users[o.result] and _is_identity(made, o.kind) else []
+            alone = not self._users[o.result] and _is_identity(made, o.kind) and _are_apart(found)
+            return found if alone else []
         return found if self._is_in_place(made, o) else []
 
     def _is_in_place(self, v: Value, o: ops.Store) -> bool:
@@ -119,6 +120,16 @@ def reads(b: Block) -> Counter[Value]:
             for v, n in reads(r).items():
                 found[v] += n if v in made else n * times
     return found
+
+
+def _are_apart(inserts: list[ops.Insert]) -> bool:
+    """Whether no insert replaces what another one has put there: an atomic update would update by both."""
+    if len(inserts) == 1:
+        return True
+    places = [tuple(ops.constant_value(i) for i in o.indices) for o in inserts]
+    if any(None in place for place in places):
+        return False
+    return all(any(i != j for i, j in zip(x, y, strict=False)) for k, x in enumerate(places) for y in places[k + 1 :])
 
 
 def _is_identity(v: Value, kind: str) -> bool:

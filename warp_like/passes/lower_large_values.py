@@ -346,16 +346,19 @@ class _Lowerer(Rewriter):
                 put(self.b.index(k), x)
 
     def write_component(self, o: ops.Store | ops.Atomic, inserted: ops.Insert) -> None:
-        """Store, or update by, nothing but the number that was inserted."""
+        """Store, or update by, nothing but the number or the row that was inserted."""
         array = self.elements(o.array)
         indices = [self.value(i) for i in inserted.indices]
         where = position(self.b, self.ranges, inserted.x.type, indices, reads=False)
-        x = self.value(inserted.value)
+        value = self.value(inserted.value)
+
         with self.b.into(Block()) as inside:
-            if isinstance(o, ops.Store):
-                self.b.store(array, (*o.indices, where.number), x)
-            else:
-                self.b.atomic(o.kind, array, (*o.indices, where.number), x)
+            for k, x in enumerate(self.b.components(value)):
+                number = self.b.add(where.number, self.b.constant(k, where.number.type)) if k else where.number
+                if isinstance(o, ops.Store):
+                    self.b.store(array, (*o.indices, number), x)
+                else:
+                    self.b.atomic(o.kind, array, (*o.indices, number), x)
         if where.ok is None:
             self.b.block.ops += inside.ops
             return

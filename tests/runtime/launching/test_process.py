@@ -137,6 +137,40 @@ print(set(codes))
     assert done.stdout == "{0}\n", done.stderr
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_forking_during_the_first_launch_of_another_thread(tmp_path):
+    """It imports the compiler. A module's lock that a child finds taken is never let go of."""
+    path = tmp_path / "program.py"
+    path.write_text(
+        HEAD
+        + """
+def work():
+    wp.launch(add_one, dim=len(x), inputs=[x])
+    a = wp.ones(1, dtype=float, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(spin, dim=16, inputs=[a, 1])
+    tape.backward(grads={a: wp.ones(1, dtype=float)})
+
+thread = threading.Thread(target=work)
+thread.start()
+time.sleep(float(sys.argv[1]))
+pid = os.fork()
+if pid == 0:
+    signal.alarm(60)  # a lock that nobody lets go of
+    work()
+    os._exit(0)
+_, status = os.waitpid(pid, 0)
+thread.join()
+print(os.waitstatus_to_exitcode(status))
+"""
+    )
+    programs = [
+        subprocess.Popen([sys.executable, str(path), str(delay)], stdout=subprocess.PIPE, text=True)
+        for delay in (0.0, 0.04, 0.12)
+    ]
+    assert [p.communicate(timeout=120)[0] for p in programs] == ["0\n"] * len(programs)
+
+
 def test_exit_with_arrays_tapes_and_views_alive(tmp_path):
     done = run(
         tmp_path,
