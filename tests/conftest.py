@@ -99,6 +99,16 @@ def pytest_configure(config: pytest.Config) -> None:
         begin()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[Any]:
+    """Keep the collector away while tests are collected: modules, PyTorch's among them, and 20,000 tests all stay."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish() -> None:
     """Keep the collector away from what stays to the end: 18,000 tests and the modules that they are in."""
     gc.collect()

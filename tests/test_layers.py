@@ -7,8 +7,10 @@ included; and that no files import each other in a circle.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -60,29 +62,61 @@ MAX_FUNCTION = 80
 AT_ONCE, DEFERRED, TYPING = "at once", "deferred", "typing"
 
 
-def _imports(tree: ast.Module, module: list[str]) -> Iterator[tuple[str, int, str]]:
-    """Yield what a file imports: the full name, the line, and when: with the file, in a function, or never."""
-    typing_only = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        for statement in node.body
-        for inner in ast.walk(statement)
-    }
-    lazy = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
-        for inner in ast.walk(node)
-    }
-    for node in ast.walk(tree):
-        when = TYPING if id(node) in typing_only else DEFERRED if id(node) in lazy else AT_ONCE
+Import = tuple[str, int, str]
+"""What a file imports: the full name, the line, and when: with the file, in a function, or never."""
+
+
+def _statements(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
+    """Yield every statement of a file, and when it runs; most nodes belong to expressions, which hold none."""
+    waiting: list[tuple[ast.AST, str]] = [(tree, AT_ONCE)]
+    while waiting:
+        node, when = waiting.pop()
+        yield node, when
+        never: list[ast.stmt] = []
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            when = TYPING if when == TYPING else DEFERRED
+        elif isinstance(node, ast.If) and _names_type_checking(node.test):
+            never = node.body
+        parts = [part for part in ast.iter_child_nodes(node) if not isinstance(part, ast.expr)]
+        waiting += [(part, TYPING if part in never else when) for part in parts]
+
+
+def _names_type_checking(test: ast.expr) -> bool:
+    return any("TYPE_CHECKING" in (getattr(n, "id", ""), getattr(n, "attr", "")) for n in ast.walk(test))
+
+
+def _imports(tree: ast.Module, module: list[str]) -> Iterator[Import]:
+    """Yield what a file imports."""
+    for node, when in _statements(tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno, when) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = module[: -node.level] if node.level else []
             start = ".".join([*base, *([node.module] if node.module else [])])
             yield from ((f"{start}.{alias.name}", node.lineno, when) for alias in node.names)
+
+
+class Facts(NamedTuple):
+    """What the tests ask of a file, which is parsed once for all of them."""
+
+    lines: int
+    docstring: str | None
+    functions: list[tuple[str, int]]
+    imports: list[Import]
+
+
+@functools.cache
+def facts(file: Path) -> Facts:
+    """The facts of a file of the package; ``functions`` are their names and lengths."""
+    source = file.read_text(encoding="utf-8")
+    tree = ast.parse(source)
+    functions = [n for n, _ in _statements(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    return Facts(
+        len(source.splitlines()),
+        ast.get_docstring(tree),
+        [(f.name, (f.end_lineno or 0) - f.lineno + 1) for f in functions],
+        list(_imports(tree, _parts(_relative(file)))),
+    )
 
 
 def _floor(name: str) -> str | None:
@@ -106,12 +140,12 @@ def _climbs(path: str, name: str) -> bool:
     return SUBFLOORS.index(there[1]) > SUBFLOORS.index(here[1])
 
 
-def broken_imports(source: str, path: str) -> list[str]:
-    """Return what is wrong with the imports of ``source``, a file at ``path`` inside the package."""
+def broken_imports(imports: Iterable[Import], path: str) -> list[str]:
+    """Return what is wrong with the ``imports`` of a file at ``path`` inside the package."""
     here = path.split("/")[0].removesuffix(".py")
     inside = here in FLOORS
     problems = []
-    for name, line, when in _imports(ast.parse(source), _parts(path)):
+    for name, line, when in imports:
         top, floor = name.split(".")[0], _floor(name)
         where = f"{path}:{line} imports {name}"
         if floor == NATIVE:
@@ -137,7 +171,7 @@ def broken_imports(source: str, path: str) -> list[str]:
 
 @pytest.mark.parametrize("file", FILES, ids=_relative)
 def test_imports_only_go_down(file: Path) -> None:
-    assert not broken_imports(file.read_text(encoding="utf-8"), _relative(file))
+    assert not broken_imports(facts(file).imports, _relative(file))
 
 
 def test_every_folder_is_a_floor() -> None:
@@ -177,7 +211,7 @@ def test_every_folder_is_a_floor() -> None:
     ],
 )
 def test_the_check_itself_finds(path: str, source: str, problem: str) -> None:
-    (found,) = broken_imports(source, path)
+    (found,) = broken_imports(_imports(ast.parse(source), _parts(path)), path)
     assert problem in found
 
 
@@ -193,18 +227,18 @@ def test_the_check_itself_finds(path: str, source: str, problem: str) -> None:
     ],
 )
 def test_the_check_itself_allows(path: str, source: str) -> None:
-    assert not broken_imports(source, path)
+    assert not broken_imports(_imports(ast.parse(source), _parts(path)), path)
 
 
 # --- circles ---
 
 
-def import_graph(sources: Mapping[str, str]) -> dict[str, list[str]]:
+def import_graph(files: Mapping[str, Iterable[Import]]) -> dict[str, list[str]]:
     """Return for each path inside the package those that it imports, at once or inside functions."""
-    paths = {".".join(_parts(path)).removesuffix(".__init__"): path for path in sources}
+    paths = {".".join(_parts(path)).removesuffix(".__init__"): path for path in files}
     graph = {}
-    for path, source in sources.items():
-        names = [name for name, _, when in _imports(ast.parse(source), _parts(path)) if when != TYPING]
+    for path, imports in files.items():
+        names = [name for name, _, when in imports if when != TYPING]
         modules = [_module(name, paths) for name in names if _floor(name) != NATIVE]
         graph[path] = sorted({paths[module] for module in modules if module is not None})
     return graph
@@ -233,7 +267,7 @@ def find_circle(graph: Mapping[str, Iterable[str]]) -> list[str]:
 
 
 def package_graph() -> dict[str, list[str]]:
-    return import_graph({_relative(f): f.read_text(encoding="utf-8") for f in FILES})
+    return import_graph({_relative(f): facts(f).imports for f in FILES})
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
@@ -252,25 +286,21 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     ],
 )
 def test_the_search_for_circles_finds(sources: tuple[str, ...], circle: str) -> None:
-    graph = import_graph(dict(zip(("a.py", "b.py", "c.py"), sources, strict=True)))
+    paths = ("a.py", "b.py", "c.py")
+    graph = import_graph({p: list(_imports(ast.parse(s), _parts(p))) for p, s in zip(paths, sources, strict=True)})
     assert " -> ".join(find_circle(graph)) == circle
 
 
 @pytest.mark.parametrize("file", FILES, ids=_relative)
 def test_sizes(file: Path) -> None:
-    source = file.read_text(encoding="utf-8")
-    assert len(source.splitlines()) <= MAX_FILE
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            assert node.end_lineno is not None
-            length = node.end_lineno - node.lineno + 1
-            assert length <= MAX_FUNCTION, f"{file.name}: {node.name} has {length} lines"
+    assert facts(file).lines <= MAX_FILE
+    for name, length in facts(file).functions:
+        assert length <= MAX_FUNCTION, f"{file.name}: {name} has {length} lines"
 
 
 @pytest.mark.parametrize("file", FILES, ids=_relative)
 def test_every_file_says_what_it_is_for(file: Path) -> None:
-    assert ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
+    assert facts(file).docstring
 
 
 def test_the_cache_key_covers_every_floor_of_the_compiler() -> None:

@@ -25,7 +25,7 @@ LARGE, SMALL = 2**26, 2**18  # float32 elements of each of the triad's three arr
 
 def measure_machine(quick: bool) -> dict[str, float]:
     """Return operations and bytes a second, the most of several runs."""
-    library = cpp_reference.load()
+    library = cpp_reference.load(files="machine")
     if library is None:
         raise SystemExit("the machine is measured by C++: install g++ with OpenMP, or set CXX")
     runs: dict[str, timing.Run] = {}

@@ -38,8 +38,11 @@ class Library:
         return None
 
 
-def load(*extra: str) -> Library | None:
-    """Return the compiled functions; None, with a word about it, where there is no C++ compiler with OpenMP."""
+def load(*extra: str, files: str = "*") -> Library | None:
+    """Return the compiled functions of the files of these names.
+
+    None, with a word about it, where there is no C++ compiler with OpenMP.
+    """
     compiler = shutil.which(os.environ.get("CXX", "g++"))
     if compiler is None:
         print("C++: not here (no g++)", file=sys.stderr)
@@ -48,7 +51,8 @@ def load(*extra: str) -> Library | None:
     headers = b"".join(path.read_bytes() for path in sorted(FOLDER.glob("*.h")))
     try:
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            jobs = [pool.submit(_build, compiler, source, extra, headers) for source in sorted(FOLDER.glob("*.cpp"))]
+            sources = sorted(FOLDER.glob(f"{files}.cpp"))
+            jobs = [pool.submit(_build, compiler, source, extra, headers) for source in sources]
             return Library([ctypes.CDLL(str(job.result())) for job in jobs])
     except subprocess.CalledProcessError as error:
         print(f"C++: not here ({error.stderr.strip().splitlines()[-1]})", file=sys.stderr)

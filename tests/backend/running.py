@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +13,9 @@ import numpy as np
 
 from tests.interpreter import run
 from warp_like.backend.compile import entry_name, to_object
-from warp_like.backend.cpu import Loaded, load
+from warp_like.backend.cpu import Loaded, compile_object, load
+from warp_like.backend.llvm.entry import Lowered, lower_entry
+from warp_like.backend.llvm.native_calls import snippets
 from warp_like.backend.target import Options, host_target
 from warp_like.base.contract import MAX_DIMS
 from warp_like.base.faults import explain
@@ -126,6 +129,18 @@ def dtype_of(t: Type) -> np.dtype[Any]:
     return np.dtype("uint16" if scalar == bfloat16 else "bool" if scalar.is_bool else str(scalar))
 
 
+@functools.lru_cache(maxsize=1024)
+def _compiled(lowered: Lowered) -> bytes:
+    """The object of a module: LLVM takes most of the tests' time, and several grids or options often lead to one."""
+    return compile_object(lowered, host_target())
+
+
+def _object(f: Function, options: Options) -> bytes:
+    if snippets(f):
+        return to_object(f, host_target(), options)
+    return _compiled(lower_entry(f, host_target(), options))
+
+
 class Kernel:
     """A compiled kernel."""
 
@@ -133,7 +148,7 @@ class Kernel:
         verify(f)
         self.function = f
         self.runtime = runtime or Runtime()
-        data = to_object(alone(f) if f.schedule.lanes == 1 else f, host_target(), options)
+        data = _object(alone(f) if f.schedule.lanes == 1 else f, options)
         self.loaded: Loaded = load(data, (entry_name(f),), self.runtime.symbols)
         self._entry = ENTRY(self.loaded.address(entry_name(f)))
 

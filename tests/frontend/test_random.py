@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.frontend.random_source import Generator
 from tests.frontend.support import build, define
 from tests.interpreter import run
+from tests.long_tail import examples
 from warp_like.passes.checks import debug_checks
 
 
@@ -20,7 +21,7 @@ def outputs(source: str, x: int, y: int, reference: str | None = None) -> tuple[
     return got.tolist(), expected.tolist()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60, few=25), deadline=None)
 @given(st.integers(0, 10**9))
 def test_control_flow_is_that_of_python(seed):
     source = Generator(seed).kernel()
@@ -30,7 +31,7 @@ def test_control_flow_is_that_of_python(seed):
 
 
 @pytest.mark.filterwarnings("ignore:.*not assigned on any path")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60, few=25), deadline=None)
 @given(st.integers(0, 10**9))
 def test_names_that_some_paths_assign_are_zero_on_the_others(seed):
     generator = Generator(seed, late=True)

@@ -4,11 +4,46 @@ Each program takes the API away from the installed PyTorch if it is there. With 
 of PyTorch run with such a version, too.
 """
 
+import json
+import textwrap
+
 import pytest
 
 from tests.interop.test_versions import OLD, run
 
 torch = pytest.importorskip("torch")
+
+ONE_BY_ONE = """
+import contextlib, io, json, traceback
+
+said = {}
+for program in (negated, writes, parameters, others):
+    out, error = io.StringIO(), ""
+    with contextlib.redirect_stdout(out):
+        try:
+            program()
+        except Exception:
+            error = traceback.format_exc()
+    said[program.__name__] = out.getvalue(), error
+print(json.dumps(said))
+"""
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory):
+    """What each program prints, and its error; all run in one process, as importing PyTorch takes most of its time."""
+    programs = {"negated": NEGATED, "writes": WRITES, "parameters": PARAMETERS, "others": OTHERS}
+    functions = (f"def {name}():{textwrap.indent(text, '    ')}" for name, text in programs.items())
+    out = run(tmp_path_factory.mktemp("reader"), "\n".join([OLD, *functions, ONE_BY_ONE]))
+    assert out.returncode == 0, out.stderr
+    return json.loads(out.stdout)
+
+
+def printed(said, name):
+    out, error = said[name]
+    assert not error, error
+    return out
+
 
 NEGATED = """
 y = torch.zeros(2)
@@ -18,10 +53,8 @@ assert y.tolist() == [0, 0], y
 """
 
 
-def test_negated_views_are_refused(tmp_path):
-    out = run(tmp_path, OLD + NEGATED)
-    assert out.returncode == 0, out.stderr
-    refused = [line for line in out.stdout.splitlines() if "argument 1 `x`" in line]
+def test_negated_views_are_refused(said):
+    refused = [line for line in printed(said, "negated").splitlines() if "argument 1 `x`" in line]
     assert len(refused) == 2
     assert all("is a lazily conjugated or negated view; resolve it first" in line for line in refused)
 
@@ -53,9 +86,8 @@ else:
 """
 
 
-def test_writes_are_counted(tmp_path):
-    out = run(tmp_path, OLD + WRITES)
-    assert out.returncode == 0, out.stderr
+def test_writes_are_counted(said):
+    printed(said, "writes")
 
 
 PARAMETERS = """
@@ -77,9 +109,8 @@ assert q.grad.tolist() == [2, 2], q.grad
 """
 
 
-def test_parameters_and_gradients(tmp_path):
-    out = run(tmp_path, OLD + PARAMETERS)
-    assert out.returncode == 0, out.stderr
+def test_parameters_and_gradients(said):
+    printed(said, "parameters")
 
 
 OTHERS = """
@@ -115,10 +146,9 @@ except RuntimeError as e:
 """
 
 
-def test_other_tensors(tmp_path):
-    out = run(tmp_path, OLD + OTHERS)
-    assert out.returncode == 0, out.stderr
-    said = [line for line in out.stdout.splitlines() if not line.startswith((" ", "help"))]
+def test_other_tensors(said):
+    out = printed(said, "others")
+    lines = [line for line in out.splitlines() if not line.startswith((" ", "help"))]
     expected = [
         "can't be shared: it is a fake tensor, which has no memory; to trace a launch",
         "its layout is torch.sparse_coo, and only tensors with strides can be shared",
@@ -128,6 +158,6 @@ def test_other_tensors(tmp_path):
         "no memory",
         "is gone: the tensor that it was made from has been freed or resized since",
     ]
-    assert len(said) == len(expected), out.stdout
-    for line, part in zip(said, expected, strict=True):
+    assert len(lines) == len(expected), out
+    for line, part in zip(lines, expected, strict=True):
         assert part in line

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.ir_builder import assert_same, count
+from tests.long_tail import examples
 from tests.random_ir import DIMS, arguments, functions
 from warp_like.ir import ops
 from warp_like.ir.core import Function
@@ -35,7 +36,7 @@ PASSES: dict[str, Callable[[Function], object]] = {
 
 
 @pytest.mark.parametrize("name", PASSES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60, few=25), deadline=None)
 @given(f=functions())
 def test_pass_keeps_meaning(name: str, f: Function) -> None:
     verify(f)
@@ -50,7 +51,7 @@ def test_pass_keeps_meaning(name: str, f: Function) -> None:
     assert print_function(f) == before
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80, few=35), deadline=None)
 @given(f=functions())
 def test_pipeline_keeps_meaning(f: Function) -> None:
     before = print_function(f)

@@ -33,6 +33,7 @@ from warp_like.ir.types import (
     Type,
     Vec,
     bool_,
+    float16,
     float32,
     float64,
     int8,
@@ -90,12 +91,19 @@ def compiled_elsewhere() -> set[tuple[Overload, tuple[Type, ...]]]:
 
 TAIL = {int8, int16, uint16, int64}
 """Integers whose sizes and signs other types of the suite have."""
+COMPONENTS = {float16, float32, int32, bool_}
+"""The components of the vectors and matrices of the suite; of components the scalars of all types speak."""
+
+
+def is_in_tail(t: Type) -> bool:
+    scalar = scalar_of(t)
+    return scalar in TAIL or (not isinstance(t, Scalar) and scalar not in COMPONENTS)
 
 
 def left(row: Overload, long: bool) -> list[tuple[Type, ...]]:
     """The types that are left to this test: those of the suite, or of the long tail."""
     found = [types for types in typings(row) if (row, types) not in compiled_elsewhere()]
-    others = [types for types in found if any(scalar_of(t) in TAIL for t in types)]
+    others = [types for types in found if any(map(is_in_tail, types))]
     few = [types for types in found if types not in others] or found
     return [types for types in found if types not in few] if long else few
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.backend.kernels import atomic_kernel, copy_kernel
-from tests.backend.running import Kernel, Runtime, check, dtype_of
+from tests.backend.kernels import copy_kernel
+from tests.backend.running import Kernel, Outcome, Runtime, check, check_param, dtype_of, outcomes
 from tests.ir_builder import start, tid
 from warp_like.backend.target import Options
 from warp_like.base.loc import Loc, at
 from warp_like.ir import ops
+from warp_like.ir.core import Function
 from warp_like.ir.types import (
     FLOATS,
     INTS,
@@ -157,20 +159,38 @@ def test_constant_components() -> None:
 # --- atomics ------------------------------------------------------------------------------------------------
 
 
-def check_atomic(kind: str, t: Type) -> None:
-    rng = np.random.default_rng(0)
-    x = rng.integers(0, 9, (20, *element_shape(t)))
-    dtype = dtype_of(t)
+ARITHMETIC = ["add", "sub", "min", "max", "exch"]
+BITS = ["and", "or", "xor"]
+
+
+@functools.cache
+def atomics(kinds: tuple[str, ...], t: Type) -> tuple[Function, list[Outcome]]:
+    """One kernel for several updates of elements of ``t``; it was run."""
+    memory = {f"{name}_{kind}": Array(t, 1) for kind in kinds for name in ("y", "old")}
+    f, b = start("atomics", x=Array(t, 1), **memory)
+    i = tid(b)
+    for kind, y, old in zip(kinds, f.params[1::2], f.params[2::2], strict=True):
+        b.store(old, [i], b.atomic(kind, y, [b.mod(i, 3)], b.load(f.params[0], [i])))
+    b.yield_()
+    x = np.random.default_rng(0).integers(0, 9, (20, *element_shape(t)))
     if str(t) == "bfloat16":
         x = (x.astype("f").view(np.uint32) >> 16).astype(np.uint16)
-    y = x[:3] + 0
-    check(atomic_kernel(kind, t), [x.astype(dtype), y.astype(dtype), np.zeros_like(x).astype(dtype)], (20,))
+    x = x.astype(dtype_of(t))
+    return f, outcomes(f, [x, *(a for _ in kinds for a in (x[:3].copy(), np.zeros_like(x)))], (20,))
+
+
+def check_atomic(kind: str, kinds: list[str], t: Type) -> None:
+    f, found = atomics(tuple(kinds), t)
+    k = 1 + 2 * kinds.index(kind)
+    for outcome in found:
+        for param in (0, k, k + 1):
+            check_param(f, outcome, param)
 
 
 @pytest.mark.parametrize("t", INTS + FLOATS, ids=str)
-@pytest.mark.parametrize("kind", ["add", "sub", "min", "max", "exch"])
+@pytest.mark.parametrize("kind", ARITHMETIC)
 def test_atomic_arithmetic(kind: str, t: Scalar) -> None:
-    check_atomic(kind, t)
+    check_atomic(kind, ARITHMETIC, t)
 
 
 @pytest.mark.parametrize("t", [float32, float64], ids=str)
@@ -186,14 +206,14 @@ def test_extremes_leave_out_what_is_no_number(first: float, kind: str, t: Scalar
 
 
 @pytest.mark.parametrize("t", [*INTS, bool_], ids=str)
-@pytest.mark.parametrize("kind", ["and", "or", "xor"])
+@pytest.mark.parametrize("kind", BITS)
 def test_atomic_bits(kind: str, t: Scalar) -> None:
-    check_atomic(kind, t)
+    check_atomic(kind, BITS, t)
 
 
 @pytest.mark.parametrize("t", [Vec(3, float32), Mat(2, 2, float64), Vec(2, float16)], ids=str)
 def test_atomic_on_components(t: Type) -> None:
-    check_atomic("add", t)
+    check_atomic("add", ["add"], t)
 
 
 @pytest.mark.parametrize("t", [int32, int64, float32, float64, uint16, float16], ids=str)

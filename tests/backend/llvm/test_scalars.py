@@ -111,10 +111,14 @@ def test_bits(name: str, t: Scalar) -> None:
 
 @pytest.mark.parametrize("t", INTS, ids=str)
 def test_invert_and_count(t: Scalar) -> None:
+    f, b = start(f"bits_of_{t}", x=Array(t, 1), inverted=Array(t, 1), counts=Array(int32, 1))
+    i = tid(b)
+    v = b.load(f.params[0], [i])
+    b.store(f.params[1], [i], b.invert(v))
+    b.store(f.params[2], [i], b.bit_count(v))
+    b.yield_()
     x = samples(t)
-    check(unary(lambda b, v: b.invert(v), "invert", t, t), [x, np.zeros_like(x)], (len(x),))
-    counts = np.zeros(len(x), np.int32)
-    check(unary(lambda b, v: b.bit_count(v), "bit_count", t, int32), [x, counts], (len(x),))
+    check(f, [x, np.zeros_like(x), np.zeros(len(x), np.int32)], (len(x),))
 
 
 @pytest.mark.parametrize("t", SCALARS, ids=str)
@@ -136,15 +140,34 @@ def test_not() -> None:
     check(unary(lambda b, v: b.unot(v), "unot", bool_, bool_), [x, x.copy()], (2,))
 
 
+DIVISORS = [0, 1, 7, -1]
+
+
+def divisor_of(t: Scalar, divisor: int) -> int:
+    return 13 if divisor < 0 and not t.is_signed else divisor
+
+
+@functools.cache
+def divisions(t: Scalar) -> tuple[Function, list[Outcome]]:
+    """A kernel that divides by every constant, and its runs."""
+    names = [f"{name}{k}" for name in ("div", "mod") for k in range(len(DIVISORS))]
+    f, b = start(f"divisions_of_{t}", x=Array(t, 1), **dict.fromkeys(names, Array(t, 1)))
+    i = tid(b)
+    for name, z in zip(names, f.params[1:], strict=True):
+        divisor = b.constant(divisor_of(t, DIVISORS[int(name[3:])]), t)
+        b.store(z, [i], b.apply(name[:3], b.load(f.params[0], [i]), divisor))
+    b.yield_()
+    x = samples(t)
+    return f, outcomes(f, [x, *(np.zeros_like(x) for _ in names)], (len(x),))
+
+
 @pytest.mark.parametrize("t", INTS, ids=str)
-@pytest.mark.parametrize("divisor", [0, 1, 7, -1])
+@pytest.mark.parametrize("divisor", DIVISORS)
 @pytest.mark.parametrize("name", ["div", "mod"])
 def test_constant_divisor(name: str, divisor: int, t: Scalar) -> None:
-    if divisor < 0 and not t.is_signed:
-        divisor = 13
-    x = samples(t)
-    f = unary(lambda b, v: b.apply(name, v, b.constant(divisor, t)), name, t, t)
-    check(f, [x, np.zeros_like(x)], (len(x),))
+    f, found = divisions(t)
+    for outcome in found:
+        check_param(f, outcome, 1 + ["div", "mod"].index(name) * len(DIVISORS) + DIVISORS.index(divisor))
 
 
 @pytest.mark.parametrize("to", SCALARS, ids=str)

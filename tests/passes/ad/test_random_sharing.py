@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import warp_like as wp
+from tests.long_tail import examples
 
 SIZE = 6
 PLACES = ("0", "1", "i", "i + 1", "i % 2", "place[i]", "2 * i", "2 * i + 1", "2 * i + i % 2", "3 - i")
@@ -177,7 +178,9 @@ def setting(n: int, number: int) -> tuple[dict[str, np.ndarray], list[np.ndarray
     return inputs, [rng.normal(size=SIZE), rng.normal(size=SIZE), rng.normal(size=n)]
 
 
-QUICK = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+QUICK = settings(
+    max_examples=examples(25, few=10), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 
 
 @QUICK
