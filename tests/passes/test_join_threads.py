@@ -590,6 +590,11 @@ REFUSED = {
         "work on tiles is done once for the threads of a block, but",
         "t[i]",
     ),
+    "a sum in a function of elements": (
+        "t = wp.tile_map(summed, wp.tile_ones(shape=4, dtype=float))\n    wp.tile_store(x, t)",
+        "block_sum() is for the threads of a block, and this is done once for all of them",
+        "wp.block_sum(",
+    ),
     "a tile of another size": (
         "t = wp.tile_zeros(shape=3, dtype=float)\n    x[i] = wp.untile(t)",
         "an element for each thread of the block, which is 4",
@@ -601,7 +606,9 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_differs_between_threads_is_refused(name: str) -> None:
     body, message, place = REFUSED[name]
-    kernel = define(f"@wp.kernel\ndef k(x: wp.array(dtype=float)):\n    i = wp.tid()\n    {body}\n")["k"]
+    function = "@wp.func\ndef summed(v: float):\n    return wp.block_sum(v)\n\n"
+    text = f"@wp.kernel\ndef k(x: wp.array(dtype=float)):\n    i = wp.tid()\n    {body}\n"
+    kernel = define(function + text if "summed" in body else text)["k"]
     x = wp.ones(8)
     with pytest.raises(wp.WarpCodegenError) as caught:
         wp.launch(kernel, 8, [x], block_dim=4)

@@ -78,7 +78,7 @@ from warp_like.passes.rewriter import Rewriter
 from warp_like.passes.uniform import BLOCK, Uniformity, cooperative
 
 CHEAP = frozenset(
-    ("add", "sub", "mul", "neg", "eq", "ne", "lt", "le", "gt", "ge", "bit_and", "bit_or", "bit_xor", "where", "not_")
+    ("add", "sub", "mul", "neg", "eq", "ne", "lt", "le", "gt", "ge", "bit_and", "bit_or", "bit_xor", "where", "unot")
 )
 """Builtins of integers that are computed again in each piece, so that indices stay what is known of the thread."""
 
@@ -351,6 +351,7 @@ class _Joiner:
                 self._if(o)
             case _:
                 self._require_same(o, _needs(o))
+                _require_no_meeting(o)
                 self._once(o)
 
     def _combined(self, name: str, row: Value) -> Value:
@@ -501,6 +502,17 @@ def _all(o: Op) -> Iterator[Op]:
 def _needs(o: Op) -> list[Value]:
     """What ``o`` and the ops in its blocks take from outside."""
     return list(dict.fromkeys([*o.operands(), *(v for r in o.regions() for v in free_values(r))]))
+
+
+def _require_no_meeting(o: Op) -> None:
+    """Refuse that threads meet inside of what is done once for them, as in a function that ``wp.tile_map`` calls."""
+    for inner in _all(o):
+        if _gathers(inner) or isinstance(inner, ops.Barrier):
+            with at(inner.loc):
+                raise WarpCodegenError(
+                    f"{_what(inner)} for the threads of a block, and this is done once for all of them",
+                    help="call it outside, and give the function the result",
+                )
 
 
 def _gathers(o: Op) -> bool:
