@@ -85,12 +85,15 @@ def _builder(machine: Any, level: int, vectorize: bool = False, unroll: bool = F
 def _run(passes: Any, module: Any, builder: Any) -> None:
     """Run a pass manager over ``module``, and free it.
 
-    llvmlite frees no pass manager: the method of its class that would is hidden by an empty one of another base.
+    llvmlite frees no pass manager: the method of its class that would is hidden by an empty one of another base. The
+    class is imported by name: ``llvmlite.binding`` lacks its modules if Ctrl-C has ended a first import of it.
     """
+    from llvmlite.binding.newpassmanagers import NewPassManager
+
     try:
         passes.run(module, builder)
     finally:
-        binding().newpassmanagers.NewPassManager._dispose(passes)
+        NewPassManager._dispose(passes)
         passes.detach()
 
 

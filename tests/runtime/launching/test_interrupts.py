@@ -84,9 +84,25 @@ def idle(x: wp.array(dtype=float), limit: float):
 
 for kernel in (idle, idle.with_options(mode="debug"), idle.with_options(vector_width=1)):
     x = np.ones(1, np.float32)
+    wp.launch(kernel, 1, [x, 0.0])  # compiled before the clock starts
+    x[0] = 1.0
     print(ends(lambda: wp.launch(kernel, 1, [x, 2.0])), x[0])
 """
     assert run(tmp_path, body) == ["True 1.0"] * 3
+
+
+def test_the_first_compilation_after_an_interrupted_import(tmp_path):
+    """An import of LLVM's package that Ctrl-C ends leaves its modules behind, and not the package."""
+    body = """
+import sys
+import llvmlite.binding
+
+del sys.modules["llvmlite.binding"]
+import llvmlite.binding
+
+print(hasattr(llvmlite.binding, "newpassmanagers"), works())
+"""
+    assert run(tmp_path, body) == ["False True"]
 
 
 @pytest.mark.parametrize("width", [0, 1])
