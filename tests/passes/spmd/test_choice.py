@@ -26,13 +26,19 @@ def row_sums(a: wp.array2d(dtype=float), out: wp.array(dtype=float)):
 
 
 @wp.kernel
+def running_sums(a: wp.array2d(dtype=float), out: wp.array2d(dtype=float)):
+    i = wp.tid()
+    wp.tile_store(out[i], wp.tile_scan_inclusive(wp.tile_load(a[i], shape=1024)))
+
+
+@wp.kernel
 def factors(a: wp.array3d(dtype=float), out: wp.array3d(dtype=float)):
     i = wp.tid()
     wp.tile_store(out[i], wp.tile_cholesky(wp.tile_load(a[i], shape=(16, 16))))
 
 
-def choice(kernel: Any, wanted: int = 0) -> Choice:
-    return choose(optimised(kernel.source, Signature(kernel.types)), 256, 16, wanted)
+def choice(kernel: Any, wanted: int = 0, bits: int = 256) -> Choice:
+    return choose(optimised(kernel.source, Signature(kernel.types)), bits, 16, wanted)
 
 
 @pytest.mark.parametrize("kernel", [products, row_sums])
@@ -40,6 +46,11 @@ def test_elements_of_tiles_make_vectors(kernel: Any) -> None:
     chosen = choice(kernel)
     assert (chosen.width, chosen.reason) == (1, "the elements of its tiles make vectors")
     assert choice(kernel, wanted=8).width == 8
+
+
+def test_loads_of_long_rows_count_in_full() -> None:
+    """Lanes would gather each element from another row, and the sums alone wait for each other."""
+    assert choice(running_sums, bits=512).width == 1
 
 
 def test_serial_work_on_tiles_is_done_in_lanes() -> None:

@@ -80,7 +80,20 @@ def _apply(o: ops.Apply, division: float, call: float, other: float) -> float:
 
 def _trips(o: ops.For) -> float:
     known = trip_count(o)
+    if known is None and ops.is_scalar_constant(o.step, 1):
+        known = _most(o.hi)  # a tile at the edge of its array is the exception
     return TRIPS if known is None else float(min(known, 1000))  # more would only be the same many times
+
+
+def _most(v: Value) -> int | None:
+    """The constant that ``v`` is cut to where it is more; None where it is none."""
+    match v.op:
+        case ops.Cast(x=x):
+            return _most(x)
+        case ops.Apply(fn="where", args=(Value(op=ops.Apply(fn="lt", args=(a, b))), c, d)) if (a, b) == (c, d):
+            known = ops.constant_value(c)
+            return known if isinstance(known, int) else None
+    return None
 
 
 def _bits(t: Type) -> int:
