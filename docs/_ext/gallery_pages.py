@@ -87,9 +87,8 @@ def speed(example: Example) -> str:
     times = measured["examples"][example.name]
     ratio = times["warp"] / times["warp_like"]
     where = f"{measured['machine']}, {measured['date']}"
-    return (
-        f"{times['warp_like']:.3g} ms a step; NVIDIA Warp {measured['warp']} takes {ratio:.2g} times as long ({where})."
-    )
+    took = f"{times['warp_like']:.3g}" if times["warp_like"] < 1000 else f"{times['warp_like']:.0f}"
+    return f"{took} ms a step; NVIDIA Warp {measured['warp']} takes {ratio:.2g} times as long ({where})."
 
 
 def _section(group: str, found: list[str]) -> str:

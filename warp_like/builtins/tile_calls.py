@@ -187,7 +187,7 @@ _declare(
 _declare(
     "tile",
     "x, preserve_type=False",
-    "Return the values that the threads of a block have for ``x``, as a tile; on the CPU a block is one thread.\n\n"
+    "Return the values that the threads of a block have for ``x``, as a tile; a block may have one thread.\n\n"
     "The components of vectors and matrices are dimensions in front, unless ``preserve_type`` is set.",
     "a[0] = wp.tile_sum(wp.tile(t[1]))[0]",
 )
