@@ -38,7 +38,9 @@ def client() -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(FOLDER.parents[1]))
         patch.delenv("MPLBACKEND", raising=False)
-        runner = nbclient.NotebookClient(nbformat.v4.new_notebook(), timeout=300, record_timing=False)
+        # What a cell prints comes in one piece or in several, as it happens.
+        options = {"timeout": 300, "record_timing": False, "coalesce_streams": True}
+        runner = nbclient.NotebookClient(nbformat.v4.new_notebook(), **options)
         yield runner
         if runner.km is not None:
             runner._cleanup_kernel()
