@@ -595,6 +595,11 @@ REFUSED = {
         "block_sum() is for the threads of a block, and this is done once for all of them",
         "wp.block_sum(",
     ),
+    "a part of an element": (
+        "t = wp.tile_zeros(shape=2, dtype=wp.vec3)\n    t[0][1] += 1.0\n    x[i] = t[0][1]",
+        "each thread of a block would change a part of an element",
+        "t[0][1] += 1.0",
+    ),
     "a tile of another size": (
         "t = wp.tile_zeros(shape=3, dtype=float)\n    x[i] = wp.untile(t)",
         "an element for each thread of the block, which is 4",
@@ -616,6 +621,31 @@ def test_what_differs_between_threads_is_refused(name: str) -> None:
     assert place in str(caught.value)
     assert "^" in str(caught.value)
     assert x.list() == [1.0] * 8
+
+
+@wp.struct
+class Pair:
+    a: f64
+    b: int
+
+
+@wp.kernel
+def tiles_of_structs(x: A, y: A2, n: int):
+    i = wp.tid()
+    own = Pair()
+    own.a = x[i]
+    own.b = i
+    t = wp.tile(own, preserve_type=True)
+    other = t[wp.block_dim() - 1 - wp.block_thread()]
+    y[i, 0] = other.a
+    y[i, 1] = f64(other.b)
+
+
+def test_tiles_of_structs() -> None:
+    y = np.zeros((8, 6))
+    wp.launch(tiles_of_structs, 8, [data(8), y, 0], block_dim=4)
+    np.testing.assert_array_equal(y[:, 0], data(8).reshape(2, 4)[:, ::-1].ravel())
+    np.testing.assert_array_equal(y[:, 1], [3, 2, 1, 0, 7, 6, 5, 4])
 
 
 @wp.kernel

@@ -199,12 +199,18 @@ def _tile_of(ctx: Context, name: str, node: ast.expr) -> TileView | None:
 def _combined(ctx: Context, where: TilePart, name: str, old: Operand, operand: Operand, node: ast.expr) -> bool:
     """Add to, or subtract from, a part of a tile in place; False where that is done like any other assignment."""
     added = structs.of_elements(ctx, name, old, operand)
+    by_threads = not where.view.shape and ctx.session.block_dim > 1
+    if by_threads and (added is not None or where.path or where.fields):
+        raise WarpCodegenError(
+            "each thread of a block would change a part of an element, and changes of several threads would be lost",
+            help="change the whole element, which is a number, vector or matrix; or use wp.tile_scatter_add()",
+        )
     if added is not None:
         parts.replace(ctx, where.view, _replaced(ctx, _tile_part(ctx, where), where.fields, where.path, added))
         return True
     if where.path or where.fields:
         return False
-    if not where.view.shape and ctx.session.block_dim > 1 and name in each_thread.IN_ANY_ORDER:
+    if by_threads and name in each_thread.IN_ANY_ORDER:
         assert isinstance(old, Value)
         by = ctx.convert(operand, old.type, f"`{where.view.text}`", node)
         each_thread.combine_element(ctx, where.view, name, by)

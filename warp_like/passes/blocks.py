@@ -4,8 +4,8 @@ On CUDA a thread that waits for the others of its block or warp waits for ever w
 place has to be one that all reach or none. That is seen before the code is made, for every target, and refused.
 
 ``require_together`` changes nothing. ``in_single_threads`` runs on a finished function for the CPU, and leaves no
-barrier, no shared array and no builtin that asks other threads. Threads of a block can't wait for each other there:
-where a launch has blocks of several threads, a kernel may ask how many, and all else is refused.
+barrier, no shared array and no builtin that asks other threads. Where a launch has blocks of several threads, either
+``join_threads`` has made one of them, or the kernel asks for nothing but how many they are.
 
 Before::
 

@@ -101,7 +101,7 @@ class _Flattener(Rewriter):
             match o:
                 case ops.Make() if has_fields(o.result.type):
                     self.fields[o.result] = self.expand(o.elements)
-                case ops.Fill() | ops.Empty() if has_fields(o.result.type):
+                case ops.Fill() | ops.TileOfThreads() | ops.Empty() if has_fields(o.result.type):
                     self.make_tile(o)
                 case ops.Extract() if has_fields(o.x.type):
                     self.fields[o.result] = tuple(self.b.extract(x, *o.indices) for x in self.fields[o.x])
@@ -148,14 +148,14 @@ class _Flattener(Rewriter):
         else:
             self.replace(o, found)
 
-    def make_tile(self, o: ops.Fill | ops.Empty) -> None:
+    def make_tile(self, o: ops.Fill | ops.TileOfThreads | ops.Empty) -> None:
         """Make a tile for each field of its elements."""
         types = [t for _, t in _paths(o.result.type)]
         if isinstance(o, ops.Empty):
             self.fields[o.result] = tuple(self.b.insert(ops.Empty(), t).result for t in types)
             return
         pairs = zip(types, self.fields[o.x], strict=True)
-        self.fields[o.result] = tuple(self.b.insert(ops.Fill(x), t).result for t, x in pairs)
+        self.fields[o.result] = tuple(self.b.insert(type(o)(x), t).result for t, x in pairs)
 
     def choose(self, o: ops.Apply) -> None:
         """Choose field by field; ``where`` is the one builtin that takes structs."""
