@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,22 @@ def floor_divide(a: Any, b: Any) -> Any:
 def power(x: Any, y: Any) -> Any:
     """C's ``pow``: unlike NumPy's, infinite for minus infinity to the power of one half."""
     return np.power(np.where(np.isneginf(x) & (y == 0.5), np.inf, x), y)
+
+
+def fused(x: Any, y: Any, z: Any) -> Any:
+    """``x * y + z``, rounded once."""
+    dtype = np.result_type(x, y, z)
+    with np.errstate(all="ignore"):
+        plain = x * y + z
+    exact = np.vectorize(_fused, otypes=[dtype])(x, y, z, dtype.type, plain)
+    return exact[()]
+
+
+def _fused(x: Any, y: Any, z: Any, dtype: Any, plain: Any) -> Any:
+    if not all(map(math.isfinite, (x, y, z, plain))):
+        return plain
+    exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
+    return dtype(exact.numerator / exact.denominator) if exact else plain
 
 
 def remainder(a: Any, b: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Scalar mathematics: selecting, rounding, roots, powers, exponentials and circular functions.
+"""Scalar mathematics: selecting, rounding, exponentials and circular functions.
 
 Gradients at points where no derivative exists are finite choices, 0 unless the row says otherwise, so that a value
 that a kernel discards with ``where`` never turns a gradient into NaN.
@@ -197,46 +197,6 @@ def ceil(x: F) -> F:
 )
 def frac(x: F) -> F:
     """Return ``x - trunc(x)``, which has the sign of ``x``. Its gradient is 1."""
-
-
-# --- roots and powers -----------------------------------------------------------------------------------------
-
-
-def _sqrt_adjoint(b: Emitter, g: Value, out: Value, x: Value) -> Adjoints:
-    slope = b.mul(b.div(b.constant(1.0, g.type), out), 0.5)  # of 1 / sqrt(x) the division is there already
-    return b.select(b.gt(x, 0.0), b.mul(g, slope), b.zero(g.type))
-
-
-def _cbrt_adjoint(b: Emitter, g: Value, out: Value, x: Value) -> Adjoints:
-    return b.select(b.ne(x, 0.0), b.div(g, b.mul(b.mul(out, out), 3.0)), b.zero(g.type))
-
-
-def _pow_adjoint(b: Emitter, g: Value, out: Value, x: Value, y: Value) -> Adjoints:
-    zero, one = b.zero(g.type), b.constant(1.0, g.type)
-    singular = b.bit_or(b.eq(y, 0.0), b.bit_and(b.eq(x, 0.0), b.lt(y, 1.0)))
-    slope = b.mul(y, b.pow(b.select(singular, one, x), b.sub(y, 1.0)))
-    positive = b.gt(x, 0.0)
-    growth = b.mul(out, b.log(b.select(positive, x, one)))
-    return b.mul(g, b.select(singular, zero, slope)), b.mul(g, b.select(positive, growth, zero))
-
-
-@builtin(group=GROUP, lower=Symbol("sqrt", "__nv_sqrt", llvm="llvm.sqrt"), ref=np.sqrt, adjoint=_sqrt_adjoint)
-def sqrt(x: F) -> F:
-    """Return the square root; NaN for a negative ``x``. Its gradient is 0 where ``x <= 0``."""
-
-
-@builtin(group=GROUP, lower=Symbol("cbrt", "__nv_cbrt", vector=True), ref=np.cbrt, adjoint=_cbrt_adjoint)
-def cbrt(x: F) -> F:
-    """Return the cube root, negative for a negative ``x``. Its gradient at 0 is 0."""
-
-
-@builtin(group=GROUP, lower=Symbol("pow", "__nv_pow", vector=True), ref=reference.power, adjoint=_pow_adjoint)
-def pow(x: F, y: F) -> F:
-    """Return ``x`` to the power ``y``: 1 for ``y = 0``, NaN for a negative ``x`` unless ``y`` is an integer.
-
-    The gradient with respect to ``x`` is ``y * x**(y - 1)``, for a negative ``x`` too, and 0 where ``x = 0`` and
-    ``y < 1``. That with respect to ``y`` is 0 where ``x <= 0``.
-    """
 
 
 # --- exponentials and logarithms ------------------------------------------------------------------------------
