@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from warp_like.backend.llvm.domains import call_guarded, is_guarded
 from warp_like.backend.llvm.shuffle import from_lanes, join, split, to_lanes
 from warp_like.backend.llvm.values import LaneScalar, register_type, suffix
 from warp_like.backend.llvm.writer import PURE_CALL, Writer
@@ -31,7 +32,7 @@ _APPROXIMATED = frozenset(
 )
 """Functions that the GPU's special function units compute in a few instructions; used with ``fast_math``."""
 
-_LIBMVEC = {"libmvec": _SINCE_2_35, "libmvec-2.22": _SINCE_2_22}
+_LIBMVEC: dict[str, frozenset[str]] = {"libmvec": _SINCE_2_35, "libmvec-2.22": _SINCE_2_22}
 
 
 def call_symbol(w: Writer, symbol: Symbol, t: Scalar, args: list[str]) -> str:
@@ -56,17 +57,34 @@ def call_symbol(w: Writer, symbol: Symbol, t: Scalar, args: list[str]) -> str:
 
 def _call_in_lanes(w: Writer, symbol: Symbol, t: LaneScalar, args: list[str]) -> str:
     """Append calls of the vector math library for as many lanes as it takes, or else one call a lane."""
-    if symbol.vector and w.options.vector_math and symbol.libm in _LIBMVEC.get(w.target.vector_math, ()):
-        for isa, bits in reversed(_isas(w.target)):
-            lanes = bits // t.bits
-            if lanes <= t.width:
-                part = LaneScalar(t.kind, t.bits, lanes)
-                name = _vector_name(isa, lanes, len(args), symbol.libm, t)
-                pieces = zip(*(split(w, t, x, lanes) for x in args), strict=True)
-                return join(w, part, [_call(w, name, part, list(p), PURE_CALL, "") for p in pieces])
+    library = _LIBMVEC.get(w.target.vector_math, frozenset())
+    if symbol.vector and w.options.vector_math and symbol.libm in library and _vector_part(w.target, t):
+
+        def call(libm: str, t: LaneScalar, args: list[str]) -> str:
+            return _call_of_vectors(w, libm, t, args)
+
+        guarded = is_guarded(symbol.libm, library)
+        return call_guarded(w, symbol.libm, t, args, call) if guarded else call(symbol.libm, t, args)
     name = symbol.libm + ("f" if t.bits == 32 else "")
     lanes_of = zip(*(from_lanes(w, t, x) for x in args), strict=True)
     return to_lanes(w, t, [_call(w, name, t.one, list(one), PURE_CALL, "") for one in lanes_of])
+
+
+def _call_of_vectors(w: Writer, libm: str, t: LaneScalar, args: list[str]) -> str:
+    """Append calls of the library's function, for parts of the lanes if it takes fewer."""
+    isa, lanes = _vector_part(w.target, t) or ("", 0)
+    part = LaneScalar(t.kind, t.bits, lanes)
+    name = _vector_name(isa, lanes, len(args), libm, t)
+    pieces = zip(*(split(w, t, x, lanes) for x in args), strict=True)
+    return join(w, part, [_call(w, name, part, list(p), PURE_CALL, "") for p in pieces])
+
+
+def _vector_part(target: Target, t: LaneScalar) -> tuple[str, int] | None:
+    """The widest vectors of ``t`` that the library takes and that fill its lanes, with the letter of their ABI."""
+    for isa, bits in reversed(_isas(target)):
+        if bits // t.bits <= t.width:
+            return isa, bits // t.bits
+    return None
 
 
 def _vector_name(isa: str, lanes: int, arity: int, libm: str, t: Scalar) -> str:

@@ -138,6 +138,17 @@ class Writer:
         """Define an internal function once."""
         self._helpers.setdefault(name, text)
 
+    def define(self, name: str, head: str, result: str, body: Callable[[], str]) -> None:
+        """Define an internal function once: ``head`` is its line up to the brace, ``body`` appends what it returns."""
+        if name in self._helpers:
+            return
+        outer = self.lines, self.block, self._here
+        self.lines, self.block, self._here = [], "entry", str
+        self.do(f"ret {result} {body()}")
+        text = "\n".join([f"{head} {{", "entry:", *self.lines, "}"])
+        self.lines, self.block, self._here = outer
+        self.helper(name, text)
+
     def intrinsic(self, name: str, result: str, params: Sequence[str], args: Sequence[str], flags: str = "") -> str:
         """Append the call of an LLVM intrinsic, declaring it."""
         self.declare(name, f"{result} @{name}({', '.join(params)})")

@@ -1,0 +1,351 @@
+"""The whole domain of the vector math library's functions, in vectors.
+
+libmvec computes most arguments in vectors and calls libm for the others, lane by lane: where a result overflows or
+vanishes, for what has no logarithm, for NaN. A kernel of one such argument in a vector takes twenty times as long. So
+lanes call a function of the module instead. It looks whether any lane is outside of the *vector domain*. If none is, it
+calls the library. Else it replaces the arguments outside by others inside of the domain, and puts the results right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Set
+from typing import NamedTuple
+
+from warp_like.backend.llvm.values import LaneScalar, constant, register_type, suffix, vector
+from warp_like.backend.llvm.writer import PURE_CALL, Writer
+from warp_like.ir.types import Scalar, float64
+
+Call = Callable[[str, LaneScalar, list[str]], str]
+"""``call(libm, t, args)`` appends a call of the library's function for lanes of type ``t``."""
+
+
+def is_guarded(libm: str, library: Set[str]) -> bool:
+    """Return whether calls of ``libm`` in lanes go by a function of the module; ``library`` has the vector ones."""
+    return libm in _GUARDS or (libm == "pow" and library >= {"log2", "exp2"})
+
+
+def call_guarded(w: Writer, libm: str, t: LaneScalar, args: list[str], call: Call) -> str:
+    """Append the call of ``libm`` for arguments of its whole domain, and define the function that it calls."""
+    v = _Lanes(w, t)
+
+    def of_one(x: str) -> str:
+        guard = _periodic(libm, call) if libm in ("sin", "cos") and t.bits == 32 else _GUARDS[libm]
+
+        def inside(x: str) -> str:
+            return call(libm, t, [x])
+
+        special = v.any(guard.outside(v, x))
+        return _choose(v, special, f"{libm}_special", [x], lambda x: guard.answer(v, x, inside), inside)
+
+    power = _Power(w, t, call)
+    return _call_function(v, libm, args, power.anywhere if libm == "pow" else of_one)
+
+
+def _aligned(v: _Lanes) -> str:
+    """The attribute of functions that save vectors around calls: one on two cache lines takes long to read back."""
+    return f" alignstack={v.t.width * v.t.bits // 8}"
+
+
+def _call_function(v: _Lanes, libm: str, args: list[str], body: Callable[..., str], more: str = "") -> str:
+    """Append a call of the module's function for ``libm``; ``body`` is its definition, ``more`` its attributes."""
+    w, name = v.w, f"wl_{libm}_{suffix(v.t)}"
+    params = [f"%x{k}" for k in range(len(args))]
+    given = ", ".join(f"{v.reg} {p}" for p in params)
+    head = f"define internal {v.reg} @{name}({given}) {w.attributes(f'nounwind noinline{more}')}"
+    w.define(name, head, v.reg, lambda: body(*params))
+    passed = ", ".join(f"{v.reg} {a}" for a in args)
+    return w.op(f"call {v.reg} @{name}({passed}) {w.attributes(PURE_CALL)}")
+
+
+def _choose(
+    v: _Lanes, cond: str, name: str, args: list[str], special: Callable[..., str], usual: Callable[..., str]
+) -> str:
+    """Append a branch: ``special`` where ``cond``, in a function of its own, else ``usual``.
+
+    A function, so that the usual way saves nothing.
+    """
+    w = v.w
+    labels = [w.label(hint) for hint in ("special", "usual", "done")]
+    w.branch(cond, labels[0], labels[1])
+    w.start(labels[0])
+    outside = _call_function(v, name, args, special, f"{_aligned(v)} cold")
+    w.jump(labels[2])
+    w.start(labels[1])
+    inside = usual(*args)
+    w.jump(labels[2])
+    w.start(labels[2])
+    return w.op(f"phi {v.reg} [{outside}, %{labels[0]}], [{inside}, %{labels[1]}]")
+
+
+class _Lanes:
+    """Arithmetic on registers of one float type in lanes; numbers stand for constants."""
+
+    def __init__(self, w: Writer, t: LaneScalar) -> None:
+        self.w, self.t = w, t
+        self.reg, self.mask = register_type(t), vector("i1", t)
+
+    def _text(self, x: str | float) -> str:
+        return x if isinstance(x, str) else constant(x, self.t)
+
+    def _binary(self, op: str, x: str | float, y: str | float) -> str:
+        return self.w.op(f"{op} {self.reg} {self._text(x)}, {self._text(y)}")
+
+    def add(self, x: str | float, y: str | float) -> str:
+        return self._binary("fadd", x, y)
+
+    def sub(self, x: str | float, y: str | float) -> str:
+        return self._binary("fsub", x, y)
+
+    def mul(self, x: str | float, y: str | float) -> str:
+        return self._binary("fmul", x, y)
+
+    def compare(self, how: str, x: str | float, y: str | float) -> str:
+        """``how`` is a condition of LLVM's ``fcmp``."""
+        return self._binary(f"fcmp {how}", x, y)
+
+    def both(self, x: str, y: str) -> str:
+        return self.w.op(f"and {self.mask} {x}, {y}")
+
+    def either(self, x: str, y: str) -> str:
+        return self.w.op(f"or {self.mask} {x}, {y}")
+
+    def unless(self, x: str) -> str:
+        return self.w.op(f"xor {self.mask} {x}, splat (i1 true)")
+
+    def select(self, cond: str, x: str | float, y: str | float) -> str:
+        return self.w.select(cond, self.reg, self._text(x), self._text(y), self.mask)
+
+    def intrinsic(self, name: str, *args: str | float) -> str:
+        texts = [self._text(a) for a in args]
+        return self.w.intrinsic(f"llvm.{name}.{suffix(self.t)}", self.reg, [self.reg] * len(args), texts)
+
+    def abs(self, x: str) -> str:
+        return self.intrinsic("fabs", x)
+
+    def clamp(self, x: str, low: float, high: float) -> str:
+        """``x`` between two numbers; one of them for NaN."""
+        return self.intrinsic("minimumnum", self.intrinsic("maximumnum", x, low), high)
+
+    def any(self, mask: str) -> str:
+        """Whether ``mask`` has a lane, as ``i1``."""
+        bits = self.w.op(f"bitcast {self.mask} {mask} to i{self.t.width}")
+        return self.w.op(f"icmp ne i{self.t.width} {bits}, 0")
+
+
+class _Guard(NamedTuple):
+    """A function of one argument.
+
+    Attributes:
+        outside: ``outside(v, x)`` is the mask of lanes outside of the vector domain.
+        answer: ``answer(v, x, call)`` is the result for all arguments; it calls with some inside of the domain.
+    """
+
+    outside: Callable[[_Lanes, str], str]
+    answer: Callable[[_Lanes, str, Callable[[str], str]], str]
+
+
+# --- functions of one argument ----------------------------------------------------------------------------------
+
+
+def _least_normal(t: Scalar) -> float:
+    return 2.0**-1022 if t.bits == 64 else 2.0**-126
+
+
+def _by(single: float, double: float) -> Callable[[Scalar], float]:
+    return lambda t: double if t.bits == 64 else single
+
+
+def _beyond(limit: Callable[[Scalar], float]) -> Callable[[_Lanes, str], str]:
+    """Numbers of at least that size, and NaN."""
+    return lambda v, x: v.compare("uge", v.abs(x), limit(v.t))
+
+
+def _growing(
+    function: Callable[[float], float],
+    limit: Callable[[Scalar], float],
+    shift: Callable[[Scalar], float],
+    vanished: Callable[[Scalar], float],
+) -> _Guard:
+    """An exponential function: far arguments are brought nearer by ``shift``, and the result is scaled.
+
+    Below ``vanished`` it is 0.
+    """
+
+    def answer(v: _Lanes, x: str, call: Callable[[str], str]) -> str:
+        end, by = limit(v.t), shift(v.t)
+        above, below = v.compare("ogt", x, end), v.compare("olt", x, -end)
+        near = v.select(above, v.sub(x, by), v.select(below, v.add(x, by), x))
+        scale = v.select(above, function(by), v.select(below, function(-by), 1.0))
+        scale = v.select(v.compare("olt", x, vanished(v.t)), 0.0, scale)  # processors take long to round to 0
+        result = v.mul(call(v.clamp(near, -end, end)), scale)
+        return v.select(v.compare("uno", x, x), x, result)
+
+    return _Guard(_beyond(limit), answer)
+
+
+def _hyperbolic(limit: Callable[[Scalar], float], shift: Callable[[Scalar], float]) -> _Guard:
+    """The hyperbolic sine or cosine, which are exponential where they are far from 0."""
+
+    def answer(v: _Lanes, x: str, call: Callable[[str], str]) -> str:
+        end, by = limit(v.t), shift(v.t)
+        size = v.abs(x)
+        far = v.compare("ogt", size, end)
+        near = v.clamp(v.select(far, v.sub(size, by), size), 0.0, end)
+        result = v.mul(call(v.intrinsic("copysign", near, x)), v.select(far, math.exp(by), 1.0))
+        return v.select(v.compare("uno", x, x), x, result)
+
+    return _Guard(_beyond(limit), answer)
+
+
+def _logarithm(of_two: float) -> _Guard:
+    """A logarithm; ``of_two`` is that of 2. Denormal numbers are scaled."""
+
+    def outside(v: _Lanes, x: str) -> str:
+        normal = v.compare("oge", x, _least_normal(v.t))
+        return v.unless(v.both(normal, v.compare("olt", x, math.inf)))
+
+    def answer(v: _Lanes, x: str, call: Callable[[str], str]) -> str:
+        bits = 54 if v.t.bits == 64 else 24
+        small = v.compare("olt", x, _least_normal(v.t))
+        scaled = v.select(small, v.mul(x, 2.0**bits), x)
+        has_one = v.both(v.compare("ogt", x, 0.0), v.compare("olt", x, math.inf))
+        result = v.sub(call(v.select(has_one, scaled, 1.0)), v.select(small, bits * of_two, 0.0))
+        end = v.select(v.compare("olt", x, 0.0), math.nan, v.select(v.compare("oeq", x, 0.0), -math.inf, x))
+        return v.select(has_one, result, end)
+
+    return _Guard(outside, answer)
+
+
+def _within(inside: Callable[[_Lanes, str], str], other: float, end: Callable[[_Lanes, str], str]) -> _Guard:
+    """A function that has simple values, ``end``, outside of the vector domain; ``other`` lies in the domain."""
+
+    def answer(v: _Lanes, x: str, call: Callable[[str], str]) -> str:
+        ok = inside(v, x)
+        return v.select(ok, call(v.select(ok, x, other)), end(v, x))
+
+    return _Guard(lambda v, x: v.unless(inside(v, x)), answer)
+
+
+def _periodic(libm: str, call: Call) -> _Guard:
+    """The sine or cosine of float32: beyond 10,000 in float64, whose vector domain is larger, then by libm."""
+
+    def answer(v: _Lanes, x: str, call_single: Callable[[str], str]) -> str:
+        double = _Lanes(v.w, LaneScalar(float64.kind, float64.bits, v.t.width))
+        near = v.compare("olt", v.abs(x), 4e6)
+        huge = v.both(v.unless(near), _is_finite(v, x))
+        wide = v.w.op(f"fpext {v.reg} {v.select(near, x, 0.0)} to {double.reg}")
+        exact = v.w.op(f"fptrunc {double.reg} {call(libm, double.t, [wide])} to {v.reg}")
+        rest = v.select(huge, call_single(v.select(huge, x, 0.0)), math.nan)
+        return v.select(near, exact, rest)
+
+    return _Guard(_beyond(_by(1e4, 1e4)), answer)
+
+
+def _nan(v: _Lanes, x: str) -> str:
+    return constant(math.nan, v.t)
+
+
+def _is_finite(v: _Lanes, x: str) -> str:
+    return v.compare("olt", v.abs(x), math.inf)
+
+
+def _is_short_of(limit: Callable[[Scalar], float]) -> Callable[[_Lanes, str], str]:
+    return lambda v, x: v.compare("olt", x, limit(v.t))
+
+
+def _nothing(v: _Lanes, x: str) -> str:
+    return v.select(v.compare("uno", x, x), x, 0.0)
+
+
+def _sign(v: _Lanes, x: str) -> str:
+    return v.select(v.compare("uno", x, x), x, v.intrinsic("copysign", 1.0, x))
+
+
+_EXP_LIMIT, _EXP_SHIFT = _by(87.0, 700.0), _by(40.0, 128.0)
+
+_GUARDS = {
+    "exp": _growing(math.exp, _EXP_LIMIT, _EXP_SHIFT, _by(-104.0, -746.0)),
+    "log": _logarithm(math.log(2.0)),
+    "log2": _logarithm(1.0),
+    "log10": _logarithm(math.log10(2.0)),
+    "sinh": _hyperbolic(_EXP_LIMIT, _EXP_SHIFT),
+    "cosh": _hyperbolic(_EXP_LIMIT, _EXP_SHIFT),
+    "tanh": _within(_is_finite, 0.0, _sign),
+    "erfc": _within(_is_short_of(_by(10.06, 27.25)), 0.0, _nothing),
+    "sin": _within(_is_finite, 0.0, _nan),
+    "cos": _within(_is_finite, 0.0, _nan),
+    "tan": _within(_is_finite, 0.0, _nan),
+}
+
+# --- powers -----------------------------------------------------------------------------------------------------
+
+
+class _Power:
+    """``pow`` of two registers."""
+
+    def __init__(self, w: Writer, t: LaneScalar, call: Call) -> None:
+        self.w, self.v, self.call = w, _Lanes(w, t), call
+        self.double = LaneScalar(float64.kind, float64.bits, t.width)
+
+    def anywhere(self, x: str, y: str) -> str:
+        """The library's function where the result is certainly in range."""
+        v = self.v
+        most, exponent = (2.0**32, 30.0) if v.t.bits == 64 else (2.0**12, 10.0)
+        base = v.both(v.compare("oge", x, 1.0 / most), v.compare("ole", x, most))
+        usual = v.both(base, v.compare("ole", v.abs(y), exponent))
+
+        def inside(x: str, y: str) -> str:
+            return self.call("pow", v.t, [x, y])
+
+        def outside(x: str, y: str) -> str:
+            size = v.abs(x)
+            return self._with_ends(x, y, (self._estimated if v.t.bits == 64 else self._in_double)(size, y))
+
+        return _choose(v, v.any(v.unless(usual)), "pow_special", [x, y], outside, inside)
+
+    def _in_double(self, size: str, y: str) -> str:
+        """``exp2(y * log2(size))`` in float64, which is exact enough to be rounded, and where nothing overflows."""
+        v, d = self.v, _Lanes(self.w, self.double)
+        wide, exponent = (self.w.op(f"fpext {v.reg} {a} to {d.reg}") for a in (size, y))
+        result = self._exp2(d, d.mul(d.clamp(exponent, -1e39, 1e39), self._log2(d, wide)))
+        return self.w.op(f"fptrunc {d.reg} {result} to {v.reg}")
+
+    def _log2(self, d: _Lanes, x: str) -> str:
+        """The logarithm of a size: a huge number for 0 and infinity, which times 0 is 0."""
+        usual = d.both(d.compare("oge", x, 2.0**-1022), d.compare("olt", x, math.inf))
+        got = self.call("log2", self.double, [d.select(usual, x, 1.0)])
+        end = d.select(d.compare("oeq", x, math.inf), 1e300, d.select(d.compare("olt", x, 1.0), -1e300, 0.0))
+        return d.select(usual, got, end)
+
+    def _exp2(self, d: _Lanes, x: str) -> str:
+        return self.call("exp2", self.double, [d.clamp(x, -1000.0, 1000.0)])
+
+    def _estimated(self, size: str, y: str) -> str:
+        """The power of a size: where its logarithm is near the ends of the range, the square of the root of it.
+
+        Denormal sizes are the library's.
+        """
+        v = self.v
+        log = self._log2(v, v.select(v.compare("ogt", size, 0.0), v.intrinsic("maximumnum", size, 2.0**-1022), size))
+        estimate = v.mul(v.clamp(y, -1e5, 1e5), log)
+        far = v.compare("ogt", v.abs(estimate), 1000.0)
+        known = v.both(v.compare("ogt", size, 0.0), v.compare("olt", size, math.inf))
+        beyond = v.compare("ogt", v.abs(estimate), v.select(known, 1100.0, 0.0))
+        usual = v.both(known, v.unless(beyond))
+        exponent = v.select(far, v.mul(y, 0.5), y)
+        power = self.call("pow", v.t, [v.select(usual, size, 1.0), v.select(usual, exponent, 1.0)])
+        end = v.select(v.compare("ogt", estimate, 0.0), math.inf, 0.0)
+        return v.select(beyond, end, v.select(far, v.mul(power, power), power))
+
+    def _with_ends(self, x: str, y: str, power: str) -> str:
+        """``pow(x, y)``, given that of the size of ``x``: with its sign, and NaN where it has none."""
+        v = self.v
+        whole = v.compare("oeq", v.intrinsic("rint", y), y)
+        half = v.mul(y, 0.5)
+        odd = v.both(whole, v.compare("one", v.intrinsic("rint", half), half))
+        signed = v.select(odd, v.intrinsic("copysign", power, x), power)
+        negative = v.both(v.compare("olt", x, 0.0), v.compare("ogt", x, -math.inf))
+        undefined = v.both(negative, v.unless(whole))
+        unknown = v.both(v.compare("uno", x, y), v.both(v.compare("une", y, 0.0), v.compare("une", x, 1.0)))
+        return v.select(v.either(undefined, unknown), math.nan, signed)
