@@ -91,6 +91,10 @@ class _Lanes:
     def _binary(self, op: str, x: str | float, y: str | float) -> str:
         return self.w.op(f"{op} {self.reg} {self._text(x)}, {self._text(y)}")
 
+    def bits(self, n: int) -> str:
+        """An integer in all lanes."""
+        return f"splat (i{self.t.bits} {n})"
+
     def add(self, x: str | float, y: str | float) -> str:
         return self._binary("fadd", x, y)
 
@@ -202,8 +206,10 @@ def _logarithm(of_two: float) -> _Guard:
     """A logarithm; ``of_two`` is that of 2. Denormal numbers are scaled."""
 
     def outside(v: _Lanes, x: str) -> str:
-        normal = v.compare("oge", x, _least_normal(v.t))
-        return v.unless(v.both(normal, v.compare("olt", x, math.inf)))
+        least, end = (0x10 << 48, 0x7FF << 52) if v.t.bits == 64 else (0x80 << 16, 0xFF << 23)
+        integer = vector(f"i{v.t.bits}", v.t)
+        above = v.w.op(f"sub {integer} {v.w.op(f'bitcast {v.reg} {x} to {integer}')}, {v.bits(least)}")
+        return v.w.op(f"icmp uge {integer} {above}, {v.bits(end - least)}")  # negative numbers have the highest bit
 
     def answer(v: _Lanes, x: str, call: Callable[[str], str]) -> str:
         bits = 54 if v.t.bits == 64 else 24

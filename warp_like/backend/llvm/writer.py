@@ -139,13 +139,17 @@ class Writer:
         self._helpers.setdefault(name, text)
 
     def define(self, name: str, head: str, result: str, body: Callable[[], str]) -> None:
-        """Define an internal function once: ``head`` is its line up to the brace, ``body`` appends what it returns."""
+        """Define an internal function once: ``head`` is its line up to the brace, ``body`` appends what it returns.
+
+        It has no memory of its own, so its calls may be tail calls.
+        """
         if name in self._helpers:
             return
         outer = self.lines, self.block, self._here
         self.lines, self.block, self._here = [], "entry", str
         self.do(f"ret {result} {body()}")
-        text = "\n".join([f"{head} {{", "entry:", *self.lines, "}"])
+        lines = [line.replace(" = call ", " = tail call ", 1) for line in self.lines]
+        text = "\n".join([f"{head} {{", "entry:", *lines, "}"])
         self.lines, self.block, self._here = outer
         self.helper(name, text)
 
