@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,18 +17,25 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the pages; few have the theme of ``make docs``, whose bar of all pages takes half of the time."""
     for needed in ("sphinx", "myst_nb", "furo", "sphinx_copybutton"):
         pytest.importorskip(needed)
-    out = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
-    done = subprocess.run(
-        [*command, "-d", str(out / "doctrees"), str(ROOT / "docs"), str(out / "html")],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+    out = tmp_path_factory.mktemp("site") / "html"
+    build(out, "-D", "html_theme=basic")
+    build(out, files=THEMED)
+    return out
+
+
+THEMED = ("index.md", "guide/launching.md", "gallery/boids.md", "reference/builtins.md")
+
+
+def build(out: Path, *options: str, files: Sequence[str] = ()) -> None:
+    """Write the pages of some files, or of all; what was read is kept beside them."""
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", *options]
+    folders = ["-d", str(out.parent / "doctrees"), str(ROOT / "docs"), str(out)]
+    paths = [str(ROOT / "docs" / file) for file in files]
+    done = subprocess.run([*command, *folders, *paths], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    return out / "html"
 
 
 def test_pages_exist(site: Path) -> None:
@@ -40,6 +48,13 @@ def test_pages_exist(site: Path) -> None:
         "recipes/add_a_builtin",
     ):
         assert (site / f"{page}.html").exists(), page
+
+
+def test_some_pages_have_the_theme(site: Path) -> None:
+    for file in THEMED:
+        page = (site / file).with_suffix(".html").read_text(encoding="utf-8")
+        assert 'class="sidebar-drawer"' in page, file
+        assert page.count("toctree-l1") > 5, file
 
 
 def test_settings_page_lists_every_setting(site: Path) -> None:
