@@ -5,8 +5,8 @@ registers read from memory. So the loop over the grid, the arena of the adjoint'
 arithmetic are those of the device; what is not shown is what NVPTX makes of the text.
 
 Threads run one after the other, each to its end and alone in its warp. ``CudaKernel.in_blocks`` runs the threads of a
-block as threads of this process that wait for each other wherever the code does, at barriers and where lanes exchange
-values; as on the device, nobody waits for threads that have ended. One that waits for ever fails the test.
+block as threads of this process, which take turns and wait for each other wherever the code does, at barriers and where
+lanes exchange values; as on the device, nobody waits for threads that have ended. A test fails if all wait for ever.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import operator
 import re
 import struct
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -171,6 +172,7 @@ class CudaKernel:
             running = [threading.Thread(target=team.run, args=(thread, b, t)) for t in range(threads)]
             for one in running:
                 one.start()
+            team.give_turn()
             for one in running:
                 one.join()
             self._team = None
@@ -206,7 +208,7 @@ class CudaKernel:
 
         def barrier(_: int) -> None:
             assert self._team is not None, "threads with a barrier run together: in_blocks()"
-            self._team.noting(self._team.barrier.wait)
+            self._team.noting(self._team.wait, self._team.block)
 
         made: dict[str, Any] = {
             # The text of prints is another's matter (`tests/backend/test_ptx.py`).
@@ -267,52 +269,63 @@ def _voted(given: dict[int, Any], me: int) -> int:
 
 
 class _Barrier:
-    """Where threads wait for each other until the last one that has not ended comes by."""
+    """Where some threads of a block wait for each other, until the last one that has not ended comes by.
 
-    def __init__(self, count: int) -> None:
-        self._changed = threading.Condition()
-        self._left = count
-        self._waiting = self._rounds = 0
+    Attributes:
+        first: The number of the first thread.
+        left: How many of the threads have not ended.
+        given: The values of those that wait, by their place among the threads.
+        rounds: How often all came by.
+    """
 
-    def wait(self) -> None:
-        """Wait for the others."""
-        with self._changed:
-            mine = self._rounds
-            self._waiting += 1
-            self._release()
-            if not self._changed.wait_for(lambda: self._rounds > mine, timeout=30):
-                raise TimeoutError("threads wait for others that never come by")
-
-    def leave(self) -> None:
-        """Be waited for no more."""
-        with self._changed:
-            self._left -= 1
-            self._release()
-
-    def _release(self) -> None:
-        if self._waiting and self._waiting == self._left:
-            self._waiting, self._rounds = 0, self._rounds + 1
-            self._changed.notify_all()
+    def __init__(self, first: int, count: int) -> None:
+        self.first, self.left = first, count
+        self.given: dict[int, Any] = {}
+        self.rounds = 0
 
 
 class _Team:
-    """The threads of a block, run side by side, with what they wait for."""
+    """The threads of a block: one of them runs at a time, until it waits for others or ends.
+
+    They take turns by their numbers, and after every other barrier in the opposite order. So a thread that reads what
+    another one has yet to write, or writes what another one has yet to read, gives a wrong result each time.
+    """
 
     def __init__(self, threads: int, whole: bool) -> None:
-        self.barrier = _Barrier(threads)
         self.errors: list[BaseException] = []
+        self.block = _Barrier(0, threads)
+        self._warps = [_Barrier(first, min(LANES, threads - first)) for first in range(0, threads, LANES)]
         self._whole = whole
         self._me = threading.local()
-        sizes = [min(LANES, threads - first) for first in range(0, threads, LANES)]
-        self._warps = [_Barrier(n) for n in sizes]
-        self._given: list[dict[int, Any]] = [{} for _ in sizes]
+        self._ready = deque(range(threads))
+        self._running = threads
+        self._deadlock = False
+        self._turns = [threading.Lock() for _ in range(threads)]
+        for turn in self._turns:
+            turn.acquire()
 
     def run(self, thread: Callable[[int, int], None], block: int, number: int) -> None:
         """Run one thread to its end, in a thread of this process."""
         self._me.number = number
-        thread(block, number)
-        self.barrier.leave()
-        self._warps[number // LANES].leave()
+        self._turns[number].acquire()
+        self.noting(thread, block, number)
+        self._running -= 1
+        for barrier in (self.block, self._warps[number // LANES]):
+            barrier.left -= 1
+            self._release(barrier)
+        self.give_turn()
+
+    def give_turn(self) -> None:
+        """Let the next thread run; where all wait, nobody ever comes, which is an error for each of them."""
+        if self._deadlock:
+            return  # all run on, to their ends
+        if self._ready:
+            self._turns[self._ready.popleft()].release()
+        elif self._running:
+            self._deadlock = True
+            for barrier in (self.block, *self._warps):
+                for place in barrier.given:
+                    self._turns[barrier.first + place].release()
 
     def noting(self, call: Callable[..., Any], *args: Any) -> Any:
         """Make a call on behalf of compiled code, which no exception can pass."""
@@ -326,17 +339,30 @@ class _Team:
         """The lanes that come by here, as far as this one sees."""
         return -1 if self._whole else ctypes.c_int32(1 << self._me.number % LANES).value
 
-    def exchange(self, given: Sequence[int], make: Callable[[dict[int, Any], int], int]) -> int:
+    def wait(self, barrier: _Barrier, value: Any = None) -> dict[int, Any]:
+        """Wait for the others at a barrier, and return what each of them gave."""
+        me, given = self._me.number, barrier.given
+        given[me - barrier.first] = value
+        self._release(barrier)
+        if not self._deadlock:
+            self.give_turn()
+            self._turns[me].acquire()
+        if self._deadlock:
+            raise RuntimeError("threads wait for others that never come by")
+        return given
+
+    def _release(self, barrier: _Barrier) -> None:
+        """Make the threads at a barrier ready if all are there."""
+        if barrier.given and len(barrier.given) == barrier.left:
+            numbers = sorted(barrier.first + place for place in barrier.given)
+            self._ready.extend(numbers[::-1] if barrier.rounds % 2 else numbers)
+            barrier.given = {}
+            barrier.rounds += 1
+
+    def exchange(self, value: Sequence[int], make: Callable[[dict[int, Any], int], int]) -> int:
         """Give the lane's values, and get what is made of those of all lanes and the lane's number."""
-        warp, me = divmod(self._me.number, LANES)
-        everybody, barrier = self._given[warp], self._warps[warp]
-        everybody[me] = given
-        barrier.wait()
-        got = make(everybody, me)
-        barrier.wait()
-        everybody.pop(me)
-        barrier.wait()
-        return got
+        warp, lane = divmod(self._me.number, LANES)
+        return make(self.wait(self._warps[warp], value), lane)
 
 
 def _for_the_host(text: str, entry: str) -> str:
