@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
 import shlex
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +60,17 @@ def lint_commands() -> dict[str, list[str]]:
 
 def files_under(paths: list[str], suffixes: set[str]) -> set[str]:
     """The files with one of the suffixes, relative to the repository, that the paths are or hold."""
-    starts = [ROOT / path for path in paths]
-    every = [file for start in starts for file in ([start] if start.is_file() else start.rglob("*"))]
-    kept = [file.relative_to(ROOT) for file in every if file.suffix in suffixes]
-    return {file.as_posix() for file in kept if not NOT_OURS & {*file.parts}}
+    found = (file for path in paths for file in walk(ROOT / path))
+    return {file.relative_to(ROOT).as_posix() for file in found if file.suffix in suffixes}
+
+
+def walk(start: Path) -> Iterator[Path]:
+    """The files in a folder, or the one that ``start`` is; what is not ours may be large, and is not entered."""
+    if start.is_file():
+        yield start
+    for folder, folders, files in os.walk(start):
+        folders[:] = [name for name in folders if name not in NOT_OURS]
+        yield from (Path(folder, name) for name in files)
 
 
 def test_the_hooks_are_the_commands_of_lint() -> None:
