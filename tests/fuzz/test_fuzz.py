@@ -171,7 +171,7 @@ def test_workers_outlive_their_programs() -> None:
         dead = worker(dataclasses.replace(SMALL, setup="import os; os.abort()"))
         assert isinstance(dead, Finding)
         assert dead.kind == "crashes with -6"
-        worker.limit = 5.0
+        worker.limit = 2.0
         endless = worker(dataclasses.replace(SMALL, setup="while True: pass"))
         assert isinstance(endless, Finding)
         assert endless.kind == "hangs"

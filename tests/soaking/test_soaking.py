@@ -75,7 +75,7 @@ def test_a_run_that_leaks_fails(tmp_path, capsys):
     def leaks(rng):
         held.append(bytearray(1024))
 
-    found = soak(tmp_path, leaks, 6)
+    found = soak(tmp_path, leaks, 3)
     verdict = found.verdicts()["resident_kib"]
     assert verdict.words in ("grows", "too short to tell")
     assert verdict.growth > 0.5
@@ -92,7 +92,7 @@ def test_a_wrong_result_ends_the_run(tmp_path, capsys):
 
 
 def test_a_short_run(tmp_path):
-    command = [sys.executable, "-m", "tests.soaking.run", "--seconds", "5", "--threads", "3", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "tests.soaking.run", "--seconds", "2", "--threads", "3", "--out", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     report = json.loads((tmp_path / "soak.json").read_text())
