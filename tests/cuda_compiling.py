@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,7 @@ def _tools() -> bytes:
     return hashlib.sha256(b"\0".join(parts)).digest()
 
 
-def require_cuda_code(f: Function, signature: Signature) -> None:
+def require_cuda_code(f: Function, signature: Signature, architectures: Sequence[str] = ARCHITECTURES) -> None:
     """Lower the finished ``f`` for each architecture, and assemble what was not assembled before."""
     counts["kernels"] += 1
     if any(isinstance(o, ops.Native) for o in f.body.walk()):
@@ -71,7 +71,7 @@ def require_cuda_code(f: Function, signature: Signature) -> None:
     if _is_one_of_many():
         counts["random"] += 1
         return
-    for arch in ARCHITECTURES:
+    for arch in architectures:
         target = cuda_target(arch)
         text = backend.lower_to_llvm(f, target, pipeline._lowering(signature, analyse(f), target))
         key = hashlib.sha256(_tools() + arch.encode() + text.encode()).hexdigest()

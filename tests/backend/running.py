@@ -195,6 +195,13 @@ class Outcome:
     wanted: list[Any]
 
 
+OF_MEMORY: tuple[dict[str, bool], ...] = ({}, {"contiguous": True}, {"debug": True})
+"""Options under which accesses to arrays are other code: any strides, none, and checked indices."""
+
+OF_VECTORS = OF_MEMORY[:2]
+"""Those under which arithmetic is other code: LLVM makes vectors of threads whose elements are neighbours."""
+
+
 def outcomes(
     f: Function,
     args: Sequence[Any],
@@ -202,13 +209,14 @@ def outcomes(
     splits: Sequence[int] = (),
     capacity: int = 32,
     base: Options = DEFAULT,
+    changes: Sequence[dict[str, bool]] = OF_MEMORY,
 ) -> list[Outcome]:
     """Run ``f`` interpreted, and compiled under several options, on copies of ``args``."""
     wanted = copies(args)
     told: list[str] = []
     run(f, wanted, dims, told)
     found = []
-    for options in (base, base.replace(contiguous=True), base.replace(debug=True)):
+    for options in (base.replace(**change) for change in changes):
         if options.contiguous and not contiguous(f, args):
             continue
         found.append(Outcome(options, copies(args), wanted))
@@ -227,9 +235,10 @@ def check(
     splits: Sequence[int] = (),
     capacity: int = 32,
     base: Options = DEFAULT,
+    changes: Sequence[dict[str, bool]] = OF_MEMORY,
 ) -> list[np.ndarray]:
     """Run ``f`` compiled and interpreted on copies of ``args``, compare, return the compiled run's arrays."""
-    found = outcomes(f, args, dims, splits, capacity, base)
+    found = outcomes(f, args, dims, splits, capacity, base, changes)
     for outcome in found:
         for k in range(len(f.params)):
             check_param(f, outcome, k, rtol)

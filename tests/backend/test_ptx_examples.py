@@ -1,6 +1,7 @@
-"""Every kernel of ``examples/``, and its adjoint, becomes PTX for sm_80 and sm_90 that the assembler takes.
+"""Every kernel of ``examples/``, and its adjoint, becomes PTX that the assembler takes.
 
-``pytest --for-cuda`` says the same of the kernels of all other tests.
+The suite asks sm_80 for contiguous arrays and for adjoints, and sm_90 for arrays of any strides; the long tail asks the
+other architecture. ``pytest --for-cuda`` asks both, for the kernels of all other tests as well.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from tests.backend.test_ptx import needs_libdevice, needs_ptxas
-from tests.cuda_compiling import require_cuda_code
+from tests.cuda_compiling import ARCHITECTURES, require_cuda_code
+from tests.long_tail import tail
 from warp_like.analysis.memory import analyse
 from warp_like.base.errors import WarpCodegenError
 from warp_like.compiler import pipeline
@@ -57,18 +60,24 @@ def load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
+def table() -> list[Any]:
+    """Each file with the architectures of the suite, and with those of the long tail."""
+    few, others = ARCHITECTURES, ARCHITECTURES[::-1]
+    return [*((name, *few) for name in FILES), *(tail(name, *others) for name in FILES)]
+
+
 @needs_ptxas
 @needs_libdevice
-@pytest.mark.parametrize("name", FILES)
-def test_example(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "first", "second"), table())
+def test_example(name: str, first: str, second: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module = load(name, monkeypatch)
     kernels = [k for k in vars(module).values() if isinstance(k, Kernel)]
     concrete = [k for k in kernels if not k.is_generic] + [i for k in kernels for i in k.overloads.values()]
     for kernel in concrete:
         signature = Signature(kernel.types, options=kernel.compile_options(), sums=True)
         f = pipeline.optimised(kernel.source, signature)
-        require_cuda_code(f, signature)
-        require_cuda_code(f, signature.replace(contiguous=False, sums=False))
+        require_cuda_code(f, signature, (first,))
+        require_cuda_code(f, signature.replace(contiguous=False, sums=False), (second,))
         accesses = array_uses(analyse(f))
         wrt = tuple(i for i, t in enumerate(kernel.types) if isinstance(t, Array) and is_differentiable(t))
         if not kernel.option("enable_backward") or not {i for i in wrt if accesses[i].written}:
@@ -78,7 +87,7 @@ def test_example(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
             g = pipeline.optimised(kernel.source, reverse)
         except WarpCodegenError:
             continue  # refused for the CPU as well
-        require_cuda_code(g, reverse)
+        require_cuda_code(g, reverse, (first,))
 
 
 def test_there_are_examples() -> None:

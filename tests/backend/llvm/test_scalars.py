@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.backend.running import Kernel, Outcome, Runtime, check, check_param, dtype_of, outcomes
+from tests.backend import running
+from tests.backend.running import OF_VECTORS, Kernel, Outcome, Runtime, check_param, dtype_of
 from tests.ir_builder import start, tid
 from warp_like.backend.target import Options
 from warp_like.ir.core import Function
@@ -31,6 +32,9 @@ from warp_like.ir.types import (
     int64,
     uint16,
 )
+
+outcomes = functools.partial(running.outcomes, changes=OF_VECTORS)
+check = functools.partial(running.check, changes=OF_VECTORS)
 
 
 def samples(t: Scalar) -> np.ndarray:
