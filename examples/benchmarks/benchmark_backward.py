@@ -124,7 +124,7 @@ def main(argv: list[str] | None = None) -> dict[str, Times]:
     """Run the benchmark and return its rows."""
     options = reporting.parser(__doc__).parse_args(argv)
     found: dict[str, Any] = {**frameworks.find_frameworks([c for c in COLUMNS if c in frameworks.FRAMEWORKS])}
-    if (library := cpp_reference.load(cpp_reference.FAST)) is not None:
+    if (library := cpp_reference.load(cpp_reference.FAST, files="gradients")) is not None:
         found["C++"] = library
     budget = reporting.budget(options)
     measured = {p.name: measure_problem(p, found, budget) for p in all_problems(options.quick)}

@@ -40,7 +40,7 @@ SCALARS = [
 VECTORS = ["length", "normalize", "norm_l1", "norm_l2", "norm_huber"]
 MATRICES = ["inverse", "determinant", "svd2", "svd3", "qr3", "eig3"]
 QUATERNIONS = ["quat_from_matrix", "quat_to_matrix", "quat_to_axis_angle", "quat_from_axis_angle", "quat_inverse"]
-COUNT = 16
+COUNT = 12
 
 
 def found() -> Iterator[Any]:

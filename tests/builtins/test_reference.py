@@ -81,18 +81,35 @@ def close(got: np.ndarray, wanted: np.ndarray, tolerance: float) -> np.ndarray:
 
 
 TOGETHER = 8
-"""How many builtins stand in one kernel: LLVM takes longer for a loop over the grid than for a call in it.
-
-But for vectors of float16, which become so many conversions that its time grows with their square.
-"""
+"""How many builtins stand in one kernel: LLVM takes longer for a loop over the grid than for a call in it."""
 
 
 def groups(scalar: Scalar, given: list[str]) -> Iterator[tuple[str, ...]]:
     """Divide builtins into those of one kernel: those with a body may branch, of the others LLVM makes vectors."""
-    count = 1 if scalar == float16 else TOGETHER
+    for some in division(scalar, given):
+        yield from (tuple(some[k : k + TOGETHER]) for k in range(0, len(some), TOGETHER))
+
+
+def division(scalar: Scalar, given: list[str]) -> list[list[str]]:
+    """Divide builtins into those without and with a body; those of halves once more, by ``is_optimised``."""
     bodies = {c.row.name for c in checked(scalar) if isinstance(c.row.lower, (Expand, Inline))}
-    for some in ([n for n in given if n not in bodies], [n for n in given if n in bodies]):
-        yield from (tuple(some[k : k + count]) for k in range(0, len(some), count))
+    few = [n for n in given if is_optimised(scalar, n)]
+    return [
+        [n for n in part if (n in bodies) == body]
+        for part in (few, [n for n in given if n not in few])
+        for body in (False, True)
+    ]
+
+
+@functools.cache
+def is_optimised(scalar: Scalar, name: str) -> bool:
+    """Whether LLVM's whole pipeline makes the kernel of a builtin: not of vectors of halves.
+
+    They become so many conversions that its time grows with their square; float32 has the same vectors.
+    """
+    return scalar not in HALVES or all(
+        isinstance(t, Scalar) for c in checked(scalar) if c.row.name == name for t in (*c.types, c.result)
+    )
 
 
 def table() -> Iterator[Any]:
@@ -118,7 +135,7 @@ def test_compiled(scalar: Scalar, some: tuple[str, ...]) -> None:
     memory = [[np.resize(a, (longest, *a.shape[1:])) for a in args] for args in given]
     out = [in_memory(empty(c.result, longest), c.result) for c in calls]
     flat = [a for args, result in zip(memory, out, strict=True) for a in (*args, result)]
-    Kernel(finish(kernel(*calls)))(flat, (longest,))
+    Kernel(finish(kernel(*calls)), optimised=is_optimised(scalar, some[0]))(flat, (longest,))
     for case, args, got in zip(calls, given, out, strict=True):
         seen = [from_memory(a, t) for a, t in zip(args, case.types, strict=True)]
         compare(case, seen, from_memory(got, case.result)[: len(args[0])])

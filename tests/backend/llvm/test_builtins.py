@@ -12,15 +12,14 @@ from typing import Any
 import pytest
 
 import warp_like.builtins  # noqa: F401  (fills the registry)
+from tests.backend.running import to_plain_object
 from tests.builtins.calls import cases, has_reference
 from tests.ir_builder import start, tid
 from tests.long_tail import tail
 from warp_like.backend.compile import to_ptx
-from warp_like.backend.cpu import compile_object
 from warp_like.backend.libdevice import find_libdevice
-from warp_like.backend.llvm.entry import lower_entry
 from warp_like.backend.llvm.instructions import SCALAR, WHOLE
-from warp_like.backend.target import Options, cuda_target, host_target
+from warp_like.backend.target import Options, cuda_target
 from warp_like.builtins.overload import Cooperative, Elementwise, Expand, Inline, Overload, Symbol, Target
 from warp_like.builtins.patterns import ArrayOf, Pattern, TileOf, substitute
 from warp_like.builtins.spec import REGISTRY, resolve
@@ -130,12 +129,6 @@ def kernel(row: Overload, found: list[tuple[Type, ...]]) -> Function:
     return f
 
 
-def to_object(f: Function) -> bytes:
-    """The object of ``f`` by LLVM's short pipeline: nobody runs it, and the long one takes most of the test's time."""
-    lowered = lower_entry(f, host_target(), Options(contiguous=True))
-    return compile_object(lowered._replace(straight=True), host_target())
-
-
 def table() -> list[Any]:
     """Every row, with the types of the suite and with those of the long tail."""
     few = [(row, False) for row in rows() if left(row, False)]
@@ -147,7 +140,7 @@ def test_compiles(row: Overload, long: bool) -> None:
     f = expand(kernel(row, left(row, long)))
     if find_libdevice() is not None:
         assert ".entry wl_all_" in to_ptx(f, cuda_target("sm_80"), Options(contiguous=True))
-    assert to_object(in_single_threads(f))[:4] == b"\x7fELF"
+    assert to_plain_object(in_single_threads(f), Options(contiguous=True))[:4] == b"\x7fELF"
 
 
 @pytest.mark.parametrize("row", rows(), ids=shown)
