@@ -51,9 +51,12 @@ class Recipe:
         return list(dict.fromkeys(step.file for step in self.steps))
 
     def follow(self, folder: Path) -> None:
-        """Make in ``folder`` a copy in which the steps are done, and ``program.py``."""
-        for part in ("warp_like", "tests"):
-            shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+        """Make in ``folder`` a copy in which the steps are done, and ``program.py``.
+
+        Python's compiled files of the package are copied, too: those of unchanged files are used, by times and sizes.
+        """
+        shutil.copytree(ROOT / "warp_like", folder / "warp_like")
+        shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "pyproject.toml", folder)
         for step in self.steps:
             step.do(folder)
