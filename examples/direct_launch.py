@@ -1,7 +1,7 @@
-"""Launch a kernel directly on the arrays of NumPy and PyTorch: no conversion call, no copy.
+"""Launch a kernel on the arrays of NumPy and PyTorch: no conversion call, no copy.
 
-The kernel reads and writes the memory that the frameworks own, strided views included. The last part
-launches the kernel's adjoint in the same way.
+The kernel reads and writes the memory that the frameworks own, strided views included.
+The last part launches the kernel's adjoint in the same way.
 """
 
 import numpy as np
@@ -45,7 +45,7 @@ def strided_and_mixed(n: int) -> None:
 
 
 def adjoint(n: int) -> None:
-    """With d(out) = 1, the adjoint launch adds d(out)/dx = 2 a x to the gradient of ``x``."""
+    """With d(out) = 1, the adjoint launch adds 2 a x to the gradient of ``x``."""
     x, out = np.arange(n, dtype=np.float32), np.zeros(n, dtype=np.float32)
     grad_x, grad_out = np.zeros(n, dtype=np.float32), np.ones(n, dtype=np.float32)
     wp.launch(

@@ -1,48 +1,52 @@
-"""Fit a photograph with a few thousand 2-D Gaussians, by gradient descent through kernels.
+"""Fit a photograph with thousands of 2-D Gaussians, by gradients through kernels.
 
     python examples/gaussian_splatting_2d.py --gaussians 3000 --iterations 300
 
-Every Gaussian ``g`` has a centre ``mu`` (px), two standard deviations ``s1, s2`` (px, at least
-``MIN_SCALE``), an angle ``theta`` (rad), a colour ``c`` (the image's RGB, where 1 is full scale) and an
-opacity ``o`` (0 to 1). With ``R`` the rotation by ``theta``, its falloff at the point ``p`` is
+Every Gaussian ``g`` has a centre ``mu`` (px), two standard deviations ``s1, s2`` (px,
+at least ``MIN_SCALE``), an angle ``theta`` (rad), a colour ``c`` (the image's RGB,
+where 1 is full scale) and an opacity ``o`` (0 to 1). With ``R`` the rotation by
+``theta``, its falloff at the point ``p`` is
 
     G(p) = max(0, exp(-q / 2) - exp(-CUTOFF / 2)),
     q    = (p - mu)^T A (p - mu),   A = R diag(1/s1^2, 1/s2^2) R^T.
 
-Points are in px, and the pixel in column x and row y has its centre at (x + 0.5, y + 0.5).
-The second term makes it end at ``q = CUTOFF`` without a step; a step has no gradient, and Gaussians would
-leave pixels uncovered without noticing. An image has no depth, so nothing is sorted: a pixel is the average
-of its Gaussians, weighted by opacity and falloff,
+Points are in px, and the pixel in column x and row y has its centre at (x + 0.5, y +
+0.5). The second term makes it end at ``q = CUTOFF`` without a step; a step has no
+gradient, and Gaussians would leave pixels uncovered without noticing. An image has no
+depth, so nothing is sorted: a pixel is the average of its Gaussians, weighted by
+opacity and falloff,
 
     C(p) = sum_g o_g G_g(p) c_g / (EPSILON + sum_g o_g G_g(p)).
 
-The loss is the mean squared error over pixels and channels, and PSNR = -10 log10(loss) dB.
+The loss is the mean squared error over pixels and channels, and PSNR = -10 log10(loss)
+dB.
 
-Four differentiable kernels make the loss: ``prepare`` turns the optimizer's unbounded parameters into
-``mu``, ``A`` and colour premultiplied by opacity; ``rasterise`` evaluates both sums, one thread a pixel;
-``normalise`` divides them; ``squared_error`` compares with the photograph. A tape records these four
-launches once. Its backward pass leaves the gradients in the ``.grad`` of the PyTorch tensors that Adam steps
-on: the kernels work in the tensors' own memory.
+Four differentiable kernels make the loss: ``prepare`` turns the optimizer's unbounded
+parameters into ``mu``, ``A`` and colour premultiplied by opacity; ``rasterise``
+evaluates both sums, one thread a pixel; ``normalise`` divides them; ``squared_error``
+compares with the photograph. A tape records these four launches once. Its backward pass
+leaves the gradients in the ``.grad`` of the PyTorch tensors that Adam steps on: the
+kernels work in the tensors' own memory.
 
-A fifth kernel, ``bin_gaussians``, is not differentiated: for every tile of 16 x 16 pixels it lists the
-Gaussians that reach into it, so that a pixel looks at a few dozen of them and not at thousands. It takes
-about a hundredth of a step's time and runs before every rendering, so the tiles change how long that takes
-but not what comes out.
+A fifth kernel, ``bin_gaussians``, is not differentiated: for every tile of 16 x 16
+pixels it lists the Gaussians that reach into it, so that a pixel looks at a few dozen
+of them and not at thousands. It takes about a hundredth of a step's time and runs
+before every rendering, so the tiles change how long that takes but not what comes out.
 
 Sources:
-    Zwicker, Pfister, van Baar, Gross: "EWA Splatting", IEEE TVCG 2002 (elliptical Gaussians on an image
-        plane).
-    Kerbl, Kopanas, Leimkuehler, Drettakis: "3D Gaussian Splatting for Real-Time Radiance Field Rendering",
-        ACM TOG 2023 (covariance from scales and rotation, 16 x 16 tiles, first scales from the distance to
-        the neighbours).
-    Zhang et al.: "GaussianImage: 1000 FPS Image Representation and Compression by 2D Gaussian Splatting",
-        ECCV 2024 (one image, no depth order, weighted sums).
-    Zhang et al.: "Image-GS: Content-Adaptive Image Representation via 2D Gaussians", SIGGRAPH 2025
-        (normalised weights, first centres drawn by image gradient).
+    Zwicker, Pfister, van Baar, Gross: "EWA Splatting", IEEE TVCG 2002 (elliptical
+        Gaussians on an image plane).
+    Kerbl, Kopanas, Leimkuehler, Drettakis: "3D Gaussian Splatting for Real-Time
+        Radiance Field Rendering", ACM TOG 2023 (covariance from scales and rotation, 16
+        x 16 tiles, first scales from the distance to the neighbours).
+    Zhang et al.: "GaussianImage: 1000 FPS Image Representation and Compression by 2D
+        Gaussian Splatting", ECCV 2024 (one image, no depth order, weighted sums).
+    Zhang et al.: "Image-GS: Content-Adaptive Image Representation via 2D Gaussians",
+        SIGGRAPH 2025 (normalised weights, first centres drawn by image gradient).
     Kingma, Ba: "Adam: A Method for Stochastic Optimization", ICLR 2015.
 
-The photograph is NASA's portrait of Eileen Collins (public domain), which scikit-image ships as
-``data.astronaut()``.
+The photograph is NASA's portrait of Eileen Collins (public domain), which scikit-image
+ships as ``data.astronaut()``.
 """
 
 import argparse
@@ -59,13 +63,13 @@ import warp_like as wp
 
 TILE = 16  # edge of a tile, px
 CUTOFF = 9.0  # largest q that still counts: a Gaussian ends at 3 standard deviations
-FLOOR = math.exp(-0.5 * CUTOFF)  # taken off every falloff, which then reaches zero at the cutoff, no step
+FLOOR = math.exp(-0.5 * CUTOFF)  # taken off every falloff, which ends without a step
 EPSILON = 1.0e-3  # weight of the black background
-MIN_SCALE = 0.3  # smallest standard deviation, px: nothing gets so thin that it slips between pixel centres
+MIN_SCALE = 0.3  # smallest standard deviation, px: else some slip between pixel centres
 TILE_CAPACITY = 1024  # most Gaussians that one tile can list
 
 
-# --- kernels -----------------------------------------------------------------------------------------------
+# --- kernels -----------------------------------------------------------------
 
 
 @wp.func
@@ -76,7 +80,8 @@ def sigmoid(x: float):
 @wp.func
 def mahalanobis_sq(d: wp.vec2, conic: wp.vec3):
     """Return d^T A d for the symmetric A = [[conic.x, conic.y], [conic.y, conic.z]]."""
-    return conic[0] * d[0] * d[0] + 2.0 * conic[1] * d[0] * d[1] + conic[2] * d[1] * d[1]
+    mixed = 2.0 * conic[1] * d[0] * d[1]
+    return conic[0] * d[0] * d[0] + mixed + conic[2] * d[1] * d[1]
 
 
 @wp.func
@@ -95,12 +100,14 @@ def prepare(
     conics: wp.array(dtype=wp.vec3),
     paints: wp.array(dtype=wp.vec4),
 ):
-    """Turn the optimizer's parameters into what ``rasterise`` reads; one thread a Gaussian."""
+    """Turn the optimizer's parameters into splats; one thread a Gaussian."""
     g = wp.tid()
     c = wp.cos(angles[g])
     s = wp.sin(angles[g])
     rotation = wp.mat22(c, -s, s, c)
-    stretch = wp.mat22(inverse_variance(log_scales[g, 0]), 0.0, 0.0, inverse_variance(log_scales[g, 1]))
+    along = inverse_variance(log_scales[g, 0])
+    across = inverse_variance(log_scales[g, 1])
+    stretch = wp.mat22(along, 0.0, 0.0, across)
     a = rotation * stretch * wp.transpose(rotation)
     o = sigmoid(opacities[g])
     means[g] = wp.vec2(centres[g, 0], centres[g, 1])
@@ -123,10 +130,10 @@ def bin_gaussians(
     counts: wp.array(dtype=int),
     lists: wp.array2d(dtype=int),
 ):
-    """Add every Gaussian to the lists of the tiles that its bounding box touches; one thread a Gaussian.
+    """List every Gaussian in the tiles that its box touches; one thread a Gaussian.
 
-    ``counts`` (zero before the launch) counts also those that found their list full, so that the host can
-    tell.
+    ``counts`` (zero before the launch) counts also those that found their list full, so
+    that the host can tell.
     """
     g = wp.tid()
     mean = means[g]
@@ -136,9 +143,12 @@ def bin_gaussians(
     reach = wp.vec2(wp.sqrt(scale * conic[2]), wp.sqrt(scale * conic[0]))
     low = mean - reach
     high = mean + reach
-    if high[0] > 0.0 and high[1] > 0.0 and low[0] < float(tiles_x * TILE) and low[1] < float(tiles_y * TILE):
+    in_x = high[0] > 0.0 and low[0] < float(tiles_x * TILE)
+    in_y = high[1] > 0.0 and low[1] < float(tiles_y * TILE)
+    if in_x and in_y:
         for ty in range(tile_index(low[1], tiles_y), tile_index(high[1], tiles_y) + 1):
-            for tx in range(tile_index(low[0], tiles_x), tile_index(high[0], tiles_x) + 1):
+            first = tile_index(low[0], tiles_x)
+            for tx in range(first, tile_index(high[0], tiles_x) + 1):
                 tile = ty * tiles_x + tx
                 slot = wp.atomic_add(counts, tile, 1)
                 if slot < lists.shape[1]:
@@ -157,7 +167,8 @@ def rasterise(
 ):
     """Add up the Gaussians that reach a pixel: colour in ``xyz``, weight in ``w``.
 
-    The threads of one tile are neighbours in the grid, so that they share its list while it is in the cache.
+    The threads of one tile are neighbours in the grid, so that they share its list
+    while it is in the cache.
     """
     tile, k = wp.tid()
     x = (tile % tiles_x) * TILE + k % TILE
@@ -188,7 +199,7 @@ def squared_error(
     factor: float,
     loss: wp.array(dtype=float),
 ):
-    """Add ``factor`` times the squared error; one thread a row, so that few meet at the same address."""
+    """Add ``factor`` times the squared error; one thread a row, so that few meet."""
     y = wp.tid()
     row = wp.float32(0.0)
     for x in range(image.shape[1]):
@@ -197,13 +208,15 @@ def squared_error(
     wp.atomic_add(loss, 0, factor * row)
 
 
-# --- the scene ---------------------------------------------------------------------------------------------
+# --- the scene ---------------------------------------------------------------
 
 
 class Scene:
-    """The Gaussians as PyTorch tensors, and the launches that turn them into an image and a loss."""
+    """The Gaussians as PyTorch tensors, and the launches that make image and loss."""
 
-    def __init__(self, target: np.ndarray, count: int, seed: int = 0, device: str = "cpu"):
+    def __init__(
+        self, target: np.ndarray, count: int, seed: int = 0, device: str = "cpu"
+    ):
         height, width, _ = target.shape
         self.tiles_x, self.tiles_y = math.ceil(width / TILE), math.ceil(height / TILE)
         self.parameters = initial_parameters(target, count, seed, device)
@@ -218,14 +231,23 @@ class Scene:
         self.lists = self.zeros((tiles, min(count, TILE_CAPACITY)), int)
         self.sums = self.zeros((height, width), wp.vec4, requires_grad=True)
         self.image = self.zeros((height, width), wp.vec3, requires_grad=True)
-        self.target = wp.array(target.astype(np.float32), dtype=wp.vec3, device=self.device)
+        target = target.astype(np.float32)
+        self.target = wp.array(target, dtype=wp.vec3, device=self.device)
         self.loss = self.zeros(1, float, requires_grad=True)
 
     def zeros(self, shape, dtype, requires_grad: bool = False):
-        return wp.zeros(shape, dtype=dtype, requires_grad=requires_grad, device=self.device)
+        options = {"requires_grad": requires_grad, "device": self.device}
+        return wp.zeros(shape, dtype=dtype, **options)
 
     def launch(self, kernel, dim, inputs, outputs, record_tape: bool = True) -> None:
-        wp.launch(kernel, dim, inputs=inputs, outputs=outputs, device=self.device, record_tape=record_tape)
+        wp.launch(
+            kernel,
+            dim,
+            inputs=inputs,
+            outputs=outputs,
+            device=self.device,
+            record_tape=record_tape,
+        )
 
     def forward(self) -> None:
         """Render ``image`` and sum up ``loss``, from the parameters as they are now."""
@@ -234,38 +256,46 @@ class Scene:
         self.launch(prepare, len(self.means), self.inputs, splats)
         self.fill_tiles()
         tiles = [self.counts, self.lists, self.tiles_x]
-        self.launch(rasterise, (len(self.counts), TILE * TILE), [*splats, *tiles], [self.sums])
+        grid = (len(self.counts), TILE * TILE)
+        self.launch(rasterise, grid, [*splats, *tiles], [self.sums])
         self.launch(normalise, (height, width), [self.sums], [self.image])
         self.loss.zero_()
         factor = 1.0 / (3 * height * width)
-        self.launch(squared_error, height, [self.image, self.target, factor], [self.loss])
+        inputs = [self.image, self.target, factor]
+        self.launch(squared_error, height, inputs, [self.loss])
 
     def fill_tiles(self) -> None:
-        """List the Gaussians of every tile; these are integers, so there is nothing for a tape to record."""
+        """List the Gaussians of every tile; a tape has no use for these integers."""
         self.counts.zero_()
         splats = [self.means, self.conics, self.tiles_x, self.tiles_y]
-        self.launch(bin_gaussians, len(self.means), splats, [self.counts, self.lists], record_tape=False)
+        tiles = [self.counts, self.lists]
+        self.launch(bin_gaussians, len(self.means), splats, tiles, record_tape=False)
 
     def dropped(self) -> int:
-        """Return how many entries the last ``fill_tiles`` left out because their tiles were full."""
+        """Return how many entries the last ``fill_tiles`` left out of full tiles."""
         return int(np.maximum(self.counts.numpy() - self.lists.shape[1], 0).sum())
 
 
-def initial_parameters(target: np.ndarray, count: int, seed: int, device: str) -> dict[str, torch.Tensor]:
-    """Scatter round Gaussians, more of them where the image changes, each with the colour of its pixel.
+def initial_parameters(
+    target: np.ndarray, count: int, seed: int, device: str
+) -> dict[str, torch.Tensor]:
+    """Scatter round Gaussians in the colour of their pixels, more where it changes.
 
-    Three tenths of the centres are spread evenly, the others follow the gradient's magnitude (Image-GS). The
-    standard deviation comes from the mean distance to the three nearest neighbours (3D Gaussian Splatting).
+    Three tenths of the centres are spread evenly, the others follow the gradient's
+    magnitude (Image-GS). The standard deviation comes from the mean distance to the
+    three nearest neighbours (3D Gaussian Splatting).
     """
     width = target.shape[1]
     rng = np.random.default_rng(seed)
     slope = np.hypot(*np.gradient(target.mean(axis=2))) + 1.0e-6
     chance = 0.3 / slope.size + 0.7 * slope / slope.sum()
-    y, x = np.divmod(rng.choice(slope.size, size=count, p=chance.ravel() / chance.sum()), width)
+    chosen = rng.choice(slope.size, size=count, p=chance.ravel() / chance.sum())
+    y, x = np.divmod(chosen, width)
     centres = np.stack([x, y], axis=1) + rng.random((count, 2))
+    scales = np.log(0.6 * neighbour_distance(centres))
     values = {
         "centres": centres,
-        "log_scales": np.repeat(np.log(0.6 * neighbour_distance(centres))[:, None], 2, axis=1),
+        "log_scales": np.repeat(scales[:, None], 2, axis=1),
         "angles": rng.random(count) * math.pi,
         "colours": target[y, x],
         "opacities": np.zeros(count),
@@ -275,42 +305,57 @@ def initial_parameters(target: np.ndarray, count: int, seed: int, device: str) -
 
 
 def neighbour_distance(points: np.ndarray) -> np.ndarray:
-    """Return every point's mean distance to its three nearest neighbours, at least half a pixel (px)."""
+    """Return every point's mean distance (px) to its three neighbours, at least 0.5."""
     points = torch.tensor(points, dtype=torch.float32)
     nearest = torch.cdist(points, points).topk(4, largest=False).values[:, 1:]
     return nearest.mean(dim=1).clamp(min=0.5).numpy()
 
 
-# --- optimisation ------------------------------------------------------------------------------------------
+# --- optimisation ------------------------------------------------------------
 
-# What Adam may change a parameter by in one step: px, log px, rad, colour (0 to 1), log-odds.
-LEARNING_RATES = {"centres": 0.3, "log_scales": 0.07, "angles": 0.1, "colours": 0.02, "opacities": 0.05}
+# Steps of Adam: px, log px, rad, colour (0 to 1), log-odds.
+LEARNING_RATES = {
+    "centres": 0.3,
+    "log_scales": 0.07,
+    "angles": 0.1,
+    "colours": 0.02,
+    "opacities": 0.05,
+}
 
 
 @dataclass
 class Result:
-    """What ``fit`` found: an image (height, width, 3), 0 to 1, and the mean squared error after each step."""
+    """The result of ``fit``: an image (height, width, 3), 0 to 1, and all losses."""
 
     image: np.ndarray
-    losses: list[float]
+    losses: list[float]  # the mean squared error after each step
     psnr: float  # of ``image``, dB
-    seconds: float  # optimisation alone, with the compilation of kernels that were not in the cache
+    seconds: float  # optimisation alone, with the compilation of new kernels
     dropped: int  # list entries that the last rendering lost to full tiles
     parameters: dict[str, torch.Tensor]
 
 
 def decibels(mse: float) -> float:
-    """Return the peak signal-to-noise ratio of a mean squared error, for a peak of 1."""
+    """Return the peak signal-to-noise ratio of a mean squared error; the peak is 1."""
     return -10.0 * math.log10(max(mse, 1.0e-12))
 
 
-def fit(target: np.ndarray, gaussians=3000, iterations=300, seed=0, device="cpu", report=None) -> Result:
+def fit(
+    target: np.ndarray,
+    gaussians=3000,
+    iterations=300,
+    seed=0,
+    device="cpu",
+    report=None,
+) -> Result:
     """Fit Gaussians to an image.
 
-    ``target`` is (height, width, 3), 0 to 1. ``report(step, loss)`` is called after every step, if given.
+    ``target`` is (height, width, 3), 0 to 1. ``report(step, loss)`` is called after
+    every step, if given.
     """
     scene = Scene(target, gaussians, seed, device)
-    groups = [{"params": [scene.parameters[name]], "lr": rate} for name, rate in LEARNING_RATES.items()]
+    rates = LEARNING_RATES.items()
+    groups = [{"params": [scene.parameters[name]], "lr": rate} for name, rate in rates]
     optimizer = torch.optim.Adam(groups)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, iterations)
 
@@ -321,7 +366,7 @@ def fit(target: np.ndarray, gaussians=3000, iterations=300, seed=0, device="cpu"
     losses = []
     for step in range(1, iterations + 1):
         tape.zero()
-        tape.backward(loss=scene.loss)  # fills the .grad of the tensors that the optimizer holds
+        tape.backward(loss=scene.loss)  # fills the .grad of the optimizer's tensors
         optimizer.step()
         schedule.step()
         scene.forward()
@@ -335,7 +380,7 @@ def fit(target: np.ndarray, gaussians=3000, iterations=300, seed=0, device="cpu"
     return Result(image, losses, psnr, seconds, scene.dropped(), scene.parameters)
 
 
-# --- the program -------------------------------------------------------------------------------------------
+# --- the program -------------------------------------------------------------
 
 
 def load_photograph(size: int, path: str | None = None) -> np.ndarray:
@@ -354,11 +399,12 @@ OUTPUT = Path(__file__).parent / "output"
 
 
 def progress(steps: int):
-    """Return a function of a step's number and its loss that moves a bar on the terminal."""
+    """Return a function of a step's number and loss that moves a progress bar."""
     bar = tqdm(total=steps, unit="step", disable=None)
 
     def report(step: int, loss: float) -> None:
-        bar.set_postfix_str(f"loss {loss:.6f}, PSNR {decibels(loss):.2f} dB", refresh=False)
+        words = f"loss {loss:.6f}, PSNR {decibels(loss):.2f} dB"
+        bar.set_postfix_str(words, refresh=False)
         bar.update(step - bar.n)
         if step == steps:
             bar.close()
@@ -367,7 +413,7 @@ def progress(steps: int):
 
 
 def save_figure(path: Path, target: np.ndarray, result: Result) -> None:
-    """Draw target, result and error side by side, and the course of the loss below them."""
+    """Draw target, result and error side by side, and the losses below them."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -377,12 +423,18 @@ def save_figure(path: Path, target: np.ndarray, result: Result) -> None:
     error = 255.0 * np.sqrt(np.mean(np.square(result.image - target), axis=2))
     figure = plt.figure(figsize=(12.0, 7.2), layout="constrained")
     grid = figure.add_gridspec(2, 3, height_ratios=[2.2, 1.0])
-    titles = ["photograph", f"{count} Gaussians, {result.psnr:.1f} dB", "error (RMS of the channels, of 255)"]
-    for column, (title, image) in enumerate(zip(titles, [target, result.image, error], strict=True)):
+    titles = [
+        "photograph",
+        f"{count} Gaussians, {result.psnr:.1f} dB",
+        "error (RMS of the channels, of 255)",
+    ]
+    panels = zip(titles, [target, result.image, error], strict=True)
+    for column, (title, image) in enumerate(panels):
         axes = figure.add_subplot(grid[0, column])
         axes.set_title(title)
         axes.set_axis_off()
-        shown = axes.imshow(image, cmap="inferno", vmin=0.0, vmax=np.percentile(image, 99.5))
+        limits = {"vmin": 0.0, "vmax": np.percentile(image, 99.5)}
+        shown = axes.imshow(image, cmap="inferno", **limits)
     figure.colorbar(shown, ax=axes, shrink=0.85)
     draw_curve(figure.add_subplot(grid[1, :]), result)
     figure.savefig(path, dpi=110)
@@ -415,14 +467,41 @@ def at_least(low: int):
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Fit a photograph with 2-D Gaussians by gradient descent.")
-    parser.add_argument("--gaussians", type=at_least(4), default=3000, help="how many (default: %(default)s)")
-    parser.add_argument("--iterations", type=at_least(1), default=300, help="of Adam (default: %(default)s)")
-    parser.add_argument("--size", type=at_least(8), default=256, help="edge in px (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of the first guess (default: %(default)s)")
-    parser.add_argument("--image", help="a photograph of your own (default: scikit-image's astronaut)")
-    parser.add_argument("--device", default="cpu", help="where PyTorch's tensors live (default: %(default)s)")
-    parser.add_argument("--output", type=Path, default=OUTPUT, help="folder for the picture")
+    parser = argparse.ArgumentParser(
+        description="Fit a photograph with 2-D Gaussians by gradient descent."
+    )
+    parser.add_argument(
+        "--gaussians",
+        type=at_least(4),
+        default=3000,
+        help="how many (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--iterations",
+        type=at_least(1),
+        default=300,
+        help="of Adam (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--size",
+        type=at_least(8),
+        default=256,
+        help="edge in px (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of the first guess (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--image", help="a photograph of your own (default: scikit-image's astronaut)"
+    )
+    parser.add_argument(
+        "--device",
+        default="cpu",
+        help="where PyTorch's tensors live (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--output", type=Path, default=OUTPUT, help="folder for the picture"
+    )
     parser.add_argument("--quiet", action="store_true", help="print nothing")
     return parser.parse_args(argv)
 
@@ -432,9 +511,19 @@ def main(argv: list[str] | None = None) -> Result:
     say = (lambda text: None) if options.quiet else print
     target = load_photograph(options.size, options.image)
     size = options.size
-    say(f"Fitting {options.gaussians} Gaussians to {size} x {size} px on {options.device} ...")
+    say(
+        f"Fitting {options.gaussians} Gaussians to {size} x {size} px "
+        f"on {options.device} ..."
+    )
     report = None if options.quiet else progress(options.iterations)
-    result = fit(target, options.gaussians, options.iterations, options.seed, options.device, report)
+    result = fit(
+        target,
+        options.gaussians,
+        options.iterations,
+        options.seed,
+        options.device,
+        report,
+    )
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / "gaussian_splatting_2d.png"
     save_figure(path, target, result)

@@ -1,7 +1,8 @@
-"""The mirror image of ``optimise_torch.py``: the arrays are ours, and PyTorch's Adam gets views of them.
+"""``optimise_torch.py`` the other way round: PyTorch's Adam gets views of our arrays.
 
-``to_torch`` makes a tensor that shares the array's memory and whose ``.grad`` shares the array's gradient.
-The loss is the sum of squares of 100 points, so all points must end at the origin.
+``to_torch`` makes a tensor that shares the array's memory and whose ``.grad`` shares
+the array's gradient. The loss is the sum of squares of 100 points, so all points must
+end at the origin.
 """
 
 import numpy as np

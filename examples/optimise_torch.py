@@ -1,8 +1,8 @@
 """Let PyTorch's Adam minimise a function that is written as a kernel.
 
-The tensors belong to PyTorch. ``from_torch`` makes arrays that share their memory, gradients included, and a
-tape fills these gradients in. The loss is the sum of squares of 100 points, so all points must end at the
-origin.
+The tensors belong to PyTorch. ``from_torch`` makes arrays that share their memory,
+gradients included, and a tape fills these gradients in. The loss is the sum of squares
+of 100 points, so all points must end at the origin.
 """
 
 import torch
@@ -31,16 +31,21 @@ def main(steps: int = 500) -> float:
 
     tape = wp.Tape()
     with tape:
-        wp.launch(loss, dim=len(xs), inputs=[wp_xs], outputs=[wp_total], device=wp_xs.device)
+        wp.launch(
+            loss, dim=len(xs), inputs=[wp_xs], outputs=[wp_total], device=wp_xs.device
+        )
     print(f"loss at the start: {total.item():.3f}")
 
     for _ in range(steps):
         tape.zero()
-        tape.backward(loss=wp_total)  # xs.grad now holds the gradient, in the same memory as wp_xs.grad
+        # xs.grad then holds the gradient, in the same memory as wp_xs.grad.
+        tape.backward(loss=wp_total)
         assert torch.allclose(xs.grad, 2.0 * xs.detach())
         opt.step()
         wp_total.zero_()
-        wp.launch(loss, dim=len(xs), inputs=[wp_xs], outputs=[wp_total], device=wp_xs.device)
+        wp.launch(
+            loss, dim=len(xs), inputs=[wp_xs], outputs=[wp_total], device=wp_xs.device
+        )
 
     print(f"loss after {steps} steps: {total.item():.3e}")
     assert total.item() < 1.0e-6

@@ -1,12 +1,15 @@
 """Flocks of birds
 
-Each bird sees only those around it: it keeps its distance, turns as they turn, and stays with them. Flocks
-form without a leader.
+Each bird sees only those around it: it keeps its distance, turns as they turn, and
+stays with them. Flocks form without a leader.
 
 Group: Particles
-You learn: neighbours in cells, found by ``wp.utils.radix_sort_pairs``; no cell has a limit, and nothing is atomic.
-Check: the cells give exactly the neighbours that a search through all pairs finds; the birds end up flying in flocks.
-Method: C. Reynolds, "Flocks, herds and schools: a distributed behavioral model", SIGGRAPH 1987.
+You learn: neighbours in cells, found by ``wp.utils.radix_sort_pairs``; no cell has a
+    limit, and nothing is atomic.
+Check: the cells give exactly the neighbours that a search through all pairs finds; the
+    birds end up flying in flocks.
+Method: C. Reynolds, "Flocks, herds and schools: a distributed behavioral model",
+    SIGGRAPH 1987.
 """
 
 from pathlib import Path
@@ -24,8 +27,9 @@ FOLLOW, GATHER, AVOID = 0.05, 0.003, 0.008
 @wp.func
 def wrap(d: wp.vec2):
     """Return a difference of places across borders that are joined."""
-    size = wp.vec2(float(WIDTH), float(HEIGHT))
-    return wp.vec2(d[0] - size[0] * wp.round(d[0] / size[0]), d[1] - size[1] * wp.round(d[1] / size[1]))
+    x = d[0] - float(WIDTH) * wp.round(d[0] / float(WIDTH))
+    y = d[1] - float(HEIGHT) * wp.round(d[1] / float(HEIGHT))
+    return wp.vec2(x, y)
 
 
 @wp.func
@@ -34,7 +38,9 @@ def cell_of(x: wp.vec2):
 
 
 @wp.kernel
-def name_cells(x: wp.array(dtype=wp.vec2), cell: wp.array(dtype=int), bird: wp.array(dtype=int)):
+def name_cells(
+    x: wp.array(dtype=wp.vec2), cell: wp.array(dtype=int), bird: wp.array(dtype=int)
+):
     i = wp.tid()
     cell[i] = cell_of(x[i])
     bird[i] = i
@@ -42,7 +48,7 @@ def name_cells(x: wp.array(dtype=wp.vec2), cell: wp.array(dtype=int), bird: wp.a
 
 @wp.kernel
 def find_starts(cell: wp.array(dtype=int), count: int, start: wp.array(dtype=int)):
-    """Write where each cell begins among the sorted birds. Each bird does so for the cells since the one before it."""
+    """Write where cells begin: a bird does so for the cells since the last bird."""
     i = wp.tid()
     previous = wp.where(i > 0, cell[wp.max(i - 1, 0)], -1)
     here = wp.where(i < count, cell[i], start.shape[0] - 1)
@@ -78,7 +84,8 @@ def fly(
                     count += 1
                     if r2 < NEAR * NEAR:
                         away -= d / (r2 + 0.01)
-    turn = FOLLOW * (heading / float(wp.max(count, 1)) - v[i]) + (GATHER * middle + AVOID * away) * SPEED
+    turn = FOLLOW * (heading / float(wp.max(count, 1)) - v[i])
+    turn += (GATHER * middle + AVOID * away) * SPEED
     turned = SPEED * wp.normalize(v[i] + turn)
     moved = x[i] + turned + wp.vec2(float(WIDTH), float(HEIGHT))
     new_v[i] = turned
@@ -91,20 +98,31 @@ class Scene:
 
     def __init__(self, quick: bool = False):
         self.count = 400 if quick else 3200
-        x, y, angle = np.random.default_rng(8).uniform(0.0, 1.0, (3, self.count)) * [[WIDTH], [HEIGHT], [2.0 * np.pi]]
+        share = np.random.default_rng(8).uniform(size=(3, self.count))
+        x, y, angle = share * [[WIDTH], [HEIGHT], [2.0 * np.pi]]
+        v = SPEED * np.stack([np.cos(angle), np.sin(angle)], axis=1)
         self.x = wp.array(np.stack([x, y], axis=1), dtype=wp.vec2)
-        self.v = wp.array(SPEED * np.stack([np.cos(angle), np.sin(angle)], axis=1), dtype=wp.vec2)
+        self.v = wp.array(v, dtype=wp.vec2)
         self.new_x, self.new_v = wp.zeros_like(self.x), wp.zeros_like(self.v)
-        self.cell, self.bird = (wp.zeros(2 * self.count, dtype=int) for _ in range(2))  # the sort wants twice the room
+        self.cell = wp.zeros(2 * self.count, dtype=int)  # the sort wants twice the room
+        self.bird = wp.zeros_like(self.cell)
         self.start = wp.zeros(WIDTH * HEIGHT + 1, dtype=int)
         self.seen = wp.zeros(self.count, dtype=int)
 
     def step(self) -> None:
-        wp.launch(name_cells, dim=self.count, inputs=[self.x], outputs=[self.cell, self.bird])
+        wp.launch(
+            name_cells, dim=self.count, inputs=[self.x], outputs=[self.cell, self.bird]
+        )
         wp.utils.radix_sort_pairs(self.cell, self.bird, self.count)
-        wp.launch(find_starts, dim=self.count + 1, inputs=[self.cell, self.count], outputs=[self.start])
-        inputs = [self.x, self.v, self.bird, self.start, self.new_x, self.new_v, self.seen]
-        wp.launch(fly, dim=self.count, inputs=inputs)
+        wp.launch(
+            find_starts,
+            dim=self.count + 1,
+            inputs=[self.cell, self.count],
+            outputs=[self.start],
+        )
+        state = [self.x, self.v, self.bird, self.start]
+        after = [self.new_x, self.new_v, self.seen]
+        wp.launch(fly, dim=self.count, inputs=state, outputs=after)
         self.x, self.new_x = self.new_x, self.x
         self.v, self.new_v = self.new_v, self.v
 
@@ -118,15 +136,19 @@ def neighbours(x: np.ndarray) -> np.ndarray:
 
 def draw(scene: Scene, scale: int = 24) -> np.ndarray:
     """Return the birds, each with its way, in the colour of its direction."""
-    shades = pictures.colours(np.arctan2(*scene.v.numpy().T[::-1]) % (2.0 * np.pi), "wheel", 0.0, 2.0 * np.pi)
-    canvas, way = pictures.Canvas(WIDTH * scale, HEIGHT * scale), [scene.x.numpy().copy()]
+    direction = np.arctan2(*scene.v.numpy().T[::-1]) % (2.0 * np.pi)
+    shades = pictures.colours(direction, "wheel", 0.0, 2.0 * np.pi)
+    canvas = pictures.Canvas(WIDTH * scale, HEIGHT * scale)
+    way = [scene.x.numpy().copy()]
     for _ in range(14):
         scene.step()
         d = scene.x.numpy() - way[-1]
-        way.append(way[-1] + d - np.round(d / (WIDTH, HEIGHT)) * (WIDTH, HEIGHT))  # goes on across the border
+        d -= np.round(d / (WIDTH, HEIGHT)) * (WIDTH, HEIGHT)  # across the border
+        way.append(way[-1] + d)
     way = np.stack(way, axis=1) * scale
     for part, light in ((way[:, 0:6], 0.25), (way[:, 5:11], 0.5), (way[:, 10:], 0.9)):
-        for line, shade in zip(part, (shades * light).astype(int).tolist(), strict=True):
+        paint = (shades * light).astype(int).tolist()
+        for line, shade in zip(part, paint, strict=True):
             canvas.lines(line[None], tuple(shade), 1.5)
     canvas.dots(way[:, -1], shades, 1.6)
     return canvas.pixels()
@@ -136,13 +158,20 @@ def main(quick: bool, out: Path) -> None:
     scene = Scene(quick)
     expected = neighbours(scene.x.numpy()).sum(axis=1)
     scene.step()
-    pictures.require(bool(np.all(scene.seen.numpy() == expected)), "the cells give other neighbours")
+    pictures.require(
+        bool(np.all(scene.seen.numpy() == expected)), "the cells give other neighbours"
+    )
     for _ in pictures.progress(150 if quick else 230, "step"):
         scene.step()
     v = scene.v.numpy() / SPEED
     order = float((v @ v.T)[neighbours(scene.x.numpy())].mean())
-    print(f"The cells give the right neighbours; birds fly in parallel with theirs by {order:.3f}")
-    pictures.require(order > 0.5, f"birds fly in parallel with their neighbours by {order:.3f} only")
+    print(
+        "The cells give the right neighbours; "
+        f"birds fly in parallel with theirs by {order:.3f}"
+    )
+    pictures.require(
+        order > 0.5, f"birds fly in parallel with their neighbours by {order:.3f} only"
+    )
     pictures.save_png(out / "boids.png", draw(scene))
 
 

@@ -1,13 +1,16 @@
 """A network that obeys a law of physics
 
-A small PyTorch network learns a flow that steepens to a shock. It sees no data but the start: its loss is
-how badly it breaks Burgers' equation, and that is a kernel.
+A small PyTorch network learns a flow that steepens to a shock. It sees no data but the
+start: its loss is how badly it breaks Burgers' equation, and that is a kernel.
 
 Group: Optimisation and learning
-You learn: ``wp.torch_op``, which makes a kernel a differentiable operator, within a model and an optimiser of PyTorch.
-Check: the network agrees with the exact solution of Cole and Hopf (a mean error below 0.02; 0.2 in quick mode).
-Method: M. Raissi, P. Perdikaris, G. Karniadakis, "Physics-informed neural networks", J. Comput. Phys. 378, 2019;
-    here with differences on a grid in place of derivatives of the network.
+You learn: ``wp.torch_op``, which makes a kernel a differentiable operator, within a
+    model and an optimiser of PyTorch.
+Check: the network agrees with the exact solution of Cole and Hopf (a mean error below
+    0.02; 0.2 in quick mode).
+Method: M. Raissi, P. Perdikaris, G. Karniadakis, "Physics-informed neural networks", J.
+    Comput. Phys. 378, 2019; here with differences on a grid in place of derivatives of
+    the network.
 Not timed: Warp has no ``torch_op``.
 """
 
@@ -25,8 +28,10 @@ VISCOSITY = 0.03
 
 @wp.torch_op
 @wp.kernel
-def residual(u: wp.array2d(dtype=float), dt: float, dx: float, wrong: wp.array2d(dtype=float)):
-    """Write du/dt + u du/dx - viscosity d2u/dx2 between two moments, for the points that have neighbours."""
+def residual(
+    u: wp.array2d(dtype=float), dt: float, dx: float, wrong: wp.array2d(dtype=float)
+):
+    """Write du/dt + u du/dx - viscosity d2u/dx2 between two moments, off the border."""
     k, i = wp.tid()
     if k + 1 < u.shape[0] and i > 0 and i + 1 < u.shape[1]:
         left = 0.5 * (u[k, i - 1] + u[k + 1, i - 1])
@@ -34,17 +39,19 @@ def residual(u: wp.array2d(dtype=float), dt: float, dx: float, wrong: wp.array2d
         right = 0.5 * (u[k, i + 1] + u[k + 1, i + 1])
         change = (u[k + 1, i] - u[k, i]) / dt
         carried = 0.25 * (right * right - left * left) / dx
-        wrong[k, i] = change + carried - VISCOSITY * (left - 2.0 * here + right) / (dx * dx)
+        spread = VISCOSITY * (left - 2.0 * here + right) / (dx * dx)
+        wrong[k, i] = change + carried - spread
 
 
 class Flow(torch.nn.Module):
-    """The velocity at times and places; its form gives it the right start and zero at both ends."""
+    """The velocity at times and places, with the right start and zero at both ends."""
 
     def __init__(self):
         super().__init__()
         sizes = (2, 24, 24, 24, 1)
         layers = [torch.nn.Linear(a, b) for a, b in pairwise(sizes)]
-        self.net = torch.nn.Sequential(*[m for layer in layers for m in (layer, torch.nn.Tanh())][:-1])
+        steps = [m for layer in layers for m in (layer, torch.nn.Tanh())]
+        self.net = torch.nn.Sequential(*steps[:-1])
 
     def forward(self, t: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         free = self.net(torch.stack([2.0 * t - 1.0, x], dim=-1))[..., 0]
@@ -52,7 +59,7 @@ class Flow(torch.nn.Module):
 
 
 def exact(t: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return the solution by the transformation of Cole and Hopf, with Gauss-Hermite quadrature."""
+    """Return the solution of Cole and Hopf, by Gauss-Hermite quadrature."""
     nodes, weights = np.polynomial.hermite.hermgauss(80)
     at = x[..., None] - np.sqrt(4.0 * VISCOSITY * t[..., None]) * nodes
     shares = weights * np.exp(-np.cos(np.pi * at) / (2.0 * np.pi * VISCOSITY))
@@ -63,7 +70,11 @@ def train(flow: Flow, t: torch.Tensor, x: torch.Tensor, steps: int) -> float:
     """Make the residual small, and return its mean square."""
     dt, dx = float(t[1, 0] - t[0, 0]), float(x[0, 1] - x[0, 0])
     optimiser = torch.optim.LBFGS(
-        flow.parameters(), max_iter=steps, history_size=50, line_search_fn="strong_wolfe", tolerance_change=0.0
+        flow.parameters(),
+        max_iter=steps,
+        history_size=50,
+        line_search_fn="strong_wolfe",
+        tolerance_change=0.0,
     )
 
     def loss() -> torch.Tensor:
@@ -77,18 +88,21 @@ def train(flow: Flow, t: torch.Tensor, x: torch.Tensor, steps: int) -> float:
 
 
 def draw(found: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Return the flow over time, and below it the velocity at five moments with the exact one as dots."""
+    """Return the flow over time; below it are five moments, the exact ones as dots."""
     height, width = 150, 720
     image = pictures.Canvas(width, height + 270, "#0b0f1a")
     shades = pictures.palette("fire", 9)[3:8].astype(int)
-    for k, shade in zip(np.linspace(0, len(found) - 1, 5).astype(int), shades, strict=True):
+    moments = np.linspace(0, len(found) - 1, 5).astype(int)
+    for k, shade in zip(moments, shades, strict=True):
         places = np.linspace(10.0, width - 10.0, found.shape[1])
         curve = np.stack([places, height + 135.0 - 115.0 * found[k]], axis=1)
         image.lines(curve[None], tuple(shade.tolist()), 2.0)
         dots = np.stack([places, height + 135.0 - 115.0 * truth[k]], axis=1)[::4]
         image.dots(dots, np.full((len(dots), 3), 240), 1.7)
     pixels = image.pixels().copy()
-    smooth = torch.nn.functional.interpolate(torch.tensor(found)[None, None], (height, width), mode="bicubic")
+    smooth = torch.nn.functional.interpolate(
+        torch.tensor(found)[None, None], (height, width), mode="bicubic"
+    )
     pixels[:height] = pictures.colours(smooth[0, 0].numpy(), "storm", -1.0, 1.0)
     return pixels
 
@@ -96,7 +110,8 @@ def draw(found: np.ndarray, truth: np.ndarray) -> np.ndarray:
 def main(quick: bool, out: Path) -> None:
     torch.manual_seed(2)
     moments, places = (24, 49) if quick else (64, 129)
-    t, x = torch.meshgrid(torch.linspace(0.0, 0.8, moments), torch.linspace(-1.0, 1.0, places), indexing="ij")
+    t, x = torch.linspace(0.0, 0.8, moments), torch.linspace(-1.0, 1.0, places)
+    t, x = torch.meshgrid(t, x, indexing="ij")
     flow = Flow()
     law = train(flow, t, x, 40 if quick else 600)
     found = flow(t, x).detach().numpy()

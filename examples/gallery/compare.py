@@ -1,10 +1,11 @@
-"""Time one step of each example of the gallery beside NVIDIA Warp, and write ``speed.json``.
+"""Time a step of each example of the gallery beside Warp, and write ``speed.json``.
 
     python examples/gallery/compare.py --warp-path FOLDER
 
-``FOLDER`` holds the package ``warp``, where this Python does not find it by itself. An example runs with Warp as it is
-written, with ``import warp as wp`` in place of ``import warp_like as wp``. Each framework runs in a process of its
-own; the processes take turns, and the median of their times counts. The gallery's pages show the ratio.
+``FOLDER`` holds the package ``warp``, where this Python does not find it by itself. An
+example runs with Warp as it is written, with ``import warp as wp`` in place of ``import
+warp_like as wp``. Each framework runs in a process of its own; the processes take
+turns, and the median of their times counts. The gallery's pages show the ratio.
 """
 
 from __future__ import annotations
@@ -29,14 +30,19 @@ SECONDS = 0.3  # at least, of steps in each round
 
 
 def work(framework: str, name: str) -> None:
-    """Answer each line of the input with the milliseconds of a step; the framework's own prints go to stderr."""
+    """Answer each line of the input with the milliseconds of a step.
+
+    The framework's own prints go to stderr.
+    """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     sys.path.insert(0, str(HERE))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{name}.py"
         text = (HERE / f"{name}.py").read_text(encoding="utf-8")
-        path.write_text(text.replace(IMPORTS["warp_like"], IMPORTS[framework]), encoding="utf-8")
+        path.write_text(
+            text.replace(IMPORTS["warp_like"], IMPORTS[framework]), encoding="utf-8"
+        )
         spec = importlib.util.spec_from_file_location(name, path)
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
@@ -60,29 +66,39 @@ def time_step(scene) -> float:
 
 
 def compare(name: str, warp_path: str | None) -> tuple[dict[str, float], str]:
-    """Return the median milliseconds of a step for both frameworks, and Warp's version."""
-    paths = [str(HERE.parents[1]), *([warp_path] if warp_path else []), os.environ.get("PYTHONPATH", "")]
+    """Return both frameworks' median milliseconds of a step, and Warp's version."""
+    paths = [
+        str(HERE.parents[1]),
+        *([warp_path] if warp_path else []),
+        os.environ.get("PYTHONPATH", ""),
+    ]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, str(Path(__file__).resolve()), "--worker"]
     with contextlib.ExitStack() as stack:
         workers = {}
         for framework in IMPORTS:
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}
-            workers[framework] = stack.enter_context(subprocess.Popen([*command, framework, name], **pipes))
-        versions = {framework: worker.stdout.readline().strip() for framework, worker in workers.items()}
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            worker = subprocess.Popen(
+                [*command, framework, name], text=True, env=environment, **pipes
+            )
+            workers[framework] = stack.enter_context(worker)
+        versions = {name: w.stdout.readline().strip() for name, w in workers.items()}
         times: dict[str, list[float]] = {framework: [] for framework in IMPORTS}
         for _ in range(ROUNDS):
             for framework, worker in workers.items():
                 worker.stdin.write("go\n")
                 worker.stdin.flush()
                 times[framework].append(float(worker.stdout.readline()))
-    return {framework: round(statistics.median(found), 4) for framework, found in times.items()}, versions["warp"]
+    medians = {name: round(statistics.median(t), 4) for name, t in times.items()}
+    return medians, versions["warp"]
 
 
 def processor() -> str:
     """Return the processor's name and how many cores this process may use."""
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    model = next(line.partition(": ")[2] for line in lines if line.startswith("model name"))
+    model = next(
+        line.partition(": ")[2] for line in lines if line.startswith("model name")
+    )
     return f"{len(os.sched_getaffinity(0))} cores of {model}"
 
 
@@ -95,8 +111,14 @@ def main() -> None:
     if options.worker:
         return work(*options.worker)
     path = HERE / "speed.json"
-    record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"examples": {}}
-    everything = [p.stem for p in sorted(HERE.glob("*.py")) if "\nclass Scene" in p.read_text(encoding="utf-8")]
+    record = {"examples": {}}
+    if path.exists():
+        record = json.loads(path.read_text(encoding="utf-8"))
+    everything = [
+        p.stem
+        for p in sorted(HERE.glob("*.py"))
+        if "\nclass Scene" in p.read_text(encoding="utf-8")
+    ]
     for name in options.examples or everything:
         times, record["warp"] = compare(name, options.warp_path)
         record["examples"][name] = times

@@ -1,12 +1,14 @@
 """Growth of a crystal
 
-A seed freezes in a supercooled melt. Heat of freezing slows it down everywhere but at the tips, so that it
-grows arms with side arms, like snow.
+A seed freezes in a supercooled melt. Heat of freezing slows it down everywhere but at
+the tips, so that it grows arms with side arms, like snow.
 
 Group: Solids
-You learn: two coupled fields, a random number for each thread, and differences of a field that is computed first.
+You learn: two coupled fields, a random number for each thread, and differences of a
+    field that is computed first.
 Check: the heat of the melt grows by exactly the latent heat of what froze.
-Method: R. Kobayashi, "Modeling and numerical simulations of dendritic crystal growth", Physica D 63, 1993.
+Method: R. Kobayashi, "Modeling and numerical simulations of dendritic crystal growth",
+    Physica D 63, 1993.
 """
 
 from pathlib import Path
@@ -35,8 +37,12 @@ def laplacian(a: wp.array2d(dtype=float), i: int, j: int):
 
 
 @wp.kernel
-def tensions(phase: wp.array2d(dtype=float), width: wp.array2d(dtype=float), flow: wp.array2d(dtype=wp.vec2)):
-    """Write the width of the border, which depends on its direction, and the flow that this causes."""
+def tensions(
+    phase: wp.array2d(dtype=float),
+    width: wp.array2d(dtype=float),
+    flow: wp.array2d(dtype=wp.vec2),
+):
+    """Write the width of the border, by its direction, and the flow that it causes."""
     i, j = wp.tid()
     dy = (at(phase, i + 1, j) - at(phase, i - 1, j)) / (2.0 * SPACING)
     dx = (at(phase, i, j + 1) - at(phase, i, j - 1)) / (2.0 * SPACING)
@@ -48,7 +54,14 @@ def tensions(phase: wp.array2d(dtype=float), width: wp.array2d(dtype=float), flo
 
 
 @wp.func
-def across(width: wp.array2d(dtype=float), phase: wp.array2d(dtype=float), i: int, j: int, k: int, m: int):
+def across(
+    width: wp.array2d(dtype=float),
+    phase: wp.array2d(dtype=float),
+    i: int,
+    j: int,
+    k: int,
+    m: int,
+):
     """Return what diffuses into cell i, j from its neighbour k, m."""
     return 0.5 * (width[i, j] + at(width, k, m)) * (at(phase, k, m) - phase[i, j])
 
@@ -66,7 +79,8 @@ def grow(
     i, j = wp.tid()
     p = phase[i, j]
     spread = across(width, phase, i, j, i - 1, j) + across(width, phase, i, j, i + 1, j)
-    spread += across(width, phase, i, j, i, j - 1) + across(width, phase, i, j, i, j + 1)
+    spread += across(width, phase, i, j, i, j - 1)
+    spread += across(width, phase, i, j, i, j + 1)
     change = spread / (SPACING * SPACING)
     n = phase.shape[0] - 1
     m = phase.shape[1] - 1
@@ -89,21 +103,34 @@ class Scene:
         y, x = np.mgrid[0:n, 0:n] - n / 2
         self.phase = wp.array(x * x + y * y < 25.0, dtype=float)
         self.heat = wp.zeros((n, n), dtype=float)
-        self.width, self.flow = wp.zeros((n, n), dtype=float), wp.zeros((n, n), dtype=wp.vec2)
-        self.new_phase, self.new_heat = wp.zeros_like(self.phase), wp.zeros_like(self.heat)
+        self.width = wp.zeros((n, n), dtype=float)
+        self.flow = wp.zeros((n, n), dtype=wp.vec2)
+        self.new_phase = wp.zeros_like(self.phase)
+        self.new_heat = wp.zeros_like(self.heat)
         self.steps = 0
 
     def step(self) -> None:
-        wp.launch(tensions, dim=self.phase.shape, inputs=[self.phase], outputs=[self.width, self.flow])
+        wp.launch(
+            tensions,
+            dim=self.phase.shape,
+            inputs=[self.phase],
+            outputs=[self.width, self.flow],
+        )
         inputs = [self.phase, self.heat, self.width, self.flow, self.steps]
-        wp.launch(grow, dim=self.phase.shape, inputs=inputs, outputs=[self.new_phase, self.new_heat])
+        wp.launch(
+            grow,
+            dim=self.phase.shape,
+            inputs=inputs,
+            outputs=[self.new_phase, self.new_heat],
+        )
         self.phase, self.new_phase = self.new_phase, self.phase
         self.heat, self.new_heat = self.new_heat, self.heat
         self.steps += 1
 
     def draw(self) -> np.ndarray:
-        """Return the melt's heat, and over it the crystal, dark where it froze late and warm."""
-        phase, heat = np.clip(self.phase.numpy(), 0.0, 1.0)[..., None], self.heat.numpy()
+        """Return the melt's heat and the crystal, dark where it froze late and warm."""
+        phase = np.clip(self.phase.numpy(), 0.0, 1.0)[..., None]
+        heat = self.heat.numpy()
         crystal = pictures.colours(heat, "ice", 1.5, 0.8)
         melt = pictures.colours(heat, "ice", 0.0, 5.0)
         return (phase * crystal + (1.0 - phase) * melt).astype(np.uint8)
@@ -116,9 +143,14 @@ def main(quick: bool, out: Path) -> None:
         scene.step()
     frozen = scene.phase.numpy().sum(dtype=float) - before
     error = scene.heat.numpy().sum(dtype=float) / (LATENT_HEAT * frozen) - 1.0
-    print(f"{frozen:.0f} cells froze; the heat differs from their latent heat by {error:+.1e}")
+    print(
+        f"{frozen:.0f} cells froze; "
+        f"the heat differs from their latent heat by {error:+.1e}"
+    )
     pictures.require(frozen > 0.5 * before, f"only {frozen:.0f} cells froze")
-    pictures.require(abs(error) < 1e-3, f"the heat differs by {error:.1e} from the latent heat")
+    pictures.require(
+        abs(error) < 1e-3, f"the heat differs by {error:.1e} from the latent heat"
+    )
     pictures.save_png(out / "dendrite.png", scene.draw())
 
 

@@ -1,12 +1,15 @@
 """Galaxies that meet
 
-Two discs of stars pass close to each other. Gravity pulls long tails of stars out of both.
+Two discs of stars pass close to each other. Gravity pulls long tails of stars out of
+both.
 
 Group: Particles
-You learn: a loop over all pairs in one kernel, vectors, and leapfrog integration on the device alone.
+You learn: a loop over all pairs in one kernel, vectors, and leapfrog integration on the
+    device alone.
 Check: the total energy drifts by less than 1 %, and the momentum stays zero.
-Method: A. and J. Toomre, "Galactic bridges and tails", Astrophysical Journal 178, 1972; kick-drift-kick
-    leapfrog with softened gravity, as in S. Aarseth, "Gravitational N-body simulations", 2003.
+Method: A. and J. Toomre, "Galactic bridges and tails", Astrophysical Journal 178, 1972;
+    kick-drift-kick leapfrog with softened gravity, as in S. Aarseth, "Gravitational
+    N-body simulations", 2003.
 """
 
 from pathlib import Path
@@ -16,13 +19,18 @@ import pictures
 
 import warp_like as wp
 
-SOFTENING = 0.06  # length below which gravity weakens, so that close stars do not fly apart
+SOFTENING = 0.06  # length below which gravity weakens: no close stars fly apart
 CORE = 0.7  # share of a galaxy's mass in its first body
 DT = 0.008
 
 
 @wp.kernel
-def kick(x: wp.array(dtype=wp.vec3), m: wp.array(dtype=float), dt: float, v: wp.array(dtype=wp.vec3)):
+def kick(
+    x: wp.array(dtype=wp.vec3),
+    m: wp.array(dtype=float),
+    dt: float,
+    v: wp.array(dtype=wp.vec3),
+):
     """Change a star's velocity by the pull of all others."""
     i = wp.tid()
     pull = wp.vec3(0.0, 0.0, 0.0)
@@ -40,24 +48,32 @@ def drift(v: wp.array(dtype=wp.vec3), dt: float, x: wp.array(dtype=wp.vec3)):
 
 
 @wp.kernel
-def potential(x: wp.array(dtype=wp.vec3), m: wp.array(dtype=float), energy: wp.array(dtype=wp.float64)):
+def potential(
+    x: wp.array(dtype=wp.vec3),
+    m: wp.array(dtype=float),
+    energy: wp.array(dtype=wp.float64),
+):
     """Write a star's half of the energy of its pairs."""
     i = wp.tid()
     total = wp.float64(0.0)
     for j in range(x.shape[0]):
         if j != i:
             d = x[j] - x[i]
-            total -= wp.float64(0.5 * m[i] * m[j] / wp.sqrt(wp.dot(d, d) + SOFTENING * SOFTENING))
+            distance = wp.sqrt(wp.dot(d, d) + SOFTENING * SOFTENING)
+            total -= wp.float64(0.5 * m[i] * m[j] / distance)
     energy[i] = total
 
 
-def disc(count: int, rng: np.random.Generator, tilt: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return positions, velocities and masses of a disc that turns around a heavy core; its mass is 1."""
+def disc(
+    count: int, rng: np.random.Generator, tilt: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return places, velocities and masses of a disc of mass 1 around a heavy core."""
     r = np.sqrt(rng.uniform(0.15**2, 1.0, count))
     angle = rng.uniform(0.0, 2.0 * np.pi, count)
-    x = np.stack([r * np.cos(angle), r * np.sin(angle), 0.02 * rng.normal(size=count)], axis=1)
+    c, s = np.cos(angle), np.sin(angle)
+    x = np.stack([r * c, r * s, 0.02 * rng.normal(size=count)], axis=1)
     speed = np.sqrt((CORE + (1.0 - CORE) * r**2) * r**2 / (r**2 + SOFTENING**2) ** 1.5)
-    v = speed[:, None] * np.stack([-np.sin(angle), np.cos(angle), np.zeros(count)], axis=1)
+    v = speed[:, None] * np.stack([-s, c, np.zeros(count)], axis=1)
     m = np.full(count, (1.0 - CORE) / (count - 1))
     x[0], v[0], m[0] = 0.0, 0.0, CORE
     c, s = np.cos(tilt), np.sin(tilt)
@@ -77,30 +93,38 @@ class Scene:
         v = np.concatenate([va + speed, vb - speed])
         self.masses = np.concatenate([ma, mb])
         v -= self.masses @ v / self.masses.sum()
-        self.x = wp.array(np.concatenate([xa + place, xb - place]).astype(np.float32), dtype=wp.vec3)
+        x = np.concatenate([xa + place, xb - place])
+        self.x = wp.array(x.astype(np.float32), dtype=wp.vec3)
         self.v = wp.array(v.astype(np.float32), dtype=wp.vec3)
         self.m = wp.array(self.masses.astype(np.float32), dtype=float)
 
     def step(self) -> None:
-        wp.launch(kick, dim=self.count, inputs=[self.x, self.m, 0.5 * DT], outputs=[self.v])
+        wp.launch(
+            kick, dim=self.count, inputs=[self.x, self.m, 0.5 * DT], outputs=[self.v]
+        )
         wp.launch(drift, dim=self.count, inputs=[self.v, DT], outputs=[self.x])
-        wp.launch(kick, dim=self.count, inputs=[self.x, self.m, 0.5 * DT], outputs=[self.v])
+        wp.launch(
+            kick, dim=self.count, inputs=[self.x, self.m, 0.5 * DT], outputs=[self.v]
+        )
 
     def energy(self) -> float:
         pairs = wp.zeros(self.count, dtype=wp.float64)
         wp.launch(potential, dim=self.count, inputs=[self.x, self.m], outputs=[pairs])
         speeds = self.v.numpy().astype(float)
-        return float(pairs.numpy().sum() + 0.5 * self.masses @ np.sum(speeds**2, axis=1))
+        moving = 0.5 * self.masses @ np.sum(speeds**2, axis=1)
+        return float(pairs.numpy().sum() + moving)
 
     def draw(self, size: int) -> np.ndarray:
-        """Add up the light of the stars: blue of the one galaxy, orange of the other."""
+        """Add up the light of the stars: one galaxy is blue, the other orange."""
         x = self.x.numpy()
         light = np.zeros((size, size, 3))
         half = self.count // 2
-        for stars, shade in ((x[:half], (0.35, 0.6, 1.0)), (x[half:], (1.0, 0.55, 0.25))):
+        blue, orange = (0.35, 0.6, 1.0), (1.0, 0.55, 0.25)
+        for stars, shade in ((x[:half], blue), (x[half:], orange)):
             edges = np.linspace(-2.6, 2.6, size + 1)
             count, _, _ = np.histogram2d(-stars[:, 1], stars[:, 0], bins=(edges, edges))
-            glow = 0.8 * count + 0.12 * sum(np.roll(count, k, axis) for k in (1, -1) for axis in (0, 1))
+            around = [np.roll(count, k, axis) for k in (1, -1) for axis in (0, 1)]
+            glow = 0.8 * count + 0.12 * sum(around)
             light += glow[:, :, None] * shade
         return pictures.tone(0.55 * light)
 

@@ -1,12 +1,14 @@
 """Reaction and diffusion
 
-Two chemicals react and spread at different speeds. Spots grow, split and turn into a labyrinth, as on the
-skin of animals.
+Two chemicals react and spread at different speeds. Spots grow, split and turn into a
+labyrinth, as on the skin of animals.
 
 Group: First steps
-You learn: several arrays in one kernel, periodic borders, and a constant of the module in a kernel.
+You learn: several arrays in one kernel, periodic borders, and a constant of the module
+    in a kernel.
 Check: the first steps agree with NumPy in float64.
-Method: J. E. Pearson, "Complex patterns in a simple system", Science 261, 1993 (the Gray-Scott model).
+Method: J. E. Pearson, "Complex patterns in a simple system", Science 261, 1993 (the
+    Gray-Scott model).
 """
 
 from pathlib import Path
@@ -24,7 +26,7 @@ SPREAD_V = 0.08
 
 @wp.func
 def laplacian(a: wp.array2d(dtype=float), i: int, j: int):
-    """Return the sum of the four neighbours, less four times the middle; the borders are joined."""
+    """Return the four neighbours less four times the middle; the borders are joined."""
     n = a.shape[0]
     m = a.shape[1]
     vertical = a[(i + 1) % n, j] + a[(i + n - 1) % n, j]
@@ -41,8 +43,10 @@ def react(
 ):
     i, j = wp.tid()
     rate = u[i, j] * v[i, j] * v[i, j]
-    new_u[i, j] = u[i, j] + SPREAD_U * laplacian(u, i, j) - rate + FEED * (1.0 - u[i, j])
-    new_v[i, j] = v[i, j] + SPREAD_V * laplacian(v, i, j) + rate - (FEED + KILL) * v[i, j]
+    du = SPREAD_U * laplacian(u, i, j) - rate + FEED * (1.0 - u[i, j])
+    dv = SPREAD_V * laplacian(v, i, j) + rate - (FEED + KILL) * v[i, j]
+    new_u[i, j] = u[i, j] + du
+    new_v[i, j] = v[i, j] + dv
 
 
 class Scene:
@@ -60,7 +64,12 @@ class Scene:
         self.new_u, self.new_v = wp.zeros_like(self.u), wp.zeros_like(self.v)
 
     def step(self) -> None:
-        wp.launch(react, dim=self.u.shape, inputs=[self.u, self.v], outputs=[self.new_u, self.new_v])
+        wp.launch(
+            react,
+            dim=self.u.shape,
+            inputs=[self.u, self.v],
+            outputs=[self.new_u, self.new_v],
+        )
         self.u, self.new_u = self.new_u, self.u
         self.v, self.new_v = self.new_v, self.v
 
@@ -68,15 +77,21 @@ class Scene:
 def with_numpy(u: np.ndarray, v: np.ndarray, steps: int) -> np.ndarray:
     """Return V after some steps, computed on whole arrays."""
     for _ in range(steps):
-        near_u, near_v = (sum(np.roll(a, k, axis) for k in (1, -1) for axis in (0, 1)) - 4.0 * a for a in (u, v))
+        near_u, near_v = (
+            sum(np.roll(a, k, axis) for k in (1, -1) for axis in (0, 1)) - 4.0 * a
+            for a in (u, v)
+        )
         rate = u * v * v
-        u, v = u + SPREAD_U * near_u - rate + FEED * (1.0 - u), v + SPREAD_V * near_v + rate - (FEED + KILL) * v
+        du = SPREAD_U * near_u - rate + FEED * (1.0 - u)
+        dv = SPREAD_V * near_v + rate - (FEED + KILL) * v
+        u, v = u + du, v + dv
     return v
 
 
 def main(quick: bool, out: Path) -> None:
     scene = Scene(quick)
-    expected = with_numpy(scene.u.numpy().astype(float), scene.v.numpy().astype(float), 50)
+    u, v = scene.u.numpy().astype(float), scene.v.numpy().astype(float)
+    expected = with_numpy(u, v, 50)
     for _ in range(50):
         scene.step()
     error = float(np.abs(scene.v.numpy() - expected).max())
@@ -84,7 +99,9 @@ def main(quick: bool, out: Path) -> None:
     pictures.require(error < 1e-4, f"V differs from NumPy's by {error:.1e}")
     for _ in range(200 if quick else 9000):
         scene.step()
-    pictures.save_png(out / "gray_scott.png", pictures.colours(scene.v.numpy(), "reef", 0.0, 0.36))
+    pictures.save_png(
+        out / "gray_scott.png", pictures.colours(scene.v.numpy(), "reef", 0.0, 0.36)
+    )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
 """One wave on several processes
 
-A wave runs through water of changing depth, and each process computes a band of it. After every step the
-processes send each other the rows along their borders.
+A wave runs through water of changing depth, and each process computes a band of it.
+After every step the processes send each other the rows along their borders.
 
 Group: Optimisation and learning
-You learn: a solver on several processes, with ``wp.to_torch`` for messages of ``torch.distributed`` without copies.
+You learn: a solver on several processes, with ``wp.to_torch`` for messages of
+    ``torch.distributed`` without copies.
 Check: the wave is the same, bit by bit, as that of one process with the whole grid.
-Method: domain decomposition with one row of halo; W. Gropp, E. Lusk, A. Skjellum, "Using MPI", 1994, chapter 4.
+Method: domain decomposition with one row of halo; W. Gropp, E. Lusk, A. Skjellum,
+    "Using MPI", 1994, chapter 4.
 Not timed: messages between the processes take most of the time.
 """
 
@@ -29,12 +31,13 @@ def advance(
     speed: wp.array2d(dtype=float),
     after: wp.array2d(dtype=float),
 ):
-    """Write all rows but the first and last: those belong to the neighbours, or are the shore."""
+    """Write all rows but the first and last, which are the neighbours' or the shore."""
     i, j = wp.tid()
     i += 1
     if j > 0 and j + 1 < now.shape[1]:
         around = now[i - 1, j] + now[i + 1, j] + now[i, j - 1] + now[i, j + 1]
-        after[i, j] = 2.0 * now[i, j] - before[i, j] + speed[i, j] * (around - 4.0 * now[i, j])
+        push = speed[i, j] * (around - 4.0 * now[i, j])
+        after[i, j] = 2.0 * now[i, j] - before[i, j] + push
 
 
 def problem(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -56,7 +59,8 @@ class Band:
         rows = slice(n * rank // size, n * (rank + 1) // size + 2)
         self.rank, self.size = rank, size
         self.speed = wp.array(speed[rows], dtype=float)
-        self.before, self.now = wp.array(drop[rows], dtype=float), wp.array(drop[rows], dtype=float)
+        self.before = wp.array(drop[rows], dtype=float)
+        self.now = wp.clone(self.before)
         self.after = wp.zeros_like(self.now)
 
     def step(self) -> None:
@@ -68,7 +72,7 @@ class Band:
             self.exchange()
 
     def exchange(self) -> None:
-        """Send the outer rows that are ours, and receive those of the neighbours around them."""
+        """Send our outer rows, and receive those of the neighbours around them."""
         import torch.distributed as dist
 
         rows = wp.to_torch(self.now)
@@ -96,12 +100,14 @@ def work(quick: bool, out: Path) -> None:
             band.step()
             if alone:
                 alone.step()
-        parts = [torch.empty(n // band.size, n) for _ in range(band.size)] if alone else None
-        dist.gather(wp.to_torch(band.now)[1:-1], parts)
+        parts = [torch.empty(n // band.size, n) for _ in range(band.size)]
+        dist.gather(wp.to_torch(band.now)[1:-1], parts if alone else None)
         if alone:
             field = torch.cat(parts).numpy()
             same = np.array_equal(field, alone.now.numpy()[1:-1])
-            pictures.require(same, "the processes together have another wave than one process")
+            pictures.require(
+                same, "the processes together have another wave than one process"
+            )
             frames.append(draw(field, band.size))
     if alone:
         print(f"{band.size} processes have exactly the wave of one")
@@ -121,15 +127,19 @@ def draw(field: np.ndarray, size: int) -> np.ndarray:
 
 
 def main(quick: bool, out: Path, processes: int = 2) -> None:
-    """Work as one of ``torchrun --nproc-per-node 4 halo_exchange.py``, or start two processes on this machine."""
+    """Work as one process of ``torchrun``, or start two processes on this machine."""
     if "RANK" in os.environ:
         return work(quick, out)
     with socket.socket() as s:
         s.bind(("localhost", 0))
         port = str(s.getsockname()[1])
     command = [sys.executable, __file__, "--out", str(out)] + ["--quick"] * quick
-    address = os.environ | {"MASTER_ADDR": "localhost", "MASTER_PORT": port, "WORLD_SIZE": str(processes)}
-    team = [subprocess.Popen(command, env=address | {"RANK": str(rank)}) for rank in range(processes)]
+    address = {"MASTER_ADDR": "localhost", "MASTER_PORT": port}
+    address |= {**os.environ, "WORLD_SIZE": str(processes)}
+    team = [
+        subprocess.Popen(command, env=address | {"RANK": str(rank)})
+        for rank in range(processes)
+    ]
     failed = [p.wait() for p in team]
     pictures.require(not any(failed), f"the processes ended with {failed}")
 

@@ -1,12 +1,15 @@
 """System identification with JAX
 
-Balls are thrown and filmed. From the noisy pictures we find the drag of the air, the lift of the balls' spin
-and the wind, with derivatives through the whole flight.
+Balls are thrown and filmed. From the noisy pictures we find the drag of the air, the
+lift of the balls' spin and the wind, with derivatives through the whole flight.
 
 Group: Optimisation and learning
-You learn: a kernel as a step of ``jax.lax.scan``, and its derivatives by ``jax.jacfwd``, through ``wp.jax_kernel``.
-Check: the coefficients that made the data are found again, within four standard errors each.
-Method: Gauss-Newton least squares; L. Ljung, "System Identification: Theory for the User", 1987.
+You learn: a kernel as a step of ``jax.lax.scan``, and its derivatives by
+    ``jax.jacfwd``, through ``wp.jax_kernel``.
+Check: the coefficients that made the data are found again, within four standard errors
+    each.
+Method: Gauss-Newton least squares; L. Ljung, "System Identification: Theory for the
+    User", 1987.
 Not timed: it calls its kernels from JAX in another way.
 """
 
@@ -62,11 +65,14 @@ def flights(coefficients: jax.Array, count: int, steps: int) -> jax.Array:
         x, v = step(*state, coefficients)
         return (x, v), x
 
-    return jax.lax.scan(advance, tuple(map(jnp.asarray, throws(count))), length=steps)[1]
+    first = tuple(map(jnp.asarray, throws(count)))
+    return jax.lax.scan(advance, first, length=steps)[1]
 
 
-def identify(seen: jax.Array, count: int, steps: int) -> tuple[list[np.ndarray], np.ndarray]:
-    """Return the coefficients after each step of Gauss-Newton, and their standard errors."""
+def identify(
+    seen: jax.Array, count: int, steps: int
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return the coefficients after each Gauss-Newton step, and standard errors."""
 
     @jax.jit
     def linearised(c):
@@ -74,7 +80,8 @@ def identify(seen: jax.Array, count: int, steps: int) -> tuple[list[np.ndarray],
 
     found = [GUESS]
     for _ in range(8):
-        wrong, slopes = (np.asarray(a, dtype=float) for a in linearised(jnp.asarray(found[-1])))
+        both = linearised(jnp.asarray(found[-1]))
+        wrong, slopes = (np.asarray(a, dtype=float) for a in both)
         slopes = slopes.reshape(-1, len(NAMES))
         change, *_ = np.linalg.lstsq(slopes, -wrong.ravel(), rcond=None)
         found.append((found[-1] + change).astype(np.float32))
@@ -82,7 +89,7 @@ def identify(seen: jax.Array, count: int, steps: int) -> tuple[list[np.ndarray],
 
 
 def draw(seen: np.ndarray, curves: list[np.ndarray]) -> np.ndarray:
-    """Return the filmed balls, and the flights by the guess, grey, and by what was found."""
+    """Return the filmed balls, the flights by the guess (grey), and by the result."""
     canvas = pictures.Canvas(720, 440)
     count = seen.shape[1]
     shades = pictures.palette("fire", count + 6)[4:-2].astype(int)
@@ -95,7 +102,11 @@ def draw(seen: np.ndarray, curves: list[np.ndarray]) -> np.ndarray:
         for ball in range(count):
             shade = tuple(shades[ball]) if k == len(curves) - 1 else "#475569"
             path = on_canvas(curve[:, ball])
-            canvas.lines(path[path[:, 1] < 405][None], shade, 2.2 if k == len(curves) - 1 else 1.0)
+            canvas.lines(
+                path[path[:, 1] < 405][None],
+                shade,
+                2.2 if k == len(curves) - 1 else 1.0,
+            )
     points = on_canvas(seen[::4].reshape(-1, 2))
     points = points[points[:, 1] < 403]
     canvas.dots(points, np.full((len(points), 3), 245), 1.8)
@@ -110,8 +121,13 @@ def main(quick: bool, out: Path) -> None:
     found, errors = identify(seen, count, steps)
     for name, value, error, true in zip(NAMES, found[-1], errors, TRUTH, strict=True):
         print(f"{name}: {value:.4f} +- {error:.4f}, true value {true:.4f}")
-        pictures.require(abs(value - true) < 4.0 * error, f"{name} is {value:.4f}, not {true:.4f}")
-    curves = [np.asarray(flights(jnp.asarray(c), count, steps)) for c in (found[0], found[-1])]
+        pictures.require(
+            abs(value - true) < 4.0 * error, f"{name} is {value:.4f}, not {true:.4f}"
+        )
+    guess, result = (
+        flights(jnp.asarray(c), count, steps) for c in (found[0], found[-1])
+    )
+    curves = [np.asarray(guess), np.asarray(result)]
     pictures.save_png(out / "jax_identification.png", draw(np.asarray(seen), curves))
 
 

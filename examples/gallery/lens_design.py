@@ -1,12 +1,15 @@
 """Inverse design of a lens
 
-A ball-shaped lens has no sharp focus. Derivatives of the traced rays change its curved side until all of
-them meet in one point.
+A ball-shaped lens has no sharp focus. Derivatives of the traced rays change its curved
+side until all of them meet in one point.
 
 Group: Optimisation and learning
-You learn: derivatives of a ray tracer with ``wp.Tape``, and a whole Jacobian from a single backward pass.
-Check: the surface found is the hyperbola that has a sharp focus by theory, within 0.0005.
-Method: Gauss-Newton; that a hyperbola focuses all rays goes back to R. Descartes, "La Dioptrique", 1637.
+You learn: derivatives of a ray tracer with ``wp.Tape``, and a whole Jacobian from a
+    single backward pass.
+Check: the surface found is the hyperbola that has a sharp focus by theory, within
+    0.0005.
+Method: Gauss-Newton; that a hyperbola focuses all rays goes back to R. Descartes, "La
+    Dioptrique", 1637.
 """
 
 from pathlib import Path
@@ -23,11 +26,16 @@ EDGE = 0.95  # half the height of the lens
 
 
 @wp.kernel
-def trace(shape: wp.array2d(dtype=float), height: wp.array(dtype=float), miss: wp.array(dtype=float)):
+def trace(
+    shape: wp.array2d(dtype=float),
+    height: wp.array(dtype=float),
+    miss: wp.array(dtype=float),
+):
     """Write how high above the axis each ray is in the plane of the focus.
 
-    The curved side is ``depth`` behind its top, a polynomial in the square of the height. Each ray has coefficients
-    of its own, a row of ``shape``. So one backward pass gives the derivatives of all rays, not of their sum.
+    The curved side is ``depth`` behind its top, a polynomial in the square of the
+    height. Each ray has coefficients of its own, a row of ``shape``. So one backward
+    pass gives the derivatives of all rays, not of their sum.
     """
     i = wp.tid()
     y = height[i]
@@ -57,10 +65,15 @@ class Scene:
         self.miss = wp.zeros(len(self.y), dtype=float, requires_grad=True)
 
     def trace(self) -> np.ndarray:
-        """Return where the rays arrive, and leave the derivatives in ``self.rows.grad``."""
+        """Return where rays arrive, and leave the derivatives in ``self.rows.grad``."""
         self.rows.assign(np.tile(self.shape, (len(self.y), 1)))
         with wp.Tape() as tape:
-            wp.launch(trace, dim=len(self.y), inputs=[self.rows, self.height], outputs=[self.miss])
+            wp.launch(
+                trace,
+                dim=len(self.y),
+                inputs=[self.rows, self.height],
+                outputs=[self.miss],
+            )
         self.rows.grad.zero_()
         self.miss.grad.fill_(1.0)
         tape.backward()
@@ -69,7 +82,8 @@ class Scene:
     def step(self) -> float:
         """Improve the lens, and return how large the spot was."""
         miss = self.trace().astype(float)
-        self.shape -= np.linalg.lstsq(self.rows.grad.numpy().astype(float), miss, rcond=1e-6)[0]
+        slopes = self.rows.grad.numpy().astype(float)
+        self.shape -= np.linalg.lstsq(slopes, miss, rcond=1e-6)[0]
         return float(np.sqrt(np.mean(miss**2)))
 
     def depth(self) -> np.ndarray:
@@ -77,7 +91,7 @@ class Scene:
 
 
 def hyperbola(y: np.ndarray) -> np.ndarray:
-    """Return the curved side from which all ways to the focus take light the same time."""
+    """Return the curved side from which all ways to the focus take the same time."""
     a, b = FOCUS * (GLASS - 1.0), GLASS**2 - 1.0
     return (np.sqrt(a * a + b * y * y) - a) / b
 
@@ -92,12 +106,15 @@ def draw(lenses: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:
 
         side = place(-depth, y)
         corners = place(np.full(2, -0.62), np.array([EDGE, -EDGE]))
-        canvas.polygons(np.concatenate([side, corners])[None], np.array([[38, 70, 104]]))
+        canvas.polygons(
+            np.concatenate([side, corners])[None], np.array([[38, 70, 104]])
+        )
         chosen = slice(None, None, len(y) // 40)
         start, exit = place(np.full_like(y, -1.5), y)[chosen], side[chosen]
         end = exit + (place(np.full_like(y, FOCUS), miss)[chosen] - exit) * 1.4
         shades = pictures.colours(np.abs(y[chosen]), "fire", -1.2, 1.1)
-        for ray, shade in zip(np.stack([start, exit, end], axis=1), shades.tolist(), strict=True):
+        rays = np.stack([start, exit, end], axis=1)
+        for ray, shade in zip(rays, shades.tolist(), strict=True):
             canvas.lines(ray[None], tuple(shade), 0.8)
         canvas.lines(np.concatenate([side, corners, side[:1]])[None], "#9cc9f0", 1.4)
     return canvas.pixels()
@@ -111,9 +128,14 @@ def main(quick: bool, out: Path) -> None:
     lenses.append((scene.y, scene.depth(), scene.trace()))
     spots.append(float(np.sqrt(np.mean(scene.miss.numpy() ** 2))))
     error = float(np.abs(scene.depth() - hyperbola(scene.y)).max())
-    print(f"The spot shrinks from {spots[0]:.4f} to {spots[-1]:.6f}; the surface is {error:.6f} off the hyperbola")
+    print(
+        f"The spot shrinks from {spots[0]:.4f} to {spots[-1]:.6f}; "
+        f"the surface is {error:.6f} off the hyperbola"
+    )
     pictures.require(error < 5e-4, f"the surface is {error:.5f} off the hyperbola")
-    pictures.require(spots[-1] < 0.01 * spots[0], f"the spot is still {spots[-1]:.5f} large")
+    pictures.require(
+        spots[-1] < 0.01 * spots[0], f"the spot is still {spots[-1]:.5f} large"
+    )
     pictures.save_png(out / "lens_design.png", draw(lenses))
 
 

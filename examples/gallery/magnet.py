@@ -1,13 +1,14 @@
 """Magnets and heat
 
-Small magnets want to point as their neighbours do, and heat turns them at random. Below a certain heat they
-agree over any distance; at it, islands of all sizes appear.
+Small magnets want to point as their neighbours do, and heat turns them at random. Below
+a certain heat they agree over any distance; at it, islands of all sizes appear.
 
 Group: First steps
-You learn: random numbers that depend on the step and the thread alone, and updates in place in two colours.
+You learn: random numbers that depend on the step and the thread alone, and updates in
+    place in two colours.
 Check: the magnetisation and the energy agree with L. Onsager's exact solution.
-Method: N. Metropolis et al., J. Chem. Phys. 21, 1953, on a chessboard; L. Onsager, Phys. Rev. 65, 1944 and
-    C. N. Yang, Phys. Rev. 85, 1952 for the Ising model.
+Method: N. Metropolis et al., J. Chem. Phys. 21, 1953, on a chessboard; L. Onsager,
+    Phys. Rev. 65, 1944 and C. N. Yang, Phys. Rev. 85, 1952 for the Ising model.
 """
 
 from pathlib import Path
@@ -22,8 +23,10 @@ HEATS = (0.8 * CRITICAL, CRITICAL, 1.25 * CRITICAL)
 
 
 @wp.kernel
-def turn(spin: wp.array3d(dtype=wp.int8), heat: wp.array(dtype=float), colour: int, step: int):
-    """Turn the magnets of one colour of the chessboard, where that costs no energy or heat gives it."""
+def turn(
+    spin: wp.array3d(dtype=wp.int8), heat: wp.array(dtype=float), colour: int, step: int
+):
+    """Turn magnets of one colour, where that costs no energy or heat gives it."""
     k, i, half = wp.tid()
     n = spin.shape[1]
     j = 2 * half + (i + colour) % 2
@@ -36,19 +39,25 @@ def turn(spin: wp.array3d(dtype=wp.int8), heat: wp.array(dtype=float), colour: i
 
 
 class Scene:
-    """Three plates at different heats; at first, all magnets of the coldest one point up."""
+    """Three plates at different heats; the coldest one begins with all magnets up."""
 
     def __init__(self, quick: bool = False):
         self.n = 64 if quick else 256
-        spin = np.random.default_rng(0).choice([-1, 1], (len(HEATS), self.n, self.n)).astype(np.int8)
+        shape = (len(HEATS), self.n, self.n)
+        spin = np.random.default_rng(0).choice([-1, 1], shape).astype(np.int8)
         spin[0] = 1
-        self.spin, self.heat = wp.array(spin, dtype=wp.int8), wp.array(HEATS, dtype=float)
+        self.spin = wp.array(spin, dtype=wp.int8)
+        self.heat = wp.array(HEATS, dtype=float)
         self.steps = 0
 
     def step(self) -> None:
         for colour in range(2):
             dim = (len(HEATS), self.n, self.n // 2)
-            wp.launch(turn, dim=dim, inputs=[self.spin, self.heat, colour, 2 * self.steps + colour])
+            wp.launch(
+                turn,
+                dim=dim,
+                inputs=[self.spin, self.heat, colour, 2 * self.steps + colour],
+            )
         self.steps += 1
 
 
@@ -58,14 +67,17 @@ def exact(heat: float) -> tuple[float, float]:
     aligned = (1.0 - strong**-4) ** 0.125 if heat < CRITICAL else 0.0
     kappa = 2.0 * strong / np.cosh(2.0 / heat) ** 2
     angle = (np.arange(20000) + 0.5) * np.pi / 40000
-    integral = np.mean(1.0 / np.sqrt(1.0 - (kappa * np.sin(angle)) ** 2))  # the elliptic one, 2 / pi times
-    return aligned, -(1.0 + (2.0 * np.tanh(2.0 / heat) ** 2 - 1.0) * integral) / np.tanh(2.0 / heat)
+    # The elliptic integral, 2 / pi times.
+    integral = np.mean(1.0 / np.sqrt(1.0 - (kappa * np.sin(angle)) ** 2))
+    tanh = np.tanh(2.0 / heat)
+    return aligned, -(1.0 + (2.0 * tanh**2 - 1.0) * integral) / tanh
 
 
 def measure(spin: np.ndarray) -> tuple[float, float]:
     """Return the magnetisation and the energy of a magnet."""
     spin = spin.astype(float)
-    return abs(spin.mean()), -float(np.mean(spin * (np.roll(spin, 1, axis=0) + np.roll(spin, 1, axis=1))))
+    bonds = spin * (np.roll(spin, 1, axis=0) + np.roll(spin, 1, axis=1))
+    return abs(spin.mean()), -float(np.mean(bonds))
 
 
 def main(quick: bool, out: Path) -> None:
@@ -77,12 +89,21 @@ def main(quick: bool, out: Path) -> None:
     means = np.mean(found[len(found) // 3 :], axis=0)
     for k, name in ((0, "cold"), (2, "hot")):
         errors = np.abs(means[k] - exact(HEATS[k]))
-        print(f"{name}: magnetisation {means[k][0]:.4f}, energy {means[k][1]:.4f}; off by {errors.max():.4f}")
+        print(
+            f"{name}: magnetisation {means[k][0]:.4f}, energy {means[k][1]:.4f}; "
+            f"off by {errors.max():.4f}"
+        )
         limit = (0.02, 0.02) if k == 0 else (0.2 if quick else 0.05, 0.02)
-        pictures.require(bool(np.all(errors < limit)), f"the {name} plate is off by {errors}")
+        pictures.require(
+            bool(np.all(errors < limit)), f"the {name} plate is off by {errors}"
+        )
     size = min(scene.n, 256)
-    panels = [np.pad(s[:size, :size].astype(float), 3, constant_values=-3.0) for s in scene.spin.numpy()]
-    pictures.save_png(out / "magnet.png", pictures.colours(np.concatenate(panels, axis=1), "reef", -1.6, 1.2))
+    spins = scene.spin.numpy()[:, :size, :size].astype(float)
+    panels = [np.pad(s, 3, constant_values=-3.0) for s in spins]
+    pictures.save_png(
+        out / "magnet.png",
+        pictures.colours(np.concatenate(panels, axis=1), "reef", -1.6, 1.2),
+    )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
 """Mandelbrot set
 
-A zoom into the Mandelbrot set, and the hello world of kernels: ten lines of Python that run once for
-each pixel, compiled to native code.
+A zoom into the Mandelbrot set, and the hello world of kernels: ten lines of Python that
+run once for each pixel, compiled to native code.
 
 Group: First steps
-You learn: how ``@wp.kernel``, ``wp.tid`` and ``wp.launch`` fill an image, one thread for each pixel.
+You learn: how ``@wp.kernel``, ``wp.tid`` and ``wp.launch`` fill an image, one thread
+    for each pixel.
 Check: the area of the set, counted in pixels, is 1.5066 (Foerstemann 2012) within 1 %.
-Method: escape times with smooth colours; R. Munafo, "Continuous dwell", Mu-Ency, 1996 to 2023.
+Method: escape times with smooth colours; R. Munafo, "Continuous dwell", Mu-Ency, 1996
+    to 2023.
 """
 
 from pathlib import Path
@@ -21,7 +23,9 @@ AREA = 1.50659
 
 
 @wp.kernel
-def mandelbrot(centre: wp.vec2, width: float, steps: int, image: wp.array2d(dtype=float)):
+def mandelbrot(
+    centre: wp.vec2, width: float, steps: int, image: wp.array2d(dtype=float)
+):
     """Write how many steps a point takes to escape; 0 if it never does."""
     row, column = wp.tid()
     pixel = width / float(image.shape[1])
@@ -34,7 +38,8 @@ def mandelbrot(centre: wp.vec2, width: float, steps: int, image: wp.array2d(dtyp
         z = wp.vec2(z[0] * z[0] - z[1] * z[1], 2.0 * z[0] * z[1]) + c
         n += 1
     if n < steps:
-        image[row, column] = float(n) - wp.log2(wp.log2(wp.dot(z, z)))  # no bands of equal n
+        size = wp.dot(z, z)
+        image[row, column] = float(n) - wp.log2(wp.log2(size))  # no bands of equal n
     else:
         image[row, column] = 0.0
 
@@ -48,7 +53,12 @@ class Scene:
         self.width = 3.2
 
     def draw(self, centre: tuple[float, float]) -> np.ndarray:
-        wp.launch(mandelbrot, dim=self.shape, inputs=[wp.vec2(*centre), self.width, 600], outputs=[self.image])
+        wp.launch(
+            mandelbrot,
+            dim=self.shape,
+            inputs=[wp.vec2(*centre), self.width, 600],
+            outputs=[self.image],
+        )
         return self.image.numpy()
 
     def step(self) -> np.ndarray:
@@ -60,8 +70,12 @@ def check_area(scene: Scene) -> None:
     inside = np.count_nonzero(scene.draw((-0.75, 0.0)) == 0.0)
     area = inside * (scene.width / scene.shape[1]) ** 2
     print(f"Area: {area:.4f}, expected {AREA}")
-    tolerance = 0.03 if scene.shape[0] < 100 else 0.01  # fewer pixels count less exactly
-    pictures.require(abs(area / AREA - 1.0) < tolerance, f"the set has an area of {area:.4f}, not of {AREA}")
+    few = scene.shape[0] < 100  # they count less exactly
+    tolerance = 0.03 if few else 0.01
+    pictures.require(
+        abs(area / AREA - 1.0) < tolerance,
+        f"the set has an area of {area:.4f}, not of {AREA}",
+    )
 
 
 def main(quick: bool, out: Path) -> None:

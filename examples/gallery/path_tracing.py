@@ -1,13 +1,15 @@
 """Path tracing
 
-Light bounces between balls of glass, metal and chalk. Each path picks its directions by chance, and the mean of
-many paths is the picture.
+Light bounces between balls of glass, metal and chalk. Each path picks its directions by
+chance, and the mean of many paths is the picture.
 
 Group: Rendering
-You learn: random numbers in kernels, functions that return several values, and scenes in arrays.
-Check: alone with one lamp, the floor is as bright as the exact formula says, within 3 %.
-Method: J. T. Kajiya, "The rendering equation", SIGGRAPH 1986; P. Shirley, "Ray tracing in one weekend", 2016;
-    reflection of glass by C. Schlick, 1994.
+You learn: random numbers in kernels, functions that return several values, and scenes
+    in arrays.
+Check: alone with one lamp, the floor is as bright as the exact formula says, within 3
+    %.
+Method: J. T. Kajiya, "The rendering equation", SIGGRAPH 1986; P. Shirley, "Ray tracing
+    in one weekend", 2016; reflection of glass by C. Schlick, 1994.
 """
 
 from pathlib import Path
@@ -17,13 +19,18 @@ import pictures
 
 import warp_like as wp
 
-NOTHING = -1  # what a ray meets, where it is neither the number of a ball nor that of the floor, which is the last
+NOTHING = -1  # met by a ray that misses all balls (0, 1, ...) and the floor (the last)
 CHALK, METAL, GLASS, LAMP = 0, 1, 2, 3
 EYE = wp.constant(wp.vec3(0.0, 1.5, 6.2))
 DOWN = 0.13  # how much the camera looks down
 GREY = 0.55  # share of light that the floor throws back
 BOUNCES, FAR = 20, 1.0e6
 Rows = wp.array(dtype=wp.vec4)
+
+
+@wp.func
+def first_three(row: wp.vec4):
+    return wp.vec3(row[0], row[1], row[2])
 
 
 @wp.func
@@ -35,7 +42,7 @@ def nearest(balls: Rows, start: wp.vec3, ray: wp.vec3):
         t = -start[1] / ray[1]
         met = balls.shape[0]
     for i in range(balls.shape[0]):
-        to = wp.vec3(balls[i][0], balls[i][1], balls[i][2]) - start
+        to = first_three(balls[i]) - start
         along = wp.dot(to, ray)
         inside = balls[i][3] * balls[i][3] - wp.length_sq(to - along * ray)
         if inside > 0.0:
@@ -62,27 +69,31 @@ def through_glass(ray: wp.vec3, outwards: wp.vec3, chance: float):
 
 
 @wp.kernel
-def trace(balls: Rows, paint: Rows, sky: float, paths: int, image: wp.array2d(dtype=wp.vec3)):
+def trace(
+    balls: Rows, paint: Rows, sky: float, paths: int, image: wp.array2d(dtype=wp.vec3)
+):
     row, column = wp.tid()
     height = float(image.shape[0])
     state = wp.rand_init(7, row * image.shape[1] + column)
     total = wp.vec3(0.0, 0.0, 0.0)
     for _ in range(paths):
         x = (float(column) + wp.randf(state) - 0.5 * float(image.shape[1])) / height
-        ray = wp.normalize(wp.vec3(x, 0.5 - DOWN - (float(row) + wp.randf(state)) / height, -1.3))
+        y = 0.5 - DOWN - (float(row) + wp.randf(state)) / height
+        ray = wp.normalize(wp.vec3(x, y, -1.3))
         start = EYE
         share = wp.vec3(1.0, 1.0, 1.0)
         for _bounce in range(BOUNCES):
             t, met = nearest(balls, start, ray)
             if met == NOTHING:
-                dusk = wp.lerp(wp.vec3(0.6, 0.36, 0.26), wp.vec3(0.05, 0.11, 0.3), wp.min(1.8 * ray[1], 1.0))
+                low, high = wp.vec3(0.6, 0.36, 0.26), wp.vec3(0.05, 0.11, 0.3)
+                dusk = wp.lerp(low, high, wp.min(1.8 * ray[1], 1.0))
                 total += sky * wp.cw_mul(share, dusk)
                 break
             start += t * ray
             n = wp.vec3(0.0, 1.0, 0.0)
             if met < balls.shape[0]:
-                n = wp.normalize(start - wp.vec3(balls[met][0], balls[met][1], balls[met][2]))
-            share = wp.cw_mul(share, wp.vec3(paint[met][0], paint[met][1], paint[met][2]))
+                n = wp.normalize(start - first_three(balls[met]))
+            share = wp.cw_mul(share, first_three(paint[met]))
             kind = int(paint[met][3])
             if kind == LAMP:
                 total += share
@@ -97,17 +108,22 @@ def trace(balls: Rows, paint: Rows, sky: float, paths: int, image: wp.array2d(dt
 
 
 def scene_of(count: int) -> tuple[list, list]:
-    """Return balls (x, y, z, radius) and their paint (colour or light, kind): three large balls, a lamp, small ones."""
-    balls = [(-1.75, 0.8, 0.0, 0.8), (0.0, 0.8, -0.5, 0.8), (1.75, 0.8, 0.0, 0.8), (-4.0, 6.0, 2.5, 2.2)]
-    paint = [(0.8, 0.17, 0.1, CHALK), (0.97, 0.97, 0.97, GLASS), (0.95, 0.72, 0.42, METAL), (5.2, 4.6, 3.7, LAMP)]
+    """Return balls (x, y, z, radius) and their paint (colour or light, and kind)."""
+    balls = [(x, 0.8, z, 0.8) for x, z in ((-1.75, 0.0), (0.0, -0.5), (1.75, 0.0))]
+    balls.append((-4.0, 6.0, 2.5, 2.2))
+    paint = [(0.8, 0.17, 0.1, CHALK), (0.97, 0.97, 0.97, GLASS)]
+    paint += [(0.95, 0.72, 0.42, METAL), (5.2, 4.6, 3.7, LAMP)]
     rng = np.random.default_rng(4)
     while len(balls) < count:
-        x, z, r = rng.uniform(-3.2, 3.2), rng.uniform(-3.0, 2.2), rng.uniform(0.12, 0.24)
+        x, z = rng.uniform(-3.2, 3.2), rng.uniform(-3.0, 2.2)
+        r = rng.uniform(0.12, 0.24)
         if all(np.hypot(x - b[0], z - b[2]) > b[3] + r for b in balls if b[1] < 2.0):
             balls.append((x, r, z, r))
             kind = int(rng.choice([CHALK, CHALK, METAL, GLASS, LAMP]))
-            hue = 0.5 + 0.45 * np.cos(2.0 * np.pi * (rng.uniform() + np.array([0.0, 0.33, 0.67])))
-            paint.append((*(hue * {LAMP: 4.0, GLASS: 0.0}.get(kind, 0.9) + 0.95 * (kind == GLASS)), kind))
+            hue = 2.0 * np.pi * (rng.uniform() + np.array([0.0, 0.33, 0.67]))
+            colour = 0.5 + 0.45 * np.cos(hue)
+            colour *= {LAMP: 4.0, GLASS: 0.0}.get(kind, 0.9)
+            paint.append((*(colour + 0.95 * (kind == GLASS)), kind))
     return balls, paint
 
 
@@ -115,25 +131,33 @@ class Scene:
     """Each step renders the picture."""
 
     def __init__(self, quick: bool = False, paths: int = 16, only_lamp: bool = False):
-        self.shape, self.paths, self.sky = (40, 60) if quick else (360, 540), paths, 0.0 if only_lamp else 0.55
-        balls, paint = ([(0, 3, 0, 1)], [(1, 1, 1, LAMP)]) if only_lamp else scene_of(8 if quick else 30)
+        self.shape, self.paths = (40, 60) if quick else (360, 540), paths
+        self.sky = 0.0 if only_lamp else 0.55
+        balls, paint = scene_of(8 if quick else 30)
+        if only_lamp:
+            balls, paint = [(0, 3, 0, 1)], [(1, 1, 1, LAMP)]
         self.balls = wp.array(np.array(balls, np.float32), dtype=wp.vec4)
-        self.paint = wp.array(np.array([*paint, (GREY, GREY, GREY, CHALK)], np.float32), dtype=wp.vec4)
+        floor = (GREY, GREY, GREY, CHALK)
+        self.paint = wp.array(np.array([*paint, floor], np.float32), dtype=wp.vec4)
         self.image = wp.zeros(self.shape, dtype=wp.vec3)
 
     def step(self) -> None:
-        wp.launch(trace, dim=self.shape, inputs=[self.balls, self.paint, self.sky, self.paths], outputs=[self.image])
+        inputs = [self.balls, self.paint, self.sky, self.paths]
+        wp.launch(trace, dim=self.shape, inputs=inputs, outputs=[self.image])
 
 
 def check_floor() -> float:
-    """Return how much brighter a floor below one lamp is, as a share, than the lamp's form factor says."""
+    """Return the relative error of the light below a lamp, which a formula gives."""
     scene = Scene(quick=True, paths=300, only_lamp=True)
     scene.step()
     height, width = scene.shape
     y, x = np.mgrid[0:height, 0:width] + 0.5
-    rays = np.stack([(x - width / 2) / height, 0.5 - DOWN - y / height, np.full_like(x, -1.3)], axis=2)[height // 2 :]
-    to_lamp = np.array([0.0, 3.0, 0.0]) - (np.array([*EYE]) - rays * (EYE[1] / rays[:, :, 1:2]))
-    exact = GREY * to_lamp[:, :, 1] / np.linalg.norm(to_lamp, axis=2) ** 3  # share of the sky times the cosine
+    right, up = (x - width / 2) / height, 0.5 - DOWN - y / height
+    rays = np.stack([right, up, np.full_like(x, -1.3)], axis=2)[height // 2 :]
+    floor = np.array([*EYE]) - rays * (EYE[1] / rays[:, :, 1:2])
+    to_lamp = np.array([0.0, 3.0, 0.0]) - floor
+    # The share of the sky times the cosine.
+    exact = GREY * to_lamp[:, :, 1] / np.linalg.norm(to_lamp, axis=2) ** 3
     return float(scene.image.numpy()[height // 2 :, :, 0].mean() / exact.mean() - 1.0)
 
 

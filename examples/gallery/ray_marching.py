@@ -1,13 +1,15 @@
 """Ray marching
 
-A scene that is nothing but a distance function: every ray walks as far as it surely may, until it touches
-something. Shadows and dark corners come from the same function.
+A scene that is nothing but a distance function: every ray walks as far as it surely
+may, until it touches something. Shadows and dark corners come from the same function.
 
 Group: Rendering
-You learn: functions of a kernel (``@wp.func``), loops with early exit, and vector arithmetic.
+You learn: functions of a kernel (``@wp.func``), loops with early exit, and vector
+    arithmetic.
 Check: where a ray meets the ball, the distance is that of the exact intersection.
-Method: J. C. Hart, "Sphere tracing", The Visual Computer 12, 1996; distance functions, soft shadows and
-    ambient occlusion by I. Quilez, "Distance functions" and "Soft shadows", iquilezles.org, 2008 to 2013.
+Method: J. C. Hart, "Sphere tracing", The Visual Computer 12, 1996; distance functions,
+    soft shadows and ambient occlusion by I. Quilez, "Distance functions" and "Soft
+    shadows", iquilezles.org, 2008 to 2013.
 """
 
 from pathlib import Path
@@ -36,7 +38,8 @@ def things(p: wp.vec3):
     """Return the distance to all that stands on the floor, except the ball."""
     q = p - wp.vec3(1.3, 0.95, 0.0)
     torus = wp.length(wp.vec2(wp.length(wp.vec2(q[0], q[1])) - 0.7, q[2])) - 0.25
-    d = wp.vec3(wp.abs(p[0]) - 0.42, wp.abs(p[1] - 0.5) - 0.42, wp.abs(p[2] + 1.5) - 0.42)
+    q = wp.vec3(wp.abs(p[0]), wp.abs(p[1] - 0.5), wp.abs(p[2] + 1.5))
+    d = q - wp.vec3(0.42, 0.42, 0.42)
     outside = wp.vec3(wp.max(d[0], 0.0), wp.max(d[1], 0.0), wp.max(d[2], 0.0))
     block = wp.length(outside) + wp.min(wp.max(d[0], wp.max(d[1], d[2])), 0.0) - 0.08
     top = wp.length(p - wp.vec3(0.0, 1.3, -1.5)) - 0.5
@@ -86,7 +89,8 @@ def paint(p: wp.vec3):
     if wp.length(p - BALL) - BALL_RADIUS < 0.01:
         return wp.vec3(0.8, 0.09, 0.03)
     if things(p) < 0.01:
-        return wp.lerp(wp.vec3(0.0, 0.13, 0.24), wp.vec3(0.9, 0.42, 0.05), wp.smoothstep(0.2, 1.7, p[1]))
+        foot, top = wp.vec3(0.0, 0.13, 0.24), wp.vec3(0.9, 0.42, 0.05)
+        return wp.lerp(foot, top, wp.smoothstep(0.2, 1.7, p[1]))
     tile = int(wp.floor(1.25 * p[0])) + int(wp.floor(1.25 * p[2]))
     return wp.where(tile % 2 == 0, wp.vec3(0.34, 0.34, 0.36), wp.vec3(0.1, 0.105, 0.12))
 
@@ -99,15 +103,18 @@ def render(image: wp.array2d(dtype=wp.vec3), depth: wp.array2d(dtype=float)):
     ray = wp.normalize(wp.vec3(x, 0.28 - (float(row) + 0.5) / height, -1.25))
     t = march(EYE, ray)
     depth[row, column] = t
-    colour = wp.lerp(wp.vec3(0.5, 0.62, 0.75), wp.vec3(0.06, 0.16, 0.42), wp.clamp(2.5 * ray[1] + 0.3, 0.0, 1.0))
+    low, high = wp.vec3(0.5, 0.62, 0.75), wp.vec3(0.06, 0.16, 0.42)
+    colour = wp.lerp(low, high, wp.clamp(2.5 * ray[1] + 0.3, 0.0, 1.0))
     if t < FAR:
         p = EYE + t * ray
         n = normal_at(p)
         gleam = wp.pow(wp.max(wp.dot(n, wp.normalize(SUN - ray)), 0.0), 48.0)
         direct = wp.max(wp.dot(n, SUN), 0.0) * light_on(p + 0.003 * n)
         corners = wp.clamp(distance(p + 0.25 * n) / 0.25, 0.0, 1.0)
-        light = direct * wp.vec3(1.5, 1.35, 1.1) + corners * (0.35 + 0.25 * n[1]) * wp.vec3(0.55, 0.7, 0.95)
-        seen = wp.cw_mul(paint(p), light) + 0.5 * gleam * direct * wp.vec3(1.0, 1.0, 1.0)
+        light = direct * wp.vec3(1.5, 1.35, 1.1)
+        light += corners * (0.35 + 0.25 * n[1]) * wp.vec3(0.55, 0.7, 0.95)
+        seen = wp.cw_mul(paint(p), light)
+        seen += 0.5 * gleam * direct * wp.vec3(1.0, 1.0, 1.0)
         colour = wp.lerp(colour, seen, wp.exp(-0.0006 * t * t * t))
     image[row, column] = colour
 
@@ -128,11 +135,13 @@ def check_ball(depth: np.ndarray) -> float:
     """Return the largest error where rays meet the ball not too flatly, in float64."""
     height, width = depth.shape
     y, x = np.mgrid[0:height, 0:width] + 0.5
-    rays = np.stack([(x - width / 2) / height, (height / 2 - y) / height - 0.22, np.full_like(x, -1.25)], axis=2)
+    right, up = (x - width / 2) / height, (height / 2 - y) / height - 0.22
+    rays = np.stack([right, up, np.full_like(x, -1.25)], axis=2)
     rays /= np.linalg.norm(rays, axis=2, keepdims=True)
     along = rays @ (to_ball := np.subtract([*BALL], [*EYE]))
     inside = BALL_RADIUS**2 - (to_ball @ to_ball - along**2)
-    return float(np.abs(depth - along + np.sqrt(np.maximum(inside, 0.0)))[inside > 0.05].max())
+    error = np.abs(depth - along + np.sqrt(np.maximum(inside, 0.0)))
+    return float(error[inside > 0.05].max())
 
 
 def main(quick: bool, out: Path) -> None:
@@ -141,7 +150,8 @@ def main(quick: bool, out: Path) -> None:
     error = check_ball(scene.depth.numpy())
     print(f"Largest error of the distance to the ball: {error:.1e}")
     pictures.require(error < 5e-3, f"rays end {error:.1e} away from the ball")
-    height, width = scene.shape  # two by two pixels are averaged, so that edges are smooth
+    # Two by two pixels are averaged, so that edges are smooth.
+    height, width = scene.shape
     light = scene.image.numpy().reshape(height // 2, 2, width // 2, 2, 3)
     pictures.save_png(out / "ray_marching.png", pictures.tone(light.mean(axis=(1, 3))))
 

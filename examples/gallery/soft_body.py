@@ -1,12 +1,15 @@
 """Soft body from its energy
 
-A rubber ring falls on a floor. The kernel computes nothing but elastic energy; the forces on the corners are
-its gradient, which a tape gives.
+A rubber ring falls on a floor. The kernel computes nothing but elastic energy; the
+forces on the corners are its gradient, which a tape gives.
 
 Group: Solids
-You learn: energies of finite elements as a kernel, and forces as their gradient by ``wp.Tape``.
-Check: without friction, the sum of elastic energy, energy of motion and weight stays the same within 1 %.
-Method: J. Bonet, R. Wood, "Nonlinear Continuum Mechanics for Finite Element Analysis", 1997: a neo-Hookean material.
+You learn: energies of finite elements as a kernel, and forces as their gradient by
+    ``wp.Tape``.
+Check: without friction, the sum of elastic energy, energy of motion and weight stays
+    the same within 1 %.
+Method: J. Bonet, R. Wood, "Nonlinear Continuum Mechanics for Finite Element Analysis",
+    1997: a neo-Hookean material.
 """
 
 from pathlib import Path
@@ -31,7 +34,7 @@ def elastic(
     area: wp.array(dtype=float),
     energy: wp.array(dtype=float),
 ):
-    """Write the energy of each triangle; ``rest`` is the inverse of its edges before it was deformed."""
+    """Write each triangle's energy; ``rest`` is the inverse of its undeformed edges."""
     i = wp.tid()
     a = x[corners[i, 0]]
     b = x[corners[i, 1]] - a
@@ -43,7 +46,11 @@ def elastic(
 
 
 @wp.kernel
-def outer(x: wp.array(dtype=wp.vec2), mass: wp.array(dtype=float), energy: wp.array(dtype=float)):
+def outer(
+    x: wp.array(dtype=wp.vec2),
+    mass: wp.array(dtype=float),
+    energy: wp.array(dtype=float),
+):
     """Write each corner's energy by its weight, and by how deep it is in the floor."""
     i = wp.tid()
     depth = wp.max(-x[i][1], 0.0)
@@ -67,7 +74,8 @@ def ring(around: int, layers: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the corners of a ring, and of its triangles."""
     angle = np.linspace(0.0, 2.0 * np.pi, around, endpoint=False)
     radius = np.linspace(0.28, 0.5, layers + 1)[:, None]
-    points = np.stack([radius * np.cos(angle) + 0.75, radius * np.sin(angle) + 1.15], axis=-1).reshape(-1, 2)
+    x, y = radius * np.cos(angle) + 0.75, radius * np.sin(angle) + 1.15
+    points = np.stack([x, y], axis=-1).reshape(-1, 2)
     k, i = (a.ravel() for a in np.mgrid[0:layers, 0:around])
     a, b = k * around + i, k * around + (i + 1) % around
     c, d = a + around, b + around
@@ -85,7 +93,8 @@ class Scene:
         area = 0.5 * np.linalg.det(edges)
         mass = np.zeros(len(points))
         np.add.at(mass, triangles, DENSITY * area[:, None] / 3.0)
-        self.corners, self.area = wp.array(triangles, dtype=int), wp.array(area, dtype=float)
+        self.corners = wp.array(triangles, dtype=int)
+        self.area = wp.array(area, dtype=float)
         self.rest = wp.array(np.linalg.inv(edges), dtype=wp.mat22)
         self.mass = wp.array(mass, dtype=float)
         self.x = wp.array(points, dtype=wp.vec2, requires_grad=True)
@@ -95,7 +104,11 @@ class Scene:
 
     def measure(self) -> None:
         """Compute all energies anew."""
-        wp.launch(elastic, dim=len(self.area), inputs=[self.x, self.corners, self.rest, self.area, self.elastic])
+        wp.launch(
+            elastic,
+            dim=len(self.area),
+            inputs=[self.x, self.corners, self.rest, self.area, self.elastic],
+        )
         wp.launch(outer, dim=len(self.x), inputs=[self.x, self.mass, self.outer])
 
     def step(self) -> None:
@@ -105,7 +118,11 @@ class Scene:
         self.elastic.grad.fill_(1.0)
         self.outer.grad.fill_(1.0)
         tape.backward()  # x.grad is the gradient of the sum of all energies
-        wp.launch(move, dim=len(self.x), inputs=[self.x.grad, self.mass, self.dt, self.v, self.x])
+        wp.launch(
+            move,
+            dim=len(self.x),
+            inputs=[self.x.grad, self.mass, self.dt, self.v, self.x],
+        )
 
     def total(self) -> float:
         motion = 0.5 * (self.mass.numpy()[:, None] * self.v.numpy() ** 2).sum()
@@ -114,10 +131,14 @@ class Scene:
 
     def draw(self) -> np.ndarray:
         canvas = pictures.Canvas(480, 300)
-        canvas.polygons(np.array([[[0, 280], [480, 280], [480, 300], [0, 300]]]), np.array([[51, 65, 85]]))
-        points = np.array([0.0, 280.0]) + self.x.numpy()[self.triangles] * np.array([160.0, -160.0])
+        canvas.polygons(
+            np.array([[[0, 280], [480, 280], [480, 300], [0, 300]]]),
+            np.array([[51, 65, 85]]),
+        )
+        points = self.x.numpy()[self.triangles] * (160.0, -160.0) + (0.0, 280.0)
         self.measure()
-        shades = pictures.colours(self.elastic.numpy() / self.area.numpy(), "fire", -9.0, 14.0)
+        density = self.elastic.numpy() / self.area.numpy()
+        shades = pictures.colours(density, "fire", -9.0, 14.0)
         canvas.polygons(points, shades)
         return canvas.pixels()
 

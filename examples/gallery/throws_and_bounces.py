@@ -1,13 +1,17 @@
 """Throws that bounce into a cup
 
-How must a ball be thrown so that it bounces off floor, wall and posts, and is at a given place at a given
-time? Many guesses are improved at once, each by the derivatives of its own flight.
+How must a ball be thrown so that it bounces off floor, wall and posts, and is at a
+given place at a given time? Many guesses are improved at once, each by the derivatives
+of its own flight.
 
 Group: Optimisation and learning
-You learn: a tape through hundreds of launches and through contacts, and a backward pass for each row of a Jacobian.
-Check: a simulation of the throws in NumPy with float64 arrives at the same place, within 2 cm.
-Method: shooting with Levenberg-Marquardt steps; J. Betts, "Survey of numerical methods for trajectory
-    optimization", J. Guidance, Control, and Dynamics 21, 1998. Contacts are stiff springs.
+You learn: a tape through hundreds of launches and through contacts, and a backward pass
+    for each row of a Jacobian.
+Check: a simulation of the throws in NumPy with float64 arrives at the same place,
+    within 2 cm.
+Method: shooting with Levenberg-Marquardt steps; J. Betts, "Survey of numerical methods
+    for trajectory optimization", J. Guidance, Control, and Dynamics 21, 1998. Contacts
+    are stiff springs.
 """
 
 from pathlib import Path
@@ -65,7 +69,8 @@ def flights(v: np.ndarray, steps: int) -> np.ndarray:
         for cx, cy, radius in POSTS:
             away = x - (cx, cy)
             distance = np.linalg.norm(away, axis=1, keepdims=True)
-            force += STIFFNESS * np.maximum(radius + RADIUS - distance, 0.0) * away / distance
+            depth = np.maximum(radius + RADIUS - distance, 0.0)
+            force += STIFFNESS * depth * away / distance
         v = v + DT * force
         x = x + DT * v
         path.append(x)
@@ -97,7 +102,8 @@ class Scene:
         self.v[0].assign(self.throws)
         self.fly()
         rows = []
-        for axis in ((1.0, 0.0), (0.0, 1.0)):  # how the final x, then y, depends on the throw
+        # How the final x, then y, depends on the throw.
+        for axis in ((1.0, 0.0), (0.0, 1.0)):
             self.tape.zero()
             self.x[-1].grad.assign(np.tile(axis, (count, 1)))
             self.tape.backward()
@@ -118,8 +124,14 @@ def draw(paths: np.ndarray) -> np.ndarray:
     def place(points):
         return np.array([20.0, 535.0]) + np.asarray(points) * np.array([128.0, -128.0])
 
-    canvas.polygons(np.array([[[0, 535], [690, 535], [690, 560], [0, 560]]]), np.array([[40, 51, 70]]))
-    canvas.polygons(np.array([[[660, 0], [690, 0], [690, 560], [660, 560]]]), np.array([[40, 51, 70]]))
+    canvas.polygons(
+        np.array([[[0, 535], [690, 535], [690, 560], [0, 560]]]),
+        np.array([[40, 51, 70]]),
+    )
+    canvas.polygons(
+        np.array([[[660, 0], [690, 0], [690, 560], [660, 560]]]),
+        np.array([[40, 51, 70]]),
+    )
     shades = pictures.palette("fire", paths.shape[1] + 14)[10:].astype(int)
     for k in range(paths.shape[1]):
         canvas.lines(place(paths[:, k])[None], tuple(shades[k].tolist()), 1.2)
@@ -140,8 +152,14 @@ def main(quick: bool, out: Path) -> None:
     pictures.require(len(thrown) > len(miss) // 20, f"only {len(thrown)} throws arrive")
     paths = flights(thrown, scene.steps)
     error = np.linalg.norm(paths[-1] - GOAL, axis=1)
-    print(f"In float64, they are {np.median(error):.1e} m off in the median, {error.max():.1e} m at most")
-    pictures.require(float(np.median(error)) < 0.02, f"in float64 they miss by {np.median(error):.3f} m")
+    print(
+        f"In float64, they are {np.median(error):.1e} m off in the median, "
+        f"{error.max():.1e} m at most"
+    )
+    pictures.require(
+        float(np.median(error)) < 0.02,
+        f"in float64 they miss by {np.median(error):.3f} m",
+    )
     chosen = np.unique(thrown.round(1), axis=0, return_index=True)[1]
     pictures.save_png(out / "throws_and_bounces.png", draw(paths[:, chosen]))
 

@@ -1,13 +1,16 @@
 """Computed tomography
 
-X-rays from a few directions cast shadows of a head. Which head casts them? Gradients through the rays go
-back to its picture.
+X-rays from a few directions cast shadows of a head. Which head casts them? Gradients
+through the rays go back to its picture.
 
 Group: Optimisation and learning
-You learn: ``wp.paddle_op``, which makes a kernel a differentiable operator, within an optimiser of Paddle.
-Check: the shadow of a disc is that of the formula, derivatives fit the operator, and the head comes back.
-Method: the head of L. Shepp and B. Logan, "The Fourier reconstruction of a head section", IEEE Trans. Nucl. Sci. 21,
-    1974, found as the smallest total variation that fits, after L. Rudin, S. Osher, E. Fatemi, Physica D 60, 1992.
+You learn: ``wp.paddle_op``, which makes a kernel a differentiable operator, within an
+    optimiser of Paddle.
+Check: the shadow of a disc is that of the formula, derivatives fit the operator, and
+    the head comes back.
+Method: the head of L. Shepp and B. Logan, "The Fourier reconstruction of a head
+    section", IEEE Trans. Nucl. Sci. 21, 1974, found as the smallest total variation
+    that fits, after L. Rudin, S. Osher, E. Fatemi, Physica D 60, 1992.
 Not timed: Warp has no ``paddle_op``.
 """
 
@@ -38,11 +41,16 @@ ELLIPSES = np.array(
 
 
 @wp.paddle_op(
-    dim=lambda image, angles: (len(angles), image.shape[1]), shapes={"shadow": lambda i, a: (len(a), i.shape[1])}
+    dim=lambda image, angles: (len(angles), image.shape[1]),
+    shapes={"shadow": lambda i, a: (len(a), i.shape[1])},
 )
 @wp.kernel
-def cast(image: wp.array2d(dtype=float), angles: wp.array(dtype=float), shadow: wp.array2d(dtype=float)):
-    """Add up the picture along a ray, half a pixel at a time, interpolated between four pixels."""
+def cast(
+    image: wp.array2d(dtype=float),
+    angles: wp.array(dtype=float),
+    shadow: wp.array2d(dtype=float),
+):
+    """Add up the interpolated picture along a ray, half a pixel at a time."""
     a, k = wp.tid()
     n = image.shape[0]
     middle = 0.5 * float(n - 1)
@@ -58,7 +66,8 @@ def cast(image: wp.array2d(dtype=float), angles: wp.array(dtype=float), shadow: 
             u = x - float(j)
             v = y - float(i)
             top = (1.0 - u) * image[i, j] + u * image[i, j + 1]
-            total += (1.0 - v) * top + v * ((1.0 - u) * image[i + 1, j] + u * image[i + 1, j + 1])
+            below = (1.0 - u) * image[i + 1, j] + u * image[i + 1, j + 1]
+            total += (1.0 - v) * top + v * below
     shadow[a, k] = total / float(n)  # the picture is 2 wide, and a step is half a pixel
 
 
@@ -81,21 +90,32 @@ def roughness(image: paddle.Tensor) -> paddle.Tensor:
 
 
 def disc_error(n: int, angles: paddle.Tensor) -> float:
-    """Return how far the shadow of a disc is from the length of the rays in it, on average."""
-    shadow = cast(paddle.to_tensor(head(n, np.array([[1.0, 0.6, 0.6, 0.0, 0.0, 0.0]]))), angles).numpy()
+    """Return the mean error of a disc's shadow, which is the length of rays in it."""
+    disc = head(n, np.array([[1.0, 0.6, 0.6, 0.0, 0.0, 0.0]]))
+    shadow = cast(paddle.to_tensor(disc), angles).numpy()
     off = (np.arange(n) + 0.5) * 2.0 / n - 1.0
     return float(np.abs(shadow - 2.0 * np.sqrt(np.maximum(0.36 - off**2, 0.0))).mean())
 
 
-def reconstruct(shadow: paddle.Tensor, angles: paddle.Tensor, n: int, steps: int) -> np.ndarray:
+def reconstruct(
+    shadow: paddle.Tensor, angles: paddle.Tensor, n: int, steps: int
+) -> np.ndarray:
     """Return the smoothest picture that casts these shadows."""
-    image = paddle.create_parameter([n, n], "float32", default_initializer=paddle.nn.initializer.Constant(0.0))
-    exact = {"tolerance_grad": 0.0, "tolerance_change": 0.0, "line_search_fn": "strong_wolfe"}
-    optimiser = paddle.optimizer.LBFGS(max_iter=10, history_size=20, parameters=[image], **exact)
+    zero = paddle.nn.initializer.Constant(0.0)
+    image = paddle.create_parameter([n, n], "float32", default_initializer=zero)
+    exact = {"tolerance_grad": 0.0, "tolerance_change": 0.0}
+    optimiser = paddle.optimizer.LBFGS(
+        max_iter=10,
+        history_size=20,
+        line_search_fn="strong_wolfe",
+        parameters=[image],
+        **exact,
+    )
 
     def loss() -> paddle.Tensor:
         optimiser.clear_grad()
-        value = 1e3 * ((cast(image, angles) - shadow) ** 2).mean() + 0.1 * roughness(image)
+        miss = ((cast(image, angles) - shadow) ** 2).mean()
+        value = 1e3 * miss + 0.1 * roughness(image)
         value.backward()
         return value
 
@@ -105,28 +125,40 @@ def reconstruct(shadow: paddle.Tensor, angles: paddle.Tensor, n: int, steps: int
 
 
 def draw(panels: list[np.ndarray], size: int = 270) -> np.ndarray:
-    """Return pictures of any size side by side, each from its darkest to its lightest."""
-    images = [Image.fromarray(panel).resize((size, size), Image.Resampling.BICUBIC) for panel in panels]
-    return np.concatenate([pictures.colours(np.array(i), "ice", 0.0, 1.0) for i in images], axis=1)
+    """Return pictures side by side, each from its darkest to its lightest."""
+    size, smooth = (size, size), Image.Resampling.BICUBIC
+    images = [Image.fromarray(panel).resize(size, smooth) for panel in panels]
+    images = [pictures.colours(np.array(i), "ice", 0.0, 1.0) for i in images]
+    return np.concatenate(images, axis=1)
 
 
 def main(quick: bool, out: Path) -> None:
     n, directions, steps = (40, 16, 30) if quick else (144, 40, 160)
     truth = head(n)
-    angles = paddle.to_tensor(np.pi * np.arange(directions) / directions, dtype="float32")
+    angles = np.pi * np.arange(directions) / directions
+    angles = paddle.to_tensor(angles, dtype="float32")
     image = paddle.to_tensor(truth, stop_gradient=False)
     shadow = cast(image, angles)
-    (back,) = paddle.grad([(shadow**2).sum()], [image])  # the shadows are linear in the picture
+    # The shadows are linear in the picture.
+    (back,) = paddle.grad([(shadow**2).sum()], [image])
     fit = abs(float((back * image).sum()) / (2.0 * float((shadow**2).sum())) - 1.0)
     disc = disc_error(n, angles)
     found = reconstruct(shadow.detach(), angles, n, steps)
     error = float(np.sqrt(np.mean((found - truth) ** 2)))
-    print(f"The disc is off by {disc:.4f}, derivatives by {fit:.1e}, and the head by {error:.4f}")
+    print(
+        f"The disc is off by {disc:.4f}, derivatives by {fit:.1e}, "
+        f"and the head by {error:.4f}"
+    )
     pictures.require(disc < 0.6 / n, f"the shadow of a disc is off by {disc:.4f}")
     pictures.require(fit < 1e-4, f"the derivatives are off by {fit:.1e}")
-    pictures.require(error < (0.08 if quick else 0.02), f"the head is off by {error:.4f}")
+    pictures.require(
+        error < (0.08 if quick else 0.02), f"the head is off by {error:.4f}"
+    )
     blurred = back.numpy() / float(back.max())
-    pictures.save_png(out / "tomography.png", draw([shadow.numpy() / float(shadow.max()), blurred, 2.2 * found]))
+    pictures.save_png(
+        out / "tomography.png",
+        draw([shadow.numpy() / float(shadow.max()), blurred, 2.2 * found]),
+    )
 
 
 if __name__ == "__main__":

@@ -1,13 +1,15 @@
 """Vortices behind a cylinder
 
-A stream meets a cylinder and sheds vortices in turn from above and below: the vortex street that makes
-wires sing in the wind.
+A stream meets a cylinder and sheds vortices in turn from above and below: the vortex
+street that makes wires sing in the wind.
 
 Group: Fluids
-You learn: a lattice Boltzmann solver in one kernel, vectors of a length of your own, and constants.
+You learn: a lattice Boltzmann solver in one kernel, vectors of a length of your own,
+    and constants.
 Check: the Strouhal number (the frequency of the vortices) lies between 0.15 and 0.30.
-Method: S. Chen, G. Doolen, "Lattice Boltzmann method for fluid flows", Annual Review of Fluid Mechanics 30,
-    1998 (D2Q9 with one relaxation time). The Strouhal number is about 0.17 in a wide stream, and more in a narrow one.
+Method: S. Chen, G. Doolen, "Lattice Boltzmann method for fluid flows", Annual Review of
+    Fluid Mechanics 30, 1998 (D2Q9 with one relaxation time). The Strouhal number is
+    about 0.17 in a wide stream, and more in a narrow one.
 """
 
 from pathlib import Path
@@ -24,12 +26,14 @@ vec9i = wp.types.vector(length=9, dtype=int)
 CX = wp.constant(vec9i(0, 1, 0, -1, 0, 1, -1, -1, 1))
 CY = wp.constant(vec9i(0, 0, 1, 0, -1, 1, 1, -1, -1))
 BACK = wp.constant(vec9i(0, 3, 4, 1, 2, 7, 8, 5, 6))  # the opposite direction of each
-WEIGHT = wp.constant(vec9(4.0 / 9.0, 1.0 / 9.0, 1.0 / 9.0, 1.0 / 9.0, 1.0 / 9.0, *[1.0 / 36.0] * 4))
+WEIGHT = wp.constant(
+    vec9(4.0 / 9.0, 1.0 / 9.0, 1.0 / 9.0, 1.0 / 9.0, 1.0 / 9.0, *[1.0 / 36.0] * 4)
+)
 
 
 @wp.func
 def equilibrium(k: int, density: float, u: wp.vec2):
-    """Return what flows in direction ``k`` in a fluid at rest relative to its mean velocity."""
+    """Return the equilibrium flow in direction ``k`` at a mean velocity."""
     cu = 3.0 * (float(CX[k]) * u[0] + float(CY[k]) * u[1])
     return WEIGHT[k] * density * (1.0 + cu + 0.5 * cu * cu - 1.5 * wp.dot(u, u))
 
@@ -74,20 +78,27 @@ class Scene:
     def __init__(self, quick: bool = False):
         rows, columns, self.diameter = (60, 120, 10.0) if quick else (120, 300, 16.0)
         y, x = np.mgrid[0:rows, 0:columns]
-        self.solid = np.hypot(x - 4.0 * self.diameter, y - rows / 2 - 0.6) < self.diameter / 2
+        away = np.hypot(x - 4.0 * self.diameter, y - rows / 2 - 0.6)
+        self.solid = away < self.diameter / 2
         self.obstacle = wp.array(self.solid.astype(np.int32), dtype=int)
         self.relaxation = 0.5 + 3.0 * SPEED * self.diameter / REYNOLDS
         cx, cy = np.array([*CX], dtype=float), np.array([*CY], dtype=float)
         side = 0.02 * np.sin(4.0 * np.pi * x / columns)  # a first push to one side
         cu = 3.0 * (cx[:, None, None] * SPEED + cy[:, None, None] * side)
-        start = np.array([*WEIGHT])[:, None, None] * (1.0 + cu + 0.5 * cu**2 - 1.5 * (SPEED**2 + side**2))
+        start = 1.0 + cu + 0.5 * cu**2 - 1.5 * (SPEED**2 + side**2)
+        start *= np.array([*WEIGHT])[:, None, None]
         self.old = wp.array(start.astype(np.float32), dtype=float)
         self.new = wp.zeros_like(self.old)
         self.velocity = wp.zeros((rows, columns), dtype=wp.vec2)
 
     def step(self) -> None:
         inputs = [self.old, self.obstacle, self.relaxation]
-        wp.launch(advance, dim=self.solid.shape, inputs=inputs, outputs=[self.new, self.velocity])
+        wp.launch(
+            advance,
+            dim=self.solid.shape,
+            inputs=inputs,
+            outputs=[self.new, self.velocity],
+        )
         self.old, self.new = self.new, self.old
 
     def draw(self) -> np.ndarray:
@@ -99,7 +110,7 @@ class Scene:
 
 
 def strouhal(sideways: list[float], diameter: float) -> float:
-    """Return the frequency at which the sideways velocity crosses zero, in units of speed / diameter."""
+    """Return the frequency of the sideways velocity, in units of speed / diameter."""
     signal = np.array(sideways) - np.mean(sideways)
     upward = np.flatnonzero((signal[:-1] < 0.0) & (signal[1:] >= 0.0))
     pictures.require(len(upward) > 2, "no vortices leave the cylinder")
@@ -119,7 +130,10 @@ def main(quick: bool, out: Path) -> None:
                 frames.append(scene.draw())
     number = strouhal(sideways, scene.diameter)
     print(f"Strouhal number: {number:.3f}")
-    pictures.require(0.15 < number < 0.30, f"the Strouhal number is {number:.3f}, not between 0.15 and 0.30")
+    pictures.require(
+        0.15 < number < 0.30,
+        f"the Strouhal number is {number:.3f}, not between 0.15 and 0.30",
+    )
     pictures.save_gif(out / "vortex_street.gif", frames, seconds=2.6, shades=32)
 
 

@@ -1,12 +1,15 @@
 """A column of water falls
 
-Water is a crowd of particles that push each other where they are dense. A column of it breaks down, runs
-against the far wall and comes back as a wave.
+Water is a crowd of particles that push each other where they are dense. A column of it
+breaks down, runs against the far wall and comes back as a wave.
 
 Group: Fluids
-You learn: a list of the particles of each cell by counting and ``wp.utils.array_scan``, built anew in each step.
-Check: densities agree with a sum over all pairs, the water keeps its density within 15 %, and its energy never grows.
-Method: J. Monaghan, "Simulating free surface flows with SPH", J. Comput. Phys. 110, 1994; kernel of H. Wendland, 1995.
+You learn: a list of the particles of each cell by counting and ``wp.utils.array_scan``,
+    built anew in each step.
+Check: densities agree with a sum over all pairs, the water keeps its density within 15
+    %, and its energy never grows.
+Method: J. Monaghan, "Simulating free surface flows with SPH", J. Comput. Phys. 110,
+    1994; kernel of H. Wendland, 1995.
 """
 
 from pathlib import Path
@@ -16,7 +19,8 @@ import pictures
 
 import warp_like as wp
 
-GRAVITY, SOUND = 9.81, 25.0  # sound is several times faster than the water, so that its density hardly changes
+# Sound is several times faster than the water, so that its density hardly changes.
+GRAVITY, SOUND = 9.81, 25.0
 VISCOSITY = 0.1
 GAP, REACH = 0.009, 0.0234  # between particles, and how far they reach
 COLUMNS, ROWS = 70, 44  # cells, each as wide as particles reach
@@ -47,9 +51,12 @@ def count_particles(x: wp.array(dtype=wp.vec2), count: wp.array(dtype=int)):
 
 @wp.kernel
 def sort_particles(
-    x: wp.array(dtype=wp.vec2), v: wp.array(dtype=wp.vec2), end: wp.array(dtype=int), sorted: wp.array2d(dtype=wp.vec2)
+    x: wp.array(dtype=wp.vec2),
+    v: wp.array(dtype=wp.vec2),
+    end: wp.array(dtype=int),
+    sorted: wp.array2d(dtype=wp.vec2),
 ):
-    """Move a particle to the last free place of its cell. Then ``end`` is where each cell begins."""
+    """Move a particle to the last free place of its cell; ``end`` becomes its begin."""
     i = wp.tid()
     place = wp.atomic_sub(end, cell_of(x[i], 0), 1) - 1
     sorted[0, place] = x[i]
@@ -57,7 +64,11 @@ def sort_particles(
 
 
 @wp.kernel
-def find_density(x: wp.array(dtype=wp.vec2), start: wp.array(dtype=int), density: wp.array(dtype=float)):
+def find_density(
+    x: wp.array(dtype=wp.vec2),
+    start: wp.array(dtype=int),
+    density: wp.array(dtype=float),
+):
     """Add up the neighbours. Three cells side by side are one range of particles."""
     i = wp.tid()
     total = float(0.0)  # noqa: UP018 -- a variable that changes, for Warp too
@@ -78,7 +89,7 @@ def advance(
     new_x: wp.array(dtype=wp.vec2),
     new_v: wp.array(dtype=wp.vec2),
 ):
-    """Push a particle by the pressure and the viscosity of its neighbours, by gravity and the walls."""
+    """Push a particle by pressure, viscosity, gravity and the walls."""
     i = wp.tid()
     push = wp.vec2(0.0, 0.0)
     for row in range(-1, 2):
@@ -89,9 +100,11 @@ def advance(
             if r2 < REACH * REACH:
                 p = 1.0 - wp.sqrt(r2) / REACH
                 pressure = wp.max(density[i] - 1.0, 0.0) + wp.max(density[k] - 1.0, 0.0)
-                closing = wp.min(wp.dot(v[i] - v[k], d), 0.0) * REACH / (r2 + 0.01 * REACH * REACH)
+                closing = wp.min(wp.dot(v[i] - v[k], d), 0.0) * REACH
+                closing /= r2 + 0.01 * REACH * REACH
                 push += (SOUND * pressure - VISCOSITY * closing) * p * p * p * d
-    u = v[i] + DT * (20.0 * SOUND / (REACH * REACH * REST) * push - wp.vec2(0.0, GRAVITY))
+    push *= 20.0 * SOUND / (REACH * REACH * REST)
+    u = v[i] + DT * (push - wp.vec2(0.0, GRAVITY))
     side = 0.25 * REACH  # from here on, the walls stop a particle
     if (x[i][0] < side and u[0] < 0.0) or (x[i][0] > WIDTH - side and u[0] > 0.0):
         u[0] = 0.0
@@ -118,12 +131,21 @@ class Scene:
         wp.launch(count_particles, dim=self.count, inputs=[self.x, self.start])
         wp.utils.array_scan(self.start, self.start, inclusive=True)
         x, v = self.sorted[0], self.sorted[1]
-        wp.launch(sort_particles, dim=self.count, inputs=[self.x, self.v, self.start, self.sorted])
+        wp.launch(
+            sort_particles,
+            dim=self.count,
+            inputs=[self.x, self.v, self.start, self.sorted],
+        )
         wp.launch(find_density, dim=self.count, inputs=[x, self.start, self.density])
-        wp.launch(advance, dim=self.count, inputs=[x, v, self.density, self.start, self.x, self.v])
+        wp.launch(
+            advance,
+            dim=self.count,
+            inputs=[x, v, self.density, self.start, self.x, self.v],
+        )
 
     def energy(self) -> float:
-        return float((0.5 * (self.v.numpy() ** 2).sum(axis=1) + GRAVITY * self.x.numpy()[:, 1]).sum())
+        motion = 0.5 * (self.v.numpy() ** 2).sum(axis=1)
+        return float((motion + GRAVITY * self.x.numpy()[:, 1]).sum())
 
 
 def main(quick: bool, out: Path) -> None:
@@ -131,18 +153,27 @@ def main(quick: bool, out: Path) -> None:
     energies, size = [scene.energy()], (360, 226)
     for _ in pictures.progress(6 if quick else 60):
         canvas = pictures.Canvas(*size)
-        shades = pictures.colours(np.linalg.norm(scene.v.numpy(), axis=1), "ice", -1.2, 3.6)
-        canvas.dots((scene.x.numpy() * (1, -1) / (WIDTH, HEIGHT) + (0, 1)) * size, shades, 1.6)
+        speed = np.linalg.norm(scene.v.numpy(), axis=1)
+        shades = pictures.colours(speed, "ice", -1.2, 3.6)
+        canvas.dots(
+            (scene.x.numpy() * (1, -1) / (WIDTH, HEIGHT) + (0, 1)) * size, shades, 1.6
+        )
         frames.append(canvas.pixels())
         for _ in range(100):
             scene.step()
         energies.append(scene.energy())
         densest = max(densest, scene.density.numpy().max())
-    error = np.abs(scene.density.numpy() * REST - density_of(scene.sorted.numpy()[0])).max()
-    print(f"Densities are off by {error:.1e}; water is pressed by {densest - 1.0:.1%} at most")
+    exact = density_of(scene.sorted.numpy()[0])
+    error = np.abs(scene.density.numpy() * REST - exact).max()
+    print(
+        f"Densities are off by {error:.1e}; "
+        f"water is pressed by {densest - 1.0:.1%} at most"
+    )
     pictures.require(error < 1e-4, f"densities are off by {error:.1e}")
     pictures.require(densest < 1.15, f"water is pressed by {densest - 1.0:.1%}")
-    pictures.require(max(np.diff(energies)) < 1e-3 * energies[0], f"the energy grew: {energies}")
+    pictures.require(
+        max(np.diff(energies)) < 1e-3 * energies[0], f"the energy grew: {energies}"
+    )
     pictures.save_gif(out / "water_column.gif", frames, seconds=3.6, shades=24)
 
 

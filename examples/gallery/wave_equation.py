@@ -1,13 +1,15 @@
 """Waves through two slits
 
-A wave meets a wall with two gaps. Behind it, the waves from both gaps add up in some directions and
-cancel in others.
+A wave meets a wall with two gaps. Behind it, the waves from both gaps add up in some
+directions and cancel in others.
 
 Group: First steps
-You learn: stencils on a 2-D array, and how to swap buffers from one time step to the next.
+You learn: stencils on a 2-D array, and how to swap buffers from one time step to the
+    next.
 Check: the wave's energy stays the same over all steps, within 0.1 %.
-Method: leapfrog finite differences of the wave equation; R. Courant, K. Friedrichs, H. Lewy, "On the
-    partial difference equations of mathematical physics", 1928. The discrete energy is conserved exactly.
+Method: leapfrog finite differences of the wave equation; R. Courant, K. Friedrichs, H.
+    Lewy, "On the partial difference equations of mathematical physics", 1928. The
+    discrete energy is conserved exactly.
 """
 
 from pathlib import Path
@@ -21,8 +23,14 @@ COURANT = 0.5  # wave speed x time step / grid spacing; stable below 1 / sqrt(2)
 
 
 @wp.func
-def value(u: wp.array2d(dtype=float), open: wp.array2d(dtype=float), i: int, j: int, at_wall: float):
-    """Return ``u[i, j]``, or ``at_wall`` outside of the grid and in walls, which then reflect the wave."""
+def value(
+    u: wp.array2d(dtype=float),
+    open: wp.array2d(dtype=float),
+    i: int,
+    j: int,
+    at_wall: float,
+):
+    """Return ``u[i, j]``, or ``at_wall`` outside of the grid and in walls."""
     if i < 0 or j < 0 or i >= u.shape[0] or j >= u.shape[1]:
         return at_wall
     return wp.where(open[i, j] > 0.0, u[i, j], at_wall)
@@ -39,7 +47,8 @@ def advance(
     u = now[i, j]
     around = value(now, open, i - 1, j, u) + value(now, open, i + 1, j, u)
     around += value(now, open, i, j - 1, u) + value(now, open, i, j + 1, u)
-    after[i, j] = open[i, j] * (2.0 * u - before[i, j] + COURANT * COURANT * (around - 4.0 * u))
+    push = COURANT * COURANT * (around - 4.0 * u)
+    after[i, j] = open[i, j] * (2.0 * u - before[i, j] + push)
 
 
 class Scene:
@@ -60,11 +69,16 @@ class Scene:
         return (ripples * self.passable).astype(np.float32)
 
     def step(self) -> None:
-        wp.launch(advance, dim=self.now.shape, inputs=[self.before, self.now, self.open], outputs=[self.after])
+        wp.launch(
+            advance,
+            dim=self.now.shape,
+            inputs=[self.before, self.now, self.open],
+            outputs=[self.after],
+        )
         self.before, self.now, self.after = self.now, self.after, self.before
 
     def energy(self) -> float:
-        """Return the energy between the last two steps: of motion, and of slopes where no wall is between."""
+        """Return the energy between the last two steps: of motion and of slopes."""
         u, v = self.before.numpy().astype(float), self.now.numpy().astype(float)
         total = np.sum(((v - u) / COURANT) ** 2)
         for axis in (0, 1):

@@ -1,4 +1,4 @@
-"""CuPy's arrays in kernels, and arrays of ours in CuPy: the same memory of the GPU, in the order of one stream.
+"""CuPy's arrays in kernels, and our arrays in CuPy: one memory, one stream's order.
 
 Needs an NVIDIA GPU and CuPy; says so where one of them is missing.
 """

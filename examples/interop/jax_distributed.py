@@ -1,11 +1,13 @@
-"""Train a model with a kernel in it on several processes, with ``jax.distributed`` and ``shard_map``.
+"""Train a model with a kernel on several processes: ``jax.distributed``, ``shard_map``.
 
-Each process holds its share of the samples; the parameters are the same everywhere. JAX sums the gradients over the
-devices of all processes, since it knows which arrays they share. The result is that of one process with all the data.
+Each process holds its share of the samples; the parameters are the same everywhere. JAX
+sums the gradients over the devices of all processes, since it knows which arrays they
+share. The result is that of one process with all the data.
 
-Run it plainly for two processes on this machine. On several machines, start it once on each:
+Run it plainly for two processes on this machine. On several machines, start it once on
+each, with ranks from 0 on:
 
-    python jax_distributed.py --coordinator HOST:PORT --processes 2 --rank 0     # and --rank 1 on the other
+    python jax_distributed.py --coordinator HOST:PORT --processes 2 --rank 0
 """
 
 import argparse
@@ -25,7 +27,10 @@ SAMPLES, BELLS = 64, 8
 
 @wp.kernel
 def bells(
-    x: wp.array(dtype=float), centres: wp.array(dtype=float), heights: wp.array(dtype=float), y: wp.array(dtype=float)
+    x: wp.array(dtype=float),
+    centres: wp.array(dtype=float),
+    heights: wp.array(dtype=float),
+    y: wp.array(dtype=float),
 ):
     i = wp.tid()
     total = float(0.0)  # noqa: UP018 -- a variable of the loop, and no constant
@@ -50,9 +55,11 @@ def local(x):
 
 
 def train(mesh, x, y, steps):
-    """Follow the gradient, with ``x`` and ``y`` spread over the mesh; return the first and last loss and the end."""
+    """Follow the gradient; return the first and the last loss, and the parameters."""
     shares = jax.shard_map(
-        lambda params, x, y: jax.lax.psum(squared_error(params, x, y), "data") / SAMPLES,
+        lambda params, x, y: (
+            jax.lax.psum(squared_error(params, x, y), "data") / SAMPLES
+        ),
         mesh=mesh,
         in_specs=(P(), P("data"), P("data")),
         out_specs=P(),
@@ -67,10 +74,18 @@ def train(mesh, x, y, steps):
         return jax.tree.map(lambda p, g: p - 0.05 * g, params, gradients), loss
 
     everywhere = NamedSharding(mesh, P())
-    start = {"centres": np.linspace(0.0, 1.0, BELLS, dtype=np.float32), "heights": np.zeros(BELLS, np.float32)}
-    params = {k: jax.make_array_from_process_local_data(everywhere, v) for k, v in start.items()}
-    # Plain jit splits the launches in the same way, as the kernel allows it, and sums over all processes as well.
-    one, two = jax.jit(jax.grad(shares))(params, x, y), jax.jit(jax.grad(everything))(params, x, y)
+    start = {
+        "centres": np.linspace(0.0, 1.0, BELLS, dtype=np.float32),
+        "heights": np.zeros(BELLS, np.float32),
+    }
+    params = {
+        k: jax.make_array_from_process_local_data(everywhere, v)
+        for k, v in start.items()
+    }
+    # Plain jit splits the launches in the same way, as the kernel allows it, and sums
+    # over all processes as well.
+    one = jax.jit(jax.grad(shares))(params, x, y)
+    two = jax.jit(jax.grad(everything))(params, x, y)
     assert all(np.allclose(local(one[k]), local(two[k]), atol=1e-5) for k in params)
     losses = []
     for _ in range(steps):
@@ -88,16 +103,24 @@ def work(rank, processes, coordinator, steps):
     mesh = Mesh(np.array(jax.devices()), ("data",))
     mine = np.array_split(np.arange(SAMPLES), processes)[rank]
     spread = NamedSharding(mesh, P("data"))
-    share_x, share_y = (jax.make_array_from_process_local_data(spread, v[mine], (SAMPLES,)) for v in (x, y))
+    share_x, share_y = (
+        jax.make_array_from_process_local_data(spread, v[mine], (SAMPLES,))
+        for v in (x, y)
+    )
     first, last, params = train(mesh, share_x, share_y, steps)
 
     alone = Mesh(np.array(jax.local_devices()[:1]), ("data",))
-    _, _, reference = train(alone, *(jax.device_put(v, alone.devices.flat[0]) for v in (x, y)), steps)
+    all_x, all_y = (jax.device_put(v, alone.devices.flat[0]) for v in (x, y))
+    _, _, reference = train(alone, all_x, all_y, steps)
     for name, p in params.items():
         assert np.allclose(p, reference[name], atol=1e-4), name
     assert last < 0.1 * first
     if rank == 0:
-        print(f"loss {first:.4f} -> {last:.4f} on {jax.process_count()} processes, as on one", flush=True)
+        print(
+            f"loss {first:.4f} -> {last:.4f} "
+            f"on {jax.process_count()} processes, as on one",
+            flush=True,
+        )
     jax.distributed.shutdown()
 
 
@@ -107,7 +130,10 @@ def main(steps=200, processes=2):
         s.bind(("localhost", 0))
         coordinator = f"localhost:{s.getsockname()[1]}"
     context = multiprocessing.get_context("spawn")
-    team = [context.Process(target=work, args=(rank, processes, coordinator, steps)) for rank in range(processes)]
+    team = [
+        context.Process(target=work, args=(rank, processes, coordinator, steps))
+        for rank in range(processes)
+    ]
     for p in team:
         p.start()
     for p in team:
@@ -118,7 +144,10 @@ def main(steps=200, processes=2):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Train on several processes.")
-    parser.add_argument("--coordinator", help="HOST:PORT of the process with rank 0; left out: all on this machine")
+    parser.add_argument(
+        "--coordinator",
+        help="HOST:PORT of the process with rank 0; left out: all on this machine",
+    )
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--rank", type=int, default=0)
     parser.add_argument("--steps", type=int, default=200)

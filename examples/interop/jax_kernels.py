@@ -1,4 +1,4 @@
-"""Kernels called from JAX: several inputs and outputs, grids and shapes, numbers, in-out arguments, batches."""
+"""Kernels called from JAX: grids, shapes, numbers, in-out arguments, batches."""
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,9 @@ def project(
 
 
 @wp.kernel
-def matmul(a: wp.array2d(dtype=float), b: wp.array2d(dtype=float), c: wp.array2d(dtype=float)):
+def matmul(
+    a: wp.array2d(dtype=float), b: wp.array2d(dtype=float), c: wp.array2d(dtype=float)
+):
     i, j = wp.tid()
     total = float(0.0)  # noqa: UP018 -- a variable of the loop, and no constant
     for k in range(a.shape[1]):
@@ -38,7 +40,8 @@ def move(velocity: wp.array(dtype=float), position: wp.array(dtype=float), dt: f
 
 def main() -> None:
     """Call each kernel and compare with the same in NumPy."""
-    # Trailing dimensions are the components of vectors and matrices. The focal length is traced.
+    # Trailing dimensions are the components of vectors and matrices. The focal length
+    # is traced.
     view = jax.jit(wp.jax_kernel(project, num_outputs=2))
     points = jnp.array([[0.0, 0.0, 2.0], [1.0, 2.0, 4.0]])
     pixels, depths = view(points, jnp.eye(3), 100.0)
@@ -56,7 +59,7 @@ def main() -> None:
     (c,) = product(a, b)
     assert np.allclose(c, a @ b)
 
-    # An argument that the kernel changes is returned; a donated one is changed in place.
+    # An argument that the kernel changes is returned; a donated one, in place.
     step = jax.jit(wp.jax_kernel(move, in_out_argnames=["position"]), donate_argnums=1)
     position = jnp.zeros(3)
     for _ in range(10):

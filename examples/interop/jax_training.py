@@ -1,4 +1,4 @@
-"""A training loop in JAX whose model is a kernel: radial basis functions fitted to a curve."""
+"""A training loop in JAX whose model is a kernel: radial basis functions."""
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +32,9 @@ def loss_of(params: dict[str, jax.Array], x: jax.Array, target: jax.Array) -> ja
 
 
 @jax.jit
-def train(params: dict[str, jax.Array], x: jax.Array, target: jax.Array, steps: int) -> tuple:
+def train(
+    params: dict[str, jax.Array], x: jax.Array, target: jax.Array, steps: int
+) -> tuple:
     """Adam, as one compiled loop."""
     zeros = jax.tree.map(jnp.zeros_like, params)
 
@@ -42,7 +44,12 @@ def train(params: dict[str, jax.Array], x: jax.Array, target: jax.Array, steps: 
         m = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, m, grads)
         v = jax.tree.map(lambda v, g: 0.99 * v + 0.01 * g * g, v, grads)
         fix_m, fix_v = 1.0 - 0.9 ** (i + 1.0), 1.0 - 0.99 ** (i + 1.0)
-        params = jax.tree.map(lambda p, m, v: p - 0.02 * (m / fix_m) / (jnp.sqrt(v / fix_v) + 1e-8), params, m, v)
+        params = jax.tree.map(
+            lambda p, m, v: p - 0.02 * (m / fix_m) / (jnp.sqrt(v / fix_v) + 1e-8),
+            params,
+            m,
+            v,
+        )
         return params, m, v
 
     params, _, _ = jax.lax.fori_loop(0, steps, step, (params, zeros, zeros))

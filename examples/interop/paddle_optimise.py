@@ -1,8 +1,9 @@
-"""Paddle's Adam and kernels, in three ways: on Paddle's tensors, on arrays of ours, and through an operator.
+"""Paddle's Adam and kernels: on Paddle's tensors, on our arrays, by an operator.
 
-In the first two a tape fills in the gradients. The memory is one and the same for both sides, so nothing is copied: in
-one direction the arrays look at the tensors, in the other the tensors look at the arrays. In the third the kernel is
-a function of Paddle like any other.
+In the first two a tape fills in the gradients. The memory is one and the same for both
+sides, so nothing is copied: in one direction the arrays look at the tensors, in the
+other the tensors look at the arrays. In the third the kernel is a function of Paddle
+like any other.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Minimise Rosenbrock's function with a kernel inside a ``torch.autograd.Function``.
 
-The forward launches the kernel on PyTorch's tensors; the backward launches its adjoint. See
-``torch_one_line.py`` for the same in one line.
+The forward launches the kernel on PyTorch's tensors; the backward launches its adjoint.
+See ``torch_one_line.py`` for the same in one line.
 """
 
 import torch

@@ -1,7 +1,8 @@
-"""Rosenbrock's function as a custom operator of PyTorch, written out with ``torch.library``, under ``torch.compile``.
+"""Rosenbrock's function as a custom operator by ``torch.library``, and compiled.
 
-An operator has a schema, a rule for shapes (its "fake" implementation) and a rule for gradients, so that the
-compiler need not look inside. See ``torch_one_line.py`` for the same in one line.
+An operator has a schema, a rule for shapes (its "fake" implementation) and a rule for
+gradients, so that the compiler need not look inside. See ``torch_one_line.py`` for the
+same in one line.
 """
 
 import torch
@@ -34,7 +35,9 @@ def _(xy):
 
 
 @torch.library.custom_op("examples::rosenbrock_backward", mutates_args=())
-def rosenbrock_backward(xy: torch.Tensor, z: torch.Tensor, grad_z: torch.Tensor) -> torch.Tensor:
+def rosenbrock_backward(
+    xy: torch.Tensor, z: torch.Tensor, grad_z: torch.Tensor
+) -> torch.Tensor:
     """The gradient for the points from that for the values."""
     grad_xy = torch.zeros_like(xy)
     wp.launch(

@@ -1,7 +1,8 @@
 """Train a model with a kernel in it on two processes, with ``DistributedDataParallel``.
 
-Each process has its share of the data; PyTorch averages the gradients. The result is that of one process with all of
-the data. Run it plainly for two processes on this machine, or on several machines with ``torchrun``:
+Each process has its share of the data; PyTorch averages the gradients. The result is
+that of one process with all of the data. Run it plainly for two processes on this
+machine, or on several machines with ``torchrun``:
 
     torchrun --nnodes 2 --nproc-per-node 8 ... examples/interop/torch_distributed.py
 """
@@ -19,7 +20,9 @@ SAMPLES, CENTRES = 64, 8
 
 
 @wp.kernel
-def gaussians(x: wp.array(dtype=float), centres: wp.array(dtype=float), y: wp.array2d[float]):
+def gaussians(
+    x: wp.array(dtype=float), centres: wp.array(dtype=float), y: wp.array2d[float]
+):
     i, j = wp.tid()
     d = 4.0 * (x[i] - centres[j])
     y[i, j] = wp.exp(-d * d)
@@ -46,7 +49,7 @@ class Model(torch.nn.Module):
 
 
 def train(model, rank, world, steps):
-    """Train on every ``world``-th sample and return the loss over all of them, before and after."""
+    """Train on every ``world``-th sample; return the loss of all, before and after."""
     x = torch.linspace(0.0, 1.0, SAMPLES)
     y = torch.sin(6.0 * x)
     mine = slice(rank, None, world)
@@ -62,10 +65,13 @@ def train(model, rank, world, steps):
 
 
 def work(rank, world, init_method, steps):
-    """What each process does; ``nccl`` takes the place of ``gloo`` where kernels run on GPUs."""
-    dist.init_process_group("gloo", init_method=init_method, rank=rank, world_size=world)
+    """Each process's work; ``nccl`` replaces ``gloo`` where kernels run on GPUs."""
+    dist.init_process_group(
+        "gloo", init_method=init_method, rank=rank, world_size=world
+    )
     parallel = Model()
-    first, last = train(torch.nn.parallel.DistributedDataParallel(parallel), rank, world, steps)
+    model = torch.nn.parallel.DistributedDataParallel(parallel)
+    first, last = train(model, rank, world, steps)
     dist.barrier()
     dist.destroy_process_group()
     alone = Model()
@@ -84,7 +90,9 @@ def main(steps: int = 200, processes: int = 2) -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         meeting_place = (Path(folder) / "store").as_uri()
-        torch.multiprocessing.spawn(work, (processes, meeting_place, steps), nprocs=processes)
+        torch.multiprocessing.spawn(
+            work, (processes, meeting_place, steps), nprocs=processes
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Rosenbrock's function as an operator of PyTorch in one line, under ``torch.compile`` and ``torch.func``.
+"""Rosenbrock's function as an operator of PyTorch in one line, and compiled.
 
 ``torch_autograd_function.py`` and ``torch_custom_op.py`` show what the line replaces.
 """
@@ -26,7 +26,9 @@ def main(steps: int = 3000, backend: str = "inductor") -> float:
     xy = torch.rand(10, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(rosenbrock, (xy,))
 
-    loss_of = torch.compile(lambda points: rosenbrock(points).mean(), fullgraph=True, backend=backend)
+    loss_of = torch.compile(
+        lambda points: rosenbrock(points).mean(), fullgraph=True, backend=backend
+    )
     opt = torch.optim.Adam([xy], lr=0.05)
     for _ in trange(steps, unit="step", leave=False):
         opt.zero_grad()
@@ -37,8 +39,10 @@ def main(steps: int = 3000, backend: str = "inductor") -> float:
     assert loss.item() < 1.0e-3
 
     batch = torch.zeros(3, 10, 2, dtype=torch.float64)
-    gradients = torch.vmap(torch.func.grad(lambda points: rosenbrock(points).sum()))(batch)
-    assert torch.equal(gradients, torch.tensor([-2.0, 0.0], dtype=torch.float64).expand(3, 10, 2))
+    gradient = torch.func.grad(lambda points: rosenbrock(points).sum())
+    gradients = torch.vmap(gradient)(batch)
+    expected = torch.tensor([-2.0, 0.0], dtype=torch.float64)
+    assert torch.equal(gradients, expected.expand(3, 10, 2))
     return loss.item()
 
 

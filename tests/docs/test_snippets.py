@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -40,16 +41,38 @@ def test_the_guide_is_found() -> None:
 
 
 def test_code_fits_a_narrow_window() -> None:
-    """Recipes are left out: their code goes into files of the package, which have 120 columns. Output wraps."""
+    """Output wraps, and a diff has the columns of the file that it changes."""
     wide = [
         f"{page.relative_to(ROOT)}:{block.line + k}"
-        for page in [*PAGES, *(ROOT / "docs").glob("*.md")]
+        for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
         for block in read_blocks(page)
-        if block.language not in ("output", "")
+        if block.language not in ("output", "diff", "")
         for k, line in enumerate(block.text.splitlines())
         if len(line) > COLUMNS
     ]
     assert not wide
+
+
+def test_programs_on_pages_fit_a_narrow_window() -> None:
+    """Wherever the file is: ``examples/ruff.toml`` holds it for that folder alone."""
+    wide = [
+        f"{program.relative_to(ROOT)}:{number}"
+        for program in shown_programs()
+        for number, line in enumerate(program.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > COLUMNS
+    ]
+    assert not wide
+
+
+def shown_programs() -> list[Path]:
+    """Return the files that pages include: by name, and all of the gallery."""
+    pages = sorted((ROOT / "docs").rglob("*.md"))
+    named = [
+        (page, re.findall(r"^```{literalinclude} (\S+)", page.read_text(encoding="utf-8"), re.M)) for page in pages
+    ]
+    included = [(page.parent / name).resolve() for page, names in named for name in names]
+    assert len(included) >= 10
+    return [*included, *sorted((ROOT / "examples" / "gallery").glob("*.py"))]
 
 
 def test_an_unclosed_or_misspelt_fence_is_not_skipped() -> None:
