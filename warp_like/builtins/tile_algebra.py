@@ -1,4 +1,4 @@
-"""Linear algebra on tiles, Fourier transforms and sorting: the rows behind what the frontend builds.
+"""Linear algebra on tiles and Fourier transforms: the rows behind what the frontend builds.
 
 Derivatives: of the Cholesky factor after Murray, "Differentiation of the Cholesky decomposition" (arXiv:1602.07527); of
 solves by solves with the transposed matrix, after Giles, "Collected matrix derivative results for forward and reverse
@@ -13,13 +13,12 @@ from collections.abc import Callable
 from warp_like.builtins.device import tiles as device
 from warp_like.builtins.emit import Emitter
 from warp_like.builtins.loops import counted
-from warp_like.builtins.operators import INTEGERS
 from warp_like.builtins.patterns import F, S, TileOf, VecOf, W
 from warp_like.builtins.spec import Adjoint, Adjoints, Expand, Inline, Lowering, declare_row
 from warp_like.builtins.tiles import GROUP, at_number, tabulated, tile_type
 from warp_like.ir import ops
 from warp_like.ir.core import Value
-from warp_like.ir.types import Tile, Vec, float64, int32
+from warp_like.ir.types import Tile, Vec, float64
 
 SQUARE = TileOf(("N", "N"), W)
 COLUMNS = TileOf(("N", "K"), W)
@@ -139,30 +138,6 @@ _declare_solve("_tile_lower_solve", "_tile_lower_solve_t", device.lower_solve, "
 _declare_solve("_tile_lower_solve_t", "_tile_lower_solve", device.lower_solve_transposed, "_tile_lower", turned=True)
 _declare_solve("_tile_upper_solve", "_tile_upper_solve_t", device.upper_solve, "_tile_upper", turned=False)
 _declare_solve("_tile_upper_solve_t", "_tile_upper_solve", device.upper_solve_transposed, "_tile_upper", turned=True)
-
-
-# --- sorting --------------------------------------------------------------------------------------------------
-
-
-def _order_of_any(b: Emitter, keys: Value) -> Value:
-    """The order of a tile of several dimensions, row by row."""
-    t = tile_type(keys)
-    count = math.prod(t.shape)
-    line = tabulated(b, Tile((count,), t.dtype), lambda at: b.extract(keys, *at_number(b, t, at[0])))
-    order = b.apply("_tile_order", line)
-
-    def element(at: tuple[Value, ...]) -> Value:
-        number = at[0]
-        for i, n in zip(at[1:], t.shape[1:], strict=True):
-            number = b.add(b.mul(number, n), i)
-        return b.extract(order, number)
-
-    return tabulated(b, Tile(t.shape, int32), element)
-
-
-_DOC = "Return the numbers of the elements in ascending order."
-_row("_tile_order", Inline(device.order), {"keys": TileOf(("N",), S)}, TileOf(("N",), int32), _DOC, INTEGERS)
-_row("_tile_order", Expand(_order_of_any), {"keys": TileOf("shape", S)}, TileOf("shape", int32), _DOC, INTEGERS)
 
 
 # --- Fourier transforms ---------------------------------------------------------------------------------------

@@ -293,7 +293,8 @@ for _name, _word in (
 _declare(
     "tile_sort",
     "keys, values",
-    "Sort tile ``keys`` in ascending order, and move the elements of ``values`` along; equal keys stay in order.",
+    "Sort tile ``keys`` in ascending order, and move the elements of ``values`` along; equal keys stay in order.\n\n"
+    "NaN comes last.",
     "v = wp.tile_arange(4, dtype=int)\nwp.tile_sort(t, v)\nwp.tile_store(a, t)",
     result=None,
     assigns=("keys", "values"),

@@ -81,29 +81,15 @@ def upper_solve_transposed(u: Any, y: Any):
 
 
 def order(keys: Any):
-    """The numbers of the elements in ascending order, equal ones as they come, by merging runs."""
+    """The order of a few keys: each comes after those that are less, and equal ones in front of it."""
     n = len(keys)
-    ordered = tile_arange(len(keys), dtype=int32)
-    merged = tile_zeros(shape=len(keys), dtype=int32)
-    width = 1
-    while width < n:
-        for low in range(0, n, 2 * width):
-            i = low
-            middle = min(low + width, n)
-            j = middle
-            end = min(low + 2 * width, n)
-            for k in range(low, end):
-                from_left = i < middle
-                if from_left and j < end:
-                    from_left = not (keys[ordered[j]] < keys[ordered[i]])
-                if from_left:
-                    merged[k] = ordered[i]
-                    i += 1
-                else:
-                    merged[k] = ordered[j]
-                    j += 1
-        last = ordered
-        ordered = merged
-        merged = last
-        width *= 2
+    ordered = tile_zeros(shape=len(keys), dtype=int32)
+    for i in range(n):
+        key = keys[i]
+        before = int32(0)
+        for j in range(i):
+            before += int32(keys[j] <= key)
+        for j in range(i + 1, n):
+            before += int32(keys[j] < key)
+        ordered[before] = i
     return ordered
