@@ -64,16 +64,25 @@ After::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
-from warp_like.base.errors import WarpCodegenError
 from warp_like.base.loc import at
 from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Function, Op, Value
-from warp_like.ir.rewrite import Cloner, clone_function, free_values, without_body
+from warp_like.ir.rewrite import Cloner, clone_function, without_body
 from warp_like.ir.types import Array, Scalar, Tile, Type, int32
 from warp_like.passes.blocks import require_room
+from warp_like.passes.joined_block import JoinedBlock, Thread
+from warp_like.passes.meetings import (
+    all_ops,
+    gathers,
+    meets,
+    needs,
+    require_all_together,
+    require_no_meeting,
+    require_same,
+)
 from warp_like.passes.rewriter import Rewriter
 from warp_like.passes.uniform import BLOCK, Uniformity, cooperative
 
@@ -132,10 +141,7 @@ class _Joiner:
     """Writes the code of a block.
 
     Attributes:
-        b: Emits what the block does.
-        uniform: What stands for a value that is the same for all threads.
-        rows: The tile in which a value of the threads is kept.
-        arrays: The array of the block in which an array of the thread's own is kept.
+        joined: The threads as the code that is written knows them.
         pending: Ops of the threads that are not yet written: those of the piece that the next cut ends.
     """
 
@@ -143,21 +149,21 @@ class _Joiner:
         self.known = Uniformity(f, axis=axis, block_dim=block_dim)
         self.block_dim, self.axis, self.rest = block_dim, axis, rest
         self.b = Emitter(made.body)
-        self.uniform: dict[Value, Value] = dict(zip(f.params, made.params, strict=True))
-        self.rows: dict[Value, Value] = {}
-        self.arrays: dict[Value, Value] = {}
+        with self.b.into(made.body), at(f.loc):
+            size = self._size(f)
+        self.joined = JoinedBlock(self.b, block_dim, size, dict(zip(f.params, made.params, strict=True)))
+        self.uniform, self.rows, self.arrays = self.joined.uniform, self.joined.rows, self.joined.arrays
         self.pending: list[Op] = []
         self.users: dict[Value, list[Op]] = {}
         for o in f.body.walk():
             for v in o.operands():
                 self.users.setdefault(v, []).append(o)
-        self.meeting = {o for o in f.body.walk() if any(map(_meets, _all(o)))}
-        self._require_all_together(f.body)
+        self.meeting = {o for o in f.body.walk() if any(map(meets, all_ops(o)))}
+        require_all_together(self.known, f.body)
         self.cheap = self._cheap_ops(f)
 
     def function(self, f: Function, made: Function) -> None:
         with self.b.into(made.body), at(f.loc):
-            self.size = self._size(f)
             self._ends(f.body, ())
 
     def _size(self, f: Function) -> Value:
@@ -169,19 +175,6 @@ class _Joiner:
         number = self.b.insert(ops.Tid(self.axis, ndim), t).result
         last = self.b.sub(self.b.insert(ops.GridDim(self.axis, ndim), t).result, 1)
         return self.b.select(self.b.eq(number, last), self.b.index(self.rest), self.b.index(self.block_dim))
-
-    def first_of(self, o: ops.Tid) -> Value:
-        """The index of the block's first thread."""
-        number = self.b.insert(ops.Tid(o.axis, o.ndim), o.result.type).result
-        product: Value = self.b.mul(number, self.block_dim)
-        return product
-
-    def each(self, init: Sequence[Value], body: Callable[..., Sequence[Value]]) -> tuple[Value, ...]:
-        """Write a loop over the threads of the block; ``body(number, *carried)`` gives the next carried values."""
-        number, carried = Value(int32), [Value(v.type) for v in init]
-        with self.b.into(Block([number, *carried])) as block:
-            self.b.yield_(*body(number, *carried))
-        return self.b.for_(self.b.index(0), self.size, self.b.index(1), init, block)
 
     def _cheap_ops(self, f: Function) -> set[Op]:
         """The ops of threads that are written wherever their result is needed: indices, mostly."""
@@ -204,14 +197,14 @@ class _Joiner:
 
     def _visit(self, o: Op) -> None:
         if isinstance(o, ops.Apply) and o.fn == "block_size":
-            self.uniform[o.result] = self.size
+            self.uniform[o.result] = self.joined.size
         elif self.known.is_number_of_block(o):
             assert isinstance(o, ops.Apply)
             tid, by = o.args
             assert isinstance(tid.op, ops.Tid)
-            self.uniform[o.result] = self.b.apply(o.fn, self.first_of(tid.op), self.uniform[by])
+            self.uniform[o.result] = self.b.apply(o.fn, self.joined.first_of(tid.op), self.uniform[by])
         elif self._is_once(o):
-            if any(isinstance(inner, ops.Load) for inner in _all(o)) and self._writes():
+            if any(isinstance(inner, ops.Load) for inner in all_ops(o)) and self._writes():
                 self._flush()
             self._once(o)
         elif o in self.meeting:
@@ -226,15 +219,15 @@ class _Joiner:
 
     def _is_once(self, o: Op) -> bool:
         """Whether ``o`` gives the same to all threads and does nothing else."""
-        if not o.results or any(map(_gathers, _all(o))) or any(map(self._is_of_thread, _needs(o))):
+        if not o.results or any(map(gathers, all_ops(o))) or any(map(self._is_of_thread, needs(o))):
             return False
         return all(
             (inner.PURE or isinstance(inner, _READS)) and not any(map(self._is_of_thread, inner.results))
-            for inner in _all(o)
+            for inner in all_ops(o)
         )
 
     def _writes(self) -> bool:
-        return any(isinstance(inner, _EFFECTS) for o in self.pending for inner in _all(o))
+        return any(isinstance(inner, _EFFECTS) for o in self.pending for inner in all_ops(o))
 
     def _once(self, o: Op) -> None:
         """Let the block do ``o``."""
@@ -245,7 +238,7 @@ class _Joiner:
     def _flush(self, also: Sequence[Value] = ()) -> None:
         """Write the piece that ends here, and keep what is needed after it, and the values ``also``."""
         piece, self.pending = self.pending, []
-        inside = {inner for o in piece for inner in _all(o)}
+        inside = {inner for o in piece for inner in all_ops(o)}
         kept: dict[Value, None] = dict.fromkeys(also)
         for o in piece:
             for r in o.results:
@@ -274,11 +267,11 @@ class _Joiner:
         starts = [self.b.zero(t) if self.rest else self.b.insert(ops.Empty(), t).result for t in types]
 
         def body(i: Value, *rows: Value) -> Sequence[Value]:
-            thread = _Thread(self, i)
+            thread = Thread(self.joined, i)
             thread.run(piece)
             return [self.b.insert_component(row, thread.value(v), i) for row, v in zip(rows, kept, strict=True)]
 
-        for v, row in zip(kept, self.each(starts, body), strict=True):
+        for v, row in zip(kept, self.joined.each(starts, body), strict=True):
             row.hint = v.hint
             self.rows[v] = row
 
@@ -294,40 +287,6 @@ class _Joiner:
 
     # --- where threads meet ---
 
-    def _require_all_together(self, block: Block) -> None:
-        """Require that all threads come to where they meet in ``block``."""
-        for o in block.ops:
-            if _meets(o):
-                with at(o.loc):
-                    self._require_together(o)
-            if not (isinstance(o, ops.For) and o.together):
-                for r in o.regions():
-                    self._require_all_together(r)
-
-    def _require_together(self, o: Op) -> None:
-        level, by = self.known.within[o]
-        if level > BLOCK:
-            where = f" of line {by.loc.line}" if by is not None and by.loc is not None else ""
-            raise WarpCodegenError(
-                f"{_what(o)} for the threads of a block together, but "
-                + (
-                    f"the loop{where} may end earlier for some of them than for others"
-                    if isinstance(by, (ops.For, ops.While))
-                    else f"the condition{where} may hold for some of them alone"
-                ),
-                help="write it outside of what depends on the thread; what wp.block_any(condition) or "
-                "wp.block_max(count) gives is the same for all threads",
-            )
-
-    def _require_same(self, o: Op, values: Iterable[Value]) -> None:
-        for v in values:
-            if v in self.known.levels and self._is_of_thread(v):
-                name = f"`{v.hint}`" if v.hint else "a value"
-                raise WarpCodegenError(
-                    f"{_what(o)} once for the threads of a block, but {name} differs between them",
-                    help="wp.tile(x) makes a tile of the threads' values; wp.tile_from_thread() takes one of them",
-                )
-
     def _meet(self, o: Op) -> None:
         lower = cooperative(o)
         match o:
@@ -340,7 +299,7 @@ class _Joiner:
             case ops.TileOfThreads():
                 self.uniform[o.result] = self._row(o.x)
             case ops.Apply() if lower is not None:
-                self.uniform[o.result] = self._combined(o.fn, self._row(o.args[0]))
+                self.uniform[o.result] = self.joined.combined(o.fn, self._row(o.args[0]))
             case ops.Insert() if any(map(self._is_of_thread, (o.value, *o.indices))):
                 self._insert(o)
             case ops.For() if not o.together:
@@ -350,30 +309,9 @@ class _Joiner:
             case ops.If():
                 self._if(o)
             case _:
-                self._require_same(o, _needs(o))
-                _require_no_meeting(o)
+                require_same(self.known, o, needs(o))
+                require_no_meeting(o)
                 self._once(o)
-
-    def _combined(self, name: str, row: Value) -> Value:
-        """What the threads make of their values ``row`` by builtin ``name``."""
-        b = self.b
-        assert isinstance(row.type, Tile)
-        if name == "block_sum" and isinstance(row.type.dtype, Scalar):
-            return b.extract(b.apply("tile_sum", row), 0)
-        first = b.extract(row, 0)
-        return self.each([first], lambda i, total: [self._with(name, i, total, b.extract(row, i))])[0]
-
-    def _with(self, name: str, i: Value, total: Value, x: Value) -> Value:
-        """``total``, which is ``x`` itself for the first thread, with that of thread ``i``."""
-        how = {
-            "block_sum": "add",
-            "block_min": "min",
-            "block_max": "max",
-            "block_any": "bit_or",
-            "block_all": "bit_and",
-        }
-        got: Value = self.b.apply(how[name], total, x)
-        return self.b.select(self.b.gt(i, 0), got, total) if name == "block_sum" else got
 
     def _insert(self, o: ops.Insert) -> None:
         """Let each thread replace an element of a tile, the last thread last."""
@@ -383,7 +321,7 @@ class _Joiner:
             where = [self.b.extract(row, i) for row in indices]
             return [self.b.insert_component(tile, self.b.extract(value, i), *where)]
 
-        (self.uniform[o.result],) = self.each([self.uniform[o.x]], put)
+        (self.uniform[o.result],) = self.joined.each([self.uniform[o.x]], put)
 
     def _carried(self, params: Sequence[Value], block: Block) -> None:
         """Give ``block`` parameters for ``params``: tiles for what differs between threads."""
@@ -410,7 +348,7 @@ class _Joiner:
         self.b.yield_(*(self._start(v, p) for v, p in zip(block.yielded, like, strict=True)))
 
     def _for(self, o: ops.For) -> None:
-        self._require_same(o, (o.lo, o.hi, o.step))
+        require_same(self.known, o, (o.lo, o.hi, o.step))
         init = [self._start(v, r) for v, r in zip(o.init, o.results, strict=True)]
         with self.b.into(Block()) as body:
             self._carried(o.body.params, body)
@@ -422,7 +360,7 @@ class _Joiner:
         init = [self._start(v, r) for v, r in zip(o.init, o.results, strict=True)]
         with self.b.into(Block()) as cond:
             self._carried(o.cond.params, cond)
-            self._require_same(o, o.cond.yielded)
+            require_same(self.known, o, o.cond.yielded)
             self._ends(o.cond, o.cond.yielded)
         with self.b.into(Block()) as body:
             self._carried(o.body.params, body)
@@ -430,117 +368,10 @@ class _Joiner:
         self._results(o, self.b.while_(init, cond, body))
 
     def _if(self, o: ops.If) -> None:
-        self._require_same(o, (o.cond,))
+        require_same(self.known, o, (o.cond,))
         sides = []
         for side in o.regions():
             with self.b.into(Block()) as made:
                 self._ends(side, o.results)
             sides.append(made)
         self._results(o, self.b.if_(self.uniform[o.cond], *sides))
-
-
-class _Thread:
-    """One round of the loop over the threads of a block.
-
-    What the piece needs from elsewhere is written in front of it.
-    """
-
-    def __init__(self, joiner: _Joiner, number: Value) -> None:
-        self.joiner, self.number, self.b = joiner, number, joiner.b
-        self.mapping: dict[Value, Value] = {}
-
-    def run(self, piece: Sequence[Op]) -> None:
-        """Write the ops of ``piece``."""
-        defined = {r for o in piece for r in o.results}
-        for o in piece:
-            for v in _needs(o):
-                if v not in defined:
-                    self.value(v)
-        for o in piece:
-            if isinstance(o, ops.LocalArray) and o.result in self.joiner.arrays:
-                self.value(o.result)  # the block has it
-            else:
-                self.b.block.ops.append(Cloner(self.mapping).op(o))
-
-    def value(self, v: Value) -> Value:
-        """What the thread has for ``v``."""
-        found = self.mapping.get(v)
-        if found is None:
-            with at(v.op.loc if v.op is not None else None):
-                found = self.mapping[v] = self._made(v)
-        return found
-
-    def _made(self, v: Value) -> Value:
-        joiner, b = self.joiner, self.b
-        if v in joiner.uniform:
-            return joiner.uniform[v]
-        if v in joiner.rows:
-            return b.extract(joiner.rows[v], self.number)
-        if v in joiner.arrays:
-            return b.view(joiner.arrays[v], [self.number])
-        o = v.op
-        match o:
-            case ops.Tid():
-                return b.add(joiner.first_of(o), b.cast(self.number, v.type))
-            case ops.Apply(fn="block_thread"):
-                return self.number
-        assert o is not None
-        for x in o.operands():
-            self.value(x)
-        new = Cloner(self.mapping).op(o)
-        b.block.ops.append(new)
-        return new.result
-
-
-def _all(o: Op) -> Iterator[Op]:
-    """Iterate over ``o`` and all ops in its blocks."""
-    yield o
-    for r in o.regions():
-        yield from r.walk()
-
-
-def _needs(o: Op) -> list[Value]:
-    """What ``o`` and the ops in its blocks take from outside."""
-    return list(dict.fromkeys([*o.operands(), *(v for r in o.regions() for v in free_values(r))]))
-
-
-def _require_no_meeting(o: Op) -> None:
-    """Refuse that threads meet inside of what is done once for them, as in a function that ``wp.tile_map`` calls."""
-    for inner in _all(o):
-        if _gathers(inner) or isinstance(inner, ops.Barrier):
-            with at(inner.loc):
-                raise WarpCodegenError(
-                    f"{_what(inner)} for the threads of a block, and this is done once for all of them",
-                    help="call it outside, and give the function the result",
-                )
-
-
-def _gathers(o: Op) -> bool:
-    """Whether ``o`` makes something of the values that all threads of the block have."""
-    lower = cooperative(o)
-    return isinstance(o, ops.TileOfThreads) or (lower is not None and lower.meets == "block")
-
-
-def _meets(o: Op) -> bool:
-    """Whether ``o`` itself is a place where the threads of a block meet."""
-    match o:
-        case ops.If() | ops.While():
-            return False
-        case ops.For():
-            return o.together
-        case ops.LocalArray():
-            return o.shared
-        case ops.Barrier():
-            return True
-    return _gathers(o) or any(isinstance(r.type, Tile) for r in o.results)
-
-
-def _what(o: Op) -> str:
-    """What the user calls it that ``o`` is done."""
-    if isinstance(o, ops.Barrier):
-        return "block_sync() is"
-    if isinstance(o, ops.LocalArray):
-        return "shared_array() is"
-    if isinstance(o, ops.Apply) and cooperative(o) is not None:
-        return f"{o.fn}() is"
-    return "work on tiles is done"
