@@ -167,14 +167,15 @@ class Builtin:
 
 
 def _stack_annotation(capacity: int, dtype: Any) -> Any:
-    """The annotation of a parameter that takes a ``wp.tile_stack``: its values, and how many there are."""
+    """The annotation of a parameter that takes a ``wp.tile_stack``."""
     from warp_like.values import to_ir
-    from warp_like.values.dtypes import int32
 
+    if type(capacity) is not int or capacity < 1:
+        raise TypeError(f"the capacity of a tile_stack is a positive number, got {capacity!r}")
     element = to_ir(dtype)
     if element is None:
         raise TypeError(f"the elements of a tile_stack have a type of the kernel language, got {dtype!r}")
-    return tuple.__class_getitem__((ir.Tile((int(capacity),), element), int32))
+    return ir.tile_stack(capacity, element)
 
 
 def _working(value: Any, t: ir.Type) -> Any:

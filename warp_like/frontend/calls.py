@@ -20,6 +20,7 @@ from warp_like.frontend import (
     derivatives,
     making,
     overloads,
+    places,
     plain_names,
     references,
     refused,
@@ -40,7 +41,7 @@ from warp_like.frontend.warn import warn
 from warp_like.ir import core as ir
 from warp_like.ir import ops
 from warp_like.ir.core import Value
-from warp_like.ir.types import Struct, Tile, Transform
+from warp_like.ir.types import Struct, Tile, TileStack, Transform
 
 
 @expression(ast.Call)
@@ -165,17 +166,23 @@ def _arguments(ctx: Context, function: Function, node: ast.Call) -> tuple[list[A
             operand = ctx.reference(a)
             view = as_view(ctx, operand, a)
             if view is None:
-                return Argument(constants.opened(ctx, operand), a)
+                return Argument(constants.opened(ctx, operand), a, _place_of_stack(ctx, a, operand))
             return Argument(ctx.viewed(view) if view.is_whole else view.read(ctx.b, ctx.viewed(view)), a, view)
         if is_reference and isinstance(a, (ast.Name, ast.Subscript, ast.Attribute)):
-            where = assignment.place(ctx, a)
+            where = places.place(ctx, a)
             with ctx.at(a):
-                return Argument(assignment.load(ctx, where), a, where)
+                return Argument(places.load(ctx, where), a, where)
         return Argument(constants.opened(ctx, ctx.expr(a)), a)
 
     args = [built(a, any(k == i for i, _ in by_reference)) for k, a in enumerate(node.args)]
     keywords = {k.arg: built(k.value, any(k.arg == p for _, p in by_reference)) for k in node.keywords if k.arg}
     return args, keywords
+
+
+def _place_of_stack(ctx: Context, node: ast.expr, operand: Operand) -> Any:
+    """The place of a stack, which functions change."""
+    is_stack = isinstance(node, ast.Name) and isinstance(operand, Value) and isinstance(operand.type, TileStack)
+    return places.place(ctx, node) if is_stack else None
 
 
 def _call_user(ctx: Context, function: Function, node: ast.Call) -> Operand:

@@ -19,7 +19,7 @@ from warp_like.frontend.operands import Extents, Operand, describe
 from warp_like.frontend.selection import Index, Member, Span, in_range, known_index
 from warp_like.ir import ops
 from warp_like.ir.core import Value
-from warp_like.ir.types import Aggregate, Array, Quat, Scalar, Struct, Transform, Vec, element_shape, int64
+from warp_like.ir.types import Aggregate, Array, Quat, Scalar, Struct, TileStack, Transform, Vec, element_shape, int64
 
 
 def indices(ctx: Context, node: ast.expr) -> list[Index]:
@@ -248,6 +248,8 @@ def field(t: Struct, name: str) -> int:
     Raises:
         WarpCodegenAttributeError: There is no such field.
     """
+    if isinstance(t, TileStack):
+        raise WarpCodegenAttributeError(f"{with_article(str(t))} has no field `{name}`", help="wp.tile_stack_count(s)")
     names = [n for n, _ in t.fields]
     if name in names:
         return names.index(name)

@@ -18,7 +18,10 @@ from warp_like.frontend.names import MISSING, dotted, follow
 from warp_like.frontend.operands import ArgumentType
 from warp_like.frontend.tile_views import Aliases, TileView, root_of
 from warp_like.ir.core import Value
-from warp_like.ir.types import Array, Tile
+from warp_like.ir.types import Array, Tile, TileStack
+
+OF_BLOCKS = (Tile, TileStack)
+"""What functions take by reference without saying so."""
 
 
 def changed(overload: Overload, given: Sequence[ArgumentType]) -> tuple[str, ...]:
@@ -32,13 +35,13 @@ def changed(overload: Overload, given: Sequence[ArgumentType]) -> tuple[str, ...
     passed = {n.id for call in calls for a in arguments(call) for n in ast.walk(a) if isinstance(n, ast.Name)}
     types = dict(zip(overload.params, given, strict=True))
     changed_tiles = (
-        _changed_tiles(overload, calls, assigned) if any(isinstance(t, Tile) for t in given) else frozenset()
+        _changed_tiles(overload, calls, assigned) if any(isinstance(t, OF_BLOCKS) for t in given) else frozenset()
     )
 
     def is_changed(name: str) -> bool:
         if isinstance(types[name], Array):  # whose elements are the caller's anyway
             return assigned.get(name) is False
-        if isinstance(types[name], Tile):
+        if isinstance(types[name], OF_BLOCKS):
             return name in changed_tiles
         return name in assigned or name in passed
 
@@ -46,7 +49,7 @@ def changed(overload: Overload, given: Sequence[ArgumentType]) -> tuple[str, ...
 
 
 def _changed_tiles(overload: Overload, calls: Sequence[ast.Call], assigned: Mapping[str, bool]) -> frozenset[str]:
-    """The names of tiles that a function may change in place, also through parts of them.
+    """The names of tiles and stacks that a function may change in place, also through parts of them.
 
     Raises:
         WarpCodegenError: It assigns another tile to such a parameter, too, which its caller would not see.
@@ -93,18 +96,18 @@ def variables_changed(ctx: Context, nodes: Sequence[ast.stmt]) -> list[str]:
 
 
 def holds_tile(ctx: Context, name: str) -> bool:
-    """Return whether a variable holds a tile or a part of one, which functions take by reference."""
+    """Return whether a variable holds a tile, a part of one or a stack, which functions take by reference."""
     held = ctx.scope.variable(name)
     if held is None or isinstance(held.value, TileView):
         return held is not None
-    return isinstance(held.value, Value) and isinstance(held.value.type, Tile)
+    return isinstance(held.value, Value) and isinstance(held.value.type, OF_BLOCKS)
 
 
 def tile_parameters(overload: Overload, given: Sequence[ArgumentType]) -> tuple[str, ...]:
-    """Return the parameters that are tiles, for arguments of these types."""
+    """Return the parameters that are tiles or stacks, for arguments of these types."""
     if overload.takes_copies:
         return ()
-    return tuple(p for p, t in zip(overload.params, given, strict=True) if isinstance(t, Tile))
+    return tuple(p for p, t in zip(overload.params, given, strict=True) if isinstance(t, OF_BLOCKS))
 
 
 def _meaning(ctx: Context, node: ast.expr) -> object:

@@ -189,6 +189,28 @@ def indexed_array(dtype: Type, ndim: int) -> IndexedArray:
     return IndexedArray(f"indexedarray{ndim}d[{dtype}]", (("data", Array(dtype, ndim)), *indices))
 
 
+class TileStack(Struct):
+    """A stack of values, which the threads of a block have together: a tile, and how many of its elements it holds.
+
+    It is a struct of these to all but the frontend, which changes it through builtins alone.
+    """
+
+    @property
+    def elements(self) -> Tile:
+        """The type of the tile."""
+        t = self.fields[0][1]
+        assert isinstance(t, Tile)
+        return t
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def tile_stack(capacity: int, dtype: Type) -> TileStack:
+    """Return the type of stacks of at most ``capacity`` values of ``dtype``."""
+    return TileStack(f"tile_stack[{capacity}] of {dtype}", (("elements", Tile((capacity,), dtype)), ("count", int32)))
+
+
 class Lanes(Type):
     """One value of ``of`` for each of ``width`` threads that run side by side; ``passes.spmd`` makes values of it."""
 

@@ -187,6 +187,9 @@ ERRORS = {
     "s = wp.tile_stack(capacity=4, dtype=float)\n    wp.tile_stack_push(s, wp.vec2(1.0), True)": (
         "the value of tile_stack_push() is a float32, got vec2[float32]"
     ),
+    "s = wp.tile_stack(capacity=4, dtype=float)\n    out[0] = float(s.count)": (
+        "a tile_stack[4] of float32 has no field `count`"
+    ),
     "t = FOUR\n    wp.tile_stack_push(t, 1.0, True)": (
         "tile_stack_push() takes a variable that holds a tile_stack(), got tile[4] of float32"
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from warp_like.base.errors import WarpCodegenError, WarpCodegenTypeError
+from warp_like.base.errors import WarpCodegenTypeError
 from warp_like.builtins.tiles import tabulated, tile_type
 from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.operands import NOTHING, Operand, describe
@@ -14,7 +14,7 @@ from warp_like.frontend.tiles import parts, structs
 from warp_like.frontend.tiles.arguments import Arguments, require_element
 from warp_like.frontend.tiles.each_thread import Given, each_thread
 from warp_like.ir.core import Block, Value
-from warp_like.ir.types import Mat, Scalar, Tile, Vec, bool_, element_shape
+from warp_like.ir.types import Mat, Scalar, Tile, TileStack, Vec, bool_, element_shape, tile_stack
 
 Handler = Callable[[Context, ast.Call], Operand]
 
@@ -108,41 +108,40 @@ def _scatter(name: str, adds: bool) -> Handler:
 
 
 def _stack(ctx: Context, node: ast.Call) -> Operand:
-    """A stack is a tile and the number of its elements."""
     a = Arguments(ctx, node, "tile_stack", "capacity dtype", 2)
-    shape = a.shape("capacity", 1)
-    return ctx.b.zero(Tile(shape, a.dtype())), ctx.b.index(0)
+    (capacity,) = a.shape("capacity", 1)
+    return ctx.b.zero(tile_stack(capacity, a.dtype()))
 
 
-def _changed(ctx: Context, a: Arguments) -> tuple[str, Value, Value]:
-    """The stack that a call changes.
+class _Held:
+    """The stack in a variable, which is argument ``s`` of a call.
 
     Raises:
-        WarpCodegenError: It is an argument of a function, whose caller would not see the change.
+        WarpCodegenTypeError: It is something else.
     """
-    name, held, count = _held(ctx, a)
-    if ctx.source.role == "func" and name in ctx.source.params:
-        raise WarpCodegenError(
-            f"`{name}` is an argument, and {a.name}() in a function would not change the caller's stack",
-            help="call it in the kernel, or make the stack in the function",
-        )
-    return name, held, count
 
+    def __init__(self, ctx: Context, a: Arguments) -> None:
+        node, self.ctx = a["s"], ctx
+        operand = ctx.expr(node)
+        if not (isinstance(node, ast.Name) and isinstance(operand, Value) and isinstance(operand.type, TileStack)):
+            with ctx.at(node):
+                raise WarpCodegenTypeError(
+                    f"{a.name}() takes a variable that holds a tile_stack(), got {describe(operand)}"
+                )
+        self.name, self.type = node.id, operand.type
+        self.elements, self.count = (ctx.b.get_field(operand, k) for k in range(2))
 
-def _held(ctx: Context, a: Arguments) -> tuple[str, Value, Value]:
-    node = a["s"]
-    operand = ctx.expr(node)
-    match operand:
-        case (Value(type=Tile(shape=(_,))) as held, Value() as count) if isinstance(node, ast.Name):
-            return node.id, held, count
-    with ctx.at(node):
-        raise WarpCodegenTypeError(f"{a.name}() takes a variable that holds a tile_stack(), got {describe(operand)}")
+    def replace(self, elements: Value, count: Value) -> None:
+        """Let the variable hold other values."""
+        new = self.ctx.b.make(self.type, [elements, count])
+        new.hint = self.name
+        self.ctx.scope.replace(self.name, new)
 
 
 def _push(ctx: Context, node: ast.Call) -> Operand:
     a = Arguments(ctx, node, "tile_stack_push", "s value has_value", 3)
-    name, held, count = _changed(ctx, a)
-    t, b = tile_type(held), ctx.b
+    held, b = _Held(ctx, a), ctx.b
+    t = held.type.elements
     value = ctx.convert(ctx.expr(a["value"]), t.dtype, "the value of tile_stack_push()", a["value"])
     wanted = ctx.convert(ctx.expr(a["has_value"]), bool_, "`has_value` of tile_stack_push()", a["has_value"])
 
@@ -156,38 +155,36 @@ def _push(ctx: Context, node: ast.Call) -> Operand:
         (elements,) = b.if_(fits, then, orelse)
         return (elements, b.select(fits, b.add(top, 1), top)), (b.select(fits, top, b.index(-1)),)
 
-    (held, count), (place,) = each_thread(ctx, [value, wanted], [held, count], [count.type], put)
-    ctx.scope.replace(name, (held, count))
+    after, (place,) = each_thread(ctx, [value, wanted], [held.elements, held.count], [held.count.type], put)
+    held.replace(*after)
     return place
 
 
 def _pop(ctx: Context, node: ast.Call) -> Operand:
     a = Arguments(ctx, node, "tile_stack_pop", "s", 1)
-    name, held, count = _changed(ctx, a)
-    b = ctx.b
+    held, b = _Held(ctx, a), ctx.b
 
     def take(thread: Given, stack: Given) -> tuple[Given, Given]:
         (there,), (top,) = thread, stack
         some = b.bit_and(there, b.gt(top, 0))
         left = b.select(some, b.sub(top, 1), top)
-        return (left,), (b.extract(held, left), b.select(some, left, b.index(-1)))
+        return (left,), (b.extract(held.elements, left), b.select(some, left, b.index(-1)))
 
     everyone = [b.constant(True, bool_)]
-    (left,), (value, place) = each_thread(ctx, everyone, [count], [tile_type(held).dtype, count.type], take)
-    ctx.scope.replace(name, (held, left))
+    gets = [held.type.elements.dtype, held.count.type]
+    (left,), (value, place) = each_thread(ctx, everyone, [held.count], gets, take)
+    held.replace(held.elements, left)
     return value, place
 
 
 def _clear(ctx: Context, node: ast.Call) -> Operand:
-    a = Arguments(ctx, node, "tile_stack_clear", "s", 1)
-    name, held, _ = _changed(ctx, a)
-    ctx.scope.replace(name, (held, ctx.b.index(0)))
+    held = _Held(ctx, Arguments(ctx, node, "tile_stack_clear", "s", 1))
+    held.replace(held.elements, ctx.b.index(0))
     return NOTHING
 
 
 def _count(ctx: Context, node: ast.Call) -> Operand:
-    a = Arguments(ctx, node, "tile_stack_count", "s", 1)
-    return _held(ctx, a)[2]
+    return _Held(ctx, Arguments(ctx, node, "tile_stack_count", "s", 1)).count
 
 
 HANDLERS = {

@@ -50,21 +50,24 @@ def each_thread(
     return last[: len(held)], [b.extract(row, mine) for row in last[len(held) :]]
 
 
-def combine_element(ctx: Context, view: TileView, name: str, value: Value) -> None:
-    """Let each thread change an element by builtin ``name`` and its value; threads may name the same element."""
+def change_element(ctx: Context, view: TileView, given: Given, change: Callable[[Value, Given], Value]) -> None:
+    """Let each thread change an element of a tile; threads may name the same one.
+
+    ``change`` takes the element as the threads before have left it, and the values ``given`` of the thread.
+    """
     b = ctx.b
+
+    def one(thread: Given, tile: Given) -> tuple[Given, Given]:
+        is_there, *values = thread
+        at, (whole,) = values[len(given) :], tile
+        old = b.extract(whole, *at)
+        new = change(old, values[: len(given)])
+        return (b.insert_component(whole, b.select(is_there, new, old), *at),), ()
+
     there = b.constant(True, bool_)
-
-    def change(thread: Given, tile: Given) -> tuple[Given, Given]:
-        (is_there, by, *at), (x,) = thread, tile
-        old = b.extract(x, *at)
-        new = ctx.apply(name, old, by)
-        assert isinstance(new, Value)
-        return (b.insert_component(x, b.select(is_there, new, old), *at),), ()
-
-    (made,), _ = each_thread(ctx, [there, value, *view.places(b, ())], [ctx.viewed(view)], (), change)
+    (made,), _ = each_thread(ctx, [there, *given, *view.places(b, ())], [ctx.viewed(view)], (), one)
     made.hint = view.root
     ctx.scope.replace(view.root, made)
 
 
-__all__ = ["IN_ANY_ORDER", "Given", "combine_element", "each_thread"]
+__all__ = ["IN_ANY_ORDER", "Given", "change_element", "each_thread"]
