@@ -113,6 +113,13 @@ def in_python(function: Callable[..., None], args: list[Any], dims: tuple[int, .
                 t.join()
 
 
+@wp.struct
+class Pair:
+    a: f64
+    b: int
+    v: wp.vec2d
+
+
 # --- kernels of one array of numbers, one of results, and a number ---
 
 
@@ -489,7 +496,112 @@ def _tiles_in_loops(x: np.ndarray, b: int) -> np.ndarray:
     return y
 
 
+@wp.kernel
+def parts_of_elements(x: A2, y: A2):
+    i, j = wp.tid()
+    v = wp.tile_zeros(shape=2, dtype=wp.vec2d)
+    v[j // 2 % 2][j % 2] = x[i, j]
+    v[0][j % 2] += x[i, j] * x[i, j]
+    v[1][1] *= f64(2.0)
+    h = wp.tile_zeros(shape=2, dtype=Pair)
+    h[0].a += x[i, j]
+    h[1].v[j % 2] = x[i, j]
+    h[1].v[0] -= x[i, j]
+    y[i, 0] = v[0][0]
+    y[i, 1] = v[0][1]
+    y[i, 2] = v[1][0]
+    y[i, 3] = v[1][1]
+    y[i, 4] = h[0].a
+    y[i, 5] = h[1].v[0]
+    y[i, 6] = h[1].v[1]
+
+
+def _parts_of_elements(x: np.ndarray, b: int) -> np.ndarray:
+    y = np.zeros((len(x), COLUMNS))
+    for i, row in enumerate(x[:, :b]):
+        for j, number in enumerate(row):
+            y[i, j % 4] = number
+        y[i, 0] += (row[::2] ** 2).sum()
+        y[i, 1] += (row[1::2] ** 2).sum()
+        y[i, 3] *= 2.0
+        y[i, 4:7] = row.sum(), row[::2][-1] - row.sum(), row[1::2][-1]
+    return y
+
+
+@wp.kernel
+def threads_that_leave(x: A2, y: A2):
+    i, j = wp.tid()
+    v = x[i, j]
+    before = wp.tile_sum(wp.tile(v))[0]
+    if j % 3 == 0:
+        y[i, j] = before * v
+        return
+    y[i, 8 + j] = wp.tile_sum(wp.tile(v))[0]
+    s = wp.tile_stack(capacity=8, dtype=f64)
+    wp.tile_stack_push(s, v, True)
+    last = wp.tile_zeros(shape=1, dtype=f64)
+    last[0] = v
+    wp.tile_atomic_add(y[i], last, offset=24)
+    if j > 4 or before > f64(1e9):
+        return
+    for _ in range(2):
+        t = wp.tile(v * v)
+        y[i, 16 + j] += wp.tile_sum(t)[0] * f64(wp.tile_stack_count(s))
+    wp.tile_store(y[i], t, offset=32)
+
+
+def _threads_that_leave(x: np.ndarray, b: int) -> np.ndarray:
+    y = np.zeros((len(x), COLUMNS))
+    for i, row in enumerate(x[:, :b]):
+        j = np.arange(b)
+        y[i, j[j % 3 == 0]] = row.sum() * row[::3]
+        first = j[j % 3 != 0]
+        y[i, 8 + first] = row[first].sum()
+        y[i, 24] = row[first[-1]]
+        second = first[first <= 4]
+        y[i, 16 + second] = 2.0 * (row[second] ** 2).sum() * len(first)
+        y[i, 32 + second] = row[second] ** 2
+    return y
+
+
+@wp.func
+def push_twice(s: wp.tile_stack(capacity=64, dtype=f64), v: f64):
+    wp.tile_stack_push(s, v, True)
+    wp.tile_stack_push(s, v + f64(1.0), v > f64(0.0))
+    return wp.tile_stack_count(s)
+
+
+@wp.func
+def taken(s: Any):
+    wp.tile_stack_pop(s)
+    v, _place = wp.tile_stack_pop(s)
+    return v
+
+
+@wp.kernel
+def stacks_in_functions(x: A2, y: A2):
+    i, j = wp.tid()
+    s = wp.tile_stack(capacity=64, dtype=f64)
+    for k in range(2):
+        y[i, k] = f64(push_twice(s, x[i, 0]))
+    y[i, 2 + j] = taken(s)
+
+
+def _stacks_in_functions(x: np.ndarray, b: int) -> np.ndarray:
+    y = np.zeros((len(x), COLUMNS))
+    for i, row in enumerate(x):
+        held: list[float] = []
+        for k in range(2):
+            held += [row[0]] * b + [row[0] + 1.0] * b * bool(row[0] > 0.0)
+            y[i, k] = len(held)
+        y[i, 2 : 2 + b] = held[-1 - b : -1 - 2 * b : -1]
+    return y
+
+
 ON_TILES = {
+    parts_of_elements: _parts_of_elements,
+    threads_that_leave: _threads_that_leave,
+    stacks_in_functions: _stacks_in_functions,
     tiles_of_threads: _tiles_of_threads,
     tiles_that_threads_change: _tiles_that_threads_change,
     tiles_in_loops: _tiles_in_loops,
@@ -571,7 +683,7 @@ REFUSED = {
         "wp.block_sync()",
     ),
     "a tile under a condition": (
-        "if i > 2:\n        wp.tile_store(x, wp.tile_ones(shape=4, dtype=float))",
+        "if i > 2:\n        wp.tile_store(x, wp.tile_ones(shape=4, dtype=float))\n    wp.block_sync()",
         "work on tiles is done for the threads of a block together, but the condition of line",
         "wp.tile_",
     ),
@@ -595,10 +707,10 @@ REFUSED = {
         "block_sum() is for the threads of a block, and this is done once for all of them",
         "wp.block_sum(",
     ),
-    "a part of an element": (
-        "t = wp.tile_zeros(shape=2, dtype=wp.vec3)\n    t[0][1] += 1.0\n    x[i] = t[0][1]",
-        "each thread of a block would change a part of an element",
-        "t[0][1] += 1.0",
+    "a sum after some threads have left": (
+        "if x[i] > 0.0:\n        return\n    x[i] = wp.block_sum(x[i])",
+        "block_sum() is for the threads",
+        "x[i] = wp",
     ),
     "a tile of another size": (
         "t = wp.tile_zeros(shape=3, dtype=float)\n    x[i] = wp.untile(t)",
@@ -621,12 +733,6 @@ def test_what_differs_between_threads_is_refused(name: str) -> None:
     assert place in str(caught.value)
     assert "^" in str(caught.value)
     assert x.list() == [1.0] * 8
-
-
-@wp.struct
-class Pair:
-    a: f64
-    b: int
 
 
 @wp.kernel

@@ -77,8 +77,10 @@ from warp_like.passes.joined_block import JoinedBlock, Thread
 from warp_like.passes.meetings import (
     all_ops,
     gathers,
+    has_meeting,
     meets,
     needs,
+    partings,
     require_all_together,
     require_no_meeting,
     require_same,
@@ -146,7 +148,7 @@ class _Joiner:
     """
 
     def __init__(self, f: Function, made: Function, block_dim: int, axis: int, rest: int) -> None:
-        self.known = Uniformity(f, axis=axis, block_dim=block_dim)
+        self.known = Uniformity(f, axis=axis, block_dim=block_dim, partings=partings(f.body))
         self.block_dim, self.axis, self.rest = block_dim, axis, rest
         self.b = Emitter(made.body)
         with self.b.into(made.body), at(f.loc):
@@ -264,7 +266,8 @@ class _Joiner:
     def _loop(self, piece: Sequence[Op], kept: Sequence[Value]) -> None:
         """Write the loop over the threads of the block that runs ``piece`` and keeps ``kept``."""
         types = [Tile((self.block_dim,), v.type) for v in kept]
-        starts = [self.b.zero(t) if self.rest else self.b.insert(ops.Empty(), t).result for t in types]
+        some_miss = self.rest or self.joined.present is not None
+        starts = [self.b.zero(t) if some_miss else self.b.insert(ops.Empty(), t).result for t in types]
 
         def body(i: Value, *rows: Value) -> Sequence[Value]:
             thread = Thread(self.joined, i)
@@ -277,7 +280,7 @@ class _Joiner:
 
     def _row(self, v: Value) -> Value:
         """Return the tile of what the threads have for ``v``."""
-        if not self._is_of_thread(v) and not self.rest:
+        if not self._is_of_thread(v) and not self.rest and self.joined.present is None:
             return self.b.fill(Tile((self.block_dim,), v.type), self.uniform[v])
         if v not in self.rows:
             assert not self.pending
@@ -297,7 +300,7 @@ class _Joiner:
                     ops.LocalArray(o.shape), o.result.type, hint=o.result.hint
                 ).result
             case ops.TileOfThreads():
-                self.uniform[o.result] = self._row(o.x)
+                self.uniform[o.result] = self.joined.of_present(self._row(o.x))
             case ops.Apply() if lower is not None:
                 self.uniform[o.result] = self.joined.combined(o.fn, self._row(o.args[0]))
             case ops.Insert() if any(map(self._is_of_thread, (o.value, *o.indices))):
@@ -368,6 +371,9 @@ class _Joiner:
         self._results(o, self.b.while_(init, cond, body))
 
     def _if(self, o: ops.If) -> None:
+        if o in self.known.partings and self._is_of_thread(o.cond):
+            self._part(o)
+            return
         require_same(self.known, o, (o.cond,))
         sides = []
         for side in o.regions():
@@ -375,3 +381,22 @@ class _Joiner:
                 self._ends(side, o.results)
             sides.append(made)
         self._results(o, self.b.if_(self.uniform[o.cond], *sides))
+
+    def _part(self, o: ops.If) -> None:
+        """Let the threads on one side go on with work on tiles; the others do what is left to them and are gone."""
+        on = next(r for r in o.regions() if has_meeting(r))
+        nothing = Block()
+        nothing.ops.append(ops.Yield(()))
+        off = ops.If(o.cond, *(nothing if r is on else r for r in o.regions()))
+        off.loc = o.loc
+        self.pending.append(off)
+        self._flush()
+        before = self.joined.present
+        stay, some = self.joined.staying(self._row(o.cond), where=on is o.then)
+        with self.b.into(Block()) as rest:
+            self.joined.present = stay
+            self._ends(on, ())
+            self.joined.present = before
+        with self.b.into(Block()) as none:
+            self.b.yield_()
+        self.b.if_(some, rest, none)

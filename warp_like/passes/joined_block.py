@@ -10,7 +10,7 @@ from warp_like.builtins.emit import Emitter
 from warp_like.ir import ops
 from warp_like.ir.core import Block, Op, Value
 from warp_like.ir.rewrite import Cloner
-from warp_like.ir.types import Scalar, Tile, int32
+from warp_like.ir.types import Scalar, Tile, bool_, int32
 from warp_like.passes.meetings import needs
 
 _COMBINED = {
@@ -30,6 +30,7 @@ class JoinedBlock:
         b: Emits what the block does.
         block_dim: How many threads a whole block has.
         size: How many this one has.
+        present: Which of them are still there, where some have left early.
         uniform: What stands for a value that is the same for all threads.
         rows: The tile in which a value of the threads is kept.
         arrays: The array of the block in which an array of the thread's own is kept.
@@ -41,6 +42,7 @@ class JoinedBlock:
     uniform: dict[Value, Value] = field(default_factory=dict)
     rows: dict[Value, Value] = field(default_factory=dict)
     arrays: dict[Value, Value] = field(default_factory=dict)
+    present: Value | None = None
 
     def first_of(self, o: ops.Tid) -> Value:
         """Return the index of the block's first thread."""
@@ -53,8 +55,40 @@ class JoinedBlock:
         b = self.b
         number, carried = Value(int32), [Value(v.type) for v in init]
         with b.into(Block([number, *carried])) as block:
-            b.yield_(*body(number, *carried))
+            b.yield_(*self._if_present(number, carried, lambda: body(number, *carried)))
         return b.for_(b.index(0), self.size, b.index(1), init, block)
+
+    def _if_present(
+        self, number: Value, carried: Sequence[Value], body: Callable[[], Sequence[Value]]
+    ) -> Sequence[Value]:
+        """What ``body`` gives for a thread that is still there; for others what is ``carried``."""
+        if self.present is None:
+            return body()
+        b = self.b
+        with b.into(Block()) as then:
+            b.yield_(*body())
+        with b.into(Block()) as orelse:
+            b.yield_(*carried)
+        return b.if_(b.extract(self.present, number), then, orelse)
+
+    def of_present(self, row: Value) -> Value:
+        """Return the threads' values ``row`` with zeros for those that have left."""
+        if self.present is None:
+            return row
+        b = self.b
+        return self.each([b.zero(row.type)], lambda i, new: [b.insert_component(new, b.extract(row, i), i)])[0]
+
+    def staying(self, row: Value, where: bool) -> tuple[Value, Value]:
+        """Return who is still there whose value in ``row`` is ``where``, and whether anybody is."""
+        b = self.b
+
+        def one(i: Value, mask: Value, some: Value) -> Sequence[Value]:
+            v = b.extract(row, i)
+            stays = v if where else b.unot(v)
+            return [b.insert_component(mask, stays, i), b.bit_or(some, stays)]
+
+        mask, some = self.each([b.zero(Tile((self.block_dim,), bool_)), b.constant(False, bool_)], one)
+        return mask, some
 
     def combined(self, name: str, row: Value) -> Value:
         """Return what the threads make of their values ``row`` by builtin ``name``."""

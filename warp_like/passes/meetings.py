@@ -1,7 +1,8 @@
 """Where the threads of a block meet, and what has to hold there.
 
 Threads meet at barriers, at sums over the block, and at work on tiles. All threads of a block have to come to such a
-place, and what is done there once takes values that are the same for all of them.
+place, and what is done there once takes values that are the same for all of them. Threads may leave their block early:
+the others then go on with work on tiles.
 """
 
 from __future__ import annotations
@@ -47,6 +48,36 @@ def meets(o: Op) -> bool:
         case ops.Barrier():
             return True
     return gathers(o) or any(isinstance(r.type, Tile) for r in o.results)
+
+
+def partings(block: Block) -> Iterator[ops.If]:
+    """Iterate over the branches after which threads on one side never meet others again: they have left their block.
+
+    The threads on the other side go on with work on tiles. So it is after an early ``return``.
+    """
+    for o in reversed(block.ops):
+        if isinstance(o, ops.If) and not o.results:
+            meeting = [r for r in o.regions() if has_meeting(r)]
+            if len(meeting) == 1 and not any(map(_is_for_all, meeting[0].walk())):
+                yield o
+                yield from partings(meeting[0])
+        if any(map(meets, all_ops(o))):
+            return
+
+
+def has_meeting(block: Block) -> bool:
+    """Return whether threads meet in ``block``."""
+    return any(map(meets, block.walk()))
+
+
+def _is_for_all(o: Op) -> bool:
+    """Whether all threads of a block have to come to ``o``: to what CUDA has, too, where nobody knows who has left."""
+    lower = cooperative(o)
+    return (
+        isinstance(o, ops.Barrier)
+        or (isinstance(o, ops.LocalArray) and o.shared)
+        or (lower is not None and lower.meets == "block")
+    )
 
 
 def require_all_together(known: Uniformity, block: Block) -> None:
@@ -121,4 +152,7 @@ def _what(o: Op) -> str:
     return "work on tiles is done"
 
 
-__all__ = ["all_ops", "gathers", "meets", "needs", "require_all_together", "require_no_meeting", "require_same"]
+__all__ = [
+    "all_ops", "gathers", "has_meeting", "meets", "needs", "partings", "require_all_together", "require_no_meeting",
+    "require_same",
+]  # fmt: skip

@@ -28,7 +28,7 @@ Example::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from warp_like.analysis.memory import analyse
 from warp_like.builtins.blocks import COOPERATIVE
@@ -58,14 +58,22 @@ class Uniformity:
         no_overlap: Whether no array that ``f`` writes overlaps one that it only reads.
         axis: Along which the threads of a block lie side by side, where that is known: tiles are the block's then.
         block_dim: How many they are.
+        partings: Branches on whose one side all threads that still meet go on; they are together there.
 
     Attributes:
         levels: The level of each value.
         within: For each op, the level of its place, and the branch or loop that has led to it.
     """
 
-    def __init__(self, f: Function, no_overlap: bool = True, axis: int | None = None, block_dim: int = 1) -> None:
-        self.axis, self.block_dim = axis, block_dim
+    def __init__(
+        self,
+        f: Function,
+        no_overlap: bool = True,
+        axis: int | None = None,
+        block_dim: int = 1,
+        partings: Iterable[Op] = (),
+    ) -> None:
+        self.axis, self.block_dim, self.partings = axis, block_dim, frozenset(partings)
         self.levels: dict[Value, int] = dict.fromkeys(f.params, BLOCK)
         self.within: dict[Op, tuple[int, Op | None]] = {}
         self._constant = {f.params[i] for i in constant_arrays(analyse(f))} if no_overlap else set()
@@ -91,7 +99,8 @@ class Uniformity:
         match o:
             case ops.If():
                 by = self.levels[o.cond]
-                sides = [self._block(r, (by, o)) for r in o.regions()]
+                under = None if o in self.partings else (by, o)
+                sides = [self._block(r, under) for r in o.regions()]
                 self._set(o.results, [max(by, *pair) for pair in zip(*sides, strict=True)])
             case ops.For():
                 by = max(self.levels[v] for v in (o.lo, o.hi, o.step))
