@@ -45,7 +45,7 @@ from warp_like.passes.ad import (
     value_gradients,
 )
 from warp_like.passes.runner import DEFAULT
-from warp_like.passes.spmd import coarsening, widen
+from warp_like.passes.spmd import coarsening, flatten_grid, widen
 
 X, N, X2 = Array(float32, 1), Array(int32, 1), Array(float32, 2)
 POINT = Struct("Point", (("a", float32), ("b", float32)))
@@ -376,6 +376,9 @@ EXAMPLES: dict[str, Example] = {
     ),
     "coarsen": Example(
         coarsening, lambda f: coarsening.coarsen(f, 2), _rows, lambda: [floats(), np.zeros((4, 4), np.float32)], (4, 4)
+    ),
+    "flatten_grid": Example(
+        flatten_grid, flatten_grid.flatten_grid, _rows, lambda: [floats(), np.zeros((4, 4), np.float32)], (4, 4)
     ),
     "widen": Example(widen, lambda f: widen.widen(f, 4), _scaled),
 }

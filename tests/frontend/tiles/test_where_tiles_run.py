@@ -335,3 +335,30 @@ def test_tiles_are_no_parameters_of_kernels():
         wp.launch(wp.kernel(takes, module="unique"), 1, [np.zeros(4, np.float32)])
     assert caught.value.loc.line == takes.__code__.co_firstlineno
     assert "^" in str(caught.value)
+
+
+@wp.kernel
+def solves_of_a_grid(
+    a: wp.array4d(dtype=wp.float64), b: wp.array3d(dtype=wp.float64), out: wp.array3d(dtype=wp.float64)
+):
+    i, j = wp.tid()
+    m = wp.tile_load(a[i, j], shape=(WIDTH, WIDTH))
+    y = wp.tile_load(b[i, j], shape=WIDTH)
+    wp.tile_store(out[i, j], wp.tile_cholesky_solve(wp.tile_cholesky(m), y * y))
+
+
+@pytest.mark.parametrize("dims", [(40, 1), (1, 3), (7, 5)])
+def test_lanes_hold_blocks_of_several_rows(dims: tuple[int, int]):
+    rng = np.random.default_rng(0)
+    x, y = rng.uniform(-1.0, 1.0, (*dims, N, N)), rng.uniform(-1.0, 1.0, (*dims, N))
+    a = x @ x.swapaxes(-1, -2) + 4.0 * np.eye(N)
+    given = wp.array(y, dtype=wp.float64, requires_grad=True)
+    out = wp.zeros((*dims, N), dtype=wp.float64, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch_tiled(solves_of_a_grid, dim=dims, inputs=[wp.array(a), given], outputs=[out], block_dim=32)
+    np.testing.assert_allclose(out.numpy(), np.linalg.solve(a, (y * y)[..., None])[..., 0], rtol=1e-12)
+    tape.backward(grads={out: wp.ones_like(out)})
+    slope = 2.0 * y * np.linalg.solve(a, np.ones((*dims, N, 1)))[..., 0]
+    np.testing.assert_allclose(given.grad.numpy(), slope, rtol=1e-12)
+    assert "of 64-bit numbers" in str(solves_of_a_grid.explain())
+    assert "tid 0 of 1 : int64" in solves_of_a_grid.inspect("lanes")
