@@ -355,3 +355,42 @@ def test_debug_mode_finds_an_index_out_of_range():
     a = wp.zeros(4, dtype=float)
     with pytest.raises(IndexError, match="7"):
         wp.launch(out_of_range, 1, [a, 7], options={"mode": "debug"})
+
+
+BIG = wp.constant(wp.int64(2**54))
+BIG_END = wp.constant(wp.int64(2**54 + 3 * 2**30 - 1))  # nearest float32: 2**54 + 2**31, of its double: 2**54 + 2**32
+BIG_STEP = wp.constant(wp.int64(2**31))
+
+
+@wp.kernel
+def ranges_of_floats(out: wp.array2d(dtype=float), doubles: wp.array2d(dtype=wp.float64)):
+    wp.tile_store(out[0], wp.tile_arange(0.0, 0.3, 0.1, dtype=float))
+    wp.tile_store(out[1], wp.tile_arange(1.0, 1.3, 0.1, dtype=float))
+    wp.tile_store(out[2], wp.tile_arange(BIG, BIG_END, BIG_STEP, dtype=float))
+    wp.tile_store(doubles[0], wp.tile_arange(0.0, 0.3, 0.1, dtype=wp.float64))
+    wp.tile_store(doubles[1], wp.tile_arange(1.0, 1.3, 0.1, dtype=wp.float64))
+
+
+def test_ranges_have_as_many_floats_as_their_type_counts():
+    out, doubles = wp.full((3, 5), -1.0, dtype=float), wp.full((2, 5), -1.0, dtype=wp.float64)
+    wp.launch_tiled(ranges_of_floats, dim=1, inputs=[out, doubles], block_dim=8)
+    assert (out.numpy() != -1.0).sum(axis=1).tolist() == [3, 3, 1]
+    assert (doubles.numpy() != -1.0).sum(axis=1).tolist() == [3, 4]  # as NumPy's
+    np.testing.assert_allclose(doubles.numpy()[1, :4], np.arange(1.0, 1.3, 0.1))
+
+
+@wp.kernel
+def assigned_to_doubles(a: wp.array(dtype=float), out: wp.array2d(dtype=wp.float64)):
+    t = wp.tile_zeros(shape=(2, 3), dtype=wp.float64)
+    wp.tile_assign(t, wp.tile_broadcast(wp.tile_load(a, shape=3), shape=(2, 3)))
+    wp.tile_store(out, t)
+
+
+def test_assigned_floats_get_the_type_of_the_tile():
+    a = wp.array([1.1, 2.2, 3.3], dtype=float, requires_grad=True)
+    out = wp.zeros((2, 3), dtype=wp.float64, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch_tiled(assigned_to_doubles, dim=1, inputs=[a, out], block_dim=8)
+    np.testing.assert_array_equal(out.numpy(), np.broadcast_to(np.float32([1.1, 2.2, 3.3]), (2, 3)))
+    tape.backward(grads={out: wp.ones_like(out)})
+    assert a.grad.list() == [2.0] * 3

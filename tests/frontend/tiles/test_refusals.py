@@ -205,6 +205,12 @@ ERRORS = {
         "a tile has numbers, vectors, matrices or structs of these as elements, got an array1d[float32]"
     ),
     "t = wp.tile_arange(0, 4, 0)": "the step of tile_arange() is not 0",
+    "t = wp.tile_arange(0.0, 1.0, 5.0e-324, dtype=wp.float64)": "tile_arange() has at most 2147483647 elements",
+    "t = WIDE\n    v = wp.tile_view(t, offset=(-1,))": "an offset of tile_view() is from 0 to 1 here, got -1",
+    "t = WIDE\n    v = wp.tile_view(t, offset=(4, 0), shape=(2,))": "a view of shape (2,) does not fit into a tile",
+    'h = wp.tile_zeros((2, 2), wp.float16)\n    p = wp.tile_matmul(h, h, precision="tf32")': (
+        'precision="tf32" is for tiles of float32, got float16'
+    ),
     "t = wp.tile_arange(0, 4, 0.5, dtype=int)": "`step` of tile_arange() is an int32, got 0.5",
     "t = wp.tile_arange()": "tile_arange() is missing argument `start`",
     "t = wp.tile_full(4, a)": (

@@ -35,7 +35,6 @@ def _matmul(ctx: Context, node: ast.Call) -> Operand:
     accumulates = "out" in named or (third is not None and holds_tile(ctx, third))
     params = "a b out alpha beta precision" if accumulates else "a b alpha precision"
     a = Arguments(ctx, node, "tile_matmul", params, 3 if accumulates else 2)
-    a.word("precision", PRECISIONS)
     if accumulates:
         return _accumulate(ctx, a, *_factors(ctx, a), "out", _scale(ctx, a, "alpha"), _scale(ctx, a, "beta"))
     x, y = _factors(ctx, a)
@@ -51,9 +50,17 @@ class _Factor:
         self.shape = (columns, rows) if is_transposed else (rows, columns)
 
 
+def _require_precision(a: Arguments, x: _Factor) -> None:
+    """Require a precision that factors such as ``x`` have; it changes nothing, as no product rounds its factors."""
+    if a.word("precision", PRECISIONS) == "tf32" and tile_type(x.value).dtype != float32:
+        with a.ctx.at(a["precision"]):
+            raise WarpCodegenTypeError(f'precision="tf32" is for tiles of float32, got {tile_type(x.value).dtype}')
+
+
 def _factors(ctx: Context, a: Arguments) -> tuple[_Factor, _Factor]:
     x = _factor(ctx, a, "a")
     y = _factor(ctx, a, "b", x)
+    _require_precision(a, x)
     if x.shape[1] != y.shape[0]:
         with ctx.at(a.node):
             raise WarpCodegenTypeError(f"{a.name}() multiplies (M, K) by (K, N), got {x.shape} and {y.shape}")
@@ -154,9 +161,9 @@ def _sum(ctx: Context, x: Value, y: Value) -> Value:
 def _transpose_update(ctx: Context, node: ast.Call) -> Operand:
     """``tile_matmul_transpose_update(a, b, out, alpha, beta)``: ``out = alpha * a @ b^T + beta * out``."""
     a = Arguments(ctx, node, "tile_matmul_transpose_update", "a b out alpha beta precision", 3)
-    a.word("precision", PRECISIONS)
     x = _factor(ctx, a, "a")
     y = _factor(ctx, a, "b", x)
+    _require_precision(a, x)
     y = _Factor(y.value, not y.is_transposed)
     if x.shape[1] != y.shape[0]:
         raise WarpCodegenTypeError(

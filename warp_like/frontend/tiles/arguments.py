@@ -242,6 +242,7 @@ def whole_view(ctx: Context, name: str, t: Tile) -> TileView:
 
 
 __all__ = [
+    "MOST_ELEMENTS",
     "Arguments", "as_view", "constant_axis", "constant_shape", "members", "offsets", "require_element",
     "require_same_shape", "require_tile", "whole_view",
 ]  # fmt: skip

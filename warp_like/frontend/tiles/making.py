@@ -13,10 +13,10 @@ from warp_like.builtins.patterns import Literal
 from warp_like.builtins.tiles import at_number, tabulated
 from warp_like.frontend.context import Context, with_article
 from warp_like.frontend.operands import Operand, describe
-from warp_like.frontend.tiles.arguments import Arguments, require_element
+from warp_like.frontend.tiles.arguments import MOST_ELEMENTS, Arguments, require_element
 from warp_like.ir import ops
 from warp_like.ir.core import Value
-from warp_like.ir.types import Scalar, Tile
+from warp_like.ir.types import Scalar, Tile, bfloat16
 from warp_like.values.arithmetic import rounded
 
 Handler = Callable[[Context, ast.Call], Operand]
@@ -71,9 +71,11 @@ def _arange(ctx: Context, node: ast.Call) -> Operand:
     start, step = given.get("start", Fraction(0)), given.get("step", Fraction(1))
     if step == 0:
         raise WarpCodegenValueError("the step of tile_arange() is not 0")
-    count = math.ceil((given["stop"] - start) / step)
+    count = _count(given["stop"], start, step, t)
     if count < 1:
         raise WarpCodegenValueError("tile_arange() has no elements")
+    if count > MOST_ELEMENTS:
+        raise WarpCodegenValueError(f"tile_arange() has at most {MOST_ELEMENTS} elements, and this would be more")
     b = ctx.b
 
     def element(at: tuple[Value, ...]) -> Value:
@@ -81,7 +83,18 @@ def _arange(ctx: Context, node: ast.Call) -> Operand:
         scaled = i if step == 1 else b.mul(i, b.constant(_number(step, t), t))
         return scaled if start == 0 else b.add(b.constant(_number(start, t), t), scaled)
 
-    return tabulated(b, Tile((count,), t), element)
+    return tabulated(b, Tile((int(count),), t), element)
+
+
+def _count(stop: Fraction, start: Fraction, step: Fraction, t: Scalar) -> float:
+    """How many elements a range has; that of floats is divided in their type, so that 0.3 is 3 steps of 0.1."""
+    if not t.is_float:
+        return math.ceil((stop - start) / step)
+    try:
+        quotient = rounded(float(Fraction(rounded(float(stop - start), t)) / step), t)
+    except OverflowError:
+        return math.inf
+    return math.ceil(quotient)
 
 
 def _constant(ctx: Context, a: Arguments, param: str, t: Scalar) -> Fraction:
@@ -99,10 +112,19 @@ def _constant(ctx: Context, a: Arguments, param: str, t: Scalar) -> Fraction:
             raise WarpCodegenTypeError(f"the arguments of tile_arange() are constants, got {describe(operand)}")
         if t.is_int and (known != int(known) or not Literal(int(known)).fits(t)):
             raise WarpCodegenTypeError(f"`{param}` of tile_arange() is {with_article(str(t))}, got {known}")
-        number = rounded(known, t)
+        number = rounded(_nearest(known, t) if isinstance(known, int) else known, t)
         if not math.isfinite(number):
             raise WarpCodegenTypeError(f"`{param}` of tile_arange() is {with_article(str(t))}, got {known}")
     return Fraction(number)
+
+
+def _nearest(n: int, t: Scalar) -> int:
+    """The integer nearest to ``n`` that a float type holds: a double in between would round it twice."""
+    if not t.is_float:
+        return n
+    digits = 8 if t == bfloat16 else {16: 11, 32: 24, 64: 53}[t.bits]
+    unit = 1 << max(n.bit_length() - digits, 0)
+    return round(Fraction(n, unit)) * unit
 
 
 def _number(x: Fraction, t: Scalar) -> int | float:

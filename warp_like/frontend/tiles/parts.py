@@ -216,6 +216,10 @@ def _tile_view(ctx: Context, node: ast.Call) -> Operand:
         at: list[At] = []
         for e in a["offset"].elts if isinstance(a["offset"], ast.Tuple) else [a["offset"]]:
             at.append(_slice_call(ctx, e) or _index(ctx, e))
+        for index, n in zip(at, t.shape, strict=False):
+            known = None if isinstance(index, Span) else known_index(index)
+            if known is not None and not 0 <= known < n:
+                raise WarpCodegenIndexError(f"an offset of tile_view() is from 0 to {n - 1} here, got {known}")
         shape, places = selected(ctx, t, at)
         return _view_or_value(ctx, a, shape, places)
     return _view_or_value(ctx, a, *_rectangle(ctx, a, t))
@@ -231,9 +235,9 @@ def _rectangle(ctx: Context, a: Arguments, t: Tile) -> tuple[tuple[int, ...], Pl
             f"tile_view() of {with_article(str(t))} takes {len(t.shape)} offsets, got {len(start)}"
         )
     kept = len(t.shape) - len(shape)
-    for k, n in enumerate(shape):
-        known = known_index(where[kept + k])
-        if n > t.shape[kept + k] or (known is not None and not 0 <= known <= t.shape[kept + k] - n):
+    for k, (i, whole) in enumerate(zip(where, t.shape, strict=True)):
+        known, n = known_index(i), shape[k - kept] if k >= kept else 1
+        if n > whole or (known is not None and not 0 <= known <= whole - n):
             raise WarpCodegenIndexError(f"a view of shape {shape} does not fit into {with_article(str(t))} there")
 
     def places(b: Emitter, index: Index) -> Index:
@@ -423,7 +427,12 @@ def _assign(ctx: Context, node: ast.Call) -> Operand:
     t, to = tile_type(source), view.type
     assert isinstance(to, Tile)
     where = a.offset(len(view.shape))
-    if t.dtype != to.dtype or len(t.shape) > len(view.shape):
+    if _is_of_floats(t) and _is_of_floats(to):
+        source = ctx.b.cast(source, Tile(t.shape, to.dtype))  # as Warp
+    elif t.dtype != to.dtype:
+        with ctx.at(a["src"]):
+            raise WarpCodegenTypeError(f"{with_article(str(t))} can't be assigned to a part of {with_article(str(to))}")
+    if len(t.shape) > len(view.shape):
         with ctx.at(a["src"]):
             raise WarpCodegenTypeError(f"{with_article(str(t))} can't be assigned to a part of {with_article(str(to))}")
     kept = len(view.shape) - len(t.shape)
@@ -436,6 +445,10 @@ def _assign(ctx: Context, node: ast.Call) -> Operand:
 
     replace(ctx, view.within(t.shape, places, ast.unparse(node)), source)
     return NOTHING
+
+
+def _is_of_floats(t: Tile) -> bool:
+    return isinstance(t.dtype, Scalar) and t.dtype.is_float
 
 
 HANDLERS: dict[str, Callable[[Context, ast.Call], Operand]] = {
