@@ -12,8 +12,9 @@ import math
 from collections.abc import Callable, Set
 from typing import NamedTuple
 
-from warp_like.backend.llvm.values import LaneScalar, constant, register_type, suffix, vector
-from warp_like.backend.llvm.writer import PURE_CALL, Writer
+from warp_like.backend.llvm.lane_math import LaneMath, call_function, choose
+from warp_like.backend.llvm.values import LaneScalar, constant, vector
+from warp_like.backend.llvm.writer import Writer
 from warp_like.ir.types import Scalar, float64
 
 Call = Callable[[str, LaneScalar, list[str]], str]
@@ -27,7 +28,7 @@ def is_guarded(libm: str, library: Set[str]) -> bool:
 
 def call_guarded(w: Writer, libm: str, t: LaneScalar, args: list[str], call: Call) -> str:
     """Append the call of ``libm`` for arguments of its whole domain, and define the function that it calls."""
-    v = _Lanes(w, t)
+    v = LaneMath(w, t)
 
     def of_one(x: str) -> str:
         guard = _periodic(libm, call) if libm in ("sin", "cos") and t.bits == 32 else _GUARDS[libm]
@@ -36,105 +37,10 @@ def call_guarded(w: Writer, libm: str, t: LaneScalar, args: list[str], call: Cal
             return call(libm, t, [x])
 
         special = v.any(guard.outside(v, x))
-        return _choose(v, special, f"{libm}_special", [x], lambda x: guard.answer(v, x, inside), inside)
+        return choose(v, special, f"{libm}_special", [x], lambda x: guard.answer(v, x, inside), inside)
 
     power = _Power(w, t, call)
-    return _call_function(v, libm, args, power.anywhere if libm == "pow" else of_one)
-
-
-def _aligned(v: _Lanes) -> str:
-    """The attribute of functions that save vectors around calls: one on two cache lines takes long to read back."""
-    return f" alignstack={v.t.width * v.t.bits // 8}"
-
-
-def _call_function(v: _Lanes, libm: str, args: list[str], body: Callable[..., str], more: str = "") -> str:
-    """Append a call of the module's function for ``libm``; ``body`` is its definition, ``more`` its attributes."""
-    w, name = v.w, f"wl_{libm}_{suffix(v.t)}"
-    params = [f"%x{k}" for k in range(len(args))]
-    given = ", ".join(f"{v.reg} {p}" for p in params)
-    head = f"define internal {v.reg} @{name}({given}) {w.attributes(f'nounwind noinline{more}')}"
-    w.define(name, head, v.reg, lambda: body(*params))
-    passed = ", ".join(f"{v.reg} {a}" for a in args)
-    return w.op(f"call {v.reg} @{name}({passed}) {w.attributes(PURE_CALL)}")
-
-
-def _choose(
-    v: _Lanes, cond: str, name: str, args: list[str], special: Callable[..., str], usual: Callable[..., str]
-) -> str:
-    """Append a branch: ``special`` where ``cond``, in a function of its own, else ``usual``.
-
-    A function, so that the usual way saves nothing.
-    """
-    w = v.w
-    labels = [w.label(hint) for hint in ("special", "usual", "done")]
-    w.branch(cond, labels[0], labels[1])
-    w.start(labels[0])
-    outside = _call_function(v, name, args, special, f"{_aligned(v)} cold")
-    w.jump(labels[2])
-    w.start(labels[1])
-    inside = usual(*args)
-    w.jump(labels[2])
-    w.start(labels[2])
-    return w.op(f"phi {v.reg} [{outside}, %{labels[0]}], [{inside}, %{labels[1]}]")
-
-
-class _Lanes:
-    """Arithmetic on registers of one float type in lanes; numbers stand for constants."""
-
-    def __init__(self, w: Writer, t: LaneScalar) -> None:
-        self.w, self.t = w, t
-        self.reg, self.mask = register_type(t), vector("i1", t)
-
-    def _text(self, x: str | float) -> str:
-        return x if isinstance(x, str) else constant(x, self.t)
-
-    def _binary(self, op: str, x: str | float, y: str | float) -> str:
-        return self.w.op(f"{op} {self.reg} {self._text(x)}, {self._text(y)}")
-
-    def bits(self, n: int) -> str:
-        """An integer in all lanes."""
-        return f"splat (i{self.t.bits} {n})"
-
-    def add(self, x: str | float, y: str | float) -> str:
-        return self._binary("fadd", x, y)
-
-    def sub(self, x: str | float, y: str | float) -> str:
-        return self._binary("fsub", x, y)
-
-    def mul(self, x: str | float, y: str | float) -> str:
-        return self._binary("fmul", x, y)
-
-    def compare(self, how: str, x: str | float, y: str | float) -> str:
-        """``how`` is a condition of LLVM's ``fcmp``."""
-        return self._binary(f"fcmp {how}", x, y)
-
-    def both(self, x: str, y: str) -> str:
-        return self.w.op(f"and {self.mask} {x}, {y}")
-
-    def either(self, x: str, y: str) -> str:
-        return self.w.op(f"or {self.mask} {x}, {y}")
-
-    def unless(self, x: str) -> str:
-        return self.w.op(f"xor {self.mask} {x}, splat (i1 true)")
-
-    def select(self, cond: str, x: str | float, y: str | float) -> str:
-        return self.w.select(cond, self.reg, self._text(x), self._text(y), self.mask)
-
-    def intrinsic(self, name: str, *args: str | float) -> str:
-        texts = [self._text(a) for a in args]
-        return self.w.intrinsic(f"llvm.{name}.{suffix(self.t)}", self.reg, [self.reg] * len(args), texts)
-
-    def abs(self, x: str) -> str:
-        return self.intrinsic("fabs", x)
-
-    def clamp(self, x: str, low: float, high: float) -> str:
-        """``x`` between two numbers; one of them for NaN."""
-        return self.intrinsic("minimumnum", self.intrinsic("maximumnum", x, low), high)
-
-    def any(self, mask: str) -> str:
-        """Whether ``mask`` has a lane, as ``i1``."""
-        bits = self.w.op(f"bitcast {self.mask} {mask} to i{self.t.width}")
-        return self.w.op(f"icmp ne i{self.t.width} {bits}, 0")
+    return call_function(v, libm, args, power.anywhere if libm == "pow" else of_one)
 
 
 class _Guard(NamedTuple):
@@ -145,8 +51,8 @@ class _Guard(NamedTuple):
         answer: ``answer(v, x, call)`` is the result for all arguments; it calls with some inside of the domain.
     """
 
-    outside: Callable[[_Lanes, str], str]
-    answer: Callable[[_Lanes, str, Callable[[str], str]], str]
+    outside: Callable[[LaneMath, str], str]
+    answer: Callable[[LaneMath, str, Callable[[str], str]], str]
 
 
 # --- functions of one argument ----------------------------------------------------------------------------------
@@ -160,7 +66,7 @@ def _by(single: float, double: float) -> Callable[[Scalar], float]:
     return lambda t: double if t.bits == 64 else single
 
 
-def _beyond(limit: Callable[[Scalar], float]) -> Callable[[_Lanes, str], str]:
+def _beyond(limit: Callable[[Scalar], float]) -> Callable[[LaneMath, str], str]:
     """Numbers of at least that size, and NaN."""
     return lambda v, x: v.compare("uge", v.abs(x), limit(v.t))
 
@@ -176,7 +82,7 @@ def _growing(
     Below ``vanished`` it is 0.
     """
 
-    def answer(v: _Lanes, x: str, call: Callable[[str], str]) -> str:
+    def answer(v: LaneMath, x: str, call: Callable[[str], str]) -> str:
         end, by = limit(v.t), shift(v.t)
         above, below = v.compare("ogt", x, end), v.compare("olt", x, -end)
         near = v.select(above, v.sub(x, by), v.select(below, v.add(x, by), x))
@@ -191,7 +97,7 @@ def _growing(
 def _hyperbolic(limit: Callable[[Scalar], float], shift: Callable[[Scalar], float]) -> _Guard:
     """The hyperbolic sine or cosine, which are exponential where they are far from 0."""
 
-    def answer(v: _Lanes, x: str, call: Callable[[str], str]) -> str:
+    def answer(v: LaneMath, x: str, call: Callable[[str], str]) -> str:
         end, by = limit(v.t), shift(v.t)
         size = v.abs(x)
         far = v.compare("ogt", size, end)
@@ -205,13 +111,13 @@ def _hyperbolic(limit: Callable[[Scalar], float], shift: Callable[[Scalar], floa
 def _logarithm(of_two: float) -> _Guard:
     """A logarithm; ``of_two`` is that of 2. Denormal numbers are scaled."""
 
-    def outside(v: _Lanes, x: str) -> str:
+    def outside(v: LaneMath, x: str) -> str:
         least, end = (0x10 << 48, 0x7FF << 52) if v.t.bits == 64 else (0x80 << 16, 0xFF << 23)
         integer = vector(f"i{v.t.bits}", v.t)
         above = v.w.op(f"sub {integer} {v.w.op(f'bitcast {v.reg} {x} to {integer}')}, {v.bits(least)}")
         return v.w.op(f"icmp uge {integer} {above}, {v.bits(end - least)}")  # negative numbers have the highest bit
 
-    def answer(v: _Lanes, x: str, call: Callable[[str], str]) -> str:
+    def answer(v: LaneMath, x: str, call: Callable[[str], str]) -> str:
         bits = 54 if v.t.bits == 64 else 24
         small = v.compare("olt", x, _least_normal(v.t))
         scaled = v.select(small, v.mul(x, 2.0**bits), x)
@@ -223,10 +129,10 @@ def _logarithm(of_two: float) -> _Guard:
     return _Guard(outside, answer)
 
 
-def _within(inside: Callable[[_Lanes, str], str], other: float, end: Callable[[_Lanes, str], str]) -> _Guard:
+def _within(inside: Callable[[LaneMath, str], str], other: float, end: Callable[[LaneMath, str], str]) -> _Guard:
     """A function that has simple values, ``end``, outside of the vector domain; ``other`` lies in the domain."""
 
-    def answer(v: _Lanes, x: str, call: Callable[[str], str]) -> str:
+    def answer(v: LaneMath, x: str, call: Callable[[str], str]) -> str:
         ok = inside(v, x)
         return v.select(ok, call(v.select(ok, x, other)), end(v, x))
 
@@ -236,8 +142,8 @@ def _within(inside: Callable[[_Lanes, str], str], other: float, end: Callable[[_
 def _periodic(libm: str, call: Call) -> _Guard:
     """The sine or cosine of float32: beyond 10,000 in float64, whose vector domain is larger, then by libm."""
 
-    def answer(v: _Lanes, x: str, call_single: Callable[[str], str]) -> str:
-        double = _Lanes(v.w, LaneScalar(float64.kind, float64.bits, v.t.width))
+    def answer(v: LaneMath, x: str, call_single: Callable[[str], str]) -> str:
+        double = LaneMath(v.w, LaneScalar(float64.kind, float64.bits, v.t.width))
         near = v.compare("olt", v.abs(x), 4e6)
         huge = v.both(v.unless(near), _is_finite(v, x))
         wide = v.w.op(f"fpext {v.reg} {v.select(near, x, 0.0)} to {double.reg}")
@@ -248,23 +154,23 @@ def _periodic(libm: str, call: Call) -> _Guard:
     return _Guard(_beyond(_by(1e4, 1e4)), answer)
 
 
-def _nan(v: _Lanes, x: str) -> str:
+def _nan(v: LaneMath, x: str) -> str:
     return constant(math.nan, v.t)
 
 
-def _is_finite(v: _Lanes, x: str) -> str:
+def _is_finite(v: LaneMath, x: str) -> str:
     return v.compare("olt", v.abs(x), math.inf)
 
 
-def _is_short_of(limit: Callable[[Scalar], float]) -> Callable[[_Lanes, str], str]:
+def _is_short_of(limit: Callable[[Scalar], float]) -> Callable[[LaneMath, str], str]:
     return lambda v, x: v.compare("olt", x, limit(v.t))
 
 
-def _nothing(v: _Lanes, x: str) -> str:
+def _nothing(v: LaneMath, x: str) -> str:
     return v.select(v.compare("uno", x, x), x, 0.0)
 
 
-def _sign(v: _Lanes, x: str) -> str:
+def _sign(v: LaneMath, x: str) -> str:
     return v.select(v.compare("uno", x, x), x, v.intrinsic("copysign", 1.0, x))
 
 
@@ -291,7 +197,7 @@ class _Power:
     """``pow`` of two registers."""
 
     def __init__(self, w: Writer, t: LaneScalar, call: Call) -> None:
-        self.w, self.v, self.call = w, _Lanes(w, t), call
+        self.w, self.v, self.call = w, LaneMath(w, t), call
         self.double = LaneScalar(float64.kind, float64.bits, t.width)
 
     def anywhere(self, x: str, y: str) -> str:
@@ -308,23 +214,23 @@ class _Power:
             size = v.abs(x)
             return self._with_ends(x, y, (self._estimated if v.t.bits == 64 else self._in_double)(size, y))
 
-        return _choose(v, v.any(v.unless(usual)), "pow_special", [x, y], outside, inside)
+        return choose(v, v.any(v.unless(usual)), "pow_special", [x, y], outside, inside)
 
     def _in_double(self, size: str, y: str) -> str:
         """``exp2(y * log2(size))`` in float64, which is exact enough to be rounded, and where nothing overflows."""
-        v, d = self.v, _Lanes(self.w, self.double)
+        v, d = self.v, LaneMath(self.w, self.double)
         wide, exponent = (self.w.op(f"fpext {v.reg} {a} to {d.reg}") for a in (size, y))
         result = self._exp2(d, d.mul(d.clamp(exponent, -1e39, 1e39), self._log2(d, wide)))
         return self.w.op(f"fptrunc {d.reg} {result} to {v.reg}")
 
-    def _log2(self, d: _Lanes, x: str) -> str:
+    def _log2(self, d: LaneMath, x: str) -> str:
         """The logarithm of a size: a huge number for 0 and infinity, which times 0 is 0."""
         usual = d.both(d.compare("oge", x, 2.0**-1022), d.compare("olt", x, math.inf))
         got = self.call("log2", self.double, [d.select(usual, x, 1.0)])
         end = d.select(d.compare("oeq", x, math.inf), 1e300, d.select(d.compare("olt", x, 1.0), -1e300, 0.0))
         return d.select(usual, got, end)
 
-    def _exp2(self, d: _Lanes, x: str) -> str:
+    def _exp2(self, d: LaneMath, x: str) -> str:
         return self.call("exp2", self.double, [d.clamp(x, -1000.0, 1000.0)])
 
     def _estimated(self, size: str, y: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from warp_like.backend.llvm.casts import cast, extend_half, round_half
+from warp_like.backend.llvm.divisions import integer_quotient, remainder
 from warp_like.backend.llvm.symbols import call_scalar, call_symbol
 from warp_like.backend.llvm.values import (
     LaneScalar,
@@ -115,7 +116,11 @@ def _div(w: Writer, t: Scalar, a: str, b: str) -> str:
 
 @_row("mod")
 def _mod(w: Writer, t: Scalar, a: str, b: str) -> str:
-    return call_scalar(w, "fmod", "__nv_fmod", t, a, b) if t.is_float else _integer_division(w, "rem", t, a, b)
+    if not t.is_float:
+        return _integer_division(w, "rem", t, a, b)
+    if isinstance(t, LaneScalar) and (t.bits == 32 or "fma" in w.target.feature_set):
+        return remainder(w, t, a, b)
+    return call_scalar(w, "fmod", "__nv_fmod", t, a, b)
 
 
 def _integer_division(w: Writer, what: str, t: Scalar, a: str, b: str) -> str:
@@ -131,8 +136,17 @@ def _integer_division(w: Writer, what: str, t: Scalar, a: str, b: str) -> str:
         least = w.op(f"icmp eq {r} {a}, {constant(-(1 << t.bits - 1), t)}")
         overflow = w.op(f"and {i1} {least}, {w.op(f'icmp eq {r} {b}, {constant(-1, t)}')}")
         bad = w.op(f"or {i1} {zero}, {overflow}")
-    got = w.op(f"{op} {r} {a}, {w.select(bad, r, constant(1, t), b, i1)}")
+    safe = w.select(bad, r, constant(1, t), b, i1)
+    got = (
+        _quotient(w, what, t, a, safe) if isinstance(t, LaneScalar) and t.bits <= 32 else w.op(f"{op} {r} {a}, {safe}")
+    )
     return w.select(zero, r, constant(0, t), got, i1)
+
+
+def _quotient(w: Writer, what: str, t: LaneScalar, a: str, b: str) -> str:
+    """Append the quotient or remainder of integers in lanes, where it exists."""
+    r, quotient = register_type(t), integer_quotient(w, t, a, b)
+    return quotient if what == "div" else w.op(f"sub {r} {a}, {w.op(f'mul {r} {quotient}, {b}')}")
 
 
 def _is_plain_divisor(t: Scalar, b: str) -> bool:
