@@ -65,11 +65,11 @@ def assert_close(got, expected, x, what):
     assert not len(bad), (what, x[bad[0]], got[bad[0]], expected[bad[0]])
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_functions_of_one_argument(dtype):
+@pytest.mark.parametrize(("dtype", "width"), [(np.float32, 0), (np.float64, 0), (np.float64, 64)])
+def test_functions_of_one_argument(dtype, width):
     x = arguments(dtype, np.random.default_rng(3))
     y = wp.zeros((len(REFERENCES), len(x)), dtype=wp.dtype_from_numpy(dtype))
-    wp.launch(call_all, dim=len(x), inputs=[x, y])
+    wp.launch(call_all, dim=len(x), inputs=[x, y], options={"vector_width": width})
     wide = x.astype(np.float64 if dtype == np.float32 else np.longdouble)
     for k, reference in enumerate(REFERENCES):
         with np.errstate(all="ignore"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from warp_like.backend.llvm.values import LaneScalar, constant, register_type, suffix, vector
-from warp_like.backend.llvm.writer import PURE_CALL, Writer
+from warp_like.backend.llvm.writer import CACHE_LINE, PURE_CALL, Writer
 
 
 class LaneMath:
@@ -69,7 +69,7 @@ class LaneMath:
 
 def aligned(v: LaneMath) -> str:
     """The attribute of functions that save vectors around calls: one on two cache lines takes long to read back."""
-    return f" alignstack={v.t.width * v.t.bits // 8}"
+    return f" alignstack={min(v.t.width * v.t.bits // 8, CACHE_LINE)}"
 
 
 def call_function(v: LaneMath, what: str, args: list[str], body: Callable[..., str], more: str = "") -> str:
