@@ -101,8 +101,9 @@ def choose(
         against = f"its threads' own arrays would take {private * (wanted or native)} bytes"
     if against:
         return Choice(f, 1, against)
+    one = f
     try:
-        one, wide = f, _widened(f, wanted or native, reduced, options)
+        wide = _widened(f, wanted or native, reduced, options)
         if f.is_tiled and grid_ndim(f) > 1:
             flat = _flattened(f, options)
             filled = _widened(flat, wanted or native, reduced, options)
