@@ -118,6 +118,7 @@ _LOADED_WHEN_USED: dict[str, tuple[str, str | None]] = {
     "JaxModulePreloadMode": ("warp_like.interop.jaxffi", "JaxModulePreloadMode"),
     "load_aot_module": ("warp_like.runtime.kernels.aot", "load_aot_module"),
     "map": ("warp_like.runtime.operations.mapping", "map"),
+    "optim": ("warp_like.optim", None),
     "paddle": ("warp_like.paddle", None),
     "paddle_op": ("warp_like.interop.paddle_op", "paddle_op"),
     "render": ("warp_like.render", None),

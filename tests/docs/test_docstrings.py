@@ -31,7 +31,7 @@ IN_PART += tuple(f"indexedarray{n}d" for n in (1, 2, 3, 4))
 def public() -> Iterator[tuple[str, Any]]:
     """Public functions and classes of the host: builtins and types have pages of their own."""
     in_kernels, types = public_builtins(), wp.types.NAMES
-    modules = {"": wp, "utils.": wp.utils, "autograd.": wp.autograd}
+    modules = {"": wp, "utils.": wp.utils, "autograd.": wp.autograd, "optim.": wp.optim}
     for prefix, module in modules.items():
         for name in getattr(module, "__all__", dir(module)):
             found = getattr(module, name)

@@ -139,7 +139,7 @@ def benchmark(name: str, folder: Path, *options: str) -> tuple[dict, str]:
 
 
 @pytest.mark.parametrize(
-    "name", ["launch", "backward", "interop_torch", "interop_paddle", "interop_jax", "utils", "tiles"]
+    "name", ["launch", "backward", "interop_torch", "interop_paddle", "interop_jax", "utils", "optim", "tiles"]
 )
 def test_benchmark_runs(name: str, tmp_path: Path) -> None:
     """No time is looked at."""

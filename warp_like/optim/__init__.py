@@ -1,0 +1,13 @@
+"""Optimizers of arrays by their gradients: ``import warp_like.optim``, as ``warp.optim``.
+
+An optimizer is made of public parts: arrays, kernels and recorded launches. ``fields.py`` finds the floats in arrays of
+any dtype and strides, ``optimizer.py`` has what Adam and SGD share, and each algorithm has a file of its own.
+"""
+
+from __future__ import annotations
+
+from warp_like.optim.adam import Adam, AdamW
+from warp_like.optim.lbfgs import LBFGS
+from warp_like.optim.sgd import SGD
+
+__all__ = ["LBFGS", "SGD", "Adam", "AdamW"]
