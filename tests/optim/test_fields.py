@@ -121,7 +121,7 @@ def test_joined_dimensions_visit_the_same_elements():
                 found[axis] = step
                 step *= shape[axis] + (int(rng.integers(0, 2)) if rng.random() < 0.3 else 0)
             strides.append(tuple(found))
-        joined, steps = _joined(shape, strides)
+        joined, steps = _joined(shape, tuple(strides))
 
         def places(extents, of):
             walk = itertools.product(*map(range, extents))

@@ -64,17 +64,21 @@ def test_a_step_while_a_tape_records():
     np.testing.assert_allclose(x.numpy(), before - 0.5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("before", [0, 1, 3])  # the launches of a step are recorded when they run for the second time
 @each_optimizer
-def test_replays_of_a_graph_are_steps(make):
+def test_replays_of_a_graph_are_steps(make, before):
     """A whole iteration is captured: loss, gradient and step; the replays count steps, so biases are right."""
     x, y, loss = parameters(), parameters(), wp.zeros(1, requires_grad=True)
     captured, plain = make([x]), make([y])
+    for _ in range(before):
+        captured.step()
+        plain.step()
     with wp.ScopedCapture() as capture:
         tape = recorded(x, loss)
         tape.backward(loss)
         captured.step()
         tape.zero()
-    assert captured.t == 0
+    assert captured.t == before
     for _ in range(7):
         wp.capture_launch(capture.graph)
         tape = recorded(y, loss)
@@ -82,7 +86,7 @@ def test_replays_of_a_graph_are_steps(make):
         plain.step()
         tape.zero()
     np.testing.assert_array_equal(x.numpy(), y.numpy())
-    assert captured.t == plain.t == 7
+    assert captured.t == plain.t == before + 7
     captured.reset_internal_state()  # also of the graph
     x.assign(np.linspace(0.5, 1.0, 5))
     y.assign(x)

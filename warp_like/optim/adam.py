@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import warp_like as wp
 from warp_like.optim.arguments import require_like
 from warp_like.optim.fields import Kernels
-from warp_like.optim.optimizer import COEFFICIENTS, Optimizer, advance, bind_step
+from warp_like.optim.optimizer import COEFFICIENTS, Optimizer, advance, step_alone
 from warp_like.optim.rates import rate_of, require_in
 
 
@@ -164,8 +164,7 @@ class Adam(Optimizer):
         g = require_like(g, params, "Adam")
         k = wp.full(COEFFICIENTS, float(t), dtype=wp.float64, device=params.device)
         advance(_adam_coefficients, lr, [beta1, beta2, eps, 0.0, False], k, "Adam")
-        for launch in bind_step(KERNELS, params, g, [m, v], k):
-            launch.launch()
+        step_alone(KERNELS, params, g, [m, v], k)
 
 
 class AdamW(Adam):

@@ -10,6 +10,7 @@ shape are one-dimensional to the kernel, whose code is then that of plain vector
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -40,6 +41,8 @@ class Field(NamedTuple):
 
     def of(self, a: wp.array) -> wp.array:
         """Return the scalars of the field in all elements of an array that has some."""
+        if isinstance(a.element.type, ir.Scalar):
+            return a
         element = element_type(self.type)
         values = bind_foreign(element, a.ptr + self.offset, a.shape, a.strides, a.readonly, a.device, a)
         return values.view(element_type(ir.scalar_of(self.type)).host)
@@ -77,37 +80,62 @@ def _fields(t: ir.Type, name: str, offset: int, what: str) -> Iterator[Field]:
         yield Field(name, offset, t)
 
 
-def bind(kernels: Kernels, arrays: Sequence[wp.array], *more: Any) -> list[wp.Launch]:
-    """Return recorded launches of a kernel over arrays of scalars of one shape, with ``more`` arguments.
+class Launches:
+    """Launches of kernels with their arguments. They are recorded (``wp.Launch``) when they run for the second time.
 
-    They are not recorded by tapes. There is one, unless the arrays keep more than four dimensions when those that lie
-    behind each other in all of them are joined; then there is one for each index of the first dimensions.
+    To record a launch takes as long as several launches, and some programs have new gradients in each step. Tapes do
+    not see them.
     """
-    shape, strides = _joined(arrays[0].shape, [a.strides for a in arrays])
-    if len(shape) <= 1:
-        kernel, outer, inner = kernels.line, 0, shape or (1,)
-    else:
-        kernel, outer = kernels.block, max(len(shape) - MAX_DIMS, 0)
-        inner = (1,) * (MAX_DIMS - len(shape)) + shape[outer:]
-    launches = []
-    for index in itertools.product(*map(range, shape[:outer])):
-        parts = [_part(a, steps, index, inner) for a, steps in zip(arrays, strides, strict=True)]
-        recorded = wp.launch(
-            kernel, dim=inner, inputs=[*parts, *more], device=parts[0].device, record_tape=False, record_cmd=True
-        )
-        assert recorded is not None
-        launches.append(recorded)
-    return launches
+
+    def __init__(self) -> None:
+        self._calls: list[tuple[wp.Kernel, tuple[int, ...], list[Any]]] = []
+        self._recorded: list[wp.Launch] | None = None
+        self._ran = False
+
+    def add(self, kernels: Kernels, arrays: Sequence[wp.array], *more: Any) -> None:
+        """Add the launch of a kernel over arrays of scalars of one shape, with ``more`` arguments.
+
+        It is one launch, unless the arrays keep more than four dimensions when those that lie behind each other in all
+        of them are joined. Then there is one for each index of the first dimensions.
+        """
+        shape, strides = _joined(arrays[0].shape, tuple(a.strides for a in arrays))
+        if len(shape) <= 1:
+            kernel, outer, inner = kernels.line, 0, shape or (1,)
+        else:
+            kernel, outer = kernels.block, max(len(shape) - MAX_DIMS, 0)
+            inner = (1,) * (MAX_DIMS - len(shape)) + shape[outer:]
+        for index in itertools.product(*map(range, shape[:outer])):
+            parts = [_part(a, steps, index, inner) for a, steps in zip(arrays, strides, strict=True)]
+            self._calls.append((kernel, inner, [*parts, *more]))
+
+    def run(self) -> None:
+        """Run them in their order."""
+        if self._recorded is None and self._ran:
+            self._recorded = [_launch(*call, record_cmd=True) for call in self._calls]
+        if self._recorded is None:
+            for call in self._calls:
+                _launch(*call)
+        else:
+            for launch in self._recorded:
+                launch.launch()
+        self._ran = True
 
 
-def _joined(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> tuple[tuple[int, ...], list[list[int]]]:
-    """Return the least shape, and the strides of each array in it."""
+def _launch(kernel: wp.Kernel, dim: tuple[int, ...], inputs: list[Any], record_cmd: bool = False) -> Any:
+    return wp.launch(kernel, dim, inputs, device=inputs[0].device, record_tape=False, record_cmd=record_cmd)
+
+
+@functools.lru_cache(maxsize=1024)
+def _joined(
+    shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...]
+) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    """Return the shape of fewest dimensions, and the strides of each array in it."""
     extents: list[int] = []
     steps: list[list[int]] = [[] for _ in strides]
     for axis, extent in enumerate(shape):
-        here = [of[axis] for of in strides]
         if extent == 1:
             continue
+        here = [of[axis] for of in strides]
         if extents and all(of[-1] == step * extent for of, step in zip(steps, here, strict=True)):
             extents[-1] *= extent
             for of, step in zip(steps, here, strict=True):
@@ -116,12 +144,14 @@ def _joined(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> tuple[tup
             extents.append(extent)
             for of, step in zip(steps, here, strict=True):
                 of.append(step)
-    return tuple(extents), steps
+    return tuple(extents), tuple(map(tuple, steps))
 
 
-def _part(a: wp.array, strides: list[int], index: tuple[int, ...], shape: tuple[int, ...]) -> wp.array:
+def _part(a: wp.array, strides: tuple[int, ...], index: tuple[int, ...], shape: tuple[int, ...]) -> wp.array:
     """Return the elements of ``a`` at ``index`` of its first dimensions, as an array of ``shape``."""
-    offset = sum(k * step for k, step in zip(index, strides, strict=False))
     inner = strides[len(index) :]
-    steps = (a.itemsize,) * (len(shape) - len(inner)) + tuple(inner)
+    steps = (a.itemsize,) * (len(shape) - len(inner)) + inner
+    if (shape, steps) == (a.shape, a.strides):
+        return a
+    offset = sum(k * step for k, step in zip(index, strides, strict=False))
     return bind_foreign(a.element, a.ptr + offset, shape, steps, a.readonly, a.device, a)

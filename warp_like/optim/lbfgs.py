@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import warp_like as wp
 from warp_like.ir import types as ir
 from warp_like.optim import arguments, fields
-from warp_like.optim.fields import Kernels
+from warp_like.optim.fields import Kernels, Launches
 from warp_like.optim.line_search import Point, search
 from warp_like.optim.rates import require_in
 from warp_like.runtime.memory.recorder import refuse_capture
@@ -97,14 +97,14 @@ class Vectors:
         """Return a new vector."""
         return wp.zeros(self.size, dtype=self.dtype, device=self.device)
 
-    def bind(self, kernels: Kernels, arrays: list[wp.array], x: wp.array) -> list[wp.Launch]:
+    def bind(self, kernels: Kernels, arrays: list[wp.array], x: wp.array) -> Launches:
         """Return launches that copy between arrays like the parameters and a vector."""
-        found: list[wp.Launch] = []
+        found = Launches()
         begin = 0
         for i, field in self.parts:
             values = field.of(arrays[i])
             part = x[begin : begin + values.size].reshape(values.shape)
-            found += fields.bind(kernels, [values, part])
+            found.add(kernels, [values, part])
             begin += values.size
         return found
 
@@ -202,7 +202,7 @@ class LBFGS:
         self._direction, self._s, self._y = of.new(), of.new(), of.new()
         self._load = of.bind(LOAD, self._arrays, self._x)
         self._store = of.bind(STORE, self._arrays, self._x)
-        self._bound: tuple[list[Any], list[wp.Launch]] | None = None
+        self._bound: tuple[list[Any], Launches] | None = None
         self.reset_internal_state()
 
     def reset_internal_state(self) -> None:
@@ -227,7 +227,7 @@ class LBFGS:
         if self.params is None:
             raise RuntimeError("LBFGS parameters must be set before calling step(), got None")
         self._closure, self._calls = closure, 0
-        _run(self._load)
+        self._load.run()
         first = loss = self._evaluate()
         self.status = self._ended(loss, math.inf, math.inf)
         for iteration in range(self.max_iter):
@@ -254,7 +254,7 @@ class LBFGS:
         if self._bound is None or any(a is not b for a, b in zip(given, self._bound[0], strict=True)):
             checked = [arguments.require_like(g, p, "LBFGS") for g, p in zip(given, self._arrays, strict=True)]
             self._bound = given, self._vectors.bind(LOAD, checked, self._g)
-        _run(self._bound[1])
+        self._bound[1].run()
         return loss
 
     def _ended(self, loss: float, change: float, moved: float) -> str:
@@ -321,7 +321,7 @@ class LBFGS:
     def _move(self, length: float) -> None:
         self._length = length
         self._vectors.combine(length, self._direction, 1.0, self._start, self._x)
-        _run(self._store)
+        self._store.run()
 
     def _at(self, length: float) -> Point:
         """Return the loss and its slope at a step length."""
@@ -363,8 +363,3 @@ class LBFGS:
         self._pairs = pairs
         for name, value in settings.items():
             setattr(self, name, value)
-
-
-def _run(launches: list[wp.Launch]) -> None:
-    for launch in launches:
-        launch.launch()

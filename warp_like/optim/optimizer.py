@@ -1,8 +1,8 @@
 """What optimizers that take one step for each gradient have in common: parameters, state, launches.
 
 A step is one small launch for each device, which counts steps and computes the step's coefficients in float64, and one
-launch for each field of each array, which does all of the algorithm's arithmetic. The latter are recorded once for
-given arrays (``wp.Launch``). The count is on the device, so that each replay of a captured graph is another step.
+launch for each field of each array, which does all of the algorithm's arithmetic. The count is on the device, so that
+each replay of a captured graph is another step.
 
 One launch for many arrays would have to find each of them through an array of structs. Such accesses are gathers: that
 was eighteen times slower for large arrays, and a recorded launch costs an eighth of a microsecond.
@@ -18,10 +18,13 @@ import numpy as np
 
 import warp_like as wp
 from warp_like.optim import arguments, fields, rates
-from warp_like.optim.fields import Field, Kernels
+from warp_like.optim.fields import Field, Kernels, Launches
 
 Buffer = Any
 """What is kept for a parameter: an array of its shape, or for structs one for each field of floats, by name."""
+
+Parts = list[tuple[Field, list[wp.array]]]
+"""The fields of a parameter: the scalars of each in the parameter, and in its buffers."""
 
 COEFFICIENTS = 12
 """The length of the array of coefficients; its first number is how many steps were taken."""
@@ -32,7 +35,7 @@ class Bound(NamedTuple):
 
     kernels: Kernels
     gradients: list[Any]
-    launches: list[wp.Launch]
+    launches: Launches
 
     def fits(self, kernels: Kernels, gradients: list[Any]) -> bool:
         """Return whether they are a step by these kernels and gradients."""
@@ -58,6 +61,7 @@ class Optimizer:
         self._arrays: list[wp.array] = []
         self._coefficients: dict[wp.Device, wp.array] = {}
         self._bound: Bound | None = None
+        self._parts: list[Parts] = []
         for name in self._buffers:
             setattr(self, name, [])
         self.set_params(params)
@@ -85,7 +89,7 @@ class Optimizer:
         for device in devices:
             fresh = wp.zeros(COEFFICIENTS, dtype=wp.float64, device=device)
             self._coefficients[device] = known_devices.get(device, fresh)
-        self.params, self._arrays, self._bound = params, arrays, None
+        self.params, self._arrays, self._bound, self._parts = params, arrays, None, []
         if steps:
             self.t = steps
 
@@ -127,16 +131,17 @@ class Optimizer:
             self._bound = Bound(kernels, given, self._launches(kernels, given))
         for k in self._coefficients.values():
             self._advance(k)
-        for launch in self._bound.launches:
-            launch.launch()
+        self._bound.launches.run()
 
-    def _launches(self, kernels: Kernels, given: list[Any]) -> list[wp.Launch]:
-        found: list[wp.Launch] = []
+    def _launches(self, kernels: Kernels, given: list[Any]) -> Launches:
+        found = Launches()
         for i, (p, grad) in enumerate(zip(self._arrays, given, strict=True)):
             where = f" (parameter {i} of {len(given)})" if len(given) > 1 else ""
             g = arguments.require_like(grad, p, type(self).__name__, where)
-            buffers = [getattr(self, name)[i] for name in self._buffers]
-            found += bind_step(kernels, p, g, buffers, self._coefficients[p.device])
+            if i == len(self._parts):
+                self._parts.append(parts(p, [getattr(self, name)[i] for name in self._buffers]))
+            for field, arrays in self._parts[i]:
+                found.add(kernels, [arrays[0], field.of(g), *arrays[1:]], self._coefficients[p.device])
         return found
 
     def _kernels(self) -> Kernels:
@@ -198,15 +203,18 @@ def advance(kernel: wp.Kernel, lr: float | wp.array, numbers: list[Any], k: wp.a
     wp.launch(kernel, dim=1, inputs=inputs, device=k.device, record_tape=False)
 
 
-def bind_step(kernels: Kernels, p: wp.array, g: wp.array, buffers: list[Buffer], k: wp.array) -> list[wp.Launch]:
-    """Return the launches of a step for one parameter."""
-    if not p.size:
-        return []
-    found: list[wp.Launch] = []
-    for field in fields.of_array(p):
-        kept = [_scalars(_arrays_of(buffer)[field.name]) for buffer in buffers]
-        found += fields.bind(kernels, [field.of(p), field.of(g), *kept], k)
-    return found
+def step_alone(kernels: Kernels, p: wp.array, g: wp.array, buffers: list[Buffer], k: wp.array) -> None:
+    """Launch a step for one parameter."""
+    launches = Launches()
+    for field, arrays in parts(p, buffers):
+        launches.add(kernels, [arrays[0], field.of(g), *arrays[1:]], k)
+    launches.run()
+
+
+def parts(p: wp.array, buffers: list[Buffer]) -> Parts:
+    """Return the fields of a parameter, with its scalars and those of its buffers."""
+    found = fields.of_array(p) if p.size else []
+    return [(f, [f.of(p), *(_scalars(_arrays_of(b)[f.name]) for b in buffers)]) for f in found]
 
 
 def _scalars(a: wp.array) -> wp.array:

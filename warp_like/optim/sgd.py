@@ -11,7 +11,7 @@ from typing import Any
 import warp_like as wp
 from warp_like.optim.arguments import require_like
 from warp_like.optim.fields import Kernels
-from warp_like.optim.optimizer import COEFFICIENTS, Optimizer, advance, bind_step
+from warp_like.optim.optimizer import COEFFICIENTS, Optimizer, advance, step_alone
 from warp_like.optim.rates import rate_of, require_in
 
 
@@ -163,5 +163,4 @@ class SGD(Optimizer):
         g = require_like(g, params, "SGD")
         k = wp.full(COEFFICIENTS, float(t), dtype=wp.float64, device=params.device)
         advance(_sgd_coefficients, lr, [momentum, dampening, weight_decay, bool(nesterov)], k, "SGD")
-        for launch in bind_step(MOMENTUM if momentum else PLAIN, params, g, [b], k):
-            launch.launch()
+        step_alone(MOMENTUM if momentum else PLAIN, params, g, [b], k)
