@@ -37,6 +37,18 @@ def factors(a: wp.array3d(dtype=float), out: wp.array3d(dtype=float)):
     wp.tile_store(out[i], wp.tile_cholesky(wp.tile_load(a[i], shape=(16, 16))))
 
 
+@wp.struct
+class Cell:
+    values: wp.array(dtype=float)
+
+
+@wp.kernel
+def nested_sums(cells: wp.array(dtype=Cell), out: wp.array(dtype=float)):
+    i = wp.tid()
+    for j in range(len(cells[i].values)):
+        out[i] = out[i] + cells[i].values[j]
+
+
 def choice(kernel: Any, wanted: int = 0, bits: int = 256) -> Choice:
     return choose(optimised(kernel.source, Signature(kernel.types)), bits, 16, wanted)
 
@@ -55,3 +67,10 @@ def test_loads_of_long_rows_count_in_full() -> None:
 
 def test_serial_work_on_tiles_is_done_in_lanes() -> None:
     assert choice(factors).width == 8
+
+
+def test_what_lanes_have_not_stays_one_thread() -> None:
+    reason = "each thread works on arrays of its own, which elements of an array hold"
+    for wanted in (0, 8):
+        chosen = choice(nested_sums, wanted)
+        assert (chosen.width, chosen.reason) == (1, reason)
