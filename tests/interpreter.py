@@ -58,10 +58,11 @@ def run(
     """
     values = [_argument(a, p.type) for a, p in zip(args, function.params, strict=True)]
     budget = [max_steps]
+    known: dict[Op, Any] = {}
     with np.errstate(all="ignore"):
         steps = [function.schedule.rows if k == len(dims) - 2 else 1 for k in range(len(dims))]
         for thread in itertools.product(*(range(0, n, step) for n, step in zip(dims, steps, strict=True))):
-            machine = _Thread(thread, dims, printed if printed is not None else [], budget)
+            machine = _Thread(thread, dims, printed if printed is not None else [], budget, known)
             machine.call(function, values)
             if machine.stack:
                 slots = [slot for slot, _ in machine.stack]
@@ -99,7 +100,11 @@ def _form(t: Type) -> tuple[np.dtype[Any], tuple[int, ...], bool, bool]:
 
 def coerce(value: Any, t: Type) -> Any:
     """``value`` as a value of ``t``: the dtype, the shape, and bfloat16's rounding."""
-    dtype, shape, rounds, is_scalar = _form(t)
+    return _formed(value, _form(t))
+
+
+def _formed(value: Any, form: tuple[np.dtype[Any], tuple[int, ...], bool, bool]) -> Any:
+    dtype, shape, rounds, is_scalar = form
     if is_scalar and type(value) is dtype.type and not rounds:
         return value
     made = np.asarray(value).astype(dtype).reshape(shape)
@@ -152,11 +157,19 @@ Env = dict[Value, Any]
 
 
 class _Thread:
-    def __init__(self, thread: tuple[int, ...], dims: tuple[int, ...], printed: list[str], budget: list[int]) -> None:
+    def __init__(
+        self,
+        thread: tuple[int, ...],
+        dims: tuple[int, ...],
+        printed: list[str],
+        budget: list[int],
+        known: dict[Op, Any] | None = None,
+    ) -> None:
         self.thread = thread
         self.dims = dims
         self.printed = printed
         self.budget = budget
+        self.known = {} if known is None else known  # of ops that are the same for all threads: constants, meanings
         self.stack: list[tuple[int, Any]] = []
 
     def call(self, f: Function, args: Iterable[Any]) -> list[Any]:
@@ -184,12 +197,17 @@ class _Thread:
 
 
 def _constant(m: _Thread, o: ops.Constant, env: Env) -> list[Any]:
-    return [coerce(o.value, o.result.type)]
+    found = m.known.get(o)
+    if found is None:
+        found = m.known[o] = [coerce(o.value, o.result.type)]
+    return found  # type: ignore[no-any-return]
 
 
 def _apply(m: _Thread, o: ops.Apply, env: Env) -> list[Any]:
-    types = tuple([v.type for v in o.args])
-    return apply(o.fn, types, [env[v] for v in o.args], tuple([r.type for r in o.results]))
+    meaning = m.known.get(o)
+    if meaning is None:
+        meaning = m.known[o] = _Meaning(o.fn, tuple([v.type for v in o.args]), tuple([r.type for r in o.results]))
+    return meaning([env[v] for v in o.args])  # type: ignore[no-any-return]
 
 
 def _cast(m: _Thread, o: ops.Cast, env: Env) -> list[Any]:
@@ -524,20 +542,36 @@ _EXECUTE: dict[type[Op], Callable[[_Thread, Any, Env], list[Any]]] = {
 
 def apply(name: str, types: tuple[Type, ...], args: Sequence[Any], results: tuple[Type, ...]) -> list[Any]:
     """Return the results of builtin ``name``: by body, by components, by the table here, or by reference."""
-    body, scalar, fn = _meaning(name, types)
-    if body is not None:
-        return _Thread((0,), (1,), [], [MAX_STEPS]).call(body, args)
-    if scalar is not None:
-        return [_elementwise(scalar, types, args, results[0])]
-    if fn is None:
-        raise NotImplementedError(f"the interpreter does not know {name}({', '.join(map(str, types))})")
-    got = fn(*args)
-    several = got if isinstance(got, tuple) else (got,)
-    return [coerce(x, t) for x, t in zip(several, results, strict=True)]
+    return _Meaning(name, types, results)(args)
+
+
+_of_bodies: dict[Op, Any] = {}
+"""What is known of the ops of builtins' bodies, which stay (``_lookup``)."""
+
+
+class _Meaning:
+    """What a builtin does with arguments of some types."""
+
+    def __init__(self, name: str, types: tuple[Type, ...], results: tuple[Type, ...]) -> None:
+        self.types, self.results = types, results
+        self.body, self.scalar, self.fn = _lookup(name, types)
+        if self.body is None and self.scalar is None and self.fn is None:
+            raise NotImplementedError(f"the interpreter does not know {name}({', '.join(map(str, types))})")
+        self.forms = [_form(t) for t in results] if self.fn is not None else []
+
+    def __call__(self, args: Sequence[Any]) -> list[Any]:
+        if self.fn is not None:
+            got = self.fn(*args)
+            several = got if isinstance(got, tuple) else (got,)
+            return [_formed(x, form) for x, form in zip(several, self.forms, strict=True)]
+        if self.body is not None:
+            return _Thread((0,), (1,), [], [MAX_STEPS], _of_bodies).call(self.body, args)
+        assert self.scalar is not None
+        return [_elementwise(self.scalar, self.types, args, self.results[0])]
 
 
 @functools.lru_cache(maxsize=4096)
-def _meaning(name: str, types: tuple[Type, ...]) -> tuple[Function | None, str | None, Callable[..., Any] | None]:
+def _lookup(name: str, types: tuple[Type, ...]) -> tuple[Function | None, str | None, Callable[..., Any] | None]:
     """The body of a builtin, the scalar builtin that it is by components, or its function on values."""
     row = resolve(name, types).overload
     body = body_of(row.lower)
@@ -565,7 +599,8 @@ def _elementwise(scalar: str, types: tuple[Type, ...], args: Sequence[Any], resu
     assert None not in inner
     count = max(np.size(a) for a in args)
     columns = [np.ravel(a) if np.size(a) == count else [a] * count for a in args]
-    made = [apply(scalar, inner, row, (out,))[0] for row in zip(*columns, strict=True)]  # type: ignore[arg-type]
+    of_one = _Meaning(scalar, inner, (out,))  # type: ignore[arg-type]
+    made = [of_one(row)[0] for row in zip(*columns, strict=True)]
     return coerce(made, result)
 
 

@@ -66,7 +66,7 @@ def compare_modes(case: Case, args: list[np.ndarray]) -> None:
 
 @pytest.mark.parametrize("case", table(), ids=str)
 def test_builtin(case: Case) -> None:
-    compare_modes(case, smooth(case, 12))
+    compare_modes(case, smooth(case, 6))
 
 
 @pytest.mark.parametrize("case", table(), ids=str)
