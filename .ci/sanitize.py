@@ -74,7 +74,8 @@ def build(kind: str, tree: Path) -> None:
     subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
     for stale in (tree / "warp_like").glob("_native*.so"):  # of a copy that is not fresh, which CMake takes for built
         stale.unlink()
-    subprocess.run(["cmake", "--build", str(folder), "--target", "_native", "--parallel"], check=True)
+    command = ["cmake", "--build", str(folder), "--target", "_native", "--parallel", str(os.cpu_count())]
+    subprocess.run(command, check=True)
 
 
 def runtime(name: str) -> str:
