@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -15,6 +16,8 @@ import numpy as np
 import pytest
 
 from tests.cuda_compiling import interpreter
+from tests.docs.benchmarks import serve
+from tests.processes import Answering
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -129,33 +132,40 @@ def test_paddle_example() -> None:
     load("interop/paddle_optimise").main(steps=400)
 
 
-def benchmark(name: str, folder: Path, *options: str) -> tuple[dict, str]:
+@pytest.fixture(scope="module")
+def process() -> Iterator[Answering]:
+    """The process that benchmarks run in."""
+    made = Answering(serve, limit=300.0, args=(str(EXAMPLES / "benchmarks"),))
+    yield made
+    made.close()
+
+
+def benchmark(process: Answering, name: str, folder: Path, *options: str) -> tuple[dict, str]:
     """Run a benchmark on small sizes, where all libraries that are there must compute the same; return its rows."""
-    program, record = EXAMPLES / "benchmarks" / f"benchmark_{name}.py", folder / "record.json"
-    command = [*interpreter(), str(program), "--quick", "--json", str(record), *options]
-    done = subprocess.run(command, capture_output=True, text=True, env=importable())
-    assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads(record.read_text(encoding="utf-8"))["rows"], done.stdout
+    record = folder / "record.json"
+    printed, error = process((name, ["--quick", "--json", str(record), *options]))
+    assert not error, printed + error
+    return json.loads(record.read_text(encoding="utf-8"))["rows"], printed
 
 
 @pytest.mark.parametrize(
     "name", ["launch", "backward", "interop_torch", "interop_paddle", "interop_jax", "utils", "optim", "tiles"]
 )
-def test_benchmark_runs(name: str, tmp_path: Path) -> None:
+def test_benchmark_runs(name: str, process: Answering, tmp_path: Path) -> None:
     """No time is looked at."""
     pytest.importorskip({"interop_paddle": "paddle", "interop_jax": "jax"}.get(name, "torch"))
-    rows, _ = benchmark(name, tmp_path)
+    rows, _ = benchmark(process, name, tmp_path)
     assert rows
     assert all(times.get("both", times)["warp_like"] > 0.0 for times in rows.values())
 
 
 @pytest.fixture(scope="module")
-def throughput(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, str, Path]:
+def throughput(process: Answering, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, str, Path]:
     """The rows of the throughput benchmark, what it printed, and the file that holds the rows."""
     pytest.importorskip("jax")
     folder = tmp_path_factory.mktemp("throughput")
     peers = ["JAX", "C++ fast", "C++ lanes"]
-    return *benchmark("throughput", folder, "--markdown", "--peers", *peers), folder / "record.json"
+    return *benchmark(process, "throughput", folder, "--markdown", "--peers", *peers), folder / "record.json"
 
 
 def test_throughput_programs_agree(throughput: tuple[dict, str, Path]) -> None:
@@ -168,12 +178,12 @@ def test_throughput_programs_agree(throughput: tuple[dict, str, Path]) -> None:
     assert len([line for line in printed.splitlines() if line.startswith("| copy 4096 |")]) == 1
 
 
-def test_roofline_is_drawn(throughput: tuple[dict, str, Path], tmp_path: Path) -> None:
+def test_roofline_is_drawn(process: Answering, throughput: tuple[dict, str, Path], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     if shutil.which("g++") is None:
         pytest.skip("C++ measures the machine, and there is no g++")
     options = "--picture", str(tmp_path / "roofline.png"), "--throughput", str(throughput[2])
-    rows, _ = benchmark("roofline", tmp_path, *options)
+    rows, _ = benchmark(process, "roofline", tmp_path, *options)
     assert set(rows["machine"]) == {"float32", "float64", "memory", "cache"}
     assert all(at["share"] > 0.0 and np.isfinite(at["intensity"]) for at in rows["programs"].values())
     assert (tmp_path / "roofline.png").read_bytes().startswith(b"\x89PNG")
@@ -213,10 +223,10 @@ def test_sizes_are_short() -> None:
 
 
 @pytest.mark.long
-def test_throughput_of_a_compiled_function(tmp_path: Path) -> None:
+def test_throughput_of_a_compiled_function(process: Answering, tmp_path: Path) -> None:
     """PyTorch's column, of a program that it compiles as a whole and of one with a loop."""
     pytest.importorskip("torch")
-    rows, _ = benchmark("throughput", tmp_path, "--programs", "springs", "newton", "--peers", "PyTorch")
+    rows, _ = benchmark(process, "throughput", tmp_path, "--programs", "springs", "newton", "--peers", "PyTorch")
     assert len(rows) == 2
     assert all(times["warp_like"] > 0.0 for times in rows.values())
 
@@ -226,15 +236,15 @@ def test_cupy_says_what_is_missing_or_agrees(capsys: pytest.CaptureFixture[str])
     assert any(words in capsys.readouterr().out for words in ("there is no CUDA device", "not installed", "difference"))
 
 
-def test_benchmark_of_cuda_runs_on_the_processor(tmp_path: Path) -> None:
-    rows, printed = benchmark("cuda", tmp_path, "--device", "cpu", "--columns", "warp_like")
+def test_benchmark_of_cuda_runs_on_the_processor(process: Answering, tmp_path: Path) -> None:
+    rows, printed = benchmark(process, "cuda", tmp_path, "--device", "cpu", "--columns", "warp_like")
     assert rows.pop("device") == {"name": "CPU"}
     assert len(rows) == 9
     assert all(set(times) == {"warp_like"} for times in rows.values()), printed  # each agreed with what was expected
 
 
-def test_benchmark_of_compiling_runs(tmp_path: Path) -> None:
+def test_benchmark_of_compiling_runs(process: Answering, tmp_path: Path) -> None:
     """The kernels that it generates compute what NumPy does."""
-    rows, _ = benchmark("compile", tmp_path)
+    rows, _ = benchmark(process, "compile", tmp_path)
     assert len(rows) == 12
     assert all(times["forward"] > 0.0 and times["adjoint"] > 0.0 for times in rows.values())
