@@ -375,6 +375,18 @@ def _store(m: _Thread, o: ops.Store, env: Env) -> list[Any]:
     return []
 
 
+def _load_consecutive(m: _Thread, o: ops.LoadConsecutive, env: Env) -> list[Any]:
+    *outer, last = _index(o, o.array, o.indices, env)
+    return [_read(env[o.array][(*outer, last + k)], r.type) for k, r in enumerate(o.results)]
+
+
+def _store_consecutive(m: _Thread, o: ops.StoreConsecutive, env: Env) -> list[Any]:
+    *outer, last = _index(o, o.array, o.indices, env)
+    for k, v in enumerate(o.values):
+        _write(env[o.array], (*outer, last + k), env[v], v.type)
+    return []
+
+
 COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda old, x: old + x,
     "sub": lambda old, x: old - x,
@@ -522,6 +534,8 @@ _EXECUTE: dict[type[Op], Callable[[_Thread, Any, Env], list[Any]]] = {
     ops.GetField: _get_field,
     ops.Load: _load,
     ops.Store: _store,
+    ops.LoadConsecutive: _load_consecutive,
+    ops.StoreConsecutive: _store_consecutive,
     ops.Atomic: _atomic,
     ops.AtomicCas: _atomic_cas,
     ops.Print: _print,

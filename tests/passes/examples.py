@@ -45,7 +45,7 @@ from warp_like.passes.ad import (
     value_gradients,
 )
 from warp_like.passes.runner import DEFAULT
-from warp_like.passes.spmd import coarsening, flatten_grid, widen
+from warp_like.passes.spmd import coarsening, consecutive, flatten_grid, widen
 
 X, N, X2 = Array(float32, 1), Array(int32, 1), Array(float32, 2)
 POINT = Struct("Point", (("a", float32), ("b", float32)))
@@ -333,6 +333,16 @@ def _scaled() -> Function:
     return f
 
 
+def _row_sums() -> Function:
+    f, b = start(x=X2, out=X, n=int32)
+    (x, out, n), i = f.params, tid(b)
+    with loop(b, 0, n, init=[b.constant(0.0, float32)]) as sums:
+        sums.next = (b.add(sums.carried[0], b.load(x, [i, sums.i])),)
+    b.store(out, [i], sums.results[0])
+    b.yield_()
+    return f
+
+
 EXAMPLES: dict[str, Example] = {
     "inline": Example(inline, inline.inline, _calls, lambda: [floats()]),
     "flatten_structs": Example(flatten_structs, flatten_structs.flatten_structs, _structs),
@@ -381,6 +391,7 @@ EXAMPLES: dict[str, Example] = {
         flatten_grid, flatten_grid.flatten_grid, _rows, lambda: [floats(), np.zeros((4, 4), np.float32)], (4, 4)
     ),
     "widen": Example(widen, lambda f: widen.widen(f, 4), _scaled),
+    "load_consecutively": Example(consecutive, consecutive.load_consecutively, lambda: widen.widen(_row_sums(), 4)),
 }
 """By the name of the pass in ``base.passes.ROUTE``, or of the function where it runs inside of another pass."""
 

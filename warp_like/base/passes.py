@@ -23,7 +23,7 @@ ROUTE: dict[str, tuple[str, ...]] = {
         "lower_large_values",
     ),
     "alone": ("in_single_threads", "lower_local_atomics", "fold", "cse", "dce"),
-    "lanes": ("flatten_grid", "widen", "cse", "dce", "coarsen"),
+    "lanes": ("flatten_grid", "widen", "load_consecutively", "cse", "dce", "coarsen"),
 }
 """The passes of each stage in their order.
 

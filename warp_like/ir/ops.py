@@ -368,6 +368,28 @@ class LaneReduce(Op):
     mask: tuple[Value, ...] = operand(default=())
 
 
+@op("load_consecutive", pure=False)
+class LoadConsecutive(Op):
+    """Read as many elements as there are results for each lane of ``mask``, at ``indices`` and those that follow.
+
+    They follow along the last dimension, and all of them are in the array. Lanes out of the mask get 0.
+    """
+
+    array: Value = operand()
+    indices: tuple[Value, ...] = operand()
+    mask: tuple[Value, ...] = operand()
+
+
+@op("store_consecutive", pure=False)
+class StoreConsecutive(Op):
+    """Write ``values`` for each lane of ``mask``, at ``indices`` and at those that follow along the last dimension."""
+
+    array: Value = operand()
+    indices: tuple[Value, ...] = operand()
+    values: tuple[Value, ...] = operand()
+    mask: tuple[Value, ...] = operand()
+
+
 # --- control flow ---------------------------------------------------------------------------------------------
 
 
@@ -480,6 +502,7 @@ __all__ = [
     "LANE_BY_LANE",
     "LaneReduce",
     "Load",
+    "LoadConsecutive",
     "LocalArray",
     "Make",
     "Native",
@@ -490,6 +513,7 @@ __all__ = [
     "Push",
     "Slice",
     "Store",
+    "StoreConsecutive",
     "Tid",
     "TileOfThreads",
     "Type",

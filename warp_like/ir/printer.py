@@ -83,7 +83,7 @@ class _Printer:
             case ops.View(array=array, field=int(field)) if isinstance(array.type, Array):
                 assert isinstance(array.type.dtype, Struct)
                 return f"view {self.name(array)}.{array.type.dtype.fields[field][0]}"
-            case ops.Load() | ops.View() | ops.NestedArray():
+            case ops.Load() | ops.LoadConsecutive() | ops.View() | ops.NestedArray():
                 return f"{o.NAME} {self.name(o.array)}[{self.names_of(o.indices)}]"
             case ops.Slice():
                 spans = dict(zip(o.kept, zip(o.count, o.step, strict=True), strict=True))
@@ -102,6 +102,8 @@ class _Printer:
                 return "breakpoint"
             case ops.Store():
                 return f"store {self.name(o.array)}[{self.names_of(o.indices)}], {self.name(o.value)}"
+            case ops.StoreConsecutive():
+                return f"{o.NAME} {self.name(o.array)}[{self.names_of(o.indices)}], {self.names_of(o.values)}"
             case ops.Atomic():
                 return f"atomic_{o.kind} {self.name(o.array)}[{self.names_of(o.indices)}], {self.name(o.value)}"
             case ops.AtomicCas():

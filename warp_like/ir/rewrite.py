@@ -123,7 +123,7 @@ def grid_ndim(f: Function) -> int:
 
 def has_effects(o: Op) -> bool:
     """Return whether removing ``o`` could be seen: by memory, by the stack, by output, or by not terminating."""
-    if isinstance(o, (ops.Load, ops.LocalArray, ops.AtAddress)):
+    if isinstance(o, (ops.Load, ops.LoadConsecutive, ops.LocalArray, ops.AtAddress)):
         return False
     if isinstance(o, ops.While):
         return True

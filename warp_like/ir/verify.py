@@ -195,6 +195,12 @@ def _check_store(o: ops.Store) -> None:
     _require(_lane(o.value) == _element(o, o.array, o.indices), o, "value is not of the element type")
 
 
+def _check_consecutive(o: ops.LoadConsecutive | ops.StoreConsecutive) -> None:
+    t = _element(o, o.array, o.indices)
+    values = o.results if isinstance(o, ops.LoadConsecutive) else o.values
+    _require(bool(values) and all(_lane(v) == t for v in values), o, "a value is not of the element type")
+
+
 def _check_atomic(o: ops.Atomic) -> None:
     _require(o.kind in KINDS, o, "no such kind of update")
     t = _element(o, o.array, o.indices)
@@ -338,6 +344,8 @@ _PLAIN: dict[type[Op], Callable[[Any], None]] = {
     ops.Native: _check_native,
     ops.Load: _check_load,
     ops.Store: _check_store,
+    ops.LoadConsecutive: _check_consecutive,
+    ops.StoreConsecutive: _check_consecutive,
     ops.Atomic: _check_atomic,
     ops.AtomicCas: _check_cas,
     ops.GetField: _check_field,
@@ -388,6 +396,10 @@ def _check_lanes(o: Op, operands: Sequence[Value]) -> None:
             _require(
                 any(wide) == bool(o.mask) == all(results or [any(wide)]), o, "lanes have masks, single values none"
             )
+        case ops.LoadConsecutive() | ops.StoreConsecutive():
+            given = o.results if isinstance(o, ops.LoadConsecutive) else o.values
+            is_wide = bool(o.mask) and all(isinstance(v.type, Lanes) for v in given)
+            _require(is_wide and not isinstance(o.array.type, Lanes), o, "is for lanes, and no array of their own")
         case _ if isinstance(o, ops.LANE_BY_LANE):
             same = any(wide) == bool(o.mask) and all(r == bool(o.mask) for r in results)
             _require(same, o, "lanes have masks, single values none")

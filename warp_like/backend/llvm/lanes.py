@@ -167,7 +167,7 @@ class Access:
         elif len(self.leaves) == 1 or self.is_full:
             parts = self._load_wide(self.is_full)
         else:
-            parts = self._if_full(lambda: self._load_wide(True), self._load_apart)
+            parts = self._if_full(lambda: self._load_wide(True), self._load_apart, len(self.leaves))
         return tuple(self._to_register(s, x) for (s, _), x in zip(self.leaves, parts, strict=True))
 
     def store(self, values: Sequence[str]) -> None:
@@ -178,28 +178,16 @@ class Access:
         elif len(self.leaves) == 1 or self.is_full:
             self._store_wide(parts, self.is_full)
         else:
-            self._if_full(lambda: self._store_wide(parts, True), lambda: self._store_apart(parts))
+            self._if_full(lambda: self._store_wide(parts, True), lambda: self._store_apart(parts), 0)
 
-    def _if_full(self, whole: Callable[[], list[str]], apart: Callable[[], list[str]]) -> list[str]:
-        """Do ``whole`` where the mask has all lanes, as nearly all have, else ``apart``; return what they give."""
-        w = self.w
+    def _if_full(self, whole: Callable[[], list[str]], apart: Callable[[], list[str]], parts: int) -> list[str]:
+        """Do ``whole`` where the mask has all lanes, as nearly all have, else ``apart``; return the parts they give."""
         if self.partial:
             return apart()
-        then, orelse, end = w.label("whole"), w.label("apart"), w.label("accessed")
-        bits = mask_bits(w, self.width, self.mask)
-        w.branch(w.op(f"icmp eq i{self.width} {bits}, -1"), then, orelse, likely=True)
-        sides = []
-        for label, run in ((then, whole), (orelse, apart)):
-            w.start(label)
-            sides.append((run(), w.block))
-            w.jump(end)
+        types = [register_type(_stored(s)) for s, _ in self.leaves[:parts]]
+        made = if_full(self.w, self.width, self.mask, types, whole, apart)
         self._addresses = ""  # they are known in their block alone
-        w.start(end)
-        phis = w.phis([register_type(_stored(s)) for (s, _), _ in zip(self.leaves, sides[0][0], strict=False)])
-        for values, block in sides:
-            phis.add(values, block)
-        phis.finish()
-        return list(phis.registers)
+        return made
 
     def _to_register(self, s: Scalar, x: str) -> str:
         return self.w.op(f"icmp ne {memory_type(s)} {x}, zeroinitializer") if s.is_bool else x
@@ -397,6 +385,31 @@ def full_mask(width: int) -> str:
 def mask_bits(w: Writer, width: int, mask: str) -> str:
     """Return a mask as an integer, the first lane its lowest bit."""
     return w.op(f"bitcast <{width} x i1> {mask} to i{width}")
+
+
+def if_full(
+    w: Writer,
+    width: int,
+    mask: str,
+    types: Sequence[str],
+    whole: Callable[[], list[str]],
+    apart: Callable[[], list[str]],
+) -> list[str]:
+    """Do ``whole`` where ``mask`` has all lanes, else ``apart``; return what they give, registers of ``types``."""
+    then, orelse, end = w.label("whole"), w.label("apart"), w.label("accessed")
+    bits = mask_bits(w, width, mask)
+    w.branch(w.op(f"icmp eq i{width} {bits}, -1"), then, orelse, likely=True)
+    sides = []
+    for label, run in ((then, whole), (orelse, apart)):
+        w.start(label)
+        sides.append((run(), w.block))
+        w.jump(end)
+    w.start(end)
+    phis = w.phis(types)
+    for values, block in sides:
+        phis.add(values, block)
+    phis.finish()
+    return list(phis.registers)
 
 
 def any_lane(w: Writer, width: int, mask: str) -> str:

@@ -19,6 +19,7 @@ from warp_like.backend.llvm.accumulators import Accumulators
 from warp_like.backend.llvm.block import Team
 from warp_like.backend.llvm.casts import bitcast, cast
 from warp_like.backend.llvm.components import Index, Position, extract, insert
+from warp_like.backend.llvm.consecutive import ConsecutiveAccess
 from warp_like.backend.llvm.cuda import Stack
 from warp_like.backend.llvm.instructions import apply_builtin
 from warp_like.backend.llvm.lane_by_lane import lower_lane_by_lane
@@ -27,7 +28,7 @@ from warp_like.backend.llvm.loops import CountedLoop
 from warp_like.backend.llvm.native_calls import call_native
 from warp_like.backend.llvm.polls import Polls, Strips
 from warp_like.backend.llvm.shuffle import iota, splat
-from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, beside, constant, leaves, register_type
+from warp_like.backend.llvm.values import ArrayRef, LaneScalar, Rep, beside, constant, flatten, leaves, register_type
 from warp_like.backend.llvm.writer import Writer
 from warp_like.base.loc import at
 from warp_like.builtins.emit import Emitter
@@ -37,6 +38,7 @@ from warp_like.ir.core import Block, Function, Op, Value
 from warp_like.ir.rewrite import is_counted_from_end
 from warp_like.ir.types import Array, Lanes, Scalar, Type, int32, int64
 
+_OfLanes = ops.Load | ops.Store | ops.Atomic | ops.LoadConsecutive | ops.StoreConsecutive
 _WIDENED = {"add": "add nsw", "sub": "sub nsw", "mul": "mul nsw"}
 
 
@@ -346,11 +348,16 @@ class Lowering:
 
     def access(self, o: ops.Load | ops.Store | ops.Atomic) -> Access:
         """Return the elements that the lanes of ``o`` touch."""
+        place = self._place(o)
+        return PrivateAccess(*place) if place[1].lanes > 1 else Access(*place)
+
+    def _place(self, o: _OfLanes) -> tuple[Writer, ArrayRef, list[LaneIndex], int, str, bool]:
+        """Return what an access of lanes is made from."""
         (mask,) = o.mask
         assert isinstance(mask.type, Lanes)
-        array, indices = self.array(o.array), [self._lane_index(i, mask.type.width) for i in o.indices]
-        kind = PrivateAccess if array.lanes > 1 else Access
-        return kind(self.w, array, indices, mask.type.width, self.scalar(mask), self._partial)
+        width = mask.type.width
+        indices = [self._lane_index(i, width) for i in o.indices]
+        return self.w, self.array(o.array), indices, width, self.scalar(mask), self._partial
 
     def _lane_index(self, i: Value, width: int) -> LaneIndex:
         if not isinstance(i.type, Lanes):
@@ -557,6 +564,13 @@ class Lowering:
         where = self.address(o, o.array, o.indices)
         self.bind(o.result, memory.load_element(self.w, self.array(o.array), where))
 
+    def _load_consecutive(self, o: ops.LoadConsecutive) -> None:
+        for r, x in zip(o.results, ConsecutiveAccess(*self._place(o), len(o.results)).load(), strict=True):
+            self.bind(r, (x,))
+
+    def _store_consecutive(self, o: ops.StoreConsecutive) -> None:
+        ConsecutiveAccess(*self._place(o), len(o.values)).store([self.scalar(v) for v in o.values])
+
     def _store(self, o: ops.Store) -> None:
         if o.mask:
             self.access(o).store(self.scalars(o.value))
@@ -649,6 +663,7 @@ _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
         "Iota": "_iota",
         "LaneReduce": "_lane_reduce",
         "Load": "_load",
+        "LoadConsecutive": "_load_consecutive",
         "LocalArray": "_local_array",
         "Make": "_make",
         "Native": "_native",
@@ -658,6 +673,7 @@ _LOWER: dict[type[Op], Callable[[Lowering, object], None]] = {
         "Push": "_push",
         "Slice": "_slice",
         "Store": "_store",
+        "StoreConsecutive": "_store_consecutive",
         "Tid": "_tid",
         "GridDim": "_grid_dim",
         "View": "_view",
@@ -671,11 +687,6 @@ def _array_name(array: Value) -> str:
     whole = ops.base_array(array)
     name = f"array `{whole.hint}`" if whole.hint else "an array"
     return name if whole is array else f"a part of {name}"
-
-
-def flatten(reps: Sequence[Rep]) -> list[str]:
-    """Return all registers of ``reps`` in order."""
-    return [x for rep in reps for x in (rep.parts if isinstance(rep, ArrayRef) else rep)]
 
 
 def _types(w: Writer, types: Sequence[Type], reps: Sequence[Rep]) -> list[str]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import math
 import struct
+from collections.abc import Sequence
 
 from warp_like.base.frozen import Frozen
 from warp_like.ir.layout import field_offsets, size_of
@@ -76,6 +77,11 @@ class ArrayRef(Frozen):
 
 Rep = tuple[str, ...] | ArrayRef
 """An IR value in LLVM."""
+
+
+def flatten(reps: Sequence[Rep]) -> list[str]:
+    """Return all registers of ``reps`` in order."""
+    return [x for rep in reps for x in (rep.parts if isinstance(rep, ArrayRef) else rep)]
 
 
 class LaneScalar(Scalar):

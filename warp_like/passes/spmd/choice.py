@@ -40,6 +40,7 @@ from warp_like.passes.cse import cse
 from warp_like.passes.dce import dce
 from warp_like.passes.runner import DEFAULT, Options, Runner
 from warp_like.passes.spmd.coarsening import ROWS, coarsen, share_vectors
+from warp_like.passes.spmd.consecutive import load_consecutively
 from warp_like.passes.spmd.cost import gathers_in_loops, lane_cost, thread_cost
 from warp_like.passes.spmd.flatten_grid import flatten_grid
 from warp_like.passes.spmd.strides import MAX_LANES, find_strides
@@ -168,6 +169,7 @@ def _flattened(f: Function, options: Options) -> Function:
 def _widened(f: Function, width: int, reduced: Sequence[int], options: Options) -> Function:
     run = Runner("lanes", f, options, stages.widened())
     run("widen", lambda g: widen(g, width, reduced))
+    run("load_consecutively", load_consecutively)
     run("cse", cse)
     run("dce", dce)
     return run.function

@@ -22,6 +22,7 @@ _DIVISION, _CALL, _ISSUE = 3.0, 16.0, 0.35
 _CHAIN = 3.0  # until a loop-carried addition of floats is done
 _ATOMIC = 6.0
 _GATHER = 1.6  # for each lane and component
+_CONSECUTIVE = 0.5  # the same for elements that follow on each other, and are transposed
 _LANE_DIVISION, _LANE_CALL = 10.0, 24.0  # for a register full of 512 bits, where most else takes 1
 _DIVERGENCE = 1.3  # how much longer the last lane takes in a loop than the average one
 
@@ -79,10 +80,11 @@ def _apply(o: ops.Apply, division: float, call: float, other: float) -> float:
 
 
 def _trips(o: ops.For) -> float:
-    known = trip_count(o)
-    if known is None and ops.is_scalar_constant(o.step, 1):
-        known = _most(o.hi)  # a tile at the edge of its array is the exception
-    return TRIPS if known is None else float(min(known, 1000))  # more would only be the same many times
+    known, step = trip_count(o), ops.constant_value(o.step)
+    together = step if isinstance(step, int) and step > 1 else 1
+    if known is None and step == together and (most := _most(o.hi)) is not None:
+        known = (most - (_most(o.lo) or 0)) // together  # a tile at the edge of its array is the exception
+    return TRIPS / together if known is None else float(min(known, 1000))  # more would only be the same many times
 
 
 def _most(v: Value) -> int | None:
@@ -90,6 +92,9 @@ def _most(v: Value) -> int | None:
     match v.op:
         case ops.Cast(x=x):
             return _most(x)
+        case ops.Apply(fn="bit_and", args=(x, mask)) if (most := _most(x)) is not None:
+            known = ops.constant_value(mask)  # of whole groups of iterations
+            return most & known if isinstance(known, int) else None
         case ops.Apply(fn="where", args=(Value(op=ops.Apply(fn="lt", args=(a, b))), c, d)) if (a, b) == (c, d):
             known = ops.constant_value(c)
             return known if isinstance(known, int) else None
@@ -152,6 +157,10 @@ class _Lanes:
                 if _is_dense(o):
                     return self.registers * _elements(o) * (2.0 if _elements(o) > 1 else 1.0)
                 return _GATHER * _elements(o) * self.width(o)
+            case ops.LoadConsecutive():
+                return _CONSECUTIVE * len(o.results) * self.width(o)
+            case ops.StoreConsecutive():
+                return _CONSECUTIVE * len(o.values) * self.width(o)
             case ops.Atomic() if not KINDS[o.kind].takes and _is_dense(
                 o
             ):  # each thread's own element, which takes no atomics

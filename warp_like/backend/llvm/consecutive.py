@@ -1,0 +1,125 @@
+"""Elements that follow on each other in a row of each lane: vector loads of a few, transposed in registers.
+
+A register of lanes is seen as blocks of as many lanes as there are elements. Of four elements, the lanes 0, 4, 8, ...
+are loaded side by side into one register, 1, 5, 9, ... into the next, and so on; then the element ``k`` of all lanes is
+the transposed of these registers, block by block, for which processors have instructions within 128 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from warp_like.backend.llvm.lanes import Access, LaneIndex, if_full
+from warp_like.backend.llvm.shuffle import join, shuffle, splat, split, typed
+from warp_like.backend.llvm.values import ArrayRef, LaneScalar, one_lane, register_type
+from warp_like.backend.llvm.writer import Writer
+from warp_like.ir.layout import align_of
+
+
+class ConsecutiveAccess:
+    """The elements of an array at one index a lane, and those that follow along the last dimension: ``count`` each.
+
+    Numbers of 32 or 64 bits, as many as fill 128 bits. As with ``Access``, the mask never has all lanes where
+    ``partial``.
+    """
+
+    def __init__(
+        self, w: Writer, array: ArrayRef, indices: Sequence[LaneIndex], width: int, mask: str, partial: bool, count: int
+    ) -> None:
+        self.w, self.array, self.indices, self.count, self.width = w, array, indices, count, width
+        self.mask, self.partial = mask, partial
+        self.first = self._at(0)
+        ((t, _),) = self.first.leaves
+        assert isinstance(t, LaneScalar)
+        self.type = t
+
+    def load(self) -> list[str]:
+        """Return the elements: a register of all lanes for each place."""
+        if self.first.is_full and not self.array.strides:
+            return self._load_rows()
+        if self.partial or self.array.strides:
+            return self._load_apart()
+        types = [register_type(self.type)] * self.count
+        return if_full(self.w, self.width, self.mask, types, self._load_rows, self._load_apart)
+
+    def store(self, values: Sequence[str]) -> None:
+        """Write the elements."""
+
+        def rows() -> list[str]:
+            return self._store_rows(values)
+
+        def apart() -> list[str]:
+            for k, x in enumerate(values):
+                self._at(k).store([x])
+            return []
+
+        if self.first.is_full and not self.array.strides:
+            rows()
+        elif self.partial or self.array.strides:
+            apart()
+        else:
+            if_full(self.w, self.width, self.mask, [], rows, apart)
+
+    def _at(self, k: int) -> Access:
+        """The access to the elements that are ``k`` behind the first ones."""
+        *outer, last = self.indices
+        return Access(self.w, self.array, [*outer, self._moved(last, k)], self.width, self.mask, self.partial)
+
+    def _moved(self, i: LaneIndex, k: int) -> LaneIndex:
+        if not k:
+            return i
+        if i.stride is not None:
+            return i.replace(first=self.w.op(f"add i64 {i.first}, {k}"))
+        assert isinstance(i.type, LaneScalar)
+        whole = register_type(i.type)
+        return i.replace(registers=self.w.op(f"add {whole} {i.registers}, {splat(self.w, i.type, str(k))}"))
+
+    def _load_apart(self) -> list[str]:
+        return [self._at(k).load()[0] for k in range(self.count)]
+
+    def _rows(self) -> list[str]:
+        """The address of each lane's first element."""
+        w, apart = self.w, self.first.apart
+        if apart is None:
+            found = self.first.pointers(0)
+            return [w.op(f"extractelement <{self.width} x ptr> {found}, i32 {n}") for n in range(self.width)]
+        rows = [self.first.base]
+        for _ in range(1, self.width):
+            rows.append(w.op(f"getelementptr i8, ptr {rows[-1]}, i64 {apart}"))
+        return rows
+
+    def _load_rows(self) -> list[str]:
+        w, piece = self.w, LaneScalar(self.type.kind, self.type.bits, self.count)
+        given = f"align {align_of(one_lane(self.type))}{self.first.note}"
+        pieces = [w.op(f"load {register_type(piece)}, ptr {row}, {given}") for row in self._rows()]
+        return self._transposed([join(w, piece, pieces[k :: self.count]) for k in range(self.count)])
+
+    def _store_rows(self, values: Sequence[str]) -> list[str]:
+        w, rows = self.w, self._rows()
+        kind, given = typed(self.type, self.count), f"align {align_of(one_lane(self.type))}{self.first.note}"
+        for k, x in enumerate(self._transposed(values)):
+            for n, part in enumerate(split(w, self.type, x, self.count)):
+                w.do(f"store {kind} {part}, ptr {rows[k + n * self.count]}, {given}")
+        return []
+
+    def _transposed(self, registers: Sequence[str]) -> list[str]:
+        """The transposed of each block: block ``q`` of register ``k`` gets what block ``q`` of all has at ``k``."""
+        if len(registers) == 2:
+            return self._mixed(registers[0], registers[1], 1)
+        low = self._mixed(registers[0], registers[1], 1), self._mixed(registers[2], registers[3], 1)
+        return [x for k in range(2) for x in self._mixed(low[0][k], low[1][k], 2)]
+
+    def _mixed(self, a: str, b: str, size: int) -> list[str]:
+        """Of each block the first halves of ``a`` and ``b``, then the second ones, ``size`` lanes of each in turn."""
+        kind, half = register_type(self.type), self.count // 2
+        made = []
+        for first in (0, half):
+            picks = [
+                source + block + first + k + n
+                for block in range(0, self.width, self.count)
+                for k in range(0, half, size)
+                for source in (0, self.width)
+                for n in range(size)
+            ]
+            made.append(shuffle(self.w, kind, a, b, picks))
+        return made
