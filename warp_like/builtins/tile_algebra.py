@@ -168,21 +168,28 @@ def _fft(sign: float) -> Callable[[Emitter, Value], Value]:
         line, pair = Tile((n,), t.dtype), t.dtype
         assert isinstance(pair, Vec)
         turns = _turns(b, n, sign, pair)
-        flat = Tile((rows,), pair)
+        stages = _factors(n)
 
         def row(r: Value, made: Value) -> list[Value]:
             where = at_number(b, Tile(tuple(outer), pair), r)
-            data = tabulated(b, line, lambda at: b.extract(x, *where, at[0]))
+            data, at = x, where
             done = 1
-            for radix in _factors(n):
-                data = _stage(b, data, turns, sign, radix, done)
+            for number, radix in enumerate(stages):
+                last = number == len(stages) - 1
+                out, to = (made, where) if last else (b.insert(ops.Empty(), line).result, ())
+                data, at = _stage(b, (data, at), (out, to), turns, sign, radix, done), to
                 done *= radix
-            return counted(b, 0, n, [made], lambda j, m: [b.insert_component(m, b.extract(data, j), *where, j)])
+            return [data if stages else b.insert_component(made, b.extract(x, *where, 0), *where, 0)]
 
-        assert flat.shape[0] == rows
         return counted(b, 0, rows, [b.insert(ops.Empty(), t).result], row)[0]
 
     return body
+
+
+_Line = tuple[Value, tuple[Value, ...]]
+"""A tile, and the indices of a row of it: none where it is one."""
+SHORT = 4
+"""The places from which on neighbours are joined in vectors, rather than elements that lie apart."""
 
 
 def _turns(b: Emitter, n: int, sign: float, pair: Vec) -> Value:
@@ -211,26 +218,26 @@ def _turns(b: Emitter, n: int, sign: float, pair: Vec) -> Value:
     return counted(b, 0, n // few, [b.insert(ops.Empty(), Tile((n,), pair)).result], block)[0]
 
 
-def _stage(b: Emitter, data: Value, turns: Value, sign: float, radix: int, done: int) -> Value:
-    """Join ``radix`` transforms of length ``done`` each, at all places."""
-    (n,) = tile_type(data).shape
+def _stage(b: Emitter, source: _Line, target: _Line, turns: Value, sign: float, radix: int, done: int) -> Value:
+    """Join ``radix`` transforms of length ``done`` each, at all places; return what ``target`` is then."""
+    (data, at), (out, to) = source, target
+    (n,) = tile_type(turns).shape
     length, count = done * radix, n // (done * radix)
 
     def place(i: Value, k: Value, made: Value) -> list[Value]:
         """Element ``k`` of the transforms at place ``i``: of stride ``count``."""
         parts = []
         for q in range(radix):
-            z = b.extract(data, b.add(b.mul(b.add(b.mul(k, radix), q), count), i))
+            z = b.extract(data, *at, b.add(b.mul(b.add(b.mul(k, radix), q), count), i))
             turned = q and done > 1
             parts.append(_times(b, z, b.extract(turns, b.mul(b.mul(k, q), n // length))) if turned else z)
         for q, total in enumerate(_joined(b, parts, turns, sign)):
-            made = b.insert_component(made, total, b.add(b.mul(b.add(k, q * done), count), i))
+            made = b.insert_component(made, total, *to, b.add(b.mul(b.add(k, q * done), count), i))
         return [made]
 
-    start = [b.insert(ops.Empty(), data.type).result]
-    if count < done:  # the longer loop inside, for vectors
-        return counted(b, 0, count, start, lambda i, made: counted(b, 0, done, [made], lambda k, m: place(i, k, m)))[0]
-    return counted(b, 0, done, start, lambda k, made: counted(b, 0, count, [made], lambda i, m: place(i, k, m)))[0]
+    if count < SHORT and count < done:
+        return counted(b, 0, count, [out], lambda i, made: counted(b, 0, done, [made], lambda k, m: place(i, k, m)))[0]
+    return counted(b, 0, done, [out], lambda k, made: counted(b, 0, count, [made], lambda i, m: place(i, k, m)))[0]
 
 
 def _joined(b: Emitter, parts: list[Value], turns: Value, sign: float) -> list[Value]:
