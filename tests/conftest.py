@@ -134,8 +134,8 @@ def _is_in_suite(item: pytest.Item) -> bool:
 
 
 def _is_in_long_tail(item: pytest.Item) -> bool:
-    """Return whether ``item`` belongs to the long tail: by its mark, or since Hypothesis draws other examples there."""
-    return any(item.get_closest_marker(name) is not None for name in ("long", "hypothesis"))
+    """Return whether ``item`` belongs to the long tail: by its mark, or since more is drawn there."""
+    return any(item.get_closest_marker(name) is not None for name in ("long", "more", "hypothesis"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+more = pytest.mark.more
+"""Marks tests of the suite that the long tail runs, too, with more in them: by ``examples`` and ``is_running``."""
+
 
 def tail(*values: Any) -> Any:
     """Return parameters of a test that only ``make test-long`` takes."""
@@ -20,5 +23,9 @@ def seeds(count: int, *, few: int) -> list[Any]:
 
 def examples(count: int, *, few: int) -> int:
     """Return how many examples Hypothesis draws: ``few`` in the suite, which fixes them, ``count`` in the long tail."""
-    assert settings.default is not None
-    return few if settings.default.derandomize else count
+    return count if is_running() else few
+
+
+def is_running() -> bool:
+    """Return whether this is ``make test-long``, which saves no work."""
+    return settings.default is not None and not settings.default.derandomize

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tests import long_tail
 from tests.interpreter import run
 from warp_like.backend.compile import entry_name, to_object
 from warp_like.backend.cpu import Loaded, compile_object, load
@@ -138,8 +139,11 @@ def _compiled(lowered: Lowered) -> bytes:
 def to_plain_object(f: Function, options: Options) -> bytes:
     """The object of ``f`` by LLVM's short pipeline, which makes no vectors and takes a fifth of the time.
 
-    For kernels that nobody runs, and where other tests see the same arithmetic optimised.
+    For kernels that nobody runs, and where other tests see the same arithmetic optimised. The long tail has the whole
+    pipeline.
     """
+    if long_tail.is_running():
+        return _object(f, options)
     return _compiled(lower_entry(f, host_target(), options)._replace(straight=True))
 
 
@@ -208,7 +212,7 @@ class Outcome:
 OF_MEMORY: tuple[dict[str, bool], ...] = ({}, {"contiguous": True}, {"debug": True})
 """Options under which accesses to arrays are other code: any strides, none, and checked indices."""
 
-OF_VECTORS = OF_MEMORY[:2]
+OF_VECTORS = OF_MEMORY[: long_tail.examples(3, few=2)]
 """Those under which arithmetic is other code: LLVM makes vectors of threads whose elements are neighbours."""
 
 

@@ -15,7 +15,7 @@ import pytest
 from tests.builtins.calls import Case, cases, empty
 from tests.builtins.calls import kernel as call_kernel
 from tests.interpreter import run
-from tests.long_tail import tail
+from tests.long_tail import examples, more, tail
 from warp_like.ir.types import Type, float16, float32, float64, is_differentiable
 from warp_like.passes.ad.adjoint import adjoint
 from warp_like.passes.ad.forward import forward_mode
@@ -40,7 +40,7 @@ SCALARS = [
 VECTORS = ["length", "normalize", "norm_l1", "norm_l2", "norm_huber"]
 MATRICES = ["inverse", "determinant", "svd2", "svd3", "qr3", "eig3"]
 QUATERNIONS = ["quat_from_matrix", "quat_to_matrix", "quat_to_axis_angle", "quat_from_axis_angle", "quat_inverse"]
-COUNT = 12
+COUNT = examples(16, few=12)
 
 
 def found() -> Iterator[Any]:
@@ -78,6 +78,7 @@ def finite(a: np.ndarray) -> np.ndarray:
     return np.isfinite(a).reshape(COUNT, -1).all(axis=1)
 
 
+@more
 @pytest.mark.parametrize(("dtype", "case"), list(found()), ids=str)
 def test_finite(dtype: str, case: Case) -> None:
     rng = np.random.default_rng(0)

@@ -13,7 +13,7 @@ import pytest
 from tests.backend.running import Kernel
 from tests.builtins.calls import DECOMPOSITIONS, Case, cases, empty, kernel, smooth
 from tests.interpreter import run
-from tests.long_tail import tail
+from tests.long_tail import more, tail
 from warp_like.ir.core import Function
 from warp_like.ir.types import Scalar, bfloat16, float16, float32, float64, is_differentiable
 from warp_like.passes.ad.adjoint import adjoint
@@ -110,6 +110,7 @@ def table() -> Iterator[Any]:
             yield (scalar, case) if scalar == float32 or k % 3 == first[scalar] else tail(scalar, case)
 
 
+@more
 @pytest.mark.parametrize(("scalar", "case"), list(table()), ids=str)
 def test_gradient(scalar: Scalar, case: Case) -> None:
     args = [rounded(a, scalar) for a in smooth(case, COUNT)]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import warp_like as wp
+from tests.long_tail import examples, more
 from warp_like.builtins.noise import _curl, _jet
 
 P = (1.25, 3.5, 0.75, 2.1)
@@ -85,9 +86,10 @@ KERNELS = [
 ]
 
 
+@more
 @pytest.mark.parametrize(("kernel", "width", "reference"), KERNELS, ids=["noise", "curl of 2", "curl of 3"])
 def test_values_and_gradients(kernel: Any, width: int, reference: Callable[..., Any]) -> None:
-    count = 16
+    count = examples(40, few=16)
     rng = np.random.default_rng(4)
     points = rng.uniform(-6.0, 6.0, (count, 4)).astype(np.float32)
     weights = rng.normal(size=(count, width)).astype(np.float32)

@@ -12,7 +12,7 @@ import pytest
 from tests.backend.running import Kernel
 from tests.builtins.calls import Case, empty, has_reference, kernel, only, reference, telling
 from tests.interpreter import run
-from tests.long_tail import tail
+from tests.long_tail import more, tail
 from warp_like.builtins.overload import Expand, Inline
 from warp_like.ir.types import (
     Scalar,
@@ -126,6 +126,7 @@ def shown(value: Scalar | tuple[str, ...]) -> str:
     return "-".join(value) if isinstance(value, tuple) else str(value)
 
 
+@more
 @pytest.mark.parametrize(("scalar", "some"), list(table()), ids=shown)
 def test_compiled(scalar: Scalar, some: tuple[str, ...]) -> None:
     """All overloads of some builtins in one kernel; shorter arguments are repeated."""

@@ -15,7 +15,7 @@ import warp_like.builtins  # noqa: F401  (fills the registry)
 from tests.backend.running import to_plain_object
 from tests.builtins.calls import cases, has_reference
 from tests.ir_builder import start, tid
-from tests.long_tail import tail
+from tests.long_tail import more, tail
 from warp_like.backend.compile import to_ptx
 from warp_like.backend.libdevice import find_libdevice
 from warp_like.backend.llvm.instructions import SCALAR, WHOLE
@@ -135,6 +135,7 @@ def table() -> list[Any]:
     return few + [tail(row, True) for row in rows() if left(row, True)]
 
 
+@more
 @pytest.mark.parametrize(("row", "long"), table(), ids=shown)
 def test_compiles(row: Overload, long: bool) -> None:
     f = expand(kernel(row, left(row, long)))

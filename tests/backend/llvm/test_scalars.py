@@ -12,6 +12,7 @@ import pytest
 from tests.backend import running
 from tests.backend.running import OF_VECTORS, Kernel, Outcome, Runtime, check_param, dtype_of
 from tests.ir_builder import start, tid
+from tests.long_tail import more
 from warp_like.backend.target import Options
 from warp_like.ir.core import Function
 from warp_like.ir.types import (
@@ -33,6 +34,7 @@ from warp_like.ir.types import (
     uint16,
 )
 
+pytestmark = more
 outcomes = functools.partial(running.outcomes, changes=OF_VECTORS)
 check = functools.partial(running.check, changes=OF_VECTORS)
 

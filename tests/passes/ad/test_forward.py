@@ -15,6 +15,7 @@ from tests.builtins.calls import kernel as call_kernel
 from tests.gradients import _bind as bind
 from tests.interpreter import run
 from tests.ir_builder import count, loop, start, tid
+from tests.long_tail import examples, more
 from tests.passes.ad.test_kernel_gradients import CASES
 from warp_like.ir import ops
 from warp_like.ir.core import Function
@@ -64,9 +65,10 @@ def compare_modes(case: Case, args: list[np.ndarray]) -> None:
     np.testing.assert_allclose((c * changes[-1]).reshape(n, -1).sum(axis=1), backwards, rtol=1e-10, atol=1e-10)
 
 
+@more
 @pytest.mark.parametrize("case", table(), ids=str)
 def test_builtin(case: Case) -> None:
-    compare_modes(case, smooth(case, 6))
+    compare_modes(case, smooth(case, examples(12, few=6)))
 
 
 @pytest.mark.parametrize("case", table(), ids=str)
