@@ -202,6 +202,7 @@ def _call_user(ctx: Context, function: Function, node: ast.Call) -> Operand:
         given = argument if isinstance(argument, Argument) else None
         if isinstance(new.type, Tile):
             if given is not None and isinstance(given.place, TileView):
+                _require_distinct(ctx, function, name, given.place, given.node)
                 replace(ctx, given.place, new)
             continue  # what no variable holds, nobody sees again
         target = references.require_place(ctx, function, name, given.node if given is not None else None)
@@ -209,6 +210,17 @@ def _call_user(ctx: Context, function: Function, node: ast.Call) -> Operand:
         with ctx.at(target):
             assignment.store(ctx, given.place, new, target, target)
     return values[0] if kept == 1 else tuple(values[:kept]) if kept else NOTHING
+
+
+def _require_distinct(ctx: Context, function: Function, name: str, view: TileView, node: ast.expr) -> None:
+    """Raise where a function changes elements of its tile that are one element of the caller's: it knows them apart."""
+    if view.is_repeated:
+        with ctx.at(node):
+            raise WarpCodegenError(
+                f"{function.name}() changes its argument `{name}`, and several elements of `{view.text}` are one "
+                f"element of `{view.root}`",
+                help="give it the tile before it is broadcast, or a copy: wp.tile_broadcast(...) + wp.tile_zeros(...)",
+            )
 
 
 def _called(ctx: Context, gradient: GradientOf, node: ast.Call) -> tuple[ir.Function, list[Operand]]:

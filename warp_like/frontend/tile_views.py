@@ -33,6 +33,7 @@ class TileView(Host):
         dtype: The type of the elements.
         places: Where its elements are in the variable's tile.
         is_whole: Whether it is all of the tile.
+        is_repeated: Whether several of its elements are one element of the tile, as in a broadcast.
         is_stale: Whether the variable has been given another tile since, so that the part is of none.
         depth: How many loops were around the place where it was made.
     """
@@ -45,21 +46,23 @@ class TileView(Host):
     def __init__(self, root: str, shape: tuple[int, ...], dtype: Type, places: Places, text: str, depth: int) -> None:
         super().__init__(None, text)
         self.root, self.shape, self.dtype, self.places, self.depth = root, shape, dtype, places, depth
-        self.is_stale = self.is_whole = False
+        self.is_stale = self.is_whole = self.is_repeated = False
 
     @property
     def type(self) -> Type:
         """The type of the value that it stands for."""
         return Tile(self.shape, self.dtype) if self.shape else self.dtype
 
-    def within(self, shape: tuple[int, ...], places: Places, text: str) -> TileView:
-        """Return a part of the part.
+    def within(self, shape: tuple[int, ...], places: Places, text: str, repeats: bool = False) -> TileView:
+        """Return a part of the part; ``repeats`` says that several of its elements are one element.
 
         Raises:
             WarpCodegenError: The tile is gone.
         """
         self.require_fresh()
-        return TileView(self.root, shape, self.dtype, lambda b, at: self.places(b, places(b, at)), text, self.depth)
+        made = TileView(self.root, shape, self.dtype, lambda b, at: self.places(b, places(b, at)), text, self.depth)
+        made.is_repeated = self.is_repeated or repeats
+        return made
 
     def read(self, b: Emitter, whole: Value) -> Value:
         """Return the value of the part of ``whole``, the tile in the variable."""

@@ -33,6 +33,9 @@ SHORT = {
     "SQUARE": "wp.tile_zeros((3, 3), float)",
 }
 ERRORS = {
+    "t = wp.tile_zeros(1, float)\n    takes(wp.tile_broadcast(t, shape=5))": (
+        "takes() changes its argument `t`, and several elements of `wp.tile_broadcast(t, shape=5)` are one element "
+    ),
     "t = wp.tile_zeros(shape=4, dtype=float, memory=1)": "tile_zeros() has no argument `memory`",
     "t = wp.tile_zeros()": "tile_zeros() is missing argument `shape`",
     "t = wp.tile_zeros(shape=0, dtype=float)": (

@@ -196,7 +196,9 @@ def _view_or_value(ctx: Context, a: Arguments, shape: tuple[int, ...], places: P
     """The part of ``t`` with these extents: a view where it is a variable."""
     view = a.view(param)
     if view is not None:
-        return registered(ctx, view.within(shape, places, ast.unparse(a.node)))
+        t = view.type
+        repeats = isinstance(t, Tile) and math.prod(shape) > math.prod(t.shape)
+        return registered(ctx, view.within(shape, places, ast.unparse(a.node), repeats))
     return tile_views.part_of(ctx.b, a.tile(param), shape, places)
 
 
