@@ -108,7 +108,10 @@ bool pack_scalar(const Param& param, PyObject* object, uint8_t* out, const char*
     if (scalar == Scalar::Bool) {
         if (object == Py_True) return store<uint8_t>(out, 1);
         if (object == Py_False) return store<uint8_t>(out, 0);
-        return refuse(why, "needs a bool");
+        if (!PyLong_Check(object)) return refuse(why, "needs a bool");
+        int overflow = 0;
+        const bool some = PyLong_AsLongLongAndOverflow(object, &overflow) != 0;  // -1 where it overflows
+        return store<uint8_t>(out, some);
     }
     return scalar >= Scalar::Float16 ? pack_float(scalar, object, out, why) : pack_int(scalar, object, out, why);
 }

@@ -1,6 +1,7 @@
 """Launches that begin without Python: the native ``launch``, and launches that are recorded to run again."""
 
 import copy
+import enum
 import gc
 import inspect
 import pickle
@@ -391,3 +392,32 @@ def test_an_empty_grid_and_a_wide_change_of_the_grid():
     command.set_dim((4, 1))
     command.launch()
     np.testing.assert_array_equal(out.numpy(), 1)
+
+
+class Flag(enum.IntFlag):
+    NONE = 0
+    SOME = 4
+
+
+@wp.kernel
+def doubled_if(x: wp.array(dtype=float), condition: bool, out: wp.array(dtype=float)):
+    t = wp.tile_load(x, shape=2)
+    if condition:
+        t = t + t
+    wp.tile_store(out, t)
+
+
+def test_tiled_launches_and_integers_for_a_bool_need_no_python(monkeypatch):
+    x, out = wp.array([1.0, 2.0], dtype=float), wp.zeros(2, dtype=float)
+    wp.launch_tiled(doubled_if, dim=1, inputs=[x, True], outputs=[out], block_dim=32)
+
+    def refused(*_: object) -> None:
+        raise AssertionError("the launch took the checked path")
+
+    monkeypatch.setattr("warp_like.runtime.launching.launch.bind_arguments", refused)
+    for given, factor in ((0, 1.0), (2**70, 2.0), (-1, 2.0), (Flag.NONE, 1.0), (Flag.SOME, 2.0), (np.int8(3), 2.0)):
+        wp.launch_tiled(doubled_if, dim=1, inputs=[x, given], outputs=[out], block_dim=32)
+        assert out.list() == [factor, 2.0 * factor]
+    monkeypatch.undo()
+    with pytest.raises(TypeError):
+        wp.launch_tiled(doubled_if, dim=1, inputs=[x, 1.0], outputs=[out], block_dim=32)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from warp_like.base.settings import settings
 from warp_like.runtime.kernels.arguments import grid_dims
 from warp_like.runtime.kernels.options import checked_block_dim
+from warp_like.runtime.launching.blocks import place_of_launch
 from warp_like.runtime.launching.launch import Launch, launch
 
 if TYPE_CHECKING:
@@ -68,19 +69,17 @@ def launch_tiled(
     if not settings.enable_cpu_blocks:
         threads = 1
     dims = grid_dims(key, dim)
-    return launch(
-        kernel,
-        (*dims, threads) if threads and threads > 1 else dims,
-        inputs,
-        outputs,
-        adj_inputs,
-        adj_outputs,
-        device,
-        stream,
-        adjoint,
-        record_tape,
-        record_cmd,
-        max_blocks,
-        threads,
-        options=options,
-    )
+    if threads and threads > 1:
+        dims = (*dims, threads)
+    elif not settings.enable_cpu_blocks and place_of_launch(key, device, stream).is_cpu:
+        threads = None  # the same there, and a launch that says no more than is needed runs without Python
+    given: dict[str, Any] = {
+        "adj_inputs": adj_inputs, "adj_outputs": adj_outputs, "device": device, "stream": stream,
+        "block_dim": threads, "options": options,
+    }  # fmt: skip
+    others = {name: value for name, value in given.items() if value is not None}
+    flags = {"adjoint": adjoint, "record_cmd": record_cmd, "max_blocks": max_blocks}
+    others |= {name: value for name, value in flags.items() if value}
+    if not record_tape:
+        others["record_tape"] = record_tape
+    return launch(kernel, dims, inputs, outputs, **others)
