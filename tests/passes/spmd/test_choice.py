@@ -9,6 +9,7 @@ import pytest
 import warp_like as wp
 from warp_like.compiler.pipeline import optimised
 from warp_like.compiler.signature import Signature
+from warp_like.ir.rewrite import grid_ndim
 from warp_like.passes.spmd.choice import Choice, choose
 
 
@@ -74,3 +75,19 @@ def test_what_lanes_have_not_stays_one_thread() -> None:
     for wanted in (0, 8):
         chosen = choice(nested_sums, wanted)
         assert (chosen.width, chosen.reason) == (1, reason)
+
+
+@wp.kernel
+def factors_of_a_grid(a: wp.array4d(dtype=float), out: wp.array4d(dtype=float)):
+    i, j = wp.tid()
+    wp.tile_store(out[i, j], wp.tile_cholesky(wp.tile_load(a[i, j], shape=(16, 16))))
+
+
+@wp.kernel
+def scans_of_a_grid(a: wp.array3d(dtype=float), out: wp.array3d(dtype=float)):
+    i, j = wp.tid()
+    wp.tile_store(out[i, j], wp.tile_scan_inclusive(wp.tile_load(a[i, j], shape=2)))
+
+
+def test_lanes_go_on_in_the_next_row_where_that_costs_little() -> None:
+    assert [grid_ndim(choice(k, bits=512).function) for k in (factors_of_a_grid, scans_of_a_grid)] == [1, 2]
