@@ -255,6 +255,14 @@ class TileNames:
         found = [scalars.cast(x, dtype) for x in np.arange(*(x for x in bounds)).tolist()]
         return of(found, (len(found),), dtype)
 
+    def tile_randi(self, shape: Any, rng: Any) -> Tile:
+        """Of a block of one thread, which leaves the first number out."""
+        state, found = _pcg(int(rng)), []
+        for _ in range(math.prod(whole(shape))):
+            state = _pcg(state)
+            found.append(scalars.cast(state, INT32))
+        return of(found, whole(shape), INT32)
+
     def tile_from_thread(self, shape: Any, value: Any, thread_idx: Any, storage: str = "") -> Tile:
         return self.tile_full(shape, value)
 
@@ -533,6 +541,12 @@ class TileNames:
 
     def tile_ifft(self, t: Tile) -> None:
         _transform(t, lambda z: np.fft.ifft(z) * t.shape[-1])
+
+
+def _pcg(state: int) -> int:
+    b = (state * 747796405 + 2891336453) % 2**32
+    c = ((b >> ((b >> 28) + 4)) ^ b) * 277803737 % 2**32
+    return (c >> 22) ^ c
 
 
 def _transform(t: Tile, fn: Callable[[np.ndarray], np.ndarray]) -> None:

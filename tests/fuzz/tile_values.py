@@ -56,6 +56,8 @@ class TileValues(Writer):
     def literal(self) -> str:
         if self.d in INTS:
             return f"wp.{self.d}({self.number(0, 5)})"
+        if self.d == "float16":
+            return f"wp.float16({self.number(-1, 2)})"
         return f"wp.{self.d}({self.pick(['0.5', '1.0', '2.0', '-1.0', '0.25' if self.differentiable else '3.0'])})"
 
     # --- numbers --------------------------------------------------------------------------------------------
@@ -157,10 +159,13 @@ class TileValues(Writer):
         if self.differentiable:
             forms += [lambda: f"wp.tile_map(wp.{self.pick(['sin', 'tanh', 'cos'])}, {e()})"] * 4
             forms += [lambda: f"({e()} / wp.tile_map(wp.exp, wp.tile_map(wp.sin, {f()})))"]
+            forms += [lambda: f"rotations({e()}, {f()}, {self.number_value(2)})"]
+            if depth < 2 and len(shape) <= 2:
+                forms += [lambda: f"{self.pick(['spectrum', 'backwards'])}({e()}, {f()})"] * 2
             if depth < 2 and len(shape) <= 2 and shape[0] <= 5:
                 forms += [lambda: self.solved(shape, depth)] * 2
         elif self.chance(0.3):
-            other = self.pick(["int64", "float64", "int32"])
+            other = self.pick(["int64", "float64", "int32", "float16", "bfloat16"])
             forms += [lambda: f"wp.tile_astype(wp.tile_astype({self.folded(e())}, wp.{other}), dtype=wp.{self.d})"]
         return self.pick(forms)()
 
@@ -174,6 +179,8 @@ class TileValues(Writer):
             n = shape[0]
             down = [f"{2 * n}, 0, -2"] * (not self.d.startswith("u"))
             forms += [f"wp.tile_arange({self.pick([f'{n}', f'1, {n + 1}', *down])}, dtype=wp.{self.d})"]
+        if self.d == "int32":
+            forms += [f"wp.tile_randi(shape={text}, rng=wp.uint32(i * 7 + {self.small()}))"]
         forms += [self.loaded(shape)] * 6
         return self.pick(forms)
 

@@ -21,6 +21,7 @@ REFUSALS = (
     "which the same kernel updates by atomics",
     "the old value that an atomic returns has no tangent",
     "was assigned another one",
+    "are one element of",
     "gets another value here, which the caller would not see",
     "can't become a part of the tile",
     "and the loop assigns",
@@ -66,6 +67,49 @@ def made(t: wp.tile[wp.{d}, {R}, {C}], s: wp.{d}):
 
 
 """
+TRANSFORMS = """\
+@wp.func
+def complex_number(x: wp.float64, y: wp.float64):
+    return wp.vec2d(x, y)
+
+
+@wp.func
+def magnitude(z: wp.vec2d):
+    return wp.sin(z[0] - z[1] * wp.float64(0.5))
+
+
+@wp.func
+def spectrum(x: Any, y: Any):
+    z = wp.tile_map(complex_number, x, y)
+    wp.tile_fft(z)
+    return wp.tile_map(magnitude, z)
+
+
+@wp.func
+def backwards(x: Any, y: Any):
+    z = wp.tile_map(complex_number, x, y)
+    wp.tile_ifft(z)
+    return wp.tile_map(magnitude, z)
+
+
+@wp.func
+def spin(x: wp.float64, y: wp.float64, s: wp.float64):
+    return wp.quatd(wp.sin(x), y, s, wp.float64(1.5))
+
+
+@wp.func
+def turned(q: wp.quatd, x: wp.float64):
+    p = q * q
+    return p[0] + p[2] * wp.sin(x) + q[3]
+
+
+@wp.func
+def rotations(x: Any, y: Any, s: wp.float64):
+    q = wp.tile_map(spin, x, y, s)
+    return wp.tile_map(wp.sin, wp.tile_map(turned, q + q, y))
+
+
+"""
 PARTS = """\
 @wp.struct
 class Pair:
@@ -93,6 +137,7 @@ def rest(q: wp.{vec}):
 
 """
 WORDS = ("int32", "uint32", "int64")
+HALF = "float16"
 EXACT = {"int32": "vec3i", "uint8": "vec2ub", "int16": "vec3s", "int64": "vec2l", "uint32": "vec4ui", "float32": "vec3"}
 
 
@@ -110,7 +155,10 @@ class TileWriter(TileValues):
         self.stacks = ["s0"]
         self.kinds += [self.assign] * 4 + [self.declare_tile] * 2 + [self.declare_part] * 3 + [self.in_place] * 4
         self.kinds += [self.element] * 4 + [self.part] * 4 + [self.function] * 3 + [self.named] * 4 + [self.store] * 3
-        self.kinds += [self.number_] * 2 + [self.stack] + [self.atomic] * 2 * (dtype in WORDS or self.is_float)
+        self.kinds += [self.number_] * 2 + [self.stack]
+        self.kinds += [self.atomic] * 2 * (dtype in WORDS or (self.is_float and dtype != HALF))
+        extremes = ["min", "max"] * (not differentiable)  # which are those of equal numbers, differences can't tell
+        self.updates = [self.pick(["add", "add", *extremes]) for _ in range(2)]
 
     def fits(self, kind: Any, depth: int, loop: bool) -> bool:
         if kind in (self.declare_part, self.part) and not self.known_shapes("mp"):
@@ -232,7 +280,8 @@ class TileWriter(TileValues):
         name, shape = self.place_of_tile()
         e = self.value(shape, 1)
         steps = [f"wp.tile_{self.pick(['add', 'sub'])}_inplace({name}, {e})", f"wp.tile_assign({name}, {e})"] * 2
-        steps += [f"wp.tile_axpy({self.literal()}, {self.folded(e)}, {name})"]
+        if self.d != HALF:
+            steps += [f"wp.tile_axpy({self.literal()}, {self.folded(e)}, {name})"]
         at = ", ".join(map(self.index_from_start, shape))
         scatter = f"wp.tile_scatter_{self.pick(['add', 'masked'])}"
         steps += [f"{scatter}({name}, {at}, {self.number_value(1)}, {self.condition()})"]
@@ -247,7 +296,7 @@ class TileWriter(TileValues):
         if tiles:
             keys = self.new(depth, "m", shape, self.value(shape, 1))
             steps += [f"wp.tile_sort({keys}, {self.pick(tiles)})"] * 2
-        if len(shape) == 2 and self.is_float:
+        if len(shape) == 2 and self.is_float and self.d != HALF:
             m, n = shape
             k = self.pick([1, self.R, self.C])
             x, y = self.factor(m, k, 1), self.factor(k, n, 1)
@@ -282,13 +331,14 @@ class TileWriter(TileValues):
     def atomic(self, depth: int, loop: bool) -> None:
         shape = self.pick([s for s in self.shapes if len(s) <= 2])
         e = self.folded(self.value(shape, 1))
-        if self.chance(0.3):
+        update = self.updates[len(shape) - 1]
+        if self.chance(0.3) and update == "add":
             axis = self.number(0, len(shape) - 1)
             where = f"offset={self.offset(shape, False)}, axis={axis}"
             indices = self.indices_within(shape[axis])
             self.line(depth, f"wp.tile_atomic_add_indexed(acc{len(shape)}, {indices}, {e}, {where})")
             return
-        self.line(depth, f"wp.tile_atomic_add(acc{len(shape)}, {e}, offset={self.offset(shape, False)})")
+        self.line(depth, f"wp.tile_atomic_{update}(acc{len(shape)}, {e}, offset={self.offset(shape, False)})")
 
     def number_(self, depth: int, loop: bool) -> None:
         if self.chance(0.3):
@@ -367,7 +417,11 @@ def functions(w: TileWriter) -> str:
         fold, mixed = "wp.sin(x)", "wp.sin(x) * y + s"
     else:
         fold, mixed = ("x % wp.float32(8.0)", "x - y + s") if w.is_float else ("x", "x * y + s")
+        if w.d == HALF:  # sums of so small numbers are exact
+            fold = "wp.float16(wp.int32(x) % 2)"
     above = PARTS.format(d=w.d, vec=w.vec) if isinstance(w, PartTileWriter) else ""
+    if w.differentiable:
+        above = TRANSFORMS
     shifts = [FUNCTION.format(d=w.d, shape=shape, number=number) for shape, number in w.shifts.items()]
     return above + FUNCTIONS.format(d=w.d, fold=fold, mixed=mixed, R=w.R, C=w.C) + "".join(shifts)
 
@@ -454,8 +508,8 @@ def program(kind: str, w: TileWriter) -> Program:
 def tiles(seed: int, known: frozenset[str]) -> Program:
     """A program of tiles of exact numbers."""
     r = Writer(seed)
-    dtype = r.pick([*EXACT])
-    if r.chance(0.4):
+    dtype = r.pick([*EXACT, HALF])
+    if dtype != HALF and r.chance(0.4):
         return program("tiles", PartTileWriter(seed, known, dtype))
     return program("tiles", TileWriter(seed, known, dtype, differentiable=False))
 
