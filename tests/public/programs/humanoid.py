@@ -33,6 +33,9 @@ STAGES = {
 }
 """Module and results of each function, in their order."""
 
+STATE = ("qpos", "qvel", "ctrl", "qacc_warmstart")
+"""What a whole step begins with."""
+
 WORLDS = 2
 
 
@@ -61,6 +64,16 @@ def stages() -> Iterator[Stage]:
             functools.partial(_results, d, results.split()),
             functools.partial(_expected, d, data, results.split()),
         )
+    start = {name: np.tile(getattr(data, name).astype(np.float32), (WORLDS, 1)) for name in STATE}
+
+    def step() -> None:
+        for name, value in start.items():
+            getattr(d, name).assign(value)
+        mujoco_warp.step(m, d)
+
+    mujoco.mj_step(model, data)
+    results = ["qpos", "qvel"]
+    yield Stage("step", step, functools.partial(_results, d, results), functools.partial(_expected, d, data, results))
 
 
 def _results(d: Any, names: list[str]) -> dict[str, Any]:
