@@ -367,14 +367,16 @@ def ranges_of_floats(out: wp.array2d(dtype=float), doubles: wp.array2d(dtype=wp.
     wp.tile_store(out[0], wp.tile_arange(0.0, 0.3, 0.1, dtype=float))
     wp.tile_store(out[1], wp.tile_arange(1.0, 1.3, 0.1, dtype=float))
     wp.tile_store(out[2], wp.tile_arange(BIG, BIG_END, BIG_STEP, dtype=float))
+    wp.tile_store(out[3], wp.tile_arange(-3.0e38, 3.0e38, 3.0e38, dtype=float))
+    wp.tile_store(out[4], wp.tile_arange(0.0, 1.0e-45, 2.0, dtype=float))
     wp.tile_store(doubles[0], wp.tile_arange(0.0, 0.3, 0.1, dtype=wp.float64))
     wp.tile_store(doubles[1], wp.tile_arange(1.0, 1.3, 0.1, dtype=wp.float64))
 
 
 def test_ranges_have_as_many_floats_as_their_type_counts():
-    out, doubles = wp.full((3, 5), -1.0, dtype=float), wp.full((2, 5), -1.0, dtype=wp.float64)
+    out, doubles = wp.full((5, 5), -1.0, dtype=float), wp.full((2, 5), -1.0, dtype=wp.float64)
     wp.launch_tiled(ranges_of_floats, dim=1, inputs=[out, doubles], block_dim=8)
-    assert (out.numpy() != -1.0).sum(axis=1).tolist() == [3, 3, 1]
+    assert (out.numpy() != -1.0).sum(axis=1).tolist() == [3, 3, 1, 2, 1]
     assert (doubles.numpy() != -1.0).sum(axis=1).tolist() == [3, 4]  # as NumPy's
     np.testing.assert_allclose(doubles.numpy()[1, :4], np.arange(1.0, 1.3, 0.1))
 

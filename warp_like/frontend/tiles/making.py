@@ -87,14 +87,14 @@ def _arange(ctx: Context, node: ast.Call) -> Operand:
 
 
 def _count(stop: Fraction, start: Fraction, step: Fraction, t: Scalar) -> float:
-    """How many elements a range has; that of floats is divided in their type, so that 0.3 is 3 steps of 0.1."""
-    if not t.is_float:
-        return math.ceil((stop - start) / step)
+    """How many elements a range has; the quotient of floats is rounded to their type, so that 0.3 is 3 steps of 0.1."""
+    quotient = (stop - start) / step
+    if not t.is_float or quotient <= 0:
+        return math.ceil(quotient)
     try:
-        quotient = rounded(float(Fraction(rounded(float(stop - start), t)) / step), t)
+        return max(math.ceil(rounded(float(quotient), t)), 1)
     except OverflowError:
         return math.inf
-    return math.ceil(quotient)
 
 
 def _constant(ctx: Context, a: Arguments, param: str, t: Scalar) -> Fraction:
