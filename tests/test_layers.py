@@ -34,7 +34,7 @@ FLOORS = (
 )
 """Bottom first; a module imports from its own floor and from those below."""
 
-ABOVE = ("jax_experimental", "optim")
+ABOVE = ("jax_experimental", "optim", "sparse")
 """Folders above all floors, which nothing below imports, as the modules beside them."""
 
 APART = {("backend", "passes")}

@@ -122,6 +122,7 @@ _LOADED_WHEN_USED: dict[str, tuple[str, str | None]] = {
     "paddle": ("warp_like.paddle", None),
     "paddle_op": ("warp_like.interop.paddle_op", "paddle_op"),
     "render": ("warp_like.render", None),
+    "sparse": ("warp_like.sparse", None),
     "torch": ("warp_like.torch", None),
     "torch_op": ("warp_like.interop.torch_op", "torch_op"),
     "utils": ("warp_like.utils", None),

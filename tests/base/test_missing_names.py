@@ -40,8 +40,8 @@ def test_a_module(statement):
 
 def test_a_module_under_the_name_of_warp(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "warp", wp)
-    with pytest.raises(ModuleNotFoundError, match="`wp.sparse` exists in Warp"):
-        importlib.import_module("warp.sparse")
+    with pytest.raises(ModuleNotFoundError, match="`wp.fem` exists in Warp"):
+        importlib.import_module("warp.fem")
 
 
 def test_other_names_are_as_python_has_them():

@@ -37,7 +37,7 @@ MISSING: dict[str, str] = {
         "arrays of Omniverse's Fabric are": ("fabricarray fabricarrayarray indexedfabricarray indexedfabricarrayarray"),
         "saving captured graphs to files is": ("capture_load capture_load_from_bytes capture_save"),
         "options of snippets' builds are": ("ModuleBuildOptions"),
-        "the module is": ("fem geometry sparse"),
+        "the module is": ("fem geometry"),
     }.items()
     for name in names.split()
 }

@@ -1,0 +1,161 @@
+"""Products of matrices with vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import warp_like as wp
+from warp_like.sparse.lookup import row_end
+from warp_like.sparse.matrix import BsrMatrix, composed, overlap, scaled
+
+
+@wp.kernel
+def _multiply(
+    alpha: Any,
+    offsets: wp.array[int],
+    row_counts: wp.array[int],
+    columns: wp.array[int],
+    values: wp.array[Any],
+    x: wp.array[Any],
+    beta: Any,
+    y: wp.array[Any],
+) -> None:
+    row = wp.tid()
+    total = y.dtype(0.0)
+    if alpha != alpha.dtype(0):
+        for block in range(offsets[row], row_end(offsets, row_counts, row)):
+            total += values[block] * x[columns[block]]
+        total = alpha * total
+    if beta != beta.dtype(0):
+        total += beta * y[row]
+    y[row] = total
+
+
+@wp.kernel
+def _scale_vector(beta: Any, y: wp.array[Any]) -> None:
+    i = wp.tid()
+    y[i] = beta * y[i]
+
+
+@wp.kernel
+def _add_transposed(
+    alpha: Any,
+    offsets: wp.array[int],
+    row_counts: wp.array[int],
+    columns: wp.array[int],
+    values: wp.array[Any],
+    x: wp.array[Any],
+    y: wp.array[Any],
+) -> None:
+    row = wp.tid()
+    factor = alpha * x[row]
+    for block in range(offsets[row], row_end(offsets, row_counts, row)):
+        wp.atomic_add(y, columns[block], factor * values[block])
+
+
+def as_vectors(given: Any, A: BsrMatrix, count: int, length: int, name: str) -> Any:
+    """Return an array of numbers or vectors as ``count`` vectors of ``length``, a view.
+
+    Where the blocks of ``A`` are numbers, so are the vectors.
+
+    Raises:
+        ValueError: It has another size or type, or is not contiguous.
+    """
+    scalar = A.scalar_type
+    wanted = scalar if A.dtype is scalar else wp.types.vector(length=length, dtype=scalar)
+    if given.ndim == 1 and given.dtype is wanted and given.size == count:
+        return given
+    numbers = given
+    if getattr(given.dtype, "_wp_scalar_type_", given.dtype) is scalar and given.ndim <= 2:
+        numbers = given if given.dtype is scalar else given.view(scalar)
+        if numbers.size == count * length and numbers.is_contiguous:
+            return composed(numbers, count, wanted)
+    raise ValueError(
+        f"Incompatible '{name}' vector for bsr_mv: expected {count} vectors of {length} {scalar.__name__}, contiguous, "
+        f"got {given!r}"
+    )
+
+
+def bsr_mv(
+    A: Any,
+    x: Any,
+    y: Any = None,
+    alpha: Any = 1.0,
+    beta: Any = 0.0,
+    transpose: bool = False,
+    work_buffer: Any = None,
+    tile_size: int = 0,
+) -> Any:
+    """Compute ``y := alpha * A @ x + beta * y`` and return ``y``. A tape differentiates it.
+
+    Args:
+        A: The matrix, or a multiple of one.
+        x: A vector for each column of blocks, or as many numbers, contiguous.
+        y: A vector for each row of blocks, or as many numbers, contiguous; a new array when left out. It may be ``x``.
+        alpha: The factor of the product; ``x`` is not read if it is 0.
+        beta: The factor of ``y``; ``y`` is not read if it is 0.
+        transpose: Multiply with the transpose of ``A``. Its threads add to common elements, so unless
+            ``wp.config.deterministic`` is set, the last bits may differ from run to run.
+        work_buffer: An array like ``y`` for a copy of ``x`` where the two share memory; a new one when left out.
+        tile_size: Accepted as in Warp.
+
+    Raises:
+        TypeError: ``A`` is no matrix.
+        ValueError: The sizes, types or devices do not fit.
+
+    Example:
+        >>> from warp_like.sparse import bsr_diag, bsr_mv
+        >>> bsr_mv(bsr_diag(wp.array([2.0, 3.0])), wp.array([1.0, 1.0])).list()
+        [2.0, 3.0]
+    """
+    matrix, scale = scaled(A, "A")
+    alpha = alpha * scale
+    x = x if isinstance(x, wp.array) else wp.array(x, copy=False)
+    rows, columns = matrix.block_shape
+    sizes = (matrix.ncol, columns, matrix.nrow, rows)
+    m, x_length, n, y_length = (matrix.nrow, rows, matrix.ncol, columns) if transpose else sizes
+    if y is None:
+        plain = y_length == 1
+        dtype = matrix.scalar_type if plain else wp.types.vector(length=y_length, dtype=matrix.scalar_type)
+        grad = x.requires_grad or matrix.requires_grad
+        y, beta = wp.empty(n, dtype=dtype, device=matrix.device, requires_grad=grad), 0.0
+    elif not isinstance(y, wp.array):
+        y = wp.array(y, copy=False)
+    if not (matrix.device == x.device == y.device):
+        raise ValueError(f"A, x, and y must reside on the same device, got {matrix.device}, {x.device} and {y.device}")
+    x_view = as_vectors(x, matrix, m, x_length, "x")
+    y_view = as_vectors(y, matrix, n, y_length, "y")
+    if overlap(x, y):
+        x_view = _copied(x_view, work_buffer)
+    factors = matrix.scalar_type(alpha), matrix.scalar_type(beta)
+    stored = [matrix.offsets, matrix.row_counts, matrix.columns, matrix.values]
+    if not transpose:
+        arguments = [factors[0], *stored, x_view, factors[1]]
+        wp.launch(_multiply, dim=n, inputs=arguments, outputs=[y_view], device=matrix.device)
+        return y
+    if beta == 0:
+        y_view.zero_()
+    elif beta != 1:
+        wp.launch(_scale_vector, dim=n, inputs=[factors[1]], outputs=[y_view], device=matrix.device)
+    if alpha != 0:
+        arguments = [factors[0], *stored, x_view]
+        wp.launch(_add_transposed, dim=m, inputs=arguments, outputs=[y_view], device=matrix.device)
+    return y
+
+
+def _copied(x: Any, buffer: Any) -> Any:
+    """A copy of ``x``, in the buffer where there is one.
+
+    Raises:
+        ValueError: The buffer is too small, or of another type.
+    """
+    if buffer is None:
+        buffer = wp.empty_like(x, requires_grad=x.requires_grad)
+    else:
+        if buffer.dtype is not x.dtype:
+            raise ValueError(f"work_buffer has the dtype {x.dtype.__name__}, got {buffer!r}")
+        if buffer.size < x.size:
+            raise ValueError(f"work_buffer has at least {x.size} elements, got {buffer.size}")
+        buffer = buffer[: x.size]
+    wp.copy(buffer, x)
+    return buffer

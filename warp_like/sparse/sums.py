@@ -1,0 +1,251 @@
+"""Multiples and sums of matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import warp_like as wp
+from warp_like.sparse.assignment import bsr_assign, bsr_copy
+from warp_like.sparse.creation import bsr_zeros
+from warp_like.sparse.lookup import find_block, row_end
+from warp_like.sparse.matrix import BsrMatrix, new_values, scaled, shares_rows
+from warp_like.sparse.topology import adopt, require_topology, scan_counts
+
+
+@wp.kernel
+def _scale(factor: Any, values: wp.array[Any]) -> None:
+    i = wp.tid()
+    values[i] = factor * values[i]
+
+
+@wp.kernel(enable_backward=False)
+def _count_merged(
+    x_offsets: wp.array[int],
+    x_counts: wp.array[int],
+    x_columns: wp.array[int],
+    y_offsets: wp.array[int],
+    y_counts: wp.array[int],
+    y_columns: wp.array[int],
+    counts: wp.array[int],
+) -> None:
+    row = wp.tid()
+    i = x_offsets[row]
+    j = y_offsets[row]
+    x_end = row_end(x_offsets, x_counts, row)
+    y_end = row_end(y_offsets, y_counts, row)
+    total = (x_end - i) + (y_end - j)
+    while i < x_end and j < y_end:
+        a = x_columns[i]
+        b = y_columns[j]
+        if a == b:
+            total -= 1
+        if a <= b:
+            i += 1
+        if b <= a:
+            j += 1
+    counts[row] = total
+
+
+@wp.kernel(enable_backward=False)
+def _merge_columns(
+    x_offsets: wp.array[int],
+    x_counts: wp.array[int],
+    x_columns: wp.array[int],
+    y_offsets: wp.array[int],
+    y_counts: wp.array[int],
+    y_columns: wp.array[int],
+    offsets: wp.array[int],
+    columns: wp.array[int],
+) -> None:
+    row = wp.tid()
+    i = x_offsets[row]
+    j = y_offsets[row]
+    x_end = row_end(x_offsets, x_counts, row)
+    y_end = row_end(y_offsets, y_counts, row)
+    for block in range(offsets[row], offsets[row + 1]):
+        a = 0x7FFFFFFF
+        b = 0x7FFFFFFF
+        if i < x_end:
+            a = x_columns[i]
+        if j < y_end:
+            b = y_columns[j]
+        columns[block] = wp.min(a, b)
+        if a <= b:
+            i += 1
+        if b <= a:
+            j += 1
+
+
+@wp.kernel
+def _add_merged(
+    alpha: Any,
+    x_offsets: wp.array[int],
+    x_counts: wp.array[int],
+    x_columns: wp.array[int],
+    x: wp.array[Any],
+    beta: Any,
+    y_offsets: wp.array[int],
+    y_counts: wp.array[int],
+    y_columns: wp.array[int],
+    y: wp.array[Any],
+    offsets: wp.array[int],
+    row_counts: wp.array[int],
+    columns: wp.array[int],
+    values: wp.array[Any],
+) -> None:
+    row = wp.tid()
+    i = x_offsets[row]
+    j = y_offsets[row]
+    x_end = row_end(x_offsets, x_counts, row)
+    y_end = row_end(y_offsets, y_counts, row)
+    for block in range(offsets[row], row_end(offsets, row_counts, row)):
+        column = columns[block]
+        total = values.dtype(0.0)
+        if i < x_end and x_columns[i] == column:
+            total += alpha * x[i]
+            i += 1
+        if j < y_end and y_columns[j] == column:
+            total += beta * y[j]
+            j += 1
+        values[block] = total
+
+
+@wp.kernel
+def _add_masked(
+    alpha: Any,
+    x_offsets: wp.array[int],
+    x_counts: wp.array[int],
+    x_columns: wp.array[int],
+    x: wp.array[Any],
+    beta: Any,
+    offsets: wp.array[int],
+    row_counts: wp.array[int],
+    columns: wp.array[int],
+    y: wp.array[Any],
+    values: wp.array[Any],
+) -> None:
+    row = wp.tid()
+    x_begin = x_offsets[row]
+    x_end = row_end(x_offsets, x_counts, row)
+    for block in range(offsets[row], row_end(offsets, row_counts, row)):
+        total = beta * y[block]
+        found = find_block(x_columns, x_begin, x_end, columns[block])
+        if found >= 0:
+            total += alpha * x[found]
+        values[block] = total
+
+
+class bsr_axpy_work_arrays:
+    """Accepted by ``bsr_axpy`` as in Warp: what it needs beside its result is small, and made anew."""
+
+
+def bsr_scale(x: BsrMatrix, alpha: Any) -> BsrMatrix:
+    """Multiply the values of a matrix by a number, in place, and return it. A tape differentiates it.
+
+    Args:
+        x: The matrix, or a multiple of one, whose factor is then multiplied as well.
+        alpha: The number.
+
+    Raises:
+        TypeError: ``x`` is no matrix.
+    """
+    matrix, scale = scaled(x, "x")
+    factor = alpha * scale
+    if factor == 0:
+        matrix.values.zero_()
+    elif factor != 1:
+        arguments = [matrix.scalar_type(factor), matrix.values]
+        wp.launch(_scale, dim=min(matrix.nnz, matrix.values.size), inputs=arguments, device=matrix.device)
+    return matrix
+
+
+def bsr_axpy(
+    x: Any,
+    y: BsrMatrix | None = None,
+    alpha: Any = 1.0,
+    beta: Any = 1.0,
+    work_arrays: bsr_axpy_work_arrays | None = None,
+    topology: str | None = None,
+) -> BsrMatrix:
+    """Compute ``y := alpha * x + beta * y`` and return ``y``. A tape differentiates the values.
+
+    Args:
+        x: A matrix, or a multiple of one. It may be ``y``.
+        y: The matrix to change, or a multiple of one, whose factor then counts; a new one when left out.
+        alpha: The factor of ``x``; nothing of ``x`` is read if it is 0.
+        beta: The factor of ``y``; nothing of ``y`` is read if it is 0.
+        work_arrays: Accepted as in Warp.
+        topology: ``"compact"``: ``y`` gets the blocks of both. ``"masked"``: ``y`` keeps its blocks, and the others of
+            ``x`` don't count. ``"padded"``: rows keep their capacity, and ``y.status_sync()`` tells where it was too
+            small.
+
+    Raises:
+        ValueError: The shapes, the types of blocks or the devices differ.
+        TypeError: An argument is no matrix.
+    """
+    matrix, scale = scaled(x, "x")
+    alpha = alpha * scale
+    topology = require_topology("bsr_axpy", topology)
+    if y is None:
+        y, beta = bsr_zeros(matrix.nrow, matrix.ncol, matrix.dtype, matrix.device), 0.0
+    y, y_scale = scaled(y, "y")
+    beta = beta * y_scale
+    _require_same(matrix, y)
+    if alpha == 0 or matrix is y:
+        return bsr_scale(y, alpha + beta if alpha != 0 else beta)
+    if beta == 0 and topology != "masked":
+        bsr_assign(y, alpha * matrix, topology=topology)
+        return y
+    factors = y.scalar_type(alpha), y.scalar_type(beta)
+    if topology == "masked":
+        _axpy_masked(matrix, y, *factors)
+        return y
+    _axpy_merged(matrix, y, *factors, topology == "padded")
+    return y
+
+
+def _require_same(x: BsrMatrix, y: BsrMatrix) -> None:
+    if (x.nrow, x.ncol) != (y.nrow, y.ncol):
+        raise ValueError(
+            f"Matrices must have the same number of rows and columns, got {x.nrow} x {x.ncol} and {y.nrow} x {y.ncol}"
+        )
+    if x.block_shape != y.block_shape:
+        raise ValueError(f"Matrices must have the same block shape, got {x.block_shape} and {y.block_shape}")
+    if x.scalar_type is not y.scalar_type:
+        raise ValueError(
+            f"Matrices must have the same scalar type, got {x.scalar_type.__name__} and {y.scalar_type.__name__}"
+        )
+    if x.device != y.device:
+        raise ValueError(f"Matrices must lie on one device, got {x.device} and {y.device}")
+
+
+def _axpy_masked(x: BsrMatrix, y: BsrMatrix, alpha: Any, beta: Any) -> None:
+    old = y.values
+    if beta == 0:
+        old.zero_()  # so that what was there, which may be NaN, does not count
+    new_values(y, y.nnz, (x.values, old))
+    read = [alpha, x.offsets, x.row_counts, x.columns, x.values, beta, y.offsets, y.row_counts, y.columns, old]
+    wp.launch(_add_masked, dim=y.nrow, inputs=read, outputs=[y.values], device=y.device)
+
+
+def _axpy_merged(x: BsrMatrix, y: BsrMatrix, alpha: Any, beta: Any, padded: bool) -> None:
+    if padded and shares_rows(x, y):
+        x = bsr_copy(x)
+    bound = x.nnz + y.nnz
+    counts = wp.zeros(y.nrow + 1, dtype=int, device=y.device)
+    y_offsets, y_counts, y_columns, old = y.offsets, y.row_counts, y.columns, y.values
+    of_x = [x.offsets, x.row_counts, x.columns]
+    wp.launch(_count_merged, dim=y.nrow, inputs=[*of_x, y_offsets, y_counts, y_columns, counts], device=y.device)
+    offsets = scan_counts(counts)
+    columns = wp.empty(bound, dtype=int, device=y.device)
+    merged = [*of_x, y_offsets, y_counts, y_columns, offsets, columns]
+    wp.launch(_merge_columns, dim=y.nrow, inputs=merged, device=y.device)
+    if padded:  # the old rows are overwritten in place
+        y_counts, y_columns = wp.clone(y_counts), wp.clone(y_columns)
+    elif y.offsets.size > y.nrow:
+        y.offsets = wp.empty(y.nrow + 1, dtype=int, device=y.device)
+    adopt(y, offsets, columns, bound, padded)
+    new_values(y, y.nnz, (x.values, old))
+    read = [alpha, *of_x, x.values, beta, y_offsets, y_counts, y_columns, old]
+    outputs = [y.offsets, y.row_counts, y.columns, y.values]
+    wp.launch(_add_merged, dim=y.nrow, inputs=read, outputs=outputs, device=y.device)
