@@ -1,0 +1,65 @@
+"""Preconditioners: the inverses of diagonals and of blocks, compared with NumPy."""
+
+import numpy as np
+import pytest
+
+import warp_like as wp
+from warp_like.optim.linear import preconditioner
+from warp_like.sparse import bsr_diag, bsr_identity, bsr_zeros
+
+BLOCKS = ["block_jacobi_direct", "block_jacobi_sequential", "block_jacobi_tile"]
+
+
+def applied(A, ptype, x, dtype=wp.float64):
+    given, z = wp.array(x, dtype=dtype), wp.full(x.size, 3.0, dtype=dtype)
+    preconditioner(A, ptype).matvec(given, z, z, alpha=2.0, beta=-1.0)
+    return (z.numpy().astype(float) + 3.0) / 2.0
+
+
+def test_diagonals():
+    dense = np.array([[2.0, 1.0, 0.0], [1.0, -4.0, 1.0], [0.0, 1.0, 0.0]])
+    x = np.array([1.0, 2.0, 3.0])
+    for ptype, expected in (("diag", [0.5, -0.5, 3.0]), ("diag_abs", [0.5, 0.5, 3.0])):
+        np.testing.assert_array_equal(applied(wp.array(dense), ptype, x), expected)
+        np.testing.assert_array_equal(applied(bsr_diag(wp.array(np.diag(dense))), ptype, x), expected)
+        np.testing.assert_array_equal(applied(bsr_diag(wp.array([dense], dtype=wp.mat33d)), ptype, x), expected)
+    assert preconditioner(wp.array(dense), "id") is None
+
+
+@pytest.mark.parametrize("ptype", BLOCKS)
+@pytest.mark.parametrize("size", [2, 5])
+def test_blocks(ptype, size):
+    rng = np.random.default_rng(size)
+    roots = rng.standard_normal((7, size, size))
+    blocks = roots @ roots.transpose(0, 2, 1) + np.eye(size)
+    x = rng.standard_normal((7, size))
+    for dtype, tolerance in ((wp.float64, 1e-11), (wp.float32, 1e-4)):
+        A = bsr_diag(wp.array(blocks, dtype=wp.types.matrix(shape=(size, size), dtype=dtype)))
+        found = applied(A, ptype, x.ravel(), dtype)
+        np.testing.assert_allclose(found, np.linalg.solve(blocks, x[..., None]).ravel(), atol=tolerance)
+
+
+@pytest.mark.parametrize("ptype", BLOCKS)
+def test_the_identity_stands_in_for_what_has_no_inverse(ptype):
+    blocks = np.array(
+        [np.zeros((2, 2)), np.ones((2, 2)), np.full((2, 2), np.nan), [[0.0, 1.0], [2.0, 0.0]], np.diag([-1.0, 2.0])]
+    )
+    x = np.arange(1.0, 11.0)
+    found = applied(bsr_diag(wp.array(blocks, dtype=wp.mat22d)), ptype, x)
+    np.testing.assert_array_equal(found[:6], x[:6])
+    expected = np.linalg.solve(blocks[3:], x[6:].reshape(2, 2, 1)).ravel() if ptype == BLOCKS[0] else x[6:]
+    np.testing.assert_allclose(found[6:], expected)
+
+
+def test_refused_matrices():
+    with pytest.raises(ValueError, match="ptype is one of 'diag', 'diag_abs'.*got 'ilu'"):
+        preconditioner(bsr_identity(2, float), "ilu")
+    with pytest.raises(NotImplementedError, match="fsai"):
+        preconditioner(bsr_identity(2, float), "fsai")
+    for wrong in (bsr_zeros(2, 3, float), bsr_zeros(2, 2, wp.types.matrix(shape=(1, 2), dtype=float))):
+        with pytest.raises(ValueError, match="square matrix with square matrix blocks"):
+            preconditioner(wrong)
+    with pytest.raises(ValueError, match="'block_jacobi_direct' takes a BsrMatrix, got array"):
+        preconditioner(wp.zeros((2, 2)), "block_jacobi_direct")
+    with pytest.raises(ValueError, match="takes matrices of float32 or float64, got float16"):
+        preconditioner(bsr_identity(2, wp.mat22h), "block_jacobi_tile")

@@ -1,0 +1,163 @@
+"""The stabilised method of biconjugate gradients, for matrices of any kind.
+
+Van der Vorst, Bi-CGSTAB: a fast and smoothly converging variant of Bi-CG, SIAM J. Sci. Stat. Comput. 13, 1992. With a
+left preconditioner, its parameter omega makes the preconditioned residual small instead of the residual.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import warp_like as wp
+from warp_like.optim.linear.conjugate import quotient
+from warp_like.optim.linear.operators import LinearOperator, numbers
+from warp_like.optim.linear.state import LinearSolverState, Problem, Result
+
+
+@wp.kernel(enable_backward=False)
+def _subtract(
+    systems: wp.array[int],
+    a: wp.array[Any],
+    b: wp.array[Any],
+    residual_sq: wp.array[Any],
+    limit_sq: wp.array[Any],
+    v: wp.array[Any],
+    direction: wp.array[Any],
+    x: wp.array[Any],
+    r: wp.array[Any],
+) -> None:
+    """``x += q direction`` and ``r -= q v`` with the quotient ``q`` of ``a`` and ``b``."""
+    i = wp.tid()
+    system = 0
+    if systems:
+        system = systems[i]
+    if system >= 0 and not (residual_sq[system] <= limit_sq[system]):
+        factor = quotient(a[system], b[system])
+        x[i] = x[i] + factor * direction[i]
+        r[i] = r[i] - factor * v[i]
+
+
+@wp.kernel(enable_backward=False)
+def _turn(
+    systems: wp.array[int],
+    rho_new: wp.array[Any],
+    rho: wp.array[Any],
+    r0v: wp.array[Any],
+    ts: wp.array[Any],
+    tt: wp.array[Any],
+    r: wp.array[Any],
+    v: wp.array[Any],
+    p: wp.array[Any],
+) -> None:
+    """``p = r + beta (p - omega v)``."""
+    i = wp.tid()
+    system = 0
+    if systems:
+        system = systems[i]
+    if system >= 0:
+        omega = quotient(ts[system], tt[system])
+        beta = quotient(rho_new[system], r0v[system]) * quotient(tt[system], ts[system])
+        p[i] = r[i] + beta * (p[i] - omega * v[i])
+
+
+class BiCGSTAB(LinearSolverState):
+    """BiCGSTAB with its memory, for problems that are solved again and again.
+
+    Args:
+        args: As for ``bicgstab``.
+        is_left_preconditioner: As for ``bicgstab``. Whether there is a preconditioner stays as it is at first.
+        kwargs: As for ``bicgstab``, but for ``run``.
+    """
+
+    def __init__(self, *args: Any, is_left_preconditioner: bool = False, **kwargs: Any) -> None:
+        self._is_left = bool(is_left_preconditioner)
+        super().__init__(*args, **kwargs)
+
+    def _require_like_first(self, A: LinearOperator, b: Any, x: Any, M: LinearOperator | None) -> None:
+        super()._require_like_first(A, b, x, M)
+        if (M is None) != (self._M is None):
+            raise ValueError("whether BiCGSTAB has a preconditioner is decided when it is made")
+
+    def _allocate(self) -> None:
+        self._r, self._r0, self._p, self._v, self._t = (self._vector() for _ in range(5))
+        plain = self._M is None
+        self._y, self._z = (self._p, self._r) if plain else (self._vector(), self._vector())
+        left = self._is_left and not plain
+        self._Mt = self._vector() if left else self._t
+        self._rho, self._rho_new, self._r0v, self._ts, self._tt = (self._numbers_for_systems() for _ in range(5))
+
+    def _start(self, problem: Problem) -> None:
+        problem.residual(self._r)
+        wp.copy(self._r0, self._r)
+        wp.copy(self._p, self._r)
+        r = numbers(self._r)
+        self._dots.compute(r, r, self._residual_sq)
+        wp.copy(self._rho, self._residual_sq)
+
+    def _cycle(self, problem: Problem) -> int:
+        r, r0, p, v, t = (numbers(a) for a in (self._r, self._r0, self._p, self._v, self._t))
+        systems, x = self._dots.systems, problem.x_numbers
+        state = [self._residual_sq, self._limit_sq]
+        y = problem.precondition(self._p, self._y)
+        problem.A.matvec(y, self._v, self._v, alpha=1.0, beta=0.0)
+        self._dots.compute(r0, v, self._r0v)
+        given = [systems, self._rho, self._r0v, *state, v, numbers(y), x, r]
+        wp.launch(_subtract, dim=self._size, inputs=given, device=self._device)
+        z = problem.precondition(self._r, self._z)
+        problem.A.matvec(z, self._t, self._t, alpha=1.0, beta=0.0)
+        Mt, Mr = self._t, self._r
+        if self._Mt is not self._t:
+            Mt, Mr = problem.precondition(self._t, self._Mt), z
+        self._dots.compute(numbers(Mt), numbers(Mr), self._ts)
+        self._dots.compute(numbers(Mt), numbers(Mt), self._tt)
+        given = [systems, self._ts, self._tt, *state, t, numbers(z), x, r]
+        wp.launch(_subtract, dim=self._size, inputs=given, device=self._device)
+        self._dots.compute(r, r, self._residual_sq)
+        self._dots.compute(r0, r, self._rho_new)
+        given = [systems, self._rho_new, self._rho, self._r0v, self._ts, self._tt, r, v, p]
+        wp.launch(_turn, dim=self._size, inputs=given, device=self._device)
+        wp.copy(self._rho, self._rho_new)
+        return 1
+
+
+def bicgstab(
+    A: Any,
+    b: Any,
+    x: Any,
+    tol: float | None = None,
+    atol: float | None = None,
+    maxiter: float | None = 0,
+    M: Any = None,
+    callback: Any = None,
+    check_every: int = 10,
+    use_cuda_graph: bool = True,
+    is_left_preconditioner: bool = False,
+    run: bool = True,
+) -> Result | BiCGSTAB:
+    """Solve a system with a matrix of any kind by the stabilised method of biconjugate gradients.
+
+    A tape differentiates the solution with respect to ``b`` and to the values of ``A``.
+
+    Args:
+        A: The matrix, as for ``cg``.
+        b: The right-hand side.
+        x: The first guess, which becomes the solution.
+        tol: The relative tolerance.
+        atol: The absolute tolerance.
+        maxiter: The most iterations.
+        M: A preconditioner.
+        callback: Called whenever the host looks at the residual.
+        check_every: After how many iterations it does.
+        use_cuda_graph: Record the iterations as a graph on CUDA devices.
+        is_left_preconditioner: Make the preconditioned residual small in each iteration, rather than the residual.
+        run: Solve at once; otherwise return a ``BiCGSTAB``, which solves when it is called.
+
+    Returns:
+        The number of iterations, the norm of the residual, and the tolerance for it; see ``LinearSolverState``.
+
+    Raises:
+        ValueError: Shapes, types or devices do not fit.
+    """
+    options = {"is_left_preconditioner": is_left_preconditioner}
+    state = BiCGSTAB(A, b, x, tol, atol, maxiter, M, callback, check_every, use_cuda_graph, **options)
+    return state() if run else state

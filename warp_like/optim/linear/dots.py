@@ -1,0 +1,111 @@
+"""Inner products of vectors, one for each system of a batch, that stay on the device.
+
+They are summed in float64, in an order that does not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import warp_like as wp
+
+PART = 4096
+"""Numbers that one thread sums."""
+
+
+@wp.func
+def find_system(i: int, offsets: wp.array[int]) -> int:
+    """Return the system that number ``i`` of a vector belongs to; -1 if it belongs to none."""
+    if not offsets:
+        return 0
+    last = offsets.shape[0] - 1
+    if i < offsets[0] or i >= offsets[last]:
+        return -1
+    low = 0
+    high = int(last)
+    while low + 1 < high:
+        middle = (low + high) // 2
+        if offsets[middle] <= i:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@wp.kernel(enable_backward=False)
+def _list_systems(offsets: wp.array[int], systems: wp.array[int]) -> None:
+    i = wp.tid()
+    systems[i] = find_system(i, offsets)
+
+
+@wp.kernel(enable_backward=False, vector_width=1)
+def _dot_parts(a: wp.array2d[Any], b: wp.array2d[Any], step: int, size: int, partial: wp.array2d[wp.float64]) -> None:
+    row, part = wp.tid()
+    total = wp.float64(0.0)
+    for i in range(part * size, wp.min(part * size + size, a.shape[1])):
+        total += wp.float64(a[row, i]) * wp.float64(b[row * step, i])
+    partial[row, part] = total
+
+
+@wp.kernel(enable_backward=False, vector_width=1)
+def _sum_parts(partial: wp.array2d[wp.float64], out: wp.array2d[Any]) -> None:
+    row = wp.tid()
+    total = wp.float64(0.0)
+    for part in range(partial.shape[1]):
+        total += partial[row, part]
+    out[row, 0] = out.dtype(total)
+
+
+@wp.kernel(enable_backward=False, vector_width=1)
+def _dot_systems(
+    a: wp.array2d[Any], b: wp.array2d[Any], step: int, offsets: wp.array[int], out: wp.array2d[Any]
+) -> None:
+    row, system = wp.tid()
+    total = wp.float64(0.0)
+    for i in range(offsets[system], offsets[system + 1]):
+        total += wp.float64(a[row, i]) * wp.float64(b[row * step, i])
+    out[row, system] = out.dtype(total)
+
+
+class Dots:
+    """Computes inner products of vectors with ``n`` numbers.
+
+    Args:
+        n: How many numbers vectors have.
+        rows: The most vectors at a time.
+        offsets: Where the numbers of each system begin; None for one system.
+        device: Where it computes.
+    """
+
+    def __init__(self, n: int, rows: int, offsets: Any, device: Any) -> None:
+        self.offsets = offsets
+        self.count = 1 if offsets is None else offsets.size - 1
+        self._device = device
+        self._partial = wp.empty((rows, max(1, -(-n // PART))), dtype=wp.float64, device=device)
+        self.systems = None
+        if offsets is not None:
+            self.systems = wp.empty(n, dtype=int, device=device)
+            wp.launch(_list_systems, dim=n, inputs=[offsets, self.systems], device=device)
+
+    def compute(self, a: Any, b: Any, out: Any) -> None:
+        """Write the inner products of the rows of ``a`` with those of ``b``, or with ``b`` if it is one vector.
+
+        Args:
+            a: An array of numbers, of one or two dimensions.
+            b: An array of numbers of the same shape, or of one dimension.
+            out: For each row of ``a`` and each system the inner product; without rows where ``a`` has none.
+        """
+        step = 0 if a.ndim > b.ndim else 1
+        left, right = (v if v.ndim == 2 else v.reshape((1, v.size)) for v in (a, b))
+        result = out if out.ndim == 2 else out.reshape((1, out.size))
+        rows = left.shape[0]
+        if self.offsets is not None:
+            arguments = [left, right, step, self.offsets, result]
+            wp.launch(_dot_systems, dim=(rows, self.count), inputs=arguments, device=self._device)
+            return
+        if rows == 1 and step:
+            wp.utils.array_inner(left.flatten(), right.flatten(), out=result.flatten())
+            return
+        partial = self._partial[:rows]
+        wp.launch(_dot_parts, dim=partial.shape, inputs=[left, right, step, PART, partial], device=self._device)
+        wp.launch(_sum_parts, dim=rows, inputs=[partial, result], device=self._device)

@@ -1,0 +1,318 @@
+"""What all solvers have in common: the problem, its tolerance, and the loop that ends when it is reached.
+
+Numbers that one iteration leaves for the next stay on the device. The host looks at the residual every few iterations,
+or never, where the whole loop shall be part of a graph.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+import warp_like as wp
+from warp_like.optim.linear.dots import Dots
+from warp_like.optim.linear.operators import LinearOperator, aslinearoperator, numbers, scalar_type
+
+EPSILON = {wp.float16: 2.0**-10, wp.float32: 2.0**-23, wp.float64: 2.0**-52}
+"""The precision of the types that solvers take."""
+
+Result = tuple[Any, Any, Any]
+
+
+@wp.kernel(enable_backward=False)
+def _set_tolerance(relative: Any, absolute: Any, norm_sq: wp.array[Any], limit_sq: wp.array[Any]) -> None:
+    system = wp.tid()
+    limit = wp.max(relative * wp.sqrt(norm_sq[system]), absolute)
+    limit_sq[system] = limit * limit
+
+
+@wp.kernel(enable_backward=False)
+def _look(
+    cycle: int,
+    most: int,
+    residual_sq: wp.array[Any],
+    limit_sq: wp.array[Any],
+    iteration: wp.array[int],
+    going: wp.array[int],
+) -> None:
+    go_on = 0
+    for system in range(residual_sq.shape[0]):
+        if residual_sq[system] > limit_sq[system]:  # not so for NaN, which nothing mends
+            go_on = 1
+    iteration[0] = iteration[0] + cycle
+    if iteration[0] >= most:
+        go_on = 0
+    going[0] = go_on
+
+
+def tolerances(scalar: Any, tol: float | None, atol: float | None) -> tuple[float, float]:
+    """Return the relative and the absolute tolerance, as Warp takes them where they are left out.
+
+    They are the 3/4th power of the type's precision; where one is given, the other is the same. The absolute one is at
+    least the 9/4th power, so that zero is a solution of a system whose right-hand side is zero.
+    """
+    epsilon = EPSILON[scalar]
+    if tol is None and atol is None:
+        tol = atol = epsilon**0.75
+    tol = atol if tol is None else tol
+    atol = tol if atol is None else atol
+    assert tol is not None
+    assert atol is not None
+    return float(tol), max(float(atol), epsilon**2.25)
+
+
+class LinearSolverState:
+    """A solver with its memory, for a problem that is solved again and again; call it to solve.
+
+    It is not made by itself: ``CG``, ``CR``, ``BiCGSTAB`` and ``GMRES`` are solvers.
+
+    Args:
+        A: The matrix: a ``BsrMatrix``, an array, or a ``LinearOperator``.
+        b: The right-hand side, of scalars or vectors, contiguous.
+        x: The first guess, which becomes the solution; as ``b``.
+        tol: The tolerance for the norm of the residual, relative to that of ``b``. When ``tol`` and ``atol`` are both
+            left out, both are the 3/4th power of the type's precision; when one is, it is the other.
+        atol: The absolute tolerance; the larger one of the two counts.
+        maxiter: The most iterations; the size of a system when left out or 0.
+        M: A preconditioner: what approximates the inverse of ``A``.
+        callback: Called as ``callback(iteration, residual, tolerance)`` whenever the host looks at the residual; where
+            it never does, a kernel that takes arrays of one iteration number, squared residuals and squared tolerances.
+        check_every: After how many iterations the host looks at the residual. 0 for never: the results are arrays then,
+            and all of it can be captured.
+        use_cuda_graph: Record the iterations as a graph on CUDA devices. ``A`` and ``M`` must not wait for the device.
+
+    Raises:
+        ValueError: Shapes, types or devices do not fit.
+    """
+
+    def __init__(
+        self,
+        A: Any,
+        b: Any,
+        x: Any,
+        tol: float | None = None,
+        atol: float | None = None,
+        maxiter: float | None = 0,
+        M: Any = None,
+        callback: Any = None,
+        check_every: int = 10,
+        use_cuda_graph: bool = True,
+    ) -> None:
+        if type(self) is LinearSolverState:
+            raise TypeError("LinearSolverState is no solver by itself; use CG, CR, BiCGSTAB or GMRES")
+        self._A = aslinearoperator(A)
+        self._M = None if M is None else aslinearoperator(M)
+        self._b, self._x = b, x
+        self._tol, self._atol = tol, atol
+        self._callback = callback
+        self._check_every = operator.index(check_every)
+        self._use_cuda_graph = use_cuda_graph
+        self._device = self._A.device
+        self._scalar = self._A.scalar_type
+        self._require_fitting()
+        self._size = numbers(b).size
+        self._systems = self._A.batch_count
+        self._maxiter = max(1, math.ceil(maxiter)) if maxiter else max(1, self._size // self._systems)
+        self._cur_iter_and_condition = wp.zeros(2, dtype=int, device=self._device)
+        self._dots = Dots(self._size, self._dot_rows(), self._A.batch_offsets, self._device)
+        self._limit_sq, self._residual_sq = (self._numbers_for_systems() for _ in range(2))
+        self._allocate()
+
+    def _dot_rows(self) -> int:
+        return 1
+
+    def _allocate(self) -> None:
+        """Make the arrays that the solver needs."""
+        raise NotImplementedError
+
+    def _start(self, problem: Problem) -> None:
+        """Set what the first iteration needs; ``_residual_sq`` too."""
+        raise NotImplementedError
+
+    def _cycle(self, problem: Problem) -> int:
+        """Do some iterations, and return how many."""
+        raise NotImplementedError
+
+    @property
+    def _cycle_size(self) -> int:
+        """How many iterations ``_cycle`` does."""
+        return 1
+
+    # --- memory ---
+
+    def _vector(self) -> Any:
+        """A vector like ``b``."""
+        return wp.zeros(self._b.shape, dtype=self._b.dtype, device=self._device)
+
+    def _numbers_for_systems(self) -> Any:
+        return wp.zeros(self._systems, dtype=self._scalar, device=self._device)
+
+    # --- checks ---
+
+    def _require_fitting(self) -> None:
+        A, b, x, M = self._A, self._b, self._x, self._M
+        for name, a in (("b", b), ("x", x)):
+            if not isinstance(a, wp.array):
+                raise ValueError(f"{name} is an array, got {type(a).__name__}")
+            if a.device != A.device:
+                raise ValueError(f"A, b and x lie on one device, got {A.device} and {name} on {a.device}")
+            if scalar_type(a.dtype) is not A.scalar_type:
+                raise ValueError(f"{name} has numbers of {A.scalar_type.__name__} as A, got {a!r}")
+        if A.scalar_type not in EPSILON:
+            raise ValueError(f"solvers take float16, float32 and float64, got {A.scalar_type.__name__}")
+        if b.shape != x.shape or b.dtype is not x.dtype:
+            raise ValueError(f"b and x have one shape and dtype, got {b!r} and {x!r}")
+        n = numbers(b).size
+        numbers(x)
+        for name, op in (("A", A), ("M", M)):
+            if op is not None and len(op.shape) == 2 and op.shape != (n, n):
+                raise ValueError(f"{name} is a square matrix for {n} numbers as b has, got shape {op.shape}")
+
+    def _require_like_first(self, A: LinearOperator, b: Any, x: Any, M: LinearOperator | None) -> None:
+        """Check that a problem is like that which the memory was made for.
+
+        Raises:
+            ValueError: It is not.
+        """
+        first = self._A
+        if A.batch_offsets is not first.batch_offsets:
+            raise ValueError("A has the same batch_offsets, the very array, as when the solver was made")
+        pairs = [
+            ("A.shape", A.shape, first.shape),
+            ("A.dtype", A.dtype, first.dtype),
+            ("A.device", A.device, first.device),
+            ("A.max_batch_length", A.max_batch_length, first.max_batch_length),
+            ("b.shape", b.shape, self._b.shape),
+            ("b.dtype", b.dtype, self._b.dtype),
+            ("x.shape", x.shape, self._x.shape),
+            ("x.dtype", x.dtype, self._x.dtype),
+        ]
+        if M is not None and self._M is not None:
+            pairs += [("M.shape", M.shape, self._M.shape), ("M.dtype", M.dtype, self._M.dtype)]
+        for name, given, wanted in pairs:
+            if given != wanted:
+                raise ValueError(f"{name} is {wanted} as when the solver was made, got {given}")
+
+    # --- the solve ---
+
+    def __call__(self, A: Any = None, b: Any = None, x: Any = None, M: Any = None) -> Result:
+        """Solve, with other arguments than at first where these are given.
+
+        Returns:
+            The number of iterations, the norm of the residual, and the tolerance for it; with several systems, those of
+            the one that is farthest from its tolerance. The residual is not a number, or larger than the tolerance, if
+            there is no solution or it has not been reached. With ``check_every`` 0, arrays: the number of iterations,
+            and for each system the square of its residual and of its tolerance.
+
+        Raises:
+            ValueError: An argument is not like the first one.
+        """
+        operator_A = self._A if A is None else aslinearoperator(A)
+        operator_M = self._M if M is None else aslinearoperator(M)
+        b, x = self._b if b is None else b, self._x if x is None else x
+        self._require_like_first(operator_A, b, x, operator_M)
+        return self._solve(Problem(operator_A, b, x, operator_M))
+
+    def _solve(self, problem: Problem) -> Result:
+        b = numbers(problem.b)
+        self._dots.compute(b, b, self._limit_sq)
+        relative, absolute = tolerances(self._scalar, self._tol, self._atol)
+        given = [self._scalar(relative), self._scalar(absolute), self._limit_sq, self._limit_sq]
+        wp.launch(_set_tolerance, dim=self._systems, inputs=given, device=self._device)
+        self._start(problem)
+        if self._check_every > 0:
+            return self._loop_on_host(problem)
+        return self._loop_on_device(problem)
+
+    def _loop_on_host(self, problem: Problem) -> Result:
+        done, step = 0, max(self._check_every, self._cycle_size)
+        limit_sq = self._limit_sq.numpy().astype(np.float64)
+        graph = None
+        while True:
+            residual_sq = self._residual_sq.numpy().astype(np.float64)
+            worst = _worst(residual_sq, limit_sq)
+            found = done, math.sqrt(residual_sq[worst]), math.sqrt(limit_sq[worst])
+            if self._callback is not None:
+                self._callback(*found)
+            if not (residual_sq > limit_sq).any() or done >= self._maxiter:  # NaN ends it, too
+                return found
+            goal = min(done + step, self._maxiter)
+            while done < goal:
+                if self._device.is_cuda and self._use_cuda_graph and done and not self._device.is_capturing:
+                    graph = self._captured(problem) if graph is None else graph
+                    wp.capture_launch(graph)
+                    done += self._cycle_size
+                else:
+                    done += self._cycle(problem)
+
+    def _captured(self, problem: Problem) -> Any:
+        with wp.ScopedCapture(device=self._device) as capture:
+            self._cycle(problem)
+        return capture.graph
+
+    def _loop_on_device(self, problem: Problem) -> Result:
+        iteration, going = self._cur_iter_and_condition[:1], self._cur_iter_and_condition[1:]
+        iteration.fill_(-self._cycle_size)
+
+        def look() -> None:
+            given = [self._cycle_size, self._maxiter, self._residual_sq, self._limit_sq, iteration, going]
+            wp.launch(_look, dim=1, inputs=given, device=self._device)
+            if self._callback is not None:
+                shown = [iteration, self._residual_sq, self._limit_sq]
+                wp.launch(self._callback, dim=1, inputs=shown, device=self._device)
+
+        def cycle() -> None:
+            self._cycle(problem)
+            look()
+
+        look()
+        wp.capture_while(going, cycle)
+        return iteration, self._residual_sq, self._limit_sq
+
+
+class Problem:
+    """A system to solve, and views of its vectors as numbers."""
+
+    def __init__(self, A: LinearOperator, b: Any, x: Any, M: LinearOperator | None) -> None:
+        self.A, self.M = A, M
+        self.b, self.x = b, x
+        self.x_numbers = numbers(x)
+
+    def residual(self, out: Any) -> None:
+        """Write ``b - A x``."""
+        self.A.matvec(self.x, self.b, out, alpha=-1.0, beta=1.0)
+
+    def precondition(self, r: Any, out: Any) -> Any:
+        """Return ``M r``, in ``out``; ``r`` itself without a preconditioner."""
+        if self.M is None:
+            return r
+        self.M.matvec(r, out, out, alpha=1.0, beta=0.0)
+        return out
+
+
+def _worst(residual_sq: Any, limit_sq: Any) -> int:
+    """The system that is farthest from its tolerance; one with a residual that is not a number comes first."""
+    return int(np.argmax(np.where(np.isnan(residual_sq), np.inf, residual_sq / limit_sq)))
+
+
+def restart_interval(restart: Any) -> int | None:
+    """Return the number of iterations between restarts.
+
+    Raises:
+        TypeError: It is no integer.
+        ValueError: It is not positive.
+    """
+    if restart is None:
+        return None
+    if isinstance(restart, bool):
+        raise TypeError("restart is an integer or None, got a bool")
+    try:
+        found = operator.index(restart)
+    except TypeError:
+        raise TypeError(f"restart is an integer or None, got {type(restart).__name__}") from None
+    if found < 1:
+        raise ValueError(f"restart is positive, got {found}")
+    return found
